@@ -1,0 +1,123 @@
+# Every target sets up what it needs. `make demo` and `make test` are the two to know.
+#
+#   make demo         a tour in the terminal
+#   make test         the test suite, on the compiled build where a C compiler is found
+#   make test-pure    the test suite on the pure Python build
+#   make lint         ruff, and mypy (strict on the core)
+#   make parity       differential tests against PyTorch
+#   make parity-pure  the same on the pure Python build
+#   make golden       record again what PyTorch answers (tests/golden)
+#   make bench        timings against PyTorch;  make bench-pure for the pure build
+#   make wheel        both wheels, in dist/
+#   make clean        remove everything that was made here
+
+PYTHON ?= python3
+VENV ?= .venv
+VENV_PURE ?= .venv-pure
+VENV_PARITY ?= .venv-parity
+TORCH ?= torch==2.13.0
+# Set this to the index of PyTorch's CPU-only wheels to spare the CUDA packages; else pip decides.
+TORCH_INDEX ?=
+WORKERS ?= 2
+PYTEST_ARGS ?=
+# Which tests: CI empties this to include the slow ones.
+SELECT ?= -m "not slow"
+
+PIP_INSTALL = -m pip install -qq --disable-pip-version-check
+BUILD_TOOLS = "setuptools>=77" wheel "mypy>=1.19" "numpy>=2"
+PARITY_TOOLS = "pytest>=9" pytest-xdist hypothesis ml_dtypes
+PYTEST = -m pytest -n $(WORKERS) -q $(SELECT) $(PYTEST_ARGS)
+SOURCES := pyproject.toml setup.py README.md LICENSE \
+    $(shell find src/tapegrad -name __pycache__ -prune -o -print)
+
+.PHONY: help demo test test-pure lint parity parity-pure golden bench bench-pure wheel clean
+.DELETE_ON_ERROR:
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+demo: $(VENV)/.installed
+	@$(VENV)/bin/python -m tapegrad demo
+
+test: $(VENV)/.installed
+	$(VENV)/bin/python $(PYTEST)
+
+test-pure: $(VENV_PURE)/.installed
+	$(VENV_PURE)/bin/python $(PYTEST)
+
+lint: $(VENV)/.tools
+	$(VENV)/bin/ruff check src tests benchmarks setup.py
+	$(VENV)/bin/mypy
+
+parity: $(VENV_PARITY)/.installed
+	$(VENV_PARITY)/bin/python $(PYTEST) tests/parity
+
+# The source tree itself is the pure build: it wins over the installed package.
+parity-pure: $(VENV_PARITY)/.tools
+	PYTHONPATH=src $(VENV_PARITY)/bin/python $(PYTEST) tests/parity
+
+golden: $(VENV_PARITY)/.tools
+	$(VENV_PARITY)/bin/python tests/programs/record.py
+
+bench: $(VENV_PARITY)/.installed
+	$(VENV_PARITY)/bin/python benchmarks/run.py
+
+bench-pure: $(VENV_PARITY)/.tools
+	PYTHONPATH=src $(VENV_PARITY)/bin/python benchmarks/run.py
+
+wheel: $(VENV)/.tools
+	rm -f dist/tapegrad-*.whl
+	$(VENV)/bin/python -m pip wheel -q --no-deps --no-build-isolation -w dist .
+	TAPEGRAD_PURE=1 $(VENV)/bin/python -m pip wheel -q --no-deps --no-build-isolation -w dist .
+	@ls -l dist
+
+clean:
+	rm -rf $(VENV) $(VENV_PURE) $(VENV_PARITY) build dist src/tapegrad.egg-info
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
+
+# --- environments ---------------------------------------------------------------------------
+
+# Some systems ship python3 without ensurepip: then pip itself puts pip into the environment.
+define make_venv
+	@test -x $(1)/bin/python || { echo "making $(1) ..."; \
+	  $(PYTHON) -m venv $(1) >/dev/null 2>&1 || { \
+	    rm -rf $(1); $(PYTHON) -m venv --without-pip $(1) && \
+	    $(PYTHON) -m pip --python $(1)/bin/python install -qq pip; }; }
+endef
+
+# Installed, not linked: what is tested is what a user gets.
+define install_package
+	@echo "installing tapegrad into $(1) ..."
+	@$(2) $(1)/bin/python $(PIP_INSTALL) --no-deps --no-build-isolation --force-reinstall .
+	@$(1)/bin/python -c \
+	  "import tapegrad.__config__ as c; print(*c.show().splitlines()[:2], sep='\n')"
+	$(if $(2),,@$(1)/bin/python -c "import tapegrad.__config__ as c; c.is_compiled() or \
+	  print('  (the core did not compile here: \`pip install -v .\` shows why)')")
+endef
+
+$(VENV)/.tools $(VENV_PURE)/.tools: pyproject.toml Makefile
+	$(call make_venv,$(@D))
+	@echo "installing the development tools into $(@D) ..."
+	@$(@D)/bin/python $(PIP_INSTALL) $(BUILD_TOOLS) $$($(@D)/bin/python -c "import tomllib; \
+	  print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['dev'])")
+	@touch $@
+
+$(VENV_PARITY)/.tools: Makefile
+	$(call make_venv,$(@D))
+	@echo "installing $(TORCH) and the test tools into $(@D) ..."
+	@$(@D)/bin/python $(PIP_INSTALL) $(BUILD_TOOLS) $(PARITY_TOOLS)
+	@$(@D)/bin/python $(PIP_INSTALL) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) "$(TORCH)"
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.tools $(SOURCES)
+	$(call install_package,$(@D),)
+	@touch $@
+
+$(VENV_PURE)/.installed: $(VENV_PURE)/.tools $(SOURCES)
+	$(call install_package,$(@D),TAPEGRAD_PURE=1)
+	@touch $@
+
+$(VENV_PARITY)/.installed: $(VENV_PARITY)/.tools $(SOURCES)
+	$(call install_package,$(@D),)
+	@touch $@

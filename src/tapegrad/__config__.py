@@ -1,0 +1,56 @@
+"""Which build of tapegrad is running: compiled core or pure Python."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import pathlib
+import platform
+
+_PACKAGE = pathlib.Path(__file__).parent
+
+
+def is_compiled() -> bool:
+    """True when the core runs as compiled extension modules."""
+    from tapegrad.core import dispatch
+
+    return not str(dispatch.__file__).endswith((".py", ".pyc"))
+
+
+def compiled_modules() -> list[str]:
+    """The modules of this installation that are compiled, by their dotted names."""
+    found: set[str] = set()
+    for suffix in importlib.machinery.EXTENSION_SUFFIXES:
+        for path in _PACKAGE.rglob(f"*{suffix}"):
+            stem = path.relative_to(_PACKAGE.parent).as_posix().split(".", 1)[0]
+            found.add(stem.replace("/", "."))
+    # mypyc's shared halves are plumbing, not modules that anybody imports.
+    return sorted(name for name in found if not name.endswith("__mypyc"))
+
+
+def show() -> str:
+    """A human-readable description of the build, as a string.
+
+    >>> print(tapegrad.__config__.show())  # doctest: +SKIP
+    tapegrad 0.1.0
+      build: pure Python
+      Python: CPython 3.11.7 on Linux x86_64
+      NumPy: 2.4.6
+    """
+    import numpy
+
+    import tapegrad
+
+    if is_compiled():
+        modules = compiled_modules()
+        build = [f"  build: compiled with mypyc ({len(modules)} modules)"]
+        build += [f"    - {name}" for name in modules]
+    else:
+        build = ["  build: pure Python"]
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    lines = [
+        f"tapegrad {tapegrad.__version__}",
+        *build,
+        f"  Python: {python} on {platform.system()} {platform.machine()}",
+        f"  NumPy: {numpy.__version__}",
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,108 @@
+"""``python -m tapegrad``: demo, run, check, info."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+RUN_USAGE = "python -m tapegrad run [-h] (SCRIPT | -m MODULE | -) [ARG ...]"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m tapegrad",
+        description="PyTorch's autograd and the library around it, in Python, on NumPy.",
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    commands.add_parser(
+        "demo",
+        help="a tour in the terminal, under 20 seconds",
+        description="Build a graph, explain a classic error, train a small classifier.",
+    )
+    _add_run(commands)
+    _add_check(commands)
+    commands.add_parser(
+        "info",
+        help="which build is running, and on what",
+        description="Print tapegrad.__config__.show(), for bug reports.",
+    )
+    return parser
+
+
+def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    run = commands.add_parser(
+        "run",
+        usage=RUN_USAGE,
+        help="run an unmodified PyTorch script or module, with torch answered by tapegrad",
+        description="Run a program as python would, with `import torch` and all of torch's "
+        "submodules answered by tapegrad. Everything after SCRIPT or MODULE is the program's own.",
+        epilog="Examples: run train.py --epochs 3; run -m pytest tests -q; run - < script.py. "
+        "Processes that multiprocessing starts get the alias too; programs started with "
+        "subprocess need `python -m tapegrad run` themselves.",
+    )
+    run.add_argument("-m", dest="module", metavar="MODULE", help="run a module, like python -m")
+    run.add_argument("script", nargs="?", metavar="SCRIPT", help="a file, a folder, or - for stdin")
+    run.add_argument("args", nargs="*", metavar="ARG", help="arguments of the program")
+
+
+def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    check = commands.add_parser(
+        "check",
+        help="list the torch names that a program uses and tapegrad does not have",
+        description="Read Python files without running them and list the torch names they use "
+        "that tapegrad lacks, with file and line. Methods of tensors and modules (x.foo()) cannot "
+        "be known without running the program and are not checked. Names that the program itself "
+        "can do without (try/except ImportError or AttributeError, hasattr) are listed apart.",
+        epilog="Exit status: 0 nothing is missing, 1 something is, 2 a file could not be read.",
+    )
+    check.add_argument("paths", nargs="+", metavar="PATH", help="a Python file or a folder of them")
+    check.add_argument("--json", action="store_true", help="print the report as JSON")
+
+
+def _run(args: Sequence[str]) -> int:
+    from tapegrad.compat import run
+
+    # Not argparse: what follows the script is the program's, even when it looks like an option.
+    if args[0] == "-m":
+        if len(args) < 2:
+            print(f"usage: {RUN_USAGE}\nArgument expected for the -m option", file=sys.stderr)
+            return 2
+        run.run_module(args[1], args[2:])
+    else:
+        run.run_script(args[0], args[1:])
+    return 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Do what the command line says and return the exit status."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    if len(args) > 1 and args[0] == "run" and (args[1] in ("-m", "-") or args[1][:1] != "-"):
+        return _run(args[1:])
+    parser = _parser()
+    if args == ["run"]:
+        parser.parse_args(["run", "--help"])
+    if args and args[0][:1] != "-" and args[0] not in ("demo", "run", "check", "info"):
+        print(f"python -m tapegrad: unknown command {args[0]!r}\n", file=sys.stderr)
+        parser.print_help(sys.stderr)
+        return 2
+    options = parser.parse_args(args)
+    if options.command == "check":
+        from tapegrad.compat import check
+
+        return check.main(options.paths, as_json=options.json)
+    if options.command == "demo":
+        from tapegrad import demo
+
+        return demo.main()
+    if options.command == "info":
+        from tapegrad import __config__
+
+        print(__config__.show())
+        return 0
+    parser.print_help()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,387 @@
+"""`backward` and `grad`: from what the user passes to one run of the engine."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes, errors
+from ..core.base import CLASSES, Node, TensorBase, blank, sequence, user_frame, wrap
+from ..core.modes import ANOMALY, MODES
+from .anomaly import remember
+from .engine import Run
+from .hooks import hooks_of
+from .node import OpNode, accumulate_node
+
+
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Any = None,
+    inputs: Any = None,
+) -> None:
+    """Add the gradients of `tensors` to the `.grad` of the leaves that they came from.
+
+    >>> x = tensor([2.0, 3.0], requires_grad=True)
+    >>> autograd.backward((x ** 2).sum())
+    >>> x.grad
+    tensor([4., 6.])
+    """
+    if grad_variables is not None:
+        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning,
+                      stacklevel=2)
+        if grad_tensors is not None:
+            raise RuntimeError(
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to "
+                "`backward()`. Please only use `grad_tensors`."
+            )
+        grad_tensors = grad_variables
+    if inputs is not None and not isinstance(inputs, TensorBase) and len(inputs) == 0:
+        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    roots = as_tuple(tensors)
+    wanted = None if inputs is None else as_tuple(inputs)
+    for t in wanted or ():
+        if isinstance(t, TensorBase):
+            t.retain_grad()  # type: ignore[attr-defined]
+    seeds = prepare_seeds(roots, as_grads(grad_tensors, len(roots)))
+    keep = create_graph if retain_graph is None else retain_graph
+    run_engine(roots, seeds, keep, create_graph, wanted, accumulate=True)
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Any, ...]:
+    """The gradients of `outputs` with respect to `inputs`; no `.grad` is touched.
+
+    >>> x = tensor(3.0, requires_grad=True)
+    >>> autograd.grad(x ** 2, x)
+    (tensor(6.),)
+    """
+    if materialize_grads and allow_unused is False:
+        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, "
+                         "but got: allow_unused=False.")
+    if not only_inputs:
+        warnings.warn("only_inputs argument is deprecated and is ignored now (defaults to True). To "
+                      "accumulate gradient for other parts of the graph, please use "
+                      "torch.autograd.backward.", FutureWarning, stacklevel=2)
+    if is_grads_batched:
+        raise NotImplementedError("is_grads_batched=True needs vmap, which tapegrad does not have yet: "
+                                  "call grad once per row of grad_outputs")
+    roots = as_tuple(outputs)
+    wanted = as_tuple(inputs)
+    seeds = prepare_seeds(roots, as_grads(grad_outputs, len(roots)))
+    keep = create_graph if retain_graph is None else retain_graph
+    found = run_engine(roots, seeds, keep, create_graph, wanted, accumulate=False,
+                       allow_unused=bool(allow_unused) or materialize_grads)
+    if materialize_grads:
+        found = [zeros_like(t) if g is None else g for g, t in zip(found, wanted, strict=True)]
+    return tuple(found)
+
+
+def zeros_like(t: Any) -> Any:
+    return wrap(np.zeros_like(t.array))
+
+
+def as_tuple(value: Any) -> tuple[Any, ...]:
+    return (value,) if is_root(value) else tuple(value)
+
+
+def is_root(value: Any) -> bool:
+    from .graph import GradientEdge
+
+    return isinstance(value, (TensorBase, GradientEdge))
+
+
+def as_grads(grads: Any, count: int) -> tuple[Any, ...]:
+    if grads is None:
+        return (None,) * count
+    if isinstance(grads, TensorBase) or not isinstance(grads, (tuple, list)):
+        return (grads,)
+    grads = tuple(grads)
+    return grads if grads else (None,) * count
+
+
+def edge_of(value: Any) -> tuple[Node, int] | None:
+    """The (node, output) that a tensor or a GradientEdge stands for; None without history."""
+    if not isinstance(value, TensorBase):
+        return value.node, value.output_nr
+    if value.view_of is not None:
+        CLASSES.tensor._refresh(value)
+    if value.node is not None:
+        return value.node, value.slot
+    return (accumulate_node(value), 0) if value.wants_grad else None
+
+
+def prepare_seeds(roots: tuple[Any, ...], grads: tuple[Any, ...]) -> list[Any]:
+    """Check the gradients given for the roots; ones for scalars where none are given."""
+    seeds = []
+    if len(grads) < len(roots):
+        raise RuntimeError(f"got {len(roots)} tensors and {len(grads)} gradients")
+    for i, (root, g) in enumerate(zip(roots, grads, strict=False)):
+        if g is None:
+            seeds.append(implicit_seed(root))
+        elif not isinstance(g, TensorBase):
+            raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
+        else:
+            if isinstance(root, TensorBase):
+                check_seed(root, g, i)
+            seeds.append(g)
+    return seeds
+
+
+def implicit_seed(root: Any) -> Any:
+    if not isinstance(root, TensorBase):
+        meta = root.node.outputs[root.output_nr] if root.node.outputs else None
+        if meta is None:
+            return wrap(np.ones((), np.float32))
+        return wrap(np.ones(*meta))
+    if not (root.wants_grad or root.requires_grad):  # type: ignore[attr-defined]
+        return None
+    if root.array.size != 1:
+        raise errors.not_scalar(root)
+    if root.array.dtype.kind not in "fV":
+        raise RuntimeError(
+            "grad can be implicitly created only for real scalar outputs but got "
+            f"{dtypes.of(root.array.dtype)}"
+        )
+    return wrap(np.ones(root.array.shape, root.array.dtype))
+
+
+def check_seed(root: Any, g: Any, index: int) -> None:
+    if root.array.shape != g.array.shape:
+        raise RuntimeError(
+            f"Mismatch in shape: grad_output[{index}] has a shape of {g.shape} and output[{index}] has "
+            f"a shape of {root.shape}."
+        )
+    if (root.array.dtype.kind == "c") != (g.array.dtype.kind == "c"):
+        raise RuntimeError(
+            "For complex Tensors, both grad_output and output are required to have the same dtype. "
+            f"Mismatch in dtype: grad_output[{index}] has a dtype of {g.dtype} and output[{index}] has "
+            f"a dtype of {root.dtype}."
+        )
+
+
+def run_engine(
+    roots: tuple[Any, ...],
+    seeds: list[Any],
+    keep: bool,
+    record: bool,
+    inputs: tuple[Any, ...] | None,
+    accumulate: bool,
+    allow_unused: bool = True,
+) -> list[Any]:
+    """One backward pass; with `inputs`, their gradients (returned, or put into `.grad`)."""
+    starts = []
+    for i, (root, seed) in enumerate(zip(roots, seeds, strict=True)):
+        edge = edge_of(root)
+        if edge is None:
+            raise errors.no_history(root, i)
+        value = seed if record else seed.array
+        if isinstance(root, TensorBase) and not record and value.dtype != root.array.dtype:
+            value = value.astype(root.array.dtype)
+        starts.append((*edge, value))
+    captures: dict[Node, list[tuple[int, int]]] | None = None
+    if inputs is not None:
+        captures = {}
+        for i, t in enumerate(inputs):
+            if not is_root(t):
+                raise RuntimeError(
+                    f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}"
+                )
+            if isinstance(t, TensorBase) and not t.requires_grad:  # type: ignore[attr-defined]
+                raise RuntimeError("One of the differentiated Tensors does not require grad")
+            edge = edge_of(t)
+            if edge is None:
+                raise RuntimeError("One of the differentiated Tensors does not require grad")
+            captures.setdefault(edge[0], []).append((edge[1], i))
+    frame = user_frame(1)
+    caller = None
+    if frame is not None:
+        # Where this pass was asked for, what it starts from, and when: for E02.
+        caller = frame.f_code, frame.f_lasti, starts[0][0].seq if starts else 0, next(sequence)
+    run = Run(keep, record, captures, caller)
+    before = MODES.grad, MODES.run
+    MODES.set("grad", record)
+    MODES.run = run
+    try:
+        with np.errstate(all="ignore"):
+            run.go(starts)
+    finally:
+        MODES.set("grad", before[0])
+        MODES.run = before[1]
+    if inputs is None:
+        return []
+    found = [None if i not in run.found else as_result(run.found[i]) for i in range(len(inputs))]
+    if accumulate:
+        for t, g in zip(inputs, found, strict=True):
+            if g is not None:
+                add_to_grad(t, g, record)
+    elif not allow_unused:
+        for i, g in enumerate(found):
+            if g is None:
+                raise errors.unused_input(inputs[i], i, roots)
+    return found
+
+
+def as_result(value: Any) -> Any:
+    return value if isinstance(value, TensorBase) else wrap(np.asarray(value))
+
+
+def add_to_grad(t: Any, g: Any, record: bool) -> None:
+    """backward(inputs=[t]): what AccumulateGrad would have done, for any tensor."""
+    if t.gradient is None:
+        t.gradient = g.clone()
+    elif record:
+        t.gradient = t.gradient + g
+    else:
+        np.add(t.gradient.array, g.array, out=t.gradient.array)
+        t.gradient.version_cell().bump("accumulate_grad")
+    if t.node is not None and t.node.is_leaf and t.node.hooks is not None:
+        t.node.hooks.accumulated(t)
+
+
+def retain(t: Any) -> None:
+    """Have the engine leave the gradient of a non-leaf in its `.grad`."""
+    hooks_of(t.node).retained[t.slot] = weakref.ref(t)
+    t.retained = True
+
+
+def check_assigned_grad(t: Any, value: Any) -> None:
+    """PyTorch's checks on `t.grad = value`."""
+    if value is None:
+        return
+    if not isinstance(value, TensorBase):
+        raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type "
+                        f"{type(value).__name__}")
+    if value is t:
+        raise RuntimeError("can't assign Variable as its own grad")
+    if value.array.dtype != t.array.dtype:
+        raise RuntimeError(
+            f"attempting to assign a gradient with dtype '{c_name(value)}' to a tensor with grad_dtype "
+            f"'{dtypes.of(t.array.dtype).scalar_type}'. The gradient must match the tensor's grad_dtype "
+            "(defaults to the tensor's dtype). You can set the tensor's grad_dtype attribute with a "
+            "specific dtype, or None to allow any dtype. Set grad_dtype with caution. Diverging the "
+            "dtypes of a tensor and its gradient may break downstream systems that assume they match."
+        )
+    if value.array.shape != t.array.shape:
+        raise RuntimeError(
+            f"attempting to assign a gradient of size '{list(value.array.shape)}' to a tensor of size "
+            f"'{list(t.array.shape)}'. Please ensure that the gradient and the tensor are the same size"
+        )
+
+
+def c_name(t: Any) -> str:
+    """How C++ calls a dtype: double for float64."""
+    names = {"float64": "double", "float32": "float", "float16": "c10::Half", "int64": "long int",
+             "int32": "int", "bfloat16": "c10::BFloat16"}
+    name = dtypes.of(t.array.dtype).name
+    return names.get(name, name)
+
+
+def assign_data(t: Any, value: Any) -> None:
+    """`t.data = value`: look at other memory; identity, flags and version stay."""
+    if not isinstance(value, TensorBase):
+        raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+    if t.wants_grad and value.array.dtype.kind not in "fcV":
+        raise RuntimeError(
+            "data set to a tensor that requires gradients must be floating point or complex dtype"
+        )
+    if t.node is not None and t.node.is_leaf:
+        t.node.kept = (value.array,)
+    t.array = value.array
+
+
+def shallow_copy(t: Any) -> Any:
+    """copy.copy: the same memory as a new leaf."""
+    return rebuild(type(t), t.array, t.requires_grad, dict(t.__dict__), t.special)
+
+
+def deep_copy(t: Any, memo: dict[int, Any]) -> Any:
+    """copy.deepcopy: tensors that share memory share the copied memory."""
+    if not t.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol "
+            "at the moment.  If you were attempting to deepcopy a module, this may be because of a "
+            "torch.nn.utils.weight_norm usage, see https://github.com/pytorch/pytorch/pull/103001"
+        )
+    if id(t) in memo:
+        return memo[id(t)]
+    made = rebuild(type(t), copy_memory(t.array, memo), t.requires_grad, {}, t.special)
+    memo[id(t)] = made
+    if t.gradient is not None:
+        made.gradient = deep_copy(t.gradient, memo)
+    made.__dict__.update(copy.deepcopy(t.__dict__, memo))
+    return made
+
+
+def copy_memory(array: Any, memo: dict[int, Any]) -> Any:
+    """The same view of a copy of the whole memory, which is copied once per memo."""
+    whole = array
+    while isinstance(whole.base, np.ndarray):
+        whole = whole.base
+    copied = memo.get(id(whole))
+    if copied is None:
+        copied = memo[id(whole)] = whole.copy(order="K")
+    if whole is array:
+        return copied
+    start = array.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+    flat = copied if copied.flags.c_contiguous else copied.T
+    if start < 0 or not flat.flags.c_contiguous:
+        return array.copy(order="K")
+    return np.ndarray(array.shape, array.dtype, flat.reshape(-1).data, start, array.strides)
+
+
+def reduce(t: Any) -> Any:
+    if not t.is_leaf:
+        pass
+    return rebuild, (type(t), np.array(t.array, copy=True), t.requires_grad, dict(t.__dict__), t.special)
+
+
+def rebuild(
+    cls: type, array: Any, wants_grad: bool, attributes: dict[str, Any], special: bool
+) -> Any:
+    t: Any = blank(cls)
+    t.array = array
+    t.wants_grad = wants_grad
+    t.special = special
+    t.__dict__.update(attributes)
+    return t
+
+
+def recorded_in_mode(node: Any) -> None:
+    """Called for nodes recorded while a mode is on: anomaly traces and saved-tensor hooks."""
+    if ANOMALY.enabled:
+        remember(node)
+    if MODES.saved_hooks and isinstance(node, OpNode):
+        pack_saved(node, inputs=True)
+
+
+def pack_outputs(node: Any) -> None:
+    """Run the saved-tensor hooks on outputs that were just saved."""
+    pack_saved(node, inputs=False)
+
+
+def pack_saved(node: OpNode, inputs: bool) -> None:
+    from .inspect import pack_place
+
+    pack, unpack = MODES.saved_hooks[-1]
+    width = node.op.width
+    places = [node.cells[k] for k in range(0, len(node.cells), 3)]
+    for place in places:
+        if type(place) is int and (place < width) is inputs:
+            pack_place(node, place, pack, unpack)

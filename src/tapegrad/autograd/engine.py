@@ -1,0 +1,287 @@
+"""The backward pass: pop a ready node, ask it for its inputs' gradients, add them up, go on.
+
+Values are bare arrays, or tensors when the pass itself is being recorded (`create_graph=True`). The loop
+knows no op and no feature; hooks, captures and observers are one guarded call each.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import Any, Final
+
+import numpy as np
+
+from ..core.base import Node, ndarray, wrap
+from ..core.modes import ANOMALY
+from .anomaly import guarded
+from .node import AccumulateGrad
+
+# Called as observer(node, grad, grads) after each node; anomaly mode and diagnose put theirs here.
+observers: Final[list[Any]] = []
+
+
+class Run:
+    """One backward pass.
+
+    `captures` maps nodes to (output, index) pairs that `autograd.grad` asks for; None fills leaves.
+    """
+
+    def __init__(
+        self,
+        keep: bool,
+        record: bool,
+        captures: dict[Node, list[tuple[int, int]]] | None,
+        caller: Any,
+    ) -> None:
+        self.keep = keep
+        self.record = record
+        self.captures = captures
+        self.caller = caller  # who asked for it, as Node.freed_by keeps it
+        self.found: dict[int, Any] = {}
+        self.waiting: dict[Node, int] = {}
+        self.sums: dict[Node, Any] = {}
+        self.mine: dict[Node, int] = {}  # sums that belong to this pass alone: 1 + writes so far
+        self.useful: set[Node] | None = None
+
+    def go(self, roots: list[tuple[Node, int, Any]]) -> None:
+        count_uses(roots, self.waiting)
+        if self.captures is not None:
+            self.useful = lead_to(self.captures, self.waiting)
+        waiting = self.waiting
+        ready: list[tuple[int, Node]] = []
+        for node, slot, grad in roots:
+            self.add(node, slot, grad, 0)
+        for node in {node: None for node, _, _ in roots}:
+            if waiting[node] == 0:
+                if node.is_leaf:
+                    self.visit(node)
+                else:
+                    heapq.heappush(ready, (-node.seq, node))
+        # Of the ready nodes the one recorded last goes first, leaves at once: PyTorch's order, which
+        # decides in what order gradients are added up and hooks are called.
+        following: Node | None = None
+        while True:
+            if following is None:
+                if not ready:
+                    break
+                node = heapq.heappop(ready)[1]
+            else:
+                node = following
+                following = None
+                if ready:
+                    node = heapq.heappushpop(ready, (-node.seq, node))[1]
+            self.visit(node)
+            for edge in node.edges:
+                if edge is not None:
+                    left = waiting[edge] - 1
+                    waiting[edge] = left
+                    if left == 0:
+                        if edge.is_leaf:
+                            self.visit(edge)
+                        elif following is None:
+                            following = edge
+                        else:
+                            heapq.heappush(ready, (-edge.seq, edge))
+
+    def visit(self, node: Node) -> None:
+        """Run one node on what has arrived, and hand its gradients to the edges."""
+        total = self.sums.pop(node, None)
+        mine = self.mine.pop(node, 0)
+        record = self.record
+        hooks = node.hooks
+        if hooks is not None and total is not None:
+            total = hooks.on_tensors(node, total, record)
+            mine = 0
+        useful = self.useful
+        if useful is not None:
+            if self.captures is not None and node in self.captures:
+                self.capture(node, total)
+                mine = 0
+            if not leads_on(node, useful):
+                return
+        if total is None:
+            if not self.keep and node.frees:
+                node.release()
+                node.freed_by = self.caller
+            return
+        if node.is_leaf:
+            leaf: Any = node
+            accumulate(leaf, total, record, mine)
+            return
+        if type(total) is list:
+            fill_in(node, total, record)
+        if hooks is not None:
+            total = hooks.before(node, total, record)
+        grads = guarded(node, total, record) if ANOMALY.enabled else node.pull(total, record)
+        if not self.keep and node.frees:
+            node.release()
+            node.freed_by = self.caller
+        if hooks is not None:
+            grads = hooks.after(node, grads, total, record)
+        if observers:
+            for observer in observers:
+                observer(node, total, grads)
+
+        # Who owns the memory of `grads`? Rules never return a saved value, so what is not the incoming
+        # gradient, or a view of it, was made by the rule; hooks and Functions may return anything.
+        trusted = node.op is not None and hooks is None and not record
+        inherits = mine if len(node.edges) == 1 else 0
+        slots = node.edge_slots
+        i = 0
+        for edge in node.edges:
+            if edge is not None and (useful is None or edge in useful):
+                g = grads[i]
+                if g is not None:
+                    owned = 0
+                    if trusted and type(g) is ndarray:
+                        owned = inherits if aliases(g, total) else 1
+                    self.add(edge, 0 if slots is None else slots[i], g, owned)
+            i += 1
+
+    def add(self, node: Node, slot: int, g: Any, owned: int) -> None:
+        """Add a partial gradient for output `slot` of `node`."""
+        sums = self.sums
+        if node.outputs is not None:
+            parts: list[Any] | None = sums.get(node)
+            if parts is None:
+                parts = sums[node] = [None] * len(node.outputs)
+            before = parts[slot]
+            parts[slot] = g if before is None else before + g
+            return
+        before = sums.get(node)
+        if before is None:
+            sums[node] = g
+            if owned:
+                self.mine[node] = owned
+            return
+        mine = self.mine.get(node, 0)
+        if mine and before.flags.carray and before.dtype is g.dtype:
+            np.add(before, g, out=before)
+            self.mine[node] = mine + 1
+        elif owned and g.flags.carray and before.dtype is g.dtype:
+            np.add(g, before, out=g)
+            sums[node] = g
+            self.mine[node] = owned + 1
+        else:
+            sums[node] = before + g
+            if not self.record:
+                self.mine[node] = 1
+
+    def will_visit(self, node: Node) -> bool:
+        """Whether this pass gets to `node`; for register_multi_grad_hook."""
+        return node in self.waiting and (self.useful is None or node in self.useful)
+
+    def capture(self, node: Node, total: Any) -> None:
+        if self.captures is not None:
+            for slot, index in self.captures[node]:
+                value = total[slot] if type(total) is list else total
+                if value is not None:
+                    self.found[index] = value
+
+
+def aliases(g: Any, total: Any) -> bool:
+    """Whether `g` may be (a view of) the incoming gradient."""
+    if type(total) is list:
+        for part in total:
+            if part is not None and aliases(g, part):
+                return True
+        return False
+    if g is total:
+        return True
+    base = g.base
+    return base is not None and (base is total or base is total.base)
+
+
+def leads_on(node: Node, useful: set[Node]) -> bool:
+    for edge in node.edges:
+        if edge is not None and edge in useful:
+            return True
+    return False
+
+
+def count_uses(roots: list[tuple[Node, int, Any]], waiting: dict[Node, int]) -> None:
+    """How many edges lead to each node that the roots reach."""
+    stack: list[Node] = []
+    for node, _, _ in roots:
+        if node not in waiting:
+            waiting[node] = 0
+            stack.append(node)
+    while stack:
+        for edge in stack.pop().edges:
+            if edge is not None:
+                seen = waiting.get(edge)
+                if seen is None:
+                    waiting[edge] = 1
+                    stack.append(edge)
+                else:
+                    waiting[edge] = seen + 1
+
+
+def lead_to(
+    targets: dict[Node, list[tuple[int, int]]], reached: dict[Node, int]
+) -> set[Node]:
+    """The nodes among `reached` from which a target can be reached, targets included."""
+    users: dict[Node, list[Node]] = {}
+    for node in reached:
+        for edge in node.edges:
+            if edge is not None:
+                users.setdefault(edge, []).append(node)
+    stack = [node for node in targets if node in reached]
+    useful = set(stack)
+    while stack:
+        for user in users.get(stack.pop(), ()):
+            if user not in useful:
+                useful.add(user)
+                stack.append(user)
+    return useful
+
+
+def fill_in(node: Node, parts: list[Any], record: bool) -> None:
+    """Zeros for the outputs of a several-output node that received nothing."""
+    if node.op is None:
+        return  # a Function decides for itself (set_materialize_grads)
+    for i, (shape, dtype) in enumerate(node.outputs or ()):
+        if parts[i] is None and i not in node.op.plain_outs:
+            zeros = np.zeros(shape, dtype)
+            parts[i] = wrap(zeros) if record else zeros
+
+
+def accumulate(node: AccumulateGrad, g: Any, record: bool, mine: int) -> None:
+    """Add `g` to the leaf's `.grad`; take it over when it belongs to this pass."""
+    t = node.tensor()
+    if not t.wants_grad:
+        return  # switched off since the forward pass
+    grad = t.gradient
+    if record:
+        if grad is None:
+            fresh = g.clone()
+            t.gradient = fresh
+        else:
+            t.gradient = g_sum(grad, g)
+    elif grad is None:
+        layout = t.array
+        if mine and (g.flags.carray or (g.strides == layout.strides and g.flags.behaved)):
+            t.gradient = wrap(g)
+            if mine > 1:
+                cell = t.gradient.version_cell()
+                cell.n = mine - 1
+        else:
+            t.gradient = wrap(copy_like(g, layout))
+    else:
+        np.add(grad.array, g, out=grad.array, casting="unsafe")
+        grad.version_cell().bump("accumulate_grad")
+    if node.hooks is not None:
+        node.hooks.accumulated(t)
+
+
+def g_sum(a: Any, b: Any) -> Any:
+    return a + b
+
+
+def copy_like(g: Any, layout: Any) -> Any:
+    """A copy of `g`, with the memory order of `layout` where that is dense, else contiguous."""
+    if layout.flags.c_contiguous or not layout.flags.forc:
+        return np.array(g, order="C", subok=False, copy=True)
+    out = np.empty_like(layout)
+    out[...] = g
+    return out

@@ -1,0 +1,461 @@
+"""autograd.Function: the user's own forward and backward as one node of the graph.
+
+The `ctx` that forward and backward see is the node itself, as in PyTorch: `y.grad_fn` shows the attributes
+that forward put on it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import errors
+from ..core.base import (
+    CLASSES,
+    STATE,
+    Node,
+    TensorBase,
+    Version,
+    View,
+    sequence,
+    user_frame,
+    wrap,
+)
+from ..core.modes import MODES
+from ..core.spaces import RAW, RECORDED
+from . import inplace
+from .api import edge_of, recorded_in_mode
+from .grad_mode import enable_grad, no_grad
+from .node import Packed, fit, history_now, unpack_checked
+
+
+class SavedTensor:
+    """One tensor of `save_for_backward`: its memory, version and edge, never the tensor itself."""
+
+    def __init__(self, tensor: Any, node: Node, slot: int, is_output: bool) -> None:
+        self.array = tensor.array
+        self.cell = tensor.version_cell()
+        self.version = self.cell.n
+        self.wants_grad = tensor.requires_grad
+        self.node: Node | None = None
+        self.slot = slot
+        self.is_output = is_output
+        self.packed: Packed | None = None
+        if is_output:
+            return
+        edge = edge_of(tensor) if self.wants_grad else None
+        if edge is not None:
+            self.node, self.slot = edge
+
+    def tensor(self, owner: Node) -> Any:
+        if self.packed is not None:
+            t = unpack_checked(self.packed)
+            array, cell = t.array, t.version_cell()
+        else:
+            if self.cell.n != self.version:
+                made_by = owner.name() if self.is_output else history_now(self.node, self.cell)
+                raise errors.modified_in_place(
+                    owner, self.array, made_by, self.slot, "a tensor of save_for_backward",
+                    owner.name(), self.cell, self.version,
+                )
+            array, cell = self.array, self.cell
+        node = owner if self.is_output else self.node
+        if node is not None and node.is_leaf:
+            leaf: Any = node
+            made = leaf.saved_alias(array)
+        else:
+            made = wrap(array)
+            made.wants_grad = self.wants_grad
+            made.node = node
+            made.slot = self.slot
+        made.cell = cell
+        return made
+
+
+class FunctionCtx:
+    """What `ctx` offers to forward and backward."""
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        """Keep tensors for backward, with the checks that protect against later writes."""
+        self.to_save = tensors
+
+    def save_for_forward(self, *tensors: Any) -> None:
+        """Keep tensors for `jvp`."""
+        self.saved_for_forward = tensors
+
+    def mark_dirty(self, *args: Any) -> None:
+        """Say which inputs forward wrote to."""
+        self.dirty_tensors = args
+
+    def mark_non_differentiable(self, *args: Any) -> None:
+        """Say which outputs have no gradient."""
+        self.non_differentiable = args
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether outputs that received no gradient show up as zeros (the default) or as None."""
+        self.materialize_grads = value
+
+
+class BackwardFunction(Node, FunctionCtx):
+    """The node of one application; for each Function there is a subclass with its name."""
+
+    _forward_cls: Any = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.to_save: tuple[Any, ...] = ()
+        self.dirty_tensors: tuple[Any, ...] = ()
+        self.non_differentiable: tuple[Any, ...] = ()
+        self.materialize_grads = True
+        self.needs_input_grad: tuple[bool, ...] = ()
+        self._saved: tuple[SavedTensor | None, ...] = ()
+        self._input_metas: tuple[Any, ...] = ()  # per argument (shape, dtype); None if no tensor
+        self._released = False
+
+    def name(self) -> str:
+        return type(self).__name__
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        if self._released:
+            raise errors.freed_graph(self)
+        return tuple(None if s is None else s.tensor(self) for s in self._saved)
+
+    saved_variables = saved_tensors
+
+    def release(self) -> None:
+        if self._saved:
+            self._released = True
+            self._saved = ()
+
+    def pull(self, grad: Any, record: bool) -> Any:
+        """Call the user's backward on the gradients of the outputs, and check what it returns."""
+        grads = []
+        for g, meta in zip(grad, self.outputs or (), strict=True):
+            if g is None:
+                zeros = self.materialize_grads and meta is not None
+                grads.append(wrap(np.zeros(*meta)) if zeros else None)
+            else:
+                grads.append(g if isinstance(g, TensorBase) else wrap(np.asarray(g)))
+        found = user_backward(self._forward_cls)(self, *grads)
+        if not isinstance(found, tuple):
+            found = (found,)
+        return self.checked(found, record)
+
+    def checked(self, found: tuple[Any, ...], record: bool) -> list[Any]:
+        metas = self._input_metas
+        if len(found) > len(metas) and all(g is None for g in found[len(metas):]):
+            found = found[: len(metas)]
+        if len(found) != len(metas):
+            raise errors.wrong_gradient_count(self, len(metas), found)
+        result: list[Any] = []
+        F = RECORDED if record else RAW
+        for i, (g, meta) in enumerate(zip(found, metas, strict=True)):
+            if meta is None:
+                if g is not None:
+                    raise RuntimeError(
+                        f"function {self.name()} returned a gradient different than None at position "
+                        f"{i + 1}, but the corresponding forward input was not a Variable"
+                    )
+                continue
+            if g is None:
+                result.append(None)
+                continue
+            if not isinstance(g, TensorBase):
+                raise RuntimeError(f"expected Variable or None (got {type(g).__name__})")
+            shape, dtype = meta
+            if g.array.shape != shape and not sums_to(g.array.shape, shape):
+                raise RuntimeError(
+                    f"Function {self.name()} returned an invalid gradient at index {len(result)} - got "
+                    f"{list(g.array.shape)} but expected shape compatible with {list(shape)}"
+                )
+            result.append(fit(F, g if record else g.array, shape, dtype))
+        return result
+
+
+def sums_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Whether `target` broadcasts to `shape`, so that a gradient can be summed down."""
+    if len(target) > len(shape):
+        return False
+    tail = shape[len(shape) - len(target):]
+    return all(t in (1, s) for s, t in zip(tail, target, strict=True))
+
+
+def user_backward(cls: Any) -> Callable[..., Any]:
+    has_backward = cls.backward is not Function.backward
+    if has_backward and cls.vjp is not Function.vjp:
+        raise RuntimeError(
+            "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should "
+            "only implement one of them."
+        )
+    return cls.backward if has_backward else cls.vjp  # type: ignore[no-any-return]
+
+
+class Function:
+    """Base class of custom operations: subclass it and give it static `forward` and `backward`.
+
+    >>> class Double(autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         return x * 2
+    ...     @staticmethod
+    ...     def backward(ctx, grad):
+    ...         return grad * 2
+    >>> x = tensor(3.0, requires_grad=True)
+    >>> Double.apply(x).backward()
+    >>> x.grad
+    tensor(2.)
+    """
+
+    generate_vmap_rule = False
+    _backward_cls: Any = BackwardFunction
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._backward_cls = type(cls.__name__ + "Backward", (BackwardFunction,), {"_forward_cls": cls})
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(LEGACY)
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """forward(ctx, *args), or forward(*args) with a `setup_context`: compute the outputs."""
+        raise NotImplementedError(
+            "You must implement the forward function for custom autograd.Function."
+        )
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+        """With forward(*args): keep here what backward needs."""
+        raise NotImplementedError("setup_context is not implemented.")
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        """One gradient per argument of forward (None where there is none)."""
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function "
+            "to use it with backward mode AD."
+        )
+
+    vjp = backward
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        """The forward-mode derivative."""
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward "
+            "mode AD."
+        )
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Run forward and record the node."""
+        if not isinstance(cls.__dict__.get("forward", staticmethod(cls.forward)), staticmethod):
+            raise RuntimeError(LEGACY)
+        return apply_function(cls, args, kwargs)
+
+
+LEGACY = (
+    "Legacy autograd function with non-static forward method is deprecated. Please use new-style "
+    "autograd function with static forward method. (Example: "
+    "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
+)
+
+
+def apply_function(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    ctx: BackwardFunction = cls._backward_cls()
+    tensors = [a for a in args if isinstance(a, TensorBase)]
+    for t in tensors:
+        if t.view_of is not None:
+            inplace.refresh(t)
+    recording = MODES.grad and any(t.requires_grad for t in tensors)  # type: ignore[attr-defined]
+    ctx.needs_input_grad = tuple(isinstance(a, TensorBase) and a.requires_grad for a in args)  # type: ignore[attr-defined]
+    edges = [edge_of(t) if t.requires_grad else None for t in tensors]  # type: ignore[attr-defined]
+    ctx.edges = tuple(None if e is None else e[0] for e in edges)
+    ctx.edge_slots = tuple(0 if e is None else e[1] for e in edges)
+    ctx._input_metas = tuple(
+        (a.array.shape, a.array.dtype) if isinstance(a, TensorBase) else None for a in args
+    )
+    with no_grad():
+        if cls.setup_context is not Function.setup_context:
+            output = cls.forward(*args, **kwargs)
+            cls.setup_context(ctx, args, output)
+        else:
+            output = cls.forward(ctx, *args, **kwargs)
+    ctx.seq = next(sequence)
+    frame = user_frame(1)
+    if frame is not None:
+        ctx.code, ctx.lasti = frame.f_code, frame.f_lasti
+    outputs = output if isinstance(output, tuple) else (output,)
+    made = wrap_outputs(ctx, cls, outputs, args, recording)
+    if recording:
+        save(ctx, made)
+        if STATE.busy:
+            recorded_in_mode(ctx)
+    ctx.to_save = ctx.dirty_tensors = ctx.non_differentiable = ()
+    if isinstance(output, tuple):
+        return tuple(made)
+    return made[0]
+
+
+def wrap_outputs(
+    ctx: Any, cls: Any, outputs: tuple[Any, ...], args: tuple[Any, ...], recording: bool
+) -> list[Any]:
+    """Give the outputs of forward their history: new ones, dirty inputs, views, inputs as they are."""
+    check_dirty(ctx, outputs)
+    plain = {id(t) for t in ctx.non_differentiable}
+    dirty = {id(t) for t in ctx.dirty_tensors}
+    inputs = {id(a) for a in args if isinstance(a, TensorBase)}
+    several = sum(isinstance(o, TensorBase) for o in outputs) > 1
+    ctx.outputs = tuple(
+        (o.array.shape, o.array.dtype) if isinstance(o, TensorBase) else None for o in outputs
+    )
+    made: list[Any] = []
+    for slot, out in enumerate(outputs):
+        if not isinstance(out, TensorBase):
+            made.append(out)
+            continue
+        differentiable = (
+            recording and id(out) not in plain and out.array.dtype.kind in "fcV"
+        )
+        if id(out) in dirty:
+            write_back(ctx, out, slot, differentiable)
+        elif id(out) in inputs:
+            out = alias(out, "custom")
+            if not differentiable:
+                out.cut = None
+        elif out.view_of is not None and differentiable:
+            out.view_of.kind = "multi" if several else "custom"
+        if id(out) not in dirty:
+            set_history(ctx, out, slot, differentiable)
+        made.append(out)
+    return made
+
+
+def set_history(ctx: Any, out: Any, slot: int, differentiable: bool) -> None:
+    if not differentiable:
+        out.node = None
+        out.wants_grad = False
+        out.slot = 0
+        return
+    out.node = ctx
+    out.slot = slot
+    out.wants_grad = True
+    out.cut = None
+
+
+def alias(source: Any, kind: str) -> Any:
+    """A view of all of `source`: how a Function returns an input as it is."""
+    out = wrap(source.array)
+    out.cell = source.version_cell()
+    base = source if source.view_of is None else source.view_of.base
+    steps = () if source.view_of is None else source.view_of.steps
+    out.view_of = View(base, kind, out.cell.n, steps)
+    frame = user_frame(1)
+    if frame is not None:
+        out.view_of.code, out.view_of.lasti = frame.f_code, frame.f_lasti
+    return out
+
+
+def check_dirty(ctx: Any, outputs: tuple[Any, ...]) -> None:
+    for i, t in enumerate(ctx.dirty_tensors):
+        if not isinstance(t, TensorBase):
+            raise TypeError(
+                f"mark_dirty can only accept variables, but argument {i} is of type {type(t).__name__}"
+            )
+        if not any(o is t for o in outputs):
+            raise RuntimeError(
+                "Some elements marked as dirty during the forward method were not returned as output. "
+                "The inputs that are modified inplace must all be outputs of the Function."
+            )
+    for i, t in enumerate(ctx.non_differentiable):
+        if not isinstance(t, TensorBase):
+            raise TypeError(
+                "mark_non_differentiable can only accept variables, but argument "
+                f"{i} is of type {type(t).__name__}"
+            )
+
+
+def write_back(ctx: Any, out: Any, slot: int, differentiable: bool) -> None:
+    """An input that forward wrote to and returns: its history continues with this node."""
+    out.version_cell().bump(ctx.name())
+    if not differentiable:
+        return
+    if out.view_of is None and out.is_leaf and out.requires_grad:
+        raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
+    if out.view_of is not None:
+        inplace.rebase(out, ctx)
+    else:
+        set_history(ctx, out, slot, True)
+
+
+def save(ctx: Any, made: list[Any]) -> None:
+    """Turn the tensors of save_for_backward into SavedTensors, now that outputs have their history."""
+    saved: list[SavedTensor | None] = []
+    to_save = ctx.to_save if isinstance(ctx.to_save, tuple) else (ctx.to_save,)
+    for i, t in enumerate(to_save):
+        if t is None:
+            saved.append(None)
+            continue
+        if not isinstance(t, TensorBase):
+            raise TypeError(
+                f"save_for_backward can only save variables, but argument {i} is of type "
+                f"{type(t).__name__}"
+            )
+        is_output = t.node is ctx
+        saved.append(SavedTensor(t, ctx, t.slot if is_output else 0, is_output))
+    ctx._saved = tuple(saved)
+    ctx.frees = bool(saved)
+    if MODES.saved_hooks:
+        pack, unpack = MODES.saved_hooks[-1]
+        for s in saved:
+            if s is not None:
+                tensor = wrap(s.array) if s.is_output else s.tensor(ctx)
+                with no_grad():
+                    s.packed = Packed(pack(tensor), unpack)
+                s.array = None
+
+
+class NestedIOFunction(Function):
+    """Kept for its name; nested inputs and outputs are flattened by the caller."""
+
+
+def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
+    """For a `backward` that must not be differentiated again: doing so raises."""
+
+    @functools.wraps(function)
+    def wrapper(ctx: Any, *args: Any) -> Any:
+        with no_grad():
+            outputs = function(ctx, *args)
+        if not MODES.grad:
+            return outputs
+        if not any(isinstance(a, TensorBase) and a.requires_grad for a in args):  # type: ignore[attr-defined]
+            return outputs
+        found = outputs if isinstance(outputs, tuple) else (outputs,)
+        refused = tuple(None if g is None else refuse_twice(g) for g in found)
+        return refused if isinstance(outputs, tuple) else refused[0]
+
+    return wrapper
+
+
+class ErrorNode(Node):
+    """Raises when backward reaches it."""
+
+    def name(self) -> str:
+        return "torch::autograd::Error"
+
+    def pull(self, grad: Any, record: bool) -> Any:
+        raise RuntimeError(
+            "trying to differentiate twice a function that was marked with @once_differentiable"
+        )
+
+
+def refuse_twice(g: Any) -> Any:
+    t = wrap(g.array)
+    t.node = ErrorNode()
+    t.node.seq = next(sequence)
+    t.wants_grad = True
+    return t

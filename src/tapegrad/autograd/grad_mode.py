@@ -1,0 +1,178 @@
+"""Switching recording off and on: no_grad, enable_grad, set_grad_enabled, inference_mode.
+
+Each is a context manager and a decorator (also of generators and coroutines), and acts on this thread only.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from ..core.modes import MODES
+
+__all__ = ["enable_grad", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "no_grad",
+           "set_grad_enabled"]
+
+
+def is_grad_enabled() -> bool:
+    """Whether operations are being recorded in this thread."""
+    return MODES.grad
+
+
+def is_inference_mode_enabled() -> bool:
+    return MODES.inference
+
+
+class Mode:
+    """A context manager that can also decorate functions, generators and classes' methods."""
+
+    def clone(self) -> Mode:
+        return type(self)()
+
+    def __enter__(self) -> Any:
+        raise NotImplementedError
+
+    def __exit__(self, *error: object) -> None:
+        raise NotImplementedError
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        if inspect.isclass(function):
+            raise TypeError(
+                "Cannot decorate classes; it is ambiguous whether or not only the constructor or all "
+                "methods should have the context manager applied; additionally, decorating a class at "
+                "definition-site will prevent use of the identifier as a conventional type.  To specify "
+                "which methods to decorate, decorate each of them individually."
+            )
+        if inspect.isgeneratorfunction(function):
+            return self.wrap_generator(function)
+
+        @functools.wraps(function)
+        def decorated(*args: Any, **kwargs: Any) -> Any:
+            with self.clone():
+                return function(*args, **kwargs)
+
+        return decorated
+
+    def wrap_generator(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The mode holds while the generator runs and not while it is suspended."""
+
+        @functools.wraps(function)
+        def decorated(*args: Any, **kwargs: Any) -> Any:
+            generator = function(*args, **kwargs)
+            try:
+                with self.clone():
+                    value = generator.send(None)
+                while True:
+                    try:
+                        request = yield value
+                    except GeneratorExit:
+                        with self.clone():
+                            generator.close()
+                        raise
+                    except BaseException as error:
+                        with self.clone():
+                            value = generator.throw(error)
+                    else:
+                        with self.clone():
+                            value = generator.send(request)
+            except StopIteration as end:
+                return end.value
+
+        return decorated
+
+
+class DecoratorMode(Mode):
+    """A mode without arguments: `@no_grad` works as well as `@no_grad()`."""
+
+    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
+        self = super().__new__(cls)
+        return self if function is None else self(function)
+
+
+class no_grad(DecoratorMode):
+    """Nothing that runs inside is recorded.
+
+    >>> x = tensor([1.0], requires_grad=True)
+    >>> with no_grad():
+    ...     y = x * 2
+    >>> y.requires_grad
+    False
+    """
+
+    def __enter__(self) -> None:
+        self.before = MODES.grad
+        MODES.set("grad", False)
+
+    def __exit__(self, *error: object) -> None:
+        MODES.set("grad", self.before)
+
+
+class enable_grad(DecoratorMode):
+    """Recording is on again inside, within `no_grad`."""
+
+    def __enter__(self) -> None:
+        self.before = MODES.grad
+        MODES.set("grad", True)
+
+    def __exit__(self, *error: object) -> None:
+        MODES.set("grad", self.before)
+
+
+class set_grad_enabled(Mode):
+    """Switch recording by a flag; also a plain function call."""
+
+    def __init__(self, mode: bool) -> None:
+        if not isinstance(mode, bool):
+            raise TypeError(
+                f"set_grad_enabled(): argument 'mode' must be bool, not {type(mode).__name__}"
+            )
+        self.before = MODES.grad
+        self.mode = mode
+        MODES.set("grad", mode)
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        MODES.set("grad", self.before)
+        return super().__call__(function)
+
+    def __enter__(self) -> None:
+        MODES.set("grad", self.mode)
+
+    def __exit__(self, *error: object) -> None:
+        MODES.set("grad", self.before)
+
+    def __str__(self) -> str:
+        return f"torch.set_grad_enabled(mode={self.mode})"
+
+    __repr__ = __str__
+
+    def clone(self) -> Mode:
+        return type(self)(self.mode)
+
+
+class inference_mode(Mode):
+    """Like no_grad, and tensors made inside can never take part in recording."""
+
+    def __new__(cls, mode: Any = True) -> Any:
+        self = super().__new__(cls)
+        if isinstance(mode, bool):
+            return self
+        self.__init__(True)  # type: ignore[misc]
+        return self(mode)
+
+    def __init__(self, mode: bool = True) -> None:
+        self.mode = mode
+
+    def __enter__(self) -> None:
+        self.before = (MODES.inference, MODES.grad)
+        MODES.set("inference", self.mode)
+        MODES.set("grad", not self.mode)
+
+    def __exit__(self, *error: object) -> None:
+        inference, grad = self.before
+        MODES.set("inference", inference)
+        MODES.set("grad", grad)
+
+    def clone(self) -> Mode:
+        return type(self)(self.mode)

@@ -1,0 +1,197 @@
+"""Looking at the graph and at what it keeps: edges, hooks on saved tensors, versions."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from ..core.base import Node, TensorBase
+from ..core.modes import MODES
+from .api import edge_of
+from .hooks import RemovableHandle
+
+__all__ = ["GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks",
+           "get_gradient_edge", "increment_version", "register_multi_grad_hook", "save_on_cpu",
+           "saved_tensors_hooks", "set_warn_on_accumulate_grad_stream_mismatch"]
+
+
+class GradientEdge(NamedTuple):
+    """A place in the graph: output `output_nr` of `node`."""
+
+    node: Node
+    output_nr: int
+    ownership_token: Any = None
+
+
+def get_gradient_edge(tensor: Any) -> GradientEdge:
+    """The edge that stands for `tensor`: it can be differentiated without keeping the tensor."""
+    if not tensor.requires_grad:
+        raise RuntimeError(
+            "It is not possible to get the gradient edge for a Tensor that does not require gradients"
+        )
+    edge = edge_of(tensor)
+    if edge is None:
+        raise RuntimeError(
+            "It is not possible to get the gradient edge for a Tensor that does not require gradients"
+        )
+    return GradientEdge(edge[0], edge[1])
+
+
+class saved_tensors_hooks:
+    """Put every tensor saved inside the block through `pack_hook`, and back through `unpack_hook`."""
+
+    def __init__(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
+        self.pack_hook = pack_hook
+        self.unpack_hook = unpack_hook
+
+    def __enter__(self) -> None:
+        if MODES.saved_hooks_error is not None:
+            raise RuntimeError(MODES.saved_hooks_error)
+        MODES.set("saved_hooks", (*MODES.saved_hooks, (self.pack_hook, self.unpack_hook)))
+
+    def __exit__(self, *error: object) -> None:
+        MODES.set("saved_hooks", MODES.saved_hooks[:-1])
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """Keep saved tensors in CPU memory until backward needs them."""
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        def pack(tensor: Any) -> Any:
+            return tensor.device, tensor.detach().clone().cpu()
+
+        def unpack(packed: Any) -> Any:
+            device, tensor = packed
+            return tensor.to(device)
+
+        super().__init__(pack, unpack)
+
+
+@contextlib.contextmanager
+def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
+    """Inside, entering saved_tensors_hooks raises `error_message`."""
+    before = MODES.saved_hooks_error
+    if MODES.saved_hooks:
+        raise RuntimeError(error_message)
+    MODES.saved_hooks_error = error_message
+    try:
+        yield
+    finally:
+        MODES.saved_hooks_error = before
+
+
+class MultiHandle(RemovableHandle):
+    """Removes several hooks at once."""
+
+    def __init__(self, handles: Sequence[RemovableHandle]) -> None:
+        self.handles = tuple(handles)
+
+    def remove(self) -> None:
+        for handle in self.handles:
+            handle.remove()
+
+
+def register_multi_grad_hook(
+    tensors: Sequence[Any], fn: Callable[..., Any], *, mode: str = "all"
+) -> RemovableHandle:
+    """Call `fn` once per backward: with all gradients ("all"), or with the first that comes ("any")."""
+    if mode not in ("all", "any"):
+        raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+    nodes = [edge_of(t) for t in tensors]
+    if any(edge is None for edge in nodes):
+        raise AssertionError("Expected gradient function to be set")
+    lock = threading.Lock()
+    if mode == "any":
+        done: dict[Any, bool] = {}
+
+        def first(grad: Any) -> None:
+            with lock:
+                run = MODES.run
+                seen = done.pop(run, False)
+                done[run] = True
+                for other in [r for r in done if r is not run]:
+                    del done[other]
+            if not seen:
+                fn(grad)
+
+        return MultiHandle([t.register_hook(first) for t in tensors])
+
+    arrived: dict[Any, list[Any]] = {}
+    counts: dict[Any, int] = {}
+
+    def collector(index: int) -> Callable[[Any], None]:
+        def collect(grad: Any) -> None:
+            run = MODES.run
+            with lock:
+                if run not in arrived:
+                    arrived.clear()
+                    counts.clear()
+                    arrived[run] = [None] * len(tensors)
+                    counts[run] = sum(run.will_visit(edge[0]) for edge in nodes if edge)
+                arrived[run][index] = grad
+                counts[run] -= 1
+                complete = counts[run] == 0
+                grads = arrived.pop(run) if complete else None
+            if grads is not None:
+                fn(grads)
+
+        return collect
+
+    return MultiHandle([t.register_hook(collector(i)) for i, t in enumerate(tensors)])
+
+
+class MutationContext:
+    """The copies that allow_mutation_on_saved_tensors made, by memory and version."""
+
+    def __init__(self) -> None:
+        self.active = True
+        self.saved: list[Any] = []
+
+    def clear(self) -> None:
+        self.saved.clear()
+
+
+_mutation = threading.local()
+
+
+@contextlib.contextmanager
+def allow_mutation_on_saved_tensors() -> Iterator[MutationContext]:
+    """Inside, saved tensors may be written to: backward sees them as they were when saved."""
+    if getattr(_mutation, "context", None) is not None:
+        raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
+    context = MutationContext()
+
+    def pack(tensor: Any) -> Any:
+        copy = tensor.detach().clone()
+        context.saved.append(copy)
+        return copy
+
+    def unpack(copy: Any) -> Any:
+        if not context.active:
+            raise AssertionError(
+                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context"
+                "in which the graph was originally recorded."
+            )
+        return copy
+
+    _mutation.context = context
+    try:
+        with saved_tensors_hooks(pack, unpack):
+            yield context
+    finally:
+        context.active = False
+        context.clear()
+        _mutation.context = None
+
+
+def increment_version(tensor: Any) -> None:
+    """Count a write to `tensor` (or to each of several) that autograd did not see."""
+    tensors = (tensor,) if isinstance(tensor, TensorBase) else tensor
+    for t in tensors:
+        t.version_cell().bump("increment_version")
+
+
+def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
+    """CUDA streams only: nothing to do here."""

@@ -1,0 +1,173 @@
+"""Hooks on a node: what runs before and after it, and what watches the tensors that it made."""
+
+from __future__ import annotations
+
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.base import Node, TensorBase, as_array, wrap
+
+
+class RemovableHandle:
+    """Undoes one registration: `remove()`, or the end of a `with` block."""
+
+    next_id = 0
+
+    def __init__(self, hooks: Any, *, extra_dict: Any = None) -> None:
+        self.hooks_ref = weakref.ref(hooks)
+        self.id = RemovableHandle.next_id
+        RemovableHandle.next_id += 1
+        extra = extra_dict if isinstance(extra_dict, list) else [extra_dict] if extra_dict else []
+        self.extra = [weakref.ref(d) for d in extra]
+
+    def remove(self) -> None:
+        for ref in (self.hooks_ref, *self.extra):
+            hooks = ref()
+            if hooks is not None and self.id in hooks:
+                del hooks[self.id]
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.remove()
+
+    def __getstate__(self) -> Any:
+        return self.hooks_ref(), self.id
+
+    def __setstate__(self, state: Any) -> None:
+        self.hooks_ref = weakref.ref(OrderedDict() if state[0] is None else state[0])
+        self.id = state[1]
+        self.extra = []
+        RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
+
+
+class HookDict(OrderedDict[int, Callable[..., Any]]):
+    """Hooks by id, in order of registration; a class of its own because handles refer to it weakly."""
+
+
+def add_hook(hooks: HookDict, function: Callable[..., Any]) -> RemovableHandle:
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = function
+    return handle
+
+
+class NodeHooks:
+    """All hooks of one node, in the order in which they run."""
+
+    def __init__(self) -> None:
+        self.tensor: dict[int, HookDict] = {}  # per output: Tensor.register_hook
+        self.retained: dict[int, Any] = {}  # per output: weak reference of a tensor that retains grad
+        self.before_node = HookDict()  # Node.register_prehook
+        self.after_node = HookDict()  # Node.register_hook
+        self.accumulated_hooks = HookDict()  # Tensor.register_post_accumulate_grad_hook
+
+    def on_tensors(self, node: Node, total: Any, record: bool) -> Any:
+        """Tensor hooks, then retain_grad, on the complete gradient of each output."""
+        if not self.tensor and not self.retained:
+            return total
+        several = node.outputs is not None
+        parts = list(total) if several else [total]
+        for slot, hooks in self.tensor.items():
+            for hook in list(hooks.values()):
+                parts[slot] = unwrapped(call_tensor_hook(hook, wrapped(parts[slot])), record)
+        for slot, ref in self.retained.items():
+            tensor = ref()
+            if tensor is not None and parts[slot] is not None:
+                keep_gradient(tensor, wrapped(parts[slot]))
+        return parts if several else parts[0]
+
+    def before(self, node: Node, total: Any, record: bool) -> Any:
+        if not self.before_node:
+            return total
+        several = node.outputs is not None
+        parts = tuple(wrapped(g) for g in (total if several else [total]))
+        for hook in list(self.before_node.values()):
+            answer = hook(parts)
+            if answer is not None:
+                parts = checked_parts(hook, answer, parts)
+        parts = [unwrapped(g, record) for g in parts]
+        return parts if several else parts[0]
+
+    def after(self, node: Node, grads: Any, total: Any, record: bool) -> Any:
+        if not self.after_node:
+            return grads
+        incoming = total if node.outputs is not None else [total]
+        outgoing = tuple(wrapped(g) for g in incoming)
+        parts = tuple(wrapped(g) for g in grads)
+        for hook in list(self.after_node.values()):
+            answer = hook(parts, outgoing)
+            if answer is not None:
+                parts = checked_parts(hook, answer, parts)
+        return [unwrapped(g, record) for g in parts]
+
+    def accumulated(self, tensor: TensorBase) -> None:
+        for hook in list(self.accumulated_hooks.values()):
+            answer = hook(tensor)
+            if answer is not None and not isinstance(answer, TensorBase):
+                raise TypeError(f"expected Variable, but hook returned '{type(answer).__name__}'")
+            if answer is not None:
+                raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+
+
+def hooks_of(node: Node) -> NodeHooks:
+    if node.hooks is None:
+        node.hooks = NodeHooks()
+    found: NodeHooks = node.hooks
+    return found
+
+
+def wrapped(g: Any) -> Any:
+    return g if g is None or isinstance(g, TensorBase) else wrap(as_array(g))
+
+
+def unwrapped(g: Any, record: bool) -> Any:
+    return g if g is None or record else g.array
+
+
+def call_tensor_hook(hook: Callable[..., Any], grad: Any) -> Any:
+    answer = hook(grad)
+    if answer is None:
+        return grad
+    if not isinstance(answer, TensorBase):
+        raise TypeError(f"expected Variable, but hook returned '{type(answer).__name__}'")
+    if grad is not None:
+        check_replacement(hook, grad, answer)
+    return answer
+
+
+def check_replacement(hook: Callable[..., Any], before: Any, after: Any) -> None:
+    """A hook may change the values of a gradient, not what kind of tensor it is."""
+    name = getattr(hook, "__name__", type(hook).__name__)
+    if before.array.dtype != after.array.dtype:
+        raise RuntimeError(
+            f"hook '{name}' has changed the type of value (was {before.type()} got {after.type()})"
+        )
+    if before.array.shape != after.array.shape:
+        raise RuntimeError(f"hook '{name}' has changed the size of value")
+
+
+def checked_parts(hook: Any, answer: Any, before: tuple[Any, ...]) -> tuple[Any, ...]:
+    if isinstance(answer, TensorBase):
+        answer = (answer,)
+    if not isinstance(answer, tuple):
+        raise TypeError(f"expected tuple, but hook returned '{type(answer).__name__}'")
+    if len(answer) != len(before):
+        name = getattr(hook, "__name__", type(hook).__name__)
+        raise RuntimeError(
+            f"hook '{name}' has returned an incorrect number of values (got {len(answer)}, but expected "
+            f"{len(before)})"
+        )
+    return tuple(b if a is None else a for a, b in zip(answer, before, strict=True))
+
+
+def keep_gradient(tensor: Any, grad: Any) -> None:
+    """retain_grad: add to `.grad` of a tensor that is not a leaf."""
+    if tensor.gradient is None:
+        tensor.gradient = grad.clone() if grad.wants_grad else wrap(np.array(grad.array))
+    else:
+        tensor.gradient = tensor.gradient + grad

@@ -1,0 +1,318 @@
+"""Writing into tensors: refuse, record, write, count, rebase. And how views follow their base.
+
+The order matters: nothing is written before every refusal has been considered, and the node is
+recorded on the values as they were. For a view the base's history becomes a `CopySlices` node around
+the node of the write; the other views of that base re-make theirs from their geometry when they notice
+the newer version.
+"""
+
+from __future__ import annotations
+
+import copy
+import weakref
+from typing import Any
+
+from .. import dtypes, errors
+from ..core.base import STATE, Node, TensorBase, View, as_array, ndarray, sequence
+from ..core.dispatch import FLOATS, apply, prepare, run_kernel, save_outputs
+from ..core.layout import address, is_dense, shares_itself
+from ..core.modes import MODES
+from ..core.op import REGISTRY, Op
+from ..core.spaces import RAW, RECORDED
+from .hooks import hooks_of
+from .node import accumulate_node
+
+
+def write(
+    op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...] = (), watch: tuple[Any, ...] = ()
+) -> Any:
+    """Run `op` with its result written into its first tensor: the in-place form of any op."""
+    target = tensors[0]
+    if not isinstance(target, TensorBase):
+        raise errors.must_be_tensor(op.name + "_", "input", 1, target)
+    refuse(target, False)
+    arrays: list[Any] = []
+    mask = 0
+    for i, t in enumerate(tensors):
+        if isinstance(t, TensorBase):
+            if t.view_of is not None:
+                refresh(t)
+            if t.wants_grad:
+                mask |= 1 << i
+            arrays.append(t.array)
+        else:
+            arrays.append(t)
+    recording = mask != 0 and (not STATE.busy or MODES.grad) and target.array.dtype.kind in FLOATS
+    if recording:
+        refuse(target, True)
+    name = op.name + "_"
+    destination = target.array
+    check_overlap(destination, arrays)
+    out = as_array(run_kernel(op, list(arrays), attrs))
+    check_fits(op, out, destination)
+    node = None
+    if recording:
+        if not op.differentiable:
+            op, tensors, mask = constant(op), (target,), mask & 1
+        if mask:
+            overwritten = destination.copy() if op.plan(mask).first else None
+            node = prepare(op, tensors, attrs, watch, mask, (destination,), overwritten)
+            if op.dtype_rule and out.dtype != destination.dtype:
+                # The rules ran in another dtype than the target's.
+                pairs = zip(tensors, node.edges, strict=True)
+                node.fixes = tuple([fix_for(t, edge) for t, edge in pairs])
+    destination[...] = out
+    bump(target, name, node is not None)
+    if node is not None:
+        rebase(target, node)
+        save_outputs(node, op.plan(mask), [target])
+    return target
+
+
+def fix_for(t: Any, edge: Node | None) -> Any:
+    """What the gradient for a tensor has to look like in the end."""
+    return None if edge is None else (t.array.shape, t.array.dtype)
+
+
+CONSTANTS: dict[str, Op] = {}
+
+
+def constant(op: Op) -> Op:
+    """What an op without derivative records in place: the old value does not matter any more."""
+    found = CONSTANTS.get(op.name)
+    if found is None:
+        found = CONSTANTS[op.name] = copy.copy(REGISTRY["zero"])
+        found.name = op.name
+        found.node_name = op.node_name
+    return found
+
+
+def overwrite(op: Op, target: Any, value: Any, name: str) -> Any:
+    """Write values that do not depend on any tensor (`zero_`, `fill_`, `normal_` …)."""
+    refuse(target, False)
+    if target.view_of is not None:
+        refresh(target)
+    recording = target.wants_grad and (not STATE.busy or MODES.grad)
+    node = prepare(op, (target,), (), (), 1, (target.array,)) if recording else None
+    target.array[...] = value
+    bump(target, name, node is not None)
+    if node is not None:
+        rebase(target, node)
+    return target
+
+
+def repoint(op: Op, target: Any, attrs: tuple[Any, ...]) -> Any:
+    """Let a tensor itself become a view of its memory (`t_`, `squeeze_` …): counted as a write."""
+    refuse(target, False)
+    if target.view_of is not None:
+        refresh(target)
+    recording = target.wants_grad and (not STATE.busy or MODES.grad)
+    array = op.kernel(target.array, *attrs)
+    node = prepare(op, (target,), attrs, (), 1, (array,)) if recording else None
+    target.array = array
+    bump(target, op.name, node is not None)
+    if node is not None:
+        # No memory changed: for a view, the base keeps its history.
+        target.node = node
+        target.slot = 0
+        if target.view_of is not None:
+            target.view_of.seen = target.cell.n
+    return target
+
+
+def bump(target: TensorBase, name: str, recorded: bool) -> None:
+    """Count a write, with what E01 wants to know: recorded?, the view's shape and line, a cut."""
+    cell = target.version_cell()
+    if cell.inference and not MODES.inference:
+        # As in PyTorch, found out when the write is counted: it has happened.
+        raise errors.inference_written()
+    view = target.view_of
+    if view is None:
+        cell.bump(name, (recorded, None, None, -1, target.cut))
+    else:
+        cell.bump(name, (recorded, target.array.shape, view.code, view.lasti, target.cut))
+
+
+def check_fits(op: Op, out: Any, destination: Any) -> None:
+    """The result must have the target's shape and, where dtypes matter, one that can be stored."""
+    if out.shape != destination.shape:
+        raise RuntimeError(
+            f"output with shape {list(destination.shape)} doesn't match the broadcast shape "
+            f"{list(out.shape)}"
+        )
+    if op.dtype_rule and out.dtype != destination.dtype:
+        have, want = dtypes.of(out.dtype), dtypes.of(destination.dtype)
+        if have.category > want.category:
+            raise RuntimeError(
+                f"result type {have.scalar_type} can't be cast to the desired output type "
+                f"{want.scalar_type}"
+            )
+
+
+def check_overlap(destination: Any, sources: Any) -> None:
+    """Refuse to write where the order of writing would show in the result."""
+    if shares_itself(destination):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a "
+            "single "
+            "memory location. Please clone() the tensor before performing the operation."
+        )
+    for x in sources:
+        if x is not destination and isinstance(x, ndarray) and meets(x, destination):
+            raise RuntimeError(
+                "unsupported operation: some elements of the input tensor and the written-to "
+                "tensor "
+                "refer to a single memory location. Please clone() the tensor before performing "
+                "the "
+                "operation."
+            )
+
+
+def meets(x: Any, destination: Any) -> bool:
+    """Whether two dense arrays share some memory, but not element for element."""
+    if x.base is None and destination.base is None or not x.size or not destination.size:
+        return False
+    start, other = address(x), address(destination)
+    if start >= other + destination.nbytes or other >= start + x.nbytes:
+        return False
+    if start == other and x.strides == destination.strides and x.nbytes == destination.nbytes:
+        return False
+    return is_dense(x) and is_dense(destination)
+
+
+def refuse(target: Any, recording: bool) -> None:
+    """Raise for every target that autograd cannot follow a write to, before anything is written."""
+    if STATE.busy and not MODES.grad:
+        return
+    view = target.view_of
+    if view is not None:
+        wants = target.wants_grad or view.base.wants_grad
+        if view.kind and (wants or recording):
+            raise errors.view_written(target, view, indirect=False)
+        if wants and (view.base.node is None or view.base.node.is_leaf):
+            raise errors.leaf_written(target, view)
+    elif target.wants_grad and (target.node is None or target.node.is_leaf):
+        raise errors.leaf_written(target, None)
+
+
+def rebase(target: Any, node: Node) -> None:
+    """Make `node` the history of `target` and, for a view, of its base."""
+    view = target.view_of
+    if target.retained:
+        # The gradient that retain_grad shows is that of the new value.
+        del target.node.hooks.retained[target.slot]
+        hooks_of(node).retained[0] = weakref.ref(target)
+    if view is None:
+        target.node = node
+        target.slot = 0
+        target.wants_grad = True
+        target.cut = None
+        target.version_cell().rebased = node.name()
+        return
+    base = view.base
+    slices = CopySlices()
+    slices.inner = node
+    slices.way = way_to(target, base.array)
+    edge: Node | None = None
+    if base.wants_grad:
+        edge = base.node or accumulate_node(base)
+    slices.edges = (edge, *node.edges[1:])
+    slots = (0,) * len(node.edges) if node.edge_slots is None else node.edge_slots
+    slices.edge_slots = (base.slot, *slots[1:])
+    slices.frees = node.frees
+    slices.seq = next(sequence)
+    slices.code = node.code
+    slices.lasti = node.lasti
+    base.node = slices
+    base.version_cell().rebased = slices.name()
+    base.slot = 0
+    base.wants_grad = True
+    base.cut = None
+    regenerate(target, view)
+
+
+class CopySlices(Node):
+    """The history of a base after a write through a view: `inner` wrote, `way` says where."""
+
+    inner: Any = None
+    way: Any = ()
+
+    def name(self) -> str:
+        return "torch::autograd::CopySlices"
+
+    def pull(self, grad: Any, record: bool) -> Any:
+        F: Any = RECORDED if record else RAW
+        inner = self.inner
+        inner.freed_by = self.freed_by
+        grads = list(inner.pull(F.region_of(grad, self.way), record))
+        if self.edges[0] is None:
+            grads[0] = None
+        elif grads[0] is None:
+            grads[0] = F.region_zeroed(grad, self.way)
+        else:
+            grads[0] = F.copy_slices(grad, grads[0], self.way)
+        return grads
+
+    def release(self) -> None:
+        self.inner.release()
+
+
+def refresh(target: Any) -> None:
+    """Bring a view's history up to date if its memory was written since it was last right."""
+    view = target.view_of
+    cell = target.cell
+    if cell.n == view.seen:
+        return
+    base = view.base
+    if not base.wants_grad:
+        view.seen = cell.n
+        return
+    if STATE.busy and not MODES.grad:
+        return
+    if view.kind:
+        raise errors.view_written(target, view, indirect=True)
+    regenerate(target, view)
+
+
+def regenerate(target: Any, view: View) -> None:
+    """The history of a view, made again from the base's: one as_strided, or its recipe."""
+    made = replay(target, view)
+    target.node = made.node
+    target.slot = made.slot
+    target.wants_grad = made.wants_grad
+    target.cut = None
+    view.seen = target.cell.n
+
+
+def replay(target: Any, view: View) -> Any:
+    """A tensor like `target`, made from its base as the base is now."""
+    made: Any = view.base
+    for op, attrs in way_to(target, made.array)[2]:
+        made = apply(op, (made,), attrs)
+    return made
+
+
+def way_to(target: Any, base: Any) -> tuple[Any, ...]:
+    """Shape and strides of `base`, and the view ops that lead from there to `target`."""
+    as_strided = REGISTRY["as_strided"]
+    steps: list[tuple[Op, tuple[Any, ...]]] = []
+    array = base
+    for source, op, attrs in target.view_of.steps:
+        if layout(source) != layout(array):
+            steps.append((as_strided, within(source, array)))
+        steps.append((op, attrs))
+        array = op.kernel(source, *attrs)
+    if not steps or layout(target.array) != layout(array):
+        steps.append((as_strided, within(target.array, array)))
+    return base.shape, base.strides, tuple(steps)
+
+
+def layout(array: Any) -> tuple[Any, ...]:
+    return array.shape, array.strides, address(array)
+
+
+def within(array: Any, start: Any) -> tuple[Any, ...]:
+    """Size, stride and offset of `array`, in elements from the start of `start`."""
+    item = array.itemsize
+    offset = address(array) - address(start)
+    return array.shape, tuple([s // item for s in array.strides]), offset // item

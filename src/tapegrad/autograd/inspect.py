@@ -1,0 +1,141 @@
+"""What a node tells about itself: `_saved_*` attributes, `metadata`, hooks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import errors
+from ..core.base import CLASSES, Node, TensorBase, wrap
+from .hooks import add_hook, hooks_of
+from .node import OpNode, Packed, unpack_checked
+
+# How PyTorch's formulas spell our names.
+SPELLED = {"input": "self", "out": "result"}
+FACTS = {"shape": "sym_sizes", "strides": "sym_strides", "dtype": "scalar_type"}
+
+
+def saved_places(node: Any) -> dict[str, int]:
+    """PyTorch's name for every value that the rules of this node read, with its place in `kept`."""
+    op = node.op
+    places: dict[str, int] = {}
+    rules = [op.joint] if op.joint is not None else [r for r in op.rules if r is not None]
+    fact_start = op.width + len(op.outs) + len(op.attrs)
+    for rule in rules:
+        for place in rule.places:
+            if place < op.width:
+                name = SPELLED.get(op.tensors[place], op.tensors[place])
+            elif place < op.width + len(op.outs):
+                name = op.outs[place - op.width]
+                name = SPELLED.get(name, name)
+            elif place < fact_start:
+                name = op.attrs[place - op.width - len(op.outs)]
+            else:
+                index, what = op.metas[place - fact_start]
+                owner = op.tensors[max(index, 0)]
+                name = f"{SPELLED.get(owner, owner)}_{FACTS[what]}"
+            places[name] = place
+    return places
+
+
+def node_attribute(node: Any, name: str) -> Any:
+    """`grad_fn._saved_self` and friends; raises AttributeError for anything else."""
+    if isinstance(node, OpNode):
+        raw = name.startswith("_raw_saved_")
+        if raw or name.startswith("_saved_"):
+            place = saved_places(node).get(name[11:] if raw else name[7:])
+            if place is not None:
+                return RawSaved(node, place) if raw else saved_value(node, place)
+    raise AttributeError(f"'{node.name()}' object has no attribute '{name}'")
+
+
+def node_attributes(node: Any) -> list[str]:
+    names = list(object.__dir__(node))
+    if isinstance(node, OpNode):
+        names += [f"_saved_{name}" for name in saved_places(node)]
+    return sorted(set(names))
+
+
+def saved_value(node: OpNode, place: int) -> Any:
+    """The saved value as users see it: a tensor with its history, a number, a shape."""
+    kept = node.kept
+    if kept is None:
+        raise errors.freed_graph(node)
+    node.check_versions()
+    value = kept[place]
+    op = node.op
+    if place >= op.width + len(op.outs):
+        return value
+    if isinstance(value, Packed):
+        t = unpack_checked(value)
+        return node.saved_tensor(place, t.array, t.version_cell())
+    for k in range(0, len(node.cells), 3):
+        if node.cells[k] == place:
+            return node.saved_tensor(place, value, node.cells[k + 1])
+    if isinstance(value, (int, float, complex)):
+        kind = np.int64 if isinstance(value, int) else np.float64
+        return wrap(np.array(value, None if isinstance(value, complex) else kind))
+    return value
+
+
+class RawSaved:
+    """A saved value before unpacking: hooks can be put on it."""
+
+    def __init__(self, node: OpNode, place: int) -> None:
+        self.node = node
+        self.place = place
+
+    def register_hooks(self, pack: Any, unpack: Any) -> None:
+        """Replace the saved tensor by `pack(tensor)` until `unpack` gives it back."""
+        kept = self.node.kept
+        if kept is None:
+            raise errors.freed_graph(self.node)
+        if isinstance(kept[self.place], Packed):
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: "
+                "only one pair of hooks is allowed at a time."
+            )
+        pack_place(self.node, self.place, pack, unpack)
+
+
+def pack_place(node: OpNode, place: int, pack: Any, unpack: Any) -> None:
+    """Put the saved tensor at `place` through a pair of hooks."""
+    from .grad_mode import no_grad
+
+    kept = list(node.kept or ())
+    t = wrap(kept[place])
+    for k in range(0, len(node.cells), 3):
+        if node.cells[k] == place:
+            t = node.saved_tensor(place, kept[place], node.cells[k + 1])
+            if place >= node.op.width:  # an output: the node must not hold itself through the hook
+                t = wrap(kept[place])
+                t.cell = node.cells[k + 1]
+    before = t.version_cell().n
+    with no_grad():
+        packed = pack(t)
+    if t.version_cell().n != before:
+        raise RuntimeError(
+            "A saved tensor pack hook is modifying its input in place. Tensors provided as input to "
+            "pack hook cannot be modified by in-place operations as this can lead to unexpected "
+            "side-effects. Please open an issue if you need to perform in-place operations on the "
+            "input to a pack hook."
+        )
+    kept[place] = Packed(packed, unpack)
+    node.kept = tuple(kept)
+    node.packed = True
+    cells: list[Any] = []
+    for k in range(0, len(node.cells), 3):
+        if node.cells[k] != place:
+            cells.extend(node.cells[k : k + 3])
+    node.cells = tuple(cells)
+
+
+def register_hook(node: Node, fn: Any, before: bool) -> Any:
+    hooks = hooks_of(node)
+    return add_hook(hooks.before_node if before else hooks.after_node, fn)
+
+
+CLASSES.node_attribute = node_attribute
+CLASSES.node_attributes = node_attributes
+CLASSES.register_hook = register_hook

@@ -1,0 +1,285 @@
+"""The node of an op: how one recorded application turns the gradient of its output into its inputs'."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+from ..core.base import CLASSES, Node, TensorBase, Version, as_array, ndarray, wrap
+from ..core.op import Op
+from ..core.spaces import RAW, RECORDED
+from ..errors import freed_graph, modified_in_place
+
+
+class Packed:
+    """A saved value that went through saved_tensors_hooks: `unpack(value)` gives the tensor back."""
+
+    def __init__(self, value: Any, unpack: Any) -> None:
+        self.value = value
+        self.unpack = unpack
+
+
+class OpNode(Node):
+    """A node made from an Op record; `kept` is laid out as inputs, outputs, attributes, metas."""
+
+    mixed: bool = False  # inputs were promoted to the output's dtype; they are kept as they are
+    sandwich: bool = False  # complex output, rules written for the real case: conjugate around them
+
+    def name(self) -> str:
+        op: Op = self.op
+        return op.node_name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return CLASSES.node_attribute(self, attribute)  # _saved_self and friends
+
+    def pull(self, grad: Any, record: bool) -> Any:
+        kept = self.kept
+        if kept is None:
+            raise freed_graph(self)
+        op: Op = self.op
+        if self.cells:
+            self.check_versions()
+        if self.packed:
+            kept = self.unpacked(kept, record)
+        elif record:
+            kept = self.tensors(kept)
+        elif self.mixed:
+            kept = self.promoted(kept, grad.dtype)
+        F: Any = RECORDED if record else RAW
+        if self.sandwich:
+            grad = conjugate(F, grad)
+        edges = self.edges
+        fixes = self.fixes
+        joint = op.joint
+        if joint is not None:
+            needs = tuple([e is not None for e in edges])
+            found = list(joint.function(F, grad, needs, *[kept[i] for i in joint.places]))
+            for i, g in enumerate(found):
+                if g is None or edges[i] is None:
+                    found[i] = None
+                else:
+                    found[i] = self.finish(F, i, g)
+            return found
+        result: list[Any] = []
+        i = 0
+        rules = op.rules
+        for edge in edges:
+            if edge is None:
+                result.append(None)
+            else:
+                rule = rules[i]
+                g = rule.call(F, grad, kept)  # type: ignore[union-attr]
+                if fixes is not None or self.sandwich:
+                    g = self.finish(F, i, g)
+                result.append(g)
+            i += 1
+        return result
+
+    def finish(self, F: Any, i: int, g: Any) -> Any:
+        """Undo conjugation, broadcasting and promotion for edge `i`."""
+        if g is None:
+            return None
+        if self.sandwich:
+            g = conjugate(F, g)
+        if self.fixes is not None:
+            fix = self.fixes[i]
+            if fix is not None:
+                g = fit(F, g, fix[0], fix[1])
+        return g
+
+    def promoted(self, kept: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
+        """`kept` with the input arrays in the dtype that the kernel saw; tensors promote by themselves."""
+        made = list(kept)
+        for i in range(self.op.width):
+            x = made[i]
+            if type(x) is ndarray and x.dtype is not dtype:
+                made[i] = x.astype(dtype)
+        return tuple(made)
+
+    def check_versions(self) -> None:
+        cells = self.cells
+        for k in range(0, len(cells), 3):
+            cell: Version = cells[k + 1]
+            if cell.n != cells[k + 2]:
+                self.complain(cells[k], cell, cells[k + 2])
+
+    def complain(self, place: Any, cell: Version, expected: int) -> None:
+        """E01, with what this node knows about the saved value."""
+        op: Op = self.op
+        array: Any = place  # of an index
+        made_by = ""
+        slot = 0
+        role = "its index"
+        if type(place) is int:
+            array = self.kept[place]  # type: ignore[index]
+            if place >= op.width:
+                role = "its own output"
+                made_by = self.name()
+                slot = place - op.width
+            else:
+                role = f"its input `{op.tensors[place]}`"
+                made_by = history_now(self.edges[place], cell)
+                if made_by and self.edge_slots is not None and not cell.rebased:
+                    slot = self.edge_slots[place]
+        raise modified_in_place(self, array, made_by, slot, role, op.name, cell, expected)
+
+    def tensors(self, kept: tuple[Any, ...]) -> tuple[Any, ...]:
+        """`kept` with the saved arrays as tensors that know their history."""
+        made = list(kept)
+        cells = self.cells
+        for k in range(0, len(cells), 3):
+            place = cells[k]
+            if type(place) is int:
+                made[place] = self.saved_tensor(place, kept[place], cells[k + 1])
+        return tuple(made)
+
+    def saved_tensor(self, place: int, array: Any, cell: Version) -> TensorBase:
+        """A tensor for the saved array at `place`, with the edge that it had."""
+        op: Op = self.op
+        t: TensorBase
+        count = op.width
+        if place >= count:  # an output: its history is this node
+            t = wrap(array)
+            if place - count not in op.plain_outs:
+                t.wants_grad = True
+                t.node = self
+                t.slot = place - count
+        else:
+            edge = self.edges[place]
+            if edge is None:
+                t = wrap(array)
+            elif edge.is_leaf:
+                leaf: Any = edge
+                t = leaf.saved_alias(array)
+            else:
+                t = wrap(array)
+                t.wants_grad = True
+                t.node = edge
+                t.slot = 0 if self.edge_slots is None else self.edge_slots[place]
+        t.cell = cell
+        return t
+
+    def unpacked(self, kept: tuple[Any, ...], record: bool) -> tuple[Any, ...]:
+        """`kept` after the user's unpack hooks; other saved values as usual."""
+        if record:
+            kept = self.tensors(kept)
+        made = list(kept)
+        for i, value in enumerate(kept):
+            if isinstance(value, Packed):
+                t = unpack_checked(value)
+                if record:
+                    made[i] = self.saved_tensor(i, t.array, t.version_cell())
+                else:
+                    made[i] = t.array
+        return tuple(made)
+
+
+def unpack_checked(packed: Packed) -> TensorBase:
+    """The tensor that the user's unpack hook gives back."""
+    t = packed.unpack(packed.value)
+    if not isinstance(t, TensorBase):
+        raise TypeError("Output of saved tensor unpack_hook expected to be a Tensor but got result of "
+                        f"type {type(t).__name__}")
+    return t
+
+
+class AccumulateGrad(Node):
+    """The end of the line: adds what arrives to the `.grad` of a leaf.
+
+    The leaf owns this node, not the other way round, so that no cycle keeps either alive.
+    """
+
+    leaf: Any = None  # weak reference to the tensor
+    revived: TensorBase | None = None  # stands in for a leaf that died before its graph
+
+    def name(self) -> str:
+        return "torch::autograd::AccumulateGrad"
+
+    def tensor(self) -> TensorBase:
+        t: TensorBase | None = self.leaf()
+        if t is None:
+            t = self.revived
+            if t is None:
+                t = wrap(self.kept[0] if self.kept is not None else None)
+                t.wants_grad = True
+                t.node = self
+                self.revived = t
+        return t
+
+    def saved_alias(self, array: Any) -> TensorBase:
+        """The leaf itself if it still looks at `array`, else a tensor with the same history."""
+        t = self.tensor()
+        if t.array is array:
+            return t
+        t = wrap(array)
+        t.wants_grad = True
+        t.node = self
+        return t
+
+    @property
+    def variable(self) -> TensorBase:
+        return self.tensor()
+
+    def release(self) -> None:
+        pass
+
+
+def accumulate_node(t: TensorBase) -> AccumulateGrad:
+    """The AccumulateGrad of a leaf, made on first use."""
+    node = AccumulateGrad()
+    node.is_leaf = True
+    node.leaf = weakref.ref(t)
+    node.kept = (t.array,)
+    t.node = node
+    return node
+
+
+def history_now(edge: Node | None, cell: Version) -> str:
+    """The name of the node behind a saved tensor whose memory has been written since ("" for leaves).
+
+    PyTorch names the history that the tensor has at that time: a view's has been re-made.
+    """
+    if edge is None:
+        return ""
+    if edge.op is not None and edge.op.view:
+        return "AsStridedBackward0"
+    if cell.rebased:
+        return cell.rebased
+    return "" if edge.is_leaf else edge.name()
+
+
+def conjugate(F: Any, grad: Any) -> Any:
+    if type(grad) is list:
+        return [None if g is None else F.conj(g) for g in grad]
+    return F.conj(grad)
+
+
+def fit(F: Any, g: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """`g` summed down to `shape` and cast to `dtype`: broadcasting and promotion undone."""
+    if g.shape != shape:
+        g = unbroadcast(F, g, shape)
+    if isinstance(g, TensorBase):
+        if g.array.dtype != dtype:
+            g = F.cast(g, dtype)
+    elif g.dtype != dtype:
+        g = F.cast(g, dtype)
+    return g
+
+
+def unbroadcast(F: Any, g: Any, shape: tuple[int, ...]) -> Any:
+    """Sum over the dimensions that broadcasting added or stretched."""
+    found = g.shape
+    extra = len(found) - len(shape)
+    if extra < 0:
+        return F.expand(g, shape)
+    dims = list(range(extra))
+    for i in range(len(shape)):
+        if shape[i] == 1 and found[extra + i] != 1:
+            dims.append(extra + i)
+    if dims:
+        g = F.sum(g, tuple(dims), True, None)
+    if g.shape != shape:
+        g = F.view(g, shape)
+    return g

@@ -1,0 +1,144 @@
+"""``import torch`` answered by tapegrad.
+
+After :func:`install`, ``torch`` and ``torch.a.b`` are the module objects ``tapegrad`` and
+``tapegrad.a.b`` themselves, not copies: classes, isinstance checks and pickles are shared.
+Only this process is affected, and forked children; ``python -m tapegrad run`` also carries the
+alias into children that multiprocessing spawns (see ``run.py``).
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import threading
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+
+MISSING = (
+    "No module named {name!r}\n"
+    "tapegrad answers for torch here and does not have this module. "
+    "'python -m tapegrad check FILE' lists every torch name that a program uses and tapegrad lacks."
+)
+
+
+def real_name(name: str) -> str | None:
+    """'torch.nn' -> 'tapegrad.nn'; None for a name outside torch."""
+    head, dot, rest = name.partition(".")
+    return f"tapegrad{dot}{rest}" if head == "torch" else None
+
+
+class _AliasLoader(Loader):
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        real = real_name(spec.name)
+        assert real is not None
+        parent, _, child = real.rpartition(".")
+        if parent:
+            public = vars(importlib.import_module(parent)).get(child)
+            if public is not None and not isinstance(public, ModuleType):
+                # The public name is a function or a class, and importing a private module of
+                # that name would overwrite it.
+                raise ModuleNotFoundError(MISSING.format(name=spec.name), name=spec.name)
+        module = importlib.import_module(real)
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        # The import system has just put the alias's spec on the module. Its own goes back:
+        # importlib.reload and relative imports go by it.
+        spec = module.__spec__
+        if spec is not None and spec.loader is self:
+            module.__spec__ = spec.loader_state
+        _mirror_loaded()
+
+
+class _TorchFinder(MetaPathFinder):
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        real = real_name(fullname)
+        if real is None:
+            return None
+        # Finders run under the global import lock: importing here, even a parent package, could
+        # wait for a thread that waits for us. So only look; the loader imports.
+        spec = ModuleSpec(fullname, _LOADER)
+        loaded = sys.modules.get(real)
+        found = loaded.__spec__ if loaded is not None else PathFinder.find_spec(real, path)
+        if found is not None:
+            spec.origin = found.origin
+            spec.submodule_search_locations = found.submodule_search_locations
+        elif loaded is None:
+            if _asked_by_import():
+                raise ModuleNotFoundError(MISSING.format(name=fullname), name=fullname)
+            return None
+        return spec
+
+
+_LOADER = _AliasLoader()
+_FINDER = _TorchFinder()
+_LOCK = threading.RLock()
+
+
+def _asked_by_import() -> bool:
+    """True under an import, False when ``importlib.util.find_spec`` only asks whether it exists.
+
+    The question must be answered with None, the import deserves the longer message, and the
+    finder protocol does not tell them apart.
+    """
+    caller = sys._getframe(3)
+    return caller.f_code.co_name == "_find_and_load_unlocked"
+
+
+def _mirror_loaded() -> None:
+    """Give every tapegrad module that is already loaded its torch name.
+
+    An import that finds its name in sys.modules does not touch the parent's attributes, so a
+    public function that shares its name with a private module stays what it is.
+    """
+    for name, module in sys.modules.copy().items():
+        head, dot, rest = name.partition(".")
+        if head != "tapegrad" or module is None:
+            continue
+        # Another thread may be in the middle of importing it; the finder waits for that, we skip.
+        if getattr(getattr(module, "__spec__", None), "_initializing", False):
+            continue
+        sys.modules.setdefault(f"torch{dot}{rest}", module)
+
+
+def _is_ours(module: ModuleType | None) -> bool:
+    return getattr(module, "__name__", "").partition(".")[0] == "tapegrad"
+
+
+def install() -> None:
+    """Let ``torch`` and all its submodules be answered by tapegrad. Calling it again is harmless.
+
+    It has to come before the first ``import torch``: with the real PyTorch already loaded,
+    half of a program would hold one library and half the other, so that is refused.
+    """
+    with _LOCK:
+        loaded = sys.modules.get("torch")
+        if loaded is not None and not _is_ours(loaded):
+            raise RuntimeError(
+                "tapegrad.compat.install() was called after the real torch had been imported "
+                f"(from {getattr(loaded, '__file__', None)}); call it before the first import."
+            )
+        if _FINDER not in sys.meta_path:
+            sys.meta_path.insert(0, _FINDER)
+        importlib.import_module("tapegrad")
+        _mirror_loaded()
+
+
+def uninstall() -> None:
+    """Take the alias away again. Names that a program has already imported keep working."""
+    with _LOCK:
+        if _FINDER in sys.meta_path:
+            sys.meta_path.remove(_FINDER)
+        for name, module in sys.modules.copy().items():
+            if name.partition(".")[0] == "torch" and _is_ours(module):
+                sys.modules.pop(name, None)
+
+
+def is_installed() -> bool:
+    """Whether ``import torch`` is answered by tapegrad at the moment."""
+    return _FINDER in sys.meta_path

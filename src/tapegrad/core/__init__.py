@@ -1,0 +1,1 @@
+"""See DESIGN notes in the module docstrings."""

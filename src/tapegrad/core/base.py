@@ -1,0 +1,277 @@
+"""What everything is made of: the version cell, the view recipe, the node and the tensor.
+
+These classes hold data and little else. They live in one file because each refers to the others, and
+because this file is compiled: fields are typed, the defaults below cost nothing to set.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import itertools
+import sys
+import weakref
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from .native import mypyc_attr
+
+ndarray: Final = np.ndarray
+F32: Final = np.dtype("float32")
+F64: Final = np.dtype("float64")
+
+# NumPy reports overflow and 0/0 through warnings that PyTorch does not give. The setting lives in a
+# context variable, so kernels run in a context of our own and the user's own NumPy stays as it was.
+_quiet_context: Final = contextvars.Context()
+_quiet_context.run(np.seterr, all="ignore")
+enter: Final = _quiet_context.run
+
+
+def quiet(kernel: Callable[..., Any], *args: Any) -> Any:
+    """`kernel(*args)` without floating point warnings."""
+    try:
+        return enter(kernel, *args)
+    except RuntimeError as error:
+        if not str(error).startswith("cannot enter context"):
+            raise
+    # Another thread is inside the shared context right now.
+    with np.errstate(all="ignore"):
+        return kernel(*args)
+
+
+class State:
+    """Process-wide switches that the hot path reads."""
+
+    # How many (thread, mode) pairs differ from the default: grad mode off, inference mode, saved
+    # tensor hooks, anomaly mode, autocast … Zero means that nothing has to be looked up.
+    busy: int = 0
+    recording: bool = True  # keep the user's line with nodes, writes and cuts
+    user_code: Any = None  # the code object of the last user frame seen: mostly the next one too
+
+
+STATE: Final = State()
+sequence: Final = itertools.count(1)
+# Compiled functions have no frame of their own; interpreted ones have to be passed over. These are the
+# numbers of frames that lie at least between `stamp`/`user_frame` and the user's code.
+COMPILED: Final = not __file__.endswith(".py")
+STAMP_DEPTH: Final[int] = 0 if COMPILED else 4
+NEAR_DEPTH: Final[int] = 0 if COMPILED else 3
+PACKAGE: Final[str] = __file__[: __file__.rindex("core")]
+getframe: Final = sys._getframe
+
+
+def user_frame(depth: int) -> Any:
+    """The innermost frame outside this package, starting `depth` interpreted frames up."""
+    frame: Any
+    try:
+        frame = getframe(depth)
+    except ValueError:
+        return None
+    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame = frame.f_back
+    return frame
+
+
+class Version:
+    """Counts the writes to one memory; every tensor that looks at that memory holds the same cell."""
+
+    n: int = 0
+    writers: tuple[Any, ...] = ()  # the last few writes, newest last: (n, op name, code, lasti, how)
+    rebased: str = ""  # the name of the base's node since the last recorded write
+    inference: bool = False
+
+    def bump(self, name: str, how: Any = None) -> None:
+        """Count a write by `name`; `how` is what inplace.bump knows about it."""
+        self.n += 1
+        if STATE.recording:
+            frame = user_frame(NEAR_DEPTH)
+            if frame is not None:
+                kept = self.writers if len(self.writers) < 8 else self.writers[-4:]
+                self.writers = (*kept, (self.n, name, frame.f_code, frame.f_lasti, how))
+
+
+class Cut:
+    """The tombstone of a tensor that lost its history: what cut it, and where."""
+
+    def __init__(self, what: str, source: TensorBase | None = None) -> None:
+        self.what = what
+        # Weakly: a cut must not keep alive what it cuts off.
+        self.source: Any = None if source is None else weakref.ref(source)
+        frame = user_frame(NEAR_DEPTH)
+        self.code: Any = None if frame is None else frame.f_code
+        self.lasti: int = -1 if frame is None else frame.f_lasti
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Node:
+    """One recorded op application. Edges point towards the leaves only."""
+
+    op: Any = None  # the Op record; None for nodes that are not made from one
+    edges: tuple[Node | None, ...] = ()
+    edge_slots: tuple[int, ...] | None = None  # which output of each edge's node; None: all 0
+    kept: tuple[Any, ...] | None = None  # inputs, outputs, attributes, in the op's layout; None: freed
+    cells: tuple[Any, ...] = ()  # (position in kept, version cell, version when saved) …
+    fixes: tuple[Any, ...] | None = None  # per edge (shape, dtype) where the rule's result may differ
+    outputs: tuple[Any, ...] | None = None  # per output (shape, dtype), for nodes with several
+    hooks: Any = None  # autograd.hooks.NodeHooks, when somebody registered one
+    leaves: Any = None  # the leaf (or a tuple of them) behind the edges: a graph keeps its leaves alive
+    code: Any = None
+    lasti: int = -1
+    seq: int = 0
+    is_leaf: bool = False
+    frees: bool = False  # something saved goes away after backward, so a second one fails
+    packed: bool = False  # something in `kept` went through saved_tensors_hooks
+    freed_by: Any = None  # of the backward that dropped the saved values: code, lasti, root's seq, when
+    cut: Any = None  # the tombstone of an input that had lost its history before
+    trace: Any = None  # where the forward ran, in anomaly mode
+    notes: Any = None  # `metadata`, a dict made on first access
+
+    def pull(self, grad: Any, record: bool) -> Any:
+        """The gradients for the edges, given the gradient of the output (a list if several)."""
+        raise NotImplementedError
+
+    def release(self) -> None:
+        """Drop what backward needs; a second pass will say so."""
+        if self.frees:
+            self.kept = None
+            self.cells = ()
+
+    def name(self) -> str:
+        """What PyTorch calls this node."""
+        return "Node"
+
+    def __repr__(self) -> str:
+        return f"<{self.name()} object at {id(self):#x}>"
+
+    def __dir__(self) -> list[str]:
+        names: list[str] = CLASSES.node_attributes(self)
+        return names
+
+    def register_hook(self, fn: Callable[..., Any]) -> Any:
+        """Call `fn(grad_inputs, grad_outputs)` after this node ran in backward."""
+        return CLASSES.register_hook(self, fn, False)
+
+    def register_prehook(self, fn: Callable[..., Any]) -> Any:
+        """Call `fn(grad_outputs)` before this node runs in backward."""
+        return CLASSES.register_hook(self, fn, True)
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """A dict for whatever users want to attach."""
+        if self.notes is None:
+            self.notes = {}
+        found: dict[Any, Any] = self.notes
+        return found
+
+    @property
+    def _sequence_nr(self) -> int:
+        return self.seq
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        slots = self.edge_slots
+        if slots is None:
+            return tuple([(e, 0) for e in self.edges])
+        return tuple([(e, slots[i]) for i, e in enumerate(self.edges)])
+
+
+def stamp(node: Node) -> None:
+    """Note the user's line on a node that is being recorded."""
+    frame: Any
+    try:
+        frame = getframe(STAMP_DEPTH)
+    except ValueError:
+        return
+    code = frame.f_code
+    if code is not STATE.user_code:
+        while code.co_filename.startswith(PACKAGE):
+            frame = frame.f_back
+            if frame is None:
+                return
+            code = frame.f_code
+        STATE.user_code = code
+    node.code = code
+    node.lasti = frame.f_lasti
+
+
+class View:
+    """How a view came from its base. `seen` is the version at which its history was last right."""
+
+    def __init__(self, base: TensorBase, kind: str, seen: int, steps: tuple[Any, ...]) -> None:
+        self.base = base
+        self.kind = kind  # "" or what forbids writing: "no_grad", "multi", "inference", "custom"
+        self.seen = seen
+        self.steps = steps  # (source array, op, attrs) of each view on the way that changed the dtype
+        self.code: Any = None
+        self.lasti: int = -1
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class TensorBase:
+    """The part of a Tensor that dispatch and engine touch; made by `blank` or `wrap`."""
+
+    # Slots, so that a tensor's `__dict__` holds what users put there and nothing else.
+    __slots__ = (
+        "array", "cell", "cut", "gradient", "node", "retained", "slot", "special", "view_of",
+        "wants_grad",
+    )
+
+    array: Any
+    wants_grad: bool
+    special: bool  # a subclass or an interpreter's tensor: dispatch takes the slow road
+    node: Node | None  # the grad_fn; for a leaf that has been used, its AccumulateGrad
+    slot: int  # which output of `node` this is
+    cell: Version | None
+    view_of: View | None
+    gradient: TensorBase | None
+    cut: Cut | None
+    retained: bool
+
+    def version_cell(self) -> Version:
+        """The version cell, made on first need."""
+        cell = self.cell
+        if cell is None:
+            cell = self.cell = Version()
+        return cell
+
+
+class Classes:
+    """The interpreted classes that compiled code makes instances of; set when they are defined."""
+
+    tensor: Any = None
+    new: Any = None
+    # What nodes answer to users, from autograd/inspect.py.
+    node_attribute: Any = None
+    node_attributes: Any = None
+    register_hook: Any = None
+
+
+CLASSES: Final = Classes()
+
+
+def blank(cls: Any) -> TensorBase:
+    """A tensor of class `cls` around nothing yet; its array is set next."""
+    t: TensorBase = CLASSES.new(cls)
+    t.wants_grad = False
+    t.special = False
+    t.node = None
+    t.slot = 0
+    t.cell = None
+    t.view_of = None
+    t.gradient = None
+    t.cut = None
+    t.retained = False
+    return t
+
+
+def wrap(array: Any) -> TensorBase:
+    """A plain tensor around an array."""
+    t = blank(CLASSES.tensor)
+    t.array = array
+    return t
+
+
+def as_array(value: Any) -> Any:
+    """NumPy gives scalars for 0-d results; tensors hold arrays."""
+    return value if type(value) is ndarray else np.asarray(value)

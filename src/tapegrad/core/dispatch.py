@@ -1,0 +1,546 @@
+"""From a call to a result: unwrap, run the kernel, wrap, and record a node when a gradient is wanted.
+
+`unary` and `binary` are the hot roads for elementwise ops on float tensors; everything else, and every
+case that they do not want to think about, goes through `apply`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from .. import dtypes
+from ..autograd.node import OpNode, accumulate_node
+from . import promote
+from .base import (
+    CLASSES,
+    F32,
+    F64,
+    NEAR_DEPTH,
+    STATE,
+    Cut,
+    Node,
+    TensorBase,
+    Version,
+    View,
+    as_array,
+    enter,
+    ndarray,
+    quiet,
+    sequence,
+    stamp,
+    user_frame,
+    wrap,
+)
+from .modes import ANOMALY, MODES
+from .op import PROMOTE_FLOAT, Op
+
+NUMBERS: Final = (int, float, complex, np.generic)
+FLOATS = "fcV"  # NumPy kinds that can require a gradient (bfloat16 is a void kind)
+
+
+def is_stale(t: TensorBase) -> bool:
+    """A view whose memory was written since its history was last right."""
+    view = t.view_of
+    return view is not None and t.version_cell().n != view.seen
+
+
+def unary(op: Op, a: Any) -> Any:
+    """An elementwise op of one float tensor."""
+    if not isinstance(a, TensorBase) or a.special or STATE.busy or is_stale(a):
+        return apply(op, (a,))
+    x = a.array
+    dtype = x.dtype
+    if dtype is not F32 and dtype is not F64:
+        return apply(op, (a,))
+    try:
+        out = enter(op.kernel, x)
+    except RuntimeError:
+        return apply(op, (a,))  # another thread is in the quiet context
+    if type(out) is not ndarray:
+        out = np.asarray(out)
+    t = wrap(out)
+    if not a.wants_grad:
+        t.cut = a.cut
+        return t
+    if not op.differentiable:
+        t.cut = Cut(op.name, a)
+        return t
+    edge = a.node
+    if edge is None:
+        edge = accumulate_node(a)
+    node = OpNode()
+    node.op = op
+    node.edges = (edge,)
+    if edge.is_leaf:
+        node.leaves = a
+    if a.slot:
+        node.edge_slots = (a.slot,)
+    plan = op.plan_first
+    if plan.first:
+        cell = a.cell
+        if cell is None:
+            cell = a.cell = Version()
+        if plan.out:
+            own = t.cell = Version()
+            node.kept = (x, out)
+            node.cells = (0, cell, cell.n, 1, own, 0)
+        else:
+            node.kept = (x, None)
+            node.cells = (0, cell, cell.n)
+    elif plan.out:
+        own = t.cell = Version()
+        node.kept = (None, out)
+        node.cells = (1, own, 0)
+    else:
+        node.kept = (None, None)
+    node.frees = plan.saves
+    node.seq = next(sequence)
+    if STATE.recording:
+        stamp(node)
+    t.node = node
+    t.wants_grad = True
+    return t
+
+
+def binary(op: Op, a: Any, b: Any) -> Any:
+    """An elementwise op of two float tensors of one dtype, or of a float tensor and a number."""
+    if not isinstance(a, TensorBase) or a.special or STATE.busy or is_stale(a):
+        return apply(op, (a, b))
+    x = a.array
+    dtype = x.dtype
+    if dtype is not F32 and dtype is not F64:
+        return apply(op, (a, b))
+    y: Any
+    b_grad = False
+    if isinstance(b, TensorBase):
+        if b.special or is_stale(b):
+            return apply(op, (a, b))
+        y = b.array
+        if y.dtype is not dtype:
+            return apply(op, (a, b))
+        b_grad = b.wants_grad
+    elif type(b) is float or type(b) is int:
+        y = b
+    else:
+        return apply(op, (a, b))
+    try:
+        out = enter(op.kernel, x, y)
+    except (ValueError, RuntimeError):
+        return apply(op, (a, b))  # which complains, or another thread is in the quiet context
+    if type(out) is not ndarray:
+        out = np.asarray(out)
+    t = wrap(out)
+    a_grad = a.wants_grad
+    if not a_grad and not b_grad:
+        if a.cut is not None:
+            t.cut = a.cut
+        elif isinstance(b, TensorBase):
+            t.cut = b.cut
+        return t
+    if not op.differentiable:
+        t.cut = Cut(op.name, a if a_grad else b)
+        return t
+
+    node = OpNode()
+    node.op = op
+    edge_a: Node | None = None
+    edge_b: Node | None = None
+    slot_a = 0
+    slot_b = 0
+    if a_grad:
+        edge_a = a.node
+        if edge_a is None:
+            edge_a = accumulate_node(a)
+        slot_a = a.slot
+        if edge_a.is_leaf:
+            node.leaves = a
+    else:
+        node.cut = a.cut
+    plan = op.plan_both if a_grad and b_grad else op.plan_first if a_grad else op.plan_second
+    keep_x = None
+    keep_y = None
+    keep_out = None
+    cells: tuple[Any, ...] = ()
+    cell = a.cell
+    if plan.first:
+        keep_x = x
+        if cell is None:
+            cell = a.cell = Version()
+        if not plan.second or not isinstance(b, TensorBase):
+            cells = (0, cell, cell.n)
+    if isinstance(b, TensorBase):
+        if b_grad:
+            edge_b = b.node
+            if edge_b is None:
+                edge_b = accumulate_node(b)
+            slot_b = b.slot
+            if edge_b.is_leaf:
+                node.leaves = b if node.leaves is None else (a, b)
+        elif b.cut is not None:
+            node.cut = b.cut
+        if plan.second:
+            keep_y = y
+            other = b.cell
+            if other is None:
+                other = b.cell = Version()
+            if plan.first:
+                assert cell is not None
+                cells = (0, cell, cell.n, 1, other, other.n)
+            else:
+                cells = (1, other, other.n)
+        shape = x.shape
+        other_shape = y.shape
+        if shape != other_shape:
+            full = out.shape
+            node.fixes = (
+                None if shape == full else (shape, dtype),
+                None if other_shape == full else (other_shape, dtype),
+            )
+    else:
+        keep_y = y
+    if plan.out:
+        keep_out = out
+        own = t.cell = Version()
+        cells = (*cells, 2, own, 0)
+    node.edges = (edge_a, edge_b)
+    if slot_a or slot_b:
+        node.edge_slots = (slot_a, slot_b)
+    node.kept = (keep_x, keep_y, keep_out)
+    node.cells = cells
+    node.frees = plan.saves
+    node.seq = next(sequence)
+    if STATE.recording:
+        stamp(node)
+    t.node = node
+    t.wants_grad = True
+    return t
+
+
+def apply(
+    op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...] = (), watch: tuple[Any, ...] = ()
+) -> Any:
+    """Run `op`. `tensors` may hold numbers and None; `watch` are tensors whose arrays `attrs` use."""
+    arrays: list[Any] = []
+    mask = 0
+    bit = 1
+    for t in tensors:
+        if isinstance(t, TensorBase):
+            if t.special:
+                return CLASSES.tensor._overridden(op, tensors, attrs, watch)
+            if t.view_of is not None:
+                CLASSES.tensor._refresh(t)
+            if t.wants_grad:
+                mask |= bit
+            arrays.append(t.array)
+        else:
+            if t is not None and not (op.numbers and isinstance(t, NUMBERS)):
+                from ..errors import must_be_tensor
+
+                at = 0 if op.variadic else len(arrays)
+                raise must_be_tensor(op.name, op.tensors[at], at + 1, t)
+            arrays.append(t)
+        bit <<= 1
+    out = run_kernel(op, arrays, attrs)
+    if op.single:
+        array = as_array(out)
+        return finish(op, tensors, attrs, watch, mask, (array,))[0]
+    results = finish(op, tensors, attrs, watch, mask, tuple([as_array(o) for o in out]))
+    return results if op.result is None else op.result(results)
+
+
+def run_kernel(op: Op, arrays: list[Any], attrs: tuple[Any, ...]) -> Any:
+    """The kernel on arrays brought to one dtype; shape errors in PyTorch's words."""
+    down = None
+    if op.guard is not None:
+        op.guard(*arrays)
+    if op.dtype_rule:
+        down = unify(op, arrays)
+    try:
+        out = quiet(op.kernel, arrays, *attrs) if op.variadic else quiet(op.kernel, *arrays, *attrs)
+    except ValueError:
+        if op.broadcasts:
+            from ..errors import check_broadcast
+
+            check_broadcast(arrays)
+        raise
+    return out if down is None else out.astype(down) if out.dtype.kind in FLOATS else out
+
+
+def unify(op: Op, arrays: list[Any]) -> Any:
+    """Cast in place of the list; gives the dtype to go back to, for half precision with numbers."""
+    dtype = common_dtype(op, arrays)
+    down = None
+    if dtype.itemsize == 2 and dtype.kind in FLOATS and not all_arrays(arrays):
+        # A number keeps single precision next to a half tensor; only the result is rounded.
+        down = dtype
+        dtype = F32
+    for i in range(len(arrays)):
+        x = arrays[i]
+        if type(x) is ndarray:
+            if x.dtype is not dtype:
+                arrays[i] = x.astype(dtype, copy=False)
+        elif x is not None:
+            arrays[i] = number_as(x, dtype)
+    return down
+
+
+def all_arrays(arrays: list[Any]) -> bool:
+    return all([type(x) is ndarray for x in arrays])
+
+
+def common_dtype(op: Op, arrays: list[Any]) -> Any:
+    """The NumPy dtype in which an op with a dtype rule computes."""
+    if len(arrays) == 1:
+        dtype = arrays[0].dtype
+    else:
+        x = arrays[0]
+        y = arrays[1]
+        if len(arrays) == 2 and type(x) is ndarray:
+            if type(y) is ndarray:
+                dtype = promote.binary_result(x, y)
+            else:
+                dtype = promote.scalar_result(x, y)
+        else:
+            dtype = promote.result_dtype([x for x in arrays if x is not None]).np
+    if op.dtype_rule == PROMOTE_FLOAT and dtype.kind not in FLOATS:
+        dtype = dtypes.default_np()
+    return dtype
+
+
+def number_as(value: Any, dtype: Any) -> Any:
+    """A Python number for an array of `dtype`: integers wrap around, as in C."""
+    kind = dtype.kind
+    if kind == "c":
+        return dtype.type(value)
+    if kind in FLOATS:
+        return float(value) if dtype.itemsize >= 4 else dtype.type(value)
+    if kind == "b":
+        return bool(value)
+    return np.asarray(int(value) & (1 << 64) - 1, np.uint64).astype(dtype)[()]
+
+
+def finish(
+    op: Op,
+    tensors: tuple[Any, ...],
+    attrs: tuple[Any, ...],
+    watch: tuple[Any, ...],
+    mask: int,
+    outs: tuple[Any, ...],
+) -> tuple[TensorBase, ...]:
+    """Wrap the outputs and record how they came about."""
+    results = [wrap(array) for array in outs]
+    busy = STATE.busy != 0
+    if mask:
+        if not op.differentiable:
+            bury(results, op.name, tensors)
+        elif busy and not MODES.grad:
+            bury(results, "inference_mode" if MODES.inference else "no_grad", tensors)
+        elif outs and outs[0].dtype.kind in FLOATS:
+            record(op, tensors, attrs, watch, mask, outs, results)
+        else:
+            bury(results, op.name, tensors)
+    else:
+        for t in tensors:
+            if isinstance(t, TensorBase) and t.cut is not None:
+                for r in results:
+                    r.cut = t.cut
+                break
+    if op.view:
+        link_views(op, tensors[0], attrs, results)
+    elif busy and MODES.inference:
+        for r in results:
+            cell = r.version_cell()
+            cell.inference = True
+    return tuple(results)
+
+
+def bury(results: list[TensorBase], what: str, tensors: tuple[Any, ...]) -> None:
+    """Note on the results that `what` cut them off from `tensors`."""
+    source: TensorBase | None = None
+    for t in tensors:
+        if isinstance(t, TensorBase) and t.wants_grad:
+            source = t
+            break
+    cut = Cut(what, source)
+    for r in results:
+        r.cut = cut
+
+
+def record(
+    op: Op,
+    tensors: tuple[Any, ...],
+    attrs: tuple[Any, ...],
+    watch: tuple[Any, ...],
+    mask: int,
+    outs: tuple[Any, ...],
+    results: list[TensorBase],
+) -> OpNode:
+    """Record a node for `results`; it is set on every output that can need a gradient."""
+    node = prepare(op, tensors, attrs, watch, mask, outs)
+    save_outputs(node, op.plan(mask), results)
+    plain = op.plain_outs
+    for i, r in enumerate(results):
+        if i not in plain:
+            r.node = node
+            r.slot = i
+            r.wants_grad = True
+        else:
+            bury([r], f"{op.name} (its indices)", tensors)
+    return node
+
+
+def prepare(
+    op: Op,
+    tensors: tuple[Any, ...],
+    attrs: tuple[Any, ...],
+    watch: tuple[Any, ...],
+    mask: int,
+    outs: tuple[Any, ...],
+    overwritten: Any = None,
+) -> OpNode:
+    """A node with edges and saved inputs, its outputs still to be saved.
+
+    For an in-place op `overwritten` holds a copy of the first input, where a rule reads it.
+    """
+    node = OpNode()
+    node.op = op
+    plan = op.plan(mask)
+    edges: list[Node | None] = []
+    slots: list[int] = []
+    kept: list[Any] = []
+    cells: list[Any] = []
+    fixes: list[Any] = []
+    leaves: list[Any] = []
+    any_slot = False
+    any_fix = False
+    out_dtype = outs[0].dtype if outs else None
+    out_shape = outs[0].shape if outs and op.broadcasts else None
+    for i, t in enumerate(tensors):
+        edge: Node | None = None
+        slot = 0
+        fix = None
+        if isinstance(t, TensorBase):
+            x = t.array
+            if mask >> i & 1:
+                edge = t.node
+                if edge is None:
+                    edge = accumulate_node(t)
+                if edge.is_leaf:
+                    leaves.append(t)
+                slot = t.slot
+                any_slot = any_slot or slot != 0
+                fix = (x.shape, x.dtype)
+                if x.dtype is not out_dtype or (out_shape is not None and x.shape != out_shape):
+                    any_fix = True
+            elif t.cut is not None:
+                node.cut = t.cut
+            if op.dtype_rule and x.dtype is not out_dtype and op.width > 1:
+                any_fix = node.mixed = True
+            if not op.variadic:
+                if plan.inputs[i]:
+                    if i == 0 and overwritten is not None:
+                        kept.append(overwritten)
+                        cells.extend((i, Version(), 0))
+                    else:
+                        cell = t.version_cell()
+                        if cell.inference:
+                            from ..errors import inference_saved
+
+                            raise inference_saved()
+                        kept.append(x)
+                        cells.extend((i, cell, cell.n))
+                else:
+                    kept.append(None)
+        elif not op.variadic:
+            kept.append(t)
+        edges.append(edge)
+        slots.append(slot)
+        fixes.append(fix)
+    kept.extend([None] * len(op.outs))
+    kept.extend(attrs)
+    for index, what in op.metas:
+        source = tensors if index < 0 else tensors[index]
+        kept.append(meta(source, what))
+    for t in watch:
+        cell = t.version_cell()
+        cells.extend((t.array, cell, cell.n))
+    node.edges = tuple(edges)
+    if leaves:
+        node.leaves = leaves
+    if any_slot:
+        node.edge_slots = tuple(slots)
+    node.kept = tuple(kept)
+    node.cells = tuple(cells)
+    node.frees = plan.saves or len(watch) != 0
+    if any_fix:
+        node.fixes = tuple(fixes)
+    if out_dtype is not None and out_dtype.kind == "c" and not op.wirtinger:
+        node.sandwich = True
+    if not op.single:
+        node.outputs = tuple([(o.shape, o.dtype) for o in outs])
+    node.seq = next(sequence)
+    if STATE.recording:
+        stamp(node)
+    if STATE.busy:
+        CLASSES.tensor._recorded_in_mode(node)
+    return node
+
+
+def meta(source: Any, what: str) -> Any:
+    """A fact about an input that a rule asks for by name (`input_shape` …): no array is kept."""
+    if isinstance(source, TensorBase):
+        if what == "shape":
+            return source.array.shape
+        if what == "dtype":
+            return source.array.dtype
+        return source.array.strides
+    if type(source) is tuple:
+        return tuple([meta(t, what) for t in source])
+    return () if what == "shape" else None
+
+
+def save_outputs(node: OpNode, plan: Any, results: list[TensorBase]) -> None:
+    """Put the outputs that rules read into the node; their version counts from here."""
+    if not plan.any_out:
+        return
+    op: Op = node.op
+    kept = list(node.kept)  # type: ignore[arg-type]
+    cells = list(node.cells)
+    first = op.width
+    for i, r in enumerate(results):
+        if plan.outs[i]:
+            cell = r.version_cell()
+            kept[first + i] = r.array
+            cells.extend((first + i, cell, cell.n))
+    node.kept = tuple(kept)
+    node.cells = tuple(cells)
+    if STATE.busy and MODES.saved_hooks:
+        CLASSES.tensor._pack_outputs(node)
+
+
+def link_views(op: Op, source: TensorBase, attrs: tuple[Any, ...], results: list[TensorBase]) -> None:
+    """Tell the results what they are views of."""
+    cell = source.version_cell()
+    parent = source.view_of
+    base = source if parent is None else parent.base
+    kind = "multi" if op.multi_view else ""
+    if STATE.busy and not MODES.grad:
+        kind = "inference" if MODES.inference else "no_grad"
+    if parent is not None and parent.kind and not kind:
+        kind = parent.kind
+    steps: tuple[Any, ...] = () if parent is None else parent.steps
+    if op.replays:
+        # as_strided can follow up to `source`, whose array says where it lies, and from there on.
+        steps = (*steps, (source.array, op, attrs))
+    for r in results:
+        if r.array is source.array or np.may_share_memory(r.array, source.array) or not r.array.size:
+            r.cell = cell
+            view = View(base, kind, cell.n, steps)
+            if STATE.recording:
+                frame = user_frame(NEAR_DEPTH)
+                if frame is not None:
+                    view.code = frame.f_code
+                    view.lasti = frame.f_lasti
+            r.view_of = view

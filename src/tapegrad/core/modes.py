@@ -1,0 +1,46 @@
+"""What is switched on in this thread: grad mode, inference mode, saved-tensor hooks, anomaly mode."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from .base import STATE
+
+
+class Modes(threading.local):
+    """Per-thread switches. Change them through `set`, which keeps `STATE.busy` right."""
+
+    grad: bool = True
+    inference: bool = False
+    saved_hooks: tuple[Any, ...] = ()  # (pack, unpack) pairs, innermost last
+    saved_hooks_error: str | None = None  # set by disable_saved_tensors_hooks
+    subclasses_off: bool = False  # DisableTorchFunctionSubclass
+    run: Any = None  # the backward pass that is going on in this thread
+
+    def set(self, name: str, value: Any) -> None:
+        was_plain = self.is_plain()
+        setattr(self, name, value)
+        change = was_plain - self.is_plain()
+        if change:
+            count_busy(change)
+
+    def is_plain(self) -> bool:
+        return self.grad and not self.inference and not self.saved_hooks
+
+
+class Anomaly:
+    """Anomaly mode is one switch for the process, as PyTorch's."""
+
+    enabled: bool = False
+    check_nan: bool = True
+
+
+def count_busy(change: int) -> None:
+    with _lock:
+        STATE.busy += change
+
+
+_lock = threading.Lock()
+MODES = Modes()
+ANOMALY = Anomaly()

@@ -1,0 +1,115 @@
+"""The Op record: what dispatch, engine and tests know about one operation.
+
+Records are made from the blocks in ops/ by `ops.block.op`. Everything that can be worked out once is
+worked out here, at import: which values a gradient rule reads, where they stand in a node, and which of
+them have to be saved for a given set of inputs that need a gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+# dtype rules: what happens to the inputs before the kernel runs.
+AS_IS: Final = 0  # nothing
+PROMOTE: Final = 1  # all tensors and scalars to their common dtype
+PROMOTE_FLOAT: Final = 2  # the same, integers to the default float dtype
+
+
+class Rule:
+    """A gradient rule and the places in `Node.kept` of the values that it names."""
+
+    def __init__(self, function: Callable[..., Any], places: tuple[int, ...]) -> None:
+        self.function = function
+        self.places = places
+        self.count: int = len(places)
+        self.first: int = places[0] if places else -1
+
+    def call(self, F: Any, grad: Any, kept: tuple[Any, ...]) -> Any:
+        count = self.count
+        if count == 0:
+            return self.function(F, grad)
+        if count == 1:
+            return self.function(F, grad, kept[self.first])
+        return self.function(F, grad, *[kept[i] for i in self.places])
+
+
+class Plan:
+    """Which inputs and outputs are saved, for one set of inputs that need a gradient."""
+
+    def __init__(self, inputs: tuple[bool, ...], outs: tuple[bool, ...]) -> None:
+        self.inputs = inputs
+        self.outs = outs
+        self.first: bool = bool(inputs) and inputs[0]
+        self.second: bool = len(inputs) > 1 and inputs[1]
+        self.out: bool = bool(outs) and outs[0]
+        self.any_out: bool = True in outs
+        self.saves: bool = True in inputs or self.any_out
+
+
+class Op:
+    """One operation. The fields are filled by `ops.block.op` and never change afterwards."""
+
+    name: str = ""
+    node_name: str = ""
+    doc: str = ""
+    tensors: tuple[str, ...] = ()  # names of the tensor arguments
+    width: int = 0  # how many of them stand in `Node.kept`: all, or none if variadic
+    attrs: tuple[str, ...] = ()  # names of the other arguments of the kernel, in order
+    outs: tuple[str, ...] = ("out",)  # names of the outputs; () when their number varies
+    variadic: bool = False  # the tensor argument is a list
+    single: bool = True  # exactly one output, not in a tuple
+    kernel: Any = None  # (arrays…, attributes…) -> array or tuple of arrays, on NumPy
+    forward: Any = None  # the same with the array module in front: the reference
+    rules: tuple[Rule | None, ...] = ()  # per tensor argument
+    joint: Rule | None = None  # or one rule for all of them; it also gets `needs`
+    jvp: Any = None
+    dtype_rule: int = AS_IS
+    guard: Any = None  # (arrays or numbers…): raises for dtypes that the op refuses
+    public: Any = None  # the function that users call
+    result: Any = None  # class of a several-output result (a namedtuple)
+    differentiable: bool = True
+    plain_outs: tuple[int, ...] = ()  # outputs that never need a gradient (indices)
+    view: bool = False
+    multi_view: bool = False  # several views at once: they refuse to be written
+    replays: bool = False  # a view that as_strided cannot express (it changes the dtype)
+    elementwise: bool = False
+    broadcasts: bool = False  # gradients may have to be summed back to the inputs' shapes
+    linear: bool = False
+    wirtinger: bool = False  # the rules spell out complex conjugation themselves
+    numbers: bool = False  # Python numbers may stand in for tensors
+    metas: tuple[tuple[int, str], ...] = ()  # (tensor index, "shape" | "dtype" | "strides")
+    plan_cache: dict[int, Plan]
+    plan_first: Plan  # the plans of the hot roads
+    plan_second: Plan
+    plan_both: Plan
+    needed_by: tuple[tuple[str, ...], ...] = ()  # per tensor argument: names its rule reads
+
+    def __init__(self) -> None:
+        self.plan_cache = {}
+
+    def make_plans(self) -> None:
+        self.plan_first = self.plan(1)
+        self.plan_second = self.plan(2)
+        self.plan_both = self.plan(3)
+
+    def plan(self, mask: int) -> Plan:
+        """The save plan for the inputs whose bits are set in `mask`."""
+        found = self.plan_cache.get(mask)
+        if found is None:
+            found = self.plan_cache[mask] = self.make_plan(mask)
+        return found
+
+    def make_plan(self, mask: int) -> Plan:
+        names: set[str] = set()
+        for i, needed in enumerate(self.needed_by):
+            if mask >> i & 1:
+                names.update(needed)
+        inputs = tuple([name in names for name in self.tensors])
+        return Plan(inputs, tuple([name in names for name in self.outs]))
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+
+REGISTRY: Final[dict[str, Op]] = {}

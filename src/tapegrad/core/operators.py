@@ -1,0 +1,194 @@
+"""The operators of a tensor. They are compiled, so that `a * b` meets no interpreted frame."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from .base import TensorBase
+from .dispatch import binary, unary
+from .native import mypyc_attr
+from .op import REGISTRY, Op
+
+
+class Table:
+    """The ops behind the operators; filled once, when all blocks are there."""
+
+    add: Op
+    sub: Op
+    mul: Op
+    div: Op
+    neg: Op
+    abs: Op
+    eq: Op
+    ne: Op
+    lt: Op
+    le: Op
+    gt: Op
+    ge: Op
+    functions: dict[str, Any]  # what stands behind each public name, without its wrapper
+
+    def fill(self, functions: dict[str, Any]) -> None:
+        self.add = REGISTRY["add"]
+        self.sub = REGISTRY["sub"]
+        self.mul = REGISTRY["mul"]
+        self.div = REGISTRY["div"]
+        self.neg = REGISTRY["neg"]
+        self.abs = REGISTRY["abs"]
+        self.eq = REGISTRY["eq"]
+        self.ne = REGISTRY["ne"]
+        self.lt = REGISTRY["lt"]
+        self.le = REGISTRY["le"]
+        self.gt = REGISTRY["gt"]
+        self.ge = REGISTRY["ge"]
+        self.functions = functions
+
+
+OPS: Final = Table()
+
+
+def operate(op: Op, a: Any, b: Any) -> Any:
+    """`binary`, or NotImplemented so that Python can ask the other operand."""
+    if isinstance(b, (TensorBase, float, int)):
+        return binary(op, a, b)
+    number = as_number(b)
+    return NotImplemented if number is None else binary(op, a, number)
+
+
+def as_number(value: Any) -> Any:
+    """A complex or NumPy scalar as a Python number; None for everything else."""
+    if isinstance(value, complex):
+        return value
+    if hasattr(value, "dtype") and hasattr(value, "item") and not getattr(value, "shape", (1,)):
+        return value.item()
+    return None
+
+
+def call(name: str, a: Any, b: Any) -> Any:
+    """A published function of two arguments as an operator."""
+    if not isinstance(b, (TensorBase, float, int)):
+        b = as_number(b)
+        if b is None:
+            return NotImplemented
+    return OPS.functions[name](a, b)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Operators(TensorBase):
+    """TensorBase with Python's operators."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Any) -> Any:
+        return operate(OPS.add, self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return operate(OPS.add, self, other)
+
+    def __sub__(self, other: Any) -> Any:
+        return operate(OPS.sub, self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return call("rsub", self, other)
+
+    def __mul__(self, other: Any) -> Any:
+        return operate(OPS.mul, self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return operate(OPS.mul, self, other)
+
+    def __truediv__(self, other: Any) -> Any:
+        return operate(OPS.div, self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return call("rdiv", self, other)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return call("floor_divide", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return call("rfloordiv", self, other)
+
+    def __mod__(self, other: Any) -> Any:
+        return call("remainder", self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return call("rmod", self, other)
+
+    def __pow__(self, other: Any) -> Any:
+        return call("pow", self, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return call("rpow", self, other)
+
+    def __matmul__(self, other: Any) -> Any:
+        return OPS.functions["matmul"](self, other) if isinstance(other, TensorBase) else NotImplemented
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return OPS.functions["matmul"](other, self) if isinstance(other, TensorBase) else NotImplemented
+
+    def __neg__(self) -> Any:
+        return unary(OPS.neg, self)
+
+    def __pos__(self) -> Any:
+        return OPS.functions["positive"](self)
+
+    def __abs__(self) -> Any:
+        return unary(OPS.abs, self)
+
+    def __invert__(self) -> Any:
+        if self.array.dtype.kind not in "biu":
+            raise TypeError(
+                "~ (operator.invert) is only implemented on integer and Boolean-type tensors"
+            )
+        return OPS.functions["bitwise_not"](self)
+
+    def __and__(self, other: Any) -> Any:
+        return call("bitwise_and", self, other)
+
+    def __rand__(self, other: Any) -> Any:
+        return call("bitwise_and", self, other)
+
+    def __or__(self, other: Any) -> Any:
+        return call("bitwise_or", self, other)
+
+    def __ror__(self, other: Any) -> Any:
+        return call("bitwise_or", self, other)
+
+    def __xor__(self, other: Any) -> Any:
+        return call("bitwise_xor", self, other)
+
+    def __rxor__(self, other: Any) -> Any:
+        return call("bitwise_xor", self, other)
+
+    def __lshift__(self, other: Any) -> Any:
+        return call("bitwise_left_shift", self, other)
+
+    def __rlshift__(self, other: Any) -> Any:
+        return call("rlshift", self, other)
+
+    def __rshift__(self, other: Any) -> Any:
+        return call("bitwise_right_shift", self, other)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return call("rrshift", self, other)
+
+    def __eq__(self, other: Any) -> Any:
+        return operate(OPS.eq, self, other)
+
+    def __ne__(self, other: Any) -> Any:
+        return operate(OPS.ne, self, other)
+
+    def __lt__(self, other: Any) -> Any:
+        return operate(OPS.lt, self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return operate(OPS.le, self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return operate(OPS.gt, self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return operate(OPS.ge, self, other)
+
+    def __hash__(self) -> int:
+        return id(self)

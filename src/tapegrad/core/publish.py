@@ -1,0 +1,119 @@
+"""From the published blocks to what users call: functions, methods, in-place methods, `out=`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from ..autograd.inplace import write
+from ..ops.block import APIS, Api
+from .base import TensorBase
+from .op import REGISTRY
+from .outputs import write_outputs
+
+# NumPy's spellings, accepted wherever PyTorch's parameter exists.
+NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input",
+               "x2": "other"}
+
+
+def tidy(api: Api, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Keyword arguments with NumPy's spellings replaced by PyTorch's."""
+    parameters = api.parameters
+    for name, ours in NUMPY_NAMES.items():
+        if name in kwargs and ours in parameters and name not in parameters:
+            kwargs[ours] = kwargs.pop(name)
+    return kwargs
+
+
+def make_function(api: Api) -> Callable[..., Any]:
+    """The function `tapegrad.<name>`; `out=` goes to outputs.py."""
+    call = api.call
+    takes_out = "out" in api.parameters
+
+    @functools.wraps(call)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            kwargs = tidy(api, kwargs)
+            if "out" in kwargs and not takes_out:
+                out = kwargs.pop("out")
+                if out is not None:
+                    return write_outputs(api.name, out, call, args, kwargs)
+        return call(*args, **kwargs)
+
+    return named(function, api.name, api.doc, "tapegrad")
+
+
+def make_method(api: Api) -> Callable[..., Any]:
+    call = api.call
+
+    @functools.wraps(call)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            kwargs = tidy(api, kwargs)
+        return call(self, *args, **kwargs)
+
+    return named(method, api.name, api.doc, "tapegrad.Tensor")
+
+
+def make_inplace(api: Api) -> Callable[..., Any]:
+    call = api.call
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            kwargs = tidy(api, kwargs)
+        return call(self, *args, **kwargs, run=write)
+
+    return named(method, api.name + "_", f"In-place version of `{api.name}`.\n\n{api.doc}",
+                 "tapegrad.Tensor")
+
+
+def named(function: Any, name: str, doc: str, module: str) -> Callable[..., Any]:
+    function.__name__ = name
+    function.__qualname__ = name if module == "tapegrad" else f"Tensor.{name}"
+    function.__doc__ = doc
+    function.__module__ = "tapegrad"
+    return function  # type: ignore[no-any-return]
+
+
+def publish_functions(namespace: dict[str, Any]) -> None:
+    """Put every public function into a module's namespace."""
+    for name, api in APIS.items():
+        if api.function:
+            namespace[name] = make_function(api)
+    for name, op in REGISTRY.items():
+        op.public = namespace.get(name)
+
+
+def publish_methods(cls: type) -> None:
+    """Put every public method, and in-place method, on the Tensor class."""
+    for name, api in APIS.items():
+        if api.method and name not in cls.__dict__:
+            setattr(cls, name, make_method(api))
+        if api.inplace and f"{name}_" not in cls.__dict__:
+            setattr(cls, f"{name}_", make_inplace(api))
+
+
+# `x += y` and friends: the in-place method behind each operator.
+AUGMENTED = {
+    "__iadd__": "add_", "__isub__": "sub_", "__imul__": "mul_", "__itruediv__": "div_",
+    "__ifloordiv__": "floor_divide_", "__imod__": "remainder_", "__ipow__": "pow_",
+    "__iand__": "bitwise_and_", "__ior__": "bitwise_or_", "__ixor__": "bitwise_xor_",
+    "__ilshift__": "bitwise_left_shift_", "__irshift__": "bitwise_right_shift_",
+}
+
+
+def publish_augmented(cls: type) -> None:
+    for operator, name in AUGMENTED.items():
+        method = getattr(cls, name, None)
+        if method is not None:
+            setattr(cls, operator, augmented(method))
+
+
+def augmented(method: Callable[..., Any]) -> Callable[..., Any]:
+    def operator(self: Any, other: Any) -> Any:
+        if not isinstance(other, (TensorBase, int, float, complex)) and not hasattr(other, "dtype"):
+            return NotImplemented
+        return method(self, other)
+
+    return operator

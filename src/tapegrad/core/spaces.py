@@ -1,0 +1,29 @@
+"""The meanings of F. A gradient rule is written once against `F` and plain operators.
+
+`RAW` runs the kernels on bare arrays: first-order backward makes no tensors. `RECORDED` runs the ops on
+tensors, so that the backward pass can be differentiated again. Both are filled from the registry; the
+arguments of `F.<op>` are those of the op's kernel: tensors first, then the attributes, by position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+class Space:
+    """A namespace with one callable per op."""
+
+    # Rules ask here what only tensors or only arrays can answer.
+    recorded: bool = False
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        raise AttributeError(f"no op is called {name!r}")
+
+
+class RecordedSpace(Space):
+    recorded = True
+
+
+RAW = Space()
+RECORDED = RecordedSpace()

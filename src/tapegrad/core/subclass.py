@@ -1,0 +1,91 @@
+"""Tensor subclasses: ops on them give the subclass back, or ask its `__torch_function__`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .base import CLASSES, TensorBase, blank, wrap
+from .dispatch import apply
+from .modes import MODES
+
+
+class DisableTorchFunctionSubclass:
+    """Inside, tensors of subclasses are treated as plain tensors."""
+
+    def __enter__(self) -> None:
+        self.before = MODES.subclasses_off
+        MODES.subclasses_off = True
+
+    def __exit__(self, *error: object) -> None:
+        MODES.subclasses_off = self.before
+
+
+def overridden(op: Any, tensors: Any, attrs: Any, watch: Any) -> Any:
+    """An op with a tensor of a subclass among its arguments."""
+    if MODES.subclasses_off:
+        return apply(op, tuple(map(plain, tensors)), attrs, watch)
+    types = tuple({type(t): None for t in tensors if isinstance(t, TensorBase) and t.special})
+    # The most derived class answers first.
+    cls = min(types, key=lambda c: -len(c.__mro__))
+    if not overrides(cls):
+        return convert(apply(op, tuple(map(plain, tensors)), attrs, watch), cls)
+    function = op.public or op.name
+    arguments = (tuple(tensors), *attrs) if op.variadic else (*tensors, *attrs)
+    return cls.__torch_function__(function, types, arguments, {})
+
+
+def overrides(cls: type) -> bool:
+    """Whether a class has a `__torch_function__` of its own."""
+    own: Any = getattr(cls.__torch_function__, "__func__", cls.__torch_function__)  # type: ignore[attr-defined]
+    return own is not CLASSES.tensor.__torch_function__.__func__
+
+
+def default_torch_function(cls: type, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    """Run `func` on plain tensors and give the results the class."""
+    if not all(issubclass(cls, t) for t in types):
+        return NotImplemented
+    with DisableTorchFunctionSubclass():
+        result = func(*args, **(kwargs or {}))
+    return convert(result, cls)
+
+
+def plain(t: Any) -> Any:
+    """A plain tensor with the memory and the history of `t`."""
+    if not isinstance(t, TensorBase) or not t.special:
+        return t
+    from ..autograd.node import accumulate_node
+
+    p = wrap(t.array)
+    p.wants_grad = t.wants_grad
+    p.node = accumulate_node(t) if t.wants_grad and t.node is None else t.node
+    p.slot = t.slot
+    p.cell = t.version_cell()
+    p.view_of = t.view_of
+    p.cut = t.cut
+    return p
+
+
+def convert(result: Any, cls: type) -> Any:
+    """`result` with every plain tensor in it as a tensor of `cls`."""
+    if cls is CLASSES.tensor:
+        return result
+    if isinstance(result, TensorBase):
+        return result if isinstance(result, cls) else as_subclass(result, cls)
+    if isinstance(result, (tuple, list)):
+        parts = [convert(r, cls) for r in result]
+        return type(result)(parts)
+    return result
+
+
+def as_subclass(t: Any, cls: type) -> Any:
+    """The same memory and history as a tensor of `cls`."""
+    made = blank(cls)
+    made.array = t.array
+    made.special = cls is not CLASSES.tensor and getattr(cls, "_takes_part", True)
+    made.wants_grad = t.wants_grad
+    made.node = t.node
+    made.slot = t.slot
+    made.cell = t.version_cell()
+    made.view_of = t.view_of
+    made.cut = t.cut
+    return made

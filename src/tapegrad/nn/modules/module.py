@@ -1,0 +1,605 @@
+"""Module: a function with parameters, buffers and other modules inside it, all found by name."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import tapegrad as tg
+
+from ...utils.naming import typename
+from ..parameter import Buffer, Parameter
+from ._hooks import (
+    GLOBAL,
+    HookMethods,
+    call_with_hooks,
+    register_initial_hooks,
+    register_module_backward_hook,
+    register_module_buffer_registration_hook,
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+    register_module_full_backward_hook,
+    register_module_full_backward_pre_hook,
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+)
+from ._state import StateMethods, _IncompatibleKeys
+
+__all__ = [
+    "Module",
+    "_IncompatibleKeys",
+    "register_module_backward_hook",
+    "register_module_buffer_registration_hook",
+    "register_module_forward_hook",
+    "register_module_forward_pre_hook",
+    "register_module_full_backward_hook",
+    "register_module_full_backward_pre_hook",
+    "register_module_module_registration_hook",
+    "register_module_parameter_registration_hook",
+]
+
+# The dicts in which a module keeps what it has registered.
+REGISTERED = ("_parameters", "_buffers", "_modules")
+
+
+class Module(HookMethods, StateMethods):
+    """The base of all layers: attributes that are parameters or modules are registered by name.
+
+    >>> class Scale(nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.factor = nn.Parameter(tensor([2.0]))
+    ...     def forward(self, x):
+    ...         return x * self.factor
+    >>> Scale()(tensor([3.0]))
+    tensor([6.], grad_fn=<MulBackward0>)
+    """
+
+    dump_patches: bool = False
+    call_super_init: bool = False
+    training: bool
+    _compiled_call_impl: Callable[..., Any] | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if not self.call_super_init:
+            name = type(self).__name__
+            if kwargs:
+                raise TypeError(
+                    f"{name}.__init__() got an unexpected keyword argument '{next(iter(kwargs))}'"
+                )
+            if args:
+                raise TypeError(
+                    f"{name}.__init__() takes 1 positional argument but {len(args) + 1} were given"
+                )
+        # Past our own __setattr__, which needs these to exist.
+        put = super().__setattr__
+        put("training", True)
+        put("_parameters", {})
+        put("_buffers", {})
+        put("_non_persistent_buffers_set", set())
+        register_initial_hooks(self)
+        put("_modules", {})
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
+
+    def forward(self, *input: Any) -> Any:
+        """The computation; every subclass defines it."""
+        raise NotImplementedError(
+            f'Module [{type(self).__name__}] is missing the required "forward" function'
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if (self._forward_hooks or self._forward_pre_hooks or self._backward_hooks
+                or self._backward_pre_hooks or GLOBAL.any_at_call()):
+            return call_with_hooks(self, args, kwargs)
+        return self.forward(*args, **kwargs)
+
+    # ------------------------------------------------------------------ registration
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Add a parameter under a name; None reserves the name."""
+        if "_parameters" not in self.__dict__:
+            raise AttributeError("cannot assign parameter before Module.__init__() call")
+        check_name("parameter", name, self, "_parameters")
+        if param is None:
+            self._parameters[name] = None
+            return
+        if not isinstance(param, Parameter):
+            raise TypeError(
+                f"cannot assign '{typename(param)}' object to parameter '{name}' "
+                "(torch.nn.Parameter or None required)"
+            )
+        if param.grad_fn is not None:
+            raise ValueError(
+                f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be "
+                f"created explicitly. To express '{name}' as a function of another Tensor, "
+                "compute the value in the forward() method."
+            )
+        self._parameters[name] = announced(GLOBAL.parameter_registration, self, name, param)
+
+    def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
+        """Add a tensor that is state but no parameter; state_dict has it if persistent."""
+        if "_buffers" not in self.__dict__:
+            raise AttributeError("cannot assign buffer before Module.__init__() call")
+        check_name("buffer", name, self, "_buffers")
+        if tensor is not None and not isinstance(tensor, tg.Tensor):
+            raise TypeError(
+                f"cannot assign '{typename(tensor)}' object to buffer '{name}' "
+                "(torch Tensor or None required)"
+            )
+        self._buffers[name] = announced(GLOBAL.buffer_registration, self, name, tensor)
+        if persistent:
+            self._non_persistent_buffers_set.discard(name)
+        else:
+            self._non_persistent_buffers_set.add(name)
+
+    def add_module(self, name: str, module: Module | None) -> None:
+        """Add a child under a name."""
+        if module is not None and not isinstance(module, Module):
+            raise TypeError(f"{typename(module)} is not a Module subclass")
+        if not isinstance(name, str):
+            raise TypeError(f"module name should be a string. Got {typename(name)}")
+        if hasattr(self, name) and name not in self._modules:
+            raise KeyError(f"attribute '{name}' already exists")
+        if "." in name:
+            raise KeyError(f'module name can\'t contain ".", got: {name}')
+        if name == "":
+            raise KeyError('module name can\'t be empty string ""')
+        self._modules[name] = announced(GLOBAL.module_registration, self, name, module)
+
+    def register_module(self, name: str, module: Module | None) -> None:
+        """The same as `add_module`."""
+        self.add_module(name, module)
+
+    def __getattr__(self, name: str) -> Any:
+        # Only called for what is no ordinary attribute.
+        own = self.__dict__
+        for where in REGISTERED:
+            found = own.get(where)
+            if found is not None and name in found:
+                return found[name]
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        own = self.__dict__
+        parameters = own.get("_parameters")
+        if isinstance(value, Parameter):
+            if parameters is None:
+                raise AttributeError("cannot assign parameters before Module.__init__() call")
+            forget(self, name, "_parameters")
+            self.register_parameter(name, value)
+            return
+        if parameters is not None and name in parameters:
+            if value is not None:
+                raise TypeError(
+                    f"cannot assign '{typename(value)}' as parameter '{name}' "
+                    "(torch.nn.Parameter or None expected)"
+                )
+            self.register_parameter(name, None)
+            return
+        modules = own.get("_modules")
+        if isinstance(value, Module):
+            if modules is None:
+                raise AttributeError("cannot assign module before Module.__init__() call")
+            forget(self, name, "_modules")
+            modules[name] = announced(GLOBAL.module_registration, self, name, value)
+            return
+        if modules is not None and name in modules:
+            if value is not None:
+                raise TypeError(
+                    f"cannot assign '{typename(value)}' as child module '{name}' "
+                    "(torch.nn.Module or None expected)"
+                )
+            modules[name] = announced(GLOBAL.module_registration, self, name, None)
+            return
+        buffers = own.get("_buffers")
+        if isinstance(value, Buffer) or (buffers is not None and name in buffers):
+            set_buffer(self, name, value)
+            return
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        for where in REGISTERED:
+            if name in self.__dict__[where]:
+                del self.__dict__[where][name]
+                self._non_persistent_buffers_set.discard(name)
+                return
+        super().__delattr__(name)
+
+    def __dir__(self) -> list[str]:
+        registered = {*self._parameters, *self._modules, *self._buffers}
+        names = {*dir(type(self)), *self.__dict__, *registered}
+        return sorted(n for n in names if n and not n[0].isdigit())
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        state.pop("_compiled_call_impl", None)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Pickles of older versions lack the newer dicts.
+        fresh = Module()
+        self.__dict__.update({k: v for k, v in fresh.__dict__.items() if k.startswith("_")})
+        self.__dict__.update(state)
+
+    # ------------------------------------------------------------------ finding by name
+
+    def get_submodule(self, target: str) -> Module:
+        """The module at a path like "layers.0.fc"; "" is this one."""
+        module = self
+        for name in target.split(".") if target else ():
+            if not hasattr(module, name):
+                raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
+            module = getattr(module, name)
+            if not isinstance(module, Module):
+                raise AttributeError(f"`{name}` is not an nn.Module")
+        return module
+
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Put `module` at a path; with `strict` there must be one already."""
+        if target == "":
+            raise ValueError("Cannot set the submodule without a target name!")
+        if not isinstance(module, Module):
+            raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
+        path, _, name = target.rpartition(".")
+        parent = self.get_submodule(path)
+        if strict and not hasattr(parent, name):
+            raise AttributeError(f"{parent._get_name()} has no attribute `{name}`")
+        if hasattr(parent, name) and not isinstance(getattr(parent, name), Module):
+            raise AttributeError(f"`{name}` is not an nn.Module")
+        setattr(parent, name, module)
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter at a path like "layers.0.weight"."""
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        if not hasattr(module, name):
+            raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
+        found: Parameter = getattr(module, name)
+        if not isinstance(found, Parameter):
+            raise AttributeError(f"`{name}` is not an nn.Parameter")
+        return found
+
+    def get_buffer(self, target: str) -> Any:
+        """The buffer at a path."""
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        if not hasattr(module, name):
+            raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
+        if name not in module._buffers:
+            raise AttributeError(f"`{name}` is not a buffer")
+        return module._buffers[name]
+
+    # ------------------------------------------------------------------ walking through
+
+    def _named_members(
+        self,
+        get_members_fn: Callable[[Module], Any],
+        prefix: str = "",
+        recurse: bool = True,
+        remove_duplicate: bool = True,
+    ) -> Iterator[tuple[str, Any]]:
+        """(path, member) over this module and those below, each member once."""
+        seen = set()
+        modules = [(prefix, self)]
+        if recurse:
+            modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)  # type: ignore[assignment]
+        for path, module in modules:
+            for name, member in get_members_fn(module):
+                if member is None or member in seen:
+                    continue
+                if remove_duplicate:
+                    seen.add(member)
+                yield f"{path}.{name}" if path else name, member
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """All parameters, of this module and those below."""
+        for _, parameter in self.named_parameters(recurse=recurse):
+            yield parameter
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """All parameters with their paths.
+
+        >>> [name for name, _ in nn.Sequential(nn.Linear(1, 1)).named_parameters()]
+        ['0.weight', '0.bias']
+        """
+        yield from self._named_members(
+            lambda m: m._parameters.items(), prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Any]:
+        """All buffers, of this module and those below."""
+        for _, buffer in self.named_buffers(recurse=recurse):
+            yield buffer
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Any]]:
+        """All buffers with their paths."""
+        yield from self._named_members(
+            lambda m: m._buffers.items(), prefix, recurse, remove_duplicate)
+
+    def children(self) -> Iterator[Module]:
+        """The modules directly inside this one."""
+        for _, module in self.named_children():
+            yield module
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """The modules directly inside this one, with their names."""
+        seen = set()
+        for name, module in self._modules.items():
+            if module is not None and module not in seen:
+                seen.add(module)
+                yield name, module
+
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
+        """This module and all below."""
+        for _, module in self.named_modules(remove_duplicate=remove_duplicate):
+            yield module
+
+    def named_modules(
+        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
+        """This module and all below, with their paths."""
+        memo = set() if memo is None else memo
+        if self in memo:
+            return
+        if remove_duplicate:
+            memo.add(self)
+        yield prefix, self
+        for name, module in self._modules.items():
+            if module is not None:
+                path = f"{prefix}.{name}" if prefix else name
+                yield from module.named_modules(memo, path, remove_duplicate)
+
+    def apply(self, fn: Callable[[Module], None]) -> Any:
+        """Call `fn` on every module below, then on this one."""
+        for module in self.children():
+            module.apply(fn)
+        fn(self)
+        return self
+
+    # ------------------------------------------------------------------ modes and gradients
+
+    def train(self, mode: bool = True) -> Any:
+        """Put this module and all below into training mode."""
+        if not isinstance(mode, bool):
+            raise ValueError("training mode is expected to be boolean")
+        self.training = mode
+        for module in self.children():
+            module.train(mode)
+        return self
+
+    def eval(self) -> Any:
+        """Put this module and all below into evaluation mode."""
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Any:
+        """Say for all parameters whether gradients are recorded."""
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters, or set them to zero."""
+        for parameter in self.parameters():
+            grad = parameter.grad
+            if grad is None:
+                continue
+            if set_to_none:
+                parameter.grad = None
+                continue
+            if grad.grad_fn is not None:
+                grad.detach_()
+            else:
+                grad.requires_grad_(False)
+            grad.zero_()
+
+    # ------------------------------------------------------------------ conversions
+
+    def _apply(self, fn: Callable[[Any], Any], recurse: bool = True) -> Any:
+        """Replace all values: of parameters (which stay the same objects), gradients, buffers."""
+        if recurse:
+            for module in self.children():
+                module._apply(fn)
+        for parameter in self._parameters.values():
+            if parameter is None:
+                continue
+            grad = parameter.grad
+            with tg.no_grad():
+                parameter.data = fn(parameter)
+                if grad is not None:
+                    grad.data = fn(grad)
+        for name, buffer in self._buffers.items():
+            if buffer is not None:
+                self._buffers[name] = fn(buffer)
+        return self
+
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        """Convert parameters and buffers: `to(device)`, `to(dtype)`, `to(tensor)`, in place.
+
+        >>> nn.Linear(1, 1).to(float64).weight.dtype
+        torch.float64
+        """
+        device, dtype, non_blocking, memory_format = parse_to(*args, **kwargs)
+        if dtype is not None:
+            if not (dtype.is_floating_point or dtype.is_complex):
+                raise TypeError(
+                    "nn.Module.to only accepts floating point or complex dtypes, "
+                    f"but got desired dtype={dtype}"
+                )
+            if dtype.is_complex:
+                warnings.warn(
+                    "Complex modules are a new feature under active development whose design may "
+                    "change, and some modules might not work as expected when using complex "
+                    "tensors as parameters or buffers. Please file an issue at "
+                    "https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml if a "
+                    "complex module does not work as expected.", stacklevel=2)
+
+        def convert(t: Any) -> Any:
+            options: dict[str, Any] = {"non_blocking": non_blocking}
+            if device is not None:
+                options["device"] = device
+            if dtype is not None and (t.is_floating_point() or t.is_complex()):
+                options["dtype"] = dtype
+            if memory_format is not None and t.dim() in (4, 5):
+                options["memory_format"] = memory_format
+            return t.to(**options)
+
+        return self._apply(convert)
+
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Any:
+        """Move to a device without copying the values."""
+        return self._apply(lambda t: tg.empty_like(t, device=device), recurse=recurse)
+
+    def type(self, dst_type: Any) -> Any:
+        """Convert all parameters and buffers to one type."""
+        return self._apply(lambda t: t.type(dst_type))
+
+    def float(self) -> Any:
+        """Convert floating point parameters and buffers to float32."""
+        return self._apply(lambda t: t.float() if t.is_floating_point() else t)
+
+    def double(self) -> Any:
+        """Convert floating point parameters and buffers to float64."""
+        return self._apply(lambda t: t.double() if t.is_floating_point() else t)
+
+    def half(self) -> Any:
+        """Convert floating point parameters and buffers to float16."""
+        return self._apply(lambda t: t.half() if t.is_floating_point() else t)
+
+    def bfloat16(self) -> Any:
+        """Convert floating point parameters and buffers to bfloat16."""
+        return self._apply(lambda t: t.bfloat16() if t.is_floating_point() else t)
+
+    def cpu(self) -> Any:
+        """Move all parameters and buffers to the CPU."""
+        return self._apply(lambda t: t.cpu())
+
+    def cuda(self, device: Any = None) -> Any:
+        """Move all parameters and buffers to a GPU."""
+        return self._apply(lambda t: t.cuda(device))
+
+    def share_memory(self) -> Any:
+        """Move all parameters and buffers to memory that other processes can see."""
+        return self._apply(lambda t: t.share_memory_())
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Accepted for PyTorch's sake: the module runs as it is."""
+
+    # ------------------------------------------------------------------ text
+
+    def _get_name(self) -> str:
+        return type(self).__name__
+
+    def extra_repr(self) -> str:
+        """What stands in the parentheses of the repr; subclasses override it."""
+        return ""
+
+    def __repr__(self) -> str:
+        extra = self.extra_repr()
+        lines = extra.split("\n") if extra else []
+        children = [f"({name}): {indented(repr(m))}" for name, m in self._modules.items()]
+        head = self._get_name() + "("
+        if len(lines) == 1 and not children:
+            return head + lines[0] + ")"
+        if not lines and not children:
+            return head + ")"
+        return head + "\n  " + "\n  ".join(lines + children) + "\n)"
+
+
+# Helpers are functions, not methods: a name on Module is one that no child can have.
+
+
+def announced(hooks: Any, module: Module, name: str, value: Any) -> Any:
+    """The value to register: what the global registration hooks make of it."""
+    for hook in hooks.values():
+        answer = hook(module, name, value)
+        value = value if answer is None else answer
+    return value
+
+
+def set_buffer(module: Module, name: str, value: Any) -> None:
+    """`module.name = value` for the name of a buffer, or for a Buffer."""
+    if value is not None and not isinstance(value, tg.Tensor):
+        raise TypeError(
+            f"cannot assign '{typename(value)}' as buffer '{name}' "
+            "(torch.nn.Buffer, torch.Tensor or None expected)"
+        )
+    if isinstance(value, Buffer):
+        if "_buffers" not in module.__dict__:
+            raise AttributeError("cannot assign buffer before Module.__init__() call")
+        forget(module, name, "_buffers")
+        module.register_buffer(name, value, value.persistent)
+    else:
+        module._buffers[name] = announced(GLOBAL.buffer_registration, module, name, value)
+
+
+def forget(module: Module, name: str, but: str) -> None:
+    """Drop a name from everywhere except one of the dicts, before it is registered there."""
+    own = module.__dict__
+    own.pop(name, None)
+    for where in REGISTERED:
+        if where != but:
+            own[where].pop(name, None)
+    own["_non_persistent_buffers_set"].discard(name)
+
+
+def indented(text: str, spaces: int = 2) -> str:
+    """All lines but the first moved to the right."""
+    return text.replace("\n", "\n" + " " * spaces)
+
+
+def check_name(what: str, name: Any, module: Module, where: str) -> None:
+    """PyTorch's rules for the name of a parameter or buffer."""
+    if not isinstance(name, str):
+        raise TypeError(f"{what} name should be a string. Got {typename(name)}")
+    if "." in name:
+        raise KeyError(f'{what} name can\'t contain "."')
+    if name == "":
+        raise KeyError(f'{what} name can\'t be empty string ""')
+    if hasattr(module, name) and name not in module.__dict__[where]:
+        raise KeyError(f"attribute '{name}' already exists")
+
+
+def parse_to(
+    *args: Any,
+    device: Any = None,
+    dtype: Any = None,
+    non_blocking: bool = False,
+    copy: bool = False,
+    memory_format: Any = None,
+    tensor: Any = None,
+) -> tuple[Any, Any, bool, Any]:
+    """Device, dtype, non_blocking and memory format from what `Module.to` was called with."""
+    rest = list(args)
+    if rest and isinstance(rest[0], tg.Tensor):
+        tensor = rest.pop(0)
+    elif rest and isinstance(rest[0], tg.dtype):
+        dtype = rest.pop(0)
+    elif rest and (rest[0] is None or isinstance(rest[0], (str, int, tg.device))):
+        device = rest.pop(0)
+        if rest and (rest[0] is None or isinstance(rest[0], tg.dtype)):
+            dtype = rest.pop(0)
+    if tensor is not None:
+        device, dtype = tensor.device, tensor.dtype
+    if rest and isinstance(rest[0], bool):
+        non_blocking = rest.pop(0)
+    if rest and isinstance(rest[0], bool):
+        rest.pop(0)  # `copy`, which has no meaning for a module
+    if rest:
+        raise TypeError(
+            "to() received an invalid combination of arguments - got "
+            f"({', '.join(type(a).__name__ for a in args)}), but expected one of:\n"
+            " * (torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, "
+            "bool copy = False, *, torch.memory_format memory_format = None)\n"
+            " * (torch.dtype dtype, bool non_blocking = False, bool copy = False, *, "
+            "torch.memory_format memory_format = None)\n"
+            " * (Tensor tensor, bool non_blocking = False, bool copy = False, *, "
+            "torch.memory_format memory_format = None)\n"
+        )
+    if device is not None and not isinstance(device, tg.device):
+        device = tg.device(device)
+    return device, dtype, non_blocking, memory_format

@@ -1,0 +1,17 @@
+"""The operations, one block each, by family."""
+
+from __future__ import annotations
+
+import importlib
+
+FAMILIES = ("pointwise", "power", "transcendental", "parts", "select", "compare", "bitwise",
+            "view", "split", "dims", "memory", "reduce", "extrema",
+            "vector_norm", "scan", "softmax",
+            "index", "gather", "index_along", "masked", "shape", "sort",
+            "matmul", "einsum")
+
+
+def load() -> None:
+    """Import every family; their blocks register themselves."""
+    for family in FAMILIES:
+        importlib.import_module(f".{family}", __name__)

@@ -1,0 +1,319 @@
+"""How a block becomes an op: the `op` decorator reads a class body, `api` publishes a function.
+
+    @op
+    class Exp(Elementwise):
+        '''exp(input) -> Tensor: …'''
+        fwd = ufunc("exp")
+        def d_input(F, grad, out):  return grad * out
+
+A block says, in this order: what it is called, what its arguments are, how it is computed (`fwd`, with the
+array module `xp` in front), and per tensor argument how a gradient comes back (`d_<name>`). The names of a
+rule's parameters after `F, grad` say what it needs and so what is saved:
+
+    input, other …   a tensor argument     out (or the names in `outs`)   an output
+    dim, keepdim …   an attribute          input_shape / _dtype / _strides  facts, no array
+
+`guard` is called with the arrays and numbers before promotion, off the hot road, and raises for dtypes
+that PyTorch refuses.
+
+From the block come the function `tapegrad.<name>`, the method, the in-place method (`inplace = True`) and
+`out=`. `call` is the public signature; it normalises its arguments and ends in `run(OP, tensors, attrs)`,
+where `run` is `apply`, or `write` when the in-place form or `out=` called it.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.dispatch import apply, binary, unary
+from ..core.op import AS_IS, PROMOTE, PROMOTE_FLOAT, REGISTRY, Op, Rule
+from ..core.spaces import RAW, RECORDED
+from .samples import Case, binary_cases, unary_cases
+
+__all__ = ["AS_IS", "PROMOTE", "PROMOTE_FLOAT", "Block", "Case", "Elementwise", "Linear", "ViewOp",
+           "api", "apply", "binary_cases", "helper", "op", "ufunc", "unary_cases"]
+
+
+class Block:
+    """The defaults of a block."""
+
+    name = ""  # of op and function; the class name in snake case if not given
+    node = ""  # of the node; "<Class>Backward0" if not given
+    tensors: tuple[str, ...] = ("input",)
+    outs: tuple[str, ...] = ("out",)
+    result: Any = None  # namedtuple class for several outputs
+    several = False  # the number of outputs depends on the arguments (split, unbind)
+    variadic = False  # `tensors` is one list
+    dtype = AS_IS
+    guard: Any = None
+    numbers = False
+    broadcasts = False
+    elementwise = False
+    linear = False  # linear in each tensor argument: the forward-mode rule follows
+    wirtinger = False
+    differentiable = True
+    plain_outs: tuple[int, ...] = ()
+    view = False
+    multi_view = False
+    replays = False
+    public = True
+    method = True
+    inplace = False
+    aliases: tuple[str, ...] = ()
+    samples: Sequence[Case] = ()
+
+
+class Elementwise(Block):
+    """One output element per (broadcast) input element."""
+
+    elementwise = True
+    dtype = PROMOTE_FLOAT
+    inplace = True
+
+
+class Linear(Block):
+    linear = True
+
+
+class ViewOp(Block):
+    """The result looks at the memory of `input`."""
+
+    linear = True
+    view = True
+
+
+class Ufunc:
+    """The name of a NumPy ufunc that is the whole kernel: it is then called directly."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, xp: Any, *arrays: Any) -> Any:
+        return getattr(xp, self.name)(*arrays)
+
+
+def ufunc(name: str) -> Ufunc:
+    return Ufunc(name)
+
+
+def op(block: type[Block]) -> Op:
+    """The Op record of a block, registered and published."""
+    record = Op()
+    record.name = block.name or snake(block.__name__)
+    record.node_name = block.node or f"{block.__name__}Backward0"
+    record.doc = inspect.cleandoc(block.__doc__ or "")
+    forward = inspect.getattr_static(block, "fwd")
+    record.tensors = block.tensors
+    record.width = 0 if block.variadic else len(block.tensors)
+    record.outs = () if block.several else block.outs
+    record.single = not block.several and len(block.outs) == 1
+    if isinstance(forward, Ufunc):
+        record.kernel = getattr(np, forward.name)
+    else:
+        record.attrs = tuple(inspect.signature(forward).parameters)[1 + len(block.tensors):]
+        record.kernel = functools.partial(forward, np)
+    record.forward = forward
+    record.result = None if block.result is None else block.result._make
+    for field in ("variadic", "numbers", "broadcasts", "elementwise", "linear", "wirtinger",
+                  "differentiable", "plain_outs", "view", "multi_view", "replays"):
+        setattr(record, field, getattr(block, field))
+    record.dtype_rule = block.dtype
+    record.guard = inspect.getattr_static(block, "guard")
+    if record.elementwise and len(record.tensors) > 1:
+        record.broadcasts = record.numbers = True
+    add_rules(record, block)
+    record.jvp = forward_rule(record, block)
+    if record.name in REGISTRY:
+        raise ValueError(f"two blocks are called {record.name!r}")
+    REGISTRY[record.name] = record
+    setattr(RAW, record.name, record.kernel)
+    setattr(RECORDED, record.name, recorded_call(record))
+    if block.public:
+        call = inspect.getattr_static(block, "call", None) or default_call(record)
+        samples = block.samples or default_samples(record)
+        publish(call, record.name, record.doc, block.method, block.inplace, block.aliases, samples)
+    return record
+
+
+def snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def add_rules(record: Op, block: type[Block]) -> None:
+    """Work out which values each gradient rule reads and where they stand in a node."""
+    metas: list[tuple[int, str]] = []
+
+    def place(name: str) -> int:
+        outs = record.outs
+        if name in record.tensors and not record.variadic:
+            return record.tensors.index(name)
+        if name in outs:
+            return record.width + outs.index(name)
+        if name in record.attrs:
+            return record.width + len(outs) + record.attrs.index(name)
+        owner, _, what = name.rpartition("_")
+        if owner in record.tensors and what in ("shape", "dtype", "strides"):
+            key = (-1 if record.variadic else record.tensors.index(owner), what)
+            if key not in metas:
+                metas.append(key)
+            return record.width + len(outs) + len(record.attrs) + metas.index(key)
+        raise TypeError(f"{record.name}: a rule asks for {name!r}, which is no argument or output")
+
+    def rule(function: Any, skip: int) -> Rule:
+        names = tuple(inspect.signature(function).parameters)[skip:]
+        return Rule(function, tuple(place(n) for n in names))
+
+    joint = inspect.getattr_static(block, "backward", None)
+    needed: list[tuple[str, ...]] = []
+    if joint is not None:
+        record.joint = rule(joint, 3)
+        names = tuple(inspect.signature(joint).parameters)[3:]
+        needed = [names] * (64 if record.variadic else len(record.tensors))
+    else:
+        rules: list[Rule | None] = []
+        for tensor in record.tensors:
+            function = inspect.getattr_static(block, f"d_{tensor}", None)
+            rules.append(None if function is None else rule(function, 2))
+            needed.append(() if function is None else
+                          tuple(inspect.signature(function).parameters)[2:])
+        record.rules = tuple(rules)
+        if not any(rules):
+            record.differentiable = False
+    record.needed_by = tuple(needed)
+    record.metas = tuple(metas)
+    record.make_plans()
+
+
+def forward_rule(record: Op, block: type[Block]) -> Callable[..., Any] | None:
+    """jvp(F, tensors, tangents, outs, attrs): given, or derived for elementwise and linear ops."""
+    given = inspect.getattr_static(block, "jvp", None)
+    if given is not None:
+        names = tuple(inspect.signature(given).parameters)[1:]
+
+        def by_name(F: Any, tensors: Any, tangents: Any, outs: Any, attrs: Any) -> Any:
+            values = dict(zip(record.tensors, tensors, strict=True))
+            values |= {f"t_{n}": t for n, t in zip(record.tensors, tangents, strict=True)}
+            values |= dict(zip(record.outs, outs, strict=True))
+            values |= dict(zip(record.attrs, attrs, strict=True))
+            return given(F, *[values[n] for n in names])
+
+        return by_name
+    if not record.differentiable:
+        return None
+    if record.linear:
+        return functools.partial(linear_jvp, record)
+    if record.elementwise and not record.wirtinger:
+        return functools.partial(elementwise_jvp, record)
+    return None
+
+
+def linear_jvp(record: Op, F: Any, tensors: Any, tangents: Any, outs: Any, attrs: Any) -> Any:
+    """The derivative of a (multi)linear op: the op itself, with one argument exchanged at a time."""
+    own = getattr(F, record.name)
+    if record.variadic:
+        zeros = [F.zeros_like(x) if t is None else t for x, t in zip(tensors, tangents, strict=True)]
+        return own(zeros, *attrs)
+    total = None
+    for i, t in enumerate(tangents):
+        if t is not None:
+            part = own(*tensors[:i], t, *tensors[i + 1:], *attrs)
+            total = part if total is None else add_parts(total, part)
+    return total
+
+
+def add_parts(a: Any, b: Any) -> Any:
+    return tuple(x + y for x, y in zip(a, b, strict=True)) if isinstance(a, tuple) else a + b
+
+
+def elementwise_jvp(record: Op, F: Any, tensors: Any, tangents: Any, outs: Any, attrs: Any) -> Any:
+    """An elementwise Jacobian is diagonal: the gradient rule pushes forward as it pulls back."""
+    kept = (*tensors, *outs, *attrs)
+    total = None
+    for rule, t in zip(record.rules, tangents, strict=True):
+        if t is not None and rule is not None:
+            part = rule.call(F, t, kept)
+            total = part if total is None else total + part
+    return total
+
+
+def recorded_call(record: Op) -> Callable[..., Any]:
+    """`F.<op>` on tensors: the kernel's arguments by position."""
+    width = len(record.tensors)
+
+    def call(*args: Any) -> Any:
+        if record.variadic:
+            return apply(record, tuple(args[0]), args[1:])
+        return apply(record, args[:width], args[width:])
+
+    return call
+
+
+def helper(name: str, raw: Callable[..., Any], recorded: Callable[..., Any]) -> None:
+    """Give F a function that is no op: `raw` for arrays, `recorded` for tensors."""
+    setattr(RAW, name, raw)
+    setattr(RECORDED, name, recorded)
+
+
+def default_call(record: Op) -> Callable[..., Any]:
+    """The public signature of an elementwise op: its tensors, nothing else."""
+    if len(record.tensors) == 1:
+
+        def call_unary(input: Any, run: Any = None) -> Any:
+            return unary(record, input) if run is None else run(record, (input,))
+
+        return call_unary
+
+    def call_binary(input: Any, other: Any, run: Any = None) -> Any:
+        return binary(record, input, other) if run is None else run(record, (input, other))
+
+    return call_binary
+
+
+def default_samples(record: Op) -> Sequence[Case]:
+    if not record.elementwise:
+        return ()
+    return unary_cases() if len(record.tensors) == 1 else binary_cases()
+
+
+class Api:
+    """A public function: of a block, or a composite of ops. `tapegrad` and `Tensor` are made of these."""
+
+    def __init__(self, name: str, call: Callable[..., Any], doc: str, method: bool, inplace: bool,
+                 function: bool, samples: Sequence[Case]) -> None:
+        self.name = name
+        self.call = call
+        self.doc = doc
+        self.method = method
+        self.inplace = inplace
+        self.function = function
+        self.samples = samples
+        self.parameters = tuple(inspect.signature(call).parameters)
+
+
+APIS: dict[str, Api] = {}
+
+
+def publish(call: Callable[..., Any], name: str, doc: str, method: bool, inplace: bool,
+            aliases: Sequence[str], samples: Sequence[Case], function: bool = True) -> None:
+    for each in (name, *aliases):
+        if each in APIS:
+            raise ValueError(f"two functions are called {each!r}")
+        APIS[each] = Api(each, call, doc, method, inplace, function, samples)
+
+
+def api(*, name: str = "", method: bool = True, inplace: bool = False, function: bool = True,
+        aliases: Sequence[str] = (), samples: Sequence[Case] = ()) -> Callable[[Any], Any]:
+    """Publish an ordinary function of ops. With `inplace`, it takes `run` and ends in `run(OP, …)`."""
+
+    def register(call: Callable[..., Any]) -> Callable[..., Any]:
+        doc = inspect.cleandoc(call.__doc__ or "")
+        publish(call, name or call.__name__, doc, method, inplace, aliases, samples, function)
+        return call
+
+    return register

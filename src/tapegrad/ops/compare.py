@@ -1,0 +1,332 @@
+"""Comparisons, logic and questions: bool results, never differentiable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import dtypes
+from .block import APIS, PROMOTE, Block, Case, api, apply, op, ufunc
+from .refuse import COMPLEX, not_for, only_tensors
+from .samples import Draw, binary_cases
+
+# ruff: noqa: N805
+
+
+class Comparison(Block):
+    tensors = ("input", "other")
+    dtype = PROMOTE
+    elementwise = True
+    inplace = True
+
+
+@op
+class Eq(Comparison):
+    """eq(input, other) -> Tensor: where the two are equal.
+
+    >>> tensor([1, 2]) == tensor([1, 3])
+    tensor([ True, False])
+    """
+
+    fwd = ufunc("equal")
+
+
+@op
+class Ne(Comparison):
+    """ne(input, other) -> Tensor: where the two differ.
+
+    >>> tensor([1, 2]) != 1
+    tensor([False,  True])
+    """
+
+    aliases = ("not_equal",)
+    fwd = ufunc("not_equal")
+
+
+@op
+class Lt(Comparison):
+    """lt(input, other) -> Tensor: where `input < other`.
+
+    >>> tensor([1.0, 2.0]) < 2
+    tensor([ True, False])
+    """
+
+    aliases = ("less",)
+    guard = not_for("lt_cpu", COMPLEX)
+    fwd = ufunc("less")
+
+
+@op
+class Le(Comparison):
+    """le(input, other) -> Tensor: where `input <= other`.
+
+    >>> tensor([1.0, 2.0]) <= 1
+    tensor([ True, False])
+    """
+
+    aliases = ("less_equal",)
+    guard = not_for("le_cpu", COMPLEX)
+    fwd = ufunc("less_equal")
+
+
+@op
+class Gt(Comparison):
+    """gt(input, other) -> Tensor: where `input > other`.
+
+    >>> tensor([1.0, 2.0]) > 1
+    tensor([False,  True])
+    """
+
+    aliases = ("greater",)
+    guard = not_for("gt_cpu", COMPLEX)
+    fwd = ufunc("greater")
+
+
+@op
+class Ge(Comparison):
+    """ge(input, other) -> Tensor: where `input >= other`.
+
+    >>> tensor([1.0, 2.0]) >= 2
+    tensor([False,  True])
+    """
+
+    aliases = ("greater_equal",)
+    guard = not_for("ge_cpu", COMPLEX)
+    fwd = ufunc("greater_equal")
+
+
+# ---------------------------------------------------------------------- logic
+
+
+class Logical(Block):
+    """Truth: any dtype counts, nonzero is true."""
+
+    tensors = ("input", "other")
+    elementwise = True
+    inplace = True
+    samples = binary_cases()[:-1]
+
+
+@op
+class LogicalAnd(Logical):
+    """logical_and(input, other) -> Tensor: where both are nonzero.
+
+    >>> logical_and(tensor([1, 0]), tensor([2.0, 3.0]))
+    tensor([ True, False])
+    """
+
+    fwd = ufunc("logical_and")
+
+    def call(input, other, run=None):
+        only_tensors("logical_and", input=input, other=other)
+        return (run or apply)(LogicalAnd, (input, other))
+
+
+@op
+class LogicalOr(Logical):
+    """logical_or(input, other) -> Tensor: where at least one is nonzero.
+
+    >>> logical_or(tensor([0, 0]), tensor([2.0, 0.0]))
+    tensor([ True, False])
+    """
+
+    fwd = ufunc("logical_or")
+
+    def call(input, other, run=None):
+        only_tensors("logical_or", input=input, other=other)
+        return (run or apply)(LogicalOr, (input, other))
+
+
+@op
+class LogicalXor(Logical):
+    """logical_xor(input, other) -> Tensor: where exactly one is nonzero.
+
+    >>> logical_xor(tensor([1, 1]), tensor([2.0, 0.0]))
+    tensor([False,  True])
+    """
+
+    fwd = ufunc("logical_xor")
+
+    def call(input, other, run=None):
+        only_tensors("logical_xor", input=input, other=other)
+        return (run or apply)(LogicalXor, (input, other))
+
+
+@op
+class LogicalNot(Block):
+    """logical_not(input) -> Tensor: where it is zero.
+
+    >>> logical_not(tensor([0.0, 0.5]))
+    tensor([ True, False])
+    """
+
+    elementwise = True
+    inplace = True
+    fwd = ufunc("logical_not")
+
+
+# ---------------------------------------------------------------------- kinds of numbers
+
+
+class Question(Block):
+    """A property of each element."""
+
+    elementwise = True
+
+
+@op
+class Isnan(Question):
+    """isnan(input) -> Tensor: where it is not a number.
+
+    >>> isnan(tensor([1.0, float("nan")]))
+    tensor([False,  True])
+    """
+
+    fwd = ufunc("isnan")
+
+
+@op
+class Isinf(Question):
+    """isinf(input) -> Tensor: where it is infinite.
+
+    >>> isinf(tensor([1.0, float("-inf")]))
+    tensor([False,  True])
+    """
+
+    fwd = ufunc("isinf")
+
+
+@op
+class Isfinite(Question):
+    """isfinite(input) -> Tensor: where it is neither infinite nor nan.
+
+    >>> isfinite(tensor([1.0, float("inf"), float("nan")]))
+    tensor([ True, False, False])
+    """
+
+    fwd = ufunc("isfinite")
+
+
+def real_only(name: str) -> Any:
+    def guard(input: Any) -> None:
+        if input.dtype.kind == "c":
+            raise RuntimeError(f"{name} does not support complex inputs.")
+
+    return guard
+
+
+@op
+class Isposinf(Question):
+    """isposinf(input) -> Tensor: where it is plus infinity.
+
+    >>> isposinf(tensor([float("inf"), float("-inf")]))
+    tensor([ True, False])
+    """
+
+    guard = real_only("isposinf")
+
+    def fwd(xp, input):
+        return xp.equal(input, xp.inf)
+
+
+@op
+class Isneginf(Question):
+    """isneginf(input) -> Tensor: where it is minus infinity.
+
+    >>> isneginf(tensor([float("inf"), float("-inf")]))
+    tensor([False,  True])
+    """
+
+    guard = real_only("isneginf")
+
+    def fwd(xp, input):
+        return xp.equal(input, -xp.inf)
+
+
+@op
+class Isreal(Question):
+    """isreal(input) -> Tensor: where the imaginary part is zero.
+
+    >>> isreal(tensor([1 + 0j, 1j]))
+    tensor([ True, False])
+    """
+
+    def fwd(xp, input):
+        if input.dtype.kind != "c":
+            return xp.ones_like(input, dtype=bool)
+        return xp.equal(input.imag, 0)
+
+
+@op
+class Signbit(Question):
+    """signbit(input) -> Tensor: where the sign is negative, of -0.0 too.
+
+    >>> signbit(tensor([-0.0, 1.0]))
+    tensor([ True, False])
+    """
+
+    def fwd(xp, input):
+        if input.dtype.kind == "c":
+            raise NotImplementedError("signbit is not implemented for complex tensors.")
+        return xp.signbit(input) if input.dtype.kind in "fV" else xp.less(input, 0)
+
+
+# ---------------------------------------------------------------------- whole tensors
+
+
+@op
+class Isclose(Block):
+    """isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False) -> Tensor: where they nearly agree.
+
+    >>> isclose(tensor([1.0, 2.0]), tensor([1.0, 2.1]))
+    tensor([ True, False])
+    """
+
+    tensors = ("input", "other")
+    broadcasts = True
+    samples = [Case(Draw(3), Draw(3)), Case(Draw(3), Draw(3), rtol=0.5, atol=0.5)]
+
+    def fwd(xp, input, other, rtol, atol, equal_nan):
+        close = xp.equal(input, other)
+        if equal_nan and input.dtype.kind in "fcV":
+            close = close | (xp.isnan(input) & xp.isnan(other))
+        if rtol == 0 and atol == 0:
+            return close
+        if input.dtype.kind == "b":
+            input = input.astype(dtypes.default_np())
+        if other.dtype.kind in "biu":
+            other = other.astype(dtypes.default_np())
+        distance = xp.abs(input - other)
+        return close | (xp.isfinite(distance) & (distance <= atol + xp.abs(rtol * other)))
+
+    def call(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
+        only_tensors("isclose", input=input, other=other)
+        if input.dtype is not other.dtype:
+            raise RuntimeError(f"{input.dtype.scalar_type} did not match {other.dtype.scalar_type}")
+        for name, value in (("rtol", rtol), ("atol", atol)):
+            if not value >= 0:
+                raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value:g}")
+        return apply(Isclose, (input, other), (rtol, atol, equal_nan))
+
+
+@api()
+def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08,
+             equal_nan: bool = False) -> bool:
+    """allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False) -> bool: whether they nearly agree.
+
+    >>> allclose(tensor([1.0]), tensor([1.0 + 1e-7]))
+    True
+    """
+    close = APIS["isclose"].call(input, other, rtol, atol, equal_nan)
+    return bool(close.array.all())
+
+
+@api()
+def equal(input: Any, other: Any) -> bool:
+    """equal(input, other) -> bool: whether shape and all elements agree.
+
+    >>> equal(tensor([1, 2]), tensor([1, 2]))
+    True
+    """
+    only_tensors("equal", input=input, other=other)
+    a, b = input.array, other.array
+    return a.shape == b.shape and bool((a == b).all())

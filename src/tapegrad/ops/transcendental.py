@@ -1,0 +1,502 @@
+"""Functions of one real or complex variable: roots, exponentials, logarithms, angles."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .block import PROMOTE, Elementwise, apply, op, ufunc
+from .refuse import BOOL, COMPLEX, INTEGRAL, cast, not_for, only_tensors, widened
+from .samples import binary_cases, unary_cases
+
+# Rules are written for the real case; for complex tensors the engine conjugates around them.
+# ruff: noqa: N805
+
+LN2 = math.log(2)
+LN10 = math.log(10)
+
+
+@op
+class Sqrt(Elementwise):
+    """sqrt(input) -> Tensor: square roots.
+
+    >>> sqrt(tensor([1.0, 4.0]))
+    tensor([1., 2.])
+    """
+
+    samples = unary_cases(low=0.2)
+    fwd = ufunc("sqrt")
+
+    def d_input(F, grad, out):
+        return grad / (2 * out)
+
+
+@op
+class Rsqrt(Elementwise):
+    """rsqrt(input) -> Tensor: reciprocal square roots.
+
+    >>> rsqrt(tensor([1.0, 4.0]))
+    tensor([1.0000, 0.5000])
+    """
+
+    samples = unary_cases(low=0.2)
+
+    def fwd(xp, input):
+        return cast(1 / xp.sqrt(widened(input)), input.dtype)
+
+    def d_input(F, grad, out):
+        return -0.5 * grad * F.pow_scalar(out, 3)
+
+
+# ---------------------------------------------------------------------- exponentials and logarithms
+
+
+@op
+class Exp(Elementwise):
+    """exp(input) -> Tensor: e to the power of each element.
+
+    >>> exp(tensor([0.0, 1.0]))
+    tensor([1.0000, 2.7183])
+    """
+
+    fwd = ufunc("exp")
+
+    def d_input(F, grad, out):
+        return grad * out
+
+
+@op
+class Exp2(Elementwise):
+    """exp2(input) -> Tensor: two to the power of each element.
+
+    >>> exp2(tensor([0.0, 3.0]))
+    tensor([1., 8.])
+    """
+
+    def fwd(xp, input):
+        if input.dtype.kind == "c":
+            return xp.exp(input * LN2)
+        return xp.exp2(input)
+
+    def d_input(F, grad, out):
+        return grad * out * LN2
+
+
+@op
+class Expm1(Elementwise):
+    """expm1(input) -> Tensor: `exp(input) - 1`, exact near zero.
+
+    >>> expm1(tensor([0.0, 1.0]))
+    tensor([0.0000, 1.7183])
+    """
+
+    fwd = ufunc("expm1")
+
+    def d_input(F, grad, out):
+        return grad * (out + 1)
+
+
+@op
+class Log(Elementwise):
+    """log(input) -> Tensor: natural logarithms.
+
+    >>> log(tensor([1.0, 2.0]))
+    tensor([0.0000, 0.6931])
+    """
+
+    samples = unary_cases(low=0.2)
+    fwd = ufunc("log")
+
+    def d_input(F, grad, input):
+        return grad / input
+
+
+@op
+class Log2(Elementwise):
+    """log2(input) -> Tensor: logarithms to base two.
+
+    >>> log2(tensor([1.0, 8.0]))
+    tensor([0., 3.])
+    """
+
+    samples = unary_cases(low=0.2)
+    fwd = ufunc("log2")
+
+    def d_input(F, grad, input):
+        return grad / (input * LN2)
+
+
+@op
+class Log10(Elementwise):
+    """log10(input) -> Tensor: logarithms to base ten.
+
+    >>> log10(tensor([1.0, 1000.0]))
+    tensor([0., 3.])
+    """
+
+    samples = unary_cases(low=0.2)
+    fwd = ufunc("log10")
+
+    def d_input(F, grad, input):
+        return grad / (input * LN10)
+
+
+@op
+class Log1p(Elementwise):
+    """log1p(input) -> Tensor: `log(1 + input)`, exact near zero.
+
+    >>> log1p(tensor([0.0, 1.0]))
+    tensor([0.0000, 0.6931])
+    """
+
+    node = "Log1PBackward0"
+    samples = unary_cases(low=-0.7)
+    fwd = ufunc("log1p")
+
+    def d_input(F, grad, input):
+        return grad / (input + 1)
+
+
+class TwoTensors(Elementwise):
+    """Two tensors; PyTorch takes no number here."""
+
+    tensors = ("input", "other")
+
+
+def log_sum_of_two(xp: Any, a: Any, b: Any) -> Any:
+    """Of complex numbers: the larger real part is taken out of the exponentials."""
+    swap = a.real < b.real
+    large, small = xp.where(swap, b, a), xp.where(swap, a, b)
+    return large + xp.log1p(xp.exp(small - large))
+
+
+@op
+class Logaddexp(TwoTensors):
+    """logaddexp(input, other) -> Tensor: `log(exp(input) + exp(other))` without overflow.
+
+    >>> logaddexp(tensor([0.0]), tensor([0.0]))
+    tensor([0.6931])
+    """
+
+    dtype = PROMOTE
+    inplace = False
+    guard = not_for("logaddexp_cpu", BOOL, INTEGRAL)
+    samples = binary_cases()[:-1]
+
+    def fwd(xp, input, other):
+        if input.dtype.kind == "c":
+            return log_sum_of_two(xp, input, other)
+        return xp.logaddexp(input, other)
+
+    def call(input, other, run=None):
+        only_tensors("logaddexp", input=input, other=other)
+        return (run or apply)(Logaddexp, (input, other))
+
+    def d_input(F, grad, input, other):
+        return grad / (1 + F.exp(other - input))
+
+    def d_other(F, grad, input, other):
+        return grad / (1 + F.exp(input - other))
+
+
+# ---------------------------------------------------------------------- angles
+
+
+@op
+class Sin(Elementwise):
+    """sin(input) -> Tensor: sines.
+
+    >>> sin(tensor([0.0, 1.0]))
+    tensor([0.0000, 0.8415])
+    """
+
+    fwd = ufunc("sin")
+
+    def d_input(F, grad, input):
+        return grad * F.cos(input)
+
+
+@op
+class Cos(Elementwise):
+    """cos(input) -> Tensor: cosines.
+
+    >>> cos(tensor([0.0, 1.0]))
+    tensor([1.0000, 0.5403])
+    """
+
+    fwd = ufunc("cos")
+
+    def d_input(F, grad, input):
+        return grad * -F.sin(input)
+
+
+@op
+class Tan(Elementwise):
+    """tan(input) -> Tensor: tangents.
+
+    >>> tan(tensor([0.0, 1.0]))
+    tensor([0.0000, 1.5574])
+    """
+
+    samples = unary_cases(low=-1.2, high=1.2)
+    fwd = ufunc("tan")
+
+    def d_input(F, grad, out):
+        return grad * (1 + out ** 2)
+
+
+@op
+class Asin(Elementwise):
+    """asin(input) -> Tensor: the angles with these sines.
+
+    >>> asin(tensor([0.0, 1.0]))
+    tensor([0.0000, 1.5708])
+    """
+
+    aliases = ("arcsin",)
+    samples = unary_cases(low=-0.9, high=0.9)
+    fwd = ufunc("arcsin")
+
+    def d_input(F, grad, input):
+        return grad * F.rsqrt(-input * input + 1)
+
+
+@op
+class Acos(Elementwise):
+    """acos(input) -> Tensor: the angles with these cosines.
+
+    >>> acos(tensor([0.0, 1.0]))
+    tensor([1.5708, 0.0000])
+    """
+
+    aliases = ("arccos",)
+    samples = unary_cases(low=-0.9, high=0.9)
+    fwd = ufunc("arccos")
+
+    def d_input(F, grad, input):
+        return grad * -F.rsqrt(-input * input + 1)
+
+
+@op
+class Atan(Elementwise):
+    """atan(input) -> Tensor: the angles with these tangents.
+
+    >>> atan(tensor([0.0, 1.0]))
+    tensor([0.0000, 0.7854])
+    """
+
+    aliases = ("arctan",)
+    fwd = ufunc("arctan")
+
+    def d_input(F, grad, input):
+        return grad / (input * input + 1)
+
+
+@op
+class Atan2(TwoTensors):
+    """atan2(input, other) -> Tensor: the angles of the points (other, input).
+
+    >>> atan2(tensor([1.0]), tensor([-1.0]))
+    tensor([2.3562])
+    """
+
+    aliases = ("arctan2",)
+    guard = not_for("atan2_cpu", COMPLEX)
+    samples = binary_cases(low=0.3)[:-1]
+    fwd = ufunc("arctan2")
+
+    def call(input, other, run=None):
+        only_tensors("atan2", input=input, other=other)
+        return (run or apply)(Atan2, (input, other))
+
+    def d_input(F, grad, input, other):
+        return grad * other * F.reciprocal(input * input + other * other)
+
+    def d_other(F, grad, input, other):
+        return grad * -input * F.reciprocal(input * input + other * other)
+
+
+@op
+class Sinh(Elementwise):
+    """sinh(input) -> Tensor: hyperbolic sines.
+
+    >>> sinh(tensor([0.0, 1.0]))
+    tensor([0.0000, 1.1752])
+    """
+
+    fwd = ufunc("sinh")
+
+    def d_input(F, grad, input):
+        return grad * F.cosh(input)
+
+
+@op
+class Cosh(Elementwise):
+    """cosh(input) -> Tensor: hyperbolic cosines.
+
+    >>> cosh(tensor([0.0, 1.0]))
+    tensor([1.0000, 1.5431])
+    """
+
+    fwd = ufunc("cosh")
+
+    def d_input(F, grad, input):
+        return grad * F.sinh(input)
+
+
+@op
+class Tanh(Elementwise):
+    """tanh(input) -> Tensor: hyperbolic tangents.
+
+    >>> tanh(tensor([0.0, 1.0]))
+    tensor([0.0000, 0.7616])
+    """
+
+    fwd = ufunc("tanh")
+
+    def d_input(F, grad, out):
+        return grad * (1 - out * out)
+
+
+@op
+class Asinh(Elementwise):
+    """asinh(input) -> Tensor: the inverse of `sinh`.
+
+    >>> asinh(tensor([0.0, 1.0]))
+    tensor([0.0000, 0.8814])
+    """
+
+    aliases = ("arcsinh",)
+    fwd = ufunc("arcsinh")
+
+    def d_input(F, grad, input):
+        return grad * F.rsqrt(input ** 2 + 1)
+
+
+@op
+class Acosh(Elementwise):
+    """acosh(input) -> Tensor: the inverse of `cosh`.
+
+    >>> acosh(tensor([1.0, 2.0]))
+    tensor([0.0000, 1.3170])
+    """
+
+    aliases = ("arccosh",)
+    samples = unary_cases(low=1.2, high=3.0)
+    fwd = ufunc("arccosh")
+
+    def d_input(F, grad, input):
+        return grad * F.rsqrt(input ** 2 - 1)
+
+
+@op
+class Atanh(Elementwise):
+    """atanh(input) -> Tensor: the inverse of `tanh`.
+
+    >>> atanh(tensor([0.0, 0.5]))
+    tensor([0.0000, 0.5493])
+    """
+
+    aliases = ("arctanh",)
+    samples = unary_cases(low=-0.8, high=0.8)
+    fwd = ufunc("arctanh")
+
+    def d_input(F, grad, input):
+        return grad * (1 / (1 - input ** 2))
+
+
+# ---------------------------------------------------------------------- sigmoid and the error function
+
+
+@op
+class Sigmoid(Elementwise):
+    """sigmoid(input) -> Tensor: `1 / (1 + exp(-input))`.
+
+    >>> sigmoid(tensor([0.0, 2.0]))
+    tensor([0.5000, 0.8808])
+    """
+
+    def fwd(xp, input):
+        return cast(1 / (1 + xp.exp(-widened(input))), input.dtype)
+
+    def d_input(F, grad, out):
+        return grad * (1 - out) * out
+
+
+# Cody's rational approximations (Math. Comp. 23, 1969), highest power first: erf(x) / x below 0.5,
+# exp(x²) erfc(x) up to 4, and beyond that in 1 / x².
+NEAR = ((1.85777706184603153e-1, 3.16112374387056560, 1.13864154151050156e2, 3.77485237685302021e2,
+         3.20937758913846947e3),
+        (1.0, 2.36012909523441209e1, 2.44024637934444173e2, 1.28261652607737228e3,
+         2.84423683343917062e3))
+MIDDLE = ((2.15311535474403846e-8, 5.64188496988670089e-1, 8.88314979438837594, 6.61191906371416295e1,
+           2.98635138197400131e2, 8.81952221241769090e2, 1.71204761263407058e3, 2.05107837782607147e3,
+           1.23033935479799725e3),
+          (1.0, 1.57449261107098347e1, 1.17693950891312499e2, 5.37181101862009858e2,
+           1.62138957456669019e3, 3.29079923573345963e3, 4.36261909014324716e3, 3.43936767414372164e3,
+           1.23033935480374942e3))
+FAR = ((1.63153871373020978e-2, 3.05326634961232344e-1, 3.60344899949804439e-1, 1.25781726111229246e-1,
+        1.60837851487422766e-2, 6.58749161529837803e-4),
+       (1.0, 2.56852019228982242, 1.87295284992346725, 5.27905102951428412e-1, 6.05183413124413191e-2,
+        2.33520497626869185e-3))
+
+
+def ratio(coefficients: Any, x: Any) -> Any:
+    """A rational function, both polynomials by Horner's rule."""
+    above, below = [sides[0] for sides in coefficients]
+    for a, b in zip(coefficients[0][1:], coefficients[1][1:], strict=True):
+        above = above * x + a
+        below = below * x + b
+    return above / below
+
+
+def error_functions(xp: Any, input: Any) -> tuple[Any, Any]:
+    """erf and erfc in double precision, each exact where the other is close to one."""
+    x = input.astype(xp.float64)
+    size = xp.abs(x)
+    near = x * ratio(NEAR, xp.where(size < 0.5, x * x, 0.0))
+    middle = ratio(MIDDLE, xp.where(size < 4, size, 4.0))
+    distant = xp.where(size < 4, 4.0, size)
+    inverse = 1 / (distant * distant)
+    far = (1 / math.sqrt(math.pi) - inverse * ratio(FAR, inverse)) / distant
+    # exp(-x²) in two factors: x² alone would lose the digits that the exponential magnifies.
+    short = xp.trunc(size * 16) / 16
+    decay = xp.exp(-short * short) * xp.exp(-(size - short) * (size + short))
+    tail = xp.where(xp.isinf(size), 0.0, decay * xp.where(size < 4, middle, far))
+    erf = xp.where(size < 0.5, near, xp.copysign(1 - tail, x))
+    erfc = xp.where(size < 0.5, 1 - near, xp.where(x < 0, 2 - tail, tail))
+    return xp.where(xp.isnan(x), x, erf), xp.where(xp.isnan(x), x, erfc)
+
+
+@op
+class Erf(Elementwise):
+    """erf(input) -> Tensor: the error function.
+
+    >>> erf(tensor([0.0, 1.0]))
+    tensor([0.0000, 0.8427])
+    """
+
+    guard = not_for("erf_vml_cpu", COMPLEX)
+
+    def fwd(xp, input):
+        return error_functions(xp, input)[0].astype(input.dtype)
+
+    def d_input(F, grad, input):
+        return 2 / math.sqrt(math.pi) * F.exp(-(input ** 2)) * grad
+
+
+@op
+class Erfc(Elementwise):
+    """erfc(input) -> Tensor: one minus the error function.
+
+    >>> erfc(tensor([0.0, 1.0]))
+    tensor([1.0000, 0.1573])
+    """
+
+    guard = not_for("erfc_vml_cpu", COMPLEX)
+
+    def fwd(xp, input):
+        return error_functions(xp, input)[1].astype(input.dtype)
+
+    def d_input(F, grad, input):
+        return -2 / math.sqrt(math.pi) * F.exp(-(input ** 2)) * grad

@@ -1,0 +1,216 @@
+"""Norms: how long vectors are, and how far apart."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .. import dtypes
+from ..autograd.node import unbroadcast
+from ..core import promote
+from ..core.dispatch import apply
+from .block import PROMOTE, Block, Case, api, op
+from .reduce import all_dims, array_of, dense, plain_dtype, unreduce, widened
+from .samples import Draw
+
+# ruff: noqa: N805, E704
+
+
+def lengths(xp: Any, x: Any, ord: float, dim: Any, keepdim: bool) -> Any:
+    """The `ord`-norm over dimensions."""
+    size = xp.absolute(widened(xp, x))
+    if ord == 0:
+        out = xp.add.reduce(size != 0, axis=dim, keepdims=keepdim, dtype=size.dtype)
+    elif ord == math.inf:
+        out = xp.maximum.reduce(size, axis=dim, keepdims=keepdim)
+    elif ord == -math.inf:
+        out = xp.minimum.reduce(size, axis=dim, keepdims=keepdim)
+    elif ord == 1:
+        out = xp.add.reduce(size, axis=dim, keepdims=keepdim)
+    elif ord == 2:
+        out = xp.sqrt(xp.add.reduce(size * size, axis=dim, keepdims=keepdim))
+    else:
+        out = xp.add.reduce(size ** ord, axis=dim, keepdims=keepdim) ** (1 / ord)
+    return dense(xp, out if x.dtype.kind == "c" else out.astype(x.dtype, copy=False))
+
+
+def norm_gradient(F: Any, grad: Any, x: Any, norm: Any, ord: float, dim: Any) -> Any:
+    """The slope of a norm, with PyTorch's choice of zero where it has none; no length, no slope."""
+    if ord == 0:
+        return F.zeros_like(x)
+    if ord == 1:
+        return F.sgn(x) * grad
+    if math.isinf(ord):
+        mask = F.abs(x) == norm
+        ties = F.sum(F.where(mask, F.ones_like(F.real_part(x)), 0), dim, True, None)
+        return F.sgn(x) * F.where(mask, grad / ties, 0)
+    if ord == 2:
+        return grad * F.where(norm == 0, 0, x / norm)
+    if ord < 1:
+        power = F.where(x == 0, 0, F.abs(x) ** (ord - 1))
+        return F.sgn(x) * power * grad * norm ** (1 - ord)
+    scale = F.where(norm == 0, 0, grad / norm ** (ord - 1))
+    if ord < 2:
+        return F.sgn(x) * F.abs(x) ** (ord - 1) * scale
+    return x * F.abs(x) ** (ord - 2) * scale
+
+
+def norm_tangent(F: Any, t: Any, x: Any, out: Any, ord: float, dim: Any, keepdim: bool) -> Any:
+    """Forward mode: the slope of each length along its own vector's tangent."""
+    kept = unreduce(F, out, dim, keepdim)
+    slope = norm_gradient(F, F.ones_like(kept), x, kept, ord, dim)
+    return F.sum(F.real_part(F.conj(slope) * t), dim, keepdim, None)
+
+
+@op
+class LinalgVectorNorm(Block):
+    """linalg_vector_norm(x, ord, dim, keepdim, dtype) -> Tensor: lengths of vectors."""
+
+    public = False
+    wirtinger = True
+
+    def fwd(xp, input, ord, dim, keepdim, dtype):
+        return lengths(xp, input if dtype is None else input.astype(dtype), ord, dim, keepdim)
+
+    def d_input(F, grad, input, out, ord, dim, keepdim):
+        grad = unreduce(F, grad, dim, keepdim)
+        return norm_gradient(F, grad, input, unreduce(F, out, dim, keepdim), ord, dim)
+
+    def jvp(F, input, t_input, out, ord, dim, keepdim, dtype):
+        return norm_tangent(F, t_input, input, out, ord, dim, keepdim)
+
+
+NORM_CASES = [
+    Case(Draw(3, 4)),
+    Case(Draw()),
+    Case(Draw(3, 4), 1, 0),
+    Case(Draw(2, 3, 4), 3, (0, -1), True),
+    Case(Draw(4, 3, layout="T"), math.inf, 1),
+    Case(Draw(4, 3), -math.inf, 1),
+    Case(Draw(2, 3, layout="step"), 1.5, dim=1, keepdim=True),
+    Case(Draw(2, 3, low=0.5), 0.5),
+    Case(Draw(2, 3), 0),
+    Case(Draw(0, 2), 2, 0),
+]
+
+
+@api(name="linalg_vector_norm", method=False, samples=NORM_CASES)
+def vector_norm(x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *,
+                dtype: Any = None) -> Any:
+    """linalg_vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None) -> Tensor: a norm.
+
+    It is what `linalg.vector_norm` calls.
+
+    >>> linalg_vector_norm(tensor([3.0, -4.0])), linalg_vector_norm(tensor([3.0, -4.0]), 1)
+    (tensor(5.), tensor(7.))
+    """
+    array = array_of("linalg_vector_norm", x)
+    if isinstance(ord, str) or not isinstance(ord, (int, float)):
+        raise TypeError("linalg_vector_norm(): argument 'ord' must be Number, "
+                        f"not {type(ord).__name__}")
+    own = dtypes.of(array.dtype)
+    if own.category < dtypes.FLOATING:
+        raise RuntimeError("linalg.vector_norm: Expected a floating point or complex tensor as "
+                           f"input. Got {own.scalar_type}")
+    wanted = plain_dtype("linalg_vector_norm", dtype)
+    if wanted is not None:
+        check_dtype(own, dtype)
+    dims = all_dims("linalg_vector_norm", x, dim)
+    check_identity(array.shape, ord, dims)
+    return apply(LinalgVectorNorm, (x,), (float(ord), dims, keepdim, wanted))
+
+
+def check_dtype(own: dtypes.dtype, wanted: dtypes.dtype) -> None:
+    if wanted.category < dtypes.FLOATING:
+        raise RuntimeError("linalg.vector_norm: dtype should be floating point or complex, but got "
+                           f"{wanted.scalar_type}")
+    if own.is_complex != wanted.is_complex:
+        kinds = ("complex", "real")
+        raise RuntimeError(
+            f"linalg.vector_norm: dtype should be {kinds[not own.is_complex]} for "
+            f"{kinds[not own.is_complex]} inputs, but got {wanted.scalar_type}")
+    if promote.promote(own, wanted) is not wanted:
+        raise RuntimeError(f"linalg.vector_norm: the dtype of the input ({own.scalar_type}) should "
+                           "be convertible without narrowing to the specified dtype "
+                           f"({wanted.scalar_type})")
+
+
+def check_identity(shape: tuple[int, ...], ord: float, dims: tuple[int, ...] | None) -> None:
+    """Nothing has no largest element, and no smallest."""
+    if 0 not in shape or 0 <= ord < math.inf:
+        return
+    spelled = f"{ord:g}"
+    if dims is None:
+        raise RuntimeError(f"linalg.vector_norm cannot compute the {spelled} norm on an empty "
+                           "tensor because the operation does not have an identity")
+    for d in dims:
+        if shape[d] == 0:
+            # The missing space is PyTorch's.
+            raise RuntimeError(f"linalg.vector_norm cannot compute the {spelled} norm on the "
+                               f"dimension {d}because this dimension is empty and the operation "
+                               "does not have an identity")
+
+
+@api(samples=NORM_CASES)
+def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False,
+         dtype: Any = None) -> Any:
+    """norm(input, p="fro", dim=None, keepdim=False, dtype=None) -> Tensor: the p-norm of vectors.
+
+    "fro" is 2; `inf` and `-inf` give the largest and the smallest absolute value.
+
+    >>> tensor([3.0, -4.0]).norm(), tensor([3.0, -4.0]).norm(float("inf"))
+    (tensor(5.), tensor(4.))
+    """
+    array_of("norm", input)
+    if p is None or p == "fro":
+        p = 2
+    elif isinstance(p, str):
+        raise RuntimeError(f"linalg.matrix_norm: Order {p} not supported.")
+    return vector_norm(input, p, dim, keepdim, dtype=dtype)
+
+
+@op
+class Dist(Block):
+    """dist(input, other, p=2) -> Tensor: the p-norm of the difference.
+
+    >>> dist(tensor([1.0, 2.0]), tensor([4.0, 6.0]))
+    tensor(5.)
+    """
+
+    tensors = ("input", "other")
+    dtype = PROMOTE
+    broadcasts = True
+    wirtinger = True
+    samples = (
+        Case(Draw(3, 4), Draw(3, 4)),
+        Case(Draw(3, 1), Draw(4), 1),
+        Case(Draw(), Draw(2, 3), 3),
+        Case(Draw(2, 3, layout="T"), Draw(3), math.inf),
+        Case(Draw(0), Draw(1)),
+    )
+
+    def fwd(xp, input, other, p):
+        return lengths(xp, input - other, p, None, False)
+
+    # The engine undoes broadcasting up to the shape of the output, and here that is always ().
+    def d_input(F, grad, input, other, out, p, input_shape):
+        return unbroadcast(F, norm_gradient(F, grad, input - other, out, p, None), input_shape)
+
+    def d_other(F, grad, input, other, out, p, other_shape):
+        return unbroadcast(F, -norm_gradient(F, grad, input - other, out, p, None), other_shape)
+
+    def jvp(F, input, t_input, other, t_other, out, p):
+        if t_other is None:
+            t = t_input
+        else:
+            t = -t_other if t_input is None else t_input - t_other
+        return norm_tangent(F, t, input - other, out, p, None, False)
+
+    def call(input, other, p=2):
+        array = array_of("dist", input)
+        kind = promote.binary_result(array, array_of("dist", other))
+        if kind.kind in "biu":
+            raise RuntimeError("norm(): input dtype should be either floating point or complex. "
+                               f"Got {dtypes.of(kind).scalar_type} instead.")
+        check_identity((0,) if 0 in array.shape or 0 in other.array.shape else (), p, None)
+        return apply(Dist, (input, other), (float(p),))

@@ -1,0 +1,361 @@
+"""Optimizer: groups of parameters with their options, the state kept for each, and `step`."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Hashable, Iterable
+from copy import deepcopy
+from itertools import chain
+from typing import Any
+
+import tapegrad as tg
+
+from ..autograd.hooks import RemovableHandle
+from ..utils.naming import typename
+
+__all__ = [
+    "Optimizer",
+    "register_optimizer_step_post_hook",
+    "register_optimizer_step_pre_hook",
+]
+
+Hook = Callable[..., Any]
+Hooks = OrderedDict[int, Hook]
+
+_global_optimizer_pre_hooks: Hooks = OrderedDict()
+_global_optimizer_post_hooks: Hooks = OrderedDict()
+
+HOOK_DICTS = (
+    "_optimizer_step_pre_hooks",
+    "_optimizer_step_post_hooks",
+    "_optimizer_state_dict_pre_hooks",
+    "_optimizer_state_dict_post_hooks",
+    "_optimizer_load_state_dict_pre_hooks",
+    "_optimizer_load_state_dict_post_hooks",
+)
+
+
+class _RequiredParameter:
+    """Stands in `defaults` for an option that every group has to give."""
+
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required = _RequiredParameter()
+
+
+def add_hook(hooks: Hooks, hook: Hook, prepend: bool = False) -> RemovableHandle:
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    if prepend:
+        hooks.move_to_end(handle.id, last=False)
+    return handle
+
+
+def register_optimizer_step_pre_hook(hook: Hook) -> RemovableHandle:
+    """Call `hook(optimizer, args, kwargs)` before the step of every optimizer."""
+    return add_hook(_global_optimizer_pre_hooks, hook)
+
+
+def register_optimizer_step_post_hook(hook: Hook) -> RemovableHandle:
+    """Call `hook(optimizer, args, kwargs)` after the step of every optimizer."""
+    return add_hook(_global_optimizer_post_hooks, hook)
+
+
+def _use_grad_for_differentiable(step: Hook) -> Hook:
+    """Run a step without recording, unless the optimizer is differentiable."""
+
+    @functools.wraps(step)
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before = tg.is_grad_enabled()
+        tg.set_grad_enabled(self.defaults["differentiable"])
+        try:
+            return step(self, *args, **kwargs)
+        finally:
+            tg.set_grad_enabled(before)
+
+    return run
+
+
+class Optimizer:
+    """The base of all optimizers.
+
+    A subclass passes parameters and default options to `__init__`, and defines `step`.
+    """
+
+    param_groups: list[dict[str, Any]]
+    state: defaultdict[Any, Any]
+
+    def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+        self.defaults = defaults
+        for name in HOOK_DICTS:
+            setattr(self, name, OrderedDict())
+        self._hook_step()
+        if isinstance(params, tg.Tensor):
+            raise TypeError(
+                "params argument given to the optimizer should be an iterable of Tensors or "
+                "dicts, but got " + typename(params)
+            )
+        self.state = defaultdict(dict)
+        self.param_groups = []
+        groups = list(params)
+        if not groups:
+            raise ValueError("optimizer got an empty parameter list")
+        if not isinstance(groups[0], dict):
+            groups = [{"params": groups}]
+        for group in groups:
+            self.add_param_group(group)
+
+    def _hook_step(self) -> None:
+        """Wrap the class's own `step`, once, so that hooks run around it."""
+        cls = type(self)
+        if not getattr(cls.step, "hooked", None):
+            cls.step = Optimizer.profile_hook_step(cls.step)  # type: ignore[method-assign]
+            cls.step.hooked = True  # type: ignore[attr-defined]
+
+    @staticmethod
+    def profile_hook_step(func: Hook) -> Hook:
+        """`func` with the step hooks around it."""
+
+        @functools.wraps(func)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            self = args[0]
+            before = chain(_global_optimizer_pre_hooks.values(),
+                           self._optimizer_step_pre_hooks.values())
+            for hook in list(before):
+                answer = hook(self, args, kwargs)
+                if answer is None:
+                    continue
+                if not isinstance(answer, tuple) or len(answer) != 2:
+                    raise RuntimeError(
+                        f"{func} must return None or a tuple of (new_args, new_kwargs), "
+                        f"but got {answer}."
+                    )
+                args, kwargs = answer
+            out = func(*args, **kwargs)
+            after = chain(self._optimizer_step_post_hooks.values(),
+                          _global_optimizer_post_hooks.values())
+            for hook in list(after):
+                hook(self, args, kwargs)
+            return out
+
+        return wrapper
+
+    def step(self, closure: Hook | None = None) -> Any:
+        """Update the parameters once; `closure` computes the loss and its gradients again."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------ parameters
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters with options of their own."""
+        if not isinstance(param_group, dict):
+            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
+        params = param_group["params"]
+        if isinstance(params, tg.Tensor):
+            param_group["params"] = [params]
+        elif isinstance(params, set):
+            raise TypeError(
+                "optimizer parameters need to be organized in ordered collections, but the "
+                "ordering of tensors in sets will change between runs. Please use a list instead."
+            )
+        else:
+            param_group["params"] = list(params)
+        split_names(param_group)
+        differentiable = self.defaults.get("differentiable", None)
+        for param in param_group["params"]:
+            if not isinstance(param, tg.Tensor):
+                raise TypeError(
+                    "optimizer can only optimize Tensors, but one of the params is "
+                    + typename(param)
+                )
+            if not differentiable and not (param.is_leaf or param.retains_grad):
+                raise ValueError("can't optimize a non-leaf Tensor")
+        for name, default in self.defaults.items():
+            if default is required and name not in param_group:
+                raise ValueError(
+                    "parameter group didn't specify a value of required optimization parameter "
+                    + name
+                )
+            param_group.setdefault(name, default)
+        if len(param_group["params"]) != len(set(param_group["params"])):
+            warnings.warn(
+                "optimizer contains a parameter group with duplicate parameters; in future, this "
+                "will cause an error; see github.com/pytorch/pytorch/issues/40967 for more "
+                "information", stacklevel=3)
+        self._check_against_groups(param_group)
+        self.param_groups.append(param_group)
+
+    def _check_against_groups(self, param_group: dict[str, Any]) -> None:
+        named = "param_names" in param_group
+        for group in self.param_groups:
+            if ("param_names" in group) != named:
+                text = "with names" if named else "without names"
+                raise ValueError(
+                    "all optimizer param groups should be with/without names. "
+                    f"cannot add param group {text} to the optimizer"
+                )
+        known = {p for group in self.param_groups for p in group["params"]}
+        if not known.isdisjoint(param_group["params"]):
+            raise ValueError("some parameters appear in more than one parameter group")
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters, or set them to zero."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                grad = p.grad
+                if grad is None:
+                    continue
+                if set_to_none:
+                    p.grad = None
+                    continue
+                if grad.grad_fn is not None:
+                    grad.detach_()
+                else:
+                    grad.requires_grad_(False)
+                grad.zero_()
+
+    # ------------------------------------------------------------------ hooks
+
+    def register_step_pre_hook(self, hook: Hook) -> RemovableHandle:
+        """Call `hook(optimizer, args, kwargs)` before every step; it may return other arguments."""
+        return add_hook(self._optimizer_step_pre_hooks, hook)
+
+    def register_step_post_hook(self, hook: Hook) -> RemovableHandle:
+        """Call `hook(optimizer, args, kwargs)` after every step."""
+        return add_hook(self._optimizer_step_post_hooks, hook)
+
+    def register_state_dict_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer)` before `state_dict`."""
+        return add_hook(self._optimizer_state_dict_pre_hooks, hook, prepend)
+
+    def register_state_dict_post_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer, state_dict)` after `state_dict`; it may return another."""
+        return add_hook(self._optimizer_state_dict_post_hooks, hook, prepend)
+
+    def register_load_state_dict_pre_hook(
+        self, hook: Hook, prepend: bool = False
+    ) -> RemovableHandle:
+        """Call `hook(optimizer, state_dict)` before loading; what it returns is loaded instead."""
+        return add_hook(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
+
+    def register_load_state_dict_post_hook(
+        self, hook: Hook, prepend: bool = False
+    ) -> RemovableHandle:
+        """Call `hook(optimizer)` after loading."""
+        return add_hook(self._optimizer_load_state_dict_post_hooks, hook, prepend)
+
+    # ------------------------------------------------------------------ state
+
+    def state_dict(self) -> dict[str, Any]:
+        """State and options, with numbers in the place of parameters: PyTorch's layout."""
+        for pre_hook in list(self._optimizer_state_dict_pre_hooks.values()):
+            pre_hook(self)
+        numbers: dict[Any, int] = {}
+        groups = []
+        for group in self.param_groups:
+            packed = {k: v for k, v in group.items() if k != "params"}
+            for p in group["params"]:
+                numbers.setdefault(p, len(numbers))
+            packed["params"] = [numbers[p] for p in group["params"]]
+            groups.append(packed)
+        state = {numbers[k] if isinstance(k, tg.Tensor) else k: v for k, v in self.state.items()}
+        found: dict[str, Any] = {"state": state, "param_groups": groups}
+        for hook in list(self._optimizer_state_dict_post_hooks.values()):
+            answer = hook(self, found)
+            found = found if answer is None else answer
+        return found
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what `state_dict` of an optimizer with the same groups gave."""
+        state_dict = state_dict.copy()
+        for pre_hook in list(self._optimizer_load_state_dict_pre_hooks.values()):
+            answer = pre_hook(self, state_dict)
+            state_dict = state_dict if answer is None else answer
+        own = self.param_groups
+        saved = deepcopy(state_dict["param_groups"])
+        if len(own) != len(saved):
+            raise ValueError("loaded state dict has a different number of parameter groups")
+        if any(len(a["params"]) != len(b["params"]) for a, b in zip(own, saved, strict=True)):
+            raise ValueError(
+                "loaded state dict contains a parameter group that doesn't match the size of "
+                "optimizer's group"
+            )
+        numbers = chain.from_iterable(group["params"] for group in saved)
+        params = chain.from_iterable(group["params"] for group in own)
+        by_number = dict(zip(numbers, params, strict=True))
+        state: defaultdict[Any, Any] = defaultdict(dict)
+        for key, value in state_dict["state"].items():
+            if key in by_number:
+                param = by_number[key]
+                state[param] = like_param(param, value)
+            else:
+                state[key] = value
+        groups = [take_over(a, b) for a, b in zip(own, saved, strict=True)]
+        self.__setstate__({"state": state, "param_groups": groups})
+        for hook in list(self._optimizer_load_state_dict_post_hooks.values()):
+            hook(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        for name in HOOK_DICTS:
+            if name not in self.__dict__:
+                setattr(self, name, OrderedDict())
+        self._hook_step()
+        self.defaults.setdefault("differentiable", False)
+
+    def __repr__(self) -> str:
+        text = type(self).__name__ + " ("
+        for i, group in enumerate(self.param_groups):
+            text += f"\nParameter Group {i}\n"
+            for key in sorted(group):
+                if key != "params":
+                    text += f"    {key}: {group[key]}\n"
+        return text + ")"
+
+
+def split_names(group: dict[str, Any]) -> None:
+    """Parameters given as (name, tensor) pairs: the names go into `param_names`."""
+    params, names = [], []
+    for param in group["params"]:
+        if isinstance(param, tuple):
+            names.append(param[0])
+            params.append(param[1])
+        else:
+            params.append(param)
+    group["params"] = params
+    if names:
+        if len(names) != len(params):
+            raise ValueError(
+                "all optimizer params should be with/without names. Some param names are missing"
+            )
+        group["param_names"] = names
+
+
+def take_over(group: dict[str, Any], saved: dict[str, Any]) -> dict[str, Any]:
+    """A saved group with this optimizer's parameters."""
+    saved["params"] = group["params"]
+    if "param_names" in group and "param_names" not in saved:
+        saved["param_names"] = group["param_names"]
+    return saved
+
+
+def like_param(param: Any, value: Any, key: Hashable = None) -> Any:
+    """Loaded state with the dtype and device of its parameter; step counts stay as they are."""
+    if isinstance(value, tg.Tensor):
+        if key == "step":
+            return value
+        if param.is_floating_point():
+            return value.to(dtype=param.dtype, device=param.device)
+        return value.to(device=param.device)
+    if isinstance(value, dict):
+        return {k: like_param(param, v, k) for k, v in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+        return type(value)(like_param(param, v) for v in value)  # type: ignore[call-arg]
+    return value

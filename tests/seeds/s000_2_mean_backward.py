@@ -1,0 +1,9 @@
+# ruff: noqa
+# Seed 000, snippet 2: the first backward (after snippet 1).
+import torch
+from torch.autograd import Variable
+w1 = Variable(torch.Tensor([1.0,2.0,3.0]),requires_grad=True)#需要求导的话，requires_grad=True属性是必须的。
+w2 = Variable(torch.Tensor([1.0,2.0,3.0]),requires_grad=True)
+d = torch.mean(w1)
+d.backward()
+print(w1.grad)

@@ -1,0 +1,193 @@
+"""What the engine must survive: very deep graphs, very long loops, several threads, errors."""
+
+import gc
+import threading
+import time
+import tracemalloc
+import weakref
+
+import pytest
+
+import tapegrad as torch
+
+
+def resident_growth(step, rounds, warm_up):
+    """Bytes of Python memory that `rounds` more steps leave behind."""
+    for _ in range(warm_up):
+        step()
+    gc.collect()
+    tracemalloc.start()
+    for _ in range(rounds // 10):
+        step()
+    before = tracemalloc.get_traced_memory()[0]
+    for _ in range(rounds):
+        step()
+    after = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    return after - before
+
+
+@pytest.mark.slow
+def test_million_node_chain_is_built_differentiated_and_freed():
+    x = torch.tensor([1.0], requires_grad=True)
+    y = x
+    for _ in range(1_000_000):
+        y = y * 1.0
+    first = weakref.ref(y)
+    y.backward()
+    assert x.grad.item() == 1.0
+    del y
+    assert first() is None
+
+
+def test_long_chain_is_freed_without_backward():
+    x = torch.tensor([1.0], requires_grad=True)
+    y = x
+    for _ in range(200_000):
+        y = -y
+    del y
+    assert x.grad is None
+
+
+def test_create_graph_loop_with_the_collector_off_keeps_flat_memory():
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+
+    def step():
+        y = (x * x * x).sum()
+        (g,) = torch.autograd.grad(y, x, create_graph=True)
+        g.sum().backward()
+        x.grad = None
+
+    gc.disable()
+    try:
+        growth = resident_growth(step, 1000, 10)
+    finally:
+        gc.enable()
+    assert growth < 10_000
+
+
+def test_leaves_made_in_a_loop_are_freed_with_the_collector_off():
+    def step():
+        x = torch.tensor([1.0, 2.0], requires_grad=True)
+        y = x.exp()
+        y *= x
+        y[0] = 3.0
+        y.sum().backward()
+
+    gc.disable()
+    try:
+        growth = resident_growth(step, 500, 10)
+    finally:
+        gc.enable()
+    assert growth < 10_000
+
+
+@pytest.mark.slow
+def test_hundred_thousand_training_steps_keep_flat_memory():
+    model = torch.nn.Linear(3, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
+    x, y = torch.randn(4, 3), torch.randn(4, 2)
+    losses = []
+
+    def step():
+        optimizer.zero_grad()
+        loss = ((model(x) - y) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        losses[:] = [loss.item()]
+
+    gc.disable()
+    try:
+        for _ in range(90_000):
+            step()
+        growth = resident_growth(step, 10_000, 10)
+    finally:
+        gc.enable()
+    assert growth < 10_000
+
+
+def test_backward_in_threads_adds_up():
+    w = torch.tensor([1.0, 2.0], requires_grad=True)
+    threads, rounds = 8, 50
+
+    def work():
+        for _ in range(rounds):
+            (g,) = torch.autograd.grad((w * w).sum(), w)
+            assert g.tolist() == [2.0, 4.0]
+
+    pool = [threading.Thread(target=work) for _ in range(threads)]
+    for t in pool:
+        t.start()
+    for t in pool:
+        t.join()
+    assert w.grad is None
+
+
+def test_kernels_in_threads_give_no_numpy_warnings():
+    failures = []
+
+    def work():
+        try:
+            x = torch.full((20_000,), 1e38) * 10  # inf, without NumPy's RuntimeWarning
+            assert (x / x).isnan().all()
+        except Exception as error:  # warnings are errors here
+            failures.append(error)
+
+    pool = [threading.Thread(target=work) for _ in range(8)]
+    for t in pool:
+        t.start()
+    for t in pool:
+        t.join()
+    assert not failures
+
+
+def test_engine_is_usable_after_an_exception_in_a_hook():
+    x = torch.tensor([1.0], requires_grad=True)
+    y = x * 2
+
+    def fail(grad):
+        raise ValueError("no")
+
+    handle = y.register_hook(fail)
+    with pytest.raises(ValueError, match="no"):
+        y.backward(retain_graph=True)
+    assert torch.is_grad_enabled()
+    handle.remove()
+    y.backward()
+    assert x.grad.item() == 2.0
+
+
+def test_gradients_of_one_backward_do_not_share_memory():
+    a = torch.tensor([1.0, 2.0], requires_grad=True)
+    b = torch.tensor([1.0, 2.0], requires_grad=True)
+    seed = torch.tensor([1.0, 1.0])
+    (a + b).backward(seed)
+    a.grad.add_(5)
+    assert b.grad.tolist() == [1.0, 1.0]
+    assert seed.tolist() == [1.0, 1.0]
+
+
+def test_import_is_quick_and_quiet():
+    import subprocess
+    import sys
+
+    code = "import sys, threading, tapegrad; print(threading.active_count(), 'torch' in sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == ["1", "False"]
+    assert out.stderr == ""
+
+
+def test_wide_graph_is_not_quadratic():
+    def run(width):
+        x = torch.tensor([1.0], requires_grad=True)
+        parts = [x * float(i) for i in range(width)]
+        total = parts[0]
+        for p in parts[1:]:
+            total = total + p
+        start = time.perf_counter()
+        total.backward()
+        return time.perf_counter() - start
+
+    run(100)
+    small, large = min(run(1000) for _ in range(3)), min(run(8000) for _ in range(3))
+    assert large < 8 * small * 3
