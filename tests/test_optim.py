@@ -165,3 +165,26 @@ def test_differentiable_step():
     optim.SGD([p], lr=lr, differentiable=True).step()
     p.sum().backward()
     assert lr.grad.item() == -5.0 and start.grad.tolist() == [1.0, 1.0]
+
+
+# Three steps down p³ in float64, as PyTorch takes them.
+@pytest.mark.parametrize("name, options, expected", [
+    ("Adam", {"lr": 0.1, "weight_decay": 0.1},
+     [0.7040483301772104, -2.300494356748434]),
+    ("AdamW", {"lr": 0.1, "weight_decay": 0.1},
+     [0.6780909260555341, -2.238070054353483]),
+    ("Adam", {"lr": 0.1, "amsgrad": True, "betas": (0.5, 0.6), "maximize": True},
+     [1.301253350515035, -1.7019953025534569]),
+])
+def test_adam(name, options, expected):
+    p = nn.Parameter(torch.tensor([1.0, -2.0], dtype=torch.float64))
+    optimizer = getattr(optim, name)([p], **options)
+    for _ in range(3):
+        optimizer.zero_grad()
+        (p * p * p).sum().backward()
+        optimizer.step()
+    assert p.tolist() == pytest.approx(expected, rel=1e-12)
+    again = getattr(optim, name)([p], **options)
+    again.load_state_dict(pickle.loads(pickle.dumps(optimizer.state_dict())))
+    assert again.state[p]["step"].item() == 3.0
+    assert again.state_dict()["param_groups"] == optimizer.state_dict()["param_groups"]

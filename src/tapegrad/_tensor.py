@@ -6,6 +6,7 @@ from conversion.py. What stands here is identity: autograd's attributes, shape, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,6 +21,7 @@ from .autograd.hooks import HookDict, RemovableHandle, add_hook, hooks_of
 from .autograd.node import accumulate_node
 from .core import subclass
 from .core.base import CLASSES, Cut, Node, TensorBase, blank, wrap
+from .core.layout import address, strides_of
 from .core.modes import MODES
 from .core.operators import Operators
 from .size import Size
@@ -70,6 +72,10 @@ class Tensor(Operators):
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
+        if value and self.array.dtype.kind not in "fcV":
+            raise RuntimeError(
+                "only Tensors of floating point and complex dtype can require gradients"
+            )
         self.requires_grad_(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
@@ -86,9 +92,7 @@ class Tensor(Operators):
                 "var_no_grad = var.detach()."
             )
         if requires_grad and self.array.dtype.kind not in "fcV":
-            raise RuntimeError(
-                "only Tensors of floating point and complex dtype can require gradients"
-            )
+            raise RuntimeError("only Tensors of floating point dtype can require gradients")
         if self.cell is not None and self.cell.inference and requires_grad and not MODES.inference:
             raise RuntimeError(
                 "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
@@ -260,10 +264,7 @@ class Tensor(Operators):
 
     def storage_offset(self) -> int:
         base = self.view_of.base.array if self.view_of is not None else owner(self.array)
-        start = base.__array_interface__["data"][0]
-        if base.itemsize and self.array.size:
-            return (self.array.__array_interface__["data"][0] - start) // self.array.itemsize
-        return 0
+        return (address(self.array) - address(base)) // self.array.itemsize
 
     def dim(self) -> int:
         return self.array.ndim  # type: ignore[no-any-return]
@@ -303,7 +304,7 @@ class Tensor(Operators):
         return self.array.nbytes  # type: ignore[no-any-return]
 
     def data_ptr(self) -> int:
-        return self.array.__array_interface__["data"][0] if self.array.size else 0
+        return address(self.array) if self.array.size else 0
 
     def is_contiguous(self, memory_format: Any = contiguous_format) -> bool:
         if memory_format is not contiguous_format:
@@ -401,11 +402,7 @@ def same_class(source: TensorBase, array: Any) -> Any:
 def element_strides(array: Any) -> tuple[int, ...]:
     """Strides in elements; PyTorch's convention where NumPy's says nothing (sizes 0 and 1)."""
     item = array.itemsize
-    strides = tuple([s // item for s in array.strides])
-    if array.size or any(strides):
-        return strides
-    # NumPy gives an empty array no strides at all; here a size of 0 counts as 1.
-    return tuple([math.prod([max(n, 1) for n in array.shape[i + 1:]]) for i in range(array.ndim)])
+    return tuple([s // item for s in strides_of(array)])
 
 
 def owner(array: Any) -> Any:

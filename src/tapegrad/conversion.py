@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +15,7 @@ from .core.op import REGISTRY
 from .defaults import INSTALL, PYTHON_DTYPES, checked_device
 from .device import CPU, channels_last, channels_last_3d, memory_format, preserve_format
 from .device import device as device_type
+from .from_data import warn_once
 from .ops.block import api
 
 ONE_ELEMENT = "only one element tensors can be converted to Python scalars"
@@ -434,12 +434,11 @@ def untyped_storage(self: Any) -> UntypedStorage:
 @api(function=False)
 def storage(self: Any) -> TypedStorage:
     """storage() -> TypedStorage: the elements behind the tensor (deprecated)."""
-    warnings.warn(
+    warn_once(
         "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only "
         "storage class. This should only matter to you if you are using storages directly.  To access "
         "UntypedStorage directly, use tensor.untyped_storage() instead of tensor.storage()",
-        UserWarning,
-        stacklevel=3,
+        3,
     )
     return TypedStorage(self.array)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import dtypes, from_data
-from .core import promote, streams
+from .core import promote
 from .core.base import TensorBase, wrap
 from .core.modes import MODES
 from .defaults import (
@@ -85,17 +85,23 @@ def check_options(function: str, device: Any, layout: Any, pin_memory: bool) -> 
 
 
 @api(method=False)
-def tensor(data: Any = MISSING, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-           pin_memory: bool = False) -> Any:
+def tensor(*data: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+           pin_memory: bool = False, **kwargs: Any) -> Any:
     """tensor(data, *, dtype=None, device=None, requires_grad=False) -> Tensor: a copy of `data`.
 
     >>> tensor([[1, 2], [3, 4]])
     tensor([[1, 2],
             [3, 4]])
     """
-    if data is MISSING:
+    if not data and "data" in kwargs:
+        data = (kwargs.pop("data"),)
+    for name in kwargs:
+        raise TypeError(f"tensor() got an unexpected keyword argument '{name}'")
+    if len(data) != 1:
+        if data:
+            raise TypeError(f"tensor() takes 1 positional argument but {len(data)} were given")
         raise TypeError('tensor() missing 1 required positional arguments: "data"')
-    return from_any(data, "tensor", "torch.tensor", dtype, device, requires_grad, pin_memory)
+    return from_any(data[0], "tensor", "torch.tensor", dtype, device, requires_grad, pin_memory)
 
 
 def from_any(data: Any, function: str, spelled: str, dtype: Any, device: Any, requires_grad: bool,
@@ -412,8 +418,18 @@ def scalar_tensor(s: Any, *, dtype: Any = None, layout: Any = None, device: Any 
     return made(filled((), value, wanted), requires_grad)
 
 
+CREATION_OPTIONS = (
+    "*, Tensor out = None, torch.dtype dtype = None, torch.layout layout = None, "
+    "torch.device device = None, bool pin_memory = False, bool requires_grad = False"
+)
+EYE_USAGE = (
+    "eye() received an invalid combination of arguments - got (), but expected one of:\n"
+    f" * (int n, {CREATION_OPTIONS})\n * (int n, int m, {CREATION_OPTIONS})\n"
+)
+
+
 @api(method=False)
-def eye(n: Any, m: Any = None, *, out: Any = None, dtype: Any = None, layout: Any = None,
+def eye(n: Any = MISSING, m: Any = None, *, out: Any = None, dtype: Any = None, layout: Any = None,
         device: Any = None, pin_memory: bool = False, requires_grad: bool = False) -> Any:
     """eye(n, m=None, *, dtype=None, device=None, requires_grad=False) -> Tensor: ones on the diagonal.
 
@@ -421,6 +437,8 @@ def eye(n: Any, m: Any = None, *, out: Any = None, dtype: Any = None, layout: An
     tensor([[1, 0],
             [0, 1]])
     """
+    if n is MISSING:
+        raise TypeError(EYE_USAGE)
     for name, value, position in (("n", n, 1), ("m", m, 2)):
         if value is not None and not hasattr(value, "__index__"):
             raise TypeError(
@@ -567,21 +585,36 @@ def range_values(low: Any, high: Any, by: Any, dtype: Any, kernel: str) -> Any:
 def steps_from(start: float, step: float, count: int, dtype: Any) -> Any:
     """start + i * step. Whole blocks of two vectors start again from a rounded base."""
     width = 32 // dtype.itemsize
-    index = np.arange(count)
-    exact = fused(index.astype(np.float64), step, start)
-    whole = count - count % (2 * width) if dtype.itemsize >= 4 else 0
-    if not whole:
-        return exact.astype(dtype)
-    out = exact.astype(dtype)
-    base = out[:whole:width].astype(np.float64)
-    lanes = np.arange(width, dtype=np.float64) * step
-    out[:whole] = (base[:, None] + lanes).reshape(-1).astype(dtype)
+    small = dtype.itemsize == 2
+    if small:  # half precision is computed in single
+        start, step = float(np.float32(start)), float(np.float32(step))
+    exact = fused(np.arange(count, dtype=np.float64), step, start)
+    out = exact.astype(np.float32).astype(dtype) if small else exact.astype(dtype)
+    whole_blocks = count - count % (2 * width)
+    if whole_blocks:
+        base = out[:whole_blocks:width].astype(np.float64)[:, None]
+        lanes = fused(np.arange(width, dtype=np.float64), step, base).reshape(-1)
+        out[:whole_blocks] = lanes.astype(np.float32).astype(dtype) if small else lanes.astype(dtype)
     return out
 
 
-def fused(a: Any, b: float, c: float) -> Any:
-    """a * b + c with one rounding, in float64."""
-    return streams._fma(a, b, c)
+def fused(a: Any, b: float, c: Any) -> Any:
+    """a * b + c in float64 with one rounding: the errors of both steps are added back."""
+    product = a * b
+    a_high, a_low = halves(a)
+    b_high, b_low = halves(np.float64(b))
+    error = a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
+    total = product + c
+    back = total - product
+    rest = (product - (total - back)) + (c - back)
+    return total + (rest + error)
+
+
+def halves(a: Any) -> tuple[Any, Any]:
+    """Two parts of 26 bits, whose products are exact."""
+    scaled = a * 134217729.0
+    high = scaled - (scaled - a)
+    return high, a - high
 
 
 @api(name="range", method=False)
@@ -620,9 +653,11 @@ def space_bounds(function: str, start: Any, end: Any, steps: Any, dtype: Any) ->
             f"{dims[0]} dimension(s) and end with {dims[1]} dimension(s)."
         )
     if isinstance(steps, bool) or not hasattr(steps, "__index__"):
+        given = [type(v).__name__ for v in (start, end, steps) if v is not None]
         raise TypeError(
-            f"{function}() received an invalid combination of arguments - got "
-            f"({type(start).__name__}, {type(end).__name__}, {type(steps).__name__})"
+            f"{function}() received an invalid combination of arguments - got ({', '.join(given)}), but "
+            f"expected one of:\n * (Number or Tensor start, Number or Tensor end, int steps, "
+            f"{CREATION_OPTIONS})\n"
         )
     low, high = number(start, function, "start", 1), number(end, function, "end", 2)
     count = int(steps)
@@ -653,16 +688,29 @@ def evenly(low: Any, high: Any, count: int, dtype: Any) -> Any:
         step = dtype.type((dtype.type(high) - dtype.type(low)) / part(max(count - 1, 1)))
         return np.where(index < count // 2, dtype.type(low) + step * index.astype(part),
                         dtype.type(high) - step * back.astype(part)).astype(dtype)
-    work = dtype if dtype.kind == "f" and dtype.itemsize >= 4 else np.dtype(np.float64)
-    if dtype.kind == "f" and dtype.itemsize == 2 or dtype.kind == "V":
-        work = np.dtype(np.float32)
-    first, last = work.type(low), work.type(high)
+    if dtype.itemsize == 2 and dtype.kind in "fV":
+        return evenly_half(low, high, index, back, dtype)
+    work = dtype if dtype.kind == "f" else np.dtype(np.float64)
     if dtype.kind in "iu":
-        first, last = work.type(int(low)), work.type(int(high))
+        low, high = from_data.fill_value(low, dtype), from_data.fill_value(high, dtype)
+    first, last = work.type(low), work.type(high)
     step = float(work.type((last - first) / work.type(max(count - 1, 1))))
     up = fused(index.astype(np.float64), step, float(first))
     down = fused(back.astype(np.float64), -step, float(last))
     return np.where(index < count // 2, up, down).astype(dtype)
+
+
+def evenly_half(low: Any, high: Any, index: Any, back: Any, dtype: Any) -> Any:
+    """`evenly` for half precision, where every step is rounded."""
+
+    def rounded(x: Any) -> Any:
+        return np.asarray(x).astype(np.float32).astype(dtype).astype(np.float32)
+
+    first, last = rounded(low), rounded(high)
+    step = rounded(rounded(last - first) / rounded(max(len(index) - 1, 1)))
+    up = first + rounded(step * rounded(index))
+    down = last - rounded(step * rounded(back))
+    return np.where(index < len(index) // 2, up, down).astype(dtype)
 
 
 @api(method=False)

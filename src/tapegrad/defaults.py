@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NoReturn
 
 import numpy as np
@@ -87,13 +86,14 @@ def set_default_device(device: Any) -> None:
 
 def set_default_tensor_type(t: Any) -> None:
     """Make the dtype of a tensor type the default one (deprecated)."""
-    warnings.warn(
+    from .from_data import warn_once
+    from .legacy import TYPES
+
+    warn_once(
         "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use "
         "torch.set_default_dtype() and torch.set_default_device() as alternatives.",
-        UserWarning,
-        stacklevel=2,
+        2,
     )
-    from .legacy import TYPES
 
     if isinstance(t, str):
         module, _, name = t.rpartition(".")

@@ -8,7 +8,6 @@ ways out, the id. The same facts are in `error.diagnosis`. Nothing here runs unl
 from __future__ import annotations
 
 import inspect
-import os
 import re
 import sys
 import warnings
@@ -17,28 +16,32 @@ from typing import Any
 import numpy as np
 
 from . import dtypes
-from .core.base import PACKAGE, Cut, Node, TensorBase, Version
+from .core.base import Cut, TensorBase, Version
 from .core.modes import ANOMALY, MODES
 from .evidence import (
     Place,
+    Write,
+    cut_towards,
     describe,
-    held,
+    frozen_modules,
     here,
-    is_module,
+    is_probe,
     name_of,
     name_of_node,
     node_name,
     of_cut,
     of_node,
+    other_output,
     place,
     reached_from,
     return_lines,
+    shared_leaf,
     short_name,
     shorten,
     spell,
     spell_tensor,
-    tensors_held,
-    user_frames,
+    unreduced_loss,
+    way_in,
 )
 
 
@@ -144,32 +147,6 @@ def modified_in_place(
     )
 
 
-class Write:
-    """One entry of a version cell's writers, made readable."""
-
-    def __init__(self, entry: tuple[Any, ...]) -> None:
-        self.version, self.name, code, lasti, how = entry
-        self.where = place(code, lasti)
-        self.recorded, self.shape, view_code, view_lasti, cut = how or (False, None, None, -1, None)
-        self.view = place(view_code, view_lasti)
-        self.through = None if cut is None or cut.what not in ("detach", "data") else cut.what
-
-    def spell(self) -> str:
-        way = f" through {self.through}()" if self.through else ""
-        if self.shape is not None:
-            way += f" on a view of shape {tuple(self.shape)}"
-        return f"by {self.name}{way} (version {self.version - 1} -> {self.version})"
-
-    def facts(self) -> dict[str, Any]:
-        return {
-            "op": self.name,
-            "version": self.version,
-            "at": self.where,
-            "through": self.through,
-            "view": None if self.shape is None else {"shape": list(self.shape), "made": self.view},
-        }
-
-
 SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
 
@@ -208,10 +185,10 @@ def fixes_for_write(writes: list[Write], reader: str) -> list[str]:
 def freed_graph(node: Any) -> Exception:
     """E02: backward through a graph whose saved values are gone."""
     sentence = (
-        "Trying to backward through the graph a second time (or directly access saved tensors after "
-        "they have already been freed). Saved intermediate values of the graph are freed when you "
-        "call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward "
-        "through the graph a second time or if you need to access saved tensors after calling backward."
+        "Trying to backward through the graph a second time (or directly access saved tensors "
+        "after they have already been freed). Saved intermediate values of the graph are freed "
+        "when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to "
+        "backward through the graph a second time or if you need to access saved tensors after calling backward."
     )
     retain = "pass retain_graph=True to the first backward, if both passes are meant"
     code, lasti, root, when = node.freed_by or (None, -1, 0, 0)
@@ -255,33 +232,6 @@ def freed_graph(node: Any) -> Exception:
         made=of_node(made),
         reused=of_node(user),
     )
-
-
-def way_in(freed: Any, root: int) -> tuple[Any, Any]:
-    """Where the running pass came into the freed part: the last node of it, and who used that.
-
-    `root` numbers the node from which the first pass started. (None, None) if this pass starts there too.
-    """
-    users: dict[Any, list[Any]] = {}
-    for node in MODES.run.waiting:
-        for edge in node.edges:
-            if edge is not None:
-                users.setdefault(edge, []).append(node)
-        if type(node).__name__ == "CopySlices" and node.inner is freed:
-            freed = node
-    if any(n.seq == root and n not in users for n in MODES.run.waiting):
-        return None, None
-    stack, seen = [freed], {freed}
-    while stack:
-        node = stack.pop()
-        for user in users.get(node, ()):
-            # Recorded after what the first pass started from, or never visited by it.
-            if user.seq > root or user.frees and user.freed_by is None:
-                return node, user
-            if user not in seen:
-                seen.add(user)
-                stack.append(user)
-    return None, None
 
 
 # ---------------------------------------------------------------------- E03, E04, E05
@@ -344,17 +294,6 @@ def no_history(root: Any, index: int) -> Exception:
     )
 
 
-def frozen_modules() -> list[str]:
-    """Names of the user's modules that have parameters, none of which requires grad."""
-    names: list[str] = []
-    for name, value in held(user_frames()):
-        if is_module(value):
-            flags = [p.requires_grad for p in value.parameters()]
-            if flags and not any(flags) and name not in names:
-                names.append(name)
-    return names
-
-
 def not_scalar(root: Any) -> Exception:
     """E04: backward without a gradient on something that is not a scalar."""
     shape = tuple(root.array.shape)
@@ -379,23 +318,6 @@ def not_scalar(root: Any) -> Exception:
         made=where,
         unreduced=unreduced,
     )
-
-
-def unreduced_loss(node: Node | None) -> tuple[Place | None, str]:
-    """The line that called a loss with reduction='none', and what to call it."""
-    losses = {name for name, value in held(user_frames()) if getattr(value, "reduction", "") == "none"}
-    for i, user in enumerate(reached_from([node])):
-        where = of_node(user)
-        if i > 50:
-            break
-        if where is None:
-            continue
-        if re.search(r"reduction\s*=\s*['\"]none['\"]", where["text"]):
-            return where, "reduction='none'"
-        for name in losses:
-            if f"{name}(" in where["text"]:
-                return where, f"`{name}` has reduction='none', which"
-    return None, ""
 
 
 def unused_input(t: Any, index: int, roots: tuple[Any, ...]) -> Exception:
@@ -431,8 +353,8 @@ def unused_input(t: Any, index: int, roots: tuple[Any, ...]) -> Exception:
                  allow]
     return build(
         RuntimeError,
-        f"The differentiated Tensor at index {index} appears to not have been used in the graph. Set "
-        "allow_unused=True if this is the desired behavior.",
+        f"The differentiated Tensor at index {index} appears to not have been used in the graph. "
+        "Set allow_unused=True if this is the desired behavior.",
         "E05",
         what=what,
         causes=[("made", "at", made), ("cut", "at", of_cut(cut)), ("noticed", "at", here())],
@@ -446,40 +368,6 @@ def unused_input(t: Any, index: int, roots: tuple[Any, ...]) -> Exception:
         other=other,
         made=made,
     )
-
-
-def cut_towards(node: Node | None, graph: Any, roots: tuple[Any, ...]) -> Cut | None:
-    """A cut among what the outputs were computed from, on whose other side the input lies."""
-    cuts = [n.cut for n in graph] + [r.cut for r in roots if isinstance(r, TensorBase)]
-    unknown = None
-    for cut in cuts:
-        if cut is None:
-            continue
-        source = None if cut.source is None else cut.source()
-        if source is None:
-            unknown = unknown or cut
-        elif node is not None and node in reached_from([source.node]):
-            return cut  # type: ignore[no-any-return]
-    # What was cut off is gone, so whether the input was part of it cannot be told: most likely.
-    return unknown
-
-
-def other_output(node: Node | None, roots: tuple[Any, ...]) -> str | None:
-    """The name of a tensor of the user's that was computed from the input, but is no output."""
-    starts = {r.node for r in roots}
-    for name, t in tensors_held():
-        if t.node is not None and t.node is not node and t.node not in starts:
-            if node in reached_from([t.node]):
-                return name
-    return None
-
-
-def shared_leaf(node: Node | None, graph: Any) -> str | None:
-    """The name of a leaf from which both the input and the outputs were computed."""
-    for leaf in reached_from([] if node is None or node.is_leaf else [node]):
-        if leaf.is_leaf and leaf in graph:
-            return name_of(leaf.variable.array)  # type: ignore[attr-defined]
-    return None
 
 
 # ---------------------------------------------------------------------- E06, E07
@@ -509,36 +397,6 @@ def leaf_written(target: Any, view: Any) -> Exception:
     )
 
 
-# Those who look at every attribute do not ask for a gradient.
-PROBES = ("IPython", "debugpy", "ipykernel", "jedi", "pydevd", "_pydevd_bundle", "_pydev_bundle", "_pytest")
-STDLIB = os.path.dirname(os.__file__) + os.sep
-
-
-def is_probe(frame: Any) -> bool:
-    """Whether a frame that reads an attribute is no user of it: copy, pickle, a debugger, hasattr()."""
-    code = frame.f_code
-    file = code.co_filename
-    if file.startswith(PACKAGE):
-        return True
-    if file.startswith((STDLIB, "<frozen")) and "-packages" not in file:
-        return True
-    if str(frame.f_globals.get("__name__")).partition(".")[0] in PROBES:
-        return True
-    if "hasattr" not in code.co_names:
-        return False
-    import dis
-
-    called = ""
-    for step in dis.get_instructions(code):
-        if step.offset > frame.f_lasti:
-            break
-        if step.offset == frame.f_lasti and step.opname.startswith("LOAD_"):
-            return False  # a plain `.grad`
-        if step.argval in ("hasattr", "getattr"):
-            called = step.argval
-    return called == "hasattr"
-
-
 def warn_non_leaf_grad(t: Any) -> None:
     """E07: `.grad` of a tensor that is not a leaf, read by the user's code."""
     if is_probe(sys._getframe(2)):
@@ -548,10 +406,10 @@ def warn_non_leaf_grad(t: Any) -> None:
     op = short_name(t.node)
     lines = [
         "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
-        "attribute won't be populated during autograd.backward(). If you indeed want the .grad field "
-        "to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. If you "
-        "access the non-leaf Tensor by mistake, make sure you access the leaf Tensor instead. See "
-        "github.com/pytorch/pytorch/pull/30531 for more information."
+        "attribute won't be populated during autograd.backward(). If you indeed want the .grad "
+        "field to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. "
+        "If you access the non-leaf Tensor by mistake, make sure you access the leaf Tensor "
+        "instead. See github.com/pytorch/pytorch/pull/30531 for more information."
     ]
     if made is not None:
         lines.append(f"  {'made:':<9}by {op} at {spell(made)}")
@@ -580,14 +438,14 @@ def wrong_gradient_count(node: Any, expected: int, found: tuple[Any, ...]) -> Ex
     ends = [] if code is None else return_lines(code)
     return build(
         RuntimeError,
-        f"function {node_name(node)} returned an incorrect number of gradients (expected {expected}, "
-        f"got {len(found)})",
+        f"function {node_name(node)} returned an incorrect number of gradients (expected "
+        f"{expected}, got {len(found)})",
         "E12",
         what=f"forward takes ({', '.join(spelled)}), backward returned ({', '.join(returned)})",
         causes=[("returned", "at", ends[0] if len(ends) == 1 else place(code, -1)),
                 ("applied", "at", of_node(node)), ("noticed", "at", here())],
-        fixes=[f"return {expected} values, one for each argument of forward; None where there is no "
-               "gradient"],
+        fixes=[f"return {expected} values, one for each argument of forward; None where there is "
+               "no gradient"],
         expected=expected,
         got=len(found),
         arguments=spelled,
@@ -608,9 +466,9 @@ def view_written(target: Any, view: Any, indirect: bool) -> Exception:
     done = ("its base or another view of its base has been modified inplace" if indirect
             else "is being modified inplace")
     why = (
-        " Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your "
-        "code by moving both the view and the inplace either both inside the no_grad block (if you "
-        "don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked)."
+        " Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify "
+        "your code by moving both the view and the inplace either both inside the no_grad block "
+        "(if you don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked)."
     )
     fixes = ["make the view and write to it in the same mode"]
     if view.kind in ("no_grad", "inference"):
@@ -627,16 +485,16 @@ def view_written(target: Any, view: Any, indirect: bool) -> Exception:
         fixes = ["use the out-of-place form of the op", "clone() the view before writing to it"]
         if view.kind == "multi":
             sentence += (
-                " This view is the output of a function that returns multiple views. Such functions do "
-                "not allow the output views to be modified inplace. You should replace the inplace "
-                "operation by an out-of-place one."
+                " This view is the output of a function that returns multiple views. Such "
+                "functions do not allow the output views to be modified inplace. You should "
+                "replace the inplace operation by an out-of-place one."
             )
         else:
             sentence += (
                 " This view was created inside a custom Function (or because an input was returned "
                 "as-is) and the autograd logic to handle view+inplace would override the custom "
-                "backward associated with the custom Function, leading to incorrect gradients. This "
-                "behavior is forbidden. You can fix this by cloning the output of the custom Function."
+                "backward associated with the custom Function, leading to incorrect gradients. "
+                "This behavior is forbidden. You can fix this by cloning the output of the custom Function."
             )
     made = place(view.code, view.lasti)
     writer = Write(target.cell.writers[-1]) if indirect and target.cell.writers else None

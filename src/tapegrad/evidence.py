@@ -1,19 +1,22 @@
 """Reading what was recorded: lines of the user's code, names of tensors, ways through the graph.
 
-Nodes, writes and cuts keep a code object and an instruction offset. Here they become file, line and text,
-and a tensor gets the name under which the user's running functions know it. All of it happens when an error
-or a warning is put into words, never while something is recorded.
+Nodes, writes and cuts keep a code object and an instruction offset. Here they become file, line and
+text, and a tensor gets the name under which the user's running functions know it. All of it happens when
+an error or a warning is put into words, never while something is recorded.
 """
 
 from __future__ import annotations
 
 import linecache
+import os
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from . import dtypes
 from .core.base import PACKAGE, Cut, Node, TensorBase, user_frame
+from .core.modes import MODES
 
 Place = dict[str, Any]
 
@@ -105,7 +108,7 @@ def user_frames() -> Iterator[Any]:
 
 
 def held(frames: Iterable[Any]) -> Iterator[tuple[str, Any]]:
-    """(name, value) of what the functions hold: variables, then attributes, items and parameters."""
+    """(name, value) of what functions hold: variables, then attributes, items and parameters."""
     inner: list[tuple[str, Any]] = []
     for frame in frames:
         for name, value in list(frame.f_locals.items()):
@@ -145,13 +148,14 @@ def attributes(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def is_module(value: Any) -> bool:
-    return not isinstance(value, type) and hasattr(type(value), "named_parameters")
+    nn = sys.modules.get(f"{__package__}.nn.modules.module")
+    return nn is not None and isinstance(value, nn.Module)
 
 
 def tensors_held() -> Iterator[tuple[str, Any]]:
     seen: set[int] = set()
     for name, value in held(user_frames()):
-        if isinstance(value, TensorBase) and id(value) not in seen:
+        if isinstance(value, TensorBase) and hasattr(value, "array") and id(value) not in seen:
             seen.add(id(value))
             yield name, value
 
@@ -186,6 +190,67 @@ def memory(array: Any) -> Any:
     return array
 
 
+# ---------------------------------------------------------------------- modules
+
+
+def frozen_modules() -> list[str]:
+    """Names of the user's modules that have parameters, none of which requires grad."""
+    names: list[str] = []
+    for name, value in held(user_frames()):
+        if is_module(value):
+            flags = [p.requires_grad for p in value.parameters()]
+            if flags and not any(flags) and name not in names:
+                names.append(name)
+    return names
+
+
+def unreduced_loss(node: Node | None) -> tuple[Place | None, str]:
+    """The line that called a loss with reduction='none', and what to call it."""
+    losses = [name for name, value in held(user_frames())
+              if is_module(value) and getattr(value, "reduction", "") == "none"]
+    for i, user in enumerate(reached_from([node])):
+        where = of_node(user)
+        if i > 50:
+            break
+        if where is None:
+            continue
+        if re.search(r"reduction\s*=\s*['\"]none['\"]", where["text"]):
+            return where, "reduction='none'"
+        for name in losses:
+            if f"{name}(" in where["text"]:
+                return where, f"`{name}` has reduction='none', which"
+    return None, ""
+
+
+# ---------------------------------------------------------------------- writes
+
+
+class Write:
+    """One entry of a version cell's writers, made readable."""
+
+    def __init__(self, entry: tuple[Any, ...]) -> None:
+        self.version, self.name, code, lasti, how = entry
+        self.where = place(code, lasti)
+        self.recorded, self.shape, view_code, view_lasti, cut = how or (False, None, None, -1, None)
+        self.view = place(view_code, view_lasti)
+        self.through = None if cut is None or cut.what not in ("detach", "data") else cut.what
+
+    def spell(self) -> str:
+        way = f" through {self.through}()" if self.through else ""
+        if self.shape is not None:
+            way += f" on a view of shape {tuple(self.shape)}"
+        return f"by {self.name}{way} (version {self.version - 1} -> {self.version})"
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "op": self.name,
+            "version": self.version,
+            "at": self.where,
+            "through": self.through,
+            "view": None if self.shape is None else {"shape": list(self.shape), "made": self.view},
+        }
+
+
 # ---------------------------------------------------------------------- the graph
 
 
@@ -212,3 +277,115 @@ def shorten(name: str) -> str:
 
 def short_name(node: Any) -> str:
     return shorten(node_name(node))
+
+
+def way_in(freed: Any, root: int) -> tuple[Any, Any]:
+    """Where the running pass came into the freed part: the last node of it, and who used that.
+
+    `root` numbers the node from which the first pass started; (None, None) if this one does too.
+    """
+    users: dict[Any, list[Any]] = {}
+    for node in MODES.run.waiting:
+        for edge in node.edges:
+            if edge is not None:
+                users.setdefault(edge, []).append(node)
+        if type(node).__name__ == "CopySlices" and node.inner is freed:
+            freed = node
+    if any(n.seq == root and n not in users for n in MODES.run.waiting):
+        return None, None
+    stack, seen = [freed], {freed}
+    while stack:
+        node = stack.pop()
+        for user in users.get(node, ()):
+            # Recorded after what the first pass started from, or never visited by it.
+            if user.seq > root or user.frees and user.freed_by is None:
+                return node, user
+            if user not in seen:
+                seen.add(user)
+                stack.append(user)
+    return None, None
+
+
+def cut_towards(node: Node | None, graph: Any, roots: tuple[Any, ...]) -> Cut | None:
+    """A cut among what the outputs were computed from, on whose other side the input lies."""
+    cuts = [n.cut for n in graph] + [r.cut for r in roots if isinstance(r, TensorBase)]
+    dead: set[Node] = set()
+    unknown: Cut | None = None
+    for cut in dict.fromkeys(cuts):
+        if cut is None:
+            continue
+        source = None if cut.source is None else cut.source()
+        if source is None:
+            unknown = unknown or cut
+        elif leads_to(source.node, node, dead):
+            return cut  # type: ignore[no-any-return]
+    # What was cut off is gone, so whether the input was part of it cannot be told: most likely.
+    return unknown
+
+
+def other_output(node: Node | None, roots: tuple[Any, ...]) -> str | None:
+    """The name of a tensor of the user's that was computed from the input, but is no output."""
+    skipped = {node, *[r.node for r in roots]}
+    dead: set[Node] = set()
+    for name, t in tensors_held():
+        if t.node not in skipped and leads_to(t.node, node, dead):
+            return name
+    return None
+
+
+def leads_to(start: Node | None, goal: Node | None, dead: set[Node]) -> bool:
+    """Whether there is a way from `start` to `goal`; `dead` collects nodes from where there is none."""
+    if start is None or goal is None or start in dead:
+        return False
+    stack = [start]
+    seen = {start}
+    while stack and len(seen) < MAX_NODES:
+        node = stack.pop()
+        if node is goal:
+            return True
+        for edge in node.edges:
+            if edge is not None and edge not in seen and edge not in dead:
+                seen.add(edge)
+                stack.append(edge)
+    dead |= seen
+    return False
+
+
+def shared_leaf(node: Node | None, graph: Any) -> str | None:
+    """The name of a leaf from which both the input and the outputs were computed."""
+    for leaf in reached_from([] if node is None or node.is_leaf else [node]):
+        if leaf.is_leaf and leaf in graph:
+            return name_of(leaf.variable.array)  # type: ignore[attr-defined]
+    return None
+
+
+# ---------------------------------------------------------------------- who asks
+
+# Those who look at every attribute do not ask for a gradient.
+PROBES = ("IPython", "debugpy", "ipykernel", "jedi", "pydevd", "_pydevd_bundle", "_pytest")
+STDLIB = os.path.dirname(os.__file__) + os.sep
+
+
+def is_probe(frame: Any) -> bool:
+    """Whether a frame reads an attribute without meaning it: copy, a debugger, hasattr() …"""
+    code = frame.f_code
+    file = code.co_filename
+    if file.startswith(PACKAGE):
+        return True
+    if file.startswith((STDLIB, "<frozen")) and "-packages" not in file:
+        return True
+    if str(frame.f_globals.get("__name__")).partition(".")[0] in PROBES:
+        return True
+    if "hasattr" not in code.co_names:
+        return False
+    import dis
+
+    called = ""
+    for step in dis.get_instructions(code):
+        if step.offset > frame.f_lasti:
+            break
+        if step.offset == frame.f_lasti and step.opname.startswith("LOAD_"):
+            return False  # a plain `.grad`
+        if step.argval in ("hasattr", "getattr"):
+            called = step.argval
+    return called == "hasattr"

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from . import dtypes
-from .autograd.inplace import write
-from .core.base import TensorBase, as_array, ndarray, wrap
+from .autograd.inplace import bump, write
+from .core.base import F32, F64, TensorBase, as_array, ndarray, wrap
 from .core.dispatch import apply
 from .core.op import REGISTRY
 
@@ -58,6 +58,8 @@ def get(t: Any, index: Any) -> Any:
 
 def put(t: Any, index: Any, value: Any) -> None:
     """`t[index] = value`."""
+    if quick_put(t, index, value):
+        return
     kind = type(index)
     items = (index,) if kind is int or kind is slice else parts_of(index)
     source = as_value(t, value)
@@ -74,6 +76,29 @@ def put(t: Any, index: Any, value: Any) -> None:
     put_with(view, noted, source, False, watched)
 
 
+def quick_put(t: Any, index: Any, value: Any) -> bool:
+    """Put a number into a float tensor that needs no gradient, at ints and slices; False if not."""
+    kind = type(value)
+    if (kind is not float and kind is not int) or t.wants_grad or t.special:
+        return False
+    array = t.array
+    view = t.view_of
+    cell = t.cell
+    if (array.dtype is not F32 and array.dtype is not F64) or not -1e38 < value < 1e38:
+        return False
+    if (view is not None and view.base.wants_grad) or (cell is not None and cell.inference):
+        return False
+    for item in index if type(index) is tuple else (index,):
+        if type(item) is not int and (type(item) is not slice or item.step is not None):
+            return False
+    try:
+        array[index] = value
+    except (IndexError, TypeError, ValueError):
+        return False  # the long way knows what to say
+    bump(t, "fill_", False)
+    return True
+
+
 def copy_into(view: Any, source: Any) -> None:
     """Write `source` over all of `view`; its leading ones do not count."""
     shape = source.array.shape
@@ -82,7 +107,9 @@ def copy_into(view: Any, source: Any) -> None:
         if not shape:
             view.fill_(source)
             return
-        source = apply(REGISTRY["view"], (source,), (trimmed(shape),)).expand(target)
+        source = apply(REGISTRY["view"], (source,), (trimmed(shape),))
+        if source.array.shape != target:
+            source = source.expand(target)
     view.copy_(source)
 
 

@@ -5,18 +5,18 @@ import pickle
 import warnings
 import weakref
 
-from programs.harness import program
+from programs.harness import first_line, program
 
 # The first warning would make this name while the harness walks over the module.
 __warningregistry__ = {}
 
 
 def caught(action):
-    """Class and text of each warning `action` gives, without PyTorch's note on its own sources."""
+    """Class and first line of each warning, without PyTorch's note on its own sources."""
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         action()
-    return [[w.category.__name__, str(w.message).split(" (Triggered")[0]] for w in found]
+    return [[w.category.__name__, first_line(w.message)] for w in found]
 
 
 def bare(value):

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.base import STATE, Node, TensorBase, user_frame
-from ..core.modes import ANOMALY, count_busy
+from ..core.base import Node, TensorBase, user_frame
+from ..core.modes import ANOMALY, MODES, count_busy
+from .hooks import differentiable_places
 
 
 def switch(enabled: bool, check_nan: bool) -> None:
@@ -64,15 +65,19 @@ class detect_anomaly:
 def remember(node: Node) -> None:
     """Keep the stack of the forward call; the frames of this package are left out."""
     frame = user_frame(1)
-    node.trace = traceback.extract_stack(frame) if frame is not None else None
+    if frame is not None:
+        node.trace = traceback.extract_stack(frame), MODES.node
 
 
 def guarded(node: Node, total: Any, record: bool) -> Any:
     """Run a node in anomaly mode."""
+    before = MODES.node
+    MODES.node = node
     try:
         grads = node.pull(total, record)
         if ANOMALY.check_nan:
-            for i, g in enumerate(grads):
+            for i, place in enumerate(differentiable_places(node)):
+                g = grads[place]
                 if g is not None and has_nan(g):
                     raise RuntimeError(
                         f"Function '{node.name()}' returned nan values in its {i}th output."
@@ -80,6 +85,8 @@ def guarded(node: Node, total: Any, record: bool) -> Any:
     except Exception:
         warn_forward(node)
         raise
+    finally:
+        MODES.node = before
     return grads
 
 
@@ -89,15 +96,28 @@ def has_nan(g: Any) -> bool:
 
 
 def warn_forward(node: Node) -> None:
+    level = outside()
     if node.trace is None:
         text = (
             f"Error detected in {node.name()}. No forward pass information available. Enable detect "
             "anomaly during forward pass for more information."
         )
-    else:
-        lines = "".join(traceback.format_list(node.trace))
-        text = f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n{lines}"
-    warnings.warn(text, UserWarning, stacklevel=outside())
+        warnings.warn(text, UserWarning, stacklevel=level)
+        return
+    stack, parent = node.trace
+    lines = "".join(traceback.format_list(stack))
+    text = f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n{lines}"
+    warnings.warn(text, UserWarning, stacklevel=level)
+    while parent is not None and parent.trace is not None:
+        # The node was recorded while another one ran in a backward with create_graph=True.
+        stack, grandparent = parent.trace
+        lines = "".join(traceback.format_list(stack))
+        text = (
+            f"Previous calculation was induced by {parent.name()}. Traceback of forward call that "
+            f"induced the previous calculation:\n{lines}"
+        )
+        warnings.warn(text, UserWarning, stacklevel=level)
+        parent = grandparent
 
 
 def outside() -> int:

@@ -84,6 +84,8 @@ def grad(
                                   "call grad once per row of grad_outputs")
     roots = as_tuple(outputs)
     wanted = as_tuple(inputs)
+    if not wanted:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     seeds = prepare_seeds(roots, as_grads(grad_outputs, len(roots)))
     keep = create_graph if retain_graph is None else retain_graph
     found = run_engine(roots, seeds, keep, create_graph, wanted, accumulate=False,
@@ -110,10 +112,7 @@ def is_root(value: Any) -> bool:
 def as_grads(grads: Any, count: int) -> tuple[Any, ...]:
     if grads is None:
         return (None,) * count
-    if isinstance(grads, TensorBase) or not isinstance(grads, (tuple, list)):
-        return (grads,)
-    grads = tuple(grads)
-    return grads if grads else (None,) * count
+    return (grads,) if isinstance(grads, TensorBase) else tuple(grads)
 
 
 def edge_of(value: Any) -> tuple[Node, int] | None:
@@ -229,7 +228,10 @@ def run_engine(
     found = [None if i not in run.found else as_result(run.found[i]) for i in range(len(inputs))]
     if accumulate:
         for t, g in zip(inputs, found, strict=True):
-            if g is not None:
+            if not isinstance(t, TensorBase):
+                t = t.node.tensor() if t.node.is_leaf else None
+            # What is not a leaf retains its gradient, and has it already.
+            if g is not None and t is not None and t.is_leaf:
                 add_to_grad(t, g, record)
     elif not allow_unused:
         for i, g in enumerate(found):

@@ -89,16 +89,17 @@ class Run:
         mine = self.mine.pop(node, 0)
         record = self.record
         hooks = node.hooks
+        useful = self.useful
+        goes_on = useful is None or leads_on(node, useful)
+        if useful is not None and goes_on:
+            self.capture(node, total)  # PyTorch: before the tensor hooks here, after them at the end
+            mine = 0
         if hooks is not None and total is not None:
             total = hooks.on_tensors(node, total, record)
             mine = 0
-        useful = self.useful
-        if useful is not None:
-            if self.captures is not None and node in self.captures:
-                self.capture(node, total)
-                mine = 0
-            if not leads_on(node, useful):
-                return
+        if not goes_on:
+            self.capture(node, total)
+            return
         if total is None:
             if not self.keep and node.frees:
                 node.release()
@@ -106,7 +107,12 @@ class Run:
             return
         if node.is_leaf:
             leaf: Any = node
-            accumulate(leaf, total, record, mine)
+            if hooks is None:
+                accumulate(leaf, total, record, mine)
+            else:
+                total = hooks.before(node, total, record)
+                accumulate(leaf, total, record, 0)
+                hooks.after(node, (), total, record)
             return
         if type(total) is list:
             fill_in(node, total, record)
@@ -172,8 +178,8 @@ class Run:
         return node in self.waiting and (self.useful is None or node in self.useful)
 
     def capture(self, node: Node, total: Any) -> None:
-        if self.captures is not None:
-            for slot, index in self.captures[node]:
+        if total is not None and self.captures is not None:
+            for slot, index in self.captures.get(node, ()):
                 value = total[slot] if type(total) is list else total
                 if value is not None:
                     self.found[index] = value
@@ -251,6 +257,9 @@ def accumulate(node: AccumulateGrad, g: Any, record: bool, mine: int) -> None:
     t = node.tensor()
     if not t.wants_grad:
         return  # switched off since the forward pass
+    view = t.view_of
+    if view is not None and view.kind and view.base.wants_grad:
+        return  # made under no_grad: it only says that its base requires grad
     grad = t.gradient
     if record:
         if grad is None:
@@ -260,7 +269,7 @@ def accumulate(node: AccumulateGrad, g: Any, record: bool, mine: int) -> None:
             t.gradient = g_sum(grad, g)
     elif grad is None:
         layout = t.array
-        if mine and (g.flags.carray or (g.strides == layout.strides and g.flags.behaved)):
+        if mine and fits_layout(g, layout):
             t.gradient = wrap(g)
             if mine > 1:
                 cell = t.gradient.version_cell()
@@ -272,6 +281,17 @@ def accumulate(node: AccumulateGrad, g: Any, record: bool, mine: int) -> None:
         grad.version_cell().bump("accumulate_grad")
     if node.hooks is not None:
         node.hooks.accumulated(t)
+
+
+def fits_layout(g: Any, layout: Any) -> bool:
+    """Whether `g` lies in memory as the gradient of a leaf with this layout should."""
+    if not g.flags.behaved:
+        return False
+    if layout.flags.c_contiguous or not layout.flags.forc:
+        contiguous: bool = g.flags.c_contiguous
+        return contiguous
+    same: bool = g.strides == layout.strides
+    return same
 
 
 def g_sum(a: Any, b: Any) -> Any:

@@ -7,6 +7,7 @@ that forward put on it.
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -217,8 +218,21 @@ class Function:
         super().__init_subclass__(**kwargs)
         cls._backward_cls = type(cls.__name__ + "Backward", (BackwardFunction,), {"_forward_cls": cls})
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(LEGACY)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        warnings.warn(
+            f"{self.__class__} should not be instantiated. Methods on autograd functions are all "
+            "static, so you should invoke them on the class itself. Instantiating an autograd function "
+            "will raise an error in a future version of PyTorch.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(
+            "Legacy autograd function with non-static forward method is deprecated. Please use "
+            "new-style autograd function with static forward method. (Example: "
+            "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
+        )
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -253,16 +267,7 @@ class Function:
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Run forward and record the node."""
-        if not isinstance(cls.__dict__.get("forward", staticmethod(cls.forward)), staticmethod):
-            raise RuntimeError(LEGACY)
         return apply_function(cls, args, kwargs)
-
-
-LEGACY = (
-    "Legacy autograd function with non-static forward method is deprecated. Please use new-style "
-    "autograd function with static forward method. (Example: "
-    "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
-)
 
 
 def apply_function(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -271,7 +276,7 @@ def apply_function(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     for t in tensors:
         if t.view_of is not None:
             inplace.refresh(t)
-    recording = MODES.grad and any(t.requires_grad for t in tensors)  # type: ignore[attr-defined]
+    recording = MODES.records and any(t.requires_grad for t in tensors)  # type: ignore[attr-defined]
     ctx.needs_input_grad = tuple(isinstance(a, TensorBase) and a.requires_grad for a in args)  # type: ignore[attr-defined]
     edges = [edge_of(t) if t.requires_grad else None for t in tensors]  # type: ignore[attr-defined]
     ctx.edges = tuple(None if e is None else e[0] for e in edges)
@@ -363,8 +368,8 @@ def alias(source: Any, kind: str) -> Any:
 def check_dirty(ctx: Any, outputs: tuple[Any, ...]) -> None:
     for i, t in enumerate(ctx.dirty_tensors):
         if not isinstance(t, TensorBase):
-            raise TypeError(
-                f"mark_dirty can only accept variables, but argument {i} is of type {type(t).__name__}"
+            raise RuntimeError(
+                f"mark_dirty can only accept variables, but argument\n{i} is of type {type(t).__name__}"
             )
         if not any(o is t for o in outputs):
             raise RuntimeError(
@@ -405,6 +410,8 @@ def save(ctx: Any, made: list[Any]) -> None:
                 f"save_for_backward can only save variables, but argument {i} is of type "
                 f"{type(t).__name__}"
             )
+        if t.cell is not None and t.cell.inference:
+            raise errors.inference_saved()
         is_output = t.node is ctx
         saved.append(SavedTensor(t, ctx, t.slot if is_output else 0, is_output))
     ctx._saved = tuple(saved)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -39,21 +40,21 @@ class Mode:
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         if inspect.isclass(function):
-            raise TypeError(
-                "Cannot decorate classes; it is ambiguous whether or not only the constructor or all "
-                "methods should have the context manager applied; additionally, decorating a class at "
-                "definition-site will prevent use of the identifier as a conventional type.  To specify "
-                "which methods to decorate, decorate each of them individually."
+            warnings.warn(
+                "Decorating classes is deprecated and will be disabled in future versions. You should "
+                "only decorate functions or methods. To preserve the current behavior of class "
+                "decoration, you can directly decorate the `__init__` method and nothing else.",
+                FutureWarning,
+                stacklevel=2,
             )
         if inspect.isgeneratorfunction(function):
             return self.wrap_generator(function)
 
-        @functools.wraps(function)
         def decorated(*args: Any, **kwargs: Any) -> Any:
             with self.clone():
                 return function(*args, **kwargs)
 
-        return decorated
+        return decorated if inspect.isclass(function) else functools.wraps(function)(decorated)
 
     def wrap_generator(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The mode holds while the generator runs and not while it is suspended."""

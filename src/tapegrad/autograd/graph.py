@@ -146,10 +146,10 @@ class MutationContext:
     """The copies that allow_mutation_on_saved_tensors made, by memory and version."""
 
     def __init__(self) -> None:
-        self.active = True
-        self.saved: list[Any] = []
+        self.saved: dict[object, Any] = {}
 
     def clear(self) -> None:
+        """Forget the copies: backward through what was recorded so far is no longer possible."""
         self.saved.clear()
 
 
@@ -164,24 +164,23 @@ def allow_mutation_on_saved_tensors() -> Iterator[MutationContext]:
     context = MutationContext()
 
     def pack(tensor: Any) -> Any:
-        copy = tensor.detach().clone()
-        context.saved.append(copy)
-        return copy
+        key = object()
+        context.saved[key] = tensor.detach().clone()
+        return key
 
-    def unpack(copy: Any) -> Any:
-        if not context.active:
+    def unpack(key: object) -> Any:
+        if key not in context.saved:
             raise AssertionError(
                 "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context"
                 "in which the graph was originally recorded."
             )
-        return copy
+        return context.saved[key]
 
     _mutation.context = context
     try:
         with saved_tensors_hooks(pack, unpack):
             yield context
     finally:
-        context.active = False
         context.clear()
         _mutation.context = None
 

@@ -98,12 +98,16 @@ class NodeHooks:
             return grads
         incoming = total if node.outputs is not None else [total]
         outgoing = tuple(wrapped(g) for g in incoming)
-        parts = tuple(wrapped(g) for g in grads)
+        places = differentiable_places(node)
+        parts = tuple(wrapped(grads[i]) for i in places)
         for hook in list(self.after_node.values()):
             answer = hook(parts, outgoing)
             if answer is not None:
                 parts = checked_parts(hook, answer, parts)
-        return [unwrapped(g, record) for g in parts]
+        result = list(grads)
+        for i, g in zip(places, parts, strict=True):
+            result[i] = unwrapped(g, record)
+        return result
 
     def accumulated(self, tensor: TensorBase) -> None:
         for hook in list(self.accumulated_hooks.values()):
@@ -112,6 +116,16 @@ class NodeHooks:
                 raise TypeError(f"expected Variable, but hook returned '{type(answer).__name__}'")
             if answer is not None:
                 raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+
+
+def differentiable_places(node: Node) -> list[int]:
+    """The edges that PyTorch counts: those of arguments that can have a gradient."""
+    if node.is_leaf:
+        return []
+    op = node.op
+    if op is None or op.joint is not None or len(op.rules) != len(node.edges):
+        return list(range(len(node.edges)))
+    return [i for i, rule in enumerate(op.rules) if rule is not None]
 
 
 def hooks_of(node: Node) -> NodeHooks:

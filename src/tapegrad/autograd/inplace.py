@@ -1,9 +1,9 @@
 """Writing into tensors: refuse, record, write, count, rebase. And how views follow their base.
 
 The order matters: nothing is written before every refusal has been considered, and the node is
-recorded on the values as they were. For a view the base's history becomes a `CopySlices` node around
-the node of the write; the other views of that base re-make theirs from their geometry when they notice
-the newer version.
+recorded on the values as they were. For a view the base's history becomes a `CopySlices` node
+around the node of the write; the other views of that base re-make theirs from their geometry when
+they notice the newer version.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def write(
             arrays.append(t.array)
         else:
             arrays.append(t)
-    recording = mask != 0 and (not STATE.busy or MODES.grad) and target.array.dtype.kind in FLOATS
+    recording = mask != 0 and (not STATE.busy or MODES.records) and target.array.dtype.kind in FLOATS
     if recording:
         refuse(target, True)
     name = op.name + "_"
@@ -92,7 +92,7 @@ def overwrite(op: Op, target: Any, value: Any, name: str) -> Any:
     refuse(target, False)
     if target.view_of is not None:
         refresh(target)
-    recording = target.wants_grad and (not STATE.busy or MODES.grad)
+    recording = target.wants_grad and (not STATE.busy or MODES.records)
     node = prepare(op, (target,), (), (), 1, (target.array,)) if recording else None
     target.array[...] = value
     bump(target, name, node is not None)
@@ -106,7 +106,7 @@ def repoint(op: Op, target: Any, attrs: tuple[Any, ...]) -> Any:
     refuse(target, False)
     if target.view_of is not None:
         refresh(target)
-    recording = target.wants_grad and (not STATE.busy or MODES.grad)
+    recording = target.wants_grad and (not STATE.busy or MODES.records)
     array = op.kernel(target.array, *attrs)
     node = prepare(op, (target,), attrs, (), 1, (array,)) if recording else None
     target.array = array
@@ -120,7 +120,7 @@ def repoint(op: Op, target: Any, attrs: tuple[Any, ...]) -> Any:
     return target
 
 
-def bump(target: TensorBase, name: str, recorded: bool) -> None:
+def bump(target: TensorBase, name: str, recorded: bool = False) -> None:
     """Count a write, with what E01 wants to know: recorded?, the view's shape and line, a cut."""
     cell = target.version_cell()
     if cell.inference and not MODES.inference:
@@ -182,7 +182,7 @@ def meets(x: Any, destination: Any) -> bool:
 
 def refuse(target: Any, recording: bool) -> None:
     """Raise for every target that autograd cannot follow a write to, before anything is written."""
-    if STATE.busy and not MODES.grad:
+    if STATE.busy and not MODES.records:
         return
     view = target.view_of
     if view is not None:
@@ -244,7 +244,8 @@ class CopySlices(Node):
         F: Any = RECORDED if record else RAW
         inner = self.inner
         inner.freed_by = self.freed_by
-        grads = list(inner.pull(F.region_of(grad, self.way), record))
+        region = F.region_of(grad, self.way)
+        grads = list(inner.pull(region if inner.outputs is None else [region], record))
         if self.edges[0] is None:
             grads[0] = None
         elif grads[0] is None:
@@ -267,7 +268,7 @@ def refresh(target: Any) -> None:
     if not base.wants_grad:
         view.seen = cell.n
         return
-    if STATE.busy and not MODES.grad:
+    if STATE.busy and not MODES.records:
         return
     if view.kind:
         raise errors.view_written(target, view, indirect=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import errors
 from ..core.base import CLASSES, Node, TensorBase, wrap
-from .hooks import add_hook, hooks_of
+from .hooks import add_hook, differentiable_places, hooks_of
 from .node import OpNode, Packed, unpack_checked
 
 # How PyTorch's formulas spell our names.
@@ -44,9 +44,14 @@ def node_attribute(node: Any, name: str) -> Any:
     if isinstance(node, OpNode):
         raw = name.startswith("_raw_saved_")
         if raw or name.startswith("_saved_"):
-            place = saved_places(node).get(name[11:] if raw else name[7:])
+            wanted = name[11:] if raw else name[7:]
+            places = saved_places(node)
+            place = places.get(wanted)
             if place is not None:
                 return RawSaved(node, place) if raw else saved_value(node, place)
+            if wanted.endswith("_sym_sizes") and wanted[:-10] in places:
+                saved = saved_value(node, places[wanted[:-10]])
+                return () if saved is None else tuple(saved.shape)
     raise AttributeError(f"'{node.name()}' object has no attribute '{name}'")
 
 
@@ -108,9 +113,6 @@ def pack_place(node: OpNode, place: int, pack: Any, unpack: Any) -> None:
     for k in range(0, len(node.cells), 3):
         if node.cells[k] == place:
             t = node.saved_tensor(place, kept[place], node.cells[k + 1])
-            if place >= node.op.width:  # an output: the node must not hold itself through the hook
-                t = wrap(kept[place])
-                t.cell = node.cells[k + 1]
     before = t.version_cell().n
     with no_grad():
         packed = pack(t)
@@ -138,4 +140,5 @@ def register_hook(node: Node, fn: Any, before: bool) -> Any:
 
 CLASSES.node_attribute = node_attribute
 CLASSES.node_attributes = node_attributes
+CLASSES.edges_shown = differentiable_places
 CLASSES.register_hook = register_hook

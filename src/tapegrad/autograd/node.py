@@ -34,6 +34,15 @@ class OpNode(Node):
     def __getattr__(self, attribute: str) -> Any:
         return CLASSES.node_attribute(self, attribute)  # _saved_self and friends
 
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """As PyTorch has them: arguments that are never differentiated (masks, indices) have no edge."""
+        edges = super().next_functions
+        rules = self.op.rules
+        if None not in rules or len(rules) != len(edges):
+            return edges
+        return tuple([e for e, rule in zip(edges, rules, strict=True) if rule is not None])
+
     def pull(self, grad: Any, record: bool) -> Any:
         kept = self.kept
         if kept is None:
@@ -45,9 +54,9 @@ class OpNode(Node):
             kept = self.unpacked(kept, record)
         elif record:
             kept = self.tensors(kept)
-        elif self.mixed:
-            kept = self.promoted(kept, grad.dtype)
         F: Any = RECORDED if record else RAW
+        if self.mixed:
+            kept = self.promoted(F, kept, grad.array.dtype if record else grad.dtype)
         if self.sandwich:
             grad = conjugate(F, grad)
         edges = self.edges
@@ -89,13 +98,14 @@ class OpNode(Node):
                 g = fit(F, g, fix[0], fix[1])
         return g
 
-    def promoted(self, kept: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
-        """`kept` with the input arrays in the dtype that the kernel saw; tensors promote by themselves."""
+    def promoted(self, F: Any, kept: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
+        """`kept` with the inputs in the dtype that the kernel saw."""
         made = list(kept)
         for i in range(self.op.width):
             x = made[i]
-            if type(x) is ndarray and x.dtype is not dtype:
-                made[i] = x.astype(dtype)
+            array = x.array if isinstance(x, TensorBase) else x
+            if type(array) is ndarray and array.dtype is not dtype:
+                made[i] = F.cast(x, dtype)
         return tuple(made)
 
     def check_versions(self) -> None:

@@ -82,6 +82,8 @@ def unary(op: Op, a: Any) -> Any:
         cell = a.cell
         if cell is None:
             cell = a.cell = Version()
+        elif cell.inference:
+            return apply(op, (a,))
         if plan.out:
             own = t.cell = Version()
             node.kept = (x, out)
@@ -168,6 +170,8 @@ def binary(op: Op, a: Any, b: Any) -> Any:
         keep_x = x
         if cell is None:
             cell = a.cell = Version()
+        elif cell.inference:
+            return apply(op, (a, b))
         if not plan.second or not isinstance(b, TensorBase):
             cells = (0, cell, cell.n)
     if isinstance(b, TensorBase):
@@ -185,6 +189,8 @@ def binary(op: Op, a: Any, b: Any) -> Any:
             other = b.cell
             if other is None:
                 other = b.cell = Version()
+            elif other.inference:
+                return apply(op, (a, b))
             if plan.first:
                 assert cell is not None
                 cells = (0, cell, cell.n, 1, other, other.n)
@@ -335,7 +341,7 @@ def finish(
     if mask:
         if not op.differentiable:
             bury(results, op.name, tensors)
-        elif busy and not MODES.grad:
+        elif busy and not MODES.records:
             bury(results, "inference_mode" if MODES.inference else "no_grad", tensors)
         elif outs and outs[0].dtype.kind in FLOATS:
             record(op, tensors, attrs, watch, mask, outs, results)
@@ -387,7 +393,7 @@ def record(
             r.slot = i
             r.wants_grad = True
         else:
-            bury([r], f"{op.name} (its indices)", tensors)
+            bury([r], f"output {i} of {op.name}", tensors)
     return node
 
 
@@ -526,7 +532,7 @@ def link_views(op: Op, source: TensorBase, attrs: tuple[Any, ...], results: list
     parent = source.view_of
     base = source if parent is None else parent.base
     kind = "multi" if op.multi_view else ""
-    if STATE.busy and not MODES.grad:
+    if STATE.busy and not MODES.records:
         kind = "inference" if MODES.inference else "no_grad"
     if parent is not None and parent.kind and not kind:
         kind = parent.kind
@@ -534,13 +540,14 @@ def link_views(op: Op, source: TensorBase, attrs: tuple[Any, ...], results: list
     if op.replays:
         # as_strided can follow up to `source`, whose array says where it lies, and from there on.
         steps = (*steps, (source.array, op, attrs))
+    frame = user_frame(NEAR_DEPTH) if STATE.recording else None
     for r in results:
-        if r.array is source.array or np.may_share_memory(r.array, source.array) or not r.array.size:
-            r.cell = cell
-            view = View(base, kind, cell.n, steps)
-            if STATE.recording:
-                frame = user_frame(NEAR_DEPTH)
-                if frame is not None:
-                    view.code = frame.f_code
-                    view.lasti = frame.f_lasti
-            r.view_of = view
+        r.cell = cell
+        view = View(base, kind, cell.n, steps)
+        if frame is not None:
+            view.code = frame.f_code
+            view.lasti = frame.f_lasti
+        r.view_of = view
+        if base.wants_grad and (kind == "no_grad" or kind == "inference"):
+            r.wants_grad = True  # a view follows its base, though nothing was recorded here
+            r.cut = None

@@ -13,14 +13,17 @@ class Modes(threading.local):
 
     grad: bool = True
     inference: bool = False
+    records: bool = True  # grad mode on, inference mode off
     saved_hooks: tuple[Any, ...] = ()  # (pack, unpack) pairs, innermost last
     saved_hooks_error: str | None = None  # set by disable_saved_tensors_hooks
     subclasses_off: bool = False  # DisableTorchFunctionSubclass
     run: Any = None  # the backward pass that is going on in this thread
+    node: Any = None  # in anomaly mode: the node that it is running
 
     def set(self, name: str, value: Any) -> None:
         was_plain = self.is_plain()
         setattr(self, name, value)
+        self.records = self.grad and not self.inference
         change = was_plain - self.is_plain()
         if change:
             count_busy(change)

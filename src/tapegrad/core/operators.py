@@ -54,6 +54,11 @@ def operate(op: Op, a: Any, b: Any) -> Any:
     return NotImplemented if number is None else binary(op, a, number)
 
 
+def single(op: Op, a: Any) -> Any:
+    """`unary`, one call further down: `stamp` looks for the user's frame behind at least two of ours."""
+    return unary(op, a)
+
+
 def as_number(value: Any) -> Any:
     """A complex or NumPy scalar as a Python number; None for everything else."""
     if isinstance(value, complex):
@@ -127,13 +132,13 @@ class Operators(TensorBase):
         return OPS.functions["matmul"](other, self) if isinstance(other, TensorBase) else NotImplemented
 
     def __neg__(self) -> Any:
-        return unary(OPS.neg, self)
+        return single(OPS.neg, self)
 
     def __pos__(self) -> Any:
         return OPS.functions["positive"](self)
 
     def __abs__(self) -> Any:
-        return unary(OPS.abs, self)
+        return single(OPS.abs, self)
 
     def __invert__(self) -> Any:
         if self.array.dtype.kind not in "biu":

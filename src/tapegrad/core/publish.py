@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -39,7 +40,10 @@ def make_function(api: Api) -> Callable[..., Any]:
                 out = kwargs.pop("out")
                 if out is not None:
                     return write_outputs(api.name, out, call, args, kwargs)
-        return call(*args, **kwargs)
+        try:
+            return call(*args, **kwargs)
+        except TypeError as error:
+            raise explain(api, error, args, kwargs) from None
 
     return named(function, api.name, api.doc, "tapegrad")
 
@@ -51,7 +55,10 @@ def make_method(api: Api) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if kwargs:
             kwargs = tidy(api, kwargs)
-        return call(self, *args, **kwargs)
+        try:
+            return call(self, *args, **kwargs)
+        except TypeError as error:
+            raise explain(api, error, (self, *args), kwargs) from None
 
     return named(method, api.name, api.doc, "tapegrad.Tensor")
 
@@ -66,6 +73,28 @@ def make_inplace(api: Api) -> Callable[..., Any]:
 
     return named(method, api.name + "_", f"In-place version of `{api.name}`.\n\n{api.doc}",
                  "tapegrad.Tensor")
+
+
+def explain(api: Api, error: TypeError, args: Any, kwargs: dict[str, Any]) -> TypeError:
+    """PyTorch's sentence for arguments that do not fit the signature; other errors as they are."""
+    at = error.__traceback__
+    if at is None or at.tb_next is not None:
+        return error  # raised inside the function, not by the call itself
+    known = [p for p in inspect.signature(api.call).parameters.values() if p.name != "run"]
+    for name in kwargs:
+        if all(p.name != name for p in known):
+            return TypeError(f"{api.name}() got an unexpected keyword argument '{name}'")
+    positional = [p for p in known if p.kind is not inspect.Parameter.KEYWORD_ONLY]
+    missing = [p.name for p in positional[len(args):]
+               if p.default is inspect.Parameter.empty and p.name not in kwargs]
+    if missing:
+        names = ", ".join(f'"{name}"' for name in missing)
+        return TypeError(
+            f"{api.name}() missing {len(missing)} required positional arguments: {names}"
+        )
+    return TypeError(
+        f"{api.name}() takes {len(positional)} positional arguments but {len(args)} were given"
+    )
 
 
 def named(function: Any, name: str, doc: str, module: str) -> Callable[..., Any]:

@@ -20,9 +20,12 @@ class MseLoss(Block):
     def fwd(xp: Any, input: Any, target: Any, reduction: str) -> Any:
         difference = input - target
         squares = difference * difference
-        if reduction == "mean":
-            return squares.mean(dtype=squares.dtype)
-        return squares.sum(dtype=squares.dtype) if reduction == "sum" else squares
+        if reduction == "none":
+            return squares
+        # Half precision is summed in single precision.
+        wide = xp.promote_types(squares.dtype, xp.float32)
+        total = squares.sum(dtype=wide)
+        return (total / squares.size if reduction == "mean" else total).astype(squares.dtype)
 
     def d_input(F: Any, grad: Any, input: Any, target: Any, reduction: str) -> Any:
         return slope(grad, input.shape, reduction) * (input - target)

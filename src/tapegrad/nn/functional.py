@@ -37,7 +37,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     check_tensor("linear", "bias", 3, bias)
     if input.dim() == 2:
         return tg.addmm(bias, input, weight.t())
-    if input.dim() == 3 or input.is_contiguous():
+    if input.is_contiguous():
         flat = tg.addmm(bias, input.reshape(-1, input.size(-1)), weight.t())
         return flat.view(*input.shape[:-1], flat.size(1))
     return tg.matmul(input, weight.t()).add_(bias)

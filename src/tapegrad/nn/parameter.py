@@ -48,9 +48,6 @@ class Parameter(tg.Tensor, metaclass=_ParameterMeta):
         found: Parameter = memo[id(self)]
         return found
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
-        return "Parameter containing:\n" + super().__repr__()
-
     def __reduce_ex__(self, protocol: Any) -> Any:
         arguments = (self.data, self.requires_grad, OrderedDict())
         if not self.__dict__:

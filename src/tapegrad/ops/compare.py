@@ -117,7 +117,7 @@ class LogicalAnd(Logical):
     fwd = ufunc("logical_and")
 
     def call(input, other, run=None):
-        only_tensors("logical_and", input=input, other=other)
+        only_tensors("logical_and", run, input=input, other=other)
         return (run or apply)(LogicalAnd, (input, other))
 
 
@@ -132,7 +132,7 @@ class LogicalOr(Logical):
     fwd = ufunc("logical_or")
 
     def call(input, other, run=None):
-        only_tensors("logical_or", input=input, other=other)
+        only_tensors("logical_or", run, input=input, other=other)
         return (run or apply)(LogicalOr, (input, other))
 
 
@@ -147,7 +147,7 @@ class LogicalXor(Logical):
     fwd = ufunc("logical_xor")
 
     def call(input, other, run=None):
-        only_tensors("logical_xor", input=input, other=other)
+        only_tensors("logical_xor", run, input=input, other=other)
         return (run or apply)(LogicalXor, (input, other))
 
 

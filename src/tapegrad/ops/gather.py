@@ -356,6 +356,18 @@ class ScatterReduce(Block):
             d_input = F.scatter_value(d_input, index, 0, dim)
         return d_input, None, d_src
 
+    def jvp(F, input, index, src, t_input, t_src, out, dim, reduce, include_self):
+        a = F.zeros_like(input) if t_input is None else t_input
+        b = F.zeros_like(src) if t_src is None else t_src
+        if reduce in ("sum", "mean"):
+            return F.scatter_reduce(a, index, b, dim, reduce, include_self)
+        if reduce == "prod":
+            own = a / input if include_self else F.scatter_value(a / input, index, 0, dim)
+            return F.scatter_add(own, index, b / src, dim) * out
+        mine, theirs = winners(F, input, index, src, out, dim, include_self)
+        total = F.scatter_add(mine * a, index, theirs * b, dim)
+        return total / F.scatter_add(mine, index, theirs, dim)
+
     def call(input, dim, index, src, reduce, *, include_self=True, run=apply):
         if reduce not in ("sum", "prod", "mean", "amax", "amin"):
             raise RuntimeError(
@@ -378,6 +390,17 @@ def neutral_element(dtype: Any, reduce: str) -> Any:
     if dtype.kind == "b":
         return reduce == "amin"
     return dtype.type(-np.inf if reduce == "amax" else np.inf)
+
+
+def winners(F: Any, input: Any, index: Any, src: Any, out: Any, dim: int,
+            include_self: bool) -> tuple[Any, Any]:
+    """Ones where an element of input, or of src, is the extreme that came out."""
+    mine = F.where(input == out, F.ones_like(input), F.zeros_like(input))
+    if not include_self:
+        untouched = F.scatter_value(F.ones_like(input), index, 0, dim)
+        mine = mine * untouched
+    theirs = F.where(src == F.gather(out, index, dim), F.ones_like(src), F.zeros_like(src))
+    return mine, theirs
 
 
 def reduced_gradients(F: Any, grad: Any, needs: Any, input: Any, index: Any, src: Any, out: Any,
@@ -407,8 +430,7 @@ def reduced_gradients(F: Any, grad: Any, needs: Any, input: Any, index: Any, src
             others = F.gather(grad * out, index, dim) / F.masked_fill(src, zero, 1)
             d_src = F.where(alone, F.gather(grad, index, dim) * F.gather(rest, index, dim), others)
         return d_input, d_src
-    mine = F.where(input == out, F.ones_like(input), F.zeros_like(input))
-    theirs = F.where(src == F.gather(out, index, dim), F.ones_like(src), F.zeros_like(src))
+    mine, theirs = winners(F, input, index, src, out, dim, True)
     share = grad / F.scatter_add(mine, index, theirs, dim)
     return mine * share, theirs * F.gather(share, index, dim)
 

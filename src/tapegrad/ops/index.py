@@ -154,6 +154,9 @@ def add_up(xp: Any, values: Any, shape: tuple[int, ...], index: tuple[Any, ...])
     return xp.ascontiguousarray(out.transpose(np.argsort([*taken, *left]))).reshape(shape)
 
 
+MANY = 12  # rows that go to one place: from here on one reduction is faster than a pass for each
+
+
 def sum_rows(xp: Any, rows: Any, where: Any, height: int) -> Any:
     """A matrix of `height` rows; row i of `rows` is added to row `where[i]`."""
     out = xp.zeros((height, rows.shape[1]), rows.dtype)
@@ -162,13 +165,20 @@ def sum_rows(xp: Any, rows: Any, where: Any, height: int) -> Any:
     if rows.shape[1] == 1:
         xp.add.at(out.reshape(-1), where, rows.reshape(-1))
         return out
-    if int(xp.bincount(where, minlength=1).max()) == 1:
-        out[where] = rows
-        return out
     order = xp.argsort(where, kind="stable")
     ordered = where[order]
     first = xp.flatnonzero(xp.concatenate((ordered[:1] >= 0, ordered[1:] != ordered[:-1])))
-    out[ordered[first]] = xp.add.reduceat(rows[order], first, axis=0)
+    counts = xp.diff(first, append=where.size)
+    most = int(counts.max())
+    if most > MANY:
+        out[ordered[first]] = xp.add.reduceat(rows[order], first, axis=0)
+        return out
+    # The first of each target row, then the second of those that have one, and so on.
+    out[ordered[first]] = rows[order[first]]
+    for k in range(1, most):
+        first = first[counts > k]
+        counts = counts[counts > k]
+        out[ordered[first + k]] += rows[order[first + k]]
     return out
 
 
@@ -221,7 +231,7 @@ def put_at(input: Any, indices: Any, values: Any, accumulate: bool = False,
     return indexing.put_with(input, noted, values, bool(accumulate), watched, run)
 
 
-@api(name="index_put_", method=False)
+@api(name="index_put_", method=False, samples=[Case(Index([1, 2]), (Index([1]),), Index(5))])
 def put_at_in_place(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """index_put_(input, indices, values, accumulate=False) -> Tensor: `index_put` into `input`.
 

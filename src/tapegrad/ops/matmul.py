@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from ..core.base import TensorBase
 from ..core.dispatch import apply
 from ..core.op import REGISTRY
 from ..errors import check_broadcast, must_be_tensor
+from ..from_data import warn_once
 from ..legacy import CPP_NAMES
 from .block import Block, Case, api, helper, op
 from .samples import Draw
@@ -797,7 +797,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
     inner_size = math.prod([x.shape[i] for i in left])
     first, second = a.permute(*keep_left, *left), b.permute(*right, *keep_right)
     if not rows and not columns:
-        result = view(dot(first.reshape(inner_size), second.reshape(inner_size)), ())
+        result = view(dot(first.flatten(), second.flatten()), ())
     else:
         left_matrix = first.reshape(math.prod(rows), inner_size)
         right_matrix = second.reshape(inner_size, math.prod(columns))
@@ -833,12 +833,11 @@ def chain_matmul(*matrices: Any, out: Any = None) -> Any:
     >>> chain_matmul(ones(2, 3)).shape
     torch.Size([2, 3])
     """
-    warnings.warn(
+    warn_once(
         "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use "
         "torch.linalg.multi_dot instead, which accepts a list of two or more tensors rather than multiple "
         "parameters.",
-        UserWarning,
-        stacklevel=3,
+        3,
     )
     for m in matrices:
         if m.array.ndim != 2:

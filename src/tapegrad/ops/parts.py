@@ -11,7 +11,17 @@ from .. import dtypes
 from ..core.base import wrap
 from ..core.modes import MODES
 from .block import APIS, PROMOTE, Case, Elementwise, api, apply, helper, op, ufunc
-from .refuse import BOOL, COMPLEX, INTEGRAL, cast, is_complex, not_for, not_implemented, only_tensors, widened
+from .refuse import (
+    BOOL,
+    COMPLEX,
+    INTEGRAL,
+    cast,
+    is_complex,
+    not_for,
+    not_implemented,
+    only_tensors,
+    widened,
+)
 from .samples import Draw, binary_cases, unary_cases
 
 # Rules are written for the real case; for complex tensors the engine conjugates around them, except
@@ -281,7 +291,7 @@ class Hypot(Elementwise):
     fwd = ufunc("hypot")
 
     def call(input, other, run=None):
-        only_tensors("hypot", input=input, other=other)
+        only_tensors("hypot", run, input=input, other=other)
         return (run or apply)(Hypot, (input, other))
 
     def d_input(F, grad, input, out):
@@ -366,9 +376,9 @@ class RoundDecimals(Flat):
 
     node = "RoundBackward1"
     public = False
-    guard = not_for("round_cpu", BOOL, INTEGRAL, COMPLEX)
 
     def fwd(xp, input, decimals):
+        not_for("round_cpu" if decimals else "round_vml_cpu", BOOL, INTEGRAL, COMPLEX)(input)
         x = widened(input)
         unit = x.dtype.type(10.0 ** abs_int(decimals))
         out = xp.rint(x * unit) / unit if decimals > 0 else xp.rint(x / unit) * unit
@@ -380,16 +390,16 @@ def abs_int(n: int) -> int:
 
 
 @api(inplace=True, samples=[*unary_cases(), Case(Draw(3), decimals=1)])
-def round(input: Any, *, decimals: Any = 0, run: Any = None) -> Any:
+def round(input: Any, *, decimals: Any = None, run: Any = None) -> Any:
     """round(input, *, decimals=0) -> Tensor: the nearest integer (or decimal); halves go to the even one.
 
     >>> round(tensor([0.5, 1.5, 2.25]))
     tensor([0., 2., 2.])
     """
+    if decimals is None:
+        return (run or apply)(Round, (input,))
     if not isinstance(decimals, int):
         raise TypeError(f"round(): argument 'decimals' must be int, not {type(decimals).__name__}")
-    if decimals == 0:
-        return (run or apply)(Round, (input,))
     return (run or apply)(RoundDecimals, (input,), (decimals,))
 
 

@@ -20,7 +20,6 @@ from .refuse import (
     common,
     invalid_call,
     is_number,
-    not_for,
     not_implemented,
     widened,
 )
@@ -101,7 +100,7 @@ def check_alpha(alpha: Any, *operands: Any) -> None:
     if isinstance(alpha, bool):
         if top != BOOL:
             raise RuntimeError("Boolean alpha only supported for Boolean results.")
-    elif isinstance(alpha, float) and top <= INTEGRAL:
+    elif isinstance(alpha, (float, complex)) and top <= INTEGRAL:
         raise RuntimeError(
             "For integral input tensors, argument alpha must not be a floating point number."
         )
@@ -235,6 +234,7 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     if not isinstance(input, TensorBase) or not (isinstance(other, TensorBase) or is_number(other)):
         raise invalid_call("rsub", input, other)
     if type(alpha) is not int:
+        refuse_bools(input.array, other.array if isinstance(other, TensorBase) else other)
         check_alpha(alpha, input, other)
     if isinstance(other, TensorBase):
         return apply(Rsub, (input, other), (alpha,))

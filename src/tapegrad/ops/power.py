@@ -139,7 +139,7 @@ class PowOf(Elementwise):
     def d_exponent(F, grad, exponent, out, base):
         if base == 0:
             return grad * F.where(not_negative(F, exponent), 0, out * -math.inf)
-        if isinstance(base, complex):
+        if isinstance(base, complex) or is_complex(exponent):
             return grad * (out * cmath.log(base))
         return grad * (out * (math.log(base) if base > 0 else math.nan))
 

@@ -70,11 +70,11 @@ def not_for(kernel: str, *categories: int) -> Callable[..., None]:
     return guard
 
 
-def only_tensors(function: str, **arguments: Any) -> None:
-    """Numbers may not stand in for these arguments."""
-    for position, (name, value) in enumerate(arguments.items(), 1):
+def only_tensors(function: str, run: Any = None, **arguments: Any) -> None:
+    """Numbers may not stand in for these arguments; `run` is set when the in-place method asks."""
+    for position, (name, value) in enumerate(arguments.items(), 0 if run else 1):
         if not isinstance(value, TensorBase):
-            raise must_be_tensor(function, name, position, value)
+            raise must_be_tensor(f"{function}_" if run else function, name, position, value)
 
 
 def is_number(value: Any) -> bool:

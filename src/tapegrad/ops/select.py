@@ -17,6 +17,7 @@ from .refuse import (
     category,
     common,
     invalid_call,
+    is_complex,
     is_number,
     not_for,
     not_implemented,
@@ -249,6 +250,23 @@ def inside(input: Any, low: Any, high: Any) -> Any:
     return input >= low if high is None else (input >= low) & (input <= high)
 
 
+# What C++ calls the dtypes; a few sentences use these names.
+C_NAMES = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
+           "int64": "long int", "int32": "int", "int16": "short int", "int8": "signed char",
+           "uint8": "unsigned char", "complex64": "c10::complex<float>",
+           "complex128": "c10::complex<double>"}
+
+
+def check_stays(input: Any, low: Any, high: Any) -> None:
+    """The bounds of an in-place clamp must not ask for a higher category."""
+    have, want = common(input.array, low, high), input.dtype
+    if have.category > want.category:
+        raise RuntimeError(
+            f"result type {have.scalar_type} can't be cast to the desired output type "
+            f"{C_NAMES.get(want.name, want.name)}"
+        )
+
+
 class Clamping(Elementwise):
     """Bounds that are numbers, None where there is none."""
 
@@ -287,6 +305,14 @@ class ClampMaxScalar(Clamping):
     node = "ClampMaxBackward0"
 
 
+def clamp_guard(input: Any, low: Any, high: Any) -> None:
+    """One bound alone is PyTorch's maximum or minimum, whose inner loops differ in what they take."""
+    if low is not None and high is not None or is_complex(input):
+        clamp_domain("clamp_cpu", input, low, high)
+    else:
+        not_for("minimum_cpu" if low is None else "maximum_cpu", COMPLEX)(input, low, high)
+
+
 @op
 class Clamp(Elementwise):
     """clamp(input, low, high) -> Tensor: `clamp` with tensors, None where there is no bound."""
@@ -294,9 +320,9 @@ class Clamp(Elementwise):
     tensors = ("input", "low", "high")
     dtype = PROMOTE
     public = False
+    guard = clamp_guard
 
     def fwd(xp, input, low, high):
-        clamp_domain("clamp_cpu", input, low, high)
         return bounded(xp, input, low, high)
 
     def d_input(F, grad, input, low, high):
@@ -363,6 +389,8 @@ def clamp(input: Any, min: Any = None, max: Any = None, run: Any = None) -> Any:
     tensors = [isinstance(b, TensorBase) for b in (min, max) if b is not None]
     numbers = [is_number(b) for b in (min, max) if b is not None]
     if all(numbers):
+        if run is not None:
+            check_stays(input, min, max)
         return (run or apply)(ClampScalar, (input,), (min, max))
     if all(tensors):
         return (run or apply)(Clamp, (input, min, max))
@@ -454,12 +482,6 @@ class Lerp(Elementwise):
         return grad * (end - input)
 
 
-C_NAMES = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
-           "int64": "long", "int32": "int", "int16": "short", "int8": "signed char",
-           "uint8": "unsigned char", "complex64": "c10::complex<float>",
-           "complex128": "c10::complex<double>"}
-
-
 def check_same_dtype(input: Any, name: str, value: Any) -> None:
     if value.array.dtype != input.array.dtype:
         want, have = [C_NAMES.get(t.dtype.name, t.dtype.name) for t in (input, value)]
@@ -518,7 +540,7 @@ class Addcmul(ThreeTensors):
         return cast(out, input.dtype)
 
     def call(input, tensor1, tensor2, *, value=1, run=None):
-        only_tensors("addcmul", input=input, tensor1=tensor1, tensor2=tensor2)
+        only_tensors("addcmul", run, input=input, tensor1=tensor1, tensor2=tensor2)
         check_value("addcmul", value)
         return (run or apply)(Addcmul, (input, tensor1, tensor2), (value,))
 
@@ -559,7 +581,7 @@ class Addcdiv(ThreeTensors):
         return cast(out, input.dtype)
 
     def call(input, tensor1, tensor2, *, value=1, run=None):
-        only_tensors("addcdiv", input=input, tensor1=tensor1, tensor2=tensor2)
+        only_tensors("addcdiv", run, input=input, tensor1=tensor1, tensor2=tensor2)
         check_value("addcdiv", value)
         return (run or apply)(Addcdiv, (input, tensor1, tensor2), (value,))
 

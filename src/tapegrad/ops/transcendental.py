@@ -130,12 +130,16 @@ class Log2(Elementwise):
 class Log10(Elementwise):
     """log10(input) -> Tensor: logarithms to base ten.
 
-    >>> log10(tensor([1.0, 1000.0]))
-    tensor([0., 3.])
+    >>> log10(tensor([1.0, 100.0]))
+    tensor([0., 2.])
     """
 
     samples = unary_cases(low=0.2)
-    fwd = ufunc("log10")
+
+    def fwd(xp, input):
+        if input.dtype == xp.float32:  # NumPy's own single precision misses the powers of ten
+            return xp.log10(input.astype(xp.float64)).astype(xp.float32)
+        return xp.log10(input)
 
     def d_input(F, grad, input):
         return grad / (input * LN10)
@@ -189,7 +193,7 @@ class Logaddexp(TwoTensors):
         return xp.logaddexp(input, other)
 
     def call(input, other, run=None):
-        only_tensors("logaddexp", input=input, other=other)
+        only_tensors("logaddexp", run, input=input, other=other)
         return (run or apply)(Logaddexp, (input, other))
 
     def d_input(F, grad, input, other):
@@ -306,7 +310,7 @@ class Atan2(TwoTensors):
     fwd = ufunc("arctan2")
 
     def call(input, other, run=None):
-        only_tensors("atan2", input=input, other=other)
+        only_tensors("atan2", run, input=input, other=other)
         return (run or apply)(Atan2, (input, other))
 
     def d_input(F, grad, input, other):

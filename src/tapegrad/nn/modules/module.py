@@ -59,7 +59,6 @@ class Module(HookMethods, StateMethods):
     dump_patches: bool = False
     call_super_init: bool = False
     training: bool
-    _compiled_call_impl: Callable[..., Any] | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if not self.call_super_init:
@@ -211,11 +210,6 @@ class Module(HookMethods, StateMethods):
         registered = {*self._parameters, *self._modules, *self._buffers}
         names = {*dir(type(self)), *self.__dict__, *registered}
         return sorted(n for n in names if n and not n[0].isdigit())
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = self.__dict__.copy()
-        state.pop("_compiled_call_impl", None)
-        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Pickles of older versions lack the newer dicts.
