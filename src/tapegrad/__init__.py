@@ -53,6 +53,10 @@ e, inf, nan, newaxis, pi = math.e, math.inf, math.nan, None, math.pi
 
 _load_ops()
 from . import conversion as _conversion  # noqa: E402
+from . import tensors as _tensors  # noqa: E402
+from . import ranges as _ranges  # noqa: E402
+from . import random_fill as _random_fill  # noqa: E402
+from . import sampling as _sampling  # noqa: E402
 from .random import Generator, default_generator  # noqa: E402
 
 for _module in (_conversion, *[importlib.import_module(f".ops.{_f}", __name__) for _f in _FAMILIES]):

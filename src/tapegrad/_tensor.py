@@ -72,6 +72,8 @@ class Tensor(Operators):
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
+        if not isinstance(value, bool):
+            raise RuntimeError("requires_grad must be a bool")
         if value and self.array.dtype.kind not in "fcV":
             raise RuntimeError(
                 "only Tensors of floating point and complex dtype can require gradients"
@@ -358,6 +360,9 @@ class Tensor(Operators):
     def __setitem__(self, index: Any, value: Any) -> None:
         indexing.put(self, index, value)
 
+    def __delitem__(self, index: Any) -> None:
+        raise TypeError("Tensor does not support deleting items")
+
     def __contains__(self, element: Any) -> bool:
         if isinstance(element, (Tensor, int, float, complex, bool)):
             return bool((element == self).any().item())  # type: ignore[union-attr]
@@ -382,6 +387,7 @@ class Tensor(Operators):
     _refresh = staticmethod(inplace.refresh)
     _recorded_in_mode = staticmethod(api.recorded_in_mode)
     _pack_outputs = staticmethod(api.pack_outputs)
+    _recorded_copy = staticmethod(api.recorded_copy)
     _overridden = staticmethod(subclass.overridden)
 
 

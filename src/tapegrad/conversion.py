@@ -15,15 +15,15 @@ from .core.op import REGISTRY
 from .defaults import INSTALL, PYTHON_DTYPES, checked_device
 from .device import CPU, channels_last, channels_last_3d, memory_format, preserve_format
 from .device import device as device_type
-from .from_data import warn_once
+from .from_data import TO_SCALAR, warn_once
 from .ops.block import api
 
 ONE_ELEMENT = "only one element tensors can be converted to Python scalars"
 AS_INDEX = "only integer tensors of a single element can be converted to an index"
 TO_USAGE = (
     "to() received an invalid combination of arguments - got ({}), but expected one of:\n"
-    " * (torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy = False, "
-    "*, torch.memory_format memory_format = None)\n"
+    " * (torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool "
+    "copy = False, *, torch.memory_format memory_format = None)\n"
     " * (torch.dtype dtype, bool non_blocking = False, bool copy = False, *, "
     "torch.memory_format memory_format = None)\n"
     " * (Tensor tensor, bool non_blocking = False, bool copy = False, *, "
@@ -77,6 +77,8 @@ def real_number(value: Any, c_name: str) -> Any:
 
 
 def to_float(self: Any) -> float:
+    if self.requires_grad:
+        warn_once(TO_SCALAR, 2)
     return float(real_number(single(self), "double"))
 
 
@@ -85,6 +87,8 @@ def to_int(self: Any) -> int:
 
 
 def to_complex(self: Any) -> complex:
+    if self.requires_grad:
+        warn_once(TO_SCALAR, 2)
     return complex(single(self))
 
 
@@ -129,7 +133,10 @@ def numpy_refused(t: Any) -> Exception:
         "E11",
         causes=[("made", "at", errors.of_node(t.node)), ("noticed", "at", errors.here())],
         tensor=errors.describe(t.array),
-        fixes=["t.detach().numpy() (or t.detach() for what takes arrays: matplotlib, pandas, scikit-learn)"],
+        fixes=[
+            "t.detach().numpy() (or t.detach() for what takes arrays: matplotlib, pandas, "
+            "scikit-learn)"
+        ],
     )
 
 
@@ -169,8 +176,8 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     checked_device(device, "from_dlpack")
     if not hasattr(ext_tensor, "__dlpack__"):
         raise RuntimeError(
-            "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only "
-            "once, so you might have already constructed a tensor from it once."
+            "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed "
+            "only once, so you might have already constructed a tensor from it once."
         )
     if isinstance(ext_tensor, (TensorBase, np.ndarray)):
         array = ext_tensor.array if isinstance(ext_tensor, TensorBase) else ext_tensor
@@ -195,8 +202,11 @@ def converted(self: Any, dtype: Any = None, copy: bool = False, order: Any = Non
         if array.ndim != rank:
             raise RuntimeError(f"required rank {rank} tensor to use {order.name} format")
     changed = self if wanted == array.dtype else apply(REGISTRY["cast"], (self,), (wanted,))
-    return changed.clone(memory_format=order) if copy and changed is self else (
-        changed.contiguous(memory_format=order))
+    return (
+        changed.clone(memory_format=order)
+        if copy and changed is self
+        else (changed.contiguous(memory_format=order))
+    )
 
 
 def spelled(value: Any) -> str:
@@ -206,7 +216,7 @@ def spelled(value: Any) -> str:
 
 @api(function=False)
 def to(self: Any, *args: Any, **kwargs: Any) -> Any:
-    """to(dtype or device or other, non_blocking=False, copy=False, *, memory_format=None) -> Tensor.
+    """to(dtype or device or other, non_blocking=False, copy=False) -> Tensor: converted.
 
     >>> tensor([1, 2]).to(float32)
     tensor([1., 2.])
@@ -235,8 +245,12 @@ def to(self: Any, *args: Any, **kwargs: Any) -> Any:
     device = options.get("device", device)
     if device is not None:
         checked_device(device, "to")
-    return converted(self, None if dtype is None else dtype.np, bool(options.get("copy")),
-                     options.get("memory_format"))
+    return converted(
+        self,
+        None if dtype is None else dtype.np,
+        bool(options.get("copy")),
+        options.get("memory_format"),
+    )
 
 
 def is_plain_int(value: Any) -> bool:
@@ -250,7 +264,7 @@ def no_such_to(args: Any, kwargs: Any) -> Exception:
 
 @api(name="type", function=False)
 def type_(self: Any, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
-    """type(dtype=None) -> str or Tensor: the name of the tensor type, or the tensor as another type.
+    """type(dtype=None) -> str or Tensor: the name of the tensor type, or another.
 
     >>> tensor([1.5]).type(), tensor([1.5]).type("torch.LongTensor")
     ('torch.FloatTensor', tensor([1]))
@@ -264,7 +278,9 @@ def type_(self: Any, dtype: Any = None, non_blocking: bool = False, **kwargs: An
         if name == "torch.Tensor":
             return converted(self, dtypes.default_np())
         module, _, short = name.rpartition(".")
-        found: Any = {"torch": legacy.TYPES, "torch.cuda": legacy.CUDA_TYPES}.get(module, {}).get(short)
+        found: Any = {"torch": legacy.TYPES, "torch.cuda": legacy.CUDA_TYPES}.get(module, {}).get(
+            short
+        )
         if found is None:
             raise ValueError(f"invalid type: '{name}'")
     elif isinstance(dtype, legacy.tensortype):
@@ -306,9 +322,18 @@ def named_cast(name: str, dtype: dtypes.dtype) -> None:
 
 
 for _name, _dtype in {
-    "float": dtypes.float32, "double": dtypes.float64, "half": dtypes.float16, "bfloat16": dtypes.bfloat16,
-    "int": dtypes.int32, "long": dtypes.int64, "short": dtypes.int16, "char": dtypes.int8,
-    "byte": dtypes.uint8, "bool": dtypes.bool_, "cfloat": dtypes.complex64, "cdouble": dtypes.complex128,
+    "float": dtypes.float32,
+    "double": dtypes.float64,
+    "half": dtypes.float16,
+    "bfloat16": dtypes.bfloat16,
+    "int": dtypes.int32,
+    "long": dtypes.int64,
+    "short": dtypes.int16,
+    "char": dtypes.int8,
+    "byte": dtypes.uint8,
+    "bool": dtypes.bool_,
+    "cfloat": dtypes.complex64,
+    "cdouble": dtypes.complex128,
 }.items():
     named_cast(_name, _dtype)
 
@@ -325,15 +350,32 @@ def cpu(self: Any, memory_format: Any = preserve_format) -> Any:
 
 
 @api(function=False)
-def cuda(self: Any, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Any:
-    """cuda(device=None) -> Tensor: on a GPU."""
+def cuda(
+    self: Any, device: Any = None, non_blocking: bool = False, memory_format: Any = None
+) -> Any:
+    """cuda(device=None) -> Tensor: on a GPU.
+
+    >>> tensor([1.0]).cuda()
+    Traceback (most recent call last):
+        ...
+    AssertionError: Torch not compiled with CUDA enabled
+    ...
+    """
     checked_device("cuda" if device is None else device, "cuda")
     return self
 
 
 @api(function=False)
-def xpu(self: Any, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Any:
-    """xpu(device=None) -> Tensor: on an XPU, which there is none of."""
+def xpu(
+    self: Any, device: Any = None, non_blocking: bool = False, memory_format: Any = None
+) -> Any:
+    """xpu(device=None) -> Tensor: on an XPU, which there is none of.
+
+    >>> tensor([1.0]).xpu()
+    Traceback (most recent call last):
+        ...
+    AssertionError: Torch not compiled with XPU enabled
+    """
     checked_device("xpu" if device is None else device, "xpu")
     return self
 
@@ -433,11 +475,16 @@ def untyped_storage(self: Any) -> UntypedStorage:
 
 @api(function=False)
 def storage(self: Any) -> TypedStorage:
-    """storage() -> TypedStorage: the elements behind the tensor (deprecated)."""
+    """storage() -> TypedStorage: the elements behind the tensor (deprecated).
+
+    >>> len(zeros(2, 3)[0].storage())
+    6
+    """
     warn_once(
-        "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only "
-        "storage class. This should only matter to you if you are using storages directly.  To access "
-        "UntypedStorage directly, use tensor.untyped_storage() instead of tensor.storage()",
+        "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be "
+        "the only storage class. This should only matter to you if you are using storages "
+        "directly.  To access UntypedStorage directly, use tensor.untyped_storage() instead of "
+        "tensor.storage()",
         3,
     )
     return TypedStorage(self.array)
@@ -461,7 +508,12 @@ def is_set_to(self: Any, tensor: Any) -> bool:
 
 @api(function=False)
 def share_memory_(self: Any) -> Any:
-    """share_memory_() -> Tensor: self; threads share memory anyway, processes get copies."""
+    """share_memory_() -> Tensor: self; threads share memory anyway, processes get copies.
+
+    >>> a = zeros(1)
+    >>> a.share_memory_() is a
+    True
+    """
     return self
 
 
@@ -477,7 +529,14 @@ def is_shared(self: Any) -> bool:
 
 @api(function=False)
 def pin_memory(self: Any, device: Any = None) -> Any:
-    """pin_memory() -> Tensor: in memory that a GPU reads directly; there is none."""
+    """pin_memory() -> Tensor: in memory that a GPU reads directly; there is none.
+
+    >>> zeros(1).pin_memory()
+    Traceback (most recent call last):
+        ...
+    RuntimeError: Cannot access accelerator device when none is available.
+    ...
+    """
     raise RuntimeError(f"Cannot access accelerator device when none is available.\n  {INSTALL}")
 
 

@@ -12,10 +12,16 @@ from .device import CPU, entered
 from .device import device as device_type
 
 INSTALL = (
-    "this runs on the CPU; for a GPU install the extra `tapegrad[cuda]` (pip install 'tapegrad[cuda]'), "
-    "or leave out the device: device=\"cuda\" if torch.cuda.is_available() else \"cpu\""
+    "this runs on the CPU; for a GPU install the extra `tapegrad[cuda]` (pip install "
+    "'tapegrad[cuda]'), "
+    'or leave out the device: device="cuda" if torch.cuda.is_available() else "cpu"'
 )
-PYTHON_DTYPES = {float: dtypes.float64, int: dtypes.int64, bool: dtypes.bool_, complex: dtypes.complex128}
+PYTHON_DTYPES = {
+    float: dtypes.float64,
+    int: dtypes.int64,
+    bool: dtypes.bool_,
+    complex: dtypes.complex128,
+}
 
 
 class Default:
@@ -44,8 +50,9 @@ def refuse_device(device: device_type) -> NoReturn:
     if kind == "xpu":
         raise AssertionError("Torch not compiled with XPU enabled")
     raise NotImplementedError(
-        f"Could not run 'aten::empty.memory_format' with arguments from the '{kind.upper()}' backend.\n"
-        f"  tapegrad has no device of the type {kind!r}; tensors live on the cpu (or on cuda)"
+        f"Could not run 'aten::empty.memory_format' with arguments from the '{kind.upper()}' "
+        f"backend.\n  tapegrad has no device of the type {kind!r}; tensors live on the cpu (or on "
+        "cuda)"
     )
 
 
@@ -104,7 +111,9 @@ def set_default_tensor_type(t: Any) -> None:
         t = TYPES[name]
     dtype = getattr(t, "dtype", None)
     if getattr(t, "is_cuda", False):
-        raise TypeError(f"type torch.cuda.{t.__name__} not available. Torch not compiled with CUDA enabled.")
+        raise TypeError(
+            f"type torch.cuda.{t.__name__} not available. Torch not compiled with CUDA enabled."
+        )
     if type(dtype) is not dtypes.dtype:
         raise TypeError(
             "invalid type object: only floating-point types are supported as the default type"
@@ -153,7 +162,8 @@ def sizes(function: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple
         for i, value in enumerate(args):
             if not is_whole(value):
                 raise TypeError(
-                    f"{function}(): argument 'size' failed to unpack the object at pos {i + 1} with "
+                    f"{function}(): argument 'size' failed to unpack the object at pos {i + 1} "
+                    "with "
                     f'error "type must be tuple of ints,but got {type(value).__name__}"'
                 )
         shape = tuple([whole(v) for v in args])
@@ -161,5 +171,7 @@ def sizes(function: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple
         if n < 0:
             if function == "zeros":
                 raise RuntimeError("zeros: Dimension size must be non-negative.")
-            raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}")
+            raise RuntimeError(
+                f"Trying to create tensor with negative dimension {n}: {list(shape)}"
+            )
     return shape

@@ -1,8 +1,9 @@
 """What our exceptions say: PyTorch's sentence first, then the facts that were recorded.
 
-Every function here returns an exception, or raises it where its name begins with `check_`. The facts follow
-the order of the catalogue in docs/errors: what, where it was caused, where it was noticed, the tensor, the
-ways out, the id. The same facts are in `error.diagnosis`. Nothing here runs unless something went wrong.
+Every function here returns an exception, or raises it where its name begins with `check_`. The
+facts follow the order of the catalogue in docs/errors: what, where it was caused, where it was
+noticed, the tensor, the ways out, the id. The same facts are in `error.diagnosis`. Nothing here
+runs unless something went wrong.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ def build(
 ) -> Exception:
     """An exception with PyTorch's `sentence`, the facts below it, and `diagnosis`.
 
-    `causes` are (label, what happened, place), the last one where it was noticed; those without a place
-    are left out. `tensor` is what `describe` gives.
+    `causes` are (label, what happened, place), the last one where it was noticed; those without a
+    place are left out. `tensor` is what `describe` gives.
     """
     known = [(label, did, where) for label, did, where in causes if where is not None]
     page = f"docs/errors/{identity}.md"
@@ -97,12 +98,13 @@ def type_name(array: Any) -> str:
 
 
 def modified_in_place(
-    node: Any, kept: Any, made_by: str, slot: int, role: str, reader: str, cell: Version, expected: int
+    node: Any, kept: Any, made_by: str, slot: int, role: str, reader: str, cell: Version,
+    expected: int,
 ) -> Exception:
     """E01: a value that a rule needs was overwritten.
 
-    `kept` is the saved array, `made_by` the name of its history now (empty for leaves), `role` what it is
-    to the node that saved it, `reader` that op's name.
+    `kept` is the saved array, `made_by` the name of its history now (empty for leaves), `role` what
+    it is to the node that saved it, `reader` that op's name.
     """
     writes = [Write(w) for w in cell.writers if w[0] > expected]
     subject = f": [{type_name(kept)} {list(kept.shape)}]"
@@ -128,14 +130,15 @@ def modified_in_place(
         if write is writes[0] and write.view is not None and write.view != write.where:
             causes.append(("view", "the view was made at", write.view))
     causes += [("saved", f"by {reader} at", of_node(node)), ("noticed", "at", here())]
-    more = f"; {len(writes)} writes since, the first and the last are shown" if len(writes) > 2 else ""
+    count = cell.n - expected
+    more = f"; {count} writes since, the first known and the last shown" if count > 2 else ""
     return build(
         RuntimeError,
         sentence,
         "E01",
         what=f"{node_name(node)} needs {role} as it was when {reader} ran{more}",
         causes=causes,
-        tensor=describe(kept, name_of(kept)),
+        tensor=describe(kept, name_of(kept) or name_written(writes)),
         fixes=fixes_for_write(writes, reader),
         op=reader,
         node=node_name(node),
@@ -147,6 +150,17 @@ def modified_in_place(
     )
 
 
+def name_written(writes: list[Write]) -> str | None:
+    """What the writing line calls the tensor, where it names it: `h += x`, `h.relu_()`."""
+    for write in writes:
+        if write.where is not None and write.shape is None and not write.through:
+            target = re.match(r"([A-Za-z_][\w.]*?)(?:\.\w+_\(|\s*[-+*/]=)", write.where["text"])
+            if target:
+                return target.group(1)
+    return None
+
+
+INPLACE_FLAGS = ("relu", "dropout", "silu", "hardtanh", "leaky_relu", "elu")
 SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
 
@@ -174,7 +188,7 @@ def fixes_for_write(writes: list[Write], reader: str) -> list[str]:
         return ["build the new value without writing: torch.where, torch.cat or torch.stack", copy]
     if write.name == "zero_":
         return ["go on with torch.zeros_like(...) instead of zero_()", copy]
-    if f"{plain}_" not in text and plain in ("relu", "dropout", "silu", "hardtanh", "leaky_relu", "elu"):
+    if f"{plain}_" not in text and plain in INPLACE_FLAGS:
         return [f"leave out inplace=True of {plain}", copy]
     return [f"use the out-of-place form, {plain}(...), and go on with its result", copy]
 
@@ -182,13 +196,14 @@ def fixes_for_write(writes: list[Write], reader: str) -> list[str]:
 # ---------------------------------------------------------------------- E02
 
 
-def freed_graph(node: Any) -> Exception:
-    """E02: backward through a graph whose saved values are gone."""
+def freed_graph(node: Any, grad: Any = None) -> Exception:
+    """E02: backward through a graph whose saved values are gone; `grad` is what arrived there."""
     sentence = (
         "Trying to backward through the graph a second time (or directly access saved tensors "
         "after they have already been freed). Saved intermediate values of the graph are freed "
         "when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to "
-        "backward through the graph a second time or if you need to access saved tensors after calling backward."
+        "backward through the graph a second time or if you need to access saved tensors after "
+        "calling backward."
     )
     retain = "pass retain_graph=True to the first backward, if both passes are meant"
     code, lasti, root, when = node.freed_by or (None, -1, 0, 0)
@@ -198,16 +213,21 @@ def freed_graph(node: Any) -> Exception:
         what = f"the values saved for {node_name(node)} are gone"
         fixes = ["read them before backward()", retain]
     elif entry is None:
-        what = f"this graph went through backward() before, which freed what {node_name(node)} had saved"
+        what = f"an earlier backward() through this graph freed what {node_name(node)} had saved"
         fixes = ["call backward() once, or compute the loss again before the second call", retain]
     else:
         name, live = name_of_node(entry)
         spelled = name or "state"
-        tensor = {"name": name} if live is None else describe(live.array, name)
+        if live is not None:
+            tensor = describe(live.array, name)
+        elif entry is node and hasattr(grad, "shape"):
+            tensor = describe(getattr(grad, "array", grad), name)  # as large as what it is for
+        else:
+            tensor = {"name": name}
         if user.seq > when:
             what = f"`{spelled}` was carried over from a graph that backward() has freed"
             fixes = [
-                f"detach() what is carried over before it is used again: {spelled} = {spelled}.detach()",
+                f"detach() what is carried over first: {spelled} = {spelled}.detach()",
                 "add the losses up and call backward() once",
                 retain,
             ]
@@ -257,6 +277,10 @@ INSTEAD = {
 }
 
 
+SPELLED = {"data": ".data", "detach": "detach()", "detach_": "detach_()", "cast": "the cast",
+           "tensor": "torch.tensor()"}
+
+
 def cut_by(cut: Cut) -> str:
     return CUTS.get(cut.what, f"{cut.what}, which has no gradient")
 
@@ -278,13 +302,14 @@ def no_history(root: Any, index: int) -> Exception:
         fixes = ["make the inputs that you differentiate for require grad: requires_grad=True"]
         if frozen:
             what += f"; all parameters of `{frozen[0]}` are frozen"
-            fixes.insert(0, f"unfreeze them before the forward pass: {frozen[0]}.requires_grad_(True)")
+            fixes.insert(0, f"unfreeze before the forward pass: {frozen[0]}.requires_grad_(True)")
     return build(
         RuntimeError,
         f"element {index} of tensors does not require grad and does not have a grad_fn",
         "E03",
         what=what,
-        causes=[("cut", f"by {'' if cut is None else cut.what} at", of_cut(cut)),
+        causes=[("cut", f"by {'' if cut is None else SPELLED.get(cut.what, cut.what)} at",
+                 of_cut(cut)),
                 ("noticed", "at", here())],
         tensor=describe(root.array, name_of(root.array)),
         fixes=fixes,
@@ -302,7 +327,7 @@ def not_scalar(root: Any) -> Exception:
              f"pass gradient= a tensor of shape {shape}"]
     unreduced, by = unreduced_loss(root.node)
     if unreduced is not None:
-        fixes.insert(0, f"{by} keeps one loss per element: leave reduction='none' out, or reduce the loss")
+        fixes.insert(0, f"{by} keeps one loss per element: leave it out, or reduce the loss")
     causes = [("made", "at", where), ("noticed", "at", here())]
     if unreduced is not None and unreduced != where:
         causes.insert(0, ("loss", "with reduction='none' at", unreduced))
@@ -330,13 +355,17 @@ def unused_input(t: Any, index: int, roots: tuple[Any, ...]) -> Exception:
     node = t.node
     made = None if node is None or node.is_leaf else of_node(node)
     graph = reached_from([r.node for r in roots])
-    cut = cut_towards(node, graph, roots)
-    other = None if cut is not None else other_output(node, roots)
-    related = None if cut is not None or other is not None else shared_leaf(node, graph)
+    cut, certain = cut_towards(node, graph, roots)
+    other = None if certain else other_output(node, roots)
+    related = None if certain or other is not None else shared_leaf(node, graph)
+    if not certain and (other is not None or related is not None):
+        cut = None
     allow = "pass allow_unused=True to get None for it"
     if cut is not None:
         why = "cut"
         what = f"the way from the output back to it is cut by {cut_by(cut)}"
+        if not certain:
+            what = f"the output uses a value, perhaps made from it, cut off by {cut_by(cut)}"
         fixes = [instead_of(cut), allow]
     elif other is not None:
         why = "another output"
@@ -349,8 +378,7 @@ def unused_input(t: Any, index: int, roots: tuple[Any, ...]) -> Exception:
     else:
         why = "not in the graph"
         what = "the outputs were not computed from this tensor"
-        fixes = ["differentiate for the tensor that was used: a copy, .to() or slice is another tensor",
-                 allow]
+        fixes = ["pass the tensor that was used: a copy, .to() or slice is another tensor", allow]
     return build(
         RuntimeError,
         f"The differentiated Tensor at index {index} appears to not have been used in the graph. "
@@ -404,23 +432,27 @@ def warn_non_leaf_grad(t: Any) -> None:
     name = name_of(t.array)
     made = of_node(t.node)
     op = short_name(t.node)
-    lines = [
+    fixes = [f"call {name or 't'}.retain_grad() before backward()"]
+    if made is not None and "requires_grad" in made["text"]:
+        fixes.insert(0, f"{op} follows requires_grad: call .requires_grad_() last, on its result")
+    sentence = (
         "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
         "attribute won't be populated during autograd.backward(). If you indeed want the .grad "
         "field to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. "
         "If you access the non-leaf Tensor by mistake, make sure you access the leaf Tensor "
         "instead. See github.com/pytorch/pytorch/pull/30531 for more information."
-    ]
-    if made is not None:
-        lines.append(f"  {'made:':<9}by {op} at {spell(made)}")
-    lines.append(f"  {'tensor:':<9}{spell_tensor(describe(t.array, name))}")
-    leaf = made is not None and "requires_grad" in made["text"]
-    if leaf:
-        lines.append(f"  {'fix:':<9}{op} came after requires_grad=True: set it on the result, "
-                     ".requires_grad_() last")
-    lines.append(f"  {'or:' if leaf else 'fix:':<9}call {name or 't'}.retain_grad() before backward()")
-    lines.append("  [E07] docs/errors/E07.md")
-    warnings.warn("\n".join(lines), UserWarning, stacklevel=3)
+    )
+    warning = build(
+        UserWarning,
+        sentence,
+        "E07",
+        what=f"it is the result of {op}; only leaves keep their gradient",
+        causes=[("made", f"by {op} at", made), ("noticed", "at", here())],
+        tensor=describe(t.array, name),
+        fixes=fixes,
+        made=made,
+    )
+    warnings.warn(warning, stacklevel=3)
 
 
 # ---------------------------------------------------------------------- E12, E13
@@ -428,21 +460,15 @@ def warn_non_leaf_grad(t: Any) -> None:
 
 def wrong_gradient_count(node: Any, expected: int, found: tuple[Any, ...]) -> Exception:
     """E12: a Function's backward returned too few or too many gradients."""
-    cls = node._forward_cls
-    names = list(inspect.signature(cls.forward).parameters.values())
-    if "setup_context" not in vars(cls):
-        names = names[1:]
-    spelled = [str(p).split(":")[0].split("=")[0].strip() for p in names]
+    spelled = forward_arguments(node._forward_cls)
     returned = [spell_gradient(g) for g in found]
-    code = getattr(inspect.unwrap(cls.backward), "__code__", None)
-    ends = [] if code is None else return_lines(code)
     return build(
         RuntimeError,
         f"function {node_name(node)} returned an incorrect number of gradients (expected "
         f"{expected}, got {len(found)})",
         "E12",
         what=f"forward takes ({', '.join(spelled)}), backward returned ({', '.join(returned)})",
-        causes=[("returned", "at", ends[0] if len(ends) == 1 else place(code, -1)),
+        causes=[("returns", "at", backward_result(node._forward_cls)),
                 ("applied", "at", of_node(node)), ("noticed", "at", here())],
         fixes=[f"return {expected} values, one for each argument of forward; None where there is "
                "no gradient"],
@@ -454,6 +480,42 @@ def wrong_gradient_count(node: Any, expected: int, found: tuple[Any, ...]) -> Ex
     )
 
 
+def wrong_gradient(node: Any, sentence: str, index: int, found: tuple[Any, ...]) -> Exception:
+    """E12: what a Function's backward returned at `index` is no gradient of that argument."""
+    arguments = forward_arguments(node._forward_cls)
+    name = arguments[index] if index < len(arguments) else f"argument {index + 1}"
+    meta = node._input_metas[index]
+    cure = "None" if meta is None else f"a tensor of shape {tuple(meta[0])}, or None"
+    return build(
+        RuntimeError,
+        sentence,
+        "E12",
+        what=f"value {index + 1} of backward, {spell_gradient(found[index])}, belongs to `{name}`",
+        causes=[("returns", "at", backward_result(node._forward_cls)),
+                ("applied", "at", of_node(node)), ("noticed", "at", here())],
+        fixes=[f"return {cure} at this position"],
+        arguments=arguments,
+        returned=[spell_gradient(g) for g in found],
+        index=index,
+        applied=of_node(node),
+    )
+
+
+def forward_arguments(cls: Any) -> list[str]:
+    """The arguments of a Function's forward, without ctx."""
+    names = list(inspect.signature(cls.forward).parameters.values())
+    if "setup_context" not in vars(cls):
+        names = names[1:]
+    return [str(p).split(":")[0].split("=")[0].strip() for p in names]
+
+
+def backward_result(cls: Any) -> Place | None:
+    """The line of a Function's backward that returns, or where it begins if there are several."""
+    code = getattr(inspect.unwrap(cls.backward), "__code__", None)
+    ends = [] if code is None else return_lines(code)
+    return ends[0] if len(ends) == 1 else place(code, -1)
+
+
 def spell_gradient(g: Any) -> str:
     if not isinstance(g, TensorBase):
         return "None" if g is None else type(g).__name__
@@ -462,26 +524,29 @@ def spell_gradient(g: Any) -> str:
 
 def view_written(target: Any, view: Any, indirect: bool) -> Exception:
     """E13: writing a view (or its base) whose history cannot be re-made."""
-    name = short_name(target.node) if target.node is not None else "None"
     done = ("its base or another view of its base has been modified inplace" if indirect
             else "is being modified inplace")
     why = (
         " Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify "
         "your code by moving both the view and the inplace either both inside the no_grad block "
-        "(if you don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked)."
+        "(if you don't want the inplace to be tracked) or both outside (if you want the inplace to "
+        "be tracked)."
     )
     fixes = ["make the view and write to it in the same mode"]
     if view.kind in ("no_grad", "inference"):
-        subject = "A view was created" if target.node is None else (
-            f"Output {target.slot} of {name} is a view of a view which was created"
-        )
+        subject = "A view was created"
+        if target.node is not None:
+            name = short_name(target.node)
+            subject = f"Output {target.slot} of {name} is a view of a view which was created"
         mode = "no_grad" if view.kind == "no_grad" else "inference"
         end = "with grad mode enabled" if view.kind == "no_grad" else "in normal mode"
         sentence = f"{subject} in {mode} mode and {done} {end}.{why}"
         if view.kind == "inference":
             sentence = sentence.replace("the no_grad block", "the inference_mode block")
     else:
-        sentence = f"Output {target.slot} of {name} is a view and {done}."
+        sentence = f"A view was created in no_grad mode and {done} with grad mode enabled."
+        if target.node is not None:
+            sentence = f"Output {target.slot} of {short_name(target.node)} is a view and {done}."
         fixes = ["use the out-of-place form of the op", "clone() the view before writing to it"]
         if view.kind == "multi":
             sentence += (
@@ -494,7 +559,8 @@ def view_written(target: Any, view: Any, indirect: bool) -> Exception:
                 " This view was created inside a custom Function (or because an input was returned "
                 "as-is) and the autograd logic to handle view+inplace would override the custom "
                 "backward associated with the custom Function, leading to incorrect gradients. "
-                "This behavior is forbidden. You can fix this by cloning the output of the custom Function."
+                "This behavior is forbidden. You can fix this by cloning the output of the custom "
+                "Function."
             )
     made = place(view.code, view.lasti)
     writer = Write(target.cell.writers[-1]) if indirect and target.cell.writers else None
@@ -504,7 +570,7 @@ def view_written(target: Any, view: Any, indirect: bool) -> Exception:
         "E13",
         what=WHY_NOT[view.kind],
         causes=[("made", "the view at", made),
-                ("written", f"{writer.spell()} at" if writer else "", writer.where if writer else None),
+                ("written", f"{writer.spell() if writer else ''} at", writer and writer.where),
                 ("noticed", "at" if indirect else "before the write at", here())],
         tensor=describe(target.array, name_of(target.array)),
         fixes=fixes,
@@ -517,7 +583,7 @@ def view_written(target: Any, view: Any, indirect: bool) -> Exception:
 WHY_NOT = {
     "no_grad": "a view from a no_grad block has no history that a recorded write could continue",
     "inference": "a view from an inference_mode block has no history that a write could continue",
-    "multi": "one node made several views at once; a write to one of them cannot be told from the others",
+    "multi": "one node made several views at once; a write to one of them cannot be told apart",
     "custom": "the custom Function's backward would be bypassed for what is written",
 }
 

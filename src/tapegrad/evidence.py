@@ -1,8 +1,8 @@
 """Reading what was recorded: lines of the user's code, names of tensors, ways through the graph.
 
 Nodes, writes and cuts keep a code object and an instruction offset. Here they become file, line and
-text, and a tensor gets the name under which the user's running functions know it. All of it happens when
-an error or a warning is put into words, never while something is recorded.
+text, and a tensor gets the name under which the user's running functions know it. All of it happens
+when an error or a warning is put into words, never while something is recorded.
 """
 
 from __future__ import annotations
@@ -271,8 +271,8 @@ def node_name(node: Any) -> str:
 
 
 def shorten(name: str) -> str:
-    """A node's name as PyTorch's sentences have it: Exp for ExpBackward0."""
-    return re.sub(r"Backward\d*$", "", name)
+    """A node's name as PyTorch's sentences have it: Exp for ExpBackward0, Pow1 for PowBackward1."""
+    return re.sub(r"Backward0?(\d*)$", r"\1", name)
 
 
 def short_name(node: Any) -> str:
@@ -306,8 +306,13 @@ def way_in(freed: Any, root: int) -> tuple[Any, Any]:
     return None, None
 
 
-def cut_towards(node: Node | None, graph: Any, roots: tuple[Any, ...]) -> Cut | None:
-    """A cut among what the outputs were computed from, on whose other side the input lies."""
+def cut_towards(
+    node: Node | None, graph: Any, roots: tuple[Any, ...]
+) -> tuple[Cut | None, bool]:
+    """A cut among what the outputs were computed from, with the input on its other side; certain?
+
+    Where what was cut off is gone, whether the input was part of it cannot be told.
+    """
     cuts = [n.cut for n in graph] + [r.cut for r in roots if isinstance(r, TensorBase)]
     dead: set[Node] = set()
     unknown: Cut | None = None
@@ -318,9 +323,8 @@ def cut_towards(node: Node | None, graph: Any, roots: tuple[Any, ...]) -> Cut | 
         if source is None:
             unknown = unknown or cut
         elif leads_to(source.node, node, dead):
-            return cut  # type: ignore[no-any-return]
-    # What was cut off is gone, so whether the input was part of it cannot be told: most likely.
-    return unknown
+            return cut, True
+    return unknown, False
 
 
 def other_output(node: Node | None, roots: tuple[Any, ...]) -> str | None:
@@ -334,7 +338,7 @@ def other_output(node: Node | None, roots: tuple[Any, ...]) -> str | None:
 
 
 def leads_to(start: Node | None, goal: Node | None, dead: set[Node]) -> bool:
-    """Whether there is a way from `start` to `goal`; `dead` collects nodes from where there is none."""
+    """Whether there is a way from `start` to `goal`; `dead` collects nodes that lead elsewhere."""
     if start is None or goal is None or start in dead:
         return False
     stack = [start]

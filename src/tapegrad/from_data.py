@@ -1,7 +1,8 @@
 """From Python data to arrays: what shape and dtype nested sequences, numbers and arrays have.
 
-PyTorch's rules: the shape follows the first elements, the dtype all of them. Lists of Python numbers are
-handed to NumPy in one piece; everything else, and everything that is wrong, is walked element by element.
+PyTorch's rules: the shape follows the first elements, the dtype all of them. Lists of Python
+numbers are handed to NumPy in one piece; everything else, and everything that is wrong, is walked
+element by element.
 """
 
 from __future__ import annotations
@@ -17,26 +18,41 @@ from .core import promote
 from .core.base import TensorBase
 
 SLOW_LIST = (
-    "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider converting the "
-    "list to a single numpy.ndarray with numpy.array() before converting to a tensor."
+    "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider converting "
+    "the list to a single numpy.ndarray with numpy.array() before converting to a tensor."
 )
 NEGATIVE_STRIDE = (
-    "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
-    "currently supported. (You can probably work around this by making a copy of your array  with "
-    "array.copy().) "
+    "At least one stride in the given numpy array is negative, and tensors with negative strides "
+    "are not currently supported. (You can probably work around this by making a copy of your "
+    "array  with array.copy().) "
 )
 BYTE_ORDER = (
-    "given numpy array has byte order different from the native byte order. Conversion between byte "
-    "orders is currently not supported."
+    "given numpy array has byte order different from the native byte order. Conversion between "
+    "byte orders is currently not supported."
 )
 MAX_DIMS = 64
+TO_SCALAR = (
+    "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
+    "Consider using tensor.detach() first."
+)
 
 # The names by which PyTorch's overflow sentence calls the C types.
 C_NAMES = {
-    "bool": "bool", "uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "int32": "int",
-    "int64": "int64_t", "uint16": "uint16_t", "uint32": "uint32_t", "uint64": "uint64_t",
-    "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double",
-    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
+    "bool": "bool",
+    "uint8": "uint8_t",
+    "int8": "int8_t",
+    "int16": "int16_t",
+    "int32": "int",
+    "int64": "int64_t",
+    "uint16": "uint16_t",
+    "uint32": "uint32_t",
+    "uint64": "uint64_t",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "float32": "float",
+    "float64": "double",
+    "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
 }
 
 
@@ -44,12 +60,29 @@ class Warned:
     """Warnings that PyTorch gives once per process."""
 
     said: set[str] = set()
+    always: bool = False
 
 
 def warn_once(text: str, stacklevel: int) -> None:
-    if text not in Warned.said:
+    if Warned.always or text not in Warned.said:
         Warned.said.add(text)
         warnings.warn(text, UserWarning, stacklevel=stacklevel + 1)
+
+
+def set_warn_always(b: bool, /) -> None:
+    """Give the warnings that come once per process every time, or not."""
+    if not isinstance(b, bool):
+        raise TypeError(f"setWarnOnlyOnce expects a bool, but got {type(b).__name__}")
+    Warned.always = b
+
+
+def is_warn_always_enabled() -> bool:
+    """Whether warnings that come once per process are given every time.
+
+    >>> is_warn_always_enabled()
+    False
+    """
+    return Warned.always
 
 
 def is_sequence(value: Any) -> bool:
@@ -115,13 +148,19 @@ PLAIN = {bool: 0, int: 1, float: 2, complex: 3}
 
 
 def quick(data: Any, dtype: Any) -> Any:
-    """An array from lists of nothing but Python numbers; None if there is anything to think about."""
+    """An array from lists of nothing but Python numbers; None if there is anything to think "
+    "about."""
     kinds: set[type] = set()
     if not collect(data, kinds, 0) or not kinds:
         return None
     top = max([PLAIN[k] for k in kinds])
     if dtype is None:
-        dtype = (np.dtype(bool), np.dtype(np.int64), dtypes.default_np(), dtypes.default_complex().np)[top]
+        dtype = (
+            np.dtype(bool),
+            np.dtype(np.int64),
+            dtypes.default_np(),
+            dtypes.default_complex().np,
+        )[top]
     elif dtype.kind in "biu" and top > 1 or dtype.kind in "fV" and top > 2:
         return None
     try:
@@ -252,6 +291,8 @@ def one_element(t: Any, kind: str) -> Any:
         if kind in "iu":
             raise TypeError("only integer tensors of a single element can be converted to an index")
         raise ValueError("only one element tensors can be converted to Python scalars")
+    if kind in "fV" and t.wants_grad:
+        warn_once(TO_SCALAR, 6)
     value = array.item() if array.dtype.kind != "V" else float(array.reshape(())[()])
     if isinstance(value, complex) and kind not in "cb":
         if value.imag:
@@ -266,9 +307,10 @@ def overflow(c_name: str) -> NoReturn:
 
 def fill_value(value: Any, dtype: Any) -> Any:
     """A number that fills a tensor of `dtype`: truncated, but refused where it does not fit."""
+    if type(value) is int and 0 <= value <= 1:
+        return value
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.item()
-    name = C_NAMES[dtype.name]
     kind = dtype.kind
     if kind == "b":
         return bool(value)
@@ -276,7 +318,7 @@ def fill_value(value: Any, dtype: Any) -> Any:
         if kind == "c":
             return value
         if value.imag:
-            overflow(name)
+            overflow(C_NAMES[dtype.name])
         value = value.real
     if kind == "c":
         return value
@@ -284,12 +326,12 @@ def fill_value(value: Any, dtype: Any) -> Any:
         number = float(value)
         limit = dtypes.finfo(dtypes.of(dtype)).max
         if math.isfinite(number) and abs(number) > limit:
-            overflow(name)
+            overflow(C_NAMES[dtype.name])
         return number
     limits = np.iinfo(dtype)
     if isinstance(value, float) and not math.isfinite(value):
-        overflow(name)
+        overflow(C_NAMES[dtype.name])
     number = int(value)
     if number > limits.max or number < (-limits.max if kind == "u" else limits.min):
-        overflow(name)
+        overflow(C_NAMES[dtype.name])
     return number + limits.max + 1 if kind == "u" and number < 0 else number

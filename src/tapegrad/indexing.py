@@ -37,7 +37,7 @@ def wrap_dim(dim: Any, ndim: int) -> int:
             f"Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got "
             f"{dim})"
         )
-    return dim if dim >= 0 else dim + bound
+    return int(dim if dim >= 0 else dim + bound)
 
 
 def get(t: Any, index: Any) -> Any:
@@ -84,7 +84,7 @@ def quick_put(t: Any, index: Any, value: Any) -> bool:
     array = t.array
     view = t.view_of
     cell = t.cell
-    if (array.dtype is not F32 and array.dtype is not F64) or not -1e38 < value < 1e38:
+    if (array.dtype is not F32 and array.dtype is not F64) or not -9e18 < value < 9e18:
         return False
     if (view is not None and view.base.wants_grad) or (cell is not None and cell.inference):
         return False
@@ -133,20 +133,37 @@ def as_value(t: Any, value: Any) -> Any:
 
 def number(dtype: Any, value: Any) -> Any:
     """A Python number as a 0-d array of `dtype`: truncated, but never from complex to real."""
-    if isinstance(value, complex) and dtype.kind != "c":
+    kind = dtype.kind
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError("Overflow when unpacking long long")
+    if isinstance(value, complex) and kind != "c":
         if value.imag:
-            kind = C_NAMES.get(dtype.name, dtype.name)
-            raise RuntimeError(f"value cannot be converted to type {kind} without overflow")
+            raise overflow(dtype)
         value = value.real
-    if dtype.kind in "iu" and not isinstance(value, float):
+    if kind in "iu":
+        limits = np.iinfo(dtype)
+        # Negative numbers wrap around in unsigned dtypes.
+        low = limits.min if kind == "i" else -limits.max
+        if not low <= value <= limits.max:
+            raise overflow(dtype)
         return np.asarray(int(value) & (1 << 64) - 1, np.uint64).astype(dtype)
-    return np.asarray(value).astype(dtype)
+    with np.errstate(over="ignore"):
+        array = np.asarray(value).astype(dtype)
+    if kind != "b" and np.isinf(array) and not np.isinf(value):
+        raise overflow(dtype)
+    return array
+
+
+def overflow(dtype: Any) -> Exception:
+    name = C_NAMES.get(dtype.name, dtype.name)
+    return RuntimeError(f"value cannot be converted to type {name} without overflow")
 
 
 C_NAMES = {
     "bool": "bool", "uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "int32": "int",
     "int64": "int64_t", "float16": "at::Half", "bfloat16": "at::BFloat16", "float32": "float",
-    "float64": "double",
+    "float64": "double", "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
 }
 
 
@@ -289,7 +306,7 @@ def dims_of(item: Any) -> int:
 
 
 def is_mask(array: Any) -> bool:
-    return array.dtype.kind == "b" or array.dtype == np.uint8
+    return bool(array.dtype.kind == "b" or array.dtype == np.uint8)
 
 
 def scalar_index() -> Exception:

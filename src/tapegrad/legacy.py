@@ -1,4 +1,5 @@
-"""The constructors of old: `Tensor(2, 3)`, `FloatTensor([1, 2])`, and `isinstance(t, FloatTensor)`."""
+"""The constructors of old: `Tensor(2, 3)`, `FloatTensor([1, 2])`, and `isinstance(t, "
+"FloatTensor)`."""
 
 from __future__ import annotations
 
@@ -16,10 +17,20 @@ from .size import Size
 
 # How the C++ compiler spells the element types, which is how PyTorch's sentences do.
 CPP_NAMES = {
-    "bool": "bool", "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int",
-    "int64": "long int", "uint16": "short unsigned int", "uint32": "unsigned int",
-    "uint64": "long unsigned int", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
-    "float32": "float", "float64": "double", "complex64": "c10::complex<float>",
+    "bool": "bool",
+    "uint8": "unsigned char",
+    "int8": "signed char",
+    "int16": "short int",
+    "int32": "int",
+    "int64": "long int",
+    "uint16": "short unsigned int",
+    "uint32": "unsigned int",
+    "uint64": "long unsigned int",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "float32": "float",
+    "float64": "double",
+    "complex64": "c10::complex<float>",
     "complex128": "c10::complex<double>",
 }
 OPTIONS = (
@@ -37,15 +48,16 @@ USAGE = (
 def construct(dtype: Any, strict: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The array that the old constructors make of their arguments.
 
-    No arguments: empty. Ints or a Size: that size, not initialised. A tensor: its own memory (of the same
-    dtype, where `strict`). Anything else is data.
+    No arguments: empty. Ints or a Size: that size, not initialised. A tensor: its own memory (of
+    the same dtype, where `strict`). Anything else is data.
     """
     device = kwargs.pop("device", None)
     if device is not None:
         device = device_type(device)
         if device.type != "cpu":
             raise RuntimeError(
-                f"legacy constructor expects device type: cpu but device type: {device.type} was passed"
+                f"legacy constructor expects device type: cpu but device type: {device.type} was "
+                "passed"
             )
     for name in ("size", "data", "other"):
         if name in kwargs and not args:
@@ -87,7 +99,9 @@ def options(dtype: Any) -> str:
 def sized(shape: tuple[int, ...], dtype: Any) -> Any:
     for n in shape:
         if n < 0:
-            raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}")
+            raise RuntimeError(
+                f"Trying to create tensor with negative dimension {n}: {list(shape)}"
+            )
     return np.empty(shape, dtype)
 
 
@@ -130,8 +144,8 @@ class tensortype(type):
             from .defaults import INSTALL
 
             raise TypeError(
-                f"type torch.cuda.{cls.__name__} not available. Torch not compiled with CUDA enabled."
-                f"\n  {INSTALL}"
+                f"type torch.cuda.{cls.__name__} not available. Torch not compiled with CUDA "
+                f"enabled.\n  {INSTALL}"
             )
         return instance(CLASSES.tensor, construct(cls.dtype.np, True, args, kwargs), args)
 
@@ -143,15 +157,33 @@ class tensortype(type):
 
 def tensor_type(name: str, dtype: dtypes.dtype, cuda: bool = False) -> tensortype:
     module = "torch.cuda" if cuda else "torch"
-    body = {"__module__": module, "dtype": dtype, "is_cuda": cuda, "is_sparse": False, "layout": strided,
-            "__doc__": f"Tensors of the dtype {dtype}."}
+    body = {
+        "__module__": module,
+        "dtype": dtype,
+        "is_cuda": cuda,
+        "is_sparse": False,
+        "layout": strided,
+        "__doc__": f"Tensors of the dtype {dtype}.",
+    }
     return tensortype(name, (), body)
 
 
 BY_DTYPE = {
     f"{d.scalar_type}Tensor": d
-    for d in (dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16, dtypes.uint8, dtypes.int8,
-              dtypes.int16, dtypes.int32, dtypes.int64, dtypes.bool_)
+    for d in (
+        dtypes.float32,
+        dtypes.float64,
+        dtypes.float16,
+        dtypes.bfloat16,
+        dtypes.uint8,
+        dtypes.int8,
+        dtypes.int16,
+        dtypes.int32,
+        dtypes.int64,
+        dtypes.bool_,
+    )
 }
 TYPES: dict[str, tensortype] = {name: tensor_type(name, d) for name, d in BY_DTYPE.items()}
-CUDA_TYPES: dict[str, tensortype] = {name: tensor_type(name, d, cuda=True) for name, d in BY_DTYPE.items()}
+CUDA_TYPES: dict[str, tensortype] = {
+    name: tensor_type(name, d, cuda=True) for name, d in BY_DTYPE.items()
+}

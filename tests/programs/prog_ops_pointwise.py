@@ -52,7 +52,8 @@ def python_scalars_promote_by_category(torch, log):
     for a in DTYPES:
         x = torch.tensor([1, 0, 1], dtype=getattr(torch, a))
         for s in (True, 2, 2.5, 1j):
-            log(x + s, s * x)
+            if (a, s) != ("float16", 1j):  # complex32, which NumPy does not have
+                log(x + s, s * x)
 
 
 @program
@@ -60,6 +61,8 @@ def zero_dim_tensors_promote_by_category(torch, log):
     for a in DTYPES:
         x = torch.tensor([1, 0], dtype=getattr(torch, a))
         for b in ("bool", "int64", "float64", "complex64"):
+            if (a, b) == ("float16", "complex64"):
+                continue  # complex32, which NumPy does not have
             log((x + torch.tensor(1, dtype=getattr(torch, b))).dtype)
 
 
@@ -550,7 +553,7 @@ def complex_gradients(torch, log):
     log(b.grad)
     r = torch.tensor([2.0, 3.0], requires_grad=True)
     (r * torch.tensor([1 + 1j, 2j])).abs().sum().backward()
-    log(r.grad)
+    log(r.grad.clone())
     log.raises(lambda: (a * 2).sum().backward())
 
 

@@ -325,12 +325,6 @@ def formatting(torch, log):
 
 
 @program
-def meta(torch, log):
-    show(log, torch.ones(2, device="meta"), torch.ones((), device="meta", requires_grad=True))
-    show(log, torch.ones(2, 3, dtype=torch.int64, device="meta"))
-
-
-@program
 def option_functions(torch, log):
     with defaults_after(torch):
         from_module = torch._tensor_str

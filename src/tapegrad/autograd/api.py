@@ -244,10 +244,18 @@ def as_result(value: Any) -> Any:
     return value if isinstance(value, TensorBase) else wrap(np.asarray(value))
 
 
+def recorded_copy(g: Any, leaf: Any) -> Any:
+    """A copy of a gradient that stays differentiable, laid out like the leaf."""
+    layout = leaf.array
+    dense = layout.flags.forc
+    fresh: Any = wrap(np.empty_like(layout) if dense else np.empty(layout.shape, layout.dtype))
+    return fresh.copy_(g)
+
+
 def add_to_grad(t: Any, g: Any, record: bool) -> None:
     """backward(inputs=[t]): what AccumulateGrad would have done, for any tensor."""
     if t.gradient is None:
-        t.gradient = g.clone()
+        t.gradient = recorded_copy(g, t)
     elif record:
         t.gradient = t.gradient + g
     else:

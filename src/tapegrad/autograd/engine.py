@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..core.base import Node, ndarray, wrap
+from ..core.base import CLASSES, Node, ndarray, wrap
 from ..core.modes import ANOMALY
 from .anomaly import guarded
 from .node import AccumulateGrad
@@ -263,19 +263,21 @@ def accumulate(node: AccumulateGrad, g: Any, record: bool, mine: int) -> None:
     grad = t.gradient
     if record:
         if grad is None:
-            fresh = g.clone()
-            t.gradient = fresh
+            t.gradient = CLASSES.tensor._recorded_copy(g, t)
         else:
             t.gradient = g_sum(grad, g)
     elif grad is None:
         layout = t.array
         if mine and fits_layout(g, layout):
+            if g.strides != layout.strides:  # of dimensions of size 1, where any stride fits
+                g = np.ndarray(g.shape, g.dtype, g)
             t.gradient = wrap(g)
-            if mine > 1:
-                cell = t.gradient.version_cell()
-                cell.n = mine - 1
+            writes = mine - 1
         else:
             t.gradient = wrap(copy_like(g, layout))
+            writes = 1
+        if writes:
+            t.gradient.version_cell().n = writes
     else:
         np.add(grad.array, g, out=grad.array, casting="unsafe")
         grad.version_cell().bump("accumulate_grad")

@@ -157,9 +157,12 @@ class BackwardFunction(Node, FunctionCtx):
         for i, (g, meta) in enumerate(zip(found, metas, strict=True)):
             if meta is None:
                 if g is not None:
-                    raise RuntimeError(
+                    raise errors.wrong_gradient(
+                        self,
                         f"function {self.name()} returned a gradient different than None at position "
-                        f"{i + 1}, but the corresponding forward input was not a Variable"
+                        f"{i + 1}, but the corresponding forward input was not a Variable",
+                        i,
+                        found,
                     )
                 continue
             if g is None:
@@ -169,9 +172,12 @@ class BackwardFunction(Node, FunctionCtx):
                 raise RuntimeError(f"expected Variable or None (got {type(g).__name__})")
             shape, dtype = meta
             if g.array.shape != shape and not sums_to(g.array.shape, shape):
-                raise RuntimeError(
-                    f"Function {self.name()} returned an invalid gradient at index {len(result)} - got "
-                    f"{list(g.array.shape)} but expected shape compatible with {list(shape)}"
+                raise errors.wrong_gradient(
+                    self,
+                    f"Function {self.name()} returned an invalid gradient at index {len(result)} - "
+                    f"got {list(g.array.shape)} but expected shape compatible with {list(shape)}",
+                    i,
+                    found,
                 )
             result.append(fit(F, g if record else g.array, shape, dtype))
         return result

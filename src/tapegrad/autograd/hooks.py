@@ -21,8 +21,8 @@ class RemovableHandle:
         self.hooks_ref = weakref.ref(hooks)
         self.id = RemovableHandle.next_id
         RemovableHandle.next_id += 1
-        extra = extra_dict if isinstance(extra_dict, list) else [extra_dict] if extra_dict else []
-        self.extra = [weakref.ref(d) for d in extra]
+        extra = extra_dict if isinstance(extra_dict, list) else [extra_dict]
+        self.extra = [weakref.ref(d) for d in extra if d is not None]
 
     def remove(self) -> None:
         for ref in (self.hooks_ref, *self.extra):

@@ -46,7 +46,7 @@ class OpNode(Node):
     def pull(self, grad: Any, record: bool) -> Any:
         kept = self.kept
         if kept is None:
-            raise freed_graph(self)
+            raise freed_graph(self, grad)
         op: Op = self.op
         if self.cells:
             self.check_versions()

@@ -1,4 +1,5 @@
-"""torch.cuda of a build without CUDA: questions are answered, everything else says how to get a GPU."""
+"""torch.cuda of a build without CUDA: questions are answered, everything else says how to get a "
+"GPU."""
 
 from __future__ import annotations
 

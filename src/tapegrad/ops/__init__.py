@@ -8,7 +8,7 @@ FAMILIES = ("pointwise", "power", "transcendental", "parts", "select", "compare"
             "view", "split", "dims", "memory", "reduce", "extrema",
             "vector_norm", "scan", "softmax",
             "index", "gather", "index_along", "masked", "shape", "sort",
-            "matmul", "einsum", "complexes")
+            "matmul", "addmm", "products", "einsum", "complexes")
 
 
 def load() -> None:

@@ -5,10 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.base import TensorBase
-from .block import PROMOTE, Block, api, apply, op, ufunc
+from .block import PROMOTE, Block, Case, api, apply, op, ufunc
 from .refuse import BOOL, COMPLEX, FLOATING, invalid_call, not_for
+from .samples import Index
 
 # ruff: noqa: N805
+
+
+NUMBERS = Index([[5, -3, 0], [1, 7, 2]])
+CASES = [Case(NUMBERS, NUMBERS), Case(NUMBERS, Index([1, 2, 3])), Case(NUMBERS, 3),
+         Case(Index(6), 2)]
 
 
 class Bits(Block):
@@ -33,8 +39,8 @@ class BitwiseAnd(Bits):
     fwd = ufunc("bitwise_and")
 
 
-@api(inplace=True)
-def bitwise_and(input: Any, other: Any, run: Any = None) -> Any:
+@api(inplace=True, samples=CASES)
+def bitwise_and(input: Any, other: Any, *, run: Any = None) -> Any:
     """bitwise_and(input, other) -> Tensor: the bits that are set in both.
 
     >>> tensor([5, 6]) & 3
@@ -51,8 +57,8 @@ class BitwiseOr(Bits):
     fwd = ufunc("bitwise_or")
 
 
-@api(inplace=True)
-def bitwise_or(input: Any, other: Any, run: Any = None) -> Any:
+@api(inplace=True, samples=CASES)
+def bitwise_or(input: Any, other: Any, *, run: Any = None) -> Any:
     """bitwise_or(input, other) -> Tensor: the bits that are set in either.
 
     >>> tensor([5, 6]) | 3
@@ -69,8 +75,8 @@ class BitwiseXor(Bits):
     fwd = ufunc("bitwise_xor")
 
 
-@api(inplace=True)
-def bitwise_xor(input: Any, other: Any, run: Any = None) -> Any:
+@api(inplace=True, samples=CASES)
+def bitwise_xor(input: Any, other: Any, *, run: Any = None) -> Any:
     """bitwise_xor(input, other) -> Tensor: the bits that are set in one of the two.
 
     >>> tensor([5, 6]) ^ 3
@@ -90,10 +96,11 @@ class BitwiseNot(Block):
     dtype = PROMOTE
     elementwise = True
     inplace = True
+    samples = [Case(NUMBERS), Case(Index([True, False])), Case(Index(4))]
     guard = not_for("bitwise_not_cpu", FLOATING, COMPLEX)
     fwd = ufunc("invert")
 
-    def call(input, run=None):
+    def call(input, *, run=None):
         return (run or apply)(BitwiseNot, (input,))
 
 
@@ -113,8 +120,8 @@ class BitwiseLeftShift(Bits):
         return xp.where(legal, moved, 0).astype(moved.dtype)
 
 
-@api(inplace=True)
-def bitwise_left_shift(input: Any, other: Any, run: Any = None) -> Any:
+@api(inplace=True, samples=CASES)
+def bitwise_left_shift(input: Any, other: Any, *, run: Any = None) -> Any:
     """bitwise_left_shift(input, other) -> Tensor: the bits moved up by `other` places.
 
     >>> tensor([1, 3]) << 2
@@ -132,11 +139,12 @@ class BitwiseRightShift(Bits):
     def fwd(xp, input, other):
         # As far as it goes, where the number of places makes no sense.
         legal = (other >= 0) & (other < bit_count(other))
-        return xp.right_shift(input, xp.where(legal, other, bit_count(other) - 1).astype(other.dtype))
+        places = xp.where(legal, other, bit_count(other) - 1).astype(other.dtype)
+        return xp.right_shift(input, places)
 
 
-@api(inplace=True)
-def bitwise_right_shift(input: Any, other: Any, run: Any = None) -> Any:
+@api(inplace=True, samples=CASES)
+def bitwise_right_shift(input: Any, other: Any, *, run: Any = None) -> Any:
     """bitwise_right_shift(input, other) -> Tensor: the bits moved down by `other` places.
 
     >>> tensor([4, -4]) >> 1

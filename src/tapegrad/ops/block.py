@@ -264,12 +264,12 @@ def default_call(record: Op) -> Callable[..., Any]:
     """The public signature of an elementwise op: its tensors, nothing else."""
     if len(record.tensors) == 1:
 
-        def call_unary(input: Any, run: Any = None) -> Any:
+        def call_unary(input: Any, *, run: Any = None) -> Any:
             return unary(record, input) if run is None else run(record, (input,))
 
         return call_unary
 
-    def call_binary(input: Any, other: Any, run: Any = None) -> Any:
+    def call_binary(input: Any, other: Any, *, run: Any = None) -> Any:
         return binary(record, input, other) if run is None else run(record, (input, other))
 
     return call_binary

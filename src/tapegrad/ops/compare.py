@@ -116,7 +116,7 @@ class LogicalAnd(Logical):
 
     fwd = ufunc("logical_and")
 
-    def call(input, other, run=None):
+    def call(input, other, *, run=None):
         only_tensors("logical_and", run, input=input, other=other)
         return (run or apply)(LogicalAnd, (input, other))
 
@@ -131,7 +131,7 @@ class LogicalOr(Logical):
 
     fwd = ufunc("logical_or")
 
-    def call(input, other, run=None):
+    def call(input, other, *, run=None):
         only_tensors("logical_or", run, input=input, other=other)
         return (run or apply)(LogicalOr, (input, other))
 
@@ -146,7 +146,7 @@ class LogicalXor(Logical):
 
     fwd = ufunc("logical_xor")
 
-    def call(input, other, run=None):
+    def call(input, other, *, run=None):
         only_tensors("logical_xor", run, input=input, other=other)
         return (run or apply)(LogicalXor, (input, other))
 
@@ -275,7 +275,7 @@ class Signbit(Question):
 
 @op
 class Isclose(Block):
-    """isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False) -> Tensor: where they nearly agree.
+    """isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False) -> Tensor: where they agree.
 
     >>> isclose(tensor([1.0, 2.0]), tensor([1.0, 2.1]))
     tensor([ True, False])
@@ -304,14 +304,16 @@ class Isclose(Block):
             raise RuntimeError(f"{input.dtype.scalar_type} did not match {other.dtype.scalar_type}")
         for name, value in (("rtol", rtol), ("atol", atol)):
             if not value >= 0:
-                raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value:g}")
+                raise RuntimeError(
+                    f"{name} must be greater than or equal to zero, but got {value:g}"
+                )
         return apply(Isclose, (input, other), (rtol, atol, equal_nan))
 
 
 @api()
 def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08,
              equal_nan: bool = False) -> bool:
-    """allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False) -> bool: whether they nearly agree.
+    """allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False) -> bool: if all are close.
 
     >>> allclose(tensor([1.0]), tensor([1.0 + 1e-7]))
     True

@@ -14,7 +14,12 @@ from .samples import Draw
 # Blocks: their first argument is not a `self`.
 # ruff: noqa: N805
 
-PAIRS = (Case(Draw(3), Draw(3)), Case(Draw(2, 1), Draw(3)), Case(Draw(), Draw(2)), Case(Draw(0), Draw(0)))
+PAIRS = (
+    Case(Draw(3), Draw(3)),
+    Case(Draw(2, 1), Draw(3)),
+    Case(Draw(), Draw(2)),
+    Case(Draw(0), Draw(0)),
+)
 
 
 def check_parts(function: str, names: tuple[str, str], a: Any, b: Any) -> None:
@@ -68,8 +73,10 @@ class Complex(Block):
         return F.real_part(grad * -1j)
 
     def jvp(F, real, t_real, imag, t_imag):
-        return F.complex(F.zeros_like(real) if t_real is None else t_real,
-                         F.zeros_like(imag) if t_imag is None else t_imag)
+        return F.complex(
+            F.zeros_like(real) if t_real is None else t_real,
+            F.zeros_like(imag) if t_imag is None else t_imag,
+        )
 
     def call(real, imag):
         check_parts("complex", ("real", "imag"), real, imag)
@@ -88,7 +95,11 @@ class Polar(Block):
     broadcasts = True
     wirtinger = True
     method = False
-    samples = PAIRS
+    samples = (
+        Case(Draw(3, low=0.1), Draw(3)),
+        Case(Draw(2, 1, low=0.1), Draw(3)),
+        Case(Draw(0), Draw(0)),
+    )
 
     def fwd(xp, abs, angle):
         shape = xp.broadcast_shapes(abs.shape, angle.shape)
@@ -97,18 +108,19 @@ class Polar(Block):
         out.imag = abs * xp.sin(angle)
         return out
 
-    def d_abs(F, grad, angle):
-        return F.real_part(grad) * F.cos(angle) + F.real_part(grad * -1j) * F.sin(angle)
+    def d_abs(F, grad, out):
+        return F.real_part(F.conj(grad) * F.sgn(out))
 
-    def d_angle(F, grad, abs, angle):
-        turned = F.real_part(grad * -1j) * F.cos(angle) - F.real_part(grad) * F.sin(angle)
-        return turned * abs
+    def d_angle(F, grad, out):
+        return F.real_part(F.conj(grad) * (out * 1j))
 
     def jvp(F, abs, t_abs, angle, t_angle):
         longer = F.zeros_like(abs) if t_abs is None else t_abs
         turned = F.zeros_like(abs) if t_angle is None else abs * t_angle
-        return F.complex(longer * F.cos(angle) - turned * F.sin(angle),
-                         longer * F.sin(angle) + turned * F.cos(angle))
+        return F.complex(
+            longer * F.cos(angle) - turned * F.sin(angle),
+            longer * F.sin(angle) + turned * F.cos(angle),
+        )
 
     def call(abs, angle):
         check_parts("polar", ("abs", "angle"), abs, angle)

@@ -10,7 +10,8 @@ import numpy as np
 from .. import dtypes, errors
 from ..core.base import TensorBase, wrap
 from ..indexing import number, wrap_dim
-from .block import Block, Case, Linear, api, apply, op
+from .block import Block, Case, api, apply, op
+from .index import LinearMove, Move
 from .samples import Draw, Index
 
 # Kernels get index arrays that are in range: `call` looked. 0-d arrays count as having one
@@ -96,7 +97,7 @@ def scalar_name(t: Any) -> str:
 
 
 @op
-class Gather(Linear):
+class Gather(LinearMove):
     """gather(input, dim, index) -> Tensor: along `dim`, the elements that `index` names.
 
     >>> tensor([[1, 2], [3, 4]]).gather(1, tensor([[0, 0], [1, 0]]))
@@ -155,7 +156,7 @@ def same_places(name: str, index: Any, src_shape: tuple[int, ...]) -> None:
 
 
 @op
-class ScatterSrc(Block):
+class ScatterSrc(Move):
     """scatter_src(input, index, src, dim) -> Tensor: `scatter` of a tensor."""
 
     node = "ScatterBackward0"
@@ -179,7 +180,7 @@ class ScatterSrc(Block):
 
 
 @op
-class ScatterValue(Block):
+class ScatterValue(Move):
     """scatter_value(input, index, value, dim) -> Tensor: `scatter` of a number."""
 
     node = "ScatterBackward1"
@@ -215,7 +216,7 @@ class ScatterOld(Block):
 
 
 @op
-class ScatterAdd(Linear):
+class ScatterAdd(LinearMove):
     """scatter_add(input, dim, index, src) -> Tensor: `src` added at the places that `index` names.
 
     >>> zeros(3).scatter_add(0, tensor([0, 2, 0]), tensor([1.0, 2.0, 3.0]))

@@ -10,7 +10,7 @@ from .. import indexing
 from ..autograd.inplace import write
 from ..autograd.node import unbroadcast
 from ..core.base import wrap
-from .block import Block, Case, Linear, api, apply, helper, op
+from .block import Block, Case, api, apply, helper, op
 from .samples import Draw, Index
 
 # The `index` attribute is a NumPy index: per dimension an integer array or a full slice, and one
@@ -18,8 +18,18 @@ from .samples import Draw, Index
 # ruff: noqa: N805
 
 
+class Move(Block):
+    """Values change places and nothing else: a complex gradient goes back as it is."""
+
+    wirtinger = True
+
+
+class LinearMove(Move):
+    linear = True
+
+
 @op
-class IndexAt(Linear):
+class IndexAt(LinearMove):
     """index(input, index) -> Tensor: the elements at index arrays."""
 
     name = "index"
@@ -89,7 +99,7 @@ def spread(input: Any, index: tuple[Any, ...]) -> tuple[list[int], int, int]:
 
 
 @op
-class IndexPut(Block):
+class IndexPut(Move):
     """index_put(input, values, index, accumulate) -> Tensor: `input` with values put in."""
 
     tensors = ("input", "values")

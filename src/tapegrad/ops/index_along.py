@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.base import TensorBase
 from ..indexing import number, wrap_dim
-from .block import Block, Case, Linear, api, apply, op
+from .block import Case, Linear, api, apply, op
 from .gather import (
     check_index_dtype,
     check_range,
@@ -17,14 +17,14 @@ from .gather import (
     one_dim,
     scalar_name,
 )
-from .index import sum_rows
+from .index import LinearMove, Move, sum_rows
 from .samples import Draw, Index
 
 # ruff: noqa: N805
 
 
 @op
-class IndexSelect(Linear):
+class IndexSelect(LinearMove):
     """index_select(input, dim, index) -> Tensor: the slices of `dim` that a vector names.
 
     >>> tensor([[1, 2], [3, 4]]).index_select(1, tensor([1, 1]))
@@ -158,7 +158,7 @@ def along(index: Any, dim: int) -> tuple[Any, ...]:
 
 
 @op
-class IndexCopy(Block):
+class IndexCopy(Move):
     """index_copy(input, dim, index, source) -> Tensor: `source`'s slices in the place of `input`'s.
 
     >>> zeros(3).index_copy(0, tensor([2]), tensor([5.0]))
@@ -224,7 +224,7 @@ class IndexCopy(Block):
 
 
 @op
-class IndexFillValue(Block):
+class IndexFillValue(Move):
     """index_fill_value(input, index, value, dim) -> Tensor: `index_fill` with a number."""
 
     node = "IndexFillBackward0"
@@ -244,7 +244,7 @@ class IndexFillValue(Block):
 
 
 @op
-class IndexFillTensor(Block):
+class IndexFillTensor(Move):
     """index_fill_tensor(input, index, value, dim) -> Tensor: `index_fill` with a 0-d tensor."""
 
     node = "IndexFillBackward1"

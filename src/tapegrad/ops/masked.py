@@ -10,8 +10,9 @@ from .. import errors
 from ..core.base import TensorBase, wrap
 from ..core.dispatch import apply
 from ..indexing import number
-from .block import Block, Case, Linear, api, op
+from .block import Block, Case, api, op
 from .gather import scalar_name
+from .index import LinearMove, Move
 from .samples import Draw, Index
 
 # ruff: noqa: N805
@@ -37,7 +38,7 @@ def contiguous(xp: Any, array: Any) -> Any:
 
 
 @op
-class MaskedFill(Block):
+class MaskedFill(Move):
     """masked_fill_value(input, mask, value) -> Tensor: `masked_fill` with a number."""
 
     node = "MaskedFillBackward0"
@@ -57,7 +58,7 @@ class MaskedFill(Block):
 
 
 @op
-class MaskedFillTensor(Block):
+class MaskedFillTensor(Move):
     """masked_fill_tensor(input, mask, value) -> Tensor: `masked_fill` with a 0-d tensor."""
 
     node = "MaskedFillBackward1"
@@ -119,7 +120,7 @@ def fill_masked(input: Any, mask: Any, value: Any = None, *, run: Any = apply) -
 
 
 @op
-class MaskedSelect(Linear):
+class MaskedSelect(LinearMove):
     """masked_select(input, mask) -> Tensor: the elements where `mask` is true, as a vector.
 
     >>> tensor([1, 2, 3]).masked_select(tensor([True, False, True]))
@@ -153,7 +154,7 @@ class MaskedSelect(Linear):
 
 
 @op
-class MaskedScatter(Block):
+class MaskedScatter(Move):
     """masked_scatter(input, mask, source) -> Tensor: `source` in order where `mask` is true.
 
     >>> zeros(3).masked_scatter(tensor([True, False, True]), tensor([5.0, 6.0]))
@@ -226,7 +227,7 @@ def check_flat(function: str, input: Any, index: Any) -> None:
 
 
 @op
-class Take(Linear):
+class Take(LinearMove):
     """take(input, index) -> Tensor: the elements at positions in the flattened tensor.
 
     >>> tensor([[1, 2], [3, 4]]).take(tensor([0, -1]))
@@ -249,7 +250,7 @@ class Take(Linear):
 
 
 @op
-class Put(Block):
+class Put(Move):
     """put(input, index, source, accumulate=False) -> Tensor: `source` put at flat positions.
 
     >>> zeros(2, 2).put(tensor([3]), tensor([1.0]))

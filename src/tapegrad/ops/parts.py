@@ -1,4 +1,4 @@
-"""Parts of a number: size, sign, angle, conjugate, the integers next to it, and what is finite of it."""
+"""Parts of a number: size, sign, angle, conjugate, the integers nearby, what is finite of it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Abs(Same):
     guard = not_for("abs_cpu", BOOL)
     fwd = ufunc("absolute")
 
-    def call(input, run=None):
+    def call(input, *, run=None):
         if run is not None and input.array.dtype.kind == "c":
             raise RuntimeError("In-place abs is not supported for complex tensors.")
         return (run or apply)(Abs, (input,))
@@ -192,7 +192,7 @@ class ConjPhysical(Same):
     wirtinger = True
     fwd = ufunc("conjugate")
 
-    def call(input, run=None):
+    def call(input, *, run=None):
         if run is not None:
             return run(ConjPhysicalWrite, (input,))
         return input if input.array.dtype.kind != "c" else apply(ConjPhysical, (input,))
@@ -206,7 +206,7 @@ class ConjPhysical(Same):
 
 @op
 class ConjPhysicalWrite(Same):
-    """conj_physical_write(input) -> Tensor: `conj_physical` in place, a node of its own in PyTorch."""
+    """conj_physical_write(input) -> Tensor: the in-place form, with a node of its own."""
 
     node = "ConjPhysicalBackward1"
     public = False
@@ -265,7 +265,7 @@ class CopysignScalar(Elementwise):
 
 
 @api(inplace=True, samples=binary_cases())
-def copysign(input: Any, other: Any, run: Any = None) -> Any:
+def copysign(input: Any, other: Any, *, run: Any = None) -> Any:
     """copysign(input, other) -> Tensor: the sizes of `input` with the signs of `other`.
 
     >>> copysign(tensor([1.0, -2.0]), -1)
@@ -290,7 +290,7 @@ class Hypot(Elementwise):
     samples = binary_cases()[:-1]
     fwd = ufunc("hypot")
 
-    def call(input, other, run=None):
+    def call(input, other, *, run=None):
         only_tensors("hypot", run, input=input, other=other)
         return (run or apply)(Hypot, (input, other))
 
@@ -391,7 +391,7 @@ def abs_int(n: int) -> int:
 
 @api(inplace=True, samples=[*unary_cases(), Case(Draw(3), decimals=1)])
 def round(input: Any, *, decimals: Any = None, run: Any = None) -> Any:
-    """round(input, *, decimals=0) -> Tensor: the nearest integer (or decimal); halves go to the even one.
+    """round(input, *, decimals=0) -> Tensor: the nearest integer (or decimal), the even one of two.
 
     >>> round(tensor([0.5, 1.5, 2.25]))
     tensor([0., 2., 2.])
@@ -449,7 +449,7 @@ class Relu(Same):
 
 @op
 class NanToNum(Same):
-    """nan_to_num(input, nan=0.0, posinf=None, neginf=None) -> Tensor: numbers for nan and infinities.
+    """nan_to_num(input, nan=0.0, posinf=None, neginf=None) -> Tensor: numbers for nan and inf.
 
     >>> nan_to_num(tensor([float("nan"), 1.0]), nan=5.0)
     tensor([5., 1.])
@@ -461,11 +461,12 @@ class NanToNum(Same):
         if input.dtype.kind not in "fcV":
             return xp.copy(input)
         if input.dtype.kind == "c":
-            real, imag = [finite(xp, part, nan, posinf, neginf) for part in (input.real, input.imag)]
+            parts = (input.real, input.imag)
+            real, imag = [finite(xp, part, nan, posinf, neginf) for part in parts]
             return (real + 1j * imag).astype(input.dtype)
         return finite(xp, input, nan, posinf, neginf)
 
-    def call(input, nan=None, posinf=None, neginf=None, run=None):
+    def call(input, nan=None, posinf=None, neginf=None, *, run=None):
         for name, value in (("nan", nan), ("posinf", posinf), ("neginf", neginf)):
             if value is not None and not isinstance(value, (int, float)):
                 raise TypeError(f"nan_to_num(): argument '{name}' must be float, "

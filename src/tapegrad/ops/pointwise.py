@@ -21,6 +21,7 @@ from .refuse import (
     invalid_call,
     is_number,
     not_implemented,
+    plain,
     widened,
 )
 from .samples import Draw, binary_cases, unary_cases
@@ -213,6 +214,8 @@ class RsubScalar(Elementwise):
     public = False
 
     def fwd(xp, input, number, alpha):
+        if alpha == 1 and plain(input, number):
+            return xp.subtract(number, input)
         refuse_bools(input, number)
         dtype = promote.scalar_result(input, number)
         x = widened(cast(input, dtype))
@@ -224,7 +227,8 @@ class RsubScalar(Elementwise):
         return -grad if alpha == 1 else grad * -alpha
 
 
-@api(method=False, samples=[Case(Draw(2, 3), Draw(3)), Case(Draw(2), 1.5), Case(Draw(2), 2, alpha=3)])
+@api(method=False, samples=[Case(Draw(2, 3), Draw(3)), Case(Draw(2), 1.5),
+                            Case(Draw(2), 2, alpha=3)])
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """rsub(input, other, *, alpha=1) -> Tensor: `other - alpha * input`.
 
@@ -341,13 +345,14 @@ class DivMode(Arithmetic):
         return F.zeros_like(grad)
 
 
-DIV_CASES = [*binary_cases(low=0.5, high=3.0), Case(Draw(3, 2), Draw(2, low=0.5), rounding_mode="trunc"),
+DIV_CASES = [*binary_cases(low=0.5, high=3.0),
+             Case(Draw(3, 2), Draw(2, low=0.5), rounding_mode="trunc"),
              Case(Draw(3), 0.75, rounding_mode="floor")]
 
 
 @api(inplace=True, aliases=("divide",), samples=DIV_CASES)
 def div(input: Any, other: Any, *, rounding_mode: Any = None, run: Any = None) -> Any:
-    """div(input, other, *, rounding_mode=None) -> Tensor: the quotient; "trunc" or "floor" round it.
+    """div(input, other, *, rounding_mode=None) -> Tensor: the quotient; a mode rounds it.
 
     >>> tensor([1, 2]) / 2
     tensor([0.5000, 1.0000])
@@ -365,7 +370,7 @@ def div(input: Any, other: Any, *, rounding_mode: Any = None, run: Any = None) -
 
 
 @api(inplace=True, samples=binary_cases(low=0.5, high=3.0))
-def true_divide(input: Any, other: Any, run: Any = None) -> Any:
+def true_divide(input: Any, other: Any, *, run: Any = None) -> Any:
     """true_divide(input, other) -> Tensor: the quotient, not rounded.
 
     >>> true_divide(tensor([3]), 2)
@@ -474,12 +479,13 @@ class RemainderOf(Elementwise):
         raise no_derivative("remainder")
 
 
-REST_CASES = [Case(Draw(3, 4), Draw(4, low=0.5)), Case(Draw(2, 3), 0.75), Case(Draw(), Draw(low=0.6)),
-              Case(Draw(0, 2), 1.5), Case(Draw(2, 3, layout="T"), Draw(2, 1, low=1.0))]
+REST_CASES = [Case(Draw(3, 4), Draw(4, low=0.5)), Case(Draw(2, 3), 0.75),
+              Case(Draw(), Draw(low=0.6)), Case(Draw(0, 2), 1.5),
+              Case(Draw(2, 3, layout="T"), Draw(2, 1, low=1.0))]
 
 
 @api(inplace=True, samples=REST_CASES)
-def remainder(input: Any, other: Any, run: Any = None) -> Any:
+def remainder(input: Any, other: Any, *, run: Any = None) -> Any:
     """remainder(input, other) -> Tensor: what is left of a division, signed like the divisor.
 
     >>> tensor([7, -7]) % 3
@@ -533,7 +539,7 @@ class FmodScalar(Elementwise):
 
 
 @api(inplace=True, samples=REST_CASES)
-def fmod(input: Any, other: Any, run: Any = None) -> Any:
+def fmod(input: Any, other: Any, *, run: Any = None) -> Any:
     """fmod(input, other) -> Tensor: what is left of a division, signed like the dividend.
 
     >>> fmod(tensor([7.0, -7.0]), 3)
@@ -546,7 +552,7 @@ def fmod(input: Any, other: Any, run: Any = None) -> Any:
     return (run or apply)(FmodScalar, (input,), (other,))
 
 
-# ---------------------------------------------------------------------- behind the reflected operators
+# ---------------------------------------------------------------------- reflected operators
 
 
 @api(function=False, method=False)

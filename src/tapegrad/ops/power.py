@@ -23,6 +23,7 @@ from .refuse import (
     is_number,
     not_for,
     not_implemented,
+    plain,
     widened,
 )
 from .samples import Draw, unary_cases
@@ -32,6 +33,8 @@ from .samples import Draw, unary_cases
 
 def power(xp: Any, input: Any, exponent: Any) -> Any:
     """`input ** exponent` for a number; the common exponents without the general function."""
+    if plain(input, exponent) and exponent == 2:
+        return input * input
     dtype = promote.scalar_result(input, exponent)
     if dtype.kind in "biu":
         if exponent < 0:
@@ -149,7 +152,7 @@ POW_CASES = [Case(Draw(3, low=0.3), Draw(2, 3)), Case(Draw(3, 2, low=0.3, layout
 
 
 @api(inplace=True, samples=POW_CASES)
-def pow(input: Any, exponent: Any, run: Any = None) -> Any:
+def pow(input: Any, exponent: Any, *, run: Any = None) -> Any:
     """pow(input, exponent) -> Tensor: powers; either side may be a number.
 
     >>> tensor([1.0, 2.0, 3.0]) ** 2
@@ -166,7 +169,7 @@ def pow(input: Any, exponent: Any, run: Any = None) -> Any:
 
 
 @api(inplace=True, samples=POW_CASES)
-def float_power(input: Any, exponent: Any, run: Any = None) -> Any:
+def float_power(input: Any, exponent: Any, *, run: Any = None) -> Any:
     """float_power(input, exponent) -> Tensor: `pow` in double precision.
 
     >>> float_power(tensor([2]), -1)
@@ -179,16 +182,16 @@ def float_power(input: Any, exponent: Any, run: Any = None) -> Any:
     dtype = dtypes.complex128 if top == COMPLEX else dtypes.float64
     if run is not None and input.dtype is not dtype:
         raise RuntimeError(
-            f"the base given to float_power_ has dtype {input.dtype.scalar_type} but the operation's "
-            f"result requires dtype {dtype.scalar_type}"
+            f"the base given to float_power_ has dtype {input.dtype.scalar_type} but the "
+            f"operation's result requires dtype {dtype.scalar_type}"
         )
     base, power_ = [t.to(dtype) if isinstance(t, TensorBase) else dtype.np.type(t).item()
                     for t in (input, exponent)]
-    return pow(base, power_) if run is None else pow(base, power_, run)
+    return pow(base, power_) if run is None else pow(base, power_, run=run)
 
 
 @api(inplace=True, samples=unary_cases())
-def square(input: Any, run: Any = None) -> Any:
+def square(input: Any, *, run: Any = None) -> Any:
     """square(input) -> Tensor: the elements times themselves.
 
     >>> square(tensor([1.0, -2.0]))

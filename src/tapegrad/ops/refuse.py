@@ -56,6 +56,13 @@ def widened(value: Any) -> Any:
     return value
 
 
+def plain(array: Any, *numbers: Any) -> bool:
+    """Single or double precision beside real numbers: nothing is promoted and nothing refused."""
+    if array.dtype.kind != "f" or array.dtype.itemsize < 4:
+        return False
+    return all([n is None or type(n) is float or type(n) is int for n in numbers])
+
+
 def not_implemented(kernel: str, dtype: dtypes.dtype) -> NotImplementedError:
     return NotImplementedError(f"\"{kernel}\" not implemented for '{dtype.scalar_type}'")
 

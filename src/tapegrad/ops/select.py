@@ -22,6 +22,7 @@ from .refuse import (
     not_for,
     not_implemented,
     only_tensors,
+    plain,
     widened,
 )
 from .samples import Draw, Index, binary_cases
@@ -100,8 +101,8 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
                 f"{dtypes.of(kind).scalar_type}"
             )
         warnings.warn(
-            "where received a uint8 condition tensor. This behavior is deprecated and will be removed "
-            "in a future version of PyTorch. Use a boolean condition instead.",
+            "where received a uint8 condition tensor. This behavior is deprecated and will be "
+            "removed in a future version of PyTorch. Use a boolean condition instead.",
             UserWarning,
             stacklevel=3,
         )
@@ -251,8 +252,9 @@ def inside(input: Any, low: Any, high: Any) -> Any:
 
 
 # What C++ calls the dtypes; a few sentences use these names.
-C_NAMES = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
-           "int64": "long int", "int32": "int", "int16": "short int", "int8": "signed char",
+C_NAMES = {"float32": "float", "float64": "double", "float16": "c10::Half",
+           "bfloat16": "c10::BFloat16", "int64": "long int", "int32": "int",
+           "int16": "short int", "int8": "signed char",
            "uint8": "unsigned char", "complex64": "c10::complex<float>",
            "complex128": "c10::complex<double>"}
 
@@ -274,6 +276,8 @@ class Clamping(Elementwise):
     public = False
 
     def fwd(xp, input, low, high):
+        if plain(input, low, high):
+            return bounded(xp, input, low, high)
         side = "" if low is not None and high is not None else "_max" if low is None else "_min"
         clamp_domain(f"clamp{side}_scalar_cpu", input, low, high)
         dtype = common(input, low, high).np
@@ -306,7 +310,7 @@ class ClampMaxScalar(Clamping):
 
 
 def clamp_guard(input: Any, low: Any, high: Any) -> None:
-    """One bound alone is PyTorch's maximum or minimum, whose inner loops differ in what they take."""
+    """One bound alone is a maximum or minimum, whose inner loops take other dtypes."""
     if low is not None and high is not None or is_complex(input):
         clamp_domain("clamp_cpu", input, low, high)
     else:
@@ -373,12 +377,13 @@ class ClampMax(Elementwise):
         return F.where(input > high, grad, 0)
 
 
-CLAMP_CASES = [Case(Draw(3, 4), -1, 1), Case(Draw(3), min=-0.5), Case(Draw(3, 2, layout="T"), max=0.5),
+CLAMP_CASES = [Case(Draw(3, 4), -1, 1), Case(Draw(3), min=-0.5),
+               Case(Draw(3, 2, layout="T"), max=0.5),
                Case(Draw(2, 3), Draw(3, high=0.0), Draw(2, 1, low=0.5)), Case(Draw(), 0.0, 1.0)]
 
 
 @api(inplace=True, aliases=("clip",), samples=CLAMP_CASES)
-def clamp(input: Any, min: Any = None, max: Any = None, run: Any = None) -> Any:
+def clamp(input: Any, min: Any = None, max: Any = None, *, run: Any = None) -> Any:
     """clamp(input, min=None, max=None) -> Tensor: the elements, or the bound that they exceed.
 
     >>> clamp(tensor([-2.0, 0.5, 3.0]), -1, 1)
@@ -400,7 +405,7 @@ def clamp(input: Any, min: Any = None, max: Any = None, run: Any = None) -> Any:
 
 
 @api(inplace=True, samples=[Case(Draw(3, 2), 0.25), Case(Draw(3, 2), Draw(2))])
-def clamp_min(input: Any, min: Any, run: Any = None) -> Any:
+def clamp_min(input: Any, min: Any, *, run: Any = None) -> Any:
     """clamp_min(input, min) -> Tensor: the elements, at least `min`.
 
     >>> clamp_min(tensor([-2.0, 3.0]), 0)
@@ -414,7 +419,7 @@ def clamp_min(input: Any, min: Any, run: Any = None) -> Any:
 
 
 @api(inplace=True, samples=[Case(Draw(3, 2), 0.25), Case(Draw(3, 2), Draw(2))])
-def clamp_max(input: Any, max: Any, run: Any = None) -> Any:
+def clamp_max(input: Any, max: Any, *, run: Any = None) -> Any:
     """clamp_max(input, max) -> Tensor: the elements, at most `max`.
 
     >>> clamp_max(tensor([-2.0, 3.0]), 0)
@@ -490,7 +495,7 @@ def check_same_dtype(input: Any, name: str, value: Any) -> None:
 
 @api(inplace=True, samples=[Case(Draw(3), Draw(3), 0.3), Case(Draw(2, 3), Draw(3), 0.8),
                             Case(Draw(2, 3), Draw(3), Draw(2, 1, low=0.1, high=0.9))])
-def lerp(input: Any, end: Any, weight: Any, run: Any = None) -> Any:
+def lerp(input: Any, end: Any, weight: Any, *, run: Any = None) -> Any:
     """lerp(input, end, weight) -> Tensor: `input + weight * (end - input)`.
 
     >>> lerp(tensor([0.0, 2.0]), tensor([10.0, 4.0]), 0.5)
@@ -520,7 +525,9 @@ class ThreeTensors(Elementwise):
 
 def check_value(function: str, value: Any) -> None:
     if not is_number(value):
-        raise TypeError(f"{function}(): argument 'value' must be Number, not {type(value).__name__}")
+        raise TypeError(
+            f"{function}(): argument 'value' must be Number, not {type(value).__name__}"
+        )
 
 
 @op
@@ -554,12 +561,12 @@ class Addcmul(ThreeTensors):
 def no_integer_division(input: Any, tensor1: Any, tensor2: Any) -> None:
     if max(category(tensor1), category(tensor2)) < FLOATING:
         raise RuntimeError(
-            "Integer division with addcdiv is no longer supported, and in a future  release addcdiv "
-            "will perform a true division of tensor1 and tensor2. The historic addcdiv behavior can be "
-            "implemented as (input + value * torch.trunc(tensor1 / tensor2)).to(input.dtype) for "
-            "integer inputs and as (input + value * tensor1 / tensor2) for float inputs. The future "
-            "addcdiv behavior is just the latter implementation: (input + value * tensor1 / tensor2), "
-            "for all dtypes."
+            "Integer division with addcdiv is no longer supported, and in a future  release "
+            "addcdiv will perform a true division of tensor1 and tensor2. The historic addcdiv "
+            "behavior can be implemented as (input + value * torch.trunc(tensor1 / tensor2))"
+            ".to(input.dtype) for integer inputs and as (input + value * tensor1 / tensor2) for "
+            "float inputs. The future addcdiv behavior is just the latter implementation: (input + "
+            "value * tensor1 / tensor2), for all dtypes."
         )
 
 

@@ -11,7 +11,8 @@ from .. import dtypes
 from ..core.base import TensorBase, wrap
 from ..core.dispatch import apply
 from ..indexing import wrap_dim
-from .block import PROMOTE, Case, Linear, api, op
+from .block import PROMOTE, Case, api, op
+from .index import LinearMove
 from .samples import Draw, Index
 from .view import as_int, as_ints, spread
 
@@ -41,7 +42,7 @@ def old_empty(shape: tuple[int, ...]) -> bool:
 
 
 @op
-class Cat(Linear):
+class Cat(LinearMove):
     """cat(tensors, dim=0) -> Tensor: the tensors one after the other along `dim`.
 
     >>> cat((tensor([1, 2]), tensor([3])))
@@ -115,7 +116,7 @@ def check_joins(first: tuple[int, ...], shape: tuple[int, ...], i: int, dim: int
 
 
 @op
-class Stack(Linear):
+class Stack(LinearMove):
     """stack(tensors, dim=0) -> Tensor: the tensors side by side along a new dimension.
 
     >>> stack((tensor([1, 2]), tensor([3, 4])), 1)
@@ -229,7 +230,7 @@ def column_stack(tensors: Any) -> Any:
 
 
 @op
-class Repeat(Linear):
+class Repeat(LinearMove):
     """repeat(input, *repeats) -> Tensor: `input` as a tile, laid side by side.
 
     >>> tensor([1, 2]).repeat(2, 2)
@@ -346,7 +347,7 @@ def checked_repeats(times: Any) -> Any:
 
 
 @op
-class Flip(Linear):
+class Flip(LinearMove):
     """flip(input, *dims) -> Tensor: the order of the elements reversed along `dims`.
 
     >>> tensor([1, 2, 3]).flip(0)
@@ -403,7 +404,7 @@ def flipud(input: Any) -> Any:
 
 
 @op
-class Roll(Linear):
+class Roll(LinearMove):
     """roll(input, shifts, dims=None) -> Tensor: elements moved along and around.
 
     >>> roll(tensor([1, 2, 3]), 1)
@@ -439,7 +440,7 @@ class Roll(Linear):
 
 
 @op
-class Rot90(Linear):
+class Rot90(LinearMove):
     """rot90(input, k=1, dims=(0, 1)) -> Tensor: turned by `k` right angles in a plane.
 
     >>> rot90(tensor([[1, 2], [3, 4]]))
@@ -486,7 +487,7 @@ def check_matrix(function: str, input: Any) -> None:
 
 
 @op
-class Tril(Linear):
+class Tril(LinearMove):
     """tril(input, diagonal=0) -> Tensor: the lower triangle, zeros above it.
 
     >>> tril(ones(2, 2))
@@ -509,7 +510,7 @@ class Tril(Linear):
 
 
 @op
-class Triu(Linear):
+class Triu(LinearMove):
     """triu(input, diagonal=0) -> Tensor: the upper triangle, zeros below it.
 
     >>> triu(ones(2, 2))
