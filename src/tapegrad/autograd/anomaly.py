@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.base import Node, TensorBase, user_frame
+from ..core.base import STATE, Node, TensorBase, user_frame
 from ..core.modes import ANOMALY, MODES, count_busy
 from .hooks import differentiable_places
 
@@ -16,7 +16,7 @@ from .hooks import differentiable_places
 def switch(enabled: bool, check_nan: bool) -> None:
     if enabled != ANOMALY.enabled:
         count_busy(1 if enabled else -1)
-    ANOMALY.enabled = enabled
+    ANOMALY.enabled = STATE.anomaly = enabled
     ANOMALY.check_nan = check_nan
 
 

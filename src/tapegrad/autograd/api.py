@@ -12,9 +12,10 @@ import numpy as np
 
 from .. import dtypes, errors
 from ..core.base import CLASSES, Node, TensorBase, blank, sequence, user_frame, wrap
-from ..core.modes import ANOMALY, MODES
+from ..core.modes import ANOMALY, MODES, grad_set_to
 from .anomaly import remember
 from .engine import Run
+from .edges import GradientEdge
 from .hooks import hooks_of
 from .node import OpNode, accumulate_node
 
@@ -104,8 +105,6 @@ def as_tuple(value: Any) -> tuple[Any, ...]:
 
 
 def is_root(value: Any) -> bool:
-    from .graph import GradientEdge
-
     return isinstance(value, (TensorBase, GradientEdge))
 
 
@@ -148,7 +147,7 @@ def implicit_seed(root: Any) -> Any:
         meta = root.node.outputs[root.output_nr] if root.node.outputs else None
         if meta is None:
             return wrap(np.ones((), np.float32))
-        return wrap(np.ones(*meta))
+        return ones(*meta)
     if not (root.wants_grad or root.requires_grad):  # type: ignore[attr-defined]
         return None
     if root.array.size != 1:
@@ -158,7 +157,13 @@ def implicit_seed(root: Any) -> Any:
             "grad can be implicitly created only for real scalar outputs but got "
             f"{dtypes.of(root.array.dtype)}"
         )
-    return wrap(np.ones(root.array.shape, root.array.dtype))
+    return ones(root.array.shape, root.array.dtype)
+
+
+def ones(shape: Any, dtype: Any) -> Any:
+    array = np.empty(shape, dtype)
+    array.fill(1)
+    return wrap(array)
 
 
 def check_seed(root: Any, g: Any, index: int) -> None:
@@ -214,15 +219,14 @@ def run_engine(
         # Where this pass was asked for, what it starts from, and when: for E02.
         caller = frame.f_code, frame.f_lasti, starts[0][0].seq if starts else 0, next(sequence)
     run = Run(keep, record, captures, caller)
-    before = MODES.grad, MODES.run
-    MODES.set("grad", record)
+    # Hooks and Functions set the grad mode that they should see; recorded ops need it on.
+    outer = MODES.run
     MODES.run = run
     try:
-        with np.errstate(all="ignore"):
+        with grad_set_to(record or MODES.grad):
             run.go(starts)
     finally:
-        MODES.set("grad", before[0])
-        MODES.run = before[1]
+        MODES.run = outer
     if inputs is None:
         return []
     found = [None if i not in run.found else as_result(run.found[i]) for i in range(len(inputs))]
@@ -262,7 +266,7 @@ def add_to_grad(t: Any, g: Any, record: bool) -> None:
         np.add(t.gradient.array, g.array, out=t.gradient.array)
         t.gradient.version_cell().bump("accumulate_grad")
     if t.node is not None and t.node.is_leaf and t.node.hooks is not None:
-        t.node.hooks.accumulated(t)
+        t.node.hooks.accumulated(t, record)
 
 
 def retain(t: Any) -> None:

@@ -11,8 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..core.base import CLASSES, Node, ndarray, wrap
-from ..core.modes import ANOMALY
+from ..core.base import CLASSES, IGNORED, NUMPY_ERRORS, STATE, Node, ndarray, wrap
 from .anomaly import guarded
 from .node import AccumulateGrad
 
@@ -44,19 +43,29 @@ class Run:
         self.useful: set[Node] | None = None
 
     def go(self, roots: list[tuple[Node, int, Any]]) -> None:
+        """The whole pass, without NumPy's floating point warnings."""
+        token = NUMPY_ERRORS.set(IGNORED)
+        try:
+            self.loop(roots)
+        finally:
+            NUMPY_ERRORS.reset(token)
+
+    def loop(self, roots: list[tuple[Node, int, Any]]) -> None:
         count_uses(roots, self.waiting)
         if self.captures is not None:
             self.useful = lead_to(self.captures, self.waiting)
         waiting = self.waiting
         ready: list[tuple[int, Node]] = []
+        started: set[Node] = set()
         for node, slot, grad in roots:
             self.add(node, slot, grad, 0)
-        for node in {node: None for node, _, _ in roots}:
-            if waiting[node] == 0:
-                if node.is_leaf:
-                    self.visit(node)
-                else:
-                    heapq.heappush(ready, (-node.seq, node))
+            started.add(node)
+        for node in started:
+            if waiting[node] == 0 and not node.is_leaf:
+                heapq.heappush(ready, (-node.seq, node))
+        for node in started:
+            if waiting[node] == 0 and node.is_leaf:
+                self.visit(node)
         # Of the ready nodes the one recorded last goes first, leaves at once: PyTorch's order, which
         # decides in what order gradients are added up and hooks are called.
         following: Node | None = None
@@ -118,7 +127,7 @@ class Run:
             fill_in(node, total, record)
         if hooks is not None:
             total = hooks.before(node, total, record)
-        grads = guarded(node, total, record) if ANOMALY.enabled else node.pull(total, record)
+        grads = guarded(node, total, record) if STATE.anomaly else node.pull(total, record)
         if not self.keep and node.frees:
             node.release()
             node.freed_by = self.caller
@@ -282,7 +291,7 @@ def accumulate(node: AccumulateGrad, g: Any, record: bool, mine: int) -> None:
         np.add(grad.array, g, out=grad.array, casting="unsafe")
         grad.version_cell().bump("accumulate_grad")
     if node.hooks is not None:
-        node.hooks.accumulated(t)
+        node.hooks.accumulated(t, record)
 
 
 def fits_layout(g: Any, layout: Any) -> bool:

@@ -25,7 +25,7 @@ from ..core.base import (
     user_frame,
     wrap,
 )
-from ..core.modes import MODES
+from ..core.modes import MODES, grad_set_to
 from ..core.spaces import RAW, RECORDED
 from . import inplace
 from .api import edge_of, recorded_in_mode
@@ -141,7 +141,8 @@ class BackwardFunction(Node, FunctionCtx):
                 grads.append(wrap(np.zeros(*meta)) if zeros else None)
             else:
                 grads.append(g if isinstance(g, TensorBase) else wrap(np.asarray(g)))
-        found = user_backward(self._forward_cls)(self, *grads)
+        with grad_set_to(record):
+            found = user_backward(self._forward_cls)(self, *grads)
         if not isinstance(found, tuple):
             found = (found,)
         return self.checked(found, record)

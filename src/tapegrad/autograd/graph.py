@@ -5,24 +5,17 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..core.base import Node, TensorBase
 from ..core.modes import MODES
 from .api import edge_of
+from .edges import GradientEdge
 from .hooks import RemovableHandle
 
 __all__ = ["GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks",
            "get_gradient_edge", "increment_version", "register_multi_grad_hook", "save_on_cpu",
            "saved_tensors_hooks", "set_warn_on_accumulate_grad_stream_mismatch"]
-
-
-class GradientEdge(NamedTuple):
-    """A place in the graph: output `output_nr` of `node`."""
-
-    node: Node
-    output_nr: int
-    ownership_token: Any = None
 
 
 def get_gradient_edge(tensor: Any) -> GradientEdge:

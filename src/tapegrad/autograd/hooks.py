@@ -7,9 +7,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from ..core.base import Node, TensorBase, as_array, wrap
+from ..core.modes import grad_set_to
 
 
 class RemovableHandle:
@@ -74,7 +73,9 @@ class NodeHooks:
         parts = list(total) if several else [total]
         for slot, hooks in self.tensor.items():
             for hook in list(hooks.values()):
-                parts[slot] = unwrapped(call_tensor_hook(hook, wrapped(parts[slot])), record)
+                with grad_set_to(record):
+                    answer = call_tensor_hook(hook, wrapped(parts[slot]))
+                parts[slot] = unwrapped(answer, record)
         for slot, ref in self.retained.items():
             tensor = ref()
             if tensor is not None and parts[slot] is not None:
@@ -87,7 +88,8 @@ class NodeHooks:
         several = node.outputs is not None
         parts = tuple(wrapped(g) for g in (total if several else [total]))
         for hook in list(self.before_node.values()):
-            answer = hook(parts)
+            with grad_set_to(record):
+                answer = hook(parts)
             if answer is not None:
                 parts = checked_parts(hook, answer, parts)
         parts = [unwrapped(g, record) for g in parts]
@@ -101,7 +103,8 @@ class NodeHooks:
         places = differentiable_places(node)
         parts = tuple(wrapped(grads[i]) for i in places)
         for hook in list(self.after_node.values()):
-            answer = hook(parts, outgoing)
+            with grad_set_to(record):
+                answer = hook(parts, outgoing)
             if answer is not None:
                 parts = checked_parts(hook, answer, parts)
         result = list(grads)
@@ -109,9 +112,10 @@ class NodeHooks:
             result[i] = unwrapped(g, record)
         return result
 
-    def accumulated(self, tensor: TensorBase) -> None:
+    def accumulated(self, tensor: TensorBase, record: bool) -> None:
         for hook in list(self.accumulated_hooks.values()):
-            answer = hook(tensor)
+            with grad_set_to(record):
+                answer = hook(tensor)
             if answer is not None and not isinstance(answer, TensorBase):
                 raise TypeError(f"expected Variable, but hook returned '{type(answer).__name__}'")
             if answer is not None:
@@ -181,7 +185,8 @@ def checked_parts(hook: Any, answer: Any, before: tuple[Any, ...]) -> tuple[Any,
 
 def keep_gradient(tensor: Any, grad: Any) -> None:
     """retain_grad: add to `.grad` of a tensor that is not a leaf."""
-    if tensor.gradient is None:
-        tensor.gradient = grad.clone() if grad.wants_grad else wrap(np.array(grad.array))
-    else:
-        tensor.gradient = tensor.gradient + grad
+    with grad_set_to(grad.wants_grad):
+        if tensor.gradient is None:
+            tensor.gradient = grad.clone()
+        else:
+            tensor.gradient = tensor.gradient + grad

@@ -26,6 +26,9 @@ F64: Final = np.dtype("float64")
 _quiet_context: Final = contextvars.Context()
 _quiet_context.run(np.seterr, all="ignore")
 enter: Final = _quiet_context.run
+# The only variable in there is NumPy's; a backward pass sets it for as long as it runs.
+NUMPY_ERRORS: Final = next(iter(_quiet_context))
+IGNORED: Final = _quiet_context[NUMPY_ERRORS]
 
 
 def quiet(kernel: Callable[..., Any], *args: Any) -> Any:
@@ -36,8 +39,11 @@ def quiet(kernel: Callable[..., Any], *args: Any) -> Any:
         if not str(error).startswith("cannot enter context"):
             raise
     # Another thread is inside the shared context right now.
-    with np.errstate(all="ignore"):
+    token = NUMPY_ERRORS.set(IGNORED)
+    try:
         return kernel(*args)
+    finally:
+        NUMPY_ERRORS.reset(token)
 
 
 class State:
@@ -47,6 +53,7 @@ class State:
     # tensor hooks, anomaly mode, autocast … Zero means that nothing has to be looked up.
     busy: int = 0
     recording: bool = True  # keep the user's line with nodes, writes and cuts
+    anomaly: bool = False
     user_code: Any = None  # the code object of the last user frame seen: mostly the next one too
 
 
@@ -91,7 +98,15 @@ class Version:
                 self.writers = (*kept, (self.n, name, frame.f_code, frame.f_lasti, how))
 
 
-class Cut:
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Stamped:
+    """Something that remembers the user's line: code object and instruction offset."""
+
+    code: Any = None
+    lasti: int = -1
+
+
+class Cut(Stamped):
     """The tombstone of a tensor that lost its history: what cut it, and where."""
 
     def __init__(self, what: str, source: TensorBase | None = None) -> None:
@@ -99,12 +114,13 @@ class Cut:
         # Weakly: a cut must not keep alive what it cuts off.
         self.source: Any = None if source is None else weakref.ref(source)
         frame = user_frame(NEAR_DEPTH)
-        self.code: Any = None if frame is None else frame.f_code
-        self.lasti: int = -1 if frame is None else frame.f_lasti
+        if frame is not None:
+            self.code = frame.f_code
+            self.lasti = frame.f_lasti
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Node:
+class Node(Stamped):
     """One recorded op application. Edges point towards the leaves only."""
 
     op: Any = None  # the Op record; None for nodes that are not made from one
@@ -116,8 +132,6 @@ class Node:
     outputs: tuple[Any, ...] | None = None  # per output (shape, dtype), for nodes with several
     hooks: Any = None  # autograd.hooks.NodeHooks, when somebody registered one
     leaves: Any = None  # the leaf (or a tuple of them) behind the edges: a graph keeps its leaves alive
-    code: Any = None
-    lasti: int = -1
     seq: int = 0
     is_leaf: bool = False
     frees: bool = False  # something saved goes away after backward, so a second one fails
@@ -175,8 +189,8 @@ class Node:
         return tuple([(self.edges[i], 0 if slots is None else slots[i]) for i in places])
 
 
-def stamp(node: Node) -> None:
-    """Note the user's line on a node that is being recorded."""
+def stamp(what: Stamped) -> None:
+    """Note the user's line on a node or view that is being made."""
     frame: Any
     try:
         frame = getframe(STAMP_DEPTH)
@@ -190,11 +204,11 @@ def stamp(node: Node) -> None:
                 return
             code = frame.f_code
         STATE.user_code = code
-    node.code = code
-    node.lasti = frame.f_lasti
+    what.code = code
+    what.lasti = frame.f_lasti
 
 
-class View:
+class View(Stamped):
     """How a view came from its base. `seen` is the version at which its history was last right."""
 
     def __init__(self, base: TensorBase, kind: str, seen: int, steps: tuple[Any, ...]) -> None:
@@ -202,8 +216,6 @@ class View:
         self.kind = kind  # "" or what forbids writing: "no_grad", "multi", "inference", "custom"
         self.seen = seen
         self.steps = steps  # (source array, op, attrs) of each view on the way that changed the dtype
-        self.code: Any = None
-        self.lasti: int = -1
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

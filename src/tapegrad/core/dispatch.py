@@ -17,7 +17,6 @@ from .base import (
     CLASSES,
     F32,
     F64,
-    NEAR_DEPTH,
     STATE,
     Cut,
     Node,
@@ -30,7 +29,6 @@ from .base import (
     quiet,
     sequence,
     stamp,
-    user_frame,
     wrap,
 )
 from .modes import ANOMALY, MODES
@@ -228,6 +226,8 @@ def apply(
     op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...] = (), watch: tuple[Any, ...] = ()
 ) -> Any:
     """Run `op`. `tensors` may hold numbers and None; `watch` are tensors whose arrays `attrs` use."""
+    if op.simple and not STATE.busy and not watch:
+        return single(op, tensors[0], attrs)
     arrays: list[Any] = []
     mask = 0
     bit = 1
@@ -254,6 +254,100 @@ def apply(
         return finish(op, tensors, attrs, watch, mask, (array,))[0]
     results = finish(op, tensors, attrs, watch, mask, tuple([as_array(o) for o in out]))
     return results if op.result is None else op.result(results)
+
+
+def single(op: Op, a: Any, attrs: tuple[Any, ...]) -> Any:
+    """`apply` for the many ops of one tensor with one output: reductions, views, softmax …"""
+    if not isinstance(a, TensorBase):
+        from ..errors import must_be_tensor
+
+        raise must_be_tensor(op.name, op.tensors[0], 1, a)
+    if a.special:
+        return CLASSES.tensor._overridden(op, (a,), attrs, ())
+    if a.view_of is not None:
+        CLASSES.tensor._refresh(a)
+    x = a.array
+    out = quiet(op.kernel, x, *attrs)
+    if type(out) is not ndarray:
+        out = np.asarray(out)
+    t = wrap(out)
+    node: OpNode | None = None
+    if not a.wants_grad:
+        t.cut = a.cut
+    elif op.differentiable and out.dtype.kind in FLOATS:
+        node = record_single(op, a, attrs, t)
+    else:
+        t.cut = Cut(op.name, a)
+    if op.view:
+        cell = a.version_cell()
+        parent = a.view_of
+        steps: tuple[Any, ...] = ()
+        kind = ""
+        base = a
+        if parent is not None:
+            base = parent.base
+            steps = parent.steps
+            kind = parent.kind
+        if op.replays:
+            steps = (*steps, (x, op, attrs))
+        view = View(base, kind, cell.n, steps)
+        if node is not None:
+            view.code = node.code
+            view.lasti = node.lasti
+        t.cell = cell
+        t.view_of = view
+    return t
+
+
+def record_single(op: Op, a: TensorBase, attrs: tuple[Any, ...], t: TensorBase) -> OpNode:
+    """The node of a one-tensor op; the same layout as `prepare` makes."""
+    x = a.array
+    out = t.array
+    edge = a.node
+    if edge is None:
+        edge = accumulate_node(a)
+    node = OpNode()
+    node.op = op
+    node.edges = (edge,)
+    if edge.is_leaf:
+        node.leaves = a
+    if a.slot:
+        node.edge_slots = (a.slot,)
+    plan = op.plan_first
+    keep_x = None
+    keep_out = None
+    cells: tuple[Any, ...] = ()
+    if plan.first:
+        cell = a.version_cell()
+        if cell.inference:
+            from ..errors import inference_saved
+
+            raise inference_saved()
+        keep_x = x
+        cells = (0, cell, cell.n)
+    if plan.out:
+        own = t.version_cell()
+        keep_out = out
+        cells = (*cells, 1, own, own.n)
+    kept: tuple[Any, ...] = (keep_x, keep_out)
+    if attrs:
+        kept += attrs
+    if op.metas:
+        kept += tuple([meta(a, what) for _, what in op.metas])
+    node.kept = kept
+    node.cells = cells
+    node.frees = plan.saves
+    dtype = out.dtype
+    if x.dtype is not dtype:
+        node.fixes = ((x.shape, x.dtype),)
+    if dtype.kind == "c" and not op.wirtinger:
+        node.sandwich = True
+    node.seq = next(sequence)
+    if STATE.recording:
+        stamp(node)
+    t.node = node
+    t.wants_grad = True
+    return node
 
 
 def run_kernel(op: Op, arrays: list[Any], attrs: tuple[Any, ...]) -> Any:
@@ -540,13 +634,11 @@ def link_views(op: Op, source: TensorBase, attrs: tuple[Any, ...], results: list
     if op.replays:
         # as_strided can follow up to `source`, whose array says where it lies, and from there on.
         steps = (*steps, (source.array, op, attrs))
-    frame = user_frame(NEAR_DEPTH) if STATE.recording else None
     for r in results:
         r.cell = cell
         view = View(base, kind, cell.n, steps)
-        if frame is not None:
-            view.code = frame.f_code
-            view.lasti = frame.f_lasti
+        if STATE.recording and base.wants_grad:
+            stamp(view)
         r.view_of = view
         if base.wants_grad and (kind == "no_grad" or kind == "inference"):
             r.wants_grad = True  # a view follows its base, though nothing was recorded here

@@ -32,6 +32,24 @@ class Modes(threading.local):
         return self.grad and not self.inference and not self.saved_hooks
 
 
+class grad_set_to:
+    """Grad mode `wanted` for a block; free where it is that already."""
+
+    __slots__ = ("changed", "wanted")
+
+    def __init__(self, wanted: bool) -> None:
+        self.wanted = wanted
+
+    def __enter__(self) -> None:
+        self.changed = MODES.grad is not self.wanted
+        if self.changed:
+            MODES.set("grad", self.wanted)
+
+    def __exit__(self, *error: object) -> None:
+        if self.changed:
+            MODES.set("grad", not self.wanted)
+
+
 class Anomaly:
     """Anomaly mode is one switch for the process, as PyTorch's."""
 

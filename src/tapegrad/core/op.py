@@ -79,6 +79,7 @@ class Op:
     wirtinger: bool = False  # the rules spell out complex conjugation themselves
     numbers: bool = False  # Python numbers may stand in for tensors
     metas: tuple[tuple[int, str], ...] = ()  # (tensor index, "shape" | "dtype" | "strides")
+    simple: bool = False  # one tensor, one output, no dtype rule: dispatch has a short way
     plan_cache: dict[int, Plan]
     plan_first: Plan  # the plans of the hot roads
     plan_second: Plan
@@ -89,6 +90,13 @@ class Op:
         self.plan_cache = {}
 
     def make_plans(self) -> None:
+        self.simple = (
+            self.width == 1
+            and not self.variadic
+            and self.single
+            and self.dtype_rule == AS_IS
+            and self.guard is None
+        )
         self.plan_first = self.plan(1)
         self.plan_second = self.plan(2)
         self.plan_both = self.plan(3)
