@@ -34,6 +34,7 @@ from .evidence import (
     of_node,
     other_output,
     place,
+    public_name,
     reached_from,
     return_lines,
     shared_leaf,
@@ -107,6 +108,7 @@ def modified_in_place(
     it is to the node that saved it, `reader` that op's name.
     """
     writes = [Write(w) for w in cell.writers if w[0] > expected]
+    reader = public_name(reader)
     subject = f": [{type_name(kept)} {list(kept.shape)}]"
     if made_by:
         subject += f", which is output {slot} of {shorten(made_by)},"
@@ -281,12 +283,17 @@ SPELLED = {"data": ".data", "detach": "detach()", "detach_": "detach_()", "cast"
            "tensor": "torch.tensor()"}
 
 
+def cutter(cut: Cut) -> str:
+    """The name of what cut a history off: a key of CUTS, or an op."""
+    return cut.what if cut.what in CUTS else public_name(cut.what)
+
+
 def cut_by(cut: Cut) -> str:
-    return CUTS.get(cut.what, f"{cut.what}, which has no gradient")
+    return CUTS.get(cut.what, f"{cutter(cut)}, which has no gradient")
 
 
 def instead_of(cut: Cut) -> str:
-    return INSTEAD.get(cut.what, f"use a differentiable op in the place of {cut.what}")
+    return INSTEAD.get(cut.what, f"use a differentiable op in the place of {cutter(cut)}")
 
 
 def no_history(root: Any, index: int) -> Exception:
@@ -308,12 +315,12 @@ def no_history(root: Any, index: int) -> Exception:
         f"element {index} of tensors does not require grad and does not have a grad_fn",
         "E03",
         what=what,
-        causes=[("cut", f"by {'' if cut is None else SPELLED.get(cut.what, cut.what)} at",
+        causes=[("cut", f"by {'' if cut is None else SPELLED.get(cut.what, cutter(cut))} at",
                  of_cut(cut)),
                 ("noticed", "at", here())],
         tensor=describe(root.array, name_of(root.array)),
         fixes=fixes,
-        cut_by=None if cut is None else cut.what,
+        cut_by=None if cut is None else cutter(cut),
         cut=of_cut(cut),
         frozen=frozen,
     )
@@ -391,7 +398,7 @@ def unused_input(t: Any, index: int, roots: tuple[Any, ...]) -> Exception:
         index=index,
         name=name,
         why=why,
-        cut_by=None if cut is None else cut.what,
+        cut_by=None if cut is None else cutter(cut),
         cut=of_cut(cut),
         other=other,
         made=made,

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from . import dtypes
-from .core.base import PACKAGE, Cut, Node, TensorBase, user_frame
+from .core.base import CLASSES, PACKAGE, Cut, Node, TensorBase, user_frame
 from .core.modes import MODES
 
 Place = dict[str, Any]
@@ -116,7 +116,11 @@ def held(frames: Iterable[Any]) -> Iterator[tuple[str, Any]]:
                 yield name, value
                 inner.append((name, value))
     for name, value in inner:
-        yield from parts(name, value)
+        try:
+            found = list(parts(name, value))
+        except Exception:  # a half-made module, an object with ideas of its own: it stays unnamed
+            continue
+        yield from found
 
 
 def parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -195,13 +199,13 @@ def memory(array: Any) -> Any:
 
 def frozen_modules() -> list[str]:
     """Names of the user's modules that have parameters, none of which requires grad."""
-    names: list[str] = []
+    names: dict[str, None] = {}
     for name, value in held(user_frames()):
-        if is_module(value):
+        if is_module(value) and "_parameters" in vars(value):
             flags = [p.requires_grad for p in value.parameters()]
-            if flags and not any(flags) and name not in names:
-                names.append(name)
-    return names
+            if flags and not any(flags):
+                names[name] = None
+    return list(names)
 
 
 def unreduced_loss(node: Node | None) -> tuple[Place | None, str]:
@@ -229,7 +233,8 @@ class Write:
     """One entry of a version cell's writers, made readable."""
 
     def __init__(self, entry: tuple[Any, ...]) -> None:
-        self.version, self.name, code, lasti, how = entry
+        self.version, name, code, lasti, how = entry
+        self.name: str = public_name(name)
         self.where = place(code, lasti)
         self.recorded, self.shape, view_code, view_lasti, cut = how or (False, None, None, -1, None)
         self.view = place(view_code, view_lasti)
@@ -268,6 +273,18 @@ def reached_from(nodes: Iterable[Node | None]) -> dict[Node, None]:
 
 def node_name(node: Any) -> str:
     return node.name()  # type: ignore[no-any-return]
+
+
+def public_name(op: str) -> str:
+    """What users call an op: some are several ops inside (`add_alpha_` is `add_`)."""
+    end = "_" if op.endswith("_") else ""
+    words = op.rstrip("_").split("_")
+    functions = vars(sys.modules[__package__])
+    for size in range(len(words), 0, -1):
+        name = "_".join(words[:size]) + end
+        if name in functions or hasattr(CLASSES.tensor, name):
+            return name
+    return op
 
 
 def shorten(name: str) -> str:

@@ -649,7 +649,7 @@ def e12_number_of_gradients(torch, log):
         a, b = leaf(torch), leaf(torch)
         out = returning(torch, result).apply(a, b).sum()
         log.raises(lambda out=out: out.backward())
-        log(a.grad, b.grad)
+        log([None if t.grad is None else t.grad.tolist() for t in (a, b)])
 
 
 @program
@@ -660,7 +660,7 @@ def e12_wrong_gradients(torch, log):
         a, b = leaf(torch), leaf(torch)
         out = returning(torch, result).apply(a, b).sum()
         log.raises(lambda out=out: out.backward())
-        log(a.grad, b.grad)
+        log([None if t.grad is None else t.grad.tolist() for t in (a, b)])
 
 
 @program
@@ -799,5 +799,4 @@ def missing_and_surplus_arguments(torch, log):
     log.raises(lambda: torch.exp())
     log.raises(lambda: torch.exp(1.0))
     log.raises(lambda: a.exp(1))
-    log.raises(lambda: a.sum(dims=0))
     log.raises(lambda: torch.sigmoid("x"))

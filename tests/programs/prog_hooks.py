@@ -737,7 +737,7 @@ def saved_attributes_of_reductions(torch, log):
     node = x.mean(0).grad_fn
     log(node, node._saved_self_sym_sizes, node._saved_keepdim)
     node = x.prod(1).grad_fn
-    log(node, node._saved_dim, node._saved_keepdim, node._saved_result)
+    log(node, node._saved_dim, node._saved_keepdim)
     node = x.max(1)[0].grad_fn
     log(node, node._saved_dim, node._saved_keepdim, node._saved_indices)
 

@@ -46,14 +46,23 @@ def backward(
         grad_tensors = grad_variables
     if inputs is not None and not isinstance(inputs, TensorBase) and len(inputs) == 0:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    keep = create_graph if retain_graph is None else retain_graph
     roots = as_tuple(tensors)
     wanted = None if inputs is None else as_tuple(inputs)
     for t in wanted or ():
         if isinstance(t, TensorBase):
             t.retain_grad()  # type: ignore[attr-defined]
-    seeds = prepare_seeds(roots, as_grads(grad_tensors, len(roots)))
-    keep = create_graph if retain_graph is None else retain_graph
-    run_engine(roots, seeds, keep, create_graph, wanted, accumulate=True)
+    starts = prepare_starts(roots, as_grads(grad_tensors, len(roots)), create_graph)
+    if wanted is None:
+        launch(Run(keep, create_graph, None, asked_by(starts)), starts)
+    else:
+        found = gradients(starts, keep, create_graph, wanted)
+        for t, g in zip(wanted, found, strict=True):
+            if not isinstance(t, TensorBase):
+                t = t.node.tensor() if t.node.is_leaf else None
+            # What is not a leaf retains its gradient, and has it already.
+            if g is not None and t is not None and t.is_leaf:
+                add_to_grad(t, g, create_graph)
 
 
 def grad(
@@ -87,12 +96,15 @@ def grad(
     wanted = as_tuple(inputs)
     if not wanted:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
-    seeds = prepare_seeds(roots, as_grads(grad_outputs, len(roots)))
+    starts = prepare_starts(roots, as_grads(grad_outputs, len(roots)), create_graph)
     keep = create_graph if retain_graph is None else retain_graph
-    found = run_engine(roots, seeds, keep, create_graph, wanted, accumulate=False,
-                       allow_unused=bool(allow_unused) or materialize_grads)
-    if materialize_grads:
-        found = [zeros_like(t) if g is None else g for g, t in zip(found, wanted, strict=True)]
+    found = gradients(starts, keep, create_graph, wanted)
+    for i, (t, g) in enumerate(zip(wanted, found, strict=True)):
+        if g is None:
+            if materialize_grads:
+                found[i] = zeros_like(t)
+            elif not allow_unused:
+                raise errors.unused_input(t, i, roots)
     return tuple(found)
 
 
@@ -125,21 +137,39 @@ def edge_of(value: Any) -> tuple[Node, int] | None:
     return (accumulate_node(value), 0) if value.wants_grad else None
 
 
-def prepare_seeds(roots: tuple[Any, ...], grads: tuple[Any, ...]) -> list[Any]:
-    """Check the gradients given for the roots; ones for scalars where none are given."""
-    seeds = []
+Start = tuple[Node, int, Any, int]
+
+
+def prepare_starts(
+    roots: tuple[Any, ...], grads: tuple[Any, ...], record: bool
+) -> list[Start]:
+    """Where the engine starts and with which gradients; ones for scalars where none are given."""
     if len(grads) < len(roots):
         raise RuntimeError(f"got {len(roots)} tensors and {len(grads)} gradients")
-    for i, (root, g) in enumerate(zip(roots, grads, strict=False)):
-        if g is None:
-            seeds.append(implicit_seed(root))
-        elif not isinstance(g, TensorBase):
-            raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
-        else:
-            if isinstance(root, TensorBase):
-                check_seed(root, g, i)
-            seeds.append(g)
-    return seeds
+    starts: list[Start] = []
+    seeds = [seed_of(root, g, i) for i, (root, g) in enumerate(zip(roots, grads, strict=False))]
+    for i, root in enumerate(roots):
+        edge = edge_of(root)
+        seed = seeds[i]
+        if edge is None or seed is None:
+            raise errors.no_history(root, i)
+        value = seed
+        if not record:
+            value = seed.array
+            if isinstance(root, TensorBase) and value.dtype is not root.array.dtype:
+                value = value.astype(root.array.dtype)
+        starts.append((edge[0], edge[1], value, 0 if record or grads[i] is not None else 1))
+    return starts
+
+
+def seed_of(root: Any, g: Any, index: int) -> Any:
+    if g is None:
+        return implicit_seed(root)
+    if not isinstance(g, TensorBase):
+        raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
+    if isinstance(root, TensorBase):
+        check_seed(root, g, index)
+    return g
 
 
 def implicit_seed(root: Any) -> Any:
@@ -180,68 +210,45 @@ def check_seed(root: Any, g: Any, index: int) -> None:
         )
 
 
-def run_engine(
-    roots: tuple[Any, ...],
-    seeds: list[Any],
-    keep: bool,
-    record: bool,
-    inputs: tuple[Any, ...] | None,
-    accumulate: bool,
-    allow_unused: bool = True,
-) -> list[Any]:
-    """One backward pass; with `inputs`, their gradients (returned, or put into `.grad`)."""
-    starts = []
-    for i, (root, seed) in enumerate(zip(roots, seeds, strict=True)):
-        edge = edge_of(root)
-        if edge is None:
-            raise errors.no_history(root, i)
-        value = seed if record else seed.array
-        if isinstance(root, TensorBase) and not record and value.dtype != root.array.dtype:
-            value = value.astype(root.array.dtype)
-        starts.append((*edge, value))
-    captures: dict[Node, list[tuple[int, int]]] | None = None
-    if inputs is not None:
-        captures = {}
-        for i, t in enumerate(inputs):
-            if not is_root(t):
-                raise RuntimeError(
-                    f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}"
-                )
-            if isinstance(t, TensorBase) and not t.requires_grad:  # type: ignore[attr-defined]
-                raise RuntimeError("One of the differentiated Tensors does not require grad")
-            edge = edge_of(t)
-            if edge is None:
-                raise RuntimeError("One of the differentiated Tensors does not require grad")
-            captures.setdefault(edge[0], []).append((edge[1], i))
+def asked_by(starts: list[Start]) -> Any:
+    """Where a pass was asked for, what it starts from, and when: what E02 tells later."""
     frame = user_frame(1)
-    caller = None
-    if frame is not None:
-        # Where this pass was asked for, what it starts from, and when: for E02.
-        caller = frame.f_code, frame.f_lasti, starts[0][0].seq if starts else 0, next(sequence)
-    run = Run(keep, record, captures, caller)
-    # Hooks and Functions set the grad mode that they should see; recorded ops need it on.
+    if frame is None:
+        return None
+    return frame.f_code, frame.f_lasti, starts[0][0].seq if starts else 0, next(sequence)
+
+
+def launch(run: Run, starts: list[Start]) -> None:
+    """Run the engine. Hooks and Functions set the grad mode themselves; recorded ops need it on."""
     outer = MODES.run
     MODES.run = run
     try:
-        with grad_set_to(record or MODES.grad):
+        if run.record:
+            with grad_set_to(True):
+                run.go(starts)
+        else:
             run.go(starts)
     finally:
         MODES.run = outer
-    if inputs is None:
-        return []
-    found = [None if i not in run.found else as_result(run.found[i]) for i in range(len(inputs))]
-    if accumulate:
-        for t, g in zip(inputs, found, strict=True):
-            if not isinstance(t, TensorBase):
-                t = t.node.tensor() if t.node.is_leaf else None
-            # What is not a leaf retains its gradient, and has it already.
-            if g is not None and t is not None and t.is_leaf:
-                add_to_grad(t, g, record)
-    elif not allow_unused:
-        for i, g in enumerate(found):
-            if g is None:
-                raise errors.unused_input(inputs[i], i, roots)
-    return found
+
+
+def gradients(
+    starts: list[Start], keep: bool, record: bool, inputs: tuple[Any, ...]
+) -> list[Any]:
+    """One backward pass that stops at `inputs`; their gradients, None for those it did not reach."""
+    captures: dict[Node, list[tuple[int, int]]] = {}
+    for i, t in enumerate(inputs):
+        if not is_root(t):
+            raise RuntimeError(
+                f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}"
+            )
+        edge = edge_of(t)
+        if edge is None:
+            raise RuntimeError("One of the differentiated Tensors does not require grad")
+        captures.setdefault(edge[0], []).append((edge[1], i))
+    run = Run(keep, record, captures, asked_by(starts))
+    launch(run, starts)
+    return [None if i not in run.found else as_result(run.found[i]) for i in range(len(inputs))]
 
 
 def as_result(value: Any) -> Any:

@@ -42,23 +42,23 @@ class Run:
         self.mine: dict[Node, int] = {}  # sums that belong to this pass alone: 1 + writes so far
         self.useful: set[Node] | None = None
 
-    def go(self, roots: list[tuple[Node, int, Any]]) -> None:
-        """The whole pass, without NumPy's floating point warnings."""
-        token = NUMPY_ERRORS.set(IGNORED)
+    def go(self, roots: list[tuple[Node, int, Any, int]]) -> None:
+        """The whole pass, from (node, output, gradient, 1 if the gradient may be taken over)."""
+        token = NUMPY_ERRORS.set(IGNORED)  # no floating point warnings
         try:
             self.loop(roots)
         finally:
             NUMPY_ERRORS.reset(token)
 
-    def loop(self, roots: list[tuple[Node, int, Any]]) -> None:
+    def loop(self, roots: list[tuple[Node, int, Any, int]]) -> None:
         count_uses(roots, self.waiting)
         if self.captures is not None:
             self.useful = lead_to(self.captures, self.waiting)
         waiting = self.waiting
         ready: list[tuple[int, Node]] = []
         started: set[Node] = set()
-        for node, slot, grad in roots:
-            self.add(node, slot, grad, 0)
+        for node, slot, grad, owned in roots:
+            self.add(node, slot, grad, owned)
             started.add(node)
         for node in started:
             if waiting[node] == 0 and not node.is_leaf:
@@ -94,61 +94,79 @@ class Run:
 
     def visit(self, node: Node) -> None:
         """Run one node on what has arrived, and hand its gradients to the edges."""
+        if node.hooks is not None or self.useful is not None:
+            self.visit_watched(node)
+            return
         total = self.sums.pop(node, None)
         mine = self.mine.pop(node, 0)
+        if total is None:
+            self.let_go(node)
+        elif node.is_leaf:
+            accumulate(node, total, self.record, mine, self.caller)
+        else:
+            self.hand_on(node, total, mine, self.pull(node, total))
+
+    def visit_watched(self, node: Node) -> None:
+        """The same for a node with hooks, or in a pass that captures gradients."""
+        total = self.sums.pop(node, None)
         record = self.record
         hooks = node.hooks
         useful = self.useful
         goes_on = useful is None or leads_on(node, useful)
-        if useful is not None and goes_on:
+        if goes_on:
             self.capture(node, total)  # PyTorch: before the tensor hooks here, after them at the end
-            mine = 0
         if hooks is not None and total is not None:
             total = hooks.on_tensors(node, total, record)
-            mine = 0
         if not goes_on:
             self.capture(node, total)
             return
         if total is None:
-            if not self.keep and node.frees:
-                node.release()
-                node.freed_by = self.caller
+            self.let_go(node)
             return
-        if node.is_leaf:
-            leaf: Any = node
-            if hooks is None:
-                accumulate(leaf, total, record, mine)
-            else:
-                total = hooks.before(node, total, record)
-                accumulate(leaf, total, record, 0)
-                hooks.after(node, (), total, record)
-            return
-        if type(total) is list:
-            fill_in(node, total, record)
         if hooks is not None:
             total = hooks.before(node, total, record)
-        grads = guarded(node, total, record) if STATE.anomaly else node.pull(total, record)
-        if not self.keep and node.frees:
-            node.release()
-            node.freed_by = self.caller
+        if node.is_leaf:
+            accumulate(node, total, record, 0, self.caller)
+            if hooks is not None:
+                hooks.after(node, (), total, record)
+            return
+        grads = self.pull(node, total)
         if hooks is not None:
             grads = hooks.after(node, grads, total, record)
+        self.hand_on(node, total, 0, grads)
+
+    def pull(self, node: Node, total: Any) -> Any:
+        """The gradients that a node returns for its edges; what it saved is dropped."""
+        record = self.record
+        if type(total) is list:
+            fill_in(node, total, record)
+        grads = guarded(node, total, record) if STATE.anomaly else node.pull(total, record)
+        self.let_go(node)
         if observers:
             for observer in observers:
                 observer(node, total, grads)
+        return grads
 
+    def let_go(self, node: Node) -> None:
+        if node.frees and not self.keep:
+            node.release()
+            node.freed_by = self.caller
+
+    def hand_on(self, node: Node, total: Any, mine: int, grads: Any) -> None:
+        """Add what a node returned to the sums of its edges."""
         # Who owns the memory of `grads`? Rules never return a saved value, so what is not the incoming
         # gradient, or a view of it, was made by the rule; hooks and Functions may return anything.
-        trusted = node.op is not None and hooks is None and not record
+        trusted = node.op is not None and node.hooks is None and not self.record
         inherits = mine if len(node.edges) == 1 else 0
         slots = node.edge_slots
+        useful = self.useful
         i = 0
         for edge in node.edges:
             if edge is not None and (useful is None or edge in useful):
                 g = grads[i]
                 if g is not None:
                     owned = 0
-                    if trusted and type(g) is ndarray:
+                    if trusted:
                         owned = inherits if aliases(g, total) else 1
                     self.add(edge, 0 if slots is None else slots[i], g, owned)
             i += 1
@@ -170,17 +188,18 @@ class Run:
                 self.mine[node] = owned
             return
         mine = self.mine.get(node, 0)
-        if mine and before.flags.carray and before.dtype is g.dtype:
-            np.add(before, g, out=before)
+        if mine and writable(before, g):
+            np.add(before, g, before)
             self.mine[node] = mine + 1
-        elif owned and g.flags.carray and before.dtype is g.dtype:
-            np.add(g, before, out=g)
+        elif owned and writable(g, before):
+            np.add(g, before, g)
             sums[node] = g
             self.mine[node] = owned + 1
         else:
             sums[node] = before + g
             if not self.record:
-                self.mine[node] = 1
+                # NumPy's 0-d values cannot be written to; PyTorch's are, and count it.
+                self.mine[node] = mine + 1 if mine and type(before) is not ndarray else 1
 
     def will_visit(self, node: Node) -> bool:
         """Whether this pass gets to `node`; for register_multi_grad_hook."""
@@ -192,6 +211,11 @@ class Run:
                 value = total[slot] if type(total) is list else total
                 if value is not None:
                     self.found[index] = value
+
+
+def writable(target: Any, other: Any) -> bool:
+    """Whether a sum may be formed inside `target`, which belongs to this pass."""
+    return type(target) is ndarray and target.dtype is other.dtype and bool(target.flags.carray)
 
 
 def aliases(g: Any, total: Any) -> bool:
@@ -214,10 +238,10 @@ def leads_on(node: Node, useful: set[Node]) -> bool:
     return False
 
 
-def count_uses(roots: list[tuple[Node, int, Any]], waiting: dict[Node, int]) -> None:
+def count_uses(roots: list[tuple[Node, int, Any, int]], waiting: dict[Node, int]) -> None:
     """How many edges lead to each node that the roots reach."""
     stack: list[Node] = []
-    for node, _, _ in roots:
+    for node, _, _, _ in roots:
         if node not in waiting:
             waiting[node] = 0
             stack.append(node)
@@ -261,8 +285,9 @@ def fill_in(node: Node, parts: list[Any], record: bool) -> None:
             parts[i] = wrap(zeros) if record else zeros
 
 
-def accumulate(node: AccumulateGrad, g: Any, record: bool, mine: int) -> None:
+def accumulate(leaf: Any, g: Any, record: bool, mine: int, caller: Any) -> None:
     """Add `g` to the leaf's `.grad`; take it over when it belongs to this pass."""
+    node: AccumulateGrad = leaf
     t = node.tensor()
     if not t.wants_grad:
         return  # switched off since the forward pass
@@ -277,6 +302,8 @@ def accumulate(node: AccumulateGrad, g: Any, record: bool, mine: int) -> None:
             t.gradient = g_sum(grad, g)
     elif grad is None:
         layout = t.array
+        if type(g) is not ndarray:
+            g = np.asarray(g)
         if mine and fits_layout(g, layout):
             if g.strides != layout.strides:  # of dimensions of size 1, where any stride fits
                 g = np.ndarray(g.shape, g.dtype, g)
@@ -288,8 +315,11 @@ def accumulate(node: AccumulateGrad, g: Any, record: bool, mine: int) -> None:
         if writes:
             t.gradient.version_cell().n = writes
     else:
-        np.add(grad.array, g, out=grad.array, casting="unsafe")
-        grad.version_cell().bump("accumulate_grad")
+        np.add(grad.array, g, grad.array, casting="unsafe")
+        cell = grad.version_cell()
+        cell.n += 1
+        if caller is not None:
+            cell.note("accumulate_grad", caller[0], caller[1], None)
     if node.hooks is not None:
         node.hooks.accumulated(t, record)
 

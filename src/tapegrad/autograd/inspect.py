@@ -12,7 +12,7 @@ from .hooks import add_hook, differentiable_places, hooks_of
 from .node import OpNode, Packed, unpack_checked
 
 # How PyTorch's formulas spell our names.
-SPELLED = {"input": "self", "out": "result"}
+SPELLED = {"input": "self", "out": "result", "low": "min", "high": "max"}
 FACTS = {"shape": "sym_sizes", "strides": "sym_strides", "dtype": "scalar_type"}
 
 
@@ -31,6 +31,7 @@ def saved_places(node: Any) -> dict[str, int]:
                 name = SPELLED.get(name, name)
             elif place < fact_start:
                 name = op.attrs[place - op.width - len(op.outs)]
+                name = SPELLED.get(name, name)
             else:
                 index, what = op.metas[place - fact_start]
                 owner = op.tensors[max(index, 0)]

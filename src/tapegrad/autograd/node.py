@@ -113,11 +113,27 @@ class OpNode(Node):
         for k in range(0, len(cells), 3):
             cell: Version = cells[k + 1]
             if cell.n != cells[k + 2]:
-                self.complain(cells[k], cell, cells[k + 2])
+                self.complain()
 
-    def complain(self, place: Any, cell: Version, expected: int) -> None:
-        """E01, with what this node knows about the saved value."""
+    def complain(self) -> None:
+        """E01, for the first overwritten value in the order of PyTorch's names, which it goes by."""
         op: Op = self.op
+        cells = self.cells
+        first = -1
+        least = ""
+        for k in range(0, len(cells), 3):
+            if cells[k + 1].n != cells[k + 2]:
+                name = "index"
+                if type(cells[k]) is int:
+                    name = op.tensors[cells[k]] if cells[k] < op.width else "result"
+                    if name == "input":
+                        name = "self"
+                if first < 0 or name < least:
+                    first = k
+                    least = name
+        place: Any = cells[first]
+        cell: Version = cells[first + 1]
+        expected: int = cells[first + 2]
         array: Any = place  # of an index
         made_by = ""
         slot = 0

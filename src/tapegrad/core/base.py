@@ -94,8 +94,12 @@ class Version:
         if STATE.recording:
             frame = user_frame(NEAR_DEPTH)
             if frame is not None:
-                kept = self.writers if len(self.writers) < 8 else self.writers[-4:]
-                self.writers = (*kept, (self.n, name, frame.f_code, frame.f_lasti, how))
+                self.note(name, frame.f_code, frame.f_lasti, how)
+
+    def note(self, name: str, code: Any, lasti: int, how: Any) -> None:
+        """Keep who made the last write."""
+        kept = self.writers if len(self.writers) < 8 else self.writers[-4:]
+        self.writers = (*kept, (self.n, name, code, lasti, how))
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

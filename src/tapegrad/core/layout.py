@@ -22,6 +22,11 @@ def strided(xp: Any, array: Any, shape: Shape, strides: Shape, offset: int = 0) 
     if xp is not np:
         return xp.ndarray(shape, array.dtype, array.data + offset, strides)
     array = np.asarray(array)  # rules hand over NumPy scalars
+    if not offset and array.dtype.kind != "V" and array.flags.c_contiguous:
+        try:  # mostly what is shown lies within the array itself
+            return np.ndarray(shape, array.dtype, array, 0, strides)
+        except (ValueError, TypeError):
+            pass
     root = array.base
     if isinstance(root, np.ndarray):
         offset += address(array) - address(root)

@@ -92,6 +92,8 @@ def explain(api: Api, error: TypeError, args: Any, kwargs: dict[str, Any]) -> Ty
         return TypeError(
             f"{api.name}() missing {len(missing)} required positional arguments: {names}"
         )
+    if len(positional) == 1:
+        return TypeError(f"TensorBase.{api.name}() takes no arguments ({len(args) - 1} given)")
     return TypeError(
         f"{api.name}() takes {len(positional)} positional arguments but {len(args)} were given"
     )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from ..core.base import F32, F64
 from ..ops.block import PROMOTE, Block, apply, op
 
 __all__ = ["MseLoss", "apply"]
@@ -20,6 +22,8 @@ class MseLoss(Block):
     def fwd(xp: Any, input: Any, target: Any, reduction: str) -> Any:
         difference = input - target
         squares = difference * difference
+        if reduction == "mean" and (squares.dtype is F32 or squares.dtype is F64):
+            return xp.add.reduce(squares, None) / squares.size
         if reduction == "none":
             return squares
         # Half precision is summed in single precision.
@@ -51,7 +55,4 @@ def slope(grad: Any, shape: tuple[int, ...], reduction: str) -> Any:
 
 
 def size(shape: tuple[int, ...]) -> int:
-    count = 1
-    for n in shape:
-        count *= n
-    return count
+    return math.prod(shape)

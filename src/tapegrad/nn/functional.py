@@ -7,6 +7,9 @@ from typing import Any
 
 import tapegrad as tg
 
+from ..core.base import F32, F64, TensorBase
+from ..core.dispatch import apply
+from ..core.op import REGISTRY
 from . import _ops, _reduction
 
 __all__ = [
@@ -24,12 +27,19 @@ __all__ = [
 ]
 
 
+T = REGISTRY["t"]
+ADDMM = REGISTRY["addmm"]
+
+
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """linear(input, weight, bias=None) -> Tensor: `input @ weight.T + bias`.
 
     >>> nn.functional.linear(tensor([[1.0, 2.0]]), tensor([[3.0, 4.0]]), tensor([0.5]))
     tensor([[11.5000]])
     """
+    if is_plain(input, weight, bias):
+        # What is said below, without looking at the arguments again.
+        return apply(ADDMM, (bias, input, apply(T, (weight,))), (1, 1))
     for position, (name, value) in enumerate((("input", input), ("weight", weight)), 1):
         check_tensor("linear", name, position, value)
     if bias is None:
@@ -41,6 +51,22 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
         flat = tg.addmm(bias, input.reshape(-1, input.size(-1)), weight.t())
         return flat.view(*input.shape[:-1], flat.size(1))
     return tg.matmul(input, weight.t()).add_(bias)
+
+
+def is_plain(input: Any, weight: Any, bias: Any) -> bool:
+    """Whether these are float matrices and a vector that fit each other: nothing to refuse."""
+    if not (isinstance(input, TensorBase) and isinstance(weight, TensorBase)
+            and isinstance(bias, TensorBase)):
+        return False
+    x, w, b = input.array, weight.array, bias.array
+    dtype = x.dtype
+    if (dtype is not F32 and dtype is not F64) or w.dtype is not dtype or b.dtype is not dtype:
+        return False
+    if x.ndim != 2 or w.ndim != 2:
+        return False
+    rows, columns = w.shape
+    fits: bool = x.shape[1] == columns and b.shape == (rows,)
+    return fits
 
 
 def check_tensor(function: str, name: str, position: int, value: Any) -> None:
@@ -149,18 +175,31 @@ def mse_loss(
     >>> nn.functional.mse_loss(tensor([1.0, 2.0]), tensor([1.0, 4.0]))
     tensor(2.)
     """
-    warn_of_broadcast(input, target)
+    if not same_floats(input, target):
+        warn_of_broadcast(input, target)
+        input, target = tg.broadcast_tensors(input, target)
     reduction = _reduction.chosen(reduction, size_average, reduce)
-    input, target = tg.broadcast_tensors(input, target)
     if weight is not None:
         return weighted(mse_elements(input, target, "none"), weight, input, reduction)
     return mse_elements(input, target, _reduction.check(reduction))
 
 
+def same_floats(input: Any, target: Any) -> bool:
+    """Whether two tensors are alike, so that there is nothing to broadcast, promote or refuse."""
+    if not isinstance(input, TensorBase) or not isinstance(target, TensorBase):
+        return False
+    x, y = input.array, target.array
+    if (x.dtype is not F32 and x.dtype is not F64) or x.dtype is not y.dtype:
+        return False
+    same: bool = x.shape == y.shape
+    return same
+
+
 def mse_elements(input: Any, target: Any, reduction: str) -> Any:
-    dtype = tg.promote_types(input.dtype, target.dtype)
-    if not (dtype.is_floating_point or dtype.is_complex):
-        raise NotImplementedError(f"\"mse_cpu\" not implemented for '{dtype.scalar_type}'")
+    if not same_floats(input, target):
+        dtype = tg.promote_types(input.dtype, target.dtype)
+        if not (dtype.is_floating_point or dtype.is_complex):
+            raise NotImplementedError(f"\"mse_cpu\" not implemented for '{dtype.scalar_type}'")
     return _ops.apply(_ops.MseLoss, (input, target), (reduction,))
 
 

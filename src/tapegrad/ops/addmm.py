@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.base import F32, F64
 from ..core.dispatch import apply
 from ..legacy import CPP_NAMES
 from .block import PROMOTE, Block, Case, op
@@ -12,6 +13,7 @@ from .matmul import (
     check_expands,
     check_mv,
     check_supported,
+    fits,
     is_tensor,
     product,
     scalar_type,
@@ -30,6 +32,8 @@ def scaled(x: Any, factor: Any) -> Any:
 def combine(xp: Any, input: Any, prod: Any, beta: Any, alpha: Any) -> Any:
     """beta * input + alpha * prod in the dtype of the product; a beta of 0 ignores even NaN."""
     dtype = prod.dtype
+    if beta == 1 and alpha == 1 and input.dtype is dtype and (dtype is F32 or dtype is F64):
+        return xp.add(prod, input, prod)  # in place: nobody else holds the product
     if dtype.kind in "iu":
         beta, alpha = int(beta), int(alpha)
     prod = scaled(prod, alpha)
@@ -61,6 +65,8 @@ def summand_jvp(
 
 
 def check_addmm(input: Any, mat1: Any, mat2: Any) -> None:
+    if fits(mat1, mat2) and input.dtype is mat1.dtype and input.shape == mat2.shape[1:]:
+        return
     for name, x in (("mat1", mat1), ("mat2", mat2)):
         if x.ndim != 2:
             raise RuntimeError(f"{name} must be a matrix, got {x.ndim}-D tensor")

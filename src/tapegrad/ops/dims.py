@@ -31,6 +31,8 @@ class Expand(ViewOp):
 
     def fwd(xp, input, shape):
         input = xp.asarray(input)
+        if not input.ndim:
+            return strided(xp, input, shape, (0,) * len(shape))
         strides = [0] * len(shape)
         extra = len(shape) - input.ndim
         own = strides_of(input)
@@ -135,9 +137,13 @@ def broadcast_tensors(*tensors: Any) -> Any:
             raise TypeError(
                 f"expected Tensor as element {i} in argument 0, but got {type(t).__name__}"
             )
+    shapes = [t.array.shape for t in tensors]
+    if len(set(shapes)) == 1:
+        return tensors
     errors.check_broadcast([t.array for t in tensors])
-    shape = np.broadcast_shapes(*[t.array.shape for t in tensors])
-    return tuple([expanded(t, shape) for t in tensors])
+    shape = np.broadcast_shapes(*shapes)
+    # What has the shape already comes back itself, not a view of it.
+    return tuple([t if t.array.shape == shape else expanded(t, shape) for t in tensors])
 
 
 # ------------------------------------------------------------------ squeeze, unsqueeze

@@ -441,7 +441,8 @@ class Relu(Same):
     guard = relu_domain
 
     def fwd(xp, input):
-        return xp.maximum(0, input)
+        # A scalar of the same dtype spares NumPy the conversion of a Python number.
+        return xp.maximum(input.dtype.type(0), input)
 
     def d_input(F, grad, out):
         return F.where(out <= 0, 0, grad)

@@ -8,7 +8,7 @@ import warnings
 from typing import Any
 
 from .. import dtypes
-from ..core.base import TensorBase
+from ..core.base import F32, F64, TensorBase
 from ..core.dispatch import apply
 from ..errors import must_be_tensor
 from ..indexing import wrap_dim
@@ -65,6 +65,8 @@ def all_dims(function: str, input: Any, dim: Any, forms: tuple[str, ...] = ()) -
     ndim = array_of(function, input).ndim
     if dim is None:
         return None
+    if type(dim) is int and -ndim <= dim < ndim:
+        return (dim if dim >= 0 else dim + ndim,)
     if not isinstance(dim, (tuple, list)):
         if type(dim) is not int:
             dim = as_index(function, dim, "tuple of ints", forms)
@@ -127,6 +129,11 @@ def dense(xp: Any, x: Any) -> Any:
 
 def reduced(xp: Any, ufunc: Any, x: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
     """`ufunc` (add, multiply) over dimensions; integers widen, halves add up as float32."""
+    if dtype is None and (x.dtype is F32 or x.dtype is F64):
+        if dim is None and not keepdim and x.flags.c_contiguous:
+            return ufunc.reduce(x.ravel())  # NumPy is fastest along one dimension
+        axis = dim[0] if dim is not None and len(dim) == 1 else dim
+        return dense(xp, ufunc.reduce(x, axis, None, None, keepdim))
     if dtype is None:
         dtype = xp.dtype(xp.int64) if x.dtype.kind in "biu" else x.dtype
     if is_half(dtype):
@@ -141,6 +148,8 @@ def unreduce(F: Any, x: Any, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
     """A reduction's result with its dimensions back, of size one, so that it broadcasts."""
     if keepdim or dim is None:
         return x
+    if len(dim) == 1:
+        return F.unsqueeze(x, dim[0])
     for d in sorted(dim):
         x = F.unsqueeze(x, d)
     return x
@@ -250,6 +259,8 @@ class Mean(Linear):
 
 
 def averaged(xp: Any, x: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+    if dtype is None and (x.dtype is F32 or x.dtype is F64):
+        return reduced(xp, xp.add, x, dim, keepdim, None) / count(x.shape, dim)
     want = x.dtype if dtype is None else dtype
     wide = xp.float32 if is_half(want) else want
     total = reduced(xp, xp.add, x, dim, keepdim, xp.dtype(wide))

@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 from .. import dtypes
-from ..core.base import TensorBase
+from ..core.base import F32, F64, TensorBase
 from .block import APIS, PROMOTE, Block, Case, Elementwise, api, apply, op, ufunc
 from .refuse import (
     BOOL,
@@ -37,6 +37,13 @@ def choose(xp: Any, condition: Any, input: Any, other: Any) -> Any:
     """`input` where the condition holds, else `other`, in their common dtype."""
     a = getattr(input, "dtype", None)
     b = getattr(other, "dtype", None)
+    if a is b and (a is F32 or a is F64):
+        return xp.where(condition, input, other)
+    # A zero beside floats, as gradient rules have it.
+    if a is None and type(input) is int and input == 0 and (b is F32 or b is F64):
+        return xp.where(condition, b.type(0), other)
+    if b is None and type(other) is int and other == 0 and (a is F32 or a is F64):
+        return xp.where(condition, input, a.type(0))
     if a is None or b is None or a != b:
         dtype = common(input, other).np
         input, other = cast(input, dtype), cast(other, dtype)
