@@ -135,6 +135,8 @@ def whole(value: Any) -> int:
 
 def sizes(function: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:
     """The `*size` of a creation function: ints one by one, or one sequence of them."""
+    if args and not kwargs and all([type(n) is int and n >= 0 for n in args]):
+        return args
     if kwargs:
         name = next((k for k in kwargs if k != "size"), None)
         if name is not None:

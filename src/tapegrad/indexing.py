@@ -19,6 +19,8 @@ from .core.dispatch import apply
 from .core.op import REGISTRY
 
 ALL = slice(None)
+BASIC = (int, slice)  # parts of an index that need no looking at
+I32, I64, U8 = np.dtype(np.int32), np.dtype(np.int64), np.dtype(np.uint8)
 NOT_A_TUPLE = (
     "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in "
     "pytorch 2.9; use x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as "
@@ -47,6 +49,9 @@ def get(t: Any, index: Any) -> Any:
         return select_at(t, 0, index, 0)
     if kind is slice:
         return slice_at(t, 0, index)
+    if isinstance(index, TensorBase) and index.array.dtype is I64 and index.array.ndim:
+        if t.array.ndim and not index.special:
+            return index_with(t, {0: index.array}, (index,))  # nothing to walk over
     items = parts_of(index)
     view, noted, watched = walk(t, items)
     if not noted:
@@ -133,6 +138,8 @@ def as_value(t: Any, value: Any) -> Any:
 
 def number(dtype: Any, value: Any) -> Any:
     """A Python number as a 0-d array of `dtype`: truncated, but never from complex to real."""
+    if type(value) is float and (dtype is F64 or dtype is F32 and -1e38 < value < 1e38):
+        return np.array(value, dtype)
     kind = dtype.kind
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         raise ValueError("Overflow when unpacking long long")
@@ -175,6 +182,8 @@ def parts_of(index: Any) -> tuple[Any, ...]:
     kind = type(index)
     if isinstance(index, tuple):
         return index
+    if isinstance(index, TensorBase):
+        return (index,)
     if kind is list or (hasattr(index, "__getitem__") and hasattr(index, "__len__")
                         and not isinstance(index, (TensorBase, ndarray, np.generic, str, dict))):
         if len(index) < 32 and any([stands_for_a_dim(item) for item in index]):
@@ -192,9 +201,11 @@ def stands_for_a_dim(item: Any) -> bool:
 
 def walk(t: Any, items: tuple[Any, ...]) -> tuple[Any, dict[int, Any], tuple[Any, ...]]:
     """The view that the basic parts make, the index arrays by dimension, the tensors among them."""
-    items = tuple([plain(item) for item in items])
     ndim = t.array.ndim
-    used = sum([dims_of(item) for item in items])
+    used = len(items)
+    if not all([type(item) in BASIC for item in items]):
+        items = tuple([plain(item) for item in items])
+        used = sum([dims_of(item) for item in items])
     if used > ndim:
         first = items[0]
         if ndim == 0 and len(items) == 1:
@@ -230,7 +241,7 @@ def walk(t: Any, items: tuple[Any, ...]) -> tuple[Any, dict[int, Any], tuple[Any
                 array = item.array
                 watched.append(item)
             if array.ndim == 0 and array.dtype.kind in "iub":
-                if array.dtype.kind == "b" or array.dtype == np.uint8:
+                if array.dtype.kind == "b" or array.dtype == U8:
                     t = apply(REGISTRY["unsqueeze"], (t,), (dim,))
                     noted[dim] = np.zeros(1 if array else 0, np.int64)
                     dim += 1
@@ -306,7 +317,7 @@ def dims_of(item: Any) -> int:
 
 
 def is_mask(array: Any) -> bool:
-    return bool(array.dtype.kind == "b" or array.dtype == np.uint8)
+    return bool(array.dtype.kind == "b" or array.dtype == U8)
 
 
 def scalar_index() -> Exception:
@@ -388,7 +399,7 @@ def complete(shape: tuple[int, ...], noted: dict[int, Any]) -> tuple[Any, ...]:
         index.extend([ALL] * (dim - taken))
         taken = dim
         kind = array.dtype.kind
-        if array.dtype == np.uint8:
+        if array.dtype == U8:
             warnings.warn(BYTE_MASK, UserWarning, stacklevel=5)
             array = array != 0
             kind = "b"
@@ -400,7 +411,7 @@ def complete(shape: tuple[int, ...], noted: dict[int, Any]) -> tuple[Any, ...]:
                         f"the shape of the indexed tensor {list(shape)} at index {dim + j}"
                     )
             taken += array.ndim
-        elif array.dtype == np.int64 or array.dtype == np.int32:
+        elif array.dtype == I64 or array.dtype == I32:
             taken += 1
         else:
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")

@@ -1,1 +1,1 @@
-"""See DESIGN notes in the module docstrings."""
+"""Where kernels run. The forward in an op's block, written against `xp`, is the reference everywhere."""

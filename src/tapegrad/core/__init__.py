@@ -1,1 +1,1 @@
-"""See DESIGN notes in the module docstrings."""
+"""What ops are made of and how a call becomes a result."""

@@ -7,6 +7,7 @@ docs/random.md says which results are PyTorch's to the last bit and how that was
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import warnings
@@ -14,6 +15,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from .base import quiet
 
 Array = np.ndarray[Any, np.dtype[Any]]
 DType = np.dtype[Any]
@@ -88,6 +91,17 @@ class Stream:
             0, 0xFFFF_FFFF_FFFF_FFFF, n, dtype=np.uint64, endpoint=True
         )
         return words
+
+    def doubles(self, n: int) -> list[float]:
+        """The next `n` numbers in [0, 1) with 53 random bits: `_unit53` for a few."""
+        bits = self._bits if self._bits is not None else self._start()
+        if n > 0:
+            self._drawn = True
+        raw = bits.random_raw(2 * n).tolist()
+        return [
+            ((high << 32 | low) & (1 << 53) - 1) * 2.0**-53
+            for high, low in zip(raw[0::2], raw[1::2], strict=True)
+        ]
 
     def get_state(self) -> Array:
         """The state as PyTorch writes it: 5056 bytes."""
@@ -233,8 +247,7 @@ def _cast(values: Array, dtype: DType, shape: Shape) -> Array:
     """Round as C++ does: to the two-byte floats by way of float32."""
     if _is_half(dtype):
         values = values.astype(np.float32, copy=False)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.ascontiguousarray(values.astype(dtype, copy=False)).reshape(shape)
+    return np.ascontiguousarray(quiet(values.astype, dtype)).reshape(shape)
 
 
 def _rounded(value: float, dtype: DType) -> float:
@@ -313,6 +326,8 @@ def _as_complex(parts: Array, dtype: DType, shape: Shape) -> Array:
 
 def _pairs(stream: Stream, n: int, exact: bool) -> Array:
     """`n` float64 normals, two from each pair of uniforms; the odd one out waits in the stream."""
+    if exact and n < 16:
+        return np.array(_few(stream, n))
     out = np.empty(n)
     start = 0
     if n and stream.next_normal is not None:
@@ -329,6 +344,23 @@ def _pairs(stream: Stream, n: int, exact: bool) -> Array:
     if (n - start) % 2:
         stream.next_normal = float(second[-1])
     return out
+
+
+def _few(stream: Stream, n: int) -> list[float]:
+    """`_pairs` in plain Python, which is faster than NumPy for a few."""
+    made: list[float] = []
+    if n and stream.next_normal is not None:
+        made.append(stream.next_normal)
+        stream.next_normal = None
+    uniforms = iter(stream.doubles(n - len(made) + 1 & ~1))
+    for first, second in zip(uniforms, uniforms, strict=True):
+        radius = math.sqrt(-2.0 * math.log1p(-second))
+        angle = 2.0 * math.pi * first
+        made.append(radius * math.cos(angle))
+        made.append(radius * math.sin(angle))
+    if len(made) > n:
+        stream.next_normal = made.pop()
+    return made
 
 
 def _blocks(
@@ -391,6 +423,7 @@ _LOG = (
 )
 
 
+@functools.lru_cache(64)
 def _f(value: float) -> np.float64:
     """A float32 constant, as float64."""
     return np.float64(np.float32(value))
@@ -805,7 +838,7 @@ _LIMITS = {
 
 
 def _is_floating(dtype: DType) -> bool:
-    return dtype.name in _DIGITS
+    return dtype in (F32, F64) or _is_half(dtype)
 
 
 def _not_implemented(kernel: str, dtype: DType) -> NotImplementedError:
@@ -818,6 +851,8 @@ def _check_floating(kernel: str, dtype: DType) -> None:
 
 
 def _check_uniform(low: float, high: float, dtype: DType) -> None:
+    if low == 0.0 and high == 1.0:
+        return
     limit = _LIMITS[dtype.name]
     for name, value in (("from", low), ("to", high)):
         if not -limit <= value <= limit:

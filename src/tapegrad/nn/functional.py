@@ -10,6 +10,7 @@ import tapegrad as tg
 from ..core.base import F32, F64, TensorBase
 from ..core.dispatch import apply
 from ..core.op import REGISTRY
+from ..ops.block import APIS
 from . import _ops, _reduction
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
 
 T = REGISTRY["t"]
 ADDMM = REGISTRY["addmm"]
+RELU = APIS["relu"].call
 
 
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
@@ -86,7 +88,7 @@ def relu(input: Any, inplace: bool = False) -> Any:
     >>> nn.functional.relu(tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
-    return input.relu_() if inplace else tg.relu(input)
+    return input.relu_() if inplace else RELU(input)
 
 
 def relu_(input: Any) -> Any:
@@ -154,8 +156,7 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
     if p == 1:
         noise = tg.zeros_like(input)
     else:
-        with tg.no_grad():
-            noise = tg.empty_like(input).bernoulli_(1 - p).div_(1 - p)
+        noise = tg.empty_like(input).bernoulli_(1 - p).div_(1 - p)
     return input.mul_(noise) if inplace else input.mul(noise)
 
 

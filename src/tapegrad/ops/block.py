@@ -29,8 +29,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
+from ..backends.base import NUMPY
 from ..core.dispatch import apply, binary, unary
 from ..core.op import AS_IS, PROMOTE, PROMOTE_FLOAT, REGISTRY, Op, Rule
 from ..core.spaces import RAW, RECORDED
@@ -92,10 +91,10 @@ class Ufunc:
     """The name of a NumPy ufunc that is the whole kernel: it is then called directly."""
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.ufunc = name
 
     def __call__(self, xp: Any, *arrays: Any) -> Any:
-        return getattr(xp, self.name)(*arrays)
+        return getattr(xp, self.ufunc)(*arrays)
 
 
 def ufunc(name: str) -> Ufunc:
@@ -113,12 +112,10 @@ def op(block: type[Block]) -> Op:
     record.width = 0 if block.variadic else len(block.tensors)
     record.outs = () if block.several else block.outs
     record.single = not block.several and len(block.outs) == 1
-    if isinstance(forward, Ufunc):
-        record.kernel = getattr(np, forward.name)
-    else:
+    if not isinstance(forward, Ufunc):
         record.attrs = tuple(inspect.signature(forward).parameters)[1 + len(block.tensors):]
-        record.kernel = functools.partial(forward, np)
     record.forward = forward
+    record.kernel = NUMPY.kernel(record)
     record.result = None if block.result is None else block.result._make
     for field in ("variadic", "numbers", "broadcasts", "elementwise", "linear", "wirtinger",
                   "differentiable", "plain_outs", "view", "multi_view", "replays"):

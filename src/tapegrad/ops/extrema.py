@@ -132,7 +132,11 @@ class ExtremumAlong(Block):
 
 
 def taken(xp: Any, x: Any, indices: Any, dim: int, keepdim: bool) -> Any:
-    """The elements at `indices` (which have kept their dimension), and the indices."""
+    """The elements at `indices` along `dim`, and the indices."""
+    if x.ndim == 2 and not keepdim:
+        every = xp.arange(indices.size)
+        return x[(every, indices) if dim else (indices, every)], dense(xp, indices)
+    indices = xp.expand_dims(indices, dim)
     values = xp.take_along_axis(x, indices, axis=dim)
     if not keepdim:
         values, indices = values.squeeze(dim), indices.squeeze(dim)
@@ -148,7 +152,7 @@ class Max(ExtremumAlong):
     def fwd(xp, input, dim, keepdim):
         if not input.ndim:
             return input.copy(), xp.zeros((), xp.int64)
-        return taken(xp, input, xp.argmax(input, axis=dim, keepdims=True), dim, keepdim)
+        return taken(xp, input, input.argmax(dim), dim, keepdim)
 
 
 @op
@@ -160,7 +164,7 @@ class Min(ExtremumAlong):
     def fwd(xp, input, dim, keepdim):
         if not input.ndim:
             return input.copy(), xp.zeros((), xp.int64)
-        return taken(xp, input, xp.argmin(input, axis=dim, keepdims=True), dim, keepdim)
+        return taken(xp, input, input.argmin(dim), dim, keepdim)
 
 
 MAX_CASES = [

@@ -30,6 +30,9 @@ def within(input: Any, index: Any, dim: int) -> Any:
 
 def grid(xp: Any, index: Any, dim: int) -> tuple[Any, ...]:
     """NumPy index of the places that `index` means along `dim`."""
+    if index.ndim == 2:  # the usual case, without the detour over ogrid
+        other = xp.arange(index.shape[1 - dim])
+        return (other.reshape(-1, 1), index) if dim else (index, other)
     parts: list[Any] = list(xp.ogrid[tuple([slice(0, n) for n in index.shape])])
     parts[dim] = index
     return tuple(parts)
@@ -64,7 +67,8 @@ def placed(xp: Any, out: Any, index: Any, src: Any, dim: int, how: Any) -> Any:
 
 
 def check_index_dtype(index: Any, sentence: str) -> None:
-    if index.array.dtype.name not in ("int64", "int32"):
+    dtype = index.array.dtype
+    if dtype.kind != "i" or dtype.itemsize < 4:
         raise RuntimeError(sentence)
 
 
@@ -76,7 +80,8 @@ def check_tensor(function: str, argument: str, position: int, value: Any) -> Non
 def first_outside(index: Any, size: int) -> int | None:
     """The first index that is negative or too large."""
     x = index.array
-    if not x.size or (x.min() >= 0 and x.max() < size):
+    # Negative indices are large ones when read as unsigned: one look finds both.
+    if not x.size or np.maximum.reduce(x.view(f"u{x.itemsize}"), None) < size:
         return None
     return int(x[(x < 0) | (x >= size)].flat[0])
 
@@ -117,6 +122,8 @@ class Gather(LinearMove):
         if not index.size:
             return xp.empty(index.shape, input.dtype)
         source, where = one_dim(input), one_dim(index)
+        if where.ndim == 2:
+            return source[grid(xp, where, dim)]
         out = xp.take_along_axis(within(source, where, dim), where, axis=dim)
         return xp.ascontiguousarray(out).reshape(index.shape)
 

@@ -40,7 +40,7 @@ class IndexAt(LinearMove):
         places = [d for d, i in enumerate(index) if type(i) is not slice]
         first = index[places[0]]
         if len(places) == 1 and first.dtype.kind != "b":
-            out = xp.take(input, first, axis=places[0])
+            out = input.take(first, places[0])
         else:
             out = input[index]
         if input.flags.c_contiguous:

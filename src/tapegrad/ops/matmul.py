@@ -99,6 +99,25 @@ def check_mm(a: Any, b: Any) -> None:
     check_supported("addmm_impl_cpu_", a.dtype)
 
 
+def by_columns(rows: int, strides: tuple[int, ...]) -> bool:
+    """Whether a matrix lies in memory column by column, as the transpose of a weight does."""
+    return strides[0] != 0 and strides[1] == strides[0] * rows
+
+
+def left_grad(F: Any, grad: Any, right: Any, strides: tuple[int, ...]) -> Any:
+    """What goes back to the left factor, laid out in memory as that is."""
+    if by_columns(grad.shape[0], strides):
+        return F.t(F.mm(right, F.t(grad)))
+    return F.mm(grad, F.t(right))
+
+
+def right_grad(F: Any, grad: Any, left: Any, strides: tuple[int, ...]) -> Any:
+    """What goes back to the right factor, laid out in memory as that is."""
+    if by_columns(left.shape[1], strides):
+        return F.t(F.mm(F.t(grad), left))
+    return F.mm(F.t(left), grad)
+
+
 @op
 class Mm(Block):
     """mm(input, mat2) -> Tensor: the product of two matrices.
@@ -119,11 +138,11 @@ class Mm(Block):
     def fwd(xp, input, mat2):
         return product(xp, input, mat2)
 
-    def d_input(F, grad, mat2):
-        return F.mm(grad, F.t(mat2))
+    def d_input(F, grad, mat2, input_strides):
+        return left_grad(F, grad, mat2, input_strides)
 
-    def d_mat2(F, grad, input):
-        return F.mm(F.t(input), grad)
+    def d_mat2(F, grad, input, mat2_strides):
+        return right_grad(F, grad, input, mat2_strides)
 
     def call(input, mat2):
         check_mm(is_tensor("mm", "input", 1, input), is_tensor("mm", "mat2", 2, mat2))

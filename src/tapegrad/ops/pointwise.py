@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
+from ..autograd.inplace import bump, write
 from ..core import promote
-from ..core.base import TensorBase
+from ..core.base import F32, F64, TensorBase
 from ..core.dispatch import apply, binary, unary
+from ..core.modes import MODES
 from .block import PROMOTE, PROMOTE_FLOAT, Case, Elementwise, api, op, ufunc
 from .refuse import (
     BOOL,
@@ -85,6 +87,8 @@ class AddAlpha(Arithmetic):
     public = False
 
     def fwd(xp, input, other, alpha):
+        if type(alpha) is float and same_floats(input, other):
+            return xp.add(input, xp.multiply(other, alpha))
         out = xp.add(widened(input), scaled(xp, widened(other), alpha))
         return cast(out, getattr(input, "dtype", out.dtype))
 
@@ -93,6 +97,28 @@ class AddAlpha(Arithmetic):
 
     def d_other(F, grad, alpha):
         return grad * alpha
+
+
+def same_floats(x: Any, y: Any) -> bool:
+    """Single or double precision on both sides: nothing is promoted and nothing refused."""
+    dtype = getattr(x, "dtype", None)
+    return (dtype is F32 or dtype is F64) and getattr(y, "dtype", None) is dtype
+
+
+def add_quietly(t: Any, other: Any, alpha: float) -> bool:
+    """`t.add_(other, alpha=alpha)` as optimizers call it, under no_grad; False if it is not so."""
+    if MODES.records or not isinstance(t, TensorBase) or not isinstance(other, TensorBase):
+        return False
+    if t.special or other.special or t.view_of is not None:
+        return False
+    x, y = t.array, other.array
+    if not same_floats(x, y) or x.shape != y.shape or not x.flags.c_contiguous:
+        return False
+    if np.may_share_memory(x, y):
+        return False
+    x += y * alpha
+    bump(t, "add_", False)
+    return True
 
 
 def check_alpha(alpha: Any, *operands: Any) -> None:
@@ -120,6 +146,8 @@ def add(input: Any, other: Any, *, alpha: Any = 1, run: Any = None) -> Any:
     """
     if type(alpha) is int and alpha == 1:
         return binary(Add, input, other) if run is None else run(Add, (input, other))
+    if run is write and type(alpha) is float and add_quietly(input, other, alpha):
+        return input
     check_alpha(alpha, input, other)
     return (run or apply)(AddAlpha, (input, other), (alpha,))
 

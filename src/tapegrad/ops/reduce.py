@@ -54,7 +54,9 @@ def array_of(function: str, input: Any) -> Any:
 
 def one_dim(function: str, input: Any, dim: Any, forms: tuple[str, ...] = ()) -> int:
     """A dimension of `input` from an argument that has to be one integer."""
-    ndim = array_of(function, input).ndim
+    ndim: int = array_of(function, input).ndim
+    if type(dim) is int and -ndim <= dim < ndim:
+        return dim if dim >= 0 else dim + ndim
     if type(dim) is not int:
         dim = as_index(function, dim, "int", forms)
     return wrap_dim(dim, ndim)

@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import dtypes
 from ..core.base import F32, F64, TensorBase
+from ..core.dispatch import binary
 from .block import APIS, PROMOTE, Block, Case, Elementwise, api, apply, op, ufunc
 from .refuse import (
     BOOL,
@@ -159,7 +160,7 @@ class Maximum(Order):
 
     def call(input, other):
         only_tensors("maximum", input=input, other=other)
-        return apply(Maximum, (input, other))
+        return binary(Maximum, input, other)
 
     def d_input(F, grad, input, other):
         return F.where(input < other, 0, F.where(input == other, grad / 2, grad))
@@ -181,7 +182,7 @@ class Minimum(Order):
 
     def call(input, other):
         only_tensors("minimum", input=input, other=other)
-        return apply(Minimum, (input, other))
+        return binary(Minimum, input, other)
 
     def d_input(F, grad, input, other):
         return F.where(input > other, 0, F.where(input == other, grad / 2, grad))
@@ -203,7 +204,7 @@ class Fmax(Order):
 
     def call(input, other):
         only_tensors("fmax", input=input, other=other)
-        return apply(Fmax, (input, other))
+        return binary(Fmax, input, other)
 
     def d_input(F, grad, input, other):
         return F.where((input >= other) | F.isnan(other), grad, 0)
@@ -225,7 +226,7 @@ class Fmin(Order):
 
     def call(input, other):
         only_tensors("fmin", input=input, other=other)
-        return apply(Fmin, (input, other))
+        return binary(Fmin, input, other)
 
     def d_input(F, grad, input, other):
         return F.where((input <= other) | F.isnan(other), grad, 0)
@@ -284,7 +285,9 @@ class Clamping(Elementwise):
 
     def fwd(xp, input, low, high):
         if plain(input, low, high):
-            return bounded(xp, input, low, high)
+            number = input.dtype.type  # NumPy's scalars are faster beside arrays than Python's
+            low = None if low is None else number(low)
+            return bounded(xp, input, low, None if high is None else number(high))
         side = "" if low is not None and high is not None else "_max" if low is None else "_min"
         clamp_domain(f"clamp{side}_scalar_cpu", input, low, high)
         dtype = common(input, low, high).np
@@ -398,13 +401,11 @@ def clamp(input: Any, min: Any = None, max: Any = None, *, run: Any = None) -> A
     """
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
-    tensors = [isinstance(b, TensorBase) for b in (min, max) if b is not None]
-    numbers = [is_number(b) for b in (min, max) if b is not None]
-    if all(numbers):
+    if (min is None or is_number(min)) and (max is None or is_number(max)):
         if run is not None:
             check_stays(input, min, max)
         return (run or apply)(ClampScalar, (input,), (min, max))
-    if all(tensors):
+    if all([isinstance(b, TensorBase) for b in (min, max) if b is not None]):
         return (run or apply)(Clamp, (input, min, max))
     if isinstance(min, TensorBase) and is_number(max) and min.array.ndim == 0:
         return (run or apply)(ClampScalar, (input,), (min.array.item(), max))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from .. import dtypes
+from ..core.base import F32, F64
 from ..core.dispatch import apply
 from ..core.spaces import RECORDED
 from .block import Block, Case, op
-from .reduce import all_dims, array_of, dense, one_dim, plain_dtype, unreduce, widened
+from .reduce import all_dims, dense, one_dim, plain_dtype, unreduce, widened
 from .samples import Draw
 
 # ruff: noqa: N805, E704
@@ -71,6 +72,13 @@ def along(x: Any, dim: int) -> tuple[int, ...] | None:
     return (dim,) if x.shape else None
 
 
+def wide_and_dense(xp: Any, x: Any) -> Any:
+    """`x`, contiguous and not in half precision."""
+    if (x.dtype is F32 or x.dtype is F64) and x.flags.c_contiguous:
+        return x
+    return xp.ascontiguousarray(widened(xp, x)).reshape(x.shape)
+
+
 @op
 class SoftmaxBackwardData(Block):
     """softmax_backward_data(input, output, dim) -> Tensor: softmax's gradient, from its output."""
@@ -80,7 +88,7 @@ class SoftmaxBackwardData(Block):
 
     def fwd(xp, input, output, dim):
         weighted = input * output
-        return weighted - output * xp.add.reduce(weighted, axis=dim, keepdims=True)
+        return weighted - output * xp.add.reduce(weighted, dim, None, None, True)
 
     def d_input(F, grad, output, dim):
         return F.softmax_backward_data(grad, output, dim)
@@ -114,9 +122,9 @@ class Softmax(Block):
     def fwd(xp, input, dim):
         if not input.size:
             return xp.empty(input.shape, input.dtype)
-        x = xp.ascontiguousarray(widened(xp, input)).reshape(input.shape)
-        out = xp.exp(x - xp.maximum.reduce(x, axis=dim, keepdims=True))
-        out = out / xp.add.reduce(out, axis=dim, keepdims=True)
+        x = wide_and_dense(xp, input)
+        out = xp.exp(x - xp.maximum.reduce(x, dim, None, None, True))
+        out /= xp.add.reduce(out, dim, None, None, True)
         return out.astype(input.dtype, copy=False)
 
     def d_input(F, grad, out, dim):
@@ -138,7 +146,7 @@ class LogSoftmaxBackwardData(Block):
     public = False
 
     def fwd(xp, input, output, dim):
-        return input - xp.exp(output) * xp.add.reduce(input, axis=dim, keepdims=True)
+        return input - xp.exp(output) * xp.add.reduce(input, dim, None, None, True)
 
     def d_input(F, grad, output, dim):
         return grad - F.sum(grad * F.exp(output), along(output, dim), True, None)
@@ -167,9 +175,9 @@ class LogSoftmax(Block):
     def fwd(xp, input, dim):
         if not input.size:
             return xp.empty(input.shape, input.dtype)
-        x = xp.ascontiguousarray(widened(xp, input)).reshape(input.shape)
-        x = x - xp.maximum.reduce(x, axis=dim, keepdims=True)
-        out = x - xp.log(xp.add.reduce(xp.exp(x), axis=dim, keepdims=True))
+        x = wide_and_dense(xp, input)
+        out = x - xp.maximum.reduce(x, dim, None, None, True)
+        out -= xp.log(xp.add.reduce(xp.exp(out), dim, None, None, True))
         return out.astype(input.dtype, copy=False)
 
     def d_input(F, grad, out, dim):
@@ -186,10 +194,11 @@ def exponentials(record: Any, input: Any, dim: Any, dtype: Any) -> Any:
     """The part that softmax and log_softmax share before the kernel."""
     name = record.name
     place = one_dim(name, input, dim)
-    wanted = plain_dtype(name, dtype)
-    if wanted is not None and wanted != input.array.dtype:
-        input = RECORDED.cast(input, wanted)
-    array = array_of(name, input)
+    if dtype is not None:
+        wanted = plain_dtype(name, dtype)
+        if wanted != input.array.dtype:
+            input = RECORDED.cast(input, wanted)
+    array = input.array
     if array.dtype.kind in "biuc" and array.size:
         last = "_lastdim" if place == array.ndim - 1 or not array.ndim else ""
         raise NotImplementedError(f'"{name}{last}_kernel_impl" not implemented for '

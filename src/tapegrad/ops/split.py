@@ -17,7 +17,7 @@ from .view import as_int, as_ints
 
 def along(dim: int, index: Any) -> tuple[Any, ...]:
     """A NumPy index that applies `index` to one dimension (and never gives a scalar)."""
-    return (*[slice(None)] * dim, index, ...)
+    return (*[slice(None)] * dim, index, ...) if dim else (index, ...)
 
 
 # ------------------------------------------------------------------ select

@@ -46,6 +46,8 @@ def as_ints(function: str, argument: str, position: int, values: Any) -> tuple[i
 
 def spread(function: str, argument: str, values: tuple[Any, ...]) -> tuple[int, ...]:
     """The ints of `f(1, 2)` or of `f((1, 2))`."""
+    if values and all([type(v) is int for v in values]):
+        return values
     if len(values) == 1 and isinstance(values[0], (tuple, list)):
         return as_ints(function, argument, 1, values[0])
     if not values:
@@ -166,6 +168,11 @@ def view(input: Any, *shape: Any, size: Any = None, dtype: Any = None) -> Any:
     tensor([[0, 1, 2],
             [3, 4, 5]])
     """
+    given = shape[0] if len(shape) == 1 else shape
+    if type(given) is int:
+        given = shape
+    if shape and isinstance(given, tuple) and all([type(n) is int for n in given]):
+        return apply(View, (input,), (full_shape(tuple(given), input.array.size),))
     if size is not None and not shape:
         shape = (size,)
     if dtype is not None and not shape:

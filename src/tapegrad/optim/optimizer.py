@@ -13,6 +13,7 @@ from typing import Any
 import tapegrad as tg
 
 from ..autograd.hooks import RemovableHandle
+from ..core.modes import MODES
 from ..utils.naming import typename
 
 __all__ = [
@@ -70,12 +71,15 @@ def _use_grad_for_differentiable(step: Hook) -> Hook:
 
     @functools.wraps(step)
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        before = tg.is_grad_enabled()
-        tg.set_grad_enabled(self.defaults["differentiable"])
+        before = MODES.grad
+        wanted = bool(self.defaults["differentiable"])
+        if before is not wanted:
+            MODES.set("grad", wanted)
         try:
             return step(self, *args, **kwargs)
         finally:
-            tg.set_grad_enabled(before)
+            if MODES.grad is not before:
+                MODES.set("grad", before)
 
     return run
 
@@ -123,9 +127,9 @@ class Optimizer:
         @functools.wraps(func)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             self = args[0]
-            before = chain(_global_optimizer_pre_hooks.values(),
-                           self._optimizer_step_pre_hooks.values())
-            for hook in list(before):
+            before = [*_global_optimizer_pre_hooks.values(),
+                      *self._optimizer_step_pre_hooks.values()]
+            for hook in before:
                 answer = hook(self, args, kwargs)
                 if answer is None:
                     continue
@@ -136,9 +140,9 @@ class Optimizer:
                     )
                 args, kwargs = answer
             out = func(*args, **kwargs)
-            after = chain(self._optimizer_step_post_hooks.values(),
-                          _global_optimizer_post_hooks.values())
-            for hook in list(after):
+            after = [*self._optimizer_step_post_hooks.values(),
+                     *_global_optimizer_post_hooks.values()]
+            for hook in after:
                 hook(self, args, kwargs)
             return out
 

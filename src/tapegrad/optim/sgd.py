@@ -7,6 +7,7 @@ from typing import Any
 
 import tapegrad as tg
 
+from ..ops.pointwise import add_quietly
 from .optimizer import Optimizer, _use_grad_for_differentiable
 
 __all__ = ["SGD"]
@@ -84,8 +85,9 @@ class SGD(Optimizer):
                 loss = closure()
         for group in self.param_groups:
             for p in group["params"]:
-                if p.grad is not None:
-                    update(p, -p.grad if group["maximize"] else p.grad, self.state, group)
+                g = p.grad
+                if g is not None:
+                    update(p, -g if group["maximize"] else g, self.state, group)
         return loss
 
 
@@ -108,4 +110,5 @@ def update(p: Any, g: Any, states: Any, group: dict[str, Any]) -> None:
             p.addcmul_(g, lr, value=-1)
             return
         lr = lr.item()
-    p.add_(g, alpha=-lr)
+    if type(lr) is not float or not add_quietly(p, g, -lr):
+        p.add_(g, alpha=-lr)

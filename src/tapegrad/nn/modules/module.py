@@ -154,6 +154,9 @@ class Module(HookMethods, StateMethods):
     def __getattr__(self, name: str) -> Any:
         # Only called for what is no ordinary attribute.
         own = self.__dict__
+        parameters = own.get("_parameters")
+        if parameters is not None and name in parameters:
+            return parameters[name]
         for where in REGISTERED:
             found = own.get(where)
             if found is not None and name in found:

@@ -1,0 +1,41 @@
+"""A backend: an array module, and per op the exceptions to the reference."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+
+class Backend:
+    """Gives every op its kernel: an override where there is one, else the block's own forward.
+
+    Gradients are never written per backend: rules are made of ops.
+    """
+
+    def __init__(self, name: str, xp: Any) -> None:
+        self.name = name
+        self.xp = xp
+        self.overrides: dict[str, Callable[..., Any]] = {}
+
+    def override(self, op: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Decorate the kernel that this backend runs for `op`."""
+
+        def register(kernel: Callable[..., Any]) -> Callable[..., Any]:
+            self.overrides[op] = kernel
+            return kernel
+
+        return register
+
+    def kernel(self, op: Any) -> Callable[..., Any]:
+        found = self.overrides.get(op.name)
+        if found is not None:
+            return found
+        forward = op.forward
+        direct = getattr(forward, "ufunc", None)  # the block names a ufunc: no Python in between
+        return getattr(self.xp, direct) if direct else functools.partial(forward, self.xp)
+
+
+NUMPY = Backend("numpy", np)
