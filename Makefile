@@ -47,6 +47,7 @@ test-pure: $(VENV_PURE)/.installed
 
 lint: $(VENV)/.tools
 	$(VENV)/bin/ruff check src tests benchmarks setup.py
+	$(VENV)/bin/ruff format --check src tests benchmarks setup.py
 	$(VENV)/bin/mypy
 
 parity: $(VENV_PARITY)/.installed

@@ -63,70 +63,139 @@ def e05(index: int) -> str:
 
 CASES = [
     # ------------------------------------------------------------------ E01
-    Case("E01", "an optimizer step between two backward passes", """
+    Case(
+        "E01",
+        "an optimizer step between two backward passes",
+        """
         w = torch.tensor([1.0, 2.0], requires_grad=True)
         optimizer = torch.optim.SGD([w], lr=0.1)
         loss = (w * w).sum()  #: saved
         loss.backward(retain_graph=True)
         optimizer.step()  #: written
         loss.backward()  #: noticed
-        """, e01([2]), "w", "before optimizer.step()", {"version": 1, "expected": 0}),
-    Case("E01", "an optimizer step between two losses of a network", """
+        """,
+        e01([2]),
+        "w",
+        "before optimizer.step()",
+        {"version": 1, "expected": 0},
+    ),
+    Case(
+        "E01",
+        "an optimizer step between two losses of a network",
+        """
         net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU(), torch.nn.Linear(2, 1))
         optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
         out = net(torch.ones(1, 2))  #: saved
         out.sum().backward(retain_graph=True)
         optimizer.step()  #: written
         (out * 2).sum().backward()  #: noticed
-        """, e01([2, 1], "AsStrided", 2, 1), "a view of `net.2.weight`", "before optimizer.step()"),
-    Case("E01", "a write through a view", """
+        """,
+        e01([2, 1], "AsStrided", 2, 1),
+        "a view of `net.2.weight`",
+        "before optimizer.step()",
+    ),
+    Case(
+        "E01",
+        "a write through a view",
+        """
         x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
         a = x * 1
         b = a**2  #: saved
         v = a.view(3, 1)  #: view
         v.mul_(2)  #: written
         b.sum().backward()  #: noticed
-        """, e01([3], "torch::autograd::CopySlices"), "a", "mul(...)"),
-    Case("E01", "+= on a saved output", """
+        """,
+        e01([3], "torch::autograd::CopySlices"),
+        "a",
+        "mul(...)",
+    ),
+    Case(
+        "E01",
+        "+= on a saved output",
+        """
         x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
         y = x.exp()  #: saved
         y += 1  #: written
         y.sum().backward()  #: noticed
-        """, e01([3], "Exp"), "y", "write y = y + 1", {"op": "exp", "role": "its own output"}),
-    Case("E01", "relu_ on a saved output", """
+        """,
+        e01([3], "Exp"),
+        "y",
+        "write y = y + 1",
+        {"op": "exp", "role": "its own output"},
+    ),
+    Case(
+        "E01",
+        "relu_ on a saved output",
+        """
         x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
         y = x.exp()  #: saved
         y.relu_()  #: written
         y.sum().backward()  #: noticed
-        """, e01([3], "Exp"), "y", "relu(...)"),
-    Case("E01", "sigmoid_ and then another write", """
+        """,
+        e01([3], "Exp"),
+        "y",
+        "relu(...)",
+    ),
+    Case(
+        "E01",
+        "sigmoid_ and then another write",
+        """
         x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
         y = x * 1
         y.sigmoid_()  #: saved
         y.mul_(2)  #: written
         y.sum().backward()  #: noticed
-        """, e01([3], "Sigmoid", 2, 1), "y", "mul(...)"),
-    Case("E01", "exp_ on a saved input", """
+        """,
+        e01([3], "Sigmoid", 2, 1),
+        "y",
+        "mul(...)",
+    ),
+    Case(
+        "E01",
+        "exp_ on a saved input",
+        """
         x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
         a = x * 1
         y = a.sin()  #: saved
         a.exp_()  #: written
         y.sum().backward()  #: noticed
-        """, e01([3], "Exp"), "a", "exp(...)", {"op": "sin", "role": "its input `input`"}),
-    Case("E01", "a write through detach()", """
+        """,
+        e01([3], "Exp"),
+        "a",
+        "exp(...)",
+        {"op": "sin", "role": "its input `input`"},
+    ),
+    Case(
+        "E01",
+        "a write through detach()",
+        """
         x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
         y = x * x  #: saved
         x.detach().add_(1)  #: written
         y.sum().backward()  #: noticed
-        """, e01([3]), "x", ".detach().clone()"),
-    Case("E01", "a slice assignment", """
+        """,
+        e01([3]),
+        "x",
+        ".detach().clone()",
+    ),
+    Case(
+        "E01",
+        "a slice assignment",
+        """
         x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
         a = x * 1
         y = a * a  #: saved
         a[0] = 5.0  #: written
         y.sum().backward()  #: noticed
-        """, e01([3], "torch::autograd::CopySlices"), "a", "torch.where"),
-    Case("E01", "a write through a sibling view", """
+        """,
+        e01([3], "torch::autograd::CopySlices"),
+        "a",
+        "torch.where",
+    ),
+    Case(
+        "E01",
+        "a write through a sibling view",
+        """
         x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
         a = x * 1
         one = a[:1]
@@ -134,8 +203,15 @@ CASES = [
         y = one * one  #: saved
         two.add_(1)  #: written
         y.sum().backward()  #: noticed
-        """, e01([1], "AsStrided"), "one", "add(...)"),
-    Case("E01", "a tensor saved by a Function", """
+        """,
+        e01([1], "AsStrided"),
+        "one",
+        "add(...)",
+    ),
+    Case(
+        "E01",
+        "a tensor saved by a Function",
+        """
         class Square(torch.autograd.Function):
             @staticmethod
             def forward(ctx, x):
@@ -152,8 +228,16 @@ CASES = [
         y = Square.apply(a)  #: saved
         a.add_(1)  #: written
         y.sum().backward()
-        """, e01([3], "Add"), "a", "add(...)", {"op": "SquareBackward"}),
-    Case("E01", "inside a module's forward", """
+        """,
+        e01([3], "Add"),
+        "a",
+        "add(...)",
+        {"op": "SquareBackward"},
+    ),
+    Case(
+        "E01",
+        "inside a module's forward",
+        """
         class Net(torch.nn.Module):
             def __init__(self):
                 super().__init__()
@@ -166,8 +250,15 @@ CASES = [
 
         net = Net()
         net(torch.ones(2, 3)).sum().backward()  #: noticed
-        """, e01([2, 3], "Sigmoid"), "h", "write h = h + x"),
-    Case("E01", "in a loop", """
+        """,
+        e01([2, 3], "Sigmoid"),
+        "h",
+        "write h = h + x",
+    ),
+    Case(
+        "E01",
+        "in a loop",
+        """
         def accumulate(x):
             total = torch.zeros(3)
             outs = []
@@ -179,16 +270,30 @@ CASES = [
         x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
         outs = accumulate(x)
         outs[1].sum().backward()  #: noticed
-        """, e01([3], "Add", 3, 2), "total", "write total = total + x"),
-    Case("E01", "two writes, both named", """
+        """,
+        e01([3], "Add", 3, 2),
+        "total",
+        "write total = total + x",
+    ),
+    Case(
+        "E01",
+        "two writes, both named",
+        """
         x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
         a = x * 1
         y = a * a  #: saved
         a.mul_(2)  #: written
         a.sub_(1)  #: written
         y.sum().backward()  #: noticed
-        """, e01([3], "Sub", 2), "a", "mul(...)"),
-    Case("E01", "four writes, the first and the last named", """
+        """,
+        e01([3], "Sub", 2),
+        "a",
+        "mul(...)",
+    ),
+    Case(
+        "E01",
+        "four writes, the first and the last named",
+        """
         x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
         a = x * 1
         y = a * a  #: saved
@@ -197,44 +302,87 @@ CASES = [
         a.mul_(4)
         a.sub_(1)  #: written
         y.sum().backward()  #: noticed
-        """, e01([3], "Sub", 4), "a", "mul(...)"),
-    Case("E01", "zero_()", """
+        """,
+        e01([3], "Sub", 4),
+        "a",
+        "mul(...)",
+    ),
+    Case(
+        "E01",
+        "zero_()",
+        """
         x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
         y = x.sqrt()  #: saved
         z = y.sum()
         y.zero_()  #: written
         z.backward()  #: noticed
-        """, e01([3], "Sqrt"), "y", "zeros_like"),
-    Case("E01", "copy_()", """
+        """,
+        e01([3], "Sqrt"),
+        "y",
+        "zeros_like",
+    ),
+    Case(
+        "E01",
+        "copy_()",
+        """
         x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
         w = torch.ones(3)
         y = x * w  #: saved
         w.copy_(torch.zeros(3))  #: written
         y.sum().backward()  #: noticed
-        """, e01([3]), "w", "torch.where", {"role": "its input `other`"}),
-    Case("E01", "an index tensor", """
+        """,
+        e01([3]),
+        "w",
+        "torch.where",
+        {"role": "its input `other`"},
+    ),
+    Case(
+        "E01",
+        "an index tensor",
+        """
         x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
         index = torch.tensor([0, 1])
         y = x.gather(0, index)  #: saved
         index += 1  #: written
         y.sum().backward()  #: noticed
-        """, e01([2], kind="Long"), "index", "write index = index + 1"),
+        """,
+        e01([2], kind="Long"),
+        "index",
+        "write index = index + 1",
+    ),
     # ------------------------------------------------------------------ E02
-    Case("E02", "the same loss twice", """
+    Case(
+        "E02",
+        "the same loss twice",
+        """
         x = torch.tensor([1.0, 2.0], requires_grad=True)
         loss = (x * x).sum()  #: made
         loss.backward()  #: freed
         loss.backward()  #: noticed
-        """, E02, None, "call backward() once"),
-    Case("E02", "a hidden state carried over iterations", """
+        """,
+        E02,
+        None,
+        "call backward() once",
+    ),
+    Case(
+        "E02",
+        "a hidden state carried over iterations",
+        """
         w = torch.tensor(0.5, requires_grad=True)
         h = torch.tensor(1.0)
         for step in range(3):
             h = torch.tanh(w * h)  #: made reused
             loss = (h - 1) ** 2
             loss.backward()  #: freed noticed
-        """, E02, "h", "h = h.detach()"),
-    Case("E02", "a carried state behind an op that saves nothing", """
+        """,
+        E02,
+        "h",
+        "h = h.detach()",
+    ),
+    Case(
+        "E02",
+        "a carried state behind an op that saves nothing",
+        """
         w = torch.tensor(0.5, requires_grad=True)
 
         def step(h):
@@ -247,117 +395,257 @@ CASES = [
         h.backward()  #: freed
         out = h * 2  #: reused
         out.backward()  #: noticed
-        """, E02, "h", "h = h.detach()"),
-    Case("E02", "two losses that share a trunk", """
+        """,
+        E02,
+        "h",
+        "h = h.detach()",
+    ),
+    Case(
+        "E02",
+        "two losses that share a trunk",
+        """
         x = torch.tensor([1.0, 2.0], requires_grad=True)
         trunk = x.exp()  #: made
         one = trunk.sum()
         two = (trunk * 2).sum()  #: reused
         one.backward()  #: freed
         two.backward()  #: noticed
-        """, E02, "trunk", "add the losses up"),
-    Case("E02", "a saved attribute after backward", """
+        """,
+        E02,
+        "trunk",
+        "add the losses up",
+    ),
+    Case(
+        "E02",
+        "a saved attribute after backward",
+        """
         x = torch.tensor([1.0, 2.0], requires_grad=True)
         y = x**2  #: made
         y.sum().backward()  #: freed
         y.grad_fn._saved_self  #: noticed
-        """, E02, None, "before backward()"),
+        """,
+        E02,
+        None,
+        "before backward()",
+    ),
     # ------------------------------------------------------------------ E03
-    Case("E03", "detach()", """
+    Case(
+        "E03",
+        "detach()",
+        """
         x = torch.tensor([1.0, 2.0], requires_grad=True)
         y = (x * 2).detach()  #: cut
         loss = (y + 1).exp().sum()
         loss.backward()  #: noticed
-        """, E03, "loss", ".detach()", {"cut_by": "detach"}),
-    Case("E03", ".data", """
+        """,
+        E03,
+        "loss",
+        ".detach()",
+        {"cut_by": "detach"},
+    ),
+    Case(
+        "E03",
+        ".data",
+        """
         x = torch.tensor([1.0, 2.0], requires_grad=True)
         y = x.data * 2  #: cut
         loss = torch.stack([y, y]).sum()
         loss.backward()  #: noticed
-        """, E03, "loss", ".data", {"cut_by": "data"}),
-    Case("E03", "no_grad", """
+        """,
+        E03,
+        "loss",
+        ".data",
+        {"cut_by": "data"},
+    ),
+    Case(
+        "E03",
+        "no_grad",
+        """
         x = torch.tensor([1.0, 2.0], requires_grad=True)
         with torch.no_grad():
             y = x * 2  #: cut
         loss = (y[0] - 1) ** 2
         loss.backward()  #: noticed
-        """, E03, "loss", "outside of torch.no_grad()", {"cut_by": "no_grad"}),
-    Case("E03", "inference_mode", """
+        """,
+        E03,
+        "loss",
+        "outside of torch.no_grad()",
+        {"cut_by": "no_grad"},
+    ),
+    Case(
+        "E03",
+        "inference_mode",
+        """
         x = torch.tensor([1.0, 2.0], requires_grad=True)
         with torch.inference_mode():
             y = x.exp()  #: cut
         loss = y.sum()
         loss.backward()  #: noticed
-        """, E03, "loss", "outside of torch.inference_mode()", {"cut_by": "inference_mode"}),
-    Case("E03", "argmax", """
+        """,
+        E03,
+        "loss",
+        "outside of torch.inference_mode()",
+        {"cut_by": "inference_mode"},
+    ),
+    Case(
+        "E03",
+        "argmax",
+        """
         x = torch.tensor([1.0, 2.0], requires_grad=True)
         best = x.argmax()  #: cut
         loss = best.float()
         loss.backward()  #: noticed
-        """, E03, "loss", "in the place of argmax", {"cut_by": "argmax"}),
-    Case("E03", "a comparison", """
+        """,
+        E03,
+        "loss",
+        "in the place of argmax",
+        {"cut_by": "argmax"},
+    ),
+    Case(
+        "E03",
+        "a comparison",
+        """
         x = torch.tensor([1.0, 2.0], requires_grad=True)
         hits = x > 1.5  #: cut
         loss = hits.float().mean()
         loss.backward()  #: noticed
-        """, E03, "loss", "in the place of gt", {"cut_by": "gt"}),
-    Case("E03", "the indices of max", """
+        """,
+        E03,
+        "loss",
+        "in the place of gt",
+        {"cut_by": "gt"},
+    ),
+    Case(
+        "E03",
+        "the indices of max",
+        """
         x = torch.tensor([1.0, 2.0], requires_grad=True)
         best = x.max(0).indices  #: cut
         loss = best * 2.0
         loss.backward()  #: noticed
-        """, E03, "loss", "in the place of output 1 of max"),
-    Case("E03", "an integer cast", """
+        """,
+        E03,
+        "loss",
+        "in the place of output 1 of max",
+    ),
+    Case(
+        "E03",
+        "an integer cast",
+        """
         x = torch.tensor([1.0, 2.0], requires_grad=True)
         y = x.long()  #: cut
         loss = y.float().sum()
         loss.backward()  #: noticed
-        """, E03, "loss", "floating dtype", {"cut_by": "cast"}),
-    Case("E03", "torch.tensor of a list of tensors", """
+        """,
+        E03,
+        "loss",
+        "floating dtype",
+        {"cut_by": "cast"},
+    ),
+    Case(
+        "E03",
+        "torch.tensor of a list of tensors",
+        """
         x = torch.tensor([1.0, 2.0], requires_grad=True)
         parts = [v * v for v in x]
         loss = torch.tensor(parts).sum()  #: cut
         loss.backward()  #: noticed
-        """, E03, "loss", "torch.stack", {"cut_by": "tensor"}),
-    Case("E03", "requires_grad was never set", """
+        """,
+        E03,
+        "loss",
+        "torch.stack",
+        {"cut_by": "tensor"},
+    ),
+    Case(
+        "E03",
+        "requires_grad was never set",
+        """
         x = torch.tensor([1.0, 2.0])
         loss = (x * 2).sum()
         loss.backward()  #: noticed
-        """, E03, "loss", "requires_grad=True", {"cut_by": None, "frozen": []}),
-    Case("E03", "frozen parameters", """
+        """,
+        E03,
+        "loss",
+        "requires_grad=True",
+        {"cut_by": None, "frozen": []},
+    ),
+    Case(
+        "E03",
+        "frozen parameters",
+        """
         net = torch.nn.Linear(2, 1)
         for p in net.parameters():
             p.requires_grad_(False)
         loss = net(torch.ones(1, 2)).sum()
         loss.backward()  #: noticed
-        """, E03, "loss", "net.requires_grad_(True)", {"frozen": ["net"]}),
+        """,
+        E03,
+        "loss",
+        "net.requires_grad_(True)",
+        {"frozen": ["net"]},
+    ),
     # ------------------------------------------------------------------ E04
-    Case("E04", "a vector", """
+    Case(
+        "E04",
+        "a vector",
+        """
         x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
         y = x * 2  #: made
         y.backward()  #: noticed
-        """, E04, "y", "did you mean .mean() or .sum()", {"shape": [3]}),
-    Case("E04", "a loss that was not reduced", """
+        """,
+        E04,
+        "y",
+        "did you mean .mean() or .sum()",
+        {"shape": [3]},
+    ),
+    Case(
+        "E04",
+        "a loss that was not reduced",
+        """
         x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
         criterion = torch.nn.MSELoss(reduction="none")
         each = criterion(x, torch.zeros(3))  #: loss
         weighted = each * 2  #: made
         weighted.backward()  #: noticed
-        """, E04, "weighted", "`criterion` has reduction='none'", {"shape": [3]}),
+        """,
+        E04,
+        "weighted",
+        "`criterion` has reduction='none'",
+        {"shape": [3]},
+    ),
     # ------------------------------------------------------------------ E05
-    Case("E05", "not in the graph", """
+    Case(
+        "E05",
+        "not in the graph",
+        """
         a = torch.tensor([1.0, 2.0], requires_grad=True)
         b = torch.tensor([3.0, 4.0], requires_grad=True)
         y = (a * 2).sum()
         torch.autograd.grad(y, [a, b])  #: noticed
-        """, e05(1), "b", "the tensor that was used", {"index": 1, "why": "not in the graph"}),
-    Case("E05", "cut on the way", """
+        """,
+        e05(1),
+        "b",
+        "the tensor that was used",
+        {"index": 1, "why": "not in the graph"},
+    ),
+    Case(
+        "E05",
+        "cut on the way",
+        """
         a = torch.tensor([1.0, 2.0], requires_grad=True)
         b = a * 3  #: made
         y = (b.detach() * a).sum()  #: cut
         torch.autograd.grad(y, b)  #: noticed
-        """, e05(0), "b", "leave out .detach()", {"why": "cut", "cut_by": "detach"}),
-    Case("E05", "cut on the way, and what was cut off is gone", """
+        """,
+        e05(0),
+        "b",
+        "leave out .detach()",
+        {"why": "cut", "cut_by": "detach"},
+    ),
+    Case(
+        "E05",
+        "cut on the way, and what was cut off is gone",
+        """
         a = torch.tensor([1.0, 2.0], requires_grad=True)
         b = torch.tensor([3.0, 4.0], requires_grad=True)
         with torch.no_grad():
@@ -365,36 +653,81 @@ CASES = [
         y = (target * a).sum()
         b = b.detach().requires_grad_()
         torch.autograd.grad(y, b)  #: noticed
-        """, e05(0), "b", "outside of torch.no_grad()", {"why": "cut", "cut_by": "no_grad"}),
-    Case("E05", "reachable only from another output", """
+        """,
+        e05(0),
+        "b",
+        "outside of torch.no_grad()",
+        {"why": "cut", "cut_by": "no_grad"},
+    ),
+    Case(
+        "E05",
+        "reachable only from another output",
+        """
         a = torch.tensor([1.0, 2.0], requires_grad=True)
         b = torch.tensor([3.0, 4.0], requires_grad=True)
         y = (a * 2).sum()
         penalty = (b * b).sum()
         torch.autograd.grad(y, b)  #: noticed
-        """, e05(0), "b", "pass `penalty`", {"why": "another output", "other": "penalty"}),
-    Case("E05", "the same computation, made anew", """
+        """,
+        e05(0),
+        "b",
+        "pass `penalty`",
+        {"why": "another output", "other": "penalty"},
+    ),
+    Case(
+        "E05",
+        "the same computation, made anew",
+        """
         a = torch.tensor([1.0, 2.0], requires_grad=True)
         b = a * 2  #: made
         y = (a * 2).sum()
         torch.autograd.grad(y, b)  #: noticed
-        """, e05(0), "b", "use this tensor", {"why": "not in the graph"}),
+        """,
+        e05(0),
+        "b",
+        "use this tensor",
+        {"why": "not in the graph"},
+    ),
     # ------------------------------------------------------------------ E06
-    Case("E06", "a leaf", """
+    Case(
+        "E06",
+        "a leaf",
+        """
         w = torch.tensor([1.0, 2.0], requires_grad=True)
         w -= 0.1  #: noticed
-        """, E06, "w", "with torch.no_grad():"),
-    Case("E06", "a view of a leaf", """
+        """,
+        E06,
+        "w",
+        "with torch.no_grad():",
+    ),
+    Case(
+        "E06",
+        "a view of a leaf",
+        """
         w = torch.tensor([1.0, 2.0], requires_grad=True)
         head = w[:1]  #: view
         head.mul_(2)  #: noticed
-        """, E06.replace("a leaf", "a view of a leaf"), "w", "with torch.no_grad():"),
-    Case("E06", "an index assignment", """
+        """,
+        E06.replace("a leaf", "a view of a leaf"),
+        "w",
+        "with torch.no_grad():",
+    ),
+    Case(
+        "E06",
+        "an index assignment",
+        """
         w = torch.tensor([1.0, 2.0], requires_grad=True)
         w[0] = 0.0  #: noticed
-        """, E06.replace("a leaf", "a view of a leaf"), "w", "with torch.no_grad():"),
+        """,
+        E06.replace("a leaf", "a view of a leaf"),
+        "w",
+        "with torch.no_grad():",
+    ),
     # ------------------------------------------------------------------ E12
-    Case("E12", "too few", """
+    Case(
+        "E12",
+        "too few",
+        """
         class Scale(torch.autograd.Function):
             @staticmethod
             def forward(ctx, x, factor):
@@ -408,9 +741,16 @@ CASES = [
         x = torch.tensor([1.0, 2.0], requires_grad=True)
         y = Scale.apply(x, 3.0)  #: applied
         y.sum().backward()  #: noticed
-        """, "function ScaleBackward returned an incorrect number of gradients (expected 2, got 1)",
-         None, "return 2 values", {"arguments": ["x", "factor"], "returned": ["Tensor[2]"]}),
-    Case("E12", "too many", """
+        """,
+        "function ScaleBackward returned an incorrect number of gradients (expected 2, got 1)",
+        None,
+        "return 2 values",
+        {"arguments": ["x", "factor"], "returned": ["Tensor[2]"]},
+    ),
+    Case(
+        "E12",
+        "too many",
+        """
         class Double(torch.autograd.Function):
             @staticmethod
             def forward(x):
@@ -427,10 +767,16 @@ CASES = [
         x = torch.tensor([1.0, 2.0], requires_grad=True)
         y = Double.apply(x)  #: applied
         y.sum().backward()  #: noticed
-        """, "function DoubleBackward returned an incorrect number of gradients (expected 1, "
-         "got 2)",
-         None, "return 1 value", {"arguments": ["x"], "returned": ["Tensor[2]", "Tensor[2]"]}),
-    Case("E12", "a wrong shape", """
+        """,
+        "function DoubleBackward returned an incorrect number of gradients (expected 1, got 2)",
+        None,
+        "return 1 value",
+        {"arguments": ["x"], "returned": ["Tensor[2]", "Tensor[2]"]},
+    ),
+    Case(
+        "E12",
+        "a wrong shape",
+        """
         class Sum(torch.autograd.Function):
             @staticmethod
             def forward(ctx, flag, x):
@@ -443,33 +789,58 @@ CASES = [
         x = torch.tensor([1.0, 2.0], requires_grad=True)
         y = Sum.apply(True, x)  #: applied
         y.sum().backward()  #: noticed
-        """, "Function SumBackward returned an invalid gradient at index 0 - got [1] but expected "
-         "shape compatible with [2]", None, "a tensor of shape (2,)", {"index": 1}),
+        """,
+        "Function SumBackward returned an invalid gradient at index 0 - got [1] but expected "
+        "shape compatible with [2]",
+        None,
+        "a tensor of shape (2,)",
+        {"index": 1},
+    ),
     # ------------------------------------------------------------------ E13
-    Case("E13", "an output of unbind", """
+    Case(
+        "E13",
+        "an output of unbind",
+        """
         x = torch.tensor([1.0, 2.0], requires_grad=True)
         a = x * 1
         one, two = a.unbind()  #: made
         one.add_(1)  #: noticed
-        """, "Output 0 of Unbind is a view and is being modified inplace. This view is the output "
-         "of a function that returns multiple views. Such functions do not allow the output views "
-         "to be modified inplace. You should replace the inplace operation by an out-of-place one.",
-         "one", "out-of-place"),
-    Case("E13", "a view made in no_grad", """
+        """,
+        "Output 0 of Unbind is a view and is being modified inplace. This view is the output "
+        "of a function that returns multiple views. Such functions do not allow the output views "
+        "to be modified inplace. You should replace the inplace operation by an out-of-place one.",
+        "one",
+        "out-of-place",
+    ),
+    Case(
+        "E13",
+        "a view made in no_grad",
+        """
         x = torch.tensor([1.0, 2.0], requires_grad=True)
         a = x * 1
         with torch.no_grad():
             v = a[:1]  #: made
         v.add_(1)  #: noticed
-        """, "A view was created in no_grad mode and is being modified inplace with grad mode "
-         "enabled. " + NO_GRAD_VIEW, "v", "the same mode"),
-    Case("E13", "a base whose no_grad view is used after a write", """
+        """,
+        "A view was created in no_grad mode and is being modified inplace with grad mode "
+        "enabled. " + NO_GRAD_VIEW,
+        "v",
+        "the same mode",
+    ),
+    Case(
+        "E13",
+        "a base whose no_grad view is used after a write",
+        """
         x = torch.tensor([1.0, 2.0], requires_grad=True)
         a = x * 1
         with torch.no_grad():
             v = a[:1]  #: made
         a.mul_(2)  #: written
         v * 2  #: noticed
-        """, "A view was created in no_grad mode and its base or another view of its base has been "
-         "modified inplace with grad mode enabled. " + NO_GRAD_VIEW, "v", "the same mode"),
+        """,
+        "A view was created in no_grad mode and its base or another view of its base has been "
+        "modified inplace with grad mode enabled. " + NO_GRAD_VIEW,
+        "v",
+        "the same mode",
+    ),
 ]

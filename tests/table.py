@@ -53,7 +53,7 @@ def find(torch: Any, api: Api) -> Any:
     if api.function:
         for prefix in ("linalg", "special", "fft"):
             if api.name.startswith(prefix + "_") and hasattr(torch, prefix):
-                return getattr(getattr(torch, prefix), api.name[len(prefix) + 1:], None)
+                return getattr(getattr(torch, prefix), api.name[len(prefix) + 1 :], None)
         return getattr(torch, api.name, None)
     if api.method:
         return getattr(torch.Tensor, api.name, None)
@@ -88,7 +88,7 @@ class Ran:
         if op.variadic:
             self.inputs, self.attrs = list(args[0]), args[1:]
         else:
-            self.inputs, self.attrs = list(args[: len(op.tensors)]), args[len(op.tensors):]
+            self.inputs, self.attrs = list(args[: len(op.tensors)]), args[len(op.tensors) :]
         self.outs = (out,) if op.single else tuple(out)
 
 

@@ -120,12 +120,15 @@ def warnings_of(path: pathlib.Path) -> list[warnings.WarningMessage]:
 
 
 def test_e07_names_how_it_became_a_non_leaf(tmp_path: pathlib.Path) -> None:
-    path, labels = write_source(tmp_path, """
+    path, labels = write_source(
+        tmp_path,
+        """
         x = torch.randn(3, requires_grad=True) * 0.1  #: made
         x.sum().backward()
         for _ in range(3):
             x.grad  #: noticed
-        """)
+        """,
+    )
     (warning,) = warnings_of(path)
     lines = str(warning.message).splitlines()
     assert warning.category is UserWarning
@@ -143,7 +146,9 @@ def test_e07_names_how_it_became_a_non_leaf(tmp_path: pathlib.Path) -> None:
 
 
 def test_e07_of_a_conversion(tmp_path: pathlib.Path) -> None:
-    path, labels = write_source(tmp_path, """
+    path, labels = write_source(
+        tmp_path,
+        """
         def gradient(t):
             return t.grad  #: noticed
 
@@ -151,7 +156,8 @@ def test_e07_of_a_conversion(tmp_path: pathlib.Path) -> None:
         y = x.to(torch.float64)  #: made
         y.sum().backward()
         gradient(y)
-        """)
+        """,
+    )
     (warning,) = warnings_of(path)
     assert (warning.filename, warning.lineno) == (str(path), labels["noticed"][0])
     assert f"{path}:{labels['made'][0]}:  y = x.to(torch.float64)" in str(warning.message)
@@ -159,7 +165,9 @@ def test_e07_of_a_conversion(tmp_path: pathlib.Path) -> None:
 
 
 def test_e07_is_silent_for_probes(tmp_path: pathlib.Path) -> None:
-    path, _ = write_source(tmp_path, """
+    path, _ = write_source(
+        tmp_path,
+        """
         import copy
         import string
 
@@ -172,7 +180,8 @@ def test_e07_is_silent_for_probes(tmp_path: pathlib.Path) -> None:
         kept = x * 3
         kept.retain_grad()
         kept.grad
-        """)
+        """,
+    )
     assert warnings_of(path) == []
 
 
@@ -190,7 +199,9 @@ def test_e07_copies_and_pickles_ask_nothing() -> None:
 
 
 def test_library_code_is_never_named(tmp_path: pathlib.Path) -> None:
-    path, labels = write_source(tmp_path, """
+    path, labels = write_source(
+        tmp_path,
+        """
         layer = torch.nn.Linear(3, 2)
         x = torch.ones(1, 3)
         y = layer(x)  #: saved
@@ -201,7 +212,8 @@ def test_library_code_is_never_named(tmp_path: pathlib.Path) -> None:
         with torch.no_grad():
             layer.weight.fill_(1.0)  #: written
         z.backward()  #: noticed
-        """)
+        """,
+    )
     with pytest.raises(RuntimeError) as caught:
         execute(path)
     text = str(caught.value)
@@ -212,7 +224,9 @@ def test_library_code_is_never_named(tmp_path: pathlib.Path) -> None:
 
 
 def test_unusual_objects_in_scope_do_no_harm(tmp_path: pathlib.Path) -> None:
-    path, labels = write_source(tmp_path, """
+    path, labels = write_source(
+        tmp_path,
+        """
         class Odd:
             def __getattribute__(self, name):
                 raise RuntimeError("not today")
@@ -226,7 +240,8 @@ def test_unusual_objects_in_scope_do_no_harm(tmp_path: pathlib.Path) -> None:
 
         odd = Odd()
         Half()
-        """)
+        """,
+    )
     with pytest.raises(RuntimeError, match="modified by an inplace operation") as caught:
         execute(path)
     assert caught.value.diagnosis["causes"][0]["line"] == labels["written"][0]
@@ -234,7 +249,9 @@ def test_unusual_objects_in_scope_do_no_harm(tmp_path: pathlib.Path) -> None:
 
 
 def test_no_file_is_read_while_recording(tmp_path: pathlib.Path, monkeypatch: Any) -> None:
-    path, _ = write_source(tmp_path, """
+    path, _ = write_source(
+        tmp_path,
+        """
         x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
         with torch.no_grad():
             cut = x * 2
@@ -244,7 +261,8 @@ def test_no_file_is_read_while_recording(tmp_path: pathlib.Path, monkeypatch: An
         a.view(3, 1).mul_(2)
         loss = (a * a).sum() + cut.sum() + y.sum() + x.argmax()
         loss.backward()
-        """)
+        """,
+    )
     code = compile(path.read_text(), str(path), "exec")
     exec(code, {})  # whatever is imported on first use is imported now
 

@@ -99,24 +99,39 @@ def test_buffer_class():
 # --- registration ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("call, error, message", [
-    (lambda m: m.register_parameter(3, None), TypeError,
-     "parameter name should be a string. Got int"),
-    (lambda m: m.register_buffer("", None), KeyError, 'buffer name can\'t be empty string ""'),
-    (lambda m: m.register_buffer("w", None), KeyError, "attribute 'w' already exists"),
-    (lambda m: m.add_module("a.b", None), KeyError, 'module name can\'t contain ".", got: a.b'),
-    (lambda m: m.register_module("train", None), KeyError, "attribute 'train' already exists"),
-    (lambda m: m.get_submodule("x.y"), AttributeError, "Module has no attribute `x`"),
-    (lambda m: m.get_submodule("w"), AttributeError, "`w` is not an nn.Module"),
-    (lambda m: m.get_parameter("c"), AttributeError, "`c` is not an nn.Parameter"),
-    (lambda m: m.get_buffer("w"), AttributeError, "`w` is not a buffer"),
-    (lambda m: m.set_submodule("", nn.ReLU()), ValueError,
-     "Cannot set the submodule without a target name!"),
-    (lambda m: setattr(m, "c", 3), TypeError,
-     "cannot assign 'int' as child module 'c' (torch.nn.Module or None expected)"),
-    (lambda m: nn.Module(1), TypeError,
-     "Module.__init__() takes 1 positional argument but 2 were given"),
-])
+@pytest.mark.parametrize(
+    "call, error, message",
+    [
+        (
+            lambda m: m.register_parameter(3, None),
+            TypeError,
+            "parameter name should be a string. Got int",
+        ),
+        (lambda m: m.register_buffer("", None), KeyError, 'buffer name can\'t be empty string ""'),
+        (lambda m: m.register_buffer("w", None), KeyError, "attribute 'w' already exists"),
+        (lambda m: m.add_module("a.b", None), KeyError, 'module name can\'t contain ".", got: a.b'),
+        (lambda m: m.register_module("train", None), KeyError, "attribute 'train' already exists"),
+        (lambda m: m.get_submodule("x.y"), AttributeError, "Module has no attribute `x`"),
+        (lambda m: m.get_submodule("w"), AttributeError, "`w` is not an nn.Module"),
+        (lambda m: m.get_parameter("c"), AttributeError, "`c` is not an nn.Parameter"),
+        (lambda m: m.get_buffer("w"), AttributeError, "`w` is not a buffer"),
+        (
+            lambda m: m.set_submodule("", nn.ReLU()),
+            ValueError,
+            "Cannot set the submodule without a target name!",
+        ),
+        (
+            lambda m: setattr(m, "c", 3),
+            TypeError,
+            "cannot assign 'int' as child module 'c' (torch.nn.Module or None expected)",
+        ),
+        (
+            lambda m: nn.Module(1),
+            TypeError,
+            "Module.__init__() takes 1 positional argument but 2 were given",
+        ),
+    ],
+)
 def test_registration_errors(call, error, message):
     m = nn.Module()
     m.w = nn.Parameter(torch.tensor([1.0]))
@@ -148,11 +163,14 @@ def test_registration_hooks():
     seen = []
     handles = [
         nn.modules.module.register_module_parameter_registration_hook(
-            lambda m, n, v: seen.append(("parameter", n))),
+            lambda m, n, v: seen.append(("parameter", n))
+        ),
         nn.modules.module.register_module_module_registration_hook(
-            lambda m, n, v: seen.append(("module", n))),
+            lambda m, n, v: seen.append(("module", n))
+        ),
         nn.modules.module.register_module_buffer_registration_hook(
-            lambda m, n, v: seen.append(("buffer", n))),
+            lambda m, n, v: seen.append(("buffer", n))
+        ),
     ]
     m = nn.Module()
     m.a = nn.ReLU()
@@ -202,8 +220,10 @@ def test_order_of_forward_hooks():
     net.register_forward_pre_hook(seen.hook("pre 1"), prepend=True)
     net.register_forward_hook(seen.hook("hook 2"))
     net.register_forward_hook(seen.hook("hook 1"), prepend=True)
-    everywhere = [nn.modules.module.register_module_forward_pre_hook(seen.hook("global pre")),
-                  nn.modules.module.register_module_forward_hook(seen.hook("global"))]
+    everywhere = [
+        nn.modules.module.register_module_forward_pre_hook(seen.hook("global pre")),
+        nn.modules.module.register_module_forward_hook(seen.hook("global")),
+    ]
     net.forward = lambda x: seen.append("forward")
     net(1)
     for handle in everywhere:
@@ -295,7 +315,8 @@ def test_state_dict_round_trip_and_metadata():
         other.a.weight.add_(1)
     state = other.state_dict()
     assert dict(state._metadata) == {
-        name: {"version": 1} for name in ("", "a", "layers", "layers.0", "layers.1")}
+        name: {"version": 1} for name in ("", "a", "layers", "layers.0", "layers.1")
+    }
     assert not state["a.weight"].requires_grad
     assert net.state_dict(keep_vars=True)["a.weight"] is net.a.weight
     weight = net.a.weight
@@ -398,16 +419,29 @@ def test_sequential_as_a_list():
     assert kinds(s.extend([nn.ReLU()])) == ["Tanh", "Sigmoid", "Tanh", "Sigmoid", "ReLU"]
 
 
-@pytest.mark.parametrize("call, error, message", [
-    (lambda s: s * 0, ValueError, "Non-positive multiplication factor 0 for "
-                                  "<class 'torch.nn.modules.container.Sequential'>"),
-    (lambda s: s + [1], ValueError, "add operator supports only objects of Sequential class, but "
-                                    "<class 'list'> is given."),
-    (lambda s: s.insert(0, 1), AssertionError,
-     "module should be of type: <class 'torch.nn.modules.module.Module'>"),
-    (lambda s: s.insert(9, nn.ReLU()), IndexError, "Index out of range: 9"),
-    (lambda s: s.append(3), TypeError, "int is not a Module subclass"),
-])
+@pytest.mark.parametrize(
+    "call, error, message",
+    [
+        (
+            lambda s: s * 0,
+            ValueError,
+            "Non-positive multiplication factor 0 for "
+            "<class 'torch.nn.modules.container.Sequential'>",
+        ),
+        (
+            lambda s: s + [1],
+            ValueError,
+            "add operator supports only objects of Sequential class, but <class 'list'> is given.",
+        ),
+        (
+            lambda s: s.insert(0, 1),
+            AssertionError,
+            "module should be of type: <class 'torch.nn.modules.module.Module'>",
+        ),
+        (lambda s: s.insert(9, nn.ReLU()), IndexError, "Index out of range: 9"),
+        (lambda s: s.append(3), TypeError, "int is not a Module subclass"),
+    ],
+)
 def test_sequential_errors(call, error, message):
     with pytest.raises(error) as caught:
         call(nn.Sequential(nn.ReLU()))
@@ -419,7 +453,8 @@ def test_module_list():
     m.insert(1, nn.Tanh())
     m += [nn.Tanh(), nn.Tanh()]
     assert repr(m) == (
-        "ModuleList(\n  (0): ReLU()\n  (1): Tanh()\n  (2): ReLU()\n  (3-4): 2 x Tanh()\n)")
+        "ModuleList(\n  (0): ReLU()\n  (1): Tanh()\n  (2): ReLU()\n  (3-4): 2 x Tanh()\n)"
+    )
     assert kinds(m[1:3]) == ["Tanh", "ReLU"] and kinds(m + m[:1])[-1] == "ReLU"
     del m[0]
     assert kinds(m) == ["Tanh", "ReLU", "Tanh", "Tanh"] and list(m._modules) == list("0123")
@@ -445,7 +480,8 @@ def test_parameter_list():
         "ParameterList(\n"
         "    (0): Parameter containing: [torch.float32 of size 2]\n"
         "    (1): Parameter containing: [torch.float32 of size 1x1]\n"
-        "    (2): Object of type: int\n)")
+        "    (2): Object of type: int\n)"
+    )
     assert len(list(m.parameters())) == 2 and m[-1] == 7 and len(m[:2]) == 2
     with pytest.raises(RuntimeError, match="ParameterList should not be called."):
         m()

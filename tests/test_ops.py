@@ -14,6 +14,7 @@ from tapegrad.core.spaces import RAW
 
 STEP = 1e-6
 WITHOUT_DERIVATIVE = {"floor_divide"}  # recorded, but backward raises
+WITHOUT_DERIVATIVE_IN_PLACE = {"acosh", "arccosh", "asinh", "arcsinh", "atanh", "arctanh"}
 ALWAYS_DOUBLE = {"float_power"}
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -59,7 +60,8 @@ def moved(name: str, index: int, ways: list[Any], by: float) -> tuple[Any, Any, 
 
 def directions(name: str, made: list[Any]) -> list[Any]:
     rng = np.random.default_rng(seed_of(name, -2))
-    return [rng.uniform(-1, 1, t.shape) for t in made if t.array.dtype.kind in "fc"]
+    floats = [t.array for t in made if t.array.dtype.kind in "fc"]
+    return [rng.uniform(-1, 1, x.shape).astype(x.dtype) for x in floats]
 
 
 def differentiable(name: str, index: int) -> tuple[list[Any], list[Any]] | None:
@@ -151,8 +153,11 @@ def test_forward_mode_is_the_transpose(name):
         every = tensors_in(result)
         if len(every) != len(pushed):
             continue
-        pushed = [np.broadcast_to(p, t.shape) for p, t in zip(pushed, every, strict=True)
-                  if t.requires_grad]
+        pushed = [
+            np.broadcast_to(p, t.shape)
+            for p, t in zip(pushed, every, strict=True)
+            if t.requires_grad
+        ]
         seeds = weights(name, outs)
         got = gradients(outs, leaves, [wrap(w) for w in seeds])
         pulled = dot(ways, [g.array for g in got])
@@ -174,7 +179,7 @@ def test_in_place_form(name):
         assert result is made[0]
         np.testing.assert_array_equal(result.array, expected.array)
         assert result._version == 1
-        if made[0].array.dtype.kind == "f":
+        if made[0].array.dtype.kind == "f" and name not in WITHOUT_DERIVATIVE_IN_PLACE:
             same_gradient_in_place(name, index)
 
 
@@ -220,7 +225,8 @@ def test_precision_is_kept(name):
         args, kwargs, _ = draw(name, index, plain)
         double = tensors_in(call(name, args, kwargs))
         args, kwargs, _ = draw(
-            name, index, lambda a: wrap(a.astype("float32") if a.dtype.kind == "f" else a))
+            name, index, lambda a: wrap(a.astype(narrow.get(a.dtype.name, a.dtype)))
+        )
         single = tensors_in(call(name, args, kwargs))
         for d, s in zip(double, single, strict=True):
             wide = d.array.dtype.name

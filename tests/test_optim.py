@@ -22,8 +22,10 @@ def parameter(*values):
 
 def test_hooks_around_step():
     optimizer, seen = optim.SGD([parameter(1.0)], lr=0.5), []
-    everywhere = [register_optimizer_step_pre_hook(lambda *a: seen.append("global pre")),
-                  register_optimizer_step_post_hook(lambda *a: seen.append("global post"))]
+    everywhere = [
+        register_optimizer_step_pre_hook(lambda *a: seen.append("global pre")),
+        register_optimizer_step_post_hook(lambda *a: seen.append("global post")),
+    ]
     optimizer.register_step_pre_hook(lambda o, args, kwargs: seen.append(("pre", args[0] is o)))
     optimizer.register_step_post_hook(lambda o, args, kwargs: seen.append("post"))
     optimizer.step()
@@ -90,21 +92,43 @@ def test_names_survive_loading_a_state_dict_without_names():
     assert "    param_names: ['weight']\n" in repr(named)
 
 
-@pytest.mark.parametrize("call, error, message", [
-    (lambda p: optim.SGD([("a", p), parameter(1.0)]), ValueError,
-     "all optimizer params should be with/without names. Some param names are missing"),
-    (lambda p: optim.SGD([p]).add_param_group({"params": [("a", parameter(1.0))]}), ValueError,
-     "all optimizer param groups should be with/without names. cannot add param group with names "
-     "to the optimizer"),
-    (lambda p: optim.SGD([p]).add_param_group([p]), TypeError,
-     "param_group must be a dict, but got <class 'list'>"),
-    (lambda p: optim.SGD([p], lr=torch.tensor([1.0, 2.0])), ValueError,
-     "Tensor lr must be 1-element"),
-    (lambda p: optim.SGD([p], fused=True, foreach=True), RuntimeError,
-     "`fused` and `foreach` cannot be `True` together."),
-    (lambda p: optim.Optimizer([p], {"lr": required}), ValueError,
-     "parameter group didn't specify a value of required optimization parameter lr"),
-])
+@pytest.mark.parametrize(
+    "call, error, message",
+    [
+        (
+            lambda p: optim.SGD([("a", p), parameter(1.0)]),
+            ValueError,
+            "all optimizer params should be with/without names. Some param names are missing",
+        ),
+        (
+            lambda p: optim.SGD([p]).add_param_group({"params": [("a", parameter(1.0))]}),
+            ValueError,
+            "all optimizer param groups should be with/without names. cannot add param group "
+            "with names "
+            "to the optimizer",
+        ),
+        (
+            lambda p: optim.SGD([p]).add_param_group([p]),
+            TypeError,
+            "param_group must be a dict, but got <class 'list'>",
+        ),
+        (
+            lambda p: optim.SGD([p], lr=torch.tensor([1.0, 2.0])),
+            ValueError,
+            "Tensor lr must be 1-element",
+        ),
+        (
+            lambda p: optim.SGD([p], fused=True, foreach=True),
+            RuntimeError,
+            "`fused` and `foreach` cannot be `True` together.",
+        ),
+        (
+            lambda p: optim.Optimizer([p], {"lr": required}),
+            ValueError,
+            "parameter group didn't specify a value of required optimization parameter lr",
+        ),
+    ],
+)
 def test_errors(call, error, message):
     with pytest.raises(error) as caught:
         call(parameter(1.0))
@@ -168,14 +192,18 @@ def test_differentiable_step():
 
 
 # Three steps down p³ in float64, as PyTorch takes them.
-@pytest.mark.parametrize("name, options, expected", [
-    ("Adam", {"lr": 0.1, "weight_decay": 0.1},
-     [0.7040483301772104, -2.300494356748434]),
-    ("AdamW", {"lr": 0.1, "weight_decay": 0.1},
-     [0.6780909260555341, -2.238070054353483]),
-    ("Adam", {"lr": 0.1, "amsgrad": True, "betas": (0.5, 0.6), "maximize": True},
-     [1.301253350515035, -1.7019953025534569]),
-])
+@pytest.mark.parametrize(
+    "name, options, expected",
+    [
+        ("Adam", {"lr": 0.1, "weight_decay": 0.1}, [0.7040483301772104, -2.300494356748434]),
+        ("AdamW", {"lr": 0.1, "weight_decay": 0.1}, [0.6780909260555341, -2.238070054353483]),
+        (
+            "Adam",
+            {"lr": 0.1, "amsgrad": True, "betas": (0.5, 0.6), "maximize": True},
+            [1.301253350515035, -1.7019953025534569],
+        ),
+    ],
+)
 def test_adam(name, options, expected):
     p = nn.Parameter(torch.tensor([1.0, -2.0], dtype=torch.float64))
     optimizer = getattr(optim, name)([p], **options)

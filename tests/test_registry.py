@@ -68,6 +68,8 @@ def public_names():
     return {n: v for n, v in vars(tapegrad).items() if not n.startswith("_")}
 
 
+# Deprecated functions say so, here too.
+@pytest.mark.filterwarnings("ignore:.*deprecated:UserWarning")
 @pytest.mark.parametrize("name", sorted({a.call: n for n, a in reversed(APIS.items())}.values()))
 def test_example(name):
     tapegrad.manual_seed(0)

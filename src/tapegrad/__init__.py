@@ -16,7 +16,7 @@ from typing import Any
 from . import dtypes as _dtypes
 from . import printing as _tensor_str
 from ._tensor import Tensor
-from .autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
+from .autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from .autograd.grad_mode import (
     enable_grad,
     inference_mode,
@@ -27,8 +27,8 @@ from .autograd.grad_mode import (
 )
 from .core.operators import OPS as _OPS
 from .core.promote import can_cast, promote_types
-from .core.publish import publish_augmented, publish_functions, publish_methods
-from .creation import *
+from .core.publish import publish_augmented, publish_functions, publish_methods, publish_writing
+from .creation import *  # noqa: F403 (its __all__ is partly computed)
 from .device import (
     channels_last,
     channels_last_3d,
@@ -53,13 +53,16 @@ e, inf, nan, newaxis, pi = math.e, math.inf, math.nan, None, math.pi
 
 _load_ops()
 from . import conversion as _conversion  # noqa: E402
-from . import tensors as _tensors  # noqa: E402
-from . import ranges as _ranges  # noqa: E402
 from . import random_fill as _random_fill  # noqa: E402
+from . import ranges as _ranges  # noqa: E402
 from . import sampling as _sampling  # noqa: E402
+from . import tensors as _tensors  # noqa: E402
 from .random import Generator, default_generator  # noqa: E402
 
-for _module in (_conversion, *[importlib.import_module(f".ops.{_f}", __name__) for _f in _FAMILIES]):
+for _module in (
+    _conversion,
+    *[importlib.import_module(f".ops.{_f}", __name__) for _f in _FAMILIES],
+):
     for _name, _method in getattr(_module, "METHODS", {}).items():
         setattr(Tensor, _name, _method)
     for _name, _method in getattr(_module, "PROPERTIES", {}).items():
@@ -67,10 +70,13 @@ for _module in (_conversion, *[importlib.import_module(f".ops.{_f}", __name__) f
 publish_functions(globals())
 publish_methods(Tensor)
 publish_augmented(Tensor)
+publish_writing(globals(), Tensor)
 globals().update(_dtypes.NAMES)
 _OPS.fill({_name: _api.call for _name, _api in _APIS.items()})
 
-_SUBMODULES = frozenset({"autograd", "cuda", "nn", "optim", "random", "utils", "datasets", "compat"})
+_SUBMODULES = frozenset(
+    {"autograd", "cuda", "nn", "optim", "random", "utils", "datasets", "compat"}
+)
 
 
 def __getattr__(name: str) -> Any:

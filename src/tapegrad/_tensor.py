@@ -1,21 +1,18 @@
 """The Tensor that users hold: the compiled base plus everything that is not on the hot path.
 
-Operators live in core/operators.py, the ops' methods come from their blocks (`publish_methods`), conversions
-from conversion.py. What stands here is identity: autograd's attributes, shape, copies, pickling.
+Operators live in core/operators.py, the ops' methods come from their blocks (`publish_methods`),
+conversions from conversion.py. What stands here is identity: autograd's attributes, shape, copies,
+pickling.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from . import dtypes, errors, indexing, printing
-from .device import CPU, channels_last, channels_last_3d, contiguous_format, strided
-from .device import device as device_type
-from .device import layout as layout_type
 from .autograd import api, inplace
 from .autograd.hooks import HookDict, RemovableHandle, add_hook, hooks_of
 from .autograd.node import accumulate_node
@@ -24,6 +21,9 @@ from .core.base import CLASSES, Cut, Node, TensorBase, blank, wrap
 from .core.layout import address, strides_of
 from .core.modes import MODES
 from .core.operators import Operators
+from .device import CPU, channels_last, channels_last_3d, contiguous_format, strided
+from .device import device as device_type
+from .device import layout as layout_type
 from .size import Size
 
 
@@ -87,7 +87,8 @@ class Tensor(Operators):
                 "requires_grad_(): argument 'requires_grad' (position 1) must be bool, "
                 f"not {type(requires_grad).__name__}"
             )
-        if not self.is_leaf and not requires_grad:
+        # As it was last known: unlike `is_leaf`, this does not notice writes to a view's base.
+        if self.node is not None and not self.node.is_leaf and not requires_grad:
             raise RuntimeError(
                 "you can only change requires_grad flags of leaf variables. If you want to use a "
                 "computed variable in a subgraph that doesn't require differentiation use "
@@ -97,11 +98,15 @@ class Tensor(Operators):
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
         if self.cell is not None and self.cell.inference and requires_grad and not MODES.inference:
             raise RuntimeError(
-                "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
+                "Setting requires_grad=True on inference tensor outside InferenceMode is not "
+                "allowed."
             )
+        # The AccumulateGrad stays: a graph may lead there, and gradients may be wanted again.
         self.wants_grad = requires_grad
-        if not requires_grad:
-            self.node = None
+        view = self.view_of
+        if view is not None:
+            view.asked = requires_grad
+            self.wants_grad = requires_grad or view.base.wants_grad
         return self
 
     @property
@@ -207,7 +212,8 @@ class Tensor(Operators):
             )
         if self.wants_grad:
             self.cut = Cut("detach_")
-        self.node = None
+        if self.node is not None and not self.node.is_leaf:
+            self.node = None
         self.wants_grad = False
         self.slot = 0
         self.retained = False
@@ -239,7 +245,9 @@ class Tensor(Operators):
         if not self.requires_grad:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if self.grad_fn is not None:
-            raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+            raise RuntimeError(
+                "post accumulate grad hooks cannot be registered on non-leaf tensors"
+            )
         return add_hook(hooks_of(self.node or accumulate_node(self)).accumulated_hooks, hook)
 
     @property
@@ -265,7 +273,7 @@ class Tensor(Operators):
         return strides if dim is None else strides[indexing.wrap_dim(dim, len(strides))]
 
     def storage_offset(self) -> int:
-        base = self.view_of.base.array if self.view_of is not None else owner(self.array)
+        base = owner(self.array if self.view_of is None else self.view_of.base.array)
         return (address(self.array) - address(base)) // self.array.itemsize
 
     def dim(self) -> int:
@@ -367,11 +375,14 @@ class Tensor(Operators):
         if isinstance(element, (Tensor, int, float, complex, bool)):
             return bool((element == self).any().item())  # type: ignore[union-attr]
         raise RuntimeError(
-            f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
+            "Tensor.__contains__ only supports Tensor or scalar, but you passed in a "
+            f"{type(element)}."
         )
 
     def __dir__(self) -> list[str]:
-        return sorted(set(super().__dir__()) - {"array", "cell", "cut", "gradient", "node", "wants_grad"})
+        return sorted(
+            set(super().__dir__()) - {"array", "cell", "cut", "gradient", "node", "wants_grad"}
+        )
 
     def __copy__(self) -> Tensor:
         return api.shallow_copy(self)

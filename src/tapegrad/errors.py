@@ -99,7 +99,13 @@ def type_name(array: Any) -> str:
 
 
 def modified_in_place(
-    node: Any, kept: Any, made_by: str, slot: int, role: str, reader: str, cell: Version,
+    node: Any,
+    kept: Any,
+    made_by: str,
+    slot: int,
+    role: str,
+    reader: str,
+    cell: Version,
     expected: int,
 ) -> Exception:
     """E01: a value that a rule needs was overwritten.
@@ -279,8 +285,13 @@ INSTEAD = {
 }
 
 
-SPELLED = {"data": ".data", "detach": "detach()", "detach_": "detach_()", "cast": "the cast",
-           "tensor": "torch.tensor()"}
+SPELLED = {
+    "data": ".data",
+    "detach": "detach()",
+    "detach_": "detach_()",
+    "cast": "the cast",
+    "tensor": "torch.tensor()",
+}
 
 
 def cutter(cut: Cut) -> str:
@@ -315,9 +326,14 @@ def no_history(root: Any, index: int) -> Exception:
         f"element {index} of tensors does not require grad and does not have a grad_fn",
         "E03",
         what=what,
-        causes=[("cut", f"by {'' if cut is None else SPELLED.get(cut.what, cutter(cut))} at",
-                 of_cut(cut)),
-                ("noticed", "at", here())],
+        causes=[
+            (
+                "cut",
+                f"by {'' if cut is None else SPELLED.get(cut.what, cutter(cut))} at",
+                of_cut(cut),
+            ),
+            ("noticed", "at", here()),
+        ],
         tensor=describe(root.array, name_of(root.array)),
         fixes=fixes,
         cut_by=None if cut is None else cutter(cut),
@@ -330,8 +346,10 @@ def not_scalar(root: Any) -> Exception:
     """E04: backward without a gradient on something that is not a scalar."""
     shape = tuple(root.array.shape)
     where = of_node(root.node)
-    fixes = ["did you mean .mean() or .sum() before .backward()?",
-             f"pass gradient= a tensor of shape {shape}"]
+    fixes = [
+        "did you mean .mean() or .sum() before .backward()?",
+        f"pass gradient= a tensor of shape {shape}",
+    ]
     unreduced, by = unreduced_loss(root.node)
     if unreduced is not None:
         fixes.insert(0, f"{by} keeps one loss per element: leave it out, or reduce the loss")
@@ -420,8 +438,10 @@ def leaf_written(target: Any, view: Any) -> Exception:
         f"{what} that requires grad is being used in an in-place operation.",
         "E06",
         what="gradients are taken with respect to this value; nothing was written",
-        causes=[("view", "of the leaf, made at", None if made == now else made),
-                ("noticed", "before the write at", now)],
+        causes=[
+            ("view", "of the leaf, made at", None if made == now else made),
+            ("noticed", "before the write at", now),
+        ],
         tensor=describe(leaf.array, name),
         fixes=[
             "to update a parameter by hand: with torch.no_grad(): around this line",
@@ -475,10 +495,15 @@ def wrong_gradient_count(node: Any, expected: int, found: tuple[Any, ...]) -> Ex
         f"{expected}, got {len(found)})",
         "E12",
         what=f"forward takes ({', '.join(spelled)}), backward returned ({', '.join(returned)})",
-        causes=[("returns", "at", backward_result(node._forward_cls)),
-                ("applied", "at", of_node(node)), ("noticed", "at", here())],
-        fixes=[f"return {expected} values, one for each argument of forward; None where there is "
-               "no gradient"],
+        causes=[
+            ("returns", "at", backward_result(node._forward_cls)),
+            ("applied", "at", of_node(node)),
+            ("noticed", "at", here()),
+        ],
+        fixes=[
+            f"return {expected} values, one for each argument of forward; None where there is "
+            "no gradient"
+        ],
         expected=expected,
         got=len(found),
         arguments=spelled,
@@ -498,8 +523,11 @@ def wrong_gradient(node: Any, sentence: str, index: int, found: tuple[Any, ...])
         sentence,
         "E12",
         what=f"value {index + 1} of backward, {spell_gradient(found[index])}, belongs to `{name}`",
-        causes=[("returns", "at", backward_result(node._forward_cls)),
-                ("applied", "at", of_node(node)), ("noticed", "at", here())],
+        causes=[
+            ("returns", "at", backward_result(node._forward_cls)),
+            ("applied", "at", of_node(node)),
+            ("noticed", "at", here()),
+        ],
         fixes=[f"return {cure} at this position"],
         arguments=arguments,
         returned=[spell_gradient(g) for g in found],
@@ -531,8 +559,11 @@ def spell_gradient(g: Any) -> str:
 
 def view_written(target: Any, view: Any, indirect: bool) -> Exception:
     """E13: writing a view (or its base) whose history cannot be re-made."""
-    done = ("its base or another view of its base has been modified inplace" if indirect
-            else "is being modified inplace")
+    done = (
+        "its base or another view of its base has been modified inplace"
+        if indirect
+        else "is being modified inplace"
+    )
     why = (
         " Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify "
         "your code by moving both the view and the inplace either both inside the no_grad block "
@@ -542,7 +573,7 @@ def view_written(target: Any, view: Any, indirect: bool) -> Exception:
     fixes = ["make the view and write to it in the same mode"]
     if view.kind in ("no_grad", "inference"):
         subject = "A view was created"
-        if target.node is not None:
+        if target.node is not None and not target.node.is_leaf:
             name = short_name(target.node)
             subject = f"Output {target.slot} of {name} is a view of a view which was created"
         mode = "no_grad" if view.kind == "no_grad" else "inference"
@@ -552,7 +583,7 @@ def view_written(target: Any, view: Any, indirect: bool) -> Exception:
             sentence = sentence.replace("the no_grad block", "the inference_mode block")
     else:
         sentence = f"A view was created in no_grad mode and {done} with grad mode enabled."
-        if target.node is not None:
+        if target.node is not None and not target.node.is_leaf:
             sentence = f"Output {target.slot} of {short_name(target.node)} is a view and {done}."
         fixes = ["use the out-of-place form of the op", "clone() the view before writing to it"]
         if view.kind == "multi":
@@ -576,9 +607,11 @@ def view_written(target: Any, view: Any, indirect: bool) -> Exception:
         sentence,
         "E13",
         what=WHY_NOT[view.kind],
-        causes=[("made", "the view at", made),
-                ("written", f"{writer.spell() if writer else ''} at", writer and writer.where),
-                ("noticed", "at" if indirect else "before the write at", here())],
+        causes=[
+            ("made", "the view at", made),
+            ("written", f"{writer.spell() if writer else ''} at", writer and writer.where),
+            ("noticed", "at" if indirect else "before the write at", here()),
+        ],
         tensor=describe(target.array, name_of(target.array)),
         fixes=fixes,
         kind=view.kind,

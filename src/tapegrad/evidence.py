@@ -210,8 +210,11 @@ def frozen_modules() -> list[str]:
 
 def unreduced_loss(node: Node | None) -> tuple[Place | None, str]:
     """The line that called a loss with reduction='none', and what to call it."""
-    losses = [name for name, value in held(user_frames())
-              if is_module(value) and getattr(value, "reduction", "") == "none"]
+    losses = [
+        name
+        for name, value in held(user_frames())
+        if is_module(value) and getattr(value, "reduction", "") == "none"
+    ]
     for i, user in enumerate(reached_from([node])):
         where = of_node(user)
         if i > 50:
@@ -323,9 +326,7 @@ def way_in(freed: Any, root: int) -> tuple[Any, Any]:
     return None, None
 
 
-def cut_towards(
-    node: Node | None, graph: Any, roots: tuple[Any, ...]
-) -> tuple[Cut | None, bool]:
+def cut_towards(node: Node | None, graph: Any, roots: tuple[Any, ...]) -> tuple[Cut | None, bool]:
     """A cut among what the outputs were computed from, with the input on its other side; certain?
 
     Where what was cut off is gone, whether the input was part of it cannot be told.

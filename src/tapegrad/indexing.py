@@ -68,6 +68,8 @@ def put(t: Any, index: Any, value: Any) -> None:
     kind = type(index)
     items = (index,) if kind is int or kind is slice else parts_of(index)
     source = as_value(t, value)
+    if not t.array.ndim and kind in BASIC:
+        raise scalar_index(index)
     if len(items) == 1 and items[0] is False:
         return
     # A part that is a full slice makes no view: `t[:] = …` writes `t` itself.
@@ -167,9 +169,17 @@ def overflow(dtype: Any) -> Exception:
 
 
 C_NAMES = {
-    "bool": "bool", "uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "int32": "int",
-    "int64": "int64_t", "float16": "at::Half", "bfloat16": "at::BFloat16", "float32": "float",
-    "float64": "double", "complex64": "c10::complex<float>",
+    "bool": "bool",
+    "uint8": "uint8_t",
+    "int8": "int8_t",
+    "int16": "int16_t",
+    "int32": "int",
+    "int64": "int64_t",
+    "float16": "at::Half",
+    "bfloat16": "at::BFloat16",
+    "float32": "float",
+    "float64": "double",
+    "complex64": "c10::complex<float>",
     "complex128": "c10::complex<double>",
 }
 
@@ -184,8 +194,11 @@ def parts_of(index: Any) -> tuple[Any, ...]:
         return index
     if isinstance(index, TensorBase):
         return (index,)
-    if kind is list or (hasattr(index, "__getitem__") and hasattr(index, "__len__")
-                        and not isinstance(index, (TensorBase, ndarray, np.generic, str, dict))):
+    if kind is list or (
+        hasattr(index, "__getitem__")
+        and hasattr(index, "__len__")
+        and not isinstance(index, (TensorBase, ndarray, np.generic, str, dict))
+    ):
         if len(index) < 32 and any([stands_for_a_dim(item) for item in index]):
             warnings.warn(NOT_A_TUPLE, UserWarning, stacklevel=4)
             return tuple(index)
@@ -207,12 +220,6 @@ def walk(t: Any, items: tuple[Any, ...]) -> tuple[Any, dict[int, Any], tuple[Any
         items = tuple([plain(item) for item in items])
         used = sum([dims_of(item) for item in items])
     if used > ndim:
-        first = items[0]
-        if ndim == 0 and len(items) == 1:
-            if type(first) is int:
-                raise scalar_index()
-            if type(first) is slice:
-                raise IndexError("slice() cannot be applied to a 0-dim tensor.")
         raise IndexError(f"too many indices for tensor of dimension {ndim}")
     noted: dict[int, Any] = {}
     watched: list[Any] = []
@@ -223,7 +230,9 @@ def walk(t: Any, items: tuple[Any, ...]) -> tuple[Any, dict[int, Any], tuple[Any
             t = select_at(t, dim, item, place)
         elif kind is slice:
             start, stop, step = bounds(item, t.array.shape[dim])
-            if start or step != 1 or stop != t.array.shape[dim]:
+            whole = not start and step == 1 and stop == t.array.shape[dim]
+            # Bounds counted from the end make a view even of everything, as in PyTorch.
+            if not whole or item.start or (item.stop is not None and item.stop < 0):
                 t = apply(REGISTRY["slice"], (t,), (dim, start, stop, step))
             dim += 1
         elif item is None:
@@ -269,8 +278,10 @@ def plain(item: Any) -> Any:
         return int(item)
     if isinstance(item, str):
         raise TypeError("new(): invalid data type 'str'")
-    if hasattr(item, "__getitem__") and hasattr(item, "__len__") and not isinstance(
-        item, (dict, np.generic, type)
+    if (
+        hasattr(item, "__getitem__")
+        and hasattr(item, "__len__")
+        and not isinstance(item, (dict, np.generic, type))
     ):
         return from_sequence(item)
     raise IndexError(
@@ -320,7 +331,11 @@ def is_mask(array: Any) -> bool:
     return bool(array.dtype.kind == "b" or array.dtype == U8)
 
 
-def scalar_index() -> Exception:
+def scalar_index(index: Any) -> Exception:
+    if type(index) is slice:
+        return IndexError("slice() cannot be applied to a 0-dim tensor.")
+    if index:
+        return IndexError(f"index {index} is out of bounds for dimension 0 with size 0")
     return IndexError(
         "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in "
         "C++ to convert a 0-dim tensor to a number"
@@ -331,7 +346,7 @@ def select_at(t: Any, dim: int, index: int, place: int) -> Any:
     """The view at `index` of `dim`; errors name the `place` of the index in its tuple."""
     shape = t.array.shape
     if not shape:
-        raise scalar_index()
+        raise scalar_index(index)
     size = shape[dim] if dim < len(shape) else 0
     if not -size <= index < size:
         if not -(2**63) <= index < 2**63:
@@ -343,7 +358,7 @@ def select_at(t: Any, dim: int, index: int, place: int) -> Any:
 def slice_at(t: Any, dim: int, item: slice) -> Any:
     shape = t.array.shape
     if not shape:
-        raise IndexError("slice() cannot be applied to a 0-dim tensor.")
+        raise scalar_index(item)
     return apply(REGISTRY["slice"], (t,), (dim, *bounds(item, shape[dim])))
 
 
@@ -367,8 +382,14 @@ def index_with(t: Any, noted: dict[int, Any], watched: tuple[Any, ...] = ()) -> 
         raise
 
 
-def put_with(t: Any, noted: dict[int, Any], values: Any, accumulate: bool,
-             watched: tuple[Any, ...] = (), run: Any = write) -> Any:
+def put_with(
+    t: Any,
+    noted: dict[int, Any],
+    values: Any,
+    accumulate: bool,
+    watched: tuple[Any, ...] = (),
+    run: Any = write,
+) -> Any:
     """`index_put` at index arrays, given by dimension; in place unless `run` says otherwise."""
     have, want = values.array.dtype, t.array.dtype
     if have != want:
@@ -431,7 +452,7 @@ def explain(shape: tuple[int, ...], index: tuple[Any, ...]) -> None:
             dim += 1
         elif item.dtype.kind == "b":
             arrays.extend(item.nonzero())
-            sizes.extend(shape[dim:dim + item.ndim])
+            sizes.extend(shape[dim : dim + item.ndim])
             dim += item.ndim
         else:
             arrays.append(item)

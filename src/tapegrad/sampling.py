@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from . import dtypes
 from .core import streams
 from .core.base import TensorBase
 from .core.dispatch import apply
 from .creation import checked_out, checked_tensor, made, resize_out
 from .defaults import whole
-from .ops.block import Block, api, op
+from .ops.block import Block, Case, api, op
+from .ops.refuse import not_implemented
+from .ops.samples import Draw
 from .random import drawn, stream_of
 
 # Blocks: their first argument is not a `self`.
@@ -170,7 +173,7 @@ def normal_values(mean: Any, std: Any, stream: Any) -> Any:
     return (unit * scale + np.asarray(m).astype(dtype)).astype(dtype)
 
 
-@api()
+@api(samples=[Case(Draw(3, low=0.0, high=1.0)), Case(Draw(4, 5, low=0.0, high=1.0, layout="T"))])
 def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = None) -> Any:
     """bernoulli(input, *, generator=None) -> Tensor: ones with the chances given, zeros else.
 
@@ -190,14 +193,16 @@ def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = No
     return apply(BernoulliDraw, (input,), (value,))
 
 
-@api(method=False)
+@api(method=False, samples=[Case(Draw(3, low=0.0, high=9.0)), Case(Draw(2, 2, low=9.0, high=30.0))])
 def poisson(input: Any, generator: Any = None) -> Any:
     """poisson(input, generator=None) -> Tensor: counts with these rates.
 
     >>> poisson(tensor([0.0]))
     tensor([0.])
     """
-    checked_tensor(input, "poisson")
+    kind = dtypes.of(checked_tensor(input, "poisson").array.dtype)
+    if not kind.is_floating_point:
+        raise not_implemented("poisson_cpu", kind)
     return apply(
         PoissonDraw, (input,), (streams.poisson(stream_of(generator, "poisson"), input.array),)
     )
@@ -217,7 +222,7 @@ def binomial(count: Any, prob: Any, generator: Any = None) -> Any:
     return made(streams.binomial(stream_of(generator, "binomial"), counts, chances))
 
 
-@api()
+@api(samples=[Case(Draw(5, low=0.1), 3), Case(Draw(2, 4, low=0.1), 6, True)])
 def multinomial(
     input: Any,
     num_samples: Any,

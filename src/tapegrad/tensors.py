@@ -12,7 +12,8 @@ from .core import promote
 from .core.base import Cut, TensorBase
 from .creation import MISSING, check_options, checked_tensor, made
 from .defaults import checked_device, np_dtype
-from .ops.block import api
+from .ops.block import Case, api
+from .ops.samples import Draw, Index
 
 COPY_WARNING = (
     "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
@@ -276,7 +277,7 @@ def is_tensor(obj: Any) -> bool:
     return isinstance(obj, TensorBase)
 
 
-@api(method=False)
+@api(method=False, samples=[Case(Draw(2, 3)), Case(Draw(0)), Case(Index([1]))])
 def numel(input: Any) -> int:
     """numel(input) -> int: how many elements it has.
 
@@ -286,7 +287,7 @@ def numel(input: Any) -> int:
     return checked_tensor(input, "numel").array.size  # type: ignore[no-any-return]
 
 
-@api(method=False)
+@api(method=False, samples=[Case(Draw(2, 3)), Case(Draw(0)), Case(Index([1]))])
 def is_floating_point(input: Any) -> bool:
     """is_floating_point(input) -> bool: whether its dtype is a float.
 
@@ -296,7 +297,7 @@ def is_floating_point(input: Any) -> bool:
     return dtypes.of(checked_tensor(input, "is_floating_point").array.dtype).is_floating_point
 
 
-@api(method=False)
+@api(method=False, samples=[Case(Draw(2, 3)), Case(Draw(0)), Case(Index([1]))])
 def is_complex(input: Any) -> bool:
     """is_complex(input) -> bool: whether its dtype is complex.
 
@@ -306,7 +307,7 @@ def is_complex(input: Any) -> bool:
     return dtypes.of(checked_tensor(input, "is_complex").array.dtype).is_complex
 
 
-@api()
+@api(samples=[Case(Draw()), Case(Index([[0]]))])
 def is_nonzero(input: Any) -> bool:
     """is_nonzero(input) -> bool: the truth of a one-element tensor.
 

@@ -15,8 +15,13 @@ from tapegrad.core.base import wrap
 torch.set_num_threads(1)
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-TOLERANCE = {"float64": (1e-9, 1e-11), "float32": (2e-5, 2e-6), "float16": (4e-3, 2e-3),
-             "complex64": (2e-5, 2e-6), "complex128": (1e-9, 1e-11)}
+TOLERANCE = {
+    "float64": (1e-9, 1e-11),
+    "float32": (2e-5, 2e-6),
+    "float16": (4e-3, 2e-3),
+    "complex64": (2e-5, 2e-6),
+    "complex128": (1e-9, 1e-11),
+}
 CASTS: dict[str, Any] = {
     "int64": lambda a: (a * 3).astype("int64"),
     "bool": lambda a: a > 0,
@@ -85,6 +90,10 @@ def same_result(got: Any, want: Any, what: str, strides: bool = True) -> None:
     if isinstance(want, Exception):
         assert type(got).__name__ == type(want).__name__, f"{what}: {want} / {got!r}"
         return
+    if any([t.dtype is torch.complex32 for t in tensors_in(want, torch.Tensor)]):
+        # NumPy has no such dtype: it is refused, not answered in another one.
+        assert isinstance(got, NotImplementedError) and "complex32" in str(got), f"{what}: {got!r}"
+        return
     if isinstance(got, Exception):
         raise AssertionError(f"{what}: {got!r}") from got
     ours, theirs = tensors_in(got), tensors_in(want, torch.Tensor)
@@ -115,7 +124,8 @@ def test_values_and_gradients(name, precision):
         found = []
         for library in (OURS, REAL):
             args, kwargs, made = library.draw(
-                name, index, lambda a: a.astype(precision), not writes)
+                name, index, lambda a: a.astype(precision), not writes
+            )
             found.append((library, made, library.run(name, args, kwargs)))
         what = f"{name}, sample {index}"
         same_result(found[0][2], found[1][2], what)

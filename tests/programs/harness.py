@@ -1,8 +1,9 @@
 """Programs written once in the torch API and run twice: under PyTorch and under tapegrad.
 
-A program is a function `f(torch, log)`. Every `log(...)` becomes one entry of its transcript. `make golden`
-records the transcripts of real PyTorch into tests/golden/; `make test` replays the programs under
-tapegrad against them, and `make parity` checks that the recordings still are what PyTorch does.
+A program is a function `f(torch, log)`. Every `log(...)` becomes one entry of its transcript. `make
+golden` records the transcripts of real PyTorch into tests/golden/; `make test` replays the programs
+under tapegrad against them, and `make parity` checks that the recordings still are what PyTorch
+does.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ class Log:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             self.raises(action)
-        self.entries.append(["warns", [[w.category.__name__, first_line(w.message)] for w in caught]])
+        self.entries.append(
+            ["warns", [[w.category.__name__, first_line(w.message)] for w in caught]]
+        )
 
     def graph(self, tensor: Any, limit: int = 60) -> None:
         """Log the node names of a graph, breadth first, each with the names behind its edges."""

@@ -509,9 +509,7 @@ def e05_unused_inputs(torch, log):
     log.raises(lambda: torch.autograd.grad((a * 1).sum(), b))
     log(torch.autograd.grad((a * 2).sum(), [a, b], allow_unused=True))
     log(torch.autograd.grad((a * 2).sum(), [a, b], materialize_grads=True))
-    log.raises(
-        lambda: torch.autograd.grad(y, [b], allow_unused=False, materialize_grads=True)
-    )
+    log.raises(lambda: torch.autograd.grad(y, [b], allow_unused=False, materialize_grads=True))
 
 
 @program

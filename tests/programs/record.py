@@ -1,4 +1,4 @@
-"""Record what real PyTorch answers: `python tests/programs/record.py [module ...]` (or `make golden`)."""
+"""Record what PyTorch answers: `python tests/programs/record.py [module ...]`, `make golden`."""
 
 import pathlib
 import sys
@@ -6,6 +6,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
 import torch
+
 from programs import harness
 
 for name in sys.argv[1:] or harness.modules():

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from . import graph
 from . import inspect as _inspect
-from .anomaly import detect_anomaly, set_detect_anomaly
+from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .api import backward, grad
 from .function import Function
 from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
 from .variable import Variable
 
-__all__ = ["Function", "Variable", "backward", "detect_anomaly", "enable_grad", "grad", "graph",
-           "inference_mode", "no_grad", "set_detect_anomaly", "set_grad_enabled"]
+__all__ = [
+    "Function",
+    "Variable",
+    "backward",
+    "detect_anomaly",
+    "enable_grad",
+    "grad",
+    "graph",
+    "inference_mode",
+    "no_grad",
+    "set_detect_anomaly",
+    "set_grad_enabled",
+]

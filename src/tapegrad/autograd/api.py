@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import warnings
 import weakref
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,9 @@ import numpy as np
 from .. import dtypes, errors
 from ..core.base import CLASSES, Node, TensorBase, blank, sequence, user_frame, wrap
 from ..core.modes import ANOMALY, MODES, grad_set_to
-from .anomaly import remember
-from .engine import Run
+from .anomaly_mode import remember
 from .edges import GradientEdge
+from .engine import Run, only_follows
 from .hooks import hooks_of
 from .node import OpNode, accumulate_node
 
@@ -36,8 +35,11 @@ def backward(
     tensor([4., 6.])
     """
     if grad_variables is not None:
-        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning,
-                      stacklevel=2)
+        warnings.warn(
+            "`grad_variables` is deprecated. Use `grad_tensors` instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
         if grad_tensors is not None:
             raise RuntimeError(
                 "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to "
@@ -83,15 +85,23 @@ def grad(
     (tensor(6.),)
     """
     if materialize_grads and allow_unused is False:
-        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, "
-                         "but got: allow_unused=False.")
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, "
+            "but got: allow_unused=False."
+        )
     if not only_inputs:
-        warnings.warn("only_inputs argument is deprecated and is ignored now (defaults to True). To "
-                      "accumulate gradient for other parts of the graph, please use "
-                      "torch.autograd.backward.", FutureWarning, stacklevel=2)
+        warnings.warn(
+            "only_inputs argument is deprecated and is ignored now (defaults to True). To "
+            "accumulate gradient for other parts of the graph, please use "
+            "torch.autograd.backward.",
+            FutureWarning,
+            stacklevel=2,
+        )
     if is_grads_batched:
-        raise NotImplementedError("is_grads_batched=True needs vmap, which tapegrad does not have yet: "
-                                  "call grad once per row of grad_outputs")
+        raise NotImplementedError(
+            "is_grads_batched=True needs vmap, which tapegrad does not have yet: "
+            "call grad once per row of grad_outputs"
+        )
     roots = as_tuple(outputs)
     wanted = as_tuple(inputs)
     if not wanted:
@@ -132,17 +142,15 @@ def edge_of(value: Any) -> tuple[Node, int] | None:
         return value.node, value.output_nr
     if value.view_of is not None:
         CLASSES.tensor._refresh(value)
-    if value.node is not None:
-        return value.node, value.slot
-    return (accumulate_node(value), 0) if value.wants_grad else None
+    if not value.wants_grad:
+        return None
+    return value.node or accumulate_node(value), value.slot
 
 
 Start = tuple[Node, int, Any, int]
 
 
-def prepare_starts(
-    roots: tuple[Any, ...], grads: tuple[Any, ...], record: bool
-) -> list[Start]:
+def prepare_starts(roots: tuple[Any, ...], grads: tuple[Any, ...], record: bool) -> list[Start]:
     """Where the engine starts and with which gradients; ones for scalars where none are given."""
     if len(grads) < len(roots):
         raise RuntimeError(f"got {len(roots)} tensors and {len(grads)} gradients")
@@ -199,13 +207,15 @@ def ones(shape: Any, dtype: Any) -> Any:
 def check_seed(root: Any, g: Any, index: int) -> None:
     if root.array.shape != g.array.shape:
         raise RuntimeError(
-            f"Mismatch in shape: grad_output[{index}] has a shape of {g.shape} and output[{index}] has "
+            f"Mismatch in shape: grad_output[{index}] has a shape of {g.shape} and "
+            f"output[{index}] has "
             f"a shape of {root.shape}."
         )
     if (root.array.dtype.kind == "c") != (g.array.dtype.kind == "c"):
         raise RuntimeError(
             "For complex Tensors, both grad_output and output are required to have the same dtype. "
-            f"Mismatch in dtype: grad_output[{index}] has a dtype of {g.dtype} and output[{index}] has "
+            f"Mismatch in dtype: grad_output[{index}] has a dtype of {g.dtype} and "
+            f"output[{index}] has "
             f"a dtype of {root.dtype}."
         )
 
@@ -232,10 +242,8 @@ def launch(run: Run, starts: list[Start]) -> None:
         MODES.run = outer
 
 
-def gradients(
-    starts: list[Start], keep: bool, record: bool, inputs: tuple[Any, ...]
-) -> list[Any]:
-    """One backward pass that stops at `inputs`; their gradients, None for those it did not reach."""
+def gradients(starts: list[Start], keep: bool, record: bool, inputs: tuple[Any, ...]) -> list[Any]:
+    """One backward pass that stops at `inputs`; their gradients, None where it did not come."""
     captures: dict[Node, list[tuple[int, int]]] = {}
     for i, t in enumerate(inputs):
         if not is_root(t):
@@ -243,6 +251,8 @@ def gradients(
                 f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}"
             )
         edge = edge_of(t)
+        if isinstance(t, TensorBase) and only_follows(t):
+            continue  # no gradient ever gets there
         if edge is None:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
         captures.setdefault(edge[0], []).append((edge[1], i))
@@ -287,29 +297,44 @@ def check_assigned_grad(t: Any, value: Any) -> None:
     if value is None:
         return
     if not isinstance(value, TensorBase):
-        raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type "
-                        f"{type(value).__name__}")
+        raise TypeError(
+            f"assigned grad expected to be a Tensor or None but got grad of type "
+            f"{type(value).__name__}"
+        )
     if value is t:
         raise RuntimeError("can't assign Variable as its own grad")
     if value.array.dtype != t.array.dtype:
         raise RuntimeError(
-            f"attempting to assign a gradient with dtype '{c_name(value)}' to a tensor with grad_dtype "
-            f"'{dtypes.of(t.array.dtype).scalar_type}'. The gradient must match the tensor's grad_dtype "
-            "(defaults to the tensor's dtype). You can set the tensor's grad_dtype attribute with a "
-            "specific dtype, or None to allow any dtype. Set grad_dtype with caution. Diverging the "
-            "dtypes of a tensor and its gradient may break downstream systems that assume they match."
+            f"attempting to assign a gradient with dtype '{c_name(value)}' to a tensor with "
+            "grad_dtype "
+            f"'{dtypes.of(t.array.dtype).scalar_type}'. The gradient must match the tensor's "
+            "grad_dtype "
+            "(defaults to the tensor's dtype). You can set the tensor's grad_dtype attribute "
+            "with a "
+            "specific dtype, or None to allow any dtype. Set grad_dtype with caution. Diverging "
+            "the "
+            "dtypes of a tensor and its gradient may break downstream systems that assume they "
+            "match."
         )
     if value.array.shape != t.array.shape:
         raise RuntimeError(
-            f"attempting to assign a gradient of size '{list(value.array.shape)}' to a tensor of size "
-            f"'{list(t.array.shape)}'. Please ensure that the gradient and the tensor are the same size"
+            f"attempting to assign a gradient of size '{list(value.array.shape)}' to a tensor "
+            "of size "
+            f"'{list(t.array.shape)}'. Please ensure that the gradient and the tensor are the "
+            "same size"
         )
 
 
 def c_name(t: Any) -> str:
     """How C++ calls a dtype: double for float64."""
-    names = {"float64": "double", "float32": "float", "float16": "c10::Half", "int64": "long int",
-             "int32": "int", "bfloat16": "c10::BFloat16"}
+    names = {
+        "float64": "double",
+        "float32": "float",
+        "float16": "c10::Half",
+        "int64": "long int",
+        "int32": "int",
+        "bfloat16": "c10::BFloat16",
+    }
     name = dtypes.of(t.array.dtype).name
     return names.get(name, name)
 
@@ -336,7 +361,8 @@ def deep_copy(t: Any, memo: dict[int, Any]) -> Any:
     """copy.deepcopy: tensors that share memory share the copied memory."""
     if not t.is_leaf:
         raise RuntimeError(
-            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol "
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+            "protocol "
             "at the moment.  If you were attempting to deepcopy a module, this may be because of a "
             "torch.nn.utils.weight_norm usage, see https://github.com/pytorch/pytorch/pull/103001"
         )
@@ -370,7 +396,13 @@ def copy_memory(array: Any, memo: dict[int, Any]) -> Any:
 def reduce(t: Any) -> Any:
     if not t.is_leaf:
         pass
-    return rebuild, (type(t), np.array(t.array, copy=True), t.requires_grad, dict(t.__dict__), t.special)
+    return rebuild, (
+        type(t),
+        np.array(t.array, copy=True),
+        t.requires_grad,
+        dict(t.__dict__),
+        t.special,
+    )
 
 
 def rebuild(

@@ -1,7 +1,7 @@
 """The backward pass: pop a ready node, ask it for its inputs' gradients, add them up, go on.
 
-Values are bare arrays, or tensors when the pass itself is being recorded (`create_graph=True`). The loop
-knows no op and no feature; hooks, captures and observers are one guarded call each.
+Values are bare arrays, or tensors when the pass itself is being recorded (`create_graph=True`). The
+loop knows no op and no feature; hooks, captures and observers are one guarded call each.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..core.base import CLASSES, IGNORED, NUMPY_ERRORS, STATE, Node, ndarray, wrap
-from .anomaly import guarded
+from ..core.base import CLASSES, IGNORED, NUMPY_ERRORS, STATE, Node, TensorBase, ndarray, wrap
+from .anomaly_mode import guarded
 from .node import AccumulateGrad
 
 # Called as observer(node, grad, grads) after each node; anomaly mode and diagnose put theirs here.
@@ -66,8 +66,8 @@ class Run:
         for node in started:
             if waiting[node] == 0 and node.is_leaf:
                 self.visit(node)
-        # Of the ready nodes the one recorded last goes first, leaves at once: PyTorch's order, which
-        # decides in what order gradients are added up and hooks are called.
+        # Of the ready nodes the one recorded last goes first, leaves at once: PyTorch's order,
+        # which decides in what order gradients are added up and hooks are called.
         following: Node | None = None
         while True:
             if following is None:
@@ -114,7 +114,8 @@ class Run:
         useful = self.useful
         goes_on = useful is None or leads_on(node, useful)
         if goes_on:
-            self.capture(node, total)  # PyTorch: before the tensor hooks here, after them at the end
+            # PyTorch: before the tensor hooks here, after them at the end.
+            self.capture(node, total)
         if hooks is not None and total is not None:
             total = hooks.on_tensors(node, total, record)
         if not goes_on:
@@ -154,14 +155,14 @@ class Run:
 
     def hand_on(self, node: Node, total: Any, mine: int, grads: Any) -> None:
         """Add what a node returned to the sums of its edges."""
-        # Who owns the memory of `grads`? Rules never return a saved value, so what is not the incoming
-        # gradient, or a view of it, was made by the rule; hooks and Functions may return anything.
+        # Who owns the memory of `grads`? Rules never return a saved value, so what is not the
+        # incoming gradient, or a view of it, was made by the rule; hooks and Functions may return
+        # anything.
         trusted = node.op is not None and node.hooks is None and not self.record
         inherits = mine if len(node.edges) == 1 else 0
         slots = node.edge_slots
         useful = self.useful
-        i = 0
-        for edge in node.edges:
+        for i, edge in enumerate(node.edges):
             if edge is not None and (useful is None or edge in useful):
                 g = grads[i]
                 if g is not None:
@@ -169,7 +170,6 @@ class Run:
                     if trusted:
                         owned = inherits if aliases(g, total) else 1
                     self.add(edge, 0 if slots is None else slots[i], g, owned)
-            i += 1
 
     def add(self, node: Node, slot: int, g: Any, owned: int) -> None:
         """Add a partial gradient for output `slot` of `node`."""
@@ -221,10 +221,7 @@ def writable(target: Any, other: Any) -> bool:
 def aliases(g: Any, total: Any) -> bool:
     """Whether `g` may be (a view of) the incoming gradient."""
     if type(total) is list:
-        for part in total:
-            if part is not None and aliases(g, part):
-                return True
-        return False
+        return any([part is not None and aliases(g, part) for part in total])
     if g is total:
         return True
     base = g.base
@@ -232,10 +229,7 @@ def aliases(g: Any, total: Any) -> bool:
 
 
 def leads_on(node: Node, useful: set[Node]) -> bool:
-    for edge in node.edges:
-        if edge is not None and edge in useful:
-            return True
-    return False
+    return any([edge is not None and edge in useful for edge in node.edges])
 
 
 def count_uses(roots: list[tuple[Node, int, Any, int]], waiting: dict[Node, int]) -> None:
@@ -256,9 +250,7 @@ def count_uses(roots: list[tuple[Node, int, Any, int]], waiting: dict[Node, int]
                     waiting[edge] = seen + 1
 
 
-def lead_to(
-    targets: dict[Node, list[tuple[int, int]]], reached: dict[Node, int]
-) -> set[Node]:
+def lead_to(targets: dict[Node, list[tuple[int, int]]], reached: dict[Node, int]) -> set[Node]:
     """The nodes among `reached` from which a target can be reached, targets included."""
     users: dict[Node, list[Node]] = {}
     for node in reached:
@@ -291,9 +283,10 @@ def accumulate(leaf: Any, g: Any, record: bool, mine: int, caller: Any) -> None:
     t = node.tensor()
     if not t.wants_grad:
         return  # switched off since the forward pass
-    view = t.view_of
-    if view is not None and view.kind and view.base.wants_grad:
-        return  # made under no_grad: it only says that its base requires grad
+    if t.node is not None and not t.node.is_leaf:
+        raise RuntimeError("leaf variable has been moved into the graph interior")
+    if only_follows(t):
+        return
     grad = t.gradient
     if record:
         if grad is None:
@@ -322,6 +315,14 @@ def accumulate(leaf: Any, g: Any, record: bool, mine: int, caller: Any) -> None:
             cell.note("accumulate_grad", caller[0], caller[1], None)
     if node.hooks is not None:
         node.hooks.accumulated(t, record)
+
+
+def only_follows(t: TensorBase) -> bool:
+    """Whether a view without history, made under no_grad, only says that its base requires grad."""
+    view = t.view_of
+    if view is None or view.asked or not view.base.wants_grad:
+        return False
+    return t.node is None or t.node.is_leaf
 
 
 def fits_layout(g: Any, layout: Any) -> bool:

@@ -1,7 +1,7 @@
 """autograd.Function: the user's own forward and backward as one node of the graph.
 
-The `ctx` that forward and backward see is the node itself, as in PyTorch: `y.grad_fn` shows the attributes
-that forward put on it.
+The `ctx` that forward and backward see is the node itself, as in PyTorch: `y.grad_fn` shows the
+attributes that forward put on it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,9 @@ import numpy as np
 
 from .. import errors
 from ..core.base import (
-    CLASSES,
     STATE,
     Node,
     TensorBase,
-    Version,
     View,
     sequence,
     user_frame,
@@ -29,7 +27,7 @@ from ..core.modes import MODES, grad_set_to
 from ..core.spaces import RAW, RECORDED
 from . import inplace
 from .api import edge_of, recorded_in_mode
-from .grad_mode import enable_grad, no_grad
+from .grad_mode import no_grad
 from .node import Packed, fit, history_now, unpack_checked
 
 
@@ -57,10 +55,18 @@ class SavedTensor:
             array, cell = t.array, t.version_cell()
         else:
             if self.cell.n != self.version:
-                made_by = owner.name() if self.is_output else history_now(self.node, self.cell)
+                made_by = owner.name()
+                if not self.is_output:
+                    made_by = history_now(self.node, self.cell, self.array)
                 raise errors.modified_in_place(
-                    owner, self.array, made_by, self.slot, "a tensor of save_for_backward",
-                    owner.name(), self.cell, self.version,
+                    owner,
+                    self.array,
+                    made_by,
+                    self.slot,
+                    "a tensor of save_for_backward",
+                    owner.name(),
+                    self.cell,
+                    self.version,
                 )
             array, cell = self.array, self.cell
         node = owner if self.is_output else self.node
@@ -149,7 +155,7 @@ class BackwardFunction(Node, FunctionCtx):
 
     def checked(self, found: tuple[Any, ...], record: bool) -> list[Any]:
         metas = self._input_metas
-        if len(found) > len(metas) and all(g is None for g in found[len(metas):]):
+        if len(found) > len(metas) and all(g is None for g in found[len(metas) :]):
             found = found[: len(metas)]
         if len(found) != len(metas):
             raise errors.wrong_gradient_count(self, len(metas), found)
@@ -160,7 +166,8 @@ class BackwardFunction(Node, FunctionCtx):
                 if g is not None:
                     raise errors.wrong_gradient(
                         self,
-                        f"function {self.name()} returned a gradient different than None at position "
+                        f"function {self.name()} returned a gradient different than None at "
+                        "position "
                         f"{i + 1}, but the corresponding forward input was not a Variable",
                         i,
                         found,
@@ -188,7 +195,7 @@ def sums_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
     """Whether `target` broadcasts to `shape`, so that a gradient can be summed down."""
     if len(target) > len(shape):
         return False
-    tail = shape[len(shape) - len(target):]
+    tail = shape[len(shape) - len(target) :]
     return all(t in (1, s) for s, t in zip(tail, target, strict=True))
 
 
@@ -196,10 +203,14 @@ def user_backward(cls: Any) -> Callable[..., Any]:
     has_backward = cls.backward is not Function.backward
     if has_backward and cls.vjp is not Function.vjp:
         raise RuntimeError(
-            "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should "
+            "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You "
+            "should "
             "only implement one of them."
         )
     return cls.backward if has_backward else cls.vjp  # type: ignore[no-any-return]
+
+
+BackwardCFunction = BackwardFunction  # PyTorch's name for it
 
 
 class Function:
@@ -223,12 +234,15 @@ class Function:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls._backward_cls = type(cls.__name__ + "Backward", (BackwardFunction,), {"_forward_cls": cls})
+        cls._backward_cls = type(
+            cls.__name__ + "Backward", (BackwardFunction,), {"_forward_cls": cls}
+        )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         warnings.warn(
             f"{self.__class__} should not be instantiated. Methods on autograd functions are all "
-            "static, so you should invoke them on the class itself. Instantiating an autograd function "
+            "static, so you should invoke them on the class itself. Instantiating an autograd "
+            "function "
             "will raise an error in a future version of PyTorch.",
             DeprecationWarning,
             stacklevel=2,
@@ -257,7 +271,8 @@ class Function:
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """One gradient per argument of forward (None where there is none)."""
         raise NotImplementedError(
-            "You must implement either the backward or vjp method for your custom autograd.Function "
+            "You must implement either the backward or vjp method for your custom "
+            "autograd.Function "
             "to use it with backward mode AD."
         )
 
@@ -267,7 +282,8 @@ class Function:
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
         """The forward-mode derivative."""
         raise NotImplementedError(
-            "You must implement the jvp function for custom autograd.Function to use it with forward "
+            "You must implement the jvp function for custom autograd.Function to use it with "
+            "forward "
             "mode AD."
         )
 
@@ -316,7 +332,7 @@ def apply_function(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
 def wrap_outputs(
     ctx: Any, cls: Any, outputs: tuple[Any, ...], args: tuple[Any, ...], recording: bool
 ) -> list[Any]:
-    """Give the outputs of forward their history: new ones, dirty inputs, views, inputs as they are."""
+    """Give the outputs of forward a history: new ones, dirty inputs, views, inputs as they are."""
     check_dirty(ctx, outputs)
     plain = {id(t) for t in ctx.non_differentiable}
     dirty = {id(t) for t in ctx.dirty_tensors}
@@ -330,9 +346,7 @@ def wrap_outputs(
         if not isinstance(out, TensorBase):
             made.append(out)
             continue
-        differentiable = (
-            recording and id(out) not in plain and out.array.dtype.kind in "fcV"
-        )
+        differentiable = recording and id(out) not in plain and out.array.dtype.kind in "fcV"
         if id(out) in dirty:
             write_back(ctx, out, slot, differentiable)
         elif id(out) in inputs:
@@ -376,11 +390,13 @@ def check_dirty(ctx: Any, outputs: tuple[Any, ...]) -> None:
     for i, t in enumerate(ctx.dirty_tensors):
         if not isinstance(t, TensorBase):
             raise RuntimeError(
-                f"mark_dirty can only accept variables, but argument\n{i} is of type {type(t).__name__}"
+                f"mark_dirty can only accept variables, but argument\n{i} is of type "
+                f"{type(t).__name__}"
             )
         if not any(o is t for o in outputs):
             raise RuntimeError(
-                "Some elements marked as dirty during the forward method were not returned as output. "
+                "Some elements marked as dirty during the forward method were not returned as "
+                "output. "
                 "The inputs that are modified inplace must all be outputs of the Function."
             )
     for i, t in enumerate(ctx.non_differentiable):
@@ -397,7 +413,9 @@ def write_back(ctx: Any, out: Any, slot: int, differentiable: bool) -> None:
     if not differentiable:
         return
     if out.view_of is None and out.is_leaf and out.requires_grad:
-        raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
+        raise RuntimeError(
+            "a leaf Variable that requires grad has been used in an in-place operation."
+        )
     if out.view_of is not None:
         inplace.rebase(out, ctx)
     else:
@@ -405,7 +423,7 @@ def write_back(ctx: Any, out: Any, slot: int, differentiable: bool) -> None:
 
 
 def save(ctx: Any, made: list[Any]) -> None:
-    """Turn the tensors of save_for_backward into SavedTensors, now that outputs have their history."""
+    """Turn the tensors of save_for_backward into SavedTensors, now that outputs have a history."""
     saved: list[SavedTensor | None] = []
     to_save = ctx.to_save if isinstance(ctx.to_save, tuple) else (ctx.to_save,)
     for i, t in enumerate(to_save):
@@ -431,10 +449,6 @@ def save(ctx: Any, made: list[Any]) -> None:
                 with no_grad():
                     s.packed = Packed(pack(tensor), unpack)
                 s.array = None
-
-
-class NestedIOFunction(Function):
-    """Kept for its name; nested inputs and outputs are flattened by the caller."""
 
 
 def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:

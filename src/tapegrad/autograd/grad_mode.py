@@ -1,6 +1,7 @@
 """Switching recording off and on: no_grad, enable_grad, set_grad_enabled, inference_mode.
 
-Each is a context manager and a decorator (also of generators and coroutines), and acts on this thread only.
+Each is a context manager and a decorator (also of generators and coroutines), and acts on this
+thread only.
 """
 
 from __future__ import annotations
@@ -13,8 +14,14 @@ from typing import Any
 
 from ..core.modes import MODES
 
-__all__ = ["enable_grad", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "no_grad",
-           "set_grad_enabled"]
+__all__ = [
+    "enable_grad",
+    "inference_mode",
+    "is_grad_enabled",
+    "is_inference_mode_enabled",
+    "no_grad",
+    "set_grad_enabled",
+]
 
 
 def is_grad_enabled() -> bool:
@@ -41,7 +48,8 @@ class Mode:
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         if inspect.isclass(function):
             warnings.warn(
-                "Decorating classes is deprecated and will be disabled in future versions. You should "
+                "Decorating classes is deprecated and will be disabled in future versions. You "
+                "should "
                 "only decorate functions or methods. To preserve the current behavior of class "
                 "decoration, you can directly decorate the `__init__` method and nothing else.",
                 FutureWarning,

@@ -13,27 +13,38 @@ from .api import edge_of
 from .edges import GradientEdge
 from .hooks import RemovableHandle
 
-__all__ = ["GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks",
-           "get_gradient_edge", "increment_version", "register_multi_grad_hook", "save_on_cpu",
-           "saved_tensors_hooks", "set_warn_on_accumulate_grad_stream_mismatch"]
+__all__ = [
+    "GradientEdge",
+    "Node",
+    "allow_mutation_on_saved_tensors",
+    "disable_saved_tensors_hooks",
+    "get_gradient_edge",
+    "increment_version",
+    "register_multi_grad_hook",
+    "save_on_cpu",
+    "saved_tensors_hooks",
+    "set_warn_on_accumulate_grad_stream_mismatch",
+]
 
 
 def get_gradient_edge(tensor: Any) -> GradientEdge:
     """The edge that stands for `tensor`: it can be differentiated without keeping the tensor."""
     if not tensor.requires_grad:
         raise RuntimeError(
-            "It is not possible to get the gradient edge for a Tensor that does not require gradients"
+            "It is not possible to get the gradient edge for a Tensor that does not require "
+            "gradients"
         )
     edge = edge_of(tensor)
     if edge is None:
         raise RuntimeError(
-            "It is not possible to get the gradient edge for a Tensor that does not require gradients"
+            "It is not possible to get the gradient edge for a Tensor that does not require "
+            "gradients"
         )
     return GradientEdge(edge[0], edge[1])
 
 
 class saved_tensors_hooks:
-    """Put every tensor saved inside the block through `pack_hook`, and back through `unpack_hook`."""
+    """Put every tensor saved in the block through `pack_hook`, and back through `unpack_hook`."""
 
     def __init__(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
         self.pack_hook = pack_hook
@@ -89,7 +100,7 @@ class MultiHandle(RemovableHandle):
 def register_multi_grad_hook(
     tensors: Sequence[Any], fn: Callable[..., Any], *, mode: str = "all"
 ) -> RemovableHandle:
-    """Call `fn` once per backward: with all gradients ("all"), or with the first that comes ("any")."""
+    """Call `fn` once per backward: with all gradients ("all"), or with the first one ("any")."""
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
     nodes = [edge_of(t) for t in tensors]

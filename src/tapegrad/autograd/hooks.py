@@ -46,7 +46,7 @@ class RemovableHandle:
 
 
 class HookDict(OrderedDict[int, Callable[..., Any]]):
-    """Hooks by id, in order of registration; a class of its own because handles refer to it weakly."""
+    """Hooks by id, in order of registration; a class because handles refer to it weakly."""
 
 
 def add_hook(hooks: HookDict, function: Callable[..., Any]) -> RemovableHandle:
@@ -60,7 +60,7 @@ class NodeHooks:
 
     def __init__(self) -> None:
         self.tensor: dict[int, HookDict] = {}  # per output: Tensor.register_hook
-        self.retained: dict[int, Any] = {}  # per output: weak reference of a tensor that retains grad
+        self.retained: dict[int, Any] = {}  # per output: a weak reference, for retain_grad
         self.before_node = HookDict()  # Node.register_prehook
         self.after_node = HookDict()  # Node.register_hook
         self.accumulated_hooks = HookDict()  # Tensor.register_post_accumulate_grad_hook
@@ -92,8 +92,8 @@ class NodeHooks:
                 answer = hook(parts)
             if answer is not None:
                 parts = checked_parts(hook, answer, parts)
-        parts = [unwrapped(g, record) for g in parts]
-        return parts if several else parts[0]
+        bare = [unwrapped(g, record) for g in parts]
+        return bare if several else bare[0]
 
     def after(self, node: Node, grads: Any, total: Any, record: bool) -> Any:
         if not self.after_node:
@@ -177,7 +177,8 @@ def checked_parts(hook: Any, answer: Any, before: tuple[Any, ...]) -> tuple[Any,
     if len(answer) != len(before):
         name = getattr(hook, "__name__", type(hook).__name__)
         raise RuntimeError(
-            f"hook '{name}' has returned an incorrect number of values (got {len(answer)}, but expected "
+            f"hook '{name}' has returned an incorrect number of values (got {len(answer)}, but "
+            "expected "
             f"{len(before)})"
         )
     return tuple(b if a is None else a for a, b in zip(answer, before, strict=True))

@@ -9,6 +9,7 @@ they notice the newer version.
 from __future__ import annotations
 
 import copy
+import functools
 import weakref
 from typing import Any
 
@@ -17,7 +18,7 @@ from ..core.base import STATE, Node, TensorBase, View, as_array, ndarray, sequen
 from ..core.dispatch import FLOATS, apply, prepare, run_kernel, save_outputs
 from ..core.layout import address, is_dense, shares_itself
 from ..core.modes import MODES
-from ..core.op import REGISTRY, Op
+from ..core.op import REGISTRY, Op, Rule
 from ..core.spaces import RAW, RECORDED
 from .hooks import hooks_of
 from .node import accumulate_node
@@ -30,7 +31,8 @@ def write(
     target = tensors[0]
     if not isinstance(target, TensorBase):
         raise errors.must_be_tensor(op.name + "_", "input", 1, target)
-    refuse(target, False)
+    if not op.silent:
+        refuse(target, False)
     arrays: list[Any] = []
     mask = 0
     for i, t in enumerate(tensors):
@@ -42,25 +44,28 @@ def write(
             arrays.append(t.array)
         else:
             arrays.append(t)
-    recording = mask != 0 and (not STATE.busy or MODES.records) and target.array.dtype.kind in FLOATS
+    recording = (
+        mask != 0
+        and not op.silent
+        and (not STATE.busy or MODES.records)
+        and target.array.dtype.kind in FLOATS
+    )
     if recording:
         refuse(target, True)
     name = op.name + "_"
     destination = target.array
-    check_overlap(destination, arrays)
+    check_overlap(destination, arrays, op.name)
     out = as_array(run_kernel(op, list(arrays), attrs))
     check_fits(op, out, destination)
     node = None
     if recording:
-        if not op.differentiable:
-            op, tensors, mask = constant(op), (target,), mask & 1
-        if mask:
-            overwritten = destination.copy() if op.plan(mask).first else None
-            node = prepare(op, tensors, attrs, watch, mask, (destination,), overwritten)
-            if op.dtype_rule and out.dtype != destination.dtype:
-                # The rules ran in another dtype than the target's.
-                pairs = zip(tensors, node.edges, strict=True)
-                node.fixes = tuple([fix_for(t, edge) for t, edge in pairs])
+        op = written(op, tensors)
+        overwritten = destination.copy() if op.plan(mask).first else None
+        node = prepare(op, tensors, attrs, watch, mask, (destination,), overwritten)
+        if op.dtype_rule and out.dtype != destination.dtype:
+            # The rules ran in another dtype than the target's.
+            pairs = zip(tensors, node.edges, strict=True)
+            node.fixes = tuple([fix_for(t, edge) for t, edge in pairs])
     destination[...] = out
     bump(target, name, node is not None)
     if node is not None:
@@ -74,17 +79,34 @@ def fix_for(t: Any, edge: Node | None) -> Any:
     return None if edge is None else (t.array.shape, t.array.dtype)
 
 
-CONSTANTS: dict[str, Op] = {}
+WRITTEN: dict[str, Op] = {}
 
 
-def constant(op: Op) -> Op:
-    """What an op without derivative records in place: the old value does not matter any more."""
-    found = CONSTANTS.get(op.name)
+def written(op: Op, tensors: tuple[Any, ...]) -> Op:
+    """What the in-place form of an op records: mostly the op itself."""
+    renamed = op.written_name != "" and isinstance(tensors[-1], TensorBase)
+    if op.differentiable and not renamed:
+        return op
+    name = op.written_name if renamed else op.node_name
+    found = WRITTEN.get(name)
     if found is None:
-        found = CONSTANTS[op.name] = copy.copy(REGISTRY["zero"])
-        found.name = op.name
-        found.node_name = op.node_name
+        found = WRITTEN[name] = copy.copy(op)
+        found.node_name = name
+        if op.differentiable:
+            # PyTorch has these under their own names because it cannot differentiate them.
+            found.rules = (Rule(functools.partial(no_derivative, op.name), ()),)
+        else:
+            # A result without slope: zeros go back to every tensor.
+            found.differentiable = True
+            found.rules = REGISTRY["zero"].rules * len(op.tensors)
+        found.needed_by = ((),) * len(op.tensors)
+        found.plan_cache = {}
+        found.make_plans()
     return found
+
+
+def no_derivative(name: str, F: Any, grad: Any) -> Any:
+    raise NotImplementedError(f"the derivative for 'inplace version of {name}' is not implemented.")
 
 
 def overwrite(op: Op, target: Any, value: Any, name: str) -> Any:
@@ -149,9 +171,11 @@ def check_fits(op: Op, out: Any, destination: Any) -> None:
             )
 
 
-def check_overlap(destination: Any, sources: Any) -> None:
+def check_overlap(destination: Any, sources: Any, name: str = "") -> None:
     """Refuse to write where the order of writing would show in the result."""
     if shares_itself(destination):
+        if name == "copy" and layout(sources[1]) == layout(destination):
+            return  # everything is in its place already
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a "
             "single "
@@ -207,7 +231,9 @@ def rebase(target: Any, node: Node) -> None:
         target.slot = 0
         target.wants_grad = True
         target.cut = None
-        target.version_cell().rebased = node.name()
+        cell = target.version_cell()
+        cell.rebased = node.name()
+        cell.rebased_array = id(target.array)
         return
     base = view.base
     slices = CopySlices()
@@ -224,7 +250,9 @@ def rebase(target: Any, node: Node) -> None:
     slices.code = node.code
     slices.lasti = node.lasti
     base.node = slices
-    base.version_cell().rebased = slices.name()
+    cell = base.version_cell()
+    cell.rebased = slices.name()
+    cell.rebased_array = id(base.array)
     base.slot = 0
     base.wants_grad = True
     base.cut = None

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import errors
-from ..core.base import CLASSES, Node, TensorBase, wrap
+from ..core.base import CLASSES, Node, wrap
 from .hooks import add_hook, differentiable_places, hooks_of
 from .node import OpNode, Packed, unpack_checked
 
@@ -119,7 +119,8 @@ def pack_place(node: OpNode, place: int, pack: Any, unpack: Any) -> None:
         packed = pack(t)
     if t.version_cell().n != before:
         raise RuntimeError(
-            "A saved tensor pack hook is modifying its input in place. Tensors provided as input to "
+            "A saved tensor pack hook is modifying its input in place. Tensors provided as "
+            "input to "
             "pack hook cannot be modified by in-place operations as this can lead to unexpected "
             "side-effects. Please open an issue if you need to perform in-place operations on the "
             "input to a pack hook."

@@ -1,20 +1,18 @@
-"""The node of an op: how one recorded application turns the gradient of its output into its inputs'."""
+"""The node of an op: from the gradient of its output to those of its inputs."""
 
 from __future__ import annotations
 
 import weakref
 from typing import Any
 
-import numpy as np
-
-from ..core.base import CLASSES, Node, TensorBase, Version, as_array, ndarray, wrap
+from ..core.base import CLASSES, Node, TensorBase, Version, ndarray, wrap
 from ..core.op import Op
 from ..core.spaces import RAW, RECORDED
 from ..errors import freed_graph, modified_in_place
 
 
 class Packed:
-    """A saved value that went through saved_tensors_hooks: `unpack(value)` gives the tensor back."""
+    """A saved value that saved_tensors_hooks packed: `unpack(value)` gives the tensor back."""
 
     def __init__(self, value: Any, unpack: Any) -> None:
         self.value = value
@@ -36,7 +34,7 @@ class OpNode(Node):
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
-        """As PyTorch has them: arguments that are never differentiated (masks, indices) have no edge."""
+        """As PyTorch has them: arguments without derivative (masks, indices) have no edge."""
         edges = super().next_functions
         rules = self.op.rules
         if None not in rules or len(rules) != len(edges):
@@ -72,9 +70,8 @@ class OpNode(Node):
                     found[i] = self.finish(F, i, g)
             return found
         result: list[Any] = []
-        i = 0
         rules = op.rules
-        for edge in edges:
+        for i, edge in enumerate(edges):
             if edge is None:
                 result.append(None)
             else:
@@ -83,7 +80,6 @@ class OpNode(Node):
                 if fixes is not None or self.sandwich:
                     g = self.finish(F, i, g)
                 result.append(g)
-            i += 1
         return result
 
     def finish(self, F: Any, i: int, g: Any) -> Any:
@@ -116,7 +112,7 @@ class OpNode(Node):
                 self.complain()
 
     def complain(self) -> None:
-        """E01, for the first overwritten value in the order of PyTorch's names, which it goes by."""
+        """E01, for the first overwritten value in the order of PyTorch's names."""
         op: Op = self.op
         cells = self.cells
         first = -1
@@ -146,7 +142,7 @@ class OpNode(Node):
                 slot = place - op.width
             else:
                 role = f"its input `{op.tensors[place]}`"
-                made_by = history_now(self.edges[place], cell)
+                made_by = history_now(self.edges[place], cell, array)
                 if made_by and self.edge_slots is not None and not cell.rebased:
                     slot = self.edge_slots[place]
         raise modified_in_place(self, array, made_by, slot, role, op.name, cell, expected)
@@ -206,8 +202,10 @@ def unpack_checked(packed: Packed) -> TensorBase:
     """The tensor that the user's unpack hook gives back."""
     t = packed.unpack(packed.value)
     if not isinstance(t, TensorBase):
-        raise TypeError("Output of saved tensor unpack_hook expected to be a Tensor but got result of "
-                        f"type {type(t).__name__}")
+        raise TypeError(
+            "Output of saved tensor unpack_hook expected to be a Tensor but got result of "
+            f"type {type(t).__name__}"
+        )
     return t
 
 
@@ -262,13 +260,13 @@ def accumulate_node(t: TensorBase) -> AccumulateGrad:
     return node
 
 
-def history_now(edge: Node | None, cell: Version) -> str:
-    """The name of the node behind a saved tensor whose memory has been written since ("" for leaves).
+def history_now(edge: Node | None, cell: Version, array: Any) -> str:
+    """The name of the node behind a saved tensor that has been written since ("" for leaves).
 
     PyTorch names the history that the tensor has at that time: a view's has been re-made.
     """
     if edge is None:
-        return ""
+        return cell.rebased if id(array) == cell.rebased_array else ""
     if edge.op is not None and edge.op.view:
         return "AsStridedBackward0"
     if cell.rebased:

@@ -20,11 +20,15 @@ class Variable(metaclass=VariableMeta):
     tensor([1.], requires_grad=True)
     """
 
-    def __new__(cls, data: Any = None, requires_grad: bool = False, volatile: Any = None,
-                **kwargs: Any) -> Any:
+    def __new__(
+        cls, data: Any = None, requires_grad: bool = False, volatile: Any = None, **kwargs: Any
+    ) -> Any:
         if volatile is not None:
-            warnings.warn("volatile was removed (Variable.volatile is always False)", UserWarning,
-                          stacklevel=2)
+            warnings.warn(
+                "volatile was removed and now has no effect. Use `with torch.no_grad():` instead.",
+                UserWarning,
+                stacklevel=2,
+            )
         if data is None:
             data = CLASSES.tensor()
         if not isinstance(data, TensorBase):

@@ -1,1 +1,1 @@
-"""Where kernels run. The forward in an op's block, written against `xp`, is the reference everywhere."""
+"""Where kernels run. The forward in an op's block, written against `xp`, is the reference."""

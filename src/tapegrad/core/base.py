@@ -1,7 +1,7 @@
 """What everything is made of: the version cell, the view recipe, the node and the tensor.
 
-These classes hold data and little else. They live in one file because each refers to the others, and
-because this file is compiled: fields are typed, the defaults below cost nothing to set.
+These classes hold data and little else. They live in one file because each refers to the others,
+and because this file is compiled: fields are typed, the defaults below cost nothing to set.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class State:
 
 STATE: Final = State()
 sequence: Final = itertools.count(1)
-# Compiled functions have no frame of their own; interpreted ones have to be passed over. These are the
-# numbers of frames that lie at least between `stamp`/`user_frame` and the user's code.
+# Compiled functions have no frame of their own; interpreted ones have to be passed over. These are
+# the numbers of frames that lie at least between `stamp`/`user_frame` and the user's code.
 COMPILED: Final = not __file__.endswith(".py")
 STAMP_DEPTH: Final[int] = 0 if COMPILED else 4
 NEAR_DEPTH: Final[int] = 0 if COMPILED else 3
@@ -81,11 +81,13 @@ def user_frame(depth: int) -> Any:
 
 
 class Version:
-    """Counts the writes to one memory; every tensor that looks at that memory holds the same cell."""
+    """Counts the writes to one memory; all tensors that look at that memory hold the same cell."""
 
     n: int = 0
-    writers: tuple[Any, ...] = ()  # the last few writes, newest last: (n, op name, code, lasti, how)
+    # The last few writes, newest last: (n, op name, code, lasti, how).
+    writers: tuple[Any, ...] = ()
     rebased: str = ""  # the name of the base's node since the last recorded write
+    rebased_array: int = 0  # the id of the base's array then
     inference: bool = False
 
     def bump(self, name: str, how: Any = None) -> None:
@@ -130,17 +132,21 @@ class Node(Stamped):
     op: Any = None  # the Op record; None for nodes that are not made from one
     edges: tuple[Node | None, ...] = ()
     edge_slots: tuple[int, ...] | None = None  # which output of each edge's node; None: all 0
-    kept: tuple[Any, ...] | None = None  # inputs, outputs, attributes, in the op's layout; None: freed
+    # Inputs, outputs, attributes, in the op's layout; None: freed.
+    kept: tuple[Any, ...] | None = None
     cells: tuple[Any, ...] = ()  # (position in kept, version cell, version when saved) …
-    fixes: tuple[Any, ...] | None = None  # per edge (shape, dtype) where the rule's result may differ
+    # Per edge (shape, dtype) where the rule's result may differ.
+    fixes: tuple[Any, ...] | None = None
     outputs: tuple[Any, ...] | None = None  # per output (shape, dtype), for nodes with several
     hooks: Any = None  # autograd.hooks.NodeHooks, when somebody registered one
-    leaves: Any = None  # the leaf (or a tuple of them) behind the edges: a graph keeps its leaves alive
+    # The leaf (or a tuple of them) behind the edges: a graph keeps its leaves alive.
+    leaves: Any = None
     seq: int = 0
     is_leaf: bool = False
     frees: bool = False  # something saved goes away after backward, so a second one fails
     packed: bool = False  # something in `kept` went through saved_tensors_hooks
-    freed_by: Any = None  # of the backward that dropped the saved values: code, lasti, root's seq, when
+    # Of the backward that dropped the saved values: code, lasti, root's seq, when.
+    freed_by: Any = None
     cut: Any = None  # the tombstone of an input that had lost its history before
     trace: Any = None  # where the forward ran, in anomaly mode
     notes: Any = None  # `metadata`, a dict made on first access
@@ -215,11 +221,14 @@ def stamp(what: Stamped) -> None:
 class View(Stamped):
     """How a view came from its base. `seen` is the version at which its history was last right."""
 
+    asked: bool = False  # requires_grad_() was called on the view itself, not only on its base
+
     def __init__(self, base: TensorBase, kind: str, seen: int, steps: tuple[Any, ...]) -> None:
         self.base = base
         self.kind = kind  # "" or what forbids writing: "no_grad", "multi", "inference", "custom"
         self.seen = seen
-        self.steps = steps  # (source array, op, attrs) of each view on the way that changed the dtype
+        # (source array, op, attrs) of each view on the way that changed the dtype.
+        self.steps = steps
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -228,7 +237,15 @@ class TensorBase:
 
     # Slots, so that a tensor's `__dict__` holds what users put there and nothing else.
     __slots__ = (
-        "array", "cell", "cut", "gradient", "node", "retained", "slot", "special", "view_of",
+        "array",
+        "cell",
+        "cut",
+        "gradient",
+        "node",
+        "retained",
+        "slot",
+        "special",
+        "view_of",
         "wants_grad",
     )
 

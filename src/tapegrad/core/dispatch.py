@@ -1,7 +1,7 @@
-"""From a call to a result: unwrap, run the kernel, wrap, and record a node when a gradient is wanted.
+"""From a call to a result: unwrap, run the kernel, wrap, record a node if a gradient is wanted.
 
-`unary` and `binary` are the hot roads for elementwise ops on float tensors; everything else, and every
-case that they do not want to think about, goes through `apply`.
+`unary` and `binary` are the hot roads for elementwise ops on float tensors; everything else, and
+every case that they do not want to think about, goes through `apply`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .base import (
     stamp,
     wrap,
 )
-from .modes import ANOMALY, MODES
+from .modes import MODES
 from .op import PROMOTE_FLOAT, Op
 
 NUMBERS: Final = (int, float, complex, np.generic)
@@ -225,7 +225,7 @@ def binary(op: Op, a: Any, b: Any) -> Any:
 def apply(
     op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...] = (), watch: tuple[Any, ...] = ()
 ) -> Any:
-    """Run `op`. `tensors` may hold numbers and None; `watch` are tensors whose arrays `attrs` use."""
+    """Run `op`. `tensors` may hold numbers and None; `watch`: tensors whose arrays `attrs` use."""
     if op.simple and not STATE.busy and not watch:
         return single(op, tensors[0], attrs)
     arrays: list[Any] = []
@@ -620,7 +620,9 @@ def save_outputs(node: OpNode, plan: Any, results: list[TensorBase]) -> None:
         CLASSES.tensor._pack_outputs(node)
 
 
-def link_views(op: Op, source: TensorBase, attrs: tuple[Any, ...], results: list[TensorBase]) -> None:
+def link_views(
+    op: Op, source: TensorBase, attrs: tuple[Any, ...], results: list[TensorBase]
+) -> None:
     """Tell the results what they are views of."""
     cell = source.version_cell()
     parent = source.view_of

@@ -1,4 +1,4 @@
-"""What is switched on in this thread: grad mode, inference mode, saved-tensor hooks, anomaly mode."""
+"""What is switched on in this thread: grad and inference mode, saved-tensor hooks, anomaly."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The Op record: what dispatch, engine and tests know about one operation.
 
-Records are made from the blocks in ops/ by `ops.block.op`. Everything that can be worked out once is
-worked out here, at import: which values a gradient rule reads, where they stand in a node, and which of
-them have to be saved for a given set of inputs that need a gradient.
+Records are made from the blocks in ops/ by `ops.block.op`. Everything that can be worked out once
+is worked out here, at import: which values a gradient rule reads, where they stand in a node, and
+which of them have to be saved for a given set of inputs that need a gradient.
 """
 
 from __future__ import annotations
@@ -72,6 +72,8 @@ class Op:
     plain_outs: tuple[int, ...] = ()  # outputs that never need a gradient (indices)
     view: bool = False
     multi_view: bool = False  # several views at once: they refuse to be written
+    written_name: str = ""  # node of the in-place form with tensors, where it has its own
+    silent: bool = False  # the in-place form leaves the history as it is
     replays: bool = False  # a view that as_strided cannot express (it changes the dtype)
     elementwise: bool = False
     broadcasts: bool = False  # gradients may have to be summed back to the inputs' shapes
@@ -98,8 +100,9 @@ class Op:
             and self.guard is None
         )
         self.plan_first = self.plan(1)
-        self.plan_second = self.plan(2)
-        self.plan_both = self.plan(3)
+        binary = self.width == 2
+        self.plan_second = self.plan(2) if binary else self.plan_first
+        self.plan_both = self.plan(3) if binary else self.plan_first
 
     def plan(self, mask: int) -> Plan:
         """The save plan for the inputs whose bits are set in `mask`."""

@@ -55,7 +55,7 @@ def operate(op: Op, a: Any, b: Any) -> Any:
 
 
 def single(op: Op, a: Any) -> Any:
-    """`unary`, one call further down: `stamp` looks for the user's frame behind at least two of ours."""
+    """`unary`, one call further down: `stamp` expects at least two frames of ours."""
     return unary(op, a)
 
 
@@ -126,10 +126,18 @@ class Operators(TensorBase):
         return call("rpow", self, other)
 
     def __matmul__(self, other: Any) -> Any:
-        return OPS.functions["matmul"](self, other) if isinstance(other, TensorBase) else NotImplemented
+        return (
+            OPS.functions["matmul"](self, other)
+            if isinstance(other, TensorBase)
+            else NotImplemented
+        )
 
     def __rmatmul__(self, other: Any) -> Any:
-        return OPS.functions["matmul"](other, self) if isinstance(other, TensorBase) else NotImplemented
+        return (
+            OPS.functions["matmul"](other, self)
+            if isinstance(other, TensorBase)
+            else NotImplemented
+        )
 
     def __neg__(self) -> Any:
         return single(OPS.neg, self)

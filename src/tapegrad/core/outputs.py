@@ -55,15 +55,18 @@ def store(name: str, target: TensorBase, array: Any) -> None:
     have, want = dtypes.of(array.dtype), dtypes.of(target.array.dtype)
     if have.category > want.category:
         raise RuntimeError(
-            f"result type {have.scalar_type} can't be cast to the desired output type {want.scalar_type}"
+            f"result type {have.scalar_type} can't be cast to the desired output type "
+            f"{want.scalar_type}"
         )
     if target.array.shape != array.shape:
         if target.array.size:
             warnings.warn(
                 "An output with one or more elements was resized since it had shape "
                 f"{list(target.array.shape)}, which does not match the required output shape "
-                f"{list(array.shape)}. This behavior is deprecated, and in a future PyTorch release "
-                "outputs will not be resized unless they have zero elements. You can explicitly reuse "
+                f"{list(array.shape)}. This behavior is deprecated, and in a future PyTorch "
+                "release "
+                "outputs will not be resized unless they have zero elements. You can explicitly "
+                "reuse "
                 "an out tensor t by resizing it, inplace, to zero elements with t.resize_(0).",
                 UserWarning,
                 stacklevel=5,

@@ -14,8 +14,14 @@ from .op import REGISTRY
 from .outputs import write_outputs
 
 # NumPy's spellings, accepted wherever PyTorch's parameter exists.
-NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input",
-               "x2": "other"}
+NUMPY_NAMES = {
+    "axis": "dim",
+    "keepdims": "keepdim",
+    "x": "input",
+    "a": "input",
+    "x1": "input",
+    "x2": "other",
+}
 
 
 def tidy(api: Api, kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -71,8 +77,9 @@ def make_inplace(api: Api) -> Callable[..., Any]:
             kwargs = tidy(api, kwargs)
         return call(self, *args, **kwargs, run=write)
 
-    return named(method, api.name + "_", f"In-place version of `{api.name}`.\n\n{api.doc}",
-                 "tapegrad.Tensor")
+    return named(
+        method, api.name + "_", f"In-place version of `{api.name}`.\n\n{api.doc}", "tapegrad.Tensor"
+    )
 
 
 def explain(api: Api, error: TypeError, args: Any, kwargs: dict[str, Any]) -> TypeError:
@@ -85,8 +92,11 @@ def explain(api: Api, error: TypeError, args: Any, kwargs: dict[str, Any]) -> Ty
         if all(p.name != name for p in known):
             return TypeError(f"{api.name}() got an unexpected keyword argument '{name}'")
     positional = [p for p in known if p.kind is not inspect.Parameter.KEYWORD_ONLY]
-    missing = [p.name for p in positional[len(args):]
-               if p.default is inspect.Parameter.empty and p.name not in kwargs]
+    missing = [
+        p.name
+        for p in positional[len(args) :]
+        if p.default is inspect.Parameter.empty and p.name not in kwargs
+    ]
     if missing:
         names = ", ".join(f'"{name}"' for name in missing)
         return TypeError(
@@ -125,12 +135,38 @@ def publish_methods(cls: type) -> None:
             setattr(cls, f"{name}_", make_inplace(api))
 
 
+# The in-place methods that are functions too, as `torch.exp_(x)`.
+WRITING = """
+    abs acos acosh addmv arccos arccosh arcsin arcsinh arctan arctanh as_strided asin asinh
+    atan atanh ceil clamp clamp_max clamp_min clip conj_physical cos cosh detach erf erfc
+    exp exp2 expm1 fill fix floor frac index_put log log10 log1p log2 nan_to_num neg
+    negative reciprocal relu resize_as round rsqrt sigmoid sin sinh sqrt square tan tanh
+    trunc zero
+"""
+
+
+def publish_writing(namespace: dict[str, Any], cls: type) -> None:
+    """Put the in-place functions into a module's namespace: they are the methods."""
+    for name in WRITING.split():
+        method = getattr(cls, name + "_", None)
+        if method is not None:
+            namespace[name + "_"] = method
+
+
 # `x += y` and friends: the in-place method behind each operator.
 AUGMENTED = {
-    "__iadd__": "add_", "__isub__": "sub_", "__imul__": "mul_", "__itruediv__": "div_",
-    "__ifloordiv__": "floor_divide_", "__imod__": "remainder_", "__ipow__": "pow_",
-    "__iand__": "bitwise_and_", "__ior__": "bitwise_or_", "__ixor__": "bitwise_xor_",
-    "__ilshift__": "bitwise_left_shift_", "__irshift__": "bitwise_right_shift_",
+    "__iadd__": "add_",
+    "__isub__": "sub_",
+    "__imul__": "mul_",
+    "__itruediv__": "div_",
+    "__ifloordiv__": "floor_divide_",
+    "__imod__": "remainder_",
+    "__ipow__": "pow_",
+    "__iand__": "bitwise_and_",
+    "__ior__": "bitwise_or_",
+    "__ixor__": "bitwise_xor_",
+    "__ilshift__": "bitwise_left_shift_",
+    "__irshift__": "bitwise_right_shift_",
 }
 
 

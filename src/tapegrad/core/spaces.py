@@ -1,8 +1,9 @@
 """The meanings of F. A gradient rule is written once against `F` and plain operators.
 
-`RAW` runs the kernels on bare arrays: first-order backward makes no tensors. `RECORDED` runs the ops on
-tensors, so that the backward pass can be differentiated again. Both are filled from the registry; the
-arguments of `F.<op>` are those of the op's kernel: tensors first, then the attributes, by position.
+`RAW` runs the kernels on bare arrays: first-order backward makes no tensors. `RECORDED` runs the
+ops on tensors, so that the backward pass can be differentiated again. Both are filled from the
+registry; the arguments of `F.<op>` are those of the op's kernel: tensors first, then the
+attributes, by position.
 """
 
 from __future__ import annotations

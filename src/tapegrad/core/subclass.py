@@ -31,7 +31,7 @@ def overridden(op: Any, tensors: Any, attrs: Any, watch: Any) -> Any:
         return convert(apply(op, tuple(map(plain, tensors)), attrs, watch), cls)
     function = op.public or op.name
     arguments = (tuple(tensors), *attrs) if op.variadic else (*tensors, *attrs)
-    return cls.__torch_function__(function, types, arguments, {})
+    return cls.__torch_function__(function, types, arguments, {})  # type: ignore[attr-defined]
 
 
 def overrides(cls: type) -> bool:

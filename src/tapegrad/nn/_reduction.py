@@ -13,7 +13,8 @@ def check(reduction: str) -> str:
     if reduction == "elementwise_mean":
         warnings.warn(
             "reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.",
-            stacklevel=3)
+            stacklevel=3,
+        )
         return "mean"
     if reduction not in REDUCTIONS:
         raise ValueError(f"{reduction} is not a valid value for reduction")
@@ -29,8 +30,11 @@ def from_flags(size_average: bool | None, reduce: bool | None, warn: bool = True
     else:
         found = "mean"
     if warn:
-        warnings.warn("size_average and reduce args will be deprecated, please use "
-                      f"reduction='{found}' instead.", stacklevel=3)
+        warnings.warn(
+            "size_average and reduce args will be deprecated, please use "
+            f"reduction='{found}' instead.",
+            stacklevel=3,
+        )
     return found
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "linear",
     "log_softmax",
     "mse_loss",
+    "one_hot",
     "relu",
     "relu_",
     "sigmoid",
@@ -31,6 +32,7 @@ __all__ = [
 T = REGISTRY["t"]
 ADDMM = REGISTRY["addmm"]
 RELU = APIS["relu"].call
+one_hot = APIS["one_hot"].call
 
 
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
@@ -57,8 +59,11 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
 
 def is_plain(input: Any, weight: Any, bias: Any) -> bool:
     """Whether these are float matrices and a vector that fit each other: nothing to refuse."""
-    if not (isinstance(input, TensorBase) and isinstance(weight, TensorBase)
-            and isinstance(bias, TensorBase)):
+    if not (
+        isinstance(input, TensorBase)
+        and isinstance(weight, TensorBase)
+        and isinstance(bias, TensorBase)
+    ):
         return False
     x, w, b = input.array, weight.array, bias.array
     dtype = x.dtype
@@ -136,7 +141,9 @@ def softmax_dim(name: str, ndim: int, stacklevel: int) -> int:
     """The dimension that was implied before `dim` had to be given."""
     warnings.warn(
         f"Implicit dimension choice for {name} has been deprecated. Change the call to include "
-        "dim=X as an argument.", stacklevel=stacklevel)
+        "dim=X as an argument.",
+        stacklevel=stacklevel,
+    )
     return 0 if ndim in (0, 1, 3) else 1
 
 
@@ -231,7 +238,9 @@ def warn_of_broadcast(input: Any, target: Any) -> None:
         warnings.warn(
             f"Using a target size ({target.size()}) that is different to the input size "
             f"({input.size()}). This will likely lead to incorrect results due to broadcasting. "
-            "Please ensure they have the same size.", stacklevel=3)
+            "Please ensure they have the same size.",
+            stacklevel=3,
+        )
 
 
 def weighted(loss: Any, weight: Any, input: Any, reduction: str) -> Any:

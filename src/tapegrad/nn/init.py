@@ -27,8 +27,16 @@ __all__ = [
     "zeros_",
 ]
 
-LINEAR = ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
-          "conv_transpose3d", "sigmoid")
+LINEAR = (
+    "linear",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+    "sigmoid",
+)
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
@@ -78,17 +86,18 @@ def trunc_normal_(
 ) -> Any:
     """Draw from the normal distribution cut off at `a` and `b`."""
     if mean < a - 2 * std or mean > b + 2 * std:
-        warnings.warn("mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The "
-                      "distribution of values may be incorrect.", stacklevel=2)
+        warnings.warn(
+            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The "
+            "distribution of values may be incorrect.",
+            stacklevel=2,
+        )
     with tg.no_grad():
         if below((b - mean) / std) - below((a - mean) / std) > 0.3:
             return normals_within(tensor, mean, std, a, b, generator)
         return uniforms_accepted(tensor, mean, std, a, b, generator)
 
 
-def normals_within(
-    tensor: Any, mean: float, std: float, a: float, b: float, generator: Any
-) -> Any:
+def normals_within(tensor: Any, mean: float, std: float, a: float, b: float, generator: Any) -> Any:
     """Draw normals, and draw again for those outside [a, b]."""
     low, high = tensor.new_tensor(a).item(), tensor.new_tensor(b).item()
     values = tensor.normal_(mean, std, generator=generator)
@@ -250,8 +259,11 @@ def _deprecated(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def renamed(*args: Any, **kwargs: Any) -> Any:
-        warnings.warn(f"`nn.init.{old}` is now deprecated in favor of `nn.init.{new}`.",
-                      FutureWarning, stacklevel=2)
+        warnings.warn(
+            f"`nn.init.{old}` is now deprecated in favor of `nn.init.{new}`.",
+            FutureWarning,
+            stacklevel=2,
+        )
         return function(*args, **kwargs)
 
     renamed.__name__ = old

@@ -17,8 +17,11 @@ class _ParameterMeta(type(tg.Tensor)):  # type: ignore[misc]
         # A tensor of another subclass can be marked as a parameter without being of this class.
         if super().__instancecheck__(instance):
             return True
-        return (cls is Parameter and isinstance(instance, tg.Tensor)
-                and getattr(instance, "_is_param", False))
+        return (
+            cls is Parameter
+            and isinstance(instance, tg.Tensor)
+            and getattr(instance, "_is_param", False)
+        )
 
 
 class Parameter(tg.Tensor, metaclass=_ParameterMeta):

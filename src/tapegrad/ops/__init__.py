@@ -4,11 +4,35 @@ from __future__ import annotations
 
 import importlib
 
-FAMILIES = ("pointwise", "power", "transcendental", "parts", "select", "compare", "bitwise",
-            "view", "split", "dims", "memory", "reduce", "extrema",
-            "vector_norm", "scan", "softmax",
-            "index", "gather", "index_along", "masked", "shape", "sort",
-            "matmul", "addmm", "products", "einsum", "complexes")
+FAMILIES = (
+    "pointwise",
+    "power",
+    "transcendental",
+    "parts",
+    "select",
+    "compare",
+    "bitwise",
+    "view",
+    "split",
+    "dims",
+    "memory",
+    "reduce",
+    "extrema",
+    "vector_norm",
+    "scan",
+    "softmax",
+    "index",
+    "gather",
+    "index_along",
+    "masked",
+    "shape",
+    "sort",
+    "matmul",
+    "addmm",
+    "products",
+    "einsum",
+    "complexes",
+)
 
 
 def load() -> None:

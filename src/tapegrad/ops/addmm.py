@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..autograd.inplace import bump, rebase, refuse, write
 from ..core.base import F32, F64
 from ..core.dispatch import apply
 from ..legacy import CPP_NAMES
@@ -66,6 +67,14 @@ def summand_jvp(
     return F.expand(total, out.shape) if tuple(total.shape) != tuple(out.shape) else total
 
 
+def check_sum(kernel: str, a: Any, b: Any) -> None:
+    """Refuse the dtypes that cannot be multiplied; where nothing is, only scaling is left."""
+    if a.size and b.size:
+        check_supported(kernel, a.dtype)
+    elif a.dtype.kind == "b" and a.shape[-2] and b.shape[-1]:
+        raise RuntimeError("result type Long can't be cast to the desired output type Bool")
+
+
 def check_addmm(input: Any, mat1: Any, mat2: Any) -> None:
     if fits(mat1, mat2) and input.dtype is mat1.dtype and input.shape == mat2.shape[1:]:
         return
@@ -87,7 +96,7 @@ def check_addmm(input: Any, mat1: Any, mat2: Any) -> None:
             f"mat1 and mat2 must have the same dtype, but got {scalar_type(mat1)} and "
             f"{scalar_type(mat2)}"
         )
-    check_supported("addmm_impl_cpu_", mat1.dtype)
+    check_sum("addmm_impl_cpu_", mat1, mat2)
     check_expands(input.shape, (mat1.shape[0], mat2.shape[1]))
 
 
@@ -238,11 +247,13 @@ def check_baddbmm(input: Any, a: Any, b: Any, summed: bool) -> None:
             f"({a.shape[1]}x{a.shape[2]} and {b.shape[1]}x{b.shape[2]})"
         )
     target = (a.shape[1], b.shape[2]) if summed else (a.shape[0], a.shape[1], b.shape[2])
-    if not summed:
-        check_expands(input.shape, target)
-        check_bmm(a, b)
+    check_expands(input.shape, target)
+    if summed:
+        check_sum("addmm_impl_cpu_", a, b)
     else:
-        check_expands(input.shape, target)
+        check_bmm(a, b, "baddbmm")
+        if a.shape[0]:
+            check_sum("baddbmm", a, b)
 
 
 @op
@@ -319,4 +330,18 @@ class Addbmm(WithSummand):
             is_tensor("addbmm", "batch2", 3, batch2),
             summed=True,
         )
+        sizes = (batch1.array.shape[1], batch2.array.shape[2])
+        if run is write and input.array.shape != sizes and input.view_of is None:
+            return grown(input, batch1, batch2, beta, alpha)
         return run(Addbmm, (input, batch1, batch2), (beta, alpha))
+
+
+def grown(input: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any) -> Any:
+    """`addbmm_` is the one in-place form that lets its target grow to the result's shape."""
+    refuse(input, False)
+    made = apply(Addbmm, (input, batch1, batch2), (beta, alpha))
+    input.array = made.array
+    bump(input, "addbmm_", made.node is not None)
+    if made.node is not None:
+        rebase(input, made.node)
+    return input

@@ -13,8 +13,12 @@ from .samples import Index
 
 
 NUMBERS = Index([[5, -3, 0], [1, 7, 2]])
-CASES = [Case(NUMBERS, NUMBERS), Case(NUMBERS, Index([1, 2, 3])), Case(NUMBERS, 3),
-         Case(Index(6), 2)]
+CASES = [
+    Case(NUMBERS, NUMBERS),
+    Case(NUMBERS, Index([1, 2, 3])),
+    Case(NUMBERS, 3),
+    Case(Index(6), 2),
+]
 
 
 class Bits(Block):

@@ -6,25 +6,25 @@
         fwd = ufunc("exp")
         def d_input(F, grad, out):  return grad * out
 
-A block says, in this order: what it is called, what its arguments are, how it is computed (`fwd`, with the
-array module `xp` in front), and per tensor argument how a gradient comes back (`d_<name>`). The names of a
-rule's parameters after `F, grad` say what it needs and so what is saved:
+A block says, in this order: what it is called, what its arguments are, how it is computed (`fwd`,
+with the array module `xp` in front), and per tensor argument how a gradient comes back
+(`d_<name>`). The names of a rule's parameters after `F, grad` say what it needs and so what is
+saved:
 
     input, other …   a tensor argument     out (or the names in `outs`)   an output
     dim, keepdim …   an attribute          input_shape / _dtype / _strides  facts, no array
 
-`guard` is called with the arrays and numbers before promotion, off the hot road, and raises for dtypes
-that PyTorch refuses.
+`guard` is called with the arrays and numbers before promotion, off the hot road, and raises for
+dtypes that PyTorch refuses.
 
-From the block come the function `tapegrad.<name>`, the method, the in-place method (`inplace = True`) and
-`out=`. `call` is the public signature; it normalises its arguments and ends in `run(OP, tensors, attrs)`,
-where `run` is `apply`, or `write` when the in-place form or `out=` called it.
+From the block come the function `tapegrad.<name>`, the method, the in-place method (`inplace =
+True`) and `out=`. `call` is the public signature; it normalises its arguments and ends in `run(OP,
+tensors, attrs)`, where `run` is `apply`, or `write` when the in-place form or `out=` called it.
 """
 
 from __future__ import annotations
 
 import functools
-import inspect
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -35,8 +35,23 @@ from ..core.op import AS_IS, PROMOTE, PROMOTE_FLOAT, REGISTRY, Op, Rule
 from ..core.spaces import RAW, RECORDED
 from .samples import Case, binary_cases, unary_cases
 
-__all__ = ["AS_IS", "PROMOTE", "PROMOTE_FLOAT", "Block", "Case", "Elementwise", "Linear", "ViewOp",
-           "api", "apply", "binary_cases", "helper", "op", "ufunc", "unary_cases"]
+__all__ = [
+    "AS_IS",
+    "PROMOTE",
+    "PROMOTE_FLOAT",
+    "Block",
+    "Case",
+    "Elementwise",
+    "Linear",
+    "ViewOp",
+    "api",
+    "apply",
+    "binary_cases",
+    "helper",
+    "op",
+    "ufunc",
+    "unary_cases",
+]
 
 
 class Block:
@@ -61,6 +76,8 @@ class Block:
     view = False
     multi_view = False
     replays = False
+    written_name = ""  # node of the in-place form with tensors, if it is another
+    silent = False  # the in-place form leaves the history as it is
     public = True
     method = True
     inplace = False
@@ -106,22 +123,35 @@ def op(block: type[Block]) -> Op:
     record = Op()
     record.name = block.name or snake(block.__name__)
     record.node_name = block.node or f"{block.__name__}Backward0"
-    record.doc = inspect.cleandoc(block.__doc__ or "")
-    forward = inspect.getattr_static(block, "fwd")
+    record.doc = block.__doc__ or ""
+    forward = block.fwd
     record.tensors = block.tensors
     record.width = 0 if block.variadic else len(block.tensors)
     record.outs = () if block.several else block.outs
     record.single = not block.several and len(block.outs) == 1
     if not isinstance(forward, Ufunc):
-        record.attrs = tuple(inspect.signature(forward).parameters)[1 + len(block.tensors):]
+        record.attrs = parameter_names(forward)[1 + len(block.tensors) :]
     record.forward = forward
     record.kernel = NUMPY.kernel(record)
     record.result = None if block.result is None else block.result._make
-    for field in ("variadic", "numbers", "broadcasts", "elementwise", "linear", "wirtinger",
-                  "differentiable", "plain_outs", "view", "multi_view", "replays"):
+    for field in (
+        "variadic",
+        "numbers",
+        "broadcasts",
+        "elementwise",
+        "linear",
+        "wirtinger",
+        "differentiable",
+        "plain_outs",
+        "view",
+        "multi_view",
+        "replays",
+        "written_name",
+        "silent",
+    ):
         setattr(record, field, getattr(block, field))
     record.dtype_rule = block.dtype
-    record.guard = inspect.getattr_static(block, "guard")
+    record.guard = block.guard
     if record.elementwise and len(record.tensors) > 1:
         record.broadcasts = record.numbers = True
     add_rules(record, block)
@@ -132,10 +162,17 @@ def op(block: type[Block]) -> Op:
     setattr(RAW, record.name, record.kernel)
     setattr(RECORDED, record.name, recorded_call(record))
     if block.public:
-        call = inspect.getattr_static(block, "call", None) or default_call(record)
+        call = getattr(block, "call", None) or default_call(record)
         samples = block.samples or default_samples(record)
         publish(call, record.name, record.doc, block.method, block.inplace, block.aliases, samples)
     return record
+
+
+def parameter_names(function: Any) -> tuple[str, ...]:
+    """The parameters of a plain function; `inspect` would take most of the time of an import."""
+    code = function.__code__
+    names: tuple[str, ...] = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return names
 
 
 def snake(name: str) -> str:
@@ -163,22 +200,21 @@ def add_rules(record: Op, block: type[Block]) -> None:
         raise TypeError(f"{record.name}: a rule asks for {name!r}, which is no argument or output")
 
     def rule(function: Any, skip: int) -> Rule:
-        names = tuple(inspect.signature(function).parameters)[skip:]
+        names = parameter_names(function)[skip:]
         return Rule(function, tuple(place(n) for n in names))
 
-    joint = inspect.getattr_static(block, "backward", None)
+    joint = getattr(block, "backward", None)
     needed: list[tuple[str, ...]] = []
     if joint is not None:
         record.joint = rule(joint, 3)
-        names = tuple(inspect.signature(joint).parameters)[3:]
+        names = parameter_names(joint)[3:]
         needed = [names] * (64 if record.variadic else len(record.tensors))
     else:
         rules: list[Rule | None] = []
         for tensor in record.tensors:
-            function = inspect.getattr_static(block, f"d_{tensor}", None)
+            function = getattr(block, f"d_{tensor}", None)
             rules.append(None if function is None else rule(function, 2))
-            needed.append(() if function is None else
-                          tuple(inspect.signature(function).parameters)[2:])
+            needed.append(() if function is None else parameter_names(function)[2:])
         record.rules = tuple(rules)
         if not any(rules):
             record.differentiable = False
@@ -189,9 +225,9 @@ def add_rules(record: Op, block: type[Block]) -> None:
 
 def forward_rule(record: Op, block: type[Block]) -> Callable[..., Any] | None:
     """jvp(F, tensors, tangents, outs, attrs): given, or derived for elementwise and linear ops."""
-    given = inspect.getattr_static(block, "jvp", None)
+    given = getattr(block, "jvp", None)
     if given is not None:
-        names = tuple(inspect.signature(given).parameters)[1:]
+        names = parameter_names(given)[1:]
 
         def by_name(F: Any, tensors: Any, tangents: Any, outs: Any, attrs: Any) -> Any:
             values = dict(zip(record.tensors, tensors, strict=True))
@@ -211,15 +247,17 @@ def forward_rule(record: Op, block: type[Block]) -> Callable[..., Any] | None:
 
 
 def linear_jvp(record: Op, F: Any, tensors: Any, tangents: Any, outs: Any, attrs: Any) -> Any:
-    """The derivative of a (multi)linear op: the op itself, with one argument exchanged at a time."""
+    """The derivative of a (multi)linear op: the op itself, one argument exchanged at a time."""
     own = getattr(F, record.name)
     if record.variadic:
-        zeros = [F.zeros_like(x) if t is None else t for x, t in zip(tensors, tangents, strict=True)]
+        zeros = [
+            F.zeros_like(x) if t is None else t for x, t in zip(tensors, tangents, strict=True)
+        ]
         return own(zeros, *attrs)
     total = None
     for i, t in enumerate(tangents):
         if t is not None:
-            part = own(*tensors[:i], t, *tensors[i + 1:], *attrs)
+            part = own(*tensors[:i], t, *tensors[i + 1 :], *attrs)
             total = part if total is None else add_parts(total, part)
     return total
 
@@ -279,10 +317,18 @@ def default_samples(record: Op) -> Sequence[Case]:
 
 
 class Api:
-    """A public function: of a block, or a composite of ops. `tapegrad` and `Tensor` are made of these."""
+    """A public function, of a block or a composite of ops: what `tapegrad` and `Tensor` have."""
 
-    def __init__(self, name: str, call: Callable[..., Any], doc: str, method: bool, inplace: bool,
-                 function: bool, samples: Sequence[Case]) -> None:
+    def __init__(
+        self,
+        name: str,
+        call: Callable[..., Any],
+        doc: str,
+        method: bool,
+        inplace: bool,
+        function: bool,
+        samples: Sequence[Case],
+    ) -> None:
         self.name = name
         self.call = call
         self.doc = doc
@@ -290,26 +336,41 @@ class Api:
         self.inplace = inplace
         self.function = function
         self.samples = samples
-        self.parameters = tuple(inspect.signature(call).parameters)
+        self.parameters = parameter_names(call)
 
 
 APIS: dict[str, Api] = {}
 
 
-def publish(call: Callable[..., Any], name: str, doc: str, method: bool, inplace: bool,
-            aliases: Sequence[str], samples: Sequence[Case], function: bool = True) -> None:
+def publish(
+    call: Callable[..., Any],
+    name: str,
+    doc: str,
+    method: bool,
+    inplace: bool,
+    aliases: Sequence[str],
+    samples: Sequence[Case],
+    function: bool = True,
+) -> None:
     for each in (name, *aliases):
         if each in APIS:
             raise ValueError(f"two functions are called {each!r}")
         APIS[each] = Api(each, call, doc, method, inplace, function, samples)
 
 
-def api(*, name: str = "", method: bool = True, inplace: bool = False, function: bool = True,
-        aliases: Sequence[str] = (), samples: Sequence[Case] = ()) -> Callable[[Any], Any]:
-    """Publish an ordinary function of ops. With `inplace`, it takes `run` and ends in `run(OP, …)`."""
+def api(
+    *,
+    name: str = "",
+    method: bool = True,
+    inplace: bool = False,
+    function: bool = True,
+    aliases: Sequence[str] = (),
+    samples: Sequence[Case] = (),
+) -> Callable[[Any], Any]:
+    """Publish a function of ops. With `inplace`, it takes `run` and ends in `run(OP, …)`."""
 
     def register(call: Callable[..., Any]) -> Callable[..., Any]:
-        doc = inspect.cleandoc(call.__doc__ or "")
+        doc = call.__doc__ or ""
         publish(call, name or call.__name__, doc, method, inplace, aliases, samples, function)
         return call
 

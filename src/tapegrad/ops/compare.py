@@ -27,6 +27,7 @@ class Eq(Comparison):
     tensor([ True, False])
     """
 
+    written_name = "EqBackward1"
     fwd = ufunc("equal")
 
 
@@ -38,6 +39,7 @@ class Ne(Comparison):
     tensor([False,  True])
     """
 
+    written_name = "NeBackward1"
     aliases = ("not_equal",)
     fwd = ufunc("not_equal")
 
@@ -50,6 +52,7 @@ class Lt(Comparison):
     tensor([ True, False])
     """
 
+    written_name = "LtBackward1"
     aliases = ("less",)
     guard = not_for("lt_cpu", COMPLEX)
     fwd = ufunc("less")
@@ -63,6 +66,7 @@ class Le(Comparison):
     tensor([ True, False])
     """
 
+    written_name = "LeBackward1"
     aliases = ("less_equal",)
     guard = not_for("le_cpu", COMPLEX)
     fwd = ufunc("less_equal")
@@ -76,6 +80,7 @@ class Gt(Comparison):
     tensor([False,  True])
     """
 
+    written_name = "GtBackward1"
     aliases = ("greater",)
     guard = not_for("gt_cpu", COMPLEX)
     fwd = ufunc("greater")
@@ -89,6 +94,7 @@ class Ge(Comparison):
     tensor([False,  True])
     """
 
+    written_name = "GeBackward1"
     aliases = ("greater_equal",)
     guard = not_for("ge_cpu", COMPLEX)
     fwd = ufunc("greater_equal")
@@ -103,6 +109,7 @@ class Logical(Block):
     tensors = ("input", "other")
     elementwise = True
     inplace = True
+    silent = True
     samples = binary_cases()[:-1]
 
 
@@ -161,6 +168,7 @@ class LogicalNot(Block):
 
     elementwise = True
     inplace = True
+    silent = True
     fwd = ufunc("logical_not")
 
 
@@ -310,9 +318,10 @@ class Isclose(Block):
         return apply(Isclose, (input, other), (rtol, atol, equal_nan))
 
 
-@api()
-def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08,
-             equal_nan: bool = False) -> bool:
+@api(samples=[Case(Draw(3), Draw(3)), Case(Draw(2, 1), Draw(3), atol=9.0), Case(Draw(0), Draw(0))])
+def allclose(
+    input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> bool:
     """allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False) -> bool: if all are close.
 
     >>> allclose(tensor([1.0]), tensor([1.0 + 1e-7]))
@@ -322,7 +331,7 @@ def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08,
     return bool(close.array.all())
 
 
-@api()
+@api(samples=[Case(Draw(3), Draw(3)), Case(Draw(2, 1), Draw(3)), Case(Draw(0), Draw(0))])
 def equal(input: Any, other: Any) -> bool:
     """equal(input, other) -> bool: whether shape and all elements agree.
 

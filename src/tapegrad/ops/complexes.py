@@ -9,6 +9,7 @@ from ..core.base import TensorBase
 from ..core.dispatch import apply
 from ..errors import must_be_tensor
 from .block import Block, Case, op
+from .refuse import not_implemented, without_complex32
 from .samples import Draw
 
 # Blocks: their first argument is not a `self`.
@@ -39,6 +40,8 @@ def check_parts(function: str, names: tuple[str, str], a: Any, b: Any) -> None:
             f"Expected object of scalar type {first.scalar_type} but got scalar type "
             f"{second.scalar_type} for second argument"
         )
+    if first is dtypes.float16:
+        raise without_complex32() if function == "complex" else not_implemented("polar_cpu", first)
 
 
 def complex_dtype(xp: Any, array: Any) -> Any:

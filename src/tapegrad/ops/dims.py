@@ -14,7 +14,8 @@ from ..core.base import TensorBase
 from ..core.layout import settled, strided, strides_of
 from ..indexing import wrap_dim
 from .block import Case, ViewOp, api, apply, op
-from .samples import Draw
+from .refuse import without_complex32
+from .samples import Draw, Index
 from .split import select
 from .view import PROPERTIES, as_int, as_ints, spread
 
@@ -58,8 +59,9 @@ def expanded(input: Any, sizes: tuple[int, ...]) -> Any:
             "dimensions in "
             f"the tensor ({len(shape)})"
         )
-    full = []
-    for d, n in enumerate(sizes):
+    full = list(sizes)
+    for d in range(len(sizes) - 1, -1, -1):  # the last dimension that does not fit is named
+        n = sizes[d]
         old = shape[d - extra] if d >= extra else 1
         if n == -1:
             if d < extra:
@@ -74,7 +76,7 @@ def expanded(input: Any, sizes: tuple[int, ...]) -> Any:
                 f"non-singleton dimension {d}.  Target sizes: {list(sizes)}.  Tensor sizes: "
                 f"{list(shape)}"
             )
-        full.append(n)
+        full[d] = n
     return apply(Expand, (input,), (tuple(full),))
 
 
@@ -410,6 +412,7 @@ class ViewAsReal(ViewOp):
     replays = True
     wirtinger = True
     method = False
+    samples = (Case(Index([1 + 2j, 3j])), Case(Index(1 - 1j)))
 
     def fwd(xp, input):
         half = input.itemsize // 2
@@ -436,7 +439,7 @@ class ViewAsComplex(ViewOp):
     replays = True
     wirtinger = True
     method = False
-    samples = (Case(Draw(3, 2)), Case(Draw(2)), Case(Draw(0, 2)))
+    samples = (Case(Draw(3, 2)), Case(Draw(2)), Case(Draw(2, 1, 2)))
 
     def fwd(xp, input):
         if input.strides[-1] != input.itemsize or any(
@@ -460,7 +463,7 @@ class ViewAsComplex(ViewOp):
             raise RuntimeError("Input tensor must have one or more dimensions")
         if x.shape[-1] != 2:
             raise RuntimeError("Tensor must have a last dimension of size 2")
-        if x.strides[-1] != x.itemsize:
+        if x.size and x.strides[-1] != x.itemsize:
             raise RuntimeError("Tensor must have a last dimension with stride 1")
         if any([s % (2 * x.itemsize) for s in x.strides[:-1]]):
             raise RuntimeError(
@@ -468,6 +471,8 @@ class ViewAsComplex(ViewOp):
             )
         if input.storage_offset() % 2:
             raise RuntimeError("Tensor must have a storage_offset divisible by 2")
+        if x.itemsize == 2:
+            raise without_complex32()
         return apply(ViewAsComplex, (input,))
 
 
@@ -483,7 +488,7 @@ def real(input: Any) -> Any:
     return select(apply(ViewAsReal, (input,)), -1, 0)
 
 
-@api(method=False)
+@api(method=False, samples=[Case(Index([1 + 2j, 3j])), Case(Index(1 - 1j))])
 def imag(input: Any) -> Any:
     """imag(input) -> Tensor: the imaginary parts, as a view.
 

@@ -46,7 +46,8 @@ AminmaxResult = result_class("aminmax", "min", "max")
 def check_no_complex(kernel: str, array: Any) -> None:
     if array.dtype.kind == "c":
         raise NotImplementedError(
-            f'"{kernel}" not implemented for \'{dtypes.of(array.dtype).scalar_type}\'')
+            f"\"{kernel}\" not implemented for '{dtypes.of(array.dtype).scalar_type}'"
+        )
 
 
 def check_not_empty(function: str, array: Any, dims: tuple[int, ...] | None) -> None:
@@ -54,8 +55,10 @@ def check_not_empty(function: str, array: Any, dims: tuple[int, ...] | None) -> 
     if array.size:
         return
     if dims is None:
-        raise RuntimeError(f"{function}(): Expected reduction dim to be specified for "
-                           "input.numel() == 0. Specify the reduction dim with the 'dim' argument.")
+        raise RuntimeError(
+            f"{function}(): Expected reduction dim to be specified for "
+            "input.numel() == 0. Specify the reduction dim with the 'dim' argument."
+        )
     for d in dims:
         if array.shape[d] == 0:
             raise IndexError(f"{function}(): Expected reduction dim {d} to have non-zero size.")
@@ -294,28 +297,40 @@ class Aminmax(Block):
 
     outs = ("min", "max")
     result = AminmaxResult
-    samples = (Case(Draw(3, 4)), Case(Draw()), Case(Draw(2, 3, 4), dim=1),
-               Case(Draw(4, 3, layout="T"), dim=-1, keepdim=True), Case(Draw(2, 0), dim=0))
+    samples = (
+        Case(Draw(3, 4)),
+        Case(Draw()),
+        Case(Draw(2, 3, 4), dim=1),
+        Case(Draw(4, 3, layout="T"), dim=-1, keepdim=True),
+        Case(Draw(2, 0), dim=0),
+    )
 
     def fwd(xp, input, dim, keepdim):
-        return (dense(xp, xp.minimum.reduce(input, axis=dim, keepdims=keepdim)),
-                dense(xp, xp.maximum.reduce(input, axis=dim, keepdims=keepdim)))
+        return (
+            dense(xp, xp.minimum.reduce(input, axis=dim, keepdims=keepdim)),
+            dense(xp, xp.maximum.reduce(input, axis=dim, keepdims=keepdim)),
+        )
 
     def d_input(F, grad, input, min, max, dim, keepdim):
         low, high = [unreduce(F, g, dim, keepdim) for g in grad]
-        return (shared(F, low, input, unreduce(F, min, dim, keepdim), dim)
-                + shared(F, high, input, unreduce(F, max, dim, keepdim), dim))
+        return shared(F, low, input, unreduce(F, min, dim, keepdim), dim) + shared(
+            F, high, input, unreduce(F, max, dim, keepdim), dim
+        )
 
     def jvp(F, input, t_input, min, max, dim, keepdim):
-        return (shared_tangent(F, input, t_input, min, dim, keepdim),
-                shared_tangent(F, input, t_input, max, dim, keepdim))
+        return (
+            shared_tangent(F, input, t_input, min, dim, keepdim),
+            shared_tangent(F, input, t_input, max, dim, keepdim),
+        )
 
     def call(input, *, dim=None, keepdim=False):
         array = array_of("aminmax", input)
         place = None if dim is None else one_dim("aminmax", input, dim)
         if place is None and not array.size:
-            raise RuntimeError("aminmax(): cannot compute aminmax over an empty dimension as the "
-                               "operation has no identity.")
+            raise RuntimeError(
+                "aminmax(): cannot compute aminmax over an empty dimension as the "
+                "operation has no identity."
+            )
         if place is not None and array.ndim and array.shape[place] == 0:
             raise IndexError(f"aminmax: Expected reduction dim {place} to have non-zero size.")
         check_no_complex("aminmax_cpu", array)
@@ -332,8 +347,9 @@ def where_extremum(record: Any, input: Any, dim: Any, keepdim: bool) -> Any:
     place = None if dim is None else one_dim(name, input, dim)
     if not array.size:
         if place is None:
-            raise IndexError(f"{name}(): Expected reduction dim to be specified for "
-                             "input.numel() == 0.")
+            raise IndexError(
+                f"{name}(): Expected reduction dim to be specified for input.numel() == 0."
+            )
         check_not_empty(name, array, (place,))
     return apply(record, (input,), (place if array.ndim else None, bool(keepdim)))
 
@@ -428,8 +444,13 @@ class CountNonzero(Block):
     tensor([2, 1])
     """
 
-    samples = (Case(Draw(3, 4)), Case(Draw()), Case(Draw(2, 3, 4), (0, -1)), Case(Draw(2, 0), 1),
-               Case(Draw(4, 3, layout="T"), dim=1))
+    samples = (
+        Case(Draw(3, 4)),
+        Case(Draw()),
+        Case(Draw(2, 3, 4), (0, -1)),
+        Case(Draw(2, 0), 1),
+        Case(Draw(4, 3, layout="T"), dim=1),
+    )
 
     def fwd(xp, input, dim):
         return dense(xp, xp.add.reduce(input != 0, axis=dim, dtype=xp.int64))

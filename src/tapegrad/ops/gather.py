@@ -12,6 +12,7 @@ from ..core.base import TensorBase, wrap
 from ..indexing import number, wrap_dim
 from .block import Block, Case, api, apply, op
 from .index import LinearMove, Move
+from .refuse import not_implemented
 from .samples import Draw, Index
 
 # Kernels get index arrays that are in range: `call` looked. 0-d arrays count as having one
@@ -86,8 +87,9 @@ def first_outside(index: Any, size: int) -> int | None:
     return int(x[(x < 0) | (x >= size)].flat[0])
 
 
-def check_range(index: Any, shape: tuple[int, ...], dim: int, kind: type = RuntimeError,
-                start: str = "") -> None:
+def check_range(
+    index: Any, shape: tuple[int, ...], dim: int, kind: type = RuntimeError, start: str = ""
+) -> None:
     size = shape[dim] if shape else 1
     wrong = first_outside(index, size)
     if wrong is not None:
@@ -221,6 +223,11 @@ class ScatterOld(Block):
     def d_src(F, grad):
         raise RuntimeError("derivative for aten::scatter is not implemented")
 
+    def jvp(F, input):
+        raise NotImplementedError(
+            "Trying to use forward AD with aten::scatter that does not support it."
+        )
+
 
 @op
 class ScatterAdd(LinearMove):
@@ -273,8 +280,10 @@ def check_scatter(name: str, input: Any, dim: int, index: Any, src: Any) -> int:
     if max(len(shape), 1) != max(len(at), 1):
         raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
     wrong = any([d != dim and n > shape[d] for d, n in enumerate(at)])
-    sentence = (f"Expected index {list(at)} to be no larger than self {list(shape)} apart from "
-                f"dimension {dim}")
+    sentence = (
+        f"Expected index {list(at)} to be no larger than self {list(shape)} apart from "
+        f"dimension {dim}"
+    )
     if src is not None:
         given = src.array.shape
         if max(len(given), 1) != max(len(at), 1):
@@ -287,13 +296,24 @@ def check_scatter(name: str, input: Any, dim: int, index: Any, src: Any) -> int:
     return dim
 
 
-@api(inplace=True, samples=[
-    Case(Draw(2, 3), 1, Index([[0, 2], [1, 0]]), Draw(2, 2)),
-    Case(Draw(2, 3), 0, Index([[1, 0, 1]]), 4.0),
-    Case(Draw(2, 3, layout="step"), -1, Index([[1], [2]]), value=2),
-])
-def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None,
-            reduce: str | None = None, run: Any = apply) -> Any:
+@api(
+    inplace=True,
+    samples=[
+        Case(Draw(2, 3), 1, Index([[0, 2], [1, 0]]), Draw(2, 2)),
+        Case(Draw(2, 3), 0, Index([[1, 0, 1]]), 4.0),
+        Case(Draw(2, 3, layout="step"), -1, Index([[1], [2]]), value=2),
+    ],
+)
+def scatter(
+    input: Any,
+    dim: int,
+    index: Any,
+    src: Any = None,
+    *,
+    value: Any = None,
+    reduce: str | None = None,
+    run: Any = apply,
+) -> Any:
     """scatter(input, dim, index, src) -> Tensor: `src` written to the places that `index` names.
 
     >>> zeros(2, 3).scatter(1, tensor([[1], [2]]), 7.0)
@@ -314,7 +334,9 @@ def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = N
             warnings.warn(
                 "The reduce argument of torch.scatter with Tensor src is deprecated and will be "
                 "removed in a future PyTorch release. Use torch.scatter_reduce instead for more "
-                "reduction options.", UserWarning, stacklevel=3,
+                "reduction options.",
+                UserWarning,
+                stacklevel=3,
             )
         dim = check_scatter("scatter", input, dim, index, src)
         if reduce is None:
@@ -339,7 +361,8 @@ class ScatterReduce(Block):
     inplace = True
     samples = [
         Case(Draw(2, 3), 1, Index([[0, 0], [2, 1]]), Draw(2, 2), how, include_self=own)
-        for how in ("sum", "prod", "mean", "amax", "amin") for own in (True, False)
+        for how in ("sum", "prod", "mean", "amax", "amin")
+        for own in (True, False)
     ]
 
     def fwd(xp, input, index, src, dim, reduce, include_self):
@@ -347,8 +370,13 @@ class ScatterReduce(Block):
         if not include_self:
             neutral = neutral_element(input.dtype, reduce)
             start = placed(xp, input, index, neutral, dim, None)
-        how = {"sum": xp.add, "mean": xp.add, "prod": xp.multiply, "amax": xp.maximum,
-               "amin": xp.minimum}[reduce]
+        how = {
+            "sum": xp.add,
+            "mean": xp.add,
+            "prod": xp.multiply,
+            "amax": xp.maximum,
+            "amin": xp.minimum,
+        }[reduce]
         out = placed(xp, start, index, src, dim, how)
         if reduce == "mean":
             count = (xp.ones if include_self else xp.zeros)(input.shape, input.dtype)
@@ -358,8 +386,9 @@ class ScatterReduce(Block):
         return out
 
     def backward(F, grad, needs, input, index, src, out, dim, reduce, include_self):
-        d_input, d_src = reduced_gradients(F, grad, needs, input, index, src, out, dim, reduce,
-                                           include_self)
+        d_input, d_src = reduced_gradients(
+            F, grad, needs, input, index, src, out, dim, reduce, include_self
+        )
         if needs[0] and not include_self:
             d_input = F.scatter_value(d_input, index, 0, dim)
         return d_input, None, d_src
@@ -383,6 +412,11 @@ class ScatterReduce(Block):
             )
         check_tensor("scatter_reduce", "src", 3, src)
         dim = check_scatter("scatter", input, dim, index, src)
+        kind = input.array.dtype.kind
+        if index.array.size and (
+            kind == "b" and reduce == "mean" or kind == "c" and reduce in ("amax", "amin")
+        ):
+            raise not_implemented(f"scatter_gather_tensor_cpu_reduce_{reduce}", input.dtype)
         return run(ScatterReduce, (input, index, src), (dim, reduce, bool(include_self)))
 
 
@@ -400,8 +434,9 @@ def neutral_element(dtype: Any, reduce: str) -> Any:
     return dtype.type(-np.inf if reduce == "amax" else np.inf)
 
 
-def winners(F: Any, input: Any, index: Any, src: Any, out: Any, dim: int,
-            include_self: bool) -> tuple[Any, Any]:
+def winners(
+    F: Any, input: Any, index: Any, src: Any, out: Any, dim: int, include_self: bool
+) -> tuple[Any, Any]:
     """Ones where an element of input, or of src, is the extreme that came out."""
     mine = F.where(input == out, F.ones_like(input), F.zeros_like(input))
     if not include_self:
@@ -411,8 +446,18 @@ def winners(F: Any, input: Any, index: Any, src: Any, out: Any, dim: int,
     return mine, theirs
 
 
-def reduced_gradients(F: Any, grad: Any, needs: Any, input: Any, index: Any, src: Any, out: Any,
-                      dim: int, reduce: str, include_self: bool) -> tuple[Any, Any]:
+def reduced_gradients(
+    F: Any,
+    grad: Any,
+    needs: Any,
+    input: Any,
+    index: Any,
+    src: Any,
+    out: Any,
+    dim: int,
+    reduce: str,
+    include_self: bool,
+) -> tuple[Any, Any]:
     """The gradients of `scatter_reduce` for input and src, before `include_self` is looked at."""
     same_places("ScatterReduceBackward0", index, src.shape)
     if reduce == "sum":
@@ -433,8 +478,9 @@ def reduced_gradients(F: Any, grad: Any, needs: Any, input: Any, index: Any, src
             zeros = F.where(zero, F.ones_like(src), F.zeros_like(src))
             counts = F.gather(F.scatter_add(F.zeros_like(input), index, zeros, dim), index, dim)
             alone = zero & (counts == 1)
-            rest = F.scatter_reduce(input, index, F.masked_fill(src, alone, 1), dim, "prod",
-                                    include_self)
+            rest = F.scatter_reduce(
+                input, index, F.masked_fill(src, alone, 1), dim, "prod", include_self
+            )
             others = F.gather(grad * out, index, dim) / F.masked_fill(src, zero, 1)
             d_src = F.where(alone, F.gather(grad, index, dim) * F.gather(rest, index, dim), others)
         return d_input, d_src

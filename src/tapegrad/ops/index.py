@@ -224,14 +224,21 @@ helper("index_clear", index_clear_raw, index_clear_recorded)
 helper("blank", blank_raw, blank_recorded)
 
 
-@api(inplace=True, name="index_put", samples=[
-    Case(Draw(4), (Index([0, 2]),), Draw(2)),
-    Case(Draw(3, 4), (Index([0, 0, 2]),), Draw(3, 4), accumulate=True),
-    Case(Draw(3, 4), (Index([0, 2]), Index([1, 3])), Draw()),
-    Case(Draw(2, 3, layout="T"), (Index([[True, False, True], [False, True, False]]),), Draw(1)),
-])
-def put_at(input: Any, indices: Any, values: Any, accumulate: bool = False,
-           run: Any = apply) -> Any:
+@api(
+    inplace=True,
+    name="index_put",
+    samples=[
+        Case(Draw(4), (Index([0, 2]),), Draw(2)),
+        Case(Draw(3, 4), (Index([0, 0, 2]),), Draw(3, 4), accumulate=True),
+        Case(Draw(3, 4), (Index([0, 2]), Index([1, 3])), Draw()),
+        Case(
+            Draw(2, 3, layout="T"), (Index([[True, False, True], [False, True, False]]),), Draw(1)
+        ),
+    ],
+)
+def put_at(
+    input: Any, indices: Any, values: Any, accumulate: bool = False, run: Any = apply
+) -> Any:
     """index_put(input, indices, values, accumulate=False) -> Tensor: values put or added in.
 
     >>> index_put(zeros(3), (tensor([0, 0]),), tensor([1.0, 2.0]), accumulate=True)

@@ -96,7 +96,7 @@ class IndexAdd(Linear):
         if alpha != 1:
             rows = rows * input.dtype.type(alpha)
         total = sum_rows(xp, rows, where, input.shape[dim])
-        total = total.reshape((input.shape[dim], *input.shape[:dim], *input.shape[dim + 1:]))
+        total = total.reshape((input.shape[dim], *input.shape[:dim], *input.shape[dim + 1 :]))
         out = xp.array(input, order="C", copy=True)
         out += xp.moveaxis(total, 0, dim)
         return out
@@ -149,7 +149,7 @@ class IndexAdd(Linear):
 
 
 def without(shape: tuple[int, ...], dim: int) -> tuple[int, ...]:
-    return shape[:dim] + shape[dim + 1:]
+    return shape[:dim] + shape[dim + 1 :]
 
 
 def along(index: Any, dim: int) -> tuple[Any, ...]:
@@ -198,8 +198,7 @@ class IndexCopy(Move):
         dim = wrap_dim(dim, len(shape))
         if index.array.ndim > 1:
             raise IndexError(
-                "index_copy_(): Index should have dimension 1 or 0 (got "
-                f"{index.array.ndim})"
+                f"index_copy_(): Index should have dimension 1 or 0 (got {index.array.ndim})"
             )
         if index.array.dtype != np.int64:
             raise RuntimeError(
@@ -268,8 +267,13 @@ class IndexFillTensor(Move):
         return F.index_fill_tensor(a, index, b, dim)
 
 
-@api(inplace=True, samples=[Case(Draw(3, 2), 0, Index([2, 0]), 1.5),
-                            Case(Draw(3, 2, layout="T"), -1, Index([1]), Draw())])
+@api(
+    inplace=True,
+    samples=[
+        Case(Draw(3, 2), 0, Index([2, 0]), 1.5),
+        Case(Draw(3, 2, layout="T"), -1, Index([1]), Draw()),
+    ],
+)
 def index_fill(input: Any, dim: int, index: Any, value: Any, *, run: Any = apply) -> Any:
     """index_fill(input, dim, index, value) -> Tensor: the named slices of `dim` set to `value`.
 

@@ -18,10 +18,19 @@ from .samples import Draw, Index
 # ruff: noqa: N805
 
 MASK = Index([[True, False, True], [False, True, False]])
-C_NAMES = {"uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int",
-           "int64": "long int", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
-           "float32": "float", "float64": "double", "complex64": "c10::complex<float>",
-           "complex128": "c10::complex<double>"}
+C_NAMES = {
+    "uint8": "unsigned char",
+    "int8": "signed char",
+    "int16": "short int",
+    "int32": "int",
+    "int64": "long int",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "float32": "float",
+    "float64": "double",
+    "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+}
 
 
 def fits(mask: Any, input: Any) -> None:
@@ -81,12 +90,16 @@ class MaskedFillTensor(Move):
         return F.masked_fill_tensor(a, mask, b)
 
 
-@api(name="masked_fill", inplace=True, samples=[
-    Case(Draw(2, 3), MASK, 1.5),
-    Case(Draw(3), MASK, 0),
-    Case(Draw(2, 3, layout="T"), Index([True, False, True]), Draw()),
-    Case(Draw(), Index(True), 2.0),
-])
+@api(
+    name="masked_fill",
+    inplace=True,
+    samples=[
+        Case(Draw(2, 3), MASK, 1.5),
+        Case(Draw(3), MASK, 0),
+        Case(Draw(2, 3, layout="T"), Index([True, False, True]), Draw()),
+        Case(Draw(), Index(True), 2.0),
+    ],
+)
 def fill_masked(input: Any, mask: Any, value: Any = None, *, run: Any = apply) -> Any:
     """masked_fill(input, mask, value) -> Tensor: `value` where `mask` is true.
 
@@ -128,8 +141,12 @@ class MaskedSelect(LinearMove):
     """
 
     tensors = ("input", "mask")
-    samples = [Case(Draw(2, 3), MASK), Case(Draw(3, layout="step"), MASK),
-               Case(Draw(), Index(True)), Case(Draw(2, 3), Index([False]))]
+    samples = [
+        Case(Draw(2, 3), MASK),
+        Case(Draw(3, layout="step"), MASK),
+        Case(Draw(), Index(True)),
+        Case(Draw(2, 3), Index([False])),
+    ]
 
     def fwd(xp, input, mask):
         if input.shape != mask.shape:
@@ -140,8 +157,13 @@ class MaskedSelect(LinearMove):
         full = np.broadcast_shapes(tuple(input_shape), tuple(mask.shape))
         spread = F.masked_scatter(F.blank(grad, full), mask, grad)
         dims = tuple(range(len(full) - len(input_shape)))
-        dims += tuple([d for d in range(len(dims), len(full))
-                       if input_shape[d - len(dims)] == 1 and full[d] != 1])
+        dims += tuple(
+            [
+                d
+                for d in range(len(dims), len(full))
+                if input_shape[d - len(dims)] == 1 and full[d] != 1
+            ]
+        )
         return F.reshape(F.sum(spread, dims, True, None), input_shape) if dims else spread
 
     def call(input, mask, run=apply):
@@ -235,8 +257,10 @@ class Take(LinearMove):
     """
 
     tensors = ("input", "index")
-    samples = [Case(Draw(2, 3), Index([[0, 5], [-1, 0]])),
-               Case(Draw(3, 2, layout="T"), Index([1, 1]))]
+    samples = [
+        Case(Draw(2, 3), Index([[0, 5], [-1, 0]])),
+        Case(Draw(3, 2, layout="T"), Index([1, 1])),
+    ]
 
     def fwd(xp, input, index):
         return input.reshape(-1)[index]
@@ -260,8 +284,10 @@ class Put(Move):
 
     tensors = ("input", "index", "source")
     inplace = True
-    samples = [Case(Draw(2, 3), Index([5, 0]), Draw(2)),
-               Case(Draw(2, 3, layout="T"), Index([1, 1]), Draw(1, 2), accumulate=True)]
+    samples = [
+        Case(Draw(2, 3), Index([5, 0]), Draw(2)),
+        Case(Draw(2, 3, layout="T"), Index([1, 1]), Draw(1, 2), accumulate=True),
+    ]
 
     def fwd(xp, input, index, source, accumulate):
         out = xp.array(input, order="C", copy=True)

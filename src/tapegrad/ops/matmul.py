@@ -96,7 +96,8 @@ def check_mm(a: Any, b: Any) -> None:
             "expected m1 and m2 to have the same dtype, but got: "
             f"{CPP_NAMES[a.dtype.name]} != {CPP_NAMES[b.dtype.name]}"
         )
-    check_supported("addmm_impl_cpu_", a.dtype)
+    if a.size and b.size:
+        check_supported("addmm_impl_cpu_", a.dtype)
 
 
 def by_columns(rows: int, strides: tuple[int, ...]) -> bool:
@@ -149,7 +150,7 @@ class Mm(Block):
         return apply(Mm, (input, mat2))
 
 
-def check_bmm(a: Any, b: Any) -> None:
+def check_bmm(a: Any, b: Any, function: str = "bmm") -> None:
     if a.ndim != 3:
         raise RuntimeError("batch1 must be a 3D tensor")
     if b.ndim != 3:
@@ -161,7 +162,8 @@ def check_bmm(a: Any, b: Any) -> None:
         )
     if a.dtype != b.dtype:
         raise RuntimeError(f"expected scalar type {scalar_type(a)} but found {scalar_type(b)}")
-    check_supported("bmm", a.dtype)
+    if a.size and b.size:
+        check_supported(function, a.dtype)
 
 
 @op
@@ -213,7 +215,8 @@ def check_mv(add: Any, mat: Any, vec: Any) -> None:
             f"addmv input tensors must have the same dtype, but got {scalar_type(first)}, "
             f"{scalar_type(mat)}, and {scalar_type(vec)}"
         )
-    check_supported("addmv_impl_cpu", mat.dtype)
+    if mat.size:
+        check_supported("addmv_impl_cpu", mat.dtype)
 
 
 @op

@@ -143,7 +143,8 @@ class Angle(Elementwise):
 
     def fwd(xp, input):
         if input.dtype.kind == "c":
-            return xp.arctan2(input.imag, input.real)
+            # Unlike that of other elementwise ops, the result is laid out row by row.
+            return xp.asarray(xp.arctan2(input.imag, input.real), order="C")
         side = xp.where(input < 0, math.pi, 0.0).astype(input.dtype)
         return xp.where(xp.isnan(input), input, side)
 
@@ -470,11 +471,14 @@ class NanToNum(Same):
     def call(input, nan=None, posinf=None, neginf=None, *, run=None):
         for name, value in (("nan", nan), ("posinf", posinf), ("neginf", neginf)):
             if value is not None and not isinstance(value, (int, float)):
-                raise TypeError(f"nan_to_num(): argument '{name}' must be float, "
-                                f"not {type(value).__name__}")
+                raise TypeError(
+                    f"nan_to_num(): argument '{name}' must be float, not {type(value).__name__}"
+                )
         if run is None and input.array.dtype.kind == "c" and input.wants_grad and MODES.grad:
-            raise RuntimeError("nan_to_num does not support automatic differentiation for outputs "
-                               "with complex dtype.")
+            raise RuntimeError(
+                "nan_to_num does not support automatic differentiation for outputs "
+                "with complex dtype."
+            )
         return (run or apply)(NanToNum, (input,), (nan, posinf, neginf))
 
     def d_input(F, grad, input):

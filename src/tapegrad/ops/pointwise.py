@@ -201,8 +201,11 @@ class SubAlpha(Arithmetic):
         return grad * -alpha
 
 
-@api(inplace=True, aliases=("subtract",),
-     samples=[*binary_cases(), Case(Draw(2, 3), Draw(3), alpha=0.5)])
+@api(
+    inplace=True,
+    aliases=("subtract",),
+    samples=[*binary_cases(), Case(Draw(2, 3), Draw(3), alpha=0.5)],
+)
 def sub(input: Any, other: Any, *, alpha: Any = 1, run: Any = None) -> Any:
     """sub(input, other, *, alpha=1) -> Tensor: `input - alpha * other`; shapes broadcast.
 
@@ -255,8 +258,9 @@ class RsubScalar(Elementwise):
         return -grad if alpha == 1 else grad * -alpha
 
 
-@api(method=False, samples=[Case(Draw(2, 3), Draw(3)), Case(Draw(2), 1.5),
-                            Case(Draw(2), 2, alpha=3)])
+@api(
+    method=False, samples=[Case(Draw(2, 3), Draw(3)), Case(Draw(2), 1.5), Case(Draw(2), 2, alpha=3)]
+)
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """rsub(input, other, *, alpha=1) -> Tensor: `other - alpha * input`.
 
@@ -299,7 +303,7 @@ class Neg(Elementwise):
         return -grad
 
 
-@api()
+@api(samples=unary_cases())
 def positive(input: Any) -> Any:
     """positive(input) -> Tensor: the tensor itself, unless it is of bools.
 
@@ -373,9 +377,11 @@ class DivMode(Arithmetic):
         return F.zeros_like(grad)
 
 
-DIV_CASES = [*binary_cases(low=0.5, high=3.0),
-             Case(Draw(3, 2), Draw(2, low=0.5), rounding_mode="trunc"),
-             Case(Draw(3), 0.75, rounding_mode="floor")]
+DIV_CASES = [
+    *binary_cases(low=0.5, high=3.0),
+    Case(Draw(3, 2), Draw(2, low=0.5), rounding_mode="trunc"),
+    Case(Draw(3), 0.75, rounding_mode="floor"),
+]
 
 
 @api(inplace=True, aliases=("divide",), samples=DIV_CASES)
@@ -507,9 +513,13 @@ class RemainderOf(Elementwise):
         raise no_derivative("remainder")
 
 
-REST_CASES = [Case(Draw(3, 4), Draw(4, low=0.5)), Case(Draw(2, 3), 0.75),
-              Case(Draw(), Draw(low=0.6)), Case(Draw(0, 2), 1.5),
-              Case(Draw(2, 3, layout="T"), Draw(2, 1, low=1.0))]
+REST_CASES = [
+    Case(Draw(3, 4), Draw(4, low=0.5)),
+    Case(Draw(2, 3), 0.75),
+    Case(Draw(), Draw(low=0.6)),
+    Case(Draw(0, 2), 1.5),
+    Case(Draw(2, 3, layout="T"), Draw(2, 1, low=1.0)),
+]
 
 
 @api(inplace=True, samples=REST_CASES)

@@ -39,8 +39,13 @@ def power(xp: Any, input: Any, exponent: Any) -> Any:
     if dtype.kind in "biu":
         if exponent < 0:
             raise RuntimeError("Integers to negative integer powers are not allowed.")
-        return cast(xp.power(cast(input, dtype).astype(np.int8 if dtype.kind == "b" else dtype),
-                             cast(exponent, np.dtype(np.int64))), dtype)
+        return cast(
+            xp.power(
+                cast(input, dtype).astype(np.int8 if dtype.kind == "b" else dtype),
+                cast(exponent, np.dtype(np.int64)),
+            ),
+            dtype,
+        )
     x = widened(cast(input, dtype))
     if exponent == 0:
         out = xp.ones_like(x)
@@ -147,8 +152,14 @@ class PowOf(Elementwise):
         return grad * (out * (math.log(base) if base > 0 else math.nan))
 
 
-POW_CASES = [Case(Draw(3, low=0.3), Draw(2, 3)), Case(Draw(3, 2, low=0.3, layout="T"), 2.5),
-             Case(Draw(2), 3), Case(1.5, Draw(2, 2)), Case(Draw(), 2), Case(Draw(0, 2), 0.5)]
+POW_CASES = [
+    Case(Draw(3, low=0.3), Draw(2, 3)),
+    Case(Draw(3, 2, low=0.3, layout="T"), 2.5),
+    Case(Draw(2), 3),
+    Case(1.5, Draw(2, 2)),
+    Case(Draw(), 2),
+    Case(Draw(0, 2), 0.5),
+]
 
 
 @api(inplace=True, samples=POW_CASES)
@@ -185,8 +196,10 @@ def float_power(input: Any, exponent: Any, *, run: Any = None) -> Any:
             f"the base given to float_power_ has dtype {input.dtype.scalar_type} but the "
             f"operation's result requires dtype {dtype.scalar_type}"
         )
-    base, power_ = [t.to(dtype) if isinstance(t, TensorBase) else dtype.np.type(t).item()
-                    for t in (input, exponent)]
+    base, power_ = [
+        t.to(dtype) if isinstance(t, TensorBase) else dtype.np.type(t).item()
+        for t in (input, exponent)
+    ]
     return pow(base, power_) if run is None else pow(base, power_, run=run)
 
 

@@ -43,7 +43,7 @@ def outer(input: Any, vec2: Any) -> Any:
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """linear(input, weight, bias=None) -> Tensor: `input @ weight.T + bias`.
 
-    >>> nn.functional.linear(tensor([1.0, 2.0]), tensor([[3.0, 4.0]]))
+    >>> torch.nn.functional.linear(tensor([1.0, 2.0]), tensor([[3.0, 4.0]]))
     tensor([11.])
     """
     x = is_tensor("linear", "input", 1, input)

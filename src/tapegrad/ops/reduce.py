@@ -20,12 +20,16 @@ from .samples import Draw
 # `sum()` and `sum(None)` are two functions in PyTorch, with two node names.
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "..."})()
 
-DTYPE_FORMS = ("*, torch.dtype dtype = None",
-               "tuple of ints dim, bool keepdim = False, *, torch.dtype dtype = None")
+DTYPE_FORMS = (
+    "*, torch.dtype dtype = None",
+    "tuple of ints dim, bool keepdim = False, *, torch.dtype dtype = None",
+)
 PROD_FORMS = (DTYPE_FORMS[0], "int dim, bool keepdim = False, *, torch.dtype dtype = None")
-VAR_FORMS = ("tuple of ints dim, bool unbiased = True, bool keepdim = False",
-             "tuple of ints dim = None, *, Number correction = None, bool keepdim = False",
-             "bool unbiased = True")
+VAR_FORMS = (
+    "tuple of ints dim, bool unbiased = True, bool keepdim = False",
+    "tuple of ints dim = None, *, Number correction = None, bool keepdim = False",
+    "bool unbiased = True",
+)
 
 REDUCTION_CASES = [
     Case(Draw(3, 4)),
@@ -95,8 +99,10 @@ def as_index(function: str, value: Any, wanted: str, forms: tuple[str, ...]) -> 
     given = type(value).__name__
     if forms:
         shown = "".join([f" * ({form})\n" for form in forms])
-        raise TypeError(f"{function}() received an invalid combination of arguments - got "
-                        f"({given}), but expected one of:\n{shown}")
+        raise TypeError(
+            f"{function}() received an invalid combination of arguments - got "
+            f"({given}), but expected one of:\n{shown}"
+        )
     raise TypeError(f"{function}(): argument 'dim' (position 1) must be {wanted}, not {given}")
 
 
@@ -105,8 +111,9 @@ def plain_dtype(function: str, dtype: Any) -> Any:
     if dtype is None:
         return None
     if not isinstance(dtype, dtypes.dtype):
-        raise TypeError(f"{function}(): argument 'dtype' must be torch.dtype, "
-                        f"not {type(dtype).__name__}")
+        raise TypeError(
+            f"{function}(): argument 'dtype' must be torch.dtype, not {type(dtype).__name__}"
+        )
     return dtype.np
 
 
@@ -227,8 +234,11 @@ class Nansum(Block):
     def call(input, dim=None, keepdim=False, *, dtype=None):
         if array_of("nansum", input).dtype.kind == "c":
             raise RuntimeError("nansum on CPU does not support complex inputs")
-        return apply(Nansum, (input,), (all_dims("nansum", input, dim), keepdim,
-                                        plain_dtype("nansum", dtype)))
+        return apply(
+            Nansum,
+            (input,),
+            (all_dims("nansum", input, dim), keepdim, plain_dtype("nansum", dtype)),
+        )
 
 
 @op
@@ -282,8 +292,10 @@ def mean(input: Any, dim: Any = MISSING, keepdim: bool = False, *, dtype: Any = 
     wanted = plain_dtype("mean", dtype)
     source, kind = ("Input", array.dtype) if wanted is None else ("Optional", wanted)
     if kind.kind in "biu":
-        raise RuntimeError(f"mean(): could not infer output dtype. {source} dtype must be either a "
-                           f"floating point or complex dtype. Got: {dtypes.of(kind).scalar_type}")
+        raise RuntimeError(
+            f"mean(): could not infer output dtype. {source} dtype must be either a "
+            f"floating point or complex dtype. Got: {dtypes.of(kind).scalar_type}"
+        )
     if dim is MISSING:
         return apply(MeanAll, (input,), (wanted,))
     return apply(Mean, (input,), (all_dims("mean", input, dim, DTYPE_FORMS), keepdim, wanted))
@@ -363,13 +375,15 @@ def moments(xp: Any, x: Any, dim: Any, correction: Any, keepdim: bool) -> tuple[
     n = count(x.shape, dim)
     mean = xp.true_divide(xp.add.reduce(x, axis=dim, keepdims=True), n)
     gap = x - mean
-    squares = gap.real ** 2 + gap.imag ** 2 if own.kind == "c" else gap * gap
+    squares = gap.real**2 + gap.imag**2 if own.kind == "c" else gap * gap
     freedom = n - correction if n > correction else 0
     var = xp.true_divide(xp.add.reduce(squares, axis=dim, keepdims=keepdim), freedom)
     if not keepdim:
         mean = mean.reshape(var.shape)
-    return (dense(xp, var if own.kind == "c" else var.astype(own, copy=False)),
-            dense(xp, mean.astype(own, copy=False)))
+    return (
+        dense(xp, var if own.kind == "c" else var.astype(own, copy=False)),
+        dense(xp, mean.astype(own, copy=False)),
+    )
 
 
 def var_gradient(F: Any, grad: Any, input: Any, dim: Any, correction: Any) -> Any:
@@ -441,8 +455,10 @@ class VarMean(Spread):
         return slope + unreduce(F, grad[1], dim, keepdim) / count(input.shape, dim)
 
     def jvp(F, input, t_input, dim, correction, keepdim):
-        return (var_tangent(F, input, t_input, dim, correction, keepdim),
-                F.mean(t_input, dim, keepdim, None))
+        return (
+            var_tangent(F, input, t_input, dim, correction, keepdim),
+            F.mean(t_input, dim, keepdim, None),
+        )
 
 
 @op
@@ -483,9 +499,11 @@ def spread(record: Any, input: Any, dim: Any, unbiased: Any, keepdim: bool, corr
         dim, unbiased = None, dim
     if unbiased is not None and correction is not None:
         shown = "".join([f" * ({form})\n" for form in VAR_FORMS])
-        raise TypeError(f"{name}() received an invalid combination of arguments - got "
-                        f"(correction={type(correction).__name__}, unbiased=bool, ), but expected "
-                        f"one of:\n{shown}")
+        raise TypeError(
+            f"{name}() received an invalid combination of arguments - got "
+            f"(correction={type(correction).__name__}, unbiased=bool, ), but expected "
+            f"one of:\n{shown}"
+        )
     if correction is None:
         correction = 1 if unbiased is None or unbiased else 0
     if array.dtype.kind in "biu":
@@ -496,13 +514,22 @@ def spread(record: Any, input: Any, dim: Any, unbiased: Any, keepdim: bool, corr
     if not array.size or count(array.shape, dims) <= correction:
         warnings.warn(
             f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the "
-            "reduction factor (input numel divided by output numel).", UserWarning, stacklevel=4)
+            "reduction factor (input numel divided by output numel).",
+            UserWarning,
+            stacklevel=4,
+        )
     return apply(record, (input,), (dims, correction, keepdim))
 
 
 @api(samples=SPREAD_CASES)
-def var(input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
-        correction: Any = None) -> Any:
+def var(
+    input: Any,
+    dim: Any = None,
+    unbiased: Any = None,
+    keepdim: bool = False,
+    *,
+    correction: Any = None,
+) -> Any:
     """var(input, dim=None, *, correction=1, keepdim=False) -> Tensor: the variance.
 
     The sum of squares is divided by the number of elements less `correction`.
@@ -514,8 +541,14 @@ def var(input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False
 
 
 @api(samples=SPREAD_CASES)
-def std(input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
-        correction: Any = None) -> Any:
+def std(
+    input: Any,
+    dim: Any = None,
+    unbiased: Any = None,
+    keepdim: bool = False,
+    *,
+    correction: Any = None,
+) -> Any:
     """std(input, dim=None, *, correction=1, keepdim=False) -> Tensor: the standard deviation.
 
     >>> std(tensor([[1.0, 3.0], [1.0, 5.0]]), 1)
@@ -525,8 +558,14 @@ def std(input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False
 
 
 @api(method=False, samples=SPREAD_CASES)
-def var_mean(input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
-             correction: Any = None) -> Any:
+def var_mean(
+    input: Any,
+    dim: Any = None,
+    unbiased: Any = None,
+    keepdim: bool = False,
+    *,
+    correction: Any = None,
+) -> Any:
     """var_mean(input, dim=None, *, correction=1, keepdim=False) -> (Tensor, Tensor): both at once.
 
     >>> var_mean(tensor([1.0, 2.0, 3.0]))
@@ -536,8 +575,14 @@ def var_mean(input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = 
 
 
 @api(method=False, samples=SPREAD_CASES)
-def std_mean(input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
-             correction: Any = None) -> Any:
+def std_mean(
+    input: Any,
+    dim: Any = None,
+    unbiased: Any = None,
+    keepdim: bool = False,
+    *,
+    correction: Any = None,
+) -> Any:
     """std_mean(input, dim=None, *, correction=1, keepdim=False) -> (Tensor, Tensor): both at once.
 
     >>> std_mean(tensor([1.0, 2.0, 3.0]))

@@ -67,6 +67,10 @@ def not_implemented(kernel: str, dtype: dtypes.dtype) -> NotImplementedError:
     return NotImplementedError(f"\"{kernel}\" not implemented for '{dtype.scalar_type}'")
 
 
+def without_complex32() -> NotImplementedError:
+    return NotImplementedError("complex32 is not supported: NumPy has no such dtype")
+
+
 def not_for(kernel: str, *categories: int) -> Callable[..., None]:
     """A guard: the op's inner loop, by PyTorch's name for it, lacks these categories."""
 

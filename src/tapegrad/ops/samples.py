@@ -10,7 +10,9 @@ import numpy as np
 class Draw:
     """A placeholder for a random float array of a shape, with values in [low, high)."""
 
-    def __init__(self, *shape: int, low: float = -2.0, high: float = 2.0, layout: str = "C") -> None:
+    def __init__(
+        self, *shape: int, low: float = -2.0, high: float = 2.0, layout: str = "C"
+    ) -> None:
         self.shape = shape
         self.low = low
         self.high = high

@@ -157,18 +157,29 @@ def scan_sum(record: Any, input: Any, dim: Any, dtype: Any, run: Any) -> Any:
     own = input.array.dtype
     in_place = run is not apply
     if in_place and wanted is not None and wanted != own:
-        raise RuntimeError(f"Bad in-place call: input tensor dtype {c_name(own)} and output tensor "
-                           f"dtype {c_name(wanted)} should match")
+        raise RuntimeError(
+            f"Bad in-place call: input tensor dtype {c_name(own)} and output tensor "
+            f"dtype {c_name(wanted)} should match"
+        )
     target = own if in_place else wanted
     if target is not None and target.kind == "b":
         raise NotImplementedError(f"\"{name}_out_cpu\" not implemented for 'Bool'")
     return run(record, (input,), (place, wanted))
 
 
-C_NAMES = {"int64": "long int", "int32": "int", "int16": "short int", "int8": "signed char",
-           "uint8": "unsigned char", "float32": "float", "float64": "double",
-           "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
-           "float16": "c10::Half", "bfloat16": "c10::BFloat16"}
+C_NAMES = {
+    "int64": "long int",
+    "int32": "int",
+    "int16": "short int",
+    "int8": "signed char",
+    "uint8": "unsigned char",
+    "float32": "float",
+    "float64": "double",
+    "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+}
 
 
 def c_name(dtype: Any) -> str:
@@ -280,8 +291,9 @@ class Logcumsumexp(Block):
         size = F.log(F.abs(grad))
         up = F.where(grad > 0, size - out, -math.inf)
         down = F.where(grad < 0, size - out, -math.inf)
-        return (F.exp(from_the_end(F, F.logcumsumexp, up, dim) + input)
-                - F.exp(from_the_end(F, F.logcumsumexp, down, dim) + input))
+        return F.exp(from_the_end(F, F.logcumsumexp, up, dim) + input) - F.exp(
+            from_the_end(F, F.logcumsumexp, down, dim) + input
+        )
 
     def jvp(F, input, t_input, out, dim):
         if is_single(t_input, dim):
@@ -293,6 +305,7 @@ class Logcumsumexp(Block):
         place = one_dim("logcumsumexp", input, dim)
         dtype = array_of("logcumsumexp", input).dtype
         if dtype.kind in "biu":
-            raise NotImplementedError("\"logcumsumexp_out_cpu\" not implemented for "
-                                      f"'{dtypes.of(dtype).scalar_type}'")
+            raise NotImplementedError(
+                f"\"logcumsumexp_out_cpu\" not implemented for '{dtypes.of(dtype).scalar_type}'"
+            )
         return apply(Logcumsumexp, (input,), (place,))

@@ -83,8 +83,15 @@ class Where(Block):
 MASK = Index([True, False, True])
 
 
-@api(method=False, samples=[Case(MASK, Draw(3), Draw(3)), Case(MASK, Draw(2, 3), 1.5),
-                            Case(MASK, 0, Draw(3)), Case(MASK, Draw(), Draw(2, 1))])
+@api(
+    method=False,
+    samples=[
+        Case(MASK, Draw(3), Draw(3)),
+        Case(MASK, Draw(2, 3), 1.5),
+        Case(MASK, 0, Draw(3)),
+        Case(MASK, Draw(), Draw(2, 1)),
+    ],
+)
 def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     """where(condition, input, other) -> Tensor: `input` where the condition holds, else `other`.
 
@@ -260,11 +267,19 @@ def inside(input: Any, low: Any, high: Any) -> Any:
 
 
 # What C++ calls the dtypes; a few sentences use these names.
-C_NAMES = {"float32": "float", "float64": "double", "float16": "c10::Half",
-           "bfloat16": "c10::BFloat16", "int64": "long int", "int32": "int",
-           "int16": "short int", "int8": "signed char",
-           "uint8": "unsigned char", "complex64": "c10::complex<float>",
-           "complex128": "c10::complex<double>"}
+C_NAMES = {
+    "float32": "float",
+    "float64": "double",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "int64": "long int",
+    "int32": "int",
+    "int16": "short int",
+    "int8": "signed char",
+    "uint8": "unsigned char",
+    "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+}
 
 
 def check_stays(input: Any, low: Any, high: Any) -> None:
@@ -387,9 +402,13 @@ class ClampMax(Elementwise):
         return F.where(input > high, grad, 0)
 
 
-CLAMP_CASES = [Case(Draw(3, 4), -1, 1), Case(Draw(3), min=-0.5),
-               Case(Draw(3, 2, layout="T"), max=0.5),
-               Case(Draw(2, 3), Draw(3, high=0.0), Draw(2, 1, low=0.5)), Case(Draw(), 0.0, 1.0)]
+CLAMP_CASES = [
+    Case(Draw(3, 4), -1, 1),
+    Case(Draw(3), min=-0.5),
+    Case(Draw(3, 2, layout="T"), max=0.5),
+    Case(Draw(2, 3), Draw(3, high=0.0), Draw(2, 1, low=0.5)),
+    Case(Draw(), 0.0, 1.0),
+]
 
 
 @api(inplace=True, aliases=("clip",), samples=CLAMP_CASES)
@@ -501,8 +520,14 @@ def check_same_dtype(input: Any, name: str, value: Any) -> None:
         raise RuntimeError(f"expected dtype {want} for `{name}` but got dtype {have}")
 
 
-@api(inplace=True, samples=[Case(Draw(3), Draw(3), 0.3), Case(Draw(2, 3), Draw(3), 0.8),
-                            Case(Draw(2, 3), Draw(3), Draw(2, 1, low=0.1, high=0.9))])
+@api(
+    inplace=True,
+    samples=[
+        Case(Draw(3), Draw(3), 0.3),
+        Case(Draw(2, 3), Draw(3), 0.8),
+        Case(Draw(2, 3), Draw(3), Draw(2, 1, low=0.1, high=0.9)),
+    ],
+)
 def lerp(input: Any, end: Any, weight: Any, *, run: Any = None) -> Any:
     """lerp(input, end, weight) -> Tensor: `input + weight * (end - input)`.
 
@@ -587,8 +612,10 @@ class Addcdiv(ThreeTensors):
     """
 
     guard = no_integer_division
-    samples = [Case(Draw(3), Draw(3), Draw(3, low=0.5)),
-               Case(Draw(2, 1), Draw(3), Draw(2, 3, low=0.5), value=-0.5)]
+    samples = [
+        Case(Draw(3), Draw(3), Draw(3, low=0.5)),
+        Case(Draw(2, 1), Draw(3), Draw(2, 3, low=0.5), value=-0.5),
+    ]
 
     def fwd(xp, input, tensor1, tensor2, value):
         wide = widened(input)

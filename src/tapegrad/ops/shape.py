@@ -259,10 +259,17 @@ class Repeat(LinearMove):
         return F.reshape(total, tuple(input_shape))
 
 
-@api(name="repeat", function=False, samples=[
-    Case(Draw(2, 3), 2, 2), Case(Draw(3), (2, 1, 2)), Case(Draw(), 3), Case(Draw(2), 0),
-    Case(Draw(3, 2, layout="T"), 1, 2),
-])
+@api(
+    name="repeat",
+    function=False,
+    samples=[
+        Case(Draw(2, 3), 2, 2),
+        Case(Draw(3), (2, 1, 2)),
+        Case(Draw(), 3),
+        Case(Draw(2), 0),
+        Case(Draw(3, 2, layout="T"), 1, 2),
+    ],
+)
 def repeat_tile(input: Any, *given: Any, repeats: Any = None) -> Any:
     """repeat(input, *repeats) -> Tensor: `input` as a tile, laid side by side.
 
@@ -298,8 +305,9 @@ def tile(input: Any, *given: Any, dims: Any = None) -> Any:
 
 
 @api(samples=[Case(Draw(2, 3), 2), Case(Draw(2, 3), 3, dim=1), Case(Draw(2, 3), Index([1, 2]), 0)])
-def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *,
-                      output_size: int | None = None) -> Any:
+def repeat_interleave(
+    input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+) -> Any:
     """repeat_interleave(input, repeats, dim=None) -> Tensor: every element several times in a row.
 
     >>> repeat_interleave(tensor([1, 2]), 2)
@@ -315,7 +323,7 @@ def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *
         dim = wrap_dim(dim, input.array.ndim)
         source = input if input.array.ndim else input.reshape(1)
         shape = source.array.shape
-        wide = source.unsqueeze(dim + 1).expand((*shape[:dim + 1], repeats, *shape[dim + 1:]))
+        wide = source.unsqueeze(dim + 1).expand((*shape[: dim + 1], repeats, *shape[dim + 1 :]))
         return wide.clone(memory_format=contiguous()).flatten(dim, dim + 1)
     if dim is None:
         input, dim = input.flatten(), 0
@@ -359,8 +367,11 @@ class Flip(LinearMove):
     tensor([3, 2, 1])
     """
 
-    samples = [Case(Draw(2, 3), (0,)), Case(Draw(2, 3, layout="T"), (0, -1)),
-               Case(Draw(0, 2), (1,))]
+    samples = [
+        Case(Draw(2, 3), (0,)),
+        Case(Draw(2, 3, layout="T"), (0, -1)),
+        Case(Draw(0, 2), (1,)),
+    ]
 
     def fwd(xp, input, dims):
         return xp.flip(input, dims).copy(order="K")
@@ -416,8 +427,12 @@ class Roll(LinearMove):
     tensor([3, 1, 2])
     """
 
-    samples = [Case(Draw(2, 3), 2), Case(Draw(2, 3, layout="T"), 1, 0),
-               Case(Draw(2, 3), (1, -1), (0, 1)), Case(Draw(0, 3), 1, 1)]
+    samples = [
+        Case(Draw(2, 3), 2),
+        Case(Draw(2, 3, layout="T"), 1, 0),
+        Case(Draw(2, 3), (1, -1), (0, 1)),
+        Case(Draw(0, 3), 1, 1),
+    ]
 
     def fwd(xp, input, shifts, dims):
         return xp.roll(xp.ascontiguousarray(input).reshape(input.shape), shifts, dims)
@@ -546,8 +561,15 @@ def triangle(row: int, col: int, mask: Any, dtype: Any) -> Any:
 
 
 @api(method=False, samples=[Case(3, 3), Case(2, 4, 1)])
-def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None,
-                 layout: Any = None) -> Any:
+def tril_indices(
+    row: int,
+    col: int,
+    offset: int = 0,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    layout: Any = None,
+) -> Any:
     """tril_indices(row, col, offset=0) -> Tensor: rows and columns of a lower triangle.
 
     >>> tril_indices(2, 2)
@@ -558,8 +580,15 @@ def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, devi
 
 
 @api(method=False, samples=[Case(3, 3), Case(2, 4, 1)])
-def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None,
-                 layout: Any = None) -> Any:
+def triu_indices(
+    row: int,
+    col: int,
+    offset: int = 0,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    layout: Any = None,
+) -> Any:
     """triu_indices(row, col, offset=0) -> Tensor: rows and columns of an upper triangle.
 
     >>> triu_indices(2, 2)
@@ -569,8 +598,10 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, devi
     return triangle(row, col, lambda: ~np.tri(row, col, offset - 1, dtype=bool), dtype)
 
 
-@api(method=False, samples=[Case(Draw(2), Draw(3), indexing="ij"),
-                            Case(Draw(2), Draw(), indexing="xy")])
+@api(
+    method=False,
+    samples=[Case(Draw(2), Draw(3), indexing="ij"), Case(Draw(2), Draw(), indexing="xy")],
+)
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
     """meshgrid(*tensors, indexing="ij") -> Tensor: coordinates of every point of a grid.
 
@@ -587,7 +618,8 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
         warnings.warn(
             "torch.meshgrid: in an upcoming release, it will be required to pass the indexing "
             "argument.",
-            UserWarning, stacklevel=3,
+            UserWarning,
+            stacklevel=3,
         )
     elif indexing not in ("ij", "xy"):
         raise RuntimeError(

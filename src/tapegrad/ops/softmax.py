@@ -100,8 +100,11 @@ class SoftmaxBackwardData(Block):
 
     def jvp(F, input, t_input, output, t_output, dim):
         dims = along(output, dim)
-        total = F.zeros_like(output) if t_input is None else (
-            F.softmax_backward_data(t_input, output, dim))
+        total = (
+            F.zeros_like(output)
+            if t_input is None
+            else (F.softmax_backward_data(t_input, output, dim))
+        )
         if t_output is None:
             return total
         part = t_output * (input - F.sum(input * output, dims, True, None))
@@ -155,8 +158,11 @@ class LogSoftmaxBackwardData(Block):
         return -grad * F.exp(output) * F.sum(input, along(output, dim), True, None)
 
     def jvp(F, input, t_input, output, t_output, dim):
-        total = F.zeros_like(output) if t_input is None else (
-            F.log_softmax_backward_data(t_input, output, dim))
+        total = (
+            F.zeros_like(output)
+            if t_input is None
+            else (F.log_softmax_backward_data(t_input, output, dim))
+        )
         if t_output is None:
             return total
         return total - t_output * F.exp(output) * F.sum(input, along(output, dim), True, None)
@@ -201,6 +207,8 @@ def exponentials(record: Any, input: Any, dim: Any, dtype: Any) -> Any:
     array = input.array
     if array.dtype.kind in "biuc" and array.size:
         last = "_lastdim" if place == array.ndim - 1 or not array.ndim else ""
-        raise NotImplementedError(f'"{name}{last}_kernel_impl" not implemented for '
-                                  f"'{dtypes.of(array.dtype).scalar_type}'")
+        raise NotImplementedError(
+            f'"{name}{last}_kernel_impl" not implemented for '
+            f"'{dtypes.of(array.dtype).scalar_type}'"
+        )
     return apply(record, (input,), (place,))

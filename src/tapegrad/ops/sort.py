@@ -78,10 +78,19 @@ class SortStable(Sorting):
     node = "SortBackward1"
 
 
-@api(name="sort", samples=[Case(Draw(5)), Case(Draw(3, 4), 0), Case(Draw(3, 4), -1, True),
-                           Case(Draw(3, 2, layout="T"), stable=True), Case(Draw())])
-def ordered(input: Any, dim: int = -1, descending: bool = False, *,
-            stable: bool | None = None) -> Any:
+@api(
+    name="sort",
+    samples=[
+        Case(Draw(5)),
+        Case(Draw(3, 4), 0),
+        Case(Draw(3, 4), -1, True),
+        Case(Draw(3, 2, layout="T"), stable=True),
+        Case(Draw()),
+    ],
+)
+def ordered(
+    input: Any, dim: int = -1, descending: bool = False, *, stable: bool | None = None
+) -> Any:
     """sort(input, dim=-1, descending=False) -> (Tensor, Tensor): values in order, and their places.
 
     >>> sort(tensor([3, 1, 2]))
@@ -128,8 +137,12 @@ class Topk(Block):
     outs = ("values", "indices")
     result = TopkResult
     plain_outs = (1,)
-    samples = [Case(Draw(5), 2), Case(Draw(3, 4), 2, 0), Case(Draw(3, 4), 1, largest=False),
-               Case(Draw(), 1)]
+    samples = [
+        Case(Draw(5), 2),
+        Case(Draw(3, 4), 2, 0),
+        Case(Draw(3, 4), 1, largest=False),
+        Case(Draw(), 1),
+    ]
 
     def fwd(xp, input, k, dim, largest):
         if not input.ndim:
@@ -148,42 +161,79 @@ class Topk(Block):
         size = input.array.shape[dim] if input.array.ndim else 1
         if not 0 <= k <= size:
             raise RuntimeError("selected index k out of range")
+        if input.array.dtype.kind == "b":
+            raise RuntimeError("topk does not support bool dtypes on CPU")
+        if input.array.dtype.kind == "c":
+            raise RuntimeError(" topk does not support complex dtypes on CPU")
         return run(Topk, (input,), (k, dim, bool(largest)))
 
 
 # ---------------------------------------------------------------------- distinct values
 
 
-class NoGradient(Block):
-    public = False
+def no_gradient(name: str) -> Any:
+    """A rule that refuses: the node is recorded, and says no when a gradient arrives."""
 
-    def d_input(F, grad):
-        raise NotImplementedError("the derivative for '_unique2' is not implemented.")
+    def d_input(F: Any, grad: Any) -> Any:
+        raise NotImplementedError(f"the derivative for '{name}' is not implemented.")
+
+    return d_input
+
+
+def no_tangent(name: str) -> Any:
+    def jvp(F: Any, input: Any) -> Any:
+        raise NotImplementedError(
+            f"Trying to use forward AD with {name} that does not support it because it has not "
+            "been implemented yet."
+        )
+
+    return jvp
+
+
+class Distinct(Block):
+    """Values that are there once, where they went, and how many there were of each."""
+
+    outs = ("out", "inverse", "counts")
+    plain_outs = (1, 2)
+    public = False
 
 
 @op
-class Unique(NoGradient):
-    """unique_parts(input, dim) -> (Tensor, Tensor, Tensor): distinct values, inverse, counts."""
+class UniqueParts(Distinct):
+    """unique_parts(input) -> (Tensor, Tensor, Tensor): distinct values, inverse, counts."""
 
-    name = "unique_parts"
     node = "Unique2Backward0"
-    outs = ("out", "inverse", "counts")
-    plain_outs = (1, 2)
+    d_input = no_gradient("_unique2")
+    jvp = no_tangent("_unique2")
+
+    def fwd(xp, input):
+        values, inverse, counts = xp.unique(
+            input, return_inverse=True, return_counts=True, equal_nan=False
+        )
+        return values, inverse.reshape(input.shape), counts
+
+
+@op
+class UniqueDim(Distinct):
+    """unique_dim(input, dim) -> (Tensor, Tensor, Tensor): the same of slices along `dim`."""
+
+    d_input = no_gradient("unique_dim")
+    jvp = no_tangent("unique_dim")
 
     def fwd(xp, input, dim):
         values, inverse, counts = xp.unique(
             input, return_inverse=True, return_counts=True, axis=dim, equal_nan=False
         )
-        return values, inverse.reshape(input.shape if dim is None else -1), counts
+        return values, inverse.reshape(-1), counts
 
 
 @op
-class UniqueRuns(NoGradient):
+class UniqueRuns(Distinct):
     """unique_runs(input, dim) -> (Tensor, Tensor, Tensor): first of each run, inverse, counts."""
 
     node = "UniqueConsecutiveBackward0"
-    outs = ("out", "inverse", "counts")
-    plain_outs = (1, 2)
+    d_input = no_gradient("unique_consecutive")
+    jvp = no_tangent("unique_consecutive")
 
     def fwd(xp, input, dim):
         x = input.reshape(-1) if dim is None else xp.moveaxis(input, dim, 0)
@@ -209,20 +259,27 @@ def chosen(parts: Any, inverse: bool, counts: bool) -> Any:
 
 
 @api(samples=[Case(Index([3, 1, 1]))])
-def unique(input: Any, sorted: bool = True, return_inverse: bool = False,
-           return_counts: bool = False, dim: int | None = None) -> Any:
+def unique(
+    input: Any,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:
     """unique(input, return_inverse=False, return_counts=False, dim=None) -> Tensor: the values.
 
     >>> unique(tensor([3, 1, 1]))
     tensor([1, 3])
     """
     at = None if dim is None else wrap_dim(dim, input.array.ndim)
-    return chosen(apply(Unique, (input,), (at,)), return_inverse, return_counts)
+    parts = apply(UniqueParts, (input,)) if at is None else apply(UniqueDim, (input,), (at,))
+    return chosen(parts, return_inverse, return_counts)
 
 
 @api(samples=[Case(Index([1, 1, 2, 1]))])
-def unique_consecutive(input: Any, return_inverse: bool = False, return_counts: bool = False,
-                       dim: int | None = None) -> Any:
+def unique_consecutive(
+    input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
     """unique_consecutive(input, dim=None) -> Tensor: one of each run of equal values.
 
     >>> unique_consecutive(tensor([1, 1, 2, 1]))
@@ -294,8 +351,9 @@ class Searchsorted(Block):
             found = (found - xp.arange(height)[:, None] * width).reshape(input.shape)
         return xp.asarray(found).astype(np.int32 if out_int32 else np.int64)
 
-    def call(sorted_sequence, input, *, out_int32=False, right=False, side=None, sorter=None,
-             run=apply):
+    def call(
+        sorted_sequence, input, *, out_int32=False, right=False, side=None, sorter=None, run=apply
+    ):
         if sorter is not None:
             sorted_sequence = sorted_sequence.gather(-1, sorter)
         if side is not None:
@@ -342,7 +400,7 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
 def one_hot(input: Any, num_classes: int = -1) -> Any:
     """one_hot(input, num_classes=-1) -> Tensor: a 1 at the place that each class index names.
 
-    >>> nn.functional.one_hot(tensor([0, 2]))
+    >>> torch.nn.functional.one_hot(tensor([0, 2]))
     tensor([[1, 0, 0],
             [0, 0, 1]])
     """

@@ -151,7 +151,7 @@ def narrow(input: Any, dim: Any, start: Any, length: Any) -> Any:
     size = shape[d]
     if not -size <= first <= size:
         raise IndexError(
-            f"start out of range (expected to be in range of [-{size}, {size}], but got {first})"
+            f"start out of range (expected to be in range of [{-size}, {size}], but got {first})"
         )
     if first < 0:
         first += size
@@ -258,7 +258,7 @@ def split_with_sizes(input: Any, split_sizes: Any, dim: Any = 0) -> Any:
         raise RuntimeError(
             f"split_with_sizes expects split_sizes to sum exactly to {shape[d]} (input tensor's "
             "size "
-            f"at dimension {d}), but got split_sizes={list(sizes)}"
+            f"at dimension {dim}), but got split_sizes={list(sizes)}"
         )
     return apply(SplitWithSizes, (input,), (sizes, d))
 
@@ -394,11 +394,10 @@ class Unbind(Pieces):
         return F.stack(grad, dim)
 
     def call(input, dim=0):
+        d = wrap_dim(as_int("unbind", "dim", 1, dim), input.array.ndim)
         if not input.array.ndim:
             raise IndexError("Dimension specified as 0 but tensor has no dimensions")
-        return apply(
-            Unbind, (input,), (wrap_dim(as_int("unbind", "dim", 1, dim), input.array.ndim),)
-        )
+        return apply(Unbind, (input,), (d,))
 
 
 # ------------------------------------------------------------------ diagonals

@@ -246,7 +246,7 @@ class Tan(Elementwise):
     fwd = ufunc("tan")
 
     def d_input(F, grad, out):
-        return grad * (1 + out ** 2)
+        return grad * (1 + out**2)
 
 
 @op
@@ -370,11 +370,12 @@ class Asinh(Elementwise):
     tensor([0.0000, 0.8814])
     """
 
+    written_name = "AsinhBackward1"
     aliases = ("arcsinh",)
     fwd = ufunc("arcsinh")
 
     def d_input(F, grad, input):
-        return grad * F.rsqrt(input ** 2 + 1)
+        return grad * F.rsqrt(input**2 + 1)
 
 
 @op
@@ -385,12 +386,13 @@ class Acosh(Elementwise):
     tensor([0.0000, 1.3170])
     """
 
+    written_name = "AcoshBackward1"
     aliases = ("arccosh",)
     samples = unary_cases(low=1.2, high=3.0)
     fwd = ufunc("arccosh")
 
     def d_input(F, grad, input):
-        return grad * F.rsqrt(input ** 2 - 1)
+        return grad * F.rsqrt(input**2 - 1)
 
 
 @op
@@ -401,12 +403,13 @@ class Atanh(Elementwise):
     tensor([0.0000, 0.5493])
     """
 
+    written_name = "AtanhBackward1"
     aliases = ("arctanh",)
     samples = unary_cases(low=-0.8, high=0.8)
     fwd = ufunc("arctanh")
 
     def d_input(F, grad, input):
-        return grad * (1 / (1 - input ** 2))
+        return grad * (1 / (1 - input**2))
 
 
 # ---------------------------------------------------------------------- sigmoid, error function
@@ -429,20 +432,64 @@ class Sigmoid(Elementwise):
 
 # Cody's rational approximations (Math. Comp. 23, 1969), highest power first: erf(x) / x below 0.5,
 # exp(x²) erfc(x) up to 4, and beyond that in 1 / x².
-NEAR = ((1.85777706184603153e-1, 3.16112374387056560, 1.13864154151050156e2, 3.77485237685302021e2,
-         3.20937758913846947e3),
-        (1.0, 2.36012909523441209e1, 2.44024637934444173e2, 1.28261652607737228e3,
-         2.84423683343917062e3))
-MIDDLE = ((2.15311535474403846e-8, 5.64188496988670089e-1, 8.88314979438837594,
-           6.61191906371416295e1, 2.98635138197400131e2, 8.81952221241769090e2,
-           1.71204761263407058e3, 2.05107837782607147e3, 1.23033935479799725e3),
-          (1.0, 1.57449261107098347e1, 1.17693950891312499e2, 5.37181101862009858e2,
-           1.62138957456669019e3, 3.29079923573345963e3, 4.36261909014324716e3,
-           3.43936767414372164e3, 1.23033935480374942e3))
-FAR = ((1.63153871373020978e-2, 3.05326634961232344e-1, 3.60344899949804439e-1,
-        1.25781726111229246e-1, 1.60837851487422766e-2, 6.58749161529837803e-4),
-       (1.0, 2.56852019228982242, 1.87295284992346725, 5.27905102951428412e-1,
-        6.05183413124413191e-2, 2.33520497626869185e-3))
+NEAR = (
+    (
+        1.85777706184603153e-1,
+        3.16112374387056560,
+        1.13864154151050156e2,
+        3.77485237685302021e2,
+        3.20937758913846947e3,
+    ),
+    (
+        1.0,
+        2.36012909523441209e1,
+        2.44024637934444173e2,
+        1.28261652607737228e3,
+        2.84423683343917062e3,
+    ),
+)
+MIDDLE = (
+    (
+        2.15311535474403846e-8,
+        5.64188496988670089e-1,
+        8.88314979438837594,
+        6.61191906371416295e1,
+        2.98635138197400131e2,
+        8.81952221241769090e2,
+        1.71204761263407058e3,
+        2.05107837782607147e3,
+        1.23033935479799725e3,
+    ),
+    (
+        1.0,
+        1.57449261107098347e1,
+        1.17693950891312499e2,
+        5.37181101862009858e2,
+        1.62138957456669019e3,
+        3.29079923573345963e3,
+        4.36261909014324716e3,
+        3.43936767414372164e3,
+        1.23033935480374942e3,
+    ),
+)
+FAR = (
+    (
+        1.63153871373020978e-2,
+        3.05326634961232344e-1,
+        3.60344899949804439e-1,
+        1.25781726111229246e-1,
+        1.60837851487422766e-2,
+        6.58749161529837803e-4,
+    ),
+    (
+        1.0,
+        2.56852019228982242,
+        1.87295284992346725,
+        5.27905102951428412e-1,
+        6.05183413124413191e-2,
+        2.33520497626869185e-3,
+    ),
+)
 
 
 def ratio(coefficients: Any, x: Any) -> Any:
@@ -486,7 +533,7 @@ class Erf(Elementwise):
         return error_functions(xp, input)[0].astype(input.dtype)
 
     def d_input(F, grad, input):
-        return 2 / math.sqrt(math.pi) * F.exp(-(input ** 2)) * grad
+        return 2 / math.sqrt(math.pi) * F.exp(-(input**2)) * grad
 
 
 @op
@@ -503,4 +550,4 @@ class Erfc(Elementwise):
         return error_functions(xp, input)[1].astype(input.dtype)
 
     def d_input(F, grad, input):
-        return -2 / math.sqrt(math.pi) * F.exp(-(input ** 2)) * grad
+        return -2 / math.sqrt(math.pi) * F.exp(-(input**2)) * grad

@@ -30,7 +30,7 @@ def lengths(xp: Any, x: Any, ord: float, dim: Any, keepdim: bool) -> Any:
     elif ord == 2:
         out = xp.sqrt(xp.add.reduce(size * size, axis=dim, keepdims=keepdim))
     else:
-        out = xp.add.reduce(size ** ord, axis=dim, keepdims=keepdim) ** (1 / ord)
+        out = xp.add.reduce(size**ord, axis=dim, keepdims=keepdim) ** (1 / ord)
     return dense(xp, out if x.dtype.kind == "c" else out.astype(x.dtype, copy=False))
 
 
@@ -95,8 +95,9 @@ NORM_CASES = [
 
 
 @api(name="linalg_vector_norm", method=False, samples=NORM_CASES)
-def vector_norm(x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *,
-                dtype: Any = None) -> Any:
+def vector_norm(
+    x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Any:
     """linalg_vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None) -> Tensor: a norm.
 
     It is what `linalg.vector_norm` calls.
@@ -106,12 +107,15 @@ def vector_norm(x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *,
     """
     array = array_of("linalg_vector_norm", x)
     if isinstance(ord, str) or not isinstance(ord, (int, float)):
-        raise TypeError("linalg_vector_norm(): argument 'ord' must be Number, "
-                        f"not {type(ord).__name__}")
+        raise TypeError(
+            f"linalg_vector_norm(): argument 'ord' must be Number, not {type(ord).__name__}"
+        )
     own = dtypes.of(array.dtype)
     if own.category < dtypes.FLOATING:
-        raise RuntimeError("linalg.vector_norm: Expected a floating point or complex tensor as "
-                           f"input. Got {own.scalar_type}")
+        raise RuntimeError(
+            "linalg.vector_norm: Expected a floating point or complex tensor as "
+            f"input. Got {own.scalar_type}"
+        )
     wanted = plain_dtype("linalg_vector_norm", dtype)
     if wanted is not None:
         check_dtype(own, dtype)
@@ -122,17 +126,22 @@ def vector_norm(x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *,
 
 def check_dtype(own: dtypes.dtype, wanted: dtypes.dtype) -> None:
     if wanted.category < dtypes.FLOATING:
-        raise RuntimeError("linalg.vector_norm: dtype should be floating point or complex, but got "
-                           f"{wanted.scalar_type}")
+        raise RuntimeError(
+            "linalg.vector_norm: dtype should be floating point or complex, but got "
+            f"{wanted.scalar_type}"
+        )
     if own.is_complex != wanted.is_complex:
         kinds = ("complex", "real")
         raise RuntimeError(
             f"linalg.vector_norm: dtype should be {kinds[not own.is_complex]} for "
-            f"{kinds[not own.is_complex]} inputs, but got {wanted.scalar_type}")
+            f"{kinds[not own.is_complex]} inputs, but got {wanted.scalar_type}"
+        )
     if promote.promote(own, wanted) is not wanted:
-        raise RuntimeError(f"linalg.vector_norm: the dtype of the input ({own.scalar_type}) should "
-                           "be convertible without narrowing to the specified dtype "
-                           f"({wanted.scalar_type})")
+        raise RuntimeError(
+            f"linalg.vector_norm: the dtype of the input ({own.scalar_type}) should "
+            "be convertible without narrowing to the specified dtype "
+            f"({wanted.scalar_type})"
+        )
 
 
 def check_identity(shape: tuple[int, ...], ord: float, dims: tuple[int, ...] | None) -> None:
@@ -141,19 +150,24 @@ def check_identity(shape: tuple[int, ...], ord: float, dims: tuple[int, ...] | N
         return
     spelled = f"{ord:g}"
     if dims is None:
-        raise RuntimeError(f"linalg.vector_norm cannot compute the {spelled} norm on an empty "
-                           "tensor because the operation does not have an identity")
+        raise RuntimeError(
+            f"linalg.vector_norm cannot compute the {spelled} norm on an empty "
+            "tensor because the operation does not have an identity"
+        )
     for d in dims:
         if shape[d] == 0:
             # The missing space is PyTorch's.
-            raise RuntimeError(f"linalg.vector_norm cannot compute the {spelled} norm on the "
-                               f"dimension {d}because this dimension is empty and the operation "
-                               "does not have an identity")
+            raise RuntimeError(
+                f"linalg.vector_norm cannot compute the {spelled} norm on the "
+                f"dimension {d}because this dimension is empty and the operation "
+                "does not have an identity"
+            )
 
 
 @api(samples=NORM_CASES)
-def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False,
-         dtype: Any = None) -> Any:
+def norm(
+    input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None
+) -> Any:
     """norm(input, p="fro", dim=None, keepdim=False, dtype=None) -> Tensor: the p-norm of vectors.
 
     "fro" is 2; `inf` and `-inf` give the largest and the smallest absolute value.
@@ -210,7 +224,9 @@ class Dist(Block):
         array = array_of("dist", input)
         kind = promote.binary_result(array, array_of("dist", other))
         if kind.kind in "biu":
-            raise RuntimeError("norm(): input dtype should be either floating point or complex. "
-                               f"Got {dtypes.of(kind).scalar_type} instead.")
+            raise RuntimeError(
+                "norm(): input dtype should be either floating point or complex. "
+                f"Got {dtypes.of(kind).scalar_type} instead."
+            )
         check_identity((0,) if 0 in array.shape or 0 in other.array.shape else (), p, None)
         return apply(Dist, (input, other), (float(p),))

@@ -127,8 +127,10 @@ class Optimizer:
         @functools.wraps(func)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             self = args[0]
-            before = [*_global_optimizer_pre_hooks.values(),
-                      *self._optimizer_step_pre_hooks.values()]
+            before = [
+                *_global_optimizer_pre_hooks.values(),
+                *self._optimizer_step_pre_hooks.values(),
+            ]
             for hook in before:
                 answer = hook(self, args, kwargs)
                 if answer is None:
@@ -140,8 +142,10 @@ class Optimizer:
                     )
                 args, kwargs = answer
             out = func(*args, **kwargs)
-            after = [*self._optimizer_step_post_hooks.values(),
-                     *_global_optimizer_post_hooks.values()]
+            after = [
+                *self._optimizer_step_post_hooks.values(),
+                *_global_optimizer_post_hooks.values(),
+            ]
             for hook in after:
                 hook(self, args, kwargs)
             return out
@@ -189,7 +193,9 @@ class Optimizer:
             warnings.warn(
                 "optimizer contains a parameter group with duplicate parameters; in future, this "
                 "will cause an error; see github.com/pytorch/pytorch/issues/40967 for more "
-                "information", stacklevel=3)
+                "information",
+                stacklevel=3,
+            )
         self._check_against_groups(param_group)
         self.param_groups.append(param_group)
 

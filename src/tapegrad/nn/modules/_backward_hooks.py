@@ -94,7 +94,8 @@ class BackwardHook:
             "Full backward hook is firing when gradients are computed with respect to module "
             "outputs since no inputs require gradients. See https://docs.pytorch.org/docs/main/generated/"
             "torch.nn.Module.html#torch.nn.Module.register_full_backward_hook for more details.",
-            stacklevel=5)
+            stacklevel=5,
+        )
         nothing = (None,) * self.arguments
         for hook in self.hooks:
             answer = hook(self.module, nothing, outputs)

@@ -17,8 +17,12 @@ Hook = Callable[..., Any]
 EXTRA_STATE = "_extra_state"
 
 
-class _IncompatibleKeys(NamedTuple("IncompatibleKeys",  # type: ignore[misc]
-                                   [("missing_keys", list), ("unexpected_keys", list)])):
+class _IncompatibleKeys(
+    NamedTuple(
+        "IncompatibleKeys",  # type: ignore[misc]
+        [("missing_keys", list), ("unexpected_keys", list)],
+    )
+):
     """What `load_state_dict` could not match."""
 
     __slots__ = ()
@@ -103,7 +107,10 @@ class StateMethods:
             warnings.warn(
                 "Positional args are being deprecated, use kwargs instead. Refer to "
                 "https://pytorch.org/docs/main/generated/torch.nn.Module.html"
-                "#torch.nn.Module.state_dict for details.", FutureWarning, stacklevel=2)
+                "#torch.nn.Module.state_dict for details.",
+                FutureWarning,
+                stacklevel=2,
+            )
             destination = args[0] if destination is None else destination
             prefix = args[1] if len(args) > 1 and prefix == "" else prefix
             keep_vars = args[2] if len(args) > 2 and keep_vars is False else keep_vars
@@ -118,8 +125,9 @@ class StateMethods:
         self._save_to_state_dict(destination, prefix, keep_vars)
         for name, module in self._modules.items():
             if module is not None:
-                module.state_dict(destination=destination, prefix=f"{prefix}{name}.",
-                                  keep_vars=keep_vars)
+                module.state_dict(
+                    destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars
+                )
         for hook in list(self._state_dict_hooks.values()):
             answer = hook(self, destination, prefix, metadata)
             if answer is None:
@@ -141,8 +149,15 @@ class StateMethods:
     ) -> None:
         """Take what belongs to this module itself (not to its children) out of `state_dict`."""
         for hook in list(self._load_state_dict_pre_hooks.values()):
-            hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
-                 error_msgs)
+            hook(
+                state_dict,
+                prefix,
+                local_metadata,
+                strict,
+                missing_keys,
+                unexpected_keys,
+                error_msgs,
+            )
         assign = local_metadata.get("assign_to_params_buffers", False)
         own = dict(own_state(self))
         for name, tensor in own.items():
@@ -240,7 +255,7 @@ def unexpected_in(
     for key in state_dict:
         if not key.startswith(prefix) or key == prefix + EXTRA_STATE:
             continue
-        head, dot, _ = key[len(prefix):].partition(".")
+        head, dot, _ = key[len(prefix) :].partition(".")
         if head not in (module._modules if dot else own):
             yield key
 
@@ -250,13 +265,17 @@ def load_tensor(
 ) -> str | None:
     """Copy `value` into `tensor`, or assign it; a sentence if that is not possible."""
     if not isinstance(value, tg.Tensor):
-        return (f'While copying the parameter named "{key}", expected torch.Tensor or '
-                f"Tensor-like object from checkpoint but received {type(value)}")
+        return (
+            f'While copying the parameter named "{key}", expected torch.Tensor or '
+            f"Tensor-like object from checkpoint but received {type(value)}"
+        )
     if tensor.dim() == 0 and value.dim() == 1 and value.numel() == 1:
         value = value[0]  # files of PyTorch before 0.4 hold scalars as one-element vectors
     if value.shape != tensor.shape:
-        return (f"size mismatch for {key}: copying a param with shape {value.shape} from "
-                f"checkpoint, the shape in current model is {tensor.shape}.")
+        return (
+            f"size mismatch for {key}: copying a param with shape {value.shape} from "
+            f"checkpoint, the shape in current model is {tensor.shape}."
+        )
     try:
         with tg.no_grad():
             if not assign:
@@ -269,13 +288,17 @@ def load_tensor(
                     value = Parameter(value, requires_grad=tensor.requires_grad)
             setattr(module, name, value)
     except Exception as error:
-        return (f'While copying the parameter named "{key}", whose dimensions in the model are '
-                f"{tensor.size()} and whose dimensions in the checkpoint are {value.size()}, "
-                f"an exception occurred : {error.args}.")
+        return (
+            f'While copying the parameter named "{key}", whose dimensions in the model are '
+            f"{tensor.size()} and whose dimensions in the checkpoint are {value.size()}, "
+            f"an exception occurred : {error.args}."
+        )
     return None
 
 
 def unreachable(method: str) -> str:
-    return (f"Reached a code path in Module.{method}() that should never be called. Please file "
-            "an issue at https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml "
-            "to report this bug.")
+    return (
+        f"Reached a code path in Module.{method}() that should never be called. Please file "
+        "an issue at https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml "
+        "to report this bug."
+    )

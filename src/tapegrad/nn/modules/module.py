@@ -89,8 +89,13 @@ class Module(HookMethods, StateMethods):
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if (self._forward_hooks or self._forward_pre_hooks or self._backward_hooks
-                or self._backward_pre_hooks or GLOBAL.any_at_call()):
+        if (
+            self._forward_hooks
+            or self._forward_pre_hooks
+            or self._backward_hooks
+            or self._backward_pre_hooks
+            or GLOBAL.any_at_call()
+        ):
             return call_with_hooks(self, args, kwargs)
         return self.forward(*args, **kwargs)
 
@@ -304,7 +309,8 @@ class Module(HookMethods, StateMethods):
         ['0.weight', '0.bias']
         """
         yield from self._named_members(
-            lambda m: m._parameters.items(), prefix, recurse, remove_duplicate)
+            lambda m: m._parameters.items(), prefix, recurse, remove_duplicate
+        )
 
     def buffers(self, recurse: bool = True) -> Iterator[Any]:
         """All buffers, of this module and those below."""
@@ -316,7 +322,8 @@ class Module(HookMethods, StateMethods):
     ) -> Iterator[tuple[str, Any]]:
         """All buffers with their paths."""
         yield from self._named_members(
-            lambda m: m._buffers.items(), prefix, recurse, remove_duplicate)
+            lambda m: m._buffers.items(), prefix, recurse, remove_duplicate
+        )
 
     def children(self) -> Iterator[Module]:
         """The modules directly inside this one."""
@@ -433,7 +440,9 @@ class Module(HookMethods, StateMethods):
                     "change, and some modules might not work as expected when using complex "
                     "tensors as parameters or buffers. Please file an issue at "
                     "https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml if a "
-                    "complex module does not work as expected.", stacklevel=2)
+                    "complex module does not work as expected.",
+                    stacklevel=2,
+                )
 
         def convert(t: Any) -> Any:
             options: dict[str, Any] = {"non_blocking": non_blocking}

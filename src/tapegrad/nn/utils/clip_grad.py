@@ -78,8 +78,9 @@ def clip_grad_norm_(
         is_generator = isinstance(parameters, types.GeneratorType)
         parameters = list(parameters)
         if is_generator and not parameters:
-            warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.",
-                          stacklevel=2)
+            warnings.warn(
+                "`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=2
+            )
     total = get_total_norm(grads_of(parameters), norm_type, error_if_nonfinite, foreach)
     clip_grads_with_norm_(parameters, max_norm, total, foreach)
     return total
@@ -95,7 +96,10 @@ def clip_grad_norm(
     """The old name of `clip_grad_norm_`."""
     warnings.warn(
         "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of "
-        "`torch.nn.utils.clip_grad_norm_`.", FutureWarning, stacklevel=2)
+        "`torch.nn.utils.clip_grad_norm_`.",
+        FutureWarning,
+        stacklevel=2,
+    )
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 

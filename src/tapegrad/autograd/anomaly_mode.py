@@ -48,7 +48,8 @@ class detect_anomaly:
     def __init__(self, check_nan: bool = True) -> None:
         self.check_nan = check_nan
         warnings.warn(
-            "Anomaly Detection has been enabled. This mode will increase the runtime and should only "
+            "Anomaly Detection has been enabled. This mode will increase the runtime and should "
+            "only "
             "be enabled for debugging.",
             UserWarning,
             stacklevel=2,
@@ -99,14 +100,17 @@ def warn_forward(node: Node) -> None:
     level = outside()
     if node.trace is None:
         text = (
-            f"Error detected in {node.name()}. No forward pass information available. Enable detect "
-            "anomaly during forward pass for more information."
+            f"Error detected in {node.name()}. No forward pass information available. Enable "
+            "detect anomaly during forward pass for more information."
         )
         warnings.warn(text, UserWarning, stacklevel=level)
         return
     stack, parent = node.trace
     lines = "".join(traceback.format_list(stack))
-    text = f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n{lines}"
+    text = (
+        f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n"
+        f"{lines}"
+    )
     warnings.warn(text, UserWarning, stacklevel=level)
     while parent is not None and parent.trace is not None:
         # The node was recorded while another one ran in a backward with create_graph=True.
@@ -133,5 +137,11 @@ def outside() -> int:
     return level + 1
 
 
-__all__ = ["detect_anomaly", "guarded", "is_anomaly_check_nan_enabled", "is_anomaly_enabled",
-           "remember", "set_detect_anomaly"]
+__all__ = [
+    "detect_anomaly",
+    "guarded",
+    "is_anomaly_check_nan_enabled",
+    "is_anomaly_enabled",
+    "remember",
+    "set_detect_anomaly",
+]
