@@ -343,7 +343,8 @@ class RandomPrograms(RuleBasedStateMachine):
         for pair in self.pairs:
             if not (leaves and pair.reference.requires_grad):
                 continue
-            if isinstance(self.differentiate(pair, leaves), Refusal):
+            found = self.differentiate(pair, leaves)
+            if isinstance(found, Refusal) or all(g is None for g in found):
                 continue
             self.both(lambda t: t.sum().backward(retain_graph=True), pair)
         for leaf in leaves:

@@ -8,6 +8,7 @@ does.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import math
@@ -182,6 +183,7 @@ def programs(module: str) -> Iterator[tuple[str, Program]]:
             yield name, value
 
 
+@functools.cache
 def golden(module: str) -> dict[str, list[Any]]:
     path = GOLDEN / f"{module}.json"
     return json.loads(path.read_text()) if path.exists() else {}

@@ -41,6 +41,7 @@ class Run:
         self.sums: dict[Node, Any] = {}
         self.mine: dict[Node, int] = {}  # sums that belong to this pass alone: 1 + writes so far
         self.useful: set[Node] | None = None
+        self.watched: bool = captures is not None or STATE.anomaly or len(observers) != 0
 
     def go(self, roots: list[tuple[Node, int, Any, int]]) -> None:
         """The whole pass, from (node, output, gradient, 1 if the gradient may be taken over)."""
@@ -94,20 +95,28 @@ class Run:
 
     def visit(self, node: Node) -> None:
         """Run one node on what has arrived, and hand its gradients to the edges."""
-        if node.hooks is not None or self.useful is not None:
+        if node.hooks is not None or self.watched:
             self.visit_watched(node)
             return
         total = self.sums.pop(node, None)
         mine = self.mine.pop(node, 0)
-        if total is None:
-            self.let_go(node)
-        elif node.is_leaf:
-            accumulate(node, total, self.record, mine, self.caller)
-        else:
-            self.hand_on(node, total, mine, self.pull(node, total))
+        if node.is_leaf:
+            if total is not None:
+                accumulate(node, total, self.record, mine, self.caller)
+            return
+        grads: Any = None
+        if total is not None:
+            if type(total) is list:
+                fill_in(node, total, self.record)
+            grads = node.pull(total, self.record)
+        if node.frees and not self.keep:
+            node.release()
+            node.freed_by = self.caller
+        if grads is not None:
+            self.hand_on(node, total, mine, grads)
 
     def visit_watched(self, node: Node) -> None:
-        """The same for a node with hooks, or in a pass that captures gradients."""
+        """The same for a node with hooks, or in a pass that captures gradients or is observed."""
         total = self.sums.pop(node, None)
         record = self.record
         hooks = node.hooks
@@ -122,7 +131,9 @@ class Run:
             self.capture(node, total)
             return
         if total is None:
-            self.let_go(node)
+            if node.frees and not self.keep:
+                node.release()
+                node.freed_by = self.caller
             return
         if hooks is not None:
             total = hooks.before(node, total, record)
@@ -131,27 +142,17 @@ class Run:
             if hooks is not None:
                 hooks.after(node, (), total, record)
             return
-        grads = self.pull(node, total)
-        if hooks is not None:
-            grads = hooks.after(node, grads, total, record)
-        self.hand_on(node, total, 0, grads)
-
-    def pull(self, node: Node, total: Any) -> Any:
-        """The gradients that a node returns for its edges; what it saved is dropped."""
-        record = self.record
         if type(total) is list:
             fill_in(node, total, record)
         grads = guarded(node, total, record) if STATE.anomaly else node.pull(total, record)
-        self.let_go(node)
-        if observers:
-            for observer in observers:
-                observer(node, total, grads)
-        return grads
-
-    def let_go(self, node: Node) -> None:
         if node.frees and not self.keep:
             node.release()
             node.freed_by = self.caller
+        if hooks is not None:
+            grads = hooks.after(node, grads, total, record)
+        for observer in observers:
+            observer(node, total, grads)
+        self.hand_on(node, total, 0, grads)
 
     def hand_on(self, node: Node, total: Any, mine: int, grads: Any) -> None:
         """Add what a node returned to the sums of its edges."""
@@ -162,6 +163,7 @@ class Run:
         inherits = mine if len(node.edges) == 1 else 0
         slots = node.edge_slots
         useful = self.useful
+        sums = self.sums
         for i, edge in enumerate(node.edges):
             if edge is not None and (useful is None or edge in useful):
                 g = grads[i]
@@ -169,7 +171,12 @@ class Run:
                     owned = 0
                     if trusted:
                         owned = inherits if aliases(g, total) else 1
-                    self.add(edge, 0 if slots is None else slots[i], g, owned)
+                    if edge.outputs is None and edge not in sums:
+                        sums[edge] = g
+                        if owned:
+                            self.mine[edge] = owned
+                    else:
+                        self.add(edge, 0 if slots is None else slots[i], g, owned)
 
     def add(self, node: Node, slot: int, g: Any, owned: int) -> None:
         """Add a partial gradient for output `slot` of `node`."""

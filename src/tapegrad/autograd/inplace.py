@@ -145,9 +145,6 @@ def repoint(op: Op, target: Any, attrs: tuple[Any, ...]) -> Any:
 def bump(target: TensorBase, name: str, recorded: bool = False) -> None:
     """Count a write, with what E01 wants to know: recorded?, the view's shape and line, a cut."""
     cell = target.version_cell()
-    if cell.inference and not MODES.inference:
-        # As in PyTorch, found out when the write is counted: it has happened.
-        raise errors.inference_written()
     view = target.view_of
     if view is None:
         cell.bump(name, (recorded, None, None, -1, target.cut))
@@ -206,6 +203,9 @@ def meets(x: Any, destination: Any) -> bool:
 
 def refuse(target: Any, recording: bool) -> None:
     """Raise for every target that autograd cannot follow a write to, before anything is written."""
+    cell = target.cell
+    if cell is not None and cell.inference and not MODES.inference:
+        raise errors.inference_written()  # PyTorch notices after the write
     if STATE.busy and not MODES.records:
         return
     view = target.view_of
@@ -217,6 +217,15 @@ def refuse(target: Any, recording: bool) -> None:
             raise errors.leaf_written(target, view)
     elif target.wants_grad and (target.node is None or target.node.is_leaf):
         raise errors.leaf_written(target, None)
+
+
+def prefer_refusal(target: Any, error: Exception) -> None:
+    """Arguments that do not fit were found first: autograd's own refusal, if any, goes before."""
+    try:
+        refuse(target, False)
+    except RuntimeError as refusal:
+        if str(refusal) != str(error):
+            raise refusal from None
 
 
 def rebase(target: Any, node: Node) -> None:

@@ -6,7 +6,7 @@ import weakref
 from typing import Any
 
 from ..core.base import CLASSES, Node, TensorBase, Version, ndarray, wrap
-from ..core.op import Op
+from ..core.op import Op, Rule
 from ..core.spaces import RAW, RECORDED
 from ..errors import freed_graph, modified_in_place
 
@@ -71,15 +71,21 @@ class OpNode(Node):
             return found
         result: list[Any] = []
         rules = op.rules
+        changed = fixes is not None or self.sandwich
         for i, edge in enumerate(edges):
-            if edge is None:
-                result.append(None)
-            else:
-                rule = rules[i]
-                g = rule.call(F, grad, kept)  # type: ignore[union-attr]
-                if fixes is not None or self.sandwich:
+            g = None
+            rule = rules[i]
+            if edge is not None and rule is not None:
+                # The two common shapes of a rule, without a call in between.
+                if rule.count == 1:
+                    g = rule.function(F, grad, kept[rule.first])
+                elif rule.count == 0:
+                    g = rule.function(F, grad)
+                else:
+                    g = rule.function(F, grad, *[kept[k] for k in rule.places])
+                if changed:
                     g = self.finish(F, i, g)
-                result.append(g)
+            result.append(g)
         return result
 
     def finish(self, F: Any, i: int, g: Any) -> Any:

@@ -63,6 +63,7 @@ sequence: Final = itertools.count(1)
 # the numbers of frames that lie at least between `stamp`/`user_frame` and the user's code.
 COMPILED: Final = not __file__.endswith(".py")
 STAMP_DEPTH: Final[int] = 0 if COMPILED else 4
+PAIR_DEPTH: Final[int] = 0 if COMPILED else 5  # from record_pair and record_single
 NEAR_DEPTH: Final[int] = 0 if COMPILED else 3
 PACKAGE: Final[str] = __file__[: __file__.rindex("core")]
 getframe: Final = sys._getframe
@@ -199,11 +200,11 @@ class Node(Stamped):
         return tuple([(self.edges[i], 0 if slots is None else slots[i]) for i in places])
 
 
-def stamp(what: Stamped) -> None:
+def stamp(what: Stamped, depth: int) -> None:
     """Note the user's line on a node or view that is being made."""
     frame: Any
     try:
-        frame = getframe(STAMP_DEPTH)
+        frame = getframe(depth)
     except ValueError:
         return
     code = frame.f_code

@@ -12,11 +12,14 @@ import numpy as np
 
 from .. import dtypes
 from ..autograd.node import OpNode, accumulate_node
+from ..errors import inference_saved, must_be_tensor
 from . import promote
 from .base import (
     CLASSES,
     F32,
     F64,
+    PAIR_DEPTH,
+    STAMP_DEPTH,
     STATE,
     Cut,
     Node,
@@ -81,7 +84,7 @@ def unary(op: Op, a: Any) -> Any:
         if cell is None:
             cell = a.cell = Version()
         elif cell.inference:
-            return apply(op, (a,))
+            raise inference_saved()
         if plan.out:
             own = t.cell = Version()
             node.kept = (x, out)
@@ -98,7 +101,7 @@ def unary(op: Op, a: Any) -> Any:
     node.frees = plan.saves
     node.seq = next(sequence)
     if STATE.recording:
-        stamp(node)
+        stamp(node, STAMP_DEPTH)
     t.node = node
     t.wants_grad = True
     return t
@@ -143,37 +146,43 @@ def binary(op: Op, a: Any, b: Any) -> Any:
         t.cut = Cut(op.name, a if a_grad else b)
         return t
 
+    return record_pair(op, a, b, t, ())
+
+
+def record_pair(op: Op, a: TensorBase, b: Any, t: TensorBase, attrs: tuple[Any, ...]) -> Any:
+    """The node of a two-tensor op, or of a tensor and a number; the same layout as `prepare` makes.
+
+    Both tensors have the dtype of the result; for ops that broadcast their shapes may differ.
+    """
     node = OpNode()
     node.op = op
     edge_a: Node | None = None
     edge_b: Node | None = None
     slot_a = 0
     slot_b = 0
-    if a_grad:
+    x = a.array
+    y = b
+    out = t.array
+    if a.wants_grad:
         edge_a = a.node
         if edge_a is None:
             edge_a = accumulate_node(a)
         slot_a = a.slot
         if edge_a.is_leaf:
             node.leaves = a
+        plan = op.plan_first
     else:
         node.cut = a.cut
-    plan = op.plan_both if a_grad and b_grad else op.plan_first if a_grad else op.plan_second
+        plan = op.plan_second
     keep_x = None
     keep_y = None
     keep_out = None
     cells: tuple[Any, ...] = ()
-    cell = a.cell
-    if plan.first:
-        keep_x = x
-        if cell is None:
-            cell = a.cell = Version()
-        elif cell.inference:
-            return apply(op, (a, b))
-        if not plan.second or not isinstance(b, TensorBase):
-            cells = (0, cell, cell.n)
     if isinstance(b, TensorBase):
-        if b_grad:
+        y = b.array
+        if b.wants_grad:
+            if a.wants_grad:
+                plan = op.plan_both
             edge_b = b.node
             if edge_b is None:
                 edge_b = accumulate_node(b)
@@ -188,22 +197,37 @@ def binary(op: Op, a: Any, b: Any) -> Any:
             if other is None:
                 other = b.cell = Version()
             elif other.inference:
-                return apply(op, (a, b))
+                raise inference_saved()
             if plan.first:
-                assert cell is not None
+                keep_x = x
+                cell = a.cell
+                if cell is None:
+                    cell = a.cell = Version()
+                elif cell.inference:
+                    raise inference_saved()
                 cells = (0, cell, cell.n, 1, other, other.n)
             else:
                 cells = (1, other, other.n)
-        shape = x.shape
-        other_shape = y.shape
-        if shape != other_shape:
-            full = out.shape
-            node.fixes = (
-                None if shape == full else (shape, dtype),
-                None if other_shape == full else (other_shape, dtype),
-            )
+        if op.broadcasts:
+            shape = x.shape
+            other_shape = y.shape
+            if shape != other_shape:
+                full = out.shape
+                dtype = out.dtype
+                node.fixes = (
+                    None if shape == full else (shape, dtype),
+                    None if other_shape == full else (other_shape, dtype),
+                )
     else:
         keep_y = y
+    if plan.first and keep_x is None:
+        keep_x = x
+        cell = a.cell
+        if cell is None:
+            cell = a.cell = Version()
+        elif cell.inference:
+            raise inference_saved()
+        cells = (0, cell, cell.n)
     if plan.out:
         keep_out = out
         own = t.cell = Version()
@@ -211,12 +235,17 @@ def binary(op: Op, a: Any, b: Any) -> Any:
     node.edges = (edge_a, edge_b)
     if slot_a or slot_b:
         node.edge_slots = (slot_a, slot_b)
-    node.kept = (keep_x, keep_y, keep_out)
+    kept: tuple[Any, ...] = (keep_x, keep_y, keep_out)
+    if attrs:
+        kept += attrs
+    if op.metas:
+        kept += tuple([meta(a if i == 0 else b, what) for i, what in op.metas])
+    node.kept = kept
     node.cells = cells
     node.frees = plan.saves
     node.seq = next(sequence)
     if STATE.recording:
-        stamp(node)
+        stamp(node, PAIR_DEPTH)
     t.node = node
     t.wants_grad = True
     return t
@@ -226,8 +255,13 @@ def apply(
     op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...] = (), watch: tuple[Any, ...] = ()
 ) -> Any:
     """Run `op`. `tensors` may hold numbers and None; `watch`: tensors whose arrays `attrs` use."""
-    if op.simple and not STATE.busy and not watch:
-        return single(op, tensors[0], attrs)
+    if not STATE.busy and not watch:
+        if op.simple:
+            return single(op, tensors[0], attrs)
+        if op.paired:
+            found = pair(op, tensors[0], tensors[1], attrs)
+            if found is not None:
+                return found
     arrays: list[Any] = []
     mask = 0
     bit = 1
@@ -242,8 +276,6 @@ def apply(
             arrays.append(t.array)
         else:
             if t is not None and not (op.numbers and isinstance(t, NUMBERS)):
-                from ..errors import must_be_tensor
-
                 at = 0 if op.variadic else len(arrays)
                 raise must_be_tensor(op.name, op.tensors[at], at + 1, t)
             arrays.append(t)
@@ -259,8 +291,6 @@ def apply(
 def single(op: Op, a: Any, attrs: tuple[Any, ...]) -> Any:
     """`apply` for the many ops of one tensor with one output: reductions, views, softmax …"""
     if not isinstance(a, TensorBase):
-        from ..errors import must_be_tensor
-
         raise must_be_tensor(op.name, op.tensors[0], 1, a)
     if a.special:
         return CLASSES.tensor._overridden(op, (a,), attrs, ())
@@ -299,6 +329,30 @@ def single(op: Op, a: Any, attrs: tuple[Any, ...]) -> Any:
     return t
 
 
+def pair(op: Op, a: Any, b: Any, attrs: tuple[Any, ...]) -> Any:
+    """`apply` for two float tensors of one dtype and one output (products, mostly); None otherwise."""
+    if not isinstance(a, TensorBase) or not isinstance(b, TensorBase):
+        return None
+    if a.special or b.special or is_stale(a) or is_stale(b):
+        return None
+    x = a.array
+    y = b.array
+    dtype = x.dtype
+    if (dtype is not F32 and dtype is not F64) or y.dtype is not dtype:
+        return None
+    out = quiet(op.kernel, x, y, *attrs)
+    if type(out) is not ndarray:
+        out = np.asarray(out)
+    t = wrap(out)
+    if not a.wants_grad and not b.wants_grad:
+        t.cut = a.cut if a.cut is not None else b.cut
+        return t
+    if not op.differentiable or out.dtype is not dtype:
+        bury([t], op.name, (a, b))
+        return t
+    return record_pair(op, a, b, t, attrs)
+
+
 def record_single(op: Op, a: TensorBase, attrs: tuple[Any, ...], t: TensorBase) -> OpNode:
     """The node of a one-tensor op; the same layout as `prepare` makes."""
     x = a.array
@@ -320,8 +374,6 @@ def record_single(op: Op, a: TensorBase, attrs: tuple[Any, ...], t: TensorBase) 
     if plan.first:
         cell = a.version_cell()
         if cell.inference:
-            from ..errors import inference_saved
-
             raise inference_saved()
         keep_x = x
         cells = (0, cell, cell.n)
@@ -344,7 +396,7 @@ def record_single(op: Op, a: TensorBase, attrs: tuple[Any, ...], t: TensorBase) 
         node.sandwich = True
     node.seq = next(sequence)
     if STATE.recording:
-        stamp(node)
+        stamp(node, PAIR_DEPTH)
     t.node = node
     t.wants_grad = True
     return node
@@ -546,8 +598,6 @@ def prepare(
                     else:
                         cell = t.version_cell()
                         if cell.inference:
-                            from ..errors import inference_saved
-
                             raise inference_saved()
                         kept.append(x)
                         cells.extend((i, cell, cell.n))
@@ -582,7 +632,7 @@ def prepare(
         node.outputs = tuple([(o.shape, o.dtype) for o in outs])
     node.seq = next(sequence)
     if STATE.recording:
-        stamp(node)
+        stamp(node, STAMP_DEPTH)
     if STATE.busy:
         CLASSES.tensor._recorded_in_mode(node)
     return node
@@ -640,7 +690,7 @@ def link_views(
         r.cell = cell
         view = View(base, kind, cell.n, steps)
         if STATE.recording and base.wants_grad:
-            stamp(view)
+            stamp(view, STAMP_DEPTH)
         r.view_of = view
         if base.wants_grad and (kind == "no_grad" or kind == "inference"):
             r.wants_grad = True  # a view follows its base, though nothing was recorded here

@@ -82,6 +82,7 @@ class Op:
     numbers: bool = False  # Python numbers may stand in for tensors
     metas: tuple[tuple[int, str], ...] = ()  # (tensor index, "shape" | "dtype" | "strides")
     simple: bool = False  # one tensor, one output, no dtype rule: dispatch has a short way
+    paired: bool = False  # the same with two differentiable tensors
     plan_cache: dict[int, Plan]
     plan_first: Plan  # the plans of the hot roads
     plan_second: Plan
@@ -92,13 +93,9 @@ class Op:
         self.plan_cache = {}
 
     def make_plans(self) -> None:
-        self.simple = (
-            self.width == 1
-            and not self.variadic
-            and self.single
-            and self.dtype_rule == AS_IS
-            and self.guard is None
-        )
+        short = self.single and self.dtype_rule == AS_IS and self.guard is None
+        self.simple = short and self.width == 1
+        self.paired = short and self.width == 2 and None not in self.rules and not self.view
         self.plan_first = self.plan(1)
         binary = self.width == 2
         self.plan_second = self.plan(2) if binary else self.plan_first

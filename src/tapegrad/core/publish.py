@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from ..autograd.inplace import write
+from ..autograd.inplace import prefer_refusal, write
 from ..ops.block import APIS, Api
 from .base import TensorBase
 from .op import REGISTRY
@@ -75,7 +75,11 @@ def make_inplace(api: Api) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if kwargs:
             kwargs = tidy(api, kwargs)
-        return call(self, *args, **kwargs, run=write)
+        try:
+            return call(self, *args, **kwargs, run=write)
+        except (IndexError, RuntimeError) as error:
+            prefer_refusal(self, error)
+            raise
 
     return named(
         method, api.name + "_", f"In-place version of `{api.name}`.\n\n{api.doc}", "tapegrad.Tensor"

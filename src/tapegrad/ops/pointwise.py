@@ -111,6 +111,8 @@ def add_quietly(t: Any, other: Any, alpha: float) -> bool:
         return False
     if t.special or other.special or t.view_of is not None:
         return False
+    if t.cell is not None and t.cell.inference:
+        return False
     x, y = t.array, other.array
     if not same_floats(x, y) or x.shape != y.shape or not x.flags.c_contiguous:
         return False

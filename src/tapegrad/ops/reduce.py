@@ -341,16 +341,17 @@ class Prod(Block):
     public = False
 
     def fwd(xp, input, dim, keepdim, dtype):
-        return reduced(xp, xp.multiply, input, dim, keepdim, dtype)
+        return reduced(xp, xp.multiply, input, (dim,) if input.ndim else None, keepdim, dtype)
 
     def d_input(F, grad, input, dim, keepdim):
-        if dim is None:
+        if not input.shape:
             return grad * F.ones_like(input)
-        return unreduce(F, grad, dim, keepdim) * others(F, input, dim[0])
+        return unreduce(F, grad, (dim,), keepdim) * others(F, input, dim)
 
     def jvp(F, input, t_input, dim, keepdim, dtype):
-        parts = t_input if dim is None else t_input * others(F, input, dim[0])
-        return F.sum(parts, dim, keepdim, dtype)
+        if not input.shape:
+            return F.sum(t_input, None, keepdim, dtype)
+        return F.sum(t_input * others(F, input, dim), (dim,), keepdim, dtype)
 
 
 @api(samples=REDUCTION_CASES)
@@ -365,7 +366,7 @@ def prod(input: Any, dim: Any = MISSING, keepdim: bool = False, *, dtype: Any = 
         array_of("prod", input)
         return apply(ProdAll, (input,), (wanted,))
     place = one_dim("prod", input, dim, PROD_FORMS)
-    return apply(Prod, (input,), ((place,) if input.array.ndim else None, keepdim, wanted))
+    return apply(Prod, (input,), (place, keepdim, wanted))
 
 
 def moments(xp: Any, x: Any, dim: Any, correction: Any, keepdim: bool) -> tuple[Any, Any]:

@@ -10,6 +10,7 @@ from .. import dtypes, errors
 from ..autograd.inplace import repoint
 from ..core.base import Cut, TensorBase, wrap
 from ..core.layout import settled, strided, strides_of, viewed_strides
+from ..core.op import REGISTRY
 from ..device import contiguous_format
 from ..indexing import wrap_dim
 from .block import Case, ViewOp, api, apply, helper, op
@@ -321,6 +322,11 @@ def unflatten(input: Any, dim: Any, sizes: Any) -> Any:
     new = as_ints("unflatten", "sizes", 2, sizes)
     if not new:
         raise RuntimeError("unflatten: sizes must be non-empty")
+    if not shape:
+        raise RuntimeError(
+            "unflatten got an unexpected error:\n"
+            "Dimension specified as 0 but tensor has no dimensions"
+        )
     try:
         new = full_shape(new, shape[d])
     except RuntimeError as error:
@@ -546,7 +552,7 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
         if len(set(dims)) != len(dims):
             raise RuntimeError(f"movedim: repeated dim in `{name}` ({list(shown)})")
     if not ndim:
-        return apply(Permute, (input,), ((),))
+        return apply(REGISTRY["alias"], (input,))
     rest = iter([d for d in range(ndim) if d not in start])
     places = dict(zip(end, start, strict=True))
     order = tuple([places[d] if d in places else next(rest) for d in range(ndim)])
@@ -593,7 +599,7 @@ def mT(input: Any) -> Any:
             UserWarning,
             stacklevel=3,
         )
-        return apply(Permute, (input,), ((),))
+        return input
     return matrix_transpose("mT", input)
 
 
@@ -606,7 +612,7 @@ def H(input: Any) -> Any:
             UserWarning,
             stacklevel=3,
         )
-        return conjugated(apply(Permute, (input,), ((),)))
+        return conjugated(input)
     if ndim != 2:
         raise RuntimeError(
             f"tensor.H is only supported on matrices (2-D tensors). Got {ndim}-D tensor."
@@ -638,7 +644,7 @@ def adjoint_named(name: str, input: Any) -> Any:
             UserWarning,
             stacklevel=4,
         )
-        return conjugated(apply(Permute, (input,), ((),)))
+        return conjugated(input)
     return conjugated(matrix_transpose(name, input))
 
 
