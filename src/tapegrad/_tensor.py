@@ -230,6 +230,9 @@ class Tensor(Operators):
         """Add the gradients of this tensor to the `.grad` of the leaves that it came from."""
         if retain_graph is None:
             retain_graph = retain_variables  # the spelling of PyTorch before 0.3
+        if gradient is None and inputs is None and not create_graph:
+            api.backward_plain(self, bool(retain_graph))
+            return
         api.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:

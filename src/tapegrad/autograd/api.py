@@ -188,14 +188,15 @@ def implicit_seed(root: Any) -> Any:
         return ones(*meta)
     if not (root.wants_grad or root.requires_grad):  # type: ignore[attr-defined]
         return None
-    if root.array.size != 1:
+    array = root.array
+    if array.size != 1:
         raise errors.not_scalar(root)
-    if root.array.dtype.kind not in "fV":
+    if array.dtype.kind not in "fV":
         raise RuntimeError(
             "grad can be implicitly created only for real scalar outputs but got "
-            f"{dtypes.of(root.array.dtype)}"
+            f"{dtypes.of(array.dtype)}"
         )
-    return ones(root.array.shape, root.array.dtype)
+    return ones(array.shape, array.dtype)
 
 
 def ones(shape: Any, dtype: Any) -> Any:
@@ -218,6 +219,16 @@ def check_seed(root: Any, g: Any, index: int) -> None:
             f"output[{index}] has "
             f"a dtype of {root.dtype}."
         )
+
+
+def backward_plain(root: Any, keep: bool) -> None:
+    """`loss.backward()`: one scalar, ones for its gradient, into all leaves."""
+    seed = implicit_seed(root)
+    edge = edge_of(root)
+    if edge is None or seed is None:
+        raise errors.no_history(root, 0)
+    starts: list[Start] = [(edge[0], edge[1], seed.array, 1)]
+    launch(Run(keep, False, None, asked_by(starts)), starts)
 
 
 def asked_by(starts: list[Start]) -> Any:

@@ -6,7 +6,7 @@ import weakref
 from typing import Any
 
 from ..core.base import CLASSES, Node, TensorBase, Version, ndarray, wrap
-from ..core.op import Op, Rule
+from ..core.op import Op
 from ..core.spaces import RAW, RECORDED
 from ..errors import freed_graph, modified_in_place
 

@@ -330,7 +330,7 @@ def single(op: Op, a: Any, attrs: tuple[Any, ...]) -> Any:
 
 
 def pair(op: Op, a: Any, b: Any, attrs: tuple[Any, ...]) -> Any:
-    """`apply` for two float tensors of one dtype and one output (products, mostly); None otherwise."""
+    """`apply` for two float tensors of one dtype and one output, mostly products; else None."""
     if not isinstance(a, TensorBase) or not isinstance(b, TensorBase):
         return None
     if a.special or b.special or is_stale(a) or is_stale(b):
@@ -347,9 +347,11 @@ def pair(op: Op, a: Any, b: Any, attrs: tuple[Any, ...]) -> Any:
     if not a.wants_grad and not b.wants_grad:
         t.cut = a.cut if a.cut is not None else b.cut
         return t
-    if not op.differentiable or out.dtype is not dtype:
+    if not op.differentiable:
         bury([t], op.name, (a, b))
         return t
+    if out.dtype is not dtype:
+        return None  # complex numbers from two real parts
     return record_pair(op, a, b, t, attrs)
 
 

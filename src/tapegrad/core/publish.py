@@ -10,6 +10,7 @@ from typing import Any
 from ..autograd.inplace import prefer_refusal, write
 from ..ops.block import APIS, Api
 from .base import TensorBase
+from .dispatch import unary
 from .op import REGISTRY
 from .outputs import write_outputs
 
@@ -56,6 +57,17 @@ def make_function(api: Api) -> Callable[..., Any]:
 
 def make_method(api: Api) -> Callable[..., Any]:
     call = api.call
+    op = getattr(call, "op", None)
+    if op is not None:
+
+        def plain(self: Any, *args: Any) -> Any:
+            if args:
+                raise TypeError(f"TensorBase.{api.name}() takes no arguments ({len(args)} given)")
+            return unary(op, self)
+
+        return named(plain, api.name, api.doc, "tapegrad.Tensor")
+
+    writes = api.name.endswith("_")
 
     @functools.wraps(call)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -65,6 +77,10 @@ def make_method(api: Api) -> Callable[..., Any]:
             return call(self, *args, **kwargs)
         except TypeError as error:
             raise explain(api, error, (self, *args), kwargs) from None
+        except (IndexError, RuntimeError) as error:
+            if writes:
+                prefer_refusal(self, error)
+            raise
 
     return named(method, api.name, api.doc, "tapegrad.Tensor")
 

@@ -302,6 +302,7 @@ def default_call(record: Op) -> Callable[..., Any]:
         def call_unary(input: Any, *, run: Any = None) -> Any:
             return unary(record, input) if run is None else run(record, (input,))
 
+        call_unary.op = record  # type: ignore[attr-defined]  # the method needs nothing else
         return call_unary
 
     def call_binary(input: Any, other: Any, *, run: Any = None) -> Any:

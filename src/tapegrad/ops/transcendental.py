@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..core.base import F32, F64
 from .block import PROMOTE, Elementwise, apply, op, ufunc
 from .refuse import BOOL, COMPLEX, INTEGRAL, cast, not_for, only_tensors, widened
 from .samples import binary_cases, unary_cases
@@ -424,6 +425,11 @@ class Sigmoid(Elementwise):
     """
 
     def fwd(xp, input):
+        if input.ndim and (input.dtype is F32 or input.dtype is F64):
+            out = xp.negative(input)
+            xp.exp(out, out)
+            xp.add(out, 1, out)
+            return xp.reciprocal(out, out)
         return cast(1 / (1 + xp.exp(-widened(input))), input.dtype)
 
     def d_input(F, grad, out):
