@@ -193,3 +193,12 @@ def test_in_place_form(name):
         same_result(results[0][2], results[1][2], what)
         if not isinstance(results[1][2], Exception):
             same_gradients(results, what)
+
+
+def test_in_place_functions():
+    """`torch.exp_(x)`: the in-place methods that PyTorch also has as functions."""
+    written = [n for n in dir(torch) if n.endswith("_") and not n.startswith("_")]
+    missing = [n for n in written if hasattr(tapegrad.Tensor, n) and not hasattr(tapegrad, n)]
+    assert not missing
+    x = tapegrad.tensor([-1.0, 2.0])
+    assert tapegrad.relu_(x) is x and x.tolist() == [0.0, 2.0]

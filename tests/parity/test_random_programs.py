@@ -39,6 +39,7 @@ VIEWS: dict[str, ViewOp] = {
     "index": lambda t, a, b: t[a],
     "slice_from": lambda t, a, b: t[a:],
     "slice_to": lambda t, a, b: t[..., :b],
+    "slice_last": lambda t, a, b: t[-2:, ...],
     "slice_step": lambda t, a, b: t[:: abs(a) + 1],
     "ellipsis": lambda t, a, b: t[...],
     "new_axis": lambda t, a, b: t[None],
@@ -49,6 +50,7 @@ VIEWS: dict[str, ViewOp] = {
     "transpose": lambda t, a, b: t.transpose(a, b),
     "t": lambda t, a, b: t.t(),
     "permute": lambda t, a, b: t.permute(*reversed(range(t.dim()))),
+    "mT": lambda t, a, b: t.mT,
     "movedim": lambda t, a, b: t.movedim(a, b),
     "squeeze": lambda t, a, b: t.squeeze(),
     "squeeze_dim": lambda t, a, b: t.squeeze(a),
@@ -84,6 +86,11 @@ WRITES: dict[str, ViewOp] = {
     "fill": lambda t, a, b: t.fill_(b),
     "zero": lambda t, a, b: t.zero_(),
     "square": lambda t, a, b: t.mul_(t),
+    "div": lambda t, a, b: t.div_(2),
+    "exp": lambda t, a, b: t.exp_(),
+    "relu": lambda t, a, b: t.relu_(),
+    "cumsum": lambda t, a, b: t.cumsum_(a),
+    "masked_fill": lambda t, a, b: t.masked_fill_(t > a, b),
     "detach": lambda t, a, b: t.detach_(),
 }
 
@@ -100,6 +107,8 @@ ASSIGNMENTS: dict[str, ViewOp] = {
     "last": lambda t, a, b: t.__setitem__((..., b), 0.75),
     # An index out of range comes first: torch writes what stands before it, tapegrad nothing.
     "list": lambda t, a, b: t.__setitem__([a, 0], -0.25),
+    "doubled": lambda t, a, b: t.__setitem__(a, t[a] * 2),
+    "mask": lambda t, a, b: t.__setitem__(t > a, 0.125),
     "everything": lambda t, a, b: t.__setitem__(..., 1.25),
 }
 
@@ -110,7 +119,11 @@ PURE: dict[str, Callable[[Any], Any]] = {
     "clone": lambda t: t.clone(),
     "cube": lambda t: t.pow(3),
     "sum": lambda t: t.sum(),
+    "mean": lambda t: t.mean(),
+    "relu": lambda t: t.relu(),
     "take": lambda t: t[[0, 0]],
+    "take_first": lambda t: t[..., [0]],
+    "take_positive": lambda t: t[t > 0],
 }
 
 PURE_OF_TWO: dict[str, Callable[[Any, Any], Any]] = {
@@ -302,7 +315,7 @@ class RandomPrograms(RuleBasedStateMachine):
     @rule(t=tensors, name=st.sampled_from(sorted(WRITES)), a=small, b=small)
     def write_in_place(self, t: Pair, name: str, a: int, b: int) -> None:
         forgets = name == "detach" and self.has_views(t)  # the views would not know what to follow
-        if not forgets and not (repeats(t.reference) and name in ("fill", "zero")):
+        if not forgets and not (repeats(t.reference) and name in ("fill", "zero", "masked_fill")):
             self.write(lambda x: WRITES[name](x, a, b), t)
 
     @rule(t=tensors, u=tensors, name=st.sampled_from(sorted(WRITES_OF_TWO)))

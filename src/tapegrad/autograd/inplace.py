@@ -128,10 +128,12 @@ def repoint(op: Op, target: Any, attrs: tuple[Any, ...]) -> Any:
     refuse(target, False)
     if target.view_of is not None:
         refresh(target)
-    # A history has to follow the new shape even under no_grad, else gradients would not fit.
-    follows = target.node is not None and not target.node.is_leaf
-    recording = target.wants_grad and (follows or not STATE.busy or MODES.records)
     array = op.kernel(target.array, *attrs)
+    recording = target.wants_grad and (not STATE.busy or MODES.records)
+    if not recording and target.node is not None and not target.node.is_leaf:
+        # A history has to follow the new shape even under no_grad, else gradients would not fit.
+        old = target.array
+        recording = array.shape != old.shape or array.strides != old.strides
     node = prepare(op, (target,), attrs, (), 1, (array,)) if recording else None
     target.array = array
     bump(target, op.name, node is not None)

@@ -18,6 +18,7 @@ from .base import (
     CLASSES,
     F32,
     F64,
+    NEAR_DEPTH,
     PAIR_DEPTH,
     STAMP_DEPTH,
     STATE,
@@ -101,7 +102,7 @@ def unary(op: Op, a: Any) -> Any:
     node.frees = plan.saves
     node.seq = next(sequence)
     if STATE.recording:
-        stamp(node, STAMP_DEPTH)
+        stamp(node, NEAR_DEPTH)
     t.node = node
     t.wants_grad = True
     return t
@@ -297,7 +298,8 @@ def single(op: Op, a: Any, attrs: tuple[Any, ...]) -> Any:
     if a.view_of is not None:
         CLASSES.tensor._refresh(a)
     x = a.array
-    out = quiet(op.kernel, x, *attrs)
+    # Looking at memory another way computes nothing that could warn.
+    out = op.kernel(x, *attrs) if op.view else quiet(op.kernel, x, *attrs)
     if type(out) is not ndarray:
         out = np.asarray(out)
     t = wrap(out)

@@ -25,6 +25,7 @@ FAMILIES = (
     "gather",
     "index_along",
     "masked",
+    "view_scatter",
     "shape",
     "sort",
     "matmul",
