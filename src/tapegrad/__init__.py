@@ -25,9 +25,8 @@ from .autograd.grad_mode import (
     no_grad,
     set_grad_enabled,
 )
-from .core.operators import OPS as _OPS
 from .core.promote import can_cast, promote_types
-from .core.publish import publish_augmented, publish_functions, publish_methods, publish_writing
+from .core.publish import publish as _publish
 from .creation import *  # noqa: F403 (its __all__ is partly computed)
 from .device import (
     channels_last,
@@ -40,9 +39,6 @@ from .device import (
     strided,
 )
 from .dtypes import dtype, finfo, get_default_dtype, iinfo, set_default_dtype
-from .ops import FAMILIES as _FAMILIES
-from .ops import load as _load_ops
-from .ops.block import APIS as _APIS
 from .printing import set_printoptions
 from .size import Size
 
@@ -51,31 +47,14 @@ __version__ = "2.13.0+tapegrad.0.1.0"
 
 e, inf, nan, newaxis, pi = math.e, math.inf, math.nan, None, math.pi
 
-_load_ops()
-from . import conversion as _conversion  # noqa: E402
-from . import random_fill as _random_fill  # noqa: E402
-from . import ranges as _ranges  # noqa: E402
-from . import sampling as _sampling  # noqa: E402
-from . import tensors as _tensors  # noqa: E402
+_publish(globals(), Tensor)
+globals().update(_dtypes.NAMES)
+
+# The ops have to be there before the functions that draw random numbers with them.
 from .random import Generator, default_generator  # noqa: E402
 
-for _module in (
-    _conversion,
-    *[importlib.import_module(f".ops.{_f}", __name__) for _f in _FAMILIES],
-):
-    for _name, _method in getattr(_module, "METHODS", {}).items():
-        setattr(Tensor, _name, _method)
-    for _name, _method in getattr(_module, "PROPERTIES", {}).items():
-        setattr(Tensor, _name, property(_method))
-publish_functions(globals())
-publish_methods(Tensor)
-publish_augmented(Tensor)
-publish_writing(globals(), Tensor)
-globals().update(_dtypes.NAMES)
-_OPS.fill({_name: _api.call for _name, _api in _APIS.items()})
-
 _SUBMODULES = frozenset(
-    {"autograd", "cuda", "nn", "optim", "random", "utils", "datasets", "compat"}
+    {"__config__", "autograd", "compat", "cuda", "datasets", "nn", "optim", "random", "utils"}
 )
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 from collections.abc import Callable
 from typing import Any
 
 from ..autograd.inplace import prefer_refusal, write
+from ..ops import load
 from ..ops.block import APIS, Api
 from .base import TensorBase
 from .dispatch import unary
 from .op import REGISTRY
+from .operators import OPS
 from .outputs import write_outputs
 
 # NumPy's spellings, accepted wherever PyTorch's parameter exists.
@@ -137,24 +140,6 @@ def named(function: Any, name: str, doc: str, module: str) -> Callable[..., Any]
     return function  # type: ignore[no-any-return]
 
 
-def publish_functions(namespace: dict[str, Any]) -> None:
-    """Put every public function into a module's namespace."""
-    for name, api in APIS.items():
-        if api.function:
-            namespace[name] = make_function(api)
-    for name, op in REGISTRY.items():
-        op.public = namespace.get(name)
-
-
-def publish_methods(cls: type) -> None:
-    """Put every public method, and in-place method, on the Tensor class."""
-    for name, api in APIS.items():
-        if api.method and name not in cls.__dict__:
-            setattr(cls, name, make_method(api))
-        if api.inplace and f"{name}_" not in cls.__dict__:
-            setattr(cls, f"{name}_", make_inplace(api))
-
-
 # The in-place methods that are functions too, as `torch.exp_(x)`.
 WRITING = """
     abs acos acosh addmv arccos arccosh arcsin arcsinh arctan arctanh as_strided asin asinh
@@ -163,14 +148,6 @@ WRITING = """
     negative reciprocal relu resize_as round rsqrt sigmoid sin sinh sqrt square tan tanh
     trunc zero
 """
-
-
-def publish_writing(namespace: dict[str, Any], cls: type) -> None:
-    """Put the in-place functions into a module's namespace: they are the methods."""
-    for name in WRITING.split():
-        method = getattr(cls, name + "_", None)
-        if method is not None:
-            namespace[name + "_"] = method
 
 
 # `x += y` and friends: the in-place method behind each operator.
@@ -190,11 +167,34 @@ AUGMENTED = {
 }
 
 
-def publish_augmented(cls: type) -> None:
+# Besides the families of ops, the modules whose functions are public.
+LIBRARY = ("conversion", "creation", "tensors", "ranges", "random", "random_fill", "sampling")
+
+
+def publish(namespace: dict[str, Any], cls: type) -> None:
+    """Fill the package's namespace and the Tensor class from everything that was published."""
+    families = load()
+    for module in (*families, *[importlib.import_module(f"tapegrad.{name}") for name in LIBRARY]):
+        # What a method does otherwise than the function of its name, and what looks like a field.
+        for name, method in getattr(module, "METHODS", {}).items():
+            setattr(cls, name, method)
+        for name, getter in getattr(module, "PROPERTIES", {}).items():
+            setattr(cls, name, property(getter))
+    for name, api in APIS.items():
+        if api.function:
+            namespace[name] = make_function(api)
+        if api.method and name not in cls.__dict__:
+            setattr(cls, name, make_method(api))
+        if api.inplace and f"{name}_" not in cls.__dict__:
+            setattr(cls, f"{name}_", make_inplace(api))
+    for name, op in REGISTRY.items():
+        op.public = namespace.get(name)
+    for name in WRITING.split():
+        if hasattr(cls, name + "_"):
+            namespace[name + "_"] = getattr(cls, name + "_")
     for operator, name in AUGMENTED.items():
-        method = getattr(cls, name, None)
-        if method is not None:
-            setattr(cls, operator, augmented(method))
+        setattr(cls, operator, augmented(getattr(cls, name)))
+    OPS.fill({name: api.call for name, api in APIS.items()})
 
 
 def augmented(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from typing import Any
 
 FAMILIES = (
     "pointwise",
@@ -36,7 +37,6 @@ FAMILIES = (
 )
 
 
-def load() -> None:
+def load() -> list[Any]:
     """Import every family; their blocks register themselves."""
-    for family in FAMILIES:
-        importlib.import_module(f".{family}", __name__)
+    return [importlib.import_module(f".{family}", __name__) for family in FAMILIES]
