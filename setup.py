@@ -19,6 +19,7 @@ from setuptools.command.build_py import build_py
 MYPYC_MODULES = [
     "src/tapegrad/core/base.py",
     "src/tapegrad/core/op.py",
+    "src/tapegrad/core/record.py",
     "src/tapegrad/core/dispatch.py",
     "src/tapegrad/core/operators.py",
     "src/tapegrad/core/promote.py",

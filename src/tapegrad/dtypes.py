@@ -136,6 +136,25 @@ NAMES: dict[str, dtype] = {
     "cdouble": complex128,
 }
 
+# What C++ calls them, in PyTorch's sentences.
+CPP_NAMES = {
+    "bool": "bool",
+    "uint8": "unsigned char",
+    "int8": "signed char",
+    "int16": "short int",
+    "int32": "int",
+    "int64": "long int",
+    "uint16": "short unsigned int",
+    "uint32": "unsigned int",
+    "uint64": "long unsigned int",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "float32": "float",
+    "float64": "double",
+    "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+}
+
 _REAL = {complex64: float32, complex128: float64}
 
 # By `numpy.dtype.num`. The C types `long` and `long long` are two numbers for one size.

@@ -16,23 +16,6 @@ from .ops.block import api
 from .size import Size
 
 # How the C++ compiler spells the element types, which is how PyTorch's sentences do.
-CPP_NAMES = {
-    "bool": "bool",
-    "uint8": "unsigned char",
-    "int8": "signed char",
-    "int16": "short int",
-    "int32": "int",
-    "int64": "long int",
-    "uint16": "short unsigned int",
-    "uint32": "unsigned int",
-    "uint64": "long unsigned int",
-    "float16": "c10::Half",
-    "bfloat16": "c10::BFloat16",
-    "float32": "float",
-    "float64": "double",
-    "complex64": "c10::complex<float>",
-    "complex128": "c10::complex<double>",
-}
 OPTIONS = (
     "TensorOptions(dtype={}, device=cpu, layout=Strided, requires_grad=false (default), "
     "pinned_memory=false (default), memory_format=(nullopt))"
@@ -93,7 +76,7 @@ def spell(value: Any) -> str:
 
 
 def options(dtype: Any) -> str:
-    return OPTIONS.format(CPP_NAMES[dtype.name])
+    return OPTIONS.format(dtypes.CPP_NAMES[dtype.name])
 
 
 def sized(shape: tuple[int, ...], dtype: Any) -> Any:

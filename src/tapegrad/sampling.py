@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import dtypes
-from .core import streams
+from .core import rejection, streams
 from .core.base import TensorBase
 from .core.dispatch import apply
 from .creation import checked_out, checked_tensor, made, resize_out
@@ -204,7 +204,7 @@ def poisson(input: Any, generator: Any = None) -> Any:
     if not kind.is_floating_point:
         raise not_implemented("poisson_cpu", kind)
     return apply(
-        PoissonDraw, (input,), (streams.poisson(stream_of(generator, "poisson"), input.array),)
+        PoissonDraw, (input,), (rejection.poisson(stream_of(generator, "poisson"), input.array),)
     )
 
 
@@ -219,7 +219,7 @@ def binomial(count: Any, prob: Any, generator: Any = None) -> Any:
         checked_tensor(count, "binomial", "count").array,
         checked_tensor(prob, "binomial", "prob", 2).array,
     )
-    return made(streams.binomial(stream_of(generator, "binomial"), counts, chances))
+    return made(rejection.binomial(stream_of(generator, "binomial"), counts, chances))
 
 
 @api(samples=[Case(Draw(5, low=0.1), 3), Case(Draw(2, 4, low=0.1), 6, True)])

@@ -315,9 +315,9 @@ def check_assigned_grad(t: Any, value: Any) -> None:
     if value is t:
         raise RuntimeError("can't assign Variable as its own grad")
     if value.array.dtype != t.array.dtype:
+        spelled = dtypes.CPP_NAMES[value.array.dtype.name]
         raise RuntimeError(
-            f"attempting to assign a gradient with dtype '{c_name(value)}' to a tensor with "
-            "grad_dtype "
+            f"attempting to assign a gradient with dtype '{spelled}' to a tensor with grad_dtype "
             f"'{dtypes.of(t.array.dtype).scalar_type}'. The gradient must match the tensor's "
             "grad_dtype "
             "(defaults to the tensor's dtype). You can set the tensor's grad_dtype attribute "
@@ -334,20 +334,6 @@ def check_assigned_grad(t: Any, value: Any) -> None:
             f"'{list(t.array.shape)}'. Please ensure that the gradient and the tensor are the "
             "same size"
         )
-
-
-def c_name(t: Any) -> str:
-    """How C++ calls a dtype: double for float64."""
-    names = {
-        "float64": "double",
-        "float32": "float",
-        "float16": "c10::Half",
-        "int64": "long int",
-        "int32": "int",
-        "bfloat16": "c10::BFloat16",
-    }
-    name = dtypes.of(t.array.dtype).name
-    return names.get(name, name)
 
 
 def assign_data(t: Any, value: Any) -> None:

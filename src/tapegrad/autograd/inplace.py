@@ -15,10 +15,11 @@ from typing import Any
 
 from .. import dtypes, errors
 from ..core.base import STATE, Node, TensorBase, View, as_array, ndarray, sequence
-from ..core.dispatch import FLOATS, apply, prepare, run_kernel, save_outputs
+from ..core.dispatch import apply, run_kernel
 from ..core.layout import address, is_dense, shares_itself
 from ..core.modes import MODES
 from ..core.op import REGISTRY, Op, Rule
+from ..core.record import FLOATS, prepare, save_outputs
 from ..core.spaces import RAW, RECORDED
 from .hooks import hooks_of
 from .node import accumulate_node

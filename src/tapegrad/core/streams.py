@@ -10,13 +10,23 @@ from __future__ import annotations
 import functools
 import math
 import os
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .base import quiet
+from ..dtypes import CPP_NAMES, of
+from .stream_checks import (
+    cast,
+    check_floating,
+    check_multinomial,
+    check_uniform,
+    checked_range,
+    is_floating,
+    is_half,
+    largest,
+    not_implemented,
+)
 
 Array = np.ndarray[Any, np.dtype[Any]]
 DType = np.dtype[Any]
@@ -93,7 +103,7 @@ class Stream:
         return words
 
     def doubles(self, n: int) -> list[float]:
-        """The next `n` numbers in [0, 1) with 53 random bits: `_unit53` for a few."""
+        """The next `n` numbers in [0, 1) with 53 random bits: `unit53` for a few."""
         bits = self._bits if self._bits is not None else self._start()
         if n > 0:
             self._drawn = True
@@ -179,7 +189,7 @@ def _unit24(stream: Stream, n: int) -> Array:
     return out
 
 
-def _unit53(stream: Stream, n: int) -> Array:
+def unit53(stream: Stream, n: int) -> Array:
     """float64 with 53 random bits."""
     bits = stream.words64(n)
     bits &= np.uint64((1 << 53) - 1)
@@ -238,23 +248,6 @@ def _function(name: str, exact: bool, x: Array) -> Array:
     return out
 
 
-def _is_half(dtype: DType) -> bool:
-    """float16, or bfloat16 (which is not NumPy's own)."""
-    return dtype.itemsize == 2 and dtype.kind not in "iu"
-
-
-def _cast(values: Array, dtype: DType, shape: Shape) -> Array:
-    """Round as C++ does: to the two-byte floats by way of float32."""
-    if _is_half(dtype):
-        values = values.astype(np.float32, copy=False)
-    return np.ascontiguousarray(quiet(values.astype, dtype)).reshape(shape)
-
-
-def _rounded(value: float, dtype: DType) -> float:
-    """`value` as the dtype holds it."""
-    return float(_cast(np.array([value]), dtype, ()))
-
-
 # Uniform and normal.
 
 
@@ -265,18 +258,18 @@ def uniform(
     dtype = np.dtype(dtype)
     if dtype.kind == "c":
         return _as_complex(uniform(stream, (*shape, 2), _part(dtype), low, high), dtype, shape)
-    _check_floating("check_uniform_bounds", dtype)
-    _check_uniform(low, high, dtype)
+    check_floating("check_uniform_bounds", dtype)
+    check_uniform(low, high, dtype)
     n = math.prod(shape)
     scaled = (low, high) != (0.0, 1.0)
-    unit = _unit53(stream, n) if dtype == F64 else _unit24(stream, n)
+    unit = unit53(stream, n) if dtype == F64 else _unit24(stream, n)
     if scaled and dtype == F64:
         unit = _fma(unit, high - low, low)
     elif scaled:
         start, end = np.float32(low), np.float32(high)
         unit = _fma32(unit, np.float64(end - start), np.float64(start))
-    out = _cast(unit, dtype, shape)
-    if scaled or _is_half(dtype):  # what rounds up to the open end becomes the closed one
+    out = cast(unit, dtype, shape)
+    if scaled or is_half(dtype):  # what rounds up to the open end becomes the closed one
         out[out == dtype.type(high)] = dtype.type(low)
     return out
 
@@ -302,12 +295,12 @@ def normal(
         return _as_complex(part, dtype, shape)
     if not std >= 0.0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
-    _check_floating("normal_kernel_cpu", dtype)
+    check_floating("normal_kernel_cpu", dtype)
     n = math.prod(shape)
     if n < 16 or not contiguous:
-        return _cast(_fma(_pairs(stream, n, dtype == F64 or n < 16), std, mean), dtype, shape)
+        return cast(_fma(_pairs(stream, n, dtype == F64 or n < 16), std, mean), dtype, shape)
     if dtype == F64:
-        made = _blocks(stream, n, _unit53, lambda u: _fma(_box_muller64(u), std, mean))
+        made = _blocks(stream, n, unit53, lambda u: _fma(_box_muller64(u), std, mean))
         return made.reshape(shape)
     if dtype == F32:
         scale, shift = np.float64(np.float32(std)), np.float64(np.float32(mean))
@@ -335,7 +328,7 @@ def _pairs(stream: Stream, n: int, exact: bool) -> Array:
         stream.next_normal = None
         start = 1
     count = (n - start + 1) // 2
-    u = _unit53(stream, 2 * count)
+    u = unit53(stream, 2 * count)
     radius = np.sqrt(-2.0 * _function("log1p", exact, -u[1::2]))
     angle = 2.0 * math.pi * u[0::2]
     second = radius * _function("sin", exact, angle)
@@ -402,7 +395,7 @@ def _half_blocks(stream: Stream, n: int, dtype: DType, mean: float, std: float) 
     made = np.empty_like(pairs)
     made[:, 0] = radius * np.cos(angle).astype(np.float32)
     made[:, 1] = radius * np.sin(angle).astype(np.float32)
-    made = _cast(_fma32(made.reshape(-1), _f(std), _f(mean)), dtype, (made.size,))
+    made = cast(_fma32(made.reshape(-1), _f(std), _f(mean)), dtype, (made.size,))
     if n % 16:
         made[n - 16 : n] = made[-16:]
     return made[:n].copy()
@@ -503,12 +496,12 @@ def integers(
     """torch.randint and Tensor.random_: [low, high), [low, largest], or everything from 0 up."""
     dtype = np.dtype(dtype)
     n = math.prod(shape)
-    largest = _largest(dtype)
+    top = largest(dtype)
     if low is None and high is None:
-        count = largest + 1
+        count = top + 1
         long = dtype.itemsize == 8
     else:
-        low, high = _checked_range(0 if low is None else low, high, largest, dtype)
+        low, high = checked_range(0 if low is None else low, high, top, dtype)
         count = high - low
         long = count >= 1 << 28
     words = stream.words64(n) if long else stream.words(n)
@@ -518,7 +511,7 @@ def integers(
     values = words.astype(np.int64)
     if low:
         values += np.int64(low)  # wraps as it does in C++
-    return _cast(values, dtype, shape)
+    return cast(values, dtype, shape)
 
 
 def permutation(stream: Stream, n: int, dtype: DType = I64) -> Array:
@@ -556,7 +549,7 @@ def permutation(stream: Stream, n: int, dtype: DType = I64) -> Array:
     later = np.flatnonzero(~first)
     handed[later] = came[step[later - 1]]
     out[step] = handed
-    return _cast(out, dtype, (n,))
+    return cast(out, dtype, (n,))
 
 
 # Coin throws and the continuous distributions.
@@ -571,30 +564,30 @@ def bernoulli(stream: Stream, p: float | Array, shape: Shape, dtype: DType) -> A
     if not isinstance(p, np.ndarray):
         if not 0.0 <= p <= 1.0:
             raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
-        return _cast(_unit53(stream, n) < p, np.dtype(dtype), shape)
-    _check_floating("bernoulli_tensor_cpu_p_", p.dtype)
+        return cast(unit53(stream, n) < p, np.dtype(dtype), shape)
+    check_floating("bernoulli_tensor_cpu_p_", p.dtype)
     if not np.all((p >= 0) & (p <= 1)):
         raise RuntimeError(
             "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message "
             "be improved?  If so, please report an enhancement request to PyTorch.)"
         )
-    unit = _unit53(stream, n) if p.dtype == F64 else _unit24(stream, n)
+    unit = unit53(stream, n) if p.dtype == F64 else _unit24(stream, n)
     chance = p if p.dtype == F64 else p.astype(np.float32)
-    return _cast(unit.reshape(shape) < chance, np.dtype(dtype), shape)
+    return cast(unit.reshape(shape) < chance, np.dtype(dtype), shape)
 
 
 def exponential(stream: Stream, shape: Shape, dtype: DType, lambd: float = 1.0) -> Array:
     """Tensor.exponential_."""
     dtype = np.dtype(dtype)
-    if not _is_floating(dtype):
+    if not is_floating(dtype):
         raise RuntimeError(
             "Exponential distribution is a continuous probability distribution. dtype must be a "
-            f"floating point but you specified {_SCALAR_TYPES[dtype.name]}"
+            f"floating point but you specified {of(dtype).scalar_type}"
         )
     if not lambd > 0.0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
-    unit = _unit53(stream, math.prod(shape))
-    return _cast((-1.0 / lambd) * _function("log1p", dtype == F64, -unit), dtype, shape)
+    unit = unit53(stream, math.prod(shape))
+    return cast((-1.0 / lambd) * _function("log1p", dtype == F64, -unit), dtype, shape)
 
 
 def cauchy(
@@ -602,15 +595,15 @@ def cauchy(
 ) -> Array:
     """Tensor.cauchy_."""
     dtype = np.dtype(dtype)
-    if not _is_floating(dtype):
+    if not is_floating(dtype):
         raise RuntimeError(
             "Cauchy distribution is a continuous probability distribution. dtype must be a "
-            f"floating point but you specified {_C_TYPES[dtype.name]}"
+            f"floating point but you specified {CPP_NAMES[dtype.name]}"
         )
     if not sigma > 0.0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
-    angle = math.pi * (_unit53(stream, math.prod(shape)) - 0.5)
-    return _cast(_fma(_function("tan", dtype == F64, angle), sigma, median), dtype, shape)
+    angle = math.pi * (unit53(stream, math.prod(shape)) - 0.5)
+    return cast(_fma(_function("tan", dtype == F64, angle), sigma, median), dtype, shape)
 
 
 def log_normal(
@@ -620,10 +613,10 @@ def log_normal(
     dtype = np.dtype(dtype)
     if not std > 0.0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
-    _check_floating("log_normal_cpu", dtype)
+    check_floating("log_normal_cpu", dtype)
     exact = dtype == F64
     exponent = _fma(_pairs(stream, math.prod(shape), exact), std, mean)
-    return _cast(_function("exp", exact, exponent), dtype, shape)
+    return cast(_function("exp", exact, exponent), dtype, shape)
 
 
 def geometric(stream: Stream, shape: Shape, dtype: DType, p: float) -> Array:
@@ -632,10 +625,10 @@ def geometric(stream: Stream, shape: Shape, dtype: DType, p: float) -> Array:
     if not 0.0 < p < 1.0:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
     if dtype.kind in "bc":
-        raise _not_implemented("geometric_cpu", dtype)
+        raise not_implemented("geometric_cpu", dtype)
     with np.errstate(divide="ignore"):
-        throws = np.ceil(np.log(_unit53(stream, math.prod(shape))) / math.log1p(-p))
-    return _cast(throws, dtype, shape)
+        throws = np.ceil(np.log(unit53(stream, math.prod(shape))) / math.log1p(-p))
+    return cast(throws, dtype, shape)
 
 
 # Draws from tables and counts.
@@ -643,7 +636,7 @@ def geometric(stream: Stream, shape: Shape, dtype: DType, p: float) -> Array:
 
 def multinomial(stream: Stream, probs: Array, n: int, replacement: bool = False) -> Array:
     """torch.multinomial on one row of weights or on a matrix of rows: int64 indices."""
-    _check_multinomial(probs, n, replacement)
+    check_multinomial(probs, n, replacement)
     rows = probs.reshape(-1, probs.shape[-1])
     if replacement and n > 1:
         out = _with_replacement(stream, rows, n)
@@ -654,7 +647,7 @@ def multinomial(stream: Stream, probs: Array, n: int, replacement: bool = False)
             raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
         with np.errstate(divide="ignore", over="ignore"):
             race = rows / exponential(stream, rows.shape, rows.dtype)
-        if _is_half(race.dtype):
+        if is_half(race.dtype):
             race = race.astype(np.float32)
         out = np.argsort(-race, axis=-1, kind="stable")[:, :n]
     return np.ascontiguousarray(out).reshape(*probs.shape[:-1], n)
@@ -671,281 +664,5 @@ def _with_replacement(stream: Stream, rows: Array, n: int) -> Array:
     if not np.all(table[:, -1] > 0):
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
     table /= table[:, -1:].copy()
-    unit = _unit53(stream, len(rows) * n).reshape(len(rows), n)
+    unit = unit53(stream, len(rows) * n).reshape(len(rows), n)
     return np.stack([np.searchsorted(t, u) for t, u in zip(table, unit, strict=True)])
-
-
-def poisson(stream: Stream, rates: Array) -> Array:
-    """torch.poisson: a count for each rate. How many words it takes depends on the words drawn."""
-    draw = _Doubles(stream)
-    counts = [_poisson(float(rate), draw) for rate in rates.ravel().tolist()]
-    draw.settle()
-    return _cast(np.array(counts, np.float64), rates.dtype, rates.shape)
-
-
-def binomial(stream: Stream, count: Array, prob: Array) -> Array:
-    """torch.binomial: successes among `count` throws; the two arrays have one shape and dtype."""
-    draw = _Doubles(stream)
-    pairs = zip(count.ravel().tolist(), prob.ravel().tolist(), strict=True)
-    found = [_binomial(float(n), float(p), draw) for n, p in pairs]
-    draw.settle()
-    return _cast(np.array(found, np.float64), count.dtype, count.shape)
-
-
-class _Doubles:
-    """Uniform float64, one at a time, drawn ahead on a copy; `settle` moves the stream itself."""
-
-    def __init__(self, stream: Stream) -> None:
-        self.stream = stream
-        self.ahead = stream.copy()
-        self.used = 0
-        self.ready: list[float] = []
-
-    def __call__(self) -> float:
-        if not self.ready:
-            self.ready = _unit53(self.ahead, 1024)[::-1].tolist()
-        self.used += 1
-        return self.ready.pop()
-
-    def settle(self) -> None:
-        self.stream.words64(self.used)
-
-
-def _poisson(rate: float, draw: _Doubles) -> float:
-    if not rate >= 0.0:
-        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
-    if rate == 0.0:
-        return 0.0
-    if rate < 10.0:  # count factors until the product falls below exp(-rate)
-        limit, product, count = math.exp(-rate), draw(), 0.0
-        while product > limit:
-            product *= draw()
-            count += 1.0
-        return count
-    log_rate = math.log(rate)  # transformed rejection (Hörmann 1993)
-    b = 0.931 + 2.53 * math.sqrt(rate)
-    a = -0.059 + 0.02483 * b
-    inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
-    v_r = 0.9277 - 3.6224 / (b - 2.0)
-    while True:
-        u, v = draw() - 0.5, draw()
-        us = 0.5 - abs(u)
-        k = math.floor((2.0 * a / us + b) * u + rate + 0.43)
-        if us >= 0.07 and v <= v_r:
-            return float(k)
-        if k < 0 or (us < 0.013 and v > us):
-            continue
-        bound = -rate + k * log_rate - math.lgamma(k + 1)
-        if math.log(v) + math.log(inverse_alpha) - math.log(a / (us * us) + b) <= bound:
-            return float(k)
-
-
-def _binomial(n: float, p: float, draw: _Doubles) -> float:
-    if n <= 0.0 or p <= 0.0:
-        return 0.0
-    if p >= 1.0:
-        return n
-    if p > 0.5:
-        return n - _binomial(n, 1.0 - p, draw)
-    if n * p >= 10.0:
-        return _btrs(n, p, draw)
-    log_miss, reached, found = math.log1p(-p), 0.0, 0.0  # jump from success to success
-    while True:
-        reached += math.ceil(math.log(draw()) / log_miss)
-        if reached > n:
-            return found
-        found += 1.0
-
-
-def _btrs(n: float, p: float, draw: _Doubles) -> float:
-    """Transformed rejection for the binomial (Hörmann 1993)."""
-    spread = math.sqrt(n * p * (1.0 - p))
-    b = 1.15 + 2.53 * spread
-    a = -0.0873 + 0.0248 * b + 0.01 * p
-    c = n * p + 0.5
-    v_r = 0.92 - 4.2 / b
-    odds = p / (1.0 - p)
-    alpha = (2.83 + 5.1 / b) * spread
-    m = math.floor((n + 1.0) * p)
-    while True:
-        u, v = draw() - 0.5, draw()
-        us = 0.5 - abs(u)
-        k = math.floor((2.0 * a / us + b) * u + c)
-        if us >= 0.07 and v <= v_r:
-            return float(k)
-        if k < 0 or k > n:
-            continue
-        bound = (
-            (m + 0.5) * math.log((m + 1.0) / (odds * (n - m + 1.0)))
-            + (n + 1.0) * math.log((n - m + 1.0) / (n - k + 1.0))
-            + (k + 0.5) * math.log(odds * (n - k + 1.0) / (k + 1.0))
-            + _stirling(m)
-            + _stirling(n - m)
-            - _stirling(k)
-            - _stirling(n - k)
-        )
-        if math.log(v * alpha / (a / (us * us) + b)) <= bound:
-            return float(k)
-
-
-def _stirling(k: float) -> float:
-    """What Stirling's formula for log(k!) leaves out."""
-    if k <= 9:
-        exact = math.lgamma(k + 1.0)
-        return exact - ((k + 0.5) * math.log(k + 1.0) - (k + 1.0) + 0.5 * math.log(2.0 * math.pi))
-    square = (k + 1.0) ** 2
-    return (1.0 / 12 - (1.0 / 360 - 1.0 / 1260 / square) / square) / (k + 1.0)
-
-
-# What PyTorch refuses, in its words.
-
-_C_TYPES = {
-    "bool": "bool",
-    "uint8": "unsigned char",
-    "int8": "signed char",
-    "int16": "short int",
-    "int32": "int",
-    "int64": "long int",
-    "float16": "c10::Half",
-    "bfloat16": "c10::BFloat16",
-    "float32": "float",
-    "float64": "double",
-}
-_SCALAR_TYPES = {
-    "bool": "Bool",
-    "uint8": "Byte",
-    "int8": "Char",
-    "int16": "Short",
-    "int32": "Int",
-    "int64": "Long",
-    "uint16": "UInt16",
-    "uint32": "UInt32",
-    "uint64": "UInt64",
-    "float16": "Half",
-    "bfloat16": "BFloat16",
-    "float32": "Float",
-    "float64": "Double",
-    "complex64": "ComplexFloat",
-    "complex128": "ComplexDouble",
-}
-_DIGITS = {"bfloat16": 8, "float16": 11, "float32": 24, "float64": 53}
-_LIMITS = {
-    "bfloat16": 3.3895313892515355e38,
-    "float16": 65504.0,
-    "float32": 3.4028234663852886e38,
-    "float64": 1.7976931348623157e308,
-}
-
-
-def _is_floating(dtype: DType) -> bool:
-    return dtype in (F32, F64) or _is_half(dtype)
-
-
-def _not_implemented(kernel: str, dtype: DType) -> NotImplementedError:
-    return NotImplementedError(f"\"{kernel}\" not implemented for '{_SCALAR_TYPES[dtype.name]}'")
-
-
-def _check_floating(kernel: str, dtype: DType) -> None:
-    if not _is_floating(dtype):
-        raise _not_implemented(kernel, dtype)
-
-
-def _check_uniform(low: float, high: float, dtype: DType) -> None:
-    if low == 0.0 and high == 1.0:
-        return
-    limit = _LIMITS[dtype.name]
-    for name, value in (("from", low), ("to", high)):
-        if not -limit <= value <= limit:
-            raise RuntimeError(f"{name} is out of bounds for {_C_TYPES[dtype.name]}")
-    if low > high:
-        raise RuntimeError(
-            f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}"
-        )
-    if high - low > limit:
-        raise RuntimeError(
-            f"uniform_ expects to-from <= std::numeric_limits<{_SCALAR_TYPES[dtype.name]}>::max(), "
-            f"but found to={high:g} and from={low:g} which result in to-from to exceed the limit"
-        )
-
-
-def _largest(dtype: DType) -> int:
-    """The largest value that Tensor.random_ gives: floats stop where they skip integers."""
-    if dtype.kind == "b":
-        return 1
-    if dtype.kind == "c":
-        raise RuntimeError(
-            "check_random_bounds handles only integral, floating-point and boolean types"
-        )
-    if _is_floating(dtype):
-        return 1 << _DIGITS[dtype.name]
-    if dtype.name not in _C_TYPES:
-        raise _not_implemented("random_kernel_cpu", dtype)
-    return int(np.iinfo(dtype).max)
-
-
-def _checked_range(low: int, high: int | None, largest: int, dtype: DType) -> tuple[int, int]:
-    """The half-open range that is drawn from, after PyTorch's checks."""
-    last = largest if high is None else high - 1
-    if last < low:
-        raise RuntimeError(
-            f"random_ expects 'from' to be less than 'to', but got from={low} >= to={last + 1}"
-        )
-    if high is not None and _is_floating(dtype):
-        low, last = _representable(low, high, dtype)
-    _check_bound("from", low, largest, dtype)
-    if high is not None:
-        _check_bound("to - 1", last, largest, dtype)
-    return low, last + 1
-
-
-def _representable(low: int, high: int, dtype: DType) -> tuple[int, int]:
-    """Ends that a float holds: an end that rounds out of the range steps inside by one spacing."""
-    digits = _DIGITS[dtype.name]
-    above = _rounded_int(low + 1, dtype)
-    if above < low:
-        low = above + (1 << (abs(low + 1).bit_length() - digits))
-    below = _rounded_int(high - 1, dtype)
-    if below >= high:
-        high = below - (1 << ((high - 1).bit_length() - digits))
-    return low, high - 1
-
-
-def _rounded_int(value: int, dtype: DType) -> int:
-    rounded = _rounded(float(value), dtype)
-    return int(rounded) if math.isfinite(rounded) else value
-
-
-def _check_bound(name: str, value: int, largest: int, dtype: DType) -> None:
-    limit: float = largest
-    smallest: float = 0 if dtype.kind in "bu" else -largest - 1
-    if _is_floating(dtype):
-        limit = _LIMITS[dtype.name]
-        smallest = -limit
-    if not smallest <= value <= limit:
-        raise RuntimeError(f"{name} is out of bounds for {_C_TYPES[dtype.name]}")
-    if _is_floating(dtype) and abs(value) > largest:
-        digits = _DIGITS[dtype.name]
-        warnings.warn(
-            f"{name} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision limitations "
-            f"{_C_TYPES[dtype.name]} can support discrete uniform distribution only within this "
-            "range. This warning will become an error in version 1.7 release, please fix the code "
-            "in advance",
-            UserWarning,
-            stacklevel=4,
-        )
-
-
-def _check_multinomial(probs: Array, n: int, replacement: bool) -> None:
-    if not 1 <= probs.ndim <= 2:
-        raise RuntimeError("prob_dist must be 1 or 2 dim")
-    if not _is_floating(probs.dtype):
-        raise RuntimeError(
-            "multinomial only supports floating-point dtypes for input, got: "
-            f"{_SCALAR_TYPES[probs.dtype.name]}"
-        )
-    if n <= 0:
-        raise RuntimeError("cannot sample n_sample <= 0 samples")
-    if not replacement and n > probs.shape[-1]:
-        raise RuntimeError(
-            "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
-        )

@@ -7,7 +7,7 @@ from typing import Any
 from ..autograd.inplace import bump, rebase, refuse, write
 from ..core.base import F32, F64
 from ..core.dispatch import apply
-from ..legacy import CPP_NAMES
+from ..dtypes import CPP_NAMES
 from .block import PROMOTE, Block, Case, op
 from .matmul import (
     check_bmm,

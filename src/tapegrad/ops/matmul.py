@@ -11,8 +11,8 @@ from .. import dtypes
 from ..core.base import F32, F64, TensorBase
 from ..core.dispatch import apply
 from ..core.op import REGISTRY
+from ..dtypes import CPP_NAMES
 from ..errors import check_broadcast, must_be_tensor
-from ..legacy import CPP_NAMES
 from .block import Block, Case, api, helper, op
 from .samples import Draw
 

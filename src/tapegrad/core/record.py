@@ -1,0 +1,405 @@
+"""Recording: from a result that wants a gradient to a node that remembers how it came about.
+
+`prepare` makes the node of any op; `record_single` and `record_pair` make the same nodes for the
+common cases with less ado. All three lay `Node.kept` out as inputs, outputs, attributes, facts.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ..autograd.node import OpNode, accumulate_node
+from ..errors import inference_saved
+from .base import (
+    CLASSES,
+    PAIR_DEPTH,
+    STAMP_DEPTH,
+    STATE,
+    Cut,
+    Node,
+    TensorBase,
+    Version,
+    View,
+    sequence,
+    stamp,
+    wrap,
+)
+from .modes import MODES
+from .op import Op
+
+FLOATS: Final = "fcV"  # NumPy kinds that can require a gradient (bfloat16 is a void kind)
+
+
+def record_single(op: Op, a: TensorBase, attrs: tuple[Any, ...], t: TensorBase) -> OpNode:
+    """The node of a one-tensor op; the same layout as `prepare` makes."""
+    x = a.array
+    out = t.array
+    edge = a.node
+    if edge is None:
+        edge = accumulate_node(a)
+    node = OpNode()
+    node.op = op
+    node.edges = (edge,)
+    if edge.is_leaf:
+        node.leaves = a
+    if a.slot:
+        node.edge_slots = (a.slot,)
+    plan = op.plan_first
+    keep_x = None
+    keep_out = None
+    cells: tuple[Any, ...] = ()
+    if plan.first:
+        cell = a.version_cell()
+        if cell.inference:
+            raise inference_saved()
+        keep_x = x
+        cells = (0, cell, cell.n)
+    if plan.out:
+        own = t.version_cell()
+        keep_out = out
+        cells = (*cells, 1, own, own.n)
+    kept: tuple[Any, ...] = (keep_x, keep_out)
+    if attrs:
+        kept += attrs
+    if op.metas:
+        kept += tuple([meta(a, what) for _, what in op.metas])
+    node.kept = kept
+    node.cells = cells
+    node.frees = plan.saves
+    dtype = out.dtype
+    if x.dtype is not dtype:
+        node.fixes = ((x.shape, x.dtype),)
+    if dtype.kind == "c" and not op.wirtinger:
+        node.sandwich = True
+    node.seq = next(sequence)
+    if STATE.recording:
+        stamp(node, PAIR_DEPTH)
+    t.node = node
+    t.wants_grad = True
+    return node
+
+
+def record_pair(op: Op, a: TensorBase, b: Any, t: TensorBase, attrs: tuple[Any, ...]) -> Any:
+    """The node of a two-tensor op, or of a tensor and a number; the same layout as `prepare` makes.
+
+    Both tensors have the dtype of the result; for ops that broadcast their shapes may differ.
+    """
+    node = OpNode()
+    node.op = op
+    edge_a: Node | None = None
+    edge_b: Node | None = None
+    slot_a = 0
+    slot_b = 0
+    x = a.array
+    y = b
+    out = t.array
+    if a.wants_grad:
+        edge_a = a.node
+        if edge_a is None:
+            edge_a = accumulate_node(a)
+        slot_a = a.slot
+        if edge_a.is_leaf:
+            node.leaves = a
+        plan = op.plan_first
+    else:
+        node.cut = a.cut
+        plan = op.plan_second
+    keep_x = None
+    keep_y = None
+    keep_out = None
+    cells: tuple[Any, ...] = ()
+    if isinstance(b, TensorBase):
+        y = b.array
+        if b.wants_grad:
+            if a.wants_grad:
+                plan = op.plan_both
+            edge_b = b.node
+            if edge_b is None:
+                edge_b = accumulate_node(b)
+            slot_b = b.slot
+            if edge_b.is_leaf:
+                node.leaves = b if node.leaves is None else (a, b)
+        elif b.cut is not None:
+            node.cut = b.cut
+        if plan.second:
+            keep_y = y
+            other = b.cell
+            if other is None:
+                other = b.cell = Version()
+            elif other.inference:
+                raise inference_saved()
+            if plan.first:
+                keep_x = x
+                cell = a.cell
+                if cell is None:
+                    cell = a.cell = Version()
+                elif cell.inference:
+                    raise inference_saved()
+                cells = (0, cell, cell.n, 1, other, other.n)
+            else:
+                cells = (1, other, other.n)
+        if op.broadcasts:
+            shape = x.shape
+            other_shape = y.shape
+            if shape != other_shape:
+                full = out.shape
+                dtype = out.dtype
+                node.fixes = (
+                    None if shape == full else (shape, dtype),
+                    None if other_shape == full else (other_shape, dtype),
+                )
+    else:
+        keep_y = y
+    if plan.first and keep_x is None:
+        keep_x = x
+        cell = a.cell
+        if cell is None:
+            cell = a.cell = Version()
+        elif cell.inference:
+            raise inference_saved()
+        cells = (0, cell, cell.n)
+    if plan.out:
+        keep_out = out
+        own = t.cell = Version()
+        cells = (*cells, 2, own, 0)
+    node.edges = (edge_a, edge_b)
+    if slot_a or slot_b:
+        node.edge_slots = (slot_a, slot_b)
+    kept: tuple[Any, ...] = (keep_x, keep_y, keep_out)
+    if attrs:
+        kept += attrs
+    if op.metas:
+        kept += tuple([meta(a if i == 0 else b, what) for i, what in op.metas])
+    node.kept = kept
+    node.cells = cells
+    node.frees = plan.saves
+    node.seq = next(sequence)
+    if STATE.recording:
+        stamp(node, PAIR_DEPTH)
+    t.node = node
+    t.wants_grad = True
+    return t
+
+
+def finish(
+    op: Op,
+    tensors: tuple[Any, ...],
+    attrs: tuple[Any, ...],
+    watch: tuple[Any, ...],
+    mask: int,
+    outs: tuple[Any, ...],
+) -> tuple[TensorBase, ...]:
+    """Wrap the outputs and record how they came about."""
+    results = [wrap(array) for array in outs]
+    busy = STATE.busy != 0
+    if mask:
+        if not op.differentiable:
+            bury(results, op.name, tensors)
+        elif busy and not MODES.records:
+            bury(results, "inference_mode" if MODES.inference else "no_grad", tensors)
+        elif outs and outs[0].dtype.kind in FLOATS:
+            record(op, tensors, attrs, watch, mask, outs, results)
+        else:
+            bury(results, op.name, tensors)
+    else:
+        for t in tensors:
+            if isinstance(t, TensorBase) and t.cut is not None:
+                for r in results:
+                    r.cut = t.cut
+                break
+    if op.view:
+        link_views(op, tensors[0], attrs, results)
+    elif busy and MODES.inference:
+        for r in results:
+            cell = r.version_cell()
+            cell.inference = True
+    return tuple(results)
+
+
+def bury(results: list[TensorBase], what: str, tensors: tuple[Any, ...]) -> None:
+    """Note on the results that `what` cut them off from `tensors`."""
+    source: TensorBase | None = None
+    for t in tensors:
+        if isinstance(t, TensorBase) and t.wants_grad:
+            source = t
+            break
+    cut = Cut(what, source)
+    for r in results:
+        r.cut = cut
+
+
+def record(
+    op: Op,
+    tensors: tuple[Any, ...],
+    attrs: tuple[Any, ...],
+    watch: tuple[Any, ...],
+    mask: int,
+    outs: tuple[Any, ...],
+    results: list[TensorBase],
+) -> OpNode:
+    """Record a node for `results`; it is set on every output that can need a gradient."""
+    node = prepare(op, tensors, attrs, watch, mask, outs)
+    save_outputs(node, op.plan(mask), results)
+    plain = op.plain_outs
+    for i, r in enumerate(results):
+        if i not in plain:
+            r.node = node
+            r.slot = i
+            r.wants_grad = True
+        else:
+            bury([r], f"output {i} of {op.name}", tensors)
+    return node
+
+
+def prepare(
+    op: Op,
+    tensors: tuple[Any, ...],
+    attrs: tuple[Any, ...],
+    watch: tuple[Any, ...],
+    mask: int,
+    outs: tuple[Any, ...],
+    overwritten: Any = None,
+) -> OpNode:
+    """A node with edges and saved inputs, its outputs still to be saved.
+
+    For an in-place op `overwritten` holds a copy of the first input, where a rule reads it.
+    """
+    node = OpNode()
+    node.op = op
+    plan = op.plan(mask)
+    edges: list[Node | None] = []
+    slots: list[int] = []
+    kept: list[Any] = []
+    cells: list[Any] = []
+    fixes: list[Any] = []
+    leaves: list[Any] = []
+    any_slot = False
+    any_fix = False
+    out_dtype = outs[0].dtype if outs else None
+    out_shape = outs[0].shape if outs and op.broadcasts else None
+    for i, t in enumerate(tensors):
+        edge: Node | None = None
+        slot = 0
+        fix = None
+        if isinstance(t, TensorBase):
+            x = t.array
+            if mask >> i & 1:
+                edge = t.node
+                if edge is None:
+                    edge = accumulate_node(t)
+                if edge.is_leaf:
+                    leaves.append(t)
+                slot = t.slot
+                any_slot = any_slot or slot != 0
+                fix = (x.shape, x.dtype)
+                if x.dtype is not out_dtype or (out_shape is not None and x.shape != out_shape):
+                    any_fix = True
+            elif t.cut is not None:
+                node.cut = t.cut
+            if op.dtype_rule and x.dtype is not out_dtype and op.width > 1:
+                any_fix = node.mixed = True
+            if not op.variadic:
+                if plan.inputs[i]:
+                    if i == 0 and overwritten is not None:
+                        kept.append(overwritten)
+                        cells.extend((i, Version(), 0))
+                    else:
+                        cell = t.version_cell()
+                        if cell.inference:
+                            raise inference_saved()
+                        kept.append(x)
+                        cells.extend((i, cell, cell.n))
+                else:
+                    kept.append(None)
+        elif not op.variadic:
+            kept.append(t)
+        edges.append(edge)
+        slots.append(slot)
+        fixes.append(fix)
+    kept.extend([None] * len(op.outs))
+    kept.extend(attrs)
+    for index, what in op.metas:
+        source = tensors if index < 0 else tensors[index]
+        kept.append(meta(source, what))
+    for t in watch:
+        cell = t.version_cell()
+        cells.extend((t.array, cell, cell.n))
+    node.edges = tuple(edges)
+    if leaves:
+        node.leaves = leaves
+    if any_slot:
+        node.edge_slots = tuple(slots)
+    node.kept = tuple(kept)
+    node.cells = tuple(cells)
+    node.frees = plan.saves or len(watch) != 0
+    if any_fix:
+        node.fixes = tuple(fixes)
+    if out_dtype is not None and out_dtype.kind == "c" and not op.wirtinger:
+        node.sandwich = True
+    if not op.single:
+        node.outputs = tuple([(o.shape, o.dtype) for o in outs])
+    node.seq = next(sequence)
+    if STATE.recording:
+        stamp(node, STAMP_DEPTH)
+    if STATE.busy:
+        CLASSES.tensor._recorded_in_mode(node)
+    return node
+
+
+def meta(source: Any, what: str) -> Any:
+    """A fact about an input that a rule asks for by name (`input_shape` …): no array is kept."""
+    if isinstance(source, TensorBase):
+        if what == "shape":
+            return source.array.shape
+        if what == "dtype":
+            return source.array.dtype
+        return source.array.strides
+    if type(source) is tuple:
+        return tuple([meta(t, what) for t in source])
+    return () if what == "shape" else None
+
+
+def save_outputs(node: OpNode, plan: Any, results: list[TensorBase]) -> None:
+    """Put the outputs that rules read into the node; their version counts from here."""
+    if not plan.any_out:
+        return
+    op: Op = node.op
+    kept = list(node.kept)  # type: ignore[arg-type]
+    cells = list(node.cells)
+    first = op.width
+    for i, r in enumerate(results):
+        if plan.outs[i]:
+            cell = r.version_cell()
+            kept[first + i] = r.array
+            cells.extend((first + i, cell, cell.n))
+    node.kept = tuple(kept)
+    node.cells = tuple(cells)
+    if STATE.busy and MODES.saved_hooks:
+        CLASSES.tensor._pack_outputs(node)
+
+
+def link_views(
+    op: Op, source: TensorBase, attrs: tuple[Any, ...], results: list[TensorBase]
+) -> None:
+    """Tell the results what they are views of."""
+    cell = source.version_cell()
+    parent = source.view_of
+    base = source if parent is None else parent.base
+    kind = "multi" if op.multi_view else ""
+    if STATE.busy and not MODES.records:
+        kind = "inference" if MODES.inference else "no_grad"
+    if parent is not None and parent.kind and not kind:
+        kind = parent.kind
+    steps: tuple[Any, ...] = () if parent is None else parent.steps
+    if op.replays:
+        # as_strided can follow up to `source`, whose array says where it lies, and from there on.
+        steps = (*steps, (source.array, op, attrs))
+    for r in results:
+        r.cell = cell
+        view = View(base, kind, cell.n, steps)
+        if STATE.recording and base.wants_grad:
+            stamp(view, STAMP_DEPTH)
+        r.view_of = view
+        if base.wants_grad and (kind == "no_grad" or kind == "inference"):
+            r.wants_grad = True  # a view follows its base, though nothing was recorded here
+            r.cut = None
