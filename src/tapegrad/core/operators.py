@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from .base import TensorBase
-from .dispatch import binary, unary
+from .base import STATE, TensorBase
+from .dispatch import binary, pair, unary
 from .native import mypyc_attr
 from .op import REGISTRY, Op
 
@@ -16,6 +16,7 @@ class Table:
     add: Op
     sub: Op
     mul: Op
+    mm: Op
     div: Op
     neg: Op
     abs: Op
@@ -31,6 +32,7 @@ class Table:
         self.add = REGISTRY["add"]
         self.sub = REGISTRY["sub"]
         self.mul = REGISTRY["mul"]
+        self.mm = REGISTRY["mm"]
         self.div = REGISTRY["div"]
         self.neg = REGISTRY["neg"]
         self.abs = REGISTRY["abs"]
@@ -126,6 +128,13 @@ class Operators(TensorBase):
         return call("rpow", self, other)
 
     def __matmul__(self, other: Any) -> Any:
+        if isinstance(other, TensorBase) and not STATE.busy:
+            x = self.array
+            y = other.array
+            if x.ndim == 2 and y.ndim == 2 and x.shape[1] == y.shape[0]:
+                found = pair(OPS.mm, self, other, ())  # two matrices that fit: nothing to refuse
+                if found is not None:
+                    return found
         return (
             OPS.functions["matmul"](self, other)
             if isinstance(other, TensorBase)

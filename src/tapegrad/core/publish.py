@@ -12,7 +12,7 @@ from ..autograd.inplace import prefer_refusal, write
 from ..ops import load
 from ..ops.block import APIS, Api
 from .base import TensorBase
-from .dispatch import unary
+from .dispatch import apply, unary
 from .op import REGISTRY
 from .operators import OPS
 from .outputs import write_outputs
@@ -68,6 +68,13 @@ def make_method(api: Api) -> Callable[..., Any]:
                 raise TypeError(f"TensorBase.{api.name}() takes no arguments ({len(args)} given)")
             return unary(op, self)
 
+        def looking(self: Any, *args: Any) -> Any:
+            if args:
+                raise TypeError(f"TensorBase.{api.name}() takes no arguments ({len(args)} given)")
+            return apply(op, (self,))
+
+        if not op.elementwise:
+            return named(looking, api.name, api.doc, "tapegrad.Tensor")
         return named(plain, api.name, api.doc, "tapegrad.Tensor")
 
     writes = api.name.endswith("_")

@@ -16,9 +16,7 @@ from .matmul import (
     check_supported,
     fits,
     is_tensor,
-    left_grad,
     product,
-    right_grad,
     scalar_type,
 )
 from .samples import Draw
@@ -120,10 +118,10 @@ class Addmm(WithSummand):
         return combine(xp, input, product(xp, mat1, mat2), beta, alpha)
 
     def d_mat1(F, grad, mat2, mat1_strides, alpha):
-        return scaled(left_grad(F, grad, mat2, mat1_strides), alpha)
+        return scaled(F.left_grad(grad, mat2, mat1_strides), alpha)
 
     def d_mat2(F, grad, mat1, mat2_strides, alpha):
-        return scaled(right_grad(F, grad, mat1, mat2_strides), alpha)
+        return scaled(F.right_grad(grad, mat1, mat2_strides), alpha)
 
     def jvp(F, t_input, mat1, t_mat1, mat2, t_mat2, beta, alpha, out):
         return summand_jvp(F, F.mm, ((t_mat1, mat2), (mat1, t_mat2)), t_input, beta, alpha, out)

@@ -295,12 +295,17 @@ def helper(name: str, raw: Callable[..., Any], recorded: Callable[..., Any]) -> 
     setattr(RECORDED, name, recorded)
 
 
+def apply_one(record: Op, input: Any) -> Any:
+    return apply(record, (input,))
+
+
 def default_call(record: Op) -> Callable[..., Any]:
-    """The public signature of an elementwise op: its tensors, nothing else."""
+    """The public signature of an op that takes its tensors and nothing else."""
     if len(record.tensors) == 1:
+        road = unary if record.elementwise else apply_one
 
         def call_unary(input: Any, *, run: Any = None) -> Any:
-            return unary(record, input) if run is None else run(record, (input,))
+            return road(record, input) if run is None else run(record, (input,))
 
         call_unary.op = record  # type: ignore[attr-defined]  # the method needs nothing else
         return call_unary

@@ -11,6 +11,7 @@ from .. import dtypes
 from ..core.base import F32, F64, TensorBase
 from ..core.dispatch import apply
 from ..core.op import REGISTRY
+from ..core.spaces import RECORDED
 from ..dtypes import CPP_NAMES
 from ..errors import check_broadcast, must_be_tensor
 from .block import Block, Case, api, helper, op
@@ -103,18 +104,34 @@ def by_columns(rows: int, strides: tuple[int, ...]) -> bool:
     return strides[0] != 0 and strides[1] == strides[0] * rows
 
 
-def left_grad(F: Any, grad: Any, right: Any, strides: tuple[int, ...]) -> Any:
+def left_grad(grad: Any, right: Any, strides: tuple[int, ...]) -> Any:
     """What goes back to the left factor, laid out in memory as that is."""
     if by_columns(grad.shape[0], strides):
-        return F.t(F.mm(right, F.t(grad)))
-    return F.mm(grad, F.t(right))
+        return RECORDED.mm(right, grad.t()).t()
+    return RECORDED.mm(grad, right.t())
 
 
-def right_grad(F: Any, grad: Any, left: Any, strides: tuple[int, ...]) -> Any:
+def left_grad_array(grad: Any, right: Any, strides: tuple[int, ...]) -> Any:
+    if grad.dtype is not F32 and grad.dtype is not F64:
+        return product(np, grad, right.T)
+    return right.dot(grad.T).T if by_columns(grad.shape[0], strides) else grad.dot(right.T)
+
+
+def right_grad(grad: Any, left: Any, strides: tuple[int, ...]) -> Any:
     """What goes back to the right factor, laid out in memory as that is."""
     if by_columns(left.shape[1], strides):
-        return F.t(F.mm(F.t(grad), left))
-    return F.mm(F.t(left), grad)
+        return RECORDED.mm(grad.t(), left).t()
+    return RECORDED.mm(left.t(), grad)
+
+
+def right_grad_array(grad: Any, left: Any, strides: tuple[int, ...]) -> Any:
+    if grad.dtype is not F32 and grad.dtype is not F64:
+        return product(np, left.T, grad)
+    return grad.T.dot(left).T if by_columns(left.shape[1], strides) else left.T.dot(grad)
+
+
+helper("left_grad", raw=left_grad_array, recorded=left_grad)
+helper("right_grad", raw=right_grad_array, recorded=right_grad)
 
 
 @op
@@ -140,10 +157,10 @@ class Mm(Block):
         return product(xp, input, mat2)
 
     def d_input(F, grad, mat2, input_strides):
-        return left_grad(F, grad, mat2, input_strides)
+        return F.left_grad(grad, mat2, input_strides)
 
     def d_mat2(F, grad, input, mat2_strides):
-        return right_grad(F, grad, input, mat2_strides)
+        return F.right_grad(grad, input, mat2_strides)
 
     def call(input, mat2):
         check_mm(is_tensor("mm", "input", 1, input), is_tensor("mm", "mat2", 2, mat2))

@@ -360,7 +360,30 @@ class Tanh(Elementwise):
     fwd = ufunc("tanh")
 
     def d_input(F, grad, out):
-        return grad * (1 - out * out)
+        return F.tanh_backward(grad, out)
+
+
+@op
+class TanhBackward(Elementwise):
+    """tanh_backward(grad_output, output) -> Tensor: the gradient of `tanh`, in one kernel."""
+
+    node = "TanhBackwardBackward0"
+    tensors = ("grad_output", "output")
+    dtype = PROMOTE
+    public = False
+
+    def fwd(xp, grad_output, output):
+        slope = output * output
+        if slope.ndim:
+            xp.subtract(1, slope, slope)
+            return xp.multiply(grad_output, slope, slope)
+        return grad_output * (1 - slope)
+
+    def d_grad_output(F, grad, output):
+        return F.tanh_backward(grad, output)
+
+    def d_output(F, grad, grad_output, output):
+        return grad * grad_output * output * -2
 
 
 @op
@@ -433,7 +456,30 @@ class Sigmoid(Elementwise):
         return cast(1 / (1 + xp.exp(-widened(input))), input.dtype)
 
     def d_input(F, grad, out):
-        return grad * (1 - out) * out
+        return F.sigmoid_backward(grad, out)
+
+
+@op
+class SigmoidBackward(Elementwise):
+    """sigmoid_backward(grad_output, output) -> Tensor: the gradient of `sigmoid`, in one kernel."""
+
+    node = "SigmoidBackwardBackward0"
+    tensors = ("grad_output", "output")
+    dtype = PROMOTE
+    public = False
+
+    def fwd(xp, grad_output, output):
+        slope = 1 - output
+        if slope.ndim:
+            xp.multiply(slope, output, slope)
+            return xp.multiply(grad_output, slope, slope)
+        return grad_output * slope * output
+
+    def d_grad_output(F, grad, output):
+        return F.sigmoid_backward(grad, output)
+
+    def d_output(F, grad, grad_output, output):
+        return grad * grad_output * (1 - 2 * output)
 
 
 # Cody's rational approximations (Math. Comp. 23, 1969), highest power first: erf(x) / x below 0.5,
