@@ -111,7 +111,8 @@ def prepare(make: Callable[[Any], Work], library: Any) -> tuple[Work | None, str
 def best_times(works: list[Work | None], seconds: float) -> list[float | None]:
     """The best time of each, in nanoseconds, taken in turns until the time is used up."""
     best: list[float | None] = [None] * len(works)
-    loops = [max(1, int(1e6 / time_once(w, 3))) if w is not None else 0 for w in works]
+    # Turns of about 10 ms: long enough that each library finds its own code in the caches.
+    loops = [max(1, int(1e7 / time_once(w, 3))) if w is not None else 0 for w in works]
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         for i, work in enumerate(works):

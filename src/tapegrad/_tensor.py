@@ -7,6 +7,7 @@ pickling.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -407,6 +408,7 @@ class Tensor(Operators):
 
 CLASSES.tensor = Tensor
 CLASSES.new = Operators.__new__
+CLASSES.plain = functools.partial(Operators.__new__, Tensor)
 
 
 def same_class(source: TensorBase, array: Any) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core.base import CLASSES, IGNORED, NUMPY_ERRORS, STATE, Node, TensorBase, ndarray, wrap
 from .anomaly_mode import guarded
-from .node import AccumulateGrad
+from .node import AccumulateGrad, OpNode
 
 # Called as observer(node, grad, grads) after each node; anomaly mode and diagnose put theirs here.
 observers: Final[list[Any]] = []
@@ -108,7 +108,12 @@ class Run:
         if total is not None:
             if type(total) is list:
                 fill_in(node, total, self.record)
-            grads = node.pull(total, self.record)
+            # Most nodes are made from ops; knowing the class saves a look-up of the method.
+            grads = (
+                pull_op(node, total, self.record)
+                if node.op is not None
+                else (node.pull(total, self.record))
+            )
         if node.frees and not self.keep:
             node.release()
             node.freed_by = self.caller
@@ -218,6 +223,11 @@ class Run:
                 value = total[slot] if type(total) is list else total
                 if value is not None:
                     self.found[index] = value
+
+
+def pull_op(node: Any, total: Any, record: bool) -> Any:
+    own: OpNode = node
+    return own.pull(total, record)
 
 
 def writable(target: Any, other: Any) -> bool:

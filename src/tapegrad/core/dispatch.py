@@ -193,7 +193,12 @@ def single(op: Op, a: Any, attrs: tuple[Any, ...]) -> Any:
         CLASSES.tensor._refresh(a)
     x = a.array
     # Looking at memory another way computes nothing that could warn.
-    out = op.kernel(x, *attrs) if op.view else quiet(op.kernel, x, *attrs)
+    if op.view:
+        out = op.kernel(x, *attrs)
+    elif attrs:
+        out = quiet(op.kernel, x, *attrs)
+    else:
+        out = quiet(op.kernel, x)
     if type(out) is not ndarray:
         out = np.asarray(out)
     t = wrap(out)
