@@ -49,8 +49,7 @@ class detect_anomaly:
         self.check_nan = check_nan
         warnings.warn(
             "Anomaly Detection has been enabled. This mode will increase the runtime and should "
-            "only "
-            "be enabled for debugging.",
+            "only be enabled for debugging.",
             UserWarning,
             stacklevel=2,
         )

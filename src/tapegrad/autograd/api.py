@@ -319,20 +319,16 @@ def check_assigned_grad(t: Any, value: Any) -> None:
         raise RuntimeError(
             f"attempting to assign a gradient with dtype '{spelled}' to a tensor with grad_dtype "
             f"'{dtypes.of(t.array.dtype).scalar_type}'. The gradient must match the tensor's "
-            "grad_dtype "
-            "(defaults to the tensor's dtype). You can set the tensor's grad_dtype attribute "
-            "with a "
-            "specific dtype, or None to allow any dtype. Set grad_dtype with caution. Diverging "
-            "the "
-            "dtypes of a tensor and its gradient may break downstream systems that assume they "
-            "match."
+            "grad_dtype (defaults to the tensor's dtype). You can set the tensor's grad_dtype "
+            "attribute with a specific dtype, or None to allow any dtype. Set grad_dtype with "
+            "caution. Diverging the dtypes of a tensor and its gradient may break downstream "
+            "systems that assume they match."
         )
     if value.array.shape != t.array.shape:
         raise RuntimeError(
-            f"attempting to assign a gradient of size '{list(value.array.shape)}' to a tensor "
-            "of size "
-            f"'{list(t.array.shape)}'. Please ensure that the gradient and the tensor are the "
-            "same size"
+            f"attempting to assign a gradient of size '{list(value.array.shape)}' to a tensor of "
+            f"size '{list(t.array.shape)}'. Please ensure that the gradient and the tensor are "
+            "the same size"
         )
 
 
@@ -359,9 +355,9 @@ def deep_copy(t: Any, memo: dict[int, Any]) -> Any:
     if not t.is_leaf:
         raise RuntimeError(
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
-            "protocol "
-            "at the moment.  If you were attempting to deepcopy a module, this may be because of a "
-            "torch.nn.utils.weight_norm usage, see https://github.com/pytorch/pytorch/pull/103001"
+            "protocol at the moment.  If you were attempting to deepcopy a module, this may be "
+            "because of a torch.nn.utils.weight_norm usage, see "
+            "https://github.com/pytorch/pytorch/pull/103001"
         )
     if id(t) in memo:
         return memo[id(t)]

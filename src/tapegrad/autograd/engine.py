@@ -108,12 +108,10 @@ class Run:
         if total is not None:
             if type(total) is list:
                 fill_in(node, total, self.record)
-            # Most nodes are made from ops; knowing the class saves a look-up of the method.
-            grads = (
-                pull_op(node, total, self.record)
-                if node.op is not None
-                else (node.pull(total, self.record))
-            )
+            if node.op is not None:
+                grads = pull_op(node, total, self.record)
+            else:
+                grads = node.pull(total, self.record)
         if node.frees and not self.keep:
             node.release()
             node.freed_by = self.caller
@@ -226,6 +224,7 @@ class Run:
 
 
 def pull_op(node: Any, total: Any, record: bool) -> Any:
+    """`node.pull` where the class is known: the compiled build calls it without a look-up."""
     own: OpNode = node
     return own.pull(total, record)
 

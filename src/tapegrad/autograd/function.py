@@ -167,8 +167,7 @@ class BackwardFunction(Node, FunctionCtx):
                     raise errors.wrong_gradient(
                         self,
                         f"function {self.name()} returned a gradient different than None at "
-                        "position "
-                        f"{i + 1}, but the corresponding forward input was not a Variable",
+                        f"position {i + 1}, but the corresponding forward input was not a Variable",
                         i,
                         found,
                     )
@@ -204,8 +203,7 @@ def user_backward(cls: Any) -> Callable[..., Any]:
     if has_backward and cls.vjp is not Function.vjp:
         raise RuntimeError(
             "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You "
-            "should "
-            "only implement one of them."
+            "should only implement one of them."
         )
     return cls.backward if has_backward else cls.vjp  # type: ignore[no-any-return]
 
@@ -242,8 +240,7 @@ class Function:
         warnings.warn(
             f"{self.__class__} should not be instantiated. Methods on autograd functions are all "
             "static, so you should invoke them on the class itself. Instantiating an autograd "
-            "function "
-            "will raise an error in a future version of PyTorch.",
+            "function will raise an error in a future version of PyTorch.",
             DeprecationWarning,
             stacklevel=2,
         )
@@ -283,8 +280,7 @@ class Function:
         """The forward-mode derivative."""
         raise NotImplementedError(
             "You must implement the jvp function for custom autograd.Function to use it with "
-            "forward "
-            "mode AD."
+            "forward mode AD."
         )
 
     @classmethod
@@ -396,8 +392,7 @@ def check_dirty(ctx: Any, outputs: tuple[Any, ...]) -> None:
         if not any(o is t for o in outputs):
             raise RuntimeError(
                 "Some elements marked as dirty during the forward method were not returned as "
-                "output. "
-                "The inputs that are modified inplace must all be outputs of the Function."
+                "output. The inputs that are modified inplace must all be outputs of the Function."
             )
     for i, t in enumerate(ctx.non_differentiable):
         if not isinstance(t, TensorBase):

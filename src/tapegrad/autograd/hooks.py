@@ -178,8 +178,7 @@ def checked_parts(hook: Any, answer: Any, before: tuple[Any, ...]) -> tuple[Any,
         name = getattr(hook, "__name__", type(hook).__name__)
         raise RuntimeError(
             f"hook '{name}' has returned an incorrect number of values (got {len(answer)}, but "
-            "expected "
-            f"{len(before)})"
+            f"expected {len(before)})"
         )
     return tuple(b if a is None else a for a, b in zip(answer, before, strict=True))
 

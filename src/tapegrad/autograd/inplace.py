@@ -14,7 +14,7 @@ import weakref
 from typing import Any
 
 from .. import dtypes, errors
-from ..core.base import STATE, Node, TensorBase, View, as_array, ndarray, sequence
+from ..core.base import STATE, Node, TensorBase, View, as_array, ndarray, quiet, sequence
 from ..core.dispatch import apply, run_kernel
 from ..core.layout import address, is_dense, shares_itself
 from ..core.modes import MODES
@@ -67,12 +67,20 @@ def write(
             # The rules ran in another dtype than the target's.
             pairs = zip(tensors, node.edges, strict=True)
             node.fixes = tuple([fix_for(t, edge) for t, edge in pairs])
-    destination[...] = out
+    store(destination, out)
     bump(target, name, node is not None)
     if node is not None:
         rebase(target, node)
         save_outputs(node, op.plan(mask), [target])
     return target
+
+
+def store(destination: Any, value: Any) -> None:
+    """Write, without NumPy's warnings about values that the dtype cannot hold."""
+    if isinstance(value, ndarray) and value.dtype is destination.dtype:
+        destination[...] = value
+    else:
+        quiet(destination.__setitem__, ..., value)
 
 
 def fix_for(t: Any, edge: Node | None) -> Any:
@@ -117,7 +125,7 @@ def overwrite(op: Op, target: Any, value: Any, name: str) -> Any:
         refresh(target)
     recording = target.wants_grad and (not STATE.busy or MODES.records)
     node = prepare(op, (target,), (), (), 1, (target.array,)) if recording else None
-    target.array[...] = value
+    store(target.array, value)
     bump(target, name, node is not None)
     if node is not None:
         rebase(target, node)
@@ -180,17 +188,14 @@ def check_overlap(destination: Any, sources: Any, name: str = "") -> None:
             return  # everything is in its place already
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a "
-            "single "
-            "memory location. Please clone() the tensor before performing the operation."
+            "single memory location. Please clone() the tensor before performing the operation."
         )
     for x in sources:
         if x is not destination and isinstance(x, ndarray) and meets(x, destination):
             raise RuntimeError(
                 "unsupported operation: some elements of the input tensor and the written-to "
-                "tensor "
-                "refer to a single memory location. Please clone() the tensor before performing "
-                "the "
-                "operation."
+                "tensor refer to a single memory location. Please clone() the tensor before "
+                "performing the operation."
             )
 
 

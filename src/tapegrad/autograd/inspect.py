@@ -119,11 +119,10 @@ def pack_place(node: OpNode, place: int, pack: Any, unpack: Any) -> None:
         packed = pack(t)
     if t.version_cell().n != before:
         raise RuntimeError(
-            "A saved tensor pack hook is modifying its input in place. Tensors provided as "
-            "input to "
-            "pack hook cannot be modified by in-place operations as this can lead to unexpected "
-            "side-effects. Please open an issue if you need to perform in-place operations on the "
-            "input to a pack hook."
+            "A saved tensor pack hook is modifying its input in place. Tensors provided as input "
+            "to pack hook cannot be modified by in-place operations as this can lead to "
+            "unexpected side-effects. Please open an issue if you need to perform in-place "
+            "operations on the input to a pack hook."
         )
     kept[place] = Packed(packed, unpack)
     node.kept = tuple(kept)

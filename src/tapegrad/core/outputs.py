@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from .base import TensorBase
+from .base import TensorBase, quiet
 from .modes import MODES
 
 
@@ -64,13 +64,12 @@ def store(name: str, target: TensorBase, array: Any) -> None:
                 "An output with one or more elements was resized since it had shape "
                 f"{list(target.array.shape)}, which does not match the required output shape "
                 f"{list(array.shape)}. This behavior is deprecated, and in a future PyTorch "
-                "release "
-                "outputs will not be resized unless they have zero elements. You can explicitly "
-                "reuse "
-                "an out tensor t by resizing it, inplace, to zero elements with t.resize_(0).",
+                "release outputs will not be resized unless they have zero elements. You can "
+                "explicitly reuse an out tensor t by resizing it, inplace, to zero elements with "
+                "t.resize_(0).",
                 UserWarning,
                 stacklevel=5,
             )
         target.array = np.empty(array.shape, target.array.dtype)
-    target.array[...] = array
+    quiet(target.array.__setitem__, ..., array)
     target.version_cell().bump(name)

@@ -449,11 +449,9 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -
         have = storage_bytes(input)
         if (last + 1) * item > have:
             raise RuntimeError(
-                f"setStorage: sizes {list(sizes)}, strides {list(steps)}, storage offset "
-                f"{first}, and "
-                f"itemsize {item} requiring a storage size of {(last + 1) * item} are out of "
-                "bounds for "
-                f"storage of size {have}"
+                f"setStorage: sizes {list(sizes)}, strides {list(steps)}, storage offset {first}, "
+                f"and itemsize {item} requiring a storage size of {(last + 1) * item} are out of "
+                f"bounds for storage of size {have}"
             )
     return apply(AsStrided, (input,), (sizes, steps, first - own))
 

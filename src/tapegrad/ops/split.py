@@ -257,8 +257,7 @@ def split_with_sizes(input: Any, split_sizes: Any, dim: Any = 0) -> Any:
     if sum(sizes) != shape[d]:
         raise RuntimeError(
             f"split_with_sizes expects split_sizes to sum exactly to {shape[d]} (input tensor's "
-            "size "
-            f"at dimension {dim}), but got split_sizes={list(sizes)}"
+            f"size at dimension {dim}), but got split_sizes={list(sizes)}"
         )
     return apply(SplitWithSizes, (input,), (sizes, d))
 

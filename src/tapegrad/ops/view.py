@@ -485,9 +485,8 @@ def permuted(input: Any, dims: tuple[int, ...]) -> Any:
     if len(dims) != ndim:
         raise RuntimeError(
             "permute(sparse_coo): number of dimensions in the tensor input does not match the "
-            "length "
-            f"of the desired ordering of dimensions i.e. input.dim() = {ndim} is not equal to "
-            f"len(dims) = {len(dims)}"
+            f"length of the desired ordering of dimensions i.e. input.dim() = {ndim} is not equal "
+            f"to len(dims) = {len(dims)}"
         )
     order = tuple([wrap_dim(d, ndim) for d in dims])
     if len(set(order)) != ndim:
@@ -563,9 +562,8 @@ def T_of(input: Any) -> Any:
         warnings.warn(
             "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is "
             "deprecated and it will throw an error in a future release. Consider `x.mT` to "
-            "transpose "
-            "batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the "
-            "dimensions of a tensor.",
+            "transpose batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` to "
+            "reverse the dimensions of a tensor.",
             UserWarning,
             stacklevel=3,
         )
