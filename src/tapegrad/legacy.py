@@ -10,6 +10,7 @@ import numpy as np
 from . import dtypes, from_data
 from .core.base import CLASSES, TensorBase, blank
 from .core.modes import MODES
+from .core.subclass import takes_part
 from .device import device as device_type
 from .device import strided
 from .ops.block import api
@@ -93,6 +94,7 @@ def instance(cls: type, array: Any, source: tuple[Any, ...]) -> Any:
     from .creation import restrided
 
     t: Any = blank(cls)
+    t.special = takes_part(cls)
     t.array = array if array.size else restrided(array)
     if len(source) == 1 and isinstance(source[0], TensorBase):
         t.cell = source[0].version_cell()

@@ -7,6 +7,7 @@ from typing import Any
 from .base import CLASSES, TensorBase, blank, wrap
 from .dispatch import apply
 from .modes import MODES
+from .op import REGISTRY
 
 
 class DisableTorchFunctionSubclass:
@@ -72,16 +73,23 @@ def convert(result: Any, cls: type) -> Any:
     if isinstance(result, TensorBase):
         return result if isinstance(result, cls) else as_subclass(result, cls)
     if isinstance(result, (tuple, list)):
-        parts = [convert(r, cls) for r in result]
-        return type(result)(parts)
+        make = getattr(result, "_make", type(result))  # a namedtuple takes its fields one by one
+        return make([convert(r, cls) for r in result])
     return result
 
 
+def takes_part(cls: Any) -> bool:
+    """Whether ops on tensors of this class give that class (or ask it)."""
+    return cls is not CLASSES.tensor and bool(cls._takes_part)
+
+
 def as_subclass(t: Any, cls: type) -> Any:
-    """The same memory and history as a tensor of `cls`."""
+    """The same memory as a tensor of `cls`, with one more step of history where there is one."""
+    if t.wants_grad and MODES.records:
+        t = apply(REGISTRY["alias"], (plain(t),))
     made = blank(cls)
     made.array = t.array
-    made.special = cls is not CLASSES.tensor and getattr(cls, "_takes_part", True)
+    made.special = takes_part(cls)
     made.wants_grad = t.wants_grad
     made.node = t.node
     made.slot = t.slot
