@@ -11,6 +11,7 @@ import itertools
 import sys
 import weakref
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any, Final
 
 import numpy as np
@@ -54,6 +55,8 @@ class State:
     busy: int = 0
     recording: bool = True  # keep the user's line with nodes, writes and cuts
     anomaly: bool = False
+    # (thread, code, lasti) while library code makes many writes for one line of the user's.
+    writer: Any = None
     user_code: Any = None  # the code object of the last user frame seen: mostly the next one too
 
 
@@ -81,6 +84,19 @@ def user_frame(depth: int) -> Any:
     return frame
 
 
+def writing_for_caller(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """`function(...)`, all of whose writes belong to the user's line that called it."""
+    frame = user_frame(0 if COMPILED else 1)
+    if frame is None:
+        return function(*args, **kwargs)
+    before = STATE.writer
+    STATE.writer = (get_ident(), frame.f_code, frame.f_lasti)
+    try:
+        return function(*args, **kwargs)
+    finally:
+        STATE.writer = before
+
+
 class Version:
     """Counts the writes to one memory; all tensors that look at that memory hold the same cell."""
 
@@ -94,10 +110,15 @@ class Version:
     def bump(self, name: str, how: Any = None) -> None:
         """Count a write by `name`; `how` is what inplace.bump knows about it."""
         self.n += 1
-        if STATE.recording:
-            frame = user_frame(NEAR_DEPTH)
-            if frame is not None:
-                self.note(name, frame.f_code, frame.f_lasti, how)
+        if not STATE.recording:
+            return
+        writer = STATE.writer
+        if writer is not None and writer[0] == get_ident():
+            self.note(name, writer[1], writer[2], how)
+            return
+        frame = user_frame(NEAR_DEPTH)
+        if frame is not None:
+            self.note(name, frame.f_code, frame.f_lasti, how)
 
     def note(self, name: str, code: Any, lasti: int, how: Any) -> None:
         """Keep who made the last write."""
