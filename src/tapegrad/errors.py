@@ -665,7 +665,7 @@ def inference_written() -> Exception:
     )
 
 
-def must_be_tensor(function: str, argument: str, position: int, value: Any) -> Exception:
+def must_be_tensor(function: str, argument: str, position: int, value: Any) -> TypeError:
     return TypeError(
         f"{function}(): argument '{argument}' (position {position}) must be Tensor, "
         f"not {type(value).__name__}"

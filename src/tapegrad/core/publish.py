@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..autograd.inplace import prefer_refusal, write
+from ..errors import must_be_tensor
 from ..ops import load
 from ..ops.block import APIS, Api
 from .base import TensorBase
@@ -54,6 +55,8 @@ def make_function(api: Api) -> Callable[..., Any]:
             return call(*args, **kwargs)
         except TypeError as error:
             raise explain(api, error, args, kwargs) from None
+        except AttributeError as error:
+            raise no_tensor(api, error, args, kwargs) from None
 
     return named(function, api.name, api.doc, "tapegrad")
 
@@ -87,6 +90,8 @@ def make_method(api: Api) -> Callable[..., Any]:
             return call(self, *args, **kwargs)
         except TypeError as error:
             raise explain(api, error, (self, *args), kwargs) from None
+        except AttributeError as error:
+            raise no_tensor(api, error, (self, *args), kwargs) from None
         except (IndexError, RuntimeError) as error:
             if writes:
                 prefer_refusal(self, error)
@@ -103,6 +108,8 @@ def make_inplace(api: Api) -> Callable[..., Any]:
             kwargs = tidy(api, kwargs)
         try:
             return call(self, *args, **kwargs, run=write)
+        except AttributeError as error:
+            raise no_tensor(api, error, (self, *args), kwargs) from None
         except (IndexError, RuntimeError) as error:
             prefer_refusal(self, error)
             raise
@@ -112,11 +119,36 @@ def make_inplace(api: Api) -> Callable[..., Any]:
     )
 
 
+def no_tensor(
+    api: Api, error: AttributeError, args: Any, kwargs: dict[str, Any]
+) -> TypeError | AttributeError:
+    """PyTorch's sentence for an argument that is no tensor; other errors as they are."""
+    culprit = error.obj
+    if isinstance(culprit, TensorBase):
+        return error
+    for position, value in enumerate(args[: len(api.parameters)]):
+        name = api.parameters[position]
+        wanted = value is culprit or (position == 0 and name in ("input", "self"))
+        if wanted and not isinstance(value, TensorBase):
+            return must_be_tensor(api.name, name, position + 1, value)
+    kind = type(culprit).__name__
+    for name, value in kwargs.items():
+        if value is culprit:
+            return TypeError(f"{api.name}(): argument '{name}' must be Tensor, not {kind}")
+    if error.name == "array":
+        return TypeError(f"{api.name}(): expected Tensor as element of a sequence, but got {kind}")
+    return error
+
+
 def explain(api: Api, error: TypeError, args: Any, kwargs: dict[str, Any]) -> TypeError:
     """PyTorch's sentence for arguments that do not fit the signature; other errors as they are."""
     at = error.__traceback__
     if at is None or at.tb_next is not None:
-        return error  # raised inside the function, not by the call itself
+        # Raised inside the function, not by the call itself; perhaps by an op without a public name.
+        head, found, rest = str(error).partition("(): argument")
+        if found and head in REGISTRY and head not in APIS:
+            return TypeError(api.name + found + rest)
+        return error
     known = [p for p in inspect.signature(api.call).parameters.values() if p.name != "run"]
     for name in kwargs:
         if all(p.name != name for p in known):
