@@ -231,6 +231,8 @@ def refuse(target: Any, recording: bool) -> None:
 
 def prefer_refusal(target: Any, error: Exception) -> None:
     """Arguments that do not fit were found first: autograd's own refusal, if any, goes before."""
+    if not isinstance(target, TensorBase):
+        return
     try:
         refuse(target, False)
     except RuntimeError as refusal:

@@ -144,7 +144,7 @@ def explain(api: Api, error: TypeError, args: Any, kwargs: dict[str, Any]) -> Ty
     """PyTorch's sentence for arguments that do not fit the signature; other errors as they are."""
     at = error.__traceback__
     if at is None or at.tb_next is not None:
-        # Raised inside the function, not by the call itself; perhaps by an op without a public name.
+        # Raised inside the function, perhaps by an op that has no public name of its own.
         head, found, rest = str(error).partition("(): argument")
         if found and head in REGISTRY and head not in APIS:
             return TypeError(api.name + found + rest)
