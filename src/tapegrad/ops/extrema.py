@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import collections
 from typing import Any
 
 from .. import dtypes
 from ..core.base import TensorBase
 from ..core.dispatch import apply
+from ..core.return_types import return_type
 from .block import APIS, Block, Case, api, op
 from .reduce import (
     DIMS_CASES,
@@ -25,22 +25,9 @@ from .samples import Draw
 MAX_FORMS = ("", "Tensor other", "int dim, bool keepdim = False")
 
 
-def result_class(name: str, *fields: str) -> Any:
-    """A named tuple for several results, printed as PyTorch's `torch.return_types` are."""
-
-    def __repr__(self: Any) -> str:
-        shown = ",\n".join([f"{f}={v!r}" for f, v in zip(fields, self, strict=True)])
-        return f"torch.return_types.{name}(\n{shown})"
-
-    made = collections.namedtuple(name, fields, module="torch.return_types")  # type: ignore[misc]
-    made.__repr__ = __repr__  # type: ignore[assignment]
-    made.__doc__ = f"The results of `{name}`, by name."
-    return made
-
-
-MaxResult = result_class("max", "values", "indices")
-MinResult = result_class("min", "values", "indices")
-AminmaxResult = result_class("aminmax", "min", "max")
+MaxResult = return_type("max", ("values", "indices"))
+MinResult = return_type("min", ("values", "indices"))
+AminmaxResult = return_type("aminmax", ("min", "max"))
 
 
 def check_no_complex(kernel: str, array: Any) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 from .. import dtypes
 from ..core.dispatch import apply
+from ..core.return_types import return_type
 from .block import Block, Case, Linear, op
-from .extrema import check_no_complex, result_class
+from .extrema import check_no_complex
 from .reduce import array_of, is_half, one_dim, plain_dtype
 from .samples import Draw
 
@@ -231,7 +232,7 @@ class Cummax(CumExtremum):
     indices=tensor([0, 1, 1]))
     """
 
-    result = result_class("cummax", "values", "indices")
+    result = return_type("cummax", ("values", "indices"))
 
     def fwd(xp, input, dim):
         return running(xp, xp.maximum, input, dim)
@@ -250,7 +251,7 @@ class Cummin(CumExtremum):
     indices=tensor([0, 0, 2]))
     """
 
-    result = result_class("cummin", "values", "indices")
+    result = return_type("cummin", ("values", "indices"))
 
     def fwd(xp, input, dim):
         return running(xp, xp.minimum, input, dim)
