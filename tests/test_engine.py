@@ -181,6 +181,7 @@ def test_wide_graph_is_not_quadratic():
         total.backward()
         return time.perf_counter() - start
 
+    # Eight times the width: 8 times the time if linear, 64 if quadratic. Noise only adds time.
     run(100)
-    small, large = min(run(1000) for _ in range(3)), min(run(8000) for _ in range(3))
-    assert large < 8 * small * 3
+    ratios = [min(run(8000) for _ in range(3)) / min(run(1000) for _ in range(3)) for _ in range(4)]
+    assert min(ratios) < 24
