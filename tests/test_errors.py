@@ -22,7 +22,7 @@ from error_cases import CASES, E07, Case
 
 DOCS = pathlib.Path(__file__).parent.parent / "docs" / "errors"
 PACKAGE = str(pathlib.Path(tapegrad.__file__).parent)
-IDS = ("E01", "E02", "E03", "E04", "E05", "E06", "E07", "E12", "E13")
+IDS = sorted(page.stem for page in DOCS.glob("E*.md"))
 
 
 def write_source(folder: pathlib.Path, source: str) -> tuple[pathlib.Path, dict[str, list[int]]]:
@@ -324,6 +324,12 @@ def printed(example: str, folder: pathlib.Path) -> str:
 def test_page(page: str, tmp_path: pathlib.Path) -> None:
     example, output = blocks(page)
     assert printed(example, tmp_path) == output
+
+
+def test_every_id_has_a_page() -> None:
+    sources = pathlib.Path(PACKAGE).rglob("*.py")
+    used = {i for path in sources for i in re.findall(r'"(E\d\d)"', path.read_text())}
+    assert used == set(IDS)
 
 
 def test_index_lists_every_page() -> None:

@@ -11,9 +11,9 @@ from typing import Any
 from ..autograd.inplace import prefer_refusal, write
 from ..errors import must_be_tensor
 from ..ops import load
-from ..ops.block import APIS, Api
+from ..ops.block import APIS, Api, apply_one
 from .base import TensorBase
-from .dispatch import apply, unary
+from .dispatch import unary
 from .op import REGISTRY
 from .operators import OPS
 from .outputs import write_outputs
@@ -65,19 +65,13 @@ def make_method(api: Api) -> Callable[..., Any]:
     call = api.call
     op = getattr(call, "op", None)
     if op is not None:
+        road = unary if op.elementwise else apply_one
 
         def plain(self: Any, *args: Any) -> Any:
             if args:
                 raise TypeError(f"TensorBase.{api.name}() takes no arguments ({len(args)} given)")
-            return unary(op, self)
+            return road(op, self)
 
-        def looking(self: Any, *args: Any) -> Any:
-            if args:
-                raise TypeError(f"TensorBase.{api.name}() takes no arguments ({len(args)} given)")
-            return apply(op, (self,))
-
-        if not op.elementwise:
-            return named(looking, api.name, api.doc, "tapegrad.Tensor")
         return named(plain, api.name, api.doc, "tapegrad.Tensor")
 
     writes = api.name.endswith("_")
