@@ -4,7 +4,9 @@
 #   make test         the test suite, on the compiled build where a C compiler is found
 #   make test-pure    the test suite on the pure Python build
 #   make lint         ruff, and mypy (strict on the core)
-#   make parity       differential tests against PyTorch
+#   make generate     the files that follow from the blocks: stubs, names, docs/operators.md
+#   make parity       differential tests against PyTorch, and its whole operator table
+#   make parity-page  the operator table again, written to docs/parity.md
 #   make parity-pure  the same on the pure Python build
 #   make golden       record again what PyTorch answers (tests/golden)
 #   make bench        timings against PyTorch;  make bench-pure for the pure build
@@ -25,12 +27,13 @@ SELECT ?= -m "not slow"
 
 PIP_INSTALL = -m pip install -qq --disable-pip-version-check
 BUILD_TOOLS = "setuptools>=77" wheel "mypy>=1.19" "numpy>=2"
-PARITY_TOOLS = "pytest>=9" pytest-xdist hypothesis ml_dtypes
+PARITY_TOOLS = "pytest>=9" pytest-xdist hypothesis ml_dtypes expecttest
 PYTEST = -m pytest -n $(WORKERS) -q $(SELECT) $(PYTEST_ARGS)
 SOURCES := pyproject.toml setup.py README.md LICENSE \
     $(shell find src/tapegrad -name __pycache__ -prune -o -print)
 
-.PHONY: help demo test test-pure lint parity parity-pure golden bench bench-pure wheel clean
+.PHONY: help demo test test-pure lint generate parity parity-pure parity-page golden bench \
+    bench-pure wheel clean
 .DELETE_ON_ERROR:
 
 help:
@@ -46,16 +49,24 @@ test-pure: $(VENV_PURE)/.installed
 	$(VENV_PURE)/bin/python $(PYTEST)
 
 lint: $(VENV)/.tools
-	$(VENV)/bin/ruff check src tests benchmarks setup.py
-	$(VENV)/bin/ruff format --check src tests benchmarks setup.py
+	$(VENV)/bin/ruff check src tests tools benchmarks setup.py
+	$(VENV)/bin/ruff format --check src tests tools benchmarks setup.py
 	$(VENV)/bin/mypy
+	$(VENV)/bin/python tools/generate.py --check
+
+generate: $(VENV)/.tools
+	$(VENV)/bin/python tools/generate.py
 
 parity: $(VENV_PARITY)/.installed
 	$(VENV_PARITY)/bin/python $(PYTEST) tests/parity
+	$(VENV_PARITY)/bin/python tests/parity/opdb.py --workers $(WORKERS)
 
 # The source tree itself is the pure build: it wins over the installed package.
 parity-pure: $(VENV_PARITY)/.tools
 	PYTHONPATH=src $(VENV_PARITY)/bin/python $(PYTEST) tests/parity
+
+parity-page: $(VENV_PARITY)/.tools
+	PYTHONPATH=src $(VENV_PARITY)/bin/python tests/parity/opdb.py --workers $(WORKERS) --write
 
 golden: $(VENV_PARITY)/.tools
 	$(VENV_PARITY)/bin/python tests/programs/record.py

@@ -12,7 +12,10 @@ import numpy as np
 import tapegrad
 from tapegrad.core.base import wrap
 from tapegrad.core.op import REGISTRY
+from tapegrad.core.publish import load_everything
 from tapegrad.ops.block import APIS, Api
+
+load_everything()
 
 SAMPLED = sorted(name for name, api in APIS.items() if api.samples)
 # A name that ends in an underscore writes into its first argument.
@@ -50,25 +53,16 @@ def leaf(array: Any) -> Any:
 
 def find(torch: Any, api: Api) -> Any:
     """The function or unbound method of that name in a torch-like module."""
-    if api.function:
-        for prefix in ("linalg", "special", "fft"):
-            if api.name.startswith(prefix + "_") and hasattr(torch, prefix):
-                return getattr(getattr(torch, prefix), api.name[len(prefix) + 1 :], None)
-        return getattr(torch, api.name, None)
-    if api.method:
-        return getattr(torch.Tensor, api.name, None)
-    return getattr(torch.nn.functional, api.name, None)
+    found = torch if api.function else torch.Tensor
+    for part in api.name.split("."):
+        found = getattr(found, part, None)
+    return found
 
 
 def call(name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Call a public function of tapegrad, always from the same random state."""
-    api = APIS[name]
     tapegrad.manual_seed(0)
-    if api.function:
-        return getattr(tapegrad, name)(*args, **kwargs)
-    if api.method:
-        return getattr(tapegrad.Tensor, name)(*args, **kwargs)
-    return api.call(*args, **kwargs)
+    return find(tapegrad, APIS[name])(*args, **kwargs)
 
 
 def tensors_in(value: Any, cls: Any = tapegrad.Tensor) -> list[Any]:

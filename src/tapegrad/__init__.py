@@ -26,6 +26,7 @@ from .autograd.grad_mode import (
     set_grad_enabled,
 )
 from .core.promote import can_cast, promote_types
+from .core.publish import find as _find
 from .core.publish import publish as _publish
 from .creation import *  # noqa: F403 (its __all__ is partly computed)
 from .device import (
@@ -36,14 +37,16 @@ from .device import (
     layout,
     memory_format,
     preserve_format,
+    sparse_coo,
     strided,
 )
 from .dtypes import dtype, finfo, get_default_dtype, iinfo, set_default_dtype
 from .printing import set_printoptions
 from .size import Size
+from .torch_version import TorchVersion as _TorchVersion
 
 # The version of PyTorch whose behaviour this is; tapegrad's own is in __config__.
-__version__ = "2.13.0+tapegrad.0.1.0"
+__version__ = _TorchVersion("2.13.0+tapegrad.0.1.0")
 
 e, inf, nan, newaxis, pi = math.e, math.inf, math.nan, None, math.pi
 
@@ -54,11 +57,54 @@ globals().update(_dtypes.NAMES)
 from .random import Generator, default_generator  # noqa: E402
 
 _SUBMODULES = frozenset(
-    {"__config__", "autograd", "compat", "cuda", "datasets", "nn", "optim", "random", "utils"}
+    """
+    __config__ accelerator amp autograd backends compat compiler cpu cuda datasets distributed fft
+    jit linalg masked multiprocessing nn optim overrides profiler random return_types serialization
+    signal special storage testing torch_version types utils version
+    """.split()
 )
+
+# Public names of modules that are imported when they are asked for.
+_ELSEWHERE = {
+    "amp.autocast_mode": """
+        autocast autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache
+        get_autocast_cpu_dtype get_autocast_dtype get_autocast_gpu_dtype is_autocast_cache_enabled
+        is_autocast_cpu_enabled is_autocast_enabled set_autocast_cache_enabled
+        set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_dtype set_autocast_enabled
+        set_autocast_gpu_dtype
+    """,
+    "amp.grad_scaler": "GradScaler",
+    "compiler": "compile",
+    "core.subclass": "DisableTorchFunctionSubclass",
+    "jit": "ScriptFunction ScriptModule",
+    "predicates": """
+        detach detach_ get_device is_conj is_distributed is_inference is_neg is_same_size is_signed
+    """,
+    "serialization": "load save",
+    "settings": """
+        are_deterministic_algorithms_enabled compiled_with_cxx11_abi get_deterministic_debug_mode
+        get_device_module get_float32_matmul_precision get_num_interop_threads get_num_threads
+        is_deterministic_algorithms_warn_only_enabled is_storage is_vulkan_available
+        set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal
+        set_num_interop_threads set_num_threads typename use_deterministic_algorithms
+    """,
+    "storage": "TypedStorage UntypedStorage",
+    "symbolic": """
+        SymBool SymFloat SymInt sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum
+    """,
+}
+_LAZY = {name: module for module, names in _ELSEWHERE.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(importlib.import_module(f".{_LAZY[name]}", __name__), name)
     if name in _SUBMODULES:
         return importlib.import_module(f".{name}", __name__)
+    if name.startswith("_foreach_"):
+        found = importlib.import_module(".foreach", __name__).FUNCTIONS.get(name)
+    else:
+        found = _find(name)
+    if found is not None:
+        return found
     raise AttributeError(f"module 'torch' has no attribute '{name}' (as of tapegrad 0.1.0)")

@@ -17,7 +17,7 @@ from . import dtypes, errors, indexing, printing
 from .autograd import api, inplace
 from .autograd.hooks import HookDict, RemovableHandle, add_hook, hooks_of
 from .autograd.node import accumulate_node
-from .core import subclass
+from .core import dual, subclass
 from .core.base import CLASSES, Cut, Node, TensorBase, blank, wrap
 from .core.layout import address, strides_of
 from .core.modes import MODES
@@ -270,6 +270,8 @@ class Tensor(Operators):
     def size(self, dim: int | None = None) -> Any:
         if dim is None:
             return tuple.__new__(Size, self.array.shape)
+        if not self.array.ndim:
+            raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
         return self.array.shape[indexing.wrap_dim(dim, self.array.ndim)]
 
     def stride(self, dim: int | None = None) -> Any:
@@ -351,6 +353,9 @@ class Tensor(Operators):
     # ------------------------------------------------------------------ protocols
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
+        tangent = dual.tangent_of(self)
+        if tangent is not None:
+            return printing.tensor_repr(dual.bare(self), tensor_contents, tangent)
         return printing.tensor_repr(self, tensor_contents)
 
     def __format__(self, spec: str) -> str:

@@ -11,6 +11,7 @@ from .core import streams
 from .core.base import TensorBase
 from .creation import stride_order
 from .ops.block import Block, api, op
+from .ops.refuse import not_implemented
 from .random import stream_of
 
 # Blocks: their first argument is not a `self`.
@@ -22,6 +23,7 @@ class Filling(Block):
 
     public = False
     linear = True
+    unbatchable = "random numbers: how a batch draws them is decided outside the op"
 
     def fwd(xp, input):
         return xp.zeros_like(input)
@@ -136,6 +138,8 @@ def bernoulli_(self: Any, p: Any = 0.5, *, generator: Any = None) -> Any:
     tensor([1., 1.])
     """
     if not isinstance(p, TensorBase):
+        if self.array.dtype.kind == "c":
+            raise not_implemented("bernoulli_scalar_cpu_", self.dtype)
         chance = float(p)
 
         def draw(stream: Any, shape: Any, dtype: Any) -> Any:

@@ -110,15 +110,14 @@ def range_values(low: Any, high: Any, by: Any, dtype: Any, kernel: str) -> Any:
         )
     check_range(low, high, by)
     if dtype.kind in "iu":
-        if int(by) == 0:
-            raise ValueError("step must be nonzero")
-        count = (
-            math.ceil((high - low) / by)
-            if isinstance(low + high + by, float)
-            else -((low - high) // by)
-        )
-        values = int(low) + int(by) * np.arange(count, dtype=np.int64)
-        return values.astype(dtype, copy=False)
+        count = math.ceil((high - low) / by)
+        low, high, by = int(low), int(high), int(by)
+        if dtype == np.int64:
+            # Only here are the bounds whole before elements are counted.
+            if by == 0:
+                raise ValueError("step must be nonzero")
+            count = -((low - high) // by)
+        return (low + by * np.arange(count, dtype=np.int64)).astype(dtype, copy=False)
     count = math.ceil((float(high) - float(low)) / float(by))
     return steps_from(float(low), float(by), count, dtype)
 
@@ -228,7 +227,7 @@ def space_bounds(function: str, start: Any, end: Any, steps: Any, dtype: Any) ->
             f"{from_data.C_NAMES[dtypes.default_complex().name]} can't be safely cast to passed "
             f"dtype {want.scalar_type}"
         )
-    if dtype.kind == "b":
+    if dtype.kind == "b" and count > 1:
         raise NotImplementedError(f"\"{function}_cpu\" not implemented for 'Bool'")
     return low, high, count, dtype
 
@@ -320,8 +319,13 @@ def logspace(
     check_options("logspace", device, layout, pin_memory)
     target = out.array.dtype if out is not None else wanted
     low, high, count, target = space_bounds("logspace", start, end, steps, target)
-    work = target if target.kind in "fc" else np.dtype(np.float64)
+    if target.kind in "iu" and count > 1:
+        low, high = from_data.fill_value(low, target), from_data.fill_value(high, target)
+    work = target if target.kind in "fcV" else np.dtype(np.float64)
     exponents = evenly(low, high, count, work)
     wide = np.complex128 if target.kind == "c" else np.float64
-    array = np.power(wide(base), exponents.astype(wide)).astype(target)
+    powers = np.power(wide(base), exponents.astype(wide))
+    if target.kind in "iu" and count == 1:
+        from_data.fill_value(float(powers[0]), target)
+    array = powers.astype(np.int64).astype(target) if target.kind in "iu" else powers.astype(target)
     return made(array, requires_grad) if out is None else store_out("logspace", out, array, wanted)

@@ -10,6 +10,7 @@ from . import dtypes
 from .core import rejection, streams
 from .core.base import TensorBase
 from .core.dispatch import apply
+from .core.outputs import check_memory
 from .creation import checked_out, checked_tensor, made, resize_out
 from .defaults import whole
 from .ops.block import Block, Case, api, op
@@ -26,6 +27,7 @@ class Draws(Block):
     "back."""
 
     public = False
+    unbatchable = "random numbers: how a batch draws them is decided outside the op"
 
     def fwd(xp, input, value):
         return value
@@ -187,6 +189,7 @@ def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = No
     value = streams.bernoulli(stream, chance, array.shape, array.dtype)
     if out is not None:
         checked_out("bernoulli", out, None)
+        check_memory("bernoulli", out.array, [])
         resize_out(out, value.shape)
         out.array[...] = value
         return out
@@ -238,9 +241,13 @@ def multinomial(
     """
     checked_tensor(input, "multinomial")
     stream = stream_of(generator, "multinomial")
+    if input.array.ndim and input.array.shape[-1] > 1 << 24:
+        raise RuntimeError("number of categories cannot exceed 2^24")
     value = streams.multinomial(stream, input.array, whole(num_samples), bool(replacement))
     if out is None:
         return made(value)
+    if out.array.dtype != value.dtype:
+        raise RuntimeError(f"multinomial expects Long tensor out, got: {out.dtype.scalar_type}")
     resize_out(out, value.shape)
     out.array[...] = value
     return out

@@ -22,6 +22,10 @@ TOLERANCE = {
     "complex64": (2e-5, 2e-6),
     "complex128": (1e-9, 1e-11),
 }
+# Vectors whose sign or phase LAPACK chooses: opdb.py compares what is well defined.
+UP_TO_SIGN = {"linalg.eig", "linalg.eigh", "linalg.svd", "pca_lowrank", "svd", "svd_lowrank"}
+# PyTorch's gradient is that of the part that was replaced; its own tests expect it to be wrong.
+WRONG_IN_PYTORCH = {"as_strided_scatter"}
 CASTS: dict[str, Any] = {
     "int64": lambda a: (a * 3).astype("int64"),
     "bool": lambda a: a > 0,
@@ -117,7 +121,7 @@ def test_exists(name):
 
 
 @pytest.mark.parametrize("precision", ["float64", "float32"])
-@pytest.mark.parametrize("name", SAMPLED)
+@pytest.mark.parametrize("name", [n for n in SAMPLED if n not in UP_TO_SIGN])
 def test_values_and_gradients(name, precision):
     writes = name.endswith("_")
     for index in sampled(name):
@@ -129,7 +133,7 @@ def test_values_and_gradients(name, precision):
             found.append((library, made, library.run(name, args, kwargs)))
         what = f"{name}, sample {index}"
         same_result(found[0][2], found[1][2], what)
-        if not isinstance(found[1][2], Exception):
+        if not isinstance(found[1][2], Exception) and name not in WRONG_IN_PYTORCH:
             same_gradients(found, what)
 
 
@@ -150,7 +154,10 @@ def same_gradients(found: list[Any], what: str) -> None:
         rooted = [g for g in first if g is not None and g.requires_grad]
         second: Any = [None] * (len(leaves) + len(seeds))
         if rooted:
-            second = grad(rooted, [*leaves, *seeds], library.seeds(rooted), allow_unused=True)
+            weights = library.seeds(rooted)
+            second = attempt(grad, rooted, [*leaves, *seeds], weights, allow_unused=True)
+        if isinstance(second, Exception) and "not implemented" in str(second) and library is REAL:
+            rows, second = [row[: len(first)] for row in rows], []  # PyTorch ends here
         rows.append([*first, *second])
     if isinstance(rows[1], Exception) or isinstance(rows[0], Exception):
         assert type(rows[0]) is type(rows[1]), f"{what}: {rows}"
@@ -165,7 +172,7 @@ def same_gradients(found: list[Any], what: str) -> None:
 
 
 @pytest.mark.parametrize("kind", list(CASTS))
-@pytest.mark.parametrize("name", SAMPLED)
+@pytest.mark.parametrize("name", [n for n in SAMPLED if n not in UP_TO_SIGN])
 def test_other_dtypes(name, kind):
     for index in sampled(name):
         results = []

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from . import graph
+import importlib
+from typing import Any
+
+from . import forward_ad, graph
 from . import inspect as _inspect
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .api import backward, grad
@@ -16,6 +19,7 @@ __all__ = [
     "backward",
     "detect_anomaly",
     "enable_grad",
+    "forward_ad",
     "grad",
     "graph",
     "inference_mode",
@@ -23,3 +27,12 @@ __all__ = [
     "set_detect_anomaly",
     "set_grad_enabled",
 ]
+
+# Imported when they are asked for.
+_LAZY = frozenset({"profiler", "profiler_util"})
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module 'torch.autograd' has no attribute '{name}'")

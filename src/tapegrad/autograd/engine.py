@@ -147,6 +147,8 @@ class Run:
             return
         if type(total) is list:
             fill_in(node, total, record)
+        if STATE.timing:
+            CLASSES.start_timer(node.name(), None)
         grads = guarded(node, total, record) if STATE.anomaly else node.pull(total, record)
         if node.frees and not self.keep:
             node.release()
@@ -285,8 +287,8 @@ def lead_to(targets: dict[Node, list[tuple[int, int]]], reached: dict[Node, int]
 
 def fill_in(node: Node, parts: list[Any], record: bool) -> None:
     """Zeros for the outputs of a several-output node that received nothing."""
-    if node.op is None:
-        return  # a Function decides for itself (set_materialize_grads)
+    if node.op is None or node.op.partial:
+        return  # a Function decides for itself (set_materialize_grads), and so do some ops
     for i, (shape, dtype) in enumerate(node.outputs or ()):
         if parts[i] is None and i not in node.op.plain_outs:
             zeros = np.zeros(shape, dtype)

@@ -14,8 +14,20 @@ import weakref
 from typing import Any
 
 from .. import dtypes, errors
-from ..core.base import STATE, Node, TensorBase, View, as_array, ndarray, quiet, sequence
+from ..core import dual
+from ..core.base import (
+    CLASSES,
+    STATE,
+    Node,
+    TensorBase,
+    View,
+    as_array,
+    ndarray,
+    quiet,
+    sequence,
+)
 from ..core.dispatch import apply, run_kernel
+from ..core.dual import LEVELS
 from ..core.layout import address, is_dense, shares_itself
 from ..core.modes import MODES
 from ..core.op import REGISTRY, Op, Rule
@@ -32,6 +44,19 @@ def write(
     target = tensors[0]
     if not isinstance(target, TensorBase):
         raise errors.must_be_tensor(op.name + "_", "input", 1, target)
+    if LEVELS and dual.has_dual(tensors):
+        tangent = dual.before_write(op, tensors, attrs)
+        write_values(op, tensors, attrs, watch)
+        dual.after_write(target, tangent)
+        return target
+    return write_values(op, tensors, attrs, watch)
+
+
+def write_values(
+    op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: tuple[Any, ...]
+) -> Any:
+    """`write`, tangents aside."""
+    target = tensors[0]
     if not op.silent:
         refuse(target, False)
     arrays: list[Any] = []
@@ -56,6 +81,8 @@ def write(
     name = op.name + "_"
     destination = target.array
     check_overlap(destination, arrays, op.name)
+    if STATE.timing:
+        CLASSES.start_timer(name, tensors)
     out = as_array(run_kernel(op, list(arrays), attrs))
     check_fits(op, out, destination)
     node = None
@@ -72,6 +99,8 @@ def write(
     if node is not None:
         rebase(target, node)
         save_outputs(node, op.plan(mask), [target])
+    if STATE.timing:
+        CLASSES.stop_timer(name)
     return target
 
 
@@ -129,6 +158,8 @@ def overwrite(op: Op, target: Any, value: Any, name: str) -> Any:
     bump(target, name, node is not None)
     if node is not None:
         rebase(target, node)
+    if LEVELS:
+        dual.after_write(target, None)
     return target
 
 
@@ -144,7 +175,10 @@ def repoint(op: Op, target: Any, attrs: tuple[Any, ...]) -> Any:
         old = target.array
         recording = array.shape != old.shape or array.strides != old.strides
     node = prepare(op, (target,), attrs, (), 1, (array,)) if recording else None
+    tangent = dual.tangent_of(target) if LEVELS else None
     target.array = array
+    if tangent is not None:
+        dual.attach(target, apply(op, (tangent,), attrs))
     bump(target, op.name, node is not None)
     if node is not None:
         # No memory changed: for a view, the base keeps its history.

@@ -55,6 +55,8 @@ class State:
     busy: int = 0
     recording: bool = True  # keep the user's line with nodes, writes and cuts
     anomaly: bool = False
+    casting: int = 0  # in how many threads autocast is on
+    timing: int = 0  # how many profilers are running
     # (thread, code, lasti) while library code makes many writes for one line of the user's.
     writer: Any = None
     user_code: Any = None  # the code object of the last user frame seen: mostly the next one too
@@ -301,6 +303,12 @@ class Classes:
     node_attributes: Any = None
     edges_shown: Any = None
     register_hook: Any = None
+    # What core/casting.py and autograd/profiler.py do when they are on.
+    cast_operands: Any = None
+    foreign: Any = None  # asks an operand that is no tensor
+    cast_call: Any = None
+    start_timer: Any = None
+    stop_timer: Any = None
 
 
 CLASSES: Final = Classes()

@@ -157,6 +157,8 @@ def apply(
             found = pair(op, tensors[0], tensors[1], attrs)
             if found is not None:
                 return found
+    if STATE.casting:
+        tensors = CLASSES.cast_operands(op, tensors)
     arrays: list[Any] = []
     mask = 0
     bit = 1
@@ -170,17 +172,26 @@ def apply(
                 mask |= bit
             arrays.append(t.array)
         else:
-            if t is not None and not (op.numbers and isinstance(t, NUMBERS)):
+            missing = t is None and op.width != 1
+            if not missing and not (op.numbers and isinstance(t, NUMBERS)):
                 at = 0 if op.variadic else len(arrays)
                 raise must_be_tensor(op.name, op.tensors[at], at + 1, t)
             arrays.append(t)
         bit <<= 1
+    if STATE.timing:
+        CLASSES.start_timer(op.name, tensors)
     out = run_kernel(op, arrays, attrs)
+    result: Any
     if op.single:
         array = as_array(out)
-        return finish(op, tensors, attrs, watch, mask, (array,))[0]
-    results = finish(op, tensors, attrs, watch, mask, tuple([as_array(o) for o in out]))
-    return results if op.result is None else op.result(results)
+        result = finish(op, tensors, attrs, watch, mask, (array,))[0]
+    else:
+        result = finish(op, tensors, attrs, watch, mask, tuple([as_array(o) for o in out]))
+        if op.result is not None:
+            result = op.result(result)
+    if STATE.timing:
+        CLASSES.stop_timer(op.name)
+    return result
 
 
 def single(op: Op, a: Any, attrs: tuple[Any, ...]) -> Any:

@@ -16,12 +16,15 @@ class Modes(threading.local):
     records: bool = True  # grad mode on, inference mode off
     saved_hooks: tuple[Any, ...] = ()  # (pack, unpack) pairs, innermost last
     saved_hooks_error: str | None = None  # set by disable_saved_tensors_hooks
+    autocast: Any = None  # the dtype that autocast casts to on the CPU; None: off
     subclasses_off: bool = False  # DisableTorchFunctionSubclass
     run: Any = None  # the backward pass that is going on in this thread
     node: Any = None  # in anomaly mode: the node that it is running
 
     def set(self, name: str, value: Any) -> None:
         was_plain = self.is_plain()
+        if name == "autocast":
+            count_casting((value is not None) - (self.autocast is not None))
         setattr(self, name, value)
         self.records = self.grad and not self.inference
         change = was_plain - self.is_plain()
@@ -29,7 +32,7 @@ class Modes(threading.local):
             count_busy(change)
 
     def is_plain(self) -> bool:
-        return self.grad and not self.inference and not self.saved_hooks
+        return self.grad and not self.inference and not self.saved_hooks and self.autocast is None
 
 
 class grad_set_to:
@@ -60,6 +63,11 @@ class Anomaly:
 def count_busy(change: int) -> None:
     with _lock:
         STATE.busy += change
+
+
+def count_casting(change: int) -> None:
+    with _lock:
+        STATE.casting += change
 
 
 _lock = threading.Lock()

@@ -53,6 +53,7 @@ class Op:
     name: str = ""
     node_name: str = ""
     doc: str = ""
+    home: str = ""  # the module of its block
     tensors: tuple[str, ...] = ()  # names of the tensor arguments
     width: int = 0  # how many of them stand in `Node.kept`: all, or none if variadic
     attrs: tuple[str, ...] = ()  # names of the other arguments of the kernel, in order
@@ -64,12 +65,15 @@ class Op:
     rules: tuple[Rule | None, ...] = ()  # per tensor argument
     joint: Rule | None = None  # or one rule for all of them; it also gets `needs`
     jvp: Any = None
+    batch: Any = None  # the batching rule, see ops/batching.py
+    unbatchable: str = ""  # why there is none
     dtype_rule: int = AS_IS
     guard: Any = None  # (arrays or numbers…): raises for dtypes that the op refuses
     public: Any = None  # the function that users call
     result: Any = None  # class of a several-output result (a namedtuple)
     differentiable: bool = True
     plain_outs: tuple[int, ...] = ()  # outputs that never need a gradient (indices)
+    partial: bool = False  # rules get None, not zeros, for outputs without gradient
     view: bool = False
     multi_view: bool = False  # several views at once: they refuse to be written
     written_name: str = ""  # node of the in-place form with tensors, where it has its own

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from .base import STATE, TensorBase
+from .base import CLASSES, STATE, TensorBase
 from .dispatch import binary, pair, unary
 from .native import mypyc_attr
 from .op import REGISTRY, Op
@@ -53,7 +53,7 @@ def operate(op: Op, a: Any, b: Any) -> Any:
     if isinstance(b, (TensorBase, float, int)):
         return binary(op, a, b)
     number = as_number(b)
-    return NotImplemented if number is None else binary(op, a, number)
+    return CLASSES.foreign(op.name, a, b) if number is None else binary(op, a, number)
 
 
 def single(op: Op, a: Any) -> Any:
@@ -73,9 +73,10 @@ def as_number(value: Any) -> Any:
 def call(name: str, a: Any, b: Any) -> Any:
     """A published function of two arguments as an operator."""
     if not isinstance(b, (TensorBase, float, int)):
-        b = as_number(b)
-        if b is None:
-            return NotImplemented
+        number = as_number(b)
+        if number is None:
+            return CLASSES.foreign(name, a, b)
+        b = number
     return OPS.functions[name](a, b)
 
 
@@ -109,6 +110,9 @@ class Operators(TensorBase):
     def __rtruediv__(self, other: Any) -> Any:
         return call("rdiv", self, other)
 
+    def __rdiv__(self, other: Any) -> Any:
+        return call("rdiv", self, other)  # Python 2's name, which PyTorch still has
+
     def __floordiv__(self, other: Any) -> Any:
         return call("floor_divide", self, other)
 
@@ -135,18 +139,14 @@ class Operators(TensorBase):
                 found = pair(OPS.mm, self, other, ())  # two matrices that fit: nothing to refuse
                 if found is not None:
                     return found
-        return (
-            OPS.functions["matmul"](self, other)
-            if isinstance(other, TensorBase)
-            else NotImplemented
-        )
+        if not isinstance(other, TensorBase):
+            return CLASSES.foreign("matmul", self, other)
+        if STATE.casting:
+            return CLASSES.cast_call("matmul", OPS.functions["matmul"], (self, other), {})
+        return OPS.functions["matmul"](self, other)
 
     def __rmatmul__(self, other: Any) -> Any:
-        return (
-            OPS.functions["matmul"](other, self)
-            if isinstance(other, TensorBase)
-            else NotImplemented
-        )
+        return other.__matmul__(self) if isinstance(other, Operators) else NotImplemented
 
     def __neg__(self) -> Any:
         return single(OPS.neg, self)

@@ -10,9 +10,11 @@ from typing import Any
 
 from ..autograd.inplace import prefer_refusal, write
 from ..errors import must_be_tensor
-from ..ops import load
-from ..ops.block import APIS, Api, apply_one
-from .base import TensorBase
+from ..ops import LAZY, load
+from ..ops.block import APIS, UNPUBLISHED, Api, apply_one
+from ..ops.names import NAMES
+from .base import CLASSES, STATE, TensorBase
+from .casting import autocasts
 from .dispatch import unary
 from .op import REGISTRY
 from .operators import OPS
@@ -38,10 +40,21 @@ def tidy(api: Api, kwargs: dict[str, Any]) -> dict[str, Any]:
     return kwargs
 
 
+def positional_limit(api: Api) -> int:
+    """How many positional arguments a function takes; `run`, which may follow, is not for users."""
+    code = api.call.__code__
+    if code.co_flags & inspect.CO_VARARGS:
+        return 1 << 30
+    names = code.co_varnames[: code.co_argcount]
+    return names.index("run") if "run" in names else len(names)
+
+
 def make_function(api: Api) -> Callable[..., Any]:
     """The function `tapegrad.<name>`; `out=` goes to outputs.py."""
     call = api.call
-    takes_out = "out" in api.parameters
+    most = positional_limit(api)
+    takes_out = "out" in api.parameters or api.name.startswith("nn.functional.")
+    casts = autocasts(api)
 
     @functools.wraps(call)
     def function(*args: Any, **kwargs: Any) -> Any:
@@ -50,13 +63,18 @@ def make_function(api: Api) -> Callable[..., Any]:
             if "out" in kwargs and not takes_out:
                 out = kwargs.pop("out")
                 if out is not None:
-                    return write_outputs(api.name, out, call, args, kwargs)
+                    return write_outputs(api.spoken, out, call, args, kwargs)
         try:
+            if len(args) > most:
+                raise TypeError
+            if casts and STATE.casting:
+                return CLASSES.cast_call(api.name, call, args, kwargs)
             return call(*args, **kwargs)
         except TypeError as error:
-            raise explain(api, error, args, kwargs) from None
+            reason: Exception = explain(api, error, args, kwargs)
         except AttributeError as error:
-            raise no_tensor(api, error, args, kwargs) from None
+            reason = no_tensor(api, error, args, kwargs)
+        return answered(function, reason, args, kwargs)
 
     return named(function, api.name, api.doc, "tapegrad")
 
@@ -69,29 +87,58 @@ def make_method(api: Api) -> Callable[..., Any]:
 
         def plain(self: Any, *args: Any) -> Any:
             if args:
-                raise TypeError(f"TensorBase.{api.name}() takes no arguments ({len(args)} given)")
+                raise TypeError(f"TensorBase.{api.spoken}() takes no arguments ({len(args)} given)")
             return road(op, self)
 
         return named(plain, api.name, api.doc, "tapegrad.Tensor")
 
     writes = api.name.endswith("_")
+    most = positional_limit(api) - 1
+    casts = autocasts(api)
 
     @functools.wraps(call)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if kwargs:
             kwargs = tidy(api, kwargs)
         try:
+            if len(args) > most:
+                raise TypeError
+            if casts and STATE.casting:
+                return CLASSES.cast_call(api.name, call, (self, *args), kwargs)
             return call(self, *args, **kwargs)
         except TypeError as error:
-            raise explain(api, error, (self, *args), kwargs) from None
+            reason: Exception = explain(api, error, (self, *args), kwargs, True)
         except AttributeError as error:
-            raise no_tensor(api, error, (self, *args), kwargs) from None
+            reason = no_tensor(api, error, (self, *args), kwargs)
         except (IndexError, RuntimeError) as error:
             if writes:
                 prefer_refusal(self, error)
             raise
+        return answered(method, reason, (self, *args), kwargs)
 
     return named(method, api.name, api.doc, "tapegrad.Tensor")
+
+
+def answered(function: Any, reason: Exception, args: Any, kwargs: dict[str, Any]) -> Any:
+    """What an argument with `__torch_function__` that is no tensor says, else the error."""
+    from ..overrides import ask_foreign
+
+    found = ask_foreign(function, args, kwargs)
+    if found is NotImplemented:
+        raise reason
+    return found
+
+
+def foreign(name: str, tensor: Any, other: Any) -> Any:
+    """An operator whose other operand is neither tensor nor number, but may know what to do."""
+    if not hasattr(type(other), "__torch_function__"):
+        return NotImplemented
+    from ..overrides import handle_torch_function
+
+    return handle_torch_function(getattr(Places.cls, name), (tensor, other), tensor, other)
+
+
+CLASSES.foreign = foreign
 
 
 def make_inplace(api: Api) -> Callable[..., Any]:
@@ -102,6 +149,8 @@ def make_inplace(api: Api) -> Callable[..., Any]:
             kwargs = tidy(api, kwargs)
         try:
             return call(self, *args, **kwargs, run=write)
+        except TypeError as error:
+            raise explain(api, error, (self, *args), kwargs, True, "_") from None
         except AttributeError as error:
             raise no_tensor(api, error, (self, *args), kwargs) from None
         except (IndexError, RuntimeError) as error:
@@ -124,63 +173,124 @@ def no_tensor(
         name = api.parameters[position]
         wanted = value is culprit or (position == 0 and name in ("input", "self"))
         if wanted and not isinstance(value, TensorBase):
-            return must_be_tensor(api.name, name, position + 1, value)
+            return must_be_tensor(api.spoken, name, position + 1, value)
     kind = type(culprit).__name__
     for name, value in kwargs.items():
         if value is culprit:
-            return TypeError(f"{api.name}(): argument '{name}' must be Tensor, not {kind}")
+            return TypeError(f"{api.spoken}(): argument '{name}' must be Tensor, not {kind}")
     if error.name == "array":
-        return TypeError(f"{api.name}(): expected Tensor as element of a sequence, but got {kind}")
+        return TypeError(
+            f"{api.spoken}(): expected Tensor as element of a sequence, but got {kind}"
+        )
     return error
 
 
-def explain(api: Api, error: TypeError, args: Any, kwargs: dict[str, Any]) -> TypeError:
+def explain(
+    api: Api,
+    error: TypeError,
+    args: Any,
+    kwargs: dict[str, Any],
+    method: bool = False,
+    ending: str = "",
+) -> TypeError:
     """PyTorch's sentence for arguments that do not fit the signature; other errors as they are."""
     at = error.__traceback__
     if at is None or at.tb_next is not None:
-        # Raised inside the function, perhaps by an op that has no public name of its own.
+        # Raised inside the function, perhaps by an op that has another public name or none.
         head, found, rest = str(error).partition("(): argument")
-        if found and head in REGISTRY and head not in APIS:
-            return TypeError(api.name + found + rest)
+        other = APIS.get(head)
+        if found and head in REGISTRY and (other is None or other.call is api.call):
+            return TypeError(api.spoken + found + rest)
         return error
+    return misfit(api, api.spoken + ending, args, kwargs, method) or error
+
+
+def misfit(
+    api: Api, spoken: str, args: Any, kwargs: dict[str, Any], method: bool
+) -> TypeError | None:
+    """What is wrong with the arguments of a call."""
     known = [p for p in inspect.signature(api.call).parameters.values() if p.name != "run"]
+    positional = [p for p in known if p.kind is not inspect.Parameter.KEYWORD_ONLY]
+    if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in known):
+        return unexpected(spoken, known, kwargs)
+    given = {p.name for p in positional[: len(args)]} | set(kwargs)
+    missing = [
+        p.name for p in known if p.default is inspect.Parameter.empty and p.name not in given
+    ]
+    if len(args) > len(positional):
+        return too_many(spoken, positional, len(args), method)
+    if missing:
+        return missing_arguments(api, spoken, missing)
+    for p in positional[: len(args)]:
+        if p.name in kwargs:
+            return TypeError(f"{spoken}() got multiple values for argument '{p.name}'")
+    return unexpected(spoken, known, kwargs)
+
+
+def unexpected(spoken: str, known: list[Any], kwargs: dict[str, Any]) -> TypeError | None:
     for name in kwargs:
         if all(p.name != name for p in known):
-            return TypeError(f"{api.name}() got an unexpected keyword argument '{name}'")
-    positional = [p for p in known if p.kind is not inspect.Parameter.KEYWORD_ONLY]
-    missing = [
-        p.name
-        for p in positional[len(args) :]
-        if p.default is inspect.Parameter.empty and p.name not in kwargs
-    ]
-    if missing:
-        names = ", ".join(f'"{name}"' for name in missing)
+            return TypeError(f"{spoken}() got an unexpected keyword argument '{name}'")
+    return None
+
+
+# These are Python functions in PyTorch, and complain as such.
+PYTHON_SPACES = ("nn.functional.", "masked.", "signal.")
+PYTHON_FUNCTIONS = frozenset(
+    """
+    align_tensors atleast_1d atleast_2d atleast_3d block_diag broadcast_shapes broadcast_tensors
+    cartesian_prod cdist chain_matmul einsum lu meshgrid norm pca_lowrank split stft svd_lowrank
+    tensordot unique unique_consecutive unravel_index
+    """.split()
+)
+
+
+def missing_arguments(api: Api, spoken: str, names: list[str]) -> TypeError:
+    count = len(names)
+    if api.name.startswith(PYTHON_SPACES) or api.name in PYTHON_FUNCTIONS:
+        quoted = [f"'{name}'" for name in names]
+        listed = " and ".join([", ".join(quoted[:-1]), quoted[-1]] if count > 1 else quoted)
+        plural = "s" if count > 1 else ""
         return TypeError(
-            f"{api.name}() missing {len(missing)} required positional arguments: {names}"
+            f"{spoken}() missing {count} required positional argument{plural}: {listed}"
         )
-    if len(positional) == 1:
-        return TypeError(f"TensorBase.{api.name}() takes no arguments ({len(args) - 1} given)")
+    listed = ", ".join(f'"{name}"' for name in names)
+    return TypeError(f"{spoken}() missing {count} required positional arguments: {listed}")
+
+
+def too_many(spoken: str, positional: list[Any], count: int, method: bool) -> TypeError:
+    least = sum(p.default is inspect.Parameter.empty for p in positional) - method
+    most = len(positional) - method
+    count -= method
+    if method and most == 0:
+        return TypeError(f"TensorBase.{spoken}() takes no arguments ({count} given)")
+    range_ = f"from {least} to {most}" if least != most else str(most)
+    plural = "" if least == most == 1 else "s"
     return TypeError(
-        f"{api.name}() takes {len(positional)} positional arguments but {len(args)} were given"
+        f"{spoken}() takes {range_} positional argument{plural} but {count} were given"
     )
 
 
 def named(function: Any, name: str, doc: str, module: str) -> Callable[..., Any]:
-    function.__name__ = name
-    function.__qualname__ = name if module == "tapegrad" else f"Tensor.{name}"
+    last = name.rpartition(".")[2]
+    function.__name__ = last
+    function.__qualname__ = last if module == "tapegrad" else f"Tensor.{last}"
     function.__doc__ = doc
     function.__module__ = "tapegrad"
     return function  # type: ignore[no-any-return]
 
 
 # The in-place methods that are functions too, as `torch.exp_(x)`.
-WRITING = """
-    abs acos acosh addmv arccos arccosh arcsin arcsinh arctan arctanh as_strided asin asinh
-    atan atanh ceil clamp clamp_max clamp_min clip conj_physical cos cosh detach erf erfc
-    exp exp2 expm1 fill fix floor frac index_put log log10 log1p log2 nan_to_num neg
-    negative reciprocal relu resize_as round rsqrt sigmoid sin sinh sqrt square tan tanh
-    trunc zero
-"""
+WRITING = frozenset(
+    """
+    abs acos acosh addmv alpha_dropout arccos arccosh arcsin arcsinh arctan arctanh as_strided asin
+    asinh atan atanh ceil celu clamp clamp_max clamp_min clip conj_physical cos cosh deg2rad detach
+    dropout embedding_renorm erf erfc exp exp2 expm1 feature_alpha_dropout feature_dropout fill fix
+    floor frac gcd i0 index_put lcm ldexp log log10 log1p log2 logit nan_to_num neg negative rad2deg
+    reciprocal relu resize_as round rrelu rsqrt selu sigmoid sin sinc sinh sqrt square tan tanh
+    threshold trunc xlogy zero
+    """.split()
+)
 
 
 # `x += y` and friends: the in-place method behind each operator.
@@ -204,30 +314,114 @@ AUGMENTED = {
 LIBRARY = ("conversion", "creation", "tensors", "ranges", "random", "random_fill", "sampling")
 
 
+class Places:
+    """Where public names go. Filled by `publish`."""
+
+    namespace: dict[str, Any]
+    cls: type
+
+
+# Which family has a name that is not there yet: "linalg.det", "Tensor.det", "bincount".
+FAMILY_OF = {name: family for family, names in NAMES.items() for name in names.split()}
+# The functions that live in a module of their own, by dotted name.
+ELSEWHERE: dict[str, Callable[..., Any]] = {}
+
+
 def publish(namespace: dict[str, Any], cls: type) -> None:
     """Fill the package's namespace and the Tensor class from everything that was published."""
-    families = load()
-    for module in (*families, *[importlib.import_module(f"tapegrad.{name}") for name in LIBRARY]):
-        # What a method does otherwise than the function of its name, and what looks like a field.
-        for name, method in getattr(module, "METHODS", {}).items():
-            setattr(cls, name, method)
-        for name, getter in getattr(module, "PROPERTIES", {}).items():
-            setattr(cls, name, property(getter))
-    for name, api in APIS.items():
-        if api.function:
-            namespace[name] = make_function(api)
-        if api.method and name not in cls.__dict__:
-            setattr(cls, name, make_method(api))
-        if api.inplace and f"{name}_" not in cls.__dict__:
-            setattr(cls, f"{name}_", make_inplace(api))
-    for name, op in REGISTRY.items():
-        op.public = namespace.get(name)
-    for name in WRITING.split():
-        if hasattr(cls, name + "_"):
-            namespace[name + "_"] = getattr(cls, name + "_")
+    Places.namespace = namespace
+    Places.cls = cls
+    for module in (*load(), *[importlib.import_module(f"tapegrad.{name}") for name in LIBRARY]):
+        special_methods(module)
+    hand_out()
+    for name in FAMILY_OF:
+        space, _, last = name.partition(".")
+        if space == "Tensor":
+            setattr(cls, last, loading_method(last))
     for operator, name in AUGMENTED.items():
         setattr(cls, operator, augmented(getattr(cls, name)))
     OPS.fill({name: api.call for name, api in APIS.items()})
+
+
+def special_methods(module: Any) -> None:
+    """What a method does otherwise than the function of its name, and what looks like a field."""
+    for name, method in getattr(module, "METHODS", {}).items():
+        setattr(Places.cls, name, method)
+    for name, getter in getattr(module, "PROPERTIES", {}).items():
+        setattr(Places.cls, name, property(getter))
+
+
+def hand_out() -> None:
+    """Put what was published since the last time where users find it."""
+    namespace, cls = Places.namespace, Places.cls
+    while UNPUBLISHED:
+        api = UNPUBLISHED.pop(0)
+        name = api.name
+        if "." in name:
+            ELSEWHERE[name] = make_function(api)
+            continue
+        if api.function:
+            namespace[name] = make_function(api)
+            if name in REGISTRY:
+                REGISTRY[name].public = namespace[name]
+        if api.method and (name not in cls.__dict__ or f"Tensor.{name}" in FAMILY_OF):
+            setattr(cls, name, make_method(api))
+        written = f"{name}_"
+        if api.inplace and (written not in cls.__dict__ or f"Tensor.{written}" in FAMILY_OF):
+            setattr(cls, written, make_inplace(api))
+        if name in WRITING and hasattr(cls, written):
+            namespace[written] = getattr(cls, written)
+        elif name.endswith("_") and name[:-1] in WRITING and hasattr(cls, name):
+            namespace[name] = getattr(cls, name)
+
+
+def load_family(family: str) -> None:
+    module = importlib.import_module(f"tapegrad.ops.{family}")
+    hand_out()
+    special_methods(module)
+
+
+def load_everything() -> None:
+    """Load the lazy families too: for tests and for tools that go through the whole table."""
+    for family in LAZY:
+        load_family(family)
+
+
+def loading_method(name: str) -> Callable[..., Any]:
+    """A method that loads the family that has it, and is replaced by that."""
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        load_family(FAMILY_OF[f"Tensor.{name}"])
+        return getattr(self, name)(*args, **kwargs)
+
+    return named(method, name, "", "tapegrad.Tensor")
+
+
+def find(path: str) -> Any:
+    """The public function of a dotted name, or None."""
+    if path in FAMILY_OF:
+        load_family(FAMILY_OF[path])
+    return ELSEWHERE.get(path) if "." in path else Places.namespace.get(path)
+
+
+def lazy_space(space: str, namespace: dict[str, Any]) -> tuple[Any, Any, list[str]]:
+    """`__getattr__`, `__dir__` and `__all__` of a module whose functions are published by ops."""
+    prefix = f"{space}."
+    names = sorted(
+        {n.removeprefix(prefix) for n in (*ELSEWHERE, *FAMILY_OF) if n.startswith(prefix)}
+    )
+
+    def get(name: str) -> Any:
+        found = find(prefix + name)
+        if found is None:
+            raise AttributeError(f"module 'torch.{space}' has no attribute '{name}'")
+        namespace[name] = found
+        return found
+
+    def listed() -> list[str]:
+        return sorted({*namespace, *names})
+
+    return get, listed, names
 
 
 def augmented(method: Callable[..., Any]) -> Callable[..., Any]:

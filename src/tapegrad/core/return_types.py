@@ -15,7 +15,8 @@ class ReturnType(tuple[Any, ...]):
     __slots__ = ()
     _fields: tuple[str, ...] = ()
 
-    def __new__(cls, parts: Iterable[Any]) -> ReturnType:
+    def __new__(cls, parts: Iterable[Any], extra: Any = None) -> ReturnType:
+        # Pickles of PyTorch's pass a dict of further parts, which is always empty.
         return tuple.__new__(cls, parts)
 
     @classmethod

@@ -291,12 +291,13 @@ def normal(
     if dtype.kind == "c":
         part = normal(stream, (*shape, 2), _part(dtype), 0.0, std / math.sqrt(2.0), contiguous)
         if mean:
-            part[..., 0] += mean
+            part += mean
         return _as_complex(part, dtype, shape)
     if not std >= 0.0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
-    check_floating("normal_kernel_cpu", dtype)
     n = math.prod(shape)
+    if n:
+        check_floating("normal_kernel_cpu", dtype)
     if n < 16 or not contiguous:
         return cast(_fma(_pairs(stream, n, dtype == F64 or n < 16), std, mean), dtype, shape)
     if dtype == F64:
@@ -565,7 +566,8 @@ def bernoulli(stream: Stream, p: float | Array, shape: Shape, dtype: DType) -> A
         if not 0.0 <= p <= 1.0:
             raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
         return cast(unit53(stream, n) < p, np.dtype(dtype), shape)
-    check_floating("bernoulli_tensor_cpu_p_", p.dtype)
+    if n:
+        check_floating("bernoulli_tensor_cpu_p_", p.dtype)
     if not np.all((p >= 0) & (p <= 1)):
         raise RuntimeError(
             "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message "

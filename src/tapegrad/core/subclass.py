@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import dual
 from .base import CLASSES, TensorBase, blank, wrap
 from .dispatch import apply
 from .modes import MODES
@@ -22,7 +23,9 @@ class DisableTorchFunctionSubclass:
 
 
 def overridden(op: Any, tensors: Any, attrs: Any, watch: Any) -> Any:
-    """An op with a tensor of a subclass among its arguments."""
+    """An op with a tensor of a subclass, or a dual one, among its arguments."""
+    if dual.has_dual(tensors):
+        return dual.push(op, tensors, attrs, watch)
     if MODES.subclasses_off:
         return apply(op, tuple(map(plain, tensors)), attrs, watch)
     types = tuple({type(t): None for t in tensors if isinstance(t, TensorBase) and t.special})

@@ -7,18 +7,17 @@ from typing import Any
 
 import tapegrad as tg
 
-from ..core.base import F32, F64, TensorBase
-from ..core.dispatch import apply
-from ..core.op import REGISTRY
+from ..core.publish import lazy_space
 from ..ops.block import APIS
-from . import _ops, _reduction
+
+# What is not below is published by ops/ as `nn.functional.<name>`.
+__getattr__, __dir__, _published = lazy_space("nn.functional", globals())
 
 __all__ = [
+    *_published,
     "dropout",
-    "l1_loss",
     "linear",
     "log_softmax",
-    "mse_loss",
     "one_hot",
     "relu",
     "relu_",
@@ -29,59 +28,9 @@ __all__ = [
 ]
 
 
-T = REGISTRY["t"]
-ADDMM = REGISTRY["addmm"]
 RELU = APIS["relu"].call
-one_hot = APIS["one_hot"].call
-
-
-def linear(input: Any, weight: Any, bias: Any = None) -> Any:
-    """linear(input, weight, bias=None) -> Tensor: `input @ weight.T + bias`.
-
-    >>> nn.functional.linear(tensor([[1.0, 2.0]]), tensor([[3.0, 4.0]]), tensor([0.5]))
-    tensor([[11.5000]])
-    """
-    if is_plain(input, weight, bias):
-        # What is said below, without looking at the arguments again.
-        return apply(ADDMM, (bias, input, apply(T, (weight,))), (1, 1))
-    for position, (name, value) in enumerate((("input", input), ("weight", weight)), 1):
-        check_tensor("linear", name, position, value)
-    if bias is None:
-        return tg.matmul(input, weight.t())
-    check_tensor("linear", "bias", 3, bias)
-    if input.dim() == 2:
-        return tg.addmm(bias, input, weight.t())
-    if input.is_contiguous():
-        flat = tg.addmm(bias, input.reshape(-1, input.size(-1)), weight.t())
-        return flat.view(*input.shape[:-1], flat.size(1))
-    return tg.matmul(input, weight.t()).add_(bias)
-
-
-def is_plain(input: Any, weight: Any, bias: Any) -> bool:
-    """Whether these are float matrices and a vector that fit each other: nothing to refuse."""
-    if not (
-        isinstance(input, TensorBase)
-        and isinstance(weight, TensorBase)
-        and isinstance(bias, TensorBase)
-    ):
-        return False
-    x, w, b = input.array, weight.array, bias.array
-    dtype = x.dtype
-    if (dtype is not F32 and dtype is not F64) or w.dtype is not dtype or b.dtype is not dtype:
-        return False
-    if x.ndim != 2 or w.ndim != 2:
-        return False
-    rows, columns = w.shape
-    fits: bool = x.shape[1] == columns and b.shape == (rows,)
-    return fits
-
-
-def check_tensor(function: str, name: str, position: int, value: Any) -> None:
-    if not isinstance(value, tg.Tensor):
-        raise TypeError(
-            f"{function}(): argument '{name}' (position {position}) must be Tensor, "
-            f"not {type(value).__name__}"
-        )
+linear = APIS["nn.functional.linear"].call
+one_hot = APIS["nn.functional.one_hot"].call
 
 
 # --- activations -----------------------------------------------------------------------------
@@ -165,89 +114,3 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
     else:
         noise = tg.empty_like(input).bernoulli_(1 - p).div_(1 - p)
     return input.mul_(noise) if inplace else input.mul(noise)
-
-
-# --- losses ----------------------------------------------------------------------------------
-
-
-def mse_loss(
-    input: Any,
-    target: Any,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-    weight: Any = None,
-) -> Any:
-    """mse_loss(input, target, reduction="mean") -> Tensor: the mean of squared differences.
-
-    >>> nn.functional.mse_loss(tensor([1.0, 2.0]), tensor([1.0, 4.0]))
-    tensor(2.)
-    """
-    if not same_floats(input, target):
-        warn_of_broadcast(input, target)
-        input, target = tg.broadcast_tensors(input, target)
-    reduction = _reduction.chosen(reduction, size_average, reduce)
-    if weight is not None:
-        return weighted(mse_elements(input, target, "none"), weight, input, reduction)
-    return mse_elements(input, target, _reduction.check(reduction))
-
-
-def same_floats(input: Any, target: Any) -> bool:
-    """Whether two tensors are alike, so that there is nothing to broadcast, promote or refuse."""
-    if not isinstance(input, TensorBase) or not isinstance(target, TensorBase):
-        return False
-    x, y = input.array, target.array
-    if (x.dtype is not F32 and x.dtype is not F64) or x.dtype is not y.dtype:
-        return False
-    same: bool = x.shape == y.shape
-    return same
-
-
-def mse_elements(input: Any, target: Any, reduction: str) -> Any:
-    if not same_floats(input, target):
-        dtype = tg.promote_types(input.dtype, target.dtype)
-        if not (dtype.is_floating_point or dtype.is_complex):
-            raise NotImplementedError(f"\"mse_cpu\" not implemented for '{dtype.scalar_type}'")
-    return _ops.apply(_ops.MseLoss, (input, target), (reduction,))
-
-
-def l1_loss(
-    input: Any,
-    target: Any,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-    weight: Any = None,
-) -> Any:
-    """l1_loss(input, target, reduction="mean") -> Tensor: the mean of absolute differences.
-
-    >>> nn.functional.l1_loss(tensor([1.0, 2.0]), tensor([1.0, 4.0]))
-    tensor(1.)
-    """
-    warn_of_broadcast(input, target)
-    reduction = _reduction.chosen(reduction, size_average, reduce)
-    input, target = tg.broadcast_tensors(input, target)
-    loss = (input - target).abs()
-    if weight is not None:
-        return weighted(loss, weight, input, reduction)
-    return _reduction.apply(loss, _reduction.check(reduction))
-
-
-def warn_of_broadcast(input: Any, target: Any) -> None:
-    if target.size() != input.size():
-        warnings.warn(
-            f"Using a target size ({target.size()}) that is different to the input size "
-            f"({input.size()}). This will likely lead to incorrect results due to broadcasting. "
-            "Please ensure they have the same size.",
-            stacklevel=3,
-        )
-
-
-def weighted(loss: Any, weight: Any, input: Any, reduction: str) -> Any:
-    """Elementwise losses times weights; the mean is over the weights."""
-    if weight.size() != input.size():
-        raise ValueError("Weights and input must have the same size.")
-    loss = loss * weight
-    if _reduction.check(reduction) == "mean":
-        return loss.sum() / weight.sum()
-    return _reduction.apply(loss, reduction)

@@ -8,6 +8,7 @@ from ..autograd.inplace import bump, rebase, refuse, write
 from ..core.base import F32, F64
 from ..core.dispatch import apply
 from ..dtypes import CPP_NAMES
+from .batching import join, lift, padded, part
 from .block import PROMOTE, Block, Case, op
 from .matmul import (
     check_bmm,
@@ -30,9 +31,8 @@ def scaled(x: Any, factor: Any) -> Any:
     return x if type(factor) in (int, float) and factor == 1 else x * factor
 
 
-def combine(xp: Any, input: Any, prod: Any, beta: Any, alpha: Any) -> Any:
-    """beta * input + alpha * prod in the dtype of the product; a beta of 0 ignores even NaN."""
-    dtype = prod.dtype
+def combine(xp: Any, input: Any, prod: Any, beta: Any, alpha: Any, dtype: Any) -> Any:
+    """beta * input + alpha * prod, rounded to `dtype` once; a beta of 0 ignores even NaN."""
     if beta == 1 and alpha == 1 and input.dtype is dtype and (dtype is F32 or dtype is F64):
         return xp.add(prod, input, prod)  # in place: nobody else holds the product
     if dtype.kind in "iu":
@@ -115,7 +115,7 @@ class Addmm(WithSummand):
     )
 
     def fwd(xp, input, mat1, mat2, beta, alpha):
-        return combine(xp, input, product(xp, mat1, mat2), beta, alpha)
+        return combine(xp, input, product(xp, mat1, mat2, False), beta, alpha, mat1.dtype)
 
     def d_mat1(F, grad, mat2, mat1_strides, alpha):
         return scaled(F.left_grad(grad, mat2, mat1_strides), alpha)
@@ -134,6 +134,11 @@ class Addmm(WithSummand):
         )
         return run(Addmm, (input, mat1, mat2), (beta, alpha))
 
+    def batch(F, size, batched, input, mat1, mat2, beta, alpha):
+        left = lift(F, mat1, size, batched[1])
+        summand = padded(F, lift(F, input, size, batched[0]), 1, 3)
+        return F.baddbmm(summand, left, lift(F, mat2, size, batched[2]), beta, alpha)
+
 
 @op
 class Addmv(WithSummand):
@@ -150,7 +155,7 @@ class Addmv(WithSummand):
     )
 
     def fwd(xp, input, mat, vec, beta, alpha):
-        return combine(xp, input, product(xp, mat, vec), beta, alpha)
+        return combine(xp, input, product(xp, mat, vec, False), beta, alpha, mat.dtype)
 
     def d_mat(F, grad, vec, alpha):
         return scaled(F.unsqueeze(grad, 1) * vec, alpha)
@@ -168,6 +173,12 @@ class Addmv(WithSummand):
             is_tensor("addmv", "vec", 3, vec),
         )
         return run(Addmv, (input, mat, vec), (beta, alpha))
+
+    def batch(F, size, batched, input, mat, vec, beta, alpha):
+        column = F.unsqueeze(lift(F, vec, size, batched[2]), 2)
+        summand = F.unsqueeze(padded(F, lift(F, input, size, batched[0]), 1, 2), 2)
+        rows = lift(F, mat, size, batched[1])
+        return F.squeeze(F.baddbmm(summand, rows, column, beta, alpha), (2,))
 
 
 @op
@@ -187,7 +198,9 @@ class Addr(WithSummand):
     )
 
     def fwd(xp, input, vec1, vec2, beta, alpha):
-        return combine(xp, input, xp.outer(vec1, vec2), beta, alpha)
+        if vec1.dtype.kind in "biu":
+            return combine(xp, input, xp.outer(vec1, vec2), beta, alpha, vec1.dtype)
+        return combine(xp, input, xp.outer(scaled(vec1, alpha), vec2), beta, 1, vec1.dtype)
 
     def d_vec1(F, grad, vec2, alpha):
         return scaled(F.mv(grad, vec2), alpha)
@@ -217,6 +230,12 @@ class Addr(WithSummand):
                 )
         check_expands(summand.shape, (a.size, b.size))
         return run(Addr, (input, vec1, vec2), (beta, alpha))
+
+    def batch(F, size, batched, input, vec1, vec2, beta, alpha):
+        column = F.unsqueeze(lift(F, vec1, size, batched[1]), 2)
+        row = F.unsqueeze(lift(F, vec2, size, batched[2]), 1)
+        summand = padded(F, lift(F, input, size, batched[0]), 1, 3)
+        return F.baddbmm(summand, column, row, beta, alpha)
 
 
 def check_baddbmm(input: Any, a: Any, b: Any, summed: bool) -> None:
@@ -269,7 +288,7 @@ class Baddbmm(WithSummand):
     )
 
     def fwd(xp, input, batch1, batch2, beta, alpha):
-        return combine(xp, input, product(xp, batch1, batch2), beta, alpha)
+        return combine(xp, input, product(xp, batch1, batch2, False), beta, alpha, batch1.dtype)
 
     def d_batch1(F, grad, batch2, alpha):
         return scaled(F.bmm(grad, F.transpose(batch2, 1, 2)), alpha)
@@ -290,6 +309,14 @@ class Baddbmm(WithSummand):
         )
         return run(Baddbmm, (input, batch1, batch2), (beta, alpha))
 
+    def batch(F, size, batched, input, batch1, batch2, beta, alpha):
+        left = lift(F, batch1, size, batched[1])
+        right = lift(F, batch2, size, batched[2])
+        shape = (*left.shape[:3], right.shape[3])
+        summand = F.expand(padded(F, lift(F, input, size, batched[0]), 1, 4), shape)
+        out = F.baddbmm(join(F, summand), join(F, left), join(F, right), beta, alpha)
+        return part(F, size, out)
+
 
 @op
 class Addbmm(WithSummand):
@@ -306,8 +333,9 @@ class Addbmm(WithSummand):
     )
 
     def fwd(xp, input, batch1, batch2, beta, alpha):
-        total = xp.add.reduce(product(xp, batch1, batch2), axis=0, dtype=batch1.dtype)
-        return combine(xp, input, total, beta, alpha)
+        products = product(xp, batch1, batch2, False)
+        total = xp.add.reduce(products, axis=0, dtype=products.dtype)
+        return combine(xp, input, total, beta, alpha, batch1.dtype)
 
     def d_batch1(F, grad, batch2, alpha):
         return scaled(F.matmul(grad, F.transpose(batch2, 1, 2)), alpha)
@@ -332,6 +360,15 @@ class Addbmm(WithSummand):
         if run is write and input.array.shape != sizes and input.view_of is None:
             return grown(input, batch1, batch2, beta, alpha)
         return run(Addbmm, (input, batch1, batch2), (beta, alpha))
+
+    def batch(F, size, batched, input, batch1, batch2, beta, alpha):
+        # The products are added up: one product of the batches laid side by side.
+        left = F.permute(lift(F, batch1, size, batched[1]), (0, 2, 1, 3))
+        left = F.reshape(left, (size, left.shape[1], left.shape[2] * left.shape[3]))
+        right = lift(F, batch2, size, batched[2])
+        right = F.reshape(right, (size, right.shape[1] * right.shape[2], right.shape[3]))
+        summand = padded(F, lift(F, input, size, batched[0]), 1, 3)
+        return F.baddbmm(summand, left, right, beta, alpha)
 
 
 def grown(input: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any) -> Any:

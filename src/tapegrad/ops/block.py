@@ -14,6 +14,12 @@ saved:
     input, other …   a tensor argument     out (or the names in `outs`)   an output
     dim, keepdim …   an attribute          input_shape / _dtype / _strides  facts, no array
 
+How the op is mapped over a batch (vmap) follows from `elementwise`, or is said by one of `dims`,
+`leading`, `fold` or a method `batch`: see batching.py.
+
+A name with a dot, as in `name = "linalg.det"`, is published in that module and is no method; the
+op itself is then called `linalg_det`.
+
 `guard` is called with the arrays and numbers before promotion, off the hot road, and raises for
 dtypes that PyTorch refuses.
 
@@ -33,6 +39,7 @@ from ..backends.base import NUMPY
 from ..core.dispatch import apply, binary, unary
 from ..core.op import AS_IS, PROMOTE, PROMOTE_FLOAT, REGISTRY, Op, Rule
 from ..core.spaces import RAW, RECORDED
+from .batching import batching_rule
 from .samples import Case, binary_cases, unary_cases
 
 __all__ = [
@@ -71,8 +78,15 @@ class Block:
     elementwise = False
     linear = False  # linear in each tensor argument: the forward-mode rule follows
     wirtinger = False
+    dims: tuple[str, ...] = ()  # attributes that are dimensions: vmap shifts them by one
+    shapes: tuple[str, ...] = ()  # attributes that are shapes: vmap puts the batch in front
+    leading: tuple[int, ...] = ()  # per tensor, how many trailing dimensions are not a batch
+    aligns = False  # shapes broadcast, though the op is not elementwise
+    fold = False  # dimension 0 of every tensor is a batch already
+    unbatchable = ""  # why the op cannot be mapped over a batch
     differentiable = True
     plain_outs: tuple[int, ...] = ()
+    partial = False  # rules get None, not zeros, for outputs that received no gradient
     view = False
     multi_view = False
     replays = False
@@ -121,9 +135,11 @@ def ufunc(name: str) -> Ufunc:
 def op(block: type[Block]) -> Op:
     """The Op record of a block, registered and published."""
     record = Op()
-    record.name = block.name or snake(block.__name__)
+    public_name = block.name or snake(block.__name__)
+    record.name = public_name.replace(".", "_")
     record.node_name = block.node or f"{block.__name__}Backward0"
     record.doc = block.__doc__ or ""
+    record.home = block.__module__
     forward = block.fwd
     record.tensors = block.tensors
     record.width = 0 if block.variadic else len(block.tensors)
@@ -143,6 +159,7 @@ def op(block: type[Block]) -> Op:
         "wirtinger",
         "differentiable",
         "plain_outs",
+        "partial",
         "view",
         "multi_view",
         "replays",
@@ -156,6 +173,8 @@ def op(block: type[Block]) -> Op:
         record.broadcasts = record.numbers = True
     add_rules(record, block)
     record.jvp = forward_rule(record, block)
+    record.unbatchable = block.unbatchable
+    record.batch = batching_rule(record, block)
     if record.name in REGISTRY:
         raise ValueError(f"two blocks are called {record.name!r}")
     REGISTRY[record.name] = record
@@ -164,7 +183,16 @@ def op(block: type[Block]) -> Op:
     if block.public:
         call = getattr(block, "call", None) or default_call(record)
         samples = block.samples or default_samples(record)
-        publish(call, record.name, record.doc, block.method, block.inplace, block.aliases, samples)
+        publish(
+            call,
+            public_name,
+            record.doc,
+            block.method,
+            block.inplace,
+            block.aliases,
+            samples,
+            block.__module__,
+        )
     return record
 
 
@@ -268,13 +296,19 @@ def add_parts(a: Any, b: Any) -> Any:
 
 def elementwise_jvp(record: Op, F: Any, tensors: Any, tangents: Any, outs: Any, attrs: Any) -> Any:
     """An elementwise Jacobian is diagonal: the gradient rule pushes forward as it pulls back."""
-    kept = (*tensors, *outs, *attrs)
+    kept = (*tensors, *outs, *attrs, *[fact(tensors[i], what) for i, what in record.metas])
     total = None
     for rule, t in zip(record.rules, tangents, strict=True):
         if t is not None and rule is not None:
             part = rule.call(F, t, kept)
             total = part if total is None else total + part
     return total
+
+
+def fact(x: Any, what: str) -> Any:
+    """What rules read as `input_shape` and `input_dtype`."""
+    array = getattr(x, "array", x)
+    return array.strides if what == "strides" else getattr(array, what)
 
 
 def recorded_call(record: Op) -> Callable[..., Any]:
@@ -322,6 +356,9 @@ def default_samples(record: Op) -> Sequence[Case]:
     return unary_cases() if len(record.tensors) == 1 else binary_cases()
 
 
+SPOKEN_SPACES = ("linalg", "fft", "special")
+
+
 class Api:
     """A public function, of a block or a composite of ops: what `tapegrad` and `Tensor` have."""
 
@@ -334,18 +371,24 @@ class Api:
         inplace: bool,
         function: bool,
         samples: Sequence[Case],
+        home: str,
     ) -> None:
         self.name = name
+        space, _, last = name.rpartition(".")
+        # What error messages call it: `linalg_det()`, but `conv2d()`.
+        self.spoken = f"{space}_{last}" if space in SPOKEN_SPACES else last
         self.call = call
         self.doc = doc
-        self.method = method
-        self.inplace = inplace
+        self.method = method and not space
+        self.inplace = inplace and not space
         self.function = function
         self.samples = samples
         self.parameters = parameter_names(call)
+        self.home = home  # the module of its block
 
 
 APIS: dict[str, Api] = {}
+UNPUBLISHED: list[Api] = []  # waiting for core/publish.py to hand them out
 
 
 def publish(
@@ -356,12 +399,14 @@ def publish(
     inplace: bool,
     aliases: Sequence[str],
     samples: Sequence[Case],
+    home: str,
     function: bool = True,
 ) -> None:
     for each in (name, *aliases):
         if each in APIS:
             raise ValueError(f"two functions are called {each!r}")
-        APIS[each] = Api(each, call, doc, method, inplace, function, samples)
+        APIS[each] = Api(each, call, doc, method, inplace, function, samples, home)
+        UNPUBLISHED.append(APIS[each])
 
 
 def api(
@@ -377,7 +422,8 @@ def api(
 
     def register(call: Callable[..., Any]) -> Callable[..., Any]:
         doc = call.__doc__ or ""
-        publish(call, name or call.__name__, doc, method, inplace, aliases, samples, function)
+        home = call.__module__
+        publish(call, name or call.__name__, doc, method, inplace, aliases, samples, home, function)
         return call
 
     return register

@@ -12,6 +12,23 @@ from .samples import Draw, binary_cases
 # ruff: noqa: N805
 
 
+def tensor_first(function: str, then: Any = None) -> Any:
+    """A guard: a number may only stand on the right. `then` is another one, asked afterwards."""
+
+    def guard(input: Any, other: Any) -> None:
+        if not hasattr(input, "dtype"):
+            raise TypeError(
+                f"{function}() received an invalid combination of arguments - got "
+                f"({type(input).__name__}, Tensor), but expected one of:\n * (Tensor input, Tensor "
+                "other, *, Tensor out = None)\n * (Tensor input, Number other, *, Tensor out = "
+                "None)\n"
+            )
+        if then is not None:
+            then(input, other)
+
+    return guard
+
+
 class Comparison(Block):
     tensors = ("input", "other")
     dtype = PROMOTE
@@ -27,6 +44,7 @@ class Eq(Comparison):
     tensor([ True, False])
     """
 
+    guard = tensor_first("eq")
     written_name = "EqBackward1"
     fwd = ufunc("equal")
 
@@ -39,6 +57,7 @@ class Ne(Comparison):
     tensor([False,  True])
     """
 
+    guard = tensor_first("ne")
     written_name = "NeBackward1"
     aliases = ("not_equal",)
     fwd = ufunc("not_equal")
@@ -54,7 +73,7 @@ class Lt(Comparison):
 
     written_name = "LtBackward1"
     aliases = ("less",)
-    guard = not_for("lt_cpu", COMPLEX)
+    guard = tensor_first("lt", not_for("lt_cpu", COMPLEX))
     fwd = ufunc("less")
 
 
@@ -68,7 +87,7 @@ class Le(Comparison):
 
     written_name = "LeBackward1"
     aliases = ("less_equal",)
-    guard = not_for("le_cpu", COMPLEX)
+    guard = tensor_first("le", not_for("le_cpu", COMPLEX))
     fwd = ufunc("less_equal")
 
 
@@ -82,7 +101,7 @@ class Gt(Comparison):
 
     written_name = "GtBackward1"
     aliases = ("greater",)
-    guard = not_for("gt_cpu", COMPLEX)
+    guard = tensor_first("gt", not_for("gt_cpu", COMPLEX))
     fwd = ufunc("greater")
 
 
@@ -96,7 +115,7 @@ class Ge(Comparison):
 
     written_name = "GeBackward1"
     aliases = ("greater_equal",)
-    guard = not_for("ge_cpu", COMPLEX)
+    guard = tensor_first("ge", not_for("ge_cpu", COMPLEX))
     fwd = ufunc("greater_equal")
 
 
@@ -292,6 +311,7 @@ class Isclose(Block):
     tensors = ("input", "other")
     broadcasts = True
     samples = [Case(Draw(3), Draw(3)), Case(Draw(3), Draw(3), rtol=0.5, atol=0.5)]
+    aligns = True
 
     def fwd(xp, input, other, rtol, atol, equal_nan):
         close = xp.equal(input, other)

@@ -61,6 +61,7 @@ class Complex(Block):
     wirtinger = True
     method = False
     samples = PAIRS
+    aligns = True
 
     def fwd(xp, real, imag):
         shape = xp.broadcast_shapes(real.shape, imag.shape)
@@ -103,6 +104,7 @@ class Polar(Block):
         Case(Draw(2, 1, low=0.1), Draw(3)),
         Case(Draw(0), Draw(0)),
     )
+    aligns = True
 
     def fwd(xp, abs, angle):
         shape = xp.broadcast_shapes(abs.shape, angle.shape)

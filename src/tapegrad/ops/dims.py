@@ -13,6 +13,7 @@ from ..autograd.node import unbroadcast
 from ..core.base import TensorBase
 from ..core.layout import settled, strided, strides_of
 from ..indexing import wrap_dim
+from .batching import padded
 from .block import Case, ViewOp, api, apply, op
 from .refuse import without_complex32
 from .samples import Draw, Index
@@ -46,6 +47,9 @@ class Expand(ViewOp):
 
     def d_input(F, grad, input_shape):
         return unbroadcast(F, grad, input_shape)
+
+    def batch(F, size, batched, input, shape):
+        return F.expand(padded(F, input, 1, len(shape) + 1), (size, *shape))
 
 
 def expanded(input: Any, sizes: tuple[int, ...]) -> Any:
@@ -174,6 +178,10 @@ class SqueezingAll(ViewOp):
     def d_input(F, grad, input_shape):
         return put_back(F, grad, tuple(range(len(input_shape))), input_shape)
 
+    def batch(F, size, batched, input):
+        ones = [d for d in range(1, len(input.shape)) if input.shape[d] == 1]
+        return F.squeeze(input, tuple(ones))
+
 
 class SqueezingOne(ViewOp):
     public = False
@@ -184,9 +192,13 @@ class SqueezingOne(ViewOp):
     def d_input(F, grad, input_shape, dim):
         return put_back(F, grad, (dim,), input_shape)
 
+    def batch(F, size, batched, input, dim):
+        return F.squeeze(input, (dim + 1,)) if len(input.shape) > 1 else F.alias(input)
+
 
 class SqueezingSome(ViewOp):
     public = False
+    dims = ("dims",)
 
     def fwd(xp, input, dims):
         return without(xp, input, dims)
@@ -311,6 +323,9 @@ class Unsqueezing(ViewOp):
     def d_input(F, grad, dim):
         return F.squeeze_one(grad, dim)
 
+    def batch(F, size, batched, input, dim):
+        return F.unsqueeze(input, dim + 1)
+
 
 @op
 class Unsqueeze(Unsqueezing):
@@ -413,6 +428,7 @@ class ViewAsReal(ViewOp):
     wirtinger = True
     method = False
     samples = (Case(Index([1 + 2j, 3j])), Case(Index(1 - 1j)))
+    leading = (0,)
 
     def fwd(xp, input):
         half = input.itemsize // 2
@@ -440,6 +456,7 @@ class ViewAsComplex(ViewOp):
     wirtinger = True
     method = False
     samples = (Case(Draw(3, 2)), Case(Draw(2)), Case(Draw(2, 1, 2)))
+    leading = (1,)
 
     def fwd(xp, input):
         if input.strides[-1] != input.itemsize or any(

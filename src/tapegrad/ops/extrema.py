@@ -8,6 +8,7 @@ from .. import dtypes
 from ..core.base import TensorBase
 from ..core.dispatch import apply
 from ..core.return_types import return_type
+from .batching import entry_dims, flattened, up
 from .block import APIS, Block, Case, api, op
 from .reduce import (
     DIMS_CASES,
@@ -85,6 +86,9 @@ class MaxAll(WholeExtremum):
     def fwd(xp, input):
         return xp.maximum.reduce(input, axis=None)
 
+    def batch(F, size, batched, input):
+        return F.amax(input, entry_dims(input), False)
+
 
 @op
 class MinAll(WholeExtremum):
@@ -95,6 +99,9 @@ class MinAll(WholeExtremum):
     def fwd(xp, input):
         return xp.minimum.reduce(input, axis=None)
 
+    def batch(F, size, batched, input):
+        return F.amin(input, entry_dims(input), False)
+
 
 class ExtremumAlong(Block):
     """Extrema along one dimension and where they are; the first of equals gets the gradient."""
@@ -102,6 +109,7 @@ class ExtremumAlong(Block):
     public = False
     outs = ("values", "indices")
     plain_outs = (1,)
+    dims = ("dim",)
 
     def d_input(F, grad, indices, input_shape, dim, keepdim):
         grad = grad[0]
@@ -225,6 +233,7 @@ class Amax(Block):
     """
 
     samples = (*REDUCTION_CASES, *DIMS_CASES)
+    dims = ("dim",)
 
     def fwd(xp, input, dim, keepdim):
         return dense(xp, xp.maximum.reduce(input, axis=dim, keepdims=keepdim))
@@ -249,6 +258,7 @@ class Amin(Block):
     """
 
     samples = (*REDUCTION_CASES, *DIMS_CASES)
+    dims = ("dim",)
 
     def fwd(xp, input, dim, keepdim):
         return dense(xp, xp.minimum.reduce(input, axis=dim, keepdims=keepdim))
@@ -324,6 +334,9 @@ class Aminmax(Block):
         dims = (place,) if place is not None and array.ndim else None
         return apply(Aminmax, (input,), (dims, keepdim))
 
+    def batch(F, size, batched, input, dim, keepdim):
+        return F.aminmax(input, up(dim, len(input.shape)), keepdim)
+
 
 def where_extremum(record: Any, input: Any, dim: Any, keepdim: bool) -> Any:
     name = record.name
@@ -344,6 +357,14 @@ def where_extremum(record: Any, input: Any, dim: Any, keepdim: bool) -> Any:
 ARG_CASES = [case for case in MAX_CASES if len(case.args) < 2 or not isinstance(case.args[1], Draw)]
 
 
+def arg_over_batch(F: Any, which: Any, size: int, input: Any, dim: Any, keepdim: bool) -> Any:
+    """argmax or argmin of every entry; without `dim` they count through the flat entry."""
+    if dim is not None:
+        return which(input, dim + 1, keepdim)
+    found = which(flattened(F, input), 1, False)
+    return F.reshape(found, (size, *(1,) * (len(input.shape) - 1))) if keepdim else found
+
+
 @op
 class Argmax(Block):
     """argmax(input, dim=None, keepdim=False) -> LongTensor: where the largest element is.
@@ -359,6 +380,9 @@ class Argmax(Block):
 
     def call(input, dim=None, keepdim=False):
         return where_extremum(Argmax, input, dim, keepdim)
+
+    def batch(F, size, batched, input, dim, keepdim):
+        return arg_over_batch(F, F.argmax, size, input, dim, keepdim)
 
 
 @op
@@ -377,6 +401,9 @@ class Argmin(Block):
     def call(input, dim=None, keepdim=False):
         return where_extremum(Argmin, input, dim, keepdim)
 
+    def batch(F, size, batched, input, dim, keepdim):
+        return arg_over_batch(F, F.argmin, size, input, dim, keepdim)
+
 
 def truth(record: Any, input: Any, dim: Any, keepdim: bool) -> Any:
     dims = all_dims(record.name, input, dim)
@@ -394,6 +421,7 @@ class All(Block):
     """
 
     samples = (*REDUCTION_CASES, *DIMS_CASES)
+    dims = ("dim",)
 
     def fwd(xp, input, dim, keepdim):
         out = dense(xp, xp.logical_and.reduce(input, axis=dim, keepdims=keepdim))
@@ -414,6 +442,7 @@ class Any_(Block):
 
     name = "any"
     samples = (*REDUCTION_CASES, *DIMS_CASES)
+    dims = ("dim",)
 
     def fwd(xp, input, dim, keepdim):
         out = dense(xp, xp.logical_or.reduce(input, axis=dim, keepdims=keepdim))
@@ -438,6 +467,7 @@ class CountNonzero(Block):
         Case(Draw(2, 0), 1),
         Case(Draw(4, 3, layout="T"), dim=1),
     )
+    dims = ("dim",)
 
     def fwd(xp, input, dim):
         return dense(xp, xp.add.reduce(input != 0, axis=dim, dtype=xp.int64))

@@ -119,6 +119,7 @@ class Gather(LinearMove):
         Case(Draw(3, 2), -1, Index(np.zeros((3, 0), np.int64))),
         Case(Draw(), 0, Index(0)),
     ]
+    dims = ("dim",)
 
     def fwd(xp, input, index, dim):
         if not index.size:
@@ -134,7 +135,8 @@ class Gather(LinearMove):
 
     def call(input, dim, index, *, sparse_grad=False, run=apply):
         check_tensor("gather", "index", 2, index)
-        check_index_dtype(index, "gather(): Expected dtype int32/int64 for index")
+        if index.array.size:
+            check_index_dtype(index, "gather(): Expected dtype int32/int64 for index")
         shape, at = input.array.shape, index.array.shape
         dim = wrap_dim(dim, len(shape))
         if index.array.size:
@@ -171,6 +173,7 @@ class ScatterSrc(Move):
     node = "ScatterBackward0"
     tensors = ("input", "index", "src")
     public = False
+    dims = ("dim",)
 
     def fwd(xp, input, index, src, dim):
         return placed(xp, input, index, src, dim, None)
@@ -195,6 +198,7 @@ class ScatterValue(Move):
     node = "ScatterBackward1"
     tensors = ("input", "index")
     public = False
+    dims = ("dim",)
 
     def fwd(xp, input, index, value, dim):
         return placed(xp, input, index, value, dim, None)
@@ -213,6 +217,7 @@ class ScatterOld(Block):
     node = "NotImplemented"
     tensors = ("input", "index", "src")
     public = False
+    dims = ("dim",)
 
     def fwd(xp, input, index, src, dim, reduce):
         return placed(xp, input, index, src, dim, xp.add if reduce == "add" else xp.multiply)
@@ -243,6 +248,7 @@ class ScatterAdd(LinearMove):
         Case(Draw(2, 3), 1, Index([[0, 0], [2, 1]]), Draw(2, 2)),
         Case(Draw(2, 3, layout="T"), 0, Index([[1, 1, 1], [1, 0, 1]]), Draw(2, 3)),
     ]
+    dims = ("dim",)
 
     def fwd(xp, input, index, src, dim):
         if index.ndim == 1 and input.ndim == 1 and input.size == 0:
@@ -272,7 +278,8 @@ def check_scatter(name: str, input: Any, dim: int, index: Any, src: Any) -> int:
     check_tensor(name, "index", 2, index)
     shape, at = input.array.shape, index.array.shape
     dim = wrap_dim(dim, len(shape))
-    check_index_dtype(index, f"{name}(): Expected dtype int32/int64 for index")
+    if index.array.size:
+        check_index_dtype(index, f"{name}(): Expected dtype int32/int64 for index")
     if src is not None and src.array.dtype != input.array.dtype:
         raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype")
     if not index.array.size:
@@ -364,6 +371,7 @@ class ScatterReduce(Block):
         for how in ("sum", "prod", "mean", "amax", "amin")
         for own in (True, False)
     ]
+    dims = ("dim",)
 
     def fwd(xp, input, index, src, dim, reduce, include_self):
         start = input
@@ -514,6 +522,9 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     own, other = list(input.array.shape), list(indices.array.shape)
     own[dim], other[dim] = other[dim], own[dim]
     spread = np.broadcast_shapes(tuple(own), indices.array.shape)
+    size = input.array.shape[dim]
+    if indices.array.size and size and indices.array.min() < 0:
+        indices = wrap(indices.array % size)
     return input.expand(np.broadcast_shapes(input.array.shape, tuple(other))).gather(
         dim, indices.expand(spread)
     )

@@ -10,6 +10,7 @@ from .. import indexing
 from ..autograd.inplace import write
 from ..autograd.node import unbroadcast
 from ..core.base import wrap
+from .batching import lift, padded
 from .block import Block, Case, api, apply, helper, op
 from .samples import Draw, Index
 
@@ -49,6 +50,10 @@ class IndexAt(LinearMove):
 
     def d_input(F, grad, input_shape, index):
         return F.index_into(grad, input_shape, index)
+
+    def batch(F, size, batched, input, index):
+        out = F.index(input, (slice(None), *index))
+        return F.permute(out, batch_to_front(input, index, len(out.shape)))
 
 
 def in_order(xp: Any, out: Any, input: Any, index: tuple[Any, ...]) -> Any:
@@ -98,6 +103,16 @@ def spread(input: Any, index: tuple[Any, ...]) -> tuple[list[int], int, int]:
     return kept[:start] + [0] * count + kept[start:], start, count
 
 
+def batch_to_front(input: Any, index: tuple[Any, ...], rank: int) -> tuple[int, ...]:
+    """The order of dimensions that brings the batch of an indexed batch to the front again."""
+    _, start, count = spread(np.broadcast_to(np.zeros(()), input.shape[1:]), index)
+    _, moved, _ = spread(np.broadcast_to(np.zeros(()), input.shape), (slice(None), *index))
+    if moved == 0 and count:
+        # Index arrays with a slice between them put what they find in front of everything.
+        return (count, *range(count), *range(count + 1, rank))
+    return tuple(range(rank))
+
+
 @op
 class IndexPut(Move):
     """index_put(input, values, index, accumulate) -> Tensor: `input` with values put in."""
@@ -124,6 +139,15 @@ class IndexPut(Move):
         a = F.zeros_like(input) if t_input is None else t_input
         b = F.zeros_like(values) if t_values is None else t_values
         return F.index_put(a, b, index, accumulate)
+
+    def batch(F, size, batched, input, values, index, accumulate):
+        whole = lift(F, input, size, batched[0])
+        region = np.broadcast_to(np.zeros(()), whole.shape[1:])[index].shape
+        values = padded(F, values, 1, len(region) + 1) if batched[1] else values
+        placed = F.expand(values, (size, *region))
+        order = batch_to_front(whole, index, len(region) + 1)
+        back = tuple([order.index(d) for d in range(len(order))])
+        return F.index_put(whole, F.permute(placed, back), (slice(None), *index), accumulate)
 
 
 def add_up(xp: Any, values: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:

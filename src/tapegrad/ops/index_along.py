@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from ..core.base import TensorBase
+from ..core.dispatch import number_as
 from ..indexing import number, wrap_dim
+from .batching import lift, padded
 from .block import Case, Linear, api, apply, op
 from .gather import (
     check_index_dtype,
@@ -21,6 +23,24 @@ from .index import LinearMove, Move, sum_rows
 from .samples import Draw, Index
 
 # ruff: noqa: N805
+
+
+def along_entries(F: Any, index: Any, shape: tuple[int, ...], dim: int) -> Any:
+    """One index vector per entry, as an index for every element along `dim` of the entries."""
+    sizes = [1] * len(shape)
+    sizes[0], sizes[dim + 1] = index.shape[0], index.shape[-1] if len(index.shape) > 1 else 1
+    full = list(shape)
+    full[dim + 1] = sizes[dim + 1]
+    return F.expand(F.reshape(index, tuple(sizes)), tuple(full))
+
+
+def along_lines(
+    F: Any, size: int, batched: Any, input: Any, index: Any, source: Any, dim: int
+) -> tuple[Any, Any, Any]:
+    """Input, source and index with the batch in front, the index spread over the source."""
+    whole = lift(F, input, size, batched[0])
+    values = lift(F, source, size, batched[2])
+    return whole, values, along_entries(F, lift(F, index, size, batched[1]), values.shape, dim)
 
 
 @op
@@ -70,6 +90,16 @@ class IndexSelect(LinearMove):
             raise IndexError("index out of range in self")
         return run(IndexSelect, (input, index), (dim,))
 
+    def batch(F, size, batched, input, index, dim):
+        whole = lift(F, input, size, batched[0])
+        if len(whole.shape) == 1:
+            return F.clone(
+                whole, "preserve"
+            )  # entries without dimensions: there is only one to select
+        if not batched[1]:
+            return F.index_select(whole, index, dim + 1)
+        return F.gather(whole, along_entries(F, index, whole.shape, dim), dim + 1)
+
 
 @op
 class IndexAdd(Linear):
@@ -88,13 +118,13 @@ class IndexAdd(Linear):
 
     def fwd(xp, input, index, source, dim, alpha):
         if not input.ndim:
-            return input + source.reshape(()) * alpha
+            return input + source.reshape(()) * number_as(alpha, input.dtype)
         where = one_dim(index)
         first = xp.moveaxis(source, dim, 0) if source.ndim else source.reshape(1)
         width = input.size // input.shape[dim] if input.shape[dim] else 0
         rows = xp.ascontiguousarray(first).reshape(where.size, width)
         if alpha != 1:
-            rows = rows * input.dtype.type(alpha)
+            rows = rows * number_as(alpha, input.dtype)
         total = sum_rows(xp, rows, where, input.shape[dim])
         total = total.reshape((input.shape[dim], *input.shape[:dim], *input.shape[dim + 1 :]))
         out = xp.array(input, order="C", copy=True)
@@ -146,6 +176,10 @@ class IndexAdd(Linear):
             )
         check_range(index, shape, dim)
         return run(IndexAdd, (input, index, source), (dim, alpha))
+
+    def batch(F, size, batched, input, index, source, dim, alpha):
+        whole, values, index = along_lines(F, size, batched, input, index, source, dim)
+        return F.scatter_add(whole, index, values if alpha == 1 else values * alpha, dim + 1)
 
 
 def without(shape: tuple[int, ...], dim: int) -> tuple[int, ...]:
@@ -221,6 +255,10 @@ class IndexCopy(Move):
         check_range(index, shape, dim, IndexError, "index_copy_(): ")
         return run(IndexCopy, (input, index, source), (dim,))
 
+    def batch(F, size, batched, input, index, source, dim):
+        whole, values, index = along_lines(F, size, batched, input, index, source, dim)
+        return F.scatter_src(whole, index, values, dim + 1)
+
 
 @op
 class IndexFillValue(Move):
@@ -241,6 +279,12 @@ class IndexFillValue(Move):
     def jvp(F, index, t_input, dim):
         return F.index_fill_value(t_input, index, 0, dim)
 
+    def batch(F, size, batched, input, index, value, dim):
+        whole = lift(F, input, size, batched[0])
+        if not batched[1]:
+            return F.index_fill_value(whole, index, value, dim + 1)
+        return F.scatter_value(whole, along_entries(F, index, whole.shape, dim), value, dim + 1)
+
 
 @op
 class IndexFillTensor(Move):
@@ -259,12 +303,20 @@ class IndexFillTensor(Move):
         return F.index_fill_value(grad, index, 0, dim)
 
     def d_value(F, grad, index, dim):
-        return F.sum(F.index_select(grad, index, dim), None, False, None)
+        # What is no longer the input's; a place that is named twice counts once.
+        return F.sum(grad - F.index_fill_value(grad, index, 0, dim), None, False, None)
 
     def jvp(F, input, index, value, t_input, t_value, dim):
         a = F.zeros_like(input) if t_input is None else t_input
         b = F.zeros_like(value) if t_value is None else t_value
         return F.index_fill_tensor(a, index, b, dim)
+
+    def batch(F, size, batched, input, index, value, dim):
+        whole = lift(F, input, size, batched[0])
+        places = along_entries(F, lift(F, index, size, batched[1]), whole.shape, dim)
+        value = lift(F, value, size, batched[2])
+        values = F.expand(padded(F, value, 1, len(whole.shape)), places.shape)
+        return F.scatter_src(whole, places, values, dim + 1)
 
 
 @api(

@@ -10,6 +10,7 @@ from .. import errors
 from ..core.base import TensorBase, wrap
 from ..core.dispatch import apply
 from ..indexing import number
+from .batching import flattened, lift, spread
 from .block import Block, Case, api, op
 from .gather import scalar_name
 from .index import LinearMove, Move
@@ -55,6 +56,7 @@ class MaskedFill(Move):
     broadcasts = True
     public = False
     name = "masked_fill"
+    aligns = True
 
     def fwd(xp, input, mask, value):
         return contiguous(xp, xp.where(mask, input.dtype.type(value), input))
@@ -74,6 +76,7 @@ class MaskedFillTensor(Move):
     tensors = ("input", "mask", "value")
     broadcasts = True
     public = False
+    aligns = True
 
     def fwd(xp, input, mask, value):
         return contiguous(xp, xp.where(mask, value.astype(input.dtype), input))
@@ -128,6 +131,8 @@ def fill_masked(input: Any, mask: Any, value: Any = None, *, run: Any = apply) -
             f"masked_fill_ only supports boolean masks, but got mask with dtype {name}"
         )
     if isinstance(value, TensorBase):
+        if value.array.dtype.kind == "c" and input.array.dtype.kind != "c":
+            number(input.array.dtype, complex(value.array))  # which refuses it
         return run(MaskedFillTensor, (input, mask, value))
     return run(MaskedFill, (input, mask), (number(input.array.dtype, value)[()],))
 
@@ -147,6 +152,7 @@ class MaskedSelect(LinearMove):
         Case(Draw(), Index(True)),
         Case(Draw(2, 3), Index([False])),
     ]
+    unbatchable = "how many elements are selected depends on the data"
 
     def fwd(xp, input, mask):
         if input.shape != mask.shape:
@@ -226,6 +232,16 @@ class MaskedScatter(Move):
             raise RuntimeError("Number of elements of source < number of ones in mask")
         return run(MaskedScatter, (input, mask, source))
 
+    def batch(F, size, batched, input, mask, source):
+        shape = np.broadcast_shapes(input.shape[batched[0] :], mask.shape[batched[1] :])
+        whole = spread(F, input, size, batched[0], shape)
+        mask = spread(F, mask, size, batched[1], shape)
+        # The k-th marked element of an entry takes the k-th element of its source.
+        flat = flattened(F, mask)
+        values = flattened(F, lift(F, source, size, batched[2]))
+        taken = F.where(flat, F.cumsum(flat, 1, None) - 1, 0)
+        return F.where(mask, F.reshape(F.gather(values, taken, 1), mask.shape), whole)
+
 
 # ---------------------------------------------------------------------- flat positions
 
@@ -271,6 +287,12 @@ class Take(LinearMove):
     def call(input, index, run=apply):
         check_flat("take", input, index)
         return run(Take, (input, index))
+
+    def batch(F, size, batched, input, index):
+        flat = flattened(F, lift(F, input, size, batched[0]))
+        index = lift(F, index, size, batched[1])
+        places = flattened(F, F.where(index < 0, index + flat.shape[1], index))
+        return F.reshape(F.gather(flat, places, 1), index.shape)
 
 
 @op
@@ -327,6 +349,15 @@ class Put(Move):
             )
         return run(Put, (input, index, source), (bool(accumulate),))
 
+    def batch(F, size, batched, input, index, source, accumulate):
+        whole = lift(F, input, size, batched[0])
+        flat = flattened(F, whole)
+        index = lift(F, index, size, batched[1])
+        places = flattened(F, F.where(index < 0, index + flat.shape[1], index))
+        values = flattened(F, lift(F, source, size, batched[2]))
+        written = F.scatter_add if accumulate else F.scatter_src
+        return F.reshape(written(flat, places, values, 1), whole.shape)
+
 
 # ---------------------------------------------------------------------- where something is not zero
 
@@ -337,6 +368,7 @@ class Nonzero(Block):
 
     name = "nonzero_rows"
     public = False
+    unbatchable = "how many elements are not zero depends on the data"
 
     def fwd(xp, input):
         if not input.ndim:

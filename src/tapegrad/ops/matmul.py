@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..core.base import F32, F64, TensorBase
+from ..core.base import F32, F64, STATE, TensorBase
+from ..core.casting import cast_call, cast_operands
 from ..core.dispatch import apply
+from ..core.modes import MODES
 from ..core.op import REGISTRY
 from ..core.spaces import RECORDED
 from ..dtypes import CPP_NAMES
 from ..errors import check_broadcast, must_be_tensor
+from .batching import join, lift, part
 from .block import Block, Case, api, helper, op
 from .samples import Draw
 
@@ -21,11 +24,12 @@ from .samples import Draw
 # ruff: noqa: N805
 
 
-def product(xp: Any, a: Any, b: Any) -> Any:
-    """a @ b; half precision is accumulated in single, and rounded once."""
+def product(xp: Any, a: Any, b: Any, rounded: bool = True) -> Any:
+    """a @ b; half precision is accumulated in single, and (unless more follows) rounded once."""
     dtype = a.dtype
     if dtype.itemsize == 2 and dtype.kind in "fV":
-        return xp.matmul(a.astype(xp.float32), b.astype(xp.float32)).astype(dtype)
+        wide = xp.matmul(a.astype(xp.float32), b.astype(xp.float32))
+        return wide.astype(dtype) if rounded else wide
     return xp.matmul(a, b)
 
 
@@ -166,6 +170,11 @@ class Mm(Block):
         check_mm(is_tensor("mm", "input", 1, input), is_tensor("mm", "mat2", 2, mat2))
         return apply(Mm, (input, mat2))
 
+    def batch(F, size, batched, input, mat2):
+        if not batched[1]:
+            return part(F, size, F.mm(join(F, input), mat2))
+        return F.bmm(lift(F, input, size, batched[0]), mat2)
+
 
 def check_bmm(a: Any, b: Any, function: str = "bmm") -> None:
     if a.ndim != 3:
@@ -199,6 +208,7 @@ class Bmm(Block):
         Case(Draw(2, 2, 0), Draw(2, 0, 3)),
         Case(Draw(2, 3, 2, layout="T"), Draw(2, 2, 2)),
     )
+    fold = True
 
     def fwd(xp, input, mat2):
         return product(xp, input, mat2)
@@ -266,6 +276,11 @@ class Mv(Block):
         check_mv(None, is_tensor("mv", "input", 1, input), is_tensor("mv", "vec", 2, vec))
         return apply(Mv, (input, vec))
 
+    def batch(F, size, batched, input, vec):
+        rows = lift(F, input, size, batched[0])
+        column = F.unsqueeze(lift(F, vec, size, batched[1]), 2)
+        return F.squeeze(F.bmm(rows, column), (2,))
+
 
 def check_dot(function: str, a: Any, b: Any) -> None:
     if a.ndim != 1 or b.ndim != 1:
@@ -312,6 +327,9 @@ class Dot(Block):
         check_dot("dot", is_tensor("dot", "input", 1, input), is_tensor("dot", "tensor", 2, tensor))
         return apply(Dot, (input, tensor))
 
+    def batch(F, size, batched, input, tensor):
+        return F.sum(input * tensor, (1,), False, None)
+
 
 @op
 class Vdot(Block):
@@ -348,6 +366,9 @@ class Vdot(Block):
         )
         return apply(Vdot, (input, other))
 
+    def batch(F, size, batched, input, other):
+        return F.sum(F.conj(input) * other, (1,), False, None)
+
 
 @op
 class SqueezeProduct(Block):
@@ -363,6 +384,9 @@ class SqueezeProduct(Block):
     def d_input(F, grad):
         return F.unsqueeze(grad, 0)
 
+    def batch(F, size, batched, input):
+        return F.squeeze(input, (1,))
+
 
 @op
 class SqueezeColumn(Block):
@@ -377,6 +401,9 @@ class SqueezeColumn(Block):
 
     def d_input(F, grad):
         return F.unsqueeze(grad, grad.ndim)
+
+    def batch(F, size, batched, input):
+        return F.squeeze(input, (len(input.shape) - 1,))
 
 
 # ---------------------------------------------------------------------- matmul
@@ -404,6 +431,8 @@ def matmul(input: Any, other: Any) -> Any:
     >>> tensor([[1.0, 2.0], [3.0, 4.0]]) @ tensor([1.0, 1.0])
     tensor([3., 7.])
     """
+    if STATE.casting and MODES.autocast is not None:
+        return cast_call("matmul", matmul, (input, other), {})
     a, b = is_tensor("matmul", "input", 1, input), is_tensor("matmul", "other", 2, other)
     if a.ndim == 2 and b.ndim == 2:
         if not fits(a, b):
@@ -429,11 +458,15 @@ def matmul(input: Any, other: Any) -> Any:
 
 
 def mm(a: Any, b: Any) -> Any:
+    if STATE.casting:
+        a, b = cast_operands(Mm, (a, b))
     check_mm(a.array, b.array)
     return apply(Mm, (a, b))
 
 
 def bmm(a: Any, b: Any) -> Any:
+    if STATE.casting:
+        a, b = cast_operands(Bmm, (a, b))
     check_bmm(a.array, b.array)
     return apply(Bmm, (a, b))
 

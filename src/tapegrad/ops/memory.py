@@ -18,6 +18,7 @@ from ..device import (
     memory_format,
     preserve_format,
 )
+from .batching import lift, padded
 from .block import Block, Case, Linear, ViewOp, api, apply, op
 from .samples import Draw
 from .view import as_ints
@@ -72,6 +73,7 @@ class Clone(Linear):
         Case(Draw(2, 3, layout="T")),
         Case(Draw(2, 3, layout="step")),
     )
+    leading = (0,)
 
     def fwd(xp, input, format):
         if format == "preserve" and input.size:
@@ -115,6 +117,7 @@ class Cast(Linear):
     node = "ToCopyBackward0"
     wirtinger = True
     public = False
+    leading = (0,)
 
     def fwd(xp, input, dtype):
         input = xp.asarray(input)
@@ -160,7 +163,11 @@ class Copy(Block):
     def jvp(F, input, t_input, t_src):
         if t_src is None:
             return F.zeros_like(t_input)
-        return F.cast(F.expand(t_src, input.shape), input.dtype)
+        return F.expand(t_src, input.shape)
+
+    def batch(F, size, batched, input, src):
+        whole = lift(F, input, size, batched[0])
+        return F.copy(whole, padded(F, src, 1, len(whole.shape)) if batched[1] else src)
 
 
 @api(function=False)
@@ -211,6 +218,8 @@ class Filling(Block):
 
 
 class FillingNumber(Filling):
+    leading = (0,)
+
     def fwd(xp, input, value):
         return xp.full_like(input, value)
 
@@ -229,12 +238,19 @@ class FillingTensor(Filling):
 
     def jvp(F, input, t_input, t_value):
         zeros = F.zeros_like(input)
-        return zeros if t_value is None else zeros + F.cast(t_value, input.dtype)
+        return zeros if t_value is None else zeros + t_value
+
+    def batch(F, size, batched, input, value):
+        whole = lift(F, input, size, batched[0])
+        value = padded(F, value, 1, len(whole.shape)) if batched[1] else value
+        return F.expand(value, whole.shape) + F.zeros_like(whole)
 
 
 @op
 class Zero(Filling):
     """zero(input) -> Tensor: what `zero_` records."""
+
+    leading = (0,)
 
     def fwd(xp, input):
         return xp.zeros_like(input)
@@ -332,6 +348,7 @@ class AsStrided(ViewOp):
     """as_strided(input, size, stride, offset) -> Tensor: a view of the memory by its strides."""
 
     public = False
+    unbatchable = "it speaks of memory that the entries of a batch share"
 
     def fwd(xp, input, size, stride, offset):
         item = input.itemsize
@@ -341,6 +358,15 @@ class AsStrided(ViewOp):
         steps = tuple([s // input_dtype.itemsize for s in input_strides])
         own = (input_shape, steps, 0)
         return F.restride(grad, (size, stride, offset), own, own)
+
+    def jvp(F, input, t_input, size, stride, offset):
+        x, t = [getattr(each, "array", each) for each in (input, t_input)]
+        own = (x.shape, tuple([s // x.itemsize for s in x.strides]), 0)
+        wanted = (size, stride, offset)
+        if x.strides == t.strides and bounds(own, wanted) == bounds(own):
+            return F.as_strided(t_input, *wanted)
+        # Memory that is not the input's own does not change, and tangents may lie otherwise.
+        return F.restride(t_input, own, wanted, own)
 
 
 @op
@@ -352,6 +378,7 @@ class Restride(Linear):
     """
 
     public = False
+    unbatchable = "made by the tape for a write into a view: a batch sees the write itself"
 
     def fwd(xp, input, source, target, counted):
         low, high = bounds(source, target, counted)
@@ -486,6 +513,7 @@ def follow(x: Any, way: tuple[Any, ...]) -> Any:
 class Region(Block):
     wirtinger = True
     public = False
+    unbatchable = "made by the tape for a write into a view: a batch sees the write itself"
 
 
 @op

@@ -16,6 +16,7 @@ from .refuse import (
     COMPLEX,
     INTEGRAL,
     cast,
+    invalid_call,
     is_complex,
     not_for,
     not_implemented,
@@ -272,6 +273,8 @@ def copysign(input: Any, other: Any, *, run: Any = None) -> Any:
     >>> copysign(tensor([1.0, -2.0]), -1)
     tensor([-1., -2.])
     """
+    if not hasattr(input, "array"):
+        raise invalid_call("copysign", input, other)
     if hasattr(other, "array"):
         return (run or apply)(Copysign, (input, other))
     return (run or apply)(CopysignScalar, (input,), (other,))

@@ -79,6 +79,9 @@ def scaled(xp: Any, value: Any, alpha: Any) -> Any:
     return xp.multiply(value, alpha if dtype is None else cast(alpha, dtype))
 
 
+HALF_VECTORS = 32  # elements that PyTorch's vector loops take at once in half precision
+
+
 @op
 class AddAlpha(Arithmetic):
     """add_alpha(input, other, alpha) -> Tensor: `add` with a factor on `other`."""
@@ -89,7 +92,13 @@ class AddAlpha(Arithmetic):
     def fwd(xp, input, other, alpha):
         if type(alpha) is float and same_floats(input, other):
             return xp.add(input, xp.multiply(other, alpha))
-        out = xp.add(widened(input), scaled(xp, widened(other), alpha))
+        wide = widened(other)
+        if wide is not other:
+            alpha = float(other.dtype.type(alpha))  # PyTorch rounds the factor to half as well
+        term = scaled(xp, wide, alpha)
+        if wide is not other and other.size < HALF_VECTORS:
+            term = term.astype(other.dtype)  # … and outside its vector loop the product
+        out = xp.add(widened(input), widened(term))
         return cast(out, getattr(input, "dtype", out.dtype))
 
     def d_input(F, grad):
@@ -359,7 +368,8 @@ def quotient(xp: Any, input: Any, other: Any, mode: str) -> Any:
         return xp.floor_divide(input, other)
     if dtype_of(input, other).kind in "iu":
         return (input - xp.fmod(input, other)) // other
-    return cast(xp.trunc(xp.true_divide(widened(input), widened(other))), dtype_of(input, other))
+    exact = xp.true_divide(widened(input), widened(other))
+    return xp.trunc(cast(exact, dtype_of(input, other)))
 
 
 @op

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..core.base import TensorBase
+from ..core.base import F32, F64, STATE, TensorBase
+from ..core.casting import cast_call
 from ..core.dispatch import apply
+from ..core.modes import MODES
 from ..from_data import warn_once
 from .addmm import Addmm, check_addmm
 from .block import Case, api
 from .matmul import Dot, check_dot, is_tensor, matmul, mm, unsafe_view, view
 from .samples import Draw
+from .view import T
 
 
 @api(aliases=("ger",), samples=[Case(Draw(2), Draw(3)), Case(Draw(0), Draw(2))])
@@ -30,9 +33,7 @@ def outer(input: Any, vec2: Any) -> Any:
 
 
 @api(
-    name="linear",
-    method=False,
-    function=False,
+    name="nn.functional.linear",
     samples=[
         Case(Draw(2, 3), Draw(4, 3)),
         Case(Draw(2, 3), Draw(4, 3), Draw(4)),
@@ -46,18 +47,45 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     >>> torch.nn.functional.linear(tensor([1.0, 2.0]), tensor([[3.0, 4.0]]))
     tensor([11.])
     """
+    if STATE.casting and MODES.autocast is not None:
+        return cast_call("nn.functional.linear", linear, (input, weight, bias), {})
+    if is_plain(input, weight, bias):
+        # What is said below, without looking at the arguments again.
+        return apply(Addmm, (bias, input, apply(T, (weight,))), (1, 1))
     x = is_tensor("linear", "input", 1, input)
     w = is_tensor("linear", "weight", 2, weight)
-    if bias is not None and (x.ndim == 2 or x.ndim != 0 and x.flags.c_contiguous and w.ndim == 2):
+    if bias is None:
+        return matmul(input, weight.t())
+    b = is_tensor("linear", "bias", 3, bias)
+    if x.ndim == 2:
         turned = weight.t()
-        if x.ndim == 2:
-            check_addmm(is_tensor("linear", "bias", 3, bias), x, turned.array)
-            return apply(Addmm, (bias, input, turned), (1, 1))
+        check_addmm(b, x, turned.array)
+        return apply(Addmm, (bias, input, turned), (1, 1))
+    if x.ndim != 0 and x.flags.c_contiguous and w.ndim == 2:
+        turned = weight.t()
         flat = view(input, (math.prod(x.shape[:-1]), x.shape[-1]))
-        check_addmm(is_tensor("linear", "bias", 3, bias), flat.array, turned.array)
+        check_addmm(b, flat.array, turned.array)
         return view(apply(Addmm, (bias, flat, turned), (1, 1)), (*x.shape[:-1], w.shape[0]))
-    out = matmul(input, weight.t())
-    return out if bias is None else out + bias
+    return matmul(input, weight.t()).add_(bias)
+
+
+def is_plain(input: Any, weight: Any, bias: Any) -> bool:
+    """Whether these are float matrices and a vector that fit each other: nothing to refuse."""
+    if not (
+        isinstance(input, TensorBase)
+        and isinstance(weight, TensorBase)
+        and isinstance(bias, TensorBase)
+    ):
+        return False
+    x, w, b = input.array, weight.array, bias.array
+    dtype = x.dtype
+    if (dtype is not F32 and dtype is not F64) or w.dtype is not dtype or b.dtype is not dtype:
+        return False
+    if x.ndim != 2 or w.ndim != 2:
+        return False
+    rows, columns = w.shape
+    fits: bool = x.shape[1] == columns and b.shape == (rows,)
+    return fits
 
 
 @api(samples=[Case(Draw(2, 3), Draw(4, 3)), Case(Draw(3), Draw(3)), Case(Draw(2, 3), Draw())])
@@ -117,7 +145,10 @@ def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
         raise RuntimeError("both inputs should have same dtype")
     for i, j in zip(left, right, strict=True):
         if x.shape[i] != y.shape[j] and 1 in (x.shape[i], y.shape[j]):
-            a, b = (a.sum(i, keepdim=True), b) if y.shape[j] == 1 else (a, b.sum(j, keepdim=True))
+            if y.shape[j] == 1:
+                a = a.sum(i, keepdim=True, dtype=a.dtype)
+            else:
+                b = b.sum(j, keepdim=True, dtype=b.dtype)
             x, y = a.array, b.array
         elif x.shape[i] != y.shape[j]:
             raise RuntimeError(
@@ -130,8 +161,12 @@ def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
     rows, columns = [x.shape[i] for i in keep_left], [y.shape[j] for j in keep_right]
     inner_size = math.prod([x.shape[i] for i in left])
     first, second = a.permute(*keep_left, *left), b.permute(*right, *keep_right)
-    if not rows and not columns:
-        result = view(dot(first.flatten(), second.flatten()), ())
+    if math.prod(rows) * math.prod(columns) == 1:
+        if first.is_contiguous() and second.is_contiguous():
+            number = dot(first.flatten(), second.flatten())
+        else:
+            number = (first.squeeze() * second.squeeze()).sum(dtype=a.dtype)
+        result = view(number, (*rows, *columns))
     else:
         left_matrix = first.reshape(math.prod(rows), inner_size)
         right_matrix = second.reshape(inner_size, math.prod(columns))
@@ -221,6 +256,10 @@ def chain(parts: list[Any]) -> Any:
     """The product of matrices by the cheapest bracketing (dynamic programming)."""
     count = len(parts)
     dims = [parts[0].array.shape[0], *[p.array.shape[1] for p in parts]]
+    if count == 3 and dims[0] * dims[2] * (dims[1] + dims[3]) <= dims[1] * dims[3] * (
+        dims[0] + dims[2]
+    ):
+        return mm(mm(parts[0], parts[1]), parts[2])  # of two equals PyTorch takes the left one
     cost = [[0] * count for _ in range(count)]
     split = [[0] * count for _ in range(count)]
     for length in range(1, count):

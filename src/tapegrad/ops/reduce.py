@@ -12,6 +12,7 @@ from ..core.base import F32, F64, TensorBase
 from ..core.dispatch import apply
 from ..errors import must_be_tensor
 from ..indexing import wrap_dim
+from .batching import entry_dims, flattened
 from .block import Block, Case, Linear, api, op
 from .samples import Draw
 
@@ -177,6 +178,9 @@ class SumAll(Linear):
     def d_input(F, grad, input_shape):
         return F.expand(grad, input_shape)
 
+    def batch(F, size, batched, input, dtype):
+        return F.sum(input, entry_dims(input), False, dtype)
+
 
 @op
 class Sum(Linear):
@@ -184,6 +188,7 @@ class Sum(Linear):
 
     node = "SumBackward1"
     public = False
+    dims = ("dim",)
 
     def fwd(xp, input, dim, keepdim, dtype):
         return reduced(xp, xp.add, input, dim, keepdim, dtype)
@@ -218,6 +223,7 @@ class Nansum(Block):
     """
 
     samples = (*REDUCTION_CASES, *DIMS_CASES)
+    dims = ("dim",)
 
     def fwd(xp, input, dim, keepdim, dtype):
         if input.dtype.kind in "fV":
@@ -254,6 +260,9 @@ class MeanAll(Linear):
     def d_input(F, grad, input_shape):
         return F.expand(grad, input_shape) / count(input_shape, None)
 
+    def batch(F, size, batched, input, dtype):
+        return F.mean(input, entry_dims(input), False, dtype)
+
 
 @op
 class Mean(Linear):
@@ -261,6 +270,7 @@ class Mean(Linear):
 
     node = "MeanBackward1"
     public = False
+    dims = ("dim",)
 
     def fwd(xp, input, dim, keepdim, dtype):
         return averaged(xp, input, dim, keepdim, dtype)
@@ -332,6 +342,9 @@ class ProdAll(Block):
         parts = F.reshape(t_input, size) * others(F, F.reshape(input, size), 0)
         return F.sum(parts, None, False, dtype)
 
+    def batch(F, size, batched, input, dtype):
+        return F.prod(flattened(F, input), 1, False, dtype)
+
 
 @op
 class Prod(Block):
@@ -339,6 +352,7 @@ class Prod(Block):
 
     node = "ProdBackward1"
     public = False
+    dims = ("dim",)
 
     def fwd(xp, input, dim, keepdim, dtype):
         return reduced(xp, xp.multiply, input, (dim,) if input.ndim else None, keepdim, dtype)
@@ -411,6 +425,7 @@ def half_over(F: Any, x: Any, std: Any) -> Any:
 class Spread(Block):
     public = False
     wirtinger = True
+    dims = ("dim",)
 
 
 @op
@@ -607,6 +622,10 @@ class TraceScatter(Linear):
     def d_input(F, grad):
         return F.trace(grad)
 
+    def batch(F, size, batched, input, shape):
+        rows = F.expand(F.unsqueeze(input, 1), (size, min(shape)))
+        return F.diagonal_backward(rows, (size, *shape), 0, 1, 2)
+
 
 @op
 class Trace(Linear):
@@ -631,3 +650,6 @@ class Trace(Linear):
         if array.dtype.kind == "b":
             raise NotImplementedError("\"trace\" not implemented for 'Bool'")
         return apply(Trace, (input,))
+
+    def batch(F, size, batched, input):
+        return F.sum(F.diagonal(input, 0, 1, 2), (1,), False, None)

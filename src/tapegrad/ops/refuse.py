@@ -81,6 +81,17 @@ def not_for(kernel: str, *categories: int) -> Callable[..., None]:
     return guard
 
 
+def only_wide(kernel: str) -> Callable[..., None]:
+    """A guard: the op's inner loop takes single and double precision, and what becomes that."""
+
+    def guard(*values: Any) -> None:
+        dtype = common(*values)
+        if dtype.is_complex or (dtype.is_floating_point and dtype.itemsize == 2):
+            raise not_implemented(kernel, dtype)
+
+    return guard
+
+
 def only_tensors(function: str, run: Any = None, **arguments: Any) -> None:
     """Numbers may not stand in for these arguments; `run` is set when the in-place method asks."""
     for position, (name, value) in enumerate(arguments.items(), 0 if run else 1):

@@ -61,6 +61,7 @@ class Cumsum(Linear):
 
     inplace = True
     samples = SCAN_CASES
+    dims = ("dim",)
 
     def fwd(xp, input, dim, dtype=None):
         return accumulated(xp, xp.add, input, dim, dtype)
@@ -81,6 +82,7 @@ class LinearScan(Block):
 
     tensors = ("input", "factor")
     public = False
+    dims = ("dim",)
 
     def fwd(xp, input, factor, dim):
         out = input.copy()
@@ -132,6 +134,7 @@ class Cumprod(Block):
 
     inplace = True
     samples = SCAN_CASES
+    dims = ("dim",)
 
     def fwd(xp, input, dim, dtype=None):
         return accumulated(xp, xp.multiply, input, dim, dtype)
@@ -163,7 +166,7 @@ def scan_sum(record: Any, input: Any, dim: Any, dtype: Any, run: Any) -> Any:
             f"dtype {c_name(wanted)} should match"
         )
     target = own if in_place else wanted
-    if target is not None and target.kind == "b":
+    if target is not None and target.kind == "b" and input.array.ndim and input.array.size:
         raise NotImplementedError(f"\"{name}_out_cpu\" not implemented for 'Bool'")
     return run(record, (input,), (place, wanted))
 
@@ -194,6 +197,7 @@ class CumExtremum(Block):
     outs = ("values", "indices")
     plain_outs = (1,)
     samples = SCAN_CASES
+    dims = ("dim",)
 
     def d_input(F, grad, indices, dim):
         grad = grad[0]
@@ -260,6 +264,21 @@ class Cummin(CumExtremum):
         return running_call(Cummin, input, dim)
 
 
+def log_sums(xp: Any, x: Any, dim: int) -> Any:
+    """`logcumsumexp` of complex numbers, step by step: imaginary parts go on where they were."""
+    out = x.astype(xp.complex128)
+    rows = xp.moveaxis(out, dim, 0)
+    for k in range(1, rows.shape[0]):
+        before, now = rows[k - 1], rows[k]
+        ahead = before.real >= now.real
+        large, small = xp.where(ahead, before, now), xp.where(ahead, now, before)
+        found = xp.log1p(xp.exp(small - large)) + large
+        level = (large.real == small.real) & ~xp.isfinite(large.real)
+        both = xp.where(large.real < 0, now, xp.log(xp.exp(small) + xp.exp(large)))
+        rows[k] = xp.where(level, both, found)
+    return out
+
+
 @op
 class Logcumsumexp(Block):
     """logcumsumexp(input, dim) -> Tensor: `logsumexp` of the elements up to each place.
@@ -269,6 +288,7 @@ class Logcumsumexp(Block):
     """
 
     samples = SCAN_CASES
+    dims = ("dim",)
 
     def fwd(xp, input, dim):
         shape = input.shape
@@ -276,9 +296,7 @@ class Logcumsumexp(Block):
         if is_half(x.dtype):
             x = x.astype(xp.float32)
         if x.dtype.kind == "c":
-            level = xp.maximum.reduce(x.real, axis=dim, keepdims=True, initial=-xp.inf)
-            out = xp.log(xp.add.accumulate(xp.exp(x - level), axis=dim)) + level
-            return out.astype(input.dtype, copy=False).reshape(shape)
+            return log_sums(xp, x, dim).astype(input.dtype, copy=False).reshape(shape)
         return xp.logaddexp.accumulate(x, axis=dim).astype(input.dtype, copy=False).reshape(shape)
 
     def d_input(F, grad, input, out, dim, input_dtype):

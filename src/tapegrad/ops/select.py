@@ -6,8 +6,9 @@ import warnings
 from typing import Any
 
 from .. import dtypes
-from ..core.base import F32, F64, TensorBase
+from ..core.base import F32, F64, TensorBase, ndarray
 from ..core.dispatch import binary
+from .bits import SMALL, keep, pick
 from .block import APIS, PROMOTE, Block, Case, Elementwise, api, apply, op, ufunc
 from .refuse import (
     BOOL,
@@ -39,11 +40,15 @@ def choose(xp: Any, condition: Any, input: Any, other: Any) -> Any:
     a = getattr(input, "dtype", None)
     b = getattr(other, "dtype", None)
     if a is b and (a is F32 or a is F64):
-        return xp.where(condition, input, other)
+        return pick(xp, condition, input, other)
     # A zero beside floats, as gradient rules have it.
     if a is None and type(input) is int and input == 0 and (b is F32 or b is F64):
+        if type(other) is ndarray and other.size >= SMALL and condition.dtype.kind == "b":
+            return keep(xp, ~condition, other)
         return xp.where(condition, b.type(0), other)
     if b is None and type(other) is int and other == 0 and (a is F32 or a is F64):
+        if type(input) is ndarray and input.size >= SMALL:
+            return keep(xp, condition, input)
         return xp.where(condition, input, a.type(0))
     if a is None or b is None or a != b:
         dtype = common(input, other).np
@@ -438,6 +443,8 @@ def clamp_min(input: Any, min: Any, *, run: Any = None) -> Any:
     >>> clamp_min(tensor([-2.0, 3.0]), 0)
     tensor([0., 3.])
     """
+    if not isinstance(input, TensorBase):
+        raise invalid_call("clamp_min", input, min)
     if isinstance(min, TensorBase):
         return (run or apply)(ClampMin, (input, min))
     if not is_number(min):
@@ -452,6 +459,8 @@ def clamp_max(input: Any, max: Any, *, run: Any = None) -> Any:
     >>> clamp_max(tensor([-2.0, 3.0]), 0)
     tensor([-2.,  0.])
     """
+    if not isinstance(input, TensorBase):
+        raise invalid_call("clamp_max", input, max)
     if isinstance(max, TensorBase):
         return (run or apply)(ClampMax, (input, max))
     if not is_number(max):

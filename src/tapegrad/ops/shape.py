@@ -11,8 +11,10 @@ from .. import dtypes
 from ..core.base import TensorBase, wrap
 from ..core.dispatch import apply
 from ..indexing import wrap_dim
+from .batching import flattened, lift, padded, up
 from .block import PROMOTE, Case, api, op
 from .index import LinearMove
+from .refuse import not_implemented
 from .samples import Draw, Index
 from .view import as_int, as_ints, spread
 
@@ -79,6 +81,16 @@ class Cat(LinearMove):
 
     def call(tensors, dim=0, run=apply):
         return join(tensors, dim, run)
+
+    def batch(F, size, batched, tensors, dim):
+        # A vector without elements fits anything.
+        parts = [
+            (x, b)
+            for x, b in zip(tensors, batched, strict=True)
+            if len(x.shape) - b != 1 or 0 not in x.shape
+        ]
+        whole = [lift(F, x, size, b) for x, b in parts or zip(tensors, batched, strict=True)]
+        return F.cat(whole, dim + 1)
 
 
 def join(tensors: Any, dim: int = 0, run: Any = apply) -> Any:
@@ -154,6 +166,11 @@ class Stack(LinearMove):
                     f"and {list(t.array.shape)} at entry {i}"
                 )
         return run(Stack, tensors, (dim,))
+
+    def batch(F, size, batched, tensors, dim):
+        return F.stack(
+            [lift(F, x, size, b) for x, b in zip(tensors, batched, strict=True)], dim + 1
+        )
 
 
 def joined(function: str, tensors: Any, dim: int, lift: Any) -> Any:
@@ -246,7 +263,7 @@ class Repeat(LinearMove):
     public = False
 
     def fwd(xp, input, repeats):
-        return xp.ascontiguousarray(xp.tile(input, repeats))
+        return xp.ascontiguousarray(xp.tile(input, repeats)) if repeats else input.copy()
 
     def d_input(F, grad, input_shape, repeats):
         if 0 in repeats:
@@ -257,6 +274,9 @@ class Repeat(LinearMove):
             parted += (times, size)
         total = F.sum(F.reshape(grad, tuple(parted)), tuple(range(0, len(parted), 2)), False, None)
         return F.reshape(total, tuple(input_shape))
+
+    def batch(F, size, batched, input, repeats):
+        return F.repeat(padded(F, input, 1, len(repeats) + 1), (1, *repeats))
 
 
 @api(
@@ -372,6 +392,7 @@ class Flip(LinearMove):
         Case(Draw(2, 3, layout="T"), (0, -1)),
         Case(Draw(0, 2), (1,)),
     ]
+    dims = ("dims",)
 
     def fwd(xp, input, dims):
         return xp.flip(input, dims).copy(order="K")
@@ -453,10 +474,15 @@ class Roll(LinearMove):
                 f"shifts and dimensions must align. shifts: {len(moves)}, dims:{len(along)}"
             )
         dims = as_ints("roll", "dims", 2, tuple(along))
-        found = tuple([wrap_dim(d, input.array.ndim) for d in dims])
         if not input.array.ndim:
-            return run(Roll, (input,), (0, None))
+            raise IndexError(f"Dimension specified as {dims[0]} but tensor has no dimensions")
+        found = tuple([wrap_dim(d, input.array.ndim) for d in dims])
         return run(Roll, (input,), (as_ints("roll", "shifts", 1, tuple(moves)), found))
+
+    def batch(F, size, batched, input, shifts, dims):
+        if dims is None:
+            return F.reshape(F.roll(flattened(F, input), (shifts,), (1,)), input.shape)
+        return F.roll(input, shifts, up(dims, len(input.shape)))
 
 
 @op
@@ -471,6 +497,7 @@ class Rot90(LinearMove):
     node = "Rot90Backward0"
     name = "rot90"
     samples = [Case(Draw(2, 3), k) for k in (-1, 0, 1, 2)] + [Case(Draw(2, 3, 2), 3, (1, 2))]
+    dims = ("dims",)
 
     def fwd(xp, input, k, dims):
         a, b = dims
@@ -517,6 +544,7 @@ class Tril(LinearMove):
 
     inplace = True
     samples = [Case(Draw(3, 3)), Case(Draw(2, 2, 3), 1), Case(Draw(3, 2, layout="T"), diagonal=-1)]
+    leading = (2,)
 
     def fwd(xp, input, diagonal):
         return xp.ascontiguousarray(xp.tril(input, diagonal))
@@ -540,6 +568,7 @@ class Triu(LinearMove):
 
     inplace = True
     samples = [Case(Draw(3, 3)), Case(Draw(2, 2, 3), 1), Case(Draw(3, 2, layout="T"), diagonal=-1)]
+    leading = (2,)
 
     def fwd(xp, input, diagonal):
         return xp.ascontiguousarray(xp.triu(input, diagonal))
@@ -552,11 +581,13 @@ class Triu(LinearMove):
         return run(Triu, (input,), (diagonal,))
 
 
-def triangle(row: int, col: int, mask: Any, dtype: Any) -> Any:
+def triangle(function: str, row: int, col: int, mask: Any, dtype: Any) -> Any:
     for name, n in (("row", row), ("col", col)):
         if n < 0:
             raise RuntimeError(f"{name} must be non-negative, got{n}")
     kind = np.dtype(np.int64) if dtype is None else dtypes.as_dtype(dtype).np
+    if kind not in (np.int64, np.int32):
+        raise not_implemented(function, dtypes.as_dtype(dtype))
     return wrap(np.stack(np.nonzero(mask())).astype(kind))
 
 
@@ -576,7 +607,7 @@ def tril_indices(
     tensor([[0, 1, 1],
             [0, 0, 1]])
     """
-    return triangle(row, col, lambda: np.tri(row, col, offset, dtype=bool), dtype)
+    return triangle("tril_indices", row, col, lambda: np.tri(row, col, offset, dtype=bool), dtype)
 
 
 @api(method=False, samples=[Case(3, 3), Case(2, 4, 1)])
@@ -595,7 +626,9 @@ def triu_indices(
     tensor([[0, 0, 1],
             [0, 1, 1]])
     """
-    return triangle(row, col, lambda: ~np.tri(row, col, offset - 1, dtype=bool), dtype)
+    return triangle(
+        "triu_indices", row, col, lambda: ~np.tri(row, col, offset - 1, dtype=bool), dtype
+    )
 
 
 @api(

@@ -47,6 +47,7 @@ class Logsumexp(Block):
         Case(Draw(4, 3, layout="T"), [1]),
         Case(Draw(2, 3, layout="step"), dim=1, keepdim=True),
     )
+    dims = ("dim",)
 
     def fwd(xp, input, dim, keepdim):
         if input.dtype.kind in "biu":
@@ -85,6 +86,7 @@ class SoftmaxBackwardData(Block):
 
     tensors = ("input", "output")
     public = False
+    dims = ("dim",)
 
     def fwd(xp, input, output, dim):
         weighted = input * output
@@ -121,6 +123,7 @@ class Softmax(Block):
     """
 
     samples = SOFTMAX_CASES
+    dims = ("dim",)
 
     def fwd(xp, input, dim):
         if not input.size:
@@ -147,6 +150,7 @@ class LogSoftmaxBackwardData(Block):
 
     tensors = ("input", "output")
     public = False
+    dims = ("dim",)
 
     def fwd(xp, input, output, dim):
         return input - xp.exp(output) * xp.add.reduce(input, dim, None, None, True)
@@ -177,13 +181,20 @@ class LogSoftmax(Block):
     """
 
     samples = SOFTMAX_CASES
+    dims = ("dim",)
 
     def fwd(xp, input, dim):
         if not input.size:
             return xp.empty(input.shape, input.dtype)
         x = wide_and_dense(xp, input)
         out = x - xp.maximum.reduce(x, dim, None, None, True)
-        out -= xp.log(xp.add.reduce(xp.exp(out), dim, None, None, True))
+        total = xp.add.reduce(xp.exp(out), dim, None, None, True)
+        if x.dtype != input.dtype and dim == input.ndim - 1:
+            # Along the last dimension PyTorch rounds the sum, and its logarithm, to half.
+            total = total.astype(input.dtype).astype(x.dtype)
+            out -= xp.log(total).astype(input.dtype)
+        else:
+            out -= xp.log(total)
         return out.astype(input.dtype, copy=False)
 
     def d_input(F, grad, out, dim):

@@ -8,9 +8,12 @@ import numpy as np
 
 from .. import dtypes
 from ..core.base import TensorBase, wrap
+from ..core.promote import promote_types
 from ..core.return_types import return_type
 from ..indexing import wrap_dim
+from .batching import flattened, lift
 from .block import Block, Case, api, apply, op
+from .refuse import not_implemented
 from .samples import Draw, Index
 
 # ruff: noqa: N805
@@ -51,6 +54,7 @@ class Sorting(Block):
     result = SortResult
     plain_outs = (1,)
     public = False
+    dims = ("dim",)
 
     def fwd(xp, input, dim, descending):
         if not input.ndim:
@@ -143,6 +147,7 @@ class Topk(Block):
         Case(Draw(3, 4), 1, largest=False),
         Case(Draw(), 1),
     ]
+    dims = ("dim",)
 
     def fwd(xp, input, k, dim, largest):
         if not input.ndim:
@@ -196,6 +201,7 @@ class Distinct(Block):
     outs = ("out", "inverse", "counts")
     plain_outs = (1, 2)
     public = False
+    unbatchable = "how many distinct values there are depends on the data"
 
 
 @op
@@ -272,8 +278,14 @@ def unique(
     tensor([1, 3])
     """
     at = None if dim is None else wrap_dim(dim, input.array.ndim)
+    refuse_complex("unique" if at is None else "unique_dim", input)
     parts = apply(UniqueParts, (input,)) if at is None else apply(UniqueDim, (input,), (at,))
     return chosen(parts, return_inverse, return_counts)
+
+
+def refuse_complex(kernel: str, input: Any) -> None:
+    if input.array.dtype.kind == "c":
+        raise not_implemented(kernel, input.dtype)
 
 
 @api(samples=[Case(Index([1, 1, 2, 1]))])
@@ -286,6 +298,7 @@ def unique_consecutive(
     tensor([1, 2, 1])
     """
     at = None if dim is None else wrap_dim(dim, input.array.ndim)
+    refuse_complex("unique" if at is None else "unique_consecutive", input)
     return chosen(apply(UniqueRuns, (input,), (at,)), return_inverse, return_counts)
 
 
@@ -302,6 +315,7 @@ class Bincount(Block):
 
     tensors = ("input", "weights")
     samples = [Case(Index([1, 1, 3])), Case(Index([0, 2]), minlength=4)]
+    unbatchable = "the size of the result depends on the data"
 
     def fwd(xp, input, weights, minlength):
         if weights is None or not input.size:
@@ -321,6 +335,14 @@ class Bincount(Block):
         if weights is not None and weights.array.shape != x.shape:
             raise RuntimeError("weights should be 1-d and have the same length as input")
         return run(Bincount, (input, weights), (minlength,))
+
+
+def check_sortable(boundaries: Any, input: Any) -> None:
+    if not input.array.size:
+        return
+    common = promote_types(boundaries.dtype, input.dtype)
+    if common is dtypes.bool_ or common.is_complex:
+        raise not_implemented("searchsorted_out_cpu", common)
 
 
 @op
@@ -376,7 +398,16 @@ class Searchsorted(Block):
                 f"dimensions of boundaries tensor and input value tensor must match, but we got "
                 f"boundaries tensor {list(have)} and input value tensor {list(want)}"
             )
+        check_sortable(sorted_sequence, input)
         return run(Searchsorted, (sorted_sequence, input), (bool(out_int32), bool(right)))
+
+    def batch(F, size, batched, sorted_sequence, input, out_int32, right):
+        rows = lift(F, sorted_sequence, size, batched[0])
+        wanted = lift(F, input, size, batched[1])
+        if len(rows.shape) > 2:
+            return F.searchsorted(rows, wanted, out_int32, right)
+        found = F.searchsorted(rows, flattened(F, wanted), out_int32, right)
+        return F.reshape(found, wanted.shape)
 
 
 @api(method=False, samples=[Case(Index([2, 0]), Index([1, 2, 3]))])
@@ -393,10 +424,11 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
         )
     if not isinstance(input, TensorBase):
         input = wrap(np.asarray(input, boundaries.array.dtype))
+    check_sortable(boundaries, input)
     return apply(Searchsorted, (boundaries, input), (bool(out_int32), bool(right)))
 
 
-@api(method=False, function=False, samples=[Case(Index([0, 2])), Case(Index([[1]]), 3)])
+@api(name="nn.functional.one_hot", samples=[Case(Index([0, 2])), Case(Index([[1]]), 3)])
 def one_hot(input: Any, num_classes: int = -1) -> Any:
     """one_hot(input, num_classes=-1) -> Tensor: a 1 at the place that each class index names.
 

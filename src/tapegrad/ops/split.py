@@ -32,6 +32,7 @@ class Select(ViewOp):
     """
 
     samples = (Case(Draw(3, 4), 1, 2), Case(Draw(3, 4), -2, -1), Case(Draw(3), 0, 1))
+    dims = ("dim",)
 
     def fwd(xp, input, dim, index):
         return settled(xp, input)[along(dim, index)]
@@ -62,6 +63,8 @@ class SelectBackward(Linear):
     """select_backward(input, shape, dim, index) -> Tensor: zeros with `input` at one index."""
 
     public = False
+    dims = ("dim",)
+    shapes = ("shape",)
 
     def fwd(xp, input, shape, dim, index):
         out = xp.zeros(shape, input.dtype)
@@ -91,6 +94,7 @@ class Slice(ViewOp):
     """slice(input, dim, start, end, step) -> Tensor: every `step`-th part of a range."""
 
     public = False
+    dims = ("dim",)
 
     def fwd(xp, input, dim, start, end, step):
         return part(xp, input, dim, start, end, step)
@@ -104,6 +108,8 @@ class SliceBackward(Linear):
     """slice_backward(input, shape, dim, start, end, step) -> Tensor: zeros, but for a range."""
 
     public = False
+    dims = ("dim",)
+    shapes = ("shape",)
 
     def fwd(xp, input, shape, dim, start, end, step):
         out = xp.zeros(shape, input.dtype)
@@ -167,6 +173,7 @@ class Pieces(ViewOp):
     several = True
     multi_view = True
     public = False
+    dims = ("dim",)
 
 
 def pieces(xp: Any, x: Any, sizes: tuple[int, ...], dim: int) -> Any:
@@ -335,6 +342,12 @@ def split_dim(name: str, input: Any, where: Any, least: int, dim: int) -> Any:
             f"torch.{name} requires a tensor with at least {least} dimension, but got a "
             f"tensor with {len(shape)} dimensions!"
         )
+    if isinstance(where, str):
+        raise TypeError(
+            f"{name}() received an invalid combination of arguments - got (Tensor, str), but "
+            "expected one of:\n * (Tensor input, int sections)\n * (Tensor input, tuple of ints "
+            "indices)\n"
+        )
     if hasattr(where, "__index__") and (where == 0 or shape[dim] % where):
         raise RuntimeError(
             f"torch.{name} attempted to split along dimension {dim}, but the size of the "
@@ -440,6 +453,7 @@ class Diagonal(ViewOp):
         Case(Draw(2, 3, 3), 0, 1, 2),
         Case(Draw(2, 3, 2), 1, 2, 0),
     )
+    dims = ("dim1", "dim2")
 
     def fwd(xp, input, offset, dim1, dim2):
         return diagonal_view(xp, input, offset, dim1, dim2)
@@ -457,6 +471,8 @@ class DiagonalBackward(Linear):
     """diagonal_backward(input, shape, offset, dim1, dim2) -> Tensor: zeros with a diagonal."""
 
     public = False
+    dims = ("dim1", "dim2")
+    shapes = ("shape",)
 
     def fwd(xp, input, shape, offset, dim1, dim2):
         out = xp.zeros(shape, input.dtype)
@@ -473,6 +489,7 @@ class DiagonalCopy(Linear):
 
     node = "DiagonalBackward0_copy"
     public = False
+    dims = ("dim1", "dim2")
 
     def fwd(xp, input, offset, dim1, dim2):
         return diagonal_view(xp, input, offset, dim1, dim2).copy()
@@ -491,6 +508,8 @@ class DiagEmbed(Linear):
     """
 
     samples = (Case(Draw(3)), Case(Draw(2, 3), 1), Case(Draw(2, 3), -1, 0, 2))
+    dims = ("dim1", "dim2")
+    shapes = ("shape",)
 
     def fwd(xp, input, shape, offset, dim1, dim2):
         out = xp.zeros(shape, input.dtype)
@@ -553,6 +572,7 @@ class Unfold(ViewOp):
     """
 
     public = False
+    dims = ("dim",)
 
     def fwd(xp, input, dim, size, step):
         if not input.ndim:
@@ -572,13 +592,15 @@ class UnfoldBackward(Linear):
     """unfold_backward(input, shape, dim, size, step) -> Tensor: the windows added up in place."""
 
     public = False
+    dims = ("dim",)
+    shapes = ("shape",)
 
     def fwd(xp, input, shape, dim, size, step):
         if not shape:
             return input.sum().astype(input.dtype)
         out = xp.zeros(shape, input.dtype)
         count = input.shape[dim]
-        for k in range(size):
+        for k in reversed(range(size)):  # the earlier window first, as PyTorch adds
             out[along(dim, slice(k, k + (count - 1) * step + 1, step))] += input[..., k]
         return out
 

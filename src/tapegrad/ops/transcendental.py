@@ -9,6 +9,8 @@ from ..core.base import F32, F64
 from .block import PROMOTE, Elementwise, apply, op, ufunc
 from .refuse import BOOL, COMPLEX, INTEGRAL, cast, not_for, only_tensors, widened
 from .samples import binary_cases, unary_cases
+from .special_kernels import pointwise
+from .special_kernels_error import erf, erf_single, erfc
 
 # Rules are written for the real case; for complex tensors the engine conjugates around them.
 # ruff: noqa: N805
@@ -482,95 +484,6 @@ class SigmoidBackward(Elementwise):
         return grad * grad_output * (1 - 2 * output)
 
 
-# Cody's rational approximations (Math. Comp. 23, 1969), highest power first: erf(x) / x below 0.5,
-# exp(x²) erfc(x) up to 4, and beyond that in 1 / x².
-NEAR = (
-    (
-        1.85777706184603153e-1,
-        3.16112374387056560,
-        1.13864154151050156e2,
-        3.77485237685302021e2,
-        3.20937758913846947e3,
-    ),
-    (
-        1.0,
-        2.36012909523441209e1,
-        2.44024637934444173e2,
-        1.28261652607737228e3,
-        2.84423683343917062e3,
-    ),
-)
-MIDDLE = (
-    (
-        2.15311535474403846e-8,
-        5.64188496988670089e-1,
-        8.88314979438837594,
-        6.61191906371416295e1,
-        2.98635138197400131e2,
-        8.81952221241769090e2,
-        1.71204761263407058e3,
-        2.05107837782607147e3,
-        1.23033935479799725e3,
-    ),
-    (
-        1.0,
-        1.57449261107098347e1,
-        1.17693950891312499e2,
-        5.37181101862009858e2,
-        1.62138957456669019e3,
-        3.29079923573345963e3,
-        4.36261909014324716e3,
-        3.43936767414372164e3,
-        1.23033935480374942e3,
-    ),
-)
-FAR = (
-    (
-        1.63153871373020978e-2,
-        3.05326634961232344e-1,
-        3.60344899949804439e-1,
-        1.25781726111229246e-1,
-        1.60837851487422766e-2,
-        6.58749161529837803e-4,
-    ),
-    (
-        1.0,
-        2.56852019228982242,
-        1.87295284992346725,
-        5.27905102951428412e-1,
-        6.05183413124413191e-2,
-        2.33520497626869185e-3,
-    ),
-)
-
-
-def ratio(coefficients: Any, x: Any) -> Any:
-    """A rational function, both polynomials by Horner's rule."""
-    above, below = [sides[0] for sides in coefficients]
-    for a, b in zip(coefficients[0][1:], coefficients[1][1:], strict=True):
-        above = above * x + a
-        below = below * x + b
-    return above / below
-
-
-def error_functions(xp: Any, input: Any) -> tuple[Any, Any]:
-    """erf and erfc in double precision, each exact where the other is close to one."""
-    x = input.astype(xp.float64)
-    size = xp.abs(x)
-    near = x * ratio(NEAR, xp.where(size < 0.5, x * x, 0.0))
-    middle = ratio(MIDDLE, xp.where(size < 4, size, 4.0))
-    distant = xp.where(size < 4, 4.0, size)
-    inverse = 1 / (distant * distant)
-    far = (1 / math.sqrt(math.pi) - inverse * ratio(FAR, inverse)) / distant
-    # exp(-x²) in two factors: x² alone would lose the digits that the exponential magnifies.
-    short = xp.trunc(size * 16) / 16
-    decay = xp.exp(-short * short) * xp.exp(-(size - short) * (size + short))
-    tail = xp.where(xp.isinf(size), 0.0, decay * xp.where(size < 4, middle, far))
-    erf = xp.where(size < 0.5, near, xp.copysign(1 - tail, x))
-    erfc = xp.where(size < 0.5, 1 - near, xp.where(x < 0, 2 - tail, tail))
-    return xp.where(xp.isnan(x), x, erf), xp.where(xp.isnan(x), x, erfc)
-
-
 @op
 class Erf(Elementwise):
     """erf(input) -> Tensor: the error function.
@@ -582,7 +495,9 @@ class Erf(Elementwise):
     guard = not_for("erf_vml_cpu", COMPLEX)
 
     def fwd(xp, input):
-        return error_functions(xp, input)[0].astype(input.dtype)
+        if input.dtype is F32:
+            return pointwise(xp, erf_single, input, double=False)
+        return pointwise(xp, erf, input)
 
     def d_input(F, grad, input):
         return 2 / math.sqrt(math.pi) * F.exp(-(input**2)) * grad
@@ -599,7 +514,7 @@ class Erfc(Elementwise):
     guard = not_for("erfc_vml_cpu", COMPLEX)
 
     def fwd(xp, input):
-        return error_functions(xp, input)[1].astype(input.dtype)
+        return pointwise(xp, erfc, input)
 
     def d_input(F, grad, input):
         return -2 / math.sqrt(math.pi) * F.exp(-(input**2)) * grad

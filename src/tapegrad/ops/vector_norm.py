@@ -8,8 +8,10 @@ from typing import Any
 from .. import dtypes
 from ..autograd.node import unbroadcast
 from ..core import promote
+from ..core.base import TensorBase
 from ..core.dispatch import apply
-from .block import PROMOTE, Block, Case, api, op
+from .batching import lift, padded
+from .block import Block, Case, api, op
 from .reduce import all_dims, array_of, dense, plain_dtype, unreduce, widened
 from .samples import Draw
 
@@ -62,21 +64,39 @@ def norm_tangent(F: Any, t: Any, x: Any, out: Any, ord: float, dim: Any, keepdim
     return F.sum(F.real_part(F.conj(slope) * t), dim, keepdim, None)
 
 
-@op
-class LinalgVectorNorm(Block):
-    """linalg_vector_norm(x, ord, dim, keepdim, dtype) -> Tensor: lengths of vectors."""
+class Lengths(Block):
+    """What the two ops have in common: `linalg.vector_norm`, and the older `norm`."""
 
     public = False
     wirtinger = True
-
-    def fwd(xp, input, ord, dim, keepdim, dtype):
-        return lengths(xp, input if dtype is None else input.astype(dtype), ord, dim, keepdim)
+    dims = ("dim",)
 
     def d_input(F, grad, input, out, ord, dim, keepdim):
         grad = unreduce(F, grad, dim, keepdim)
         return norm_gradient(F, grad, input, unreduce(F, out, dim, keepdim), ord, dim)
 
+
+@op
+class LinalgVectorNorm(Lengths):
+    """linalg_vector_norm(x, ord, dim, keepdim, dtype) -> Tensor: lengths of vectors."""
+
+    def fwd(xp, input, ord, dim, keepdim, dtype):
+        return lengths(xp, input if dtype is None else input.astype(dtype), ord, dim, keepdim)
+
     def jvp(F, input, t_input, out, ord, dim, keepdim, dtype):
+        return norm_tangent(F, t_input, input, out, ord, dim, keepdim)
+
+
+@op
+class NormAlong(Lengths):
+    """norm_along(x, ord, dim, keepdim) -> Tensor: the same by the name that distances record."""
+
+    node = "NormBackward1"
+
+    def fwd(xp, input, ord, dim, keepdim):
+        return lengths(xp, input, ord, dim, keepdim)
+
+    def jvp(F, input, t_input, out, ord, dim, keepdim):
         return norm_tangent(F, t_input, input, out, ord, dim, keepdim)
 
 
@@ -94,19 +114,23 @@ NORM_CASES = [
 ]
 
 
-@api(name="linalg_vector_norm", method=False, samples=NORM_CASES)
+@api(name="linalg.vector_norm", samples=NORM_CASES)
 def vector_norm(
     x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Any:
-    """linalg_vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None) -> Tensor: a norm.
+    """linalg.vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None) -> Tensor: p-norms.
 
-    It is what `linalg.vector_norm` calls.
+    Over all elements, or over the dimensions `dim`.
 
-    >>> linalg_vector_norm(tensor([3.0, -4.0])), linalg_vector_norm(tensor([3.0, -4.0]), 1)
-    (tensor(5.), tensor(7.))
+    >>> torch.linalg.vector_norm(tensor([3.0, -4.0]))
+    tensor(5.)
     """
     array = array_of("linalg_vector_norm", x)
-    if isinstance(ord, str) or not isinstance(ord, (int, float)):
+    if isinstance(ord, complex):
+        raise RuntimeError(
+            "linalg.vector_norm: Expected a non-complex scalar as the order of norm."
+        )
+    if not isinstance(ord, (int, float)):
         raise TypeError(
             f"linalg_vector_norm(): argument 'ord' must be Number, not {type(ord).__name__}"
         )
@@ -118,29 +142,26 @@ def vector_norm(
         )
     wanted = plain_dtype("linalg_vector_norm", dtype)
     if wanted is not None:
-        check_dtype(own, dtype)
+        check_dtype("linalg.vector_norm", own, dtype)
     dims = all_dims("linalg_vector_norm", x, dim)
     check_identity(array.shape, ord, dims)
     return apply(LinalgVectorNorm, (x,), (float(ord), dims, keepdim, wanted))
 
 
-def check_dtype(own: dtypes.dtype, wanted: dtypes.dtype) -> None:
+def check_dtype(function: str, own: dtypes.dtype, wanted: dtypes.dtype) -> None:
     if wanted.category < dtypes.FLOATING:
         raise RuntimeError(
-            "linalg.vector_norm: dtype should be floating point or complex, but got "
-            f"{wanted.scalar_type}"
+            f"{function}: dtype should be floating point or complex, but got {wanted.scalar_type}"
         )
     if own.is_complex != wanted.is_complex:
-        kinds = ("complex", "real")
+        kind = "complex" if own.is_complex else "real"
         raise RuntimeError(
-            f"linalg.vector_norm: dtype should be {kinds[not own.is_complex]} for "
-            f"{kinds[not own.is_complex]} inputs, but got {wanted.scalar_type}"
+            f"{function}: dtype should be {kind} for {kind} inputs, but got {wanted.scalar_type}"
         )
     if promote.promote(own, wanted) is not wanted:
         raise RuntimeError(
-            f"linalg.vector_norm: the dtype of the input ({own.scalar_type}) should "
-            "be convertible without narrowing to the specified dtype "
-            f"({wanted.scalar_type})"
+            f"{function}: the dtype of the input ({own.scalar_type}) should be convertible "
+            f"without narrowing to the specified dtype ({wanted.scalar_type})"
         )
 
 
@@ -164,22 +185,30 @@ def check_identity(shape: tuple[int, ...], ord: float, dims: tuple[int, ...] | N
             )
 
 
-@api(samples=NORM_CASES)
+@api(samples=[*NORM_CASES, Case(Draw(2, 3), "nuc"), Case(Draw(2, 3), "fro", (0, 1), True)])
 def norm(
     input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None
 ) -> Any:
-    """norm(input, p="fro", dim=None, keepdim=False, dtype=None) -> Tensor: the p-norm of vectors.
+    """norm(input, p="fro", dim=None, keepdim=False, dtype=None) -> Tensor: norms of vectors.
 
-    "fro" is 2; `inf` and `-inf` give the largest and the smallest absolute value.
+    "fro" is 2; `inf` and `-inf` give the largest and the smallest absolute value. "nuc" is the sum
+    of the singular values of matrices.
 
     >>> tensor([3.0, -4.0]).norm(), tensor([3.0, -4.0]).norm(float("inf"))
     (tensor(5.), tensor(4.))
     """
-    array_of("norm", input)
+    array = array_of("norm", input)
+    if isinstance(p, str) and (p != "fro" or (isinstance(dim, (tuple, list)) and len(dim) > 2)):
+        from .linalg_norms import matrix_norm  # loaded with the other matrix functions
+
+        if dim is None:
+            dim = tuple(range(array.ndim))
+        places = tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
+        return matrix_norm(input, p, places, keepdim, dtype=dtype)
     if p is None or p == "fro":
-        p = 2
-    elif isinstance(p, str):
-        raise RuntimeError(f"linalg.matrix_norm: Order {p} not supported.")
+        p = 2.0
+    elif isinstance(p, TensorBase):
+        p = p.item()
     return vector_norm(input, p, dim, keepdim, dtype=dtype)
 
 
@@ -192,7 +221,6 @@ class Dist(Block):
     """
 
     tensors = ("input", "other")
-    dtype = PROMOTE
     broadcasts = True
     wirtinger = True
     samples = (
@@ -203,22 +231,35 @@ class Dist(Block):
         Case(Draw(0), Draw(1)),
     )
 
-    def fwd(xp, input, other, p):
-        return lengths(xp, input - other, p, None, False)
+    def fwd(xp, input, other, p, dtype):
+        return lengths(xp, input.astype(dtype) - other.astype(dtype), p, None, False)
 
     # The engine undoes broadcasting up to the shape of the output, and here that is always ().
-    def d_input(F, grad, input, other, out, p, input_shape):
-        return unbroadcast(F, norm_gradient(F, grad, input - other, out, p, None), input_shape)
+    def d_input(F, grad, input, other, out, p, dtype, input_shape):
+        apart = F.cast(input, dtype) - F.cast(other, dtype)
+        return unbroadcast(F, norm_gradient(F, grad, apart, out, p, None), input_shape)
 
-    def d_other(F, grad, input, other, out, p, other_shape):
-        return unbroadcast(F, -norm_gradient(F, grad, input - other, out, p, None), other_shape)
+    def d_other(F, grad, input, other, out, p, dtype, other_shape):
+        apart = F.cast(input, dtype) - F.cast(other, dtype)
+        return unbroadcast(F, -norm_gradient(F, grad, apart, out, p, None), other_shape)
 
-    def jvp(F, input, t_input, other, t_other, out, p):
+    def jvp(F, input, t_input, other, t_other, out, p, dtype):
         if t_other is None:
             t = t_input
         else:
             t = -t_other if t_input is None else t_input - t_other
-        return norm_tangent(F, t, input - other, out, p, None, False)
+        apart = F.cast(input, dtype) - F.cast(other, dtype)
+        return norm_tangent(F, t, apart, out, p, None, False)
+
+    def batch(F, size, batched, input, other, p, dtype):
+        rank = max(len(input.shape) - batched[0], len(other.shape) - batched[1])
+        a, b = (
+            padded(F, lift(F, x, size, own), 1, rank + 1)
+            for x, own in zip((input, other), batched, strict=True)
+        )
+        along = tuple(range(1, rank + 1))
+        apart = F.cast(a, dtype) - F.cast(b, dtype)
+        return F.linalg_vector_norm(apart, p, along, False, None)
 
     def call(input, other, p=2):
         array = array_of("dist", input)
@@ -229,4 +270,4 @@ class Dist(Block):
                 f"Got {dtypes.of(kind).scalar_type} instead."
             )
         check_identity((0,) if 0 in array.shape or 0 in other.array.shape else (), p, None)
-        return apply(Dist, (input, other), (float(p),))
+        return apply(Dist, (input, other), (float(p), kind))

@@ -13,6 +13,7 @@ from ..core.layout import settled, strided, strides_of, viewed_strides
 from ..core.op import REGISTRY
 from ..device import contiguous_format
 from ..indexing import wrap_dim
+from .batching import up
 from .block import Case, ViewOp, api, apply, helper, op
 from .samples import Draw
 
@@ -97,6 +98,7 @@ def full_shape(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
 
 class Viewing(ViewOp):
     public = False
+    shapes = ("shape",)
 
     def fwd(xp, input, shape):
         if 1 not in input.shape and input.size and input.flags.c_contiguous:
@@ -135,6 +137,7 @@ class Alias(ViewOp):
     """alias(input) -> Tensor: the whole of it, as a view (`x[...]`)."""
 
     public = False
+    leading = (0,)
 
     def fwd(xp, input):
         return input.view()
@@ -354,6 +357,7 @@ def ravel(input: Any) -> Any:
 
 class Transposing(ViewOp):
     public = False
+    dims = ("dim0", "dim1")
 
     def fwd(xp, input, dim0, dim1):
         return input.view() if dim0 == dim1 else xp.swapaxes(settled(xp, input), dim0, dim1)
@@ -426,6 +430,9 @@ class Turning(ViewOp):
     def d_input(F, grad):
         return F.t(grad)
 
+    def batch(F, size, batched, input):
+        return F.transpose(input, 1, 2) if len(input.shape) == 3 else F.alias(input)
+
 
 def check_t(function: str, ndim: int) -> None:
     if ndim > 2:
@@ -478,6 +485,9 @@ class Permute(ViewOp):
         for i, d in enumerate(dims):
             back[d] = i
         return F.permute(grad, tuple(back))
+
+    def batch(F, size, batched, input, dims):
+        return F.permute(input, (0, *up(dims, len(input.shape))))
 
 
 def permuted(input: Any, dims: tuple[int, ...]) -> Any:

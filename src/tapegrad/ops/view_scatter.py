@@ -49,6 +49,7 @@ class SelectScatter(Scatter):
     """
 
     samples = (Case(Draw(3, 4), Draw(4), 0, 1), Case(Draw(3, 4), Draw(3), -1, -2))
+    dims = ("dim",)
 
     def fwd(xp, input, src, dim, index):
         out = copied(xp, input)
@@ -93,6 +94,7 @@ class SliceScatter(Scatter):
         Case(Draw(3, 4), Draw(3, 2), 1, 0, None, 2),
         Case(Draw(3, 4), Draw(1, 4), start=-1),
     )
+    dims = ("dim",)
 
     def fwd(xp, input, src, dim, start, end, step):
         out = copied(xp, input)
@@ -134,6 +136,7 @@ class DiagonalScatter(Scatter):
     """
 
     samples = (Case(Draw(3, 4), Draw(3)), Case(Draw(3, 4), Draw(2), -1), Case(Draw(2, 3), Draw(2)))
+    dims = ("dim1", "dim2")
 
     def fwd(xp, input, src, offset, dim1, dim2):
         out = copied(xp, input)

@@ -1,0 +1,158 @@
+"""Autocast on the CPU: which functions get their tensors in which precision.
+
+The names are those for which PyTorch has a rule. A public function of the table is called with cast
+arguments and autocast off inside; ops that other functions are made of are cast in dispatch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .. import dtypes
+from .base import CLASSES, TensorBase
+from .modes import MODES
+from .op import Op
+
+LOWER = frozenset(
+    """
+    addbmm addmm baddbmm bmm conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d
+    conv_transpose3d linalg_vecdot linear matmul mm prelu scaled_dot_product_attention
+    """.split()
+)
+SINGLE = frozenset(
+    """
+    adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d binary_cross_entropy
+    binary_cross_entropy_with_logits cdist cholesky cholesky_inverse cholesky_solve
+    cosine_embedding_loss cross_entropy ctc_loss fft_fft fft_fft2 fft_fftn fft_hfft fft_ifft
+    fft_ifft2 fft_ifftn fft_ihfft fft_irfft fft_irfft2 fft_irfftn fft_rfft fft_rfft2 fft_rfftn
+    fractional_max_pool2d fractional_max_pool3d geqrf grid_sample grid_sampler grid_sampler_2d
+    grid_sampler_3d hinge_embedding_loss huber_loss inverse kl_div l1_loss linalg_cholesky
+    linalg_cholesky_ex linalg_cond linalg_eig linalg_eigh linalg_eigvals linalg_eigvalsh
+    linalg_householder_product linalg_inv linalg_inv_ex linalg_lstsq linalg_matrix_rank linalg_qr
+    linalg_solve linalg_svd linalg_svdvals linalg_tensorinv linalg_tensorsolve lu_solve
+    margin_ranking_loss max_pool3d max_unpool1d max_unpool2d max_unpool3d mse_loss
+    multi_margin_loss multilabel_margin_loss nanquantile nll_loss orgqr ormqr pinverse
+    poisson_nll_loss polar prod qr quantile reflection_pad1d reflection_pad2d replication_pad1d
+    replication_pad2d replication_pad3d smooth_l1_loss soft_margin_loss stft svd trace
+    triangular_solve triplet_margin_loss view_as_complex
+    """.split()
+)
+WIDEST = frozenset("cat concat concatenate index_copy stack".split())
+LISTED = LOWER | SINGLE | WIDEST
+
+
+def plain_name(name: str) -> str:
+    """`nn.functional.linear` -> `linear`, `linalg.qr` -> `linalg_qr`: as the sets above say it."""
+    return name.removeprefix("nn.functional.").replace(".", "_")
+
+
+def autocasts(api: Any) -> bool:
+    """Whether autocast has a rule for a public function."""
+    return plain_name(api.name) in LISTED
+
+
+class Cache:
+    """The parameters that were cast since the outermost autocast block began."""
+
+    def __init__(self) -> None:
+        self.casts: dict[tuple[int, Any], tuple[Any, Any]] = {}
+
+    def cast(self, t: Any, dtype: Any) -> Any:
+        """`t` in `dtype`, the same tensor each time: a weight used twice gets one cast."""
+        key = (id(t), dtype)
+        found = self.casts.get(key)
+        # Keeping the parameter itself keeps its id from being used again.
+        if found is None:
+            found = self.casts[key] = (t, t.to(dtype))
+        return found[1]
+
+
+CACHE = Cache()
+CACHING = [True]  # set_autocast_cache_enabled: one switch for the process
+
+
+def eligible(t: Any) -> bool:
+    """Floats that are not double, as PyTorch casts."""
+    return isinstance(t, TensorBase) and dtypes.of(t.array.dtype) in NARROW
+
+
+NARROW = frozenset([dtypes.float32, dtypes.float16, dtypes.bfloat16])
+
+
+def converted(t: Any, dtype: Any) -> Any:
+    """A tensor in `dtype` where it is eligible, lists item by item, anything else as it is."""
+    if isinstance(t, (list, tuple)):
+        return type(t)([converted(v, dtype) for v in t]) if type(t) in (list, tuple) else t
+    if not eligible(t) or t.dtype is dtype:
+        return t
+    leaf = t.dtype is dtypes.float32 and t.requires_grad and t.is_leaf and t.view_of is None
+    if leaf and dtype is not dtypes.float32 and CACHING[0] and MODES.records:
+        return CACHE.cast(t, dtype)
+    return t.to(dtype)
+
+
+def widest(values: Any, dtype: Any) -> Any:
+    """The dtype that a function of several tensors promotes to: double, single, or `dtype`."""
+    found = dtype
+    for t in values:
+        if isinstance(t, (list, tuple)):
+            kind = widest(t, dtype)
+        elif isinstance(t, TensorBase) and dtypes.of(t.array.dtype).is_floating_point:
+            kind = dtypes.of(t.array.dtype)
+        else:
+            continue
+        if kind is dtypes.float64 or found is dtypes.float64:
+            found = dtypes.float64
+        elif kind not in (dtype, dtypes.float32):
+            raise RuntimeError("Unexpected floating ScalarType in at::autocast::prioritize")
+        elif kind is dtypes.float32:
+            found = kind
+    return found
+
+
+def target(name: str, values: Any) -> Any:
+    """The dtype in which a listed function runs."""
+    if name in LOWER:
+        return MODES.autocast
+    return widest(values, MODES.autocast) if name in WIDEST else dtypes.float32
+
+
+class off:
+    """Autocast off for a block."""
+
+    def __enter__(self) -> None:
+        self.before = MODES.autocast
+        MODES.set("autocast", None)
+
+    def __exit__(self, *error: object) -> None:
+        MODES.set("autocast", self.before)
+
+
+def cast_call(
+    name: str, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """`call(*args, **kwargs)` with the tensors cast as autocast wants it for `name`."""
+    if MODES.autocast is None:
+        return call(*args, **kwargs)
+    name = plain_name(name)
+    if name == "max_pool3d" and kwargs.get("return_indices"):
+        return call(*args, **kwargs)  # another function in PyTorch, without a rule
+    dtype = target(name, (*args, *kwargs.values()))
+    with off():
+        args = tuple([converted(a, dtype) for a in args])
+        kwargs = {k: converted(v, dtype) for k, v in kwargs.items()}
+        return call(*args, **kwargs)
+
+
+def cast_operands(op: Op, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The same for an op that some function is made of."""
+    if MODES.autocast is None or op.name not in LISTED:
+        return tensors
+    dtype = target(op.name, tensors)
+    with off():
+        return tuple([converted(t, dtype) for t in tensors])
+
+
+CLASSES.cast_call = cast_call
+CLASSES.cast_operands = cast_operands

@@ -1,0 +1,7 @@
+"""Fourier transforms: the functions that ops/ publishes as `fft.<name>`."""
+
+from __future__ import annotations
+
+from .core.publish import lazy_space
+
+__getattr__, __dir__, __all__ = lazy_space("fft", globals())

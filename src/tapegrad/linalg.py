@@ -1,0 +1,9 @@
+"""Linear algebra: the functions that ops/ publishes as `linalg.<name>`."""
+
+from __future__ import annotations
+
+from .core.publish import lazy_space
+from .ops.linalg_common import LinAlgError
+
+__getattr__, __dir__, __all__ = lazy_space("linalg", globals())
+__all__ += ["LinAlgError"]

@@ -1,0 +1,189 @@
+"""Gamma and Dirichlet numbers, differentiable with respect to their parameters."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+
+from .. import dtypes
+from ..core.base import TensorBase
+from ..errors import check_broadcast, must_be_tensor
+from ..random import stream_of
+from . import special_gamma as special_gamma  # the rules below use its ops
+from .block import Block, Case, Elementwise, api, apply, op
+from .random_gamma_kernels import (
+    dirichlet_derivative,
+    dirichlet_numbers,
+    gamma_derivative,
+    gamma_numbers,
+)
+from .refuse import not_implemented
+from .samples import Index
+from .special_kernels import pointwise
+
+# Blocks: their first argument is not a `self`.
+# ruff: noqa: N805
+
+
+def floating(kernel: str, array: Any) -> Any:
+    if array.dtype not in (np.float32, np.float64):
+        raise not_implemented(kernel, dtypes.of(array.dtype))
+    return array
+
+
+def no_forward_mode(name: str) -> NoReturn:
+    raise NotImplementedError(
+        f"Trying to use forward AD with {name} that does not support it because it has not been "
+        "implemented yet."
+    )
+
+
+@op
+class StandardGamma(Block):
+    """_standard_gamma(input, *, generator=None) -> Tensor: gamma numbers of rate 1."""
+
+    public = False
+    unbatchable = "random numbers: how a batch draws them is decided outside the op"
+
+    def fwd(xp, input, value):
+        return value
+
+    def d_input(F, grad, input, out):
+        return grad * F.standard_gamma_grad(input, out)
+
+    def jvp(F, input):
+        no_forward_mode("_standard_gamma")
+
+
+@op
+class StandardGammaGrad(Elementwise):
+    """_standard_gamma_grad(input, output) -> Tensor: how gamma numbers move with their shapes."""
+
+    public = False
+    inplace = False
+    tensors = ("input", "output")
+
+    def fwd(xp, input, output):
+        return pointwise(xp, gamma_derivative, input, output)
+
+    def d_input(F, grad):
+        raise NotImplementedError("the derivative for '_standard_gamma_grad' is not implemented.")
+
+    def d_output(F, grad):
+        raise NotImplementedError("the derivative for '_standard_gamma_grad' is not implemented.")
+
+    def jvp(F, input):
+        no_forward_mode("_standard_gamma_grad")
+
+
+@op
+class SampleDirichlet(Block):
+    """_sample_dirichlet(input, generator=None) -> Tensor: Dirichlet numbers."""
+
+    public = False
+    node = "torch::autograd::NotImplemented"
+    unbatchable = "random numbers: how a batch draws them is decided outside the op"
+
+    def fwd(xp, input, value):
+        return value
+
+    def d_input(F, grad):
+        raise RuntimeError("derivative for aten::_sample_dirichlet is not implemented")
+
+    def jvp(F, input):
+        no_forward_mode("_sample_dirichlet")
+
+
+@op
+class DirichletGrad(Block):
+    """_dirichlet_grad(x, alpha, total) -> Tensor: how Dirichlet numbers move with parameters."""
+
+    public = False
+    node = "torch::autograd::NotImplemented"
+    tensors = ("x", "alpha", "total")
+    leading = (0, 0, 0)
+
+    def fwd(xp, x, alpha, total):
+        return pointwise(xp, dirichlet_derivative, x, alpha, total)
+
+    def d_x(F, grad):
+        raise RuntimeError("derivative for aten::_dirichlet_grad is not implemented")
+
+    d_alpha = d_x
+    d_total = d_x
+
+    def jvp(F, x):
+        no_forward_mode("_dirichlet_grad")
+
+
+def tensors_of(function: str, **arguments: Any) -> list[Any]:
+    for position, (name, value) in enumerate(arguments.items(), 1):
+        if not isinstance(value, TensorBase):
+            raise must_be_tensor(function, name, position, value)
+    return [value.array for value in arguments.values()]
+
+
+@api(name="_standard_gamma", method=False)
+def standard_gamma(input: Any, generator: Any = None) -> Any:
+    """_standard_gamma(input, generator=None) -> Tensor: gamma numbers with these shapes, rate 1.
+
+    >>> (torch._standard_gamma(tensor([0.5, 2.0])) > 0).all()
+    tensor(True)
+    """
+    (shapes,) = tensors_of("_standard_gamma", input=input)
+    floating("gamma_cpu", shapes)
+    drawn = gamma_numbers(stream_of(generator, "_standard_gamma"), shapes)
+    value = np.fmax(drawn.astype(shapes.dtype), np.finfo(shapes.dtype).tiny)
+    return apply(StandardGamma, (input,), (value,))
+
+
+@api(
+    name="_standard_gamma_grad",
+    method=False,
+    samples=[Case(Index([0.5, 2.0, 30.0]), Index([0.3, 4.0, 25.0]))],
+)
+def standard_gamma_grad(input: Any, output: Any) -> Any:
+    """_standard_gamma_grad(input, output) -> Tensor: how gamma numbers move with their shapes.
+
+    >>> torch._standard_gamma_grad(tensor([1.0]), tensor([1.0]))
+    tensor([1.1736])
+    """
+    arrays = tensors_of("_standard_gamma_grad", input=input, output=output)
+    for array in arrays:
+        floating("_standard_gamma_grad_cpu", array)
+    return apply(StandardGammaGrad, (input, output))
+
+
+@api(name="_sample_dirichlet", method=False)
+def sample_dirichlet(input: Any, generator: Any = None) -> Any:
+    """_sample_dirichlet(input, generator=None) -> Tensor: Dirichlet numbers along the last dim.
+
+    >>> torch._sample_dirichlet(tensor([0.5, 2.0])).sum()
+    tensor(1.)
+    """
+    (shapes,) = tensors_of("_sample_dirichlet", input=input)
+    floating("dirichlet", shapes)
+    limits = np.finfo(shapes.dtype)
+    drawn = dirichlet_numbers(stream_of(generator, "_sample_dirichlet"), shapes)
+    value = np.clip(drawn.astype(shapes.dtype), limits.tiny, 1 - limits.epsneg)
+    return apply(SampleDirichlet, (input,), (value,))
+
+
+@api(
+    name="_dirichlet_grad",
+    method=False,
+    samples=[Case(Index([0.2, 0.3, 0.5]), Index([1.0, 2.0, 30.0]), Index([33.0, 33.0, 33.0]))],
+)
+def dirichlet_grad(x: Any, alpha: Any, total: Any) -> Any:
+    """_dirichlet_grad(x, alpha, total) -> Tensor: how Dirichlet numbers move with parameters.
+
+    Over 1 - x, which is the sum of the others.
+
+    >>> torch._dirichlet_grad(tensor([0.5]), tensor([1.0]), tensor([2.0]))
+    tensor([0.6931])
+    """
+    arrays = tensors_of("_dirichlet_grad", x=x, alpha=alpha, total=total)
+    floating("_dirichlet_grad_cpu", arrays[0])
+    check_broadcast(arrays)
+    return apply(DirichletGrad, (x, alpha, total))

@@ -1,0 +1,7 @@
+"""Special functions: what ops/ publishes as `special.<name>`."""
+
+from __future__ import annotations
+
+from .core.publish import lazy_space
+
+__getattr__, __dir__, __all__ = lazy_space("special", globals())

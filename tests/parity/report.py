@@ -1,0 +1,105 @@
+"""What a run over `op_db` found, as a table in the terminal and as docs/parity.md."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from known import EVERYDAY, MISSES, OUTSIDE
+
+CHECKS = (
+    "present",
+    "forward",
+    "gradient",
+    "second gradient",
+    "jvp",
+    "dtypes",
+    "in-place",
+    "errors",
+)
+
+# What was found: operator -> check -> number of comparisons, None, or what differs.
+Found = dict[str, dict[str, Any]]
+
+
+def summary(found: Found) -> str:
+    lines = [f"{'check':16} {'everyday':>12} {'the rest':>12} {'all':>12}"]
+    for check in CHECKS:
+        cells = []
+        for group in ("everyday", "rest", "all"):
+            results = [
+                r[check]
+                for name, r in found.items()
+                if r.get(check) is not None
+                and (group == "all" or (group == "everyday") == common(name))
+            ]
+            good = sum(not isinstance(r, str) for r in results)
+            cells.append(f"{good}/{len(results)}")
+        lines.append(f"{check:16} {cells[0]:>12} {cells[1]:>12} {cells[2]:>12}")
+    return "\n".join(lines)
+
+
+def common(name: str) -> bool:
+    return name in EVERYDAY or name.rpartition(".")[0] in EVERYDAY
+
+
+def unexplained(found: Found) -> list[str]:
+    """Misses without a reason, and reasons without a miss."""
+    lines = []
+    for name, results in found.items():
+        for check, result in results.items():
+            known = check in MISSES.get(name, {})
+            if isinstance(result, str) and not known:
+                lines.append(f"{name}, {check}: {result}")
+            if known and not isinstance(result, str):
+                lines.append(f"{name}, {check}: known.py has a reason, but nothing is missed")
+    return lines
+
+
+def page(found: Found) -> str:
+    """docs/parity.md."""
+    lines = [
+        "# Parity with PyTorch's operators",
+        "",
+        "Made by `make parity-page` from a run over `op_db`, the table of operators and sample",
+        "inputs of PyTorch 2.13 (`torch.testing._internal.common_methods_invocations`). Each",
+        "column says how many operators agree on every sample, of those for which the check makes",
+        "sense:",
+        "",
+        "```text",
+        summary(found),
+        "```",
+        "",
+        "- **present**: the function, its methods, its in-place method and its aliases exist",
+        "- **forward**: values, dtypes and shapes, on all samples in float64",
+        "- **gradient**, **second gradient**: in float64 and complex128, on all samples",
+        "- **jvp**: forward mode, likewise",
+        "- **dtypes**: values and result dtypes in every other dtype that PyTorch takes, and an",
+        "  error in every dtype that it refuses",
+        "- **in-place**: the in-place method, on all samples",
+        "- **errors**: an exception of the same class, with matching text, for every error input",
+        "",
+        "The tolerances are those of `torch.testing.assert_close`, or, where PyTorch's own tests",
+        "of an operator allow more, those. *Everyday* operators are those that at least two of a",
+        "sample of 35 public programs and libraries call.",
+        "",
+        "## Misses",
+        "",
+    ]
+    missed = {
+        name: {c: r for c, r in results.items() if isinstance(r, str)}
+        for name, results in sorted(found.items())
+    }
+    missed = {name: results for name, results in missed.items() if results}
+    if missed:
+        lines += ["| operator | check | what differs | why |", "|---|---|---|---|"]
+    for name, results in missed.items():
+        for check, result in results.items():
+            why = MISSES.get(name, {}).get(check, "")
+            lines.append(f"| `{name}` | {check} | {cell(result)} | {cell(why)} |")
+    lines += ["", "## Outside the comparison", "", "| operator | why |", "|---|---|"]
+    lines += [f"| `{name}` | {why} |" for name, why in sorted(OUTSIDE.items())]
+    return "\n".join(lines) + "\n"
+
+
+def cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

@@ -1,0 +1,94 @@
+"""Make the files that follow from the blocks in src/tapegrad/ops.
+
+python tools/generate.py              all of them
+python tools/generate.py --check      say which are stale, and fail
+python tools/generate.py names FAMILY [FAMILY …]   only the names of these lazy families
+"""
+
+from __future__ import annotations
+
+import importlib
+import pathlib
+import sys
+import textwrap
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "src"))
+
+import operators_page  # noqa: E402
+import stubs  # noqa: E402
+
+from tapegrad.core import publish  # noqa: E402
+from tapegrad.ops import LAZY  # noqa: E402
+from tapegrad.ops.block import APIS, Api  # noqa: E402
+
+NAMES_FILE = ROOT / "src/tapegrad/ops/names.py"
+HEAD = '"""Which lazy family has which public names. Made by tools/generate.py: do not edit."""\n'
+
+
+def family_names(family: str) -> list[str]:
+    """Every public name that a family's blocks and functions give."""
+    module = importlib.import_module(f"tapegrad.ops.{family}")
+    found: list[str] = [f"Tensor.{name}" for name in getattr(module, "METHODS", {})]
+    for api in APIS.values():
+        if api.home == module.__name__:
+            found += names_of(api)
+    return sorted(set(found))
+
+
+def names_of(api: Api) -> list[str]:
+    found = []
+    if api.function:
+        found.append(api.name)
+    if api.method:
+        found.append(f"Tensor.{api.name}")
+    if api.inplace:
+        found.append(f"Tensor.{api.name}_")
+        if api.name in publish.WRITING:
+            found.append(f"{api.name}_")
+    if api.name.endswith("_") and api.name[:-1] in publish.WRITING and "." not in api.name:
+        found.append(api.name)
+    return found
+
+
+def names_text(names: dict[str, str]) -> str:
+    lines = [HEAD, "\nNAMES: dict[str, str] = {\n"]
+    for family in sorted(names):
+        lines.append(f'    "{family}": """\n')
+        wrapped = textwrap.fill(" ".join(names[family].split()), 92, break_on_hyphens=False)
+        lines.append(textwrap.indent(wrapped, " " * 8) + "\n")
+        lines.append('    """,\n')
+    lines.append("}\n")
+    return "".join(lines)
+
+
+def write(path: pathlib.Path, text: str) -> None:
+    """Replace the file in one step: others may be reading it."""
+    made = path.with_suffix(".new")
+    made.write_text(text)
+    made.replace(path)
+
+
+def main(arguments: list[str]) -> int:
+    if arguments[:1] == ["names"]:
+        from tapegrad.ops.names import NAMES
+
+        names = {f: NAMES[f] for f in NAMES if f in LAZY}
+        for family in arguments[1:]:
+            names[family] = " ".join(family_names(family))
+        write(NAMES_FILE, names_text(names))
+        return 0
+    publish.load_everything()
+    made = {NAMES_FILE: names_text({f: " ".join(family_names(f)) for f in LAZY})}
+    made |= {ROOT / "src/tapegrad" / path: text for path, text in stubs.stubs().items()}
+    made[ROOT / "docs/operators.md"] = operators_page.page()
+    stale = [path for path, text in made.items() if not path.exists() or path.read_text() != text]
+    for path in stale:
+        print("stale:" if "--check" in arguments else "written:", path.relative_to(ROOT))
+        if "--check" not in arguments:
+            write(path, made[path])
+    return 1 if stale and "--check" in arguments else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,285 @@
+"""Type stubs from the published functions, so that editors complete and check them."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import tapegrad
+from tapegrad.core import publish
+from tapegrad.ops.block import APIS, Api
+
+HEAD = "# Made by tools/generate.py from the blocks in ops/: do not edit.\n"
+IMPORTS = "import builtins\nfrom collections.abc import Sequence\nfrom typing import Any\n"
+# The modules whose functions are all published: their file, and where `Tensor` comes from.
+SPACES = {
+    "linalg": "linalg.pyi",
+    "fft": "fft.pyi",
+    "special": "special.pyi",
+    "masked": "masked.pyi",
+    "signal.windows": "signal/windows.pyi",
+    "nn.functional": "nn/functional.pyi",
+}
+SIMPLE = re.compile(r"(bool|int|float|complex|str|None)( \| (bool|int|float|complex|str|None))*")
+TENSORS = frozenset(
+    [
+        "input",
+        "mat1",
+        "mat2",
+        "mat",
+        "vec",
+        "vec1",
+        "vec2",
+        "batch1",
+        "batch2",
+        "mask",
+        "index",
+        "weight",
+        "target",
+        "src",
+        "source",
+    ]
+)
+
+
+def kind_of(parameter: inspect.Parameter) -> str:
+    """A type for a parameter: what the code says if it is plain, else what its name says."""
+    said = parameter.annotation
+    if isinstance(said, str) and SIMPLE.fullmatch(said):
+        return " | ".join(
+            name if name == "None" else f"builtins.{name}" for name in said.split(" | ")
+        )
+    if parameter.name in TENSORS and parameter.default is parameter.empty:
+        return "Tensor"
+    if isinstance(parameter.default, bool):
+        return "builtins.bool"
+    return "Any"
+
+
+def parameters(function: Any, method: bool, skip: tuple[str, ...] = ("run",)) -> str:
+    parts: list[str] = []
+    star = False
+    for i, p in enumerate(inspect.signature(function).parameters.values()):
+        if p.name in skip and i:
+            continue
+        if i == 0 and method:
+            parts.append("self")
+            continue
+        if p.kind is p.KEYWORD_ONLY and not star:
+            parts.append("*")
+            star = True
+        prefix = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
+        star = star or p.kind is p.VAR_POSITIONAL
+        default = "" if p.default is p.empty else " = ..."
+        parts.append(f"{prefix}{p.name}: {kind_of(p)}{default}")
+    return ", ".join(parts)
+
+
+# One tensor or several: it depends on the arguments.
+MIXED = frozenset(["max", "median", "min", "nanmedian", "nonzero", "unique", "where"])
+
+
+def result_of(doc: str) -> str:
+    """The type after the arrow in the first line of a docstring."""
+    found = re.search(r"-> *([^:]+):", doc.partition("\n")[0])
+    said = found[1].strip() if found else ""
+    if said.endswith("Tensor"):
+        return "Tensor"
+    if said in ("bool", "int", "float", "str"):
+        return f"builtins.{said}"
+    if said.startswith("("):
+        return f"tuple[{', '.join(['Tensor'] * (said.count(',') + 1))}]"
+    if "Tensors" in said:
+        return "tuple[Tensor, ...]"
+    return "Any"
+
+
+def definition(api: Api, name: str, method: bool, writes: bool = False) -> str:
+    result = "Tensor" if writes else "Any" if api.name in MIXED else result_of(api.doc)
+    out = "out" not in api.parameters and not method and not api.name.startswith("nn.functional.")
+    listed = parameters(api.call, method)
+    if out and "**" not in listed:
+        star = "" if "*" in listed else "*, "
+        listed += f", {star}out: Any = ..." if listed else f"{star}out: Any = ..."
+    return f"def {name}({listed}) -> {result}: ..."
+
+
+def plain_function(name: str, function: Any, method: bool) -> str:
+    """A function that no block publishes."""
+    try:
+        listed = parameters(function, method, ())
+    except (TypeError, ValueError):
+        listed = "self, *args: Any, **kwargs: Any" if method else "*args: Any, **kwargs: Any"
+    said = getattr(function, "__annotations__", {}).get("return", "")
+    result = "Any"
+    if isinstance(said, str) and SIMPLE.fullmatch(said):
+        result = " | ".join(n if n == "None" else f"builtins.{n}" for n in said.split(" | "))
+    return f"def {name}({listed}) -> {result}: ..."
+
+
+def space_stub(space: str) -> str:
+    """The stub of a module such as `linalg`."""
+    prefix = f"{space}."
+    lines = [HEAD, IMPORTS, "\nfrom tapegrad import Tensor\n\n"]
+    found = {n.removeprefix(prefix): api for n, api in APIS.items() if n.startswith(prefix)}
+    module = tapegrad
+    for part in space.split("."):
+        module = getattr(module, part)
+    names = set(found) | {
+        n for n, v in vars(module).items() if not n.startswith("_") and is_own(module, v)
+    }
+    for name in sorted(names):
+        if name in found:
+            lines.append(definition(found[name], name, False) + "\n")
+        else:
+            lines.append(plain_or_class(name, getattr(module, name)))
+    return "".join(lines)
+
+
+def is_own(module: Any, value: Any) -> bool:
+    return getattr(value, "__module__", None) == module.__name__
+
+
+def plain_or_class(name: str, value: Any) -> str:
+    if isinstance(value, type):
+        return f"class {name}({value.__base__.__name__}): ...\n"
+    return plain_function(name, value, False) + "\n"
+
+
+def tensor_stub() -> str:
+    """The stub of `_tensor`: the class with every method, and the module's helpers."""
+    lines = [HEAD, IMPORTS, "\n"]
+    module = inspect.getmodule(tapegrad.Tensor)
+    lines += ["class Tensor:\n", "    def __init__(self, *args: Any, **kwargs: Any) -> None: ...\n"]
+    lines += [f"    {line}\n" for line in members()]
+    lines.append("\n")
+    for name, value in sorted(vars(module).items()):
+        if isinstance(value, types.FunctionType) and value.__module__ == module.__name__:
+            lines.append(plain_function(name, value, False) + "\n")
+    return "".join(lines)
+
+
+FIELDS = frozenset(
+    [
+        "array",
+        "cell",
+        "cut",
+        "gradient",
+        "node",
+        "retained",
+        "slot",
+        "special",
+        "view_of",
+        "wants_grad",
+    ]
+)
+
+
+def members() -> Iterator[str]:
+    published = {}
+    for name, api in APIS.items():
+        if api.method:
+            published[name] = (api, False)
+        if api.inplace and "." not in name:
+            published[f"{name}_"] = (api, True)
+    for name in sorted(dir(tapegrad.Tensor)):
+        value = inspect.getattr_static(tapegrad.Tensor, name)
+        if name in FIELDS or isinstance(value, property):
+            yield f"{name}: Any"
+        elif name in published:
+            api, writes = published[name]
+            yield definition(api, name, True, writes)
+        elif isinstance(value, (bool, int)):
+            yield f"{name}: builtins.{type(value).__name__}"
+        elif isinstance(value, types.FunctionType) and wanted(name):
+            yield plain_function(name, value, True)
+        elif isinstance(value, staticmethod) and name.startswith("_") and not wanted(name):
+            yield f"{name}: Any"
+    for name in OPERATORS.split():
+        yield f"def {name}(self, other: Any) -> Tensor: ..."
+    for name in UNARY.split():
+        yield f"def {name}(self) -> Tensor: ..."
+    yield "def __eq__(self, other: Any) -> Tensor: ...  # type: ignore[override]"
+    yield "def __ne__(self, other: Any) -> Tensor: ...  # type: ignore[override]"
+    yield "def __getitem__(self, index: Any) -> Tensor: ..."
+
+
+# What core/operators.py compiles; Python cannot ask it for signatures.
+OPERATORS = """
+    __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __floordiv__
+    __rfloordiv__ __mod__ __rmod__ __pow__ __rpow__ __matmul__ __rmatmul__ __and__ __rand__ __or__
+    __ror__ __xor__ __rxor__ __lshift__ __rlshift__ __rshift__ __rrshift__ __lt__ __le__ __gt__
+    __ge__ __iadd__ __isub__ __imul__ __itruediv__
+"""
+UNARY = "__neg__ __pos__ __abs__ __invert__"
+COMPILED = frozenset(f"{OPERATORS} {UNARY} __eq__ __ne__ __getitem__ __init__ __new__".split())
+
+
+def wanted(name: str) -> bool:
+    if name in COMPILED or name == "__class_getitem__":
+        return False
+    return not name.startswith("_") or (name.startswith("__") and name in DUNDERS)
+
+
+DUNDERS = frozenset(
+    [
+        "__len__",
+        "__iter__",
+        "__setitem__",
+        "__contains__",
+        "__float__",
+        "__int__",
+        "__bool__",
+        "__index__",
+        "__complex__",
+        "__array__",
+        "__format__",
+        "__dlpack__",
+        "__dlpack_device__",
+    ]
+)
+
+
+def package_stub() -> str:
+    """The stub of `tapegrad` itself."""
+    lines = [HEAD, IMPORTS, "\n"]
+    modules = sorted(n for n in tapegrad._SUBMODULES if not n.startswith("_"))
+    for name in modules:
+        lines.append(f"from . import {name} as {name}\n")
+    for name, module in sorted(tapegrad._LAZY.items()):
+        lines.append(f"from .{module} import {name} as {name}\n")
+    lines.append("from ._tensor import Tensor as Tensor\n")
+    functions: list[str] = []
+    names = {n for n in vars(tapegrad) if not n.startswith("_")} | {
+        n for n in publish.FAMILY_OF if "." not in n
+    }
+    for name in sorted(names - set(modules)):
+        value = getattr(tapegrad, name)
+        if isinstance(value, types.ModuleType) or name in ("Any", "Tensor", "annotations"):
+            continue
+        if name in APIS and APIS[name].function:
+            functions.append(definition(APIS[name], name, False))
+        elif name.endswith("_") and name[:-1] in APIS:
+            functions.append(definition(APIS[name[:-1]], name, False, True))
+        elif isinstance(value, type) and value.__module__.startswith("tapegrad."):
+            where = value.__module__.removeprefix("tapegrad")
+            lines.append(f"from {where} import {value.__name__} as {name}\n")
+        elif isinstance(value, types.FunctionType):
+            functions.append(plain_function(name, value, False))
+        else:
+            kind = type(value)
+            simple = kind.__module__ == "builtins" and kind is not type(None)
+            functions.append(f"{name}: {'builtins.' + kind.__name__ if simple else 'Any'}")
+    functions += [f"{n}: Any" for n in ("__version__",)]
+    return "".join([*lines, "\n", *[f"{line}\n" for line in functions]])
+
+
+def stubs() -> dict[str, str]:
+    """Every stub, by its path below the package."""
+    made = {path: space_stub(space) for space, path in SPACES.items()}
+    made["_tensor.pyi"] = tensor_stub()
+    made["__init__.pyi"] = package_stub()
+    return made
