@@ -8,8 +8,11 @@ from typing import Any
 import tapegrad as tg
 
 from ..core.base import blank
+from ..core.dispatch import apply
+from ..core.op import REGISTRY
+from ..core.subclass import convert, plain
 
-__all__ = ["Buffer", "Parameter", "is_lazy"]
+__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
 
 
 class _ParameterMeta(type(tg.Tensor)):  # type: ignore[misc]
@@ -107,6 +110,124 @@ class Buffer(tg.Tensor, metaclass=_BufferMeta):
         return made
 
 
+def refuse(cls: type, name: str) -> None:
+    """The error for computing with a tensor that has no shape yet."""
+    raise ValueError(
+        f"Attempted to use an uninitialized parameter in <method '{name}' of "
+        "'torch._C.TensorBase' objects>. This error happens when you are using a `LazyModule` "
+        f"or explicitly manipulating `torch.nn.parameter.{cls.__name__}` objects. When using "
+        "LazyModules Call `forward` with a dummy batch to initialize the parameters before "
+        "calling torch functions"
+    )
+
+
+def refused(name: str) -> Any:
+    """A method that reads the shape or the values without being an op, and so is no use yet."""
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> None:
+        refuse(type(self), name)
+
+    return method
+
+
+class UninitializedTensorMixin:
+    """A tensor whose shape is not known yet; `materialize` gives it one and turns its class."""
+
+    cls_to_become: type
+    data: Any
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Become an ordinary parameter or buffer of this shape, with arbitrary values."""
+        device = self.data.device if device is None else device
+        dtype = self.data.dtype if dtype is None else dtype
+        self.data = tg.empty(shape, device=device, dtype=dtype)
+        self.special = False
+        self.__class__ = self.cls_to_become
+
+    @property
+    def shape(self) -> Any:
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer. This error usually "
+            "happens in `load_state_dict` when trying to load an uninitialized parameter into an "
+            "initialized one. Call `forward` to initialize the parameters before accessing their "
+            "attributes."
+        )
+
+    def share_memory_(self) -> Any:
+        """Refused: there is no memory to share."""
+        raise RuntimeError(
+            "Can't share memory on an uninitialized parameter or buffer. Call `forward` to "
+            "initialize the parameters before calling `module.share_memory()`."
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return type(self), (self.requires_grad, self.data.device, self.data.dtype)  # type: ignore[attr-defined]
+
+    __bool__ = refused("__bool__")
+    __getitem__ = refused("__getitem__")
+    __len__ = refused("__len__")
+    detach = refused("detach")
+    dim = refused("dim")
+    numel = refused("numel")
+    register_hook = refused("register_hook")
+    requires_grad_ = refused("requires_grad_")
+    retain_grad = refused("retain_grad")
+    tolist = refused("tolist")
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Every op comes here; only conversions (`module.double()`) make sense so early."""
+        if func == "cast":
+            made = apply(REGISTRY["cast"], (plain(args[0]),), args[1:])
+            # A parameter gets new data; a buffer is replaced, by one that still waits.
+            return made if issubclass(cls, Parameter) else convert(made, cls)
+        refuse(cls, func if isinstance(func, str) else func.__name__)
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
+    """A parameter that waits for its shape.
+
+    >>> weight = nn.UninitializedParameter()
+    >>> weight.materialize((2, 3))
+    >>> weight.shape
+    torch.Size([2, 3])
+    """
+
+    cls_to_become = Parameter
+
+    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
+        made = _adopt(cls, tg.empty(0, device=device, dtype=dtype), requires_grad)
+        made.special = True  # every op on it asks __torch_function__
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self.requires_grad, self.data.device, self.data.dtype)
+        return memo[id(self)]
+
+
+class UninitializedBuffer(UninitializedTensorMixin, tg.Tensor):
+    """A buffer that waits for its shape."""
+
+    cls_to_become = tg.Tensor
+
+    def __new__(
+        cls,
+        requires_grad: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        persistent: bool = True,
+    ) -> Any:
+        made = _adopt(cls, tg.empty(0, device=device, dtype=dtype), requires_grad)
+        made.special = True
+        made.persistent = persistent
+        made._is_buffer = True
+        return made
+
+
 def is_lazy(param: Any) -> bool:
-    """Whether a parameter still waits for its shape; no parameter does yet."""
-    return False
+    """Whether a parameter or buffer still waits for its shape."""
+    return isinstance(param, UninitializedTensorMixin)

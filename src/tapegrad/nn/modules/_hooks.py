@@ -11,7 +11,6 @@ import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
-from itertools import chain
 from typing import Any
 
 import tapegrad as tg
@@ -231,7 +230,8 @@ def run(
 
 
 def run_pre_hooks(module: Any, state: list[Any]) -> None:
-    for id_, hook in chain(GLOBAL.forward_pre.items(), module._forward_pre_hooks.items()):
+    # A list: a lazy module's hook removes itself.
+    for id_, hook in [*GLOBAL.forward_pre.items(), *module._forward_pre_hooks.items()]:
         if id_ in module._forward_pre_hooks_with_kwargs:
             answer = hook(module, state[0], state[1])
             if answer is None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import tapegrad as tg
 
 from ...autograd.hooks import RemovableHandle
-from ..parameter import Parameter
+from ..parameter import Parameter, is_lazy
 from ._hooks import BoundHook, add
 
 Hook = Callable[..., Any]
@@ -269,13 +269,14 @@ def load_tensor(
             f'While copying the parameter named "{key}", expected torch.Tensor or '
             f"Tensor-like object from checkpoint but received {type(value)}"
         )
-    if tensor.dim() == 0 and value.dim() == 1 and value.numel() == 1:
-        value = value[0]  # files of PyTorch before 0.4 hold scalars as one-element vectors
-    if value.shape != tensor.shape:
-        return (
-            f"size mismatch for {key}: copying a param with shape {value.shape} from "
-            f"checkpoint, the shape in current model is {tensor.shape}."
-        )
+    if not is_lazy(tensor):
+        if tensor.dim() == 0 and value.shape == (1,):
+            value = value[0]  # files of PyTorch before 0.4 hold scalars as one-element vectors
+        if value.shape != tensor.shape:
+            return (
+                f"size mismatch for {key}: copying a param with shape {value.shape} from "
+                f"checkpoint, the shape in current model is {tensor.shape}."
+            )
     try:
         with tg.no_grad():
             if not assign:

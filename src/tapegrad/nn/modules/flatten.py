@@ -31,10 +31,21 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """Makes several dimensions of one."""
+    """Makes several dimensions of one.
+
+    >>> nn.Unflatten(1, (3, 4))(zeros(2, 12)).shape
+    torch.Size([2, 3, 4])
+    """
+
+    __constants__ = ["dim", "unflattened_size"]
 
     def __init__(self, dim: int, unflattened_size: Any) -> None:
         super().__init__()
+        self._require_tuple_int(unflattened_size)
+        self.dim = dim
+        self.unflattened_size = unflattened_size
+
+    def _require_tuple_int(self, unflattened_size: Any) -> None:
         if not isinstance(unflattened_size, (tuple, list)):
             raise TypeError(
                 "unflattened_size must be a tuple of ints, but found type "
@@ -46,8 +57,6 @@ class Unflatten(Module):
                     "unflattened_size must be tuple of ints, but found element of type "
                     f"{type(n).__name__} at pos {i}"
                 )
-        self.dim = dim
-        self.unflattened_size = unflattened_size
 
     def forward(self, input: Any) -> Any:
         return input.unflatten(self.dim, self.unflattened_size)

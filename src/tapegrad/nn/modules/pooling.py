@@ -1,0 +1,455 @@
+"""Pooling: every window of the input gives one output."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import functional as F
+from .module import Module
+from .utils import _ntuple
+
+__all__ = [
+    "AdaptiveAvgPool1d",
+    "AdaptiveAvgPool2d",
+    "AdaptiveAvgPool3d",
+    "AdaptiveMaxPool1d",
+    "AdaptiveMaxPool2d",
+    "AdaptiveMaxPool3d",
+    "AvgPool1d",
+    "AvgPool2d",
+    "AvgPool3d",
+    "FractionalMaxPool2d",
+    "FractionalMaxPool3d",
+    "LPPool1d",
+    "LPPool2d",
+    "LPPool3d",
+    "MaxPool1d",
+    "MaxPool2d",
+    "MaxPool3d",
+    "MaxUnpool1d",
+    "MaxUnpool2d",
+    "MaxUnpool3d",
+]
+
+
+# --- the largest of a window -----------------------------------------------------------------
+
+
+class _MaxPoolNd(Module):
+    """What the max pools share; they differ in the function that `forward` calls."""
+
+    __constants__ = ["kernel_size", "stride", "padding", "dilation", "return_indices", "ceil_mode"]
+    return_indices: bool
+    ceil_mode: bool
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        return_indices: bool = False,
+        ceil_mode: bool = False,
+    ) -> None:
+        super().__init__()
+        self.kernel_size = kernel_size
+        self.stride = kernel_size if stride is None else stride
+        self.padding = padding
+        self.dilation = dilation
+        self.return_indices = return_indices
+        self.ceil_mode = ceil_mode
+
+    def _arguments(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in _MaxPoolNd.__constants__}
+
+    def extra_repr(self) -> str:
+        return (
+            f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, "
+            f"dilation={self.dilation}, ceil_mode={self.ceil_mode}"
+        )
+
+
+class MaxPool1d(_MaxPoolNd):
+    """The largest element of every window along one dimension.
+
+    >>> nn.MaxPool1d(2)(tensor([[1.0, 3.0, 2.0, 0.0]]))
+    tensor([[3., 2.]])
+    """
+
+    def forward(self, input: Any) -> Any:
+        return F.max_pool1d(input, **self._arguments())
+
+
+class MaxPool2d(_MaxPoolNd):
+    """The largest element of every window of an image.
+
+    >>> nn.MaxPool2d(2)(zeros(1, 3, 8, 8)).shape
+    torch.Size([1, 3, 4, 4])
+    """
+
+    def forward(self, input: Any) -> Any:
+        return F.max_pool2d(input, **self._arguments())
+
+
+class MaxPool3d(_MaxPoolNd):
+    """The largest element of every window of a volume."""
+
+    def forward(self, input: Any) -> Any:
+        return F.max_pool3d(input, **self._arguments())
+
+
+class _MaxUnpoolNd(Module):
+    """What the unpools share: sizes as tuples."""
+
+    kernel_size: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    _spatial_dims: int
+
+    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
+        super().__init__()
+        sizes = _ntuple(self._spatial_dims)
+        self.kernel_size = sizes(kernel_size)
+        self.stride = sizes(kernel_size if stride is None else stride)
+        self.padding = sizes(padding)
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class MaxUnpool1d(_MaxUnpoolNd):
+    """Puts the results of MaxPool1d back where they came from, zeros elsewhere.
+
+    >>> values, where = nn.MaxPool1d(2, return_indices=True)(tensor([[1.0, 3.0, 2.0, 0.0]]))
+    >>> nn.MaxUnpool1d(2)(values, where)
+    tensor([[0., 3., 2., 0.]])
+    """
+
+    _spatial_dims = 1
+
+    def forward(self, input: Any, indices: Any, output_size: Any = None) -> Any:
+        return F.max_unpool1d(
+            input, indices, self.kernel_size, self.stride, self.padding, output_size
+        )
+
+
+class MaxUnpool2d(_MaxUnpoolNd):
+    """Puts the results of MaxPool2d back where they came from, zeros elsewhere."""
+
+    _spatial_dims = 2
+
+    def forward(self, input: Any, indices: Any, output_size: Any = None) -> Any:
+        return F.max_unpool2d(
+            input, indices, self.kernel_size, self.stride, self.padding, output_size
+        )
+
+
+class MaxUnpool3d(_MaxUnpoolNd):
+    """Puts the results of MaxPool3d back where they came from, zeros elsewhere."""
+
+    _spatial_dims = 3
+
+    def forward(self, input: Any, indices: Any, output_size: Any = None) -> Any:
+        return F.max_unpool3d(
+            input, indices, self.kernel_size, self.stride, self.padding, output_size
+        )
+
+
+# --- the mean of a window --------------------------------------------------------------------
+
+
+class _AvgPoolNd(Module):
+    """What the average pools share: the repr."""
+
+    __constants__ = ["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"]
+    kernel_size: Any
+    stride: Any
+    padding: Any
+    ceil_mode: bool
+    count_include_pad: bool
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class AvgPool1d(_AvgPoolNd):
+    """The mean of every window along one dimension.
+
+    >>> nn.AvgPool1d(2)(tensor([[1.0, 3.0, 2.0, 0.0]]))
+    tensor([[2., 1.]])
+    """
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> None:
+        super().__init__()
+        sizes = _ntuple(1)
+        self.kernel_size = sizes(kernel_size)
+        self.stride = sizes(kernel_size if stride is None else stride)
+        self.padding = sizes(padding)
+        self.ceil_mode = ceil_mode
+        self.count_include_pad = count_include_pad
+
+    def forward(self, input: Any) -> Any:
+        return F.avg_pool1d(
+            input,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.ceil_mode,
+            self.count_include_pad,
+        )
+
+
+class _AvgPoolWithDivisor(_AvgPoolNd):
+    """The constructor of AvgPool2d and 3d, which can divide by another number."""
+
+    __constants__ = [*_AvgPoolNd.__constants__, "divisor_override"]
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.kernel_size = kernel_size
+        self.stride = kernel_size if stride is None else stride
+        self.padding = padding
+        self.ceil_mode = ceil_mode
+        self.count_include_pad = count_include_pad
+        self.divisor_override = divisor_override
+
+    def _arguments(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in _AvgPoolWithDivisor.__constants__}
+
+
+class AvgPool2d(_AvgPoolWithDivisor):
+    """The mean of every window of an image.
+
+    >>> nn.AvgPool2d(2)(ones(1, 3, 8, 8)).shape
+    torch.Size([1, 3, 4, 4])
+    """
+
+    def forward(self, input: Any) -> Any:
+        return F.avg_pool2d(input, **self._arguments())
+
+
+class AvgPool3d(_AvgPoolWithDivisor):
+    """The mean of every window of a volume."""
+
+    def forward(self, input: Any) -> Any:
+        return F.avg_pool3d(input, **self._arguments())
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        # Pickles of the first versions know only the window.
+        for name, default in (("padding", 0), ("ceil_mode", False), ("count_include_pad", True)):
+            self.__dict__.setdefault(name, default)
+
+
+# --- windows placed at random ----------------------------------------------------------------
+
+
+class _FractionalMaxPoolNd(Module):
+    """What the two fractional pools share: either a size or a ratio."""
+
+    __constants__ = ["kernel_size", "return_indices", "output_size", "output_ratio"]
+    _spatial_dims: int
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        output_size: Any = None,
+        output_ratio: Any = None,
+        return_indices: bool = False,
+        _random_samples: Any = None,
+    ) -> None:
+        super().__init__()
+        sizes = _ntuple(self._spatial_dims)
+        self.kernel_size = sizes(kernel_size)
+        self.return_indices = return_indices
+        self.register_buffer("_random_samples", _random_samples)
+        self.output_size = None if output_size is None else sizes(output_size)
+        self.output_ratio = None if output_ratio is None else sizes(output_ratio)
+        if output_size is None and output_ratio is None:
+            raise ValueError(
+                f"FractionalMaxPool{self._spatial_dims}d requires specifying either an output "
+                "size, or a pooling ratio"
+            )
+        if output_size is not None and output_ratio is not None:
+            raise ValueError("only one of output_size and output_ratio may be specified")
+        if self.output_ratio is not None:
+            if not all(0 < ratio < 1 for ratio in self.output_ratio[: self._spatial_dims]):
+                raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
+
+    def _arguments(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in (*self.__constants__, "_random_samples")}
+
+
+class FractionalMaxPool2d(_FractionalMaxPoolNd):
+    """The largest element of windows whose places are drawn (Graham, 2014)."""
+
+    _spatial_dims = 2
+
+    def forward(self, input: Any) -> Any:
+        return F.fractional_max_pool2d(input, **self._arguments())
+
+
+class FractionalMaxPool3d(_FractionalMaxPoolNd):
+    """The largest element of windows whose places are drawn, in volumes."""
+
+    _spatial_dims = 3
+
+    def forward(self, input: Any) -> Any:
+        return F.fractional_max_pool3d(input, **self._arguments())
+
+
+# --- power means -----------------------------------------------------------------------------
+
+
+class _LPPoolNd(Module):
+    """What the power pools share."""
+
+    __constants__ = ["norm_type", "kernel_size", "stride", "ceil_mode"]
+    norm_type: float
+    ceil_mode: bool
+
+    def __init__(
+        self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+    ) -> None:
+        super().__init__()
+        self.norm_type = norm_type
+        self.kernel_size = kernel_size
+        self.stride = stride
+        self.ceil_mode = ceil_mode
+
+    def extra_repr(self) -> str:
+        return (
+            f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, "
+            f"ceil_mode={self.ceil_mode}"
+        )
+
+
+class LPPool1d(_LPPoolNd):
+    """The p-norm of every window along one dimension.
+
+    >>> nn.LPPool1d(2, 2)(tensor([[3.0, 4.0]]))
+    tensor([[5.]])
+    """
+
+    def forward(self, input: Any) -> Any:
+        return F.lp_pool1d(
+            input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
+        )
+
+
+class LPPool2d(_LPPoolNd):
+    """The p-norm of every window of an image."""
+
+    def forward(self, input: Any) -> Any:
+        return F.lp_pool2d(
+            input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
+        )
+
+
+class LPPool3d(_LPPoolNd):
+    """The p-norm of every window of a volume."""
+
+    def forward(self, input: Any) -> Any:
+        return F.lp_pool3d(
+            input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
+        )
+
+
+# --- windows chosen for the size of the output -----------------------------------------------
+
+
+class _AdaptiveMaxPoolNd(Module):
+    """What the adaptive max pools share."""
+
+    __constants__ = ["output_size", "return_indices"]
+    return_indices: bool
+
+    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
+        super().__init__()
+        self.output_size = output_size
+        self.return_indices = return_indices
+
+    def extra_repr(self) -> str:
+        return f"output_size={self.output_size}"
+
+
+class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
+    """The largest elements of `output_size` windows that cover the input.
+
+    >>> nn.AdaptiveMaxPool1d(1)(tensor([[1.0, 3.0, 2.0]]))
+    tensor([[3.]])
+    """
+
+    def forward(self, input: Any) -> Any:
+        return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
+
+
+class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
+    """The largest elements of windows that cover an image; None keeps a size."""
+
+    def forward(self, input: Any) -> Any:
+        return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
+
+
+class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
+    """The largest elements of windows that cover a volume; None keeps a size."""
+
+    def forward(self, input: Any) -> Any:
+        return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)
+
+
+class _AdaptiveAvgPoolNd(Module):
+    """What the adaptive average pools share."""
+
+    __constants__ = ["output_size"]
+
+    def __init__(self, output_size: Any) -> None:
+        super().__init__()
+        self.output_size = output_size
+
+    def extra_repr(self) -> str:
+        return f"output_size={self.output_size}"
+
+
+class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
+    """The means of `output_size` windows that cover the input.
+
+    >>> nn.AdaptiveAvgPool1d(1)(tensor([[1.0, 3.0, 2.0]]))
+    tensor([[2.]])
+    """
+
+    def forward(self, input: Any) -> Any:
+        return F.adaptive_avg_pool1d(input, self.output_size)
+
+
+class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
+    """The means of windows that cover an image; None keeps a size.
+
+    >>> nn.AdaptiveAvgPool2d((1, None))(zeros(1, 3, 8, 5)).shape
+    torch.Size([1, 3, 1, 5])
+    """
+
+    def forward(self, input: Any) -> Any:
+        return F.adaptive_avg_pool2d(input, self.output_size)
+
+
+class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
+    """The means of windows that cover a volume; None keeps a size."""
+
+    def forward(self, input: Any) -> Any:
+        return F.adaptive_avg_pool3d(input, self.output_size)

@@ -1,0 +1,43 @@
+"""The examples in the docstrings of layers, and that layers load no ops before they are used."""
+
+import doctest
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import tapegrad
+from tapegrad import nn
+
+CLASSES = {
+    name: value
+    for name in nn.__all__
+    if isinstance(value := getattr(nn, name), type) and value.__module__.startswith("tapegrad.nn")
+}
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_examples(name):
+    text = inspect.cleandoc(CLASSES[name].__doc__ or "")
+    names = {n: getattr(tapegrad, n) for n in ("arange", "float64", "ones", "tensor", "zeros")}
+    names |= {"nn": nn, "torch": tapegrad}
+    tapegrad.manual_seed(0)
+    test = doctest.DocTestParser().get_doctest(text, names, name, None, 0)
+    report: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    runner.run(test, out=report.append)
+    assert runner.failures == 0, "".join(report)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_documented(name):
+    assert CLASSES[name].__doc__, "no docstring"
+
+
+def test_layers_do_not_load_the_ops_they_call():
+    """Importing every layer must not import the families of ops behind them."""
+    program = "import sys, tapegrad.nn; print(*(m for m in sys.modules if 'ops.conv' in m))"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.split() == []
