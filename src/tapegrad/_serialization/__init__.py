@@ -1,0 +1,1 @@
+"""The parts of `tapegrad.serialization`: archives, pickles, names and memory."""

@@ -1,0 +1,101 @@
+"""The memory behind tensors, as files see it: one flat run of bytes and the class of its elements.
+
+A pickle names that class `torch.FloatStorage` and so on. Here there are no such classes, only
+`StorageType`, which knows the dtype that a name stands for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..conversion import TypedStorage, UntypedStorage
+from ..core.layout import Interface, address, strided
+from ..device import CPU
+
+# These have no storage class in PyTorch: their tensors are saved as bytes and a dtype.
+UNNAMED = (dtypes.uint16, dtypes.uint32, dtypes.uint64)
+NAMED = {f"{d.scalar_type}Storage": d for d in dtypes.ALL if d not in UNNAMED}
+NAMED["UntypedStorage"] = dtypes.uint8
+# Classes that PyTorch has and tapegrad has no dtype for.
+FOREIGN = ("ComplexHalf", "QInt8", "QInt32", "QUInt8", "QUInt2x4", "QUInt4x2")
+
+
+class StorageType:
+    """What a pickle calls the class of a storage.
+
+    >>> from tapegrad.serialization import StorageType
+    >>> StorageType("FloatStorage").dtype
+    torch.float32
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @property
+    def dtype(self) -> dtypes.dtype:
+        try:
+            return NAMED[self.name]
+        except KeyError:
+            raise RuntimeError(
+                f"the file holds a torch.{self.name}, and tapegrad has no dtype for it"
+            ) from None
+
+    def __repr__(self) -> str:
+        return f"StorageType({self.name})"
+
+
+# One of each: pickles refer back to what they have named before.
+TYPES = {name: StorageType(name) for name in (*NAMED, *[f"{n}Storage" for n in FOREIGN])}
+TYPE_OF = {d: TYPES[name] for name, d in NAMED.items() if name != "UntypedStorage"}
+UNTYPED = TYPES["UntypedStorage"]
+
+
+def checked_type(kind: Any, numel: Any) -> dtypes.dtype:
+    """The dtype of a storage that a file describes by its class and its number of elements."""
+    if kind is UntypedStorage:
+        kind = UNTYPED
+    if not isinstance(kind, StorageType) or type(numel) is not int or numel < 0:
+        raise RuntimeError(f"a storage in the file is damaged: {kind!r:.60}, {numel!r:.60}")
+    return kind.dtype
+
+
+def root_of(array: Any) -> Any:
+    """The array that owns the memory `array` looks at."""
+    while True:
+        base = array.base
+        if isinstance(base, Interface):
+            base = base.owner
+        if not isinstance(base, np.ndarray):
+            return array
+        array = base
+
+
+def as_bytes(root: Any) -> Any:
+    """All memory of an array as a flat array of bytes, without copying."""
+    if not root.flags.c_contiguous:
+        root = root.transpose(sorted(range(root.ndim), key=lambda d: -root.strides[d]))
+    if not root.flags.c_contiguous:  # memory that came from elsewhere, with gaps
+        low, high = np.lib.array_utils.byte_bounds(root)
+        item = root.itemsize
+        root = strided(np, root, ((high - low) // item,), (item,), low - address(root))
+    return root.reshape(-1).view(np.uint8)
+
+
+def untyped(array: Any) -> UntypedStorage:
+    """A storage of exactly this flat array, be it a part of another or not."""
+    storage = UntypedStorage.__new__(UntypedStorage)
+    storage.owner = array
+    storage.device = CPU
+    return storage
+
+
+def typed(array: Any, dtype: dtypes.dtype) -> TypedStorage:
+    """The same, with elements."""
+    storage = TypedStorage.__new__(TypedStorage)
+    storage.owner = array
+    storage.device = CPU
+    storage.dtype = dtype
+    return storage

@@ -1,0 +1,205 @@
+"""What pickles call to make tensors again, under the names and with the arguments of PyTorch's.
+
+The arguments come from files: they are checked before any memory is looked at.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import tapegrad as tg
+
+from . import dtypes
+from ._serialization.memory import as_bytes
+from .conversion import TypedStorage, UntypedStorage
+from .core.base import wrap
+from .core.layout import strided
+from .core.modes import MODES
+
+LIMIT = 2**62
+
+
+def checked_ints(what: str, values: Any) -> tuple[int, ...]:
+    if not isinstance(values, (tuple, list)) or not all([type(v) is int for v in values]):
+        raise TypeError(f"a tensor's {what} has to be a tuple of ints, got {values!r:.60}")
+    return tuple(values)
+
+
+def view_of_storage(storage: Any, dtype: Any, offset: Any, size: Any, stride: Any) -> Any:
+    """The array of that size and stride, which has to lie within the storage."""
+    sizes, steps = checked_ints("size", size), checked_ints("stride", stride)
+    if type(offset) is not int or offset < 0:
+        raise RuntimeError(f"Tensor: invalid storage offset {offset}")
+    if len(sizes) != len(steps):
+        raise RuntimeError(
+            f"mismatch in length of strides and shape: {len(steps)} and {len(sizes)}"
+        )
+    item = dtype.itemsize
+    count = last = 1
+    for n, step in zip(sizes, steps, strict=True):
+        count *= n
+        last += (n - 1) * step
+    if min((*sizes, *steps, 0)) < 0 or max(count, last) * item > LIMIT or len(sizes) > 64:
+        raise RuntimeError(
+            f"Storage size calculation overflowed with sizes={list(sizes)} and "
+            f"strides={list(steps)}"
+        )
+    if not isinstance(storage, UntypedStorage):
+        raise TypeError(f"a tensor is made of a storage, got {type(storage).__name__}")
+    root = storage.owner
+    if root.dtype is not dtype.np:
+        whole = root.nbytes // item * item
+        root = as_bytes(root)[:whole].view(dtype.np)
+    if count and (offset + last) * item > root.nbytes:
+        raise RuntimeError(
+            f"setStorage: sizes {list(sizes)}, strides {list(steps)}, storage offset {offset}, "
+            f"and itemsize {item} requiring a storage size of {(offset + last) * item} are out of "
+            f"bounds for storage of size {root.nbytes}"
+        )
+    if not count and offset > root.size:
+        offset = 0
+    return strided(np, root, sizes, tuple([s * item for s in steps]), offset * item)
+
+
+def dtype_of(storage: Any) -> dtypes.dtype:
+    return storage.dtype if isinstance(storage, TypedStorage) else dtypes.uint8
+
+
+def adopt(array: Any, requires_grad: Any) -> Any:
+    """A tensor around an array that was read from a file."""
+    t: Any = wrap(array)
+    if MODES.inference:
+        t.version_cell().inference = True
+    return t.requires_grad_(requires_grad)
+
+
+def _rebuild_tensor(storage: Any, storage_offset: Any, size: Any, stride: Any) -> Any:
+    """A tensor on the memory of a storage."""
+    array = view_of_storage(storage, dtype_of(storage), storage_offset, size, stride)
+    return adopt(array, False)
+
+
+def _rebuild_tensor_v2(
+    storage: Any,
+    storage_offset: Any,
+    size: Any,
+    stride: Any,
+    requires_grad: Any,
+    backward_hooks: Any,
+    metadata: Any = None,
+) -> Any:
+    """The same with what autograd knows; PyTorch's lazy signs are carried out here."""
+    array = view_of_storage(storage, dtype_of(storage), storage_offset, size, stride)
+    return adopt(signed(array, metadata), requires_grad)
+
+
+def _rebuild_tensor_v3(
+    storage: Any,
+    storage_offset: Any,
+    size: Any,
+    stride: Any,
+    requires_grad: Any,
+    backward_hooks: Any,
+    dtype: Any,
+    metadata: Any = None,
+) -> Any:
+    """The same for dtypes that have no storage class: the storage holds bytes."""
+    if type(dtype) is not dtypes.dtype:
+        raise TypeError(f"expected a torch.dtype, got {type(dtype).__name__}")
+    array = view_of_storage(storage, dtype, storage_offset, size, stride)
+    return adopt(signed(array, metadata), requires_grad)
+
+
+def signed(array: Any, metadata: Any) -> Any:
+    if not isinstance(metadata, dict):
+        return array
+    if metadata.get("conj"):
+        array = np.conj(array)
+    if metadata.get("neg"):
+        array = np.negative(array)
+    return np.asarray(array)  # NumPy gives scalars for 0-d results
+
+
+def checked_tensor(data: Any) -> Any:
+    if not isinstance(data, tg.Tensor):
+        raise TypeError(f"a Parameter is made of a Tensor, got {type(data).__name__}")
+    return data
+
+
+def _rebuild_parameter(data: Any, requires_grad: Any, backward_hooks: Any) -> Any:
+    return tg.nn.Parameter(checked_tensor(data), requires_grad)
+
+
+def _rebuild_parameter_with_state(
+    data: Any, requires_grad: Any, backward_hooks: Any, state: Any
+) -> Any:
+    made = tg.nn.Parameter(checked_tensor(data), requires_grad)
+    set_state(made, state)
+    return made
+
+
+def _rebuild_from_type_v2(func: Any, new_type: Any, args: Any, state: Any) -> Any:
+    """A tensor of a subclass, or with attributes that a user gave it."""
+    if func not in REBUILDERS or not isinstance(new_type, type):
+        raise TypeError(f"cannot make a {new_type!r:.60} of {func!r:.60}")
+    made = func(*args)
+    if type(made) is not new_type:
+        if not issubclass(new_type, tg.Tensor):
+            raise TypeError(f"{new_type.__name__} is no subclass of Tensor")
+        made = made.as_subclass(new_type)
+    own = getattr(new_type, "__setstate__", None)
+    if own is not None:
+        own(made, state)
+    else:
+        set_state(made, state)
+    return made
+
+
+def slot_names(cls: type) -> list[str]:
+    """The slots that subclasses of Tensor declare."""
+    found: list[str] = []
+    for part in cls.__mro__:
+        if part is tg.Tensor:
+            break
+        names = part.__dict__.get("__slots__", ())
+        found += [names] if isinstance(names, str) else names
+    return [n for n in found if n not in ("__dict__", "__weakref__")]
+
+
+def get_state(t: Any) -> Any:
+    """The attributes of a tensor: a dict, or a pair where its class has slots."""
+    own = getattr(type(t), "__getstate__", None)
+    if own is not None and own is not object.__getstate__:
+        return own(t)
+    state = {k: v for k, v in t.__dict__.items() if k != "_dual"}  # the tangent stays here
+    slots = {n: getattr(t, n) for n in slot_names(type(t)) if hasattr(t, n)}
+    return (state, slots) if slots else state
+
+
+def set_state(t: Any, state: Any) -> None:
+    """Give a tensor the attributes that `get_state` found, and no others."""
+    slots: Any = {}
+    if isinstance(state, tuple) and len(state) == 2:
+        state, slots = state
+    state, slots = state or {}, slots or {}
+    if not (isinstance(state, dict) and isinstance(slots, dict)):
+        raise RuntimeError(f"Invalid serialized state: {state!r:.60}")
+    if not all([isinstance(name, str) and name != "_dual" for name in state]):
+        raise RuntimeError(f"Invalid names of attributes: {list(state)!r:.60}")
+    if not set(slots) <= set(slot_names(type(t))):
+        raise RuntimeError(f"{type(t).__name__} does not have the slots {list(slots)!r:.60}")
+    t.__dict__.update(state)
+    for name, value in slots.items():
+        setattr(t, name, value)
+
+
+# What a pickle may call on the way to a tensor of a subclass.
+REBUILDERS = (
+    _rebuild_tensor,
+    _rebuild_tensor_v2,
+    _rebuild_tensor_v3,
+    _rebuild_parameter,
+    _rebuild_parameter_with_state,
+)
