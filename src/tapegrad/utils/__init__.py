@@ -2,4 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+from types import ModuleType
+
 from . import hooks
+
+_LAZY = frozenset({"_pytree", "data", "tensorboard"})
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in _LAZY:
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,309 @@
+"""What a node of a tree is: the containers that are taken apart, and how. See _pytree.py."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import warnings
+from collections import OrderedDict, defaultdict, deque, namedtuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from ..core.return_types import ReturnType
+from ..size import Size
+
+FlattenFunc = Callable[[Any], tuple[list[Any], Any]]
+UnflattenFunc = Callable[[Iterable[Any], Any], Any]
+IsLeaf = Callable[[Any], bool] | None
+
+
+# --- keys ------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class SequenceKey:
+    """The place of a child in a sequence."""
+
+    idx: int
+
+    def __str__(self) -> str:
+        return f"[{self.idx!r}]"
+
+    def get(self, sequence: Any) -> Any:
+        return sequence[self.idx]
+
+
+@dataclasses.dataclass(frozen=True)
+class MappingKey:
+    """The key of a child in a mapping."""
+
+    key: Any
+
+    def __str__(self) -> str:
+        return f"[{self.key!r}]"
+
+    def get(self, mapping: Any) -> Any:
+        return mapping[self.key]
+
+
+@dataclasses.dataclass(frozen=True)
+class GetAttrKey:
+    """The name of a child that is an attribute."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f".{self.name}"
+
+    def get(self, obj: Any) -> Any:
+        return getattr(obj, self.name)
+
+
+KeyEntry = SequenceKey | MappingKey | GetAttrKey
+KeyPath = tuple[Any, ...]
+
+
+def keystr(kp: KeyPath) -> str:
+    """The way to a leaf, as one would write it."""
+    return "".join(map(str, kp))
+
+
+def key_get(obj: Any, kp: KeyPath) -> Any:
+    """What lies at the end of a way."""
+    for key in kp:
+        obj = key.get(obj)
+    return obj
+
+
+# --- kinds of nodes --------------------------------------------------------------------------
+
+
+class NodeDef(NamedTuple):
+    """How a class is taken apart and put together."""
+
+    type: Any
+    flatten_fn: FlattenFunc
+    unflatten_fn: UnflattenFunc
+    flatten_with_keys_fn: Callable[[Any], Any] | None = None
+
+
+SUPPORTED_NODES: dict[Any, NodeDef] = {}
+
+
+class Serialized(NamedTuple):
+    """How the class of a node and its context are written as JSON."""
+
+    name: str
+    dump: Callable[[Any], Any]
+    load: Callable[[Any], Any]
+
+
+SERIALIZED: dict[Any, Serialized] = {}
+
+
+def register_pytree_node(
+    cls: Any,
+    flatten_fn: FlattenFunc,
+    unflatten_fn: UnflattenFunc,
+    *,
+    serialized_type_name: str | None = None,
+    to_dumpable_context: Callable[[Any], Any] | None = None,
+    from_dumpable_context: Callable[[Any], Any] | None = None,
+    flatten_with_keys_fn: Callable[[Any], Any] | None = None,
+) -> None:
+    """Let objects of `cls` be nodes: `flatten_fn(obj)` gives (children, context)."""
+    if cls in SUPPORTED_NODES:
+        raise ValueError(f"{cls} is already registered as pytree node.")
+    if (to_dumpable_context is None) != (from_dumpable_context is None):
+        raise ValueError(
+            f"Both to_dumpable_context and from_dumpable_context for {cls} must be None or "
+            "registered."
+        )
+    SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
+    if serialized_type_name is None and isinstance(cls, type):
+        serialized_type_name = f"{cls.__module__}.{cls.__qualname__}"
+    if serialized_type_name is not None:
+        SERIALIZED[cls] = Serialized(
+            serialized_type_name,
+            to_dumpable_context or json.dumps,
+            from_dumpable_context or json.loads,
+        )
+
+
+_private_register_pytree_node = register_pytree_node
+
+
+def _register_pytree_node(
+    cls: Any, flatten_fn: FlattenFunc, unflatten_fn: UnflattenFunc, **options: Any
+) -> None:
+    """The older name of `register_pytree_node`."""
+    warnings.warn(
+        "`torch.utils._pytree._register_pytree_node` is deprecated. Please use "
+        "`torch.utils._pytree.register_pytree_node` instead.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    if cls in SUPPORTED_NODES:
+        warnings.warn(
+            f"{cls} is already registered as pytree node. Overwriting the previous registration.",
+            stacklevel=2,
+        )
+        del SUPPORTED_NODES[cls]
+    register_pytree_node(cls, flatten_fn, unflatten_fn, **options)
+
+
+def register_dataclass(
+    cls: Any,
+    *,
+    field_names: list[str] | None = None,
+    drop_field_names: list[str] | None = None,
+    serialized_type_name: str | None = None,
+) -> None:
+    """Let objects of a dataclass be nodes with a child per field that is not None."""
+    if not dataclasses.is_dataclass(cls):
+        raise TypeError(f"register_dataclass() can only register dataclasses, but got {cls}")
+    dropped = set(drop_field_names or ())
+    names = field_names or [f.name for f in dataclasses.fields(cls) if f.init]
+    names = [name for name in names if name not in dropped]
+
+    def taken_apart(obj: Any) -> tuple[list[Any], Any]:
+        present = [n for n in names if getattr(obj, n) is not None]
+        absent = [n for n in names if getattr(obj, n) is None]
+        return [getattr(obj, n) for n in present], [present, absent]
+
+    def with_keys(obj: Any) -> Any:
+        values, context = taken_apart(obj)
+        keys = [GetAttrKey(n) for n in context[0]]
+        return list(zip(keys, values, strict=True)), context
+
+    def made(values: Iterable[Any], context: Any) -> Any:
+        present, absent = context
+        return cls(**dict(zip(present, values, strict=True)), **dict.fromkeys(absent))
+
+    register_pytree_node(
+        cls,
+        taken_apart,
+        made,
+        serialized_type_name=serialized_type_name,
+        flatten_with_keys_fn=with_keys,
+    )
+
+
+def is_namedtuple_class(cls: Any) -> bool:
+    """Whether a class was made by `namedtuple`."""
+    if not isinstance(cls, type) or not issubclass(cls, tuple) or issubclass(cls, ReturnType):
+        return False
+    fields = getattr(cls, "_fields", None)
+    return isinstance(fields, tuple) and all(type(f) is str for f in fields)
+
+
+def is_namedtuple_instance(obj: Any) -> bool:
+    return is_namedtuple_class(type(obj))
+
+
+def is_namedtuple(obj: Any) -> bool:
+    """Whether this is a namedtuple, class or object."""
+    return is_namedtuple_class(obj if isinstance(obj, type) else type(obj))
+
+
+def _indexed(values: Iterable[Any]) -> list[tuple[Any, Any]]:
+    return [(SequenceKey(i), v) for i, v in enumerate(values)]
+
+
+def _keyed(mapping: Mapping[Any, Any]) -> list[tuple[Any, Any]]:
+    return [(MappingKey(k), v) for k, v in mapping.items()]
+
+
+def _dict_of(values: Iterable[Any], keys: Any) -> dict[Any, Any]:
+    return dict(zip(keys, values, strict=True))
+
+
+register_pytree_node(
+    tuple,
+    lambda t: (list(t), None),
+    lambda values, _: tuple(values),
+    serialized_type_name="builtins.tuple",
+    flatten_with_keys_fn=lambda t: (_indexed(t), None),
+)
+register_pytree_node(
+    list,
+    lambda t: (t, None),
+    lambda values, _: list(values),
+    serialized_type_name="builtins.list",
+    flatten_with_keys_fn=lambda t: (_indexed(t), None),
+)
+register_pytree_node(
+    dict,
+    lambda d: (list(d.values()), list(d.keys())),
+    _dict_of,
+    serialized_type_name="builtins.dict",
+    flatten_with_keys_fn=lambda d: (_keyed(d), list(d.keys())),
+)
+register_pytree_node(
+    namedtuple,
+    lambda t: (list(t), type(t)),
+    lambda values, cls: cls(*values),
+    serialized_type_name="collections.namedtuple",
+    to_dumpable_context=lambda cls: f"{cls.__module__}.{cls.__qualname__}",
+    from_dumpable_context=lambda name: functools.reduce(
+        getattr, name.split(".")[1:], __import__(name.split(".")[0])
+    ),
+    flatten_with_keys_fn=lambda t: (
+        [(GetAttrKey(n), v) for n, v in zip(t._fields, t, strict=True)],
+        type(t),
+    ),
+)
+register_pytree_node(
+    OrderedDict,
+    lambda d: (list(d.values()), list(d.keys())),
+    lambda values, keys: OrderedDict(zip(keys, values, strict=True)),
+    serialized_type_name="collections.OrderedDict",
+    flatten_with_keys_fn=lambda d: (_keyed(d), list(d.keys())),
+)
+register_pytree_node(
+    defaultdict,
+    lambda d: (list(d.values()), [d.default_factory, list(d.keys())]),
+    lambda values, context: defaultdict(context[0], _dict_of(values, context[1])),
+    flatten_with_keys_fn=lambda d: (_keyed(d), [d.default_factory, list(d.keys())]),
+)
+register_pytree_node(
+    deque,
+    lambda d: (list(d), d.maxlen),
+    lambda values, maxlen: deque(values, maxlen=maxlen),
+    serialized_type_name="collections.deque",
+    flatten_with_keys_fn=lambda d: (_indexed(d), d.maxlen),
+)
+register_pytree_node(
+    Size,
+    lambda s: (list(s), None),
+    lambda values, _: tuple(values),
+    serialized_type_name="torch.Size",
+    flatten_with_keys_fn=lambda s: (_indexed(s), None),
+)
+
+BUILTIN_TYPES = frozenset([tuple, list, dict, namedtuple, OrderedDict, defaultdict, deque])
+STANDARD_DICT_TYPES = frozenset([dict, OrderedDict, defaultdict])
+
+
+def _get_node_type(tree: Any) -> Any:
+    """The key of a node in SUPPORTED_NODES."""
+    cls = type(tree)
+    if cls not in SUPPORTED_NODES:
+        if is_namedtuple_class(cls):
+            return namedtuple
+        if issubclass(cls, ReturnType):
+            register_pytree_node(
+                cls,
+                lambda t: (list(t), None),
+                lambda values, _: cls._make(values),
+                flatten_with_keys_fn=lambda t: (_indexed(t), None),
+            )
+    return cls
+
+
+def tree_is_leaf(tree: Any, is_leaf: IsLeaf = None) -> bool:
+    """Whether nothing can be taken apart here."""
+    if is_leaf is not None and is_leaf(tree):
+        return True
+    return _get_node_type(tree) not in SUPPORTED_NODES
