@@ -74,11 +74,22 @@ def training_step(torch: Any) -> Work:
     return work
 
 
+def many_small_tensors(torch: Any) -> Work:
+    """One Adam step on 1,000 tensors of 100 elements, as each library does it by default."""
+    nn, optim = submodule(torch, "nn"), submodule(torch, "optim")
+    params = [nn.Parameter(torch.ones(100)) for _ in range(1000)]
+    for p in params:
+        p.grad = torch.ones(100)
+    optimizer = optim.Adam(params)
+    return lambda: optimizer.step()
+
+
 CASES: list[tuple[str, Callable[[Any], Work]]] = [
     ("a*b, 4x4, recorded", recorded_product),
     ("(a*b).sum().backward(), 4x4", product_sum_backward),
     ("200 mixed 4x4 ops, forward + backward", mixed_ops),
     ("training step, 32 x 64-64-10, SGD", training_step),
+    ("Adam step, 1000 tensors of 100", many_small_tensors),
 ]
 
 

@@ -7,9 +7,24 @@ from typing import Any
 
 import tapegrad as tg
 
+from ._per_tensor import (
+    Rule,
+    as_real,
+    check_at_least_zero,
+    check_betas,
+    check_fused,
+    check_lr,
+    evaluate,
+    new_scalar,
+    number,
+    scalar,
+    update_group,
+    update_listed,
+    use_tensor,
+)
 from .optimizer import Optimizer, _use_grad_for_differentiable
 
-__all__ = ["Adam"]
+__all__ = ["Adam", "adam"]
 
 
 class Adam(Optimizer):
@@ -40,7 +55,16 @@ class Adam(Optimizer):
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:
-        check_options(lr, betas, eps, weight_decay, foreach, capturable)
+        if isinstance(lr, tg.Tensor) and foreach and not capturable:
+            raise ValueError(
+                "lr as a Tensor is not supported for capturable=False and foreach=True"
+            )
+        check_lr(lr)
+        if not eps >= 0.0:
+            raise ValueError(f"Invalid epsilon value: {eps}")
+        check_betas(betas)
+        check_at_least_zero(weight_decay=weight_decay)
+        check_tensor_betas(betas, foreach, capturable)
         defaults = {
             "lr": lr,
             "betas": betas,
@@ -55,11 +79,7 @@ class Adam(Optimizer):
             "decoupled_weight_decay": decoupled_weight_decay,
         }
         super().__init__(params, defaults)
-        if fused:
-            if differentiable:
-                raise RuntimeError("`fused` does not support `differentiable`")
-            if foreach:
-                raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+        check_fused(fused, foreach, differentiable)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -71,76 +91,130 @@ class Adam(Optimizer):
             group.setdefault("differentiable", False)
             group.setdefault("decoupled_weight_decay", False)
             group.setdefault("fused", None)
-            for p in group["params"]:
-                own = self.state.get(p, {})
-                if "step" in own and not isinstance(own["step"], tg.Tensor):
-                    own["step"] = tg.tensor(float(own["step"]), dtype=tg.float32)
+            use_tensor(group, self.state, "step")
 
     @_use_grad_for_differentiable
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update the parameters once; the loss that `closure` returned, if one is given."""
-        loss = None
-        if closure is not None:
-            with tg.enable_grad():
-                loss = closure()
+        loss = evaluate(closure)
         for group in self.param_groups:
-            for p in group["params"]:
-                if p.grad is not None:
-                    update(p, -p.grad if group["maximize"] else p.grad, self.state[p], group)
+            update_group(self.state, group, RULE)
         return loss
 
 
-def update(p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
-    """One step of one parameter against the gradient `g`."""
-    if not state:
-        state["step"] = tg.tensor(0.0, dtype=tg.float32)
-        state["exp_avg"] = tg.zeros_like(p)
-        state["exp_avg_sq"] = tg.zeros_like(p)
-        if group["amsgrad"]:
-            state["max_exp_avg_sq"] = tg.zeros_like(p)
-    lr, (beta1, beta2), weight_decay = group["lr"], group["betas"], group["weight_decay"]
+def start(p: Any, group: dict[str, Any]) -> dict[str, Any]:
+    state = {
+        "step": new_scalar(0.0),
+        "exp_avg": tg.zeros_like(p, memory_format=tg.preserve_format),
+        "exp_avg_sq": tg.zeros_like(p, memory_format=tg.preserve_format),
+    }
+    if group["amsgrad"]:
+        state["max_exp_avg_sq"] = tg.zeros_like(p, memory_format=tg.preserve_format)
+    return state
+
+
+def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+    """One step of one parameter."""
+    p, grad, state = as_real(p, grad, state)
+    lr, (beta1, beta2), weight_decay = scalar(group["lr"]), group["betas"], group["weight_decay"]
     mean, square = state["exp_avg"], state["exp_avg_sq"]
+    if group["maximize"]:
+        grad = -grad
     state["step"] += 1
-    count = state["step"].item()
     if weight_decay != 0:
         if group["decoupled_weight_decay"]:
             p.mul_(1 - lr * weight_decay)
         else:
-            g = g.add(p, alpha=weight_decay)
-    mean.lerp_(g, 1 - beta1)
-    square.mul_(beta2).addcmul_(g, g, value=1 - beta2)
+            grad = add_decay(grad, p, weight_decay, group)
+    mean.lerp_(grad, 1 - (beta1.to(p.dtype) if isinstance(beta1, tg.Tensor) else beta1))
+    if group["differentiable"] and isinstance(beta2, tg.Tensor) and beta2.requires_grad:
+        square.lerp_(tg.square(grad), 1 - beta2)
+    else:
+        square.mul_(beta2).addcmul_(grad, grad, value=number(1 - beta2))
     if group["amsgrad"]:
-        square = state["max_exp_avg_sq"].copy_(tg.maximum(state["max_exp_avg_sq"], square))
+        highest = state["max_exp_avg_sq"]
+        before = highest.clone() if group["differentiable"] else highest
+        square = highest.copy_(tg.maximum(before, square))
+    if group["capturable"] or group["differentiable"]:
+        step_with_tensors(p, mean, square, state["step"], group)
+        return
     # Both averages start at zero; these take that bias out again.
+    count = state["step"].item()
     step_size = lr / (1 - beta1**count)
     root = (square.sqrt() / (1 - beta2**count) ** 0.5).add_(group["eps"])
-    if isinstance(step_size, tg.Tensor):
-        if group["differentiable"]:
-            p.sub_(step_size * mean / root)
-            return
-        step_size = step_size.item()
-    p.addcdiv_(mean, root, value=-step_size)
+    p.addcdiv_(mean, root, value=-number(step_size))
 
 
-def check_options(
-    lr: Any, betas: tuple[Any, Any], eps: float, weight_decay: float, foreach: Any, capturable: bool
-) -> None:
-    """PyTorch's checks, in its order."""
-    if isinstance(lr, tg.Tensor):
-        if foreach and not capturable:
-            raise ValueError(
-                "lr as a Tensor is not supported for capturable=False and foreach=True"
-            )
-        if lr.numel() != 1:
-            raise ValueError("Tensor lr must be 1-element")
-    if not lr >= 0.0:
-        raise ValueError(f"Invalid learning rate: {lr}")
-    if not eps >= 0.0:
-        raise ValueError(f"Invalid epsilon value: {eps}")
-    for i, beta in enumerate(betas):
-        if not 0.0 <= beta < 1.0:
-            raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
-    if not weight_decay >= 0.0:
-        raise ValueError(f"Invalid weight_decay value: {weight_decay}")
-    if isinstance(betas[0], tg.Tensor) != isinstance(betas[1], tg.Tensor):
+def add_decay(grad: Any, p: Any, weight_decay: Any, group: dict[str, Any]) -> Any:
+    """The gradient with the decay of the weights as a part of it."""
+    if group["differentiable"] and isinstance(weight_decay, tg.Tensor):
+        return grad.addcmul(p, weight_decay)
+    return grad.add(p, alpha=number(weight_decay))
+
+
+def step_with_tensors(p: Any, mean: Any, square: Any, step: Any, group: dict[str, Any]) -> None:
+    """The last part of the update with the step count as a tensor, as captured graphs need it."""
+    beta1, beta2 = group["betas"]
+    step_size = -(group["lr"] / (1 - beta1**step))
+    root = square.sqrt() / ((1 - beta2**step).sqrt() * step_size)
+    p.addcdiv_(mean, root.add_(group["eps"] / step_size))
+
+
+RULE = Rule(start, update)
+
+
+def check_tensor_betas(betas: tuple[Any, Any], foreach: Any, capturable: bool) -> None:
+    given = [isinstance(beta, tg.Tensor) for beta in betas]
+    if given[0] != given[1]:
         raise ValueError("betas must be either both floats or both Tensors")
+    for i, beta in enumerate(betas):
+        if isinstance(beta, tg.Tensor):
+            if foreach and not capturable:
+                raise ValueError(
+                    f"betas[{i}] as a Tensor is not supported for capturable=False and foreach=True"
+                )
+            if beta.numel() != 1:
+                raise ValueError(f"Tensor betas[{i}] must be 1-element")
+
+
+def adam(
+    params: list[Any],
+    grads: list[Any],
+    exp_avgs: list[Any],
+    exp_avg_sqs: list[Any],
+    max_exp_avg_sqs: list[Any],
+    state_steps: list[Any],
+    foreach: bool | None = None,
+    capturable: bool = False,
+    differentiable: bool = False,
+    fused: bool | None = None,
+    grad_scale: Any = None,
+    found_inf: Any = None,
+    has_complex: bool = False,
+    decoupled_weight_decay: bool = False,
+    *,
+    amsgrad: bool,
+    beta1: Any,
+    beta2: Any,
+    lr: Any,
+    weight_decay: float,
+    eps: float,
+    maximize: bool,
+) -> None:
+    """One step of Adam on lists of tensors."""
+    group = {
+        "foreach": foreach,
+        "capturable": capturable,
+        "differentiable": differentiable,
+        "decoupled_weight_decay": decoupled_weight_decay,
+        "amsgrad": amsgrad,
+        "betas": (beta1, beta2),
+        "lr": lr,
+        "weight_decay": weight_decay,
+        "eps": eps,
+        "maximize": maximize,
+    }
+    lists = {"step": state_steps, "exp_avg": exp_avgs, "exp_avg_sq": exp_avg_sqs}
+    if amsgrad:
+        lists["max_exp_avg_sq"] = max_exp_avg_sqs
+    update_listed(params, grads, lists, group, RULE, grad_scale, found_inf)

@@ -162,6 +162,9 @@ class Optimizer:
         """Update the parameters once; `closure` computes the loss and its gradients again."""
         raise NotImplementedError
 
+    def _cuda_graph_capture_health_check(self) -> None:
+        """Optimizers written for PyTorch call this; no step is captured into a CUDA graph here."""
+
     # ------------------------------------------------------------------ parameters
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:

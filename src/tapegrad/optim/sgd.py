@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
 import tapegrad as tg
 
 from ..ops.pointwise import add_quietly
+from ._per_tensor import Rule, check_fused, evaluate, number, update_group, update_listed
 from .optimizer import Optimizer, _use_grad_for_differentiable
 
-__all__ = ["SGD"]
+__all__ = ["SGD", "sgd"]
 
 
 class SGD(Optimizer):
@@ -31,7 +33,7 @@ class SGD(Optimizer):
         lr: Any = 1e-3,
         momentum: float = 0,
         dampening: float = 0,
-        weight_decay: float = 0,
+        weight_decay: Any = 0,
         nesterov: bool = False,
         *,
         maximize: bool = False,
@@ -61,11 +63,7 @@ class SGD(Optimizer):
             "fused": fused,
         }
         super().__init__(params, defaults)
-        if fused:
-            if differentiable:
-                raise RuntimeError("`fused` does not support `differentiable`")
-            if foreach:
-                raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+        check_fused(fused, foreach, differentiable)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -79,36 +77,79 @@ class SGD(Optimizer):
     @_use_grad_for_differentiable
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update the parameters once; the loss that `closure` returned, if one is given."""
-        loss = None
-        if closure is not None:
-            with tg.enable_grad():
-                loss = closure()
+        loss = evaluate(closure)
         for group in self.param_groups:
-            for p in group["params"]:
-                g = p.grad
-                if g is not None:
-                    update(p, -g if group["maximize"] else g, self.state, group)
+            if group["momentum"] != 0:
+                update_group(self.state, group, RULE)
+            else:
+                # There is no state to keep, and none is made.
+                update_group(defaultdict(dict), group, WITHOUT_STATE)
         return loss
 
 
-def update(p: Any, g: Any, states: Any, group: dict[str, Any]) -> None:
-    """One step of one parameter against the gradient `g`."""
+def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+    """One step of one parameter."""
     lr, momentum, weight_decay = group["lr"], group["momentum"], group["weight_decay"]
-    if weight_decay != 0:
-        g = g.add(p, alpha=weight_decay)
+    if group["maximize"]:
+        grad = -grad
+    if type(weight_decay) is tg.Tensor or weight_decay != 0:
+        grad = add_decay(grad, p, weight_decay, group)
     if momentum != 0:
-        state = states[p]
         buffer = state.get("momentum_buffer")
         if buffer is None:
-            buffer = g.clone().detach()
+            buffer = state["momentum_buffer"] = grad.detach().clone()
         else:
-            buffer.mul_(momentum).add_(g, alpha=1 - group["dampening"])
-        state["momentum_buffer"] = buffer
-        g = g.add(buffer, alpha=momentum) if group["nesterov"] else buffer
+            buffer.mul_(momentum).add_(grad, alpha=1 - group["dampening"])
+        grad = grad.add(buffer, alpha=momentum) if group["nesterov"] else buffer
     if isinstance(lr, tg.Tensor):
         if lr.requires_grad and group["differentiable"]:
-            p.addcmul_(g, lr, value=-1)
+            p.addcmul_(grad, lr, value=-1)
             return
         lr = lr.item()
-    if type(lr) is not float or not add_quietly(p, g, -lr):
-        p.add_(g, alpha=-lr)
+    if type(lr) is not float or not add_quietly(p, grad, -lr):
+        p.add_(grad, alpha=-lr)
+
+
+def add_decay(grad: Any, p: Any, weight_decay: Any, group: dict[str, Any]) -> Any:
+    """The gradient with the decay of the weights as a part of it."""
+    if isinstance(weight_decay, tg.Tensor) and weight_decay.requires_grad:
+        if group["differentiable"]:
+            return grad.addcmul(p.clone(), weight_decay)
+    return grad.add(p, alpha=number(weight_decay))
+
+
+RULE = Rule(None, update, scalars=())
+# One operation for each tensor: to gather them would take longer.
+WITHOUT_STATE = Rule(None, update, scalars=(), gathers=False)
+
+
+def sgd(
+    params: list[Any],
+    d_p_list: list[Any],
+    momentum_buffer_list: list[Any],
+    has_sparse_grad: bool = False,
+    foreach: bool | None = None,
+    fused: bool | None = None,
+    grad_scale: Any = None,
+    found_inf: Any = None,
+    *,
+    weight_decay: float,
+    momentum: float,
+    lr: Any,
+    dampening: float,
+    nesterov: bool,
+    maximize: bool,
+) -> None:
+    """One step of SGD on lists of tensors; missing momentum buffers are filled in."""
+    group = {
+        "foreach": foreach,
+        "differentiable": False,
+        "weight_decay": weight_decay,
+        "momentum": momentum,
+        "lr": lr,
+        "dampening": dampening,
+        "nesterov": nesterov,
+        "maximize": maximize,
+    }
+    lists = {"momentum_buffer": momentum_buffer_list}
+    update_listed(params, d_p_list, lists, group, RULE, grad_scale, found_inf)

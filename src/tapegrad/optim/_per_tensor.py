@@ -1,0 +1,172 @@
+"""What the optimizers share that update every parameter by itself, and the checks they make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tapegrad as tg
+
+from ._multi_tensor import FEWEST, Update, update_many
+
+Start = Callable[[Any, dict[str, Any]], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How an optimizer updates one parameter.
+
+    `start(p, group)` makes its state, `update(p, grad, state, group)` is one step. `scalars` names
+    the entries of the state that are one number for the whole parameter; `gathers` says whether
+    taking small parameters together saves time. The other fields are how PyTorch words its refusal
+    of `capturable`: what has to be on an accelerator, and whether it counts XLA among them
+    (without `foreach`, with it).
+    """
+
+    start: Start | None
+    update: Update
+    scalars: tuple[str, ...] = ("step",)
+    gathers: bool = True
+    captured: str = "params and state_steps"
+    captured_foreach: str = "params and state_steps"
+    on_xla: tuple[bool, bool] = (True, False)
+
+
+def evaluate(closure: Callable[[], Any] | None) -> Any:
+    """The loss of a closure, which may record; None without one."""
+    if closure is None:
+        return None
+    with tg.enable_grad():
+        return closure()
+
+
+def update_group(states: Any, group: dict[str, Any], rule: Rule) -> None:
+    """Update the parameters of a group that have a gradient.
+
+    With `foreach=False` every tensor is updated by itself; otherwise many small ones are taken
+    together, with the same results.
+    """
+    params = [p for p in group["params"] if p.grad is not None]
+    if rule.start is not None:
+        for p in params:
+            own = states[p]
+            if not own:
+                own.update(rule.start(p, group))
+    if params and (group["foreach"] or group.get("capturable") or group.get("fused")):
+        check_modes(group, params, rule)
+    if rule.gathers and len(params) >= FEWEST and group["foreach"] is not False:
+        params = update_many(params, states, group, rule.update, rule.scalars)
+    for p in params:
+        rule.update(p, p.grad, states[p], group)
+
+
+def update_listed(
+    params: list[Any],
+    grads: list[Any],
+    lists: dict[str, list[Any]],
+    group: dict[str, Any],
+    rule: Rule,
+    grad_scale: Any = None,
+    found_inf: Any = None,
+) -> None:
+    """The update for the functional forms: parameters, gradients and state in lists, by name."""
+    if grad_scale is not None or found_inf is not None:
+        raise AssertionError("Expected grad_scale and found_inf to be None")
+    steps = lists.get("step", ())
+    if not all(isinstance(step, tg.Tensor) for step in steps):
+        raise RuntimeError(
+            "API has changed, `state_steps` argument must contain a list of singleton tensors"
+        )
+    if params and (group["foreach"] or group.get("capturable")):
+        check_modes(group, params, rule)
+    for i, p in enumerate(params):
+        state = {name: values[i] for name, values in lists.items()}
+        rule.update(p, grads[i], state, group)
+        for name, values in lists.items():
+            values[i] = state[name]
+
+
+def as_real(p: Any, grad: Any, state: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+    """Complex tensors seen as pairs of real numbers, which are updated one by one."""
+    if not p.is_complex():
+        return p, grad, state
+    real = tg.view_as_real
+    seen = {k: real(v) if v is not None and v.is_complex() else v for k, v in state.items()}
+    return real(p), real(grad), seen
+
+
+def scalar(value: Any) -> Any:
+    """A tensor of one element without dimensions; numbers as they are."""
+    return value.reshape(()) if isinstance(value, tg.Tensor) and value.dim() else value
+
+
+def number(value: Any) -> Any:
+    """A learning rate or the like as a Python number."""
+    return value.item() if isinstance(value, tg.Tensor) else value
+
+
+def new_scalar(value: float) -> Any:
+    """A number kept in the state: float32, or float64 where that is the default dtype."""
+    wide = tg.get_default_dtype() == tg.float64
+    return tg.tensor(value, dtype=tg.float64 if wide else tg.float32)
+
+
+def use_tensor(group: dict[str, Any], state: dict[str, Any], name: str) -> None:
+    """Older state dicts hold plain numbers where tensors belong now."""
+    for p in group["params"]:
+        own = state.get(p, {})
+        if name in own and not isinstance(own[name], tg.Tensor):
+            own[name] = new_scalar(float(own[name]))
+
+
+# ------------------------------------------------------------------ checks
+
+
+def check_lr(lr: Any) -> None:
+    """PyTorch's checks of a learning rate."""
+    if isinstance(lr, tg.Tensor) and lr.numel() != 1:
+        raise ValueError("Tensor lr must be 1-element")
+    if not lr >= 0.0:
+        raise ValueError(f"Invalid learning rate: {lr}")
+
+
+def check_betas(betas: Sequence[Any]) -> None:
+    for i in range(2):
+        if not 0.0 <= betas[i] < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {i}: {betas[i]}")
+
+
+def check_at_least_zero(**options: Any) -> None:
+    for name, value in options.items():
+        if not value >= 0.0:
+            raise ValueError(f"Invalid {name} value: {value}")
+
+
+def check_fused(fused: Any, foreach: Any, differentiable: bool) -> None:
+    if fused:
+        if differentiable:
+            raise RuntimeError("`fused` does not support `differentiable`")
+        if foreach:
+            raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+
+
+def check_modes(group: dict[str, Any], params: list[Any], rule: Rule) -> None:
+    """What `foreach`, `capturable` and `fused` refuse, before anything is updated."""
+    foreach = bool(group["foreach"])
+    if foreach and group["differentiable"]:
+        raise AssertionError("_foreach ops don't support autograd")
+    if group.get("capturable") and any(p.device.type == "cpu" for p in params):
+        named = rule.captured_foreach if foreach else rule.captured
+        devices = ["cuda", "xpu", "hpu", "privateuseone"] + ["xla"] * rule.on_xla[foreach]
+        raise AssertionError(
+            f"If capturable=True, {named} must be on supported devices: {devices}."
+        )
+    if group.get("fused"):
+        for p in params:
+            if not p.is_floating_point():
+                raise RuntimeError(
+                    "`fused=True` requires all the params to be floating point Tensors of "
+                    "supported devices: ['mps', 'cuda', 'xpu', 'hpu', 'cpu', 'mtia', "
+                    f"'privateuseone'] but {p.dtype} and {p.device.type}"
+                )

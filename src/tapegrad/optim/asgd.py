@@ -1,0 +1,158 @@
+"""ASGD: gradient descent that also keeps the mean of the parameters on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tapegrad as tg
+
+from ._per_tensor import (
+    Rule,
+    as_real,
+    check_at_least_zero,
+    check_lr,
+    evaluate,
+    new_scalar,
+    number,
+    scalar,
+    update_group,
+    update_listed,
+    use_tensor,
+)
+from .optimizer import Optimizer, _use_grad_for_differentiable
+
+__all__ = ["ASGD", "asgd"]
+
+
+class ASGD(Optimizer):
+    """Averaged stochastic gradient descent (Polyak and Juditsky, 1992).
+
+    >>> p = nn.Parameter(tensor([1.0]))
+    >>> optimizer = optim.ASGD([p], lr=0.25)
+    >>> (p * p).sum().backward()
+    >>> optimizer.step()
+    >>> optimizer.state[p]["ax"]
+    tensor([0.5000])
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-2,
+        lambd: float = 1e-4,
+        alpha: float = 0.75,
+        t0: float = 1e6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        check_lr(lr)
+        check_at_least_zero(weight_decay=weight_decay)
+        defaults = {
+            "lr": lr,
+            "lambd": lambd,
+            "alpha": alpha,
+            "t0": t0,
+            "weight_decay": weight_decay,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "capturable": capturable,
+        }
+        super().__init__(params, defaults)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            group.setdefault("foreach", None)
+            group.setdefault("maximize", False)
+            group.setdefault("differentiable", False)
+            group.setdefault("capturable", False)
+            for name in RULE.scalars:
+                use_tensor(group, self.state, name)
+
+    @_use_grad_for_differentiable
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update the parameters once; the loss that `closure` returned, if one is given."""
+        loss = evaluate(closure)
+        for group in self.param_groups:
+            update_group(self.state, group, RULE)
+        return loss
+
+
+def start(p: Any, group: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "step": new_scalar(0.0),
+        "eta": new_scalar(number(group["lr"])),
+        "mu": new_scalar(1.0),
+        "ax": tg.zeros_like(p, memory_format=tg.preserve_format),
+    }
+
+
+def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+    """One step of one parameter."""
+    p, grad, state = as_real(p, grad, state)
+    lr, lambd = scalar(group["lr"]), group["lambd"]
+    mean, eta, mu = state["ax"], state["eta"], state["mu"]
+    if group["maximize"]:
+        grad = -grad
+    state["step"] += 1
+    count = state["step"].item()
+    if group["weight_decay"] != 0:
+        grad = grad.add(p, alpha=group["weight_decay"])
+    step_size = eta.item()
+    p.mul_(1 - lambd * step_size)
+    p.add_(grad, alpha=-step_size)
+    if mu.item() == 1:
+        mean.copy_(p)
+    else:
+        mean.add_(p.sub(mean).mul_(mu.item()))
+    eta.copy_(tg.as_tensor(lr / ((1 + lambd * lr * count) ** group["alpha"])))
+    mu.copy_(tg.as_tensor(1 / max(1, count - group["t0"])))
+
+
+RULE = Rule(
+    start,
+    update,
+    scalars=("step", "eta", "mu"),
+    captured="params, mus, etas, and state_steps",
+    captured_foreach="params, mus, etas, and state_steps",
+)
+
+
+def asgd(
+    params: list[Any],
+    grads: list[Any],
+    axs: list[Any],
+    mus: list[Any],
+    etas: list[Any],
+    state_steps: list[Any],
+    foreach: bool | None = None,
+    maximize: bool = False,
+    differentiable: bool = False,
+    capturable: bool = False,
+    has_complex: bool = False,
+    *,
+    lambd: float,
+    lr: Any,
+    t0: float,
+    alpha: float,
+    weight_decay: float,
+) -> None:
+    """One step of ASGD on lists of tensors."""
+    group = {
+        "foreach": foreach,
+        "maximize": maximize,
+        "differentiable": differentiable,
+        "capturable": capturable,
+        "lambd": lambd,
+        "lr": lr,
+        "t0": t0,
+        "alpha": alpha,
+        "weight_decay": weight_decay,
+    }
+    lists = {"step": state_steps, "eta": etas, "mu": mus, "ax": axs}
+    update_listed(params, grads, lists, group, RULE)

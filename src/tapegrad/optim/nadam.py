@@ -1,0 +1,185 @@
+"""NAdam: Adam that looks one step ahead, as Nesterov's momentum does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tapegrad as tg
+
+from ._per_tensor import (
+    Rule,
+    as_real,
+    check_at_least_zero,
+    check_betas,
+    check_lr,
+    evaluate,
+    new_scalar,
+    number,
+    scalar,
+    update_group,
+    update_listed,
+    use_tensor,
+)
+from .optimizer import Optimizer, _use_grad_for_differentiable
+
+__all__ = ["NAdam", "nadam"]
+
+
+class NAdam(Optimizer):
+    """NAdam (Dozat, 2016): Adam with Nesterov momentum.
+
+    >>> p = nn.Parameter(tensor([1.0]))
+    >>> optimizer = optim.NAdam([p], lr=0.5)
+    >>> (p * p).sum().backward()
+    >>> optimizer.step()
+    >>> sorted(optimizer.state[p])
+    ['exp_avg', 'exp_avg_sq', 'mu_product', 'step']
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_lr(lr)
+        if not eps >= 0.0:
+            raise ValueError(f"Invalid epsilon value: {eps}")
+        check_betas(betas)
+        check_at_least_zero(weight_decay=weight_decay, momentum_decay=momentum_decay)
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "momentum_decay": momentum_decay,
+            "decoupled_weight_decay": decoupled_weight_decay,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+            "differentiable": differentiable,
+        }
+        super().__init__(params, defaults)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            group.setdefault("maximize", False)
+            group.setdefault("foreach", None)
+            group.setdefault("capturable", False)
+            group.setdefault("differentiable", False)
+            group.setdefault("decoupled_weight_decay", False)
+            use_tensor(group, self.state, "step")
+            use_tensor(group, self.state, "mu_product")
+
+    @_use_grad_for_differentiable
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update the parameters once; the loss that `closure` returned, if one is given."""
+        loss = evaluate(closure)
+        for group in self.param_groups:
+            update_group(self.state, group, RULE)
+        return loss
+
+
+def start(p: Any, group: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "step": new_scalar(0.0),
+        "mu_product": new_scalar(1.0),
+        "exp_avg": tg.zeros_like(p, memory_format=tg.preserve_format),
+        "exp_avg_sq": tg.zeros_like(p, memory_format=tg.preserve_format),
+    }
+
+
+def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+    """One step of one parameter."""
+    p, grad, state = as_real(p, grad, state)
+    lr, (beta1, beta2), decay = scalar(group["lr"]), group["betas"], group["momentum_decay"]
+    mean, square = state["exp_avg"], state["exp_avg_sq"]
+    if group["maximize"]:
+        grad = -grad
+    state["step"] += 1
+    count = state["step"].item()
+    if group["weight_decay"] != 0:
+        if group["decoupled_weight_decay"]:
+            p.mul_(1 - lr * group["weight_decay"])
+        else:
+            grad = grad.add(p, alpha=group["weight_decay"])
+    # The momentum grows from half of beta1 towards beta1; `ahead` is that of the next step.
+    momentum = beta1 * (1.0 - 0.5 * 0.96 ** (count * decay))
+    ahead = beta1 * (1.0 - 0.5 * 0.96 ** ((count + 1) * decay))
+    state["mu_product"] *= momentum
+    mean.lerp_(grad, 1 - beta1)
+    square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+    root = square.div(1 - beta2**count).sqrt()
+    if group["differentiable"] or group["capturable"]:
+        so_far = state["mu_product"]
+        root = root.add(group["eps"])
+        p.addcdiv_(grad * (-lr * (1.0 - momentum) / (1.0 - so_far)), root)
+        p.addcdiv_(mean * (-lr * ahead / (1.0 - so_far * ahead)), root)
+        return
+    so_far = state["mu_product"].item()
+    root.add_(group["eps"])
+    p.addcdiv_(grad, root, value=number(-lr * (1.0 - momentum) / (1.0 - so_far)))
+    p.addcdiv_(mean, root, value=number(-lr * ahead / (1.0 - so_far * ahead)))
+
+
+RULE = Rule(
+    start,
+    update,
+    scalars=("step", "mu_product"),
+    captured="params, mu_products and state_steps",
+    captured_foreach="params, mu_products, and state_steps",
+)
+
+
+def nadam(
+    params: list[Any],
+    grads: list[Any],
+    exp_avgs: list[Any],
+    exp_avg_sqs: list[Any],
+    mu_products: list[Any],
+    state_steps: list[Any],
+    decoupled_weight_decay: bool = False,
+    foreach: bool | None = None,
+    capturable: bool = False,
+    differentiable: bool = False,
+    has_complex: bool = False,
+    maximize: bool = False,
+    *,
+    beta1: float,
+    beta2: float,
+    lr: Any,
+    weight_decay: float,
+    momentum_decay: float,
+    eps: float,
+) -> None:
+    """One step of NAdam on lists of tensors."""
+    group = {
+        "decoupled_weight_decay": decoupled_weight_decay,
+        "foreach": foreach,
+        "capturable": capturable,
+        "differentiable": differentiable,
+        "maximize": maximize,
+        "betas": (beta1, beta2),
+        "lr": lr,
+        "weight_decay": weight_decay,
+        "momentum_decay": momentum_decay,
+        "eps": eps,
+    }
+    lists = {
+        "step": state_steps,
+        "mu_product": mu_products,
+        "exp_avg": exp_avgs,
+        "exp_avg_sq": exp_avg_sqs,
+    }
+    update_listed(params, grads, lists, group, RULE)

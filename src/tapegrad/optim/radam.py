@@ -1,0 +1,165 @@
+"""RAdam: Adam that waits with the mean square until there is enough of it to trust."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tapegrad as tg
+
+from ._per_tensor import (
+    Rule,
+    as_real,
+    check_at_least_zero,
+    check_betas,
+    check_lr,
+    evaluate,
+    new_scalar,
+    number,
+    update_group,
+    update_listed,
+    use_tensor,
+)
+from .optimizer import Optimizer, _use_grad_for_differentiable
+
+__all__ = ["RAdam", "radam"]
+
+
+class RAdam(Optimizer):
+    """Rectified Adam (Liu et al., 2019).
+
+    >>> p = nn.Parameter(tensor([1.0]))
+    >>> optimizer = optim.RAdam([p], lr=0.25)
+    >>> (p * p).sum().backward()
+    >>> optimizer.step()
+    >>> p
+    Parameter containing:
+    tensor([0.5000], requires_grad=True)
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_lr(lr)
+        if not eps >= 0.0:
+            raise ValueError(f"Invalid epsilon value: {eps}")
+        check_betas(betas)
+        check_at_least_zero(weight_decay=weight_decay)
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+            "decoupled_weight_decay": decoupled_weight_decay,
+            "differentiable": differentiable,
+        }
+        super().__init__(params, defaults)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            group.setdefault("foreach", None)
+            group.setdefault("maximize", False)
+            group.setdefault("differentiable", False)
+            group.setdefault("decoupled_weight_decay", False)
+            group.setdefault("capturable", False)
+            use_tensor(group, self.state, "step")
+
+    @_use_grad_for_differentiable
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update the parameters once; the loss that `closure` returned, if one is given."""
+        loss = evaluate(closure)
+        for group in self.param_groups:
+            update_group(self.state, group, RULE)
+        return loss
+
+
+def start(p: Any, group: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "step": new_scalar(0.0),
+        "exp_avg": tg.zeros_like(p, memory_format=tg.preserve_format),
+        "exp_avg_sq": tg.zeros_like(p, memory_format=tg.preserve_format),
+    }
+
+
+def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+    """One step of one parameter."""
+    p, grad, state = as_real(p, grad, state)
+    lr, (beta1, beta2) = number(group["lr"]), group["betas"]
+    mean, square = state["exp_avg"], state["exp_avg_sq"]
+    if group["maximize"]:
+        grad = -grad
+    state["step"] += 1
+    count = state["step"].item()
+    if group["weight_decay"] != 0:
+        if group["decoupled_weight_decay"]:
+            p.mul_(1 - lr * group["weight_decay"])
+        else:
+            grad = grad.add(p, alpha=group["weight_decay"])
+    mean.lerp_(grad, 1 - beta1)
+    square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+    step = mean / (1 - beta1**count) * lr
+    # How many gradients the mean square stands for, now and in the long run.
+    unbias = 1 - beta2**count
+    longest = 2 / (1 - beta2) - 1
+    length = longest - 2 * count * (beta2**count) / unbias
+    if length > 5.0:
+        rectify = (
+            (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
+        ) ** 0.5
+        root = square.sqrt()
+        root = root.add(group["eps"]) if group["differentiable"] else root.add_(group["eps"])
+        step = step * (unbias**0.5 / root) * rectify
+    p.add_(step, alpha=-1.0)
+
+
+RULE = Rule(start, update)
+
+
+def radam(
+    params: list[Any],
+    grads: list[Any],
+    exp_avgs: list[Any],
+    exp_avg_sqs: list[Any],
+    state_steps: list[Any],
+    decoupled_weight_decay: bool = False,
+    foreach: bool | None = None,
+    differentiable: bool = False,
+    capturable: bool = False,
+    has_complex: bool = False,
+    maximize: bool = False,
+    *,
+    beta1: float,
+    beta2: float,
+    lr: Any,
+    weight_decay: float,
+    eps: float,
+) -> None:
+    """One step of RAdam on lists of tensors."""
+    group = {
+        "decoupled_weight_decay": decoupled_weight_decay,
+        "foreach": foreach,
+        "differentiable": differentiable,
+        "capturable": capturable,
+        "maximize": maximize,
+        "betas": (beta1, beta2),
+        "lr": lr,
+        "weight_decay": weight_decay,
+        "eps": eps,
+    }
+    lists = {"step": state_steps, "exp_avg": exp_avgs, "exp_avg_sq": exp_avg_sqs}
+    update_listed(params, grads, lists, group, RULE)
