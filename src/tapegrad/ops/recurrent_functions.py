@@ -134,9 +134,13 @@ def stacked(
     directions = 2 if bidirectional else 1
     projected = len(hx) == 2 and hx[0].size(2) != hx[1].size(2)
     stride = 2 + 2 * bool(has_biases) + projected
+    fast = padded and kind == "lstm" and not projected and sizes[0] > 0
+    fast = fast and input.dtype in (dtypes.float32, dtypes.bfloat16)
     if len(params) % stride:
         raise RuntimeError(
             f"MatrixRef: ArrayRef size {len(params)} not divisible by stride {stride}"
+            if fast
+            else "got an incorrect number of RNN parameters"
         )
     weights = [Weights(params[i : i + stride], has_biases) for i in range(0, len(params), stride)]
     initial = [state.unbind(0) for state in hx]
@@ -145,8 +149,6 @@ def stacked(
     if len(weights) != num_layers * directions:
         raise RuntimeError("Expected more weights in stacked_rnn")
     layer = LAYERS[kind]
-    fast = kind == "lstm" and not projected and sizes[0] > 0
-    fast = fast and input.dtype in (dtypes.float32, dtypes.bfloat16)
     last: list[list[Any]] = [[] for _ in hx]
     for depth in range(num_layers):
         rows = input.reshape(-1, input.size(-1)) if padded else input
@@ -385,7 +387,7 @@ def lstm_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh:
     gates = step_sum(input, h, w_ih, w_hh, b_ih, b_hh)
     refuse_integers(gates)
     i, f, g, o = gates.chunk(4, 1)
-    c = tg.sigmoid(f) * c + tg.sigmoid(i) * tg.tanh(g)
+    c = (tg.sigmoid(f) * c).add_(tg.sigmoid(i) * tg.tanh(g))
     return tg.sigmoid(o) * tg.tanh(c), c
 
 
@@ -404,4 +406,4 @@ def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: 
     r, z, n = gates.chunk(3, 1)
     by_r, by_z, by_n = linear(hx, w_hh, b_hh).chunk(3, 1)
     new = tg.tanh(n + tg.sigmoid(r + by_r) * by_n)
-    return (hx - new) * tg.sigmoid(z + by_z) + new
+    return (hx - new).mul_(tg.sigmoid(z + by_z)).add_(new)

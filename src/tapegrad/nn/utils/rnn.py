@@ -317,7 +317,7 @@ def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = Fals
     [tensor([1, 2]), tensor([3])]
     """
     if not batch_first:
-        padded_sequences = padded_sequences.transpose(0, 1)
+        padded_sequences.transpose_(0, 1)  # in place, as PyTorch: callers see it
     steps = tg.arange(padded_sequences.shape[1], device=lengths.device)
     return [
         sequence[steps < length]
