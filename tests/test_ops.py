@@ -14,8 +14,13 @@ from tapegrad.core.base import wrap
 
 STEP = 1e-6
 # Recorded, but backward raises; or the derivative is that of Hermitian changes and of losses that
-# do not see the phases of eigenvectors: see test_spectral.py.
+# do not see the phases of eigenvectors: see test_spectral.py; or it is that of quantiles, which
+# rejection sampling does not show: see test_distributions.py.
 WITHOUT_DERIVATIVE = {
+    "_dirichlet_grad",
+    "_sample_dirichlet",
+    "_standard_gamma",
+    "_standard_gamma_grad",
     "floor_divide",
     "geqrf",
     "histogram",

@@ -54,3 +54,14 @@ def show() -> str:
         f"  NumPy: {numpy.__version__}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def parallel_info() -> str:
+    """How many threads are used for what, as a string."""
+    from tapegrad.settings import blas_library, get_num_interop_threads, get_num_threads
+
+    blas = "OpenBLAS" if blas_library() is not None else "unknown"
+    return (
+        f"Products of matrices: {get_num_threads()} threads (BLAS: {blas})\n"
+        f"Operations at a time: {get_num_interop_threads()}\n"
+    )

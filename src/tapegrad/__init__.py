@@ -58,9 +58,9 @@ from .random import Generator, default_generator  # noqa: E402
 
 _SUBMODULES = frozenset(
     """
-    __config__ accelerator amp autograd backends compat compiler cpu cuda datasets distributed fft
-    jit linalg masked multiprocessing nn optim overrides profiler random return_types serialization
-    signal special storage testing torch_version types utils version
+    _C __config__ accelerator amp autograd backends compat compiler cpu cuda datasets distributed
+    distributions fft func jit linalg masked multiprocessing nn optim overrides profiler random
+    return_types serialization signal special storage testing torch_version types utils version
     """.split()
 )
 

@@ -551,7 +551,13 @@ def is_pinned(self: Any, device: Any = None) -> bool:
 
 
 # Python's protocols: attached to Tensor under these names.
+def to_dense(self: Any, dtype: Any = None, *, masked_grad: bool | None = None) -> Any:
+    """A tensor with all its elements in memory: this one, cast if a dtype is given."""
+    return self if dtype is None else self.to(dtype)
+
+
 METHODS: dict[str, Callable[..., Any]] = {
+    "to_dense": to_dense,
     "__float__": to_float,
     "__int__": to_int,
     "__complex__": to_complex,

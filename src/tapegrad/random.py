@@ -21,7 +21,7 @@ from .creation import (
     resize_out,
     stride_order,
 )
-from .defaults import INSTALL, np_dtype, sizes, whole
+from .defaults import INSTALL, no_cuda, np_dtype, sizes, whole
 from .device import CPU
 from .device import device as device_type
 from .ops.block import api
@@ -173,6 +173,9 @@ def fork_rng(
     device_type: str = "cuda",
 ) -> Iterator[None]:
     """Leave the random numbers, at the end of the block, where they were at its start."""
+    kind = type(CPU)(device_type).type  # the parameter hides the class
+    if enabled and devices and kind == "cuda":
+        raise no_cuda()
     state = default_generator.stream.copy() if enabled else None
     try:
         yield

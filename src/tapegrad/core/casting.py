@@ -93,22 +93,18 @@ def converted(t: Any, dtype: Any) -> Any:
 
 
 def widest(values: Any, dtype: Any) -> Any:
-    """The dtype that a function of several tensors promotes to: double, single, or `dtype`."""
-    found = dtype
+    """The dtype that a function of several tensors promotes to: single, or `dtype` itself."""
     for t in values:
+        if dtype is dtypes.float32:
+            break
         if isinstance(t, (list, tuple)):
-            kind = widest(t, dtype)
-        elif isinstance(t, TensorBase) and dtypes.of(t.array.dtype).is_floating_point:
-            kind = dtypes.of(t.array.dtype)
-        else:
-            continue
-        if kind is dtypes.float64 or found is dtypes.float64:
-            found = dtypes.float64
-        elif kind not in (dtype, dtypes.float32):
-            raise RuntimeError("Unexpected floating ScalarType in at::autocast::prioritize")
-        elif kind is dtypes.float32:
-            found = kind
-    return found
+            dtype = widest(t, dtype)
+        elif eligible(t):
+            found = dtypes.of(t.array.dtype)
+            if found not in (dtype, dtypes.float32):
+                raise RuntimeError("Unexpected floating ScalarType in at::autocast::prioritize")
+            dtype = found
+    return dtype
 
 
 def target(name: str, values: Any) -> Any:

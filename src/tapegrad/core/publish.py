@@ -133,9 +133,9 @@ def foreign(name: str, tensor: Any, other: Any) -> Any:
     """An operator whose other operand is neither tensor nor number, but may know what to do."""
     if not hasattr(type(other), "__torch_function__"):
         return NotImplemented
-    from ..overrides import handle_torch_function
+    from ..overrides import ask_foreign
 
-    return handle_torch_function(getattr(Places.cls, name), (tensor, other), tensor, other)
+    return ask_foreign(getattr(Places.cls, name), (tensor, other), {})
 
 
 CLASSES.foreign = foreign

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections import OrderedDict
 from typing import Any
 
@@ -10,6 +11,13 @@ from ..defaults import INSTALL, no_cuda
 from ..legacy import CUDA_TYPES
 
 globals().update(CUDA_TYPES)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "amp":
+        return importlib.import_module(".amp", __name__)
+    raise AttributeError(f"module 'torch.cuda' has no attribute '{name}'")
+
 
 default_generators: tuple[Any, ...] = ()
 has_half = True

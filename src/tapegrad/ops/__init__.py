@@ -102,6 +102,7 @@ LAZY: tuple[str, ...] = (
     "stft",
     "trapezoid",
     "unfold",
+    "weight_norm",
     "windows",
 )
 

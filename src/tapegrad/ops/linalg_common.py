@@ -302,3 +302,16 @@ def solve_arrays(xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
     except np.linalg.LinAlgError:
         lu, pivots, info = lu_arrays(xp, a)
         return solve_lu(xp, lu, pivots, b), info
+
+
+def svd_arrays(xp: Any, a: Any, full: bool = True, vectors: bool = True) -> Any:
+    """NumPy's SVD, but NaN for matrices with infinities: from those, LAPACK may never return."""
+    good = xp.isfinite(a).all((-2, -1))
+    if good.all():
+        return xp.linalg.svd(a, full, vectors)
+    parts = xp.linalg.svd(xp.where(good[..., None, None], a, 0), full, vectors)
+    if not vectors:
+        return xp.where(good[..., None], parts, xp.nan).astype(parts.dtype)
+    u, s, vh = parts
+    u, vh = [xp.where(good[..., None, None], x, xp.nan).astype(x.dtype) for x in (u, vh)]
+    return u, xp.where(good[..., None], s, xp.nan).astype(s.dtype), vh

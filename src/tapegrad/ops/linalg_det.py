@@ -19,6 +19,7 @@ from .linalg_common import (
     check_square,
     report,
     solve_arrays,
+    svd_arrays,
     trace,
     turned,
 )
@@ -51,7 +52,7 @@ def without(xp: Any, values: Any, count: int) -> Any:
 
 def rotated(xp: Any, a: Any) -> tuple[Any, Any, Any, Any]:
     """U, S, Vᴴ and det U · det Vᴴ."""
-    u, s, vh = xp.linalg.svd(a)
+    u, s, vh = svd_arrays(xp, a)
     turn = xp.linalg.det(u) * xp.linalg.det(vh)
     return u, s, vh, turn[..., None, None]
 

@@ -6,6 +6,7 @@ phase; gradients of functions that depend on that phase are refused.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from .linalg_common import (
     is_half,
     scalar_type,
     solve_arrays,
+    svd_arrays,
 )
 from .refuse import is_complex
 from .samples import Draw
@@ -345,10 +347,11 @@ class LinalgSvd(Block):
         if is_half(input):
             return of_nothing(lambda x: LinalgSvd.forward(xp, x, full, vectors), input)
         why = "the input matrix contained non-finite values."
+        solve = functools.partial(svd_or_none, xp)
         if vectors:
-            U, S, Vh = converged("linalg.svd", why, xp.linalg.svd, input, full)
+            U, S, Vh = converged("linalg.svd", why, solve, input, full, True)
             return by_column(xp, U), S, by_column(xp, Vh)
-        S = converged("linalg.svd", why, xp.linalg.svd, input, full, False)
+        S = converged("linalg.svd", why, solve, input, full, False)
         none = xp.empty((*input.shape[:-2], 0, 0), input.dtype)
         return none, S, none.copy()
 
@@ -360,6 +363,13 @@ class LinalgSvd(Block):
 
     def call(A, full_matrices=True, *, driver=None):
         return svd_of(A, bool(full_matrices), True, driver)
+
+
+def svd_or_none(xp: Any, x: Any, full: bool, vectors: bool) -> Any:
+    """The decomposition of what has one; NaN never converges, infinities become NaN."""
+    if xp.isnan(x).any():
+        raise np.linalg.LinAlgError
+    return svd_arrays(xp, x, full, vectors)
 
 
 def svd_of(A: Any, full: bool, vectors: bool, driver: Any = None) -> Any:

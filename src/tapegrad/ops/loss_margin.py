@@ -64,7 +64,8 @@ class MultiMarginLoss(Block):
 
     def fwd(xp, input, target, factor, p, margin, reduction):
         at = target[..., None]
-        over = xp.maximum(input - xp.take_along_axis(input, at, -1) + input.dtype.type(margin), 0)
+        over = input - xp.take_along_axis(input, at, -1) + input.dtype.type(margin)
+        over = xp.where(over > 0, over, 0)  # and not for NaN
         xp.put_along_axis(over, at, 0, -1)
         losses = (over if p == 1 else over * over).sum(-1) / input.dtype.type(input.shape[-1])
         return reduced(xp, losses if factor is None else losses * factor, reduction)
@@ -91,7 +92,7 @@ def margin_slope(F: Any, input: Any, target: Any, p: int, margin: float) -> Any:
     last = len(input.shape) - 1
     at = F.reshape(target, (*target.shape, 1))
     over = input - F.gather(input, at, last) + margin
-    pull = F.where(over > 0, over * 0 + 1 if p == 1 else 2 * over, 0) / input.shape[last]
+    pull = F.where(over > 0, F.ones_like(over) if p == 1 else 2 * over, 0) / input.shape[last]
     pull = F.scatter_value(pull, at, 0, last)
     own = F.sum(pull, (last,), True, None)
     return F.scatter_src(pull, at, -own, last)
@@ -186,7 +187,8 @@ class MultilabelMarginLoss(Block):
         losses = xp.zeros(input.shape[:-1], input.dtype)
         for j in range(most):
             own = xp.take_along_axis(input, label[..., j : j + 1], -1)
-            over = xp.where(is_label, 0, xp.maximum(1 - own + input, 0))
+            over = 1 - own + input
+            over = xp.where(~is_label & (over > 0), over, 0)
             losses += over.sum(-1) * valid[..., j]
         return reduced(xp, losses / input.dtype.type(input.shape[-1]), reduction)
 

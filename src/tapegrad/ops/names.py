@@ -262,6 +262,9 @@ NAMES: dict[str, str] = {
     "unfold": """
         nn.functional.fold nn.functional.unfold
     """,
+    "weight_norm": """
+        _weight_norm norm_except_dim
+    """,
     "windows": """
         bartlett_window blackman_window hamming_window hann_window kaiser_window
         signal.windows.bartlett signal.windows.blackman signal.windows.cosine

@@ -140,7 +140,7 @@ def gamma_derivative(xp: Any, a: Any, x: Any) -> Any:
             a,
             x,
         )
-        return xp.where(x == 0, 0.0, out)
+        return xp.where(x <= 0, 0.0, out)
 
 
 def gamma_series(xp: Any, a: Any, x: Any) -> Any:
@@ -183,7 +183,7 @@ def dirichlet_derivative(xp: Any, x: Any, a: Any, total: Any) -> Any:
             xp,
             math.nan,
             [
-                (known & (x == 0), lambda x, y, a, b: 0.0 * x),
+                ((x == 0) | (b == 0), lambda x, y, a, b: 0.0 * x),  # nowhere to go
                 (from_0 & (x > 0), lambda x, y, a, b: beta_series(xp, x, a, b)),
                 (from_1, lambda x, y, a, b: beta_series_from_1(xp, x, y, a, b)),
                 (below, lambda x, y, a, b: beta_integral(xp, x, y, a, b)),

@@ -388,17 +388,37 @@ def moments(xp: Any, x: Any, dim: Any, correction: Any, keepdim: bool) -> tuple[
     own = x.dtype
     x = widened(xp, x)
     n = count(x.shape, dim)
+    freedom = n - correction if n > correction and n else 0
+    var, mean = two_passes(xp, x, dim, n, freedom)
+    kept = var.dtype if own.kind == "c" else own
+    if own.kind != "c" and n:
+        noise = (n * xp.finfo(x.dtype).eps * mean) ** 2
+        if not ((noise < var) & (var < math.inf)).all():
+            var, mean = second_look(xp, x, dim, n, freedom, var, mean)
+    if not keepdim:
+        shape = [size for d, size in enumerate(x.shape) if dim is not None and d not in dim]
+        var, mean = var.reshape(shape), mean.reshape(shape)
+    return dense(xp, var.astype(kept, copy=False)), dense(xp, mean.astype(own, copy=False))
+
+
+def two_passes(xp: Any, x: Any, dim: Any, n: int, freedom: Any) -> tuple[Any, Any]:
+    """Variance and mean, with the dimensions kept."""
     mean = xp.true_divide(xp.add.reduce(x, axis=dim, keepdims=True), n)
     gap = x - mean
-    squares = gap.real**2 + gap.imag**2 if own.kind == "c" else gap * gap
-    freedom = n - correction if n > correction else 0
-    var = xp.true_divide(xp.add.reduce(squares, axis=dim, keepdims=keepdim), freedom)
-    if not keepdim:
-        mean = mean.reshape(var.shape)
-    return (
-        dense(xp, var if own.kind == "c" else var.astype(own, copy=False)),
-        dense(xp, mean.astype(own, copy=False)),
-    )
+    squares = gap.real**2 + gap.imag**2 if x.dtype.kind == "c" else gap * gap
+    return xp.true_divide(xp.add.reduce(squares, axis=dim, keepdims=True), freedom), mean
+
+
+def second_look(
+    xp: Any, x: Any, dim: Any, n: int, freedom: Any, var: Any, mean: Any
+) -> tuple[Any, Any]:
+    """Squares may be too large for single precision; equal numbers do not vary at all."""
+    if freedom and x.dtype == xp.float32 and xp.isinf(var).any():
+        var, mean = two_passes(xp, x.astype(xp.float64), dim, n, freedom)
+    ends = [slice(0, 1) if dim is None or d in dim else slice(None) for d in range(x.ndim)]
+    first = x[tuple(ends)]
+    same = xp.equal(x, first).all(axis=dim, keepdims=True) & (var == var)
+    return xp.where(same, 0, var), xp.where(same, first, mean)
 
 
 def var_gradient(F: Any, grad: Any, input: Any, dim: Any, correction: Any) -> Any:

@@ -126,7 +126,7 @@ def look_at(
         raise invalid_call("set_", source)
     input.array = array
     input.view_of = None
-    if input.node is not None:
+    if input.node is not None and not input.node.is_leaf:
         # Nothing of the old values is left.
         input.node = None
         input.slot = 0

@@ -299,6 +299,12 @@ class Atan(Elementwise):
         return grad / (input * input + 1)
 
 
+def by_square(F: Any, x: Any, y: Any) -> Any:
+    """1 / (x² + y²), but zero at the origin, where the angle has no slope."""
+    square = x * x + y * y
+    return F.where(square == 0, 0, F.reciprocal(square))
+
+
 @op
 class Atan2(TwoTensors):
     """atan2(input, other) -> Tensor: the angles of the points (other, input).
@@ -317,10 +323,10 @@ class Atan2(TwoTensors):
         return (run or apply)(Atan2, (input, other))
 
     def d_input(F, grad, input, other):
-        return grad * other * F.reciprocal(input * input + other * other)
+        return grad * other * by_square(F, input, other)
 
     def d_other(F, grad, input, other):
-        return grad * -input * F.reciprocal(input * input + other * other)
+        return grad * -input * by_square(F, input, other)
 
 
 @op

@@ -1,0 +1,284 @@
+"""`autocast` and the switches behind it. What is cast to what is said in core/casting.py."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tapegrad as tg
+
+from ..core.casting import CACHE, CACHING
+from ..core.modes import MODES
+
+__all__ = ["autocast", "autocast_decorator", "custom_bwd", "custom_fwd", "is_autocast_available"]
+
+LOW_PRECISION = (tg.bfloat16, tg.float16)
+AVAILABLE = frozenset("cpu cuda hpu ipu maia mps mtia privateuseone xla xpu".split())
+
+
+class State(threading.local):
+    """What is set in this thread, per device type."""
+
+    def __init__(self) -> None:
+        self.enabled = {"cpu": False, "cuda": False}
+        self.dtype = {"cpu": tg.bfloat16, "cuda": tg.float16}
+        self.nesting = 0
+
+
+STATE = State()
+
+
+def checked_type(device_type: str) -> str:
+    """A device type that exists; `device` words the complaint about others."""
+    if not isinstance(device_type, str):
+        raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+    return str(tg.device(device_type).type)
+
+
+def warn_deprecated(old: str, new: str) -> None:
+    warnings.warn(
+        f"torch.{old} is deprecated. Please use torch.{new} instead.",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+
+
+# --- the switches, as functions of torch -----------------------------------------------------
+
+
+def is_autocast_enabled(device_type: str = "cuda") -> bool:
+    """Whether autocast is on for a type of device."""
+    return STATE.enabled.get(checked_type(device_type), False)
+
+
+def set_autocast_enabled(*args: Any) -> None:
+    """set_autocast_enabled(device_type, enabled): switch autocast on or off."""
+    device_type, enabled = args if len(args) == 2 else ("cuda", *args)
+    STATE.enabled[checked_type(device_type)] = bool(enabled)
+    follow()
+
+
+def get_autocast_dtype(device_type: str) -> Any:
+    """The dtype that autocast casts to."""
+    return STATE.dtype.get(checked_type(device_type), tg.float16)
+
+
+def set_autocast_dtype(device_type: str, dtype: Any) -> None:
+    """Choose the dtype that autocast casts to."""
+    STATE.dtype[checked_type(device_type)] = dtype
+    follow()
+
+
+def follow() -> None:
+    """Bring what dispatch looks at up to date."""
+    MODES.set("autocast", STATE.dtype["cpu"] if STATE.enabled["cpu"] else None)
+
+
+def is_autocast_cpu_enabled() -> bool:
+    warn_deprecated("is_autocast_cpu_enabled()", "is_autocast_enabled('cpu')")
+    return is_autocast_enabled("cpu")
+
+
+def set_autocast_cpu_enabled(enabled: bool) -> None:
+    warn_deprecated("set_autocast_cpu_enabled(enabled)", "set_autocast_enabled('cpu', enabled)")
+    set_autocast_enabled("cpu", enabled)
+
+
+def get_autocast_cpu_dtype() -> Any:
+    warn_deprecated("get_autocast_cpu_dtype()", "get_autocast_dtype('cpu')")
+    return get_autocast_dtype("cpu")
+
+
+def set_autocast_cpu_dtype(dtype: Any) -> None:
+    warn_deprecated("set_autocast_cpu_dtype(dtype)", "set_autocast_dtype('cpu', dtype)")
+    set_autocast_dtype("cpu", dtype)
+
+
+def get_autocast_gpu_dtype() -> Any:
+    warn_deprecated("get_autocast_gpu_dtype()", "get_autocast_dtype('cuda')")
+    return get_autocast_dtype("cuda")
+
+
+def set_autocast_gpu_dtype(dtype: Any) -> None:
+    warn_deprecated("set_autocast_gpu_dtype(dtype)", "set_autocast_dtype('cuda', dtype)")
+    set_autocast_dtype("cuda", dtype)
+
+
+def is_autocast_cache_enabled() -> bool:
+    """Whether parameters are cast once per outermost block."""
+    return CACHING[0]
+
+
+def set_autocast_cache_enabled(enabled: bool) -> None:
+    CACHING[0] = bool(enabled)
+
+
+def clear_autocast_cache() -> None:
+    """Forget the parameters that were cast."""
+    CACHE.casts.clear()
+
+
+def autocast_increment_nesting() -> int:
+    STATE.nesting += 1
+    return STATE.nesting
+
+
+def autocast_decrement_nesting() -> int:
+    STATE.nesting -= 1
+    return STATE.nesting
+
+
+def is_autocast_available(device_type: str) -> bool:
+    """Whether PyTorch knows autocast for a type of device."""
+    return checked_type(device_type) in AVAILABLE
+
+
+# --- the context manager ---------------------------------------------------------------------
+
+
+class autocast:
+    """Inside, products and convolutions run in half precision, delicate functions in float32.
+
+    >>> with torch.autocast("cpu", dtype=torch.float16):
+    ...     (torch.ones(1, 2) @ torch.ones(2, 1)).dtype
+    torch.float16
+    """
+
+    def __init__(
+        self,
+        device_type: str,
+        dtype: Any = None,
+        enabled: bool = True,
+        cache_enabled: bool | None = None,
+    ) -> None:
+        kind = checked_type(device_type)
+        if not is_autocast_available(kind):
+            raise RuntimeError(f"User specified an unsupported autocast device_type '{kind}'")
+        self.fast_dtype = get_autocast_dtype(kind) if dtype is None else dtype
+        self.device = device_type
+        self._cache_enabled = CACHING[0] if cache_enabled is None else cache_enabled
+        if kind == "cuda" and enabled:
+            warnings.warn(
+                "CUDA is not available or torch_xla is imported. Disabling autocast.", stacklevel=2
+            )
+            enabled = False
+        elif kind == "cpu" and enabled and self.fast_dtype not in LOW_PRECISION:
+            warnings.warn(
+                "In CPU autocast, but the target dtype is not supported. Disabling autocast.\n"
+                "CPU Autocast only supports dtypes of torch.bfloat16, torch.float16 currently.",
+                stacklevel=2,
+            )
+            enabled = False
+        self._enabled = enabled
+
+    def __enter__(self) -> autocast:
+        kind = self.device
+        self.prev = STATE.enabled.get(kind, False)
+        self.prev_fastdtype = get_autocast_dtype(kind)
+        self.prev_cache_enabled = CACHING[0]
+        STATE.dtype[kind] = self.fast_dtype
+        STATE.enabled[kind] = self._enabled
+        follow()
+        autocast_increment_nesting()
+        set_autocast_cache_enabled(self._cache_enabled)
+        return self
+
+    def __exit__(self, *error: object) -> bool:
+        if autocast_decrement_nesting() == 0:
+            clear_autocast_cache()
+        STATE.dtype[self.device] = self.prev_fastdtype
+        STATE.enabled[self.device] = self.prev
+        follow()
+        set_autocast_cache_enabled(self.prev_cache_enabled)
+        return False
+
+    def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
+        return autocast_decorator(self, func)
+
+
+def autocast_decorator(autocast_instance: autocast, func: Callable[..., Any]) -> Callable[..., Any]:
+    """`func` run inside an autocast block."""
+
+    @functools.wraps(func)
+    def decorate_autocast(*args: Any, **kwargs: Any) -> Any:
+        with autocast_instance:
+            return func(*args, **kwargs)
+
+    return decorate_autocast
+
+
+def _enter_autocast(*vals: Any) -> autocast:
+    mode = autocast(*vals)
+    mode.__enter__()
+    return mode
+
+
+def _exit_autocast(mode: autocast) -> None:
+    mode.__exit__(None, None, None)
+
+
+# --- autograd functions ----------------------------------------------------------------------
+
+
+def cast(value: Any, device_type: str, dtype: Any) -> Any:
+    """Float tensors of the device in `dtype`, through mappings and sequences; not doubles."""
+    if isinstance(value, tg.Tensor):
+        takes_part = value.is_floating_point() and value.dtype is not tg.float64
+        return value.to(dtype) if takes_part and value.device.type == device_type else value
+    if isinstance(value, (str, bytes)):
+        return value
+    if isinstance(value, Mapping):
+        return {cast(k, device_type, dtype): cast(v, device_type, dtype) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)([cast(v, device_type, dtype) for v in value])
+    return value
+
+
+def custom_fwd(
+    fwd: Callable[..., Any] | None = None, *, device_type: str, cast_inputs: Any = None
+) -> Callable[..., Any]:
+    """For `forward` of a Function: remember autocast's state, or cast the inputs and switch it off.
+
+    With `cast_inputs`, tensors come in that dtype and the function itself runs without autocast.
+    """
+    if not isinstance(device_type, str):
+        raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+    if fwd is None:
+        return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
+
+    @functools.wraps(fwd)
+    def decorate_fwd(*args: Any, **kwargs: Any) -> Any:
+        assert fwd is not None
+        args[0]._dtype = get_autocast_dtype(device_type)
+        enabled = is_autocast_enabled(device_type)
+        if cast_inputs is None:
+            args[0]._fwd_used_autocast = enabled
+            return fwd(*args, **kwargs)
+        args[0]._fwd_used_autocast = False
+        if not enabled:
+            return fwd(*args, **kwargs)
+        with autocast(device_type=device_type, enabled=False):
+            args = tuple([cast(a, device_type, cast_inputs) for a in args])
+            return fwd(*args, **cast(kwargs, device_type, cast_inputs))
+
+    return decorate_fwd
+
+
+def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Callable[..., Any]:
+    """For `backward` of a Function: run with the autocast state that `forward` ran with."""
+    if not isinstance(device_type, str):
+        raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+    if bwd is None:
+        return functools.partial(custom_bwd, device_type=device_type)
+
+    @functools.wraps(bwd)
+    def decorate_bwd(*args: Any, **kwargs: Any) -> Any:
+        assert bwd is not None
+        used, dtype = args[0]._fwd_used_autocast, args[0]._dtype
+        with autocast(device_type=device_type, enabled=used, dtype=dtype):
+            return bwd(*args, **kwargs)
+
+    return decorate_bwd

@@ -1,0 +1,9 @@
+"""The older spellings of `torch.amp` for CUDA."""
+
+from __future__ import annotations
+
+from .autocast_mode import autocast, custom_bwd, custom_fwd
+from .common import amp_definitely_not_available
+from .grad_scaler import GradScaler
+
+__all__ = ["GradScaler", "amp_definitely_not_available", "autocast", "custom_bwd", "custom_fwd"]

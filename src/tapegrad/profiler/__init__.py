@@ -1,0 +1,23 @@
+"""The profiler with a schedule: which iterations are looked at, and where the result goes."""
+
+from __future__ import annotations
+
+from ..autograd.profiler import record_function
+from .profiler import (
+    ProfilerAction,
+    ProfilerActivity,
+    profile,
+    schedule,
+    supported_activities,
+    tensorboard_trace_handler,
+)
+
+__all__ = [
+    "ProfilerAction",
+    "ProfilerActivity",
+    "profile",
+    "record_function",
+    "schedule",
+    "supported_activities",
+    "tensorboard_trace_handler",
+]

@@ -1,0 +1,233 @@
+"""Switches of the process: threads, determinism, precision of products; and what an object is."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import os
+import pathlib
+import types
+import warnings
+from typing import Any
+
+import numpy as np
+
+from .conversion import TypedStorage, UntypedStorage
+from .core.base import TensorBase
+from .utils.naming import public_module
+from .utils.naming import typename as typename_of
+
+__all__ = [
+    "are_deterministic_algorithms_enabled",
+    "compiled_with_cxx11_abi",
+    "get_deterministic_debug_mode",
+    "get_device_module",
+    "get_float32_matmul_precision",
+    "get_num_interop_threads",
+    "get_num_threads",
+    "is_deterministic_algorithms_warn_only_enabled",
+    "is_storage",
+    "is_vulkan_available",
+    "set_deterministic_debug_mode",
+    "set_float32_matmul_precision",
+    "set_flush_denormal",
+    "set_num_interop_threads",
+    "set_num_threads",
+    "typename",
+    "use_deterministic_algorithms",
+]
+
+
+class Settings:
+    """What was set; results do not depend on it, everything here is deterministic and exact."""
+
+    threads = 0  # 0: not asked yet
+    interop: int | None = None
+    deterministic = False
+    warn_only = False
+    matmul_precision = "highest"
+    fill_uninitialized_memory = True
+
+
+# --- threads ---------------------------------------------------------------------------------
+
+
+@functools.cache
+def blas_library() -> ctypes.CDLL | None:
+    """The OpenBLAS that NumPy's wheels bring along; None with another BLAS."""
+    root = pathlib.Path(np.__file__).parent
+    for folder in (root.parent / "numpy.libs", root / ".dylibs"):
+        for path in folder.glob("*openblas*"):
+            with contextlib.suppress(OSError):
+                return ctypes.CDLL(str(path))
+    return None
+
+
+def blas_function(name: str) -> Any:
+    library = blas_library()
+    for spelled in (f"scipy_openblas_{name}64_", f"openblas_{name}64_", f"openblas_{name}"):
+        if hasattr(library, spelled):
+            return getattr(library, spelled)
+    return None
+
+
+def checked_threads(function: str, value: Any) -> int:
+    if type(value) is not int:
+        raise RuntimeError(f"{function} expects an int, but got {type(value).__name__}")
+    if value <= 0:
+        raise RuntimeError(f"{function} expects a positive integer")
+    return value
+
+
+def get_num_threads() -> int:
+    """How many threads a product of matrices may use."""
+    if not Settings.threads:
+        ask = blas_function("get_num_threads")
+        Settings.threads = int(ask()) if ask is not None else os.cpu_count() or 1
+    return Settings.threads
+
+
+def set_num_threads(num: int) -> None:
+    """Let products of matrices use `num` threads (where NumPy uses OpenBLAS)."""
+    Settings.threads = checked_threads("set_num_threads", num)
+    tell = blas_function("set_num_threads")
+    if tell is not None:
+        tell(num)
+
+
+def get_num_interop_threads() -> int:
+    """How many operations may run at the same time; Python runs one."""
+    return 1 if Settings.interop is None else Settings.interop
+
+
+def set_num_interop_threads(num: int) -> None:
+    num = checked_threads("set_num_interop_threads", num)
+    if Settings.interop is not None:
+        raise RuntimeError(
+            "Error: cannot set number of interop threads after parallel work has started or "
+            "set_num_interop_threads called"
+        )
+    Settings.interop = num
+
+
+# --- determinism and precision ---------------------------------------------------------------
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Ask for deterministic algorithms; all of them are, here."""
+    if not isinstance(mode, bool):
+        raise TypeError(
+            "_set_deterministic_algorithms(): argument 'mode' (position 1) must be bool, not "
+            f"{type(mode).__name__}"
+        )
+    Settings.deterministic, Settings.warn_only = mode, warn_only
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    return Settings.deterministic
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    return Settings.warn_only
+
+
+MODES = ("default", "warn", "error")
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """ "default" (0), "warn" (1) or "error" (2) about algorithms that are not deterministic."""
+    if not isinstance(debug_mode, (int, str)):
+        raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
+    if isinstance(debug_mode, str):
+        if debug_mode not in MODES:
+            raise RuntimeError(
+                "invalid value of debug_mode, expected one of `default`, `warn`, `error`, but got "
+                f"{debug_mode}"
+            )
+        debug_mode = MODES.index(debug_mode)
+    if not 0 <= debug_mode <= 2:
+        raise RuntimeError(
+            f"invalid value of debug_mode, expected 0, 1, or 2, but got {debug_mode}"
+        )
+    use_deterministic_algorithms(debug_mode > 0, warn_only=debug_mode == 1)
+
+
+def get_deterministic_debug_mode() -> int:
+    if not Settings.deterministic:
+        return 0
+    return 1 if Settings.warn_only else 2
+
+
+def get_float32_matmul_precision() -> str:
+    return Settings.matmul_precision
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Allow less than float32 inside products; they are computed in float32 all the same."""
+    if not isinstance(precision, str):
+        raise RuntimeError(
+            f"set_float32_matmul_precision expects a str, but got {type(precision).__name__}"
+        )
+    if precision not in ("highest", "high", "medium"):
+        warnings.warn(
+            f"{precision} is not one of 'highest', 'high', or 'medium'; the current"
+            "setFloat32MatmulPrecision call has no effect.",
+            stacklevel=2,
+        )
+        return
+    Settings.matmul_precision = precision
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """Flush denormal numbers to zero: not possible from Python, so the answer is False."""
+    if not isinstance(mode, bool):
+        raise RuntimeError(f"flush_denormal expects a bool, but got {type(mode).__name__}")
+    return False
+
+
+# --- what is this ----------------------------------------------------------------------------
+
+
+def typename(obj: Any, /) -> str:
+    """The type of an object, or the full name of a class, function or module.
+
+    >>> torch.typename(torch.tensor([1.0])), torch.typename(torch.nn.Linear)
+    ('torch.FloatTensor', 'torch.nn.modules.linear.Linear')
+    """
+    if isinstance(obj, types.ModuleType):
+        return public_module(obj.__name__)
+    named = obj if hasattr(obj, "__qualname__") else type(obj)
+    module = getattr(named, "__module__", None) or ""
+    if isinstance(obj, TensorBase) or module in ("", "builtins"):
+        return typename_of(obj) if named is not obj else str(obj.__qualname__)
+    import tapegrad as tg
+
+    if isinstance(named, type) and vars(tg).get(named.__name__) is named:
+        module = "torch"  # where users know it from
+    return f"{public_module(module)}.{named.__qualname__}"
+
+
+def is_storage(obj: Any, /) -> bool:
+    """Whether an object is the memory of a tensor."""
+    return isinstance(obj, (TypedStorage, UntypedStorage))
+
+
+def get_device_module(device: Any = None) -> Any:
+    """The module of a type of device: `torch.cpu`, `torch.cuda`."""
+    import tapegrad as tg
+
+    kind = tg.device("cpu" if device is None else device).type
+    if kind not in ("cpu", "cuda"):
+        raise RuntimeError(
+            f"Device '{kind}' does not have a corresponding module registered as 'torch.{kind}'."
+        )
+    return getattr(tg, kind)
+
+
+def is_vulkan_available() -> bool:
+    return False
+
+
+def compiled_with_cxx11_abi() -> bool:
+    return True
