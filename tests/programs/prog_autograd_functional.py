@@ -3,11 +3,31 @@
 from importlib import import_module
 
 from programs.harness import program
-from programs.prog_backward import bare
 
 
 def functional(torch):
     return import_module(torch.__name__ + ".autograd.functional")
+
+
+def plain(value):
+    """Shape, dtype, numbers, requires_grad: the rest is how the result was put together."""
+    if isinstance(value, (tuple, list)):
+        return type(value)(plain(v) for v in value)
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    numbers = (value.detach() + 0).tolist()  # no negative zeros
+    return list(value.shape), str(value.dtype), numbers, value.requires_grad
+
+
+class Shown:
+    """torch.autograd.functional with `plain` results."""
+
+    def __init__(self, torch):
+        self.module = functional(torch)
+
+    def __getattr__(self, name):
+        function = getattr(self.module, name)
+        return lambda *args, **options: plain(function(*args, **options))
 
 
 def doubles(torch, *values):
@@ -35,7 +55,7 @@ def cubes(x):
 
 @program
 def jacobian_shapes(torch, log):
-    f = functional(torch)
+    f = Shown(torch)
     x, y = pair(torch)
     log(f.jacobian(lambda t: t * t, x))
     log(f.jacobian(lambda t: t.sum(), x))
@@ -46,12 +66,12 @@ def jacobian_shapes(torch, log):
     log(f.jacobian(lambda t: t * t, (x,)))
     log(f.jacobian(two_in, (x, y)))
     log(f.jacobian(two_out, (x, y)))
-    log(f.jacobian(two_out, [x, y]))
+    log.raises(lambda: f.jacobian(two_out, [x, y]))
 
 
 @program
 def jacobian_leaves_the_inputs_alone(torch, log):
-    f = functional(torch)
+    f = Shown(torch)
     x = doubles(torch, 1.0, 2.0).requires_grad_()
     log(f.jacobian(lambda t: t * t, x))
     log(x, x.grad)
@@ -61,7 +81,7 @@ def jacobian_leaves_the_inputs_alone(torch, log):
 
 @program
 def jacobian_runs_with_gradients_switched_off(torch, log):
-    f = functional(torch)
+    f = Shown(torch)
     x = doubles(torch, 1.0, 2.0)
     with torch.no_grad():
         log(f.jacobian(lambda t: t * t, x))
@@ -73,18 +93,18 @@ def jacobian_create_graph(torch, log):
     f = functional(torch)
     x = doubles(torch, 1.0, 2.0).requires_grad_()
     j = f.jacobian(lambda t: t * t * t, x, create_graph=True)
-    log(bare(j), j.requires_grad)
-    log(bare(torch.autograd.grad(j.sum(), x)))
+    log(plain(j), j.requires_grad)
+    log(plain(torch.autograd.grad(j.sum(), x)))
     y = doubles(torch, 1.0, 2.0)
     j = f.jacobian(lambda t: t * t * t, y, create_graph=True)
-    log(bare(j), j.requires_grad)
+    log(plain(j), j.requires_grad)
     a, b = f.jacobian(two_in, (x, y), create_graph=True)
-    log(bare(a), bare(b), a.requires_grad, b.requires_grad)
+    log(plain(a), plain(b), a.requires_grad, b.requires_grad)
 
 
 @program
 def jacobian_of_what_does_not_depend(torch, log):
-    f = functional(torch)
+    f = Shown(torch)
     x, y = pair(torch)
     log(f.jacobian(lambda a, b: a * 2, (x, y)))
     log(f.jacobian(lambda a: torch.ones(2), x))
@@ -94,7 +114,7 @@ def jacobian_of_what_does_not_depend(torch, log):
 
 @program
 def jacobian_strict(torch, log):
-    f = functional(torch)
+    f = Shown(torch)
     x, y = pair(torch)
     log(f.jacobian(lambda a: a * a, x, strict=True))
     log.raises(lambda: f.jacobian(lambda a, b: a * 2, (x, y), strict=True))
@@ -104,7 +124,7 @@ def jacobian_strict(torch, log):
     log.raises(lambda: f.jacobian(lambda a: (a * 2, torch.ones(1)), x, strict=True))
     log.raises(lambda: f.jacobian(lambda a, b: (a * a, b * b), (x, y), strict=True))
     log.raises(
-        lambda: bare(
+        lambda: plain(
             f.jacobian(lambda a: a * a * a, x.requires_grad_(), strict=True, create_graph=True)
         )
     )
@@ -112,7 +132,7 @@ def jacobian_strict(torch, log):
 
 @program
 def jacobian_bad_inputs(torch, log):
-    f = functional(torch)
+    f = Shown(torch)
     x = doubles(torch, 1.0, 2.0)
     log.raises(lambda: f.jacobian(lambda t: t, 3.0))
     log.raises(lambda: f.jacobian(lambda t: t, (x, 3.0)))
@@ -127,7 +147,7 @@ def jacobian_bad_inputs(torch, log):
 
 @program
 def jacobian_vectorized(torch, log):
-    f = functional(torch)
+    f = Shown(torch)
     x, y = pair(torch)
     log(f.jacobian(lambda t: t * t, x, vectorize=True))
     log(f.jacobian(lambda t: t.sum(), x, vectorize=True))
@@ -144,13 +164,13 @@ def jacobian_vectorized_create_graph(torch, log):
     f = functional(torch)
     x = doubles(torch, 1.0, 2.0).requires_grad_()
     j = f.jacobian(lambda t: t * t * t, x, create_graph=True, vectorize=True)
-    log(bare(j), j.requires_grad)
-    log(bare(torch.autograd.grad(j.sum(), x)))
+    log(plain(j), j.requires_grad)
+    log(plain(torch.autograd.grad(j.sum(), x)))
 
 
 @program
 def jacobian_forward_mode(torch, log):
-    f = functional(torch)
+    f = Shown(torch)
     x, y = pair(torch)
     mode = {"vectorize": True, "strategy": "forward-mode"}
     log(f.jacobian(lambda t: t * t, x, **mode))
@@ -162,6 +182,13 @@ def jacobian_forward_mode(torch, log):
     log(f.jacobian(lambda a, b: a * 2, (x, y), **mode))
     log(f.jacobian(lambda t: t.view(2, 1) * t, x, **mode))
     log.raises(lambda: f.jacobian(lambda a: torch.ones(2), x, **mode))
+    log.raises(lambda: f.jacobian(lambda t: t * t, (x,), **mode))
+    log.raises(lambda: f.jacobian(lambda t: (t * t, t), (x,), **mode))
+    log.raises(lambda: f.jacobian(lambda t: t.long(), x, **mode))
+    log.raises(lambda: f.jacobian(lambda t: 3.0, x, **mode))
+    log.raises(lambda: f.jacobian(lambda t: t, 3.0, **mode))
+    log.raises(lambda: f.jacobian(lambda t: t[:0], x, **mode))
+    log.raises(lambda: f.jacobian(lambda t: t * 2, x[:0], **mode))
     log.raises(lambda: f.jacobian(lambda t: t, x, strategy="forward-mode"))
     log.raises(lambda: f.jacobian(lambda t: t, x, strict=True, **mode))
     log.raises(lambda: f.jacobian(lambda t: t, x, create_graph=True, **mode))
@@ -169,7 +196,7 @@ def jacobian_forward_mode(torch, log):
 
 @program
 def jacobian_of_a_layer(torch, log):
-    f = functional(torch)
+    f = Shown(torch)
     layer = torch.nn.Linear(3, 2)
     x = torch.randn(2, 3)
     log(f.jacobian(layer, x))
@@ -178,16 +205,34 @@ def jacobian_of_a_layer(torch, log):
 
 @program
 def jacobian_complex(torch, log):
-    f = functional(torch)
+    f = Shown(torch)
     z = torch.tensor([1 + 2j, 3 - 1j], dtype=torch.complex128)
-    log(f.jacobian(lambda t: t * t, z))
+    log.raises(lambda: f.jacobian(lambda t: t * t, z))
     log(f.jacobian(lambda t: t.abs(), z))
     log(f.jacobian(lambda t: t * t, z, vectorize=True))
 
 
 @program
+def complex_products(torch, log):
+    f = Shown(torch)
+    z = torch.tensor([1 + 2j, 3 - 1j], dtype=torch.complex128)
+    log(f.vjp(lambda t: t * t, z, z))
+    log(f.jvp(lambda t: t * t, z, z))
+    log(f.jacobian(lambda t: t * t, z, vectorize=True, strategy="forward-mode"))
+
+
+@program
+def jacobian_without_elements(torch, log):
+    f = Shown(torch)
+    x = doubles(torch, 1.0, 2.0)
+    log.raises(lambda: f.jacobian(lambda t: t[:0], x))
+    log.raises(lambda: f.jacobian(lambda t: t * 2, x[:0]))
+    log.raises(lambda: f.jacobian(lambda t: t.sum(), x[:0]))
+
+
+@program
 def jacobian_mixed_dtypes(torch, log):
-    f = functional(torch)
+    f = Shown(torch)
     x, y = doubles(torch, 1.0, 2.0), torch.tensor([3.0, 4.0])
     log(f.jacobian(lambda a, b: a * b, (x, y)))
     log(f.jacobian(lambda a, b: (a * a, b * b), (x, y)))
@@ -198,7 +243,7 @@ def jacobian_mixed_dtypes(torch, log):
 def jacobian_nested(torch, log):
     f = functional(torch)
     x = doubles(torch, 1.0, 2.0)
-    log(f.jacobian(lambda t: f.jacobian(lambda u: u**3, t, create_graph=True), x))
+    log(plain(f.jacobian(lambda t: f.jacobian(lambda u: u**3, t, create_graph=True), x)))
 
 
 # --- hessian ---------------------------------------------------------------------------------
@@ -206,7 +251,7 @@ def jacobian_nested(torch, log):
 
 @program
 def hessian_shapes(torch, log):
-    f = functional(torch)
+    f = Shown(torch)
     x, y = pair(torch)
     log(f.hessian(cubes, x))
     log(f.hessian(cubes, (x,)))
@@ -218,7 +263,7 @@ def hessian_shapes(torch, log):
 
 @program
 def hessian_of_what_is_linear(torch, log):
-    f = functional(torch)
+    f = Shown(torch)
     x, y = pair(torch)
     log(f.hessian(lambda t: t.sum(), x))
     log(f.hessian(lambda a, b: (a * a).sum(), (x, y)))
@@ -227,7 +272,7 @@ def hessian_of_what_is_linear(torch, log):
 
 @program
 def hessian_strict(torch, log):
-    f = functional(torch)
+    f = Shown(torch)
     x, y = pair(torch)
     log.raises(lambda: f.hessian(cubes, x, strict=True))
     log.raises(lambda: f.hessian(lambda t: t.sum(), x, strict=True))
@@ -241,13 +286,13 @@ def hessian_create_graph(torch, log):
     f = functional(torch)
     x = doubles(torch, 1.0, 2.0).requires_grad_()
     h = f.hessian(cubes, x, create_graph=True)
-    log(bare(h), h.requires_grad)
-    log(bare(torch.autograd.grad(h.sum(), x)))
+    log(plain(h), h.requires_grad)
+    log(plain(torch.autograd.grad(h.sum(), x)))
 
 
 @program
 def hessian_bad_inputs(torch, log):
-    f = functional(torch)
+    f = Shown(torch)
     x = doubles(torch, 1.0, 2.0)
     log.raises(lambda: f.hessian(lambda t: t * 2, x))
     log.raises(lambda: f.hessian(lambda t: (t.sum(), t.sum()), x))
@@ -258,12 +303,14 @@ def hessian_bad_inputs(torch, log):
 
 @program
 def hessian_vectorized(torch, log):
-    f = functional(torch)
+    f = Shown(torch)
     x, y = pair(torch)
     log(f.hessian(cubes, x, vectorize=True))
     log(f.hessian(two_in, (x, y), vectorize=True))
-    log(f.hessian(cubes, x, vectorize=True, outer_jacobian_strategy="forward-mode"))
-    log(f.hessian(two_in, (x, y), vectorize=True, outer_jacobian_strategy="forward-mode"))
+    forward = {"vectorize": True, "outer_jacobian_strategy": "forward-mode"}
+    log(functional(torch).hessian(cubes, x, **forward).tolist())
+    for row in functional(torch).hessian(two_in, (x, y), **forward):
+        log([block.tolist() for block in row])
     log.raises(lambda: f.hessian(cubes, x, outer_jacobian_strategy="forward-mode"))
     log.raises(
         lambda: f.hessian(
@@ -283,7 +330,7 @@ def hessian_vectorized(torch, log):
 
 @program
 def vjp_values(torch, log):
-    f = functional(torch)
+    f = Shown(torch)
     x, y = pair(torch)
     v = doubles(torch, 1.0, 10.0)
     log(f.vjp(lambda t: t * t, x, v))
@@ -302,15 +349,15 @@ def vjp_create_graph(torch, log):
     x = doubles(torch, 1.0, 2.0).requires_grad_()
     v = doubles(torch, 1.0, 10.0).requires_grad_()
     out, g = f.vjp(lambda t: t**3, x, v, create_graph=True)
-    log(bare(out), bare(g), out.requires_grad, g.requires_grad)
-    log(bare(torch.autograd.grad(g.sum(), (x, v))))
+    log(plain(out), plain(g), out.requires_grad, g.requires_grad)
+    log(plain(torch.autograd.grad(g.sum(), (x, v))))
     out, g = f.vjp(lambda t: t**3, x, v)
     log(out.requires_grad, g.requires_grad)
 
 
 @program
 def vjp_strict(torch, log):
-    f = functional(torch)
+    f = Shown(torch)
     x, y = pair(torch)
     v = doubles(torch, 1.0, 10.0)
     log.raises(lambda: f.vjp(lambda t: t * t, x, v, strict=True))
@@ -321,7 +368,7 @@ def vjp_strict(torch, log):
 
 @program
 def vjp_bad_vectors(torch, log):
-    f = functional(torch)
+    f = Shown(torch)
     x, y = pair(torch)
     v = doubles(torch, 1.0, 10.0)
     log.raises(lambda: f.vjp(lambda t: t * t, x))
@@ -341,7 +388,7 @@ def vjp_bad_vectors(torch, log):
 
 @program
 def jvp_values(torch, log):
-    f = functional(torch)
+    f = Shown(torch)
     x, y = pair(torch)
     v = doubles(torch, 1.0, 10.0)
     log(f.jvp(lambda t: t * t, x, v))
@@ -361,13 +408,13 @@ def jvp_create_graph(torch, log):
     x = doubles(torch, 1.0, 2.0).requires_grad_()
     v = doubles(torch, 1.0, 10.0).requires_grad_()
     out, g = f.jvp(lambda t: t**3, x, v, create_graph=True)
-    log(bare(out), bare(g), out.requires_grad, g.requires_grad)
-    log(bare(torch.autograd.grad(g.sum(), (x, v))))
+    log(plain(out), plain(g), out.requires_grad, g.requires_grad)
+    log(plain(torch.autograd.grad(g.sum(), (x, v))))
 
 
 @program
 def jvp_strict(torch, log):
-    f = functional(torch)
+    f = Shown(torch)
     x, y = pair(torch)
     v = doubles(torch, 1.0, 10.0)
     log.raises(lambda: f.jvp(lambda t: t * t, x, v, strict=True))
@@ -378,7 +425,7 @@ def jvp_strict(torch, log):
 
 @program
 def jvp_bad_vectors(torch, log):
-    f = functional(torch)
+    f = Shown(torch)
     x, y = pair(torch)
     v = doubles(torch, 1.0, 10.0)
     log.raises(lambda: f.jvp(lambda t: t * t, x))
@@ -394,7 +441,7 @@ def jvp_bad_vectors(torch, log):
 
 @program
 def vhp_and_hvp_values(torch, log):
-    f = functional(torch)
+    f = Shown(torch)
     x, y = pair(torch)
     v = doubles(torch, 1.0, 10.0)
     for product in (f.vhp, f.hvp):
@@ -414,13 +461,13 @@ def vhp_and_hvp_create_graph(torch, log):
         x = doubles(torch, 1.0, 2.0).requires_grad_()
         v = doubles(torch, 1.0, 10.0).requires_grad_()
         out, g = product(cubes, x, v, create_graph=True)
-        log(bare(out), bare(g), out.requires_grad, g.requires_grad)
-        log(bare(torch.autograd.grad(g.sum(), (x, v))))
+        log(plain(out), plain(g), out.requires_grad, g.requires_grad)
+        log(plain(torch.autograd.grad(g.sum(), (x, v))))
 
 
 @program
 def vhp_and_hvp_strict(torch, log):
-    f = functional(torch)
+    f = Shown(torch)
     x, y = pair(torch)
     v = doubles(torch, 1.0, 10.0)
     for product in (f.vhp, f.hvp):
@@ -441,7 +488,7 @@ def vhp_and_hvp_strict(torch, log):
 
 @program
 def vhp_and_hvp_bad_arguments(torch, log):
-    f = functional(torch)
+    f = Shown(torch)
     x, y = pair(torch)
     v = doubles(torch, 1.0, 10.0)
     for product in (f.vhp, f.hvp):
@@ -475,6 +522,6 @@ def helpers(torch, log):
     log(f._construct_standard_basis_for((torch.ones(1), torch.ones(2, 1)), (1, 2)))
     w = x.clone().requires_grad_()
     log(f._grad_postprocess((w * 2, y), False))
-    log(bare(f._grad_postprocess((w * 2, w), True)))
+    log(plain(f._grad_postprocess((w * 2, w), True)))
     log(f._grad_postprocess(w * 2, False))
     log(sorted(f.__all__))

@@ -17,6 +17,7 @@ from .pool_windows import (
     check_pool,
     check_tensor,
     ints,
+    is_whole,
     laid_out_like,
     one_int,
     output_sizes,
@@ -222,6 +223,11 @@ def pool(
     else:
         steps = kernel
     pads = per_axis(ints(name, "padding", 4, padding), n, f"{name}: padding must {either} {tail}")
+    if divisor_override is not None and not is_whole(divisor_override):
+        raise TypeError(
+            f"{name}(): argument 'divisor_override' must be int, not "
+            f"{type(divisor_override).__name__}"
+        )
     if divisor_override == 0:
         raise RuntimeError("divisor must be not zero")
     shape, ndim = array.shape, array.ndim

@@ -9,6 +9,7 @@ from ..core.base import TensorBase
 from ..core.dispatch import apply
 from ..errors import must_be_tensor
 from .block import Block, Case, op
+from .matmul import broadcast_batch
 from .refuse import not_implemented, without_complex32
 from .samples import Draw
 
@@ -64,7 +65,7 @@ class Complex(Block):
     aligns = True
 
     def fwd(xp, real, imag):
-        shape = xp.broadcast_shapes(real.shape, imag.shape)
+        shape = broadcast_batch(real.shape, imag.shape)
         out = xp.empty(shape, complex_dtype(xp, real))
         out.real = real
         out.imag = imag
@@ -107,7 +108,7 @@ class Polar(Block):
     aligns = True
 
     def fwd(xp, abs, angle):
-        shape = xp.broadcast_shapes(abs.shape, angle.shape)
+        shape = broadcast_batch(abs.shape, angle.shape)
         out = xp.empty(shape, complex_dtype(xp, abs))
         out.real = abs * xp.cos(angle)
         out.imag = abs * xp.sin(angle)

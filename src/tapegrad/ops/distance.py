@@ -47,7 +47,10 @@ def distances(xp: Any, x1: Any, x2: Any, p: float) -> Any:
         return out
     for rows in row_blocks(x1.shape[-2], x2.shape[-2], math.prod(batch) * x1.shape[-1]):
         apart = x1[..., rows, None, :] - x2[..., None, :, :]
-        out[..., rows, :] = lengths(xp, apart, p, (-1,), False)
+        found = lengths(xp, apart, p, (-1,), False)
+        if p == 0:
+            found = xp.where(xp.isnan(apart).any(-1), xp.nan, found)
+        out[..., rows, :] = found
     return out
 
 
@@ -223,7 +226,7 @@ def cdist(
             raise RuntimeError(
                 f"cdist only supports floating-point dtypes, {name} got: {scalar_type(x)}"
             )
-    if p < 0:
+    if not p >= 0:
         raise RuntimeError("cdist only supports non-negative p values")
     stack = broadcast_batch(a.shape[:-2], b.shape[:-2])
     many = max(a.shape[-2], b.shape[-2]) > MANY_ROWS
@@ -330,7 +333,7 @@ def pdist(input: Any, p: float = 2.0) -> Any:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {array.ndim}D")
     if dtypes.of(array.dtype).category != dtypes.FLOATING:
         raise RuntimeError("pdist only supports floating-point dtypes")
-    if p < 0:
+    if not p >= 0:
         raise RuntimeError("pdist only supports non-negative p values")
     if is_half(array) and array.shape[0] > 1 and array.size:
         raise not_implemented("pdist", dtypes.of(array.dtype))
@@ -509,4 +512,5 @@ class Renorm(Block):
                 "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
                 f"{scalar_type(array)}"
             )
+        check_identity(array.shape, p, other_dims(array.ndim, place))
         return run(Renorm, (input,), (float(p), place, float(maxnorm)))

@@ -184,7 +184,7 @@ class Plan:
             if name not in labels:
                 t = t.unsqueeze(-1)
                 labels.append(name)
-        return t.permute(*[labels.index(n) for n in self.all])
+        return t.permute(tuple([labels.index(n) for n in self.all]))
 
 
 def no_broadcast(name: str, size: int, before: int, operand: int, covered: int) -> Exception:

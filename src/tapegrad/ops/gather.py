@@ -12,6 +12,7 @@ from ..core.base import TensorBase, wrap
 from ..indexing import number, wrap_dim
 from .block import Block, Case, api, apply, op
 from .index import LinearMove, Move
+from .matmul import broadcast_batch
 from .refuse import not_implemented
 from .samples import Draw, Index
 
@@ -521,10 +522,10 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     dim = wrap_dim(dim, ndim)
     own, other = list(input.array.shape), list(indices.array.shape)
     own[dim], other[dim] = other[dim], own[dim]
-    spread = np.broadcast_shapes(tuple(own), indices.array.shape)
+    spread = broadcast_batch(tuple(own), indices.array.shape)
     size = input.array.shape[dim]
     if indices.array.size and size and indices.array.min() < 0:
         indices = wrap(indices.array % size)
-    return input.expand(np.broadcast_shapes(input.array.shape, tuple(other))).gather(
+    return input.expand(broadcast_batch(input.array.shape, tuple(other))).gather(
         dim, indices.expand(spread)
     )

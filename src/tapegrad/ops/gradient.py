@@ -98,6 +98,9 @@ def checked_dims(x: Any, dim: Any, edge_order: int) -> tuple[int, ...]:
     for i, d in enumerate(dims):
         if d in dims[:i]:
             raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
+    for d in dims:
+        if not x.ndim:
+            raise IndexError("Dimension specified as 0 but tensor has no dimensions")
         if x.shape[d] < edge_order + 1:
             raise RuntimeError(
                 "torch.gradient expected each dimension size to be at least edge_order+1"

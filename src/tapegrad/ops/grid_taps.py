@@ -53,7 +53,7 @@ def clipped(xp: Any, x: Any, size: int) -> tuple[Any, Any]:
     """Points outside moved to the edge, and whether they were inside."""
     first, last = x.dtype.type(0), x.dtype.type(size - 1)
     inside = (x > first) & (x < last)
-    return xp.minimum(xp.maximum(x, first), last), inside.astype(x.dtype)
+    return xp.fmin(xp.fmax(x, first), last), inside.astype(x.dtype)  # and NaN to the first pixel
 
 
 def kept_inside(xp: Any, x: Any, size: int, padding: int, align: bool) -> tuple[Any, Any]:
@@ -155,7 +155,9 @@ def corner(xp: Any, taps: Sequence[Tap], sizes: Any) -> Tap:
         index = index + place * stride
         inside = inside & within
         weight = weight * by
-    return index, inside, xp.where(inside, weight, weight.dtype.type(0))
+    # PyTorch's kernel for images, not that for volumes, multiplies with NaN outside too.
+    used = inside | xp.isnan(weight) if len(sizes) == 2 else inside
+    return index, inside, xp.where(used, weight, weight.dtype.type(0))
 
 
 # ---------------------------------------------------------------------- pixels
@@ -166,7 +168,9 @@ def channels_last(xp: Any, x: Any) -> Any:
     batch, channels = x.shape[:2]
     plane = volume(x.shape[2:])
     pixels = xp.zeros((batch * plane + 1, channels), x.dtype)
-    pixels[:-1] = x.reshape(batch, channels, plane).transpose(0, 2, 1).reshape(-1, channels)
+    pixels[:-1] = (
+        x.reshape(batch, channels, plane).transpose(0, 2, 1).reshape(batch * plane, channels)
+    )
     return pixels
 
 

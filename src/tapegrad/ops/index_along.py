@@ -169,12 +169,15 @@ class IndexAdd(Linear):
                 f"index_add_(): Number of indices ({at.size}) should be equal to source.size(dim): "
                 f"({width}), for dim: {dim}"
             )
-        if without(shape, dim) != without(given, dim):
+        if without(shape, dim) != without(given, dim) or bool(shape) != bool(given):
             raise RuntimeError(
                 "source tensor shape must match self tensor shape, excluding the specified "
                 f"dimension. Got self.shape = {list(shape)} source.shape = {list(given)}"
             )
-        check_range(index, shape, dim)
+        if len(shape) > 1:
+            check_range(index, shape, dim)
+        elif at.size and (at.min() < 0 or at.max() >= (shape[0] if shape else 1)):
+            raise IndexError("index out of range in self")
         return run(IndexAdd, (input, index, source), (dim, alpha))
 
     def batch(F, size, batched, input, index, source, dim, alpha):
@@ -251,6 +254,17 @@ class IndexCopy(Move):
                 "index_copy_(): Source/destination tensor must have same slice shapes. Destination "
                 f"slice shape: {mine} at dimension {dim} and source slice shape: {theirs} at "
                 f"dimension {0 if not given else dim}."
+            )
+        count = given[dim] if given else 1
+        if not given and index.array.size != 1:
+            raise IndexError(
+                "index_copy_(): When source is scalar, index should have one element (got "
+                f"{index.array.size})"
+            )
+        if index.array.size != count:
+            raise IndexError(
+                f"index_copy_(): Number of indices ({index.array.size}) should be equal to "
+                f"source.size(dim) ({count})"
             )
         check_range(index, shape, dim, IndexError, "index_copy_(): ")
         return run(IndexCopy, (input, index, source), (dim,))

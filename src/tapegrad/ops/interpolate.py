@@ -353,6 +353,12 @@ def wanted_sizes(given: list[int], size: Any) -> Sizes:
     return (operator.index(size),) * n
 
 
+def scaled(size: int, factor: float) -> int:
+    if not math.isfinite(size * factor):
+        raise RuntimeError("value cannot be converted to type int64_t without overflow")
+    return math.floor(size * factor)
+
+
 def wanted_scales(given: list[int], scale_factor: Any) -> list[float]:
     n = len(given)
     if isinstance(scale_factor, (list, tuple)):
@@ -422,7 +428,7 @@ def interpolate(
             raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
     elif scale_factor is not None:
         factors = wanted_scales(given, scale_factor)
-        out = tuple([math.floor(v * s) for v, s in zip(given, factors, strict=True)])
+        out = tuple([scaled(v, s) for v, s in zip(given, factors, strict=True)])
         if not recompute_scale_factor:
             scales = tuple(factors)
     else:

@@ -361,7 +361,7 @@ def lu_unpack(
             "dtype.\nNote: this function is intended to be used with the output produced by "
             "torch.linalg.lu_factor"
         )
-    if unpack_pivots and not within(pivots, data.shape[-2]):
+    if unpack_pivots and not (pivots.ndim and within(pivots, data.shape[-2])):
         raise RuntimeError(
             "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive.Did you "
             "properly pass the result of lu_factor?"

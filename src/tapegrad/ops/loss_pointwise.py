@@ -287,7 +287,7 @@ class SmoothL1Loss(Block):
 
 
 def smooth_slope(F: Any, difference: Any, beta: float) -> Any:
-    return F.where(F.abs(difference) < beta, difference / beta, F.sign(difference))
+    return F.where(F.abs(difference) >= beta, F.sign(difference), difference / beta)
 
 
 @api(
@@ -351,7 +351,7 @@ class HuberLoss(Block):
 
 
 def huber_slope(F: Any, difference: Any, delta: float) -> Any:
-    return F.where(F.abs(difference) < delta, difference, F.sign(difference) * delta)
+    return F.where(F.abs(difference) >= delta, F.sign(difference) * delta, difference)
 
 
 @api(

@@ -415,6 +415,12 @@ def check_fractional(name: str, shape: Sizes, kernel: Sizes, out: Sizes) -> None
                 f"{name}(): Expected input to have non-zero size for non-batch dimensions, but got"
                 f"{list(shape)} with dimension {d} being empty."
             )
+    if min(out) < 0:
+        whole = list(shape[: start + 1]) + list(out)
+        first = min(out)
+        raise RuntimeError(f"Trying to create tensor with negative dimension {first}: {whole}")
+    if min(kernel) < 1:
+        raise RuntimeError(f"{name}(): pool sizes must be greater than zero, but got {kernel}")
     axes = ("height", "width") if n == 2 else ("time", "height", "width")
     spoken = f"{name}()" if n == 2 else f"{name}_out()"
     for axis, size, k, o in zip(axes, shape[start + 1 :], kernel, out, strict=True):

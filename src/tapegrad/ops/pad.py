@@ -397,7 +397,8 @@ def check_circular(x: Any, border: Ints) -> None:
     for d, (low, high) in enumerate(pairs(border), len(shape) - len(border) // 2):
         if low > shape[d] or high > shape[d]:
             raise RuntimeError("Padding value causes wrapping around more than once.")
-        if shape[d] + low + high < 0:
+        nothing_left = shape[d] + min(low, 0) + min(high, 0) <= 0 < shape[d] + low + high
+        if shape[d] + low + high < 0 or nothing_left:
             raise RuntimeError("Negative padding value is resulting in an empty dimension")
 
 

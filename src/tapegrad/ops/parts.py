@@ -384,7 +384,8 @@ class RoundDecimals(Flat):
     def fwd(xp, input, decimals):
         not_for("round_cpu" if decimals else "round_vml_cpu", BOOL, INTEGRAL, COMPLEX)(input)
         x = widened(input)
-        unit = x.dtype.type(10.0 ** abs_int(decimals))
+        places = abs_int(decimals)
+        unit = x.dtype.type(10.0**places if places < 309 else math.inf)
         out = xp.rint(x * unit) / unit if decimals > 0 else xp.rint(x / unit) * unit
         return cast(out, input.dtype)
 

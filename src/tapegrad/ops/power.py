@@ -89,7 +89,7 @@ def integer_power(xp: Any, base: Any, exponent: Any) -> Any:
     """Of integers; 1 and -1 are the only ones whose negative powers are not zero."""
     if not np.any(exponent < 0):
         return xp.power(base, exponent)
-    positive = xp.power(base, xp.abs(exponent))
+    positive = xp.power(base, xp.where(exponent < 0, exponent & 1, exponent))
     return xp.where((exponent < 0) & (base != 1) & (base != -1), 0, positive).astype(positive.dtype)
 
 

@@ -60,13 +60,9 @@ def gamma_numbers(stream: Stream, shapes: Array) -> Array:
 
 
 def gamma_number(shape: float, exponent: float, d: float, draw: Doubles, normal: Normals) -> float:
-    if shape == 0.0:
-        return 0.0
-    if not d < math.inf:
-        return d
+    if not 0.0 < shape < math.inf:
+        return shape if shape >= 0.0 else math.nan
     scale = math.pow(1.0 - draw(), exponent) if shape < 1.0 else 1.0
-    if not d > 0.0:  # no such distribution
-        return math.nan
     c = 1.0 / math.sqrt(9.0 * d)
     while True:
         x = normal()

@@ -334,7 +334,7 @@ def repeat_interleave(
     tensor([1, 1, 2, 2])
     """
     if repeats is None:
-        return wrap(np.repeat(np.arange(input.array.size), checked_repeats(input.array)))
+        return wrap(repeated(input.array, input.array.size, output_size))
     if not isinstance(repeats, TensorBase):
         if repeats < 0:
             raise RuntimeError("Repeats must be non-negative")
@@ -343,6 +343,11 @@ def repeat_interleave(
         dim = wrap_dim(dim, input.array.ndim)
         source = input if input.array.ndim else input.reshape(1)
         shape = source.array.shape
+        if output_size is not None and output_size != shape[dim] * repeats:
+            raise RuntimeError(
+                f"repeat_interleave: Invalid output_size, expected {shape[dim] * repeats} but got "
+                f"{output_size}"
+            )
         wide = source.unsqueeze(dim + 1).expand((*shape[: dim + 1], repeats, *shape[dim + 1 :]))
         return wide.clone(memory_format=contiguous()).flatten(dim, dim + 1)
     if dim is None:
@@ -358,7 +363,15 @@ def repeat_interleave(
             "repeats must have the same size as input along dim, but got repeats.size(0) = "
             f"{times.size} and input.size({dim}) = {size}"
         )
-    return input.index_select(dim, wrap(np.repeat(np.arange(size), checked_repeats(times))))
+    return input.index_select(dim, wrap(repeated(times, size, output_size)))
+
+
+def repeated(times: Any, size: int, output_size: int | None) -> Any:
+    """The numbers up to `size`, each as often as `times` says."""
+    places = np.repeat(np.arange(size), checked_repeats(times))
+    if output_size is not None and output_size != len(places):
+        raise RuntimeError("allocated size does not match required size")
+    return places
 
 
 def contiguous() -> Any:

@@ -13,6 +13,7 @@ from ..core.return_types import return_type
 from ..indexing import wrap_dim
 from .batching import flattened, lift
 from .block import Block, Case, api, apply, op
+from .reduce import array_of
 from .refuse import not_implemented
 from .samples import Draw, Index
 
@@ -151,7 +152,7 @@ class Topk(Block):
 
     def fwd(xp, input, k, dim, largest):
         if not input.ndim:
-            return input.copy() if k else input[:0], xp.zeros((), np.int64)
+            return input.copy(), xp.zeros((), np.int64)
         order = best(xp, input, k, dim, largest)
         return xp.take_along_axis(xp.ascontiguousarray(input), order, axis=dim), order
 
@@ -278,9 +279,23 @@ def unique(
     tensor([1, 3])
     """
     at = None if dim is None else wrap_dim(dim, input.array.ndim)
+    check_slices(input, at)
     refuse_complex("unique" if at is None else "unique_dim", input)
     parts = apply(UniqueParts, (input,)) if at is None else apply(UniqueDim, (input,), (at,))
     return chosen(parts, return_inverse, return_counts)
+
+
+def check_slices(input: Any, dim: int | None) -> None:
+    """Slices along a dimension are compared by their elements: there have to be some."""
+    shape = input.array.shape
+    if dim is None:
+        return
+    if not shape:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    if 0 in shape[:dim] + shape[dim + 1 :]:
+        raise RuntimeError(
+            "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied"
+        )
 
 
 def refuse_complex(kernel: str, input: Any) -> None:
@@ -298,6 +313,7 @@ def unique_consecutive(
     tensor([1, 2, 1])
     """
     at = None if dim is None else wrap_dim(dim, input.array.ndim)
+    check_slices(input, at)
     refuse_complex("unique" if at is None else "unique_consecutive", input)
     return chosen(apply(UniqueRuns, (input,), (at,)), return_inverse, return_counts)
 
@@ -332,7 +348,11 @@ class Bincount(Block):
             raise RuntimeError("minlength should be >= 0")
         if x.ndim != 1 or (x.size and x.min() < 0):
             raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
-        if weights is not None and weights.array.shape != x.shape:
+        if x.size and x.max() == np.iinfo(np.int64).max:
+            raise RuntimeError(
+                f"maximum value of input overflowed, it should be < {x.max()} but got {x.max()}"
+            )
+        if weights is not None and x.size and weights.array.shape != x.shape:
             raise RuntimeError("weights should be 1-d and have the same length as input")
         return run(Bincount, (input, weights), (minlength,))
 
@@ -377,6 +397,12 @@ class Searchsorted(Block):
         sorted_sequence, input, *, out_int32=False, right=False, side=None, sorter=None, run=apply
     ):
         if sorter is not None:
+            if sorter.array.shape != sorted_sequence.array.shape:
+                raise RuntimeError(
+                    "torch.searchsorted(): boundary and sorter must have the same size, but got "
+                    f"boundary tensor {list(sorted_sequence.array.shape)}and got sorter tensor "
+                    f"{list(sorter.array.shape)}"
+                )
             sorted_sequence = sorted_sequence.gather(-1, sorter)
         if side is not None:
             if side not in ("left", "right"):
@@ -392,6 +418,12 @@ class Searchsorted(Block):
         if not isinstance(input, TensorBase):
             input = wrap(np.asarray(input, sorted_sequence.array.dtype))
         have, want = sorted_sequence.array.shape, input.array.shape
+        if not want and len(have) != 1:
+            raise RuntimeError(
+                "torch.searchsorted(): input value can be a scalar only when boundaries tensor "
+                f"dimension is 1, but we got boundaries tensor dim({len(have)}) and input value's "
+                "dim(0) numel(1)"
+            )
         if len(have) != 1 and (len(have) != len(want) or have[:-1] != want[:-1]):
             raise RuntimeError(
                 "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 "
@@ -436,7 +468,7 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
     tensor([[1, 0, 0],
             [0, 0, 1]])
     """
-    x = input.array
+    x = array_of("one_hot", input)
     if x.dtype != np.int64:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
     if not x.size:

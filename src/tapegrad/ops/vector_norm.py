@@ -10,9 +10,11 @@ from ..autograd.node import unbroadcast
 from ..core import promote
 from ..core.base import TensorBase
 from ..core.dispatch import apply
+from ..errors import check_broadcast
 from .batching import lift, padded
 from .block import Block, Case, api, op
-from .reduce import all_dims, array_of, dense, plain_dtype, unreduce, widened
+from .pointwise import refuse_bools
+from .reduce import all_dims, array_of, count, dense, plain_dtype, unreduce, widened
 from .samples import Draw
 
 # ruff: noqa: N805, E704
@@ -21,6 +23,8 @@ from .samples import Draw
 def lengths(xp: Any, x: Any, ord: float, dim: Any, keepdim: bool) -> Any:
     """The `ord`-norm over dimensions."""
     size = xp.absolute(widened(xp, x))
+    if ord != 0 and count(x.shape, dim) == 1:
+        ord = 1  # the size itself, whose powers may be too large or too small
     if ord == 0:
         out = xp.add.reduce(size != 0, axis=dim, keepdims=keepdim, dtype=size.dtype)
     elif ord == math.inf:
@@ -263,11 +267,17 @@ class Dist(Block):
 
     def call(input, other, p=2):
         array = array_of("dist", input)
+        refuse_bools(array, array_of("dist", other))
         kind = promote.binary_result(array, array_of("dist", other))
         if kind.kind in "biu":
             raise RuntimeError(
                 "norm(): input dtype should be either floating point or complex. "
                 f"Got {dtypes.of(kind).scalar_type} instead."
             )
+        if not isinstance(p, (int, float)):
+            raise TypeError(
+                f"dist(): argument 'p' (position 3) must be Number, not {type(p).__name__}"
+            )
+        check_broadcast([array, other.array])
         check_identity((0,) if 0 in array.shape or 0 in other.array.shape else (), p, None)
         return apply(Dist, (input, other), (float(p), kind))

@@ -211,3 +211,7 @@ def canonical_mask(mask: Any, name: str, other: Any, other_name: str, dtype: Any
     if mask.is_floating_point():
         return mask
     return tg.zeros_like(mask, dtype=dtype).masked_fill_(mask, -math.inf)
+
+
+# Where PyTorch has it, and so what pickled models name.
+MultiheadAttention.__module__ = "tapegrad.nn.modules.activation"
