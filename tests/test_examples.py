@@ -8,8 +8,9 @@ import io
 import re
 import sys
 
-import example_runs
 import pytest
+
+import example_runs
 from example_runs import EXAMPLES, SCRIPTS
 
 sys.path.insert(0, str(EXAMPLES))

@@ -60,7 +60,8 @@ _SUBMODULES = frozenset(
     """
     _C __config__ accelerator amp autograd backends compat compiler cpu cuda datasets distributed
     distributions fft func jit linalg masked multiprocessing nn optim overrides profiler random
-    return_types serialization signal special storage testing torch_version types utils version
+    return_types serialization signal sparse special storage testing torch_version types utils
+    version
     """.split()
 )
 
@@ -88,6 +89,7 @@ _ELSEWHERE = {
         set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal
         set_num_interop_threads set_num_threads typename use_deterministic_algorithms
     """,
+    "sparse.functions": "sparse_coo_tensor",
     "storage": "TypedStorage UntypedStorage",
     "symbolic": """
         SymBool SymFloat SymInt sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum

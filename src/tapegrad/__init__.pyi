@@ -28,6 +28,7 @@ from . import random as random
 from . import return_types as return_types
 from . import serialization as serialization
 from . import signal as signal
+from . import sparse as sparse
 from . import special as special
 from . import storage as storage
 from . import testing as testing
@@ -87,6 +88,7 @@ from .settings import set_float32_matmul_precision as set_float32_matmul_precisi
 from .settings import set_flush_denormal as set_flush_denormal
 from .settings import set_num_interop_threads as set_num_interop_threads
 from .settings import set_num_threads as set_num_threads
+from .sparse.functions import sparse_coo_tensor as sparse_coo_tensor
 from .symbolic import sym_float as sym_float
 from .symbolic import sym_int as sym_int
 from .symbolic import sym_ite as sym_ite

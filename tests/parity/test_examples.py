@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 from curves import ON_TORCH, SCRIPTS, agreement
+
 from example_runs import run
 
 STEPS = {

@@ -311,7 +311,10 @@ AUGMENTED = {
 
 
 # Besides the families of ops, the modules whose functions are public.
-LIBRARY = ("conversion", "creation", "tensors", "ranges", "random", "random_fill", "sampling")
+LIBRARY = (
+    *("conversion", "creation", "layouts", "tensors", "ranges", "random"),
+    *("random_fill", "sampling"),
+)
 
 
 class Places:

@@ -1,0 +1,37 @@
+"""Functions of sparse tensors: products and sums that keep gradients sparse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tapegrad as tg
+
+from . import functions
+from .coo import SparseTensor as SparseTensor
+
+__all__ = ["addmm", "mm", "sum"]
+
+
+def mm(mat1: Any, mat2: Any) -> Any:
+    """mm(mat1, mat2) -> Tensor: the matrix product, where either factor may be sparse.
+
+    >>> eye = tg.eye(2).to_sparse()
+    >>> mm(eye, tg.ones(2, 1))
+    tensor([[1.],
+            [1.]])
+    """
+    if isinstance(mat1, SparseTensor) or isinstance(mat2, SparseTensor):
+        return functions.mm(mat1, mat2, label="SparseAddmmBackward0")
+    return tg.mm(mat1, mat2)
+
+
+def sum(input: Any, dim: Any = None, dtype: Any = None) -> Any:
+    """sum(input, dim=None, dtype=None) -> Tensor: the sum of all elements, or along `dim`."""
+    if not isinstance(input, SparseTensor):
+        raise RuntimeError("coalesce expected sparse coordinate tensor layout but got Strided")
+    return functions.total(input, dim, dtype=dtype)
+
+
+def addmm(mat: Any, mat1: Any, mat2: Any, *, beta: Any = 1.0, alpha: Any = 1.0) -> Any:
+    """addmm(mat, mat1, mat2, *, beta=1, alpha=1) -> Tensor: beta * mat + alpha * (mat1 @ mat2)."""
+    return functions.weighted(mat, mat1, mat2, beta, alpha, "SparseAddmmBackward0")

@@ -1,0 +1,436 @@
+"""Sparse tensors in coordinate form: a dense tensor of indices and a dense tensor of values.
+
+Everything differentiable happens to the values, with ordinary ops. So gradients flow through sparse
+tensors without the engine knowing of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import indexing, printing
+from .._tensor import Tensor
+from ..core.base import blank, wrap
+from ..device import layout as layout_type
+from ..device import sparse_coo
+from .history import NoElements, could_not_run, named
+
+
+class SparseTensor(Tensor):
+    """A tensor in coordinate form; made by `torch.sparse_coo_tensor` and `Tensor.to_sparse`."""
+
+    __slots__ = ("_coalesced", "_entries", "_places", "_shape")
+
+    _places: Any  # int64, (sparse dims, entries)
+    _entries: Any  # (entries, *dense dims): carries the history
+    _shape: tuple[int, ...]
+    _coalesced: bool  # the places are sorted and each occurs once
+
+    is_sparse = True
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        from .functions import FUNCTIONS
+
+        name = getattr(func, "__name__", str(func))
+        function = FUNCTIONS.get(name)
+        if function is None:
+            raise could_not_run(name + overload(name, args))
+        return function(*args, **(kwargs or {}))
+
+    # ------------------------------------------------------------------ autograd
+
+    @property
+    def requires_grad(self) -> bool:
+        return bool(self._entries.requires_grad)
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self._entries.requires_grad = value
+
+    def requires_grad_(self, requires_grad: bool = True) -> SparseTensor:
+        self._entries.requires_grad_(requires_grad)
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        return bool(self._entries.is_leaf)
+
+    @property
+    def grad_fn(self) -> Any:
+        return self._entries.grad_fn
+
+    @property
+    def grad(self) -> Any:
+        """The gradient at the places of a leaf, each named once."""
+        found = self._entries.grad
+        if found is None:
+            return None
+        order, first, _ = distinct(self)
+        return sparse(wrap(order), found[wrap(first)], self._shape, True)
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        if value is not None:
+            raise could_not_run("set_.source_Tensor")
+        self._entries.grad = None
+
+    @grad.deleter
+    def grad(self) -> None:
+        self._entries.grad = None
+
+    def detach(self) -> SparseTensor:
+        return self._with(self._entries.detach())
+
+    @property
+    def data(self) -> Any:
+        return self.detach()
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        raise could_not_run("set_data")
+
+    # ------------------------------------------------------------------ its parts
+
+    def _with(self, entries: Any) -> SparseTensor:
+        """Other values at the same places."""
+        return sparse(self._places, entries, self._shape, self._coalesced)
+
+    def indices(self) -> Any:
+        self._check_coalesced("indices")
+        return self._places
+
+    def values(self) -> Any:
+        self._check_coalesced("values")
+        return named(self._entries, "ValuesBackward0")
+
+    def _check_coalesced(self, what: str) -> None:
+        if not self._coalesced:
+            raise RuntimeError(
+                f"Cannot get {what} on an uncoalesced tensor, please call .coalesce() first"
+            )
+
+    def _indices(self) -> Any:
+        return self._places
+
+    def _values(self) -> Any:
+        return self._entries.detach()
+
+    def _nnz(self) -> int:
+        return int(self._entries.array.shape[0])
+
+    def sparse_dim(self) -> int:
+        return int(self._places.array.shape[0])
+
+    def dense_dim(self) -> int:
+        return len(self._shape) - self.sparse_dim()
+
+    def is_coalesced(self) -> bool:
+        return self._coalesced
+
+    def coalesce(self) -> SparseTensor:
+        """The same tensor with sorted places, entries for one place added up."""
+        if self._coalesced:
+            return self
+        places, _, group = distinct(self)
+        entries = add_up(self._entries, group, places.shape[1])
+        # PyTorch sorts in place and shows the part of the indices that is left.
+        memory = np.empty_like(self._places.array, order="C")
+        memory[:, : places.shape[1]] = places
+        kept = wrap(memory[:, : places.shape[1]])
+        return sparse(kept, named(entries, "CoalesceBackward0"), self._shape, True)
+
+    def to_dense(self, dtype: Any = None, *, masked_grad: Any = None) -> Any:
+        if dtype is not None:
+            raise RuntimeError("dtype argument is not supported by sparse_to_dense")
+        count = math.prod(self._shape[: self.sparse_dim()])
+        return named(
+            add_up(self._entries, flat_places(self), count).view(self._shape), "ToDenseBackward0"
+        )
+
+    def to_sparse(self, sparse_dim: Any = None, **options: Any) -> SparseTensor:
+        if sparse_dim is not None and sparse_dim != self.sparse_dim():
+            raise could_not_run("to_sparse.sparse_dim")
+        return self
+
+    to_sparse_coo = to_sparse
+
+    @property
+    def layout(self) -> layout_type:
+        return sparse_coo
+
+    def stride(self, dim: int | None = None) -> Any:
+        return (0,) * len(self._shape) if dim is None else 0
+
+    def storage_offset(self) -> int:
+        return 0
+
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        return False
+
+    # ------------------------------------------------------------------ the same, otherwise
+
+    def to(self, *args: Any, **kwargs: Any) -> SparseTensor:
+        entries = self._entries.to(*args, **kwargs)
+        return self if entries is self._entries else self._with(entries)
+
+    def clone(self, *, memory_format: Any = None) -> SparseTensor:
+        return sparse(self._places.clone(), self._entries.clone(), self._shape, self._coalesced)
+
+    def cpu(self, *args: Any, **kwargs: Any) -> SparseTensor:
+        return self
+
+    def t(self) -> SparseTensor:
+        if self.sparse_dim() > 2 or self.dense_dim():
+            raise RuntimeError(
+                "t() expects a tensor with <= 2 sparse and 0 dense dimensions, but got "
+                f"{self.sparse_dim()} sparse and {self.dense_dim()} dense dimensions"
+            )
+        return self._reordered(tuple(range(len(self._shape)))[::-1], "TBackward0")
+
+    def transpose(self, dim0: int, dim1: int) -> SparseTensor:
+        count = len(self._shape)
+        a, b = indexing.wrap_dim(dim0, count), indexing.wrap_dim(dim1, count)
+        if a != b and max(a, b) >= self.sparse_dim():
+            raise RuntimeError(
+                "sparse transpose: transposed dimensions must be sparse Got sparse_dim: "
+                f"{self.sparse_dim()}, d0: {a}, d1: {b}"
+            )
+        order = list(range(count))
+        order[a], order[b] = b, a
+        return self._reordered(tuple(order), "TransposeBackward0")
+
+    @property
+    def T(self) -> SparseTensor:
+        return self._reordered(tuple(range(len(self._shape)))[::-1], "PermuteBackward0")
+
+    def permute(self, *dims: Any) -> SparseTensor:
+        order = dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims
+        rank = len(self._shape)
+        wrapped = tuple([indexing.wrap_dim(d, rank) for d in order])
+        if sorted(wrapped) != list(range(rank)):
+            raise could_not_run("permute")
+        return self._reordered(wrapped, "PermuteBackward0")
+
+    def _reordered(self, order: tuple[int, ...], label: str) -> SparseTensor:
+        count = self.sparse_dim()
+        if any((old < count) != (new < count) for new, old in enumerate(order)):
+            raise could_not_run("permute")
+        if order[count:] != tuple(range(count, len(order))):
+            raise could_not_run("permute")
+        places = wrap(self._places.array[list(order[:count])])
+        entries = named(self._entries, label)
+        same = order == tuple(range(len(order)))
+        shape = tuple([self._shape[d] for d in order])
+        return sparse(places, entries, shape, self._coalesced and same)
+
+    def sparse_mask(self, mask: Any) -> SparseTensor:
+        return self.to_dense().sparse_mask(mask)  # type: ignore[no-any-return]
+
+    # ------------------------------------------------------------------ protocols
+
+    def numpy(self, *, force: bool = False) -> Any:
+        raise TypeError("can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first.")
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return self.numpy()
+
+    def tolist(self) -> Any:
+        raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
+
+    data_ptr = tolist
+
+    def __getitem__(self, index: Any) -> Any:
+        raise could_not_run("index.Tensor")
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise TypeError("Cannot assign to a sparse tensor")
+
+    def __iter__(self) -> Any:
+        raise could_not_run("unbind.int")
+
+    def __copy__(self) -> SparseTensor:
+        return self._with(self._entries)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SparseTensor:
+        if not self.is_leaf:
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+                "protocol at the moment."
+            )
+        found = memo.get(id(self))
+        if found is None:
+            found = memo[id(self)] = self.detach().clone().requires_grad_(self.requires_grad)
+        return found
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        entries = self._entries.detach()
+        parts = (self._places, entries, self._shape, self._coalesced)
+        return rebuild, (*parts, self.requires_grad)
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        start = "tensor("
+        margin = " " * len(start)
+        text = (
+            f"{start}{part('indices', self._places)},\n{margin}{part('values', self._entries)},\n"
+            f"{margin}size={self._shape}"
+        )
+        notes = [f"nnz={self._nnz()}"]
+        if not printing._is_implied(self.dtype, bare=False):
+            notes.append(f"dtype={self.dtype}")
+        notes.extend([f"layout={sparse_coo}", *printing._grad_note(self)])
+        column = len(text) - text.rfind("\n") - 1
+        for note in notes:
+            if column + len(note) + 2 > printing.PRINT_OPTS.linewidth:
+                text += f",\n{margin}{note}"
+                column = len(margin) + len(note)
+            else:
+                text += f", {note}"
+                column += len(note) + 2
+        return text + ")"
+
+
+def part(name: str, t: Any) -> str:
+    """One of the two tensors inside the text of a sparse one."""
+    head = f"{name}=tensor("
+    size = f", size={tuple(t.shape)}" if not t.numel() else ""
+    return f"{head}{printing._contents(t, len('tensor(') + len(head))}{size})"
+
+
+def sparse(places: Any, entries: Any, shape: tuple[int, ...], coalesced: bool) -> SparseTensor:
+    """A sparse tensor of these parts, which are taken as they are."""
+    t: Any = blank(SparseTensor)
+    t.array = NoElements(shape, entries.array.dtype)
+    t.special = True
+    t._places = places
+    t._entries = entries
+    t._shape = shape
+    # What has one entry or none cannot be out of order.
+    t._coalesced = coalesced or entries.array.shape[0] < 2
+    return t  # type: ignore[no-any-return]
+
+
+def rebuild(
+    places: Any, entries: Any, shape: tuple[int, ...], coalesced: bool, requires_grad: bool
+) -> SparseTensor:
+    """What unpickling calls."""
+    return sparse(places, entries, shape, coalesced).requires_grad_(requires_grad)
+
+
+# ---------------------------------------------------------------------- places as numbers
+
+
+def check_places(places: Any, shape: tuple[int, ...]) -> None:
+    """Every index must lie inside the shape."""
+    if not places.shape[1]:
+        return
+    for dim, (least, most) in enumerate(
+        zip(places.min(1).tolist(), places.max(1).tolist(), strict=True)
+    ):
+        if least < 0:
+            raise RuntimeError(f"found negative index {least} for dim {dim}")
+        if most >= shape[dim]:
+            raise RuntimeError(
+                f"size is inconsistent with indices: for dim {dim}, size is {shape[dim]} but "
+                f"found index {most}"
+            )
+
+
+def flat_places(t: SparseTensor) -> Any:
+    """The place of each entry as one number, in row-major order.
+
+    PyTorch trusts the indices unless asked to check them; here a wrong one is found at this point.
+    """
+    places = t._places.array
+    shape = t._shape[: t.sparse_dim()]
+    check_places(places, shape)
+    flat = np.zeros(places.shape[1], np.int64)
+    for row, length in zip(places, shape, strict=True):
+        flat = flat * length + row
+    return flat
+
+
+def unflat(flat: Any, shape: tuple[int, ...]) -> Any:
+    """The inverse of `flat_places`."""
+    if not shape:
+        return np.zeros((0, len(flat)), np.int64)
+    return np.stack(np.unravel_index(flat, shape)).astype(np.int64, copy=False)
+
+
+def distinct(t: SparseTensor) -> tuple[Any, Any, Any]:
+    """The sorted places without repetition, an entry at each, and which of them each entry has."""
+    flat, first, group = np.unique(flat_places(t), return_index=True, return_inverse=True)
+    return unflat(flat, t._shape[: t.sparse_dim()]), first, group.reshape(-1)
+
+
+def add_up(entries: Any, group: Any, count: int) -> Any:
+    """Sum the entries of each group."""
+    shape = (count, *entries.shape[1:])
+    if entries.array.dtype.kind == "b":
+        seen = np.zeros(shape, bool)
+        np.logical_or.at(seen, group, entries.array)
+        return wrap(seen)
+    return entries.new_zeros(shape).index_add(0, wrap(group), entries)
+
+
+def overload(name: str, args: Any) -> str:
+    """The second half of the names of comparisons."""
+    if name not in ("eq", "ne", "lt", "le", "gt", "ge"):
+        return ""
+    return ".Tensor" if len(args) > 1 and isinstance(args[1], Tensor) else ".Scalar"
+
+
+# ---------------------------------------------------------------------- methods of Tensor
+
+CASTS = "bfloat16 bool byte cdouble cfloat char double float half int long short"
+# Zero at zero: they act on the values alone.
+POINTWISE = """
+    abs asin asinh atan atanh ceil deg2rad erf erfinv expm1 floor frac log1p rad2deg relu round sgn
+    sign sin sinh sqrt tan tanh trunc
+"""
+# What Tensor answers from shape and dtype alone, and what functions.FUNCTIONS computes.
+KEPT = frozenset(
+    f"""
+    add addmm backward dim div divide element_size get_device is_complex is_conj is_distributed
+    is_floating_point is_inference is_neg is_signed item matmul mm mul multiply mv ndimension neg
+    negative nelement numel size sub subtract sum true_divide version_cell {POINTWISE}
+    """.split()
+)
+
+
+def cast(name: str) -> Callable[..., Any]:
+    def method(self: SparseTensor) -> SparseTensor:
+        entries = getattr(self._entries, name)()
+        return self if entries is self._entries else self._with(entries)
+
+    method.__name__ = name
+    return method
+
+
+def refusal(name: str) -> Callable[..., Any]:
+    def method(self: SparseTensor, *args: Any, **kwargs: Any) -> Any:
+        raise could_not_run(name)
+
+    method.__name__ = name
+    return method
+
+
+def close_class() -> None:
+    """Casts act on the values; every other method of Tensor that is not known to work refuses."""
+    own = vars(SparseTensor)
+    for name in CASTS.split():
+        setattr(SparseTensor, name, cast(name))
+    for name in dir(Tensor):
+        found = getattr(Tensor, name)
+        if name.startswith("_") or name in own or name in KEPT or not callable(found):
+            continue
+        setattr(SparseTensor, name, refusal(name))
+    for name in ("__iadd__", "__isub__", "__imul__", "__itruediv__"):
+        setattr(SparseTensor, name, refusal(f"{name[3:-2]}_"))
+
+
+close_class()

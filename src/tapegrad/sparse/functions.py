@@ -1,0 +1,419 @@
+"""What can be computed with sparse tensors; `FUNCTIONS` is where dispatch finds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import tapegrad as tg
+
+from .. import dtypes, indexing
+from .._tensor import Tensor
+from ..core.base import wrap
+from .coo import (
+    POINTWISE,
+    SparseTensor,
+    add_up,
+    check_places,
+    flat_places,
+    sparse,
+    unflat,
+)
+from .history import could_not_run, named
+
+INVARIANTS = (
+    "Sparse invariant checks are implicitly disabled. Memory errors (e.g. SEGFAULT) will occur "
+    "when operating on a sparse tensor which violates the invariants, but checks incur "
+    "performance overhead. To silence this warning, explicitly opt in or out. See "
+    "`torch.sparse.check_sparse_tensor_invariants.__doc__` for guidance. "
+)
+
+
+# ---------------------------------------------------------------------- making
+
+
+def sparse_coo_tensor(
+    indices: Any = None,
+    values: Any = None,
+    size: Any = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    check_invariants: bool | None = None,
+    is_coalesced: bool | None = None,
+) -> SparseTensor:
+    """A sparse tensor with `values` at `indices` (one column each), zero elsewhere.
+
+    >>> tensor = sparse_coo_tensor([[0, 1], [1, 0]], [2.0, 3.0], (2, 2), check_invariants=False)
+    >>> tensor.to_dense()
+    tensor([[0., 2.],
+            [3., 0.]])
+    """
+    if values is None:
+        size, indices = (indices if size is None else size), None
+        if size is None:
+            raise TypeError(
+                "sparse_coo_tensor() received an invalid combination of arguments - got (), but "
+                "expected one of:"
+            )
+        shape = tuple(int(n) for n in size)
+        indices = tg.zeros(len(shape), 0, dtype=tg.int64)
+        values = tg.zeros(0, dtype=dtype, device=device)
+    elif check_invariants is None:
+        from ..from_data import warn_once
+
+        warn_once(INVARIANTS, 2)
+    entries = tg.as_tensor(values, dtype=dtype, device=device)
+    places = tg.as_tensor(indices, device=device).detach().to(tg.int64)
+    if entries.dim() == 0:
+        entries = entries.reshape(1)
+    if places.dim() != 2:
+        raise RuntimeError(f"indices must be sparse_dim x nnz, but got: {list(places.shape)}")
+    if size is None:
+        shape = inferred_shape(places.array, tuple(entries.shape[1:]))
+    else:
+        shape = tuple(int(n) for n in size)
+    if any(n < 0 for n in shape):
+        raise RuntimeError("numel: integer multiplication overflow")
+    check_parts(places, entries, shape)
+    if check_invariants:
+        check_places(places.array, shape)
+    if requires_grad:
+        if not (entries.is_floating_point() or entries.is_complex()):
+            raise RuntimeError(
+                "Only Tensors of floating point and complex dtype can require gradients"
+            )
+        entries = entries.detach().requires_grad_()
+    elif entries.requires_grad:
+        entries = named(entries, "SparseCooTensorWithDimsAndTensorsBackward0")
+    else:
+        entries = entries.detach()
+    made = sparse(places, entries, shape, bool(is_coalesced))
+    if is_coalesced and check_invariants and (np.diff(flat_places(made)) <= 0).any():
+        raise RuntimeError(
+            "cannot set is_coalesced to true if indices correspond to uncoalesced COO tensor"
+        )
+    return made
+
+
+def inferred_shape(places: Any, dense: tuple[int, ...]) -> tuple[int, ...]:
+    """The smallest shape that holds all indices."""
+    if not places.shape[1]:
+        return (*[0] * len(places), *dense)
+    for dim, least in enumerate(places.min(1).tolist()):
+        if least < 0:
+            raise RuntimeError(f"found negative index {least} for dim {dim}")
+    longest: list[int] = places.max(1).tolist()
+    return (*[n + 1 for n in longest], *dense)
+
+
+def check_parts(places: Any, entries: Any, shape: tuple[int, ...]) -> None:
+    sparse_dim, nnz = places.shape
+    dense = tuple(entries.shape[1:])
+    if len(shape) != sparse_dim + len(dense):
+        raise RuntimeError(
+            "'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = "
+            f"{len(shape)}, sparse_dim = {sparse_dim}, dense_dim = {len(dense)}"
+        )
+    if nnz != entries.shape[0]:
+        raise RuntimeError(
+            f"indices and values must have same nnz, but got nnz from indices: {nnz}, nnz from "
+            f"values: {entries.shape[0]}"
+        )
+    if dense != shape[sparse_dim:]:
+        raise RuntimeError(
+            f"values has incorrect size, expected {[nnz, *shape[sparse_dim:]]}, got "
+            f"{list(entries.shape)}"
+        )
+
+
+def to_sparse(dense: Any, sparse_dim: int | None = None) -> SparseTensor:
+    """The elements of a dense tensor that are not zero."""
+    shape = tuple(dense.shape)
+    count = len(shape) if sparse_dim is None else sparse_dim
+    if not 0 <= count <= len(shape):
+        raise RuntimeError(
+            f"dense_to_sparse: sparse_dim argument must be in [0,{len(shape)}] range, but {count} "
+            "is given"
+        )
+    rows = dense.detach().reshape(-1, *shape[count:]) != 0
+    flat = np.flatnonzero(rows.array.reshape(rows.shape[0], -1).any(1))
+    entries = dense.reshape(-1, *shape[count:])[wrap(flat)]
+    label = "ToSparseBackward1" if sparse_dim is None else "ToSparseBackward0"
+    return sparse(wrap(unflat(flat, shape[:count])), named(entries, label), shape, True)
+
+
+def sparse_mask(dense: Any, mask: Any) -> SparseTensor:
+    """The elements of a dense tensor at the places of a sparse one."""
+    if not isinstance(mask, SparseTensor):
+        raise could_not_run("sparse_mask", "CPU")
+    if tuple(dense.shape) != mask._shape:
+        raise RuntimeError(
+            "sparse_mask(): operands have incompatible sizes; self has size "
+            f"{list(dense.shape)} but mask has size {list(mask._shape)}"
+        )
+    found: SparseTensor = mask._with(named(elements_at(dense, mask), "SparseMaskBackward0"))
+    return found
+
+
+def elements_at(dense: Any, mask: SparseTensor) -> Any:
+    flat = wrap(flat_places(mask))
+    return dense.reshape(-1, *mask._shape[mask.sparse_dim() :])[flat]
+
+
+# ---------------------------------------------------------------------- arithmetic
+
+
+def add(a: Any, b: Any, *, alpha: Any = 1) -> Any:
+    return plus(a, b, alpha, "AddBackward0")
+
+
+def sub(a: Any, b: Any, *, alpha: Any = 1) -> Any:
+    return plus(a, b, -alpha, "SubBackward0")
+
+
+def plus(a: Any, b: Any, factor: Any, label: str) -> Any:
+    if isinstance(a, SparseTensor) and isinstance(b, SparseTensor):
+        return merged(a, b if factor == 1 else b._with(b._entries * factor), label)
+    if isinstance(a, SparseTensor):
+        raise RuntimeError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
+    shape = list(a.shape) if isinstance(a, Tensor) else []
+    if shape != list(b._shape):
+        raise RuntimeError(
+            f"add: expected 'self' and 'other' to have same size, but self has size {shape} while "
+            f"other has size {list(b._shape)} (FYI: dense-sparse addition does not currently "
+            "support broadcasting)"
+        )
+    if label == "SubBackward0":
+        return tg.sub(a, b.to_dense(), alpha=-factor)
+    return tg.add(a, b.to_dense(), alpha=factor)
+
+
+def merged(a: SparseTensor, b: SparseTensor, label: str) -> SparseTensor:
+    if a._shape != b._shape:
+        raise RuntimeError(
+            f"add: expected sizes of 'self' and 'other' to match, but {list(a._shape)} != "
+            f"{list(b._shape)}"
+        )
+    if a.sparse_dim() != b.sparse_dim():
+        raise RuntimeError(
+            "add: expected 'self' and 'other' to have same density, but 'self' has "
+            f"{a.sparse_dim()} sparse dimensions while 'other' has {b.sparse_dim()} sparse "
+            "dimensions"
+        )
+    x, y = flat_places(a), flat_places(b)
+    coalesced = a._coalesced and b._coalesced
+    if coalesced:
+        flat, group = np.unique(np.concatenate([x, y]), return_inverse=True)
+    else:
+        flat, group = zipped(x.tolist(), y.tolist())
+    entries = add_up(tg.cat([a._entries, b._entries]), group.reshape(-1), len(flat))
+    places = wrap(unflat(flat, a._shape[: a.sparse_dim()]))
+    return sparse(places, named(entries, label), a._shape, coalesced)
+
+
+def zipped(x: list[int], y: list[int]) -> tuple[Any, Any]:
+    """PyTorch's merge of two lists that need not be sorted, and where each element went."""
+    flat: list[int] = []
+    first, second = [], []
+    i = j = 0
+    while i < len(x) or j < len(y):
+        take_x = j == len(y) or (i < len(x) and x[i] <= y[j])
+        take_y = i == len(x) or (j < len(y) and y[j] <= x[i])
+        flat.append(x[i] if take_x else y[j])
+        if take_x:
+            first.append(len(flat) - 1)
+            i += 1
+        if take_y:
+            second.append(len(flat) - 1)
+            j += 1
+    return np.array(flat, np.int64), np.array(first + second, np.int64)
+
+
+def mul(a: Any, b: Any) -> Any:
+    if isinstance(a, SparseTensor) and isinstance(b, SparseTensor):
+        raise could_not_run("mul.Tensor")
+    if not isinstance(a, SparseTensor):
+        a, b = b, a
+    if isinstance(b, Tensor) and b.dim():
+        b = elements_at(b.expand(a._shape), a)
+    return a._with(a._entries * b)
+
+
+def div(a: Any, b: Any, *, rounding_mode: Any = None) -> Any:
+    if isinstance(b, SparseTensor) or (isinstance(b, Tensor) and b.dim()):
+        if not isinstance(a, SparseTensor):
+            raise could_not_run("reciprocal")
+        raise RuntimeError(
+            "Sparse division requires a scalar or zero-dim dense tensor divisor (got shape "
+            f"{list(b.shape)} for divisor)"
+        )
+    if rounding_mode is not None:
+        raise could_not_run("div.Tensor_mode")
+    return a._with(a._entries / b)
+
+
+def neg(a: SparseTensor) -> SparseTensor:
+    return a._with(-a._entries)
+
+
+def pointwise(name: str) -> Callable[..., Any]:
+    """A function that keeps zeros, of the coalesced values: f(x + y) is not f(x) + f(y)."""
+
+    def function(a: SparseTensor) -> SparseTensor:
+        whole = a.coalesce()
+        return whole._with(getattr(whole._entries, name)())
+
+    return function
+
+
+def total(a: SparseTensor, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    """`Tensor.sum` and `torch.sparse.sum`."""
+    if dim is None or dim == ():
+        return a._entries.sum(dtype=dtype)
+    if keepdim:
+        raise could_not_run("sum.dim_IntList")
+    count, rank = a.sparse_dim(), len(a._shape)
+    gone = [indexing.wrap_dim(d, rank) for d in ((dim,) if isinstance(dim, int) else dim)]
+    for d in gone:
+        if gone.count(d) > 1:
+            raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
+    entries = a._entries if dtype is None else a._entries.to(dtype)
+    dense = [d - count + 1 for d in gone if d >= count]
+    if dense:
+        entries = entries.sum(dense)
+    kept = [d for d in range(count) if d not in gone]
+    shape = tuple([a._shape[d] for d in range(rank) if d not in gone])
+    if not kept:
+        return named(entries.sum(0), "SparseSumBackward0")
+    check_places(a._places.array, a._shape[:count])
+    places = wrap(a._places.array[kept])
+    whole = sparse(places, entries, shape, False).coalesce()
+    return whole._with(named(whole._entries, "SparseSumBackward0"))
+
+
+# ---------------------------------------------------------------------- products
+
+
+def mm(a: Any, b: Any, *, label: str = "MmBackward0") -> Any:
+    if isinstance(a, SparseTensor) and isinstance(b, SparseTensor):
+        return sparse_product(a, b)
+    if isinstance(b, SparseTensor):
+        product = mm(b.t(), a.t())
+        return named(product.t(), label)
+    check_product(a, b)
+    row, column = wrap(a._places.array[0]), wrap(a._places.array[1])
+    terms = b[column] * a._entries.unsqueeze(1)
+    return named(add_up(terms, row.array, a._shape[0]), label)
+
+
+def check_product(a: SparseTensor, b: Any) -> None:
+    if a.dense_dim():
+        raise RuntimeError(f"addmm: scalar values expected, got {a.dense_dim()}D values")
+    if a.sparse_dim() != 2:
+        raise RuntimeError(f"addmm: matrices expected, got {a.sparse_dim()}D tensor")
+    if b.dim() != 2:
+        raise RuntimeError(f"addmm: matrices expected, got {b.dim()}D tensor")
+    if b.shape[0] != a._shape[1]:
+        raise RuntimeError(
+            f"addmm: Argument #3 (dense): Expected dim 0 size {a._shape[1]}, got {b.shape[0]}"
+        )
+    check_dtypes(a, b)
+    check_places(a._places.array, a._shape)
+
+
+def check_dtypes(a: SparseTensor, b: Any) -> None:
+    if a.dtype is not b.dtype:
+        raise RuntimeError(
+            f"expected scalar type {a.dtype.scalar_type} but found {b.dtype.scalar_type}"
+        )
+
+
+def mv(a: Any, b: Any) -> Any:
+    if isinstance(b, SparseTensor) or a.dim() != 2 or b.dim() != 1:
+        raise could_not_run("mv")
+    if b.shape[0] != a._shape[1]:
+        raise RuntimeError("mv: expected self.size(-1) == vec.size(-1)")
+    return named(mm(a, b.unsqueeze(1)).squeeze(1), "MvBackward0")
+
+
+def matmul(a: Any, b: Any) -> Any:
+    if a.dim() == 2 and b.dim() == 2:
+        return mm(a, b)
+    if a.dim() == 2 and b.dim() == 1:
+        return mv(a, b)
+    if a.dim() == 1 and b.dim() == 2:
+        return mm(a.unsqueeze(0), b).squeeze(0)
+    raise RuntimeError("expand is unsupported for Sparse tensors")
+
+
+def sparse_product(a: SparseTensor, b: SparseTensor) -> SparseTensor:
+    """Both factors sparse: one term for each pair of entries that meet."""
+    if a.dim() != 2 or b.dim() != 2 or a.dense_dim() or b.dense_dim():
+        raise could_not_run("_sparse_sparse_matmul")
+    if a._shape[1] != b._shape[0]:
+        raise RuntimeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({a._shape[0]}x{a._shape[1]} and "
+            f"{b._shape[0]}x{b._shape[1]})"
+        )
+    check_dtypes(a, b)
+    check_places(a._places.array, a._shape)
+    whole = b.coalesce()
+    # Where each row of `b` begins; the entries are sorted by row.
+    starts = np.searchsorted(whole._places.array[0], np.arange(b._shape[0] + 1))
+    inner = a._places.array[1]
+    lengths = starts[inner + 1] - starts[inner]
+    left = np.repeat(np.arange(len(inner)), lengths)
+    offsets = np.arange(len(left)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    right = np.repeat(starts[inner], lengths) + offsets
+    terms = a._entries[wrap(left)] * whole._entries[wrap(right)]
+    places = np.stack([a._places.array[0][left], whole._places.array[1][right]])
+    product = sparse(wrap(places), terms, (a._shape[0], b._shape[1]), False).coalesce()
+    return product._with(named(product._entries, "SparseSparseMatmulBackward0"))
+
+
+def weighted(input: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any, label: str) -> Any:
+    """beta * input + alpha * (mat1 @ mat2) with a sparse `mat1`."""
+    if not isinstance(mat1, SparseTensor) or isinstance(mat2, SparseTensor):
+        raise could_not_run("addmm")
+    check_product(mat1, mat2)
+    shape = (mat1._shape[0], mat2.shape[1])
+    return named(beta * input.expand(shape) + alpha * mm(mat1, mat2), label)
+
+
+def public_dtype(dtype: Any) -> Any:
+    """The kernels' attribute as what functions take."""
+    return None if dtype is None else dtypes.of(dtype)
+
+
+# By the name of the op, with the arguments of its kernel.
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "add": add,
+    "add_alpha": lambda a, b, alpha: add(a, b, alpha=alpha),
+    "addmm": lambda m, a, b, beta, alpha: weighted(m, a, b, beta, alpha, "AddmmBackward0"),
+    "clone": SparseTensor.clone,
+    "div": div,
+    "matmul": matmul,
+    "mm": mm,
+    "mul": mul,
+    "mv": mv,
+    "neg": neg,
+    "sub": sub,
+    "permute": lambda a, dims: a.permute(dims),
+    "sub_alpha": lambda a, b, alpha: sub(a, b, alpha=alpha),
+    "sum": lambda a, dim, keepdim, dtype: total(a, dim, keepdim, public_dtype(dtype)),
+    "sum_all": lambda a, dtype=None: total(a, dtype=public_dtype(dtype)),
+    "t": SparseTensor.t,
+    "transpose": SparseTensor.transpose,
+    **{name: pointwise(name) for name in POINTWISE.split()},
+}
+
+# The dense functions check shapes in their own words first; the methods need not pass there.
+for _name in ("matmul", "mm", "mv"):
+    setattr(SparseTensor, _name, FUNCTIONS[_name])
+SparseTensor.sum = total
+SparseTensor.__matmul__ = matmul

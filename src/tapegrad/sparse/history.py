@@ -1,0 +1,89 @@
+"""What a sparse tensor has instead of an array, and the names that PyTorch's nodes have."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..autograd.node import accumulate_node
+from ..core.base import Node, sequence, stamp, wrap
+from ..core.modes import MODES
+
+
+def could_not_run(name: str, backend: str = "SparseCPU") -> NotImplementedError:
+    return NotImplementedError(
+        f"Could not run 'aten::{name}' with arguments from the '{backend}' backend. This could be "
+        "because the operator doesn't exist for this backend, or was omitted during the "
+        "selective/custom build process (if using custom build). If you are a Facebook employee "
+        "using PyTorch on mobile, please visit https://fburl.com/ptmfixes for possible resolutions."
+    )
+
+
+class NoElements:
+    """Stands where other tensors have their array: it knows shape and dtype and refuses the rest.
+
+    Code that looks at `tensor.array` without asking dispatch so gets an error, never numbers.
+    """
+
+    __slots__ = ("dtype", "itemsize", "ndim", "shape", "size")
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.ndim = len(shape)
+        self.size = math.prod(shape)
+        self.itemsize = dtype.itemsize
+
+    def __getattr__(self, name: str) -> Any:
+        raise could_not_run("as_strided" if name in ("base", "flags", "strides") else name)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise could_not_run("numpy")
+
+    def __getitem__(self, index: Any) -> Any:
+        raise could_not_run("as_strided")
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise could_not_run("copy_")
+
+    # The one question that Python would answer by itself.
+    def __eq__(self, other: object) -> bool:
+        raise could_not_run("equal")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class NamedNode(Node):
+    """Hands the gradient through; it gives several small steps the one name that PyTorch has."""
+
+    label: str = ""
+
+    def pull(self, grad: Any, record: bool) -> Any:
+        return [grad]
+
+    def name(self) -> str:
+        return self.label
+
+
+def named(t: Any, label: str) -> Any:
+    """The same values with a node called `label` as the last step of their history."""
+    if not t.requires_grad:
+        return t
+    if not MODES.records:
+        return t.detach()
+    node = NamedNode()
+    node.label = label
+    # grad_fn brings a view's history up to date first.
+    edge = t.grad_fn or t.node or accumulate_node(t)
+    node.edges = (edge,)
+    if t.slot:
+        node.edge_slots = (t.slot,)
+    if edge.is_leaf:
+        node.leaves = t
+    node.seq = next(sequence)
+    stamp(node, 1)
+    made = wrap(t.array)
+    made.wants_grad = True
+    made.node = node
+    made.cell = t.version_cell()
+    return made
