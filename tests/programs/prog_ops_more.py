@@ -156,3 +156,27 @@ def grids_with_nan(torch, log):
     grid[..., 0] = NAN
     log(torch.nn.functional.grid_sample(x, grid, align_corners=False))
     log(torch.nn.functional.grid_sample(x, grid, padding_mode="border", align_corners=False))
+
+
+@program
+def spreads_without_freedom(torch, log):
+    ad = torch.autograd.forward_ad
+    for n, correction, dim in ((3, 5, (1,)), (3, 3, (1,)), (1, 2, (0, 1)), (3, 6, None)):
+        x = torch.arange(2.0 * n).view(2, n).requires_grad_()
+        for y in (
+            torch.var(x, dim, correction=correction),
+            torch.std(x, dim, correction=correction),
+        ):
+            log(y, *torch.autograd.grad(y.sum(), x))
+    with ad.dual_level():
+        x = ad.make_dual(torch.arange(3.0), torch.ones(3))
+        log(ad.unpack_dual(torch.var(x, correction=3)).tangent.tolist())
+        log(ad.unpack_dual(torch.std(x, correction=5)).tangent.tolist())
+
+
+@program
+def one_sample_and_its_class(torch, log):
+    F = torch.nn.functional
+    log(F.multi_margin_loss(torch.tensor([[1.0, 2.0]]), torch.tensor(0)))
+    log(F.multi_margin_loss(torch.tensor([1.0, 2.0]), torch.tensor(0)))
+    log.raises(lambda: torch.linalg.lstsq(torch.ones(1, 4, 1), torch.ones(1, 3)))

@@ -312,7 +312,7 @@ class LinalgLstsq(Block):
                     f"{type(value).__name__}"
                 )
         vector = y.shape == x.shape[:-1]
-        if x.shape[-2] != y.shape[-1 if vector or y.ndim == 1 else -2]:
+        if x.shape[-2] != y.shape[-1 if vector or y.ndim < x.ndim else -2]:
             raise RuntimeError(f"{function}: input.size(-2) should match other.size(-2)")
         common_batch(y if y.ndim == x.ndim else y[..., None], x)
         if driver is None:

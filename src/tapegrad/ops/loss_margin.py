@@ -152,7 +152,7 @@ def multi_margin_loss(
     if y.size and (y.min() < 0 or y.max() >= classes):
         raise RuntimeError("target out of range")
     alone = x.ndim < 2
-    where = target.reshape(()) if alone else target
+    where = target.reshape(() if alone else (count,))
     with tg.no_grad():
         factor = None if weight is None else weight[where]
     samples = input if x.ndim else input.reshape(1)

@@ -383,8 +383,13 @@ def prod(input: Any, dim: Any = MISSING, keepdim: bool = False, *, dtype: Any = 
     return apply(Prod, (input,), (place, keepdim, wanted))
 
 
-def moments(xp: Any, x: Any, dim: Any, correction: Any, keepdim: bool) -> tuple[Any, Any]:
-    """Variance and mean, each in the dtype that it has in the end."""
+EPSILON = {F32: 2.0**-23, F64: 2.0**-52}
+
+
+def moments(
+    xp: Any, x: Any, dim: Any, correction: Any, keepdim: bool, root: bool = False
+) -> tuple[Any, Any]:
+    """Variance (or its root) and mean, each in the dtype that it has in the end."""
     own = x.dtype
     x = widened(xp, x)
     n = count(x.shape, dim)
@@ -392,12 +397,13 @@ def moments(xp: Any, x: Any, dim: Any, correction: Any, keepdim: bool) -> tuple[
     var, mean = two_passes(xp, x, dim, n, freedom)
     kept = var.dtype if own.kind == "c" else own
     if own.kind != "c" and n:
-        noise = (n * xp.finfo(x.dtype).eps * mean) ** 2
-        if not ((noise < var) & (var < math.inf)).all():
+        noise = mean * (n * EPSILON[x.dtype])
+        if not ((noise * noise < var) & (var < math.inf)).all():
             var, mean = second_look(xp, x, dim, n, freedom, var, mean)
+    if root:
+        var = xp.sqrt(var)
     if not keepdim:
-        shape = [size for d, size in enumerate(x.shape) if dim is not None and d not in dim]
-        var, mean = var.reshape(shape), mean.reshape(shape)
+        var, mean = (v.reshape(()) if dim is None else v.squeeze(dim) for v in (var, mean))
     return dense(xp, var.astype(kept, copy=False)), dense(xp, mean.astype(own, copy=False))
 
 
@@ -425,16 +431,17 @@ def var_gradient(F: Any, grad: Any, input: Any, dim: Any, correction: Any) -> An
     """What a gradient of variances, with its dimensions back, means for the input."""
     gap = input - F.mean(input, dim, True, None)
     freedom = count(input.shape, dim) - correction
-    if freedom <= 0:
+    if freedom <= 0 and dim is None:
         # The slope is infinite, and undefined where a value is its own mean.
         return grad * F.where(gap == 0, math.nan, F.full_like(gap, math.inf))
-    return grad * gap * (2.0 / freedom)
+    return grad * gap * (2.0 / freedom if freedom else math.inf)
 
 
 def var_tangent(F: Any, input: Any, t: Any, dim: Any, correction: Any, keepdim: bool) -> Any:
     gap = input - F.mean(input, dim, True, None)
     freedom = count(input.shape, dim) - correction
-    return F.sum(F.real_part(F.conj(gap) * t), dim, keepdim, None) * (2.0 / freedom)
+    by = 2.0 / freedom if freedom > 0 else math.inf
+    return F.sum(F.real_part(F.conj(gap) * t), dim, keepdim, None) * by
 
 
 def half_over(F: Any, x: Any, std: Any) -> Any:
@@ -467,7 +474,7 @@ class Std(Spread):
     """std(input, dim, correction, keepdim) -> Tensor: standard deviations."""
 
     def fwd(xp, input, dim, correction, keepdim):
-        return xp.sqrt(moments(xp, input, dim, correction, keepdim)[0])
+        return moments(xp, input, dim, correction, keepdim, root=True)[0]
 
     def d_input(F, grad, input, out, dim, correction, keepdim):
         grad = unreduce(F, half_over(F, grad, out), dim, keepdim)
@@ -504,8 +511,7 @@ class StdMean(Spread):
     outs = ("std", "mean")
 
     def fwd(xp, input, dim, correction, keepdim):
-        var, mean = moments(xp, input, dim, correction, keepdim)
-        return xp.sqrt(var), mean
+        return moments(xp, input, dim, correction, keepdim, root=True)
 
     def d_input(F, grad, input, std, dim, correction, keepdim):
         first = unreduce(F, half_over(F, grad[0], std), dim, keepdim)
