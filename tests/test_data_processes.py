@@ -175,9 +175,10 @@ def test_end_of_the_program(tmp_path, persistent):
 
 
 def test_keyboard_interrupt(tmp_path):
-    process = script(
-        tmp_path, HALF_WAY.format(sleep=0.3, persistent=False) + "    list(iterator)\n"
-    )
+    # A job that a shell put into the background ignores the signal, and so would this program.
+    heed = "    import signal\n    signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    half = HALF_WAY.format(sleep=0.3, persistent=False)
+    process = script(tmp_path, heed + half + "    list(iterator)\n")
     pids = [int(pid) for pid in process.stdout.readline().split()]
     time.sleep(0.3)
     os.killpg(process.pid, signal.SIGINT)

@@ -149,7 +149,7 @@ def _rebuild_from_type_v2(func: Any, new_type: Any, args: Any, state: Any) -> An
         if not issubclass(new_type, tg.Tensor):
             raise TypeError(f"{new_type.__name__} is no subclass of Tensor")
         made = made.as_subclass(new_type)
-    own = getattr(new_type, "__setstate__", None)
+    own = of_its_own(new_type, "__setstate__")
     if own is not None:
         own(made, state)
     else:
@@ -168,10 +168,16 @@ def slot_names(cls: type) -> list[str]:
     return [n for n in found if n not in ("__dict__", "__weakref__")]
 
 
+def of_its_own(cls: type, name: str) -> Any:
+    """A method that a subclass of Tensor brings; the compiled base has some that mypyc made."""
+    found = getattr(cls, name, None)
+    return None if found is getattr(tg.Tensor, name, None) else found
+
+
 def get_state(t: Any) -> Any:
     """The attributes of a tensor: a dict, or a pair where its class has slots."""
-    own = getattr(type(t), "__getstate__", None)
-    if own is not None and own is not object.__getstate__:
+    own = of_its_own(type(t), "__getstate__")
+    if own is not None:
         return own(t)
     state = {k: v for k, v in t.__dict__.items() if k != "_dual"}  # the tangent stays here
     slots = {n: getattr(t, n) for n in slot_names(type(t)) if hasattr(t, n)}

@@ -602,21 +602,6 @@ def second_derivatives_draw_from_the_generator(torch, log):
     log(torch.rand(2))
 
 
-@program
-def forward_over_reverse(torch, log):
-    x = doubles(torch, 1.0, 2.0)
-    check_twice(torch, log, torch.exp, (x,), check_fwd_over_rev=True)
-    check_twice(
-        torch,
-        log,
-        torch.exp,
-        (x,),
-        check_fwd_over_rev=True,
-        check_rev_over_rev=False,
-        check_undefined_grad=False,
-    )
-
-
 # --- the jacobians by themselves -------------------------------------------------------------
 
 

@@ -392,9 +392,9 @@ def modern(module: str, name: str) -> tuple[str, str]:
 
 def give_state(instance: Any, state: Any) -> None:
     """What pickle does at the end of an object; its class is one that the user trusts."""
-    own = getattr(instance, "__setstate__", None)
-    if own is not None:
-        own(state)
+    own = getattr(type(instance), "__setstate__", None)
+    if own is not None and own is not getattr(tg.Tensor, "__setstate__", None):
+        own(instance, state)
         return
     slots: Any = None
     if isinstance(state, tuple) and len(state) == 2:

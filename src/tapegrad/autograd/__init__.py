@@ -11,6 +11,7 @@ from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .api import backward, grad
 from .function import Function
 from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
+from .gradcheck import gradcheck, gradgradcheck
 from .variable import Variable
 
 __all__ = [
@@ -20,7 +21,10 @@ __all__ = [
     "detect_anomaly",
     "enable_grad",
     "forward_ad",
+    "functional",
     "grad",
+    "gradcheck",
+    "gradgradcheck",
     "graph",
     "inference_mode",
     "no_grad",
@@ -29,7 +33,7 @@ __all__ = [
 ]
 
 # Imported when they are asked for.
-_LAZY = frozenset({"profiler", "profiler_util"})
+_LAZY = frozenset({"functional", "profiler", "profiler_util"})
 
 
 def __getattr__(name: str) -> Any:

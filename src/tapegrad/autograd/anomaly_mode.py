@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from ..core.base import STATE, Node, TensorBase, user_frame
-from ..core.modes import ANOMALY, MODES, count_busy
+from ..core.modes import ANOMALY, MODES, count
 from .hooks import differentiable_places
 
 
 def switch(enabled: bool, check_nan: bool) -> None:
     if enabled != ANOMALY.enabled:
-        count_busy(1 if enabled else -1)
+        count(1 if enabled else -1, 0)
     ANOMALY.enabled = STATE.anomaly = enabled
     ANOMALY.check_nan = check_nan
 

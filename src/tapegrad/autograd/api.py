@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import dtypes, errors
 from ..core.base import CLASSES, Node, TensorBase, blank, sequence, user_frame, wrap
+from ..core.dual import LEVELS
 from ..core.modes import ANOMALY, MODES, grad_set_to
 from .anomaly_mode import remember
 from .edges import GradientEdge
@@ -56,9 +57,10 @@ def backward(
             t.retain_grad()  # type: ignore[attr-defined]
     starts = prepare_starts(roots, as_grads(grad_tensors, len(roots)), create_graph)
     if wanted is None:
-        launch(Run(keep, create_graph, None, asked_by(starts)), starts)
+        launch(Run(keep, create_graph, None, asked_by(starts)), starts, create_graph)
     else:
-        found = gradients(starts, keep, create_graph, wanted)
+        run = Run(keep, create_graph, targets(wanted), asked_by(starts))
+        found = gradients(run, starts, create_graph, len(wanted))
         for t, g in zip(wanted, found, strict=True):
             if not isinstance(t, TensorBase):
                 t = t.node.tensor() if t.node.is_leaf else None
@@ -106,9 +108,12 @@ def grad(
     wanted = as_tuple(inputs)
     if not wanted:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
-    starts = prepare_starts(roots, as_grads(grad_outputs, len(roots)), create_graph)
+    # On tensors: to be recorded itself, or to carry tangents along.
+    tensors = create_graph or bool(LEVELS)
+    starts = prepare_starts(roots, as_grads(grad_outputs, len(roots)), tensors)
     keep = create_graph if retain_graph is None else retain_graph
-    found = gradients(starts, keep, create_graph, wanted)
+    run = Run(keep, tensors, targets(wanted), asked_by(starts))
+    found = gradients(run, starts, create_graph, len(wanted))
     for i, (t, g) in enumerate(zip(wanted, found, strict=True)):
         if g is None:
             if materialize_grads:
@@ -239,13 +244,13 @@ def asked_by(starts: list[Start]) -> Any:
     return frame.f_code, frame.f_lasti, starts[0][0].seq if starts else 0, next(sequence)
 
 
-def launch(run: Run, starts: list[Start]) -> None:
+def launch(run: Run, starts: list[Start], graph: bool = False) -> None:
     """Run the engine. Hooks and Functions set the grad mode themselves; recorded ops need it on."""
     outer = MODES.run
     MODES.run = run
     try:
         if run.record:
-            with grad_set_to(True):
+            with grad_set_to(graph):
                 run.go(starts)
         else:
             run.go(starts)
@@ -253,8 +258,8 @@ def launch(run: Run, starts: list[Start]) -> None:
         MODES.run = outer
 
 
-def gradients(starts: list[Start], keep: bool, record: bool, inputs: tuple[Any, ...]) -> list[Any]:
-    """One backward pass that stops at `inputs`; their gradients, None where it did not come."""
+def targets(inputs: tuple[Any, ...]) -> dict[Node, list[tuple[int, int]]]:
+    """The nodes whose gradients are asked for, each with (output, index among the inputs)."""
     captures: dict[Node, list[tuple[int, int]]] = {}
     for i, t in enumerate(inputs):
         if not is_root(t):
@@ -267,9 +272,13 @@ def gradients(starts: list[Start], keep: bool, record: bool, inputs: tuple[Any, 
         if edge is None:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
         captures.setdefault(edge[0], []).append((edge[1], i))
-    run = Run(keep, record, captures, asked_by(starts))
-    launch(run, starts)
-    return [None if i not in run.found else as_result(run.found[i]) for i in range(len(inputs))]
+    return captures
+
+
+def gradients(run: Run, starts: list[Start], graph: bool, count: int) -> list[Any]:
+    """One backward pass; the `count` gradients asked for, None where it did not come."""
+    launch(run, starts, graph)
+    return [None if i not in run.found else as_result(run.found[i]) for i in range(count)]
 
 
 def as_result(value: Any) -> Any:

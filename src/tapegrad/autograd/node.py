@@ -187,6 +187,8 @@ class OpNode(Node):
                 t.node = edge
                 t.slot = 0 if self.edge_slots is None else self.edge_slots[place]
         t.cell = cell
+        if self.duals is not None:
+            CLASSES.with_tangent(t, self.duals.get(place))
         return t
 
     def unpacked(self, kept: tuple[Any, ...], record: bool) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.base import CLASSES, STATE, TensorBase
-from ..core.modes import count_busy
+from ..core.modes import count
 from . import engine
 from .profiler_util import EventList, FunctionEvent, FunctionEventAvg
 
@@ -183,7 +183,7 @@ class profile:
                     engine.observers.remove(node_done)
                     OPEN.frames.clear()
             STATE.timing += change
-        count_busy(change)
+        count(change, 0)
 
     @property
     def function_events(self) -> EventList:

@@ -173,6 +173,7 @@ class Node(Stamped):
     freed_by: Any = None
     cut: Any = None  # the tombstone of an input that had lost its history before
     trace: Any = None  # where the forward ran, in anomaly mode
+    duals: Any = None  # in forward mode: the tangents of saved values, by position in kept
     notes: Any = None  # `metadata`, a dict made on first access
 
     def pull(self, grad: Any, record: bool) -> Any:
@@ -309,6 +310,7 @@ class Classes:
     cast_call: Any = None
     start_timer: Any = None
     stop_timer: Any = None
+    with_tangent: Any = None  # core/dual.py: gives a saved value its tangent back
 
 
 CLASSES: Final = Classes()

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .base import TensorBase, wrap
+from .base import CLASSES, TensorBase, wrap
 from .dispatch import apply
 from .layout import address
 from .op import Op
@@ -95,7 +95,27 @@ def push(op: Op, tensors: Any, attrs: Any, watch: Any) -> Any:
         if i not in op.plain_outs and pushed is not None and out.array.dtype.kind in FLOATS:
             fresh = pushed if op.view or op.multi_view else unshared(pushed, tangents)
             attach(out, fitted(fresh, out))
+    remember_tangents(op, outs, tangents)
     return result
+
+
+def remember_tangents(op: Op, outs: Any, tangents: list[Any]) -> None:
+    """Keep with the node what its saved values move along: a recorded backward reads it."""
+    node = next((out.node for out in outs if out.node is not None), None)
+    if node is None or node.is_leaf:
+        return
+    level = LEVELS[-1]
+    kept = [*tangents, *[tangent_of(out) for out in outs]]
+    node.duals = {i: Dual(t, level) for i, t in enumerate(kept) if t is not None}
+
+
+def with_tangent(t: Any, dual: Dual | None) -> None:
+    if dual is not None and dual.level.open:
+        t.__dict__["_dual"] = dual
+        t.special = True
+
+
+CLASSES.with_tangent = with_tangent
 
 
 def pushed_forward(op: Op, tensors: Any, tangents: Any, outs: Any, attrs: Any) -> tuple[Any, ...]:

@@ -8,8 +8,22 @@ from typing import Any
 from .base import STATE
 
 
+class Share:
+    """What a thread has added to the counters of the process: taken back when the thread ends."""
+
+    busy: int = 0
+    casting: int = 0
+
+    def __del__(self) -> None:
+        if self.busy or self.casting:
+            count(-self.busy, -self.casting)
+
+
 class Modes(threading.local):
     """Per-thread switches. Change them through `set`, which keeps `STATE.busy` right."""
+
+    def __init__(self) -> None:
+        self.share = Share()
 
     grad: bool = True
     inference: bool = False
@@ -23,13 +37,14 @@ class Modes(threading.local):
 
     def set(self, name: str, value: Any) -> None:
         was_plain = self.is_plain()
-        if name == "autocast":
-            count_casting((value is not None) - (self.autocast is not None))
+        casting = (value is not None) - (self.autocast is not None) if name == "autocast" else 0
         setattr(self, name, value)
         self.records = self.grad and not self.inference
-        change = was_plain - self.is_plain()
-        if change:
-            count_busy(change)
+        busy = was_plain - self.is_plain()
+        if busy or casting:
+            self.share.busy += busy
+            self.share.casting += casting
+            count(busy, casting)
 
     def is_plain(self) -> bool:
         return self.grad and not self.inference and not self.saved_hooks and self.autocast is None
@@ -60,14 +75,10 @@ class Anomaly:
     check_nan: bool = True
 
 
-def count_busy(change: int) -> None:
+def count(busy: int, casting: int) -> None:
     with _lock:
-        STATE.busy += change
-
-
-def count_casting(change: int) -> None:
-    with _lock:
-        STATE.casting += change
+        STATE.busy += busy
+        STATE.casting += casting
 
 
 _lock = threading.Lock()

@@ -312,13 +312,16 @@ def fact(x: Any, what: str) -> Any:
 
 
 def recorded_call(record: Op) -> Callable[..., Any]:
-    """`F.<op>` on tensors: the kernel's arguments by position."""
+    """`F.<op>` on tensors: the arguments of the kernel by position, or its defaults."""
     width = len(record.tensors)
+    count = len(record.attrs)
+    defaults = getattr(record.forward, "__defaults__", None) or ()
 
     def call(*args: Any) -> Any:
-        if record.variadic:
-            return apply(record, tuple(args[0]), args[1:])
-        return apply(record, args[:width], args[width:])
+        tensors, attrs = (args[0], args[1:]) if record.variadic else (args[:width], args[width:])
+        if len(attrs) < count:
+            attrs += defaults[len(attrs) - count :]
+        return apply(record, tuple(tensors), attrs)
 
     return call
 

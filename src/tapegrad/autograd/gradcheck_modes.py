@@ -1,0 +1,493 @@
+"""What gradcheck compares, and in which order: element by element, or in one combination."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import tapegrad as tg
+
+from .. import dtypes
+from ..core.base import TensorBase, user_frame
+from .api import grad
+from .finite_differences import (
+    as_tuple,
+    central_difference,
+    differ_by_more,
+    directions,
+    imaginary_part,
+    is_inexact,
+    is_varied,
+    plain,
+    pulled_back,
+    pushed_forward,
+    real_part,
+    slopes,
+    tangents,
+    wirtinger,
+)
+from .gradcheck import GradcheckError
+from .gradcheck_report import Finding, mismatch
+
+NOT_REENTRANT = (
+    "Backward is not reentrant, i.e., running backward with same input and grad_output multiple "
+    "times gives different values, although analytical gradient matches numerical gradient."
+    "The tolerance for nondeterminism was {}.\n"
+    "  likely cause: backward draws random numbers, or changes something that it reads"
+)
+SEE_NOTES = (
+    'Please look at "Notes about undefined output gradients" in "tools/autograd/derivatives.yaml"'
+)
+
+
+@dataclasses.dataclass
+class Options:
+    """What the user asked for."""
+
+    eps: float
+    atol: float
+    rtol: float
+    nondet_tol: float
+    undefined: bool
+    dtypes: bool
+    batched: bool
+    batched_forward: bool
+    forward: bool
+    backward: bool
+    fast: bool
+
+
+class Trial:
+    """A function at one point: what moves, what comes out, and its finite differences."""
+
+    def __init__(self, func: Callable[..., Any], args: tuple[Any, ...], options: Options) -> None:
+        self.func = func
+        self.args = args
+        self.options = options
+        self.inputs = [a for a in args if is_varied(a)]
+        self.everything = as_tuple(func(*args))
+        self.places = [i for i, o in enumerate(self.everything) if o.requires_grad]
+        self.outputs = [self.everything[i] for i in self.places]
+        self._slopes: dict[tuple[int, complex], list[Any]] = {}
+
+    def call(self) -> Any:
+        return self.func(*self.args)
+
+    def chosen(self, values: list[Any]) -> list[Any]:
+        """Of one value per output, those of the differentiable outputs."""
+        return [values[i] for i in self.places]
+
+    def slopes(self, index: int, direction: complex) -> list[Any]:
+        """The finite differences of all outputs in one input, computed once."""
+        key = (index, direction)
+        if key not in self._slopes:
+            t = self.inputs[index]
+            self._slopes[key] = slopes(self.call, self.everything, t, direction, self.options.eps)
+        return self._slopes[key]
+
+    def numeric(self, output: int, index: int, part: Callable[[Any], Any]) -> Any:
+        """What backward should find for a part (real, imaginary) of a differentiable output."""
+        axes = directions(self.inputs[index])
+        return wirtinger([self.slopes(index, d)[self.places[output]] for d in axes], part)
+
+
+def check(func: Callable[..., Any], inputs: Any, options: Options) -> None:
+    """All of gradcheck; returns if there is nothing to complain about."""
+    args = as_tuple(inputs)
+    check_inputs(args)
+    trial = Trial(func, args, options)
+    if not trial.outputs:
+        check_no_slope(trial)
+        return
+    compare_backward = fast_backward if options.fast else slow_backward
+    compare_forward = fast_forward if options.fast else slow_forward
+    if options.backward:
+        if any(o.is_complex() for o in trial.outputs):
+            compare_backward(trial, "imaginary")
+            compare_backward(trial, "real")
+        else:
+            compare_backward(trial, "")
+    if options.forward:
+        if any(t.is_complex() for t in trial.inputs):
+            compare_forward(trial, "imaginary")
+            compare_forward(trial, "real")
+        else:
+            compare_forward(trial, "")
+        if options.undefined:
+            check_undefined_tangents(trial)
+    if options.batched_forward:
+        check_batched_forward(trial)
+    if not options.backward:
+        return
+    for i, output in enumerate(trial.outputs):
+        if options.batched:
+            check_batched_backward(trial.inputs, output, i)
+    check_zero_gradient(trial)
+    if options.undefined:
+        check_undefined_gradients(trial)
+
+
+def check_inputs(args: tuple[Any, ...]) -> None:
+    found = False
+    for i, t in enumerate(args):
+        if not (isinstance(t, TensorBase) and t.requires_grad):  # type: ignore[attr-defined]
+            continue
+        found = True
+        if t.array.dtype not in (np.float64, np.complex128):
+            warnings.warn(
+                f"Input #{i} requires gradient and is not a double precision floating point or "
+                "complex. This check will likely fail if all the inputs are not of double "
+                "precision floating point or complex. ",
+                stacklevel=outside(),
+            )
+        if any(s == 0 and n > 1 for s, n in zip(t.array.strides, t.array.shape, strict=True)):
+            raise RuntimeError(
+                f"The {i}th input has a dimension with stride 0. gradcheck only supports inputs "
+                "that are non-overlapping to be able to compute the numerical gradients "
+                "correctly. You should call .contiguous on the input before passing it to "
+                "gradcheck."
+            )
+    if not found:
+        raise ValueError(
+            "gradcheck expects at least one input tensor to require gradient, but none of them "
+            "have requires_grad=True."
+        )
+
+
+def outside() -> int:
+    """The stacklevel, for our caller, of the first frame outside this package."""
+    from .anomaly_mode import outside as level
+
+    return level() if user_frame(1) is not None else 1
+
+
+def check_no_slope(trial: Trial) -> None:
+    """Outputs that claim to be constant must not move."""
+    for index, t in enumerate(trial.inputs):
+        for d in directions(t):
+            if any(bool((plain(m) != 0).any()) for m in trial.slopes(index, d)):
+                raise GradcheckError("Numerical gradient for function expected to be zero")
+
+
+# ---------------------------------------------------------------------- element by element
+
+
+def parts_of(trial: Trial, part: str) -> tuple[list[int], Callable[[Any], Any], complex]:
+    """The outputs to look at, which part of them, and the gradient that picks that part."""
+    if part == "imaginary":
+        chosen = [i for i, o in enumerate(trial.outputs) if o.is_complex()]
+        return chosen, imaginary_part, 1j
+    return list(range(len(trial.outputs))), real_part, 1.0
+
+
+def slow_backward(trial: Trial, part: str) -> None:
+    chosen, take, seed = parts_of(trial, part)
+    for i in chosen:
+        analytic = checked_pullback(trial, trial.outputs[i], seed)
+        for j in range(len(trial.inputs)):
+            numeric = trial.numeric(i, j, take)
+            compare(Finding(trial, i, j, part, False), numeric, analytic[j])
+
+
+def checked_pullback(trial: Trial, output: Any, seed: complex) -> list[Any]:
+    """The Jacobians of one output by backward, computed twice to see whether it is reentrant."""
+    options = trial.options
+    first, sizes, dtypes = pulled_back(output, trial.inputs, seed)
+    second, _, _ = pulled_back(output, trial.inputs, seed)
+    if options.dtypes and not dtypes:
+        raise GradcheckError("Gradient has dtype mismatch")
+    if not sizes:
+        raise GradcheckError("Analytical gradient has incorrect size")
+    if differ_by_more(first, second, options.nondet_tol):
+        raise GradcheckError(NOT_REENTRANT.format(options.nondet_tol))
+    return first
+
+
+def slow_forward(trial: Trial, part: str) -> None:
+    for j, t in enumerate(trial.inputs):
+        if part == "imaginary" and not t.is_complex():
+            continue
+        direction = 1j if part == "imaginary" else 1.0
+        found, dtypes = pushed_forward(trial.func, trial.args, trial.everything, t, direction)
+        if trial.options.dtypes and not dtypes:
+            raise GradcheckError("Forward AD gradient has dtype mismatch.")
+        numeric = trial.chosen(trial.slopes(j, direction))
+        for i, analytic in enumerate(trial.chosen(found)):
+            compare(Finding(trial, i, j, part, True), numeric[i], analytic)
+
+
+def compare(finding: Finding, numeric: Any, analytic: Any) -> None:
+    options = finding.trial.options
+    if not close(plain(analytic), plain(numeric), options.rtol, options.atol).all():
+        raise mismatch(finding, numeric, analytic, None)
+
+
+def close(a: Any, b: Any, rtol: float, atol: float) -> Any:
+    """Elementwise: as near as torch.allclose wants it."""
+    with np.errstate(all="ignore"):
+        return (a == b) | (np.isfinite(b) & (np.abs(a - b) <= atol + rtol * np.abs(b)))
+
+
+# ---------------------------------------------------------------------- one combination
+
+
+def random_like(t: Any, generator: np.random.Generator) -> Any:
+    """A random tensor of length 1, with positive parts, in the shape and dtype of `t`."""
+    values = generator.random(t.shape)
+    if t.is_complex():
+        values = values + 1j * generator.random(t.shape)
+    length = np.sqrt((np.abs(values) ** 2).sum())
+    return tg.as_tensor(values / (length if length else 1.0), dtype=t.dtype)
+
+
+def moved_along(trial: Trial, t: Any, u: Any) -> list[Any]:
+    """The finite differences of the differentiable outputs along `u`."""
+    step = u.array * trial.options.eps
+    return trial.chosen(central_difference(trial.call, t.array, ..., step, trial.options.eps))
+
+
+def looser(atol: float, *vectors: Any) -> float:
+    """The tolerance of a sum of elements weighted by `vectors` that may each be off by `atol`."""
+    for v in vectors:
+        atol *= float(np.abs(plain(v)).sum())
+    return atol
+
+
+def fast_backward(trial: Trial, part: str) -> None:
+    """Compare v J u for random u and v: the slope of a combination of outputs along one line."""
+    options = trial.options
+    generator = np.random.default_rng(0)
+    us = [random_like(t, generator) for t in trial.inputs]
+    along = [moved_along(trial, t, u) for t, u in zip(trial.inputs, us, strict=True)]
+    chosen, take, seed = parts_of(trial, part)
+    vs = [random_like(take(trial.outputs[i].detach()), generator) for i in chosen]
+    pulled = [vjp_checked(trial, i, v * seed) for i, v in zip(chosen, vs, strict=True)]
+    for j, u in enumerate(us):
+        for i, v, grads in zip(chosen, vs, pulled, strict=True):
+            g = grads[j]
+            numeric = float((plain(take(along[j][i])) * plain(v)).sum())
+            analytic = 0.0 if g is None else float((plain(g) * plain(u).conj()).sum().real)
+            atol = looser(options.atol, u, v)
+            if not close(np.float64(analytic), np.float64(numeric), options.rtol, atol):
+                full, _, _ = pulled_back(trial.outputs[i], trial.inputs, seed)
+                slow = trial.numeric(i, j, take), full[j]
+                raise mismatch(Finding(trial, i, j, part, False), numeric, analytic, slow)
+
+
+def vjp_checked(trial: Trial, index: int, v: Any) -> tuple[Any, ...]:
+    """The gradients of an output with `v` coming in, computed twice as in `checked_pullback`."""
+    output = trial.outputs[index]
+    v = v.to(output.dtype)
+    tolerance = trial.options.nondet_tol
+    first = grad(output, trial.inputs, v, retain_graph=True, allow_unused=True)
+    second = grad(output, trial.inputs, v, retain_graph=True, allow_unused=True)
+    if differ_by_more(known(first), known(second), tolerance):
+        raise GradcheckError(NOT_REENTRANT.format(tolerance))
+    return first
+
+
+def known(grads: tuple[Any, ...]) -> list[Any]:
+    return [g for g in grads if g is not None]
+
+
+def fast_forward(trial: Trial, part: str) -> None:
+    """Compare J u for a random u."""
+    options = trial.options
+    generator = np.random.default_rng(0)
+    for j, t in enumerate(trial.inputs):
+        if part == "imaginary" and not t.is_complex():
+            continue
+        direction = 1j if part == "imaginary" else 1.0
+        weights = random_like(real_part(t.detach()), generator)
+        u = (weights * direction).to(t.dtype)
+        numeric = moved_along(trial, t, u)
+        analytic = trial.chosen(tangents(trial.func, trial.args, {id(t): u}))
+        atol = looser(options.atol, u)
+        for i, (n, a) in enumerate(zip(numeric, analytic, strict=True)):
+            a = tg.zeros_like(n) if a is None else a
+            if not close(plain(a), plain(n), options.rtol, atol).all():
+                found, _ = pushed_forward(trial.func, trial.args, trial.everything, t, direction)
+                slow = trial.chosen(trial.slopes(j, direction))[i], trial.chosen(found)[i]
+                raise mismatch(Finding(trial, i, j, part, True), n, a, slow)
+
+
+# ---------------------------------------------------------------------- zero and missing gradients
+
+
+def check_zero_gradient(trial: Trial) -> None:
+    """Backward is linear: nothing in, nothing out."""
+    zeros = [tg.zeros_like(o) for o in trial.outputs]
+    for g in grad(trial.outputs, trial.inputs, zeros, retain_graph=True, allow_unused=True):
+        if g is not None and bool((plain(g) != 0).any()):
+            raise GradcheckError("backward not multiplied by grad_output")
+
+
+def check_undefined_gradients(trial: Trial) -> None:
+    """A Function must cope with outputs that no gradient comes back to.
+
+    Only custom Functions are ever asked to; the rules of ops are not called then.
+    """
+    ends = {o.grad_fn for o in trial.outputs if o.grad_fn is not None}
+    for node in functions_behind(ends):
+        everything = frozenset(range(len(node.outputs)))
+        choices = {everything}
+        if node in ends:
+            choices |= {frozenset({i}) for i in everything}
+        for missing in choices:
+            grads = [zeros_unless(i in missing, meta) for i, meta in enumerate(node.outputs)]
+            check_answer(node, grads)
+
+
+def functions_behind(ends: set[Any]) -> list[Any]:
+    """The nodes of custom Functions that backward gets to."""
+    stack, seen = list(ends), set(ends)
+    found = []
+    while stack:
+        node = stack.pop()
+        if node.op is None and node.outputs is not None:
+            found.append(node)
+        behind = [n for n in node.edges if n is not None and n not in seen]
+        seen.update(behind)
+        stack += behind
+    return found
+
+
+def zeros_unless(missing: bool, meta: Any) -> Any:
+    if missing or meta is None:
+        return None
+    shape, dtype = meta
+    return tg.zeros(shape, dtype=dtypes.of(dtype))
+
+
+def check_answer(node: Any, grads: list[Any]) -> None:
+    try:
+        found = node.pull(grads, False)
+    except RuntimeError as error:
+        warn_undefined()
+        raise GradcheckError(
+            "Expected backward function to handle undefined output grads. " + SEE_NOTES
+        ) from error
+    if any(g is not None and bool((np.asarray(g) != 0).any()) for g in found):
+        warn_undefined()
+        raise GradcheckError(
+            "Expected all input grads to be undefined or zero when all output grads are undefined "
+            "or zero. " + SEE_NOTES
+        )
+
+
+def warn_undefined() -> None:
+    warnings.warn(
+        "Backwards compatibility: New undefined gradient support checking feature is enabled by "
+        "default, but it may break existing callers of this function. If this is true for you, "
+        'you can call this function with "check_undefined_grad=False" to disable the feature',
+        stacklevel=outside(),
+    )
+
+
+def check_undefined_tangents(trial: Trial) -> None:
+    """An input without tangent must count as one whose tangent is zero."""
+    if len(trial.inputs) < 2:
+        return
+    generator = np.random.default_rng(0)
+    moving = {id(t): random_like(t, generator) for t in trial.inputs}
+    for j, t in enumerate(trial.inputs):
+        others = {key: u for key, u in moving.items() if key != id(t)}
+        zeros = {**others, id(t): tg.zeros_like(t.detach())}
+        without = trial.chosen(tangents(trial.func, trial.args, others))
+        with_zeros = trial.chosen(tangents(trial.func, trial.args, zeros))
+        for i, (a, b) in enumerate(zip(without, with_zeros, strict=True)):
+            a, b = [tg.zeros_like(trial.outputs[i]) if v is None else v for v in (a, b)]
+            if not np.allclose(plain(a), plain(b), equal_nan=True):
+                raise GradcheckError(
+                    f"Mismatch in tangent values for output with index: {i} when input: {j} has an "
+                    f"undefined tangent value.  Got: {a} but expected: {b}"
+                )
+
+
+# ---------------------------------------------------------------------- batches of gradients
+
+
+def check_batched_backward(inputs: list[Any], output: Any, index: int) -> None:
+    """A batch of gradients through backward at once, against one after the other."""
+    generator = np.random.default_rng(0)
+    vectors = [random_like(output.detach(), generator) for _ in range(10)]
+    rows = [grad(output, inputs, v, retain_graph=True, allow_unused=True) for v in vectors]
+    batch = tg.stack(vectors)
+    found = grad(output, inputs, batch, retain_graph=True, allow_unused=True, is_grads_batched=True)
+    for j, got in enumerate(found):
+        expected = [row[j] for row in rows]
+        check_batch(got, expected, index, j)
+
+
+def check_batched_forward(trial: Trial) -> None:
+    """The same for a batch of tangents."""
+    vmap = getattr(tg.func, "vmap", None)
+    if vmap is None:
+        raise NotImplementedError(
+            "check_batched_forward_grad=True needs vmap, which tapegrad does not have yet"
+        )
+    generator = np.random.default_rng(0)
+    for j, t in enumerate(trial.inputs):
+        vectors = [random_like(t, generator) for _ in range(10)]
+
+        def one(u: Any, t: Any = t) -> tuple[Any, ...]:
+            found = trial.chosen(tangents(trial.func, trial.args, {id(t): u}))
+            pairs = zip(found, trial.outputs, strict=True)
+            return tuple([tg.zeros_like(o) if a is None else a for a, o in pairs])
+
+        rows = [one(u) for u in vectors]
+        for i, got in enumerate(vmap(one)(tg.stack(vectors))):
+            check_batch(got, [row[i] for row in rows], i, j)
+
+
+def check_batch(got: Any, expected: list[Any], output: int, index: int) -> None:
+    if got is None and all(e is None for e in expected):
+        return
+    wanted = tg.stack([tg.zeros_like(got[0]) if e is None else e for e in expected])
+    if not np.allclose(plain(got), plain(wanted), equal_nan=True):
+        raise GradcheckError(
+            f"\nFor output {output} and input {index}:\n\ngradcheck or gradgradcheck failed while "
+            f"testing batched gradient computation.\nGot:\n{got}\n\nExpected:\n{wanted}"
+        )
+
+
+# ---------------------------------------------------------------------- gradgradcheck
+
+
+def gradient_function(
+    func: Callable[..., Any], inputs: Any, grad_outputs: Any, scattered: bool
+) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """The gradient of `func` as a function of its inputs and of the output gradients."""
+    args = as_tuple(inputs)
+    if grad_outputs is None:
+        outputs = [o for o in as_tuple(func(*args)) if o.requires_grad]
+        seeds = tuple([random_gradient(o, scattered) for o in outputs])
+    else:
+        seeds = as_tuple(grad_outputs)
+    count = len(seeds)
+
+    def gradient(*values: Any) -> tuple[Any, ...]:
+        own, vectors = values[: len(values) - count], values[len(values) - count :]
+        outputs = [o for o in as_tuple(func(*own)) if o.requires_grad]
+        varied = [a for a in own if is_varied(a)]
+        found = grad(outputs, varied, vectors, create_graph=True, allow_unused=True)
+        return tuple([g for g in found if g is not None])
+
+    return gradient, args + seeds
+
+
+def random_gradient(output: Any, scattered: bool) -> Any:
+    dtype = output.dtype if is_inexact(output) else tg.float64
+    return tg.testing.make_tensor(
+        output.shape,
+        dtype=dtype,
+        device=output.device,
+        low=-1,
+        high=1,
+        requires_grad=True,
+        noncontiguous=scattered,
+    )
