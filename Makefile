@@ -49,8 +49,8 @@ test-pure: $(VENV_PURE)/.installed
 	$(VENV_PURE)/bin/python $(PYTEST)
 
 lint: $(VENV)/.tools
-	$(VENV)/bin/ruff check src tests tools benchmarks setup.py
-	$(VENV)/bin/ruff format --check src tests tools benchmarks setup.py
+	$(VENV)/bin/ruff check src tests examples tools benchmarks setup.py
+	$(VENV)/bin/ruff format --check src tests examples tools benchmarks setup.py
 	$(VENV)/bin/mypy
 	$(VENV)/bin/python tools/generate.py --check
 

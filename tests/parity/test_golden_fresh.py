@@ -17,6 +17,13 @@ def one_thread():
     torch.set_num_threads(before)
 
 
+@pytest.fixture(autouse=True)
+def switches_can_be_set(monkeypatch):
+    """Some of PyTorch's own modules lock the flags in torch.backends when they are imported."""
+    names = torch.backends.flags_frozen.__globals__
+    monkeypatch.setitem(names, "__allow_nonbracketed_mutation_flag", True)
+
+
 @pytest.mark.parametrize("module, name, function", CASES, ids=[f"{m}-{n}" for m, n, _ in CASES])
 def test_recording_is_fresh(module, name, function):
     recorded = harness.golden(module).get(name)

@@ -91,7 +91,13 @@ def test_signatures(name):
 def parameters(function):
     """Names, kinds and defaults, without the types."""
     found = inspect.signature(function).parameters.values()
-    return [(p.name, p.kind, p.default) for p in found if p.name != "self"]
+    return [(p.name, p.kind, default_of(p)) for p in found if p.name != "self"]
+
+
+def default_of(parameter):
+    """Functions, such as an activation, by their names: each library has its own."""
+    default = parameter.default
+    return default.__name__ if inspect.isroutine(default) else default
 
 
 def constants(cls):

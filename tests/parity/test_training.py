@@ -23,8 +23,8 @@ SEEDS = range(186)
 TOLERANCE = {"float64": 1e-10, "float32": 1e-5}
 # What optimizers keep is made of gradients, which may be small differences of large sums.
 STATE_SCALE = 100
-# Muon makes its steps in bfloat16, where one rounding is 2**-8 of a step.
-MUON_TOLERANCE = 1e-3
+# Muon makes its steps in bfloat16: one rounding is 2**-8 of a step, and the steps turn with it.
+MUON_TOLERANCE = 1e-2
 # How often PyTorch runs a script again, and how much better it must agree with itself.
 RERUNS, MARGIN = 2, 2
 
@@ -69,11 +69,19 @@ def difference(ours: Any, theirs: Any) -> float:
     """The largest difference of two values, relative to the largest number in them."""
     if not isinstance(theirs, (torch.Tensor, float, int, list, tuple)):
         return 0.0 if ours == theirs else float("inf")
+    assert kind(ours) == kind(theirs)
     a, b = (torch.as_tensor(numbers(v), dtype=torch.float64) for v in (ours, theirs))
     assert a.shape == b.shape
-    if torch.equal(a, b):
+    same = (a == b) | (a.isnan() & b.isnan())
+    if same.all():
         return 0.0
-    return ((a - b).abs().max() / b.abs().max()).item()
+    if not (a[~same].isfinite() & b[~same].isfinite()).all():
+        return float("inf")
+    return ((a - b)[~same].abs().max() / b[b.isfinite()].abs().max()).item()
+
+
+def kind(value: Any) -> str:
+    return str(value.dtype) if hasattr(value, "dtype") else type(value).__name__
 
 
 def numbers(value: Any) -> Any:
@@ -118,7 +126,7 @@ def tolerance_of(text: str) -> float:
 
 def steady_script(seed: int) -> tuple[str, dict[str, Any]]:
     """The first variation of a script on which PyTorch agrees with itself, and what it makes."""
-    for variation in range(20):
+    for variation in range(60):
         text = script(seed, variation)
         theirs = train(torch, text)
         found = results(theirs)
@@ -148,6 +156,7 @@ def test_training(seed):
     off = differences(results(ours), results(theirs))
     worst = max(off, key=off.get)
     assert off[worst] <= tolerance_of(text), f"{worst} differs by {off[worst]:.1e} in\n{text}"
+    assert ours["rates"] == theirs["rates"], text
     assert ours["caught"] == theirs["caught"], text
 
 

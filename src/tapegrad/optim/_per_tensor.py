@@ -106,9 +106,9 @@ def number(value: Any) -> Any:
     return value.item() if isinstance(value, tg.Tensor) else value
 
 
-def new_scalar(value: float) -> Any:
+def new_scalar(value: float, fused: Any = False) -> Any:
     """A number kept in the state: float32, or float64 where that is the default dtype."""
-    wide = tg.get_default_dtype() == tg.float64
+    wide = tg.get_default_dtype() == tg.float64 and not fused
     return tg.tensor(value, dtype=tg.float64 if wide else tg.float32)
 
 

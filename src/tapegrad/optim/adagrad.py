@@ -104,7 +104,7 @@ def start(p: Any, group: dict[str, Any]) -> dict[str, Any]:
     value = group["initial_accumulator_value"]
     first = complex(value, value) if p.is_complex() else value
     return {
-        "step": new_scalar(0.0),
+        "step": new_scalar(0.0, group["fused"]),
         "sum": tg.full_like(p, first, memory_format=tg.preserve_format),
     }
 

@@ -104,7 +104,7 @@ class Adam(Optimizer):
 
 def start(p: Any, group: dict[str, Any]) -> dict[str, Any]:
     state = {
-        "step": new_scalar(0.0),
+        "step": new_scalar(0.0, group["fused"]),
         "exp_avg": tg.zeros_like(p, memory_format=tg.preserve_format),
         "exp_avg_sq": tg.zeros_like(p, memory_format=tg.preserve_format),
     }

@@ -202,7 +202,7 @@ class History:
         change = flat_grad.sub(self.prev_flat_grad)
         step = self.d.mul(self.t)
         product = change.dot(step)
-        if product <= 1e-10:
+        if not product > 1e-10:  # written so that NaN goes the way it goes in PyTorch; so below
             return
         if len(self.old_dirs) == most:
             for kept in (self.old_dirs, self.old_stps, self.ro):
@@ -253,7 +253,7 @@ def _cubic_interpolate(
     least, most = bounds
     d1 = g1 + g2 - 3 * (f1 - f2) / (x1 - x2)
     inside = d1**2 - g1 * g2
-    if inside < 0:
+    if not inside >= 0:
         return (least + most) / 2.0
     d2 = inside.sqrt() if isinstance(inside, tg.Tensor) else inside**0.5
     if x1 <= x2:
@@ -318,7 +318,9 @@ def _strong_wolfe(
     longest = d.abs().max()
     stuck = False
     low = 0 if bracket[0].f <= bracket[1].f else 1
-    while rounds < max_ls and abs(bracket[1].t - bracket[0].t) * longest >= tolerance_change:
+    while rounds < max_ls:
+        if abs(bracket[1].t - bracket[0].t) * longest < tolerance_change:
+            break
         t = between(bracket[0], bracket[1])
         t, stuck = away_from_ends(t, bracket, stuck)
         here = at(t)
@@ -341,7 +343,7 @@ def away_from_ends(t: Any, bracket: list[Point], stuck: bool) -> tuple[Any, bool
     """A step too near an end of the bracket, moved inwards the second time that it happens."""
     left, right = sorted([bracket[0].t, bracket[1].t])
     margin = 0.1 * (right - left)
-    if min(right - t, t - left) >= margin:
+    if not min(right - t, t - left) < margin:
         return t, False
     if not (stuck or t >= right or t <= left):
         return t, True
