@@ -21,6 +21,7 @@ MYPYC_MODULES = [
     "src/tapegrad/core/op.py",
     "src/tapegrad/core/record.py",
     "src/tapegrad/core/dispatch.py",
+    "src/tapegrad/core/devices.py",
     "src/tapegrad/core/operators.py",
     "src/tapegrad/core/promote.py",
     "src/tapegrad/autograd/node.py",

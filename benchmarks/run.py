@@ -84,12 +84,76 @@ def many_small_tensors(torch: Any) -> Work:
     return lambda: optimizer.step()
 
 
+def classifier(torch: Any) -> tuple[Any, Any, Any, Any]:
+    """A 64-128-128-10 network as a function of its parameters, those, and a batch of 64."""
+    nn, func = submodule(torch, "nn"), submodule(torch, "func")
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 10)
+    )
+    params = {name: p.detach() for name, p in model.named_parameters()}
+
+    def loss(values: Any, inputs: Any, labels: Any) -> Any:
+        out = func.functional_call(model, values, (inputs,))
+        return nn.functional.cross_entropy(out, labels)
+
+    return loss, params, torch.randn(64, 64), torch.randint(0, 10, (64,))
+
+
+def one_example(loss: Any) -> Any:
+    return lambda p, x, y: loss(p, x.unsqueeze(0), y.unsqueeze(0))
+
+
+def gradients_per_example(torch: Any) -> Work:
+    func = submodule(torch, "func")
+    loss, params, inputs, labels = classifier(torch)
+    mapped = func.vmap(func.grad(one_example(loss)), in_dims=(None, 0, 0))
+    return lambda: mapped(params, inputs, labels)
+
+
+def gradients_in_a_loop(torch: Any) -> Work:
+    func = submodule(torch, "func")
+    loss, params, inputs, labels = classifier(torch)
+    gradient = func.grad(one_example(loss))
+
+    def work() -> Any:
+        rows = [gradient(params, inputs[i], labels[i]) for i in range(len(labels))]
+        return {name: torch.stack([row[name] for row in rows]) for name in params}
+
+    return work
+
+
+def full_hessian(torch: Any) -> Work:
+    """Of a function of 30 numbers."""
+    func = submodule(torch, "func")
+    torch.manual_seed(0)
+    matrix, x = torch.randn(30, 30), torch.randn(30)
+
+    def function(z: Any) -> Any:
+        return (torch.tanh(matrix @ z) ** 2).sum() + (z.sin() * z).sum() + torch.logsumexp(z, 0)
+
+    hessian = func.hessian(function)
+    return lambda: hessian(x)
+
+
+def hessian_vector_product(torch: Any) -> Work:
+    func = submodule(torch, "func")
+    loss, params, inputs, labels = classifier(torch)
+    direction = {name: torch.ones_like(p) for name, p in params.items()}
+    gradient = func.grad(lambda p: loss(p, inputs, labels))
+    return lambda: func.jvp(gradient, (params,), (direction,))[1]
+
+
 CASES: list[tuple[str, Callable[[Any], Work]]] = [
     ("a*b, 4x4, recorded", recorded_product),
     ("(a*b).sum().backward(), 4x4", product_sum_backward),
     ("200 mixed 4x4 ops, forward + backward", mixed_ops),
     ("training step, 32 x 64-64-10, SGD", training_step),
     ("Adam step, 1000 tensors of 100", many_small_tensors),
+    ("vmap(grad), 64 x 64-128-128-10", gradients_per_example),
+    ("the same in a Python loop", gradients_in_a_loop),
+    ("Hessian, 30 inputs", full_hessian),
+    ("Hessian-vector product, 64-128-128-10", hessian_vector_product),
 ]
 
 

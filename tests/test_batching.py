@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
-from table import APIS, PURE, call, draw, plain, watched
+from table import APIS, PURE, call, draw, leaf, plain, tensors_in, watched
+from tapegrad import autograd
+from tapegrad.core.base import wrap
 from tapegrad.core.spaces import RAW
 
 SIZE = 3
@@ -55,7 +58,7 @@ def check(run: Any) -> None:
         for i, out in enumerate(got):
             want = np.stack([row[i] for row in rows])
             assert np.shape(out) == want.shape, (op.name, batched, i)
-            assert np.asarray(out).dtype == want.dtype, (op.name, batched, i)
+            assert not want.size or np.asarray(out).dtype == want.dtype, (op.name, batched, i)
             np.testing.assert_allclose(
                 out, want, rtol=1e-9, atol=1e-11, err_msg=f"{op.name}, {batched}, output {i}"
             )
@@ -71,3 +74,39 @@ def test_batching(name):
             arrays = [x for x in run.inputs if isinstance(x, np.ndarray)]
             if run.op.batch is not None and arrays:
                 check(run)
+
+
+@pytest.mark.parametrize("name", PURE)
+def test_batching_of_gradients(name):
+    """The same for the ops that only a backward pass, or the backward of one, runs."""
+    index = 0
+    args, kwargs, tensors = draw(name, index, leaf)
+    leaves = [t for t in tensors if t.requires_grad]
+    outs = [t for t in tensors_in(call(name, args, kwargs)) if t.requires_grad]
+    if not leaves or not outs:
+        return
+    with watched() as runs:
+        try:
+            grads = gradients(outs, leaves)
+            gradients([g for g in grads if g is not None and g.requires_grad], leaves)
+        except (RuntimeError, NotImplementedError) as error:
+            assert re.search("not implemented|ill-defined", str(error))
+    seen = set()
+    for run in runs:
+        arrays = [x for x in run.inputs if isinstance(x, np.ndarray)]
+        if run.op.batch is not None and arrays and run.op.name not in seen:
+            seen.add(run.op.name)
+            check(run)
+
+
+def gradients(outs: list[Any], leaves: list[Any]) -> tuple[Any, ...]:
+    if not outs:
+        return ()
+    seeds = [seed(t) for t in outs]
+    return autograd.grad(outs, leaves, seeds, create_graph=True, allow_unused=True)
+
+
+def seed(t: Any) -> Any:
+    """A gradient that is neither zero nor the same everywhere."""
+    values = np.linspace(0.5, 1.5, t.array.size).reshape(t.array.shape)
+    return wrap(values.astype(t.array.dtype))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import os as _os
 from typing import Any
 
 from . import dtypes as _dtypes
@@ -41,6 +42,7 @@ from .device import (
     strided,
 )
 from .dtypes import dtype, finfo, get_default_dtype, iinfo, set_default_dtype
+from .errors import no_such_name as _no_such_name
 from .printing import set_printoptions
 from .size import Size
 from .torch_version import TorchVersion as _TorchVersion
@@ -58,7 +60,8 @@ from .random import Generator, default_generator  # noqa: E402
 
 _SUBMODULES = frozenset(
     """
-    _C __config__ accelerator amp autograd backends compat compiler cpu cuda datasets distributed
+    _C __config__ accelerator amp autograd backends compat compiler cpu cuda datasets diagnose
+    distributed
     distributions fft func jit linalg masked multiprocessing nn optim overrides profiler random
     return_types serialization signal sparse special storage testing torch_version types utils
     version
@@ -77,6 +80,7 @@ _ELSEWHERE = {
     "amp.grad_scaler": "GradScaler",
     "compiler": "compile",
     "core.subclass": "DisableTorchFunctionSubclass",
+    "func.vmapping": "vmap",
     "jit": "ScriptFunction ScriptModule",
     "predicates": """
         detach detach_ get_device is_conj is_distributed is_inference is_neg is_same_size is_signed
@@ -98,6 +102,13 @@ _ELSEWHERE = {
 _LAZY = {name: module for module, names in _ELSEWHERE.items() for name in names.split()}
 
 
+def _names() -> list[str]:
+    """Every public name, loaded or not."""
+    from .core.publish import FAMILY_OF
+
+    return [*globals(), *_LAZY, *_SUBMODULES, *[n for n in FAMILY_OF if "." not in n]]
+
+
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return getattr(importlib.import_module(f".{_LAZY[name]}", __name__), name)
@@ -109,4 +120,10 @@ def __getattr__(name: str) -> Any:
         found = _find(name)
     if found is not None:
         return found
-    raise AttributeError(f"module 'torch' has no attribute '{name}' (as of tapegrad 0.1.0)")
+    raise _no_such_name("torch", name, _names)
+
+
+if _os.environ.get("TAPEGRAD_DOCTOR", "0") not in ("", "0"):
+    from .diagnose._doctor import watch_process as _watch_process
+
+    _watch_process()

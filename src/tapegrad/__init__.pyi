@@ -12,6 +12,7 @@ from . import compiler as compiler
 from . import cpu as cpu
 from . import cuda as cuda
 from . import datasets as datasets
+from . import diagnose as diagnose
 from . import distributed as distributed
 from . import distributions as distributions
 from . import fft as fft
@@ -99,8 +100,9 @@ from .symbolic import sym_sqrt as sym_sqrt
 from .symbolic import sym_sum as sym_sum
 from .settings import typename as typename
 from .settings import use_deterministic_algorithms as use_deterministic_algorithms
+from .func.vmapping import vmap as vmap
 from ._tensor import Tensor as Tensor
-from .random import Generator as Generator
+from .generators import Generator as Generator
 from .size import Size as Size
 from .device import device as device
 from .dtypes import dtype as dtype

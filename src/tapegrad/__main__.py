@@ -1,4 +1,4 @@
-"""``python -m tapegrad``: demo, run, check, info."""
+"""``python -m tapegrad``: demo, run, check, doctor, graph, info."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_run(commands)
     _add_check(commands)
+    _add_doctor(commands)
+    _add_graph(commands)
     commands.add_parser(
         "info",
         help="which build is running, and on what",
@@ -60,6 +62,44 @@ def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     check.add_argument("--json", action="store_true", help="print the report as JSON")
 
 
+def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    doctor = commands.add_parser(
+        "doctor",
+        help="run a training script and say what is wrong with its loop",
+        description="Run a program like `run`, watch how it trains, and print what was found at "
+        "the end (to stderr; also when the program fails). Each finding has an id, a line and a "
+        "cure: docs/doctor.md.",
+        epilog="Example: doctor train.py --epochs 1. The exit status is the program's own.",
+    )
+    doctor.add_argument("--json", metavar="FILE", help="write the report as JSON, too")
+    doctor.add_argument("--strict", action="store_true", help="exit with 1 if there are findings")
+    doctor.add_argument("-m", dest="module", metavar="MODULE", help="run a module, like python -m")
+    doctor.add_argument("script", nargs="?", metavar="SCRIPT", help="a file, or - for stdin")
+    doctor.add_argument("args", nargs="*", metavar="ARG", help="arguments of the program")
+
+
+def _add_graph(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    graph = commands.add_parser(
+        "graph",
+        usage="python -m tapegrad graph [-h] (SCRIPT | -m MODULE) [-o FILE] [ARG ...]",
+        help="run a script and draw the graph of its last backward pass",
+        description="Run a program like `run` and write the graph of its last backward pass, or "
+        "of its last result where none ran. If the program fails, the graph shows what there was, "
+        "with the place of the failure marked.",
+        epilog="Example: graph train.py -o graph.svg. The exit status is the program's own, or 1 "
+        "if there was nothing to draw.",
+    )
+    graph.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="what to write: .html .svg .dot .json or .txt (default: SCRIPT.graph.html)",
+    )
+    graph.add_argument("-m", dest="module", metavar="MODULE", help="run a module, like python -m")
+    graph.add_argument("script", nargs="?", metavar="SCRIPT", help="a file or a folder")
+    graph.add_argument("args", nargs="*", metavar="ARG", help="arguments of the program")
+
+
 def _run(args: Sequence[str]) -> int:
     from tapegrad.compat import run
 
@@ -79,10 +119,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = list(sys.argv[1:] if argv is None else argv)
     if len(args) > 1 and args[0] == "run" and (args[1] in ("-m", "-") or args[1][:1] != "-"):
         return _run(args[1:])
+    if len(args) > 1 and args[0] == "doctor" and args[1] not in ("-h", "--help"):
+        from tapegrad.diagnose import doctor_cli
+
+        return doctor_cli.main(args[1:])
+    if len(args) > 1 and args[0] == "graph" and args[1] not in ("-h", "--help"):
+        from tapegrad.diagnose import graph_cli
+
+        return graph_cli.main(args[1:])
     parser = _parser()
-    if args == ["run"]:
-        parser.parse_args(["run", "--help"])
-    if args and args[0][:1] != "-" and args[0] not in ("demo", "run", "check", "info"):
+    if args in (["run"], ["doctor"], ["graph"]):
+        parser.parse_args([*args, "--help"])
+    if (
+        args
+        and args[0][:1] != "-"
+        and args[0] not in ("demo", "run", "check", "doctor", "graph", "info")
+    ):
         print(f"python -m tapegrad: unknown command {args[0]!r}\n", file=sys.stderr)
         parser.print_help(sys.stderr)
         return 2

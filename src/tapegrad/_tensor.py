@@ -17,9 +17,10 @@ from . import dtypes, errors, indexing, printing
 from .autograd import api, inplace
 from .autograd.hooks import HookDict, RemovableHandle, add_hook, hooks_of
 from .autograd.node import accumulate_node
-from .core import dual, subclass
-from .core.base import CLASSES, Cut, Node, TensorBase, blank, wrap
+from .core import batched, dual, looping, subclass
+from .core.base import CLASSES, STATE, Cut, Node, TensorBase, blank, wrap
 from .core.layout import address, strides_of
+from .core.levels import FLAGGED_INSIDE, STACK, refuse_inside
 from .core.modes import MODES
 from .core.operators import Operators
 from .device import CPU, channels_last, channels_last_3d, contiguous_format, strided
@@ -68,6 +69,8 @@ class Tensor(Operators):
 
     @property
     def requires_grad(self) -> bool:
+        if self.special and batched.is_batched(self):
+            return batched.requires_grad(self)
         view = self.view_of
         return self.wants_grad or (view is not None and view.base.wants_grad)
 
@@ -75,11 +78,13 @@ class Tensor(Operators):
     def requires_grad(self, value: bool) -> None:
         if not isinstance(value, bool):
             raise RuntimeError("requires_grad must be a bool")
+        if self.special and batched.is_batched(self):
+            return  # PyTorch flags the entry, which nothing looks at
         if value and self.array.dtype.kind not in "fcV":
             raise RuntimeError(
                 "only Tensors of floating point and complex dtype can require gradients"
             )
-        self.requires_grad_(value)
+        self._flag(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Say whether gradients for this leaf should be recorded; returns self."""
@@ -88,6 +93,12 @@ class Tensor(Operators):
                 "requires_grad_(): argument 'requires_grad' (position 1) must be bool, "
                 f"not {type(requires_grad).__name__}"
             )
+        if STACK.levels:
+            because = "(or perhaps using torch.autograd.functional.* APIs) "
+            refuse_inside(FLAGGED_INSIDE, "requires_grad_", because)
+        return self._flag(requires_grad)
+
+    def _flag(self, requires_grad: bool) -> Tensor:
         # As it was last known: unlike `is_leaf`, this does not notice writes to a view's base.
         if self.node is not None and not self.node.is_leaf and not requires_grad:
             raise RuntimeError(
@@ -96,7 +107,9 @@ class Tensor(Operators):
                 "var_no_grad = var.detach()."
             )
         if requires_grad and self.array.dtype.kind not in "fcV":
-            raise RuntimeError("only Tensors of floating point dtype can require gradients")
+            refusal = RuntimeError("only Tensors of floating point dtype can require gradients")
+            errors.explain_call(refusal, "requires_grad_", ("input",), (self,))
+            raise refusal
         if self.cell is not None and self.cell.inference and requires_grad and not MODES.inference:
             raise RuntimeError(
                 "Setting requires_grad=True on inference tensor outside InferenceMode is not "
@@ -112,6 +125,8 @@ class Tensor(Operators):
 
     @property
     def is_leaf(self) -> bool:
+        if self.special and batched.is_batched(self):
+            return batched.is_leaf(self)
         if self.view_of is not None:
             inplace.refresh(self)
         node = self.node
@@ -119,6 +134,8 @@ class Tensor(Operators):
 
     @property
     def grad_fn(self) -> Node | None:
+        if self.special and batched.is_batched(self):
+            return batched.grad_fn(self)
         if self.view_of is not None:
             inplace.refresh(self)
         node = self.node
@@ -147,6 +164,8 @@ class Tensor(Operators):
     @property
     def data(self) -> Tensor:
         """The same memory with no history and a version counter of its own."""
+        if self.special and batched.is_batched(self):
+            raise RuntimeError("accessing `data` under vmap transform is not allowed")
         t: Tensor = same_class(self, self.array)
         if self.requires_grad:
             t.cut = Cut("data", self)
@@ -184,6 +203,7 @@ class Tensor(Operators):
         """Keep `.grad` for a tensor that is not a leaf."""
         if not self.requires_grad:
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        refuse_inside(FLAGGED_INSIDE, "retain_grad", "")
         if self.is_leaf or self.retained:
             return
         api.retain(self)
@@ -193,6 +213,8 @@ class Tensor(Operators):
 
     def detach(self) -> Tensor:
         """The same memory without history; writes are counted together."""
+        if self.special and batched.is_batched(self):
+            return batched.through(Tensor.detach, self)
         t: Tensor = same_class(self, self.array)
         t.cell = self.version_cell()
         if self.requires_grad:
@@ -203,7 +225,7 @@ class Tensor(Operators):
 
     def detach_(self) -> Tensor:
         """Forget the history in place."""
-        if self.view_of is not None:
+        if self.view_of is not None or (self.special and batched.is_batched(self)):
             raise RuntimeError(
                 "Can't detach views in-place. Use detach() instead. If you are using "
                 "DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as "
@@ -240,6 +262,8 @@ class Tensor(Operators):
         """Call `hook(grad)` whenever the gradient of this tensor has been computed."""
         if not self.requires_grad:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        if self.special and batched.is_batched(self):
+            return batched.register_hook(self, hook)
         node = self.grad_fn or self.node or accumulate_node(self)
         hooks = hooks_of(node).tensor.setdefault(self.slot, HookDict())
         return add_hook(hooks, hook)
@@ -279,6 +303,8 @@ class Tensor(Operators):
         return strides if dim is None else strides[indexing.wrap_dim(dim, len(strides))]
 
     def storage_offset(self) -> int:
+        if self.special and batched.is_batched(self):
+            return batched.batch_of(self).physical.storage_offset()  # type: ignore[no-any-return]
         base = owner(self.array if self.view_of is None else self.view_of.base.array)
         return (address(self.array) - address(base)) // self.array.itemsize
 
@@ -302,7 +328,7 @@ class Tensor(Operators):
 
     @property
     def device(self) -> device_type:
-        return CPU
+        return cuda_device(self) if self.special and STATE.device_type is not None else CPU
 
     @property
     def layout(self) -> layout_type:
@@ -320,6 +346,8 @@ class Tensor(Operators):
         return self.array.nbytes  # type: ignore[no-any-return]
 
     def data_ptr(self) -> int:
+        if self.special and batched.is_batched(self):
+            raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
         return address(self.array) if self.array.size else 0
 
     def is_contiguous(self, memory_format: Any = contiguous_format) -> bool:
@@ -343,16 +371,26 @@ class Tensor(Operators):
         return False
 
     def get_device(self) -> int:
-        return -1
+        place = self.device.index
+        return -1 if place is None else place
 
-    is_cuda = is_sparse = is_mps = is_meta = is_quantized = is_nested = is_mkldnn = is_xpu = False
-    is_cpu = True
+    @property
+    def is_cuda(self) -> bool:
+        return self.special and self.device.type == "cuda"
+
+    @property
+    def is_cpu(self) -> bool:
+        return not self.is_cuda
+
+    is_sparse = is_mps = is_meta = is_quantized = is_nested = is_mkldnn = is_xpu = False
     is_sparse_csr = is_ipu = is_xla = is_vulkan = is_mtia = is_maia = False
     names = property(lambda self: (None,) * self.array.ndim)
 
     # ------------------------------------------------------------------ protocols
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
+        if self.special and batched.is_batched(self):
+            return batched.spell(self)
         tangent = dual.tangent_of(self)
         if tangent is not None:
             return printing.tensor_repr(dual.bare(self), tensor_contents, tangent)
@@ -372,10 +410,24 @@ class Tensor(Operators):
         return iter(self.unbind(0))  # type: ignore[attr-defined]
 
     def __getitem__(self, index: Any) -> Any:
-        return indexing.get(self, index)
+        try:
+            return indexing.get(self, index)
+        except (IndexError, RuntimeError) as error:
+            if hasattr(error, "unbatched"):
+                return looping.looped(error, "index", Tensor.__getitem__, (self, index), {})
+            errors.explain_call(error, "getitem", ("input", "index"), (self, index))
+            raise
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        indexing.put(self, index, value)
+        try:
+            indexing.put(self, index, value)
+        except (IndexError, RuntimeError) as error:
+            if hasattr(error, "unbatched"):
+                looping.looped(error, "index_put", Tensor.__setitem__, (self, index, value), {})
+                return
+            names = ("input", "index", "value")
+            errors.explain_call(error, "setitem", names, (self, index, value))
+            raise
 
     def __delitem__(self, index: Any) -> None:
         raise TypeError("Tensor does not support deleting items")
@@ -405,6 +457,7 @@ class Tensor(Operators):
     # ------------------------------------------------------------------ what dispatch calls back
 
     _refresh = staticmethod(inplace.refresh)
+    _seen_from = staticmethod(inplace.seen_from)
     _recorded_in_mode = staticmethod(api.recorded_in_mode)
     _pack_outputs = staticmethod(api.pack_outputs)
     _recorded_copy = staticmethod(api.recorded_copy)
@@ -416,9 +469,17 @@ CLASSES.new = Operators.__new__
 CLASSES.plain = functools.partial(Operators.__new__, Tensor)
 
 
+def cuda_device(t: Any) -> device_type:
+    """The device of a tensor, when one is in use."""
+    from .cuda.runtime import device_of
+
+    array = batched.memory_of(t)
+    return device_of(t if array is t.array else wrap(array))
+
+
 def same_class(source: TensorBase, array: Any) -> Any:
     """A tensor around `array`; subclasses that are special stay what they are."""
-    if not source.special:
+    if not source.special or not subclass.takes_part(type(source)):
         return wrap(array)
     t = blank(type(source))
     t.array = array

@@ -14,7 +14,8 @@ import tapegrad as tg
 from . import dtypes
 from ._serialization.memory import as_bytes
 from .conversion import TypedStorage, UntypedStorage
-from .core.base import wrap
+from .core.base import as_array, wrap
+from .core.devices import xp_of
 from .core.layout import strided
 from .core.modes import MODES
 
@@ -60,7 +61,7 @@ def view_of_storage(storage: Any, dtype: Any, offset: Any, size: Any, stride: An
         )
     if not count and offset > root.size:
         offset = 0
-    return strided(np, root, sizes, tuple([s * item for s in steps]), offset * item)
+    return strided(xp_of(root), root, sizes, tuple([s * item for s in steps]), offset * item)
 
 
 def dtype_of(storage: Any) -> dtypes.dtype:
@@ -119,7 +120,7 @@ def signed(array: Any, metadata: Any) -> Any:
         array = np.conj(array)
     if metadata.get("neg"):
         array = np.negative(array)
-    return np.asarray(array)  # NumPy gives scalars for 0-d results
+    return as_array(array)  # NumPy gives scalars for 0-d results
 
 
 def checked_tensor(data: Any) -> Any:

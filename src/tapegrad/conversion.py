@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from . import dtypes, errors, legacy
-from .core.base import TensorBase, wrap
+from .core.base import STATE, TensorBase, wrap
+from .core.batched import CONTROL_FLOW, is_batched, no_rule, no_values
+from .core.batched import refusal as not_in_batch
+from .core.devices import is_device, to_host
 from .core.dispatch import apply
+from .core.layout import address
+from .core.looping import explained
 from .core.modes import MODES
 from .core.op import REGISTRY
 from .defaults import INSTALL, PYTHON_DTYPES, checked_device
@@ -17,8 +22,12 @@ from .device import CPU, channels_last, channels_last_3d, memory_format, preserv
 from .device import device as device_type
 from .from_data import TO_SCALAR, warn_once
 from .ops.block import api
+from .storages import TypedStorage, UntypedStorage
 
+DLPACK_CUDA = (2, 13)  # what DLPack calls memory on a GPU, and memory that moves there by itself
 ONE_ELEMENT = "only one element tensors can be converted to Python scalars"
+NO_STORAGE = "Cannot access data pointer of Tensor that doesn't have storage"
+NO_IMPL_STORAGE = "Cannot access storage of BatchedTensorImpl"
 AS_INDEX = "only integer tensors of a single element can be converted to an index"
 TO_USAGE = (
     "to() received an invalid combination of arguments - got ({}), but expected one of:\n"
@@ -31,6 +40,13 @@ TO_USAGE = (
 )
 
 # ---------------------------------------------------------------------- Python numbers
+
+
+def with_memory(t: Any) -> Any:
+    """The array of a tensor whose values can be read."""
+    if t.special and is_batched(t):
+        raise not_in_batch(NO_STORAGE)
+    return t.array
 
 
 def python_number(array: Any) -> Any:
@@ -46,6 +62,8 @@ def item(self: Any) -> Any:
     2.5
     """
     array = self.array
+    if self.special and is_batched(self):
+        raise no_values()
     if array.size != 1:
         raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
     return python_number(array)
@@ -58,13 +76,17 @@ def tolist(self: Any) -> Any:
     >>> tensor([[1, 2], [3, 4]]).tolist()
     [[1, 2], [3, 4]]
     """
-    array = self.array
+    array = with_memory(self)
     return array.tolist() if array.dtype.kind != "V" else array.astype(np.float32).tolist()
 
 
 def single(self: Any) -> Any:
     if self.array.size != 1:
-        raise ValueError(ONE_ELEMENT)
+        refusal = ValueError(ONE_ELEMENT)
+        errors.explain_call(refusal, "item", ("input",), (self,))
+        raise refusal
+    if self.special and is_batched(self):
+        raise explained(no_values(), "item")
     return python_number(self.array)
 
 
@@ -94,14 +116,20 @@ def to_complex(self: Any) -> complex:
 
 def to_bool(self: Any) -> bool:
     array = self.array
+    if self.special and is_batched(self):
+        raise explained(not_in_batch(CONTROL_FLOW), "__bool__")
     if array.size != 1:
         many = "more than one value" if array.size else "no values"
-        raise RuntimeError(f"Boolean value of Tensor with {many} is ambiguous")
+        refusal = RuntimeError(f"Boolean value of Tensor with {many} is ambiguous")
+        errors.explain_call(refusal, "bool", ("input",), (self,))
+        raise refusal
     return bool(python_number(array))
 
 
 def to_index(self: Any) -> int:
     array = self.array
+    if self.special and is_batched(self):
+        raise explained(no_values(), "__index__")
     if array.size != 1 or array.dtype.kind not in "iub":
         raise TypeError(AS_INDEX)
     return int(array.item())
@@ -118,26 +146,18 @@ def numpy(self: Any, *, force: bool = False) -> Any:
     array([1, 2])
     """
     if not force and MODES.grad and self.requires_grad:
-        raise numpy_refused(self)
-    array = self.array
+        raise errors.numpy_refused(self)
+    array = with_memory(self)
+    if type(array) is STATE.device_type:
+        if not force:
+            raise TypeError(
+                f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to "
+                "copy the tensor to host memory first."
+            )
+        array = to_host(array)
     if array.dtype.kind == "V":
         raise TypeError("Got unsupported ScalarType BFloat16")
     return array
-
-
-def numpy_refused(t: Any) -> Exception:
-    """E11: an array cannot carry a gradient."""
-    return errors.build(
-        RuntimeError,
-        "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.",
-        "E11",
-        causes=[("made", "at", errors.of_node(t.node)), ("noticed", "at", errors.here())],
-        tensor=errors.describe(t.array),
-        fixes=[
-            "t.detach().numpy() (or t.detach() for what takes arrays: matplotlib, pandas, "
-            "scikit-learn)"
-        ],
-    )
 
 
 def array_protocol(self: Any, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -158,11 +178,26 @@ def array_wrap(self: Any, array: Any, context: Any = None, return_scalar: bool =
 def dlpack(self: Any, **kwargs: Any) -> Any:
     if self.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-    return self.array.__dlpack__(**kwargs)
+    return with_memory(self).__dlpack__(**kwargs)
 
 
 def dlpack_device(self: Any) -> Any:
     return self.array.__dlpack_device__()
+
+
+def cuda_array_interface(self: Any) -> dict[str, Any]:
+    """What `cupy.asarray(tensor)` and other libraries on the GPU ask for."""
+    if not is_device(self):
+        raise AttributeError(
+            f"Can't get __cuda_array_interface__ on non-CUDA tensor type: {type_(self)} If CUDA "
+            "data is required use tensor.cuda() to copy tensor to device memory."
+        )
+    if self.requires_grad:
+        raise RuntimeError(
+            "Can't get __cuda_array_interface__ on Variable that requires grad. If gradients "
+            "aren't required, use var.detach() to get Variable that doesn't require grad."
+        )
+    return self.array.__cuda_array_interface__  # type: ignore[no-any-return]
 
 
 @api(method=False)
@@ -174,6 +209,10 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     tensor([1, 2])
     """
     checked_device(device, "from_dlpack")
+    if type(ext_tensor).__name__ == "PyCapsule":
+        from .utils.dlpack import Capsule, is_fresh
+
+        ext_tensor = Capsule(ext_tensor) if is_fresh(ext_tensor) else None
     if not hasattr(ext_tensor, "__dlpack__"):
         raise RuntimeError(
             "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed "
@@ -181,9 +220,16 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         )
     if isinstance(ext_tensor, (TensorBase, np.ndarray)):
         array = ext_tensor.array if isinstance(ext_tensor, TensorBase) else ext_tensor
+    elif ext_tensor.__dlpack_device__()[0] in DLPACK_CUDA:
+        from .cuda import runtime
+
+        xp = runtime.start()
+        same = type(ext_tensor) is STATE.device_type
+        array = ext_tensor if same else xp.from_dlpack(ext_tensor)
     else:
         array = np.from_dlpack(ext_tensor)
-    return wrap(array.copy() if copy else array)
+    made = wrap(array.copy() if copy else array)
+    return made if device is None else on_device(made, device, "from_dlpack")
 
 
 # ---------------------------------------------------------------------- dtype and device
@@ -243,14 +289,26 @@ def to(self: Any, *args: Any, **kwargs: Any) -> Any:
     if dtype is not None and type(dtype) is not dtypes.dtype:
         raise no_such_to(args, kwargs)
     device = options.get("device", device)
-    if device is not None:
-        checked_device(device, "to")
+    if isinstance(first, TensorBase):
+        device = first.device  # type: ignore[attr-defined]
+    found = self if device is None else on_device(self, device, "to")
     return converted(
-        self,
+        found,
         None if dtype is None else dtype.np,
-        bool(options.get("copy")),
+        bool(options.get("copy")) and found is self,
         options.get("memory_format"),
     )
+
+
+def on_device(t: Any, device: Any, function: str) -> Any:
+    """The tensor on a device; itself if it is there already."""
+    from .cuda import runtime
+
+    place = runtime.target(device)
+    if place is None:
+        checked_device(device, function)
+        return t if STATE.device_type is None else runtime.move(t, -1)
+    return runtime.move(t, place)
 
 
 def is_plain_int(value: Any) -> bool:
@@ -270,7 +328,8 @@ def type_(self: Any, dtype: Any = None, non_blocking: bool = False, **kwargs: An
     ('torch.FloatTensor', tensor([1]))
     """
     if dtype is None:
-        return f"torch.{dtypes.of(self.array.dtype).scalar_type}Tensor"
+        space = "torch.cuda" if is_device(self) else "torch"
+        return f"{space}.{dtypes.of(self.array.dtype).scalar_type}Tensor"
     if isinstance(dtype, dtypes.dtype):
         return converted(self, dtype.np)
     if isinstance(dtype, str):
@@ -291,9 +350,13 @@ def type_(self: Any, dtype: Any = None, non_blocking: bool = False, **kwargs: An
         raise ValueError(f"invalid type: '{dtype.__name__}'")
     else:
         raise TypeError("dtype must be a type, str, or dtype object")
-    if found.is_cuda:
+    if not found.is_cuda:
+        return converted(on_device(self, CPU, "type"), found.dtype.np)
+    from .cuda import runtime
+
+    if not runtime.look():
         raise RuntimeError(f"Cannot initialize CUDA without ATen_cuda library.\n  {INSTALL}")
-    return converted(self, found.dtype.np)
+    return converted(self if is_device(self) else on_device(self, "cuda", "type"), found.dtype.np)
 
 
 @api(function=False)
@@ -305,7 +368,10 @@ def type_as(self: Any, other: Any) -> Any:
     """
     if not isinstance(other, TensorBase):
         raise errors.must_be_tensor("type_as", "other", 1, other)
-    return converted(self, other.array.dtype)
+    found = self
+    if STATE.device_type is not None:
+        found = on_device(self, other.device, "type_as")  # type: ignore[attr-defined]
+    return converted(found, other.array.dtype)
 
 
 def named_cast(name: str, dtype: dtypes.dtype) -> None:
@@ -346,7 +412,7 @@ def cpu(self: Any, memory_format: Any = preserve_format) -> Any:
     >>> a.cpu() is a
     True
     """
-    return converted(self, order=memory_format)
+    return converted(on_device(self, CPU, "cpu"), order=memory_format)
 
 
 @api(function=False)
@@ -361,8 +427,9 @@ def cuda(
     AssertionError: Torch not compiled with CUDA enabled
     ...
     """
-    checked_device("cuda" if device is None else device, "cuda")
-    return self
+    from .cuda import runtime
+
+    return converted(runtime.move(self, runtime.index_of(device)), order=memory_format)
 
 
 @api(function=False)
@@ -383,86 +450,6 @@ def xpu(
 # ---------------------------------------------------------------------- memory
 
 
-class UntypedStorage:
-    """The bytes behind a tensor and all its views."""
-
-    def __init__(self, array: Any) -> None:
-        while isinstance(array.base, np.ndarray):
-            array = array.base
-        self.owner = array
-        self.device = CPU
-
-    def bytes(self) -> Any:
-        flat = self.owner if self.owner.flags.c_contiguous else self.owner.T
-        return flat.reshape(-1).view(np.uint8)
-
-    def data_ptr(self) -> int:
-        return self.owner.__array_interface__["data"][0]  # type: ignore[no-any-return]
-
-    def nbytes(self) -> int:
-        return self.owner.nbytes  # type: ignore[no-any-return]
-
-    def size(self) -> int:
-        return self.nbytes()
-
-    def element_size(self) -> int:
-        return 1
-
-    def is_shared(self) -> bool:
-        return False
-
-    def is_pinned(self, device: Any = None) -> bool:
-        return False
-
-    def tolist(self) -> list[Any]:
-        return self.bytes().tolist()  # type: ignore[no-any-return]
-
-    def __len__(self) -> int:
-        return self.size()
-
-    def __getitem__(self, index: int) -> Any:
-        return self.bytes()[index].item()
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.tolist())
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, UntypedStorage) and other.data_ptr() == self.data_ptr()
-
-    def __hash__(self) -> int:
-        return hash(self.data_ptr())
-
-    def __repr__(self) -> str:
-        lines = "\n ".join([str(v) for v in self.tolist()])
-        return f" {lines}\n[torch.storage.{self.kind()} of size {len(self)}]"
-
-    def kind(self) -> str:
-        return "UntypedStorage(device=cpu)"
-
-
-class TypedStorage(UntypedStorage):
-    """The elements behind a tensor and all its views."""
-
-    def __init__(self, array: Any) -> None:
-        super().__init__(array)
-        self.dtype = dtypes.of(array.dtype)
-
-    def bytes(self) -> Any:
-        return super().bytes().view(self.dtype.np)
-
-    def size(self) -> int:
-        return self.nbytes() // self.dtype.itemsize
-
-    def element_size(self) -> int:
-        return self.dtype.itemsize
-
-    def untyped(self) -> UntypedStorage:
-        return UntypedStorage(self.owner)
-
-    def kind(self) -> str:
-        return f"TypedStorage(dtype={self.dtype}, device=cpu)"
-
-
 @api(function=False)
 def untyped_storage(self: Any) -> UntypedStorage:
     """untyped_storage() -> UntypedStorage: the memory behind the tensor.
@@ -470,7 +457,14 @@ def untyped_storage(self: Any) -> UntypedStorage:
     >>> zeros(2).untyped_storage().nbytes()
     8
     """
-    return UntypedStorage(self.array)
+    return UntypedStorage(owned_array(self))
+
+
+def owned_array(t: Any) -> Any:
+    """The array of a tensor with memory of its own."""
+    if t.special and is_batched(t):
+        raise NotImplementedError(NO_IMPL_STORAGE)
+    return t.array
 
 
 @api(function=False)
@@ -487,7 +481,7 @@ def storage(self: Any) -> TypedStorage:
         "tensor.storage()",
         3,
     )
-    return TypedStorage(self.array)
+    return TypedStorage(owned_array(self))
 
 
 @api(function=False)
@@ -498,11 +492,11 @@ def is_set_to(self: Any, tensor: Any) -> bool:
     >>> a.is_set_to(a.detach()), a.is_set_to(a.clone())
     (True, False)
     """
+    if is_batched(self) or is_batched(tensor):
+        raise no_rule("is_set_to")
     a, b = self.array, tensor.array
-    start = "data"
     return bool(
-        a.__array_interface__[start] == b.__array_interface__[start]
-        and (a.shape, a.strides, a.dtype) == (b.shape, b.strides, b.dtype)
+        address(a) == address(b) and (a.shape, a.strides, a.dtype) == (b.shape, b.strides, b.dtype)
     )
 
 
@@ -514,6 +508,7 @@ def share_memory_(self: Any) -> Any:
     >>> a.share_memory_() is a
     True
     """
+    owned_array(self)
     return self
 
 
@@ -529,7 +524,7 @@ def is_shared(self: Any) -> bool:
 
 @api(function=False)
 def pin_memory(self: Any, device: Any = None) -> Any:
-    """pin_memory() -> Tensor: in memory that a GPU reads directly; there is none.
+    """pin_memory() -> Tensor: a copy in memory that a GPU reads directly.
 
     >>> zeros(1).pin_memory()
     Traceback (most recent call last):
@@ -537,17 +532,45 @@ def pin_memory(self: Any, device: Any = None) -> Any:
     RuntimeError: Cannot access accelerator device when none is available.
     ...
     """
-    raise RuntimeError(f"Cannot access accelerator device when none is available.\n  {INSTALL}")
+    from .cuda import runtime
+    from .cuda.memory import pinned_copy
+
+    if not runtime.look():
+        raise RuntimeError(f"Cannot access accelerator device when none is available.\n  {INSTALL}")
+    runtime.start()
+    if is_device(self):
+        raise RuntimeError(f"cannot pin '{type_(self)}' only dense CPU tensors can be pinned")
+    return self if is_pinned(self) else wrap(pinned_copy(owned_array(self)))
 
 
 @api(function=False)
 def is_pinned(self: Any, device: Any = None) -> bool:
-    """is_pinned() -> bool: whether a GPU reads the memory directly: never.
+    """is_pinned() -> bool: whether a GPU reads the memory directly.
 
     >>> zeros(1).is_pinned()
     False
     """
-    return False
+    if STATE.device_type is None or is_device(self):
+        return False
+    from .cuda.memory import is_pinned_array
+
+    return is_pinned_array(self.array)
+
+
+@api(function=False)
+def record_stream(self: Any, stream: Any) -> None:
+    """record_stream(stream) -> None: keep the memory until the work on `stream` so far is done.
+
+    >>> zeros(1).record_stream(None)
+    Traceback (most recent call last):
+        ...
+    RuntimeError: unknown parameter type
+    """
+    if not is_device(self):
+        raise RuntimeError("unknown parameter type")
+    from .cuda.streams import hold
+
+    hold(self.array, stream)
 
 
 # Python's protocols: attached to Tensor under these names.
@@ -568,3 +591,5 @@ METHODS: dict[str, Callable[..., Any]] = {
     "__dlpack__": dlpack,
     "__dlpack_device__": dlpack_device,
 }
+
+PROPERTIES: dict[str, Callable[..., Any]] = {"__cuda_array_interface__": cuda_array_interface}

@@ -7,7 +7,10 @@ from typing import Any
 import numpy as np
 
 from . import dtypes, from_data
-from .core.base import TensorBase, wrap
+from .core.base import STATE, TensorBase, wrap
+from .core.batched import batch_of, batched, is_batched, repeated, through
+from .core.devices import DEVICE, is_device, sent, xp_of
+from .core.layout import strided as strided_view
 from .core.modes import MODES
 from .defaults import (
     checked_device,
@@ -18,6 +21,7 @@ from .defaults import (
     sizes,
 )
 from .device import channels_last, channels_last_3d, contiguous_format, preserve_format, strided
+from .device import device as device_type
 from .errors import must_be_tensor
 from .from_data import is_warn_always_enabled, set_warn_always
 from .legacy import TYPES, legacy_tensor
@@ -50,6 +54,15 @@ def made(array: Any, requires_grad: bool = False) -> Any:
     return t
 
 
+def home(device: Any, beside: Any = None) -> Any:
+    """The module that makes arrays on a device; on that of a tensor where none is named."""
+    if STATE.device_type is None:
+        return np
+    if device is None:
+        return DEVICE.xp if beside is not None and is_device(beside) else np
+    return DEVICE.xp if device_type(device).type == "cuda" else np
+
+
 def restrided(array: Any) -> Any:
     """An empty array with the strides that PyTorch gives it: sizes of 0 count as 1."""
     steps: list[int] = []
@@ -57,7 +70,7 @@ def restrided(array: Any) -> Any:
     for n in reversed(array.shape):
         steps.insert(0, step)
         step *= max(n, 1)
-    return with_strides(array.shape, tuple(steps), array.dtype)
+    return with_strides(array.shape, tuple(steps), array.dtype, xp_of(array))
 
 
 def checked_tensor(value: Any, function: str, argument: str = "input", position: int = 1) -> Any:
@@ -71,11 +84,23 @@ def check_options(function: str, device: Any, layout: Any, pin_memory: bool) -> 
     checked_device(device, function)
     if layout is not None and layout is not strided:
         raise RuntimeError(f"{function}(...) is not implemented for {layout} layout")
-    if pin_memory:
+    if pin_memory and not can_pin(device):
         raise RuntimeError(
             "pin_memory=True requires a CUDA or other accelerator backend; no pinned memory "
             "allocator is available on this system."
         )
+
+
+def can_pin(device: Any) -> bool:
+    """Whether there is a GPU that memory can be pinned for; tensors on one cannot be pinned."""
+    from .cuda import runtime
+
+    if not runtime.look():
+        return False
+    if device is not None and device_type(device).type == "cuda":
+        raise RuntimeError("Only dense CPU tensors can be pinned")
+    runtime.start()
+    return True
 
 
 # ---------------------------------------------------------------------- from sizes
@@ -100,16 +125,29 @@ def fresh(
     check_options(function, device, layout, pin_memory)
     if out is not None:
         return fill_out(function, out, shape, value, wanted)
-    return made(filled(shape, value, wanted or default or dtypes.default_np()), requires_grad)
+    kind = wanted or default or dtypes.default_np()
+    if pin_memory:
+        return made(pinned(shape, value, kind), requires_grad)
+    return made(filled(shape, value, kind, home(device)), requires_grad)
 
 
-def filled(shape: tuple[int, ...], value: Any, dtype: Any) -> Any:
+def filled(shape: tuple[int, ...], value: Any, dtype: Any, xp: Any = np) -> Any:
     if value is None:
-        return np.empty(shape, dtype)
+        return xp.empty(shape, dtype)
     if type(value) is int and value == 0:
-        return np.zeros(shape, dtype)
-    array = np.empty(shape, dtype)
+        return xp.zeros(shape, dtype)
+    array = xp.empty(shape, dtype)
     array.fill(value)
+    return array
+
+
+def pinned(shape: tuple[int, ...], value: Any, dtype: Any) -> Any:
+    """The same in memory of the host that a GPU reads directly."""
+    from .cuda.memory import pinned_array
+
+    array = pinned_array(shape, dtype)
+    if value is not None:
+        array.fill(value)
     return array
 
 
@@ -140,7 +178,7 @@ def checked_out(function: str, out: Any, wanted: Any) -> None:
 
 def resize_out(out: Any, shape: tuple[int, ...]) -> None:
     if out.array.shape != shape:
-        out.array = np.empty(shape, out.array.dtype)
+        out.array = xp_of(out.array).empty(shape, out.array.dtype)
 
 
 @api(method=False)
@@ -201,7 +239,7 @@ def empty(
     """
     t = fresh("empty", size, kwargs, None, dtype, device, layout, pin_memory, requires_grad, out)
     if memory_format not in (None, contiguous_format, preserve_format):
-        t.array = in_format(t.array.shape, t.array.dtype, memory_format)
+        t.array = in_format(t.array.shape, t.array.dtype, memory_format, xp_of(t.array))
     return t
 
 
@@ -234,7 +272,8 @@ def full(
         return fill_out("full", out, shape, value, wanted)
     if wanted is None:
         wanted = value_dtype(value, fill_value)
-    return made(filled(shape, from_data.fill_value(value, wanted), wanted), requires_grad)
+    value = from_data.fill_value(value, wanted)
+    return made(filled(shape, value, wanted, home(device)), requires_grad)
 
 
 def value_dtype(value: Any, given: Any) -> Any:
@@ -278,7 +317,7 @@ def scalar_tensor(
     wanted = np_dtype(dtype, "scalar_tensor") or dtypes.default_np()
     check_options("scalar_tensor", device, layout, pin_memory)
     value = from_data.fill_value(number(s, "scalar_tensor", "s", 1), wanted)
-    return made(filled((), value, wanted), requires_grad)
+    return made(filled((), value, wanted, home(device)), requires_grad)
 
 
 CREATION_OPTIONS = (
@@ -325,14 +364,16 @@ def eye(
     wanted = np_dtype(dtype, "eye")
     check_options("eye", device, layout, pin_memory)
     if out is None:
-        return made(np.eye(rows, columns, dtype=wanted or dtypes.default_np()), requires_grad)
-    return store_out("eye", out, np.eye(rows, columns, dtype=out.array.dtype), wanted)
+        kind = wanted or dtypes.default_np()
+        return made(home(device).eye(rows, columns, dtype=kind), requires_grad)
+    kind = out.array.dtype
+    return store_out("eye", out, xp_of(out.array).eye(rows, columns, dtype=kind), wanted)
 
 
 def store_out(function: str, out: Any, array: Any, wanted: Any) -> Any:
     checked_out(function, out, wanted)
     resize_out(out, array.shape)
-    out.array[...] = array
+    out.array[...] = sent(array, xp_of(out.array))
     out.version_cell().bump(function)
     return out
 
@@ -357,10 +398,10 @@ def empty_strided(
     steps = tuple(int(s) for s in stride)
     wanted = np_dtype(dtype, "empty_strided") or dtypes.default_np()
     check_options("empty_strided", device, layout, pin_memory)
-    return made(with_strides(shape, steps, wanted), requires_grad)
+    return made(with_strides(shape, steps, wanted, home(device)), requires_grad)
 
 
-def with_strides(shape: tuple[int, ...], steps: tuple[int, ...], dtype: Any) -> Any:
+def with_strides(shape: tuple[int, ...], steps: tuple[int, ...], dtype: Any, xp: Any = np) -> Any:
     """An array with these strides (in elements), on memory of just the size that they need."""
     if len(shape) != len(steps):
         raise RuntimeError(
@@ -373,35 +414,38 @@ def with_strides(shape: tuple[int, ...], steps: tuple[int, ...], dtype: Any) -> 
             f"strides={list(steps)}"
         )
     extent = 0 if 0 in shape else 1 + sum([(n - 1) * s for n, s in zip(shape, steps, strict=True)])
-    memory = np.empty(extent, dtype)
+    memory = xp.empty(extent, dtype)
     item = memory.itemsize
+    if xp is not np:
+        return strided_view(xp, memory, shape, tuple([s * item for s in steps]))
     return np.ndarray(shape, memory.dtype, memory, 0, tuple([s * item for s in steps]))
 
 
 # ---------------------------------------------------------------------- like others
 
 
-def in_format(shape: tuple[int, ...], dtype: Any, memory_format: Any) -> Any:
+def in_format(shape: tuple[int, ...], dtype: Any, memory_format: Any, xp: Any = np) -> Any:
     """An array whose channels vary fastest."""
     rank = 4 if memory_format is channels_last else 5
     if len(shape) != rank:
         name = "channels_last" if rank == 4 else "channels_last_3d"
         raise RuntimeError(f"required rank {rank} tensor to use {name} format")
     order = (0, *range(2, rank), 1)
-    memory = np.empty([shape[i] for i in order], dtype)
+    memory = xp.empty([shape[i] for i in order], dtype)
     return memory.transpose((0, rank - 1, *range(1, rank - 1)))
 
 
-def like(input: Any, dtype: Any, memory_format: Any = None) -> Any:
+def like(input: Any, dtype: Any, memory_format: Any = None, device: Any = None) -> Any:
     """An array with the shape and, if it is dense, the memory order of a tensor's."""
     array = input.array
     if dtype is None:
         dtype = array.dtype
+    xp = np if STATE.device_type is None else home(device, input)
     if memory_format in (channels_last, channels_last_3d):
-        return in_format(array.shape, dtype, memory_format)
+        return in_format(array.shape, dtype, memory_format, xp)
     if memory_format is contiguous_format or (array.flags.c_contiguous and 1 not in array.shape):
-        return np.empty(array.shape, dtype)
-    return with_strides(array.shape, like_strides(array), dtype)
+        return xp.empty(array.shape, dtype)
+    return with_strides(array.shape, like_strides(array), dtype, xp)
 
 
 def like_strides(array: Any) -> tuple[int, ...]:
@@ -451,7 +495,15 @@ def like_tensor(
     wanted = np_dtype(dtype, function)
     if device is not None or layout is not None or pin_memory:
         check_options(function, device, layout, pin_memory)
-    array = like(input, wanted, memory_format)
+    if input.special and is_batched(input):
+        order = None if memory_format in (channels_last, channels_last_3d) else memory_format
+        return through(
+            lambda t: like_tensor(
+                function, t, value, dtype, layout, device, pin_memory, requires_grad, order
+            ),
+            input,
+        )
+    array = like(input, wanted, memory_format, device)
     if value is not None:
         array.fill(from_data.fill_value(value, array.dtype))
     return made(array, requires_grad)
@@ -543,6 +595,15 @@ def full_like(
     )
 
 
+def beside(owner: Any, t: Any) -> Any:
+    """A new tensor with a copy for every entry, if the one whose method made it is batched."""
+    if not is_batched(owner):
+        return t
+    batch = batch_of(owner)
+    below = beside(batch.physical, t)
+    return batched(repeated(below, batch.level.size).clone(), batch.level)
+
+
 @api(function=False)
 def new_zeros(
     self: Any,
@@ -559,7 +620,7 @@ def new_zeros(
     >>> tensor([1]).new_zeros(2)
     tensor([0, 0])
     """
-    return fresh(
+    t = fresh(
         "new_zeros",
         size,
         kwargs,
@@ -571,6 +632,7 @@ def new_zeros(
         requires_grad,
         default=self.array.dtype,
     )
+    return beside(self, t) if self.special else t
 
 
 @api(function=False)
@@ -589,7 +651,7 @@ def new_ones(
     >>> tensor([1]).new_ones((2,))
     tensor([1, 1])
     """
-    return fresh(
+    t = fresh(
         "new_ones",
         size,
         kwargs,
@@ -601,6 +663,7 @@ def new_ones(
         requires_grad,
         default=self.array.dtype,
     )
+    return beside(self, t) if self.special else t
 
 
 @api(function=False)
@@ -619,7 +682,7 @@ def new_empty(
     >>> tensor([1]).new_empty(2).dtype
     torch.int64
     """
-    return fresh(
+    t = fresh(
         "new_empty",
         size,
         kwargs,
@@ -631,6 +694,7 @@ def new_empty(
         requires_grad,
         default=self.array.dtype,
     )
+    return beside(self, t) if self.special else t
 
 
 @api(function=False)
@@ -649,7 +713,7 @@ def new_empty_strided(
     >>> tensor([1]).new_empty_strided((2, 3), (1, 2)).stride()
     (1, 2)
     """
-    return empty_strided(
+    t = empty_strided(
         size,
         stride,
         dtype=dtype or dtypes.of(self.array.dtype),
@@ -658,6 +722,7 @@ def new_empty_strided(
         requires_grad=requires_grad,
         pin_memory=pin_memory,
     )
+    return beside(self, t) if self.special else t
 
 
 @api(function=False)
@@ -677,7 +742,7 @@ def new_full(
     >>> tensor([1.0]).new_full((2,), 5)
     tensor([5., 5.])
     """
-    return full(
+    t = full(
         size,
         fill_value,
         dtype=dtype or dtypes.of(self.array.dtype),
@@ -686,3 +751,4 @@ def new_full(
         requires_grad=requires_grad,
         pin_memory=pin_memory,
     )
+    return beside(self, t) if self.special else t

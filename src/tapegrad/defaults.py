@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from . import dtypes
-from .core.base import TensorBase
+from .core.base import STATE, TensorBase
 from .device import CPU, entered
 from .device import device as device_type
 
@@ -60,7 +60,9 @@ def checked_device(device: Any, function: str) -> device_type:
     """The device that a new tensor goes to: as asked, of the `with` block, or the default."""
     if device is None:
         device = entered() or Default.device
-        if device is None:
+        # With a GPU in use core/devices.py names it to public functions; what asks without a name
+        # is the library itself, which wants the CPU.
+        if device is None or (device.type == "cuda" and STATE.device_type is not None):
             return CPU
     elif not isinstance(device, device_type):
         if isinstance(device, (str, int)) and not isinstance(device, bool):
@@ -69,7 +71,7 @@ def checked_device(device: Any, function: str) -> device_type:
             raise TypeError(
                 f"{function}(): argument 'device' must be torch.device, not {type(device).__name__}"
             )
-    if device.type != "cpu":
+    if device.type != "cpu" and (device.type != "cuda" or STATE.device_type is None):
         refuse_device(device)
     return device  # type: ignore[no-any-return]
 
@@ -81,20 +83,26 @@ def get_default_device() -> device_type:
     device(type='cpu')
     """
     device = entered() or Default.device or CPU
-    if device.type == "cuda":
-        raise no_cuda()
+    if device.type == "cuda" and device.index is None:
+        from .cuda import runtime
+
+        return device_type("cuda", runtime.index_of(device))
     return device
 
 
 def set_default_device(device: Any) -> None:
     """Make `device` the one that new tensors go to; None for the CPU again."""
     Default.device = None if device is None else device_type(device)
+    if Default.device is not None and Default.device.type == "cuda":
+        from .cuda import runtime
+
+        runtime.start_if_any()
 
 
 def set_default_tensor_type(t: Any) -> None:
     """Make the dtype of a tensor type the default one (deprecated)."""
     from .from_data import warn_once
-    from .legacy import TYPES
+    from .legacy import CUDA_TYPES, TYPES
 
     warn_once(
         "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use "
@@ -104,16 +112,19 @@ def set_default_tensor_type(t: Any) -> None:
 
     if isinstance(t, str):
         module, _, name = t.rpartition(".")
-        if module == "torch.cuda":
-            raise TypeError(f"type {t} not available. Torch not compiled with CUDA enabled.")
-        if module != "torch" or name not in TYPES:
+        known: Any = {"torch": TYPES, "torch.cuda": CUDA_TYPES}.get(module, {})
+        if name not in known:
             raise ModuleNotFoundError(f"No module named '{module or t}'")
-        t = TYPES[name]
+        t = known[name]
     dtype = getattr(t, "dtype", None)
-    if getattr(t, "is_cuda", False):
-        raise TypeError(
-            f"type torch.cuda.{t.__name__} not available. Torch not compiled with CUDA enabled."
-        )
+    on_gpu = getattr(t, "is_cuda", False)
+    if on_gpu:
+        from .cuda import runtime
+
+        if not runtime.look():
+            raise TypeError(
+                f"type torch.cuda.{t.__name__} not available. Torch not compiled with CUDA enabled."
+            )
     if type(dtype) is not dtypes.dtype:
         raise TypeError(
             "invalid type object: only floating-point types are supported as the default type"
@@ -121,6 +132,7 @@ def set_default_tensor_type(t: Any) -> None:
     if not dtype.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
     dtypes.set_default_dtype(dtype)
+    set_default_device("cuda" if on_gpu else None)
 
 
 def is_whole(value: Any) -> bool:

@@ -74,6 +74,8 @@ class device:
         return device, ((self.type,) if self.index is None else (self.type, self.index))
 
     def __enter__(self) -> device:
+        if self.type == "cuda":
+            importlib.import_module("tapegrad.cuda.runtime").start_if_any()
         _stack.entered.append(self)
         return self
 

@@ -12,6 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from types import ModuleType
 from typing import Any
 
 from . import dtypes
@@ -22,6 +23,7 @@ Place = dict[str, Any]
 
 MAX_NODES = 200_000  # a search for a name or a way gives up here
 MAX_ITEMS = 1_000
+STDLIB = os.path.dirname(os.__file__) + os.sep
 
 # ---------------------------------------------------------------------- lines
 
@@ -107,6 +109,12 @@ def user_frames() -> Iterator[Any]:
         frame = frame.f_back
 
 
+def is_installed(frame: Any) -> bool:
+    """Whether a frame belongs to an installed package or to Python itself, not to the user."""
+    file = frame.f_code.co_filename
+    return "-packages" in file or file.startswith((STDLIB, "<frozen"))
+
+
 def held(frames: Iterable[Any]) -> Iterator[tuple[str, Any]]:
     """(name, value) of what functions hold: variables, then attributes, items and parameters."""
     inner: list[tuple[str, Any]] = []
@@ -156,9 +164,10 @@ def is_module(value: Any) -> bool:
     return nn is not None and isinstance(value, nn.Module)
 
 
-def tensors_held() -> Iterator[tuple[str, Any]]:
+def tensors_held(frames: Iterable[Any] | None = None) -> Iterator[tuple[str, Any]]:
+    """(name, tensor) of what the user's running functions hold, or of what `frames` hold."""
     seen: set[int] = set()
-    for name, value in held(user_frames()):
+    for name, value in held(sorted(user_frames(), key=is_installed) if frames is None else frames):
         if isinstance(value, TensorBase) and hasattr(value, "array") and id(value) not in seen:
             seen.add(id(value))
             yield name, value
@@ -189,7 +198,7 @@ def name_of_node(node: Node) -> tuple[str | None, Any]:
 
 def memory(array: Any) -> Any:
     """The array that owns the memory."""
-    while hasattr(array.base, "dtype"):
+    while hasattr(getattr(array, "base", None), "dtype"):
         array = array.base
     return array
 
@@ -206,6 +215,69 @@ def frozen_modules() -> list[str]:
             if flags and not any(flags):
                 names[name] = None
     return list(names)
+
+
+def module_of(what: Any) -> Any:
+    """The module that was running when a node or a view was made; None if it is gone."""
+    return None if what is None or what.module is None else what.module()
+
+
+def module_names(frames: Iterable[Any] | None = None) -> dict[int, str]:
+    """The paths of all modules that the user's functions hold, by id: "model.blocks.2.fc1"."""
+    names: dict[int, str] = {}
+    # The outermost knows the whole model; `self` last: another name says more.
+    around = list(user_frames() if frames is None else frames)[::-1]
+    known = list(modules_held(around))
+    for name, value in sorted(known, key=lambda pair: pair[0].split(".")[0] == "self"):
+        if "_modules" in vars(value):
+            for path, module in value.named_modules():
+                names.setdefault(id(module), f"{name}.{path}" if path else name)
+    return names
+
+
+def modules_held(frames: list[Any]) -> Iterator[tuple[str, Any]]:
+    """(name, module) of variables, of items, then of attributes (`self.model` of a trainer)."""
+    for name, value in held(frames):
+        if is_module(value):
+            yield name, value
+    for frame in frames:
+        for name, value in list(frame.f_locals.items()):
+            if name.startswith("__") or isinstance(value, (type, ModuleType)) or is_module(value):
+                continue
+            try:
+                own = value.__dict__
+            except Exception:  # none, or an object with ideas of its own
+                continue
+            if not isinstance(own, dict):
+                continue
+            for key, item in list(own.items())[:MAX_ITEMS]:
+                if is_module(item):
+                    yield f"{name}.{key}", item
+
+
+# What says most about a layer, by attribute: "Linear 768 -> 320".
+LAYER_SIZES = (
+    ("in_features", "out_features"),
+    ("in_channels", "out_channels"),
+    ("num_embeddings", "embedding_dim"),
+    ("input_size", "hidden_size"),
+)
+
+
+def spell_module(module: Any) -> str:
+    """Path and kind of a module: "model.blocks.2.fc1 (Linear 768 -> 320)"."""
+    kind = type(module).__name__
+    for first, second in LAYER_SIZES:
+        sizes = getattr(module, first, None), getattr(module, second, None)
+        if None not in sizes:
+            kind += f" {sizes[0]} -> {sizes[1]}"
+            break
+    else:
+        size = getattr(module, "num_features", getattr(module, "normalized_shape", None))
+        if size is not None:
+            kind += f" {size}"
+    path = module_names().get(id(module))
+    return kind if path is None else f"{path} ({kind})"
 
 
 def unreduced_loss(node: Node | None) -> tuple[Place | None, str]:
@@ -385,7 +457,6 @@ def shared_leaf(node: Node | None, graph: Any) -> str | None:
 
 # Those who look at every attribute do not ask for a gradient.
 PROBES = ("IPython", "debugpy", "ipykernel", "jedi", "pydevd", "_pydevd_bundle", "_pytest")
-STDLIB = os.path.dirname(os.__file__) + os.sep
 
 
 def is_probe(frame: Any) -> bool:

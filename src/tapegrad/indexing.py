@@ -14,8 +14,12 @@ import numpy as np
 
 from . import dtypes
 from .autograd.inplace import bump, write
-from .core.base import F32, F64, TensorBase, as_array, ndarray, wrap
+from .core import batched_index
+from .core.base import F32, F64, STATE, TensorBase, as_array, ndarray, wrap
+from .core.batched import has_batched, is_batched, memory_of
+from .core.devices import is_device, to_host
 from .core.dispatch import apply
+from .core.levels import BATCHES
 from .core.op import REGISTRY
 
 ALL = slice(None)
@@ -108,6 +112,8 @@ def quick_put(t: Any, index: Any, value: Any) -> bool:
 
 def copy_into(view: Any, source: Any) -> None:
     """Write `source` over all of `view`; its leading ones do not count."""
+    if STATE.device_type is not None and is_device(source) and not is_device(view):
+        source = source.cpu()
     shape = source.array.shape
     target = view.array.shape
     if shape != target:
@@ -249,7 +255,7 @@ def walk(t: Any, items: tuple[Any, ...]) -> tuple[Any, dict[int, Any], tuple[Any
             if kind is not ndarray:
                 array = item.array
                 watched.append(item)
-            if array.ndim == 0 and array.dtype.kind in "iub":
+            if array.ndim == 0 and array.dtype.kind in "iub" and not is_batched(item):
                 if array.dtype.kind == "b" or array.dtype == U8:
                     t = apply(REGISTRY["unsqueeze"], (t,), (dim,))
                     noted[dim] = np.zeros(1 if array else 0, np.int64)
@@ -295,7 +301,7 @@ def from_sequence(items: Any) -> Any:
     if isinstance(items, range):
         return np.arange(items.start, items.stop, items.step, dtype=np.int64)
     if any([isinstance(v, TensorBase) for v in items]):
-        items = [v.array if isinstance(v, TensorBase) else v for v in items]
+        items = [to_host(v.array) if isinstance(v, TensorBase) else v for v in items]
     try:
         array = np.asarray(items)
     except ValueError:
@@ -324,7 +330,7 @@ def dims_of(item: Any) -> int:
         return 0
     if isinstance(item, TensorBase):
         item = item.array
-    return item.ndim if type(item) is ndarray and is_mask(item) else 1
+    return item.ndim if hasattr(item, "dtype") and is_mask(item) else 1
 
 
 def is_mask(array: Any) -> bool:
@@ -374,7 +380,11 @@ def bounds(item: slice, size: int) -> tuple[int, int, int]:
 
 def index_with(t: Any, noted: dict[int, Any], watched: tuple[Any, ...] = ()) -> Any:
     """`t` at index arrays, given by dimension."""
+    if BATCHES and has_batched(watched):
+        return batched_index.get(t, noted, watched)
     index = complete(t.array.shape, noted)
+    if STATE.device_type is not None:
+        check_places(t, index)
     try:
         return apply(REGISTRY["index"], (t,), (index,), watched)
     except IndexError:
@@ -391,6 +401,8 @@ def put_with(
     run: Any = write,
 ) -> Any:
     """`index_put` at index arrays, given by dimension; in place unless `run` says otherwise."""
+    if BATCHES and has_batched(watched):
+        return batched_index.put(t, noted, values, accumulate, watched, run)
     have, want = values.array.dtype, t.array.dtype
     if have != want:
         raise RuntimeError(
@@ -399,6 +411,8 @@ def put_with(
             "for the source."
         )
     index = complete(t.array.shape, noted)
+    if STATE.device_type is not None:
+        check_places(t, index)
     try:
         return run(REGISTRY["index_put"], (t, values), (index, accumulate), watched)
     except (IndexError, ValueError) as error:
@@ -410,6 +424,15 @@ def put_with(
                 f"broadcast to indexing result of shape {list(shape)}"
             ) from None
         raise
+
+
+def check_places(t: Any, index: tuple[Any, ...]) -> None:
+    """Index tensors are where the indexed tensor is, or on the CPU."""
+    device_type = STATE.device_type
+    if type(memory_of(t)) is not device_type and any([type(i) is device_type for i in index]):
+        raise RuntimeError(
+            "indices should be either on cpu or on the same device as the indexed tensor (cpu)"
+        )
 
 
 def complete(shape: tuple[int, ...], noted: dict[int, Any]) -> tuple[Any, ...]:
@@ -490,7 +513,7 @@ def arrays_of(indices: Any, function: str) -> tuple[dict[int, Any], tuple[Any, .
             raise TypeError(
                 f"expected Tensor as element {place} in argument 0, but got {type(t).__name__}"
             )
-        array = as_array(t.array)
+        array = t.array if is_batched(t) else as_array(t.array)
         noted[dim] = array
         dim += array.ndim if is_mask(array) else 1
     return noted, tuple(indices)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from . import dtypes, from_data
-from .core.base import CLASSES, TensorBase, blank
+from .core.base import CLASSES, STATE, TensorBase, blank
+from .core.devices import is_device, sent
 from .core.modes import MODES
 from .core.subclass import takes_part
 from .device import device as device_type
@@ -18,7 +19,7 @@ from .size import Size
 
 # How the C++ compiler spells the element types, which is how PyTorch's sentences do.
 OPTIONS = (
-    "TensorOptions(dtype={}, device=cpu, layout=Strided, requires_grad=false (default), "
+    "TensorOptions(dtype={}, device={}, layout=Strided, requires_grad=false (default), "
     "pinned_memory=false (default), memory_format=(nullopt))"
 )
 USAGE = (
@@ -29,7 +30,9 @@ USAGE = (
 )
 
 
-def construct(dtype: Any, strict: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def construct(
+    dtype: Any, strict: bool, args: tuple[Any, ...], kwargs: dict[str, Any], kind: str = "cpu"
+) -> Any:
     """The array that the old constructors make of their arguments.
 
     No arguments: empty. Ints or a Size: that size, not initialised. A tensor: its own memory (of
@@ -38,10 +41,10 @@ def construct(dtype: Any, strict: bool, args: tuple[Any, ...], kwargs: dict[str,
     device = kwargs.pop("device", None)
     if device is not None:
         device = device_type(device)
-        if device.type != "cpu":
+        if device.type != kind:
             raise RuntimeError(
-                f"legacy constructor expects device type: cpu but device type: {device.type} was "
-                "passed"
+                f"legacy constructor expects device type: {kind} but device type: {device.type} "
+                "was passed"
             )
     for name in ("size", "data", "other"):
         if name in kwargs and not args:
@@ -54,8 +57,11 @@ def construct(dtype: Any, strict: bool, args: tuple[Any, ...], kwargs: dict[str,
     first = args[0]
     if len(args) == 1:
         if isinstance(first, TensorBase):
-            if strict and first.array.dtype != dtype:
-                raise TypeError(f"expected {options(dtype)} (got {options(first.array.dtype)})")
+            own = "cuda" if is_device(first) else "cpu"
+            if strict and (first.array.dtype != dtype or own != kind):
+                raise TypeError(
+                    f"expected {options(dtype, kind)} (got {options(first.array.dtype, own)})"
+                )
             return first.array
         if isinstance(first, Size):
             return sized(tuple(first), dtype)
@@ -76,8 +82,8 @@ def spell(value: Any) -> str:
     return "torch.dtype" if type(value) is dtypes.dtype else type(value).__name__
 
 
-def options(dtype: Any) -> str:
-    return OPTIONS.format(dtypes.CPP_NAMES[dtype.name])
+def options(dtype: Any, kind: str) -> str:
+    return OPTIONS.format(dtypes.CPP_NAMES[dtype.name], kind)
 
 
 def sized(shape: tuple[int, ...], dtype: Any) -> Any:
@@ -94,7 +100,7 @@ def instance(cls: type, array: Any, source: tuple[Any, ...]) -> Any:
     from .creation import restrided
 
     t: Any = blank(cls)
-    t.special = takes_part(cls)
+    t.special = takes_part(cls) or type(array) is STATE.device_type
     t.array = array if array.size else restrided(array)
     if len(source) == 1 and isinstance(source[0], TensorBase):
         t.cell = source[0].version_cell()
@@ -115,7 +121,18 @@ def new(self: Any, *args: Any, **kwargs: Any) -> Any:
     >>> tensor([1.0]).new([1, 2])
     tensor([1., 2.])
     """
-    return instance(CLASSES.tensor, construct(self.array.dtype, True, args, kwargs), args)
+    return constructed(self.array.dtype, is_device(self), args, kwargs)
+
+
+def constructed(dtype: Any, on_gpu: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What the constructor of a tensor type makes, on the CPU or on the current GPU."""
+    if not on_gpu:
+        return instance(CLASSES.tensor, construct(dtype, True, args, kwargs), args)
+    from .cuda import runtime
+
+    xp = runtime.start()
+    array = construct(dtype, True, args, kwargs, "cuda")
+    return instance(CLASSES.tensor, sent(array, xp), args)
 
 
 class tensortype(type):
@@ -126,16 +143,18 @@ class tensortype(type):
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if cls.is_cuda:
+            from .cuda import runtime
             from .defaults import INSTALL
 
-            raise TypeError(
-                f"type torch.cuda.{cls.__name__} not available. Torch not compiled with CUDA "
-                f"enabled.\n  {INSTALL}"
-            )
-        return instance(CLASSES.tensor, construct(cls.dtype.np, True, args, kwargs), args)
+            if not runtime.look():
+                raise TypeError(
+                    f"type torch.cuda.{cls.__name__} not available. Torch not compiled with CUDA "
+                    f"enabled.\n  {INSTALL}"
+                )
+        return constructed(cls.dtype.np, cls.is_cuda, args, kwargs)
 
     def __instancecheck__(cls, value: Any) -> bool:
-        if cls.is_cuda or not isinstance(value, TensorBase):
+        if not isinstance(value, TensorBase) or is_device(value) != cls.is_cuda:
             return False
         return dtypes.of(value.array.dtype) is cls.dtype
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from . import dtypes
-from .core import streams
-from .core.base import TensorBase, wrap
+from .core import batched_random
+from .core.base import wrap
+from .core.batched import above
+from .core.devices import xp_of
+from .core.levels import BATCHES
 from .creation import (
     check_options,
     checked_out,
@@ -21,92 +25,30 @@ from .creation import (
     resize_out,
     stride_order,
 )
-from .defaults import INSTALL, no_cuda, np_dtype, sizes, whole
+from .defaults import np_dtype, sizes, whole
 from .device import CPU
-from .device import device as device_type
+from .generators import Generator as Generator
+from .generators import (
+    Gpus,
+    default_generator,
+    generator_of,
+    place_of,
+    seed_gpus,
+    stream_of,
+    wanted_place,
+)
 from .ops.block import api
 
 # Blocks: their first argument is not a `self`.
 # ruff: noqa: N805
 
 
-class Generator:
-    """A source of random numbers with a state of its own.
-
-    >>> rand(1, generator=Generator().manual_seed(0))
-    tensor([0.4963])
-    """
-
-    def __init__(self, device: Any = "cpu") -> None:
-        found = device_type(device)
-        if found.type != "cpu":
-            raise RuntimeError(
-                f"Cannot get {found.type.upper()} generator without ATen_{found.type} library.\n  "
-                f"{INSTALL}"
-            )
-        self.stream = streams.Stream()
-
-    device = CPU
-
-    def manual_seed(self, seed: int) -> Generator:
-        """Start again from `seed`; returns self."""
-        if isinstance(seed, np.integer):
-            raise TypeError("an integer is required")
-        self.stream.manual_seed(seed)
-        return self
-
-    def seed(self) -> int:
-        """Start again from a seed that nobody can know beforehand, and return it."""
-        return self.stream.seed()
-
-    def initial_seed(self) -> int:
-        """The seed that the numbers started from."""
-        return self.stream.initial_seed()
-
-    def get_state(self) -> Any:
-        """The state, as a byte tensor."""
-        return wrap(self.stream.get_state())
-
-    def set_state(self, new_state: Any) -> Generator:
-        """Go on from a state; returns self."""
-        if not isinstance(new_state, TensorBase):
-            raise TypeError(f"expected a torch.ByteTensor, but got {type(new_state).__name__}")
-        self.stream.set_state(new_state.array)
-        return self
-
-    def clone_state(self) -> Generator:
-        """A generator of its own that will draw the same numbers."""
-        new = Generator()
-        new.stream = self.stream.copy()
-        return new
-
-    graphsafe_get_state = clone_state
-
-    def __repr__(self) -> str:
-        return f"<torch._C.Generator object at {id(self):#x}>"
-
-    def __reduce__(self) -> Any:
-        return restored, (self.stream.get_state(),)
+def uniform(stream: Any, shape: Any, dtype: Any) -> Any:
+    return stream.home.uniform(stream, shape, dtype)
 
 
-def restored(state: Any) -> Generator:
-    new = Generator()
-    new.stream.set_state(state)
-    return new
-
-
-default_generator = Generator()
-
-
-def stream_of(generator: Any, function: str = "rand") -> streams.Stream:
-    if generator is None:
-        return default_generator.stream
-    if not isinstance(generator, Generator):
-        raise TypeError(
-            f"{function}(): argument 'generator' must be torch.Generator, not "
-            f"{type(generator).__name__}"
-        )
-    return generator.stream
+def standard_normal(stream: Any, shape: Any, dtype: Any, contiguous: bool = True) -> Any:
+    return stream.home.normal(stream, shape, dtype, contiguous=contiguous)
 
 
 @api(method=False)
@@ -117,6 +59,7 @@ def manual_seed(seed: Any) -> Generator:
     >>> rand(1)
     tensor([0.4963])
     """
+    seed_gpus(int(seed))
     return default_generator.manual_seed(int(seed))
 
 
@@ -127,7 +70,9 @@ def seed() -> int:
     >>> seed() == initial_seed()
     True
     """
-    return default_generator.seed()
+    found = default_generator.seed()
+    seed_gpus(found)
+    return found
 
 
 @api(method=False)
@@ -174,14 +119,26 @@ def fork_rng(
 ) -> Iterator[None]:
     """Leave the random numbers, at the end of the block, where they were at its start."""
     kind = type(CPU)(device_type).type  # the parameter hides the class
-    if enabled and devices and kind == "cuda":
-        raise no_cuda()
     state = default_generator.stream.copy() if enabled else None
+    gpus = forked(devices) if enabled and kind == "cuda" else []
     try:
         yield
     finally:
         if state is not None:
             default_generator.stream = state
+        for generator, stream in gpus:
+            generator.stream = stream
+
+
+def forked(devices: Any) -> list[tuple[Generator, Any]]:
+    """The generators of these GPUs (of all that were used), with copies of their streams."""
+    if devices is None:
+        found = list(Gpus.made.values())
+    else:
+        from .cuda import runtime
+
+        found = [generator_of(runtime.index_of(d)) for d in devices]
+    return [(generator, generator.stream.copy()) for generator in found]
 
 
 # ---------------------------------------------------------------------- from sizes
@@ -212,14 +169,19 @@ def drawn(
     shape = sizes(function, size, kwargs)
     wanted = np_dtype(dtype, function)
     check_options(function, device, layout, pin_memory)
-    stream = stream_of(generator, function)
+    stream = stream_of(generator, function, wanted_place(device, out))
     if out is not None:
         checked_out(function, out, wanted)
         resize_out(out, shape)
         out.array[...] = draw(stream, shape, out.array.dtype)
         out.version_cell().bump(function)
         return out
-    return made(draw(stream, shape, wanted or default or dtypes.default_np()), requires_grad)
+    kind = wanted or default or dtypes.default_np()
+    if BATCHES:
+        levels = batched_random.drawing()
+        whole = made(draw(stream, (*batched_random.sizes(levels), *shape), kind), requires_grad)
+        return above(whole, levels)
+    return made(draw(stream, shape, kind), requires_grad)
 
 
 @api(method=False)
@@ -244,7 +206,7 @@ def rand(
         "rand",
         size,
         kwargs,
-        streams.uniform,
+        uniform,
         generator,
         dtype,
         layout,
@@ -277,7 +239,7 @@ def randn(
         "randn",
         size,
         kwargs,
-        streams.normal,
+        standard_normal,
         generator,
         dtype,
         layout,
@@ -344,7 +306,7 @@ def randint(
     first, last = (0, bounds[0]) if len(bounds) == 1 else bounds
 
     def draw(stream: Any, shape: Any, dtype: Any) -> Any:
-        return streams.integers(stream, shape, dtype, first, last)
+        return stream.home.integers(stream, shape, dtype, first, last)
 
     return drawn(
         "randint",
@@ -388,7 +350,15 @@ def randperm(
 
     def draw(stream: Any, shape: Any, dtype: Any) -> Any:
         check_holds(count, dtype)
-        return streams.permutation(stream, count, dtype)
+        if len(shape) == 1:
+            return stream.home.permutation(stream, count, dtype)
+        *lead, _ = shape
+        rows = [stream.home.permutation(stream, count, dtype) for _ in range(math.prod(lead))]
+        if not rows:
+            return np.empty(shape, dtype)
+        # The entries of an inner vmap come one after the other, each for all of the outer ones.
+        order = (*range(len(lead) - 1, -1, -1), len(lead))
+        return xp_of(rows[0]).stack(rows).reshape(*lead[::-1], count).transpose(order)
 
     return drawn(
         "randperm",
@@ -433,11 +403,15 @@ def drawn_like(
     checked_tensor(input, function)
     wanted = np_dtype(dtype, function)
     check_options(function, device, layout, pin_memory)
-    array = like(input, wanted, memory_format)
+    levels: list[Any] = []
+    if BATCHES:
+        input, levels = batched_random.pattern(input)
+    array = like(input, wanted, memory_format, device)
     if ordered:
         draw = functools.partial(draw, contiguous=bool(array.flags.c_contiguous))
-    fill(array, draw, stream_of(generator, function))
-    return made(array, requires_grad)
+    fill(array, draw, stream_of(generator, function, place_of(wrap(array))))
+    t = made(array, requires_grad)
+    return above(t, levels) if levels else t
 
 
 def fill(array: Any, draw: Any, stream: Any) -> None:
@@ -466,7 +440,7 @@ def rand_like(
     return drawn_like(
         "rand_like",
         input,
-        streams.uniform,
+        uniform,
         dtype,
         layout,
         device,
@@ -494,14 +468,10 @@ def randn_like(
     >>> randn_like(zeros(2, 3)).shape
     torch.Size([2, 3])
     """
-
-    def draw(stream: Any, shape: Any, dtype: Any, contiguous: bool) -> Any:
-        return streams.normal(stream, shape, dtype, contiguous=contiguous)
-
     return drawn_like(
         "randn_like",
         input,
-        draw,
+        standard_normal,
         dtype,
         layout,
         device,
@@ -537,7 +507,7 @@ def randint_like(
     first, last = whole(0 if low is None else low), whole(high)
 
     def draw(stream: Any, shape: Any, dtype: Any) -> Any:
-        return streams.integers(stream, shape, dtype, first, last)
+        return stream.home.integers(stream, shape, dtype, first, last)
 
     return drawn_like(
         "randint_like",

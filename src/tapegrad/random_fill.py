@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 
 from .autograd.inplace import overwrite
-from .core import streams
-from .core.base import TensorBase
+from .core import batched_random
+from .core.base import TensorBase, wrap
+from .core.batched import is_batched, narrow
+from .core.devices import xp_of
+from .core.levels import BATCHES
 from .creation import stride_order
 from .ops.block import Block, api, op
 from .ops.refuse import not_implemented
-from .random import stream_of
+from .random import place_of, stream_of
 
 # Blocks: their first argument is not a `self`.
 # ruff: noqa: N805
@@ -55,17 +59,33 @@ LOG_NORMAL_ = filling("log_normal_fill", "LogNormalBackward0")
 GEOMETRIC_ = filling("geometric_fill", "GeometricBackward0")
 
 
-def redraw(block: Any, target: Any, name: str, draw: Any, generator: Any) -> Any:
-    """Overwrite `target` with what `draw(stream, shape, dtype)` gives, in PyTorch's element "
-    "order."""
+def redraw(
+    block: Any, target: Any, name: str, draw: Any, generator: Any, ordered: bool = False
+) -> Any:
+    """Overwrite `target` with what `draw(stream, shape, dtype)` gives, in PyTorch's element order.
+
+    An `ordered` draw wants to know whether the memory is in order.
+    """
+    if BATCHES:
+        return batched_random.into(
+            target, lambda t: redraw_plain(block, t, name, draw, generator, ordered)
+        )
+    return redraw_plain(block, target, name, draw, generator, ordered)
+
+
+def redraw_plain(
+    block: Any, target: Any, name: str, draw: Any, generator: Any, ordered: bool
+) -> Any:
     array = target.array
-    stream = stream_of(generator, name)
+    stream = stream_of(generator, name, place_of(target))
+    if ordered:
+        draw = functools.partial(draw, contiguous=bool(array.flags.c_contiguous))
     if array.flags.c_contiguous:
         value = draw(stream, array.shape, array.dtype)
     else:
         order = stride_order(array.shape, list(array.strides))[::-1]
         made_in_order = draw(stream, tuple([array.shape[i] for i in order]), array.dtype)
-        value = made_in_order.transpose(np.argsort(order))
+        value = made_in_order.transpose(np.argsort(order).tolist())
     return overwrite(block, target, value, name)
 
 
@@ -76,12 +96,11 @@ def normal_(self: Any, mean: float = 0, std: float = 1, *, generator: Any = None
     >>> zeros(2).normal_(5.0, 0.0)
     tensor([5., 5.])
     """
-    contiguous = bool(self.array.flags.c_contiguous)
 
-    def draw(stream: Any, shape: Any, dtype: Any) -> Any:
-        return streams.normal(stream, shape, dtype, float(mean), float(std), contiguous)
+    def draw(stream: Any, shape: Any, dtype: Any, contiguous: bool) -> Any:
+        return stream.home.normal(stream, shape, dtype, float(mean), float(std), contiguous)
 
-    return redraw(NORMAL_, self, "normal_", draw, generator)
+    return redraw(NORMAL_, self, "normal_", draw, generator, ordered=True)
 
 
 @api(function=False)
@@ -94,7 +113,7 @@ def uniform_(self: Any, *bounds: Any, generator: Any = None, **kwargs: Any) -> A
     low, high = interval("uniform_", bounds, kwargs, (0.0, 1.0))
 
     def draw(stream: Any, shape: Any, dtype: Any) -> Any:
-        return streams.uniform(stream, shape, dtype, float(low), float(high))
+        return stream.home.uniform(stream, shape, dtype, float(low), float(high))
 
     return redraw(UNIFORM_, self, "uniform_", draw, generator)
 
@@ -125,7 +144,7 @@ def random_(self: Any, *bounds: Any, generator: Any = None, **kwargs: Any) -> An
     low, high = interval("random_", bounds, kwargs, (None if block is RANDOM_ else 0, None))
 
     def draw(stream: Any, shape: Any, dtype: Any) -> Any:
-        return streams.integers(stream, shape, dtype, low, high)
+        return stream.home.integers(stream, shape, dtype, low, high)
 
     return redraw(block, self, "random_", draw, generator)
 
@@ -143,16 +162,39 @@ def bernoulli_(self: Any, p: Any = 0.5, *, generator: Any = None) -> Any:
         chance = float(p)
 
         def draw(stream: Any, shape: Any, dtype: Any) -> Any:
-            return streams.bernoulli(stream, chance, shape, dtype)
+            return stream.home.bernoulli(stream, chance, shape, dtype)
 
         return redraw(BERNOULLI_, self, "bernoulli_", draw, generator)
-    array = self.array
+    stream = stream_of(generator, "bernoulli_", place_of(self))
+    if BATCHES:
+        return coins_in_batch(self, p, stream)
+    return coins(self, p, stream)
+
+
+def coins(target: Any, p: Any, stream: Any) -> Any:
+    """Overwrite a tensor with ones and zeros, with a chance for each element."""
+    array = target.array
     try:
-        chances = np.broadcast_to(p.array, array.shape)
+        chances = xp_of(p.array).broadcast_to(p.array, array.shape)
     except ValueError:
         raise expand_refused(p.array.shape, array.shape) from None
-    value = streams.bernoulli(stream_of(generator, "bernoulli_"), chances, array.shape, array.dtype)
-    return overwrite(BERNOULLI_TENSOR, self, value, "bernoulli_")
+    value = stream.home.bernoulli(stream, chances, array.shape, array.dtype)
+    return overwrite(BERNOULLI_TENSOR, target, value, "bernoulli_")
+
+
+def coins_in_batch(target: Any, p: Any, stream: Any) -> Any:
+    """The same under vmap; the chances, too, may be batched."""
+    if not is_batched(p):
+        return batched_random.into(target, lambda t: coins(t, p, stream))
+    if batched_random.drawing() and not is_batched(target):
+        raise narrow("inplace bernoulli")
+
+    def draw(chances: Any) -> Any:
+        array = chances.array
+        return wrap(stream.home.bernoulli(stream, array, array.shape, target.array.dtype))
+
+    target.copy_(batched_random.of_tensors(draw, p.expand(target.array.shape)))
+    return target
 
 
 def expand_refused(have: tuple[int, ...], want: tuple[int, ...]) -> Exception:
@@ -180,7 +222,7 @@ def exponential_(self: Any, lambd: float = 1, *, generator: Any = None) -> Any:
     """
 
     def draw(stream: Any, shape: Any, dtype: Any) -> Any:
-        return streams.exponential(stream, shape, dtype, float(lambd))
+        return stream.home.exponential(stream, shape, dtype, float(lambd))
 
     return redraw(EXPONENTIAL_, self, "exponential_", draw, generator)
 
@@ -194,7 +236,7 @@ def cauchy_(self: Any, median: float = 0, sigma: float = 1, *, generator: Any = 
     """
 
     def draw(stream: Any, shape: Any, dtype: Any) -> Any:
-        return streams.cauchy(stream, shape, dtype, float(median), float(sigma))
+        return stream.home.cauchy(stream, shape, dtype, float(median), float(sigma))
 
     return redraw(CAUCHY_, self, "cauchy_", draw, generator)
 
@@ -208,7 +250,7 @@ def log_normal_(self: Any, mean: float = 1, std: float = 2, *, generator: Any = 
     """
 
     def draw(stream: Any, shape: Any, dtype: Any) -> Any:
-        return streams.log_normal(stream, shape, dtype, float(mean), float(std))
+        return stream.home.log_normal(stream, shape, dtype, float(mean), float(std))
 
     return redraw(LOG_NORMAL_, self, "log_normal_", draw, generator)
 
@@ -222,6 +264,6 @@ def geometric_(self: Any, p: float, *, generator: Any = None) -> Any:
     """
 
     def draw(stream: Any, shape: Any, dtype: Any) -> Any:
-        return streams.geometric(stream, shape, dtype, float(p))
+        return stream.home.geometric(stream, shape, dtype, float(p))
 
     return redraw(GEOMETRIC_, self, "geometric_", draw, generator)

@@ -10,7 +10,7 @@ import numpy as np
 
 from . import dtypes, from_data
 from .core.base import TensorBase
-from .creation import CREATION_OPTIONS, check_options, made, number, store_out
+from .creation import CREATION_OPTIONS, check_options, home, made, number, store_out
 from .defaults import checked_device, np_dtype
 from .ops.block import api
 
@@ -65,7 +65,8 @@ def arange(
     if target is None:
         whole = all([isinstance(v, int) for v in (low, high, by)])
         target = dtypes.int64.np if whole else range_dtype(given)
-    array = range_values(low, high, by, target, "arange_cpu")
+    xp = home(device) if out is None else np
+    array = range_values(low, high, by, target, "arange_cpu", xp)
     if out is None:
         return made(array, requires_grad)
     if out.array.size and out.array.size != array.size:
@@ -102,7 +103,7 @@ def check_range(low: Any, high: Any, by: Any) -> None:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
 
 
-def range_values(low: Any, high: Any, by: Any, dtype: Any, kernel: str) -> Any:
+def range_values(low: Any, high: Any, by: Any, dtype: Any, kernel: str, xp: Any = np) -> Any:
     """low, low + by, … below `high`, rounded as PyTorch's vector loop rounds."""
     if dtype.kind in "bc":
         raise NotImplementedError(
@@ -117,8 +118,10 @@ def range_values(low: Any, high: Any, by: Any, dtype: Any, kernel: str) -> Any:
             if by == 0:
                 raise ValueError("step must be nonzero")
             count = -((low - high) // by)
-        return (low + by * np.arange(count, dtype=np.int64)).astype(dtype, copy=False)
+        return (low + by * xp.arange(count, dtype=np.int64)).astype(dtype, copy=False)
     count = math.ceil((float(high) - float(low)) / float(by))
+    if xp is not np:  # every number by itself, rounded once
+        return (xp.arange(count, dtype=np.float64) * float(by) + float(low)).astype(dtype)
     return steps_from(float(low), float(by), count, dtype)
 
 

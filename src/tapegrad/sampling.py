@@ -7,16 +7,18 @@ from typing import Any
 import numpy as np
 
 from . import dtypes
-from .core import rejection, streams
+from .core import batched_random, rejection, streams
 from .core.base import TensorBase
+from .core.devices import stand_in, xp_of
 from .core.dispatch import apply
+from .core.levels import BATCHES
 from .core.outputs import check_memory
 from .creation import checked_out, checked_tensor, made, resize_out
 from .defaults import whole
 from .ops.block import Block, Case, api, op
 from .ops.refuse import not_implemented
 from .ops.samples import Draw
-from .random import drawn, stream_of
+from .random import drawn, place_of, stream_of
 
 # Blocks: their first argument is not a `self`.
 # ruff: noqa: N805
@@ -122,7 +124,7 @@ def normal(
             raise TypeError(NORMAL_USAGE.format(f"{type(mean).__name__}, {type(std).__name__}"))
 
         def draw(stream: Any, shape: Any, dtype: Any) -> Any:
-            return streams.normal(stream, shape, dtype, float(mean), float(std))
+            return stream.home.normal(stream, shape, dtype, float(mean), float(std))
 
         return drawn(
             "normal",
@@ -137,19 +139,28 @@ def normal(
             requires_grad,
             out,
         )
-    values = normal_values(mean, std, stream_of(generator, "normal"))
+    stream = stream_of(generator, "normal", place_of(mean if tensors[0] else std))
     if all(tensors):
-        result = apply(NormalMeanStd, (mean, std), (values,))
+        result = sampled(lambda m, s: normals(NormalMeanStd, (m, s), m, s, stream), mean, std)
     elif tensors[0]:
-        result = apply(NormalMean, (mean,), (values,))
+        result = sampled(lambda m: normals(NormalMean, (m,), m, std, stream), mean)
     else:
-        result = apply(NormalStd, (std,), (values,))
+        result = sampled(lambda s: normals(NormalStd, (s,), mean, s, stream), std)
     if out is None:
         return result
     checked_out("normal", out, None)
-    resize_out(out, values.shape)
-    out.array[...] = values
+    resize_out(out, result.array.shape)
+    out.array[...] = result.array
     return out
+
+
+def sampled(draw: Any, *tensors: Any) -> Any:
+    """`draw(*tensors)`, where vmap may want it for a batch."""
+    return batched_random.of_tensors(draw, *tensors) if BATCHES else draw(*tensors)
+
+
+def normals(block: Any, tensors: Any, mean: Any, std: Any, stream: Any) -> Any:
+    return apply(block, tensors, (normal_values(mean, std, stream),))
 
 
 def normal_values(mean: Any, std: Any, stream: Any) -> Any:
@@ -157,22 +168,26 @@ def normal_values(mean: Any, std: Any, stream: Any) -> Any:
     m = mean.array if isinstance(mean, TensorBase) else mean
     s = std.array if isinstance(std, TensorBase) else std
     own = mean if isinstance(mean, TensorBase) else std
-    if isinstance(s, np.ndarray):
+    if isinstance(std, TensorBase):
         if s.dtype.kind == "c":
             raise RuntimeError("normal expects standard deviation to be non-complex")
         if s.size and not (s >= 0).all():
             raise RuntimeError("normal expects all elements of std >= 0.0")
     elif not s >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {s:g}")
-    if all([isinstance(v, np.ndarray) for v in (m, s)]) and m.shape != s.shape:
+    if all([isinstance(v, TensorBase) for v in (mean, std)]) and m.shape != s.shape:
         from .errors import check_broadcast
 
-        check_broadcast([m, s])
-    shape = np.broadcast_shapes(np.shape(m), np.shape(s))
+        check_broadcast([stand_in(m), stand_in(s)])
+    shape = np.broadcast_shapes(getattr(m, "shape", ()), getattr(s, "shape", ()))
     dtype = own.array.dtype
-    unit = streams.normal(stream, shape, dtype)
-    scale = np.asarray(s).astype(dtype)
-    return (unit * scale + np.asarray(m).astype(dtype)).astype(dtype)
+    unit = stream.home.normal(stream, shape, dtype)
+    return (unit * of_dtype(s, dtype) + of_dtype(m, dtype)).astype(dtype)
+
+
+def of_dtype(value: Any, dtype: Any) -> Any:
+    """An array, or a number, in a dtype."""
+    return value.astype(dtype) if hasattr(value, "astype") else np.asarray(value).astype(dtype)[()]
 
 
 @api(samples=[Case(Draw(3, low=0.0, high=1.0)), Case(Draw(4, 5, low=0.0, high=1.0, layout="T"))])
@@ -183,17 +198,22 @@ def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = No
     tensor([0., 1.])
     """
     checked_tensor(input, "bernoulli")
-    stream = stream_of(generator, "bernoulli")
-    array = input.array
-    chance = float(p) if p is not None else np.ascontiguousarray(array)
-    value = streams.bernoulli(stream, chance, array.shape, array.dtype)
-    if out is not None:
-        checked_out("bernoulli", out, None)
-        check_memory("bernoulli", out.array, [])
-        resize_out(out, value.shape)
-        out.array[...] = value
-        return out
-    return apply(BernoulliDraw, (input,), (value,))
+    stream = stream_of(generator, "bernoulli", place_of(input))
+
+    def draw(chances: Any) -> Any:
+        array = chances.array
+        chance = float(p) if p is not None else xp_of(array).ascontiguousarray(array)
+        value = stream.home.bernoulli(stream, chance, array.shape, array.dtype)
+        return apply(BernoulliDraw, (chances,), (value,))
+
+    if out is None:
+        return sampled(draw, input)
+    value = draw(input).array
+    checked_out("bernoulli", out, None)
+    check_memory("bernoulli", out.array, [])
+    resize_out(out, value.shape)
+    out.array[...] = value
+    return out
 
 
 @api(method=False, samples=[Case(Draw(3, low=0.0, high=9.0)), Case(Draw(2, 2, low=9.0, high=30.0))])
@@ -206,8 +226,10 @@ def poisson(input: Any, generator: Any = None) -> Any:
     kind = dtypes.of(checked_tensor(input, "poisson").array.dtype)
     if not kind.is_floating_point:
         raise not_implemented("poisson_cpu", kind)
-    return apply(
-        PoissonDraw, (input,), (rejection.poisson(stream_of(generator, "poisson"), input.array),)
+    stream = stream_of(generator, "poisson", place_of(input))
+    counts = rejection if stream.home is streams else stream.home
+    return sampled(
+        lambda rates: apply(PoissonDraw, (rates,), (counts.poisson(stream, rates.array),)), input
     )
 
 
@@ -218,11 +240,16 @@ def binomial(count: Any, prob: Any, generator: Any = None) -> Any:
     >>> binomial(tensor([3.0]), tensor([1.0]))
     tensor([3.])
     """
-    counts, chances = np.broadcast_arrays(
-        checked_tensor(count, "binomial", "count").array,
-        checked_tensor(prob, "binomial", "prob", 2).array,
-    )
-    return made(rejection.binomial(stream_of(generator, "binomial"), counts, chances))
+    checked_tensor(count, "binomial", "count")
+    checked_tensor(prob, "binomial", "prob", 2)
+    stream = stream_of(generator, "binomial", place_of(count))
+    counts = rejection if stream.home is streams else stream.home
+
+    def draw(n: Any, p: Any) -> Any:
+        pair = xp_of(n.array).broadcast_arrays(n.array, p.array)
+        return made(counts.binomial(stream, *pair))
+
+    return sampled(draw, count, prob)
 
 
 @api(samples=[Case(Draw(5, low=0.1), 3), Case(Draw(2, 4, low=0.1), 6, True)])
@@ -240,10 +267,15 @@ def multinomial(
     tensor([1])
     """
     checked_tensor(input, "multinomial")
-    stream = stream_of(generator, "multinomial")
+    stream = stream_of(generator, "multinomial", place_of(input))
     if input.array.ndim and input.array.shape[-1] > 1 << 24:
         raise RuntimeError("number of categories cannot exceed 2^24")
-    value = streams.multinomial(stream, input.array, whole(num_samples), bool(replacement))
+    count = whole(num_samples)
+    if BATCHES:
+        return batched_random.of_tensors(
+            lambda t: made(picked(stream, t.array, count, bool(replacement))), input
+        )
+    value = stream.home.multinomial(stream, input.array, count, bool(replacement))
     if out is None:
         return made(value)
     if out.array.dtype != value.dtype:
@@ -251,3 +283,11 @@ def multinomial(
     resize_out(out, value.shape)
     out.array[...] = value
     return out
+
+
+def picked(stream: Any, weights: Any, count: int, replacement: bool) -> Any:
+    """`multinomial` of a batch of matrices or rows: all the rows in one matrix."""
+    *lead, width = weights.shape
+    rows = weights.reshape(-1, width) if len(lead) > 1 else weights
+    found = stream.home.multinomial(stream, rows, count, replacement)
+    return found.reshape(*lead, count)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import Any
 
-from .conversion import TypedStorage, UntypedStorage
+from .storages import TypedStorage, UntypedStorage
 
 __all__ = ["TypedStorage", "UntypedStorage"]
 

@@ -9,9 +9,12 @@ import numpy as np
 
 from . import dtypes, from_data
 from .core import promote
-from .core.base import Cut, TensorBase
-from .creation import MISSING, check_options, checked_tensor, made
+from .core.base import STATE, Cut, TensorBase
+from .core.batched import CONTROL_FLOW, is_batched, refusal
+from .core.devices import sent
+from .creation import MISSING, check_options, checked_tensor, home, made, pinned
 from .defaults import checked_device, np_dtype
+from .device import device as device_type
 from .ops.block import Case, api
 from .ops.samples import Draw, Index
 
@@ -65,15 +68,41 @@ def from_any(
     wanted = np_dtype(dtype, function)
     check_options(function, device, None, pin_memory)
     if isinstance(data, TensorBase):
+        if is_batched(data):
+            data.detach_()  # which PyTorch does to the copy, and refuses  # type: ignore[attr-defined]
         warnings.warn(COPY_WARNING.format(spelled), UserWarning, stacklevel=4)
     # Nothing but Python numbers, most of the time: then there is no history to look for.
     array = from_data.quick(data, wanted) if type(data) in (list, tuple) else None
     if array is not None:
-        return made(array, requires_grad)
-    t = made(from_data.to_array(data, wanted), requires_grad)
+        return made(settled(array, device, pin_memory), requires_grad)
+    if hasattr(data, "__cuda_array_interface__") and not isinstance(data, TensorBase):
+        array = from_data.cast(from_device(data), wanted, copy=True)
+    else:
+        array = from_data.to_array(data, wanted)
+    if device is not None or pin_memory or not isinstance(data, TensorBase):
+        array = settled(array, device, pin_memory)
+    t = made(array, requires_grad)
     if not requires_grad:
         t.cut = lost_history(data)
     return t
+
+
+def settled(array: Any, device: Any, pin_memory: bool = False) -> Any:
+    """A new array on the device that was asked for; without a name, where it is."""
+    if device is not None and STATE.device_type is not None:
+        array = sent(array, home(device))
+    if not pin_memory:
+        return array
+    found = pinned(array.shape, None, array.dtype)
+    found[...] = array
+    return found
+
+
+def from_device(data: Any) -> Any:
+    """The array of another library on a GPU, as CuPy sees it; no copy."""
+    from .cuda import runtime
+
+    return runtime.start().asarray(data)
 
 
 def lost_history(data: Any, depth: int = 0) -> Any:
@@ -126,12 +155,18 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
     True
     """
     wanted = np_dtype(dtype, "as_tensor")
-    checked_device(device, "as_tensor")
     if isinstance(data, TensorBase):
+        if device is not None:
+            return data.to(device, dtype)  # type: ignore[attr-defined]
         return data if dtype is None else data.to(dtype)  # type: ignore[attr-defined]
+    checked_device(device, "as_tensor")
     if isinstance(data, np.ndarray):
-        return made(from_data.cast(shareable(data), wanted, copy=False))
-    return made(from_data.to_array(data, wanted))
+        array = from_data.cast(shareable(data), wanted, copy=False)
+    elif hasattr(data, "__cuda_array_interface__"):
+        array = from_data.cast(from_device(data), wanted, copy=False)
+    else:
+        array = from_data.to_array(data, wanted)
+    return made(settled(array, device))
 
 
 @api(method=False)
@@ -153,6 +188,8 @@ def asarray(
     source: Any = None
     if isinstance(obj, TensorBase):
         source = obj
+    elif hasattr(obj, "__cuda_array_interface__"):
+        source = made(from_device(obj))
     elif isinstance(obj, (np.ndarray, np.generic)):
         source = made(shareable(np.asarray(obj)))
     elif hasattr(obj, "__dlpack__"):
@@ -162,7 +199,14 @@ def asarray(
     if source is None:
         if copy is False:
             raise ValueError("can't alias arbitrary sequence into a tensor.")
-        return made(from_data.to_array(obj, wanted), requires_grad)
+        return made(settled(from_data.to_array(obj, wanted), device), requires_grad)
+    if device is not None and source.device != device_type(device):
+        if copy is False:
+            raise ValueError(
+                f"can't alias tensor from device '{source.device}' to '{device_type(device)}'."
+            )
+        source = source.to(device)
+        copy = None
     if wanted is not None and wanted != source.array.dtype:
         if copy is False:
             have, want = dtypes.of(source.array.dtype), dtypes.of(wanted)
@@ -315,6 +359,8 @@ def is_nonzero(input: Any) -> bool:
     True
     """
     array = checked_tensor(input, "is_nonzero").array
+    if is_batched(input):
+        raise refusal(CONTROL_FLOW)
     if array.size != 1:
         many = "more than one value" if array.size else "no values"
         raise RuntimeError(f"Boolean value of Tensor with {many} is ambiguous")

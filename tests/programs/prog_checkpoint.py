@@ -1,6 +1,7 @@
 """torch.utils.checkpoint: what is recomputed and when, and what if it comes out different."""
 
 import contextlib
+import functools
 import warnings
 from importlib import import_module
 
@@ -454,6 +455,23 @@ def the_message_names_the_metadata(torch, log):
 
 
 @program
+def metadata_of_several_tensors(torch, log):
+    def first(x):
+        return (x.sin() * x.cos()).exp()
+
+    def then(x):
+        x = x.double()
+        return (x.sin() * x.cos()).exp()
+
+    for options in ({}, {"early_stop": False}, {"determinism_check": "none"}):
+        try:
+            log(recomputed(torch, first, then, **options))
+        except module(torch).CheckpointError as error:
+            log([line for line in paragraph(error) if "position" in line and ":" in line][:1])
+            log(paragraph(error)[0])
+
+
+@program
 def error_class(torch, log):
     log([c.__name__ for c in module(torch).CheckpointError.__mro__])
 
@@ -506,196 +524,6 @@ def saved_tensors_outside_of_backward(torch, log):
     log(numbers(x.grad))
 
 
-# --- contexts and hooks ----------------------------------------------------------------------
-
-
-@program
-def context_functions(torch, log):
-    entered = []
-
-    @contextlib.contextmanager
-    def noting(name):
-        entered.append("enter " + name)
-        yield
-        entered.append("leave " + name)
-
-    x = leaf(torch, 1.0, 2.0)
-    y = module(torch).checkpoint(
-        lambda t: t.sin().exp(),
-        x,
-        use_reentrant=False,
-        context_fn=lambda: (noting("forward"), noting("recompute")),
-    )
-    log(list(entered))
-    y.sum().backward()
-    log(list(entered), numbers(x.grad))
-
-
-@program
-def context_that_suppresses(torch, log):
-    def fail(x):
-        raise KeyError("inside")
-
-    def contexts():
-        return contextlib.suppress(KeyError), contextlib.nullcontext()
-
-    x = leaf(torch, 1.0)
-    log.raises(lambda: module(torch).checkpoint(fail, x, use_reentrant=False, context_fn=contexts))
-
-
-@program
-def autocast_is_restored(torch, log):
-    seen = []
-
-    def function(a, b):
-        y = a @ b
-        seen.append(str(y.dtype))
-        return y.sin().float()
-
-    for reentrant in (False, True):
-        a, b = torch.ones(2, 2, requires_grad=True), torch.eye(2)
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            y = module(torch).checkpoint(function, a, b, use_reentrant=reentrant)
-        y.sum().backward()
-        log(list(seen), str(a.grad.dtype), torch.is_autocast_enabled("cpu"))
-
-
-@program
-def gradient_inside_the_function(torch, log):
-    def function(x):
-        y = (x * x).sin()
-        (g,) = torch.autograd.grad(y.sum(), x, create_graph=True)
-        return (g * y).exp()
-
-    x = leaf(torch, 1.0, 2.0)
-    module(torch).checkpoint(function, x, use_reentrant=False).sum().backward()
-    plain = leaf(torch, 1.0, 2.0)
-    function(plain).sum().backward()
-    log(numbers(x.grad), torch.equal(x.grad, plain.grad))
-
-
-@program
-def noop_context_fn(torch, log):
-    first, second = module(torch).noop_context_fn()
-    with first, second:
-        log("inside")
-
-
-@program
-def with_saved_tensors_hooks_around(torch, log):
-    packed, unpacked = [], []
-
-    def pack(t):
-        packed.append(t.tolist())
-        return t
-
-    def unpack(t):
-        unpacked.append(t.tolist())
-        return t
-
-    x = leaf(torch, 1.0, 2.0)
-    with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
-        y = module(torch).checkpoint(lambda t: t.exp().exp(), x * 2, use_reentrant=False)
-    log(packed)
-    y.sum().backward()
-    log(unpacked, numbers(x.grad))
-
-
-@program
-def with_saved_tensors_hooks_inside(torch, log):
-    packed, unpacked = [], []
-
-    def pack(t):
-        packed.append(t.tolist())
-        return t * 2
-
-    def unpack(t):
-        unpacked.append(t.tolist())
-        return t / 2
-
-    def function(x):
-        with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
-            y = x.exp()
-        return y.exp()
-
-    x = leaf(torch, 1.0, 2.0)
-    y = module(torch).checkpoint(function, x, use_reentrant=False)
-    y.sum().backward()
-    log(packed, unpacked, numbers(x.grad))
-
-
-@program
-def hooks_and_module_calls(torch, log):
-    seen = []
-    net = torch.nn.Linear(2, 2)
-    net.register_forward_hook(lambda m, i, o: seen.append("forward"))
-    x = torch.ones(1, 2, requires_grad=True)
-    module(torch).checkpoint(net, x, use_reentrant=False).sum().backward()
-    log(seen)
-
-
-@program
-def in_place_changes(torch, log):
-    def function(x):
-        y = x * 2
-        y.mul_(3)
-        return y.exp()
-
-    x = leaf(torch, 1.0, 2.0)
-    module(torch).checkpoint(function, x, use_reentrant=False).sum().backward()
-    log(numbers(x.grad))
-    h = leaf(torch, 1.0, 2.0) * 1
-    y = module(torch).checkpoint(lambda t: t.exp(), h, use_reentrant=False)
-    h.mul_(2)
-    log.raises(lambda: y.sum().backward())
-
-
-@program
-def input_without_the_autograd_graph(torch, log):
-    x = leaf(torch, 1.0, 2.0)
-    w = leaf(torch, 3.0, 4.0)
-    y = module(torch).checkpoint(lambda t: (t * w).sin(), x.detach(), use_reentrant=False)
-    y.sum().backward()
-    log(numbers(x.grad, w.grad))
-
-
-@program
-def group_of_backward_passes(torch, log):
-    utils = module(torch)
-    calls = []
-
-    def function(x):
-        calls.append(1)
-        y = x.sin().exp()
-        return y, (x * 2).cos().exp()
-
-    x = leaf(torch, 1.0, 2.0)
-    a, b = utils.checkpoint(function, x, use_reentrant=False)
-    with utils.GraphExecGroup():
-        a.sum().backward()
-        b.sum().backward()
-    log(numbers(x.grad), len(calls))
-    try:
-        with utils.GraphExecGroup(), utils.GraphExecGroup():
-            log("nested")
-    except RuntimeError as error:
-        log(str(error).partition("<")[0])
-
-
-@program
-def overlapping_group(torch, log):
-    utils = module(torch)
-    x = leaf(torch, 1.0, 2.0)
-    y = utils.checkpoint(lambda t: t.sin().exp(), x, use_reentrant=False).sum()
-
-    def run():
-        with utils.GraphExecGroup():
-            y.backward(retain_graph=True)
-            y.backward()
-
-    log.raises(run)
-
-
 # --- checkpoint_sequential -------------------------------------------------------------------
 
 
@@ -742,6 +570,55 @@ def sequential_warns_and_refuses(torch, log):
         log.raises(
             lambda: utils.checkpoint_sequential(net(torch), 2, x, preserve_rng_state=False).shape
         )
+
+
+@program
+def sequential_with_too_many_segments(torch, log):
+    utils = module(torch)
+    x = leaf(torch, 1.0, 2.0)
+    for segments in (0, 1, 3, 4):
+        run = functools.partial(
+            utils.checkpoint_sequential, [torch.sin] * 3, segments, x, use_reentrant=False
+        )
+        log.raises(lambda run=run: numbers(run()))
+    log.raises(lambda: utils.checkpoint_sequential([], 2, x, use_reentrant=False))
+    log.raises(
+        lambda: utils.checkpoint_sequential(torch.nn.Linear(2, 2), 1, x, use_reentrant=False)
+    )
+
+
+@program
+def sequential_counts(torch, log):
+    utils = module(torch)
+    for reentrant in (False, True):
+        calls = []
+
+        def step(i, calls=calls):
+            def run(t):
+                calls.append(i)
+                return (t * 1.5).sin()
+
+            return run
+
+        x = leaf(torch, 1.0, 2.0)
+        y = utils.checkpoint_sequential(
+            [step(i) for i in range(7)], 3, x, use_reentrant=reentrant, preserve_rng_state=False
+        )
+        log(list(calls))
+        y.sum().backward()
+        log(calls, numbers(x.grad))
+
+
+@program
+def sequential_random_numbers(torch, log):
+    utils = module(torch)
+    drop = torch.nn.Sequential(*[torch.nn.Dropout(0.5) for _ in range(4)])
+    for reentrant in (False, True):
+        torch.manual_seed(2)
+        x = torch.ones(32, requires_grad=True)
+        y = utils.checkpoint_sequential(drop, 2, x, use_reentrant=reentrant)
+        y.sum().backward()
+        log(torch.equal(x.grad, y.detach()))
 
 
 # --- helpers ---------------------------------------------------------------------------------

@@ -12,8 +12,8 @@ import numpy as np
 
 from .. import dtypes
 from ..conversion import TypedStorage, UntypedStorage
+from ..core.devices import xp_of
 from ..core.layout import Interface, address, strided
-from ..device import CPU
 
 # These have no storage class in PyTorch: their tensors are saved as bytes and a dtype.
 UNNAMED = (dtypes.uint16, dtypes.uint32, dtypes.uint64)
@@ -68,7 +68,7 @@ def root_of(array: Any) -> Any:
         base = array.base
         if isinstance(base, Interface):
             base = base.owner
-        if not isinstance(base, np.ndarray):
+        if type(base) is not type(array) and not isinstance(base, np.ndarray):
             return array
         array = base
 
@@ -78,17 +78,28 @@ def as_bytes(root: Any) -> Any:
     if not root.flags.c_contiguous:
         root = root.transpose(sorted(range(root.ndim), key=lambda d: -root.strides[d]))
     if not root.flags.c_contiguous:  # memory that came from elsewhere, with gaps
-        low, high = np.lib.array_utils.byte_bounds(root)
+        xp = xp_of(root)
+        low, high = byte_bounds(root)
         item = root.itemsize
-        root = strided(np, root, ((high - low) // item,), (item,), low - address(root))
+        root = strided(xp, root, ((high - low) // item,), (item,), low - address(root))
     return root.reshape(-1).view(np.uint8)
+
+
+def byte_bounds(array: Any) -> tuple[int, int]:
+    """The first address that the elements of an array lie at, and the one behind the last."""
+    low = high = address(array)
+    for n, step in zip(array.shape, array.strides, strict=True):
+        if step < 0:
+            low += (n - 1) * step
+        else:
+            high += (n - 1) * step
+    return low, high + array.itemsize
 
 
 def untyped(array: Any) -> UntypedStorage:
     """A storage of exactly this flat array, be it a part of another or not."""
     storage = UntypedStorage.__new__(UntypedStorage)
     storage.owner = array
-    storage.device = CPU
     return storage
 
 
@@ -96,6 +107,5 @@ def typed(array: Any, dtype: dtypes.dtype) -> TypedStorage:
     """The same, with elements."""
     storage = TypedStorage.__new__(TypedStorage)
     storage.owner = array
-    storage.device = CPU
     storage.dtype = dtype
     return storage

@@ -18,6 +18,7 @@ from .. import _utils, dtypes
 from .._tensor import element_strides
 from ..conversion import TypedStorage, UntypedStorage
 from ..core.base import wrap
+from ..core.devices import to_host
 from ..core.layout import address
 from ..core.return_types import ReturnType
 from ..device import layout, memory_format
@@ -47,7 +48,7 @@ class Storages:
         if key is None:
             key = self.keys[id(root)] = str(len(self.keys))
             self.kept.append(root)
-            self.arrays[key] = as_bytes(root)
+            self.arrays[key] = to_host(as_bytes(root))
             self.dtypes[key] = kind.dtype
             self.sizes[key] = self.arrays[key].size // kind.dtype.itemsize
         elif self.dtypes[key] is not kind.dtype and root.size:

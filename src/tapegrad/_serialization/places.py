@@ -116,12 +116,16 @@ def to_nowhere(storage: Any, location: str) -> Any:
     return None
 
 
+def cuda_tag(storage: Any) -> str | None:
+    return str(storage.device) if storage.device.type == "cuda" else None
+
+
 def no_tag(storage: Any) -> None:
     return None
 
 
 register_package(10, cpu_tag, to_cpu)
-register_package(20, no_tag, to_cuda)
+register_package(20, cuda_tag, to_cuda)
 register_package(30, no_tag, to_nowhere)
 
 

@@ -74,7 +74,8 @@ def set_autocast_dtype(device_type: str, dtype: Any) -> None:
 
 def follow() -> None:
     """Bring what dispatch looks at up to date."""
-    MODES.set("autocast", STATE.dtype["cpu"] if STATE.enabled["cpu"] else None)
+    wanted = [STATE.dtype[k] if STATE.enabled[k] else None for k in ("cpu", "cuda")]
+    MODES.set("autocast", None if wanted == [None, None] else tuple(wanted))
 
 
 def is_autocast_cpu_enabled() -> bool:
@@ -160,9 +161,17 @@ class autocast:
         self.fast_dtype = get_autocast_dtype(kind) if dtype is None else dtype
         self.device = device_type
         self._cache_enabled = CACHING[0] if cache_enabled is None else cache_enabled
-        if kind == "cuda" and enabled:
+        if kind == "cuda" and enabled and not tg.cuda.is_available():
             warnings.warn(
                 "CUDA is not available or torch_xla is imported. Disabling autocast.", stacklevel=2
+            )
+            enabled = False
+        elif kind == "cuda" and enabled and self.fast_dtype not in LOW_PRECISION:
+            warnings.warn(
+                "In CUDA autocast, but the target dtype is not supported. Disabling autocast.\n"
+                "CUDA Autocast only supports dtypes of torch.bfloat16, torch.float16, "
+                "torch.float32 currently.",
+                stacklevel=2,
             )
             enabled = False
         elif kind == "cpu" and enabled and self.fast_dtype not in LOW_PRECISION:

@@ -42,7 +42,7 @@ class GradScaler:
         enabled: bool = True,
     ) -> None:
         self._device = device
-        if tg.device(device).type == "cuda" and enabled:
+        if tg.device(device).type == "cuda" and enabled and not tg.cuda.is_available():
             warnings.warn(
                 "torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.",
                 stacklevel=2,
@@ -77,9 +77,9 @@ class GradScaler:
             raise AssertionError(f"Attempted {funcname} but _growth_tracker is None.  {fix}")
         return self._scale, self._growth_tracker
 
-    def _lazy_init_scale_growth_tracker(self) -> None:
-        self._scale = tg.full((), self._init_scale, dtype=tg.float32)
-        self._growth_tracker = tg.full((), self._init_growth_tracker, dtype=tg.int32)
+    def _lazy_init_scale_growth_tracker(self, device: Any) -> None:
+        self._scale = tg.full((), self._init_scale, dtype=tg.float32, device=device)
+        self._growth_tracker = tg.full((), self._init_growth_tracker, dtype=tg.int32, device=device)
 
     def scale(self, outputs: Any) -> Any:
         """A tensor, or an iterable of them, times the scale."""
@@ -87,8 +87,8 @@ class GradScaler:
             return outputs
         if isinstance(outputs, tg.Tensor):
             if self._scale is None:
-                self._lazy_init_scale_growth_tracker()
-            return outputs * self._scale
+                self._lazy_init_scale_growth_tracker(outputs.device)
+            return outputs * self._scale.to(outputs.device)
         if isinstance(outputs, abc.Iterable):
             parts = map(self.scale, outputs)
             return type(outputs)(parts) if isinstance(outputs, (list, tuple)) else parts
@@ -124,10 +124,15 @@ class GradScaler:
                         continue
                     if grad.dtype is tg.float16 and not allow_fp16:
                         raise ValueError("Attempting to unscale FP16 gradients.")
-                    infinite = found.setdefault(grad.device, tg.full((), 0.0))
-                    if not tg.isfinite(grad).all():
+                    device = grad.device
+                    infinite = found.get(device)
+                    if infinite is None:
+                        infinite = found[device] = tg.full((), 0.0, device=device)
+                    if grad.is_cuda:  # nothing that waits for the GPU
+                        infinite.data.logical_or_(tg.isfinite(grad).all().logical_not())
+                    elif not tg.isfinite(grad).all():
                         infinite.data.fill_(1.0)
-                    grad.data.mul_(inv_scale)  # PyTorch counts no write here
+                    grad.data.mul_(inv_scale.to(device))  # PyTorch counts no write here
         return found
 
     def _maybe_opt_step(self, optimizer: Any, state: dict[str, Any], *args: Any, **kw: Any) -> Any:
@@ -172,7 +177,10 @@ class GradScaler:
             if not found:
                 raise AssertionError("No inf checks were recorded prior to update.")
             with tg.no_grad():
-                self._grow_or_shrink(scale, tracker, any(v.item() for v in found))
+                if scale.is_cuda:
+                    self._grow_or_shrink_on_gpu(scale, tracker, found)
+                else:
+                    self._grow_or_shrink(scale, tracker, any(v.item() for v in found))
         self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
 
     def _set_scale(self, new_scale: Any) -> None:
@@ -200,6 +208,18 @@ class GradScaler:
             if tg.isfinite(grown):
                 scale.copy_(grown)
             tracker.fill_(0)
+
+    def _grow_or_shrink_on_gpu(self, scale: Any, tracker: Any, found: list[Any]) -> None:
+        """The same without waiting for the GPU to say what it found."""
+        total = sum([v.to(scale.device) for v in found[1:]], found[0].to(scale.device))
+        infinite = total > 0
+        count = tg.where(infinite, tg.zeros_like(tracker), tracker + 1)
+        due = count == self._growth_interval
+        grown = scale * self._growth_factor
+        grown = tg.where(tg.isfinite(grown), grown, scale)
+        kept = tg.where(due, grown, scale)
+        scale.copy_(tg.where(infinite, scale * self._backoff_factor, kept))
+        tracker.copy_(tg.where(due, tg.zeros_like(count), count))
 
     def _get_scale_async(self) -> Any:
         return self._scale

@@ -1,23 +1,39 @@
-"""Anomaly mode: remember where each forward op ran, and stop at the first NaN in backward."""
+"""Anomaly mode: remember where each forward op ran, and stop at the first NaN in backward.
+
+While the mode is on, every op's result is looked at too (one pass over the memory, nothing is kept
+of healthy values), so that the error can name the op that made the first non-finite value; see
+errors/nonfinite.py for what is said about it.
+"""
 
 from __future__ import annotations
 
+import math
+import sys
+import threading
 import traceback
 import warnings
+import weakref
+from collections import deque
 from typing import Any
 
 import numpy as np
 
-from ..core.base import STATE, Node, TensorBase, user_frame
+from ..core.base import CLASSES, F32, F64, STATE, Node, TensorBase, user_frame
 from ..core.modes import ANOMALY, MODES, count
 from .hooks import differentiable_places
 
 
-def switch(enabled: bool, check_nan: bool) -> None:
+def switch(enabled: bool, check_nan: bool, check_inf: bool = False) -> None:
     if enabled != ANOMALY.enabled:
         count(1 if enabled else -1, 0)
     ANOMALY.enabled = STATE.anomaly = enabled
     ANOMALY.check_nan = check_nan
+    ANOMALY.check_inf = check_inf
+    WATCH.frame = None
+
+
+def switches() -> tuple[bool, bool, bool]:
+    return ANOMALY.enabled, ANOMALY.check_nan, ANOMALY.check_inf
 
 
 def is_anomaly_enabled() -> bool:
@@ -29,11 +45,14 @@ def is_anomaly_check_nan_enabled() -> bool:
 
 
 class set_detect_anomaly:
-    """Switch anomaly mode on or off, for a `with` block or from here on."""
+    """Switch anomaly mode on or off, for a `with` block or from here on.
 
-    def __init__(self, mode: bool, check_nan: bool = True) -> None:
-        self.before = (ANOMALY.enabled, ANOMALY.check_nan)
-        switch(mode, check_nan)
+    `check_inf` is tapegrad's own: stop at infinite gradients too.
+    """
+
+    def __init__(self, mode: bool, check_nan: bool = True, check_inf: bool = False) -> None:
+        self.before = switches()
+        switch(mode, check_nan, check_inf)
 
     def __enter__(self) -> None:
         pass
@@ -43,10 +62,14 @@ class set_detect_anomaly:
 
 
 class detect_anomaly:
-    """Anomaly mode for a `with` block: errors in backward show the forward line, NaN raises."""
+    """Anomaly mode for a `with` block: errors in backward show the forward line, NaN raises.
 
-    def __init__(self, check_nan: bool = True) -> None:
+    `check_inf` is tapegrad's own: stop at infinite gradients too.
+    """
+
+    def __init__(self, check_nan: bool = True, check_inf: bool = False) -> None:
         self.check_nan = check_nan
+        self.check_inf = check_inf
         warnings.warn(
             "Anomaly Detection has been enabled. This mode will increase the runtime and should "
             "only be enabled for debugging.",
@@ -55,33 +78,130 @@ class detect_anomaly:
         )
 
     def __enter__(self) -> None:
-        self.before = (ANOMALY.enabled, ANOMALY.check_nan)
-        switch(True, self.check_nan)
+        self.before = switches()
+        switch(True, self.check_nan, self.check_inf)
 
     def __exit__(self, *error: object) -> None:
         switch(*self.before)
 
 
+# ---------------------------------------------------------------------- the forward pass
+
+
+class Trace:
+    """What anomaly mode knows about a node: the calls that led to it, and what it made."""
+
+    __slots__ = ("birth", "calls", "parent")
+
+    def __init__(self, calls: list[Any], parent: Node | None, birth: Any) -> None:
+        # Offset, code, offset, code …, innermost first: one flat list is all there is to collect.
+        self.calls = calls
+        self.parent = parent  # the node that ran in backward when this one was recorded
+        self.birth = birth  # of the first non-finite value: see errors/nonfinite.py
+
+    def __str__(self) -> str:
+        pairs = list(zip(self.calls[1::2], self.calls[::2], strict=True))[::-1]
+        lines = traceback.StackSummary.from_list(
+            [(code.co_filename, line_of(code, i), code.co_name, None) for code, i in pairs]
+        )
+        return "".join(lines.format())
+
+
+def line_of(code: Any, lasti: int) -> int:
+    line: int = code.co_firstlineno
+    for start, end, found in code.co_lines():
+        if start <= lasti < end and found is not None:
+            line = found
+    return line
+
+
+class Watch(threading.local):
+    """What was seen of non-finite values in this thread."""
+
+    frame: Any = None  # where the last node was made; let go of in backward and with the mode
+    calls: list[Any]  # and the calls that led there
+    pending: Any = None  # the birth of the op whose node is being made
+    run: Any = None  # who asked for the backward pass that `first` belongs to
+    first: Any = None  # the first non-finite gradient of that pass
+
+    def __init__(self) -> None:
+        # (weak reference to the array, its birth) of the latest, recorded or not.
+        self.births: deque[tuple[Any, Any]] = deque(maxlen=32)
+
+
+WATCH = Watch()
+
+
 def remember(node: Node) -> None:
-    """Keep the stack of the forward call; the frames of this package are left out."""
-    frame = user_frame(1)
-    if frame is not None:
-        node.trace = traceback.extract_stack(frame), MODES.node
+    """Keep where the forward call came from: formatted only if something goes wrong."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code is not node.code:  # the user's, as recorded just now
+        frame = frame.f_back
+    if frame is None:
+        return
+    if frame is WATCH.frame and frame.f_lasti == WATCH.calls[0]:
+        calls = WATCH.calls  # the same line in the same call as the node before
+    else:
+        calls = calls_from(frame)
+        WATCH.frame, WATCH.calls = frame, calls
+    birth = WATCH.pending
+    WATCH.pending = None
+    if birth is not None and birth["op_record"] != id(node.op):
+        birth = None
+    node.trace = Trace(calls, MODES.node, birth)
+
+
+def calls_from(frame: Any) -> list[Any]:
+    calls: list[Any] = []
+    while frame is not None:
+        calls.append(frame.f_lasti)
+        calls.append(frame.f_code)
+        frame = frame.f_back
+    return calls
+
+
+# Ops that make nothing non-finite of finite values: their results need not be looked at.
+HARMLESS = frozenset(
+    """
+    abs cat clamp clamp_scalar cos gather index index_select max_pool2d neg relu sigmoid sign sin
+    stack tanh threshold where
+    """.split()
+)
+
+
+def check_forward(op: Any, tensors: Any, attrs: tuple[Any, ...], outs: tuple[Any, ...]) -> None:
+    """Look at what an op made; keep the facts if something non-finite is new."""
+    WATCH.pending = None
+    if op.view or op.name in HARMLESS:
+        return
+    for out in outs:
+        if out.dtype.kind in "fcV" and not is_finite(out):
+            from ..errors.nonfinite import birth_of
+
+            birth = birth_of(op, tensors, attrs, outs)
+            if birth is not None:
+                WATCH.pending = birth
+                WATCH.births.append((weakref.ref(out), birth))
+            return
+
+
+CLASSES.check_forward = check_forward
+
+
+# ---------------------------------------------------------------------- the backward pass
 
 
 def guarded(node: Node, total: Any, record: bool) -> Any:
     """Run a node in anomaly mode."""
     before = MODES.node
     MODES.node = node
+    WATCH.frame = None
     try:
         grads = node.pull(total, record)
-        if ANOMALY.check_nan:
-            for i, place in enumerate(differentiable_places(node)):
-                g = grads[place]
-                if g is not None and has_nan(g):
-                    raise RuntimeError(
-                        f"Function '{node.name()}' returned nan values in its {i}th output."
-                    )
+        for g in grads:
+            if g is not None and not is_finite(array_of(g)):
+                check_gradients(node, total, grads)
+                break
     except Exception:
         warn_forward(node)
         raise
@@ -90,43 +210,87 @@ def guarded(node: Node, total: Any, record: bool) -> Any:
     return grads
 
 
-def has_nan(g: Any) -> bool:
-    array = g.array if isinstance(g, TensorBase) else g
-    return array.dtype.kind in "fcV" and bool(np.isnan(array).any())
+def check_gradients(node: Node, total: Any, grads: Any) -> None:
+    """Raise for what is being looked for; remember the first non-finite gradient of a pass."""
+    from ..errors import nonfinite
+
+    caller = MODES.run.caller
+    if WATCH.run is not caller:
+        WATCH.run = caller
+        WATCH.first = None
+    found = "", -1
+    for i, place in enumerate(differentiable_places(node)):
+        kind = kind_of(grads[place])
+        wanted = ANOMALY.check_nan if kind == "nan" else kind == "inf" and ANOMALY.check_inf
+        if wanted and not found[0]:
+            found = kind, i
+    if WATCH.first is None:
+        WATCH.first = nonfinite.cause(node, total, grads)
+    if found[0]:
+        raise nonfinite.returned(node, *found, WATCH.first)
+
+
+def array_of(g: Any) -> Any:
+    return g.array if isinstance(g, TensorBase) else g
+
+
+# Products of longer vectors are shared out among threads, which costs more than it saves.
+PIECE = 8192
+
+
+def is_finite(x: Any) -> bool:
+    """Whether there is neither NaN nor infinity: one pass over the memory, in the healthy case."""
+    dtype = x.dtype
+    if dtype is F32 or dtype is F64:
+        # A sum of squares is finite if all its parts are; if it is not, it may just be too large.
+        if x.size <= PIECE:
+            if math.isfinite(np.vdot(x, x)):
+                return True
+        else:
+            flat = x.ravel("K")
+            pieces = [flat[i : i + PIECE] for i in range(0, flat.size, PIECE)]
+            if all([math.isfinite(np.vdot(part, part)) for part in pieces]):
+                return True
+    elif dtype.kind not in "fcV":
+        return True
+    return bool(np.isfinite(x).all())
+
+
+def kind_of(g: Any) -> str:
+    """ "nan", "inf", or "" for finite values and None."""
+    if g is None or is_finite(array_of(g)):
+        return ""
+    return "nan" if np.isnan(array_of(g)).any() else "inf"
 
 
 def warn_forward(node: Node) -> None:
     level = outside()
-    if node.trace is None:
+    trace: Trace | None = node.trace
+    if trace is None:
         text = (
             f"Error detected in {node.name()}. No forward pass information available. Enable "
             "detect anomaly during forward pass for more information."
         )
         warnings.warn(text, UserWarning, stacklevel=level)
         return
-    stack, parent = node.trace
-    lines = "".join(traceback.format_list(stack))
     text = (
         f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n"
-        f"{lines}"
+        f"{trace}"
     )
     warnings.warn(text, UserWarning, stacklevel=level)
+    parent = trace.parent
     while parent is not None and parent.trace is not None:
         # The node was recorded while another one ran in a backward with create_graph=True.
-        stack, grandparent = parent.trace
-        lines = "".join(traceback.format_list(stack))
         text = (
             f"Previous calculation was induced by {parent.name()}. Traceback of forward call that "
-            f"induced the previous calculation:\n{lines}"
+            f"induced the previous calculation:\n{parent.trace}"
         )
         warnings.warn(text, UserWarning, stacklevel=level)
-        parent = grandparent
+        parent = parent.trace.parent
 
 
 def outside() -> int:
     """The stacklevel, for our caller, of the first frame outside this package."""
-    import sys
-
     frame = sys._getframe(1)
     wanted = user_frame(1)
     level = 0

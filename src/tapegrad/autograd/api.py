@@ -10,9 +10,24 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes, errors
-from ..core.base import CLASSES, Node, TensorBase, blank, sequence, user_frame, wrap
-from ..core.dual import LEVELS
+from ..core import devices
+from ..core.base import (
+    CLASSES,
+    STATE,
+    Node,
+    TensorBase,
+    as_array,
+    blank,
+    sequence,
+    user_frame,
+    wrap,
+)
+from ..core.batched import batched, has_batched, is_batched, lift
+from ..core.layout import address
+from ..core.levels import BACKWARD_INSIDE, STACK, TANGENTS, level_of, refuse_inside
 from ..core.modes import ANOMALY, MODES, grad_set_to
+from ..core.spaces import RECORDED
+from ..core.subclass import overrides, stays_special
 from .anomaly_mode import remember
 from .edges import GradientEdge
 from .engine import Run, only_follows
@@ -47,6 +62,7 @@ def backward(
                 "`backward()`. Please only use `grad_tensors`."
             )
         grad_tensors = grad_variables
+    refuse_inside(BACKWARD_INSIDE)
     if inputs is not None and not isinstance(inputs, TensorBase) and len(inputs) == 0:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     keep = create_graph if retain_graph is None else retain_graph
@@ -55,18 +71,19 @@ def backward(
     for t in wanted or ():
         if isinstance(t, TensorBase):
             t.retain_grad()  # type: ignore[attr-defined]
-    starts = prepare_starts(roots, as_grads(grad_tensors, len(roots)), create_graph)
+    on_tensors = create_graph or bool(TANGENTS)
+    starts = prepare_starts(roots, as_grads(grad_tensors, len(roots)), on_tensors)
     if wanted is None:
-        launch(Run(keep, create_graph, None, asked_by(starts)), starts, create_graph)
+        launch(Run(keep, on_tensors, None, asked_by(starts)), starts, create_graph)
     else:
-        run = Run(keep, create_graph, targets(wanted), asked_by(starts))
+        run = Run(keep, on_tensors, targets(wanted), asked_by(starts))
         found = gradients(run, starts, create_graph, len(wanted))
         for t, g in zip(wanted, found, strict=True):
             if not isinstance(t, TensorBase):
                 t = t.node.tensor() if t.node.is_leaf else None
             # What is not a leaf retains its gradient, and has it already.
             if g is not None and t is not None and t.is_leaf:
-                add_to_grad(t, g, create_graph)
+                add_to_grad(t, g if create_graph else g.detach(), create_graph)
 
 
 def grad(
@@ -99,17 +116,22 @@ def grad(
             FutureWarning,
             stacklevel=2,
         )
-    if is_grads_batched:
-        raise NotImplementedError(
-            "is_grads_batched=True needs vmap, which tapegrad does not have yet: "
-            "call grad once per row of grad_outputs"
-        )
     roots = as_tuple(outputs)
     wanted = as_tuple(inputs)
     if not wanted:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
+    if is_grads_batched:
+        return batch_of_passes(
+            roots,
+            wanted,
+            as_grads(grad_outputs, len(roots)),
+            retain_graph,
+            create_graph,
+            allow_unused,
+            materialize_grads,
+        )
     # On tensors: to be recorded itself, or to carry tangents along.
-    tensors = create_graph or bool(LEVELS)
+    tensors = create_graph or bool(TANGENTS) or has_batched(as_grads(grad_outputs, 0))
     starts = prepare_starts(roots, as_grads(grad_outputs, len(roots)), tensors)
     keep = create_graph if retain_graph is None else retain_graph
     run = Run(keep, tensors, targets(wanted), asked_by(starts))
@@ -121,6 +143,47 @@ def grad(
             elif not allow_unused:
                 raise errors.unused_input(t, i, roots)
     return tuple(found)
+
+
+def batch_of_passes(
+    roots: tuple[Any, ...],
+    wanted: tuple[Any, ...],
+    given: tuple[Any, ...],
+    retain_graph: bool | None,
+    create_graph: bool,
+    allow_unused: bool | None,
+    materialize_grads: bool,
+) -> tuple[Any, ...]:
+    """`grad` for a batch of gradients of the outputs, in one pass."""
+    from ..func.vmapping import mapped_arguments
+
+    if len(given) < len(roots):
+        raise RuntimeError(f"got {len(roots)} tensors and {len(given)} gradients")
+    pairs = zip(roots, given, strict=False)
+    seeds = tuple([batched_seed(root, g, i) for i, (root, g) in enumerate(pairs)])
+    if any([seed.array.ndim == 0 for seed in seeds]):
+        raise ValueError(
+            "vmap(vjp, in_dims=0, ...)(<inputs>): Got in_dim=0 for some input, but that input is a "
+            "Tensor of dimensionality 0 so expected in_dim to satisfy 0 <= in_dim < 0."
+        )
+    size = mapped_arguments("vjp", 0, seeds)[0]
+    with level_of("vmap", size) as level:
+        level.inside = True
+        found = grad(
+            roots,
+            wanted,
+            tuple([batched(seed, level) for seed in seeds]),
+            retain_graph,
+            create_graph,
+            True,
+            allow_unused or materialize_grads,
+        )
+        stacked = [None if g is None else lift(g, level) for g in found]
+    if not materialize_grads:
+        return tuple(stacked)
+    # As PyTorch has it: zeros without a batch.
+    pairs = zip(stacked, wanted, strict=True)
+    return tuple([zeros_like(t) if g is None else g for g, t in pairs])
 
 
 def zeros_like(t: Any) -> Any:
@@ -171,6 +234,8 @@ def prepare_starts(roots: tuple[Any, ...], grads: tuple[Any, ...], record: bool)
             value = seed.array
             if isinstance(root, TensorBase) and value.dtype is not root.array.dtype:
                 value = value.astype(root.array.dtype)
+        elif isinstance(root, TensorBase) and seed.array.dtype != root.array.dtype:
+            value = RECORDED.cast(seed, root.array.dtype)
         starts.append((edge[0], edge[1], value, 0 if record or grads[i] is not None else 1))
     return starts
 
@@ -201,6 +266,13 @@ def implicit_seed(root: Any) -> Any:
             "grad can be implicitly created only for real scalar outputs but got "
             f"{dtypes.of(array.dtype)}"
         )
+    return ones_at(array)
+
+
+def ones_at(array: Any) -> Any:
+    """Ones of the shape, dtype and device of an array."""
+    if type(array) is STATE.device_type:
+        return wrap(np.ones_like(array))
     return ones(array.shape, array.dtype)
 
 
@@ -226,8 +298,36 @@ def check_seed(root: Any, g: Any, index: int) -> None:
         )
 
 
+def batched_seed(root: Any, g: Any, index: int) -> Any:
+    if g is None:
+        seed = implicit_seed(root)
+        if seed is None:
+            raise errors.no_history(root, index)
+        return seed
+    if not isinstance(g, TensorBase):
+        raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
+    if g.array.ndim == 0:
+        raise IndexError(
+            "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` "
+            "in C++ to convert a 0-dim tensor to a number"
+        )
+    if g.array.shape[1:] != root.array.shape:
+        raise RuntimeError(
+            "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as "
+            "the batch dimension. The sizes of the remaining dimensions are expected to match the "
+            "shape of corresponding output, but a mismatch was detected: "
+            f"grad_output[{index}] has a shape of {g.shape[2:]} and output[{index}] has a shape of "  # type: ignore[attr-defined]
+            f"{root.shape}. If you only want some tensors in `grad_output` to be considered "
+            "batched, consider using vmap."
+        )
+    return g
+
+
 def backward_plain(root: Any, keep: bool) -> None:
     """`loss.backward()`: one scalar, ones for its gradient, into all leaves."""
+    if STACK.levels:
+        backward(root, None, keep)
+        return
     seed = implicit_seed(root)
     edge = edge_of(root)
     if edge is None or seed is None:
@@ -282,14 +382,14 @@ def gradients(run: Run, starts: list[Start], graph: bool, count: int) -> list[An
 
 
 def as_result(value: Any) -> Any:
-    return value if isinstance(value, TensorBase) else wrap(np.asarray(value))
+    return value if isinstance(value, TensorBase) else wrap(as_array(value))
 
 
 def recorded_copy(g: Any, leaf: Any) -> Any:
     """A copy of a gradient that stays differentiable, laid out like the leaf."""
     layout = leaf.array
     dense = layout.flags.forc
-    fresh: Any = wrap(np.empty_like(layout) if dense else np.empty(layout.shape, layout.dtype))
+    fresh: Any = wrap(np.empty_like(layout, order="K" if dense else "C"))
     return fresh.copy_(g)
 
 
@@ -343,6 +443,8 @@ def check_assigned_grad(t: Any, value: Any) -> None:
 
 def assign_data(t: Any, value: Any) -> None:
     """`t.data = value`: look at other memory; identity, flags and version stay."""
+    if is_batched(t):
+        raise RuntimeError("mutating directly with `.data` under vmap transform is not allowed.")
     if not isinstance(value, TensorBase):
         raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
     if t.wants_grad and value.array.dtype.kind not in "fcV":
@@ -351,16 +453,23 @@ def assign_data(t: Any, value: Any) -> None:
         )
     if t.node is not None and t.node.is_leaf:
         t.node.kept = (value.array,)
+    moves = type(t.array) is not type(value.array)
     t.array = value.array
+    if moves:  # between the CPU and a GPU
+        t.special = stays_special(t) or overrides(type(t)) or "_dual" in t.__dict__
 
 
 def shallow_copy(t: Any) -> Any:
     """copy.copy: the same memory as a new leaf."""
-    return rebuild(type(t), t.array, t.requires_grad, dict(t.__dict__), t.special)
+    check_storage(t)
+    attributes = {k: v for k, v in t.__dict__.items() if k != "_dual"}  # the tangent stays here
+    special = t.special and stays_special(t)
+    return rebuild(type(t), t.array, t.requires_grad, attributes, special)
 
 
 def deep_copy(t: Any, memo: dict[int, Any]) -> Any:
     """copy.deepcopy: tensors that share memory share the copied memory."""
+    check_storage(t)
     if not t.is_leaf:
         raise RuntimeError(
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
@@ -381,23 +490,36 @@ def deep_copy(t: Any, memo: dict[int, Any]) -> Any:
 def copy_memory(array: Any, memo: dict[int, Any]) -> Any:
     """The same view of a copy of the whole memory, which is copied once per memo."""
     whole = array
-    while isinstance(whole.base, np.ndarray):
+    while type(whole.base) is type(array):
         whole = whole.base
     copied = memo.get(id(whole))
     if copied is None:
         copied = memo[id(whole)] = whole.copy(order="K")
     if whole is array:
         return copied
-    start = array.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+    start = address(array) - address(whole)
     flat = copied if copied.flags.c_contiguous else copied.T
     if start < 0 or not flat.flags.c_contiguous:
         return array.copy(order="K")
+    if type(array) is STATE.device_type:
+        return devices.DEVICE.xp.ndarray(array.shape, array.dtype, flat.data + start, array.strides)
     return np.ndarray(array.shape, array.dtype, flat.reshape(-1).data, start, array.strides)
 
 
+def check_storage(t: Any) -> None:
+    """What a vmap batches has no memory of its own that could be copied."""
+    if is_batched(t):
+        raise NotImplementedError("Cannot access storage of BatchedTensorImpl")
+
+
 def reduce(t: Any) -> Any:
-    if not t.is_leaf:
-        pass
+    check_storage(t)
+    if devices.is_device(t):
+        host = devices.to_host(t.array)
+        return rebuild_on_device, (
+            *(type(t), host, t.requires_grad, dict(t.__dict__)),
+            int(t.array.device.id),
+        )
     return rebuild, (
         type(t),
         np.array(t.array, copy=True),
@@ -405,6 +527,18 @@ def reduce(t: Any) -> Any:
         dict(t.__dict__),
         t.special,
     )
+
+
+def rebuild_on_device(
+    cls: type, array: Any, wants_grad: bool, attributes: dict[str, Any], place: int
+) -> Any:
+    """The same for a tensor that was on a GPU; PyTorch's sentence where there is none."""
+    from .._serialization.places import validate_cuda_device
+    from ..cuda import runtime
+
+    validate_cuda_device(f"cuda:{place}")
+    runtime.start()
+    return rebuild(cls, devices.placed(array, place), wants_grad, attributes, True)
 
 
 def rebuild(

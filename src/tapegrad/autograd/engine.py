@@ -12,6 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from ..core.base import CLASSES, IGNORED, NUMPY_ERRORS, STATE, Node, TensorBase, ndarray, wrap
+from ..core.modes import MODES
+from ..errors import explain_backward
 from .anomaly_mode import guarded
 from .node import AccumulateGrad, OpNode
 
@@ -108,10 +110,14 @@ class Run:
         if total is not None:
             if type(total) is list:
                 fill_in(node, total, self.record)
-            if node.op is not None:
-                grads = pull_op(node, total, self.record)
-            else:
-                grads = node.pull(total, self.record)
+            try:
+                if node.op is not None:
+                    grads = pull_op(node, total, self.record)
+                else:
+                    grads = node.pull(total, self.record)
+            except RuntimeError as error:
+                explain_backward(error, node)
+                raise
         if node.frees and not self.keep:
             node.release()
             node.freed_by = self.caller
@@ -149,7 +155,11 @@ class Run:
             fill_in(node, total, record)
         if STATE.timing:
             CLASSES.start_timer(node.name(), None)
-        grads = guarded(node, total, record) if STATE.anomaly else node.pull(total, record)
+        try:
+            grads = guarded(node, total, record) if STATE.anomaly else node.pull(total, record)
+        except RuntimeError as error:
+            explain_backward(error, node)
+            raise
         if node.frees and not self.keep:
             node.release()
             node.freed_by = self.caller
@@ -243,7 +253,11 @@ def aliases(g: Any, total: Any) -> bool:
     if g is total:
         return True
     base = g.base
-    return base is not None and (base is total or base is total.base)
+    if base is not None and (base is total or base is total.base):
+        return True
+    if type(g) is not STATE.device_type or type(total) is not STATE.device_type:
+        return False
+    return g.data.mem is total.data.mem
 
 
 def leads_on(node: Node, useful: set[Node]) -> bool:
@@ -291,8 +305,18 @@ def fill_in(node: Node, parts: list[Any], record: bool) -> None:
         return  # a Function decides for itself (set_materialize_grads), and so do some ops
     for i, (shape, dtype) in enumerate(node.outputs or ()):
         if parts[i] is None and i not in node.op.plain_outs:
-            zeros = np.zeros(shape, dtype)
+            zeros = zeros_beside(parts, shape, dtype)
             parts[i] = wrap(zeros) if record else zeros
+
+
+def zeros_beside(parts: list[Any], shape: Any, dtype: Any) -> Any:
+    """Zeros where the other gradients are."""
+    if STATE.device_type is not None:
+        for part in parts:
+            array = part.array if isinstance(part, TensorBase) else part
+            if type(array) is STATE.device_type:
+                return np.zeros(shape, dtype, like=array)
+    return np.zeros(shape, dtype)
 
 
 def accumulate(leaf: Any, g: Any, record: bool, mine: int, caller: Any) -> None:
@@ -306,6 +330,10 @@ def accumulate(leaf: Any, g: Any, record: bool, mine: int, caller: Any) -> None:
     if only_follows(t):
         return
     grad = t.gradient
+    if record and not MODES.grad:  # on tensors for the sake of tangents: a leaf keeps none
+        g = g.array
+        record = False
+        mine = 0
     if record:
         if grad is None:
             t.gradient = CLASSES.tensor._recorded_copy(g, t)
@@ -313,10 +341,11 @@ def accumulate(leaf: Any, g: Any, record: bool, mine: int, caller: Any) -> None:
             t.gradient = g_sum(grad, g)
     elif grad is None:
         layout = t.array
-        if type(g) is not ndarray:
+        if type(g) is not ndarray and type(g) is not STATE.device_type:
             g = np.asarray(g)
         if mine and fits_layout(g, layout):
-            if g.strides != layout.strides:  # of dimensions of size 1, where any stride fits
+            if g.strides != layout.strides and type(g) is ndarray:
+                # Of dimensions of size 1, where any stride fits.
                 g = np.ndarray(g.shape, g.dtype, g)
             t.gradient = wrap(g)
             writes = mine - 1
@@ -331,6 +360,8 @@ def accumulate(leaf: Any, g: Any, record: bool, mine: int, caller: Any) -> None:
         cell.n += 1
         if caller is not None:
             cell.note("accumulate_grad", caller[0], caller[1], None)
+    if STATE.captured is not None:
+        STATE.captured.append(t)
     if node.hooks is not None:
         node.hooks.accumulated(t, record)
 
@@ -345,6 +376,8 @@ def only_follows(t: TensorBase) -> bool:
 
 def fits_layout(g: Any, layout: Any) -> bool:
     """Whether `g` lies in memory as the gradient of a leaf with this layout should."""
+    if type(g) is not ndarray:
+        return bool(g.flags.c_contiguous)
     if not g.flags.behaved:
         return False
     if layout.flags.c_contiguous or not layout.flags.forc:
@@ -361,6 +394,8 @@ def g_sum(a: Any, b: Any) -> Any:
 def copy_like(g: Any, layout: Any) -> Any:
     """A copy of `g`, with the memory order of `layout` where that is dense, else contiguous."""
     if layout.flags.c_contiguous or not layout.flags.forc:
+        if type(g) is STATE.device_type:
+            return g.copy()
         return np.array(g, order="C", subok=False, copy=True)
     out = np.empty_like(layout)
     out[...] = g

@@ -83,7 +83,7 @@ def slopes(
 
 def empty_slopes(t: Any, output: Any) -> Any:
     dtype = output.dtype if is_inexact(output) else tg.get_default_dtype()
-    return tg.zeros(t.numel(), output.numel(), dtype=dtype)
+    return tg.zeros(t.numel(), output.numel(), dtype=dtype, device=t.device)
 
 
 def directions(t: Any) -> tuple[complex, ...]:
@@ -132,7 +132,7 @@ def numerical_jacobians(fn: Callable[..., Any], inputs: Any, target: Any, eps: f
 
 def basis_vectors(like: Any, value: complex) -> Iterator[Any]:
     """`value` at one element after the other, zero elsewhere; one buffer for all of them."""
-    vector = tg.zeros(like.shape, dtype=like.dtype)
+    vector = tg.zeros(like.shape, dtype=like.dtype, device=like.device)
     flat = vector.array.reshape(-1)
     for i in range(flat.size):
         flat[i] = value
@@ -145,7 +145,7 @@ def pulled_back(output: Any, inputs: list[Any], value: complex) -> tuple[list[An
 
     The element that is differentiated gets the gradient `value`: 1j stands for its imaginary part.
     """
-    matrices = [tg.zeros(t.numel(), output.numel(), dtype=t.dtype) for t in inputs]
+    matrices = [tg.zeros(t.numel(), output.numel(), dtype=t.dtype, device=t.device) for t in inputs]
     sizes = dtypes = True
     for column, vector in enumerate(basis_vectors(output, value)):
         grads = grad(output, inputs, vector, retain_graph=True, allow_unused=True)
@@ -181,7 +181,7 @@ def analytical_jacobians(
 
 def plain(t: Any) -> Any:
     """The values as an array in double precision."""
-    return t.detach().to(tg.complex128 if t.is_complex() else tg.float64).array
+    return t.detach().cpu().to(tg.complex128 if t.is_complex() else tg.float64).array
 
 
 # ---------------------------------------------------------------------- by forward mode
@@ -194,7 +194,7 @@ def tangents(func: Callable[..., Any], args: tuple[Any, ...], moving: dict[int, 
     """
     with forward_ad.dual_level():
         duals = [
-            forward_ad.make_dual(a.detach().requires_grad_(a.requires_grad), moving[id(a)])
+            forward_ad.dual_from(a.detach().requires_grad_(a.requires_grad), moving[id(a)])
             if id(a) in moving
             else a
             for a in args

@@ -14,7 +14,10 @@ from typing import Any, NamedTuple
 
 from ..core import dual
 from ..core.base import TensorBase
-from ..core.dual import LEVELS, Level
+from ..core.batched import has_batched
+from ..core.dispatch import apply
+from ..core.levels import STACK, Level, close_level, open_level
+from ..core.op import REGISTRY
 from .grad_mode import Mode
 
 __all__ = [
@@ -34,29 +37,36 @@ class UnpackedDualTensor(NamedTuple):
     tangent: Any
 
 
+def current() -> Level | None:
+    """The level that `dual_level` opened in this thread."""
+    return next((level for level in STACK.levels if level.kind == "dual"), None)
+
+
 def enter_dual_level() -> int:
     """Open a level and return its number; `dual_level` also closes it."""
-    if LEVELS:
+    if any([level.kind in ("dual", "jvp") for level in STACK.levels]):
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
-    LEVELS.append(Level(len(LEVELS)))
-    return LEVELS[-1].number
+    open_level("dual")
+    return 0
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
     """Close the level: its duals become plain tensors again."""
-    if not LEVELS:
+    found = current()
+    if found is None and level is None:
         raise RuntimeError("Dual level must be a positive number.")
-    if level is not None and level != LEVELS[-1].number:
+    if found is None or (level is not None and level != 0):
         raise RuntimeError(
             "Trying to exit a forward AD level that was not the last one that was created. This is "
             "not supported."
         )
-    LEVELS.pop().open = False
+    close_level(found)
 
 
 def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
     """A view of `tensor` that carries `tangent`."""
-    if not LEVELS:
+    opened = current()
+    if (opened is None and level is None) or (level is not None and level < 0):
         raise RuntimeError(
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to "
             "enter_dual_level() first."
@@ -66,25 +76,42 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
             raise ValueError(
                 f"Expected {name} to be floating point or complex, but got: {value.dtype}"
             )
+    if level:
+        raise RuntimeError("Invalid level given to _make_dual")
+    if opened is None:
+        raise RuntimeError(
+            "Trying to access a forward AD level with an invalid index. This index was either not "
+            "created or is already deleted."
+        )
     if tensor.shape != tangent.shape:
         raise RuntimeError(
             "Trying to set a forward gradient that has a different size than that of the original "
             f"Tensor, this is not supported. Tensor is of size {list(tensor.shape)} while the "
             f"given forward gradient is of size {list(tangent.shape)}."
         )
-    if tensor.dtype != tangent.dtype:
-        raise RuntimeError(
-            "Trying to set a forward gradient that has a different dtype than that of the original "
-            "Tensor, this is not supported."
-        )
-    if dual.tangent_of(tensor) is not None:
+    if dual.tangent_of(tensor, opened) is not None:
         raise RuntimeError(
             "Making a dual Tensor based on a Tensor that already has a forward gradient at the "
-            f"same level {LEVELS[-1].number} is not supported."
+            "same level 0 is not supported."
         )
-    made = tensor.view_as(tensor)
-    dual.attach(made, tangent)
-    return made
+    if dual.tangent_of(tangent, opened) is not None:
+        raise RuntimeError(
+            "Setting a forward grad that itself has a forward gradient at the same level0 is not "
+            "supported."
+        )
+    if has_batched((tensor, tangent)):
+        raise RuntimeError(
+            "Batching rule not implemented for aten::_make_dual; the fallback path doesn't work on "
+            "out= or view ops."
+        )
+    return dual.made_dual(tensor, tangent, opened)
+
+
+def dual_from(tensor: Any, tangent: Any) -> Any:
+    """A dual of the open level; the tangent may be batched."""
+    opened = current()
+    assert opened is not None
+    return dual.made_dual(tensor, tangent, opened)
 
 
 def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
@@ -94,10 +121,42 @@ def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
             "_unpack_dual(): argument 'dual' (position 1) must be Tensor, not "
             f"{type(tensor).__name__}"
         )
-    if not LEVELS:
+    opened = current()
+    if (opened is None and level is None) or (level is not None and level < 0):
         return UnpackedDualTensor(tensor, None)
-    primal = dual.bare(tensor)
-    return UnpackedDualTensor(primal.view_as(primal), dual.tangent_of(tensor))
+    if level:
+        raise RuntimeError("Invalid level given to _fw_primal")
+    if opened is None:
+        raise RuntimeError(
+            "Trying to access a forward AD level with an invalid index. This index was either not "
+            "created or is already deleted."
+        )
+    # Not a view of the dual itself, which would give it the tangent again.
+    primal = apply(REGISTRY["fw_primal"], (dual.bare(tensor, opened),))
+    return UnpackedDualTensor(primal, dual.tangent_of(tensor, opened))
+
+
+def _is_fwd_grad_enabled() -> bool:
+    """Whether tangents are seen in this thread."""
+    return STACK.forward
+
+
+class _set_fwd_grad_enabled(Mode):  # noqa: N801
+    """Forward mode on or off, at once and until the end of a block."""
+
+    def __init__(self, mode: bool) -> None:
+        self.before = STACK.forward
+        self.mode = mode
+        STACK.forward = mode
+
+    def clone(self) -> _set_fwd_grad_enabled:
+        return type(self)(self.mode)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        STACK.forward = self.before
 
 
 class dual_level(Mode):  # noqa: N801

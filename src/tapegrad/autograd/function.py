@@ -7,11 +7,10 @@ attributes that forward put on it.
 from __future__ import annotations
 
 import functools
+import inspect
 import warnings
 from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 from .. import errors
 from ..core.base import (
@@ -19,14 +18,19 @@ from ..core.base import (
     Node,
     TensorBase,
     View,
+    as_array,
     sequence,
     user_frame,
     wrap,
 )
+from ..core.batched import above, grounded
+from ..core.dual import dual_of, with_tangent
+from ..core.levels import STACK, TANGENTS, forward_set_to
 from ..core.modes import MODES, grad_set_to
 from ..core.spaces import RAW, RECORDED
 from . import inplace
 from .api import edge_of, recorded_in_mode
+from .engine import zeros_beside
 from .grad_mode import no_grad
 from .node import Packed, fit, history_now, unpack_checked
 
@@ -34,7 +38,11 @@ from .node import Packed, fit, history_now, unpack_checked
 class SavedTensor:
     """One tensor of `save_for_backward`: its memory, version and edge, never the tensor itself."""
 
-    def __init__(self, tensor: Any, node: Node, slot: int, is_output: bool) -> None:
+    def __init__(
+        self, tensor: Any, node: Node, slot: int, is_output: bool, batches: Any = ()
+    ) -> None:
+        self.batches = batches  # the levels at which the user sees it batched
+        self.dual = dual_of(tensor) if tensor.special else None
         self.array = tensor.array
         self.cell = tensor.version_cell()
         self.version = self.cell.n
@@ -49,7 +57,14 @@ class SavedTensor:
         if edge is not None:
             self.node, self.slot = edge
 
-    def tensor(self, owner: Node) -> Any:
+    def tensor(self, owner: Any) -> Any:
+        """The tensor as the user saved it."""
+        made = self.physical(owner)
+        if self.dual is not None:
+            with_tangent(made, self.dual)
+        return above(made, owner.reopened(self.batches)) if self.batches else made
+
+    def physical(self, owner: Node) -> Any:
         if self.packed is not None:
             t = unpack_checked(self.packed)
             array, cell = t.array, t.version_cell()
@@ -85,12 +100,20 @@ class SavedTensor:
 class FunctionCtx:
     """What `ctx` offers to forward and backward."""
 
+    saved_for_forward: tuple[Any, ...] | None
+
     def save_for_backward(self, *tensors: Any) -> None:
         """Keep tensors for backward, with the checks that protect against later writes."""
         self.to_save = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:
         """Keep tensors for `jvp`."""
+        for t in tensors:
+            if not (t is None or isinstance(t, TensorBase)):
+                raise AssertionError(
+                    "save_for_forward expects all arguments to be tensors; you should save "
+                    "non-tensors as attributes on ctx."
+                )
         self.saved_for_forward = tensors
 
     def mark_dirty(self, *args: Any) -> None:
@@ -114,6 +137,7 @@ class BackwardFunction(Node, FunctionCtx):
     def __init__(self) -> None:
         super().__init__()
         self.to_save: tuple[Any, ...] = ()
+        self.saved_for_forward = None
         self.dirty_tensors: tuple[Any, ...] = ()
         self.non_differentiable: tuple[Any, ...] = ()
         self.materialize_grads = True
@@ -121,12 +145,15 @@ class BackwardFunction(Node, FunctionCtx):
         self._saved: tuple[SavedTensor | None, ...] = ()
         self._input_metas: tuple[Any, ...] = ()  # per argument (shape, dtype); None if no tensor
         self._released = False
+        self._places: Any = None  # function_transforms.Places, where arguments are batched
 
     def name(self) -> str:
         return type(self).__name__
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
+        if self.saved_for_forward is not None:
+            return self.saved_for_forward  # until the application is finished: `jvp` asks
         if self._released:
             raise errors.freed_graph(self)
         return tuple(None if s is None else s.tensor(self) for s in self._saved)
@@ -138,22 +165,29 @@ class BackwardFunction(Node, FunctionCtx):
             self._released = True
             self._saved = ()
 
+    def reopened(self, levels: Any) -> Any:
+        """The levels that stand for some of those that were open when the node was made."""
+        return self._places.reopened(levels)
+
     def pull(self, grad: Any, record: bool) -> Any:
         """Call the user's backward on the gradients of the outputs, and check what it returns."""
+        if self._places is not None:
+            return self._places.pull(self, grad, record)
         grads = []
         for g, meta in zip(grad, self.outputs or (), strict=True):
             if g is None:
                 zeros = self.materialize_grads and meta is not None
-                grads.append(wrap(np.zeros(*meta)) if zeros else None)
+                grads.append(wrap(zeros_beside(grad, *meta)) if zeros else None)
             else:
-                grads.append(g if isinstance(g, TensorBase) else wrap(np.asarray(g)))
-        with grad_set_to(record):
+                grads.append(g if isinstance(g, TensorBase) else wrap(as_array(g)))
+        # A pass on tensors need not be recorded: it may carry tangents or batches along.
+        with grad_set_to(record and MODES.grad):
             found = user_backward(self._forward_cls)(self, *grads)
-        if not isinstance(found, tuple):
-            found = (found,)
         return self.checked(found, record)
 
-    def checked(self, found: tuple[Any, ...], record: bool) -> list[Any]:
+    def checked(self, found: Any, record: bool) -> list[Any]:
+        if not isinstance(found, tuple):
+            found = (found,)
         metas = self._input_metas
         if len(found) > len(metas) and all(g is None for g in found[len(metas) :]):
             found = found[: len(metas)]
@@ -283,10 +317,34 @@ class Function:
             "forward mode AD."
         )
 
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
+        """All entries of a batch: (outputs, their dimensions of the batch)."""
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must either override the vmap staticmethod or "
+            "set generate_vmap_rule=True."
+        )
+
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Run forward and record the node."""
+        if cls.setup_context is not Function.setup_context:
+            args, kwargs = bound(cls.forward, args, kwargs), {}
+        if STACK.levels:
+            from .function_transforms import apply_in_levels
+
+            return apply_in_levels(cls, args, kwargs)
         return apply_function(cls, args, kwargs)
+
+
+def bound(forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """The arguments of forward by position, defaults filled in."""
+    code = getattr(forward, "__code__", None)
+    if code is not None and not kwargs and code.co_argcount == len(args):
+        return args
+    found = inspect.signature(forward).bind(*args, **kwargs)
+    found.apply_defaults()
+    return found.args
 
 
 def apply_function(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -304,17 +362,22 @@ def apply_function(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
         (a.array.shape, a.array.dtype) if isinstance(a, TensorBase) else None for a in args
     )
     with no_grad():
-        if cls.setup_context is not Function.setup_context:
-            output = cls.forward(*args, **kwargs)
-            cls.setup_context(ctx, args, output)
+        if TANGENTS:
+            with forward_set_to(False):
+                output = run_forward(ctx, cls, args, kwargs)
         else:
-            output = cls.forward(ctx, *args, **kwargs)
+            output = run_forward(ctx, cls, args, kwargs)
     ctx.seq = next(sequence)
     frame = user_frame(1)
     if frame is not None:
         ctx.code, ctx.lasti = frame.f_code, frame.f_lasti
     outputs = output if isinstance(output, tuple) else (output,)
     made = wrap_outputs(ctx, cls, outputs, args, recording)
+    if TANGENTS and STACK.forward:
+        from .function_transforms import push_plain
+
+        push_plain(ctx, cls, args, outputs, made)
+    ctx.saved_for_forward = None
     if recording:
         save(ctx, made)
         if STATE.busy:
@@ -323,6 +386,14 @@ def apply_function(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     if isinstance(output, tuple):
         return tuple(made)
     return made[0]
+
+
+def run_forward(ctx: Any, cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if cls.setup_context is Function.setup_context:
+        return cls.forward(ctx, *args, **kwargs)
+    output = cls.forward(*args, **kwargs)
+    cls.setup_context(ctx, args, output)
+    return output
 
 
 def wrap_outputs(
@@ -415,6 +486,7 @@ def write_back(ctx: Any, out: Any, slot: int, differentiable: bool) -> None:
         inplace.rebase(out, ctx)
     else:
         set_history(ctx, out, slot, True)
+        out.cell.rebased, out.cell.rebased_array = ctx.name(), id(out.array)
 
 
 def save(ctx: Any, made: list[Any]) -> None:
@@ -432,15 +504,17 @@ def save(ctx: Any, made: list[Any]) -> None:
             )
         if t.cell is not None and t.cell.inference:
             raise errors.inference_saved()
-        is_output = t.node is ctx
-        saved.append(SavedTensor(t, ctx, t.slot if is_output else 0, is_output))
+        physical, batches = grounded(t) if t.special else (t, ())
+        is_output = physical.node is ctx
+        slot = physical.slot if is_output else 0
+        saved.append(SavedTensor(physical, ctx, slot, is_output, batches))
     ctx._saved = tuple(saved)
     ctx.frees = bool(saved)
     if MODES.saved_hooks:
         pack, unpack = MODES.saved_hooks[-1]
         for s in saved:
             if s is not None:
-                tensor = wrap(s.array) if s.is_output else s.tensor(ctx)
+                tensor = wrap(s.array) if s.is_output else s.physical(ctx)
                 with no_grad():
                     s.packed = Packed(pack(tensor), unpack)
                 s.array = None
@@ -477,8 +551,9 @@ class ErrorNode(Node):
 
 
 def refuse_twice(g: Any) -> Any:
-    t = wrap(g.array)
+    physical, batches = grounded(g)
+    t = wrap(physical.array)
     t.node = ErrorNode()
     t.node.seq = next(sequence)
     t.wants_grad = True
-    return t
+    return above(t, batches)

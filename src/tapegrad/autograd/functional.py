@@ -14,6 +14,8 @@ from typing import Any
 import tapegrad as tg
 
 from ..core.base import TensorBase
+from ..core.batched import batched, lift
+from ..core.levels import level_of
 from . import forward_ad
 from .grad_mode import enable_grad
 
@@ -331,8 +333,8 @@ def jacobian(
 ) -> Any:
     """The Jacobian of `func` at `inputs`: per output and input, in the shape of output + input.
 
-    Reverse mode takes a backward pass per output element, forward mode a call of `func` per input
-    element. `vectorize` is accepted for both and changes nothing but the checks.
+    Reverse mode takes a backward pass per output element, or with `vectorize` one batched pass for
+    all of them. Forward mode is always one call of `func`, with all directions at once.
     """
     if strategy not in ("forward-mode", "reverse-mode"):
         raise AssertionError(
@@ -353,9 +355,13 @@ def jacobian(
                 "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not "
                 "supported together. Please either set `strict=False` or `vectorize=False`."
             )
+        if vectorize:
+            return _tuple_postprocess(
+                batched_rows(outputs, own, create_graph), (is_outputs_tuple, is_tuple)
+            )
         blocks = []
         for i, out in enumerate(outputs):
-            if out.is_complex() and not vectorize:
+            if out.is_complex():
                 refuse_complex(out)
             rows = [
                 reverse_row(out, own, i, j, create_graph, strict) for j in range(out.nelement())
@@ -371,6 +377,29 @@ def jacobian(
             )
     found = _grad_postprocess(tuple(blocks), create_graph)
     return _tuple_postprocess(found, (is_outputs_tuple, is_tuple))
+
+
+def batched_rows(outputs: Tensors, inputs: Tensors, create_graph: bool) -> Tensors:
+    """The Jacobians of all outputs, per input, in one backward pass with a batch of gradients."""
+    counts = tuple([out.nelement() for out in outputs])
+    flat = tuple([out.reshape(-1) for out in outputs])
+    rows = _construct_standard_basis_for(outputs, counts)
+    grads = _autograd_grad(flat, inputs, rows, create_graph=create_graph, is_grads_batched=True)
+    filled = [
+        tg.zeros_like(t).expand((sum(counts), *t.shape)) if g is None else g
+        for g, t in zip(grads, inputs, strict=True)
+    ]
+    if not create_graph:
+        filled = [g.detach() for g in filled]
+    parts = [g.split(counts, 0) for g in filled]
+    return tuple(
+        [
+            tuple(
+                [part[i].view(out.shape + t.shape) for part, t in zip(parts, inputs, strict=True)]
+            )
+            for i, out in enumerate(outputs)
+        ]
+    )
 
 
 def refuse_complex(out: Any) -> None:
@@ -425,37 +454,28 @@ def check_forward(create_graph: bool, strict: bool, vectorize: bool) -> None:
 
 
 def _jacfwd(func: Callable[..., Any], inputs: Any) -> Any:
-    """The Jacobian by forward mode, one call of `func` per input element."""
+    """The Jacobian by forward mode: one call of `func` with a batch of directions."""
     is_tuple, own = _as_tuple(inputs, "inputs", "jacobian")
-    is_outputs_tuple, outputs = _as_tuple(func(*own), "outputs")
-    blocks: list[list[Any]] = [[] for _ in outputs]
-    for k, t in enumerate(own):
-        columns = [forward_column(func, own, k, unit_vector(t, j)) for j in range(t.nelement())]
-        for i, out in enumerate(outputs):
-            matrix: Any = tg.zeros(t.nelement(), out.nelement(), dtype=out.dtype)
-            for j, column in enumerate(columns):
-                if column[i] is not None:
-                    matrix[j] = column[i].reshape(-1)
-            blocks[i].append(matrix.t().reshape(out.size() + t.size()))
-    return forward_result(blocks, is_outputs_tuple, is_tuple)
-
-
-def forward_column(func: Callable[..., Any], inputs: Tensors, index: int, tangent: Any) -> Tensors:
-    """The derivatives of all outputs as one input moves along `tangent`."""
-    with forward_ad.dual_level():
-        duals = list(inputs)
-        duals[index] = forward_ad.make_dual(inputs[index].detach(), tangent)
-        outputs = _as_tuple_nocheck(func(*duals))
-        return tuple([forward_ad.unpack_dual(out).tangent for out in outputs])
-
-
-def forward_result(blocks: Any, is_outputs_tuple: bool, is_tuple: bool) -> Any:
-    """PyTorch's nesting: lists where the inputs are a tuple, else a tensor or a tuple of them."""
-    if is_tuple:
-        nested = [list(row) for row in blocks]
-        return nested if is_outputs_tuple else nested[0]
-    flat = tuple([row[0] for row in blocks])
-    return flat if is_outputs_tuple else flat[0]
+    counts = tuple([t.nelement() for t in own])
+    columns = _construct_standard_basis_for(own, counts)
+    with level_of("vmap", sum(counts)) as batch, forward_ad.dual_level():
+        batch.directions = batch.inside = True
+        duals = [
+            forward_ad.dual_from(t, batched(column.view(sum(counts), *t.shape), batch))
+            for t, column in zip(own, columns, strict=True)
+        ]
+        is_outputs_tuple, outputs = _as_tuple(func(*duals), "outputs")
+        blocks = []
+        for out in outputs:
+            primal, tangent = forward_ad.unpack_dual(out)
+            moved = lift(tg.zeros_like(primal) if tangent is None else tangent, batch)
+            blocks.append(
+                [
+                    part.movedim(0, -1).reshape(out.size() + t.size())
+                    for part, t in zip(moved.split(counts, 0), own, strict=True)
+                ]
+            )
+    return _tuple_postprocess(blocks, (is_outputs_tuple, is_tuple))
 
 
 # ---------------------------------------------------------------------- Hessians
@@ -487,13 +507,14 @@ def hessian(
         _check_requires_grad(found, "jacobian", strict=strict)
         return found
 
-    if forward:
-        check_forward(create_graph, strict, vectorize)
-        # The outer derivative goes through a backward pass; one more backward gives the same
-        # numbers as pushing tangents through it.
-        rows = jacobian(gradient, own, vectorize=True)
-        return forward_result(rows, is_tuple, is_tuple)
-    found = jacobian(gradient, own, create_graph=create_graph, strict=strict, vectorize=vectorize)
+    found = jacobian(
+        gradient,
+        own,
+        create_graph=create_graph,
+        strict=strict,
+        vectorize=vectorize,
+        strategy=outer_jacobian_strategy,
+    )
     return _tuple_postprocess(found, (is_tuple, is_tuple))
 
 

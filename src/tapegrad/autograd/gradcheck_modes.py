@@ -12,7 +12,9 @@ import numpy as np
 import tapegrad as tg
 
 from .. import dtypes
-from ..core.base import TensorBase, user_frame
+from ..core.base import TensorBase, as_array, user_frame
+from ..core.batched import batched, lift
+from ..core.levels import level_of
 from .api import grad
 from .finite_differences import (
     as_tuple,
@@ -38,6 +40,16 @@ NOT_REENTRANT = (
     "times gives different values, although analytical gradient matches numerical gradient."
     "The tolerance for nondeterminism was {}.\n"
     "  likely cause: backward draws random numbers, or changes something that it reads"
+)
+FAILED_BATCHED = (
+    "gradcheck or gradgradcheck failed while testing batched gradient computation.\n"
+    "  likely cause: backward does something that cannot be mapped over a batch of gradients\n"
+    "  or: pass check_batched_grad=False if nobody will"
+)
+FAILED_BATCHED_FORWARD = (
+    "gradcheck failed while testing batched gradient computation with forward-mode AD.\n"
+    "  likely cause: jvp does something that cannot be mapped over a batch of tangents\n"
+    "  or: pass check_batched_forward_grad=False if nobody will"
 )
 SEE_NOTES = (
     'Please look at "Notes about undefined output gradients" in "tools/autograd/derivatives.yaml"'
@@ -241,7 +253,7 @@ def random_like(t: Any, generator: np.random.Generator) -> Any:
     if t.is_complex():
         values = values + 1j * generator.random(t.shape)
     length = np.sqrt((np.abs(values) ** 2).sum())
-    return tg.as_tensor(values / (length if length else 1.0), dtype=t.dtype)
+    return tg.as_tensor(values / (length if length else 1.0), dtype=t.dtype, device=t.device)
 
 
 def moved_along(trial: Trial, t: Any, u: Any) -> list[Any]:
@@ -371,7 +383,7 @@ def check_answer(node: Any, grads: list[Any]) -> None:
         raise GradcheckError(
             "Expected backward function to handle undefined output grads. " + SEE_NOTES
         ) from error
-    if any(g is not None and bool((np.asarray(g) != 0).any()) for g in found):
+    if any(g is not None and bool((as_array(g) != 0).any()) for g in found):
         warn_undefined()
         raise GradcheckError(
             "Expected all input grads to be undefined or zero when all output grads are undefined "
@@ -416,42 +428,57 @@ def check_batched_backward(inputs: list[Any], output: Any, index: int) -> None:
     generator = np.random.default_rng(0)
     vectors = [random_like(output.detach(), generator) for _ in range(10)]
     rows = [grad(output, inputs, v, retain_graph=True, allow_unused=True) for v in vectors]
-    batch = tg.stack(vectors)
-    found = grad(output, inputs, batch, retain_graph=True, allow_unused=True, is_grads_batched=True)
+    try:
+        found = grad(
+            output,
+            inputs,
+            tg.stack(vectors),
+            retain_graph=True,
+            allow_unused=True,
+            is_grads_batched=True,
+        )
+    except RuntimeError as error:
+        raise GradcheckError(
+            f"While computing batched gradients, got: {error}\n\n{FAILED_BATCHED}"
+        ) from error
     for j, got in enumerate(found):
-        expected = [row[j] for row in rows]
-        check_batch(got, expected, index, j)
+        check_batch(got, [row[j] for row in rows], index, j, FAILED_BATCHED)
 
 
 def check_batched_forward(trial: Trial) -> None:
     """The same for a batch of tangents."""
-    vmap = getattr(tg.func, "vmap", None)
-    if vmap is None:
-        raise NotImplementedError(
-            "check_batched_forward_grad=True needs vmap, which tapegrad does not have yet"
-        )
     generator = np.random.default_rng(0)
     for j, t in enumerate(trial.inputs):
         vectors = [random_like(t, generator) for _ in range(10)]
+        rows = [moved_outputs(trial, t, u) for u in vectors]
+        try:
+            with level_of("vmap", len(vectors)) as level:
+                level.inside = True
+                found = moved_outputs(trial, t, batched(tg.stack(vectors), level))
+                stacked = [lift(g, level) for g in found]
+        except RuntimeError as error:
+            raise GradcheckError(
+                f"While computing batched gradients, got: {error}\n\n{FAILED_BATCHED_FORWARD}"
+            ) from error
+        for i, got in enumerate(stacked):
+            check_batch(got, [row[i] for row in rows], i, j, FAILED_BATCHED_FORWARD)
 
-        def one(u: Any, t: Any = t) -> tuple[Any, ...]:
-            found = trial.chosen(tangents(trial.func, trial.args, {id(t): u}))
-            pairs = zip(found, trial.outputs, strict=True)
-            return tuple([tg.zeros_like(o) if a is None else a for a, o in pairs])
 
-        rows = [one(u) for u in vectors]
-        for i, got in enumerate(vmap(one)(tg.stack(vectors))):
-            check_batch(got, [row[i] for row in rows], i, j)
+def moved_outputs(trial: Trial, t: Any, direction: Any) -> list[Any]:
+    """The tangents of the outputs as one input moves; zeros where there are none."""
+    found = trial.chosen(tangents(trial.func, trial.args, {id(t): direction}))
+    pairs = zip(found, trial.outputs, strict=True)
+    return [tg.zeros_like(o.detach()) if a is None else a for a, o in pairs]
 
 
-def check_batch(got: Any, expected: list[Any], output: int, index: int) -> None:
+def check_batch(got: Any, expected: list[Any], output: int, index: int, advice: str) -> None:
     if got is None and all(e is None for e in expected):
         return
     wanted = tg.stack([tg.zeros_like(got[0]) if e is None else e for e in expected])
     if not np.allclose(plain(got), plain(wanted), equal_nan=True):
         raise GradcheckError(
-            f"\nFor output {output} and input {index}:\n\ngradcheck or gradgradcheck failed while "
-            f"testing batched gradient computation.\nGot:\n{got}\n\nExpected:\n{wanted}"
+            f"\nFor output {output} and input {index}:\n\n{advice}\n\nGot:\n{got}\n\nExpected:\n"
+            f"{wanted}"
         )
 
 

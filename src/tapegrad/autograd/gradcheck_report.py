@@ -9,6 +9,8 @@ import numpy as np
 
 from .. import evidence
 from ..core.base import TensorBase
+from ..core.devices import to_host
+from ..core.layout import address
 from .finite_differences import as_tuple, moved, plain
 from .gradcheck import GradcheckError
 
@@ -146,11 +148,15 @@ def single_precision(finding: Finding) -> str | None:
     return None
 
 
+def same_values(a: Any, b: Any) -> bool:
+    return np.array_equal(to_host(a.array), to_host(b.array), equal_nan=True)
+
+
 def random_function(trial: Any) -> str | None:
     """Whether func gives something else when it is called again."""
     again = as_tuple(trial.call())
     for before, now in zip(trial.everything, again, strict=False):
-        same = before.shape == now.shape and np.array_equal(before.array, now.array, equal_nan=True)
+        same = before.shape == now.shape and same_values(before, now)
         if not same:
             return "func is not deterministic: a second call on the same inputs differs"
     return None
@@ -173,7 +179,7 @@ def overlap(trial: Any, t: Any) -> str | None:
 
 def addresses(array: Any) -> Any:
     """Where each element lies, in bytes."""
-    found = np.full(array.shape, array.__array_interface__["data"][0], np.int64)
+    found = np.full(array.shape, address(array), np.int64)
     for axis, stride in enumerate(array.strides):
         steps = np.arange(array.shape[axis]) * stride
         found = found + steps.reshape([-1 if i == axis else 1 for i in range(array.ndim)])

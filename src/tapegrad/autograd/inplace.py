@@ -14,7 +14,7 @@ import weakref
 from typing import Any
 
 from .. import dtypes, errors
-from ..core import dual
+from ..core import batched, batched_widen, devices, dual
 from ..core.base import (
     CLASSES,
     STATE,
@@ -27,8 +27,8 @@ from ..core.base import (
     sequence,
 )
 from ..core.dispatch import apply, run_kernel
-from ..core.dual import LEVELS
-from ..core.layout import address, is_dense, shares_itself
+from ..core.layout import address, is_dense, memory, shares_itself
+from ..core.levels import BATCHES, TANGENTS
 from ..core.modes import MODES
 from ..core.op import REGISTRY, Op, Rule
 from ..core.record import FLOATS, prepare, save_outputs
@@ -44,10 +44,12 @@ def write(
     target = tensors[0]
     if not isinstance(target, TensorBase):
         raise errors.must_be_tensor(op.name + "_", "input", 1, target)
-    if LEVELS and dual.has_dual(tensors):
-        tangent = dual.before_write(op, tensors, attrs)
+    if BATCHES and batched.has_batched(tensors):
+        return batched.write(op, tensors, attrs, watch)
+    if TANGENTS and dual.has_dual(tensors):
+        value = dual.before_write(op, tensors, attrs)
         write_values(op, tensors, attrs, watch)
-        dual.after_write(target, tangent)
+        dual.after_write(target, value)
         return target
     return write_values(op, tensors, attrs, watch)
 
@@ -70,6 +72,11 @@ def write_values(
             arrays.append(t.array)
         else:
             arrays.append(t)
+    execute = run_kernel
+    if STATE.device_type is not None and devices.has_device(tensors):
+        execute = devices.run_kernel
+        tensors, attrs = devices.on_one_device(op, tensors, attrs, written=True)
+        arrays = [t.array if isinstance(t, TensorBase) else t for t in tensors]
     recording = (
         mask != 0
         and not op.silent
@@ -83,8 +90,10 @@ def write_values(
     check_overlap(destination, arrays, op.name)
     if STATE.timing:
         CLASSES.start_timer(name, tensors)
-    out = as_array(run_kernel(op, list(arrays), attrs))
+    out = as_array(execute(op, list(arrays), attrs))
     check_fits(op, out, destination)
+    if STATE.anomaly:
+        CLASSES.check_forward(op, tensors, attrs, (out,))
     node = None
     if recording:
         op = written(op, tensors)
@@ -106,7 +115,9 @@ def write_values(
 
 def store(destination: Any, value: Any) -> None:
     """Write, without NumPy's warnings about values that the dtype cannot hold."""
-    if isinstance(value, ndarray) and value.dtype is destination.dtype:
+    if type(destination) is STATE.device_type:
+        destination[...] = devices.storable(destination, value)
+    elif isinstance(value, ndarray) and value.dtype is destination.dtype:
         destination[...] = value
     else:
         quiet(destination.__setitem__, ..., value)
@@ -149,6 +160,9 @@ def no_derivative(name: str, F: Any, grad: Any) -> Any:
 
 def overwrite(op: Op, target: Any, value: Any, name: str) -> Any:
     """Write values that do not depend on any tensor (`zero_`, `fill_`, `normal_` …)."""
+    if BATCHES and batched.is_batched(target):
+        overwrite(op, batched.batch_of(target).physical, value, name)
+        return target
     refuse(target, False)
     if target.view_of is not None:
         refresh(target)
@@ -158,27 +172,29 @@ def overwrite(op: Op, target: Any, value: Any, name: str) -> Any:
     bump(target, name, node is not None)
     if node is not None:
         rebase(target, node)
-    if LEVELS:
+    if TANGENTS:
         dual.after_write(target, None)
     return target
 
 
 def repoint(op: Op, target: Any, attrs: tuple[Any, ...]) -> Any:
     """Let a tensor itself become a view of its memory (`t_`, `squeeze_` …): counted as a write."""
+    if BATCHES and batched.is_batched(target):
+        batched.replace(target, apply(op, (target,), attrs))
+        return target
     refuse(target, False)
     if target.view_of is not None:
         refresh(target)
-    array = op.kernel(target.array, *attrs)
+    array = looked(op, target.array, attrs)
     recording = target.wants_grad and (not STATE.busy or MODES.records)
     if not recording and target.node is not None and not target.node.is_leaf:
         # A history has to follow the new shape even under no_grad, else gradients would not fit.
         old = target.array
         recording = array.shape != old.shape or array.strides != old.strides
     node = prepare(op, (target,), attrs, (), 1, (array,)) if recording else None
-    tangent = dual.tangent_of(target) if LEVELS else None
     target.array = array
-    if tangent is not None:
-        dual.attach(target, apply(op, (tangent,), attrs))
+    if TANGENTS:
+        dual.transform(target, op, attrs)
     bump(target, op.name, node is not None)
     if node is not None:
         # No memory changed: for a view, the base keeps its history.
@@ -187,6 +203,13 @@ def repoint(op: Op, target: Any, attrs: tuple[Any, ...]) -> Any:
         if target.view_of is not None:
             target.view_of.seen = target.cell.n
     return target
+
+
+def looked(op: Op, array: Any, attrs: tuple[Any, ...]) -> Any:
+    """The kernel of a view, wherever the array is."""
+    if type(array) is STATE.device_type:
+        return devices.kernel_of(op)(array, *attrs)
+    return op.kernel(array, *attrs)
 
 
 def bump(target: TensorBase, name: str, recorded: bool = False) -> None:
@@ -225,7 +248,7 @@ def check_overlap(destination: Any, sources: Any, name: str = "") -> None:
             "single memory location. Please clone() the tensor before performing the operation."
         )
     for x in sources:
-        if x is not destination and isinstance(x, ndarray) and meets(x, destination):
+        if x is not destination and type(x) is type(destination) and meets(x, destination):
             raise RuntimeError(
                 "unsupported operation: some elements of the input tensor and the written-to "
                 "tensor refer to a single memory location. Please clone() the tensor before "
@@ -236,7 +259,8 @@ def check_overlap(destination: Any, sources: Any, name: str = "") -> None:
 def meets(x: Any, destination: Any) -> bool:
     """Whether two dense arrays share some memory, but not element for element."""
     if x.base is None and destination.base is None or not x.size or not destination.size:
-        return False
+        if type(x) is not STATE.device_type or memory(x) is not memory(destination):
+            return False
     start, other = address(x), address(destination)
     if start >= other + destination.nbytes or other >= start + x.nbytes:
         return False
@@ -324,7 +348,7 @@ class CopySlices(Node):
         return "torch::autograd::CopySlices"
 
     def pull(self, grad: Any, record: bool) -> Any:
-        F: Any = RECORDED if record else RAW
+        F: Any = RECORDED if record else RAW if type(grad) is ndarray else CLASSES.raw_space(grad)
         inner = self.inner
         inner.freed_by = self.freed_by
         region = F.region_of(grad, self.way)
@@ -347,7 +371,12 @@ def refresh(target: Any) -> None:
     cell = target.cell
     if cell.n == view.seen:
         return
+    if TANGENTS:
+        dual.adopt(target)
     base = view.base
+    if BATCHES and batched.is_batched(base):
+        batched_widen.follow(target)
+        return
     if not base.wants_grad:
         view.seen = cell.n
         return
@@ -376,6 +405,13 @@ def replay(target: Any, view: View) -> Any:
     return made
 
 
+def seen_from(target: Any, whole: Any, base: Any = None) -> Any:
+    """The part of `whole`, a tensor laid out as the base of a view, that the view looks at."""
+    for op, attrs in way_to(target, target.view_of.base.array if base is None else base)[2]:
+        whole = apply(op, (whole,), attrs)
+    return whole
+
+
 def way_to(target: Any, base: Any) -> tuple[Any, ...]:
     """Shape and strides of `base`, and the view ops that lead from there to `target`."""
     as_strided = REGISTRY["as_strided"]
@@ -385,7 +421,7 @@ def way_to(target: Any, base: Any) -> tuple[Any, ...]:
         if layout(source) != layout(array):
             steps.append((as_strided, within(source, array)))
         steps.append((op, attrs))
-        array = op.kernel(source, *attrs)
+        array = looked(op, source, attrs)
     if not steps or layout(target.array) != layout(array):
         steps.append((as_strided, within(target.array, array)))
     return base.shape, base.strides, tuple(steps)

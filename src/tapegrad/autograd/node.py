@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from ..core.base import CLASSES, Node, TensorBase, Version, ndarray, wrap
+from ..core.base import CLASSES, STATE, Node, TensorBase, Version, ndarray, wrap
 from ..core.op import Op
 from ..core.spaces import RAW, RECORDED
 from ..errors import freed_graph, modified_in_place
@@ -53,6 +53,8 @@ class OpNode(Node):
         elif record:
             kept = self.tensors(kept)
         F: Any = RECORDED if record else RAW
+        if STATE.device_type is not None and not record:
+            F = CLASSES.raw_space(grad)
         if self.mixed:
             kept = self.promoted(F, kept, grad.array.dtype if record else grad.dtype)
         if self.sandwich:
@@ -106,7 +108,8 @@ class OpNode(Node):
         for i in range(self.op.width):
             x = made[i]
             array = x.array if isinstance(x, TensorBase) else x
-            if type(array) is ndarray and array.dtype is not dtype:
+            is_array = type(array) is ndarray or type(array) is STATE.device_type
+            if is_array and array.dtype is not dtype:
                 made[i] = F.cast(x, dtype)
         return tuple(made)
 

@@ -19,6 +19,8 @@ class Backend:
         self.name = name
         self.xp = xp
         self.overrides: dict[str, Callable[..., Any]] = {}
+        # Kernels for the functions of cuda/philox.py, by name.
+        self.draws: dict[str, Callable[..., Any]] = {}
 
     def override(self, op: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Decorate the kernel that this backend runs for `op`."""
@@ -35,7 +37,8 @@ class Backend:
             return found
         forward = op.forward
         direct = getattr(forward, "ufunc", None)  # the block names a ufunc: no Python in between
-        return getattr(self.xp, direct) if direct else functools.partial(forward, self.xp)
+        module = getattr(self.xp, "module", self.xp)
+        return getattr(module, direct) if direct else functools.partial(forward, self.xp)
 
 
 NUMPY = Backend("numpy", np)

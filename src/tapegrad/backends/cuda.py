@@ -1,4 +1,4 @@
-"""The switches of CUDA. It is not available, so they only keep what was set."""
+"""The switches of CUDA: `matmul.allow_tf32` is read by products, the others are only kept."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import contextlib
 import warnings
 from collections.abc import Iterator
 from typing import Any
+
+from ..cuda import runtime
 
 __all__ = [
     "cudnn_sdp_enabled",
@@ -24,7 +26,8 @@ __all__ = [
 
 
 def is_built() -> bool:
-    return False
+    """Whether CuPy is installed and sees a GPU: nothing has to be built."""
+    return runtime.look() > 0
 
 
 class cuBLASModule:

@@ -60,6 +60,10 @@ class State:
     # (thread, code, lasti) while library code makes many writes for one line of the user's.
     writer: Any = None
     user_code: Any = None  # the code object of the last user frame seen: mostly the next one too
+    module: Any = None  # a weak reference to the nn.Module whose forward is running
+    # While a CUDA graph is recorded: the leaves that get gradients.
+    captured: Any = None
+    device_type: Any = None  # the class of arrays on a GPU, once one is used (core/devices.py)
 
 
 STATE: Final = State()
@@ -130,10 +134,11 @@ class Version:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Stamped:
-    """Something that remembers the user's line: code object and instruction offset."""
+    """Something that remembers the user's line, as code object and offset, and the module."""
 
     code: Any = None
     lasti: int = -1
+    module: Any = None  # a weak reference to the nn.Module that was running
 
 
 class Cut(Stamped):
@@ -241,6 +246,7 @@ def stamp(what: Stamped, depth: int) -> None:
         STATE.user_code = code
     what.code = code
     what.lasti = frame.f_lasti
+    what.module = STATE.module
 
 
 class View(Stamped):
@@ -254,6 +260,15 @@ class View(Stamped):
         self.seen = seen
         # (source array, op, attrs) of each view on the way that changed the dtype.
         self.steps = steps
+
+    def twin(self) -> View:
+        """The same for another tensor, which keeps track of its history by itself."""
+        made = View(self.base, self.kind, self.seen, self.steps)
+        made.asked = self.asked
+        made.code = self.code
+        made.lasti = self.lasti
+        made.module = self.module
+        return made
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -310,7 +325,10 @@ class Classes:
     cast_call: Any = None
     start_timer: Any = None
     stop_timer: Any = None
+    check_forward: Any = None  # autograd/anomaly_mode.py: looks at what an op made
     with_tangent: Any = None  # core/dual.py: gives a saved value its tangent back
+    raw_space: Any = None  # core/devices.py: the meaning of F for arrays on a GPU
+    created: Any = None  # core/devices.py: calls a function that makes a tensor on some device
 
 
 CLASSES: Final = Classes()
@@ -341,9 +359,13 @@ def wrap(array: Any) -> TensorBase:
     t: TensorBase = CLASSES.plain()
     t.array = array
     clear(t)
+    if type(array) is STATE.device_type:
+        t.special = True  # core/devices.py runs its ops
     return t
 
 
 def as_array(value: Any) -> Any:
     """NumPy gives scalars for 0-d results; tensors hold arrays."""
-    return value if type(value) is ndarray else np.asarray(value)
+    if type(value) is ndarray or type(value) is STATE.device_type:
+        return value
+    return np.asarray(value)

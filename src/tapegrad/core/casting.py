@@ -1,4 +1,4 @@
-"""Autocast on the CPU: which functions get their tensors in which precision.
+"""Autocast: which functions get their tensors in which precision, on the CPU and on GPUs.
 
 The names are those for which PyTorch has a rule. A public function of the table is called with cast
 arguments and autocast off inside; ops that other functions are made of are cast in dispatch.
@@ -10,17 +10,26 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import dtypes
-from .base import CLASSES, TensorBase
+from .base import CLASSES, STATE, TensorBase
 from .modes import MODES
 from .op import Op
 
-LOWER = frozenset(
+
+class Rules:
+    """The functions that run in low precision, in single, and in the widest of their tensors."""
+
+    def __init__(self, lower: str, single: str, widest: str) -> None:
+        self.lower = frozenset(lower.split())
+        self.single = frozenset(single.split())
+        self.widest = frozenset(widest.split())
+        self.listed = self.lower | self.single | self.widest
+
+
+CPU_RULES = Rules(
     """
     addbmm addmm baddbmm bmm conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d
     conv_transpose3d linalg_vecdot linear matmul mm prelu scaled_dot_product_attention
-    """.split()
-)
-SINGLE = frozenset(
+    """,
     """
     adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d binary_cross_entropy
     binary_cross_entropy_with_logits cdist cholesky cholesky_inverse cholesky_solve
@@ -36,10 +45,39 @@ SINGLE = frozenset(
     poisson_nll_loss polar prod qr quantile reflection_pad1d reflection_pad2d replication_pad1d
     replication_pad2d replication_pad3d smooth_l1_loss soft_margin_loss stft svd trace
     triangular_solve triplet_margin_loss view_as_complex
-    """.split()
+    """,
+    "cat concat concatenate index_copy stack",
 )
-WIDEST = frozenset("cat concat concatenate index_copy stack".split())
-LISTED = LOWER | SINGLE | WIDEST
+GPU_RULES = Rules(
+    """
+    addbmm addmm addmv addr baddbmm bmm chain_matmul conv1d conv2d conv3d conv_tbc conv_transpose1d
+    conv_transpose2d conv_transpose3d einsum gru_cell linalg_multi_dot linalg_vecdot linear
+    lstm_cell matmul mm multi_dot mv prelu rnn_relu_cell rnn_tanh_cell scaled_dot_product_attention
+    """,
+    """
+    acos arccos arcsin asin binary_cross_entropy_with_logits cdist cosh cosine_embedding_loss
+    cosine_similarity cross_entropy cumprod cumsum dist erfinv exp expm1 group_norm
+    hinge_embedding_loss huber_loss interpolate kl_div l1_loss layer_norm linalg_matrix_norm
+    linalg_norm linalg_vector_norm log log10 log1p log2 log_softmax logsumexp margin_ranking_loss
+    mse_loss multi_margin_loss multilabel_margin_loss native_layer_norm nll_loss norm nuclear_norm
+    pdist poisson_nll_loss pow prod reciprocal renorm rms_norm rsqrt sinh smooth_l1_loss
+    soft_margin_loss softmax softplus sum tan triplet_margin_loss upsample upsample_bilinear
+    upsample_nearest
+    """,
+    """
+    addcdiv addcmul arctan2 atan2 bilinear cross dot grid_sample grid_sampler index_put linalg_cross
+    scatter_add tensordot vdot
+    """,
+)
+LISTED = CPU_RULES.listed | GPU_RULES.listed | {"binary_cross_entropy"}
+UNSAFE = (
+    "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"
+    "Many models use a sigmoid layer right before the binary cross entropy layer.\n"
+    "In this case, combine the two layers using "
+    "torch.nn.functional.binary_cross_entropy_with_logits\n"
+    "or torch.nn.BCEWithLogitsLoss.  binary_cross_entropy_with_logits and BCEWithLogits are\n"
+    "safe to autocast."
+)
 
 
 def plain_name(name: str) -> str:
@@ -107,11 +145,32 @@ def widest(values: Any, dtype: Any) -> Any:
     return dtype
 
 
+def on_gpu(values: Any) -> bool:
+    """Whether the tensors among the arguments are on a GPU: the first one says."""
+    if STATE.device_type is None:
+        return False
+    for v in values:
+        if isinstance(v, TensorBase):
+            return v.special and v.device.type == "cuda"  # type: ignore[attr-defined]
+        if isinstance(v, (list, tuple)) and v and isinstance(v[0], TensorBase):
+            return on_gpu(v)
+    return False
+
+
 def target(name: str, values: Any) -> Any:
-    """The dtype in which a listed function runs."""
-    if name in LOWER:
-        return MODES.autocast
-    return widest(values, MODES.autocast) if name in WIDEST else dtypes.float32
+    """The dtype in which a function runs; None without a rule for it."""
+    gpu = on_gpu(values)
+    rules = GPU_RULES if gpu else CPU_RULES
+    low = MODES.autocast[1 if gpu else 0]
+    if low is None:
+        return None
+    if gpu and name == "binary_cross_entropy":
+        raise RuntimeError(UNSAFE)
+    if name in rules.lower:
+        return low
+    if name in rules.widest:
+        return widest(values, low)
+    return dtypes.float32 if name in rules.single else None
 
 
 class off:
@@ -135,7 +194,11 @@ def cast_call(
     if name == "max_pool3d" and kwargs.get("return_indices"):
         return call(*args, **kwargs)  # another function in PyTorch, without a rule
     dtype = target(name, (*args, *kwargs.values()))
+    if dtype is None and name not in CPU_RULES.listed:
+        return call(*args, **kwargs)
     with off():
+        if dtype is None:  # on for the other kind of device
+            return call(*args, **kwargs)
         args = tuple([converted(a, dtype) for a in args])
         kwargs = {k: converted(v, dtype) for k, v in kwargs.items()}
         return call(*args, **kwargs)
@@ -146,6 +209,8 @@ def cast_operands(op: Op, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
     if MODES.autocast is None or op.name not in LISTED:
         return tensors
     dtype = target(op.name, tensors)
+    if dtype is None:
+        return tensors
     with off():
         return tuple([converted(t, dtype) for t in tensors])
 

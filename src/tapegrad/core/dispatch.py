@@ -164,10 +164,10 @@ def apply(
     bit = 1
     for t in tensors:
         if isinstance(t, TensorBase):
-            if t.special:
-                return CLASSES.tensor._overridden(op, tensors, attrs, watch)
             if t.view_of is not None:
                 CLASSES.tensor._refresh(t)
+            if t.special:
+                return CLASSES.tensor._overridden(op, tensors, attrs, watch)
             if t.wants_grad:
                 mask |= bit
             arrays.append(t.array)
@@ -198,10 +198,10 @@ def single(op: Op, a: Any, attrs: tuple[Any, ...]) -> Any:
     """`apply` for the many ops of one tensor with one output: reductions, views, softmax …"""
     if not isinstance(a, TensorBase):
         raise must_be_tensor(op.name, op.tensors[0], 1, a)
-    if a.special:
-        return CLASSES.tensor._overridden(op, (a,), attrs, ())
     if a.view_of is not None:
         CLASSES.tensor._refresh(a)
+    if a.special:
+        return CLASSES.tensor._overridden(op, (a,), attrs, ())
     x = a.array
     # Looking at memory another way computes nothing that could warn.
     if op.view:
@@ -211,7 +211,7 @@ def single(op: Op, a: Any, attrs: tuple[Any, ...]) -> Any:
     else:
         out = quiet(op.kernel, x)
     if type(out) is not ndarray:
-        out = np.asarray(out)
+        out = as_array(out)
     t = wrap(out)
     node: OpNode | None = None
     if not a.wants_grad:

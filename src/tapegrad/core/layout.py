@@ -10,11 +10,24 @@ from typing import Any
 
 import numpy as np
 
+from .base import STATE
+
 Shape = tuple[int, ...]
 
 
 def address(array: Any) -> int:
+    if type(array) is STATE.device_type:
+        return array.data.ptr  # type: ignore[no-any-return]
     return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
+
+
+def memory(array: Any) -> Any:
+    """What owns the memory of an array: the same object for all its views."""
+    if type(array) is STATE.device_type:
+        return array.data.mem
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
 
 
 def strided(xp: Any, array: Any, shape: Shape, strides: Shape, offset: int = 0) -> Any:
@@ -112,7 +125,8 @@ def viewed_strides(shape: Shape, strides: Shape, new: Shape, item: int) -> Shape
 
 def is_dense(array: Any) -> bool:
     """Whether the elements fill their memory without gaps and without sharing, in any order."""
-    if array.flags.forc:
+    flags = array.flags
+    if flags.c_contiguous or flags.f_contiguous:
         return True
     expected = array.itemsize
     for stride, n in sorted(

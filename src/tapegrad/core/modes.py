@@ -30,7 +30,8 @@ class Modes(threading.local):
     records: bool = True  # grad mode on, inference mode off
     saved_hooks: tuple[Any, ...] = ()  # (pack, unpack) pairs, innermost last
     saved_hooks_error: str | None = None  # set by disable_saved_tensors_hooks
-    autocast: Any = None  # the dtype that autocast casts to on the CPU; None: off
+    # The dtypes that autocast casts to on the CPU and on GPUs, None where it is off; None: off.
+    autocast: Any = None
     subclasses_off: bool = False  # DisableTorchFunctionSubclass
     run: Any = None  # the backward pass that is going on in this thread
     node: Any = None  # in anomaly mode: the node that it is running
@@ -73,6 +74,7 @@ class Anomaly:
 
     enabled: bool = False
     check_nan: bool = True
+    check_inf: bool = False  # ours: stop at infinities too
 
 
 def count(busy: int, casting: int) -> None:

@@ -62,6 +62,7 @@ class Op:
     single: bool = True  # exactly one output, not in a tuple
     kernel: Any = None  # (arrays…, attributes…) -> array or tuple of arrays, on NumPy
     forward: Any = None  # the same with the array module in front: the reference
+    device_kernel: Any = None  # on a GPU's arrays, once one is used (core/devices.py)
     rules: tuple[Rule | None, ...] = ()  # per tensor argument
     joint: Rule | None = None  # or one rule for all of them; it also gets `needs`
     jvp: Any = None

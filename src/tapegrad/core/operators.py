@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from ..errors import explain_call
 from .base import CLASSES, STATE, TensorBase
 from .dispatch import binary, pair, unary
 from .native import mypyc_attr
@@ -46,12 +47,17 @@ class Table:
 
 
 OPS: Final = Table()
+OPERANDS: Final = ("left", "right")
 
 
 def operate(op: Op, a: Any, b: Any) -> Any:
     """`binary`, or NotImplemented so that Python can ask the other operand."""
     if isinstance(b, (TensorBase, float, int)):
-        return binary(op, a, b)
+        try:
+            return binary(op, a, b)
+        except RuntimeError as error:
+            explain_call(error, op.name, OPERANDS, (a, b))
+            raise
     number = as_number(b)
     return CLASSES.foreign(op.name, a, b) if number is None else binary(op, a, number)
 
@@ -59,6 +65,11 @@ def operate(op: Op, a: Any, b: Any) -> Any:
 def single(op: Op, a: Any) -> Any:
     """`unary`, one call further down: `stamp` expects at least two frames of ours."""
     return unary(op, a)
+
+
+def matrices(a: Any, b: Any) -> Any:
+    """`pair`, one call further down, for the same reason."""
+    return pair(OPS.mm, a, b, ())
 
 
 def as_number(value: Any) -> Any:
@@ -77,7 +88,11 @@ def call(name: str, a: Any, b: Any) -> Any:
         if number is None:
             return CLASSES.foreign(name, a, b)
         b = number
-    return OPS.functions[name](a, b)
+    try:
+        return OPS.functions[name](a, b)
+    except RuntimeError as error:
+        explain_call(error, name, OPERANDS, (a, b))
+        raise
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -136,14 +151,18 @@ class Operators(TensorBase):
             x = self.array
             y = other.array
             if x.ndim == 2 and y.ndim == 2 and x.shape[1] == y.shape[0]:
-                found = pair(OPS.mm, self, other, ())  # two matrices that fit: nothing to refuse
+                found = matrices(self, other)  # which fit: nothing to refuse
                 if found is not None:
                     return found
         if not isinstance(other, TensorBase):
             return CLASSES.foreign("matmul", self, other)
         if STATE.casting:
             return CLASSES.cast_call("matmul", OPS.functions["matmul"], (self, other), {})
-        return OPS.functions["matmul"](self, other)
+        try:
+            return OPS.functions["matmul"](self, other)
+        except RuntimeError as error:
+            explain_call(error, "matmul", OPERANDS, (self, other))
+            raise
 
     def __rmatmul__(self, other: Any) -> Any:
         return other.__matmul__(self) if isinstance(other, Operators) else NotImplemented

@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from .base import TensorBase, quiet
+from .base import STATE, TensorBase, quiet, wrap
+from .batched import has_batched
+from .devices import two_devices, xp_of
+from .levels import TANGENTS
 from .modes import MODES
 
 # What PyTorch says when `out` has another dtype than the result, where it does not cast.
@@ -84,10 +87,22 @@ def write_outputs(
     name: str, out: Any, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """`call(*args, **kwargs)` with the result stored in `out`, a tensor or a tuple of them."""
+    from .dual import has_dual
+
     targets = out if isinstance(out, (tuple, list)) else (out,)
     for t in targets:
         if not isinstance(t, TensorBase):
             raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(t).__name__}")
+    if has_batched((*targets, *flatten(args), *flatten(kwargs.values()))):
+        raise RuntimeError(
+            f"Batching rule not implemented for aten::{name}.out; the fallback path doesn't work "
+            "on out= or view ops."
+        )
+    if TANGENTS and has_dual((*targets, *flatten(args), *flatten(kwargs.values()))):
+        raise NotImplementedError(
+            f"Trying to use forward AD with {name}_out that does not support it because it is an "
+            "out= function"
+        )
     if MODES.grad:
         for t in (*targets, *flatten(args), *flatten(kwargs.values())):
             if t.wants_grad:
@@ -125,13 +140,18 @@ def check_memory(name: str, destination: Any, sources: list[Any]) -> None:
 
 
 def refuse_shared(sources: list[Any], destination: Any) -> None:
-    if isinstance(destination, np.ndarray):
-        if any([np.may_share_memory(destination, x) for x in sources]):
+    if isinstance(destination, np.ndarray) or type(destination) is STATE.device_type:
+        if any([type(x) is type(destination) and shares(destination, x) for x in sources]):
             raise RuntimeError(
                 "unsupported operation: some elements of the input tensor and the written-to "
                 "tensor refer to a single memory location. Please clone() the tensor before "
                 "performing the operation."
             )
+
+
+def shares(a: Any, b: Any) -> bool:
+    """Whether two arrays may have memory in common."""
+    return bool(xp_of(a).may_share_memory(a, b))
 
 
 def flatten(values: Any) -> list[TensorBase]:
@@ -146,6 +166,8 @@ def flatten(values: Any) -> list[TensorBase]:
 
 def store(name: str, target: TensorBase, array: Any) -> None:
     """Copy `array` into `target`, resizing it if need be."""
+    if STATE.device_type is not None and type(array) is not type(target.array):
+        raise two_devices((target, wrap(array)))
     have, want = dtypes.of(array.dtype), dtypes.of(target.array.dtype)
     if have is not want and name in SENTENCE:
         expected, got = have.scalar_type, want.scalar_type
@@ -176,6 +198,6 @@ def store(name: str, target: TensorBase, array: Any) -> None:
                 UserWarning,
                 stacklevel=5,
             )
-        target.array = np.empty(array.shape, target.array.dtype)
+        target.array = xp_of(target.array).empty(array.shape, target.array.dtype)
     quiet(target.array.__setitem__, ..., array)
     target.version_cell().bump(name)

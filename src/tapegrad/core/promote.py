@@ -141,11 +141,12 @@ def result_dtype(operands: list[object]) -> dtype:
     zero: list[dtype] = []
     scalars: list[object] = []
     for value in operands:
-        if isinstance(value, np.ndarray):
-            if value.ndim:
-                dim.append(dtypes.of(value.dtype))
+        if hasattr(value, "ndim") and not isinstance(value, np.generic):
+            array: Any = value
+            if array.ndim:
+                dim.append(dtypes.of(array.dtype))
             else:
-                zero.append(dtypes.of(value.dtype))
+                zero.append(dtypes.of(array.dtype))
         else:
             scalars.append(value)
     return promote_arrays(dim, zero, scalars)

@@ -9,13 +9,15 @@ from collections.abc import Callable
 from typing import Any
 
 from ..autograd.inplace import prefer_refusal, write
-from ..errors import must_be_tensor
+from ..errors import explain_call, must_be_tensor, no_such_name
 from ..ops import LAZY, load
 from ..ops.block import APIS, UNPUBLISHED, Api, apply_one
 from ..ops.names import NAMES
 from .base import CLASSES, STATE, TensorBase
 from .casting import autocasts
 from .dispatch import unary
+from .levels import BATCHES
+from .looping import looped
 from .op import REGISTRY
 from .operators import OPS
 from .outputs import write_outputs
@@ -55,6 +57,7 @@ def make_function(api: Api) -> Callable[..., Any]:
     most = positional_limit(api)
     takes_out = "out" in api.parameters or api.name.startswith("nn.functional.")
     casts = autocasts(api)
+    places = "device" in api.parameters
 
     @functools.wraps(call)
     def function(*args: Any, **kwargs: Any) -> Any:
@@ -69,11 +72,18 @@ def make_function(api: Api) -> Callable[..., Any]:
                 raise TypeError
             if casts and STATE.casting:
                 return CLASSES.cast_call(api.name, call, args, kwargs)
+            if places and (STATE.device_type is not None or "device" in kwargs):
+                return CLASSES.created(api.name, call, args, kwargs)
             return call(*args, **kwargs)
         except TypeError as error:
             reason: Exception = explain(api, error, args, kwargs)
         except AttributeError as error:
             reason = no_tensor(api, error, args, kwargs)
+        except (IndexError, RuntimeError, ValueError) as error:
+            if BATCHES and hasattr(error, "unbatched"):
+                return looped(error, api.name, function, args, kwargs)
+            explain_call(error, api.name, api.parameters, args, kwargs)
+            raise
         return answered(function, reason, args, kwargs)
 
     return named(function, api.name, api.doc, "tapegrad")
@@ -88,13 +98,20 @@ def make_method(api: Api) -> Callable[..., Any]:
         def plain(self: Any, *args: Any) -> Any:
             if args:
                 raise TypeError(f"TensorBase.{api.spoken}() takes no arguments ({len(args)} given)")
-            return road(op, self)
+            try:
+                return road(op, self)
+            except RuntimeError as error:
+                if BATCHES and hasattr(error, "unbatched"):
+                    return looped(error, api.name, plain, (self,), {})
+                explain_call(error, api.name, api.parameters, (self,))
+                raise
 
         return named(plain, api.name, api.doc, "tapegrad.Tensor")
 
     writes = api.name.endswith("_")
     most = positional_limit(api) - 1
     casts = autocasts(api)
+    places = "device" in api.parameters and api.name.startswith("new_")
 
     @functools.wraps(call)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -105,14 +122,19 @@ def make_method(api: Api) -> Callable[..., Any]:
                 raise TypeError
             if casts and STATE.casting:
                 return CLASSES.cast_call(api.name, call, (self, *args), kwargs)
+            if places and STATE.device_type is not None:
+                return CLASSES.created(api.name, call, (self, *args), kwargs)
             return call(self, *args, **kwargs)
         except TypeError as error:
             reason: Exception = explain(api, error, (self, *args), kwargs, True)
         except AttributeError as error:
             reason = no_tensor(api, error, (self, *args), kwargs)
-        except (IndexError, RuntimeError) as error:
-            if writes:
+        except (IndexError, RuntimeError, ValueError) as error:
+            if BATCHES and hasattr(error, "unbatched"):
+                return looped(error, api.name, method, (self, *args), kwargs)
+            if writes and not isinstance(error, ValueError):
                 prefer_refusal(self, error)
+            explain_call(error, api.name, api.parameters, (self, *args), kwargs)
             raise
         return answered(method, reason, (self, *args), kwargs)
 
@@ -154,7 +176,10 @@ def make_inplace(api: Api) -> Callable[..., Any]:
         except AttributeError as error:
             raise no_tensor(api, error, (self, *args), kwargs) from None
         except (IndexError, RuntimeError) as error:
+            if BATCHES and hasattr(error, "unbatched"):
+                return looped(error, f"{api.name}_", method, (self, *args), kwargs)
             prefer_refusal(self, error)
+            explain_call(error, f"{api.name}_", api.parameters, (self, *args), kwargs)
             raise
 
     return named(
@@ -417,7 +442,7 @@ def lazy_space(space: str, namespace: dict[str, Any]) -> tuple[Any, Any, list[st
     def get(name: str) -> Any:
         found = find(prefix + name)
         if found is None:
-            raise AttributeError(f"module 'torch.{space}' has no attribute '{name}'")
+            raise no_such_name(f"torch.{space}", name, listed)
         namespace[name] = found
         return found
 

@@ -190,6 +190,8 @@ def finish(
     outs: tuple[Any, ...],
 ) -> tuple[TensorBase, ...]:
     """Wrap the outputs and record how they came about."""
+    if STATE.anomaly:
+        CLASSES.check_forward(op, tensors, attrs, outs)
     results = [wrap(array) for array in outs]
     busy = STATE.busy != 0
     if mask:

@@ -26,5 +26,17 @@ class RecordedSpace(Space):
     recorded = True
 
 
+class DeviceSpace(Space):
+    """F on the arrays of a GPU, filled as rules ask for ops."""
+
+    def __init__(self, find: Callable[[str], Any]) -> None:
+        self.find = find
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        found = self.find(name)
+        setattr(self, name, found)
+        return found  # type: ignore[no-any-return]
+
+
 RAW = Space()
 RECORDED = RecordedSpace()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -49,6 +50,8 @@ _LEFT, _SEEDED, _NEXT, _KEY, _NORMAL, _HAS_NORMAL = 8, 12, 16, 24, 5024, 5040
 class Stream:
     """One random stream. The twister waits for the first draw: `numpy.random` is slow to import."""
 
+    home: Any = None  # the module of the functions that draw from it: this one, or a GPU's
+
     def __init__(self, seed: int = DEFAULT_SEED) -> None:
         self._seed = seed
         self._bits: Any = None  # numpy.random.MT19937
@@ -58,10 +61,7 @@ class Stream:
 
     def manual_seed(self, seed: int) -> Stream:
         """Start again from `seed`; negative seeds count back from 2**64."""
-        if isinstance(seed, bool) or not isinstance(seed, int):
-            raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
-        if not -(1 << 63) <= seed < 1 << 64:
-            raise ValueError("Overflow when unpacking long long")
+        check_seed(seed)
         self._seed = seed & 0xFFFF_FFFF_FFFF_FFFF
         self._drawn = False
         self.next_normal = None
@@ -175,6 +175,16 @@ class Stream:
         self._bits._legacy_seeding(self._seed & 0xFFFF_FFFF)
         self._source = random.Generator(self._bits)
         return self._bits
+
+
+def check_seed(seed: Any) -> None:
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
+    if not -(1 << 63) <= seed < 1 << 64:
+        raise ValueError("Overflow when unpacking long long")
+
+
+Stream.home = sys.modules[__name__]
 
 
 # Words to numbers in [0, 1).

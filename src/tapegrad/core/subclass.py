@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import dual
-from .base import CLASSES, TensorBase, blank, wrap
+from . import batched, devices, dual
+from .base import CLASSES, STATE, TensorBase, blank, wrap
 from .dispatch import apply
 from .modes import MODES
 from .op import REGISTRY
@@ -23,19 +23,47 @@ class DisableTorchFunctionSubclass:
 
 
 def overridden(op: Any, tensors: Any, attrs: Any, watch: Any) -> Any:
-    """An op with a tensor of a subclass, or a dual one, among its arguments."""
+    """An op with a tensor of a subclass, or a batched or dual one, among its arguments."""
+    # Also outside of every vmap, where one may have escaped to.
+    if any([batched.is_batched(t) for t in tensors]):
+        return batched.run(op, tensors, attrs, watch)
     if dual.has_dual(tensors):
         return dual.push(op, tensors, attrs, watch)
+    if STATE.device_type is not None and only_on_device(tensors):
+        return devices.apply(op, tensors, attrs, watch)
     if MODES.subclasses_off:
-        return apply(op, tuple(map(plain, tensors)), attrs, watch)
+        return below(op, tuple(map(plain, tensors)), attrs, watch)
     types = tuple({type(t): None for t in tensors if isinstance(t, TensorBase) and t.special})
     # The most derived class answers first.
     cls = min(types, key=lambda c: -len(c.__mro__))
     if not overrides(cls):
-        return convert(apply(op, tuple(map(plain, tensors)), attrs, watch), cls)
+        return convert(below(op, tuple(map(plain, tensors)), attrs, watch), cls)
     function = op.public or op.name
     arguments = (tuple(tensors), *attrs) if op.variadic else (*tensors, *attrs)
     return cls.__torch_function__(function, types, arguments, {})  # type: ignore[attr-defined]
+
+
+def only_on_device(tensors: Any) -> bool:
+    """Whether what makes these tensors special is that they are on a GPU."""
+    found = False
+    for t in tensors:
+        if isinstance(t, TensorBase) and t.special:
+            if type(t.array) is not STATE.device_type or takes_part(type(t)):
+                return False
+            found = True
+    return found
+
+
+def below(op: Any, tensors: Any, attrs: Any, watch: Any) -> Any:
+    """`apply` on tensors that are no subclass any more, wherever they are."""
+    if STATE.device_type is not None and devices.has_device(tensors):
+        return devices.apply(op, tensors, attrs, watch)
+    return apply(op, tensors, attrs, watch)
+
+
+def stays_special(t: Any) -> bool:
+    """Whether a tensor is special even without a tangent."""
+    return "_batch" in t.__dict__ or takes_part(type(t)) or type(t.array) is STATE.device_type
 
 
 def overrides(cls: type) -> bool:
@@ -64,7 +92,7 @@ def plain(t: Any) -> Any:
     p.node = accumulate_node(t) if t.wants_grad and t.node is None else t.node
     p.slot = t.slot
     p.cell = t.version_cell()
-    p.view_of = t.view_of
+    p.view_of = None if t.view_of is None else t.view_of.twin()
     p.cut = t.cut
     return p
 
@@ -92,7 +120,7 @@ def as_subclass(t: Any, cls: type) -> Any:
         t = apply(REGISTRY["alias"], (plain(t),))
     made = blank(cls)
     made.array = t.array
-    made.special = takes_part(cls)
+    made.special = takes_part(cls) or type(t.array) is STATE.device_type
     made.wants_grad = t.wants_grad
     made.node = t.node
     made.slot = t.slot

@@ -8,6 +8,7 @@ from typing import Any
 
 import tapegrad as tg
 
+from ..core.batched import memory_of
 from ..utils.naming import typename
 from . import constraints
 from .utils import EMPTY, lazy_property
@@ -245,4 +246,4 @@ def all_true(valid: Any) -> bool:
             "_is_all_true(): argument 'input' (position 1) must be Tensor, not "
             f"{type(valid).__name__}"
         )
-    return bool(valid.all())
+    return bool(memory_of(valid).all())

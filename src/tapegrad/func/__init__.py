@@ -1,7 +1,27 @@
-"""Functions of functions, and modules called as functions of their parameters."""
+"""Functions of functions: derivatives, batches, and modules as functions of their parameters."""
 
 from __future__ import annotations
 
+from ..core.looping import loop_over
+from .derivatives import grad, grad_and_value, jvp, linearize, vjp
+from .jacobians import hessian, hessian_diag, hvp, jacfwd, jacrev, laplacian
 from .module_state import functional_call, stack_module_state
+from .vmapping import vmap
 
-__all__ = ["functional_call", "stack_module_state"]
+__all__ = [
+    "functional_call",
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "hessian_diag",
+    "hvp",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "laplacian",
+    "linearize",
+    "loop_over",
+    "stack_module_state",
+    "vjp",
+    "vmap",
+]

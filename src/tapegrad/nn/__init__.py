@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from ..errors import no_such_name
 from . import functional, init, modules, parallel, parameter, utils
 from .modules import *  # noqa: F403
 from .parallel import DataParallel
@@ -21,3 +24,7 @@ __all__ = [
     "parameter",
     "utils",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    raise no_such_name("torch.nn", name, lambda: __all__)

@@ -7,6 +7,8 @@ from typing import Any
 
 import tapegrad as tg
 
+from ..core.batched_random import room
+from ..core.levels import BATCHES
 from ..core.publish import lazy_space
 from ..ops.block import APIS
 
@@ -18,7 +20,6 @@ __all__ = [
     "dropout",
     "linear",
     "log_softmax",
-    "one_hot",
     "relu",
     "relu_",
     "sigmoid",
@@ -30,7 +31,6 @@ __all__ = [
 
 RELU = APIS["relu"].call
 linear = APIS["nn.functional.linear"].call
-one_hot = APIS["nn.functional.one_hot"].call
 
 
 # --- activations -----------------------------------------------------------------------------
@@ -112,5 +112,6 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
     if p == 1:
         noise = tg.zeros_like(input)
     else:
-        noise = tg.empty_like(input).bernoulli_(1 - p).div_(1 - p)
+        noise = tg.empty_like(input)
+        noise = (room(noise) if BATCHES else noise).bernoulli_(1 - p).div_(1 - p)
     return input.mul_(noise) if inplace else input.mul(noise)

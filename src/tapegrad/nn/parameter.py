@@ -7,7 +7,7 @@ from typing import Any
 
 import tapegrad as tg
 
-from ..core.base import blank
+from ..core.base import STATE, blank
 from ..core.dispatch import apply
 from ..core.op import REGISTRY
 from ..core.subclass import convert, plain
@@ -68,6 +68,7 @@ def _adopt(cls: type, data: Any, requires_grad: bool) -> Any:
     source = data.detach()
     made = blank(cls)
     made.array = source.array
+    made.special = type(made.array) is STATE.device_type
     made.cell = source.cell
     made.wants_grad = bool(requires_grad)
     return made
@@ -141,7 +142,7 @@ class UninitializedTensorMixin:
         device = self.data.device if device is None else device
         dtype = self.data.dtype if dtype is None else dtype
         self.data = tg.empty(shape, device=device, dtype=dtype)
-        self.special = False
+        self.special = type(self.array) is STATE.device_type
         self.__class__ = self.cls_to_become
 
     @property
@@ -180,8 +181,8 @@ class UninitializedTensorMixin:
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Every op comes here; only conversions (`module.double()`) make sense so early."""
-        if func == "cast":
-            made = apply(REGISTRY["cast"], (plain(args[0]),), args[1:])
+        if func in ("cast", "to_device"):
+            made = apply(REGISTRY[func], (plain(args[0]),), args[1:])
             # A parameter gets new data; a buffer is replaced, by one that still waits.
             return made if issubclass(cls, Parameter) else convert(made, cls)
         refuse(cls, func if isinstance(func, str) else func.__name__)

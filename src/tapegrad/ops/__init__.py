@@ -89,6 +89,7 @@ LAZY: tuple[str, ...] = (
     "max_pool",
     "max_unpool",
     "order_stats",
+    "placement",
     "pad",
     "random_gamma",
     "rearrange",
@@ -110,3 +111,10 @@ LAZY: tuple[str, ...] = (
 def load() -> list[Any]:
     """Import the everyday families; their blocks register themselves."""
     return [importlib.import_module(f".{family}", __name__) for family in FAMILIES]
+
+
+def __getattr__(name: str) -> Any:
+    """`torch.ops.aten` and, for what only we have, `torch.ops.tapegrad`."""
+    if name in ("aten", "tapegrad"):
+        return importlib.import_module(".._ops", __name__).NAMESPACES[name]
+    raise AttributeError(f"module 'torch.ops' has no attribute '{name}'")

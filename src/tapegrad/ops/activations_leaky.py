@@ -7,9 +7,14 @@ from typing import Any
 
 import numpy as np
 
+import tapegrad as tg
+
 from .. import dtypes
 from ..autograd.inplace import write
-from ..core.base import TensorBase, quiet, wrap
+from ..core.base import STATE, TensorBase, quiet, wrap
+from ..core.batched import memory_of
+from ..core.batched_random import of_tensors
+from ..core.levels import BATCHES
 from ..core.streams import unit53
 from ..errors import must_be_tensor
 from ..random import stream_of
@@ -185,14 +190,28 @@ class RreluOnAverageWrite(Activation):
 
 def draw_slopes(input: Any, lower: float, upper: float, generator: Any) -> Any:
     """Slopes for the elements that are not positive, drawn in their order; one for the others."""
-    x = input.array
-    if x.dtype.kind not in "fV" or x.dtype.itemsize == 2 and x.dtype.kind == "f":
-        raise not_implemented("rrelu_with_noise_out_cpu", dtypes.of(x.dtype))
-    below = np.asarray(quiet(np.less_equal, x, 0))
-    slopes = np.ones(x.shape, x.dtype)
-    drawn = unit53(stream_of(generator, "rrelu"), int(np.count_nonzero(below)))
-    slopes[below] = (drawn * (upper - lower) + lower).astype(x.dtype)
-    return wrap(slopes)
+    dtype = input.array.dtype
+    if dtype.kind not in "fV" or dtype.itemsize == 2 and dtype.kind == "f":
+        raise not_implemented("rrelu_with_noise_out_cpu", dtypes.of(dtype))
+    if type(memory_of(input)) is STATE.device_type:
+        return slopes_on_device(input, lower, upper, generator)
+    stream = stream_of(generator, "rrelu")
+
+    def draw(t: Any) -> Any:
+        x = t.array
+        below = np.asarray(quiet(np.less_equal, x, 0))
+        slopes = np.ones(x.shape, dtype)
+        drawn = unit53(stream, int(np.count_nonzero(below)))
+        slopes[below] = (drawn * (upper - lower) + lower).astype(dtype)
+        return wrap(slopes)
+
+    return of_tensors(draw, input) if BATCHES else draw(input)
+
+
+def slopes_on_device(input: Any, lower: float, upper: float, generator: Any) -> Any:
+    """One for every element, those of the positive ones not used: the GPU does not count them."""
+    drawn = tg.empty_like(input).uniform_(lower, upper, generator=generator)
+    return tg.where(input.detach() <= 0, drawn, 1)
 
 
 def random_leaky(

@@ -192,7 +192,7 @@ def winner(xp: Any, candidates: Any) -> Any:
     """The place of the largest along the last axis: the first of equals, or the last NaN."""
     found = candidates.argmax(-1)
     best = xp.take_along_axis(candidates, found[..., None], -1)[..., 0]
-    if xp.isnan(best).any():
+    if xp is not np or xp.isnan(best).any():
         last = candidates.shape[-1] - 1 - xp.isnan(candidates[..., ::-1]).argmax(-1)
         found = xp.where(xp.isnan(best), last, found)
     return found

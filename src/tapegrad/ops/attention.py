@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -9,6 +10,7 @@ from .. import dtypes
 from ..core.base import TensorBase
 from ..core.layout import empty_like
 from ..creation import full, ones
+from ..device import CPU
 from ..errors import must_be_tensor
 from .block import APIS, Block, Case, api, apply, op
 from .dropouts import dropped
@@ -254,8 +256,17 @@ def as_bias(mask: Any, query: Any) -> Any:
 
 def causal_bias(query: Any, key: Any) -> Any:
     """Every query sees the keys up to its own place."""
+    if query.device != CPU:
+        return kept_causal_bias(query.size(-2), key.size(-2), query.dtype, query.device)
     seen = ones((query.size(-2), key.size(-2)), dtype=dtypes.bool_).tril()
     return as_bias(seen, query)
+
+
+@functools.lru_cache(maxsize=16)
+def kept_causal_bias(queries: int, keys: int, dtype: Any, device: Any) -> Any:
+    """The same on a GPU, where making it would cost more than the attention."""
+    seen = ones((queries, keys), dtype=dtypes.bool_).tril()
+    return as_bias(seen, ones((), dtype=dtype)).to(device)
 
 
 def by_products(query: Any, key: Any, value: Any, bias: Any, dropout_p: float, scale: float) -> Any:

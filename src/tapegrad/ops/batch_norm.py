@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import dtypes
 from ..core.base import TensorBase, quiet
+from ..core.batched import is_batched
 from ..errors import must_be_tensor
 from .batching import lift
 from .block import Block, Case, api, apply, op
@@ -32,6 +33,14 @@ from .standardize import (
 )
 
 # ruff: noqa: N805
+
+SHARED_STATISTICS = (
+    "Batch norm got a batched tensor as input while the running_mean or running_var, which will be "
+    "updated in place, were not batched.\nIf you are using a module and do not need eval mode, "
+    "please set `track_running_stats` to be False.If you are using a prebuilt module and do not "
+    "need eval mode, please see the functorch website for resources on how to patch your module to "
+    "work with vmap"
+)
 
 # ---------------------------------------------------------------------- kernels
 
@@ -367,6 +376,8 @@ def normalized(
         tensors = (input, weight, bias, running_mean, running_var)
         return apply(NativeBatchNormFixed, tensors, (eps,)), None
     kept = statistics_dtype(input, weight, bias, running_mean)
+    if is_batched(input) and running_mean is not None and not is_batched(running_mean):
+        raise RuntimeError(SHARED_STATISTICS)
     out, stats = apply(NativeBatchNorm, (input, weight, bias), (eps, kept))
     if running_mean is not None:
         update(running_mean, running_var, stats, x, momentum)

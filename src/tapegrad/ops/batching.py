@@ -115,7 +115,7 @@ def along_dims(
     whole = [lift(F, x, size, b) for x, b in zip(tensors, batched, strict=True)]
     ndim = len(whole[0].shape)
     given = dict(zip(record.attrs, attrs, strict=True))
-    if ndim == 1 and any(type(given[name]) is int for name in dims):
+    if ndim == 1 and not shapes and any(type(given[name]) is int for name in dims):
         # A tensor without dimensions is taken to have one of size 1.
         whole = [F.reshape(x, (size, 1)) if len(x.shape) == 1 else x for x in whole]
         outs = along_dims(record, dims, shapes, F, size, whole, (True,) * len(whole), attrs)

@@ -9,10 +9,11 @@ import numpy as np
 
 from .. import dtypes
 from ..core.base import TensorBase, wrap
+from ..core.devices import beside
 from ..core.dispatch import apply
 from ..errors import must_be_tensor
 from ..size import Size
-from .batching import lift
+from .batching import flattened, lift
 from .block import PROMOTE, Block, Case, Linear, api, op
 from .refuse import invalid_call, is_number, widened
 from .samples import Draw, Index
@@ -149,10 +150,10 @@ def combinations(input: Any, r: Any = 2, with_replacement: bool = False) -> Any:
     if r < 0:
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
     if r == 0:
-        return wrap(np.empty(0, input.array.dtype))
+        return beside(input, np.empty(0, input.array.dtype))
     places = np.indices((input.array.shape[0],) * r)
     earlier = places[:-1] <= places[1:] if with_replacement else places[:-1] < places[1:]
-    chosen = wrap(earlier.all(axis=0))
+    chosen = beside(input, earlier.all(axis=0))
     grids = meshgrid(*[input] * r, indexing="ij")
     return apply(Stack, tuple([grid.masked_select(chosen) for grid in grids]), (1,))
 
@@ -245,8 +246,8 @@ def unravel_index(indices: Any, shape: Any) -> Any:
     if any([n < 0 for n in sizes]):
         raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
     steps = np.cumprod([1, *sizes[:0:-1]], dtype=np.int64)[::-1][: len(sizes)].copy()
-    places = indices.unsqueeze(-1).div(wrap(steps), rounding_mode="floor")
-    return places.remainder(wrap(np.asarray(sizes, np.int64))).unbind(-1)
+    places = indices.unsqueeze(-1).div(beside(indices, steps), rounding_mode="floor")
+    return places.remainder(beside(indices, np.asarray(sizes, np.int64))).unbind(-1)
 
 
 @op
@@ -321,9 +322,12 @@ class Isin(Block):
     def batch(F, size, batched, elements, test_elements, invert):
         if not batched[1]:
             return F.isin_set(elements, test_elements, invert)
+        members = flattened(F, test_elements)
+        if not hasattr(elements, "shape"):
+            found = F.sum(members == elements, (1,), False, None) > 0
+            return ~found if invert else found
         whole = lift(F, elements, size, batched[0])
-        rows = F.reshape(whole, (size, -1, 1))
-        same = rows == F.reshape(test_elements, (size, 1, -1))
+        same = F.unsqueeze(flattened(F, whole), 2) == F.unsqueeze(members, 1)
         found = F.reshape(F.sum(same, (2,), False, None), whole.shape) > 0
         return ~found if invert else found
 

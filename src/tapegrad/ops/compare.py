@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import dtypes
+from ..core.batched import is_batched, no_rule, refusal
 from .block import APIS, PROMOTE, Block, Case, api, apply, op, ufunc
 from .refuse import COMPLEX, not_for, only_tensors
 from .samples import Draw, binary_cases
@@ -348,6 +349,11 @@ def allclose(
     True
     """
     close = APIS["isclose"].call(input, other, rtol, atol, equal_nan)
+    if is_batched(close):
+        raise refusal(
+            "vmap over torch.allclose isn't supported yet. Please file an issue at "
+            "https://github.com/pytorch/pytorch/issues if you need this feature."
+        )
     return bool(close.array.all())
 
 
@@ -359,5 +365,7 @@ def equal(input: Any, other: Any) -> bool:
     True
     """
     only_tensors("equal", input=input, other=other)
+    if is_batched(input) or is_batched(other):
+        raise no_rule("equal")
     a, b = input.array, other.array
     return a.shape == b.shape and bool((a == b).all())

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import dtypes
+from ..core.batched import batched, has_batched, innermost, is_batched, lift
 from ..core.layout import strides_of
 from ..core.op import REGISTRY
 from ..indexing import wrap_dim
@@ -369,6 +370,8 @@ class AsStridedCopy(CopyOp):
         return F.restride(t_input, own, (size, stride, offset), own)
 
     def call(input, size, stride, storage_offset=None):
+        if is_batched(input):
+            return as_strided(input, size, stride, storage_offset).clone()
         return apply(AsStridedCopy, (input,), geometry(input, size, stride, storage_offset))
 
 
@@ -421,6 +424,15 @@ class AsStridedScatter(Block):
             raise RuntimeError(
                 "as_strided_scatter is currently only supported for contiguous inputs"
             )
+        if has_batched((input, src)):
+            level = innermost((input, src))
+            out = batched(lift(input, level).clone(), level)
+            # The copy begins where its memory does.
+            offset = None if storage_offset is None else storage_offset - input.storage_offset()
+            part = out.as_strided(size, stride, offset)
+            check_part("as_strided_scatter", src, part.array.shape)
+            part.copy_(src)
+            return out
         where = geometry(input, size, stride, storage_offset)
         check_part("as_strided_scatter", src, where[1])
         return apply(AsStridedScatter, (input, src), where)

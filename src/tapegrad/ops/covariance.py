@@ -5,8 +5,12 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import numpy as np
+
 from .. import dtypes
 from ..core.base import TensorBase
+from ..core.batched import memory_of
+from ..core.devices import to_host
 from .block import APIS, Case, api
 from .linalg_common import tensor_array
 from .samples import Draw, Index
@@ -31,7 +35,7 @@ def check_weights(name: str, weights: Any, floating: bool, observations: int) ->
             f"cov(): expected {name} to have the same numel as there are observations in the "
             f"input but got {array.size} != {observations}"
         )
-    if observations and (array < 0).any():
+    if observations and (memory_of(weights) < 0).any():
         raise RuntimeError(f"cov(): {name} cannot be negative")
 
 
@@ -72,21 +76,22 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     total: Any = observations
     if weights is not None:
         total = weights.sum()
-        if observations and total.array == 0:
+        if observations and (memory_of(total) == 0).any():
             raise RuntimeError("cov(): weights sum to zero, can't be normalized")
     weighted = rows if weights is None else rows * weights
     mean = weighted.sum(1) / total
     freedom = total - correction
     if aweights is not None and correction != 0:
         freedom = total - correction * (weights * aweights).sum() / total
-    if (freedom.array if isinstance(freedom, TensorBase) else freedom) <= 0:
+    left = memory_of(freedom) <= 0 if isinstance(freedom, TensorBase) else freedom <= 0
+    if np.any(to_host(left)):
         warnings.warn(
             "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number "
             "of observations.",
             UserWarning,
             stacklevel=3,
         )
-        freedom = 0
+        freedom = freedom.clamp(min=0) if isinstance(freedom, TensorBase) else 0
     centred = rows - mean.unsqueeze(1)
     weighted = centred if weights is None else centred * weights
     return (centred.mm(weighted.t().conj()) / freedom).squeeze()

@@ -213,7 +213,11 @@ class CtcLossBackward(Block):
         visits = xp.exp(xp.where(xp.isinf(a.emitted), -xp.inf, passing - a.emitted))
         steps, count, classes = log_probs.shape
         where = xp.arange(steps * count).reshape(steps, count, 1) * classes + a.states
-        seen = xp.bincount(where.reshape(-1), visits.reshape(-1), steps * count * classes)
+        if xp is np:
+            seen = xp.bincount(where.reshape(-1), visits.reshape(-1), steps * count * classes)
+        else:
+            seen = xp.zeros(steps * count * classes, visits.dtype)
+            xp.add.at(seen, where.reshape(-1), visits.reshape(-1))
         out = xp.exp(log_probs) - seen.reshape(log_probs.shape)
         out = xp.where(xp.isinf(log_probs), xp.nan, out)
         if not zero_infinity:

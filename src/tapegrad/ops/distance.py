@@ -12,8 +12,9 @@ from ..autograd.grad_mode import no_grad
 from ..autograd.node import unbroadcast
 from ..core import promote
 from ..core.base import TensorBase, wrap
+from ..core.devices import raw_space, where_is, xp_of
 from ..core.dispatch import apply
-from ..core.spaces import RAW, RECORDED
+from ..core.spaces import RECORDED
 from ..indexing import wrap_dim
 from .batching import lift
 from .block import Block, Case, api, helper, op
@@ -82,12 +83,12 @@ def pulled(F: Any, grad: Any, x1: Any, x2: Any, dist: Any, p: float) -> Any:
 
 def pulled_in_blocks(grad: Any, x1: Any, x2: Any, dist: Any, p: float) -> Any:
     parts = [
-        pulled(RAW, grad[..., rows, :], x1[..., rows, :], x2, dist[..., rows, :], p)
+        pulled(raw_space(grad), grad[..., rows, :], x1[..., rows, :], x2, dist[..., rows, :], p)
         for rows in row_blocks(
             x1.shape[-2], x2.shape[-2], math.prod(dist.shape[:-2]) * x1.shape[-1]
         )
     ]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-2)
+    return parts[0] if len(parts) == 1 else xp_of(grad).concatenate(parts, axis=-2)
 
 
 def pulled_recorded(grad: Any, x1: Any, x2: Any, dist: Any, p: float) -> Any:
@@ -263,7 +264,7 @@ def pair_places(count: int) -> tuple[Any, Any]:
 
 def square_form(F: Any, pairs: Any, count: int) -> Any:
     """Values of pairs as symmetric matrices with a diagonal of zeros."""
-    places, off = pair_places(count)
+    places, off = [where_is(pairs, part) for part in pair_places(count)]
     if F.recorded:
         places, off = wrap(places), wrap(off)
     picked = F.index_select(pairs, places, len(pairs.shape) - 1)
@@ -274,7 +275,7 @@ def pair_form(F: Any, square: Any) -> Any:
     """The values above the diagonal."""
     count = square.shape[-1]
     first, second = np.triu_indices(count, 1)
-    places = first * count + second
+    places = where_is(square, first * count + second)
     if F.recorded:
         places = wrap(places)
     flat = F.reshape(square, (*square.shape[:-2], count * count))
@@ -290,7 +291,7 @@ class PdistForward(Block):
     leading = (2,)
 
     def fwd(xp, input, p):
-        first, second = np.triu_indices(input.shape[-2], 1)
+        first, second = xp.triu_indices(input.shape[-2], 1)
         return distances(xp, input, input, p)[..., first, second]
 
     def d_input(F, grad, input, out, p):

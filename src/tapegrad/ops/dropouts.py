@@ -9,6 +9,8 @@ from typing import Any
 from .. import dtypes
 from ..autograd.inplace import write
 from ..core.base import TensorBase
+from ..core.batched_random import room
+from ..core.levels import BATCHES
 from ..creation import empty, empty_like, ones_like, zeros
 from ..errors import must_be_tensor
 from .block import APIS, AS_IS, Case, Elementwise, api, apply, op
@@ -40,8 +42,13 @@ def dropped(
     if p == 0 or not train or not t.numel():
         return input
     if p == 1:
-        return MUL(input, zeros((), dtype=t.dtype), run=run)
-    noise = empty(channels(t.shape), dtype=t.dtype) if feature else empty_like(input)
+        return MUL(input, zeros((), dtype=t.dtype, device=t.device), run=run)
+    if feature:
+        noise = empty(channels(t.shape), dtype=t.dtype, device=t.device)
+    else:
+        noise = empty_like(input)
+    if BATCHES:
+        noise = room(noise)
     noise.bernoulli_(1 - p)
     if not alpha:
         noise.div_(1 - p)
@@ -317,7 +324,8 @@ def dropout_with_mask(input: Any, p: float, train: bool | None) -> Any:
     if train is False:
         mask, scale = ones_like(input, dtype=dtypes.bool_), 1.0
     else:
-        mask = empty_like(input, dtype=dtypes.bool_).bernoulli_(1 - p)
+        mask = empty_like(input, dtype=dtypes.bool_)
+        mask = (room(mask) if BATCHES else mask).bernoulli_(1 - p)
         scale = 0.0 if p == 1 else 1 / (1 - p)
         if not (t.dtype.is_floating_point or t.dtype.is_complex):
             default = dtypes.get_default_dtype().scalar_type

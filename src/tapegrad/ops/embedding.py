@@ -10,6 +10,8 @@ import tapegrad as tg
 
 from ..autograd.inplace import bump, refuse, write
 from ..core.base import TensorBase, wrap
+from ..core.batched import known_values
+from ..core.devices import where_is, xp_of
 from ..core.dispatch import apply
 from ..core.modes import MODES
 from ..errors import must_be_tensor
@@ -65,7 +67,10 @@ class EmbeddingDenseBackward(Block):
         lines = grad_output.reshape(where.size, width)
         if padding_idx is not None:
             kept = where % (rows // entries) != padding_idx if where.size else where != 0
-            where, lines = where[kept], lines[kept]
+            if xp is np:
+                where, lines = where[kept], lines[kept]
+            else:
+                lines = xp.where(kept[:, None], lines, 0)  # how many are kept, the GPU alone knows
         if not where.size:
             return xp.zeros((rows, width), grad_output.dtype)
         if scale_grad_by_freq:
@@ -112,18 +117,22 @@ class EmbeddingCounts(Block):
 
 
 def times_named(xp: Any, where: Any, rows: int) -> Any:
-    return xp.bincount(where, minlength=rows)
+    if xp is np:
+        return xp.bincount(where, minlength=rows)
+    counts = xp.zeros(rows, np.int64)
+    xp.add.at(counts, where, 1)  # without asking how large the largest is
+    return counts
 
 
 def stacked(F: Any, size: int, indices: Any, batched: bool, rows: int) -> Any:
     """Row numbers of each entry of a batch, in tables of `rows` on top of each other."""
     whole = lift(F, indices, size, batched)
-    return whole + numbers(F, size, rows, len(whole.shape))
+    return whole + numbers(F, size, rows, len(whole.shape), indices)
 
 
-def numbers(F: Any, size: int, step: int, ndim: int) -> Any:
-    """0, `step`, 2 `step` … for the entries of a batch."""
-    made = (np.arange(size) * step).reshape(size, *(1,) * (ndim - 1))
+def numbers(F: Any, size: int, step: int, ndim: int, like: Any) -> Any:
+    """0, `step`, 2 `step` … for the entries of a batch, where `like` is."""
+    made = where_is(like, (np.arange(size) * step).reshape(size, *(1,) * (ndim - 1)))
     return wrap(made) if F.recorded else made
 
 
@@ -138,7 +147,7 @@ def check_indices(function: str, indices: Any, position: int = 1) -> None:
 
 def first_outside(indices: Any, rows: int) -> int | None:
     """The place of the first row number that is none."""
-    x = indices.array
+    x = known_values(indices)
     # Negative numbers are large ones when read as unsigned: one look finds both.
     if not x.size or np.maximum.reduce(x.view(f"u{x.itemsize}"), None) < rows:
         return None
@@ -252,13 +261,18 @@ class EmbeddingRenorm(Block):
 
     tensors = ("weight", "indices")
     public = False
-    unbatchable = "it writes into the table that the entries of a batch share"
 
     def fwd(xp, weight, indices, max_norm, norm_type):
         out = weight.copy()
         rows, lines = shortened(xp, weight, indices, max_norm, norm_type)
         out[rows] = lines
         return out
+
+    def batch(F, size, batched, weight, indices, max_norm, norm_type):
+        # One tall table, in which every entry names rows of its own.
+        table = lift(F, weight, size, batched[0])
+        places = stacked(F, size, indices, batched[1], table.shape[1])
+        return part(F, size, F.embedding_renorm(join(F, table), places, max_norm, norm_type))
 
     def d_weight(F, grad):
         raise NotImplementedError("the derivative for 'embedding_renorm' is not implemented.")
@@ -297,14 +311,14 @@ def embedding_renorm_(weight: Any, indices: Any, max_norm: float, norm_type: flo
     place = first_outside(indices, x.shape[0])
     if place is not None:
         raise IndexError(
-            f"select(): index {indices.array.flat[place]} out of range for tensor of size "
+            f"select(): index {known_values(indices).flat[place]} out of range for tensor of size "
             f"{list(x.shape)} at dimension 0"
         )
-    if MODES.records and weight.requires_grad or weight.special:
+    if MODES.records and weight.requires_grad or weight.special or indices.special:
         return write(EmbeddingRenorm, (weight, indices), (max_norm, norm_type))
     # Without a history to keep only the rows have to be touched.
     refuse(weight, False)
-    rows, lines = shortened(np, x, indices.array, max_norm, norm_type)
+    rows, lines = shortened(xp_of(x), x, indices.array, max_norm, norm_type)
     x[rows] = lines
     bump(weight, "embedding_renorm_")
     return weight

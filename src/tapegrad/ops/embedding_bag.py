@@ -10,6 +10,8 @@ import numpy as np
 import tapegrad as tg
 
 from ..core.base import TensorBase
+from ..core.batched import known_values, memory_of, refusal
+from ..core.devices import to_host
 from ..core.dispatch import apply
 from ..errors import must_be_tensor
 from .batching import join, lift, part
@@ -31,6 +33,10 @@ from .samples import Draw, Index
 # ruff: noqa: N805
 
 SUM, MEAN, MAX = 0, 1, 2
+UNEVEN_BAGS = (
+    "vmap: embedding_bag with include_last_offset=True needs the same last offset in every entry "
+    "of the batch"
+)
 
 
 def starts_of(xp: Any, sizes: Any) -> tuple[Any, Any]:
@@ -64,6 +70,10 @@ class EmbeddingBag(Block):
         entries,
     ):
         bags = offsets.shape[0]
+        if xp is not np:
+            return bags_on_device(
+                xp, weight, indices, offsets, sample_weights, mode, padding_idx, entries
+            )
         ends = xp.append(offsets[1:], indices.shape[0])
         bag_of = xp.repeat(xp.arange(bags), ends - offsets)
         kept = counting(indices, padding_idx, weight.shape[0] // entries)
@@ -176,14 +186,58 @@ class EmbeddingBag(Block):
             table, places, starts, by, mode, scale_grad_by_freq, padding_idx, entries * size
         )
         bags = starts.shape[0] // size
-        bag_of = part(F, size, bag_of) - numbers(F, size, bags, 2)
+        bag_of = part(F, size, bag_of) - numbers(F, size, bags, 2, bag_of)
         rows = part(F, size, rows) if mode == MAX else F.reshape(rows, (size, 0))
         sizes = part(F, size, sizes)
         if mode == MAX:
             # Empty bags name row 0 of every table.
             filled = F.reshape(sizes > 0, (size, bags, 1))
-            rows = rows - numbers(F, size, height, 3) * filled
+            rows = rows - numbers(F, size, height, 3, rows) * filled
         return part(F, size, out), bag_of, sizes, rows
+
+
+def bags_on_device(
+    xp: Any,
+    weight: Any,
+    indices: Any,
+    offsets: Any,
+    sample_weights: Any,
+    mode: int,
+    padding_idx: int | None,
+    entries: int,
+) -> tuple[Any, ...]:
+    """The forward where every line is added to its bag, without asking how long the bags are."""
+    bags, width = offsets.shape[0], weight.shape[1]
+    count = indices.shape[0]
+    bag_of = xp.searchsorted(offsets, xp.arange(count), side="right") - 1
+    kept = counting(indices, padding_idx, weight.shape[0] // entries)
+    sizes = xp.zeros(bags, np.int64)
+    xp.add.at(sizes, bag_of, xp.ones(count, np.int64) if kept is None else kept.astype(np.int64))
+    lines = widened(weight.take(indices, 0))
+    if sample_weights is not None:
+        lines = lines * widened(sample_weights)[:, None]
+    rows = xp.zeros((bags, width) if mode == MAX else (0,), np.int64)
+    if mode == MAX:
+        if kept is not None:
+            lines = xp.where(kept[:, None], lines, -xp.inf)
+        best = xp.full((bags, width), -xp.inf, lines.dtype)
+        xp.maximum.at(best, bag_of, lines)
+        # The first line that has the maximum.
+        at = xp.where(lines == best[bag_of], xp.arange(count)[:, None], count)
+        first = xp.full((bags, width), count, np.int64)
+        xp.minimum.at(first, bag_of, at)
+        filled = sizes[:, None] > 0
+        out = xp.where(filled, best, 0)
+        if count:
+            rows = xp.where(filled, indices.take(xp.minimum(first, count - 1)), 0)
+    else:
+        if kept is not None:
+            lines = xp.where(kept[:, None], lines, 0)
+        out = xp.zeros((bags, width), lines.dtype)
+        xp.add.at(out, bag_of, lines)
+    if mode == MEAN:
+        out /= xp.maximum(sizes, 1)[:, None].astype(out.dtype)
+    return cast(out, weight.dtype), bag_of, sizes, rows
 
 
 def column(F: Any, x: Any) -> Any:
@@ -263,24 +317,24 @@ def checked_bags(
                 f"but got {padding_idx}"
             )
         padding_idx = padding_idx + rows if padding_idx < 0 else padding_idx
-    at, length = offsets.array, indices.numel()
-    if include_last_offset and not at.size:
+    at, length = known_values(offsets), indices.numel()
+    if include_last_offset and not offsets.numel():
         raise RuntimeError("include_last_offset: number of offset should be at least 1")
-    if at.size and at[0] != 0:
+    if at.size and (at[..., 0] != 0).any():
         raise RuntimeError(
             "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
-            f"position 0. However, got {at[0]}"
+            f"position 0. However, got {at[..., 0].flat[0]}"
         )
-    if at.size and at[-1] > length:
+    if at.size and (at[..., -1] > length).any():
         raise RuntimeError(
             f"offsets[-1] can not be greater than input's length {length} but got offsets[-1] of "
-            f"{at[-1]}"
+            f"{at[..., -1].max()}"
         )
-    if (at[1:] < at[:-1]).any():
+    if (at[..., 1:] < at[..., :-1]).any():
         raise RuntimeError("embedding_bag: offsets must not decrease")
     place = first_outside(indices, rows)
     if place is not None:
-        value = indices.array[place]
+        value = known_values(indices).flat[place]
         if mode == MAX:
             raise RuntimeError(
                 "embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be "
@@ -291,7 +345,12 @@ def checked_bags(
             f"[0, {rows})"
         )
     # What follows the last bag, or stands in none, is not looked at.
-    end = int(at[-1]) if include_last_offset else length if at.size else 0
+    end = length if offsets.numel() else 0
+    if include_last_offset and offsets.numel():
+        at = to_host(memory_of(offsets))  # a shape depends on it
+        end = int(at[..., -1].flat[0])
+        if (at[..., -1] != end).any():
+            raise refusal(UNEVEN_BAGS)
     if end < length:
         indices = indices[:end]
         sample_weights = None if sample_weights is None else sample_weights[:end]
@@ -338,7 +397,7 @@ def embedding_bag_parts(
     out, bag_of, sizes, rows = apply(EmbeddingBag, tuple(tensors), attrs)
     dtype = tensors[1].dtype
     if mode == SUM:
-        sizes = tg.zeros(count, dtype=dtype)
+        sizes = tg.zeros(count, dtype=dtype, device=weight.device)
         if weight.dtype is not tg.float64 and padding is None:
             bag_of = tg.zeros(0, dtype=dtype)
     shown = [t.to(dtype) for t in (bag_of, sizes, rows)]
@@ -410,7 +469,7 @@ def embedding_bag(
                 "if input is 2D, then offsets has to be None, as input is treated is a mini-batch "
                 "of fixed length sequences. However, found offsets of type <class 'torch.Tensor'>"
             )
-        offsets = tg.arange(0, input.numel(), input.size(1), dtype=input.dtype)
+        offsets = tg.arange(0, input.numel(), input.size(1), dtype=input.dtype, device=input.device)
         include_last_offset = False
         input = input.reshape(-1)
         if per_sample_weights is not None:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes, errors
-from ..core.base import TensorBase, wrap
+from ..core.base import STATE, TensorBase, wrap
+from ..core.batched import known_values, memory_of
 from ..indexing import number, wrap_dim
 from .block import Block, Case, api, apply, op
 from .index import LinearMove, Move
@@ -32,12 +33,15 @@ def within(input: Any, index: Any, dim: int) -> Any:
 
 def grid(xp: Any, index: Any, dim: int) -> tuple[Any, ...]:
     """NumPy index of the places that `index` means along `dim`."""
-    if index.ndim == 2:  # the usual case, without the detour over ogrid
-        other = xp.arange(index.shape[1 - dim])
-        return (other.reshape(-1, 1), index) if dim else (index, other)
-    parts: list[Any] = list(xp.ogrid[tuple([slice(0, n) for n in index.shape])])
+    parts = open_grid(xp, index.shape)
     parts[dim] = index
     return tuple(parts)
+
+
+def open_grid(xp: Any, shape: tuple[int, ...]) -> list[Any]:
+    """Per dimension the positions along it, shaped to broadcast against the others."""
+    last = len(shape) - 1
+    return [xp.arange(n).reshape(-1, *(1,) * (last - d)) for d, n in enumerate(shape)]
 
 
 def flat_places(xp: Any, index: Any, dim: int, shape: tuple[int, ...]) -> Any:
@@ -58,7 +62,7 @@ def placed(xp: Any, out: Any, index: Any, src: Any, dim: int, how: Any) -> Any:
     out = xp.array(one_dim(out), order="C", copy=True)
     if index.size:
         index = one_dim(index)
-        if type(src) is np.ndarray and src.ndim:
+        if hasattr(src, "ndim") and src.ndim:
             src = src[tuple([slice(0, n) for n in index.shape])]
         if how is None:
             out[grid(xp, index, dim)] = src
@@ -81,11 +85,20 @@ def check_tensor(function: str, argument: str, position: int, value: Any) -> Non
 
 def first_outside(index: Any, size: int) -> int | None:
     """The first index that is negative or too large."""
-    x = index.array
+    x = known_values(index)
     # Negative indices are large ones when read as unsigned: one look finds both.
     if not x.size or np.maximum.reduce(x.view(f"u{x.itemsize}"), None) < size:
         return None
     return int(x[(x < 0) | (x >= size)].flat[0])
+
+
+def any_negative(index: Any) -> bool:
+    """Whether an index counts from the end; on a GPU, whether it may."""
+    return (
+        index.special
+        and type(memory_of(index)) is STATE.device_type
+        or bool(memory_of(index).min(initial=0) < 0)
+    )
 
 
 def check_range(
@@ -524,8 +537,8 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     own[dim], other[dim] = other[dim], own[dim]
     spread = broadcast_batch(tuple(own), indices.array.shape)
     size = input.array.shape[dim]
-    if indices.array.size and size and indices.array.min() < 0:
-        indices = wrap(indices.array % size)
+    if indices.array.size and size and any_negative(indices):
+        indices = indices.remainder(size)
     return input.expand(broadcast_batch(input.array.shape, tuple(other))).gather(
         dim, indices.expand(spread)
     )

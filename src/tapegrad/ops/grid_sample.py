@@ -112,7 +112,10 @@ class Adder(Block):
             index, inside, by = corner(xp, taps, sizes)
             at = xp.where(inside[:, None], index[:, None] + start, outside).reshape(-1)
             added = (given * by[:, None]).reshape(-1).astype(np.float64)
-            total += xp.bincount(at, added, outside + 1)
+            if xp is np:
+                total += xp.bincount(at, added, outside + 1)
+            else:
+                xp.add.at(total, at, added)
         return total[:-1].reshape(batch, channels, *sizes).astype(values.dtype)
 
     def d_values(F, grad, grid, mode, padding, align, order):

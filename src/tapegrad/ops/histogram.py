@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import dtypes
 from ..core.base import TensorBase
+from ..core.batched import has_batched, is_batched, no_rule
 from ..core.return_types import return_type
 from ..ranges import evenly
 from .batching import up
@@ -76,6 +77,8 @@ class Histc(Block):
         low, high = float(min), float(max)
         if low > high:
             raise RuntimeError("torch.histc: max must be larger than min")
+        if is_batched(input):
+            raise no_rule("histc")
         if low == high and x.size:
             if x.dtype.kind == "c":
                 raise not_implemented("aminmax_cpu", input.dtype)
@@ -251,6 +254,8 @@ class Histogram(Block):
         raise no_forward_mode("histogram")
 
     def call(input, bins, *, range=None, weight=None, density=False):
+        if has_batched((input, bins, weight)):
+            raise no_rule("histogram")
         x = array_of("histogram", input).reshape(-1, 1)
         given = isinstance(bins, TensorBase)
         if not given and (isinstance(bins, bool) or not hasattr(bins, "__index__")):
@@ -301,7 +306,8 @@ class HistogramddBinEdges(Block):
 
     def fwd(xp, input, bins, range):
         width = input.shape[-1]
-        return tuple(even_edges(input.reshape(input.size // max(width, 1), width), bins, range))
+        edges = even_edges(input.reshape(input.size // max(width, 1), width), bins, range)
+        return tuple([xp.asarray(ends) for ends in edges])
 
     def jvp(F, input):
         raise no_forward_mode("_histogramdd_bin_edges")
@@ -328,6 +334,9 @@ def histogramdd(
             [2.]])
     """
     x = array_of("histogramdd", input)
+    each = bins if isinstance(bins, (tuple, list)) else ()
+    if has_batched((input, weight, *each)):
+        raise no_rule("histogramdd")
     if x.ndim < 2:
         raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions")
     ndim = x.shape[-1]

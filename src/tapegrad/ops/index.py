@@ -9,7 +9,9 @@ import numpy as np
 from .. import indexing
 from ..autograd.inplace import write
 from ..autograd.node import unbroadcast
-from ..core.base import wrap
+from ..core.base import as_array, wrap
+from ..core.batched import memory_of
+from ..core.devices import xp_of
 from .batching import lift, padded
 from .block import Block, Case, api, apply, helper, op
 from .samples import Draw, Index
@@ -74,7 +76,7 @@ def in_order(xp: Any, out: Any, input: Any, index: tuple[Any, ...]) -> Any:
                 break
     order.reverse()
     dense = xp.ascontiguousarray(out.transpose(order)) if out.ndim else out.copy()
-    return dense.transpose(np.argsort(order)) if out.ndim else dense
+    return dense.transpose(np.argsort(order).tolist()) if out.ndim else dense
 
 
 def spread(input: Any, index: tuple[Any, ...]) -> tuple[list[int], int, int]:
@@ -142,7 +144,8 @@ class IndexPut(Move):
 
     def batch(F, size, batched, input, values, index, accumulate):
         whole = lift(F, input, size, batched[0])
-        region = np.broadcast_to(np.zeros(()), whole.shape[1:])[index].shape
+        like = index[0] if type(index[0]) is not slice else index[-1]
+        region = xp_of(like).broadcast_to(xp_of(like).zeros(()), whole.shape[1:])[index].shape
         values = padded(F, values, 1, len(region) + 1) if batched[1] else values
         placed = F.expand(values, (size, *region))
         order = batch_to_front(whole, index, len(region) + 1)
@@ -185,7 +188,7 @@ def add_up(xp: Any, values: Any, shape: tuple[int, ...], index: tuple[Any, ...])
     lines = values.transpose(axes).reshape(where.size, width)
     out = sum_rows(xp, lines, where.reshape(-1), height)
     out = out.reshape([shape[d] for d in taken] + sizes)
-    return xp.ascontiguousarray(out.transpose(np.argsort([*taken, *left]))).reshape(shape)
+    return xp.ascontiguousarray(out.transpose(np.argsort([*taken, *left]).tolist())).reshape(shape)
 
 
 MANY = 12  # rows that go to one place: from here on one reduction is faster than a pass for each
@@ -195,6 +198,9 @@ def sum_rows(xp: Any, rows: Any, where: Any, height: int) -> Any:
     """A matrix of `height` rows; row i of `rows` is added to row `where[i]`."""
     out = xp.zeros((height, rows.shape[1]), rows.dtype)
     if not rows.size:
+        return out
+    if xp is not np:
+        xp.add.at(out, where, rows)
         return out
     if rows.shape[1] == 1:
         xp.add.at(out.reshape(-1), where, rows.reshape(-1))
@@ -217,30 +223,29 @@ def sum_rows(xp: Any, rows: Any, where: Any, height: int) -> Any:
 
 
 def index_into_raw(grad: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
-    return add_up(np, np.asarray(grad), shape, index)
+    return add_up(xp_of(grad), as_array(grad), shape, index)
 
 
 def index_into_recorded(grad: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
-    zeros = wrap(np.zeros(shape, grad.array.dtype))
-    return apply(IndexPut, (zeros, grad), (index, True))
+    return apply(IndexPut, (blank_recorded(grad, shape), grad), (index, True))
 
 
 def index_clear_raw(grad: Any, index: tuple[Any, ...]) -> Any:
-    out = np.array(grad)
+    out = xp_of(grad).array(grad)
     out[index] = 0
     return out
 
 
 def index_clear_recorded(grad: Any, index: tuple[Any, ...]) -> Any:
-    return apply(IndexPut, (grad, wrap(np.zeros((), grad.array.dtype))), (index, False))
+    return apply(IndexPut, (grad, blank_recorded(grad, ())), (index, False))
 
 
 def blank_raw(like: Any, shape: tuple[int, ...]) -> Any:
-    return np.zeros(shape, like.dtype)
+    return xp_of(like).zeros(shape, like.dtype)
 
 
 def blank_recorded(like: Any, shape: tuple[int, ...]) -> Any:
-    return wrap(np.zeros(shape, like.array.dtype))
+    return wrap(xp_of(memory_of(like)).zeros(shape, like.array.dtype))
 
 
 helper("index_into", index_into_raw, index_into_recorded)

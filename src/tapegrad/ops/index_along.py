@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core.base import TensorBase
+from ..core.batched import known_values
 from ..core.dispatch import number_as
 from ..indexing import number, wrap_dim
 from .batching import lift, padded
@@ -176,7 +177,7 @@ class IndexAdd(Linear):
             )
         if len(shape) > 1:
             check_range(index, shape, dim)
-        elif at.size and (at.min() < 0 or at.max() >= (shape[0] if shape else 1)):
+        elif first_outside(index, shape[0] if shape else 1) is not None:
             raise IndexError("index out of range in self")
         return run(IndexAdd, (input, index, source), (dim, alpha))
 
@@ -358,7 +359,7 @@ def index_fill(input: Any, dim: int, index: Any, value: Any, *, run: Any = apply
             f"{value.array.ndim} dimension(s)."
         )
     size = shape[dim] if shape else 1
-    x = index.array
+    x = known_values(index)
     wrong = x[(x < -size) | (x >= size)]
     if wrong.size:
         raise IndexError(

@@ -7,7 +7,6 @@ from typing import Any
 
 from .. import dtypes
 from ..core.base import TensorBase
-from ..creation import zeros
 from ..errors import must_be_tensor
 from .batching import lift, padded
 from .block import APIS, Block, Case, api, apply, op
@@ -386,5 +385,5 @@ def local_response_norm(
 def around(x: Any, before: int, after: int) -> Any:
     """`x` with so many empty channels in front and behind."""
     shape = x.shape
-    ends = [zeros((shape[0], n, *shape[2:]), dtype=x.dtype) for n in (before, after)]
+    ends = [x.new_zeros((shape[0], n, *shape[2:])) for n in (before, after)]
     return APIS["cat"].call([ends[0], x, ends[1]], 1)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.batched import memory_of
 from ..core.dispatch import apply
 from ..core.return_types import return_type
 from ..from_data import warn_once
@@ -159,7 +160,7 @@ def factorize(A: Any, upper: bool, function: str) -> Any:
         check_kernel("cholesky_cpu", array)
     result = apply(LinalgCholeskyEx, (A,), (upper,))
     if function:
-        report(result[1].array, LinAlgError, function, NOT_POSITIVE)
+        report(memory_of(result[1]), LinAlgError, function, NOT_POSITIVE)
     return result
 
 

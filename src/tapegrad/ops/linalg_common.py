@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import dtypes
 from ..core.base import TensorBase
+from ..core.devices import to_host
 from ..core.return_types import return_type
 from ..errors import must_be_tensor
 from .batching import lift, padded
@@ -110,6 +111,7 @@ def common_batch(a: Any, b: Any) -> tuple[int, ...]:
 
 def report(info: Any, cls: type[Exception], function: str, sentence: str) -> None:
     """Raise for the first matrix with a nonzero `info`, which fills the {} of `sentence`."""
+    info = to_host(info)  # PyTorch waits for the GPU here too
     bad = np.flatnonzero(info)
     if bad.size:
         first = int(bad[0])
@@ -297,7 +299,9 @@ def solve_arrays(xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     whole = xp.broadcast_to(b, (*batch, *b.shape[-2:]))
     try:
-        x = xp.linalg.solve(a, whole) if whole.size else whole.copy()
+        # CuPy's does not broadcast.
+        matrices = a if xp is np else xp.broadcast_to(a, (*batch, *a.shape[-2:]))
+        x = xp.linalg.solve(matrices, whole) if whole.size else whole.copy()
         return x, xp.zeros(a.shape[:-2], np.int32)
     except np.linalg.LinAlgError:
         lu, pivots, info = lu_arrays(xp, a)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..core.batched import memory_of
 from ..core.dispatch import apply
 from ..core.return_types import return_type
 from .block import Block, Case, api, op
@@ -290,7 +291,7 @@ def invert(A: Any, function: str) -> Any:
     check_floating("linalg.inv", array, low_precision=False)
     result = apply(LinalgInvEx, (A,))
     if function:
-        report(result[1].array, LinAlgError, function, SINGULAR_INVERSE)
+        report(memory_of(result[1]), LinAlgError, function, SINGULAR_INVERSE)
     return result
 
 

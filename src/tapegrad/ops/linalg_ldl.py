@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.batched import memory_of
 from ..core.dispatch import apply
 from ..core.return_types import return_type
 from .block import Block, Case, api, op
@@ -220,7 +221,7 @@ def ldl_factors(A: Any, hermitian: bool, function: str) -> Any:
         check_kernel("ldl_factor_kernel_cpu", array)
     result = apply(LinalgLdlFactorEx, (A,), (hermitian,))
     if function:
-        report(result[2].array, RuntimeError, function, "Unknown error code: {}.")
+        report(memory_of(result[2]), RuntimeError, function, "Unknown error code: {}.")
     return result
 
 

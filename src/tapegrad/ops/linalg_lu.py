@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.batched import known_values, memory_of
 from ..core.dispatch import apply
 from ..core.return_types import return_type
 from ..from_data import warn_once
@@ -184,7 +185,7 @@ def lu_factors(A: Any, pivot: bool, function: str) -> Any:
     check_factorable("torch.lu_factor", A.array, pivot)
     result = apply(LinalgLuFactorEx, (A,))
     if function:
-        report(result[2].array, RuntimeError, function, ZERO_PIVOT)
+        report(memory_of(result[2]), RuntimeError, function, ZERO_PIVOT)
     return result
 
 
@@ -361,7 +362,7 @@ def lu_unpack(
             "dtype.\nNote: this function is intended to be used with the output produced by "
             "torch.linalg.lu_factor"
         )
-    if unpack_pivots and not (pivots.ndim and within(pivots, data.shape[-2])):
+    if unpack_pivots and not (pivots.ndim and within(known_values(LU_pivots), data.shape[-2])):
         raise RuntimeError(
             "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive.Did you "
             "properly pass the result of lu_factor?"
@@ -448,7 +449,8 @@ def solve_factored(LU: Any, pivots: Any, B: Any, left: bool, adjoint: bool) -> A
         )
     common_batch(lu, b)
     check_kernel(f"{function}_cpu", lu)
-    for bad, limit in ((order < 1, "greater or equal to 1"), (order > lu.shape[-1], "")):
+    at = known_values(pivots)
+    for bad, limit in ((at < 1, "greater or equal to 1"), (at > lu.shape[-1], "")):
         if bad.any():
             raise RuntimeError(
                 f"Pivots given to lu_solve must all be "

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..core.base import TensorBase, wrap
+from ..core.base import TensorBase
+from ..core.devices import beside
 from ..indexing import wrap_dim
 from . import linalg_solve  # noqa: F401  cond calls linalg.inv_ex
 from .block import APIS, Case, api
@@ -201,7 +202,7 @@ def cond(input: Any, p: Any = None) -> Any:
         raise RuntimeError("value cannot be converted to type double without overflow")
     if p is None or (not isinstance(p, str) and abs(p) == 2):
         if array.size == 0:
-            return wrap(np.zeros(array.shape[:-2], array.real.dtype))
+            return beside(input, np.zeros(array.shape[:-2], dtypes.of(array.dtype).to_real().np))
         values = svd_of(input, False, False)[1]
         largest, smallest = values[..., :1], values[..., -1:]
         ratio = smallest / largest if p == -2 else largest / smallest
@@ -211,7 +212,7 @@ def cond(input: Any, p: Any = None) -> Any:
         raise RuntimeError(f"linalg.cond got an invalid norm type: {shown}")
     check_square(f"linalg.cond(ord={p if isinstance(p, str) else f'{p:g}'})", array)
     if array.size == 0:
-        return wrap(np.zeros(array.shape[:-2], array.real.dtype))
+        return beside(input, np.zeros(array.shape[:-2], dtypes.of(array.dtype).to_real().np))
     if p == "nuc":
         values = svd_of(input, False, False)[1]
         return values.sum(-1) * values.reciprocal().sum(-1)
@@ -297,7 +298,7 @@ def matrix_rank(
     else:
         values = svd_of(plain, False, False)[1]
     if values.array.shape[-1] == 0:
-        return wrap(np.zeros(array.shape[:-2], np.int64))
+        return beside(input, np.zeros(array.shape[:-2], np.int64))
     limit = values.amax(-1, True) * per_matrix(rtol)
     if isinstance(atol, TensorBase):
         limit = APIS["maximum"].call(limit, per_matrix(atol))

@@ -209,7 +209,9 @@ class LinalgLstsq(Block):
         rows, count = input.shape[-2:]
         target = b if b.ndim == input.ndim else b[..., None]
         U, S, Vh = LinalgSvd.forward(xp, input, False, True)
-        limit = (0.0 if driver == "gels" else rcond) * S.max(-1, keepdims=True, initial=0)
+        limit = (0.0 if driver == "gels" else rcond) * xp.maximum.reduce(
+            S, -1, keepdims=True, initial=0
+        )
         kept = limit < S
         ranks = kept.sum(-1)
         scale = (xp.where(kept, 1 / xp.where(kept, S, 1), 0)).astype(S.dtype)

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..core.base import TensorBase, wrap
+from ..core.base import TensorBase
+from ..core.devices import beside
 from ..core.dispatch import apply
 from ..dtypes import CPP_NAMES
 from ..errors import check_broadcast
@@ -156,7 +157,7 @@ def power(function: str, A: Any, n: Any) -> Any:
         )
     if n == 0:
         array = A.array
-        return A.clone().copy_(wrap(np.eye(array.shape[-1], dtype=array.dtype)))
+        return A.clone().copy_(beside(A, np.eye(array.shape[-1], dtype=array.dtype)))
     if n == 1:
         return A.clone()
     square = A if n > 0 else invert(A, "linalg.inv")[0]
@@ -416,7 +417,7 @@ def powers(x: Any, count: int) -> Any:
     """Powers 0, 1, …, count - 1 along a new last dimension."""
     shape = x.array.shape or (1,)
     rest = x.unsqueeze(-1).expand(*shape, count - 1).cumprod(-1)
-    first = wrap(np.ones((*shape, 1), rest.array.dtype))
+    first = beside(x, np.ones((*shape, 1), rest.array.dtype))
     return apply(Cat, (first, rest), (len(shape),))
 
 
@@ -444,7 +445,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
         raise RuntimeError("N must be non-negative.")
     if count < 2:
         dtype = np.dtype(np.int64) if array.dtype.kind in "biu" else array.dtype
-        return wrap(np.ones((array.size, count), dtype))
+        return beside(x, np.ones((array.size, count), dtype))
     # PyTorch's own writes over what its gradient needs, and so has none.
     result = powers(x, count)
     return result if increasing else result.flip(1)

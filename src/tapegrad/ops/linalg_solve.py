@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..core.batched import memory_of
 from ..core.dispatch import apply
 from ..core.return_types import return_type
 from ..from_data import warn_once
@@ -113,7 +114,7 @@ def solve_equation(A: Any, B: Any, left: Any, function: str) -> Any:
         check_kernel("lu_cpu", a)
     result = apply(LinalgSolveEx, (A, B), (left, vector))
     if function:
-        report(result[1].array, LinAlgError, function, SINGULAR_SOLVE)
+        report(memory_of(result[1]), LinAlgError, function, SINGULAR_SOLVE)
     return result
 
 

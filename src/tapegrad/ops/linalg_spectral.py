@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..core.base import TensorBase, wrap
+from ..core.batched import memory_of
+from ..core.devices import is_device, to_host, xp_of
 from ..core.dispatch import apply
 from ..core.return_types import return_type
 from ..from_data import warn_once
@@ -98,9 +100,10 @@ def filled_up(F: Any, part: Any, whole: Any, dim: int) -> Any:
 def check_phase(function: str, what: str, why: str, slopes: Any) -> None:
     """Refuse a loss that changes when vectors are multiplied by e^{i phi}."""
     if isinstance(slopes, TensorBase):
-        if slopes.special:
+        if slopes.special and not is_device(slopes):
             return  # of a transform: there are no plain values to look at
         slopes = slopes.array
+    slopes = to_host(slopes)  # PyTorch waits for the GPU here too
     if np.all(np.absolute(np.imag(slopes)) <= PHASE_TOLERANCE):
         return
     raise RuntimeError(
@@ -122,7 +125,7 @@ def converged(function: str, why: str, solve: Any, x: Any, *options: Any) -> Any
     try:
         return solve(x, *options)
     except np.linalg.LinAlgError:
-        bad = ~np.isfinite(x).all((-2, -1))
+        bad = ~np.isfinite(to_host(x)).all((-2, -1))
         element = f"(Batch element {int(np.argmax(bad))}): " if x.ndim > 2 else ""
         raise LinAlgError(
             f"{function}: {element}The algorithm failed to converge because {why}"
@@ -139,7 +142,7 @@ def left_divided(a: Any, b: Any) -> Any:
     return APIS["linalg.solve"].call(a, b)
 
 
-helper("left_divided", lambda a, b: solve_arrays(np, a, b)[0], left_divided)
+helper("left_divided", lambda a, b: solve_arrays(xp_of(a), a, b)[0], left_divided)
 
 
 # ---------------------------------------------------------------------- symmetric eigenproblems
@@ -490,8 +493,9 @@ def svd(input: Any, some: bool = True, compute_uv: bool = True) -> Any:
         return OldSvdResult((U, S, Vh.mH))
     S = svd_of(input, False, False)[1]
     *stack, rows, cols = array.shape
-    U = wrap(np.zeros((*stack, rows, rows), array.dtype))
-    V = wrap(by_column(np, np.zeros((*stack, cols, cols), array.dtype)))
+    xp = xp_of(memory_of(input))
+    U = wrap(xp.zeros((*stack, rows, rows), array.dtype))
+    V = wrap(by_column(xp, xp.zeros((*stack, cols, cols), array.dtype)))
     return OldSvdResult((U, S, V))
 
 

@@ -8,12 +8,14 @@ import numpy as np
 
 import tapegrad as tg
 
-from ..core.base import F32, F64, TensorBase
+from ..core.base import F32, F64, STATE, TensorBase
+from ..core.batched import memory_of
 from ..core.dispatch import apply
 from ..errors import must_be_tensor
 from ..nn import _reduction
 from .batching import join, lift, part
 from .block import Block, Case, api, op
+from .gather import open_grid
 from .loss_pointwise import refuse_grad
 from .refuse import not_implemented
 from .samples import Draw, Index
@@ -36,7 +38,7 @@ def places(xp: Any, target: Any) -> tuple[Any, ...]:
         return xp.arange(target.shape[0]), target
     if target.ndim == 0:
         return (target,)
-    first, *others = xp.ogrid[tuple([slice(0, n) for n in target.shape])]
+    first, *others = open_grid(xp, target.shape)
     return (first, target, *others)
 
 
@@ -49,12 +51,16 @@ def factors(xp: Any, target: Any, weight: Any, ignore_index: int | None) -> tupl
     return target, counts, None if weight is None or not weight.size else weight[target]
 
 
-def total_weight(xp: Any, target: Any, counts: Any, by: Any) -> Any:
+def total_weight(xp: Any, target: Any, counts: Any, by: Any, dtype: Any) -> Any:
     """What a mean is divided by."""
     if by is None:
-        return target.size if counts is None else xp.count_nonzero(counts)
+        if xp is np or counts is None:
+            return target.size if counts is None else xp.count_nonzero(counts)
+        return counts.sum(dtype=dtype)
     wide = by.astype(xp.promote_types(by.dtype, xp.float32), copy=False)
-    return wide.sum() if counts is None else wide[counts].sum()
+    if xp is np:
+        return wide.sum() if counts is None else wide[counts].sum()
+    return wide.sum() if counts is None else xp.where(counts, wide, 0).sum()
 
 
 class ClassLoss(Block):
@@ -83,7 +89,7 @@ class ClassLoss(Block):
         else:
             total = losses.sum(dtype=xp.float32)
         if reduction == "mean":
-            total = total / total_weight(xp, target, counts, by)
+            total = total / total_weight(xp, target, counts, by, total.dtype)
         return total if total.dtype is dtype else total.astype(dtype)
 
     def d_input(F, grad, target, weight, input_shape, reduction, ignore_index):
@@ -153,7 +159,7 @@ class NllLossBackward(Block):
         target, counts, by = factors(xp, target, weight, ignore_index)
         values = -grad_output
         if reduction == "mean":
-            values = values / total_weight(xp, target, counts, by)
+            values = values / total_weight(xp, target, counts, by, values.dtype)
         if by is not None:
             values = values * by
         if counts is not None:
@@ -186,8 +192,11 @@ class NllLossBackward(Block):
 # ---------------------------------------------------------------------- nll_loss
 
 
-def ignored(target: Any, classes: int, ignore_index: int) -> int | None:
+def ignored(labels: Any, classes: int, ignore_index: int) -> int | None:
     """`ignore_index` if a target may be it; raises for targets that are no classes."""
+    target = memory_of(labels)  # under vmap, of all entries
+    if type(target) is STATE.device_type:
+        return ignore_index  # the GPU sees for itself
     if not target.size:
         return None
     # Negative indices are large ones when read as unsigned: one look finds both.
@@ -244,7 +253,7 @@ def nll_vectors(input: Any, target: Any, weight: Any, reduction: str, ignore_ind
             f"got weight tensor of shape: {list(weight.shape)}"
         )
     check_dtypes("nll_loss_out_frame", input, weight)
-    known = ignored(y, classes, ignore_index)
+    known = ignored(target, classes, ignore_index)
     if y.ndim == x.ndim:
         target = target.reshape(())  # one target in a vector for one row of classes
     return apply(NllLoss, (input, target, weight), (reduction, known))
@@ -264,7 +273,7 @@ def nll_images(input: Any, target: Any, weight: Any, reduction: str, ignore_inde
     if y.shape != (x.shape[0], *x.shape[2:]):
         raise RuntimeError(f"size mismatch (got input: {list(x.shape)} , target: {list(y.shape)}")
     check_dtypes("nll_loss2d_forward_out_frame", input, weight)
-    known = ignored(y, x.shape[1], ignore_index)
+    known = ignored(target, x.shape[1], ignore_index)
     return apply(NllLoss2D, (input, target, weight), (reduction, known))
 
 
@@ -369,7 +378,7 @@ def cross_entropy(
     """
     how = _reduction.check(_reduction.chosen(reduction, size_average, reduce))
     if weight is None and label_smoothing == 0 and is_plain(input, target):
-        known = ignored(target.array, input.array.shape[1], ignore_index)
+        known = ignored(target, input.array.shape[1], ignore_index)
         scores = apply(LogSoftmax, (input,), (1,))
         return apply(NllLoss, (scores, target, None), (how, known))
     check_tensors("cross_entropy_loss", input, target, weight)
@@ -446,6 +455,15 @@ def smoothed(
     if reduction != "none":
         others = others.sum()
     if reduction == "mean":
-        counted = target.masked_select(~out)
-        others = others / (counted.numel() if weight is None else weight[counted].sum())
+        others = others / counted(target, out, weight)
     return mul_number(loss, 1 - label_smoothing) + mul_number(others, label_smoothing / classes)
+
+
+def counted(target: Any, out: Any, weight: Any) -> Any:
+    """How much the targets that are not left out weigh together."""
+    if not target.special:
+        left = target.masked_select(~out)
+        return left.numel() if weight is None else weight[left].sum()
+    if weight is None:
+        return (~out).sum()
+    return weight[target.masked_fill(out, 0)].masked_fill(out, 0).sum()

@@ -8,6 +8,7 @@ from typing import Any
 
 import tapegrad as tg
 
+from ..core.batched import known_values, memory_of
 from ..core.dispatch import apply
 from ..nn import _reduction
 from .batching import lift, padded
@@ -168,7 +169,8 @@ def binary_cross_entropy(
     if not input.dtype.is_floating_point:
         raise not_implemented("binary_cross_entropy", input.dtype)
     for name, t in (("input", input), ("target", target)):
-        if not ((t.array >= 0) & (t.array <= 1)).all():
+        values = known_values(t)
+        if not ((values >= 0) & (values <= 1)).all():
             raise RuntimeError(f"all elements of {name} should be between 0 and 1")
     return apply(BinaryCrossEntropy, (input, target, weight), (reduction,))
 
@@ -472,7 +474,7 @@ def gaussian_nll_loss(
         if var < 0:
             raise ValueError("var has negative entry/entries")
         var = var * tg.ones_like(input)
-    elif tg.any(var < 0):
+    elif bool((memory_of(var) < 0).any()):
         raise ValueError("var has negative entry/entries")
     if var.size() != input.size():
         if input.size()[:-1] == var.size():

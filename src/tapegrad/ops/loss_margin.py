@@ -9,6 +9,7 @@ import numpy as np
 
 import tapegrad as tg
 
+from ..core.batched import known_values
 from ..core.dispatch import apply
 from ..nn import _reduction
 from .batching import lift
@@ -40,6 +41,12 @@ def check_samples(input: Any) -> None:
             "Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
             f"{list(shape)}"
         )
+
+
+def lies_outside(target: Any, low: int, high: int) -> bool:
+    """Whether a class index is below `low`, or not below `high`."""
+    y = known_values(target)
+    return bool(y.size and (y.min() < low or y.max() >= high))
 
 
 def check_kernel(kernel: str, input: Any, target: Any) -> None:
@@ -149,7 +156,7 @@ def multi_margin_loss(
         raise RuntimeError(
             f"expected scalar type {input.dtype.scalar_type} but found {weight.dtype.scalar_type}"
         )
-    if y.size and (y.min() < 0 or y.max() >= classes):
+    if lies_outside(target, 0, classes):
         raise RuntimeError("target out of range")
     alone = x.ndim < 2
     where = target.reshape(() if alone else (count,))
@@ -171,7 +178,9 @@ def labels(xp: Any, target: Any) -> tuple[Any, Any, Any, Any]:
     flat = hits.reshape(-1, target.shape[-1])
     at = xp.arange(flat.shape[0])[:, None]
     xp.add.at(flat, (at, label.reshape(flat.shape)), valid.reshape(flat.shape))
-    most = int(valid.sum(-1).max()) if target.size else 0
+    most = target.shape[-1] if target.size else 0
+    if xp is np and most:
+        most = int(valid.sum(-1).max())
     return label, valid, hits > 0, most
 
 
@@ -262,7 +271,7 @@ def multilabel_margin_loss(
         )
     check_kernel("multilabel_margin_loss_forward_out_frame", input, target)
     classes = x.shape[-1] if x.ndim else 1
-    if y.size and (y.min() < -1 or y.max() >= classes):
+    if lies_outside(target, -1, classes):
         raise RuntimeError("argument #2 'target' is out of range")
     if x.ndim == 0:
         input = input.reshape(1)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from .. import errors
-from ..core.base import TensorBase, wrap
+from ..core.base import STATE, TensorBase, wrap
+from ..core.batched import dynamic_shape, is_batched, known_values, memory_of, refusal
+from ..core.devices import to_host
 from ..core.dispatch import apply
 from ..indexing import number
 from .batching import flattened, lift, spread
@@ -32,6 +35,13 @@ C_NAMES = {
     "complex64": "c10::complex<float>",
     "complex128": "c10::complex<double>",
 }
+
+
+MASK_VARIES = (
+    "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask) We cannot support this "
+    "because for each batch this would return a differently shaped Tensor. Please file an issue at "
+    "https://github.com/pytorch/pytorch/issues if you need this feature."
+)
 
 
 def fits(mask: Any, input: Any) -> None:
@@ -152,7 +162,6 @@ class MaskedSelect(LinearMove):
         Case(Draw(), Index(True)),
         Case(Draw(2, 3), Index([False])),
     ]
-    unbatchable = "how many elements are selected depends on the data"
 
     def fwd(xp, input, mask):
         if input.shape != mask.shape:
@@ -177,8 +186,22 @@ class MaskedSelect(LinearMove):
             raise errors.must_be_tensor("masked_select", "mask", 1, mask)
         if mask.array.dtype.kind != "b":
             raise RuntimeError("masked_select: expected BoolTensor for mask")
+        if is_batched(mask):
+            raise refusal(MASK_VARIES)
         fits(mask, input)
         return run(MaskedSelect, (input, mask))
+
+    def batch(F, size, batched, input, mask):
+        shape = np.broadcast_shapes(input.shape[batched[0] :], mask.shape[batched[1] :])
+        where = spread(F, mask, size, batched[1], shape)
+        found = F.masked_select(spread(F, input, size, batched[0], shape), where)
+        if batched[1]:
+            marked = memory_of(where) if F.recorded else where
+            counts = np.count_nonzero(to_host(marked), axis=tuple(range(-len(shape), 0)))
+            if np.ptp(counts):
+                raise refusal(MASK_VARIES)
+        count = found.shape[0] // size if size else 0
+        return F.reshape(found, (size, count))
 
 
 @op
@@ -198,8 +221,14 @@ class MaskedScatter(Move):
         shape = np.broadcast_shapes(input.shape, mask.shape)
         out = xp.array(xp.broadcast_to(input, shape), order="C", copy=True)
         mask = xp.broadcast_to(mask, shape)
-        out[mask] = source.reshape(-1)[: int(xp.count_nonzero(mask))]
-        return out
+        if xp is np:
+            out[mask] = source.reshape(-1)[: int(xp.count_nonzero(mask))]
+            return out
+        if not source.size:
+            return out
+        # The k-th marked place takes the k-th value: no need to know how many there are.
+        taken = xp.cumsum(mask.reshape(-1)).reshape(shape) - 1
+        return xp.where(mask, source.reshape(-1).take(xp.clip(taken, 0, None)), out)
 
     def d_input(F, grad, mask):
         return F.masked_fill(grad, mask, 0)
@@ -228,7 +257,7 @@ class MaskedScatter(Move):
                 f"{scalar_name(mask)}"
             )
         shape = np.broadcast_shapes(input.array.shape, mask.array.shape)
-        if np.count_nonzero(np.broadcast_to(mask.array, shape)) > source.array.size:
+        if most_marked(mask, shape) > source.array.size:
             raise RuntimeError("Number of elements of source < number of ones in mask")
         return run(MaskedScatter, (input, mask, source))
 
@@ -243,6 +272,16 @@ class MaskedScatter(Move):
         return F.where(mask, F.reshape(F.gather(values, taken, 1), mask.shape), whole)
 
 
+def most_marked(mask: Any, shape: tuple[int, ...]) -> int:
+    """How many elements of `shape` a mask marks; of a batch of masks, the one that marks most."""
+    values, size = memory_of(mask), mask.array.size
+    if type(values) is STATE.device_type:
+        return 0  # the GPU sees for itself
+    dims = tuple(range(values.ndim - mask.array.ndim, values.ndim))
+    counts = np.count_nonzero(values, axis=dims)
+    return int(np.max(counts, initial=0)) * math.prod(shape) // max(size, 1)
+
+
 # ---------------------------------------------------------------------- flat positions
 
 
@@ -253,7 +292,7 @@ def check_flat(function: str, input: Any, index: Any) -> None:
         raise RuntimeError(
             f"{function}(): Expected a long tensor for index, but got {scalar_name(index)}"
         )
-    x, size = index.array, input.array.size
+    x, size = known_values(index), input.array.size
     if x.size and not size:
         raise IndexError(f"{function}(): tried to take from an empty tensor")
     wrong = x[(x < -size) | (x >= size)]
@@ -398,4 +437,6 @@ def argwhere(input: Any) -> Any:
     tensor([[0, 1],
             [1, 0]])
     """
+    if is_batched(input):
+        raise dynamic_shape("argwhere")
     return apply(Nonzero, (input,))

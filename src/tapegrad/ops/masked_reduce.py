@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..core.base import wrap
+from ..core.devices import beside
 from ..core.publish import find
 from .block import Case, api
 from .samples import Draw, Index
@@ -76,7 +76,7 @@ def combined(function: str, input: Any, mask: Any, ord: Any = None) -> Any:
         return input
     canonical = input_mask(input, mask)
     filling = np.asarray(identity(function, input, ord)).astype(input.array.dtype)
-    return find("where")(canonical, input, wrap(filling))
+    return find("where")(canonical, input, beside(input, filling))
 
 
 def canonical_dim(dim: Any, ndim: int) -> tuple[int, ...]:
@@ -243,7 +243,7 @@ def norm(
 def count_of(input: Any, dim: Any, keepdim: bool, mask: Any) -> Any:
     """How many elements count."""
     if mask is None:
-        every = wrap(np.ones(input.array.shape, np.int64))
+        every = beside(input, np.ones(input.array.shape, np.int64))
         return every.sum(canonical_dim(dim, input.ndim), keepdim)
     return mask.sum(dim=dim, keepdim=keepdim)
 

@@ -10,6 +10,7 @@ import numpy as np
 from .. import dtypes
 from ..core.base import F32, F64, STATE, TensorBase
 from ..core.casting import cast_call, cast_operands
+from ..core.devices import xp_of
 from ..core.dispatch import apply
 from ..core.modes import MODES
 from ..core.op import REGISTRY
@@ -30,6 +31,23 @@ def product(xp: Any, a: Any, b: Any, rounded: bool = True) -> Any:
     if dtype.itemsize == 2 and dtype.kind in "fV":
         wide = xp.matmul(a.astype(xp.float32), b.astype(xp.float32))
         return wide.astype(dtype) if rounded else wide
+    if a.ndim == 3 and b.ndim == 3 and (dtype is F32 or dtype is F64):
+        return stack_product(xp, a, b)
+    return xp.matmul(a, b)
+
+
+def stack_product(xp: Any, a: Any, b: Any) -> Any:
+    """A stack of matrix products. Gradients per example (vmap) have two that one call can do."""
+    size, rows, inner = a.shape
+    columns = b.shape[2]
+    if size > 1 and inner:
+        if inner == 1:
+            return xp.einsum("bi,bj->bij", a[:, :, 0], b[:, 0])
+        # One matrix, repeated: all the others are rows of one product.
+        if b.strides[0] == 0:
+            return xp.matmul(a.reshape(size * rows, inner), b[0]).reshape(size, rows, columns)
+        if a.strides[0] == 0 and columns == 1:
+            return xp.matmul(b[:, :, 0], a[0].T).reshape(size, rows, 1)
     return xp.matmul(a, b)
 
 
@@ -117,7 +135,7 @@ def left_grad(grad: Any, right: Any, strides: tuple[int, ...]) -> Any:
 
 def left_grad_array(grad: Any, right: Any, strides: tuple[int, ...]) -> Any:
     if grad.dtype is not F32 and grad.dtype is not F64:
-        return product(np, grad, right.T)
+        return product(xp_of(grad), grad, right.T)
     return right.dot(grad.T).T if by_columns(grad.shape[0], strides) else grad.dot(right.T)
 
 
@@ -130,7 +148,7 @@ def right_grad(grad: Any, left: Any, strides: tuple[int, ...]) -> Any:
 
 def right_grad_array(grad: Any, left: Any, strides: tuple[int, ...]) -> Any:
     if grad.dtype is not F32 and grad.dtype is not F64:
-        return product(np, left.T, grad)
+        return product(xp_of(grad), left.T, grad)
     return grad.T.dot(left).T if by_columns(left.shape[1], strides) else left.T.dot(grad)
 
 
@@ -547,7 +565,7 @@ def broadcast_batch(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def raw_matmul(a: Any, b: Any) -> Any:
-    return product(np, a, b)
+    return product(xp_of(a), a, b)
 
 
 helper("matmul", raw_matmul, matmul)

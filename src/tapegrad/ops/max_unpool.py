@@ -11,6 +11,7 @@ import numpy as np
 
 from ..autograd.grad_mode import is_grad_enabled
 from ..core.base import TensorBase
+from ..core.batched import known_values
 from ..errors import must_be_tensor
 from .adaptive_pool import AtIndices
 from .block import APIS, Block, Case, api, apply, op
@@ -162,7 +163,7 @@ def unpool_planes(input: Any, indices: Any, sizes: Sizes, stride: Sizes) -> Any:
                 f"non-batch dimensions, but got {list(shape)} with dimension {d} being empty."
             )
     refuse_dtype(f"max_unpool{n}d", input)
-    flat = indices.array
+    flat = known_values(indices)
     wrong = flat[(flat < 0) | (flat >= volume(sizes))]
     if wrong.size:
         spelled = "x".join([str(v) for v in sizes])
@@ -370,7 +371,9 @@ def fractional(
                 f"got {-n - 1})"
             )
         planes = 1 if ndim == n + 1 else shape[0]
-        samples = APIS["rand"].call(planes, shape[ndim - n - 1], n, dtype=input.dtype)
+        samples = APIS["rand"].call(
+            planes, shape[ndim - n - 1], n, dtype=input.dtype, device=input.device
+        )
     kernel = sizes_for(name, "kernel_size", 2, kernel_size, n)
     out = sizes_for(name, "output_size", 3, output_size, n)
     check_fractional(name, shape, kernel, out)

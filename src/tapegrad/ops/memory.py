@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from .. import errors
-from ..autograd.inplace import overwrite, write
-from ..core.base import TensorBase, wrap
+from ..autograd.inplace import looked, overwrite, write
+from ..core.base import STATE, TensorBase, wrap
+from ..core.batched import batch_of, batched, is_batched
+from ..core.devices import is_device
 from ..core.dispatch import number_as
 from ..core.layout import address, contiguous_strides, empty, empty_like, strided
 from ..device import (
@@ -181,7 +183,16 @@ def copy_(input: Any, src: Any, non_blocking: bool = False) -> Any:
         if not isinstance(src, (bool, int, float, complex)):
             raise errors.must_be_tensor("copy_", "other", 1, src)
         src = wrap(np.asarray(filling(input, src), input.array.dtype))
+    if STATE.device_type is not None and is_device(input) != is_device(src):
+        src = moved_to(input, src)
     return write(Copy, (input, src))
+
+
+def moved_to(input: Any, src: Any) -> Any:
+    """`src` on the device of `input`."""
+    from ..cuda import runtime
+
+    return runtime.move(src, runtime.place_of(input))
 
 
 def filling(input: Any, value: Any) -> Any:
@@ -348,7 +359,6 @@ class AsStrided(ViewOp):
     """as_strided(input, size, stride, offset) -> Tensor: a view of the memory by its strides."""
 
     public = False
-    unbatchable = "it speaks of memory that the entries of a batch share"
 
     def fwd(xp, input, size, stride, offset):
         item = input.itemsize
@@ -368,6 +378,11 @@ class AsStrided(ViewOp):
         # Memory that is not the input's own does not change, and tangents may lie otherwise.
         return F.restride(t_input, own, wanted, own)
 
+    def batch(F, size, batched, input, entry_size, stride, offset):
+        x = getattr(input, "array", input)
+        step = x.strides[0] // x.itemsize
+        return F.as_strided(input, (size, *entry_size), (step, *stride), offset)
+
 
 @op
 class Restride(Linear):
@@ -378,7 +393,6 @@ class Restride(Linear):
     """
 
     public = False
-    unbatchable = "made by the tape for a write into a view: a batch sees the write itself"
 
     def fwd(xp, input, source, target, counted):
         low, high = bounds(source, target, counted)
@@ -394,6 +408,12 @@ class Restride(Linear):
 
     def d_input(F, grad, source, target, counted):
         return F.restride(grad, target, source, counted)
+
+    def batch(F, size, batched, input, source, target, counted):
+        low, high = bounds(source, target, counted)
+        span = max(high - low + 1, 1)
+        wide = [((size, *g[0]), (span, *g[1]), g[2]) for g in (source, target, counted)]
+        return F.restride(input, *wide)
 
 
 def bounds(*geometries: Geometry) -> tuple[int, int]:
@@ -462,6 +482,8 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -
         )
     own = input.storage_offset()
     first = own if storage_offset is None else storage_offset
+    if is_batched(input):
+        return strided_entries(input, sizes, steps, first)
     if first < 0:
         raise RuntimeError(f"Tensor: invalid storage offset {first}")
     if any([n < 0 for n in sizes]):
@@ -481,6 +503,28 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -
                 f"bounds for storage of size {have}"
             )
     return apply(AsStrided, (input,), (sizes, steps, first - own))
+
+
+def strided_entries(input: Any, size: tuple[int, ...], stride: tuple[int, ...], offset: int) -> Any:
+    """`as_strided` of the entries of a batch; none may look beyond its own memory."""
+    entry = input.array
+    steps = [s // entry.itemsize for s in entry.strides]
+    own = input.storage_offset()
+    reach = [
+        start + 1 + sum([(n - 1) * s for n, s in zip(*geometry, strict=True)])
+        for start, geometry in ((offset, (size, stride)), (own, (entry.shape, steps)))
+    ]
+    if 0 not in size and (offset < own or reach[0] > reach[1]):
+        raise RuntimeError(
+            f"result = tensor.as_strided({list(size)}, {list(stride)}, {offset}) can access memory "
+            f"outside of `tensor`. `result` can access some memory in range [{offset}, {reach[0]}],"
+            f" but `tensor` can only access some memory in range [{own}, {reach[1]}]. This is not "
+            "supported inside of vmap, please try to rewrite the `as_strided` call as a sequence "
+            "of PyTorch view operations"
+        )
+    batch = batch_of(input)
+    whole = (batch.level.size, *size), (batch.physical.stride(0), *stride)
+    return batched(batch.physical.as_strided(*whole, offset), batch.level)
 
 
 def storage_bytes(input: Any) -> int:
@@ -503,17 +547,37 @@ def laid_out(xp: Any, x: Any, way: tuple[Any, ...]) -> Any:
     return out
 
 
+def widened(way: tuple[Any, ...], size: int, item: int) -> tuple[Any, ...]:
+    """The way in a batch of bases, one after the other in memory."""
+    shape, strides, steps = way
+    span = item
+    if 0 not in shape:
+        span += sum([(n - 1) * s for n, s in zip(shape, strides, strict=True)])
+    wide = []
+    for step, attrs in steps:
+        if step.name == "as_strided":
+            entry, stride, offset = attrs
+            attrs = ((size, *entry), (span // item, *stride), offset)
+        else:
+            item = item // 2 if step.name == "view_as_real" else item * 2
+        wide.append((step, attrs))
+    return (size, *shape), (span, *strides), tuple(wide)
+
+
+def item_of(x: Any) -> int:
+    return int(getattr(x, "array", x).itemsize)
+
+
 def follow(x: Any, way: tuple[Any, ...]) -> Any:
     """The region of `x` that the steps lead to."""
     for step, attrs in way[2]:
-        x = step.kernel(x, *attrs)
+        x = looked(step, x, attrs)
     return x
 
 
 class Region(Block):
     wirtinger = True
     public = False
-    unbatchable = "made by the tape for a write into a view: a batch sees the write itself"
 
 
 @op
@@ -538,6 +602,10 @@ class CopySlices(Region):
         t_base = F.zeros_like(base) if t_base is None else t_base
         return F.copy_slices(t_base, F.zeros_like(region) if t_region is None else t_region, way)
 
+    def batch(F, size, batched, base, region, way):
+        whole, part = lift(F, base, size, batched[0]), lift(F, region, size, batched[1])
+        return F.copy_slices(whole, part, widened(way, size, item_of(base)))
+
 
 class LinearRegion(Region):
     linear = True
@@ -555,6 +623,9 @@ class RegionZeroed(LinearRegion):
     def d_input(F, grad, way):
         return F.region_zeroed(grad, way)
 
+    def batch(F, size, batched, input, way):
+        return F.region_zeroed(input, widened(way, size, item_of(input)))
+
 
 @op
 class RegionOf(LinearRegion):
@@ -567,6 +638,9 @@ class RegionOf(LinearRegion):
 
     def d_input(F, grad, input_dtype, way):
         return F.region_put(grad, input_dtype, way)
+
+    def batch(F, size, batched, input, way):
+        return F.region_of(input, widened(way, size, item_of(input)))
 
 
 @op
@@ -581,3 +655,6 @@ class RegionPut(LinearRegion):
 
     def d_input(F, grad, way):
         return F.region_of(grad, way)
+
+    def batch(F, size, batched, input, dtype, way):
+        return F.region_put(input, dtype, widened(way, size, dtype.itemsize))

@@ -207,6 +207,9 @@ NAMES: dict[str, str] = {
     "pad": """
         constant_pad_nd nn.functional.pad
     """,
+    "placement": """
+
+    """,
     "random_gamma": """
         _dirichlet_grad _sample_dirichlet _standard_gamma _standard_gamma_grad
     """,

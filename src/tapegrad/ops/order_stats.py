@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..core.base import TensorBase, wrap
+from ..core.base import TensorBase
+from ..core.batched import known_values
+from ..core.devices import beside
 from ..core.return_types import return_type
 from .batching import flattened
 from .block import Case, api, apply, op
@@ -105,6 +107,9 @@ class MedianAll(WholeExtremum):
         x = widened(input.reshape(-1))
         if not x.size:
             return nothing(xp, input.dtype)
+        if xp is not np:
+            k = xp.where((x != x).any(), x.size - 1, (x.size - 1) // 2)
+            return xp.sort(x).take(k).astype(input.dtype)
         lacks = (x != x).any()
         k = x.size - 1 if lacks else (x.size - 1) // 2
         return xp.partition(x, k)[k].astype(input.dtype)
@@ -123,6 +128,9 @@ class NanmedianAll(WholeExtremum):
         x = widened(input.reshape(-1))
         if not x.size:
             return nothing(xp, input.dtype)
+        if xp is not np:
+            k = xp.maximum(((x == x).sum() - 1) // 2, 0)
+            return xp.sort(x).take(k).astype(input.dtype)
         count = int((x == x).sum())
         k = max((count - 1) // 2, 0)
         return xp.partition(x, k)[k].astype(input.dtype)
@@ -206,7 +214,7 @@ class Kthvalue(Picked):
         value = xp.partition(rows, k - 1, axis=1)[:, k - 1 : k]
         same = (rows == value) | ((rows != rows) & (value != value))
         places = same.argmax(axis=1)
-        for i in xp.flatnonzero(same.sum(axis=1) > 1):
+        for i in xp.flatnonzero(same.sum(axis=1) > 1) if xp is np else ():
             places[i] = by_quickselect(xp, rows[i], k - 1)
         return found(xp, input, places, dim, keepdim)
 
@@ -257,7 +265,7 @@ class Mode(Picked):
         value = xp.take_along_axis(ordered, best[:, None], axis=1)
         same = (rows == value) | ((rows != rows) & (value != value))
         places = size - 1 - same[:, ::-1].argmax(axis=1)
-        for i in xp.flatnonzero(same.sum(axis=1) > 1) if size > SMALL else ():
+        for i in xp.flatnonzero(same.sum(axis=1) > 1) if xp is np and size > SMALL else ():
             places[i] = last_by_sort(xp, rows[i], int(places[i]))
         return found(xp, input, places, dim, keepdim)
 
@@ -292,7 +300,8 @@ def check_quantile(input: Any, q: Any, interpolation: str) -> Any:
         check_floating(input)
         if q.array.dtype != dtype:
             raise RuntimeError("quantile() q tensor must be same dtype as the input tensor")
-        if not ((q.array >= 0) & (q.array <= 1)).all():
+        values = known_values(q)
+        if not ((values >= 0) & (values <= 1)).all():
             raise RuntimeError("quantile() q values must be in the range [0, 1]")
         return q
     if not is_number(q):
@@ -302,7 +311,7 @@ def check_quantile(input: Any, q: Any, interpolation: str) -> Any:
     if not input.array.size:
         raise RuntimeError("quantile() input tensor must be non-empty")
     check_floating(input)
-    return wrap(np.asarray(q, dtype))
+    return beside(input, np.asarray(q, dtype))
 
 
 def check_floating(input: Any) -> None:

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..core.base import wrap
+from ..core.base import STATE, wrap
+from ..core.batched import memory_of
+from ..core.devices import xp_of
 from ..core.modes import MODES
+from ..core.spaces import RAW, RECORDED
 from .block import APIS, PROMOTE, Case, Elementwise, api, apply, helper, op, ufunc
 from .refuse import (
     BOOL,
@@ -230,9 +233,21 @@ def real_part(input: Any) -> Any:
 
 helper("conj", np.conjugate, lambda x: x if x.array.dtype.kind != "c" else apply(Conj, (x,)))
 helper("real_part", lambda x: x.real, real_part)
-helper("zeros_like", np.zeros_like, lambda x: wrap(np.zeros_like(x.array)))
-helper("ones_like", np.ones_like, lambda x: wrap(np.ones_like(x.array)))
-helper("full_like", np.full_like, lambda x, value: wrap(np.full_like(x.array, value)))
+
+
+def filled_like(x: Any, value: Any) -> Any:
+    """A constant tensor; one for all entries of a batch."""
+    array = x.array
+    if isinstance(array, np.ndarray):
+        return wrap(np.full_like(array, value))
+    if type(array) is STATE.device_type:
+        return wrap(xp_of(array).full_like(array, value))
+    return wrap(xp_of(memory_of(x)).full(array.shape, value, array.dtype))
+
+
+helper("zeros_like", np.zeros_like, lambda x: filled_like(x, 0))
+helper("ones_like", np.ones_like, lambda x: filled_like(x, 1))
+helper("full_like", np.full_like, filled_like)
 
 
 @op
@@ -450,7 +465,20 @@ class Relu(Same):
         return xp.maximum(input.dtype.type(0), input)
 
     def d_input(F, grad, out):
+        return F.masked_by(grad, out)
+
+
+def masked_by(F: Any) -> Any:
+    """A function of rules: the gradient where the output is positive; a NaN lets it pass."""
+
+    def run(grad: Any, out: Any) -> Any:
         return F.where(out <= 0, 0, grad)
+
+    return run
+
+
+# A helper, so that a GPU can do it in one kernel.
+helper("masked_by", raw=masked_by(RAW), recorded=masked_by(RECORDED))
 
 
 @op

@@ -12,6 +12,8 @@ import operator
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from ..core.base import TensorBase
 from ..errors import must_be_tensor
 from .refuse import not_implemented
@@ -249,7 +251,7 @@ def scattered(xp: Any, values: Any, indices: Any, sizes: Sizes, apart: bool = Fa
     plane, planes = volume(sizes), volume(lead)
     if not values.size:
         return xp.zeros((*lead, *sizes), values.dtype)
-    if int(indices.max()) >= plane:
+    if xp is not np or int(indices.max()) >= plane:
         # A dilated window with nothing but padding has its maximum nowhere.
         inside = indices < plane
         values, indices = xp.where(inside, values, values.dtype.type(0)), indices * inside
@@ -258,6 +260,9 @@ def scattered(xp: Any, values: Any, indices: Any, sizes: Sizes, apart: bool = Fa
     if apart:
         total = xp.zeros(planes * plane, values.dtype)
         total[at.reshape(-1)] = values.reshape(-1)
+    elif xp is not np:
+        total = xp.zeros(planes * plane, values.dtype)
+        xp.add.at(total, at.reshape(-1), values.reshape(-1))
     else:
         weights = values.reshape(-1).astype(xp.float64)
         total = xp.bincount(at.reshape(-1), weights, planes * plane).astype(values.dtype)

@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import dtypes
 from ..core import promote
-from ..core.base import TensorBase
+from ..core.base import STATE, TensorBase
 from ..core.dispatch import apply
 from .block import PROMOTE, Case, Elementwise, api, op
 from .refuse import (
@@ -87,7 +87,7 @@ class PowScalar(Elementwise):
 
 def integer_power(xp: Any, base: Any, exponent: Any) -> Any:
     """Of integers; 1 and -1 are the only ones whose negative powers are not zero."""
-    if not np.any(exponent < 0):
+    if type(exponent) is not STATE.device_type and not np.any(exponent < 0):
         return xp.power(base, exponent)
     positive = xp.power(base, xp.where(exponent < 0, exponent & 1, exponent))
     return xp.where((exponent < 0) & (base != 1) & (base != -1), 0, positive).astype(positive.dtype)

@@ -9,6 +9,7 @@ from ..core.base import F32, F64, STATE, TensorBase
 from ..core.casting import cast_call
 from ..core.dispatch import apply
 from ..core.modes import MODES
+from ..errors import explain_call
 from ..from_data import warn_once
 from .addmm import Addmm, check_addmm
 from .block import Case, api
@@ -52,21 +53,25 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     if is_plain(input, weight, bias):
         # What is said below, without looking at the arguments again.
         return apply(Addmm, (bias, input, apply(T, (weight,))), (1, 1))
-    x = is_tensor("linear", "input", 1, input)
-    w = is_tensor("linear", "weight", 2, weight)
-    if bias is None:
-        return matmul(input, weight.t())
-    b = is_tensor("linear", "bias", 3, bias)
-    if x.ndim == 2:
-        turned = weight.t()
-        check_addmm(b, x, turned.array)
-        return apply(Addmm, (bias, input, turned), (1, 1))
-    if x.ndim != 0 and x.flags.c_contiguous and w.ndim == 2:
-        turned = weight.t()
-        flat = view(input, (math.prod(x.shape[:-1]), x.shape[-1]))
-        check_addmm(b, flat.array, turned.array)
-        return view(apply(Addmm, (bias, flat, turned), (1, 1)), (*x.shape[:-1], w.shape[0]))
-    return matmul(input, weight.t()).add_(bias)
+    try:
+        x = is_tensor("linear", "input", 1, input)
+        w = is_tensor("linear", "weight", 2, weight)
+        if bias is None:
+            return matmul(input, weight.t())
+        b = is_tensor("linear", "bias", 3, bias)
+        if x.ndim == 2:
+            turned = weight.t()
+            check_addmm(b, x, turned.array)
+            return apply(Addmm, (bias, input, turned), (1, 1))
+        if x.ndim != 0 and x.flags.c_contiguous and w.ndim == 2:
+            turned = weight.t()
+            flat = view(input, (math.prod(x.shape[:-1]), x.shape[-1]))
+            check_addmm(b, flat.array, turned.array)
+            return view(apply(Addmm, (bias, flat, turned), (1, 1)), (*x.shape[:-1], w.shape[0]))
+        return matmul(input, weight.t()).add_(bias)
+    except RuntimeError as error:
+        explain_call(error, "linear", ("input", "weight", "bias"), (input, weight, bias))
+        raise
 
 
 def is_plain(input: Any, weight: Any, bias: Any) -> bool:

@@ -10,6 +10,7 @@ from .. import dtypes
 from ..core.base import TensorBase
 from ..errors import check_broadcast, must_be_tensor
 from ..random import stream_of
+from ..sampling import sampled
 from . import special_gamma as special_gamma  # the rules below use its ops
 from .block import Block, Case, Elementwise, api, apply, op
 from .random_gamma_kernels import (
@@ -142,9 +143,14 @@ def standard_gamma(input: Any, generator: Any = None) -> Any:
     """
     (shapes,) = tensors_of("_standard_gamma", input=input)
     floating("gamma_cpu", shapes)
-    drawn = gamma_numbers(stream_of(generator, "_standard_gamma"), shapes)
-    value = np.fmax(drawn.astype(shapes.dtype), np.finfo(shapes.dtype).tiny)
-    return apply(StandardGamma, (input,), (value,))
+    stream = stream_of(generator, "_standard_gamma")
+
+    def draw(t: Any) -> Any:
+        drawn = gamma_numbers(stream, t.array)
+        value = np.fmax(drawn.astype(shapes.dtype), np.finfo(shapes.dtype).tiny)
+        return apply(StandardGamma, (t,), (value,))
+
+    return sampled(draw, input)
 
 
 @api(
@@ -179,9 +185,14 @@ def sample_dirichlet(input: Any, generator: Any = None) -> Any:
     (shapes,) = tensors_of("_sample_dirichlet", input=input)
     floating("dirichlet", shapes)
     limits = np.finfo(shapes.dtype)
-    drawn = dirichlet_numbers(stream_of(generator, "_sample_dirichlet"), shapes)
-    value = np.clip(drawn.astype(shapes.dtype), limits.tiny, 1 - limits.epsneg)
-    return apply(SampleDirichlet, (input,), (value,))
+    stream = stream_of(generator, "_sample_dirichlet")
+
+    def draw(t: Any) -> Any:
+        drawn = dirichlet_numbers(stream, t.array)
+        value = np.clip(drawn.astype(shapes.dtype), limits.tiny, 1 - limits.epsneg)
+        return apply(SampleDirichlet, (t,), (value,))
+
+    return sampled(draw, input)
 
 
 @api(

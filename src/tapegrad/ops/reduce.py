@@ -7,6 +7,8 @@ import operator
 import warnings
 from typing import Any
 
+import numpy as np
+
 from .. import dtypes
 from ..core.base import F32, F64, TensorBase
 from ..core.dispatch import apply
@@ -398,7 +400,7 @@ def moments(
     kept = var.dtype if own.kind == "c" else own
     if own.kind != "c" and n:
         noise = mean * (n * EPSILON[x.dtype])
-        if not ((noise * noise < var) & (var < math.inf)).all():
+        if xp is not np or not ((noise * noise < var) & (var < math.inf)).all():
             var, mean = second_look(xp, x, dim, n, freedom, var, mean)
     if root:
         var = xp.sqrt(var)
@@ -419,7 +421,7 @@ def second_look(
     xp: Any, x: Any, dim: Any, n: int, freedom: Any, var: Any, mean: Any
 ) -> tuple[Any, Any]:
     """Squares may be too large for single precision; equal numbers do not vary at all."""
-    if freedom and x.dtype == xp.float32 and xp.isinf(var).any():
+    if xp is np and freedom and x.dtype == xp.float32 and xp.isinf(var).any():
         var, mean = two_passes(xp, x.astype(xp.float64), dim, n, freedom)
     ends = [slice(0, 1) if dim is None or d in dim else slice(None) for d in range(x.ndim)]
     first = x[tuple(ends)]

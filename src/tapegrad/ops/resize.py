@@ -11,6 +11,7 @@ from .. import dtypes, errors
 from ..autograd.inplace import bump, refuse, repoint
 from ..conversion import UntypedStorage
 from ..core.base import TensorBase
+from ..core.batched import has_batched, is_batched, no_rule
 from ..core.layout import contiguous_strides, strided
 from ..creation import check_options, made, np_dtype, sizes, with_strides
 from ..device import contiguous_format
@@ -36,6 +37,8 @@ def resized(input: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any
 
     (Other tensors that look at the old memory stay there, which is where PyTorch differs.)
     """
+    if is_batched(input):
+        raise no_rule("resize_")
     x = input.array
     count = math.prod(shape)
     room = (storage_bytes(input) // x.itemsize - input.storage_offset()) if x.size else 0
@@ -107,6 +110,8 @@ def look_at(
     >>> x.set_(y)
     tensor([1., 1., 1.])
     """
+    if has_batched((input, source)):
+        raise no_rule("set_")
     refuse(input, False)
     own = input.array.dtype
     if source is None:

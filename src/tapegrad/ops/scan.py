@@ -318,7 +318,10 @@ class Logcumsumexp(Block):
         if is_single(t_input, dim):
             return t_input
         level = F.amax(F.real_part(input), (dim,), True)
-        return F.cumsum(t_input * F.exp(input - level), dim) / F.exp(out - level)
+        level = F.where(level == -math.inf, 0, level)
+        empty = F.real_part(out) == -math.inf  # the sum of nothing, as in d_input
+        sums = F.cumsum(t_input * F.exp(input - level), dim)
+        return F.where(empty, 0, sums / F.where(empty, 1, F.exp(out - level)))
 
     def call(input, dim):
         place = one_dim("logcumsumexp", input, dim)

@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import dtypes
 from ..core.base import F32, F64, TensorBase, ndarray
+from ..core.batched import dynamic_shape, is_batched
 from ..core.dispatch import binary
 from .bits import SMALL, keep, pick
 from .block import APIS, PROMOTE, Block, Case, Elementwise, api, apply, op, ufunc
@@ -108,6 +109,8 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     if not isinstance(condition, TensorBase):
         raise invalid_call("where", *[a for a in (condition, input, other) if a is not None])
     if input is None and other is None:
+        if is_batched(condition):
+            raise dynamic_shape("where")
         return APIS["nonzero"].call(condition, as_tuple=True)
     for value in (input, other):
         if not isinstance(value, TensorBase) and not is_number(value):

@@ -9,6 +9,8 @@ import numpy as np
 
 from .. import dtypes
 from ..core.base import TensorBase, wrap
+from ..core.batched import dynamic_shape, is_batched
+from ..core.devices import beside, to_host
 from ..core.dispatch import apply
 from ..indexing import wrap_dim
 from .batching import flattened, lift, padded, up
@@ -333,8 +335,10 @@ def repeat_interleave(
     >>> repeat_interleave(tensor([1, 2]), 2)
     tensor([1, 1, 2, 2])
     """
+    if is_batched(input if repeats is None else repeats):
+        raise dynamic_shape("repeat_interleave")
     if repeats is None:
-        return wrap(repeated(input.array, input.array.size, output_size))
+        return beside(input, repeated(to_host(input.array), input.array.size, output_size))
     if not isinstance(repeats, TensorBase):
         if repeats < 0:
             raise RuntimeError("Repeats must be non-negative")
@@ -353,7 +357,7 @@ def repeat_interleave(
     if dim is None:
         input, dim = input.flatten(), 0
     dim = wrap_dim(dim, input.array.ndim)
-    times, size = repeats.array, input.array.shape[dim]
+    times, size = to_host(repeats.array), input.array.shape[dim]
     if times.ndim > 1:
         raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
     if times.size == 1:
@@ -363,7 +367,7 @@ def repeat_interleave(
             "repeats must have the same size as input along dim, but got repeats.size(0) = "
             f"{times.size} and input.size({dim}) = {size}"
         )
-    return input.index_select(dim, wrap(repeated(times, size, output_size)))
+    return input.index_select(dim, beside(input, repeated(times, size, output_size)))
 
 
 def repeated(times: Any, size: int, output_size: int | None) -> Any:

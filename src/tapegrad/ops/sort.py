@@ -8,8 +8,11 @@ import numpy as np
 
 from .. import dtypes
 from ..core.base import TensorBase, wrap
+from ..core.batched import is_batched, known_values, refusal
+from ..core.devices import beside, xp_of
 from ..core.promote import promote_types
 from ..core.return_types import return_type
+from ..errors import explain_call
 from ..indexing import wrap_dim
 from .batching import flattened, lift
 from .block import Block, Case, api, apply, op
@@ -346,6 +349,8 @@ class Bincount(Block):
             raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{name}'")
         if minlength < 0:
             raise RuntimeError("minlength should be >= 0")
+        if is_batched(input):
+            return run(Bincount, (input, weights), (minlength,))
         if x.ndim != 1 or (x.size and x.min() < 0):
             raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
         if x.size and x.max() == np.iinfo(np.int64).max:
@@ -416,7 +421,7 @@ class Searchsorted(Block):
                 )
             right = side == "right"
         if not isinstance(input, TensorBase):
-            input = wrap(np.asarray(input, sorted_sequence.array.dtype))
+            input = beside(sorted_sequence, np.asarray(input, sorted_sequence.array.dtype))
         have, want = sorted_sequence.array.shape, input.array.shape
         if not want and len(have) != 1:
             raise RuntimeError(
@@ -455,7 +460,7 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
             f"{boundaries.array.ndim})"
         )
     if not isinstance(input, TensorBase):
-        input = wrap(np.asarray(input, boundaries.array.dtype))
+        input = beside(boundaries, np.asarray(input, boundaries.array.dtype))
     check_sortable(boundaries, input)
     return apply(Searchsorted, (boundaries, input), (bool(out_int32), bool(right)))
 
@@ -469,16 +474,37 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
             [0, 0, 1]])
     """
     x = array_of("one_hot", input)
+    if is_batched(input):
+        return one_hot_in_batch(input, num_classes)
     if x.dtype != np.int64:
-        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+        refusal = RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+        explain_call(refusal, "one_hot", ("input",), (input,))
+        raise refusal
     if not x.size:
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
-        return wrap(np.empty((*x.shape, num_classes), np.int64))
-    if x.min() < 0:
-        raise RuntimeError("Class values must be non-negative.")
+        return beside(input, np.empty((*x.shape, num_classes), np.int64))
+    xp = xp_of(x)
     if num_classes == -1:
-        num_classes = int(x.max()) + 1
-    elif x.max() >= num_classes:
+        num_classes = max(int(x.max()) + 1, 1)
+    check_classes(input, num_classes)
+    return wrap((x[..., None] == xp.arange(num_classes)).astype(np.int64))
+
+
+def check_classes(input: Any, num_classes: int) -> None:
+    x = known_values(input)
+    if x.size and x.min() < 0:
+        raise RuntimeError("Class values must be non-negative.")
+    if x.size and x.max() >= num_classes:
         raise RuntimeError("Class values must be smaller than num_classes.")
-    return wrap((x[..., None] == np.arange(num_classes)).astype(np.int64))
+
+
+def one_hot_in_batch(input: Any, num_classes: int) -> Any:
+    """`one_hot` under vmap, where the number of classes cannot follow from the data."""
+    if num_classes <= 0:
+        raise refusal(
+            "When vmap-ing torch.nn.functional.one_hot, please provide an explicit positive "
+            "num_classes argument."
+        )
+    check_classes(input, num_classes)
+    return (input.unsqueeze(-1) == beside(input, np.arange(num_classes))).to(dtypes.int64)

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 BLOCK = 1 << 15  # elements: a few temporaries of this many doubles stay in the cache
 
 
@@ -33,6 +35,11 @@ def ratio(coefficients: tuple[Sequence[float], Sequence[float]], x: Any) -> Any:
 def by_parts(xp: Any, default: float, parts: Sequence[tuple[Any, Any]], *operands: Any) -> Any:
     """Each (mask, function) fills its own elements; what no mask takes is `default`."""
     out = xp.full(operands[0].shape, default)
+    if xp is not np:
+        # Which elements there are, the GPU alone knows: it computes every part for all of them.
+        for mask, function in parts:
+            out = xp.where(mask, function(*[x.copy() for x in operands]), out)
+        return out
     for mask, function in parts:
         if mask.all():
             return function(*operands)
@@ -62,8 +69,9 @@ def pointwise(xp: Any, function: Callable[..., Any], *operands: Any, double: boo
     lines = [x.transpose(order).reshape(-1) for x in wide]
     size = guide.size
     out = xp.empty(size, dtype)
-    for start in range(0, size, BLOCK):
-        stop = start + BLOCK
+    block = BLOCK if xp is np else max(size, 1)
+    for start in range(0, size, block):
+        stop = start + block
         out[start:stop] = function(xp, *[x[start:stop] for x in lines])
     back = [order.index(d) for d in range(guide.ndim)]
     return out.reshape([guide.shape[d] for d in order]).transpose(back)

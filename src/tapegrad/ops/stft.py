@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..core.base import TensorBase, wrap
+from ..core.base import TensorBase
+from ..core.batched import memory_of
+from ..core.devices import beside, to_host
 from ..core.dispatch import apply
 from ..core.op import REGISTRY
 from ..errors import must_be_tensor
@@ -188,7 +190,7 @@ def spectra(
             f"{list(window.array.shape)}"
         )
     if length < n_fft:
-        window = widened(window, length, n_fft, input.array.dtype)
+        window = widened(window, length, n_fft, input)
     frames = 1 + (samples - (length if align_to_window else n_fft)) // hop
     if align_to_window:
         margin = (n_fft - length) // 2
@@ -217,14 +219,14 @@ def transformed(pieces: Any, normalization: int, onesided: bool | None) -> Any:
     return apply(FftC2C, (pieces,), ((2,), normalization, True))
 
 
-def widened(window: Any, length: int, n_fft: int, dtype: Any) -> Any:
+def widened(window: Any, length: int, n_fft: int, input: Any) -> Any:
     """A window with zeros around it; without one, ones in the middle."""
     left = (n_fft - length) // 2
     if window is None:
-        array = np.zeros(n_fft, dtype)
+        array = np.zeros(n_fft, input.array.dtype)
         array[left : left + length] = 1
-        return wrap(array)
-    wide = wrap(np.zeros(n_fft, window.array.dtype))
+        return beside(input, array)
+    wide = window.new_zeros(n_fft)
     wide.narrow(0, left, length).copy_(window)
     return wide
 
@@ -307,7 +309,7 @@ def istft(
     }
     half = check_inverse(input, n_fft, hop, size, window, onesided, shown)
     if window is None:
-        window = wrap(np.ones(size, dtypes.of(input.array.dtype).to_real().np))
+        window = beside(input, np.ones(size, dtypes.of(input.array.dtype).to_real().np))
     left = (n_fft - size) // 2
     if size != n_fft:
         window = constant_pad_nd(window, [left, n_fft - size - left])
@@ -321,7 +323,7 @@ def istft(
     if length is None and center:
         end = total - n_fft // 2
     y, envelope = y[:, start:end], envelope[:, start:end]
-    if float(envelope.abs().min().item()) < 1e-11:
+    if to_host(memory_of(envelope.abs().min())).min(initial=1) < 1e-11:
         raise complaint("istft", input, "window overlap add min: 1", **shown)
     y = y / envelope
     if input.array.ndim == 2:

@@ -384,7 +384,9 @@ class TanhBackward(Elementwise):
         slope = output * output
         if slope.ndim:
             xp.subtract(1, slope, slope)
-            return xp.multiply(grad_output, slope, slope)
+            if grad_output.shape == slope.shape:
+                return xp.multiply(grad_output, slope, slope)
+            return grad_output * slope
         return grad_output * (1 - slope)
 
     def d_grad_output(F, grad, output):
@@ -480,7 +482,9 @@ class SigmoidBackward(Elementwise):
         slope = 1 - output
         if slope.ndim:
             xp.multiply(slope, output, slope)
-            return xp.multiply(grad_output, slope, slope)
+            if grad_output.shape == slope.shape:
+                return xp.multiply(grad_output, slope, slope)
+            return grad_output * slope
         return grad_output * slope * output
 
     def d_grad_output(F, grad, output):

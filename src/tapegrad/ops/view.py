@@ -9,6 +9,7 @@ from typing import Any
 from .. import dtypes, errors
 from ..autograd.inplace import repoint
 from ..core.base import Cut, TensorBase, wrap
+from ..core.batched import is_batched, through
 from ..core.layout import settled, strided, strides_of, viewed_strides
 from ..core.op import REGISTRY
 from ..device import contiguous_format
@@ -96,6 +97,12 @@ def full_shape(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
 # ------------------------------------------------------------------ shape
 
 
+NO_VIEW = (
+    "view size is not compatible with input tensor's size and stride (at least one dimension spans "
+    "across two contiguous subspaces). Use .reshape(...) instead."
+)
+
+
 class Viewing(ViewOp):
     public = False
     shapes = ("shape",)
@@ -105,10 +112,7 @@ class Viewing(ViewOp):
             return input.reshape(shape)
         strides = viewed_strides(input.shape, strides_of(input), shape, input.itemsize)
         if strides is None:
-            raise RuntimeError(
-                "view size is not compatible with input tensor's size and stride (at least one "
-                "dimension spans across two contiguous subspaces). Use .reshape(...) instead."
-            )
+            raise RuntimeError(NO_VIEW)
         return strided(xp, input, shape, strides)
 
     def d_input(F, grad, input_shape):
@@ -132,10 +136,7 @@ class UnsafeView(Viewing):
     view = False
 
 
-@op
-class Alias(ViewOp):
-    """alias(input) -> Tensor: the whole of it, as a view (`x[...]`)."""
-
+class Whole(ViewOp):
     public = False
     leading = (0,)
 
@@ -144,6 +145,18 @@ class Alias(ViewOp):
 
     def d_input(F, grad):
         return grad
+
+
+@op
+class Alias(Whole):
+    """alias(input) -> Tensor: the whole of it, as a view (`x[...]`)."""
+
+
+@op
+class FwPrimal(Whole):
+    """fw_primal(input) -> Tensor: what `unpack_dual` gives for the value of a dual tensor."""
+
+    node = "torch::autograd::Identity"
 
 
 def reshaped(input: Any, shape: tuple[int, ...]) -> Any:
@@ -176,7 +189,11 @@ def view(input: Any, *shape: Any, size: Any = None, dtype: Any = None) -> Any:
     if type(given) is int:
         given = shape
     if shape and isinstance(given, tuple) and all([type(n) is int for n in given]):
-        return apply(View, (input,), (full_shape(tuple(given), input.array.size),))
+        try:
+            return viewed(input, full_shape(tuple(given), input.array.size))
+        except RuntimeError as error:
+            errors.explain_call(error, "view", ("input", "size"), (input, given))
+            raise
     if size is not None and not shape:
         shape = (size,)
     if dtype is not None and not shape:
@@ -191,12 +208,27 @@ def view(input: Any, *shape: Any, size: Any = None, dtype: Any = None) -> Any:
             f"view() received an invalid combination of arguments - got ({got}), but "
             "expected one of:\n * (torch.dtype dtype)\n * (tuple of ints size)\n"
         )
-    found = full_shape(tuple([operator.index(n) for n in sizes]), input.array.size)
-    return apply(View, (input,), (found,))
+    try:
+        found = full_shape(tuple([operator.index(n) for n in sizes]), input.array.size)
+        return viewed(input, found)
+    except RuntimeError as error:
+        errors.explain_call(error, "view", ("input", "size"), (input, sizes))
+        raise
+
+
+def viewed(input: Any, shape: tuple[int, ...]) -> Any:
+    if input.special and is_batched(input):
+        x = input.array
+        # The rule for batches would make a copy.
+        if viewed_strides(x.shape, x.strides, shape, x.itemsize) is None:
+            raise RuntimeError(NO_VIEW)
+    return apply(View, (input,), (shape,))
 
 
 def view_dtype(input: Any, dtype: dtypes.dtype) -> Any:
     """The same memory read as another dtype; gradients do not pass."""
+    if is_batched(input):
+        return through(lambda t: view_dtype(t, dtype), input)
     x = input.array
     old = dtypes.of(x.dtype)
     if dtype.itemsize != old.itemsize:
@@ -269,7 +301,12 @@ def reshape_method(input: Any, *shape: Any, **kwargs: Any) -> Any:
     """reshape(*shape) -> Tensor: another shape; a view where strides allow, else a copy."""
     if "shape" in kwargs:
         shape = (kwargs["shape"],)
-    return reshaped(input, full_shape(spread("reshape", "shape", shape), input.array.size))
+    sizes = spread("reshape", "shape", shape)
+    try:
+        return reshaped(input, full_shape(sizes, input.array.size))
+    except RuntimeError as error:
+        errors.explain_call(error, "reshape", ("input", "shape"), (input, sizes))
+        raise
 
 
 @api(function=False, samples=[Case(Draw(2, 3, layout="T"), Draw(6))])

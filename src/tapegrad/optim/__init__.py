@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from ..errors import no_such_name
 from . import lr_scheduler, swa_utils
 from ._adafactor import Adafactor
 from ._muon import Muon
@@ -38,3 +41,7 @@ __all__ = [
     "lr_scheduler",
     "swa_utils",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    raise no_such_name("torch.optim", name, lambda: __all__)

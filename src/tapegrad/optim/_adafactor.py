@@ -106,13 +106,23 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
     count = state["step"].item()
     fresh = count ** group["beta2_decay"]
     # Steps are in proportion to the parameter's own size.
-    size = p.norm(2).item() / p.numel() ** 0.5
-    step_size = max(eps2, size) * min(lr, 1 / count**0.5)
+    size = at_least(eps2, p.norm(2), p.numel() ** 0.5)
+    step_size = size * min(lr, 1 / count**0.5)
     if group["weight_decay"] != 0:
         p.mul_(1 - lr * group["weight_decay"])
     step = mean_square(grad, state, fresh, eps1).clamp_(min=eps1 * eps1).rsqrt_().mul_(grad)
-    clip = max(1.0, step.norm(2).item() / (step.numel() ** 0.5 * group["d"]))
-    p.add_(step, alpha=number(-step_size / clip))
+    clip = at_least(1.0, step.norm(2), step.numel() ** 0.5 * group["d"])
+    if p.is_cuda:
+        p.sub_(step.mul_(step_size / clip))
+    else:
+        p.add_(step, alpha=number(-step_size / clip))
+
+
+def at_least(least: float, length: Any, divisor: float) -> Any:
+    """`length / divisor` or more; on a GPU a tensor, so that nobody waits for it."""
+    if length.is_cuda:
+        return (length / divisor).clamp(min=least)
+    return max(least, length.item() / divisor)
 
 
 def mean_square(grad: Any, state: dict[str, Any], fresh: float, least: float) -> Any:

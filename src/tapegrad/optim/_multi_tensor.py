@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..core.base import STATE, ndarray, wrap
-from ..core.dual import LEVELS
+from ..core.levels import TANGENTS
 from ..core.modes import MODES
 
 Update = Callable[[Any, Any, dict[str, Any], dict[str, Any]], None]
@@ -40,7 +40,7 @@ def update_many(
 
     `scalars` names the entries of the state that are one number for the whole parameter.
     """
-    if MODES.records or LEVELS or any(type(v) not in PLAIN for v in group.values()):
+    if MODES.records or TANGENTS or any(type(v) not in PLAIN for v in group.values()):
         return params
     rest: list[Any] = []
     alike: dict[Any, list[Any]] = {}

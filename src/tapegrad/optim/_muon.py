@@ -11,6 +11,7 @@ import numpy as np
 import tapegrad as tg
 
 from ..core.base import wrap
+from ..core.devices import xp_of
 from ._per_tensor import evaluate, number
 from .optimizer import Optimizer
 
@@ -127,23 +128,26 @@ def _zeropower_via_newtonschulz(
     if len(ns_coefficients) != 3:
         raise ValueError("Coefficients must be a tuple of exactly 3 values")
     a, b, c = [np.float32(value) for value in ns_coefficients]
-    x = to_bfloat16(grad.detach().float().numpy())
+    values = grad.detach().float().array
+    xp = xp_of(values)
+    x = to_bfloat16(xp, values)
     tall = x.shape[0] > x.shape[1]
     if tall:
         x = x.T
-    length = to_bfloat16(np.sqrt(np.square(x).sum()))
-    x = to_bfloat16(x / np.maximum(length, to_bfloat16(np.float32(eps))))
+    length = to_bfloat16(xp, xp.sqrt(xp.square(x).sum()))
+    least = np.float32(to_bfloat16(np, np.float32(eps)))
+    x = to_bfloat16(xp, x / xp.maximum(length, least))
     for _ in range(ns_steps):
-        gram = to_bfloat16(x @ x.T)
-        factor = to_bfloat16(b * gram + c * (gram @ gram))
-        x = to_bfloat16(a * x + factor @ x)
-    return wrap(np.ascontiguousarray(x.T if tall else x))
+        gram = to_bfloat16(xp, x @ x.T)
+        factor = to_bfloat16(xp, b * gram + c * (gram @ gram))
+        x = to_bfloat16(xp, a * x + factor @ x)
+    return wrap(xp.ascontiguousarray(x.T if tall else x))
 
 
-def to_bfloat16(value: Any) -> Any:
+def to_bfloat16(xp: Any, value: Any) -> Any:
     """float32 numbers rounded to the nearest that bfloat16 has, ties to even."""
-    exact = np.array(value, np.float32, order="C")
+    exact = xp.array(value, dtype=np.float32, order="C")
     bits = exact.view(np.uint32)
     up = ((bits >> 16) & 1) + np.uint32(0x7FFF)
     rounded = ((bits + up) & np.uint32(0xFFFF0000)).view(np.float32)
-    return np.where(np.isnan(exact), exact, rounded)
+    return xp.where(xp.isnan(exact), exact, rounded)

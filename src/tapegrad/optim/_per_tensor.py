@@ -8,7 +8,9 @@ from typing import Any
 
 import tapegrad as tg
 
+from ..core.base import STATE
 from ._multi_tensor import FEWEST, Update, update_many
+from ._on_device import update_on_device
 
 Start = Callable[[Any, dict[str, Any]], dict[str, Any]]
 
@@ -31,6 +33,7 @@ class Rule:
     captured: str = "params and state_steps"
     captured_foreach: str = "params and state_steps"
     on_xla: tuple[bool, bool] = (True, False)
+    on_device: str = ""  # the kernel that does it for many parameters on a GPU
 
 
 def evaluate(closure: Callable[[], Any] | None) -> Any:
@@ -55,6 +58,8 @@ def update_group(states: Any, group: dict[str, Any], rule: Rule) -> None:
                 own.update(rule.start(p, group))
     if params and (group["foreach"] or group.get("capturable") or group.get("fused")):
         check_modes(group, params, rule)
+    if rule.on_device and STATE.device_type is not None and params:
+        params = update_on_device(params, states, group, rule.on_device)
     if rule.gathers and len(params) >= FEWEST and group["foreach"] is not False:
         params = update_many(params, states, group, rule.update, rule.scalars)
     for p in params:
@@ -109,7 +114,8 @@ def number(value: Any) -> Any:
 def new_scalar(value: float, fused: Any = False) -> Any:
     """A number kept in the state: float32, or float64 where that is the default dtype."""
     wide = tg.get_default_dtype() == tg.float64 and not fused
-    return tg.tensor(value, dtype=tg.float64 if wide else tg.float32)
+    # On the CPU, wherever the parameters are: it is read in every step.
+    return tg.tensor(value, dtype=tg.float64 if wide else tg.float32, device="cpu")
 
 
 def use_tensor(group: dict[str, Any], state: dict[str, Any], name: str) -> None:

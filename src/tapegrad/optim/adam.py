@@ -160,7 +160,7 @@ def step_with_tensors(p: Any, mean: Any, square: Any, step: Any, group: dict[str
     p.addcdiv_(mean, root.add_(group["eps"] / step_size))
 
 
-RULE = Rule(start, update)
+RULE = Rule(start, update, on_device="adam")
 
 
 def check_tensor_betas(betas: tuple[Any, Any], foreach: Any, capturable: bool) -> None:

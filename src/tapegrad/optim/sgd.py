@@ -118,9 +118,9 @@ def add_decay(grad: Any, p: Any, weight_decay: Any, group: dict[str, Any]) -> An
     return grad.add(p, alpha=number(weight_decay))
 
 
-RULE = Rule(None, update, scalars=())
+RULE = Rule(None, update, scalars=(), on_device="sgd")
 # One operation for each tensor: to gather them would take longer.
-WITHOUT_STATE = Rule(None, update, scalars=(), gathers=False)
+WITHOUT_STATE = Rule(None, update, scalars=(), gathers=False, on_device="sgd")
 
 
 def sgd(

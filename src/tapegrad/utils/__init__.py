@@ -7,7 +7,7 @@ from types import ModuleType
 
 from . import hooks
 
-_LAZY = frozenset({"_pytree", "checkpoint", "data", "tensorboard"})
+_LAZY = frozenset({"_pytree", "checkpoint", "data", "dlpack", "tensorboard"})
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -19,19 +19,30 @@ from typing import Any
 
 import tapegrad as tg
 
-from .. import evidence
 from ..autograd.graph import saved_tensors_hooks
-from ..core.base import TensorBase, user_frame
+from ..core.base import TensorBase
 from ..core.modes import MODES
+from ..core.streams import Stream
+from ._checkpoint_errors import CheckpointError, Mismatch, Seen
+from ._selective_checkpoint import (
+    SAC_IGNORED_OPS,
+    CheckpointPolicy,
+    SelectiveCheckpointContext,
+    create_selective_checkpoint_contexts,
+)
 
 __all__ = [
+    "SAC_IGNORED_OPS",
     "CheckpointError",
     "CheckpointFunction",
+    "CheckpointPolicy",
     "DefaultDeviceType",
     "GraphExecGroup",
+    "SelectiveCheckpointContext",
     "check_backward_validity",
     "checkpoint",
     "checkpoint_sequential",
+    "create_selective_checkpoint_contexts",
     "detach_variable",
     "get_device_states",
     "noop_context_fn",
@@ -52,16 +63,6 @@ SUPPRESSED = (
     "raised during the checkpointed forward. This is not supported because checkpoint cannot "
     "return a value for a failed forward."
 )
-TIP = (
-    "\nTip: To see a more detailed error message, either pass `debug=True` to\n"
-    "`torch.utils.checkpoint.checkpoint(...)` or wrap the code block\n"
-    "with `with torch.utils.checkpoint.set_checkpoint_debug_enabled(True):` to\n"
-    "enable checkpoint-debug mode globally.\n"
-)
-
-
-class CheckpointError(RuntimeError):
-    """What was computed again is not what was computed first."""
 
 
 # ---------------------------------------------------------------------- switches
@@ -143,11 +144,8 @@ class GraphExecGroup:
 
 def get_device_states(*args: Any) -> tuple[list[int], list[Any]]:
     """The numbers and random states of the CUDA devices that hold an argument."""
-    found = {
-        a.get_device()
-        for a in args
-        if isinstance(a, TensorBase) and a.device.type == "cuda"  # type: ignore[attr-defined]
-    }
+    tensors: list[Any] = [a for a in args if isinstance(a, TensorBase)]
+    found = {a.get_device() for a in tensors if a.device.type == "cuda"}
     devices = sorted(found)
     return devices, [tg.cuda.get_rng_state(d) for d in devices]
 
@@ -161,31 +159,38 @@ def set_device_states(
             tg.cuda.set_rng_state(state, device)
 
 
+_spare_streams: list[Stream] = []  # a stream takes much longer to make than to set
+
+
 class _Surroundings:
     """What a function's result depends on besides its arguments, to be set up once more."""
 
     def __init__(self, preserve_rng_state: bool, args: tuple[Any, ...]) -> None:
         self.autocast = MODES.autocast
-        # The stream itself: PyTorch's form of the state takes much longer to write and read.
-        self.stream = tg.default_generator.stream.copy() if preserve_rng_state else None
+        self.state = tg.default_generator.stream.get_state() if preserve_rng_state else None
         self.devices, self.states = get_device_states(*args) if preserve_rng_state else ([], [])
 
     @contextlib.contextmanager
     def restored(self) -> Iterator[None]:
         generator = tg.default_generator
         now = generator.stream
-        cast: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
-        if MODES.autocast is not self.autocast:
-            cast = tg.amp.autocast("cpu", self.autocast, self.autocast is not None)
+        cast = contextlib.ExitStack()
+        if MODES.autocast != self.autocast:
+            for kind, dtype in zip(("cpu", "cuda"), self.autocast or (None, None), strict=True):
+                cast.enter_context(tg.amp.autocast(kind, dtype, dtype is not None))
         with tg.random.fork_rng(self.devices, enabled=bool(self.devices)), cast:
-            if self.stream is not None:
-                generator.stream = self.stream.copy()
-                set_device_states(self.devices, self.states)
+            if self.state is None:
+                yield
+                return
+            stream = _spare_streams.pop() if _spare_streams else Stream()
+            stream.set_state(self.state)
+            set_device_states(self.devices, self.states)
+            generator.stream = stream
             try:
                 yield
             finally:
-                if self.stream is not None:
-                    generator.stream = now
+                generator.stream = now
+                _spare_streams.append(stream)
 
 
 # ---------------------------------------------------------------------- saved tensors, by hooks
@@ -202,22 +207,6 @@ class _Holder:
 
     def __init__(self) -> None:
         self.values: dict[Any, Any] = {}  # per backward pass; None once it was handed out
-
-
-class _Seen:
-    """One tensor as it was saved: what `determinism_check` compares, and the user's line."""
-
-    __slots__ = ("code", "lasti", "metadata")
-
-    def __init__(self, metadata: Any) -> None:
-        self.metadata = metadata
-        frame = user_frame(1)
-        self.code = None if frame is None else frame.f_code
-        self.lasti = -1 if frame is None else frame.f_lasti
-
-    def where(self) -> str:
-        place = evidence.place(self.code, self.lasti)
-        return "(unknown line)" if place is None else evidence.spell(place)
 
 
 def _metadata(x: Any) -> dict[str, Any]:
@@ -283,13 +272,13 @@ class _Frame:
         self.early_stop = early_stop
         self.debug = debug
         self.holders: list[weakref.ref[_Holder]] = []
-        self.saved: list[_Seen] = []
+        self.saved: list[Seen] = []
         self.complete = False  # backward can come before the function has returned
 
     def pack(self, x: Any) -> _Holder:
         holder = _Holder()
         self.holders.append(weakref.ref(holder))
-        self.saved.append(_Seen(self.metadata(x)))
+        self.saved.append(Seen(x, self.metadata(x)))
         return holder
 
     def unpack(self, holder: _Holder) -> Any:
@@ -332,7 +321,7 @@ class _Recomputation:
     def __init__(self, frame: _Frame, key: Any) -> None:
         self.frame = frame
         self.key = key
-        self.saved: list[_Seen] = []
+        self.saved: list[Seen] = []
 
     def run(self) -> None:
         args, kwargs = self.frame.inputs.get()
@@ -348,15 +337,11 @@ class _Recomputation:
     def pack(self, x: Any) -> Any:
         frame = self.frame
         place = len(self.saved)
-        self.saved.append(_Seen(frame.metadata(x)))
+        self.saved.append(Seen(x, frame.metadata(x)))
         value = x.detach()
         if place >= len(frame.holders):
             if frame.complete:
-                raise self.error(
-                    "torch.utils.checkpoint: trying to save more tensors during recomputation than "
-                    f"during the original forward pass.\n{TIP}",
-                    f"  first one more: {self.saved[-1].where()}",
-                )
+                raise self.mismatch().too_many()
             return value
         holder = frame.holders[place]()
         if holder is not None:
@@ -368,45 +353,18 @@ class _Recomputation:
     def check(self) -> None:
         """Complain about tensors that are missing, or have another shape, dtype or device."""
         frame = self.frame
-        wanted, found = len(frame.saved), len(self.saved)
-        if wanted != found:
-            raise self.error(
-                "torch.utils.checkpoint: A different number of tensors was saved during the "
-                "original forward and recomputation.\nNumber of tensors saved during forward: "
-                f"{wanted}\nNumber of tensors saved during recomputation: {found}.\n{TIP}",
-                f"  first one missing: {frame.saved[found].where()}",
-            )
-        lines, places = "", []
-        for i, (before, now) in enumerate(zip(frame.saved, self.saved, strict=True)):
-            if frame.holders[i]() is not None and before.metadata != now.metadata:
-                lines += (
-                    f"tensor at position {i}:\nsaved metadata: {before.metadata}\n"
-                    f"recomputed metadata: {now.metadata}\n"
-                )
-                places += [f"  position {i}, saved: {before.where()}"]
-                places += [f"  position {i}, recomputed: {now.where()}"]
-        if lines:
-            raise self.error(
-                "torch.utils.checkpoint: Recomputed values for the following tensors have "
-                f"different metadata than during the forward pass.\n{lines}{TIP}",
-                "\n".join(places[:8]),
-            )
+        if len(frame.saved) != len(self.saved):
+            raise self.mismatch().too_few()
+        differ = [
+            i
+            for i, (before, now) in enumerate(zip(frame.saved, self.saved, strict=True))
+            if frame.holders[i]() is not None and before.metadata != now.metadata
+        ]
+        if differ:
+            raise self.mismatch().different(differ)
 
-    def error(self, text: str, places: str) -> CheckpointError:
-        """PyTorch's text, the lines of the user's, and in debug mode everything that was saved."""
-        message = f"{text}{places}"
-        if self.frame.debug:
-            message = (
-                " An error happened while unpacking tensors; dumping logs of latest computation\n"
-                "because you passed `debug=True` to `torch.utils.checkpoint.checkpoint()`.\n\n"
-                f"Tensors saved during the original forward:\n{listed(self.frame.saved)}\n\n"
-                f"Tensors saved during recomputation:\n{listed(self.saved)}\n\n{message}"
-            )
-        return CheckpointError(message)
-
-
-def listed(saved: list[_Seen]) -> str:
-    return "\n".join([f"  {i}: {s.metadata} {s.where()}" for i, s in enumerate(saved)])
+    def mismatch(self) -> Mismatch:
+        return Mismatch(self.frame.saved, self.saved, self.frame.debug)
 
 
 def _without_reentrant(
@@ -438,18 +396,15 @@ def _without_reentrant(
             function(*args, **kwargs)
 
     inputs = _Inputs(args, kwargs)
-    finished = False
     if inputs.node is None:
-        with forward_context:
-            result = function(*args, **kwargs)
-            finished = True
-    else:
-        metadata = DETERMINISM_CHECKS[determinism_check]
-        frame = _Frame(inputs, again, metadata, early_stop, debug)
-        with saved_tensors_hooks(frame.pack, frame.unpack), forward_context:
-            result = function(*args, **kwargs)
-            finished = True
-        frame.complete = True
+        return function(*args, **kwargs)
+    metadata = DETERMINISM_CHECKS[determinism_check]
+    frame = _Frame(inputs, again, metadata, early_stop, debug)
+    finished = False
+    with saved_tensors_hooks(frame.pack, frame.unpack), forward_context:
+        result = function(*args, **kwargs)
+        finished = True
+    frame.complete = True
     if not finished:
         raise RuntimeError(SUPPRESSED)
     return result
@@ -582,7 +537,9 @@ def checkpoint_sequential(
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
-    steps = list(functions.children() if isinstance(functions, tg.nn.Sequential) else functions)
+    steps = functions
+    if isinstance(functions, tg.nn.Sequential):  # type: ignore[attr-defined]
+        steps = list(functions.children())
     size = len(steps) // segments
 
     def chain(part: list[Callable[..., Any]]) -> Callable[[Any], Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from .. import runtime
+
 __all__ = ["amp_definitely_not_available"]
 
 
 def amp_definitely_not_available() -> bool:
-    return True
+    return not runtime.look()

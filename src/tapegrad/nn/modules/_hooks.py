@@ -16,6 +16,8 @@ from typing import Any
 import tapegrad as tg
 
 from ...autograd.hooks import RemovableHandle
+from ...core.base import STATE
+from ...errors import argument_names, explain_call
 from ._backward_hooks import BackwardHook
 
 Hook = Callable[..., Any]
@@ -208,7 +210,15 @@ def run(
     backward = BackwardHook(module, *backward_hooks(module))
     if backward:
         state[0] = backward.setup_inputs(state[0])
-    state[2] = module.forward(*state[0], **state[1])
+    outer = STATE.module
+    STATE.module = weakref.ref(module)
+    try:
+        state[2] = module.forward(*state[0], **state[1])
+    except (IndexError, RuntimeError, ValueError) as error:
+        explain_call(error, "", argument_names(module.forward), state[0], state[1])
+        raise
+    finally:
+        STATE.module = outer
     for is_global, id_, hook, with_kwargs in forward_hooks(module):
         called.add((is_global, id_))
         given = (state[0], state[1], state[2]) if with_kwargs else (state[0], state[2])

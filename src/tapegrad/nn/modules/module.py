@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import tapegrad as tg
 
+from ...core.base import STATE
+from ...errors import argument_names, explain_call
 from ...utils.naming import typename
 from ..parameter import Buffer, Parameter
 from ._hooks import (
@@ -97,7 +100,15 @@ class Module(HookMethods, StateMethods):
             or GLOBAL.any_at_call()
         ):
             return call_with_hooks(self, args, kwargs)
-        return self.forward(*args, **kwargs)
+        outer = STATE.module
+        STATE.module = weakref.ref(self)  # recorded nodes keep it: pictures and errors name it
+        try:
+            return self.forward(*args, **kwargs)
+        except (IndexError, RuntimeError, ValueError) as error:
+            explain_call(error, "", argument_names(self.forward), args, kwargs)
+            raise
+        finally:
+            STATE.module = outer
 
     # ------------------------------------------------------------------ registration
 

@@ -1,0 +1,194 @@
+"""`torch.ops.aten`: the names that PyTorch gives to single ops, as objects that can be called.
+
+Selective checkpointing hands them to policies, which compare: `op == torch.ops.aten.mm.default`.
+
+>>> import tapegrad as torch
+>>> torch.ops.aten.mm.default
+<OpOverload(op='aten.mm', overload='default')>
+>>> torch.ops.aten.add.Tensor(torch.ones(2), 1)
+tensor([2., 2.])
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import tapegrad as tg
+
+from .core.op import REGISTRY, Op
+from .core.publish import find, load_everything
+from .core.spaces import RECORDED
+from .ops.aten_names import ABROAD, OURS, SPELLED, overloads, spelled
+
+__all__ = ["OpOverload", "OpOverloadPacket"]
+
+
+class OpOverload:
+    """One op with one set of arguments: `aten.add.Tensor`. There is one object of each."""
+
+    def __init__(self, packet: OpOverloadPacket, overload: str) -> None:
+        self._overloadpacket = packet
+        self._overloadname = overload
+        self.namespace = packet.namespace
+        self.__name__ = f"{packet.__name__}.{overload}"
+        self.__qualname__ = self.name()
+        self.__module__ = f"torch._ops.{packet.namespace}"
+
+    @property
+    def overloadpacket(self) -> OpOverloadPacket:
+        return self._overloadpacket
+
+    def name(self) -> str:
+        """As PyTorch's schemas have it: aten::mm, aten::add.Tensor."""
+        packet = self._overloadpacket._qualified_op_name
+        return packet if self._overloadname == "default" else f"{packet}.{self._overloadname}"
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        return self._overloadpacket(*args, **kwargs)
+
+    def __str__(self) -> str:
+        return f"{self._overloadpacket}.{self._overloadname}"
+
+    def __repr__(self) -> str:
+        return f"<OpOverload(op='{self._overloadpacket}', overload='{self._overloadname}')>"
+
+
+class OpOverloadPacket:
+    """All overloads of one op: `aten.add`."""
+
+    def __init__(self, namespace: str, name: str, known: list[str]) -> None:
+        self.namespace = namespace
+        self.__name__ = name
+        self.__module__ = f"torch._ops.{namespace}"
+        self._qualified_op_name = f"{namespace}::{name}"
+        self._dir = known
+
+    def overloads(self) -> list[str]:
+        """The names of the overloads."""
+        return list(self._dir)
+
+    def __getattr__(self, overload: str) -> OpOverload:
+        if overload.startswith("__") or overload not in self._dir:
+            raise AttributeError(f"The underlying op of '{self}' has no overload name '{overload}'")
+        return self._made(overload)
+
+    def _made(self, overload: str) -> OpOverload:
+        if overload not in self.__dict__:
+            setattr(self, overload, OpOverload(self, overload))
+        found: OpOverload = self.__dict__[overload]
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._dir)
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        return implementation(self.__name__)(*args, **kwargs)
+
+    def __str__(self) -> str:
+        return f"{self.namespace}.{self.__name__}"
+
+    def __repr__(self) -> str:
+        return f"<OpOverloadPacket(op='{self}')>"
+
+
+class _OpNamespace(types.ModuleType):
+    """`torch.ops.aten`: makes a packet when its name is first asked for."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"torch.ops.{name}")
+        self.name = name
+
+    def __getattr__(self, name: str) -> OpOverloadPacket:
+        known = [] if name.startswith("__") else self._known(name)
+        if not known:
+            raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{name}'")
+        found = OpOverloadPacket(self.name, name, known)
+        setattr(self, name, found)
+        return found
+
+    def _known(self, name: str) -> list[str]:
+        if self.name == "tapegrad":
+            return ["default"] if name in OURS else []
+        if name.endswith("_"):
+            return written_form(name)
+        known = overloads(name)
+        own = name not in SPELLED and (not known or public(name) is not None and name in REGISTRY)
+        return ["default", *known] if own and exists(name) else known
+
+    def __repr__(self) -> str:
+        return f"<module 'torch.ops.{self.name}' from 'torch.ops'>"
+
+
+def written_form(name: str) -> list[str]:
+    """The overloads of an op that writes into its first argument: those of the op itself."""
+    if not hasattr(tg.Tensor, name):
+        return []
+    return list(dict.fromkeys([*overloads(name[:-1]), *overloads(name)])) or ["default"]
+
+
+def exists(name: str) -> bool:
+    """Whether there is an op or a public function of this name under its own name."""
+    if name in OURS:
+        return False
+    if name in ABROAD or public(name) is not None:
+        return True
+    load_everything()
+    return name in REGISTRY and name not in SPELLED
+
+
+def public(name: str) -> Callable[..., Any] | None:
+    """The public function or method that is an aten op."""
+    spaces = ("linalg_", "special_", "fft_")
+    paths = [name, f"nn.functional.{name}"]
+    paths += [name.replace("_", ".", 1) for space in spaces if name.startswith(space)]
+    for path in paths:
+        found = find(path) or (getattr(tg, path, None) if path == name else None)
+        if isinstance(found, (types.FunctionType, types.BuiltinFunctionType)):
+            return found
+    method = getattr(tg.Tensor, name, None)
+    return method if callable(method) else None
+
+
+def to_copy(input: Any, *, dtype: Any = None, **options: Any) -> Any:
+    """A copy, in another dtype where one is given."""
+    return input.to(dtype=input.dtype if dtype is None else dtype, copy=True)
+
+
+# aten ops whose arguments are not those of the function or op that they stand for.
+ADAPTED: dict[str, Callable[..., Any]] = {
+    "_softmax": lambda input, dim, half_to_float: tg.softmax(input, dim),
+    "_log_softmax": lambda input, dim, half_to_float: tg.log_softmax(input, dim),
+    "_to_copy": to_copy,
+    "size": lambda input: list(input.shape),
+    "stride": lambda input: list(input.stride()),
+    "_unsafe_view": lambda input, size: input.reshape(size),
+    "max_pool2d_with_indices": lambda *args: tg.nn.functional.max_pool2d_with_indices(*args),
+    "max_pool3d_with_indices": lambda *args: tg.nn.functional.max_pool3d_with_indices(*args),
+}
+
+
+def implementation(name: str) -> Callable[..., Any]:
+    """What runs when an aten op is called."""
+    if name in ABROAD:
+        raise NotImplementedError(
+            f"Could not run 'aten::{name}' with arguments from the 'CPU' backend."
+        )
+    found = ADAPTED.get(name) or public(name)
+    if found is not None:
+        return found
+    load_everything()
+    ours = [op for op, theirs in SPELLED.items() if theirs.partition(".")[0] == name]
+    recorded: Callable[..., Any] = getattr(RECORDED, ours[0] if ours else name)
+    return recorded
+
+
+NAMESPACES: dict[str, _OpNamespace] = {n: _OpNamespace(n) for n in ("aten", "tapegrad")}
+
+
+def overload_of(op: Op, tensors: Any, attrs: tuple[Any, ...]) -> OpOverload:
+    """What PyTorch would call an op of ours that runs with these arguments."""
+    space, name, overload = spelled(op, tensors, attrs)
+    packet: OpOverloadPacket = getattr(NAMESPACES[space], name)
+    return packet._made(overload)

@@ -1,0 +1,367 @@
+"""Tensors on a GPU: their arrays are CuPy's, and their ops come here.
+
+A tensor around a device array is `special`, so the roads of the CPU (dispatch.py) never see one and
+pay nothing for it. `apply` does what theirs does: one dtype, the kernel, a node if a gradient is
+wanted. A kernel is the block's own forward with CuPy for `xp`, or an override of `backends/`.
+
+Nothing here is used, and CuPy is not imported, before `cuda.runtime` finds a GPU to use.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..device import CPU
+from ..errors import must_be_tensor
+from .base import CLASSES, STATE, TensorBase, ndarray, wrap
+from .batched import memory_of
+from .dispatch import NUMBERS, common_dtype, number_as
+from .op import REGISTRY, Op
+from .record import FLOATS, finish
+from .spaces import RAW, DeviceSpace
+
+F32 = np.dtype(np.float32)
+
+
+class Device:
+    """What is set once a GPU is used."""
+
+    xp: Any = None  # CuPy, or what a test puts in its place
+    backend: Any = None
+    space: Any = None  # F for device arrays
+    capture: Any = None  # cuda/graphs.py, once it is used
+
+    def capturing(self) -> bool:
+        """Whether work is being recorded into a CUDA graph instead of run."""
+        return self.capture is not None and bool(self.capture.capturing())
+
+    def refuse_in_graph(self, what: str) -> None:
+        """Raise if work is being recorded: `what` cannot be part of a graph."""
+        if self.capture is not None:
+            self.capture.refuse(what)
+
+
+DEVICE = Device()
+
+
+def meaning(name: str) -> Any:
+    """What `F.<name>` is on device arrays; looked up when a rule first asks for it."""
+    record = REGISTRY.get(name)
+    if record is not None:
+        return kernel_of(record)
+    return DEVICE.backend.overrides.get(name) or getattr(RAW, name)  # a helper of rules
+
+
+def use(xp: Any, backend: Any) -> None:
+    """From now on arrays of `xp` are arrays on a device."""
+    DEVICE.xp = backend.xp
+    DEVICE.backend = backend
+    DEVICE.space = DeviceSpace(meaning)
+    STATE.device_type = xp.ndarray
+    for record in REGISTRY.values():
+        record.device_kernel = None
+
+
+def kernel_of(record: Op) -> Any:
+    """The kernel that an op runs on the device."""
+    found = record.device_kernel
+    if found is None:
+        found = record.device_kernel = DEVICE.backend.kernel(record)
+    return found
+
+
+def raw_space(grad: Any) -> Any:
+    """The meaning of F for a gradient: that of the device it is on."""
+    if type(grad) is list:
+        grad = next((g for g in grad if g is not None), None)
+    return DEVICE.space if type(grad) is STATE.device_type else RAW
+
+
+CLASSES.raw_space = raw_space
+
+
+def is_device(t: Any) -> bool:
+    """Whether a tensor is on a device. A batched one has no array of its own: ask its memory."""
+    return isinstance(t, TensorBase) and type(t.array) is STATE.device_type
+
+
+def xp_of(array: Any) -> Any:
+    """The module that computes with an array."""
+    return DEVICE.xp if type(array) is STATE.device_type and DEVICE.xp is not None else np
+
+
+def uploaded(array: Any) -> Any:
+    """A copy of a NumPy array on the device, with the same order in memory."""
+    DEVICE.refuse_in_graph("a copy from the host")
+    if array.flags.c_contiguous:
+        return DEVICE.xp.asarray(array)
+    order, back = memory_order(array)
+    return DEVICE.xp.asarray(np.ascontiguousarray(array.transpose(order))).transpose(back)
+
+
+def to_host(array: Any) -> Any:
+    """A NumPy array with the values, in the same order in memory; NumPy's own as they are."""
+    if type(array) is not STATE.device_type:
+        return array
+    DEVICE.refuse_in_graph("a copy to the host")
+    if array.flags.c_contiguous:
+        return array.get()
+    order, back = memory_order(array)
+    return array.transpose(order).get().transpose(back)
+
+
+def memory_order(array: Any) -> tuple[list[int], list[int]]:
+    """The dimensions from the slowest in memory to the fastest, and the way back."""
+    strides = array.strides
+    order = sorted(range(array.ndim), key=lambda d: (-strides[d], d))
+    return order, [order.index(d) for d in range(array.ndim)]
+
+
+def where_is(like: Any, array: Any) -> Any:
+    """A NumPy array as one on the device of `like`, an array or a tensor."""
+    if STATE.device_type is None:
+        return array
+    found = memory_of(like) if isinstance(like, TensorBase) else like
+    return placed(array, found.device.id) if type(found) is STATE.device_type else array
+
+
+def beside(like: Any, array: Any) -> Any:
+    """A tensor with the values of a NumPy array, on the device of `like`."""
+    return wrap(where_is(like, array))
+
+
+def has_device(tensors: Any) -> bool:
+    return any([is_device(t) for t in tensors])
+
+
+def apply(op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: tuple[Any, ...]) -> Any:
+    """Run `op` with tensors on a device among its arguments."""
+    tensors, attrs = on_one_device(op, tensors, attrs)
+    arrays: list[Any] = []
+    mask = 0
+    bit = 1
+    for t in tensors:
+        if isinstance(t, TensorBase):
+            if t.view_of is not None:
+                CLASSES.tensor._refresh(t)
+            if t.wants_grad:
+                mask |= bit
+            arrays.append(t.array)
+        else:
+            missing = t is None and op.width != 1
+            if not missing and not (op.numbers and isinstance(t, NUMBERS)):
+                at = 0 if op.variadic else len(arrays)
+                raise must_be_tensor(op.name, op.tensors[at], at + 1, t)
+            arrays.append(t)
+        bit <<= 1
+    if STATE.timing:
+        CLASSES.start_timer(op.name, tensors)
+    out = run_kernel(op, arrays, attrs)
+    result: Any
+    if op.single:
+        result = finish(op, tensors, attrs, watch, mask, (out,))[0]
+    else:
+        result = finish(op, tensors, attrs, watch, mask, tuple(out))
+        if op.result is not None:
+            result = op.result(result)
+    if STATE.timing:
+        CLASSES.stop_timer(op.name)
+    return result
+
+
+# Besides elementwise ops, these take one number of the host.
+TAKES_NUMBER = frozenset(
+    """
+    copy fill_with fill_tensor index_fill_tensor index_put masked_fill_tensor to_device where
+    """.split()
+)
+
+
+def on_one_device(
+    op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], written: bool = False
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """The arguments with what may come from the host on the device; PyTorch's error for the rest.
+
+    A tensor on the CPU without dimensions may stand next to others where a number may. What is
+    `written`, the first one, stays where it is.
+    """
+    device_type = STATE.device_type
+    if attrs and not op.view:
+        attrs = tuple([on_device(a) for a in attrs])
+    for i, t in enumerate(tensors):
+        if isinstance(t, TensorBase) and type(t.array) is not device_type:
+            if t.array.ndim or (written and i == 0):
+                raise two_devices(tensors)
+            if not op.numbers and op.name not in TAKES_NUMBER:
+                raise two_devices(tensors)
+            tensors = (*tensors[:i], number_beside(t), *tensors[i + 1 :])
+    return tensors, attrs
+
+
+def number_beside(t: Any) -> Any:
+    """A tensor of one number on the current GPU, recorded if it needs a gradient."""
+    if t.wants_grad:
+        from ..cuda import runtime
+
+        return runtime.move(t, runtime.index_of(None))
+    return wrap(DEVICE.xp.full((), t.array[()], t.array.dtype))
+
+
+def storable(destination: Any, value: Any) -> Any:
+    """What can be assigned to a device array: one of the same device, or a number."""
+    if type(value) is ndarray:
+        return where_is(destination, value) if value.ndim else value[()]
+    return value
+
+
+def run_kernel(op: Op, arrays: list[Any], attrs: tuple[Any, ...]) -> Any:
+    """The kernel on device arrays of one dtype."""
+    down = None
+    if op.guard is not None:
+        op.guard(*[stand_in(x) for x in arrays])
+    if op.dtype_rule:
+        down = unify(op, arrays)
+    kernel = op.device_kernel or kernel_of(op)
+    try:
+        out = kernel(arrays, *attrs) if op.variadic else kernel(*arrays, *attrs)
+    except MemoryError as error:
+        raise no_memory(error) from None
+    except ValueError:
+        if op.broadcasts:
+            from ..errors import check_broadcast
+
+            check_broadcast([stand_in(x) for x in arrays])
+        raise
+    return out if down is None else out.astype(down) if out.dtype.kind in FLOATS else out
+
+
+def unify(op: Op, arrays: list[Any]) -> Any:
+    """As dispatch.unify: cast in place of the list; the dtype to go back to, if any."""
+    dtype = quick_dtype(op, arrays)
+    if dtype is None:
+        dtype = common_dtype(op, [stand_in(x) for x in arrays])
+    down = None
+    device_type = STATE.device_type
+    if dtype.itemsize == 2 and dtype.kind in FLOATS:
+        if not all([type(x) is device_type for x in arrays]):
+            down = dtype
+            dtype = F32
+    for i, x in enumerate(arrays):
+        if type(x) is device_type:
+            if x.dtype is not dtype and x.dtype != dtype:
+                arrays[i] = x.astype(dtype)
+        elif type(x) is ndarray:
+            arrays[i] = x.astype(dtype)[()]  # one number of the host
+        elif x is not None:
+            arrays[i] = number_as(x, dtype)
+    return down
+
+
+def quick_dtype(op: Op, arrays: list[Any]) -> Any:
+    """The dtype, where all arrays have one and it is a float."""
+    found = None
+    for x in arrays:
+        if type(x) is STATE.device_type:
+            dtype = x.dtype
+            if dtype.kind != "f" or (found is not None and found is not dtype):
+                return None
+            found = dtype
+        elif type(x) is not float and type(x) is not int:
+            return None
+    return found
+
+
+def stand_in(x: Any) -> Any:
+    """A NumPy array of the shape and dtype of a device array; it has no memory of its own."""
+    if type(x) is STATE.device_type:
+        return np.broadcast_to(np.zeros((), x.dtype), x.shape)
+    return x
+
+
+def on_device(value: Any) -> Any:
+    """An attribute with the index arrays in it on the device."""
+    if type(value) is ndarray:
+        return DEVICE.xp.asarray(value)
+    if type(value) is tuple and any([type(v) is ndarray for v in value]):
+        return tuple([on_device(v) for v in value])
+    return value
+
+
+# Functions that make their result on the device that `device` names, without a copy on the host.
+DIRECT = frozenset(
+    """
+    arange as_tensor asarray empty empty_like empty_strided eye full full_like new_empty
+    new_empty_strided new_full new_ones new_tensor new_zeros normal ones ones_like rand rand_like
+    randint randint_like randn randn_like randperm scalar_tensor tensor zeros zeros_like from_dlpack
+    """.split()
+)
+# These stay where their argument is, whatever the default device.
+FOLLOWING = frozenset(["as_tensor", "asarray", "tensor", "from_dlpack", "normal"])
+
+
+def created(name: str, call: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Call a function that makes a tensor, with the device that was asked for or is the default."""
+    device = kwargs.get("device")
+    if STATE.device_type is None and (device is None or device == "cpu" or device == CPU):
+        return call(*args, **kwargs)
+    from ..cuda import runtime
+
+    first = args[0] if args else kwargs.get("input")
+    place: int | None
+    if device is not None:
+        place = runtime.target(device)
+    elif name.startswith("new_"):
+        place = runtime.place_of(first)
+        place = None if place < 0 else place
+    elif name.endswith("_like") or kwargs.get("out") is not None:
+        place = None
+    else:
+        place = None if name in FOLLOWING and is_device(first) else runtime.target(None)
+    if place is None:
+        return call(*args, **kwargs)
+    if name in DIRECT:
+        try:
+            with DEVICE.xp.cuda.Device(place):
+                return call(*args, **{**kwargs, "device": runtime.device_at(place)})
+        except MemoryError as error:
+            raise no_memory(error) from None
+    t = call(*args, **{**kwargs, "device": CPU})
+    if not isinstance(t, TensorBase):
+        return t
+    made = wrap(placed(t.array, place))
+    made.wants_grad = t.wants_grad
+    return made
+
+
+CLASSES.created = created
+
+
+def no_memory(error: MemoryError) -> Exception:
+    """PyTorch's error for CuPy's when the GPU is full; NumPy's as it is."""
+    from ..cuda.memory import explained
+
+    return explained(error)
+
+
+def placed(array: Any, place: int) -> Any:
+    """A NumPy array on a GPU."""
+    with DEVICE.xp.cuda.Device(place):
+        return uploaded(array)
+
+
+def sent(array: Any, xp: Any) -> Any:
+    """An array where `xp` computes: on the host, or on the current GPU."""
+    if xp is np:
+        return to_host(array)
+    return array if type(array) is STATE.device_type else uploaded(array)
+
+
+def two_devices(tensors: Any) -> Exception:
+    devices = dict.fromkeys([str(t.device) for t in tensors if isinstance(t, TensorBase)])  # type: ignore[attr-defined]
+    first, second = sorted(devices, reverse=True)[:2]
+    return RuntimeError(
+        "Expected all tensors to be on the same device, but found at least two devices, "
+        f"{first} and {second}!"
+    )

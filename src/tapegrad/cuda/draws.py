@@ -1,0 +1,322 @@
+"""Random numbers on a GPU: the functions of core/streams.py for streams of Philox numbers.
+
+A tensor's numbers depend on the seed, on how many blocks were drawn before, and on its shape and
+dtype. They are not the numbers of PyTorch's CUDA kernels: docs/random.md says why.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core import devices, rejection, streams
+from ..core.stream_checks import (
+    check_floating,
+    check_multinomial,
+    check_uniform,
+    checked_range,
+    is_floating,
+    largest,
+    not_implemented,
+)
+from ..dtypes import of
+from . import philox
+from .philox import F32, F64, Shape
+
+STATE_BYTES = 16  # seed and offset, as PyTorch's CUDA generators write them
+MASK = 0xFFFF_FFFF_FFFF_FFFF
+
+
+class DeviceStream:
+    """The random numbers of one GPU: a seed, and how many blocks of four words were drawn."""
+
+    home: Any = None  # the module of the functions that draw: this one
+
+    def __init__(self, place: int, seed: int = streams.DEFAULT_SEED) -> None:
+        self.place = place
+        self._seed = seed
+        self.drawn = 0
+
+    def manual_seed(self, seed: int) -> DeviceStream:
+        """Start again from `seed`; negative seeds count back from 2**64."""
+        streams.check_seed(seed)
+        self._seed = seed & MASK
+        self.drawn = 0
+        return self
+
+    def seed(self) -> int:
+        """Start again from a seed that nobody can know beforehand, and return it."""
+        self.manual_seed(int.from_bytes(os.urandom(8), "little"))
+        return self._seed
+
+    def initial_seed(self) -> int:
+        return self._seed
+
+    def take(self, words: int) -> int:
+        """The number of the first of the blocks that `words` words are taken from."""
+        # A replay would draw the same numbers again.
+        devices.DEVICE.refuse_in_graph("drawing random numbers")
+        first = self.drawn
+        self.drawn += philox.blocks(words)
+        return first
+
+    @property
+    def offset(self) -> int:
+        """How many words were drawn, as PyTorch's generators count."""
+        return 4 * self.drawn
+
+    @offset.setter
+    def offset(self, value: int) -> None:
+        if value % 4:
+            raise RuntimeError("offset must be a multiple of 4")
+        self.drawn = value // 4
+
+    def get_state(self) -> Any:
+        state = np.zeros(STATE_BYTES, np.uint8)
+        state.view("<u8")[:] = (self._seed, self.offset)
+        return state
+
+    def set_state(self, state: Any) -> None:
+        if state.dtype != np.uint8:
+            raise TypeError("RNG state must be a torch.ByteTensor")
+        if state.size not in (STATE_BYTES, STATE_BYTES // 2):
+            raise RuntimeError("RNG state is wrong size")
+        found = np.frombuffer(state.tobytes(), "<u8")
+        self._seed = int(found[0])
+        self.offset = int(found[1]) if found.size > 1 else 0
+
+    def copy(self) -> DeviceStream:
+        """A stream of its own that will draw what this one would."""
+        new = DeviceStream(self.place, self._seed)
+        new.drawn = self.drawn
+        return new
+
+
+def begin(stream: DeviceStream, words: int) -> tuple[Any, int, int]:
+    """The array module, the seed and the first block of a draw."""
+    return devices.DEVICE.xp, stream._seed, stream.take(words)
+
+
+def unit(stream: DeviceStream, shape: Shape, dtype: Any) -> Any:
+    """Floats in [0, 1)."""
+    xp, seed, first = begin(stream, philox.words_of(shape, dtype))
+    return philox.philox_uniform(xp, shape, dtype, seed, first)
+
+
+def standard(stream: DeviceStream, shape: Shape, dtype: Any) -> Any:
+    """Standard normals, in float32 or float64."""
+    work = F64 if dtype == F64 else F32
+    count = math.prod(shape)
+    xp, seed, first = begin(stream, philox.words_of((count + count % 2,), work))
+    return philox.philox_normal(xp, shape, work, seed, first)
+
+
+def words(stream: DeviceStream, count: int, long: bool) -> Any:
+    """Words of 32 bits, or of 64."""
+    xp, seed, first = begin(stream, 2 * count if long else count)
+    found = philox.philox_words(xp, 2 * count if long else count, seed, first)
+    return philox.wide(xp, found) if long else found
+
+
+def working(dtype: Any) -> Any:
+    """The dtype that numbers of another are computed in."""
+    return F64 if dtype == F64 else F32
+
+
+def in_parts(parts: Any, dtype: Any, shape: Shape) -> Any:
+    return parts.reshape(-1).view(dtype).reshape(shape)
+
+
+def uniform(
+    stream: DeviceStream, shape: Shape, dtype: Any, low: float = 0.0, high: float = 1.0
+) -> Any:
+    dtype = np.dtype(dtype)
+    if dtype.kind == "c":
+        part = F64 if dtype.itemsize == 16 else F32
+        return in_parts(uniform(stream, (*shape, 2), part, low, high), dtype, shape)
+    check_floating("check_uniform_bounds", dtype)
+    check_uniform(low, high, dtype)
+    if (low, high) == (0.0, 1.0):
+        return unit(stream, shape, dtype)
+    work = working(dtype)
+    start, end = work.type(low), work.type(high)
+    scaled = (unit(stream, shape, work) * (end - start) + start).astype(dtype, copy=False)
+    # What rounds up to the open end becomes the closed one.
+    return devices.DEVICE.xp.where(scaled == dtype.type(high), dtype.type(low), scaled)
+
+
+def normal(
+    stream: DeviceStream,
+    shape: Shape,
+    dtype: Any,
+    mean: float = 0.0,
+    std: float = 1.0,
+    contiguous: bool = True,
+) -> Any:
+    dtype = np.dtype(dtype)
+    if dtype.kind == "c":
+        part = F64 if dtype.itemsize == 16 else F32
+        made = normal(stream, (*shape, 2), part, 0.0, std / math.sqrt(2.0))
+        return in_parts(made + part.type(mean) if mean else made, dtype, shape)
+    if not std >= 0.0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+    check_floating("normal_kernel_cuda", dtype)
+    made = standard(stream, shape, dtype)
+    if std != 1.0:
+        made *= made.dtype.type(std)
+    if mean != 0.0:
+        made += made.dtype.type(mean)
+    return made.astype(dtype, copy=False)
+
+
+def integers(
+    stream: DeviceStream, shape: Shape, dtype: Any, low: int | None = None, high: int | None = None
+) -> Any:
+    dtype = np.dtype(dtype)
+    n = math.prod(shape)
+    top = largest(dtype)
+    if low is None and high is None:
+        count = top + 1
+        long = dtype.itemsize == 8
+    else:
+        low, high = checked_range(0 if low is None else low, high, top, dtype)
+        count = high - low
+        long = count >= 1 << 28
+    found = words(stream, n, long)
+    if count == 1 << 64:
+        return found.view(np.int64).reshape(shape)
+    values = (found % found.dtype.type(count)).astype(np.int64)
+    if low:
+        values += np.int64(low)
+    return values.astype(dtype, copy=False).reshape(shape)
+
+
+def permutation(stream: DeviceStream, n: int, dtype: Any) -> Any:
+    """The order of `n` random words of 64 bits."""
+    order = devices.DEVICE.xp.argsort(words(stream, n, True))
+    return order.astype(dtype, copy=False)
+
+
+def bernoulli(stream: DeviceStream, p: Any, shape: Shape, dtype: Any) -> Any:
+    dtype = np.dtype(dtype)
+    if type(p) is devices.STATE.device_type:
+        check_floating("bernoulli_tensor_cuda_p_", p.dtype)
+        return (unit(stream, shape, working(p.dtype)) < p).astype(dtype)
+    if not 0.0 <= p <= 1.0:
+        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
+    xp, seed, first = begin(stream, philox.words_of(shape, F32))
+    return philox.philox_bernoulli(xp, shape, dtype, float(p), seed, first)
+
+
+def exponential(stream: DeviceStream, shape: Shape, dtype: Any, lambd: float = 1.0) -> Any:
+    dtype = np.dtype(dtype)
+    if not is_floating(dtype):
+        raise RuntimeError(
+            "Exponential distribution is a continuous probability distribution. dtype must be a "
+            f"floating point but you specified {of(dtype).scalar_type}"
+        )
+    if not lambd > 0.0:
+        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
+    work = working(dtype)
+    made = devices.DEVICE.xp.log1p(-unit(stream, shape, work)) * work.type(-1.0 / lambd)
+    # Zero would be infinite as a divisor: the smallest draw is half a step above.
+    smallest = work.type(np.finfo(work).eps / 2 / lambd)
+    return devices.DEVICE.xp.maximum(made, smallest).astype(dtype, copy=False)
+
+
+def cauchy(
+    stream: DeviceStream, shape: Shape, dtype: Any, median: float = 0.0, sigma: float = 1.0
+) -> Any:
+    dtype = np.dtype(dtype)
+    if not is_floating(dtype):
+        raise RuntimeError(
+            "Cauchy distribution is a continuous probability distribution. dtype must be a "
+            f"floating point but you specified {of(dtype).scalar_type}"
+        )
+    if not sigma > 0.0:
+        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
+    work = working(dtype)
+    angle = (unit(stream, shape, work) - work.type(0.5)) * work.type(math.pi)
+    made = devices.DEVICE.xp.tan(angle) * work.type(sigma) + work.type(median)
+    return made.astype(dtype, copy=False)
+
+
+def log_normal(
+    stream: DeviceStream, shape: Shape, dtype: Any, mean: float = 1.0, std: float = 2.0
+) -> Any:
+    dtype = np.dtype(dtype)
+    if not std > 0.0:
+        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
+    check_floating("log_normal_cuda", dtype)
+    made = standard(stream, shape, dtype)
+    exponent = made * made.dtype.type(std) + made.dtype.type(mean)
+    return devices.DEVICE.xp.exp(exponent).astype(dtype, copy=False)
+
+
+def geometric(stream: DeviceStream, shape: Shape, dtype: Any, p: float) -> Any:
+    dtype = np.dtype(dtype)
+    if not 0.0 < p < 1.0:
+        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
+    if dtype.kind in "bc":
+        raise not_implemented("geometric_cuda", dtype)
+    xp = devices.DEVICE.xp
+    # One minus the uniform is never zero.
+    throws = xp.ceil(xp.log1p(-unit(stream, shape, F64)) / math.log1p(-p))
+    return xp.maximum(throws, 1.0).astype(dtype)
+
+
+def multinomial(stream: DeviceStream, probs: Any, n: int, replacement: bool = False) -> Any:
+    check_multinomial(probs, n, replacement)
+    xp = devices.DEVICE.xp
+    rows = probs.reshape(-1, probs.shape[-1])
+    rows = rows.astype(working(rows.dtype), copy=False)
+    # Asked on the host, as PyTorch does: wrong weights are an error, not nonsense.
+    if not bool(((rows >= 0) & (rows < xp.inf)).all()):
+        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+    if bool((rows.sum(axis=-1) == 0).any()):
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+    if replacement and n > 1:
+        out = with_replacement(stream, xp, rows, n)
+    else:
+        race = rows / exponential(stream, rows.shape, rows.dtype)
+        out = xp.argsort(-race, axis=-1)[:, :n]
+    return xp.ascontiguousarray(out.astype(np.int64, copy=False)).reshape(*probs.shape[:-1], n)
+
+
+def with_replacement(stream: DeviceStream, xp: Any, rows: Any, n: int) -> Any:
+    """Where uniforms fall among the running sums; all rows as one table, each a step higher."""
+    count, width = rows.shape
+    table = xp.cumsum(rows.astype(np.float64), axis=-1)
+    table /= table[:, -1:].copy()
+    step = xp.arange(count, dtype=np.float64)[:, None]
+    places = (unit(stream, (count, n), F64) + step).reshape(-1)
+    found = xp.searchsorted((table + step).reshape(-1), places, side="right").reshape(count, n)
+    found = found - xp.arange(count)[:, None] * width
+    return xp.clip(found, 0, width - 1)
+
+
+# Counts by rejection, one value at a time: on the host, from a stream that this one seeds.
+
+
+def on_host(stream: DeviceStream, draw: Callable[..., Any], *arrays: Any) -> Any:
+    """What `draw(stream, *arrays)` gives on the CPU, on the device."""
+    mixed = (stream._seed * 0x9E3779B97F4A7C15 + stream.take(4) + 1) & MASK
+    twister = streams.Stream(mixed)
+    found = draw(twister, *[devices.to_host(a) for a in arrays])
+    return devices.uploaded(np.ascontiguousarray(found))
+
+
+def poisson(stream: DeviceStream, rates: Any) -> Any:
+    return on_host(stream, rejection.poisson, rates)
+
+
+def binomial(stream: DeviceStream, count: Any, prob: Any) -> Any:
+    return on_host(stream, rejection.binomial, count, prob)
+
+
+DeviceStream.home = sys.modules[__name__]

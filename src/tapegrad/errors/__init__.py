@@ -1,0 +1,94 @@
+"""What our exceptions say: PyTorch's sentence first, then the facts that were recorded.
+
+Every function here returns an exception, or raises it where its name begins with `check_`. The
+facts follow the order of the catalogue in docs/errors: what, where it was caused, where it was
+noticed, the tensor, the ways out, the id. The same facts are in `error.diagnosis`. Nothing here
+runs unless something went wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..evidence import describe, here, of_node
+from .arrays import numpy_refused
+from .functions import wrong_gradient, wrong_gradient_count
+from .history import freed_graph, no_history, not_scalar, unused_input, warn_non_leaf_grad
+from .plain import check_broadcast, inference_saved, inference_written, must_be_tensor
+from .report import build, type_name
+from .writes import leaf_written, modified_in_place, view_written
+
+__all__ = [
+    "argument_names",
+    "build",
+    "check_broadcast",
+    "describe",
+    "explain_backward",
+    "explain_call",
+    "freed_graph",
+    "here",
+    "inference_saved",
+    "inference_written",
+    "leaf_written",
+    "modified_in_place",
+    "must_be_tensor",
+    "no_history",
+    "no_such_name",
+    "not_scalar",
+    "numpy_refused",
+    "of_node",
+    "type_name",
+    "unused_input",
+    "view_written",
+    "warn_non_leaf_grad",
+    "wrong_gradient",
+    "wrong_gradient_count",
+]
+
+NOTHING: dict[str, Any] = {}
+
+
+def explain_call(
+    error: Exception,
+    name: str,
+    names: Sequence[str],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] = NOTHING,
+) -> None:
+    """Add what the arguments tell to an exception that leaves a public function.
+
+    `names` are the function's parameters. Whatever goes wrong here must not hide the error.
+    """
+    known = getattr(error, "diagnosis", None)
+    if known is not None and not known.get("inner"):
+        return
+    try:
+        from .calls import explain
+
+        explain(error, name, names, args, kwargs)
+    except Exception:
+        return
+
+
+def argument_names(function: Any) -> list[str]:
+    """The parameters of a function; none where Python cannot say."""
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return [] if code is None else list(code.co_varnames[1 : code.co_argcount])
+
+
+def explain_backward(error: Exception, node: Any) -> None:
+    """The same for an exception that leaves a node in a backward pass."""
+    try:
+        from .missing import explain_backward as explain
+
+        explain(error, node)
+    except Exception:
+        return
+
+
+def no_such_name(space: str, name: str, known: Any) -> AttributeError:
+    """`torch.foo`; `known()` gives the names that there are."""
+    from .missing import no_such_name as make
+
+    return make(space, name, known)

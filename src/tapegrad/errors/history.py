@@ -1,0 +1,285 @@
+"""No way back from a tensor, or none to it: E02 to E05, and E07."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Any
+
+from ..core.base import Cut, TensorBase
+from ..core.modes import MODES
+from ..evidence import (
+    cut_towards,
+    describe,
+    frozen_modules,
+    here,
+    is_probe,
+    name_of,
+    name_of_node,
+    node_name,
+    of_cut,
+    of_node,
+    other_output,
+    place,
+    public_name,
+    reached_from,
+    shared_leaf,
+    short_name,
+    unreduced_loss,
+    way_in,
+)
+from .report import build
+
+# ---------------------------------------------------------------------- E02
+
+
+def freed_graph(node: Any, grad: Any = None) -> Exception:
+    """E02: backward through a graph whose saved values are gone; `grad` is what arrived there."""
+    sentence = (
+        "Trying to backward through the graph a second time (or directly access saved tensors "
+        "after they have already been freed). Saved intermediate values of the graph are freed "
+        "when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to "
+        "backward through the graph a second time or if you need to access saved tensors after "
+        "calling backward."
+    )
+    retain = "pass retain_graph=True to the first backward, if both passes are meant"
+    code, lasti, root, when = node.freed_by or (None, -1, 0, 0)
+    entry, user = way_in(node, root) if MODES.run is not None and code is not None else (None, None)
+    made, tensor = entry or node, None
+    if MODES.run is None:
+        what = f"the values saved for {node_name(node)} are gone"
+        fixes = ["read them before backward()", retain]
+    elif entry is None:
+        what = f"an earlier backward() through this graph freed what {node_name(node)} had saved"
+        fixes = ["call backward() once, or compute the loss again before the second call", retain]
+    else:
+        name, live = name_of_node(entry)
+        spelled = name or "state"
+        if live is not None:
+            tensor = describe(live.array, name)
+        elif entry is node and hasattr(grad, "shape"):
+            tensor = describe(getattr(grad, "array", grad), name)  # as large as what it is for
+        else:
+            tensor = {"name": name}
+        if user.seq > when:
+            what = f"`{spelled}` was carried over from a graph that backward() has freed"
+            fixes = [
+                f"detach() what is carried over first: {spelled} = {spelled}.detach()",
+                "add the losses up and call backward() once",
+                retain,
+            ]
+        else:
+            what = "two losses share a part of the graph, and the first backward() freed it"
+            fixes = ["add the losses up and call backward() once", retain]
+    return build(
+        RuntimeError,
+        sentence,
+        "E02",
+        what=what,
+        causes=[
+            ("freed", "by the first backward at", place(code, lasti)),
+            ("made", f"the result of {short_name(made)} at", of_node(made)),
+            ("reused", f"by {'' if user is None else short_name(user)} at", of_node(user)),
+            ("noticed", "at", here()),
+        ],
+        tensor=tensor if tensor and any(tensor.values()) else "",
+        fixes=fixes,
+        node=node_name(node),
+        freed=place(code, lasti),
+        made=of_node(made),
+        reused=of_node(user),
+    )
+
+
+# ---------------------------------------------------------------------- E03, E04, E05
+
+CUTS = {
+    "no_grad": "a torch.no_grad() block",
+    "inference_mode": "a torch.inference_mode() block",
+    "data": ".data",
+    "detach": ".detach()",
+    "detach_": ".detach_()",
+    "tensor": "torch.tensor(...) of tensors: it copies values, not history",
+    "cast": "a cast to a dtype without gradients",
+    "view": "a view as another dtype",
+}
+INSTEAD = {
+    "no_grad": "compute this line outside of torch.no_grad()",
+    "inference_mode": "compute this line outside of torch.inference_mode()",
+    "data": "use the tensor itself instead of .data",
+    "detach": "leave out .detach() on this way",
+    "detach_": "leave out .detach_() on this way",
+    "tensor": "use torch.stack or torch.cat, which keep the history",
+    "cast": "stay in a floating dtype on this way",
+}
+
+
+SPELLED = {
+    "data": ".data",
+    "detach": "detach()",
+    "detach_": "detach_()",
+    "cast": "the cast",
+    "tensor": "torch.tensor()",
+}
+
+
+def cutter(cut: Cut) -> str:
+    """The name of what cut a history off: a key of CUTS, or an op."""
+    return cut.what if cut.what in CUTS else public_name(cut.what)
+
+
+def cut_by(cut: Cut) -> str:
+    return CUTS.get(cut.what, f"{cutter(cut)}, which has no gradient")
+
+
+def instead_of(cut: Cut) -> str:
+    return INSTEAD.get(cut.what, f"use a differentiable op in the place of {cutter(cut)}")
+
+
+def no_history(root: Any, index: int) -> Exception:
+    """E03: backward from a tensor with no history."""
+    cut: Cut | None = getattr(root, "cut", None)
+    frozen: list[str] = []
+    if cut is not None:
+        what = f"the way back ends at {cut_by(cut)}"
+        fixes = [instead_of(cut)]
+    else:
+        frozen = frozen_modules()
+        what = "nothing that it was computed from requires grad"
+        fixes = ["make the inputs that you differentiate for require grad: requires_grad=True"]
+        if frozen:
+            what += f"; all parameters of `{frozen[0]}` are frozen"
+            fixes.insert(0, f"unfreeze before the forward pass: {frozen[0]}.requires_grad_(True)")
+    return build(
+        RuntimeError,
+        f"element {index} of tensors does not require grad and does not have a grad_fn",
+        "E03",
+        what=what,
+        causes=[
+            (
+                "cut",
+                f"by {'' if cut is None else SPELLED.get(cut.what, cutter(cut))} at",
+                of_cut(cut),
+            ),
+            ("noticed", "at", here()),
+        ],
+        tensor=describe(root.array, name_of(root.array)),
+        fixes=fixes,
+        cut_by=None if cut is None else cutter(cut),
+        cut=of_cut(cut),
+        frozen=frozen,
+    )
+
+
+def not_scalar(root: Any) -> Exception:
+    """E04: backward without a gradient on something that is not a scalar."""
+    shape = tuple(root.array.shape)
+    where = of_node(root.node)
+    fixes = [
+        "did you mean .mean() or .sum() before .backward()?",
+        f"pass gradient= a tensor of shape {shape}",
+    ]
+    unreduced, by = unreduced_loss(root.node)
+    if unreduced is not None:
+        fixes.insert(0, f"{by} keeps one loss per element: leave it out, or reduce the loss")
+    causes = [("made", "at", where), ("noticed", "at", here())]
+    if unreduced is not None and unreduced != where:
+        causes.insert(0, ("loss", "with reduction='none' at", unreduced))
+    return build(
+        RuntimeError,
+        "grad can be implicitly created only for scalar outputs",
+        "E04",
+        what=f"backward() starts from one number; this tensor has {root.array.size}",
+        causes=causes,
+        tensor=describe(root.array, name_of(root.array)),
+        fixes=fixes,
+        shape=list(shape),
+        made=where,
+        unreduced=unreduced,
+    )
+
+
+def unused_input(t: Any, index: int, roots: tuple[Any, ...]) -> Exception:
+    """E05: autograd.grad for a tensor that the outputs do not depend on."""
+    is_tensor = isinstance(t, TensorBase)
+    name = name_of(t.array) if is_tensor else None
+    tensor: dict[str, Any] = {"as": f"inputs[{index}]"}
+    if is_tensor:
+        tensor.update(describe(t.array, name))
+    node = t.node
+    made = None if node is None or node.is_leaf else of_node(node)
+    graph = reached_from([r.node for r in roots])
+    cut, certain = cut_towards(node, graph, roots)
+    other = None if certain else other_output(node, roots)
+    related = None if certain or other is not None else shared_leaf(node, graph)
+    if not certain and (other is not None or related is not None):
+        cut = None
+    allow = "pass allow_unused=True to get None for it"
+    if cut is not None:
+        why = "cut"
+        what = f"the way from the output back to it is cut by {cut_by(cut)}"
+        if not certain:
+            what = f"the output uses a value, perhaps made from it, cut off by {cut_by(cut)}"
+        fixes = [instead_of(cut), allow]
+    elif other is not None:
+        why = "another output"
+        what = f"only `{other}` was computed from it, not the outputs that were passed"
+        fixes = [f"pass `{other}` as the output, or use the tensor in the output", allow]
+    elif related is not None:
+        why = "not in the graph"
+        what = f"the output was computed from `{related}` anew, not from this tensor"
+        fixes = ["use this tensor in the computation of the output", allow]
+    else:
+        why = "not in the graph"
+        what = "the outputs were not computed from this tensor"
+        fixes = ["pass the tensor that was used: a copy, .to() or slice is another tensor", allow]
+    return build(
+        RuntimeError,
+        f"The differentiated Tensor at index {index} appears to not have been used in the graph. "
+        "Set allow_unused=True if this is the desired behavior.",
+        "E05",
+        what=what,
+        causes=[("made", "at", made), ("cut", "at", of_cut(cut)), ("noticed", "at", here())],
+        tensor=tensor,
+        fixes=fixes,
+        index=index,
+        name=name,
+        why=why,
+        cut_by=None if cut is None else cutter(cut),
+        cut=of_cut(cut),
+        other=other,
+        made=made,
+    )
+
+
+# ---------------------------------------------------------------------- E07
+
+
+def warn_non_leaf_grad(t: Any) -> None:
+    """E07: `.grad` of a tensor that is not a leaf, read by the user's code."""
+    if is_probe(sys._getframe(2)):
+        return
+    name = name_of(t.array)
+    made = of_node(t.node)
+    op = short_name(t.node)
+    fixes = [f"call {name or 't'}.retain_grad() before backward()"]
+    if made is not None and "requires_grad" in made["text"]:
+        fixes.insert(0, f"{op} follows requires_grad: call .requires_grad_() last, on its result")
+    sentence = (
+        "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
+        "attribute won't be populated during autograd.backward(). If you indeed want the .grad "
+        "field to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. "
+        "If you access the non-leaf Tensor by mistake, make sure you access the leaf Tensor "
+        "instead. See github.com/pytorch/pytorch/pull/30531 for more information."
+    )
+    warning = build(
+        UserWarning,
+        sentence,
+        "E07",
+        what=f"it is the result of {op}; only leaves keep their gradient",
+        causes=[("made", f"by {op} at", made), ("noticed", "at", here())],
+        tensor=describe(t.array, name),
+        fixes=fixes,
+        made=made,
+    )
+    warnings.warn(warning, stacklevel=3)

@@ -1,0 +1,216 @@
+"""E15: what is not there: an op for a dtype, a derivative, a rule for tangents, a name."""
+
+from __future__ import annotations
+
+import dis
+import re
+import sys
+from typing import Any
+
+from ..core.base import user_frame
+from ..evidence import here, node_name, of_node, public_name
+from .calls import Advice, Call, Rule
+from .report import attach
+
+Match = re.Match[str]
+
+# The dtype in which an op works that refuses another one.
+INSTEAD_OF = {
+    "Half": "float",
+    "BFloat16": "float",
+    "Bool": "long",
+    "Byte": "float",
+    "Char": "float",
+    "Short": "float",
+    "Int": "float",
+    "Long": "float",
+    "ComplexHalf": "to(torch.complex64)",
+}
+
+# What comes near an op without derivative, and has one.
+NEAREST = {
+    "floor_divide": "torch.div for the quotient itself: rounding has no slope",
+    "geqrf": "torch.linalg.qr",
+    "igamma": "torch.distributions.Gamma samples with rsample(), or a fixed first argument",
+    "igammac": "torch.distributions.Gamma samples with rsample(), or a fixed first argument",
+    "zeta": "a sum of powers: (k + torch.arange(n)) ** -x",
+    "polygamma": "a fixed order n: only the second argument has a derivative",
+    "embedding_renorm": "norm the weight yourself, under torch.no_grad()",
+    "histogram": "a soft histogram: sums of torch.sigmoid differences at the bin edges",
+    "histogramdd": "a soft histogram: sums of torch.sigmoid differences at the bin edges",
+    "nextafter": "x itself: it differs by the last bit only",
+    "heaviside": "torch.sigmoid(k * x), a smooth step",
+    "detach_copy": "clone(), which keeps the history",
+    "scatter": "scatter_add, or scatter with a reduce that has a derivative",
+    "mode": "median, whose gradient goes to the chosen element",
+    "_standard_gamma_grad": "first-order gradients only: create_graph=False",
+    "_dirichlet_grad": "first-order gradients only: create_graph=False",
+    "_ctc_loss_backward": "first-order gradients only: create_graph=False",
+    "_sample_dirichlet": "torch.distributions.Dirichlet(...).rsample()",
+    "native_channel_shuffle": "x.view(n, g, c // g, h, w).transpose(1, 2).reshape(n, c, h, w)",
+    "ormqr": "torch.linalg.qr(..., mode='complete') and a product",
+    "linalg_ldl_solve": "torch.linalg.solve",
+    "linalg_ldl_factor_ex": "torch.linalg.cholesky, for positive definite matrices",
+}
+
+
+def wrong_dtype(call: Call, match: Match) -> Advice | None:
+    """ "softmax_lastdim_kernel_impl" not implemented for 'Long'"""
+    kind = match["kind"]
+    method = INSTEAD_OF.get(kind, "float")
+    method = method if "(" in method else f"{method}()"
+    names = [n for n, t in call.tensors() if t.dtype.scalar_type == kind]
+    name = call.spell(names[0]) if names else "x"
+    works = f"{call.name}({name}.{method})"
+    dtype = call.get(names[0]).dtype if names else kind
+    ending = "" if kind not in ("Half", "BFloat16") else f", and .{kind.lower()}() for the result"
+    return Advice(
+        f"{call.name} does not work on {dtype}; PyTorch's does not either",
+        [f"convert first: {works}{ending}"],
+        [],
+        {"op": call.name, "dtype": kind, "nearest": works},
+        names[0] if names else None,
+    )
+
+
+def no_tangent(call: Call, match: Match) -> Advice | None:
+    """Trying to use forward AD with geqrf that does not support it …"""
+    op = public_name(match["op"].lstrip("_"))
+    return Advice(
+        f"{op} has no rule for tangents, which jvp, jacfwd and forward_ad carry along",
+        [
+            "reverse mode: torch.autograd.grad, or torch.func.vjp and jacrev",
+            *([f"the nearest with a derivative: {NEAREST[op]}"] if op in NEAREST else []),
+        ],
+        [],
+        {"op": op, "nearest": NEAREST.get(op)},
+        next((name for name, _ in call.tensors()), None),
+    )
+
+
+def refused(call: Call, match: Match) -> Advice | None:
+    """the derivative for 'inplace version of embedding_renorm' is not implemented."""
+    op = public_name(match["op"])
+    return Advice(
+        f"{op} has no derivative, and its input requires grad",
+        instead(op),
+        [],
+        {"op": op, "nearest": NEAREST.get(op)},
+        next((name for name, t in call.tensors() if t.requires_grad), None),
+    )
+
+
+def instead(op: str) -> list[str]:
+    """What to do about an op without derivative."""
+    nearest = NEAREST.get(op)
+    return [
+        *([f"the nearest with a derivative: {nearest}"] if nearest else []),
+        f"if no gradient has to pass: {op}(x.detach())",
+        "write the derivative: a torch.autograd.Function with a backward of its own",
+    ]
+
+
+# ---------------------------------------------------------------------- derivatives
+
+NO_DERIVATIVE = (
+    r"^(?:the )?derivative for '?(?:aten::|inplace version of )?(?P<op>[\w.]+?)(?:_\b)?"
+    r"(?:: (?P<argument>\w+))?'? is not implemented"
+)
+
+
+def explain_backward(error: Exception, node: Any) -> None:
+    """An op that has no derivative was met in a backward pass: its line, and what comes near."""
+    match = re.match(NO_DERIVATIVE, str(error))
+    if match is None or hasattr(error, "diagnosis"):
+        return
+    op, argument = public_name(match["op"]), match["argument"]
+    what = f"{op} has no derivative"
+    if argument:
+        what += f" for its argument `{argument}`"
+    attach(
+        error,
+        "E15",
+        what=what,
+        causes=[("used", f"{op} at", of_node(node)), ("noticed", "at", here())],
+        fixes=instead(op),
+        op=op,
+        argument=argument,
+        node=node_name(node),
+        nearest=NEAREST.get(op),
+        used=of_node(node),
+    )
+
+
+RULES: dict[str, Rule] = {
+    r"^\"\w+\" not implemented for '(?P<kind>\w+)'": wrong_dtype,
+    r"Low precision dtypes not supported. Got (?P<kind>\w+)": wrong_dtype,
+    r"^Unsupported dtype (?P<kind>\w+)": wrong_dtype,
+    r"Expected a floating point or complex tensor as input. Got (?P<kind>\w+)": wrong_dtype,
+    r"^Trying to use forward AD with (?P<op>\w+) that does not support it": no_tangent,
+    NO_DERIVATIVE: refused,
+}
+
+
+# ---------------------------------------------------------------------- names
+
+
+def no_such_name(space: str, name: str, known: Any) -> AttributeError:
+    """`torch.foo`: PyTorch's sentence, and the names that come near.
+
+    Whoever only asks whether a name exists (hasattr, getattr with a default, inspect) gets the
+    sentence alone: looking for similar names takes some milliseconds.
+    """
+    error = AttributeError(f"module '{space}' has no attribute '{name}'")
+    frame = user_frame(2)
+    if name.startswith("_") or frame is None or not reads_attribute(frame):
+        return error
+    import difflib
+
+    names = [n for n in known() if not n.startswith("_")]
+    lower = {n.lower(): n for n in names}
+    spelt = [lower[name.lower()]] if name.lower() in lower else []
+    near = spelt or [lower[n] for n in difflib.get_close_matches(name.lower(), lower, 3, 0.75)]
+    fixes = [f"did you mean {' or '.join(f'{space}.{n}' for n in near)}?"] if near else []
+    elsewhere = same_name(space, name)
+    other = [f"{path} has this name" for path in elsewhere]
+    fixes = [*fixes, *other] if spelt else [*other, *fixes]
+    what = "there is no such name"
+    if not fixes:
+        fixes = ["python -m tapegrad check script.py lists every name that a script needs"]
+    attach(
+        error,
+        "E15",
+        what=what,
+        causes=[("noticed", "at", here())],
+        fixes=fixes[:3],
+        name=name,
+        space=space,
+        nearest=[*elsewhere, *[f"{space}.{n}" for n in near]],
+    )
+    return error
+
+
+SPACES = ("torch", "torch.nn", "torch.nn.functional", "torch.linalg", "torch.optim", "torch.Tensor")
+
+
+def same_name(space: str, name: str) -> list[str]:
+    """Where else a name is public: `torch.cross_entropy` is torch.nn.functional's."""
+    import importlib
+
+    found = []
+    for other in SPACES:
+        if other == space:
+            continue
+        where = other.replace("torch", str(__package__).partition(".")[0], 1)
+        if other == "torch.Tensor":
+            holder = sys.modules[where.rpartition(".")[0]].Tensor
+        else:
+            holder = importlib.import_module(where)
+        if name in dir(holder):
+            found.append(f"{other}.{name}")
+    return found[:1]
+
+
+def reads_attribute(frame: Any) -> bool:
+    """Whether a frame is at a plain `a.b`, not in a call of getattr or hasattr."""
+    return dis.opname[frame.f_code.co_code[frame.f_lasti]] in ("LOAD_ATTR", "LOAD_METHOD")

@@ -1,0 +1,48 @@
+"""Sentences of PyTorch's that say all there is to say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def check_broadcast(arrays: list[Any]) -> None:
+    """Raise PyTorch's sentence if the shapes of the operands do not broadcast."""
+    shapes = [x.shape for x in arrays if isinstance(x, np.ndarray)]
+    full = shapes[0] if shapes else ()
+    for shape in shapes[1:]:
+        size = max(len(full), len(shape))
+        a = (1,) * (size - len(full)) + full
+        b = (1,) * (size - len(shape)) + shape
+        for d in range(size - 1, -1, -1):
+            if a[d] != b[d] and a[d] != 1 and b[d] != 1:
+                raise RuntimeError(
+                    f"The size of tensor a ({a[d]}) must match the size of tensor b ({b[d]}) at "
+                    f"non-singleton dimension {d}"
+                )
+        full = tuple(n if m == 1 else m for m, n in zip(a, b, strict=True))
+
+
+def inference_saved() -> Exception:
+    return RuntimeError(
+        "Inference tensors cannot be saved for backward. Please do not use Tensors created in "
+        "inference mode in computation tracked by autograd. To work around this, you can make a "
+        "clone to get a normal tensor and use it in autograd, or use `torch.no_grad()` instead of "
+        "`torch.inference_mode()`."
+    )
+
+
+def inference_written() -> Exception:
+    return RuntimeError(
+        "Inplace update to inference tensor outside InferenceMode is not allowed."
+        "You can make a clone to get a normal tensor before doing inplace update."
+        "See https://github.com/pytorch/rfcs/pull/17 for more details."
+    )
+
+
+def must_be_tensor(function: str, argument: str, position: int, value: Any) -> TypeError:
+    return TypeError(
+        f"{function}(): argument '{argument}' (position {position}) must be Tensor, "
+        f"not {type(value).__name__}"
+    )
