@@ -1,0 +1,389 @@
+"""`why(x)`: one paragraph on why `x.grad` is or is not filled.
+
+>>> import tapegrad as torch
+>>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+>>> torch.diagnose.why(x)
+`x` has never been used in a recorded computation: no loss depends on it.
+>>> loss = (x.detach() * 3).sum()
+>>> torch.diagnose.why(loss).facts["cut_by"]
+'detach'
+
+Nothing is recorded for it: the answer is read from the tensors, nodes and lines that are there.
+What is only likely, because the graph is gone, is said to be so.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes, evidence
+from ..autograd.engine import only_follows
+from ..core.modes import MODES
+from ..errors import history
+from . import live, words
+
+Facts = dict[str, Any]
+
+
+class Reason:
+    """The answer: prints as a paragraph; `facts` holds the same as data, `cause` its short name."""
+
+    def __init__(self, text: str, facts: Facts) -> None:
+        self.text = text
+        self.facts = facts
+
+    @property
+    def cause(self) -> str:
+        return self.facts["cause"]  # type: ignore[no-any-return]
+
+    def data(self) -> Facts:
+        return {**self.facts, "text": self.text}
+
+    def __repr__(self) -> str:
+        return words.paragraph(self.text)
+
+
+def why(x: Any) -> Reason:
+    """Say why `x.grad` is or is not filled."""
+    t = words.tensors_of([x], "why", "x")[0]
+    name = words.name_of(t)
+    facts: Facts = {
+        "name": name,
+        "shape": list(t.shape),
+        "dtype": str(t.dtype),
+        "requires_grad": t.requires_grad,
+        "is_leaf": t.is_leaf,
+        "has_grad": t.gradient is not None,
+    }
+    spelled = "This tensor" if name is None else f"`{name}`"
+    for question in (filled, without_grad, inner_tensor, leaf_without):
+        text = question(t, spelled, facts)
+        if text:
+            return Reason(text, facts)
+    raise AssertionError("a tensor is a leaf or is not")
+
+
+# ---------------------------------------------------------------------- it is there
+
+
+def filled(t: Any, name: str, facts: Facts) -> str:
+    grad = t.gradient
+    if grad is None:
+        return ""
+    facts["cause"] = "filled"
+    array = grad.array if isinstance(grad.array, np.ndarray) else grad.to_dense().array
+    size = float(np.sqrt(np.sum(np.abs(array.astype(np.complex128)) ** 2)))
+    facts["norm"] = size
+    writes = [] if grad.cell is None else [evidence.Write(w) for w in grad.cell.writers]
+    added = [w for w in writes if w.name == "accumulate_grad"]
+    lines = [w.where for w in added if w.where is not None]
+    first = first_backward(t)
+    facts["accumulated"] = len(added) + 1
+    if lines and first == lines[-1]:
+        first = None  # the graph knows the last pass only
+    facts["backward"] = ([] if first is None else [first]) + lines
+    text = [f"{with_grad(name)} is filled (norm {words.number(size)}):"]
+    if t.retained:
+        facts["cause"] = "filled, retained"
+        text.append(f"{name} is no leaf, but retain_grad() was called before backward().")
+    elif t.is_leaf:
+        leaf = "a leaf that requires grad" if t.requires_grad else "a leaf that required grad"
+        text.append(f"{name} is {leaf}" + at_line(", and backward() ran", first))
+    else:
+        text.append("it was assigned by hand, for the tensor is no leaf.")
+    if added:
+        more = f"and {len(added)} more backward passes" if len(added) > 1 else "and one more pass"
+        last = lines[-1] if lines else None
+        text.append(f"A first pass {more} are added up in it" + at_line(", the last", last))
+        text.append("Call zero_grad() before each backward() if they should not add up.")
+    if not t.requires_grad:
+        text.append("It is from before: the tensor does not require grad now.")
+    if not np.isfinite(array).all():
+        facts["finite"] = False
+        text.append("It has NaN or infinite values: see torch.autograd.detect_anomaly().")
+    elif array.size and not array.any():
+        facts["zero"] = True
+        text.append("All of it is zero: the loss does not change with this tensor here.")
+    return " ".join(text)
+
+
+def first_backward(t: Any) -> evidence.Place | None:
+    """The line of the backward pass that reached a tensor, as long as its graph is alive."""
+    passes = [node.freed_by for node in above(t) if node.freed_by is not None]
+    if passes:
+        code, lasti, _, _ = min(passes, key=lambda found: found[3])
+        return evidence.place(code, lasti)
+    return only_line(r"\.backward\(")
+
+
+# ---------------------------------------------------------------------- it cannot be there
+
+
+def without_grad(t: Any, name: str, facts: Facts) -> str:
+    """For tensors that do not require grad: a dtype, a cut, a frozen parameter, never asked for."""
+    if t.requires_grad:
+        return ""
+    kind = dtypes.of(t.array.dtype)
+    if not (kind.is_floating_point or kind.is_complex):
+        facts["cause"] = "dtype"
+        text = f"{name} holds {kind} values, and only floating and complex dtypes have gradients."
+        if t.cut is not None:
+            facts["cut"] = evidence.of_cut(t.cut)
+            text += at_line(" The history ended", facts["cut"])
+        return text
+    if t.is_inference():
+        facts["cause"] = "inference_mode"
+        return f"{name} was made under torch.inference_mode(), where nothing is recorded."
+    if t.cut is not None:
+        where = evidence.of_cut(t.cut)
+        facts.update(cause="cut", cut_by=history.cutter(t.cut), cut=where)
+        text = f"{name} does not require grad: its history was cut off by {history.cut_by(t.cut)}"
+        return f"{text}{at_line('', where)} {sentence(history.instead_of(t.cut))}"
+    if is_parameter(t):
+        facts["cause"] = "frozen"
+        where = only_line(r"requires_grad(_\(\s*False|\s*=\s*False)")
+        facts["frozen_at"] = where
+        return (
+            f"{name} is a frozen parameter: its requires_grad is False"
+            + at_line(", most likely set", where)
+            + " Call .requires_grad_(True) on it before the forward pass."
+        )
+    facts["cause"] = "requires_grad is False"
+    text = f"{name} does not require grad, so no operation on it is recorded."
+    if not MODES.grad:
+        facts["no_grad_now"] = True
+        text += " (Besides, this line runs under torch.no_grad().)"
+    return f"{text} Make it with requires_grad=True, or call .requires_grad_() before it is used."
+
+
+# ---------------------------------------------------------------------- it is no leaf
+
+
+def inner_tensor(t: Any, name: str, facts: Facts) -> str:
+    """For results of operations: their gradient is passed on, and kept only if asked for."""
+    if t.is_leaf:
+        return ""
+    made = evidence.of_node(t.node)
+    op = evidence.short_name(t.node)
+    facts.update(made=made, op=op)
+    if t.retained:
+        facts["cause"] = "no backward yet"
+        text = f"{name} retains its gradient, but no backward() has reached it yet."
+        if t.node.freed_by is not None:
+            facts["cause"] = "retained too late"
+            text = f"{name} retains its gradient, but retain_grad() came after the backward() that"
+            text += at_line(" ran", evidence.place(*t.node.freed_by[:2]))
+        return text
+    facts["cause"] = "not a leaf"
+    how = {"ToCopy": "ToCopy, a .to() to another dtype,"}.get(op, op)
+    text = f"{name} is not a leaf: it is the result of {how}" + at_line("", made)
+    source = [n for n in leaves_of(t) if n]
+    facts["leaves"] = source
+    if made is not None and "requires_grad" in made["text"]:
+        facts["cause"] = "not a leaf: made from one"
+        text += (
+            f" requires_grad was set first, then {op} made a new tensor of it: the gradient goes "
+            "to the tensor before, which has no name. Call .requires_grad_() last, on the result."
+        )
+        return text
+    text += " Its gradient is computed and passed on, not kept."
+    if source:
+        text += f" backward() fills the leaves behind it: {listed(source)}."
+    return f"{text} To see it here, call {bare(name)}.retain_grad() before backward()."
+
+
+def leaves_of(t: Any) -> list[str | None]:
+    """The names of the leaves behind a tensor."""
+    names = {id(held.node): name for name, held in words.tensors_held() if held.node is not None}
+    nodes = evidence.reached_from([t.node])
+    return [names.get(id(node)) for node in nodes if node.is_leaf]
+
+
+# ---------------------------------------------------------------------- a leaf, still empty
+
+
+def leaf_without(t: Any, name: str, facts: Facts) -> str:
+    """For leaves that require grad and have none: cut, unused, not yet, or set to None since."""
+    node = t.node
+    if only_follows(t):
+        facts["cause"] = "view under no_grad"
+        made = evidence.place(t.view_of.code, t.view_of.lasti)
+        facts["made"] = made
+        text = f"{name} is a view that was made under no_grad: it only says that its base requires"
+        return at_line(f"{text} grad, and no gradient gets to it; it was made", made)
+    users = above(t)
+    facts["used"] = node is not None
+    roots = [held for _, held in words.tensors_held() if not live.without_history(held)]
+    others = [held for _, held in words.tensors_held() if held.cut is not None and held is not t]
+    cut, certain = None, False
+    if node is not None:
+        graph = evidence.reached_from([r.node for r in roots])
+        cut, certain = evidence.cut_towards(node, graph, (*roots, *others))
+    passes = [n.freed_by for n in users if n.freed_by is not None]
+    stepped = was_stepped(t)
+    if passes or stepped:
+        return was_cleared(name, passes, stepped, facts)
+    if cut is not None and certain:
+        where = evidence.of_cut(cut)
+        facts.update(cause="cut", cut_by=history.cutter(cut), cut=where)
+        return (
+            f"{name} was used, but what was computed from it is cut off by {history.cut_by(cut)}"
+            + at_line("", where)
+            + f" No gradient passes that line. {sentence(history.instead_of(cut))}"
+        )
+    ran = other_pass(roots)
+    if users:
+        facts["cause"] = "no backward yet"
+        text = f"{name} is part of a graph, but no backward() has been through it"
+        ends = [n for n, held in words.tensors_held() if held.node in users and held.node]
+        facts["part_of"] = ends
+        if ends:
+            text += f": it leads to {listed(ends[:4])}"
+        if ran is not None:
+            facts.update(cause="not in the loss", backward=ran[1])
+            loss = f"`{ran[0]}`" if ran[0] else "another tensor"
+            text += f". backward() was called on {loss}, which was not computed from it"
+            return text + at_line("", ran[1])
+        return text + ". Call backward() on the loss."
+    if node is None:
+        facts["cause"] = "never used"
+        text = f"{name} has never been used in a recorded computation"
+        if not MODES.grad:
+            facts["no_grad_now"] = True
+            text += " (and this line runs under torch.no_grad(), where nothing is recorded)"
+        text += ": no loss depends on it."
+        if is_parameter(t):
+            text += " Is the layer that holds it called in forward()?"
+        return text
+    facts["cause"] = "graph is gone"
+    cleared = only_line(r"\.zero_grad\(|\.grad\s*=\s*None")
+    facts["zero_grad"] = cleared
+    text = f"{name} was used, but its graph is gone: either no backward() ran before that, or .grad"
+    return text + at_line(" was set to None afterwards" + ", perhaps" * bool(cleared), cleared)
+
+
+def was_cleared(name: str, passes: list[Any], stepped: bool, facts: Facts) -> str:
+    """A backward pass went through, but there is no gradient: set to None, or only returned."""
+    ran = None
+    if passes:
+        code, lasti, _, _ = max(passes, key=lambda found: found[3])
+        ran = evidence.place(code, lasti)
+    facts["backward"] = ran
+    if ran is not None and re.search(r"\bgrad\(", ran["text"]) and "backward(" not in ran["text"]:
+        facts["cause"] = "autograd.grad"
+        return (
+            f"{name} was differentiated by autograd.grad, which returns the gradients and fills no "
+            ".grad" + at_line("", ran)
+        )
+    facts["cause"] = "set to None"
+    cleared = only_line(r"\.zero_grad\(|\.grad\s*=\s*None")
+    facts["zero_grad"] = cleared
+    had = " and optimizer.step() has used it" if stepped else ""
+    return (
+        at_line(f"{with_grad(name)} was filled{had}: a backward() has been through it", ran)
+        + at_line(" Since then it was set to None, as zero_grad() does,", cleared)
+        + " Look at it between backward() and zero_grad()."
+    ).replace("does,.", "does.")
+
+
+def above(t: Any) -> list[Any]:
+    """The live nodes of the process whose gradients flow to this tensor."""
+    if t.node is None:
+        return []
+    users: dict[Any, list[Any]] = {}
+    for node in live.nodes():
+        for edge in node.edges:
+            if edge is not None:
+                users.setdefault(edge, []).append(node)
+    found: dict[Any, None] = {}
+    stack = [t.node]
+    while stack:
+        for user in users.get(stack.pop(), ()):
+            if user not in found:
+                found[user] = None
+                stack.append(user)
+    return list(found)
+
+
+def other_pass(roots: list[Any]) -> tuple[str | None, evidence.Place | None] | None:
+    """The last backward pass known to the user's tensors: from which it started, and its line."""
+    passes = [
+        node.freed_by
+        for node in evidence.reached_from([t.node for t in roots])
+        if node.freed_by is not None
+    ]
+    if not passes:
+        return None
+    code, lasti, start, _ = max(passes, key=lambda found: found[3])
+    root = next((t for t in roots if t.node.seq == start), None)
+    return None if root is None else words.name_of(root), evidence.place(code, lasti)
+
+
+def was_stepped(t: Any) -> bool:
+    """Whether an optimizer has written a parameter, for which it needs a gradient."""
+    writes = [] if t.cell is None else [evidence.Write(entry) for entry in t.cell.writers]
+    return any(w.where is not None and ".step(" in w.where["text"] for w in writes)
+
+
+# ---------------------------------------------------------------------- words
+
+
+def at_line(start: str, where: evidence.Place | None) -> str:
+    """`start at train.py:12 (the line).`, and only `start.` where no line is known."""
+    if where is None:
+        return f"{start}."
+    text = f" (`{words.clipped(where['text'], 60)}`)" if where["text"] else ""
+    return f"{start} at {os.path.basename(where['file'])}:{where['line']}{text}."
+
+
+def sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def bare(name: str) -> str:
+    return name.strip("`") if name.startswith("`") else "t"
+
+
+def with_grad(name: str) -> str:
+    return f"`{bare(name)}.grad`" if name.startswith("`") else "The .grad of this tensor"
+
+
+def listed(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names[:6]) + (" ..." if len(names) > 6 else "")
+
+
+def is_parameter(t: Any) -> bool:
+    nn = sys.modules.get("tapegrad.nn.parameter")
+    return nn is not None and isinstance(t, nn.Parameter)
+
+
+def only_line(pattern: str) -> evidence.Place | None:
+    """The line of the user's running functions that matches.
+
+    Of several the last above the line that is running now; None if there is no such line.
+    """
+    matches: Callable[[str], Any] = re.compile(pattern).search
+    for frame in evidence.user_frames():
+        code = frame.f_code
+        try:
+            lines, start = inspect.getsourcelines(code)
+        except (OSError, TypeError):
+            continue
+        found: list[evidence.Place] = []
+        for number, text in enumerate(lines, max(start, 1)):
+            if matches(text.partition("#")[0]):
+                where = {"file": code.co_filename, "line": number, "text": text.strip()}
+                found.append({**where, "function": code.co_name})
+        if len(found) == 1:
+            return found[0]
+        above_now = [where for where in found if where["line"] <= (frame.f_lineno or 0)]
+        if above_now:
+            return above_now[-1]
+    return None

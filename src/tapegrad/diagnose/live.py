@@ -1,0 +1,69 @@
+"""What is alive: nodes of a graph, tensors of the process, the memory behind arrays."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from .. import evidence
+from ..autograd.inplace import CopySlices
+from ..autograd.node import AccumulateGrad
+from ..core.base import Node, TensorBase
+
+
+def nodes_from(roots: Iterable[Node | None]) -> dict[Node, None]:
+    """Every node that can be reached, the ones inside a CopySlices too; no limit, no recursion."""
+    stack = [node for node in roots if node is not None]
+    seen: dict[Node, None] = dict.fromkeys(stack)
+    while stack:
+        node = stack.pop()
+        further = (*node.edges, node.inner) if isinstance(node, CopySlices) else node.edges
+        for edge in further:
+            if edge is not None and edge not in seen:
+                seen[edge] = None
+                stack.append(edge)
+    return seen
+
+
+def tensors() -> Iterator[Any]:
+    """All tensors of the process that are complete."""
+    for frame in evidence.user_frames():
+        frame.f_locals  # noqa: B018  # before Python 3.13 a copy, which keeps what was deleted since
+    for value in gc.get_objects():
+        if isinstance(value, TensorBase) and isinstance(getattr(value, "array", None), np.ndarray):
+            yield value
+
+
+def nodes() -> Iterator[Node]:
+    """All nodes of the process."""
+    for value in gc.get_objects():
+        if isinstance(value, Node):
+            yield value
+
+
+def without_history(t: Any) -> bool:
+    return t.node is None or t.node.is_leaf
+
+
+def leaf_array(node: AccumulateGrad) -> Any:
+    """The memory of the leaf behind an AccumulateGrad, without reviving a dead leaf."""
+    leaf = node.leaf()
+    if leaf is not None:
+        return leaf.array
+    return node.kept[0] if node.kept else None
+
+
+class Places:
+    """Lines by code and offset, each looked up once: graphs repeat the same lines."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[Any, int], evidence.Place | None] = {}
+
+    def of(self, node: Any) -> evidence.Place | None:
+        key = node.code, node.lasti
+        if key not in self.known:
+            self.known[key] = evidence.place(*key)
+        return self.known[key]

@@ -1,0 +1,463 @@
+"""`trace_backward(loss)`: the backward pass, one step at a time.
+
+>>> import tapegrad as torch
+>>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+>>> loss = (x * x).sum()
+>>> for step in torch.diagnose.trace_backward(loss):
+...     print(step.op, step.incoming.tolist())
+SumBackward0 1.0
+MulBackward0 [1.0, 1.0]
+AccumulateGrad [2.0, 4.0]
+>>> x.grad
+tensor([2., 4.])
+
+It is a true backward pass in the engine's order: hooks run, saved values are freed, and after the
+last step every leaf has the `.grad` that `loss.backward()` would have given it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import heapq
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .. import evidence
+from ..autograd import api, engine
+from ..autograd.anomaly_mode import guarded
+from ..autograd.inplace import CopySlices
+from ..core.base import IGNORED, NUMPY_ERRORS, STATE, Node, TensorBase, as_array, wrap
+from ..core.modes import MODES
+from ..errors import explain_backward
+from ..errors.functions import forward_arguments
+from . import formulas, graph_data, graph_values, words
+from .page import plain
+
+SHOWN = 64  # gradients with more numbers than this are told by shape and norm alone
+PICTURED = 5_000  # larger graphs are drawn when asked for, with what is left of them then
+
+
+@dataclasses.dataclass
+class Outgoing:
+    """What a step hands to one input of its op."""
+
+    node: Node  # where it goes
+    name: str  # what that is called
+    input: str  # the input of the op, by name
+    rule: str  # the gradient rule as text
+    grad: Any  # a copy, as a tensor
+
+
+@dataclasses.dataclass
+class Sum:
+    """Gradients that met at one node: `count` of them so far, and their sum."""
+
+    node: Node
+    name: str
+    count: int
+    grad: Any
+    before: bool = False  # a leaf's .grad that was there before this pass
+
+
+@dataclasses.dataclass
+class Step:
+    """One node of the backward pass: what arrived, the rules, what left."""
+
+    index: int
+    total: int  # how many steps there can be at the most
+    node: Node
+    op: str
+    name: str | None
+    line: evidence.Place | None
+    incoming: Any  # a tensor; for a node with several outputs a tuple, None where nothing came
+    outgoing: list[Outgoing]
+    accumulated: list[Sum]
+
+    @property
+    def rules(self) -> list[str]:
+        """The rules as text, one for each gradient that left."""
+        return [out.rule for out in self.outgoing]
+
+    def __str__(self) -> str:
+        title = f"step {self.index + 1} of {self.total}: {self.op}"
+        if self.name:
+            title += f" `{self.name}`"
+        if self.line is not None:
+            title += f"   {words.shown(self.line, 60)}"
+        lines = [title]
+        arrived = self.incoming if isinstance(self.incoming, tuple) else (self.incoming,)
+        for slot, grad in enumerate(arrived):
+            label = "incoming" if len(arrived) == 1 else f"incoming for output {slot}"
+            lines.append(f"  {label}  {'nothing' if grad is None else spell(grad)}")
+        for out in self.outgoing:
+            lines.append(words.clipped(f"  {out.rule or 'd/d ' + out.input}", words.WIDTH))
+            lines.append(f"    -> {out.name}  {spell(out.grad)}")
+        for total in self.accumulated:
+            if total.node is self.node:
+                how = "added to what was there" if total.before else "was None"
+                lines.append(f"  .grad ({how}) is now  {spell(total.grad)}")
+            else:
+                lines.append(
+                    f"  adds up at {total.name}: {total.count} so far, {spell(total.grad)}"
+                )
+        return "\n".join(lines)
+
+
+class Trace:
+    """An iterator over the steps of a backward pass that runs as it is iterated."""
+
+    def __init__(self, loss: Any, gradient: Any, retain_graph: bool) -> None:
+        starts = api.prepare_starts((loss,), api.as_grads(gradient, 1), False)
+        self._loss = loss
+        self._root = starts[0][0]
+        self._run = engine.Run(retain_graph, False, None, api.asked_by(starts))
+        self._order = walk(self._run, starts)
+        self._names = names_of_nodes()
+        self._counts: dict[tuple[Node, int], int] = {}
+        self._records: list[dict[str, Any]] = []
+        self._gradients: dict[Node, dict[str, Any]] = {}  # numbers about what arrived
+        self._picture: Any = None
+        self.failed: Node | None = None  # the node that raised
+        self.error: str | None = None  # and what it said
+        self.done = False
+
+    def __iter__(self) -> Trace:
+        return self
+
+    def __next__(self) -> Step:
+        if not self.done and not self._records and self._picture is None:
+            self._draw_early()
+        while not self.done:
+            node = next(self._order, None)
+            if node is None:
+                self.done = True
+                break
+            step = self._visit(node)
+            if step is not None:
+                self._records.append(record(step))
+                if not isinstance(step.incoming, tuple):
+                    array = step.incoming.array
+                    numbers = graph_values.statistics(array)
+                    self._gradients[node] = {"norm": graph_values.norm(array), **numbers}
+                return step
+        raise StopIteration
+
+    def play(self) -> Trace:
+        """Run the steps that are left, and return self."""
+        for _ in self:
+            pass
+        return self
+
+    def data(self) -> list[dict[str, Any]]:
+        """All steps as plain values that `json` can write; runs the steps that are left."""
+        self.play()
+        ids = self._ids()
+        return [with_ids(each, ids) for each in self._records]
+
+    def graph(self) -> Any:
+        """The graph's picture with the steps in it, as `diagnose.graph` gives it."""
+        picture = self._graph()
+        picture.data["trace"] = self.data()
+        ids = self._ids()
+        for node, numbers in self._gradients.items():
+            if node in ids:
+                picture.data["nodes"][ids[node]]["grad"] = numbers
+        if self.failed is not None:
+            picture.data["failed"] = ids.get(self.failed)
+            picture.data["error"] = self.error
+        return picture
+
+    def html(self) -> str:
+        """One page that plays the pass on the graph."""
+        return self.graph().html()  # type: ignore[no-any-return]
+
+    def save(self, path: Any) -> Any:
+        """Write the page, or another of the graph's formats by the ending of `path`."""
+        return self.graph().save(path)
+
+    def to_json(self) -> str:
+        """`data()` as text."""
+        return json.dumps(self.data())
+
+    def _repr_html_(self) -> str:
+        return self.graph()._repr_html_()  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        state = "done" if self.done else "running" if self._records else "not started"
+        if self.failed is not None:
+            state = f"failed in {title(self.failed)}"
+        count = words.counted(len(self._records), "step")
+        return f"<backward pass from {title(self._root)}: {count}, {state}>"
+
+    # ------------------------------------------------------------------ one step
+
+    def _visit(self, node: Node) -> Step | None:
+        """What the engine does at a node, as itself and without floating point warnings."""
+        outer = MODES.run
+        MODES.run = self._run
+        token = NUMPY_ERRORS.set(IGNORED)
+        try:
+            return self._step(node)
+        except BaseException as error:
+            self.failed = node
+            self.error = str(error)
+            self.done = True
+            raise
+        finally:
+            NUMPY_ERRORS.reset(token)
+            MODES.run = outer
+
+    def _step(self, node: Node) -> Step | None:
+        """`Run.visit` with its intermediate values kept; None where no gradient arrived."""
+        run = self._run
+        hooks = node.hooks
+        total = run.sums.pop(node, None)
+        mine = run.mine.pop(node, 0)
+        if hooks is not None or run.watched:
+            mine = 0  # somebody else may have kept what passes by
+        if total is not None and hooks is not None:
+            total = hooks.on_tensors(node, total, False)
+            total = hooks.before(node, total, False)
+        if node.is_leaf:
+            return None if total is None else self._fill_leaf(node, total, mine)
+        grads: Any = None
+        incoming: Any = None
+        if total is not None:
+            if type(total) is list:
+                engine.fill_in(node, total, False)
+            incoming = copied(total)
+            try:
+                grads = guarded(node, total, False) if STATE.anomaly else node.pull(total, False)
+            except RuntimeError as error:
+                explain_backward(error, node)
+                raise
+        if node.frees and not run.keep:
+            node.release()
+            node.freed_by = run.caller
+        if grads is None:
+            return None
+        if hooks is not None:
+            grads = hooks.after(node, grads, total, False)
+        for observer in engine.observers:
+            observer(node, total, grads)
+        outgoing = self._outgoing(node, grads)
+        run.hand_on(node, total, mine, grads)
+        return self._made(node, incoming, outgoing, self._sums(node, grads))
+
+    def _fill_leaf(self, node: Any, total: Any, mine: int) -> Step | None:
+        leaf = node.tensor()
+        before = leaf.gradient is not None
+        incoming = copied(total)
+        engine.accumulate(node, total, False, mine, self._run.caller)
+        if node.hooks is not None:
+            node.hooks.after(node, (), total, False)
+        sums = []
+        if leaf.gradient is not None:
+            count = self._counts.get((node, 0), 1)
+            grad = copied(leaf.gradient.array)
+            sums = [Sum(node, self._name(node), count, grad, before)]
+        return self._made(node, incoming, [], sums)
+
+    def _made(self, node: Node, incoming: Any, outgoing: list[Outgoing], sums: list[Sum]) -> Step:
+        return Step(
+            index=len(self._records),
+            total=len(self._run.waiting),
+            node=node,
+            op=title(node),
+            name=self._names.get(node),
+            line=evidence.of_node(node),
+            incoming=incoming,
+            outgoing=outgoing,
+            accumulated=sums,
+        )
+
+    def _outgoing(self, node: Node, grads: Any) -> list[Outgoing]:
+        found = []
+        for i, edge in enumerate(node.edges):
+            if edge is not None and grads[i] is not None:
+                name, rule = input_and_rule(node, i)
+                found.append(Outgoing(edge, self._name(edge), name, rule, copied(grads[i])))
+        return found
+
+    def _sums(self, node: Node, grads: Any) -> list[Sum]:
+        """The places where what this node handed on met something that was there already."""
+        met: dict[tuple[Node, int], None] = {}
+        for i, edge in enumerate(node.edges):
+            if edge is not None and grads[i] is not None:
+                key = edge, 0 if node.edge_slots is None else node.edge_slots[i]
+                self._counts[key] = self._counts.get(key, 0) + 1
+                met[key] = None
+        sums = []
+        for edge, slot in met:
+            count = self._counts[edge, slot]
+            if count > 1:
+                total = self._run.sums[edge]
+                part = total[slot] if edge.outputs is not None else total
+                sums.append(Sum(edge, self._name(edge), count, copied(part)))
+        return sums
+
+    # ------------------------------------------------------------------ names and pictures
+
+    def _name(self, node: Node) -> str:
+        name = self._names.get(node)
+        return title(node) if name is None else f"`{name}` ({title(node)})"
+
+    def _ids(self) -> dict[Node, int]:
+        """The numbers that nodes have in the picture."""
+        order, _ = graph_data.in_order([self._root], graph_data.LIMIT)
+        return {node: i for i, node in enumerate(order)}
+
+    def _draw_early(self) -> None:
+        """The picture shows what is saved, which the pass frees: it is taken before."""
+        if len(evidence.reached_from([self._root])) <= PICTURED:
+            self._graph()
+
+    def _graph(self) -> Any:
+        if self._picture is None:
+            from .. import diagnose
+
+            self._picture = diagnose.graph(self._loss)
+        return self._picture
+
+
+def trace_backward(loss: Any, gradient: Any = None, retain_graph: bool = False) -> Trace:
+    """The backward pass of `loss` as an iterator: each step runs when it is asked for.
+
+    `str(step)` tells a step; `.data()`, `.html()` and `.save("pass.html")` tell all of them.
+    """
+    root = words.tensors_of([loss], "trace_backward", "loss")[0]
+    if gradient is not None:
+        words.tensors_of([gradient], "trace_backward", "gradient")
+    return Trace(root, gradient, bool(retain_graph))
+
+
+def walk(run: Any, starts: list[Any]) -> Iterator[Node]:
+    """`Run.loop` as a generator: the nodes in the engine's order, to be visited when yielded."""
+    waiting = run.waiting
+    engine.count_uses(starts, waiting)
+    ready: list[tuple[int, Node]] = []
+    for node, slot, grad, owned in starts:
+        run.add(node, slot, grad, owned)
+    for node in {start[0] for start in starts}:
+        if waiting[node] == 0:
+            if node.is_leaf:
+                yield node
+            else:
+                heapq.heappush(ready, (-node.seq, node))
+    while ready:
+        node = heapq.heappop(ready)[1]
+        yield node
+        for edge in node.edges:
+            if edge is not None:
+                waiting[edge] -= 1
+                if waiting[edge] == 0:
+                    if edge.is_leaf:
+                        yield edge
+                    else:
+                        heapq.heappush(ready, (-edge.seq, edge))
+
+
+# ---------------------------------------------------------------------- texts
+
+
+def title(node: Node | None) -> str:
+    """A node's name without its namespace."""
+    return "nothing" if node is None else evidence.node_name(node).rpartition("::")[2]
+
+
+def names_of_nodes() -> dict[Node, str]:
+    """What the user's running functions call the results of nodes."""
+    names: dict[Node, str] = {}
+    for name, t in words.tensors_held():
+        if t.node is not None and t.slot == 0:
+            names.setdefault(t.node, name)
+    return names
+
+
+def input_and_rule(node: Any, index: int) -> tuple[str, str]:
+    """The name of input `index` of a node's op, and its gradient rule as text."""
+    if node.op is not None:
+        return formulas.input_name(node.op, index), formulas.rule_text(node.op, index)
+    if isinstance(node, CopySlices):
+        if index == 0:
+            return "base", "d/d base = grad, but what the write makes of it in the written part"
+        name, rule = input_and_rule(node.inner, index)
+        return name, rule.replace("grad", "grad[the written part]")
+    forward = getattr(node, "_forward_cls", None)
+    if forward is not None:
+        tensors = [i for i, meta in enumerate(node._input_metas) if meta is not None]
+        arguments = forward_arguments(forward)
+        name = f"input {index}"
+        if index < len(tensors) and tensors[index] < len(arguments):
+            name = arguments[tensors[index]]
+        return name, f"d/d {name} = {forward.__name__}.backward(ctx, grad)[{tensors[index]}]"
+    return f"input {index}", ""
+
+
+def spell(grad: Any) -> str:
+    array = grad.array
+    text = f"shape {tuple(array.shape)}, norm {words.number(norm(array))}"
+    if array.size <= 8:
+        inner = np.array2string(array, precision=4, separator=", ", suppress_small=False)
+        text += f"  {' '.join(inner.split())}"
+    return text
+
+
+# ---------------------------------------------------------------------- values
+
+
+def copied(total: Any) -> Any:
+    """A gradient as a tensor of its own; a tuple for a node with several outputs."""
+    if type(total) is list:
+        return tuple(None if part is None else copied(part) for part in total)
+    array = total.array if isinstance(total, TensorBase) else as_array(total)
+    return wrap(np.array(array, copy=True))
+
+
+def norm(array: Any) -> float:
+    wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+    with np.errstate(all="ignore"):
+        return float(np.linalg.norm(wide.reshape(-1)))
+
+
+def record(step: Step) -> dict[str, Any]:
+    """A step as data, nodes still as objects."""
+    return {
+        "index": step.index,
+        "node": step.node,
+        "op": step.op,
+        "rule": "; ".join(rule for rule in step.rules if rule),
+        "incoming": gradient_data(step.incoming),
+        "outgoing": [
+            {"to": out.node, "input": out.input, "rule": out.rule, **gradient_data(out.grad)}
+            for out in step.outgoing
+        ],
+        "accumulated": [
+            {"node": total.node, "count": total.count, **gradient_data(total.grad)}
+            for total in step.accumulated
+        ],
+        "line": step.line,
+    }
+
+
+def gradient_data(grad: Any) -> Any:
+    """Shape, norm and a few numbers; a list of them for a node with several outputs."""
+    if isinstance(grad, tuple):
+        found = [gradient_data(part) for part in grad if part is not None]
+        return found[0] if len(found) == 1 else found
+    array = grad.array
+    values = array.tolist() if array.size <= SHOWN else None
+    return plain({"shape": list(array.shape), "norm": norm(array), "values": values})
+
+
+def with_ids(entry: dict[str, Any], ids: dict[Node, int]) -> dict[str, Any]:
+    """A record with the picture's numbers in the place of nodes."""
+    return {
+        **entry,
+        "node": ids.get(entry["node"]),
+        "outgoing": [{**out, "to": ids.get(out["to"])} for out in entry["outgoing"]],
+        "accumulated": [{**s, "node": ids.get(s["node"])} for s in entry["accumulated"]],
+    }

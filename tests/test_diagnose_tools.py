@@ -1,0 +1,265 @@
+"""summary, gradient_flow and explain; the examples in the files of diagnose; the lazy package."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import json
+import pathlib
+import re
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tapegrad as torch
+from tapegrad import diagnose, nn
+from tapegrad.diagnose import pages
+
+DOCS = pathlib.Path(__file__).parent.parent / "docs" / "errors"
+MODULES = "_explain _leaks _memory _summary _why flow holders live pages trace words".split()
+
+# ---------------------------------------------------------------------- summary
+
+
+def test_summary_by_hand() -> None:
+    t = torch.tensor([[1.0, -3.0, 0.0], [float("nan"), float("inf"), 5.0]], requires_grad=True)
+    found = diagnose.summary(t)
+    assert (found.name, found.shape, found.bytes, found.device) == ("t", (2, 3), 24, "cpu")
+    assert (found.min, found.max, found.mean) == (-3.0, 5.0, 0.75)
+    assert found.std == pytest.approx(np.std([1, -3, 0, 5], ddof=1))
+    assert (found.size, found.nan, found.inf, found.zero) == (6, 1, 1, 1)
+    assert found.is_leaf and found.grad_fn is None
+    assert "6 values: 1 NaN, 1 Inf, 1 zero" in repr(found)
+    assert "(of the finite values)" in repr(found)
+
+
+def test_summary_names_the_line() -> None:
+    x = torch.ones(2, requires_grad=True)
+    y = x.exp()  #: made
+    found = diagnose.summary(y)
+    assert found.grad_fn == "ExpBackward0" and found.line["text"].endswith("#: made")
+    assert "made by ExpBackward0 at test_diagnose_tools.py:" in repr(found)
+
+
+@pytest.mark.parametrize("dtype", [d for d in torch.dtypes.ALL], ids=str)
+@pytest.mark.parametrize("shape", [(), (0, 3), (1,), (2, 3)], ids=str)
+def test_summary_of_every_dtype(dtype: Any, shape: tuple[int, ...]) -> None:
+    if dtype is torch.bfloat16:
+        pytest.importorskip("ml_dtypes")
+    t = torch.ones(shape).to(dtype)
+    found = diagnose.summary(t)
+    size = int(np.prod(shape))
+    assert (found.size, found.zero, found.nan, found.inf) == (size, 0, 0, 0)
+    assert found.dtype == str(dtype) and found.bytes == size * dtype.itemsize
+    assert found.min == found.max == (1 if size else None)
+    assert found.std == (0 if size > 1 else None)
+    assert repr(found) and json.dumps(found.data())
+
+
+def test_summary_of_odd_tensors() -> None:
+    complex_ = diagnose.summary(torch.tensor([3 + 4j, 0j]))
+    assert (complex_.min, complex_.max, complex_.mean) == (0.0, 5.0, 1.5 + 2j)
+    assert complex_.zero == 1 and "|max| 5" in repr(complex_)
+    assert diagnose.summary(torch.tensor([True, False, True])).mean == pytest.approx(2 / 3)
+    only_nan = diagnose.summary(torch.tensor([float("nan")] * 2))
+    assert only_nan.min is None and only_nan.nan == 2
+    assert not diagnose.summary(torch.ones(3, 4).t()).contiguous
+    sparse = diagnose.summary(torch.eye(3).to_sparse())
+    assert sparse.shape == (3, 3) and sparse.size == 3 and "3 stored" in repr(sparse)
+    largest = diagnose.summary(torch.tensor([2**63 - 1, -(2**63)]))
+    assert (largest.min, largest.max) == (-(2**63), 2**63 - 1)
+    with pytest.raises(TypeError, match=r"summary\(\): argument 't' must be a Tensor, not list"):
+        diagnose.summary([1.0])
+
+
+# ---------------------------------------------------------------------- gradient_flow
+
+
+def model_with_gradients() -> Any:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2), nn.Linear(2, 2))
+    for i, p in enumerate(model.parameters()):
+        p.grad = torch.full_like(p, 10.0**-i)
+    model[0].weight.grad = torch.tensor([[3.0, 0.0], [0.0, -4.0]])
+    return model
+
+
+def test_flow_by_hand() -> None:
+    model = model_with_gradients()
+    with torch.no_grad():
+        model[0].weight.copy_(torch.tensor([[0.0, 3.0], [4.0, 0.0]]))
+    row = diagnose.gradient_flow(model).rows[0]
+    assert row == {
+        "name": "0.weight",
+        "shape": [2, 2],
+        "norm": 5.0,
+        "mean_abs": 1.75,
+        "max_abs": 4.0,
+        "ratio": 1.0,
+        "mark": "",
+    }
+
+
+def test_flow_marks() -> None:
+    model = model_with_gradients()
+    model[0].bias.requires_grad_(False)
+    model[0].bias.grad = None
+    model[1].weight.grad = None
+    model[1].bias.grad.zero_()
+    model[2].weight.grad[0, 0] = float("nan")
+    found = diagnose.gradient_flow(model)
+    assert [row["mark"] for row in found.rows] == ["", "frozen", "none", "zero", "nan", ""]
+    text = repr(found)
+    assert "<- NAN" in text and "<- ZERO" in text
+    assert any("1 without gradient" in note and "1.weight" in note for note in found.notes)
+    assert any("5e+05 times" in note or "4e+05 times" in note for note in found.notes)
+
+
+def test_flow_bars_are_logarithmic() -> None:
+    tensors = {name: torch.ones(1, requires_grad=True) for name in "abc"}
+    for exponent, t in zip((0, -2, -4), tensors.values(), strict=True):
+        t.grad = torch.full((1,), 10.0**exponent)
+    lines = repr(diagnose.gradient_flow(tensors)).splitlines()[1:4]
+    bars = [line.count("#") for line in lines]
+    assert bars[0] - bars[1] == pytest.approx(bars[1] - bars[2], abs=1)
+    assert bars[0] > bars[1] > bars[2] >= 1
+
+
+def test_flow_input() -> None:
+    w = torch.ones(2, requires_grad=True)
+    assert diagnose.gradient_flow(w).rows[0]["name"] == "w"
+    assert diagnose.gradient_flow([w]).rows[0]["name"] == "[0]"
+    assert diagnose.gradient_flow([("weight", w)]).rows[0]["name"] == "weight"
+    assert repr(diagnose.gradient_flow(nn.ReLU())) == "No parameters."
+    for wrong in (3, [3], {"a": None}):
+        with pytest.raises(TypeError, match=r"gradient_flow\(\): argument 'model' must be a Mod"):
+            diagnose.gradient_flow(wrong)
+
+
+class FakeAxes:
+    """Notes what is drawn, so that the plot can be tested without matplotlib."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, tuple[Any, ...]]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *args, **kwargs: self.calls.append((name, args))
+
+
+def test_flow_plot() -> None:
+    model = model_with_gradients()
+    model[2].bias.grad = None
+    axes = FakeAxes()
+    assert diagnose.gradient_flow(model).plot(axes) is axes
+    names, norms = next(args for name, args in axes.calls if name == "barh")
+    assert names[0] == "0.weight" and norms[0] == 5.0 and norms[-1] == 0.0
+    assert ("set_xscale", ("log",)) in axes.calls
+    assert next(args for name, args in axes.calls if name == "annotate")[0] == " none"
+
+
+# ---------------------------------------------------------------------- explain
+
+
+def test_explain_with_a_diagnosis() -> None:
+    x = torch.ones(2, requires_grad=True)
+    y = x.exp()  #: saved
+    y += 1  #: written
+    with pytest.raises(RuntimeError) as caught:
+        y.sum().backward()
+    found = diagnose.explain(caught.value)
+    text = repr(found)
+    assert found.title == "[E01] A value that backward needs was overwritten"
+    assert found.facts is caught.value.diagnosis
+    lines = text.splitlines()
+    written = next(i for i, line in enumerate(lines) if line.endswith("y += 1  #: written"))
+    assert lines[written].lstrip().startswith(">")
+    assert lines[written + 1].endswith("^ written: by add_ (version 0 -> 1)")
+    assert any(line.endswith("y = x.exp()  #: saved") for line in lines)
+    assert "1. write y = y + 1" in text
+    assert "The cures in general" in text and "docs/errors/E01.md" in text
+    source = [line for line in lines if re.match(r"  [> ] +\d+ \|", line)]
+    assert len(source) == 4 + 3 + 3  # from saved to noticed are four lines, and three around
+
+
+def test_explain_shows_details() -> None:
+    model = nn.Linear(3, 4)
+    with pytest.raises(RuntimeError) as caught:
+        model(torch.ones(2, 5))
+    text = repr(diagnose.explain(caught.value))
+    for line in str(caught.value).splitlines()[1:]:
+        if line.lstrip().startswith(("module:", "shapes:")):
+            assert line in text
+
+
+def test_explain_finds_the_error_behind() -> None:
+    try:
+        try:
+            (torch.ones(3, requires_grad=True) * 2).backward()
+        except RuntimeError as error:
+            raise ValueError("training failed") from error
+    except ValueError as error:
+        assert diagnose.explain(error).title.startswith("[E04]")
+        assert diagnose.explain().title.startswith("[E04]")  # the one that is being handled
+
+
+def test_explain_without_a_diagnosis() -> None:
+    batch = torch.ones(2, 3)
+    names = {"a": 1}
+    try:
+        names[batch.shape]  #: here
+    except KeyError as error:
+        found = diagnose.explain(error)
+    assert found.facts["line"]["text"].endswith("#: here")
+    assert found.facts["tensors"][0]["name"] == "batch"
+    assert found.facts["tensors"][0]["shape"] == [2, 3]
+    assert "This error is not in the catalogue" in repr(found)
+    bare = diagnose.explain(ValueError("made, never raised"))
+    assert bare.facts["line"] is None and "ValueError: made, never raised" in repr(bare)
+
+
+def test_explain_input() -> None:
+    with pytest.raises(TypeError, match="argument 'err' must be an exception or None, not str"):
+        diagnose.explain("RuntimeError")
+
+
+def test_explain_the_last_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("last_exc", "last_value"):
+        monkeypatch.delattr(sys, name, raising=False)
+    assert repr(diagnose.explain()) == "There was no error in this session yet."
+    monkeypatch.setattr(sys, "last_value", OSError("a disk"), raising=False)
+    assert "OSError: a disk" in repr(diagnose.explain())
+
+
+@pytest.mark.parametrize("file", sorted(DOCS.glob("E*.md")), ids=lambda f: f.stem)
+def test_pages_are_those_of_the_docs(file: pathlib.Path) -> None:
+    expected = pages.condensed(file.read_text("utf-8"))
+    found = pages.page(file.stem)
+    assert found is not None, "run python -m tapegrad.diagnose.pages docs/errors"
+    title = f"# {found.id}: {found.title}"
+    assert f"{title}\n\n{found.paragraph}\n\n{found.cure}\n" == expected
+
+
+# ---------------------------------------------------------------------- all of them
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples(name: str) -> None:
+    module = importlib.import_module(f"tapegrad.diagnose.{name}")
+    result = doctest.testmod(module)
+    assert result.failed == 0 and (result.attempted or name == "live")
+
+
+def test_nothing_is_loaded_before_it_is_used() -> None:
+    program = (
+        "import sys, tapegrad\n"
+        "from tapegrad import diagnose\n"
+        "loaded = [m for m in sys.modules if m.startswith('tapegrad.diagnose.')]\n"
+        "assert not loaded, loaded\n"
+        "assert callable(diagnose.why) and callable(diagnose.why)\n"
+        "assert {'why', 'memory', 'trace_backward'} <= set(dir(diagnose))\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        diagnose.nonsense
