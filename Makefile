@@ -3,6 +3,7 @@
 #   make demo         a tour in the terminal
 #   make test         the test suite, on the compiled build where a C compiler is found
 #   make test-pure    the test suite on the pure Python build
+#   make test-cuda    tests/cuda with $(PYTHON), which needs CuPy to run them on a GPU
 #   make lint         ruff, and mypy (strict on the core)
 #   make generate     the files that follow from the blocks: stubs, names, docs/operators.md
 #   make parity       differential tests against PyTorch, and its whole operator table
@@ -32,7 +33,7 @@ PYTEST = -m pytest -n $(WORKERS) -q $(SELECT) $(PYTEST_ARGS)
 SOURCES := pyproject.toml setup.py README.md LICENSE \
     $(shell find src/tapegrad -name __pycache__ -prune -o -print)
 
-.PHONY: help demo test test-pure lint generate parity parity-pure parity-page golden bench \
+.PHONY: help demo test test-pure test-cuda lint generate parity parity-pure parity-page golden bench \
     bench-pure wheel clean
 .DELETE_ON_ERROR:
 
@@ -47,6 +48,13 @@ test: $(VENV)/.installed
 
 test-pure: $(VENV_PURE)/.installed
 	$(VENV_PURE)/bin/python $(PYTEST)
+
+# From the source tree, with whatever Python has CuPy, NumPy and pytest. Without a GPU a stand-in for
+# CuPy takes its place, as in `make test`, and the fused kernels are skipped.
+test-cuda:
+	@PYTHONPATH=src $(PYTHON) -c "from tapegrad.cuda import runtime; runtime.look() or print( \
+	  'skipped: what needs a GPU, since $(PYTHON) finds no CuPy or no device')"
+	PYTHONPATH=src $(PYTHON) -m pytest -q $(PYTEST_ARGS) tests/cuda
 
 lint: $(VENV)/.tools
 	$(VENV)/bin/ruff check src tests examples tools benchmarks setup.py

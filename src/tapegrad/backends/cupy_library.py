@@ -263,9 +263,10 @@ class Ordered(Ufunc):
         """Integers in the order of the numbers: CuPy rounds doubles to single, and loses NaN."""
         if x.dtype.kind in "fV":
             wide = x.astype(np.float64 if dtype.itemsize == 8 else np.float32, copy=False)
-            limits = np.iinfo(f"i{dtype.itemsize}")
-            nan = limits.max if self.upwards else limits.min
-            x = self.xp.where(self.xp.isnan(wide), limits.dtype.type(nan), flipped(wide))
+            order = flipped(wide)
+            limits = np.iinfo(order.dtype)
+            nan = order.dtype.type(limits.max if self.upwards else limits.min)
+            x = self.xp.where(self.xp.isnan(wide), nan, order)
         if x.dtype == np.int64:
             return x.astype(dtype) ^ TOP  # the order of signed numbers among unsigned ones
         return x.astype(dtype)
@@ -274,15 +275,15 @@ class Ordered(Ufunc):
         if dtype.itemsize == 8 and dtype != np.uint64:
             x = (x ^ TOP).astype(np.int64)
         if dtype.kind in "fV":
-            x = flipped(x).view(f"f{x.itemsize}")
+            x = flipped(x).view(np.float64 if x.itemsize == 8 else np.float32)
         return x.astype(dtype)
 
 
 def flipped(x: Any) -> Any:
     """The bits of floats as signed integers in the same order; and, of those, the bits."""
-    x = x.view(f"i{x.itemsize}")
+    x = x.view(np.int64 if x.itemsize == 8 else np.int32)
     limits = np.iinfo(x.dtype)
-    return x ^ ((x >> (limits.bits - 1)) & limits.dtype.type(limits.max))
+    return x ^ ((x >> (limits.bits - 1)) & x.dtype.type(limits.max))
 
 
 class Logical(Ufunc):

@@ -1,0 +1,42 @@
+"""Which device the tests of this folder run on: a GPU where there is one, else the stand-in.
+
+Only these tests have one: the others run in the same process, as on a machine without.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+from tapegrad.cuda import runtime
+
+REAL = runtime.look() > 0
+if REAL:
+    runtime.start()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def device() -> Iterator[None]:
+    if REAL:
+        yield
+        return
+    import stand_in
+
+    before = {name: getattr(runtime.Found, name) for name in ("asked", "module", "count")}
+    runtime.use(stand_in)
+    yield
+    runtime.forget()
+    for name, value in before.items():
+        setattr(runtime.Found, name, value)
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    if REAL:
+        return "tests/cuda: on a GPU"
+    return "tests/cuda: no GPU here (no CuPy, or no device): on the stand-in, which shows less"

@@ -1,0 +1,115 @@
+"""CUDA graphs: whole steps recorded and replayed. Needs a real GPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import tapegrad
+from tapegrad.core import devices
+
+torch: Any = tapegrad
+
+
+@pytest.fixture(autouse=True)
+def real_gpu() -> None:
+    if not hasattr(devices.DEVICE.xp, "RawKernel"):
+        pytest.skip("CUDA graphs need CuPy and a GPU")
+
+
+def model_and_optimizer(make: Any) -> tuple[Any, Any]:
+    torch.manual_seed(0)
+    nn = torch.nn
+    model = nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 3)).cuda()
+    return model, make(model.parameters())
+
+
+OPTIMIZERS = {
+    "adam": lambda p: torch.optim.Adam(p, lr=0.05),
+    "adamw": lambda p: torch.optim.AdamW(p, lr=0.05),
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_same_losses_as_without(name: str) -> None:
+    losses = []
+    weights = []
+    for graphed in (False, True):
+        model, optimizer = model_and_optimizer(OPTIMIZERS[name])
+        schedule = torch.optim.lr_scheduler.StepLR(optimizer, 3, 0.5)
+
+        def step(x: Any, y: Any, model: Any = model, optimizer: Any = optimizer) -> Any:
+            optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        run = torch.cuda.make_graphed_step(step) if graphed else step
+        seen = []
+        for i in range(8):
+            x = torch.sin(torch.arange(24.0).reshape(4, 6) + i).cuda()
+            y = torch.tensor([0, 1, 2, i % 3]).cuda()
+            seen.append(run(x, y).item())
+            schedule.step()
+        losses.append(seen)
+        weights.append([p.detach().cpu() for p in model.parameters()])
+    assert losses[0] == losses[1]
+    for a, b in zip(*weights, strict=True):
+        assert torch.equal(a, b)
+
+
+def test_other_shapes_are_recorded_apart() -> None:
+    weight = torch.ones(3, device="cuda", requires_grad=True)
+
+    def step(x: Any) -> Any:
+        weight.grad = None
+        loss = (x * weight).sum()
+        loss.backward()
+        return loss
+
+    run = torch.cuda.make_graphed_step(step, warm_up=1)
+    for count in (2, 5, 2, 5, 2):
+        x = torch.full((count, 3), 2.0, device="cuda")
+        assert run(x).item() == 6.0 * count
+        assert weight.grad.tolist() == [2.0 * count] * 3
+    assert len(run.recordings) == 2
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "loss.item()",
+        "if loss > 0: pass",
+        "torch.rand(2, device='cuda')",
+        "torch.tensor([1.0]).cuda()",
+    ],
+)
+def test_what_cannot_be_captured_names_the_line(line: str, tmp_path: Any) -> None:
+    path = tmp_path / "user_step.py"
+    path.write_text(f"def step(x):\n    loss = (x * x).sum()\n    {line}\n    return loss\n")
+    space: dict[str, Any] = {"torch": torch}
+    exec(compile(path.read_text(), str(path), "exec"), space)
+    run = torch.cuda.make_graphed_step(space["step"], warm_up=1)
+    x = torch.ones(3, device="cuda")
+    assert run(x).item() == 3.0
+    with pytest.raises(RuntimeError, match="graph") as caught:
+        run(x)
+    assert f"user_step.py:3:  {line}" in str(caught.value)
+    # And the GPU is as good as before.
+    assert (x + 1).sum().item() == 6.0
+
+
+def test_pytorch_names() -> None:
+    x = torch.ones(3, device="cuda")
+    y = torch.zeros(3, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y.copy_(x * 2)
+        assert torch.cuda.is_current_stream_capturing()
+    assert y.tolist() == [0.0, 0.0, 0.0]
+    x.fill_(5)
+    graph.replay()
+    assert y.tolist() == [10.0, 10.0, 10.0]
