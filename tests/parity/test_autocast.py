@@ -14,7 +14,7 @@ from convert import to_ours
 from opdb import op_db, our_function
 
 import tapegrad
-from tapegrad.core.casting import LISTED, plain_name
+from tapegrad.core.casting import CPU_RULES, GPU_RULES, LISTED, plain_name
 
 # Some functions of the table are deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -39,8 +39,33 @@ OURS = {"concat", "concatenate", "cross_entropy", "grid_sample", "max_unpool1d"}
 def test_the_rules_are_pytorchs() -> None:
     registered = torch._C._dispatch_get_registrations_for_dispatch_key("AutocastCPU")
     theirs = {name.removeprefix("aten::").partition(".")[0] for name in registered}
-    assert theirs - INNER == LISTED - OURS
+    assert theirs - INNER == CPU_RULES.listed - OURS
     assert theirs > INNER
+
+
+# The same for GPUs: below convolution, recurrent cells, interpolation and norms.
+INNER_ON_GPUS = set(
+    """
+    _convolution _scaled_dot_product_flash_attention _thnn_fused_gru_cell _thnn_fused_lstm_cell
+    _upsample_bicubic2d_aa _upsample_bilinear2d_aa _upsample_nearest_exact1d
+    _upsample_nearest_exact2d _upsample_nearest_exact3d binary_cross_entropy convolution
+    cudnn_convolution cudnn_convolution_transpose frobenius_norm nll_loss2d upsample_bicubic2d
+    upsample_bilinear2d upsample_linear1d upsample_nearest1d upsample_nearest2d upsample_nearest3d
+    upsample_trilinear3d
+    """.split()
+)
+OURS_ON_GPUS = set(
+    """
+    arccos arcsin arctan2 cross_entropy grid_sample interpolate linalg_norm multi_dot upsample
+    upsample_bilinear upsample_nearest
+    """.split()
+)
+
+
+def test_the_rules_on_gpus_are_pytorchs() -> None:
+    registered = torch._C._dispatch_get_registrations_for_dispatch_key("AutocastCUDA")
+    theirs = {name.removeprefix("aten::").partition(".")[0] for name in registered}
+    assert theirs - INNER_ON_GPUS == GPU_RULES.listed - OURS_ON_GPUS
 
 
 def dtypes(value: Any) -> tuple[str, ...]:

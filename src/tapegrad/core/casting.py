@@ -65,8 +65,8 @@ GPU_RULES = Rules(
     upsample_nearest
     """,
     """
-    addcdiv addcmul arctan2 atan2 bilinear cross dot grid_sample grid_sampler index_put linalg_cross
-    scatter_add tensordot vdot
+    addcdiv addcmul arctan2 atan2 bilinear cross dot grid_sample grid_sampler index_put scatter_add
+    tensordot vdot
     """,
 )
 LISTED = CPU_RULES.listed | GPU_RULES.listed | {"binary_cross_entropy"}
