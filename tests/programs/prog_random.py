@@ -202,3 +202,16 @@ def initialisers(torch, log):
         torch.nn.init.kaiming_normal_(torch.empty(4, 5)),
     )
     log(torch.nn.functional.dropout(torch.ones(30), 0.4))
+
+
+@program
+def orthogonal(torch, log):
+    init = torch.nn.init
+    torch.manual_seed(0)
+    for shape, gain in (((3, 5), 2), ((5, 3), 1), ((2, 2, 3), 0.5), ((4, 4), 1)):
+        w = init.orthogonal_(torch.empty(*shape, dtype=torch.float64), gain)
+        log(list(w.shape), w.flatten().tolist(), w.requires_grad)
+    p = torch.nn.Parameter(torch.empty(2, 3, dtype=torch.float64))
+    log(init.orthogonal_(p) is p, p.is_leaf, p.grad_fn is None)
+    log(init.orthogonal_(torch.empty(0, 3)), torch.rand(1))
+    log.raises(lambda: init.orthogonal_(torch.empty(3)))

@@ -507,3 +507,23 @@ def layers_under_vmap(torch, log):
     log(vmap(nn.MultiheadAttention(6, 2), in_dims=(0, 0, 0))(x, x, x)[0].detach())
     log(vmap(nn.Dropout().eval())(x))
     torch.set_default_dtype(torch.float32)
+
+
+@program
+def debugging_and_batch_norms(torch, log):
+    func = torch.func
+    seen = []
+
+    def look(x):
+        seen.extend([func.debug_unwrap(x), func.debug_unwrap(x, recurse=False).shape])
+        return x * 2
+
+    log(func.vmap(look)(torch.arange(3.0)), func.vmap(func.vmap(look))(torch.ones(2, 3)))
+    log(seen, func.debug_unwrap(torch.ones(1)))
+    nn = torch.nn
+    model = nn.Sequential(nn.BatchNorm1d(2), nn.Sequential(nn.BatchNorm1d(2)), nn.ReLU())
+    log(func.replace_all_batch_norm_modules_(model) is model, list(model.state_dict()))
+    log([m.track_running_stats for m in (model[0], model[1][0])], model[0].running_var)
+    x = torch.arange(12.0, dtype=torch.float64).reshape(3, 2, 2) ** 1.5
+    params = {k: v.detach().double() for k, v in model.named_parameters()}
+    log(func.vmap(lambda a: func.functional_call(model, params, (a,)))(x))

@@ -1,8 +1,7 @@
-"""Matrix products on the GPU, straight from cuBLAS.
+"""Stacks and lists of matrix products on the GPU, straight from cuBLAS. (Single ones: cublaslt.py.)
 
 CuPy's own products cost more time per call than small matrices take, and refuse to be captured into
-a CUDA graph. These take any matrices whose rows or columns lie together, as transposes do, write
-into memory that is given, and add to it if asked to.
+a CUDA graph. These take any matrices whose rows or columns lie together, as transposes do.
 """
 
 from __future__ import annotations
@@ -43,12 +42,6 @@ class Library:
         self.lib = ctypes.CDLL(loaded("cublas"))
         pointer, number = ctypes.c_void_p, ctypes.c_int
         long = ctypes.c_longlong
-        self.gemm = self.lib.cublasGemmEx
-        self.gemm.argtypes = [
-            *[pointer, *[number] * 5, pointer],
-            *[pointer, number, number, pointer, number, number],
-            *[pointer, pointer, number, number, number, number],
-        ]
         self.stacked = self.lib.cublasGemmStridedBatchedEx
         self.stacked.argtypes = [
             *[pointer, *[number] * 5, pointer],
@@ -149,44 +142,6 @@ def factor(name: str, value: float) -> Any:
         made: Any = ctypes.c_double(value) if name == "float64" else ctypes.c_float(value)
         found = table[value] = ctypes.pointer(made)
     return found
-
-
-def product(
-    lib: Library,
-    a: Any,
-    b: Any,
-    out: Any = None,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    dtype: Any = None,
-) -> Any:
-    """`alpha * a @ b + beta * out` of two matrices; `out` is contiguous, `dtype` its dtype."""
-    m, k = a.shape
-    n = b.shape[1]
-    kind = NAMES[a.dtype]
-    item = a.dtype.itemsize
-    if out is None:
-        out = lib.xp.ndarray((m, n), a.dtype if dtype is None else dtype)
-    if not m or not n:
-        return out
-    if not k:
-        if beta == 0:
-            out.fill(0)
-        return out
-    a, turn_a, step_a = laid_out(a, item)
-    b, turn_b, step_b = laid_out(b, item)
-    code = KINDS[kind]
-    # cuBLAS counts by columns: what it calls the left factor is our right one.
-    status = lib.gemm(
-        lib.handle(),
-        *(turn_b, turn_a, n, m, k),
-        factor(kind, alpha),
-        *(b.data.ptr, code, step_b, a.data.ptr, code, step_a),
-        factor(kind, beta),
-        *(out.data.ptr, KINDS[NAMES[out.dtype]], n, lib.compute(kind), -1),
-    )
-    checked(status)
-    return out
 
 
 def stack_product(lib: Library, a: Any, b: Any, out: Any = None, alpha: float = 1.0) -> Any:

@@ -544,7 +544,7 @@ def register_embedding(backend: Any, gpu: Gpu, reference: Any) -> None:
             hot = gpu.empty((count, rows), grad_output.dtype)
             run = gpu.kernel("GATHER", kind, "one_hot")
             run(gpu.grid(hot.size), (256,), (indices, hot, skip, I64(count), I32(rows)))
-            return cublas.product(gpu.blas, hot.T, lines)
+            return cublaslt.product(gpu.lt, hot.T, lines)
         total = gpu.xp.zeros((rows, n), np.float32)
         run = gpu.kernel("GATHER", kind, "add_rows")
         run(gpu.grid(lines.size), (256,), (lines, indices, total, skip, I64(count), I32(n)))

@@ -5,10 +5,15 @@ from __future__ import annotations
 from ..core.looping import loop_over
 from .derivatives import grad, grad_and_value, jvp, linearize, vjp
 from .jacobians import hessian, hessian_diag, hvp, jacfwd, jacrev, laplacian
-from .module_state import functional_call, stack_module_state
-from .vmapping import vmap
+from .module_state import (
+    functional_call,
+    replace_all_batch_norm_modules_,
+    stack_module_state,
+)
+from .vmapping import debug_unwrap, vmap
 
 __all__ = [
+    "debug_unwrap",
     "functional_call",
     "grad",
     "grad_and_value",
@@ -21,6 +26,7 @@ __all__ = [
     "laplacian",
     "linearize",
     "loop_over",
+    "replace_all_batch_norm_modules_",
     "stack_module_state",
     "vjp",
     "vmap",

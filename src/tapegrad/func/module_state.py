@@ -86,3 +86,19 @@ def stacked(name: str, tensors: list[Any]) -> Any:
     if any([t.requires_grad != wanted for t in tensors]):
         raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
     return tg.stack([t.detach() for t in tensors]).requires_grad_(wanted)
+
+
+def replace_all_batch_norm_modules_(root: Any) -> Any:
+    """Let all batch norms inside a module go without running statistics, which vmap cannot update.
+
+    >>> model = nn.Sequential(nn.BatchNorm1d(2))
+    >>> torch.func.replace_all_batch_norm_modules_(model)[0].running_mean is None
+    True
+    """
+    for module in root.modules():
+        if isinstance(module, tg.nn.modules.batchnorm._BatchNorm):
+            module.running_mean = None
+            module.running_var = None
+            module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root

@@ -241,3 +241,19 @@ def in_chunks(
 def bounds(size: int, step: int) -> Iterator[tuple[int, int]]:
     for start in range(0, size, step):
         yield start, min(start + step, size)
+
+
+def debug_unwrap(tensor: Any, *, recurse: bool = True) -> Any:
+    """What a batched tensor holds, to look at while debugging; other tensors as they are.
+
+    >>> torch.func.vmap(lambda x: print(torch.func.debug_unwrap(x)) or x)(tensor([1.0, 2.0]))
+    tensor([1., 2.])
+    tensor([1., 2.])
+    """
+    if not isinstance(tensor, TensorBase):
+        raise TypeError(f"debug_unwrap(): argument 'tensor' must be Tensor, not {type(tensor)}")
+    while is_batched(tensor):
+        tensor = batch_of(tensor).physical
+        if not recurse:
+            break
+    return tensor

@@ -19,6 +19,7 @@ __all__ = [
     "kaiming_uniform_",
     "normal_",
     "ones_",
+    "orthogonal_",
     "sparse_",
     "trunc_normal_",
     "uniform_",
@@ -173,6 +174,28 @@ def dirac_(tensor: Any, groups: int = 1) -> Any:
     return tensor
 
 
+def orthogonal_(tensor: Any, gain: float = 1, generator: Any = None) -> Any:
+    """A (semi) orthogonal matrix, dimensions after the first taken as one (Saxe et al., 2013).
+
+    >>> w = nn.init.orthogonal_(torch.empty(2, 3))
+    >>> torch.allclose(w @ w.T, torch.eye(2), atol=1e-6)
+    True
+    """
+    if tensor.dim() < 2:
+        raise ValueError("Only tensors with 2 or more dimensions are supported")
+    if tensor.numel() == 0:
+        return tensor
+    rows = tensor.size(0)
+    wide = rows < tensor.numel() // rows
+    with tg.no_grad():
+        drawn = tensor.new_empty((rows, tensor.numel() // rows)).normal_(generator=generator)
+        q, r = tg.linalg.qr(drawn.T if wide else drawn)
+        # With the signs of the diagonal taken out, all orthogonal matrices are equally likely.
+        q = q * r.diagonal().sign()
+        tensor.copy_((q.T if wide else q).reshape(tensor.shape))
+        return tensor.mul_(gain)
+
+
 def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Any = None) -> Any:
     """Normal draws with a share of zeros in each column of a matrix."""
     if tensor.dim() != 2:
@@ -280,3 +303,4 @@ xavier_uniform = _deprecated(xavier_uniform_)
 xavier_normal = _deprecated(xavier_normal_)
 kaiming_uniform = _deprecated(kaiming_uniform_)
 kaiming_normal = _deprecated(kaiming_normal_)
+orthogonal = _deprecated(orthogonal_)
