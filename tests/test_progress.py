@@ -81,6 +81,13 @@ def test_a_bar_in_a_terminal():
     assert line.startswith("█" * 24 + " train 20/20  lr 0.1  loss 0.05  ") and rest == ""
 
 
+def test_not_every_step_is_drawn():
+    quick = LOOP.replace("range(20)", "range(3000)").replace("time.sleep(0.02)", "pass")
+    seen = re.findall(r"train (\d+)/3000", in_terminal(quick))
+    # A frame per 0.1 s: 300 of them would mean that 3,000 empty steps took half a minute.
+    assert seen[0] == "0" and seen[-1] == "3000" and len(seen) < 300
+
+
 @pytest.mark.parametrize("width", [60, 40, 24, 12, 5])
 def test_a_narrow_terminal(width):
     received = in_terminal(LOOP, width)

@@ -153,3 +153,12 @@ def check_multinomial(probs: Array, n: int, replacement: bool) -> None:
         raise RuntimeError(
             "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
         )
+
+
+def integer_range(dtype: DType, low: int | None, high: int | None) -> tuple[int, int, bool]:
+    """The first of the integers to draw, how many there are, and whether that takes 64 bits."""
+    top = largest(dtype)
+    if low is None and high is None:
+        return 0, top + 1, dtype.itemsize == 8
+    low, high = checked_range(0 if low is None else low, high, top, dtype)
+    return low, high - low, high - low >= 1 << 28

@@ -22,10 +22,9 @@ from .stream_checks import (
     check_floating,
     check_multinomial,
     check_uniform,
-    checked_range,
+    integer_range,
     is_floating,
     is_half,
-    largest,
     not_implemented,
 )
 
@@ -507,14 +506,7 @@ def integers(
     """torch.randint and Tensor.random_: [low, high), [low, largest], or everything from 0 up."""
     dtype = np.dtype(dtype)
     n = math.prod(shape)
-    top = largest(dtype)
-    if low is None and high is None:
-        count = top + 1
-        long = dtype.itemsize == 8
-    else:
-        low, high = checked_range(0 if low is None else low, high, top, dtype)
-        count = high - low
-        long = count >= 1 << 28
+    low, count, long = integer_range(dtype, low, high)
     words = stream.words64(n) if long else stream.words(n)
     if count == 1 << 64:  # every int64: the word as it is
         return words.view(np.int64).reshape(shape)

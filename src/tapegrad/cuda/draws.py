@@ -19,9 +19,8 @@ from ..core.stream_checks import (
     check_floating,
     check_multinomial,
     check_uniform,
-    checked_range,
+    integer_range,
     is_floating,
-    largest,
     not_implemented,
 )
 from ..dtypes import of
@@ -179,14 +178,7 @@ def integers(
 ) -> Any:
     dtype = np.dtype(dtype)
     n = math.prod(shape)
-    top = largest(dtype)
-    if low is None and high is None:
-        count = top + 1
-        long = dtype.itemsize == 8
-    else:
-        low, high = checked_range(0 if low is None else low, high, top, dtype)
-        count = high - low
-        long = count >= 1 << 28
+    low, count, long = integer_range(dtype, low, high)
     found = words(stream, n, long)
     if count == 1 << 64:
         return found.view(np.int64).reshape(shape)
