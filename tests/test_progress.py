@@ -76,7 +76,7 @@ def test_a_bar_in_a_terminal():
         seen[0] == "0" and seen[-1] == "20" and len(seen) >= 4
     )  # 0.4 s at least, a frame per 0.1 s
     middle = next(f for f in frames if re.search(r"train 1\d/20", f))
-    assert re.search(r"lr 0\.1  loss 0\.\d+  \d+\.\d/s  \d+(\.\d)? s left", middle)
+    assert re.search(r"lr 0\.1  loss 0\.\d+  [\d.]+/s  [\d.]+ s left", middle)
     (line, rest) = screen(received)
     assert line.startswith("█" * 24 + " train 20/20  lr 0.1  loss 0.05  ") and rest == ""
 

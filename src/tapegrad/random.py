@@ -20,11 +20,10 @@ from .creation import (
     check_options,
     checked_out,
     checked_tensor,
-    like,
     made,
     resize_out,
-    stride_order,
 )
+from .creation_like import like, stride_order
 from .defaults import np_dtype, sizes, whole
 from .device import CPU
 from .generators import Generator as Generator

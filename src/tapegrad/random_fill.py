@@ -13,7 +13,7 @@ from .core.base import TensorBase, wrap
 from .core.batched import is_batched, narrow
 from .core.devices import xp_of
 from .core.levels import BATCHES
-from .creation import stride_order
+from .creation_like import stride_order
 from .ops.block import Block, api, op
 from .ops.refuse import not_implemented
 from .random import place_of, stream_of

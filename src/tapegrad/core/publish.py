@@ -337,7 +337,7 @@ AUGMENTED = {
 
 # Besides the families of ops, the modules whose functions are public.
 LIBRARY = (
-    *("conversion", "creation", "layouts", "tensors", "ranges", "random"),
+    *("conversion", "creation", "creation_like", "layouts", "tensors", "ranges", "random"),
     *("random_fill", "sampling"),
 )
 

@@ -11,7 +11,8 @@ from ..autograd.inplace import write
 from ..core.base import TensorBase
 from ..core.batched_random import room
 from ..core.levels import BATCHES
-from ..creation import empty, empty_like, ones_like, zeros
+from ..creation import empty, zeros
+from ..creation_like import empty_like, ones_like
 from ..errors import must_be_tensor
 from .block import APIS, AS_IS, Case, Elementwise, api, apply, op
 from .refuse import cast, widened
