@@ -22,6 +22,8 @@ MYPYC_MODULES = [
     "src/tapegrad/core/record.py",
     "src/tapegrad/core/dispatch.py",
     "src/tapegrad/core/devices.py",
+    "src/tapegrad/core/casting.py",
+    "src/tapegrad/core/layout.py",
     "src/tapegrad/core/operators.py",
     "src/tapegrad/core/promote.py",
     "src/tapegrad/autograd/node.py",

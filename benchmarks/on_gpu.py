@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 Step = Callable[[], Any]
+ROUNDS = 20
 
 
 def mlp(torch: Any) -> tuple[Any, Any, Any, Any]:
@@ -103,23 +104,29 @@ def submodule(torch: Any, name: str) -> Any:
     return importlib.import_module(f"{torch.__name__}.{name}")
 
 
-def timed(torch: Any, step: Step, seconds: float) -> float:
-    """Milliseconds of one step: the best of several rounds."""
-    for _ in range(5):
-        step()
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    step()
-    torch.cuda.synchronize()
-    count = max(3, int(seconds / 5 / (time.perf_counter() - start)))
-    best = float("inf")
-    for _ in range(5):
-        start = time.perf_counter()
-        for _ in range(count):
+def timed(steps: list[tuple[Any, Step]], seconds: float) -> list[float]:
+    """Milliseconds of one step of each: the best of many short rounds, taken in turns.
+
+    In turns, because how fast the host runs changes from second to second.
+    """
+    counts = []
+    for torch, step in steps:
+        for _ in range(5):
             step()
         torch.cuda.synchronize()
-        best = min(best, (time.perf_counter() - start) / count)
-    return best * 1e3
+        start = time.perf_counter()
+        step()
+        torch.cuda.synchronize()
+        counts.append(max(3, int(seconds / ROUNDS / (time.perf_counter() - start))))
+    best = [float("inf")] * len(steps)
+    for _ in range(ROUNDS):
+        for i, (torch, step) in enumerate(steps):
+            start = time.perf_counter()
+            for _ in range(counts[i]):
+                step()
+            torch.cuda.synchronize()
+            best[i] = min(best[i], (time.perf_counter() - start) / counts[i])
+    return [t * 1e3 for t in best]
 
 
 def losses(step: Step, count: int) -> list[float]:
@@ -147,10 +154,12 @@ def main() -> None:
             again = losses(build(tapegrad, case)[1], 8)
             parts = max(abs(a - b) for a, b in zip(theirs, ours, strict=True))
             apart = max(abs(a - b) for a, b in zip(ours, again, strict=True))
-            first = timed(torch, build(torch, case)[0], chosen.seconds)
-            eager, graphed = build(tapegrad, case)
-            second = timed(tapegrad, eager, chosen.seconds)
-            third = timed(tapegrad, build(tapegrad, case)[1], chosen.seconds)
+            steps = [
+                (torch, build(torch, case)[0]),
+                (tapegrad, build(tapegrad, case)[0]),
+                (tapegrad, build(tapegrad, case)[1]),
+            ]
+            first, second, third = timed(steps, chosen.seconds)
             print(
                 f"{row}{first:>8.3f}ms{second:>8.3f}ms{second / first:>7.2f}{third:>8.3f}ms"
                 f"{third / first:>7.2f}  {parts:.1e} from torch, {apart:.1e} captured",

@@ -376,7 +376,7 @@ class Tensor(Operators):
 
     @property
     def is_cuda(self) -> bool:
-        return self.special and self.device.type == "cuda"
+        return bool(self.special) and self.device.type == "cuda"
 
     @property
     def is_cpu(self) -> bool:
@@ -483,7 +483,7 @@ def same_class(source: TensorBase, array: Any) -> Any:
         return wrap(array)
     t = blank(type(source))
     t.array = array
-    t.special = True
+    t.special = 1
     return t
 
 

@@ -88,11 +88,21 @@ class Generator:
         new.stream = self.stream.copy()
         return new
 
-    graphsafe_get_state = clone_state
+    def graphsafe_get_state(self) -> Generator:
+        """A generator that shares the numbers of this one, also in CUDA graphs."""
+        self.check_shares("graphsafe_get_state")
+        new = Generator(self.device)
+        new.stream = self.stream
+        return new
 
     def graphsafe_set_state(self, state: Generator) -> None:
         """Share the numbers of another generator from now on."""
+        self.check_shares("graphsafe_set_state")
         self.stream = state.stream
+
+    def check_shares(self, function: str) -> None:
+        if self.device.type == "cpu":
+            raise NotImplementedError(f"{function} is not supported in this Generator")
 
     def __repr__(self) -> str:
         return f"<torch._C.Generator object at {id(self):#x}>"

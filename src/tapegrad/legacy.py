@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import dtypes, from_data
-from .core.base import CLASSES, STATE, TensorBase, blank
+from .core.base import CLASSES, TensorBase, blank, special_by
 from .core.devices import is_device, sent
 from .core.modes import MODES
 from .core.subclass import takes_part
@@ -100,7 +100,7 @@ def instance(cls: type, array: Any, source: tuple[Any, ...]) -> Any:
     from .creation import restrided
 
     t: Any = blank(cls)
-    t.special = takes_part(cls) or type(array) is STATE.device_type
+    t.special = 1 if takes_part(cls) else special_by(array)
     t.array = array if array.size else restrided(array)
     if len(source) == 1 and isinstance(source[0], TensorBase):
         t.cell = source[0].version_cell()

@@ -40,13 +40,14 @@ __all__ = [
 
 
 class Settings:
-    """What was set; results do not depend on it, everything here is deterministic and exact."""
+    """What was set; on the CPU no result depends on it, everything is deterministic and exact."""
 
     threads = 0  # 0: not asked yet
     interop: int | None = None
     deterministic = False
     warn_only = False
     matmul_precision = "highest"
+    matmul_fp32 = "none"  # on GPUs: "ieee", "tf32", or nothing said
     fill_uninitialized_memory = True
 
 
@@ -159,12 +160,22 @@ def get_deterministic_debug_mode() -> int:
     return 1 if Settings.warn_only else 2
 
 
+MIXED = (
+    "{},Current status indicate that you have used mix of the legacy and new APIs to set the {}. "
+    "We suggest only using the new API {}. See also: "
+    "https://pytorch.org/docs/main/notes/cuda.html#tensorfloat-32-tf32-on-ampere-and-later-devices"
+)
+
+
 def get_float32_matmul_precision() -> str:
+    if Settings.matmul_precision == "highest" and Settings.matmul_fp32 == "tf32":
+        asked = "PyTorch is checking the matmul precision without a specific backend name"
+        raise RuntimeError(MIXED.format(asked, "matmul precision", "for matmul precision"))
     return Settings.matmul_precision
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Allow less than float32 inside products; they are computed in float32 all the same."""
+    """Allow less than float32 inside products: GPUs make use of it, the CPU does not."""
     if not isinstance(precision, str):
         raise RuntimeError(
             f"set_float32_matmul_precision expects a str, but got {type(precision).__name__}"
@@ -177,6 +188,7 @@ def set_float32_matmul_precision(precision: str) -> None:
         )
         return
     Settings.matmul_precision = precision
+    Settings.matmul_fp32 = "ieee" if precision == "highest" else "tf32"
 
 
 def set_flush_denormal(mode: bool) -> bool:

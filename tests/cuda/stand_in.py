@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import stand_in_cuda
+import stand_in_graphs
 from signatures import ACCUMULATE, AT, FLAGS, REDUCE, REDUCEAT, SIGNATURES, UFUNC_OPTIONS
 
 # What CuPy 14 has, besides dtypes: read off an installed one.
@@ -72,12 +73,20 @@ nanstd nansum nanvar prod std sum var
 """.split()
 # These take no numbers, which NumPy takes for arrays without dimensions.
 ARRAYS_ONLY = {"broadcast_to": 1, "isin": 2}
+# These write to their first argument; `sort` and `partition` do as methods.
+WRITING = "copyto put place putmask put_along_axis fill_diagonal".split()
 
 
 class Copies:
     """How often values went from the device to the host."""
 
     count = 0
+
+
+def count_copy() -> None:
+    """The host asks for values: counted, and refused while a graph is recorded."""
+    stand_in_graphs.refuse()
+    Copies.count += 1
 
 
 def refuse_implicit() -> TypeError:
@@ -122,14 +131,24 @@ def on_device(function: Any, name: str = "", space: str = "") -> Any:
         if kwargs.get("kind") not in (None, "stable"):
             raise ValueError("only the stable sort is there")
         if name in WAITING:
-            Copies.count += 1
+            count_copy()
         refuse_arguments(name, args, kwargs)
         if name == "repeat" and isinstance(args[1], (ndarray, np.ndarray)):
             raise TypeError("repeats must be int, list or tuple")
         out = kwargs.get("out")
         lowered = {name: lower(v) for name, v in kwargs.items()}
-        with np.errstate(all="ignore"):  # a GPU does not warn
-            result = function(*[lower(a) for a in args], **lowered)
+        given = [lower(a) for a in args]
+
+        def run() -> Any:
+            with np.errstate(all="ignore"):  # a GPU does not warn
+                return function(*given, **lowered)
+
+        if isinstance(out, ndarray):
+            result = stand_in_graphs.written(out.inner, run)
+        elif name in WRITING or (skip and name in ("sort", "partition")):
+            result = stand_in_graphs.written(given[0], run)
+        else:
+            result = stand_in_graphs.computed(run, (*given, *lowered.values()))
         if name == "count_nonzero":
             result = np.asarray(result)
         if name in WIDENING and has_bfloat16(args):
@@ -275,12 +294,15 @@ class ndarray:
     mT = property(lambda self: raise_up(self.inner.mT, (self,)))
     real = property(
         lambda self: raise_up(self.inner.real, (self,)),
-        lambda s, v: setattr(s.inner, "real", lower(v)),
+        lambda self, v: self.set_part("real", lower(v)),
     )
     imag = property(
         lambda self: raise_up(self.inner.imag, (self,)),
-        lambda s, v: setattr(s.inner, "imag", lower(v)),
+        lambda self, v: self.set_part("imag", lower(v)),
     )
+
+    def set_part(self, name: str, value: Any) -> None:
+        stand_in_graphs.written(self.inner, lambda: setattr(self.inner, name, value))
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -302,11 +324,13 @@ class ndarray:
     def __getitem__(self, index: Any) -> Any:
         for i in index if isinstance(index, tuple) else (index,):
             if isinstance(i, ndarray) and i.dtype.kind == "b":
-                Copies.count += 1  # how many there are is asked
-        return raise_up(self.inner[self.index(index)], (self,))
+                count_copy()  # how many there are is asked
+        inner, where = self.inner, self.index(index)
+        return raise_up(stand_in_graphs.computed(lambda: inner[where], (inner,)), (self,))
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self.inner[self.index(index)] = lower(value)
+        where, new = self.index(index), lower(value)
+        stand_in_graphs.written(self.inner, lambda: operator.setitem(self.inner, where, new))
 
     def index(self, index: Any) -> Any:
         """CuPy takes NumPy arrays of integers as an index only by copying them: not here."""
@@ -314,49 +338,52 @@ class ndarray:
 
     # To the host: counted.
     def get(self, stream: Any = None, order: str = "C", out: Any = None) -> Any:
-        Copies.count += 1
+        count_copy()
         return self.inner.copy(order=order)  # type: ignore[call-overload]
 
     def item(self, *args: Any) -> Any:
-        Copies.count += 1
+        count_copy()
         return self.inner.item(*args)
 
     def tolist(self) -> Any:
-        Copies.count += 1
+        count_copy()
         return self.inner.tolist()
 
     def tobytes(self, *args: Any) -> Any:
-        Copies.count += 1
+        count_copy()
         return self.inner.tobytes(*args)
 
     def __bool__(self) -> bool:
-        Copies.count += 1
+        count_copy()
         return bool(self.inner)
 
     def __float__(self) -> float:
-        Copies.count += 1
+        count_copy()
         return float(self.inner)
 
     def __int__(self) -> int:
-        Copies.count += 1
+        count_copy()
         return int(self.inner)
 
     def __index__(self) -> int:
-        Copies.count += 1
+        count_copy()
         return operator.index(self.inner)
 
     def __complex__(self) -> complex:
-        Copies.count += 1
+        count_copy()
         return complex(self.inner)
 
     def set(self, array: Any, stream: Any = None) -> None:
+        stand_in_graphs.refuse()
         self.inner[...] = array
 
     def fill(self, value: Any) -> None:
-        self.inner.fill(value.inner if isinstance(value, ndarray) else value)
+        new = value.inner if isinstance(value, ndarray) else value
+        stand_in_graphs.written(self.inner, lambda: self.inner.fill(new))
 
     def scatter_add(self, slices: Any, value: Any) -> None:
-        np.add.at(self.inner, self.index(slices), lower(value))
+        where, new = self.index(slices), lower(value)
+        stand_in_graphs.written(self.inner, lambda: np.add.at(self.inner, where, new))
 
     def __repr__(self) -> str:
         return f"device {self.inner!r}"
@@ -388,7 +415,8 @@ def give_methods() -> None:
 
 def in_place(function: Any) -> Any:
     def call(self: ndarray, other: Any) -> ndarray:
-        function(self.inner, lower(other))
+        new = lower(other)
+        stand_in_graphs.written(self.inner, lambda: function(self.inner, new))
         return self
 
     return call
@@ -444,13 +472,17 @@ class ufunc_like:
     def at(self, target: Any, index: Any, *values: Any) -> None:
         self.known(AT, "at")
         inner, where = target.inner, target.index(index)
-        if self.__name__ not in ("maximum", "minimum") or target.dtype.kind != "f":
-            self.inner.at(inner, where, *[lower(v) for v in values])
+        given = [lower(v) for v in values]
+        stand_in_graphs.written(inner, lambda: self.write_at(inner, where, given))
+
+    def write_at(self, inner: Any, where: Any, values: list[Any]) -> None:
+        if self.__name__ not in ("maximum", "minimum") or inner.dtype.kind != "f":
+            self.inner.at(inner, where, *values)
             return
         # CuPy's go through single precision, and pass over NaN.
         single = inner.astype(np.float32)
         extreme = np.fmax if self.__name__ == "maximum" else np.fmin
-        extreme.at(single, where, lower(values[0]).astype(np.float32))
+        extreme.at(single, where, values[0].astype(np.float32))
         inner[where] = single[where]
 
 
@@ -519,9 +551,12 @@ def from_host(function: Any) -> Any:
         shared = isinstance(value, ndarray) or hasattr(value, "__cuda_array_interface__")
         if shared and function is not np.array and not args and not kwargs:
             return raise_up(function(copies))
-        made = function(copies, *args, **kwargs)
-        # Of other orders than C and Fortran CuPy makes C.
-        return raise_up(np.array(made, order="A"))
+
+        def run() -> Any:
+            # Of other orders than C and Fortran CuPy makes C.
+            return np.array(function(copies, *args, **kwargs), order="A")
+
+        return raise_up(stand_in_graphs.computed(run, ()))
 
     return call
 

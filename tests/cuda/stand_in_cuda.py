@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import itertools
 import types
 from typing import Any
+
+import stand_in_graphs
 
 NUMBERS = itertools.count(16, 16)
 
@@ -73,7 +77,15 @@ class Stream:
         assert isinstance(event, Event)
 
     def is_capturing(self) -> bool:
-        return False
+        return stand_in_graphs.Recorder.current is not None
+
+    def begin_capture(self, mode: int = 2) -> None:
+        assert not self.is_capturing() and self.ptr
+        stand_in_graphs.Recorder.current = stand_in_graphs.Recorder()
+
+    def end_capture(self) -> Any:
+        recorder, stand_in_graphs.Recorder.current = stand_in_graphs.Recorder.current, None
+        return recorder.end()
 
 
 Stream.null = Stream.current = Stream(null=True)
@@ -110,6 +122,9 @@ class MemoryHook:
 class MemoryPool:
     used = 0
 
+    def malloc(self, size: int) -> Any:
+        raise AssertionError("memory comes from NumPy here")
+
     def used_bytes(self) -> int:
         return self.used
 
@@ -124,6 +139,11 @@ class MemoryPool:
 
 
 POOL = MemoryPool()
+
+
+def memory_copy(target: int, source: int, size: int, kind: int, stream: int = 0) -> None:
+    stand_in_graphs.refuse()
+    ctypes.memmove(target, source, size)
 
 
 class PinnedMemoryPointer(bytearray):
@@ -142,11 +162,13 @@ cuda = types.SimpleNamespace(
     get_elapsed_time=lambda a, b: 0.0,
     get_cublas_handle=lambda: 1,
     is_available=lambda: True,
+    using_allocator=lambda allocator: contextlib.nullcontext(),
     runtime=types.SimpleNamespace(
         getDeviceCount=lambda: 1,
         getDevice=lambda: 0,
         setDevice=lambda index: None,
         deviceSynchronize=lambda: None,
+        memcpyAsync=memory_copy,
         deviceCanAccessPeer=lambda a, b: 0,
         memGetInfo=lambda: (1 << 30, 1 << 31),
         getDeviceProperties=lambda index: {

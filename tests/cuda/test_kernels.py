@@ -127,34 +127,6 @@ def test_embedding(kind: str) -> None:
         check("embedding_dense_backward", [g, t], (3000, padding, False, 1), kind, 4)
 
 
-@pytest.mark.parametrize("kind", ["float32", "float16", "bfloat16"])
-def test_attention(kind: str) -> None:
-    name = "scaled_dot_product_flash_attention_for_cpu"
-    shape = (3, 2, 20, 16)
-    q, k, v, g = [draw(*shape, kind=kind) for _ in range(4)]
-    causal = np.where(np.tri(20, dtype=bool), 0.0, -np.inf)
-    bias = tapegrad.from_numpy(causal).to(getattr(tapegrad, kind)).array
-    for mask in (None, bias):
-        check(name, [q, k, v, mask], (0.25,), kind, 4)
-        check(f"{name}_backward", [g, q, k, v, mask], (0.25,), kind, 8)
-
-
-def test_attention_of_heads_side_by_side() -> None:
-    """As models have them: (sample, place, head, width), transposed."""
-    torch: Any = tapegrad
-    x = torch.randn(2, 6, 24)
-    outs = []
-    for device in ("cpu", "cuda"):
-        own = x.detach().to(device).requires_grad_()
-        q, k, v = [t.view(2, 6, 2, 4).transpose(1, 2) for t in own.split(8, 2)]
-        attend = torch.nn.functional.scaled_dot_product_attention
-        out = attend(q, k, v, is_causal=True)
-        (out * torch.arange(4.0, device=device)).sum().backward()
-        outs.append((out.detach().cpu(), own.grad.cpu()))
-    for a, b in zip(*outs, strict=True):
-        assert torch.allclose(a, b, atol=1e-5)
-
-
 def test_optimizers() -> None:
     torch: Any = tapegrad
     for make in (

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import pickle
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from watching import CUDA, gpu, staying_on_device
 
 import tapegrad as torch
 from tapegrad import nn
 from tapegrad.core import devices
+from tapegrad.core.op import REGISTRY
 from tapegrad.cuda import draws, philox
 
 F = nn.functional
@@ -20,12 +23,20 @@ F = nn.functional
 def test_philox_is_philox() -> None:
     xp = devices.DEVICE.xp
 
-    def words(seed: int, offset: int) -> list[int]:
-        return [int(w) for w in devices.to_host(philox.philox_words(xp, 4, seed, offset))]
+    def words(seed: int, block: int) -> list[int]:
+        start = philox.Start(seed, block)
+        return [int(w) for w in devices.to_host(philox.philox_words(xp, 4, start))]
 
     # The known answer of the authors of Philox 4x32-10, and one from NumPy's integers.
     assert words(0, 0) == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
     assert words(5 << 32 | 7, 1 << 40) == reference(5 << 32 | 7, 1 << 40)
+    # The same with seed and first block in the memory of the GPU, as in a CUDA graph.
+    cell = xp.zeros(2, np.uint64)
+    for seed, block in ((5 << 32 | 7, 1 << 40), (philox.MASK, 3)):
+        philox.fill_cell(cell, seed, block)
+        found = philox.philox_words(xp, 8, philox.Start(0, 2, cell))
+        expected = [*reference(seed, block + 2), *reference(seed, block + 3)]
+        assert [int(w) for w in devices.to_host(found)] == expected
 
 
 def reference(seed: int, block: int) -> list[int]:
@@ -156,4 +167,50 @@ def test_the_random_state() -> None:
 
 def test_streams_take_whole_blocks() -> None:
     stream = draws.DeviceStream(0, 1)
-    assert [stream.take(n) for n in (1, 4, 5, 0, 1)] == [0, 1, 2, 4, 4]
+    assert [stream.take(n).block for n in (1, 4, 5, 0, 1)] == [0, 1, 2, 4, 4]
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "float16", "bfloat16"])
+def test_fused_numbers_are_those_of_the_formulas(kind: str, monkeypatch: Any) -> None:
+    if not hasattr(devices.DEVICE.xp, "RawKernel"):
+        pytest.skip("fused kernels need CuPy and a GPU")
+    dtype = getattr(torch, kind)
+
+    def draw() -> list[Any]:
+        torch.manual_seed(-5)
+        x = torch.linspace(-1, 1, 1027, device="cuda").to(dtype).requires_grad_()
+        dropped = F.dropout(x, 0.3)
+        dropped.backward(x.detach())
+        some = torch.empty(1027, dtype=dtype, device="cuda")
+        coins = some.clone().bernoulli_(0.3)
+        exact = [torch.rand_like(some), some.clone().uniform_(-3, 5), coins, dropped, x.grad]
+        return [t.detach().cpu() for t in (*exact, torch.randn_like(some))]
+
+    fused = draw()
+    monkeypatch.setattr(devices.DEVICE.backend, "draws", {})
+    for name in ("drawn_dropout", "native_dropout_backward"):
+        formula = functools.partial(REGISTRY[name].forward, devices.DEVICE.xp)
+        monkeypatch.setattr(REGISTRY[name], "device_kernel", formula)
+    *same, normals = zip(fused, draw(), strict=True)
+    assert all([torch.equal(a, b) for a, b in same])
+    torch.testing.assert_close(*normals)
+
+
+def test_dropout_is_one_op() -> None:
+    x = torch.ones(4, 5, device="cuda", requires_grad=True)
+    torch.manual_seed(0)
+    with staying_on_device():
+        out = F.dropout(x, 0.25)
+        out.sum().backward()
+    assert out.grad_fn.name() == "NativeDropoutBackward0"
+    assert torch.equal(out, x.grad)
+    torch.manual_seed(0)
+    again, mask = torch.native_dropout(x, 0.25, True)
+    assert torch.equal(again, out) and torch.equal(mask, out != 0) and mask.dtype == torch.bool
+    torch.manual_seed(0)
+    # Numbers are drawn in the order of the memory.
+    turned = F.dropout(x.reshape(5, 4).t(), 0.25)
+    assert torch.equal(turned.t().reshape(-1), out.reshape(-1))
+    (first,) = torch.autograd.grad(F.dropout(x, 0.5).pow(2).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), x)
+    assert torch.equal(first, second)

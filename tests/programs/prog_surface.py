@@ -182,10 +182,33 @@ def backends_answer(torch, log):
     backends.cuda.matmul.allow_tf32 = True
     log(backends.cuda.matmul.allow_tf32)
     backends.cuda.matmul.allow_tf32 = False
+    log(backends.cuda.matmul.fp32_precision)
     log.raises(lambda: backends.cuda.matmul.something)
     log.raises(lambda: setattr(backends.cuda.matmul, "something", 1))
     log(backends.cuda.flash_sdp_enabled(), backends.cuda.math_sdp_enabled())
     log.warns(lambda: backends.cuda.sdp_kernel().__enter__())
+
+
+@program
+def precision_of_products(torch, log):
+    matmul = torch.backends.cuda.matmul
+    matmul.allow_tf32 = True
+    log(matmul.fp32_precision, torch.get_float32_matmul_precision())
+    torch.set_float32_matmul_precision("medium")
+    log(matmul.allow_tf32, matmul.fp32_precision)
+    matmul.fp32_precision = "ieee"
+    log(matmul.fp32_precision, torch.get_float32_matmul_precision())
+    log.raises(lambda: matmul.allow_tf32)
+    torch.set_float32_matmul_precision("highest")
+    log(matmul.allow_tf32, matmul.fp32_precision)
+    matmul.fp32_precision = "tf32"
+    log.raises(lambda: matmul.allow_tf32)
+    log.raises(torch.get_float32_matmul_precision)
+    log.raises(lambda: setattr(matmul, "fp32_precision", "bf16"))
+    log.raises(lambda: setattr(matmul, "fp32_precision", "float"))
+    log.raises(lambda: setattr(matmul, "allow_tf32", 1))
+    matmul.fp32_precision = "none"
+    log(matmul.allow_tf32, torch.get_float32_matmul_precision())
 
 
 @program

@@ -456,14 +456,15 @@ def assign_data(t: Any, value: Any) -> None:
     moves = type(t.array) is not type(value.array)
     t.array = value.array
     if moves:  # between the CPU and a GPU
-        t.special = stays_special(t) or overrides(type(t)) or "_dual" in t.__dict__
+        own = overrides(type(t)) or "_dual" in t.__dict__
+        t.special = 1 if own else stays_special(t)
 
 
 def shallow_copy(t: Any) -> Any:
     """copy.copy: the same memory as a new leaf."""
     check_storage(t)
     attributes = {k: v for k, v in t.__dict__.items() if k != "_dual"}  # the tangent stays here
-    special = t.special and stays_special(t)
+    special = stays_special(t) if t.special else 0
     return rebuild(type(t), t.array, t.requires_grad, attributes, special)
 
 
@@ -538,11 +539,13 @@ def rebuild_on_device(
 
     validate_cuda_device(f"cuda:{place}")
     runtime.start()
-    return rebuild(cls, devices.placed(array, place), wants_grad, attributes, True)
+    made = rebuild(cls, devices.placed(array, place), wants_grad, attributes, 0)
+    made.special = stays_special(made)
+    return made
 
 
 def rebuild(
-    cls: type, array: Any, wants_grad: bool, attributes: dict[str, Any], special: bool
+    cls: type, array: Any, wants_grad: bool, attributes: dict[str, Any], special: int
 ) -> Any:
     t: Any = blank(cls)
     t.array = array

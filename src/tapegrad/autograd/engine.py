@@ -11,7 +11,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..core.base import CLASSES, IGNORED, NUMPY_ERRORS, STATE, Node, TensorBase, ndarray, wrap
+from ..core.base import (
+    CLASSES,
+    IGNORED,
+    NUMPY_ERRORS,
+    STATE,
+    Node,
+    TensorBase,
+    cell_of,
+    ndarray,
+    wrap,
+)
 from ..core.modes import MODES
 from ..errors import explain_backward
 from .anomaly_mode import guarded
@@ -211,10 +221,10 @@ class Run:
             return
         mine = self.mine.get(node, 0)
         if mine and writable(before, g):
-            np.add(before, g, before)
+            add_to(before, g)
             self.mine[node] = mine + 1
         elif owned and writable(g, before):
-            np.add(g, before, g)
+            add_to(g, before)
             sums[node] = g
             self.mine[node] = owned + 1
         else:
@@ -243,7 +253,21 @@ def pull_op(node: Any, total: Any, record: bool) -> Any:
 
 def writable(target: Any, other: Any) -> bool:
     """Whether a sum may be formed inside `target`, which belongs to this pass."""
-    return type(target) is ndarray and target.dtype is other.dtype and bool(target.flags.carray)
+    if type(target) is ndarray:
+        return target.dtype is other.dtype and bool(target.flags.carray)
+    return (
+        type(target) is STATE.device_type
+        and target.dtype is other.dtype
+        and target.shape == other.shape
+        and bool(target.flags.c_contiguous)
+    )
+
+
+def add_to(target: Any, other: Any) -> None:
+    if type(target) is ndarray:
+        np.add(target, other, target)
+    else:
+        CLASSES.add_on_device(target, other)
 
 
 def aliases(g: Any, total: Any) -> bool:
@@ -353,10 +377,14 @@ def accumulate(leaf: Any, g: Any, record: bool, mine: int, caller: Any) -> None:
             t.gradient = wrap(copy_like(g, layout))
             writes = 1
         if writes:
-            t.gradient.version_cell().n = writes
+            cell_of(t.gradient).n = writes
     else:
-        np.add(grad.array, g, grad.array, casting="unsafe")
-        cell = grad.version_cell()
+        kept = grad.array
+        if type(kept) is not ndarray and writable(kept, g):
+            CLASSES.add_on_device(kept, g)
+        else:
+            np.add(kept, g, kept, casting="unsafe")
+        cell = cell_of(grad)
         cell.n += 1
         if caller is not None:
             cell.note("accumulate_grad", caller[0], caller[1], None)
@@ -395,7 +423,7 @@ def copy_like(g: Any, layout: Any) -> Any:
     """A copy of `g`, with the memory order of `layout` where that is dense, else contiguous."""
     if layout.flags.c_contiguous or not layout.flags.forc:
         if type(g) is STATE.device_type:
-            return g.copy()
+            return CLASSES.copy_on_device(g)
         return np.array(g, order="C", subok=False, copy=True)
     out = np.empty_like(layout)
     out[...] = g

@@ -116,7 +116,7 @@ def write_values(
 def store(destination: Any, value: Any) -> None:
     """Write, without NumPy's warnings about values that the dtype cannot hold."""
     if type(destination) is STATE.device_type:
-        destination[...] = devices.storable(destination, value)
+        devices.DEVICE.backend.assign(destination, devices.storable(destination, value))
     elif isinstance(value, ndarray) and value.dtype is destination.dtype:
         destination[...] = value
     else:

@@ -31,6 +31,18 @@ class Backend:
 
         return register
 
+    def add_into(self, target: Any, other: Any) -> None:
+        """`target += other`: how the backward pass adds gradients up."""
+        target += other
+
+    def copied(self, x: Any) -> Any:
+        """A contiguous copy."""
+        return x.copy()
+
+    def assign(self, target: Any, source: Any) -> None:
+        """`target[...] = source`, cast and broadcast if need be."""
+        target[...] = source
+
     def kernel(self, op: Any) -> Callable[..., Any]:
         found = self.overrides.get(op.name)
         if found is not None:

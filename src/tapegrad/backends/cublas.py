@@ -1,4 +1,4 @@
-"""Stacks and lists of matrix products on the GPU, straight from cuBLAS. (Single ones: cublaslt.py.)
+"""Stacks of matrix products on the GPU, straight from cuBLAS. (Single ones: cublaslt.py.)
 
 CuPy's own products cost more time per call than small matrices take, and refuse to be captured into
 a CUDA graph. These take any matrices whose rows or columns lie together, as transposes do.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import re
-import sys
 from typing import Any
 
 import numpy as np
@@ -19,9 +18,10 @@ from ..settings import Settings
 KINDS = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}
 # dtype.name is worked out every time that it is asked for.
 NAMES: dict[Any, str] = {np.dtype(name): name for name in ("float32", "float64", "float16")}
+F32 = np.dtype(np.float32)
 COMPUTE_32F, COMPUTE_64F, COMPUTE_TF32 = 68, 70, 77
 WORKSPACE = 32 << 20
-KEEP, TURN = 0, 1  # cublasOperation_t
+KEEP, TURN, COPY = 0, 1, -1  # cublasOperation_t, and what is none
 PLAIN_MATH, TF32_MATH = 0, 3
 
 
@@ -47,12 +47,6 @@ class Library:
             *[pointer, *[number] * 5, pointer],
             *[pointer, number, number, long, pointer, number, number, long],
             *[pointer, pointer, number, number, long, number, number, number],
-        ]
-        self.listed = self.lib.cublasGemmBatchedEx
-        self.listed.argtypes = [
-            *[pointer, *[number] * 5, pointer],
-            *[pointer, number, number, pointer, number, number],
-            *[pointer, pointer, number, number, number, number, number],
         ]
         self.handles: dict[int, Any] = {}
         self.streams: dict[int, int] = {}
@@ -95,18 +89,10 @@ class Library:
             found = self.places[(device, stream)] = (workspace, ctypes.c_void_p(stream))
         return found
 
-    def compute(self, name: str) -> int:
-        if name == "float64":
-            return COMPUTE_64F
-        return COMPUTE_TF32 if name == "float32" and tf32_allowed() else COMPUTE_32F
-
-
-def tf32_allowed() -> bool:
-    """Whether products of float32 may be computed with fewer digits, as the user's switches say."""
-    if Settings.matmul_precision != "highest":
-        return True
-    switches = sys.modules.get("tapegrad.backends.cuda")
-    return switches is not None and bool(switches.matmul.allow_tf32)
+    def compute(self, dtype: Any) -> int:
+        if dtype is F32:
+            return COMPUTE_TF32 if Settings.matmul_fp32 == "tf32" else COMPUTE_32F
+        return COMPUTE_64F if dtype.itemsize == 8 else COMPUTE_32F
 
 
 def loaded(name: str) -> str:
@@ -124,15 +110,18 @@ def checked(status: int) -> None:
         raise RuntimeError(f"CUDA error: cuBLAS status {status}")
 
 
-def laid_out(x: Any, item: int) -> tuple[Any, int, int]:
-    """A matrix (or a stack of them) as cuBLAS sees it: array, turned?, leading dimension."""
+def laid_out(x: Any, item: int) -> tuple[int, int]:
+    """How cuBLAS sees a matrix (or a stack of them): turned?, leading dimension.
+
+    The first is COPY where it cannot: the leading dimension is then that of a copy.
+    """
     rows, columns = x.shape[-2:]
     down, right = x.strides[-2:]
     if (right == item or columns == 1) and (down >= columns * item or rows == 1):
-        return x, KEEP, max(down // item, columns) if rows > 1 else max(columns, 1)
+        return KEEP, max(down // item, columns) if rows > 1 else max(columns, 1)
     if (down == item or rows == 1) and (right >= rows * item or columns == 1):
-        return x, TURN, max(right // item, rows) if columns > 1 else max(rows, 1)
-    return x.copy(), KEEP, max(columns, 1)
+        return TURN, max(right // item, rows) if columns > 1 else max(rows, 1)
+    return COPY, max(columns, 1)
 
 
 def factor(name: str, value: float) -> Any:
@@ -157,8 +146,12 @@ def stack_product(lib: Library, a: Any, b: Any, out: Any = None, alpha: float = 
     if not k:
         out.fill(0)
         return out
-    a, turn_a, step_a = laid_out(a, item)
-    b, turn_b, step_b = laid_out(b, item)
+    turn_a, step_a = laid_out(a, item)
+    turn_b, step_b = laid_out(b, item)
+    if turn_a == COPY:
+        a, turn_a = a.copy(), KEEP
+    if turn_b == COPY:
+        b, turn_b = b.copy(), KEEP
     code = KINDS[kind]
     status = lib.stacked(
         lib.handle(),
@@ -167,39 +160,10 @@ def stack_product(lib: Library, a: Any, b: Any, out: Any = None, alpha: float = 
         *(b.data.ptr, code, step_b, b.strides[0] // item if size > 1 else 0),
         *(a.data.ptr, code, step_a, a.strides[0] // item if size > 1 else 0),
         factor(kind, 0.0),
-        *(out.data.ptr, KINDS[NAMES[out.dtype]], n, m * n, size, lib.compute(kind), -1),
+        *(out.data.ptr, KINDS[NAMES[out.dtype]], n, m * n, size, lib.compute(a.dtype), -1),
     )
     checked(status)
     return out
-
-
-def listed_product(
-    lib: Library,
-    sizes: tuple[int, int, int],
-    left: tuple[int, int, int],
-    right: tuple[int, int, int],
-    out: tuple[int, int],
-    kind: str,
-    out_kind: str,
-    count: int,
-    alpha: float = 1.0,
-) -> None:
-    """Products of matrices whose addresses stand in arrays on the GPU.
-
-    `left` and `right` are (address of the list, turned?, leading dimension), `out` without the
-    middle one; `sizes` are rows, inner and columns.
-    """
-    m, k, n = sizes
-    code = KINDS[kind]
-    status = lib.listed(
-        lib.handle(),
-        *(right[1], left[1], n, m, k),
-        factor(kind, alpha),
-        *(right[0], code, right[2], left[0], code, left[2]),
-        factor(kind, 0.0),
-        *(out[0], KINDS[out_kind], out[1], count, lib.compute(kind), -1),
-    )
-    checked(status)
 
 
 def know_brain() -> None:

@@ -1,15 +1,19 @@
 """cuBLASLt: matrix products planned once per shape, with the bias added by the same kernel.
 
 For large products the library offers several kernels, and its own first choice is often not the
-fastest; the first time that such a shape comes up, they are tried and the best is kept.
+fastest; for float32 there are ours besides (tensor_cores.py). The first time that a shape comes
+up, they are tried and the best is kept.
 """
 
 from __future__ import annotations
 
 import ctypes
+import functools
+from collections.abc import Callable
 from typing import Any
 
-from . import cublas
+from ..settings import Settings
+from . import cublas, tensor_cores
 
 TRANS_A, TRANS_B, EPILOGUE, BIAS = 3, 4, 7, 8  # cublasLtMatmulDescAttributes_t
 ADD_BIAS = 4  # cublasLtEpilogue_t
@@ -34,10 +38,20 @@ class Heuristic(ctypes.Structure):
 class Plan:
     """One product of given shapes, ready to run."""
 
-    def __init__(self, lt: Lt, key: tuple[Any, ...]) -> None:
-        kind, out_kind, m, n, k, turn_a, turn_b, step_a, step_b, bias, compute = key
+    def __init__(self, lt: Lt, a: Any, b: Any, bias: bool) -> None:
+        kind = cublas.NAMES[a.dtype]
+        item = a.dtype.itemsize
+        m, k = a.shape
+        n = b.shape[1]
+        turn_a, step_a = cublas.laid_out(a, item)
+        turn_b, step_b = cublas.laid_out(b, item)
+        # What lies in memory in a way that the library cannot take is copied first.
+        self.copies = (turn_a < 0, turn_b < 0)
+        turn_a, turn_b = max(turn_a, 0), max(turn_b, 0)
+        self.shape = (m, n)
         self.lt = lt
         lib = lt.lib
+        compute = lt.blas.compute(a.dtype)
         scale = 1 if kind == "float64" else 0
         self.desc = ctypes.c_void_p()
         check(lib.cublasLtMatmulDescCreate(ctypes.byref(self.desc), compute, scale))
@@ -46,15 +60,22 @@ class Plan:
             lt.set(self.desc, attribute, ctypes.c_int(value))
         if bias:
             lt.set(self.desc, EPILOGUE, ctypes.c_int(ADD_BIAS))
-        code, out_code = cublas.KINDS[kind], cublas.KINDS[out_kind]
+        code = cublas.KINDS[kind]
         self.left = lt.layout(code, *((k, n) if turn_b else (n, k)), step_b)
         self.right = lt.layout(code, *((m, k) if turn_a else (k, m)), step_a)
-        self.out = lt.layout(out_code, n, m, n)
-        self.bias = bias
-        self.kind = kind
-        self.choices = self.offered()
-        self.best = self.choices[0]
-        self.tried = len(self.choices) == 1 or m * n * k < WORTH_TRYING
+        self.out = lt.layout(code, n, m, n)
+        self.bias_at = 0  # the address that the description holds
+        self.one, self.zero = cublas.factor(kind, 1.0), cublas.factor(kind, 0.0)
+        self.choices: list[Callable[[int, int, int, int], None]] = []
+        for offer in self.offered():
+            self.choices.append(functools.partial(self.start, offer))
+        self.first = self.best = self.choices[0]
+        large = m * n * k >= WORTH_TRYING
+        if large and kind == "float32" and Settings.matmul_fp32 == "none":
+            layout = (bool(turn_a), bool(turn_b), step_a, step_b)
+            own = tensor_cores.plans(lt.gpu, m, n, k, *layout)
+            self.choices += [functools.partial(self.start_own, plan) for plan in own]
+        self.tried = len(self.choices) == 1 or not large
 
     def offered(self) -> list[Heuristic]:
         lib = self.lt.lib
@@ -83,28 +104,35 @@ class Plan:
             raise RuntimeError("CUDA error: cuBLASLt has no kernel for this product")
         return found
 
-    def run(self, a: int, b: int, out: int, bias: int, alpha: float, beta: float) -> None:
+    def run(self, a: int, b: int, out: int, bias: int) -> None:
         """Start the product of the matrices at these addresses."""
-        if self.bias:
-            self.lt.set(self.desc, BIAS, ctypes.c_void_p(bias))
         if not self.tried:
-            self.choose(a, b, out, alpha, beta)
-        self.start(self.best, a, b, out, alpha, beta)
+            self.choose(a, b, out, bias)
+        self.best(a, b, out, bias)
 
-    def start(self, choice: Heuristic, a: int, b: int, out: int, alpha: float, beta: float) -> None:
+    def start_own(self, plan: tensor_cores.Plan, a: int, b: int, out: int, bias: int) -> None:
+        if tensor_cores.aligned(a, b, out):
+            plan.run(a, b, out, bias)
+        else:
+            self.first(a, b, out, bias)
+
+    def start(self, choice: Heuristic, a: int, b: int, out: int, bias: int) -> None:
         lt = self.lt
+        if bias != self.bias_at:
+            lt.set(self.desc, BIAS, ctypes.c_void_p(bias))
+            self.bias_at = bias
         address = lt.address
         target = address(out)
         workspace, stream = lt.blas.place()
         status = lt.matmul(
             lt.handle,
             self.desc,
-            cublas.factor(self.kind, alpha),
+            self.one,
             address(b),
             self.left,
             address(a),
             self.right,
-            cublas.factor(self.kind, beta),
+            self.zero,
             target,
             self.out,
             target,
@@ -117,23 +145,23 @@ class Plan:
         if status:
             check(status)
 
-    def choose(self, a: int, b: int, out: int, alpha: float, beta: float) -> None:
+    def choose(self, a: int, b: int, out: int, bias: int) -> None:
         """Keep the fastest kernel: the result is computed several times over, from the same data.
 
-        Not while the result is also an input, and not while a graph is captured.
+        Not while a graph is captured.
         """
-        if beta or self.lt.busy():
+        if self.lt.busy():
             return
         self.tried = True
         xp = self.lt.xp
         stream = xp.cuda.get_current_stream()
         best = float("inf")
         for choice in self.choices:
-            self.start(choice, a, b, out, alpha, beta)
+            choice(a, b, out, bias)
             first, last = xp.cuda.Event(), xp.cuda.Event()
             first.record(stream)
             for _ in range(ROUNDS):
-                self.start(choice, a, b, out, alpha, beta)
+                choice(a, b, out, bias)
             last.record(stream)
             last.synchronize()
             taken = xp.cuda.get_elapsed_time(first, last)
@@ -144,7 +172,8 @@ class Plan:
 class Lt:
     """The library, and the plans made so far."""
 
-    def __init__(self, blas: cublas.Library) -> None:
+    def __init__(self, gpu: Any, blas: cublas.Library) -> None:
+        self.gpu = gpu
         self.xp = blas.xp
         self.blas = blas
         self.lib = ctypes.CDLL(cublas.loaded("cublasLt"))
@@ -190,29 +219,17 @@ def check(status: int) -> None:
         raise RuntimeError(f"CUDA error: cuBLASLt status {status}")
 
 
-def product(
-    lt: Lt,
-    a: Any,
-    b: Any,
-    bias: Any = None,
-    out: Any = None,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-) -> Any:
-    """`alpha * a @ b + beta * out`, plus a bias for each column."""
-    m, k = a.shape
-    n = b.shape[1]
-    kind = cublas.NAMES[a.dtype]
-    item = a.dtype.itemsize
-    if out is None:
-        out = lt.xp.ndarray((m, n), a.dtype)
-    a, turn_a, step_a = cublas.laid_out(a, item)
-    b, turn_b, step_b = cublas.laid_out(b, item)
-    compute = lt.blas.compute(kind)
-    key = (kind, kind, m, n, k, turn_a, turn_b, step_a, step_b, bias is not None, compute)
+def product(lt: Lt, a: Any, b: Any, bias: Any = None) -> Any:
+    """`a @ b`, plus a bias for each column."""
+    dtype = a.dtype
+    key = (dtype, a.shape, a.strides, b.shape, b.strides, bias is None, Settings.matmul_fp32)
     plan = lt.plans.get(key)
     if plan is None:
-        plan = lt.plans[key] = Plan(lt, key)
-    address = 0 if bias is None else bias.data.ptr
-    plan.run(a.data.ptr, b.data.ptr, out.data.ptr, address, alpha, beta)
+        plan = lt.plans[key] = Plan(lt, a, b, bias is not None)
+    if plan.copies[0]:
+        a = a.copy()
+    if plan.copies[1]:
+        b = b.copy()
+    out = lt.xp.ndarray(plan.shape, dtype)
+    plan.run(a.data.ptr, b.data.ptr, out.data.ptr, 0 if bias is None else bias.data.ptr)
     return out

@@ -1,4 +1,4 @@
-"""The switches of CUDA: `matmul.allow_tf32` is read by products, the others are only kept."""
+"""The switches of CUDA: products look at the precision of `matmul`, the others are only kept."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..cuda import runtime
+from ..settings import MIXED, Settings, set_float32_matmul_precision
 
 __all__ = [
     "cudnn_sdp_enabled",
@@ -35,20 +36,46 @@ class cuBLASModule:
 
     def __init__(self) -> None:
         self.__dict__.update(
-            allow_tf32=False,
             allow_fp16_reduced_precision_reduction=True,
             allow_bf16_reduced_precision_reduction=True,
             allow_fp16_accumulation=False,
-            fp32_precision="none",
         )
+
+    @property
+    def allow_tf32(self) -> bool:
+        """Whether float32 products may round their factors to ten binary digits."""
+        allowed = Settings.matmul_precision != "highest"
+        if allowed != (Settings.matmul_fp32 == "tf32"):
+            asked = "PyTorch is checking whether allow_tf32_new is enabled for cuBlas matmul"
+            what = "TF32 status for cublas matmul"
+            raise RuntimeError(MIXED.format(asked, what, "to set the TF32 flag"))
+        return allowed
+
+    @property
+    def fp32_precision(self) -> str:
+        """`"tf32"`, `"ieee"`, or `"none"`: float32's accuracy, by whatever is fastest."""
+        return Settings.matmul_fp32
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError("Unknown attribute " + name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name not in self.__dict__:
+        if name == "allow_tf32":
+            if not isinstance(value, bool):
+                raise RuntimeError(
+                    f"set_allow_tf32_cublas expects a bool, but got {type(value).__name__}"
+                )
+            set_float32_matmul_precision("high" if value else "highest")
+        elif name == "fp32_precision":
+            if value not in ("none", "ieee", "tf32", "bf16"):
+                raise RuntimeError(f"Unknown precision: {value}")
+            if value == "bf16":
+                raise RuntimeError("backend 'cuda' does not support precision 'bf16'")
+            Settings.matmul_fp32 = value
+        elif name in self.__dict__:
+            self.__dict__[name] = value
+        else:
             raise AttributeError("Unknown attribute " + name)
-        self.__dict__[name] = value
 
 
 matmul = cuBLASModule()

@@ -42,20 +42,250 @@ MEANINGS = {
     "bfloat16": "typedef u16 T; typedef float A;\n"
     "#define LOAD(p) from_brain(*(p))\n#define STORE(p, v) (*(p) = to_brain(v))\n",
 }
+# Memory that is only moved, by the size of its items.
+RAW = {1: "unsigned char", 2: "u16", 4: "unsigned", 8: "unsigned long long", 16: "ulonglong2"}
+for _size, _type in RAW.items():
+    MEANINGS[f"raw{_size}"] = (
+        f"typedef {_type} T; typedef T A;\n"
+        "#define LOAD(p) (*(p))\n#define STORE(p, v) (*(p) = (v))\n"
+    )
 
 EACH = r"""
 #define EACH(i, n) for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < (n); \
                         i += (i64)gridDim.x * blockDim.x)
+// Four neighbours, which move at once where all addresses are multiples of 16.
+template <typename X> struct alignas(sizeof(X) < 4 ? 4 * sizeof(X) : 16) Four { X v[4]; };
+__device__ __forceinline__ bool aligned(const void* a, const void* b, const void* c = 0) {
+    return (((unsigned long long)a | (unsigned long long)b | (unsigned long long)c) & 15) == 0;
+}
+// The sum over a block, for every thread of it.
+template <typename X> __device__ __forceinline__ X block_sum(X x) {
+    __shared__ X sums[32];
+    int id = threadIdx.y * blockDim.x + threadIdx.x, warps = blockDim.x * blockDim.y / 32;
+    x = warp_sum(x);
+    if (id % 32 == 0) sums[id / 32] = x;
+    __syncthreads();
+    x = warp_sum(id % 32 < warps ? sums[id % 32] : (X)0);
+    __syncthreads();
+    return x;
+}
 """
 
-# Elementwise, all arrays contiguous and of one shape; `s` is a number.
-ELEMENTWISE = r"""
-extern "C" __global__ void unary(const T* __restrict__ x, T* __restrict__ y, A s, i64 n) {
-    EACH(i, n) { A a = LOAD(x + i); STORE(y + i, (%(unary)s)); }
+# Elementwise; all arrays are contiguous. `number` declares the number `s`, where there is one.
+UNARY = r"""
+extern "C" __global__ void unary(const T* __restrict__ x, T* __restrict__ y, i64 n%(number)s) {
+    i64 fours = aligned(x, y) ? n / 4 : 0;
+    EACH(i, fours) {
+        Four<T> f = ((const Four<T>*)x)[i];
+        #pragma unroll
+        for (int j = 0; j < 4; j++) { A a = LOAD(f.v + j); STORE(f.v + j, (%(does)s)); }
+        ((Four<T>*)y)[i] = f;
+    }
+    EACH(i, n - 4 * fours) {
+        i64 k = 4 * fours + i;
+        A a = LOAD(x + k); STORE(y + k, (%(does)s));
+    }
 }
+"""
+BINARY = r"""
 extern "C" __global__ void binary(const T* __restrict__ x, const T* __restrict__ y,
-                                  T* __restrict__ z, A s, i64 n) {
-    EACH(i, n) { A a = LOAD(x + i); A b = LOAD(y + i); STORE(z + i, (%(binary)s)); }
+        T* __restrict__ z, i64 n%(number)s) {
+    i64 fours = aligned(x, y, z) ? n / 4 : 0;
+    EACH(i, fours) {
+        Four<T> f = ((const Four<T>*)x)[i], g = ((const Four<T>*)y)[i];
+        #pragma unroll
+        for (int j = 0; j < 4; j++) {
+            A a = LOAD(f.v + j), b = LOAD(g.v + j); STORE(f.v + j, (%(does)s));
+        }
+        ((Four<T>*)z)[i] = f;
+    }
+    EACH(i, n - 4 * fours) {
+        i64 k = 4 * fours + i;
+        A a = LOAD(x + k), b = LOAD(y + k); STORE(z + k, (%(does)s));
+    }
+}
+"""
+# Broadcast: each of an array's elements stays for `run` elements, and all of them come again.
+SPREAD = r"""
+extern "C" __global__ void spread(const T* __restrict__ x, const T* __restrict__ y,
+        T* __restrict__ z, unsigned n, unsigned x_run, unsigned x_size, unsigned y_run,
+        unsigned y_size) {
+    EACH(i, n) {
+        unsigned k = i;
+        A a = LOAD(x + (x_size == n ? k : k / x_run %% x_size));
+        A b = LOAD(y + (y_size == n ? k : k / y_run %% y_size));
+        STORE(z + k, (%(does)s));
+    }
+}
+"""
+ACCUMULATE = r"""
+extern "C" __global__ void accumulate(T* x, const T* y, i64 n) {
+    i64 fours = aligned(x, y) ? n / 4 : 0;
+    EACH(i, fours) {
+        Four<T> f = ((const Four<T>*)x)[i], g = ((const Four<T>*)y)[i];
+        #pragma unroll
+        for (int j = 0; j < 4; j++) STORE(f.v + j, LOAD(f.v + j) + LOAD(g.v + j));
+        ((Four<T>*)x)[i] = f;
+    }
+    EACH(i, n - 4 * fours) { i64 k = 4 * fours + i; STORE(x + k, LOAD(x + k) + LOAD(y + k)); }
+}
+"""
+
+# Where the elements of an array lie: dimensions from the fastest to the slowest, at least one.
+LAYOUT = r"""
+#define RANK 5
+struct Layout { int rank; unsigned size[RANK]; i64 stride[RANK]; };
+__device__ __forceinline__ i64 place(int rank, const unsigned* size, const i64* stride,
+        unsigned i) {
+    i64 at = 0;
+    #pragma unroll
+    for (int d = 0; d < RANK; d++) {
+        if (d == rank - 1) return at + i * stride[d];
+        unsigned next = i / size[d];
+        at += (i - next * size[d]) * stride[d];
+        i = next;
+    }
+    return at;
+}
+"""
+
+# Copies and casts, from what READ reads to what STORE stores.
+COPIES = (
+    LAYOUT
+    + r"""
+typedef %(given)s S;
+#define READ(p) %(read)s
+extern "C" __global__ void copy_line(const S* __restrict__ x, T* __restrict__ y, i64 n) {
+    i64 fours = aligned(x, y) ? n / 4 : 0;
+    EACH(i, fours) {
+        Four<S> f = ((const Four<S>*)x)[i]; Four<T> g;
+        #pragma unroll
+        for (int j = 0; j < 4; j++) STORE(g.v + j, READ(f.v + j));
+        ((Four<T>*)y)[i] = g;
+    }
+    EACH(i, n - 4 * fours) { i64 k = 4 * fours + i; STORE(y + k, READ(x + k)); }
+}
+extern "C" __global__ void copy_from(const S* __restrict__ x, T* __restrict__ y,
+        const __grid_constant__ Layout l, unsigned n) {
+    EACH(i, n) STORE(y + i, READ(x + place(l.rank, l.size, l.stride, i)));
+}
+extern "C" __global__ void copy_between(const S* x, T* y, const __grid_constant__ Layout from,
+        const __grid_constant__ Layout to, unsigned n) {
+    EACH(i, n) {
+        i64 there = place(to.rank, to.size, to.stride, i);
+        STORE(y + there, READ(x + place(from.rank, from.size, from.stride, i)));
+    }
+}
+"""
+)
+
+# Several arrays one after the other along a dimension: blockIdx.y is the array, zeros if it is
+# null. A `row` of the result has `width` elements of it, from `start` on.
+JOIN = (
+    LAYOUT
+    + r"""
+struct Parts {
+    unsigned long long p[%(limit)d]; unsigned n[%(limit)d], width[%(limit)d]; i64 start[%(limit)d];
+    int rank[%(limit)d]; unsigned size[%(limit)d][RANK]; i64 stride[%(limit)d][RANK];
+};
+extern "C" __global__ void join(const __grid_constant__ Parts a, T* __restrict__ out, i64 row) {
+    int k = blockIdx.y;
+    const T* x = (const T*)a.p[k];
+    unsigned width = a.width[k];
+    T* to = out + a.start[k];
+    EACH(i, a.n[k]) {
+        unsigned line = (unsigned)i / width;
+        T v = T();
+        if (x) v = x[place(a.rank[k], a.size[k], a.stride[k], i)];
+        to[line * row + ((unsigned)i - line * width)] = v;
+    }
+}
+"""
+)
+
+# Sums, divided by a number. Few long rows and columns of long matrices go in chunks: their sums
+# are `parts`, which a second kernel adds up; without them a chunk is all there is.
+SUMS = r"""
+#define SHARE(start, end, all, chunk) i64 start = blockIdx.y * (i64)(chunk), \
+    end = start + (chunk) < (all) ? start + (chunk) : (all)
+// 32 columns to a block of 32 * 32; a warp ends up with the sum of the column of its number.
+__device__ __forceinline__ A gathered(A total) {
+    __shared__ A sums[32][33];
+    sums[threadIdx.y][threadIdx.x] = total;
+    __syncthreads();
+    return warp_sum(sums[threadIdx.x][threadIdx.y]);
+}
+extern "C" __global__ void __launch_bounds__(1024) columns(const T* __restrict__ x,
+        A* __restrict__ parts, T* __restrict__ out, A by, i64 rows, int n, int chunk) {
+    SHARE(start, end, rows, chunk);
+    int c = blockIdx.x * 32 + threadIdx.x;
+    A some[4] = {0, 0, 0, 0};
+    i64 r = start + threadIdx.y;
+    if (c < n) {
+        for (; r + 96 < end; r += 128) {
+            #pragma unroll
+            for (int j = 0; j < 4; j++) some[j] += LOAD(x + (r + 32 * j) * n + c);
+        }
+        for (; r < end; r += 32) some[0] += LOAD(x + r * n + c);
+    }
+    A total = gathered((some[0] + some[1]) + (some[2] + some[3]));
+    c = blockIdx.x * 32 + threadIdx.y;
+    if (threadIdx.x == 0 && c < n) {
+        if (parts) parts[(i64)blockIdx.y * n + c] = total;
+        else STORE(out + c, total / by);
+    }
+}
+// One or two matrices of parts, one after the other; blockIdx.y says which.
+extern "C" __global__ void __launch_bounds__(1024) columns_end(const A* __restrict__ parts,
+        T* __restrict__ first, T* __restrict__ second, A by, int count, int n) {
+    T* out = blockIdx.y ? second : first;
+    if (!out) return;
+    const A* p = parts + (i64)blockIdx.y * count * n;
+    int c = blockIdx.x * 32 + threadIdx.x;
+    A total = 0;
+    if (c < n) {
+        #pragma unroll 4
+        for (int i = threadIdx.y; i < count; i += 32) total += p[(i64)i * n + c];
+    }
+    total = gathered(total);
+    c = blockIdx.x * 32 + threadIdx.y;
+    if (threadIdx.x == 0 && c < n) STORE(out + c, total / by);
+}
+// Few long rows: blockIdx.x is the row.
+extern "C" __global__ void __launch_bounds__(1024) long_rows(const T* __restrict__ x,
+        A* __restrict__ parts, T* __restrict__ out, A by, i64 n, i64 chunk) {
+    SHARE(start, end, n, chunk);
+    const T* p = x + blockIdx.x * n;
+    A some[4] = {0, 0, 0, 0};
+    i64 i = start + threadIdx.x;
+    for (; i + 3 * blockDim.x < end; i += 4 * blockDim.x) {
+        #pragma unroll
+        for (int j = 0; j < 4; j++) some[j] += LOAD(p + i + j * blockDim.x);
+    }
+    for (; i < end; i += blockDim.x) some[0] += LOAD(p + i);
+    A total = block_sum((some[0] + some[1]) + (some[2] + some[3]));
+    if (threadIdx.x == 0) {
+        if (parts) parts[(i64)blockIdx.x * gridDim.y + blockIdx.y] = total;
+        else STORE(out + blockIdx.x, total / by);
+    }
+}
+extern "C" __global__ void long_rows_end(const A* __restrict__ parts, T* __restrict__ out, A by,
+        int count) {
+    const A* p = parts + blockIdx.x * (i64)count;
+    A total = 0;
+    for (int i = threadIdx.x; i < count; i += blockDim.x) total += p[i];
+    total = block_sum(total);
+    if (threadIdx.x == 0) STORE(out + blockIdx.x, total / by);
+}
+// Many short rows, one warp each: there are no parts.
+extern "C" __global__ void short_rows(const T* __restrict__ x, A*, T* __restrict__ out, A by,
+        i64 rows, int n) {
+    i64 r = blockIdx.x * (i64)blockDim.y + threadIdx.y; if (r >= rows) return;
+    A total = 0;
+    #pragma unroll 4
+    for (int i = threadIdx.x; i < n; i += 32) total += LOAD(x + r * n + i);
+    total = warp_sum(total);
+    if (threadIdx.x == 0) STORE(out + r, total / by);
 }
 """
 
@@ -63,7 +293,6 @@ extern "C" __global__ void binary(const T* __restrict__ x, const T* __restrict__
 ROWS = r"""
 #define ROW (blockIdx.x * (i64)blockDim.y + threadIdx.y)
 #define LANE threadIdx.x
-#define KEPT 8
 
 extern "C" __global__ void layer_norm(const T* __restrict__ x, const T* __restrict__ w,
         const T* __restrict__ b, T* __restrict__ y, A* __restrict__ stats, A eps, i64 rows, int n) {
@@ -83,64 +312,37 @@ extern "C" __global__ void layer_norm(const T* __restrict__ x, const T* __restri
     if (LANE == 0) { stats[r] = mean; stats[rows + r] = inv; }
 }
 
-extern "C" __global__ void layer_norm_input(const T* __restrict__ g, const T* __restrict__ x,
-        const A* __restrict__ stats, const T* __restrict__ w, T* __restrict__ dx, i64 rows, int n) {
-    i64 r = ROW; if (r >= rows) return;
-    A mean = stats[r], inv = stats[rows + r], one = 0, two = 0;
-    const T* p = x + r * n; const T* q = g + r * n;
-    for (int i = LANE; i < n; i += 32) {
-        A v = LOAD(q + i); if (w) v *= LOAD(w + i);
-        one += v; two += v * (LOAD(p + i) - mean) * inv;
-    }
-    one = warp_sum(one) / n; two = warp_sum(two) / n;
-    T* d = dx + r * n;
-    for (int i = LANE; i < n; i += 32) {
-        A v = LOAD(q + i); if (w) v *= LOAD(w + i);
-        A hat = (LOAD(p + i) - mean) * inv;
-        STORE(d + i, (v - one - hat * two) * inv);
-    }
-}
-
-// Sums down the columns in chunks of rows: of g, and of g times the standardized x if there is one.
-extern "C" __global__ void columns(const T* __restrict__ g, const T* __restrict__ x,
-        const A* __restrict__ stats, A* __restrict__ parts, A* __restrict__ scaled,
-        T* __restrict__ out, T* __restrict__ out_scaled, i64 rows, int n, int chunk) {
-    __shared__ A first[8][33], second[8][33];
-    int c = blockIdx.x * 32 + threadIdx.x;
-    i64 start = (i64)blockIdx.y * chunk;
-    i64 end = start + chunk < rows ? start + chunk : rows;
-    A one = 0, two = 0;
-    if (c < n) for (i64 r = start + threadIdx.y; r < end; r += 8) {
-        A v = LOAD(g + r * n + c);
-        one += v;
-        if (x) two += v * (LOAD(x + r * n + c) - stats[r]) * stats[rows + r];
-    }
-    first[threadIdx.y][threadIdx.x] = one; second[threadIdx.y][threadIdx.x] = two;
-    __syncthreads();
-    if (threadIdx.y == 0 && c < n) {
-        for (int i = 1; i < 8; i++) { one += first[i][threadIdx.x]; two += second[i][threadIdx.x]; }
-        if (out) {  // this chunk is all there is
-            STORE(out + c, one);
-            if (x) STORE(out_scaled + c, two);
-        } else {
-            parts[(i64)blockIdx.y * n + c] = one;
-            if (x) scaled[(i64)blockIdx.y * n + c] = two;
+// A block takes a chunk of rows: its warps the input's gradient of one after the other, then all
+// threads the chunk's share of the sums down the columns, of g and of g times the standardized x.
+extern "C" __global__ void layer_norm_back(const T* __restrict__ g, const T* __restrict__ x,
+        const A* __restrict__ stats, const T* __restrict__ w, T* __restrict__ dx,
+        A* __restrict__ parts, i64 rows, int n, int chunk) {
+    i64 start = blockIdx.x * (i64)chunk, end = start + chunk < rows ? start + chunk : rows;
+    for (i64 r = start + threadIdx.y; r < end; r += blockDim.y) {
+        A mean = stats[r], inv = stats[rows + r], one = 0, two = 0;
+        const T* p = x + r * n; const T* q = g + r * n;
+        for (int i = LANE; i < n; i += 32) {
+            A v = LOAD(q + i); if (w) v *= LOAD(w + i);
+            one += v; two += v * (LOAD(p + i) - mean) * inv;
+        }
+        one = warp_sum(one) / n; two = warp_sum(two) / n;
+        T* d = dx + r * n;
+        for (int i = LANE; i < n; i += 32) {
+            A v = LOAD(q + i); if (w) v *= LOAD(w + i);
+            A hat = (LOAD(p + i) - mean) * inv;
+            STORE(d + i, (v - one - hat * two) * inv);
         }
     }
-}
-// The chunks of one or two sums, which lie one after the other; blockIdx.y says which.
-extern "C" __global__ void columns_end(const A* __restrict__ parts, T* __restrict__ out,
-        int count, int n) {
-    __shared__ A sums[8][33];
-    int c = blockIdx.x * 32 + threadIdx.x;
-    const A* p = parts + (i64)blockIdx.y * count * n;
-    A total = 0;
-    if (c < n) for (int i = threadIdx.y; i < count; i += 8) total += p[(i64)i * n + c];
-    sums[threadIdx.y][threadIdx.x] = total;
-    __syncthreads();
-    if (threadIdx.y == 0 && c < n) {
-        for (int i = 1; i < 8; i++) total += sums[i][threadIdx.x];
-        STORE(out + (i64)blockIdx.y * n + c, total);
+    if (!parts) return;
+    for (int c = threadIdx.y * 32 + LANE; c < n; c += 32 * blockDim.y) {
+        A one = 0, two = 0;
+        #pragma unroll 4
+        for (i64 r = start; r < end; r++) {
+            A v = LOAD(g + r * n + c);
+            one += v; two += v * (LOAD(x + r * n + c) - stats[r]) * stats[rows + r];
+        }
+        parts[blockIdx.x * (i64)n + c] = one;
+        parts[((i64)gridDim.x + blockIdx.x) * n + c] = two;
     }
 }
 
@@ -177,114 +379,38 @@ extern "C" __global__ void softmax_back(const T* __restrict__ g, const T* __rest
 // Targets as rows' classes: the mean (or sum) of minus the chosen elements; one block.
 extern "C" __global__ void chosen(const T* __restrict__ x, const i64* __restrict__ t,
         T* __restrict__ out, A* __restrict__ count, int mean, i64 skip, i64 rows, int n) {
-    __shared__ A sums[32]; __shared__ A counts[32];
     A total = 0, seen = 0;
     for (i64 r = threadIdx.x; r < rows; r += blockDim.x) {
         i64 c = t[r];
         if (c != skip && c >= 0 && c < n) { if (x) total -= LOAD(x + r * n + c); seen += 1; }
     }
-    total = warp_sum(total); seen = warp_sum(seen);
-    if (threadIdx.x % 32 == 0) { sums[threadIdx.x / 32] = total; counts[threadIdx.x / 32] = seen; }
-    __syncthreads();
-    if (threadIdx.x < 32) {
-        int warps = blockDim.x / 32;
-        total = warp_sum(threadIdx.x < warps ? sums[threadIdx.x] : (A)0);
-        seen = warp_sum(threadIdx.x < warps ? counts[threadIdx.x] : (A)0);
-        if (threadIdx.x == 0) {
-            if (out) STORE(out, mean ? total / seen : total);
-            if (count) *count = seen;
-        }
+    total = block_sum(total); seen = block_sum(seen);
+    if (threadIdx.x == 0) {
+        if (out) STORE(out, mean ? total / seen : total);
+        if (count) *count = seen;
     }
 }
+// For a mean, every block counts the targets that are not skipped, unless their number is given.
 extern "C" __global__ void chosen_back(const T* __restrict__ g, const i64* __restrict__ t,
         const A* __restrict__ count, T* __restrict__ dx, int mean, int each, i64 skip,
         i64 rows, int n) {
+    A seen = 0;
+    if (mean && count) seen = *count;
+    else if (mean) {
+        for (i64 r = threadIdx.x; r < rows; r += blockDim.x) {
+            i64 c = t[r]; if (c != skip && c >= 0 && c < n) seen += 1;
+        }
+        seen = block_sum(seen);
+    }
     EACH(i, rows * n) {
         i64 r = i / n; i64 c = t[r];
         A v = 0;
         if (c == i % n && c != skip) {
             v = -LOAD(g + (each ? r : 0));
-            if (mean) v /= *count;
+            if (mean) v /= seen;
         }
         STORE(dx + i, v);
     }
-}
-
-// Attention: scores to weights, in place of the scores or beside them.
-extern "C" __global__ void attend(const A* __restrict__ s, T* __restrict__ p,
-        const T* __restrict__ mask, i64 mask_batch, i64 mask_row, i64 mask_column, int heads,
-        i64 mask_head, A scale, i64 rows, int queries, int keys) {
-    i64 r = ROW; if (r >= rows) return;
-    int row = r % queries; i64 head = r / queries;
-    const A* x = s + r * keys; T* y = p + r * keys;
-    const T* m = mask ? mask + (head / heads) * mask_batch + (head % heads) * mask_head
-                        + row * mask_row : 0;
-    A most = -INFINITY, total = 0;
-    if (keys <= 32 * KEPT) {  // everything fits into registers
-        A kept[KEPT];
-        #pragma unroll
-        for (int j = 0; j < KEPT; j++) {
-            int i = LANE + 32 * j;
-            kept[j] = i < keys ? x[i] * scale + (m ? LOAD(m + i * mask_column) : (A)0) : -INFINITY;
-            most = kept[j] > most ? kept[j] : most;
-        }
-        most = warp_max(most); if (most == -INFINITY) most = 0;
-        #pragma unroll
-        for (int j = 0; j < KEPT; j++) { kept[j] = exp(kept[j] - most); total += kept[j]; }
-        total = warp_sum(total);
-        A inv = total == 0 ? (A)0 : 1 / total;
-        #pragma unroll
-        for (int j = 0; j < KEPT; j++) {
-            int i = LANE + 32 * j; if (i < keys) STORE(y + i, kept[j] * inv);
-        }
-        return;
-    }
-    for (int i = LANE; i < keys; i += 32) {
-        A v = x[i] * scale + (m ? LOAD(m + i * mask_column) : (A)0); most = v > most ? v : most;
-    }
-    most = warp_max(most); if (most == -INFINITY) most = 0;
-    for (int i = LANE; i < keys; i += 32)
-        total += exp(x[i] * scale + (m ? LOAD(m + i * mask_column) : (A)0) - most);
-    total = warp_sum(total);
-    A inv = total == 0 ? (A)0 : 1 / total;
-    for (int i = LANE; i < keys; i += 32)
-        STORE(y + i, exp(x[i] * scale + (m ? LOAD(m + i * mask_column) : (A)0) - most) * inv);
-}
-// From the gradient of the weights to that of the scores, times the scale.
-extern "C" __global__ void attend_back(const A* __restrict__ d, const T* __restrict__ p,
-        T* __restrict__ ds, A scale, i64 rows, int keys) {
-    i64 r = ROW; if (r >= rows) return;
-    const A* x = d + r * keys; const T* q = p + r * keys; T* y = ds + r * keys;
-    A total = 0;
-    if (keys <= 32 * KEPT) {
-        A one[KEPT], two[KEPT];
-        #pragma unroll
-        for (int j = 0; j < KEPT; j++) {
-            int i = LANE + 32 * j;
-            one[j] = i < keys ? x[i] : (A)0; two[j] = i < keys ? LOAD(q + i) : (A)0;
-            total += one[j] * two[j];
-        }
-        total = warp_sum(total);
-        #pragma unroll
-        for (int j = 0; j < KEPT; j++) {
-            int i = LANE + 32 * j; if (i < keys) STORE(y + i, (one[j] - total) * two[j] * scale);
-        }
-        return;
-    }
-    for (int i = LANE; i < keys; i += 32) total += x[i] * LOAD(q + i);
-    total = warp_sum(total);
-    for (int i = LANE; i < keys; i += 32) STORE(y + i, (x[i] - total) * LOAD(q + i) * scale);
-}
-"""
-
-# Addresses of matrices in arrays with two leading dimensions, for products of lists of matrices.
-ADDRESSES = r"""
-struct Arrays { unsigned long long base[%(limit)d]; i64 outer[%(limit)d]; i64 inner[%(limit)d]; };
-extern "C" __global__ void addresses(unsigned long long* __restrict__ out, const Arrays a,
-        int outer, int inner) {
-    int n = outer * inner, k = blockIdx.y;
-    int i = blockIdx.x * blockDim.x + threadIdx.x; if (i >= n) return;
-    out[(i64)k * n + i] = a.base[k] + (i / inner) * a.outer[k] + (i %% inner) * a.inner[k];
 }
 """
 

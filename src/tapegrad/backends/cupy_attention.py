@@ -1,7 +1,7 @@
-"""Attention on the GPU: cuBLAS for the products, one kernel for scale, mask and softmax.
+"""Attention on the GPU: one launch forward, two backward (cuda_attention.py has the kernels).
 
-Heads are wherever the caller has them in memory: the products take lists of addresses, so nothing
-is copied to make them contiguous, and the result is laid out like the query.
+Heads are wherever the caller has them in memory, and results are laid out like what they belong to.
+What a launch needs besides its arrays is worked out once for arrays that lie alike.
 """
 
 from __future__ import annotations
@@ -10,169 +10,219 @@ from typing import Any
 
 import numpy as np
 
-from . import cublas
+from . import cublas, cuda_attention, cuda_source
 from .cublas import NAMES
 
-I32, I64 = np.int32, np.int64
 NOTHING = np.uint64(0)
-LIMIT = 12  # arrays whose heads are listed at once
-ARRAYS = np.dtype(
-    [("base", np.uint64, (LIMIT,)), ("outer", np.int64, (LIMIT,)), ("inner", np.int64, (LIMIT,))]
+F32 = np.dtype(np.float32)
+BLOCK = (cuda_attention.THREADS,)
+KEPT = 1024  # plans that are kept at most
+# As `struct Plan`: the sizes are heads, queries, keys, width, causal, aligned, wide_mask.
+PLAN = np.dtype(
+    [
+        ("step", np.int64, (7, 3)),
+        ("mask", np.int64, (4,)),
+        ("sizes", np.int32, (7,)),
+        ("scale", np.float32),
+    ]
 )
 
 
-class Heads:
-    """Addresses of the matrices (sample, head) of several arrays, in one list on the GPU."""
+class Result:
+    """Memory for a result, with the dimensions in the order that `x` has them in memory."""
 
-    def __init__(self, gpu: Any, arrays: list[Any]) -> None:
-        outer, inner = arrays[0].shape[:2]
-        self.count = outer * inner
-        self.list = gpu.empty((len(arrays), self.count), np.dtype(np.uint64))
-        table = np.zeros((), ARRAYS)
-        count = len(arrays)
-        table["base"][:count] = [x.data.ptr for x in arrays]
-        table["outer"][:count] = [x.strides[0] for x in arrays]
-        table["inner"][:count] = [x.strides[1] for x in arrays]
-        run = gpu.kernel("ADDRESSES", "float32", "addresses", limit=LIMIT)
-        grid = ((self.count + 127) // 128, count)
-        run(grid, (128,), (self.list, table, I32(outer), I32(inner)))
+    __slots__ = ("bytes", "shape", "strides")
 
-    def of(self, place: int) -> int:
-        return int(self.list.data.ptr) + place * self.count * 8
+    def __init__(self, x: Any) -> None:
+        samples, heads, length, width = self.shape = x.shape
+        row = width * x.dtype.itemsize
+        self.bytes = samples * heads * length * row
+        if x.strides[1] < x.strides[2]:  # heads side by side, as after a transpose
+            steps = (row, heads * row)
+        else:
+            steps = (length * row, row)
+        self.strides = (length * heads * row, *steps, x.dtype.itemsize)
 
 
-def layout(x: Any) -> tuple[int, int] | None:
-    """(turned?, leading dimension) of the last two dimensions; None if cuBLAS cannot take them."""
-    item = x.dtype.itemsize
-    down, right = x.strides[-2:]
-    if right == item and down >= x.shape[-1] * item:
-        return 0, down // item
-    if down == item and right >= x.shape[-2] * item:
-        return 1, right // item
-    return None
+class Plan:
+    """What launches need for arrays that lie alike."""
+
+    __slots__ = ("bytes", "grids", "plan", "results", "runs", "shared")
+
+    def __init__(self, kernels: Kernels, arrays: list[Any], mask: Any, options: Any) -> None:
+        query, key = arrays[:2]
+        scale, causal, aligned = options
+        samples, heads, queries, width = query.shape
+        keys = key.shape[2]
+        kind, item = NAMES[query.dtype], query.dtype.itemsize
+        backward = len(arrays) == 4
+        self.results = [Result(x) for x in (arrays[:3] if backward else arrays[:1])]
+        strides = [x.strides for x in (*arrays, *self.results)]
+        self.plan = np.zeros((), PLAN)
+        self.plan["step"][: len(strides)] = [[s // item for s in own[:3]] for own in strides]
+        self.plan["mask"] = mask_steps(mask)
+        aligned = aligned and not any([s % 16 for x in arrays for s in x.strides[:3]])
+        wide_mask = mask is not None and mask.dtype == F32 and kind != "float32"
+        self.plan["sizes"] = (heads, queries, keys, width, causal, aligned, wide_mask)
+        self.plan["scale"] = scale
+        of_queries, of_keys = [
+            (samples * heads, (n + cuda_attention.ROWS - 1) // cuda_attention.ROWS)
+            for n in (queries, keys)
+        ]
+        self.grids = (of_queries, of_keys)
+        self.bytes = 12 * samples * heads * queries  # what the second launch backward knows
+        made = kernels.compiled(kind, width, query.data.device_id)[1 if backward else 0 :]
+        self.runs, self.shared = [run for run, _ in made], [size for _, size in made]
+
+
+class Kernels:
+    """Compiled kernels, and the plans of the calls so far."""
+
+    def __init__(self, gpu: Any) -> None:
+        self.xp = gpu.xp
+        runtime = gpu.xp.cuda.runtime
+        limit = runtime.cudaDevAttrMaxSharedMemoryPerBlockOptin
+        self.most_shared = int(runtime.deviceGetAttribute(limit, 0))
+        self.known: dict[Any, list[tuple[Any, int]]] = {}
+        self.plans: dict[Any, Plan | None] = {}
+
+    def compiled(self, kind: str, width: int, device: int) -> list[tuple[Any, int]]:
+        """The kernels on the current GPU, each with the shared memory that it needs."""
+        wide, shared = room(kind, width)
+        found = self.known.get((kind, wide, device))
+        if found is None:
+            code = "".join(
+                [
+                    cuda_source.PRELUDE,
+                    cuda_source.MEANINGS[kind],
+                    cuda_attention.setting(kind, wide),
+                    cuda_attention.SOURCE,
+                ]
+            )
+            found = []
+            for name, size in zip(cuda_attention.NAMES, shared, strict=True):
+                kernel = self.xp.RawKernel(code, name, ("--std=c++14",))
+                kernel.max_dynamic_shared_size_bytes = size
+                found.append((kernel.kernel, size))
+            self.known[(kind, wide, device)] = found
+        return found
+
+    def plan(self, arrays: list[Any], mask: Any, scale: float, causal: bool) -> Plan | None:
+        """The plan for query, key, value (and, backward, the gradient); None if there is none."""
+        query, key, value = arrays[:3]
+        place = query.data.ptr | key.data.ptr | value.data.ptr
+        alike: tuple[Any, ...] = (
+            *(query.dtype, query.shape, query.strides, key.dtype, key.shape, key.strides),
+            *(value.dtype, value.shape, value.strides, scale, causal, query.data.device_id),
+        )
+        if len(arrays) == 4:
+            grad = arrays[3]
+            place |= grad.data.ptr
+            alike += (grad.dtype, grad.shape, grad.strides)
+        if mask is not None:
+            alike += (mask.dtype, mask.shape, mask.strides, None)
+        aligned = not place & 15
+        alike += (aligned,)
+        try:
+            return self.plans[alike]
+        except KeyError:
+            pass
+        if len(self.plans) >= KEPT:
+            self.plans.clear()
+        fits = self.fits(arrays, mask)
+        made = Plan(self, arrays, mask, (scale, causal, aligned)) if fits else None
+        self.plans[alike] = made
+        return made
+
+    def fits(self, arrays: list[Any], mask: Any) -> bool:
+        query, key = arrays[:2]
+        kind = NAMES.get(query.dtype, "")
+        if kind not in cuda_attention.CODES or any([x.ndim != 4 for x in arrays]):
+            return False
+        samples, heads, queries, width = query.shape
+        keys = key.shape[2]
+        shapes = [(samples, heads, n, width) for n in (queries, keys, keys, queries)]
+        for x, shape in zip(arrays, shapes, strict=False):
+            if x.dtype != query.dtype or x.shape != shape or x.strides[3] != x.itemsize:
+                return False
+        if mask is not None:
+            if mask.ndim > 4 or (mask.dtype != query.dtype and mask.dtype != F32):
+                return False
+            ends = (samples, heads, queries, keys)[4 - mask.ndim :]
+            if any([m not in (1, n) for m, n in zip(mask.shape, ends, strict=True)]):
+                return False
+        if not query.size or not key.size or width > max(cuda_attention.SIZES):
+            return False
+        return max(room(kind, width)[1]) <= self.most_shared
+
+
+def room(kind: str, width: int) -> tuple[int, tuple[int, int, int]]:
+    """The width that heads have in shared memory, and how much of that each kernel needs."""
+    wide = min([w for w in cuda_attention.SIZES if w >= width])
+    return wide, cuda_attention.shared_memory(wide, 4 if kind == "float32" else 2)
+
+
+def mask_steps(mask: Any) -> list[int]:
+    """How far apart, in elements, the places of a mask are; it broadcasts to four dimensions."""
+    if mask is None:
+        return [0, 0, 0, 0]
+    item = mask.dtype.itemsize
+    steps = [s // item if n > 1 else 0 for s, n in zip(mask.strides, mask.shape, strict=True)]
+    return [0] * (4 - len(steps)) + steps
+
+
+def by_rows(x: Any) -> Any:
+    """The array itself if the elements of its rows lie together, else a copy."""
+    return x if x.strides[-1] == x.dtype.itemsize else x.copy()
 
 
 def register(backend: Any, gpu: Any, reference: Any) -> None:
+    xp = gpu.xp
+    if xp.cuda.runtime.getDeviceProperties(0)["major"] < 8:
+        return  # no tensor cores for TF32 and bfloat16
+    cublas.know_brain()
     name = "scaled_dot_product_flash_attention_for_cpu"
     other, other_pull = reference(name), reference(f"{name}_backward")
-
-    def fits(*arrays: Any) -> bool:
-        kind = NAMES.get(arrays[0].dtype)
-        if kind not in ("float32", "float16", "bfloat16"):
-            return False
-        return all([NAMES.get(x.dtype) == kind and layout(x) is not None for x in arrays])
-
-    def turned(x: Any) -> tuple[int, int]:
-        way = layout(x)
-        assert way is not None
-        return 1 - way[0], way[1]
-
-    def room(q: Any, k: Any) -> tuple[Any, Any]:
-        """Memory for the scores and for the weights; in single precision the same."""
-        scores = gpu.empty((*q.shape[:3], k.shape[2]), np.dtype(np.float32))
-        return scores, scores if NAMES[q.dtype] == "float32" else gpu.empty(scores.shape, q.dtype)
-
-    def weigh(heads: Heads, q: Any, k: Any, mask: Any, scale: float, scores: Any, p: Any) -> None:
-        """How much every query looks at every key. Of the list, 0 to 2 are q, k and the scores."""
-        count, queries, width = q.shape[1:]
-        keys = k.shape[2]
-        kind = NAMES[q.dtype]
-        cublas.listed_product(
-            gpu.blas,
-            (queries, width, keys),
-            (heads.of(0), *layout(q)),  # type: ignore[misc]
-            (heads.of(1), *turned(k)),
-            (heads.of(2), keys),
-            kind,
-            "float32",
-            heads.count,
-        )
-        rows = heads.count * queries
-        steps = mask_steps(mask, scores.shape)
-        args = (
-            *(scores, p, NOTHING if mask is None else mask),
-            *(I64(steps[0]), I64(steps[2]), I64(steps[3]), I32(count), I64(steps[1])),
-            *(np.float32(scale), I64(rows), I32(queries), I32(keys)),
-        )
-        gpu.rows("attend", kind, rows, args)
+    kernels = Kernels(gpu)
+    alloc, array = xp.cuda.alloc, xp.ndarray
 
     @backend.override(name)
-    def attention(query: Any, key: Any, value: Any, mask: Any, scale: float) -> Any:
-        if not fits(query, key, value) or (mask is not None and mask.dtype != query.dtype):
-            return other(query, key, value, mask, scale)
-        out = like(gpu, query, value.shape[3])
-        scores, p = room(query, key)
-        heads = Heads(gpu, [query, key, scores, p, value, out])
-        weigh(heads, query, key, mask, scale, scores, p)
-        queries, keys = query.shape[2], key.shape[2]
-        cublas.listed_product(
-            gpu.blas,
-            (queries, keys, value.shape[3]),
-            (heads.of(3), 0, keys),
-            (heads.of(4), *layout(value)),  # type: ignore[misc]
-            (heads.of(5), out.strides[2] // out.itemsize),
-            NAMES[query.dtype],
-            NAMES[query.dtype],
-            heads.count,
-        )
+    def attention(query: Any, key: Any, value: Any, mask: Any, scale: float, causal: bool) -> Any:
+        plan = kernels.plan([query, key, value], mask, scale, causal)
+        if plan is None:
+            given = [by_rows(x) for x in (query, key, value)]
+            plan = kernels.plan(given, mask, scale, causal)
+            if plan is None:
+                return other(query, key, value, mask, scale, causal)
+            query, key, value = given
+        result = plan.results[0]
+        out = array(result.shape, query.dtype, alloc(result.bytes), result.strides)
+        args = (query, key, value, NOTHING if mask is None else mask, out, plan.plan)
+        plan.runs[0](plan.grids[0], BLOCK, args, shared_mem=plan.shared[0])
         return out
 
     @backend.override(f"{name}_backward")
-    def pull(grad: Any, query: Any, key: Any, value: Any, mask: Any, scale: float) -> Any:
-        if not fits(query, key, value) or (mask is not None and mask.dtype != query.dtype):
-            return other_pull(grad, query, key, value, mask, scale)
-        if layout(grad) is None:
-            grad = grad.copy()
-        kind = NAMES[query.dtype]
-        to_query, to_key = like(gpu, query, query.shape[3]), like(gpu, key, key.shape[3])
-        to_value = like(gpu, value, value.shape[3])
-        scores, p = room(query, key)
-        slopes = gpu.empty(p.shape, np.dtype(np.float32))
-        to_scores = slopes if kind == "float32" else gpu.empty(p.shape, query.dtype)
-        results = [to_query, to_key, to_value]
-        arrays = [query, key, scores, p, value, grad, slopes, to_scores, *results]
-        heads = Heads(gpu, arrays)
-        weigh(heads, query, key, mask, scale, scores, p)
-        queries, keys, width = query.shape[2], key.shape[2], value.shape[3]
-        count = heads.count
-        item = query.dtype.itemsize
-
-        def run(sizes: Any, left: Any, right: Any, out: Any, out_kind: str) -> None:
-            cublas.listed_product(gpu.blas, sizes, left, right, out, kind, out_kind, count)
-
-        def step(x: Any) -> int:
-            return int(x.strides[2]) // item
-
-        grad_way, key_way, query_way = layout(grad), layout(key), layout(query)
-        assert grad_way is not None and key_way is not None and query_way is not None
-        turned_p, from_grad = (heads.of(3), 1, keys), (heads.of(5), *grad_way)
-        run((keys, queries, width), turned_p, from_grad, (heads.of(10), step(to_value)), kind)
-        by_value = (heads.of(4), *turned(value))
-        run((queries, width, keys), from_grad, by_value, (heads.of(6), keys), "float32")
-        rows = count * queries
-        args = (slopes, p, to_scores, np.float32(scale), I64(rows), I32(keys))
-        gpu.rows("attend_back", kind, rows, args)
-        inner = query.shape[3]
-        straight, across = (heads.of(7), 0, keys), (heads.of(7), 1, keys)
-        by_key, by_query = (heads.of(1), *key_way), (heads.of(0), *query_way)
-        run((queries, keys, inner), straight, by_key, (heads.of(8), step(to_query)), kind)
-        run((keys, queries, inner), across, by_query, (heads.of(9), step(to_key)), kind)
+    def pull(
+        grad: Any, query: Any, key: Any, value: Any, mask: Any, scale: float, causal: bool
+    ) -> Any:
+        plan = kernels.plan([query, key, value, grad], mask, scale, causal)
+        if plan is None:
+            given = [by_rows(x) for x in (query, key, value, grad)]
+            plan = kernels.plan(given, mask, scale, causal)
+            if plan is None:
+                return other_pull(grad, query, key, value, mask, scale, causal)
+            query, key, value, grad = given
+        dtype = query.dtype
+        to_query, to_key, to_value = [
+            array(r.shape, dtype, alloc(r.bytes), r.strides) for r in plan.results
+        ]
+        stats = alloc(plan.bytes)
+        known = np.uint64(stats.ptr)
+        inputs = (grad, query, key, value, NOTHING if mask is None else mask)
+        run, run_next = plan.runs
+        of_queries, of_keys = plan.grids
+        size, size_next = plan.shared
+        run(of_queries, BLOCK, (*inputs, to_query, known, plan.plan), shared_mem=size)
+        args = (*inputs, known, to_key, to_value, plan.plan)
+        run_next(of_keys, BLOCK, args, shared_mem=size_next)
         return to_query, to_key, to_value
-
-
-def mask_steps(mask: Any, shape: Any) -> tuple[int, int, int, int]:
-    """How far apart, in elements, the places of a mask are that broadcasts to `shape`."""
-    if mask is None:
-        return 0, 0, 0, 0
-    steps = [s // mask.itemsize if n > 1 else 0 for s, n in zip(mask.strides, mask.shape)]  # noqa: B905
-    steps = [0] * (4 - len(steps)) + steps
-    return steps[0], steps[1], steps[2], steps[3]
-
-
-def like(gpu: Any, x: Any, width: int) -> Any:
-    """Memory for a result with the dimensions in the order that `x` has them in memory."""
-    samples, count, length = x.shape[:3]
-    if x.strides[1] < x.strides[2]:  # heads side by side, as after a transpose
-        made = gpu.empty((samples, length, count, width), x.dtype)
-        return made.transpose(0, 2, 1, 3)
-    return gpu.empty((samples, count, length, width), x.dtype)

@@ -16,12 +16,17 @@ import numpy as np
 from ..core.op import REGISTRY
 from . import cublas, cublaslt, cuda_source
 from .cublas import NAMES
+from .cupy_library import reduced_shape
+from .cupy_moves import MANY, U32, Plans, contiguous
 
 NOTHING = np.uint64(0)  # a null pointer
 I32, I64 = np.int32, np.int64
 BLOCK = (256,)
 WARPS = (32, 8)
-FEW_ROWS = 512  # below, one block adds up a column by itself
+SQUARE = (32, 32)
+TALL = 4096  # rows up to which one block adds up a column by itself
+TARGETS = 1 << 14  # above, they are counted before, not by every block
+LONG = 1 << 16  # elements up to which one block adds up a row by itself
 
 
 class Gpu:
@@ -29,8 +34,11 @@ class Gpu:
 
     def __init__(self, xp: Any) -> None:
         self.xp = xp
+        cublas.know_brain()  # plans are made for the dtypes that are known
         self.compiled: dict[tuple[str, ...], Any] = {}
         self.quick: dict[Any, Any] = {}  # elementwise kernels by expression and dtype
+        self.spreads = Plans(plan_spread)
+        self.sums = Plans(self.plan_sum)
         properties = xp.cuda.runtime.getDeviceProperties(0)
         self.blocks = int(properties["multiProcessorCount"]) * 16
 
@@ -40,7 +48,7 @@ class Gpu:
 
     @functools.cached_property
     def lt(self) -> cublaslt.Lt:
-        return cublaslt.Lt(self.blas)
+        return cublaslt.Lt(self, self.blas)
 
     def kernel(self, source: str, kind: str, name: str, **parts: Any) -> Any:
         """A kernel by the name of its source in cuda_source.py, its dtype and its own name."""
@@ -65,32 +73,59 @@ class Gpu:
     def grid(self, count: int) -> tuple[int]:
         return (min((count + 255) // 256, self.blocks) or 1,)
 
-    def unary(self, expression: str, x: Any, number: float = 0.0) -> Any:
+    def fours(self, count: int) -> tuple[int]:
+        """The grid of kernels whose threads take four elements."""
+        return (min((count + 1023) // 1024, self.blocks),)
+
+    def elementwise(self, name: str, expression: str, dtype: Any, number: bool = False) -> Any:
+        """Compile an elementwise kernel, and note it."""
+        part = ", A s" if number else ""
+        run = self.kernel(name.upper(), NAMES[dtype], name, does=expression, number=part)
+        self.quick[(name, expression, dtype)] = run
+        return run
+
+    def unary(self, expression: str, x: Any, number: float | None = None) -> Any:
+        """An expression of `a` (and the number `s`) of contiguous floats."""
         dtype = x.dtype
         out = self.xp.ndarray(x.shape, dtype)
         n = x.size
         if n:
-            found = self.quick.get((expression, dtype))
-            if found is None:
-                kind = NAMES[dtype]
-                run = self.kernel("ELEMENTWISE", kind, "unary", unary=expression, binary="a")
-                found = self.quick[(expression, dtype)] = (run, real_type(kind))
-            run, real = found
-            run(self.grid(n), BLOCK, (x, out, real(number), n))
+            run = self.quick.get(("unary", expression, dtype))
+            if run is None:
+                run = self.elementwise("unary", expression, dtype, number is not None)
+            if number is None:
+                run(self.fours(n), BLOCK, (x, out, n))
+            else:
+                run(self.fours(n), BLOCK, (x, out, n, real(dtype, number)))
         return out
 
-    def binary(self, expression: str, x: Any, y: Any, number: float = 0.0) -> Any:
+    def binary(self, expression: str, x: Any, y: Any, number: float | None = None) -> Any:
+        """An expression of `a` and `b` (and `s`) of contiguous floats of one shape and dtype."""
         dtype = x.dtype
         out = self.xp.ndarray(x.shape, dtype)
         n = x.size
         if n:
-            found = self.quick.get((expression, dtype))
-            if found is None:
-                kind = NAMES[dtype]
-                run = self.kernel("ELEMENTWISE", kind, "binary", unary="a", binary=expression)
-                found = self.quick[(expression, dtype)] = (run, real_type(kind))
-            run, real = found
-            run(self.grid(n), BLOCK, (x, y, out, real(number), n))
+            run = self.quick.get(("binary", expression, dtype))
+            if run is None:
+                run = self.elementwise("binary", expression, dtype, number is not None)
+            if number is None:
+                run(self.fours(n), BLOCK, (x, y, out, n))
+            else:
+                run(self.fours(n), BLOCK, (x, y, out, n, real(dtype, number)))
+        return out
+
+    def spread(self, expression: str, x: Any, y: Any) -> Any:
+        """The same with broadcasting; None if it is not of the simple kind."""
+        plan = self.spreads.get((x.shape, y.shape))
+        if plan is None:
+            return None
+        dtype = x.dtype
+        shape, sizes = plan
+        out = self.xp.ndarray(shape, dtype)
+        run = self.quick.get(("spread", expression, dtype)) or self.elementwise(
+            "spread", expression, dtype
+        )
+        run(self.grid(out.size), BLOCK, (x, y, out, *sizes))
         return out
 
     def rows(self, name: str, kind: str, rows: int, args: tuple[Any, ...]) -> None:
@@ -98,56 +133,132 @@ class Gpu:
         if rows:
             self.kernel("ROWS", kind, name)(((rows + 7) // 8,), (32, 8), args)
 
-    def column_sums(
-        self, g: Any, rows: int, n: int, x: Any = None, stats: Any = None, scaled: bool = False
-    ) -> tuple[Any, Any]:
-        """Sums down the columns of a matrix; of it times the standardized `x` too, if given."""
-        kind = NAMES[g.dtype]
-        many = 2 if scaled else 1
-        out = self.xp.ndarray((many, n), g.dtype)
-        chunk = rows if rows <= FEW_ROWS else max(64, (rows + 127) // 128)
-        count = (rows + chunk - 1) // chunk or 1
-        given = (g, NOTHING if x is None else x, NOTHING if stats is None else stats)
-        size = (I64(rows), I32(n), I32(chunk))
-        run = self.kernel("ROWS", kind, "columns")
-        grid = ((n + 31) // 32, count)
-        first = out.data.ptr
-        second = np.uint64(first + n * g.dtype.itemsize if scaled else 0)
-        if count == 1:
-            run(grid, WARPS, (*given, NOTHING, NOTHING, out, second, *size))
+    def summed(self, x: Any, dim: Any, keepdim: bool, mean: bool) -> Any:
+        """Sums or means of contiguous floats; None where CuPy has to do it."""
+        dtype = x.dtype
+        plan = self.sums.get((x.shape, dim, keepdim, dtype, mean))
+        if plan is None:
+            return None
+        out = self.xp.ndarray(plan.shape, dtype)
+        if plan.end is None:
+            plan.run(plan.grid, plan.block, (x, NOTHING, out, *plan.sizes))
         else:
-            real = np.dtype(accumulator(kind))
-            parts = self.xp.ndarray((many, count, n), real)
-            rest = np.uint64(parts.data.ptr + count * n * real.itemsize if scaled else 0)
-            run(grid, WARPS, (*given, parts, rest, NOTHING, NOTHING, *size))
-            end = self.kernel("ROWS", kind, "columns_end")
-            end(((n + 31) // 32, many), WARPS, (parts, out, I32(count), I32(n)))
-        return out[0], out[1] if scaled else None
+            parts = self.xp.ndarray(plan.parts, accumulator(dtype))
+            plan.run(plan.grid, plan.block, (x, parts, NOTHING, *plan.sizes))
+            plan.end(plan.end_grid, plan.block, (parts, out, *plan.end_sizes))
+        return out
+
+    def plan_sum(
+        self, shape: tuple[int, ...], dim: Any, keepdim: bool, dtype: Any, mean: bool
+    ) -> Sum | None:
+        found = folded(shape, dim)
+        if found is None:
+            return None
+        down, rows, n = found
+        kind = NAMES[dtype]
+        plan = Sum(reduced_shape(shape, dim, keepdim) if shape else ())
+        by = real(dtype, (rows if down else n) if mean else 1)
+        count = 1
+        if down:
+            chunk = rows if rows <= TALL else max(1024, -(-rows // 128))
+            count = -(-rows // chunk)
+            name, plan.block, plan.sizes = "columns", SQUARE, (by, I64(rows), I32(n), I32(chunk))
+            across = (n + 31) // 32
+            plan.grid, plan.end_grid, plan.parts = (across, count), (across, 1), (count, n)
+            plan.end_sizes = (NOTHING, by, I32(count), I32(n))
+        elif n <= 256 or (n <= 8192 and rows >= 64):
+            name, plan.block, plan.sizes = "short_rows", WARPS, (by, I64(rows), I32(n))
+            plan.grid = ((rows + 7) // 8,)
+        else:
+            if n > LONG and rows < 128:
+                count = min(-(-n // 16384), 512 // rows)
+            chunk = -(-n // count)
+            count = -(-n // chunk)
+            name, plan.block, plan.sizes = "long_rows", (1024,), (by, I64(n), I64(chunk))
+            plan.grid, plan.end_grid, plan.parts = (rows, count), (rows,), (rows, count)
+            plan.end_sizes = (by, I32(count))
+        plan.run = self.kernel("SUMS", kind, name)
+        if count > 1:
+            plan.end = self.kernel("SUMS", kind, f"{name}_end")
+        return plan
 
 
-def real_type(kind: str) -> Any:
-    return np.float64 if kind == "float64" else np.float32
+class Sum:
+    """How a sum is formed: one launch, or a second one (`end`) for the parts of the first."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+        self.run: Any = None
+        self.grid: tuple[int, ...] = ()
+        self.block: tuple[int, ...] = ()
+        self.sizes: tuple[Any, ...] = ()
+        self.parts: tuple[int, ...] = ()
+        self.end: Any = None
+        self.end_grid: tuple[int, ...] = ()
+        self.end_sizes: tuple[Any, ...] = ()
 
 
-def accumulator(kind: str) -> type:
-    return np.float64 if kind == "float64" else np.float32
+def folded(shape: tuple[int, ...], dim: Any) -> tuple[bool, int, int] | None:
+    """A sum as that of a matrix: down its columns or along its rows? how many rows, columns?"""
+    dims = range(len(shape)) if dim is None else dim
+    if not isinstance(dims, (tuple, range)) or min(dims, default=0) < 0 or 0 in shape:
+        return None
+    gone = [d for d in dims if shape[d] != 1]
+    left = [d for d in range(len(shape)) if d not in dims and shape[d] != 1]
+    rows = math.prod([shape[d] for d in left])
+    n = math.prod([shape[d] for d in gone])
+    if gone and left and max(gone) < min(left):
+        return (True, n, rows) if rows < MANY else None
+    if gone and left and max(left) > min(gone):
+        return None
+    return (False, rows, n) if rows < MANY else None
 
 
-def wide(kind: str, value: float) -> Any:
-    return np.float64(value) if kind == "float64" else np.float32(value)
+def plan_spread(x: tuple[int, ...], y: tuple[int, ...]) -> Any:
+    """The shape that two arrays broadcast to, and sizes for the kernel: the number of elements,
+    and per array for how many elements each of its own stays, and how many it has.
+
+    None unless an array's dimensions are neighbours in the result.
+    """
+    try:
+        shape = np.broadcast_shapes(x, y)
+    except ValueError:
+        return None
+    sizes = [math.prod(shape)]
+    if not 0 < sizes[0] < MANY:
+        return None
+    for own in (x, y):
+        whole = (*(1,) * (len(shape) - len(own)), *own)
+        dims = [d for d, n in enumerate(whole) if n != 1] or [len(shape) - 1]
+        some = slice(dims[0], dims[-1] + 1)
+        if whole[some] != shape[some] and math.prod(own) != 1:
+            return None
+        sizes += [math.prod(shape[dims[-1] + 1 :]), math.prod(own)]
+    return shape, tuple([U32(n) for n in sizes])
+
+
+SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+
+
+def real(dtype: Any, number: float) -> Any:
+    """A number as kernels compute with it, for arrays of a dtype."""
+    return np.float64(number) if dtype.itemsize == 8 else np.float32(number)
+
+
+def accumulator(dtype: Any) -> Any:
+    """What kernels compute with, for arrays of a dtype."""
+    return DOUBLE if dtype.itemsize == 8 else SINGLE
 
 
 def is_float(x: Any) -> bool:
     return x.dtype in NAMES
 
 
-def plain(*arrays: Any) -> bool:
-    """Whether these are contiguous float arrays of one shape and dtype."""
-    first = arrays[0]
-    for x in arrays:
-        if x.dtype is not first.dtype or x.shape != first.shape or not x.flags.c_contiguous:
-            return False
-    return first.dtype in NAMES
+def plain(x: Any, y: Any = None) -> bool:
+    """Whether these are contiguous floats; if there are two, of one shape and dtype."""
+    if x.dtype not in NAMES or not contiguous(x):
+        return False
+    return y is None or (y.dtype is x.dtype and y.shape == x.shape and contiguous(y))
 
 
 UNARY = {
@@ -162,10 +273,10 @@ UNARY = {
 }
 WITH_NUMBER = {"mul_number": "a * s", "add_number": "a + s", "div_number": "a / s"}
 BINARY = {
-    "add": ("a + b", "a + s"),
-    "sub": ("a - b", "a - s"),
-    "mul": ("a * b", "a * s"),
-    "div": ("a / b", "a / s"),
+    "add": ("a + b", "a + s", "s + a"),
+    "sub": ("a - b", "a - s", "s - a"),
+    "mul": ("a * b", "a * s", "s * a"),
+    "div": ("a / b", "a / s", "s / a"),
 }
 PULLS = {
     "tanh_backward": "a * (1 - b * b)",
@@ -201,12 +312,15 @@ def register(backend: Any) -> None:
 
     register_elementwise(backend, gpu, reference)
     register_products(backend, gpu, reference)
+    register_sums(backend, gpu, reference)
     register_rows(backend, gpu, reference)
     register_losses(backend, gpu, reference)
     register_embedding(backend, gpu, reference)
-    from . import cupy_attention, cupy_optim
+    from . import cupy_attention, cupy_draws, cupy_moves, cupy_optim
 
     cupy_attention.register(backend, gpu, reference)
+    cupy_draws.register(backend, gpu, reference)
+    cupy_moves.register(backend, gpu, reference)
     cupy_optim.register(backend, gpu)
 
 
@@ -218,8 +332,8 @@ def register_elementwise(backend: Any, gpu: Gpu, reference: Any) -> None:
         backend.override(name)(unary_kernel(gpu, expression, reference(name)))
     for name, expression in WITH_NUMBER.items():
         backend.override(name)(number_kernel(gpu, expression, reference(name)))
-    for name, (both, number) in BINARY.items():
-        backend.override(name)(binary_kernel(gpu, both, number, reference(name)))
+    for name, expressions in BINARY.items():
+        backend.override(name)(binary_kernel(gpu, *expressions, reference(name)))
     for name, expression in PULLS.items():
         backend.override(name)(pull_kernel(gpu, expression, reference(name)))
     shared = reference("gelu"), reference("gelu_backward"), reference("threshold_backward")
@@ -266,14 +380,23 @@ def number_kernel(gpu: Gpu, expression: str, other: Any) -> Any:
     return run
 
 
-def binary_kernel(gpu: Gpu, both: str, number: str, other: Any) -> Any:
+def binary_kernel(gpu: Gpu, both: str, number: str, turned: str, other: Any) -> Any:
+    device_array = gpu.xp.ndarray
+
     def run(x: Any, y: Any) -> Any:
-        if type(x) is gpu.xp.ndarray:
-            if type(y) is gpu.xp.ndarray:
-                if plain(x, y):
-                    return gpu.binary(both, x, y)
+        if type(x) is device_array:
+            if type(y) is device_array:
+                dtype = x.dtype
+                if y.dtype is dtype and dtype in NAMES and contiguous(x) and contiguous(y):
+                    if x.shape == y.shape:
+                        return gpu.binary(both, x, y)
+                    out = gpu.spread(both, x, y)
+                    if out is not None:
+                        return out
             elif isinstance(y, (int, float)) and plain(x):
                 return gpu.unary(number, x, y)
+        elif isinstance(x, (int, float)) and type(y) is device_array and plain(y):
+            return gpu.unary(turned, y, x)
         return other(x, y)
 
     return run
@@ -308,7 +431,7 @@ def register_products(backend: Any, gpu: Gpu, reference: Any) -> None:
     def addmm(input: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any) -> Any:
         simple = beta == 1 and alpha == 1 and input.shape == (mat2.shape[1],)
         same = is_float(mat1) and input.dtype == mat1.dtype == mat2.dtype
-        if not simple or not same or not input.flags.c_contiguous or not (mat1.size and mat2.size):
+        if not simple or not same or not contiguous(input) or not (mat1.size and mat2.size):
             return plain_addmm(input, mat1, mat2, beta, alpha)
         return cublaslt.product(gpu.lt, mat1, mat2, input)
 
@@ -327,18 +450,37 @@ def register_products(backend: Any, gpu: Gpu, reference: Any) -> None:
             return mm(grad.T, left).T
         return mm(left.T, grad)
 
-    plain_sum = reference("sum")
 
-    @backend.override("sum")
-    def sums(input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
-        count = len(dim) if isinstance(dim, tuple) else 0
-        leading = count and count < input.ndim and tuple(dim) == tuple(range(count))
-        if not leading or dtype is not None or not plain(input) or not input.size:
-            return plain_sum(input, dim, keepdim, dtype)
-        rows = math.prod(input.shape[:count])
-        rest = input.shape[count:]
-        out, _ = gpu.column_sums(input, rows, math.prod(rest))
-        return out.reshape((*(1,) * count, *rest) if keepdim else rest)
+# ---------------------------------------------------------------------- sums
+
+
+def register_sums(backend: Any, gpu: Gpu, reference: Any) -> None:
+    for name, mean in (("sum", False), ("mean", True)):
+        backend.override(name)(sum_kernel(gpu, mean, reference(name)))
+        whole = f"{name}_all"
+        backend.override(whole)(whole_sum_kernel(gpu, mean, reference(whole)))
+
+
+def sum_kernel(gpu: Gpu, mean: bool, other: Any) -> Any:
+    def run(input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+        if plain(input) and type(dim) is not list and (dtype is None or dtype is input.dtype):
+            out = gpu.summed(input, dim, bool(keepdim), mean)
+            if out is not None:
+                return out
+        return other(input, dim, keepdim, dtype)
+
+    return run
+
+
+def whole_sum_kernel(gpu: Gpu, mean: bool, other: Any) -> Any:
+    def run(input: Any, dtype: Any) -> Any:
+        if plain(input) and (dtype is None or dtype is input.dtype):
+            out = gpu.summed(input, None, False, mean)
+            if out is not None:
+                return out
+        return other(input, dtype)
+
+    return run
 
 
 # ---------------------------------------------------------------------- rows
@@ -346,68 +488,93 @@ def register_products(backend: Any, gpu: Gpu, reference: Any) -> None:
 
 def register_rows(backend: Any, gpu: Gpu, reference: Any) -> None:
     other_norm, other_pull = reference("native_layer_norm"), reference("native_layer_norm_backward")
+    ndarray = gpu.xp.ndarray
 
-    def fits(x: Any, *parameters: Any) -> bool:
-        for p in parameters:
-            if p is not None and (p.dtype is not x.dtype or not p.flags.c_contiguous):
+    def fits(x: Any, *others: Any) -> bool:
+        for p in others:
+            if p is not None and (p.dtype is not x.dtype or not contiguous(p)):
                 return False
-        return bool(is_float(x) and x.flags.c_contiguous and x.size)
+        return bool(x.dtype in NAMES and contiguous(x) and x.size)
+
+    def plan_norm(shape: tuple[int, ...], nd: int, dtype: Any, eps: float) -> Any:
+        """Kernel, grid, shape and dtype of the statistics, and sizes."""
+        lead = shape[: len(shape) - nd]
+        rows, n = math.prod(lead), math.prod(shape[len(lead) :])
+        run = gpu.kernel("ROWS", NAMES[dtype], "layer_norm")
+        stats = (2, *lead, *(1,) * nd), accumulator(dtype)
+        return run, ((rows + 7) // 8,), *stats, (real(dtype, eps), I64(rows), I32(n))
+
+    norms = Plans(plan_norm)
 
     @backend.override("native_layer_norm")
     def layer_norm(input: Any, weight: Any, bias: Any, nd: int, eps: float) -> Any:
+        input = dense(backend, input)
         if not fits(input, weight, bias):
             return other_norm(input, weight, bias, nd, eps)
-        kind = NAMES.get(input.dtype, "")
-        lead = input.shape[: input.ndim - nd]
-        n = math.prod(input.shape[len(lead) :])
-        rows = math.prod(lead)
-        out = gpu.empty(input.shape, input.dtype)
-        stats = gpu.empty((2, *lead, *(1,) * nd), np.dtype(accumulator(kind)))
-        args = (
-            *(input, pointer(weight), pointer(bias), out, stats),
-            *(wide(kind, eps), I64(rows), I32(n)),
-        )
-        gpu.rows("layer_norm", kind, rows, args)
+        shape, dtype = input.shape, input.dtype
+        run, grid, stats_shape, wide, sizes = norms.get((shape, nd, dtype, eps))
+        out, stats = ndarray(shape, dtype), ndarray(stats_shape, wide)
+        run(grid, WARPS, (input, pointer(weight), pointer(bias), out, stats, *sizes))
         return out, stats
+
+    def plan_pull(shape: tuple[int, ...], nd: int, dtype: Any, columns: bool) -> Any:
+        """Kernels, grids, sizes, and the shapes of the parts of the sums and of the sums."""
+        inside = shape[len(shape) - nd :]
+        n = math.prod(inside)
+        rows = math.prod(shape) // n
+        chunk = max(8, -(-rows // 512))
+        count = -(-rows // chunk)
+        run = gpu.kernel("ROWS", NAMES[dtype], "layer_norm_back")
+        end = gpu.kernel("SUMS", NAMES[dtype], "columns_end") if columns else None
+        first = (count,), (I64(rows), I32(n), I32(chunk))
+        second = ((n + 31) // 32, 2), (real(dtype, 1), I32(count), I32(n))
+        return run, end, first, second, (2, count, n), inside
+
+    pulls = Plans(plan_pull)
 
     @backend.override("native_layer_norm_backward")
     def layer_norm_backward(
         grad_output: Any, input: Any, stats: Any, weight: Any, nd: int, eps: float, biased: bool
     ) -> Any:
-        kind = NAMES.get(input.dtype, "")
-        wanted = np.dtype(accumulator(kind)) if kind else None
-        if not fits(input, weight, grad_output) or stats.dtype != wanted:
+        shape, dtype = input.shape, input.dtype
+        input, grad_output = dense(backend, input), dense(backend, grad_output)
+        if not fits(input, weight, grad_output) or stats.dtype != accumulator(dtype):
             return other_pull(grad_output, input, stats, weight, nd, eps, biased)
-        shape = input.shape[input.ndim - nd :]
-        n = math.prod(shape)
-        rows = input.size // n
-        out = gpu.empty(input.shape, input.dtype)
-        args = (grad_output, input, stats, pointer(weight), out, I64(rows), I32(n))
-        gpu.rows("layer_norm_input", kind, rows, args)
-        nothing = gpu.empty((0,), input.dtype)
-        to_weight = to_bias = nothing
-        if weight is not None or biased:
-            scaled = weight is not None
-            sums, products = gpu.column_sums(grad_output, rows, n, input, stats, scaled)
-            if scaled:
-                to_weight = products.reshape(weight.shape)
-            if biased:
-                to_bias = sums.reshape(shape)
-        return out, to_weight, to_bias
+        columns = biased or weight is not None
+        run, end, first, second, parts_shape, inside = pulls.get((shape, nd, dtype, columns))
+        out = ndarray(shape, dtype)
+        parts = ndarray(parts_shape, stats.dtype) if columns else NOTHING
+        args = (grad_output, input, stats, pointer(weight), out, parts)
+        run(first[0], WARPS, (*args, *first[1]))
+        to_bias = ndarray(inside, dtype) if biased else None
+        to_weight = None if weight is None else ndarray(inside, dtype)
+        if columns:
+            end(second[0], SQUARE, (parts, pointer(to_bias), pointer(to_weight), *second[1]))
+        if to_bias is None:
+            to_bias = ndarray((0,), dtype)
+        return out, ndarray((0,), dtype) if to_weight is None else to_weight, to_bias
 
     for name, logs in (("softmax", 0), ("log_softmax", 1)):
-        backend.override(name)(softmax_kernel(gpu, logs, reference(name)))
+        backend.override(name)(softmax_kernel(backend, gpu, logs, reference(name)))
         pull = f"{name}_backward_data"
-        backend.override(pull)(softmax_pull(gpu, logs, reference(pull)))
+        backend.override(pull)(softmax_pull(backend, gpu, logs, reference(pull)))
+
+
+def dense(backend: Any, x: Any) -> Any:
+    """A float array as one that is contiguous: gradients may lie anyhow."""
+    return x if contiguous(x) or x.dtype not in NAMES else backend.copied(x)
 
 
 def pointer(x: Any) -> Any:
     return NOTHING if x is None else x
 
 
-def softmax_kernel(gpu: Gpu, logs: int, other: Any) -> Any:
+def softmax_kernel(backend: Any, gpu: Gpu, logs: int, other: Any) -> Any:
     def run(input: Any, dim: int) -> Any:
-        if not plain(input) or not input.ndim or dim != input.ndim - 1 or not input.size:
+        if not input.size or dim != input.ndim - 1:
+            return other(input, dim)
+        input = dense(backend, input)
+        if not plain(input):
             return other(input, dim)
         out = gpu.empty(input.shape, input.dtype)
         n = input.shape[-1]
@@ -419,9 +586,12 @@ def softmax_kernel(gpu: Gpu, logs: int, other: Any) -> Any:
     return run
 
 
-def softmax_pull(gpu: Gpu, logs: int, other: Any) -> Any:
+def softmax_pull(backend: Any, gpu: Gpu, logs: int, other: Any) -> Any:
     def run(input: Any, output: Any, dim: int) -> Any:
-        if not plain(input, output) or dim != input.ndim - 1 or not input.size:
+        if not input.size or dim != input.ndim - 1:
+            return other(input, output, dim)
+        input, output = dense(backend, input), dense(backend, output)
+        if not plain(input, output):
             return other(input, output, dim)
         out = gpu.empty(input.shape, input.dtype)
         n = input.shape[-1]
@@ -446,7 +616,7 @@ def register_losses(backend: Any, gpu: Gpu, reference: Any) -> None:
             and len(shape) == 2
             and target.ndim == 1
             and target.dtype == np.int64
-            and target.flags.c_contiguous
+            and contiguous(target)
             and is_float(x)
             and target.size
         )
@@ -456,7 +626,7 @@ def register_losses(backend: Any, gpu: Gpu, reference: Any) -> None:
         if (
             not fits(input, target, weight, input.shape)
             or reduction == "none"
-            or not input.flags.c_contiguous
+            or not contiguous(input)
         ):
             return other(input, target, weight, reduction, ignore_index)
         kind = NAMES.get(input.dtype, "")
@@ -474,15 +644,15 @@ def register_losses(backend: Any, gpu: Gpu, reference: Any) -> None:
     def nll_loss_backward(
         grad_output: Any, target: Any, weight: Any, shape: Any, reduction: str, ignore_index: Any
     ) -> Any:
-        if not fits(grad_output, target, weight, shape) or not grad_output.flags.c_contiguous:
+        if not fits(grad_output, target, weight, shape) or not contiguous(grad_output):
             return other_pull(grad_output, target, weight, shape, reduction, ignore_index)
         kind = NAMES[grad_output.dtype]
         rows, n = shape
         skip = I64(none if ignore_index is None else ignore_index)
         mean = reduction == "mean"
         count: Any = NOTHING
-        if mean:
-            count = gpu.empty((), np.dtype(accumulator(kind)))
+        if mean and rows > TARGETS:
+            count = gpu.empty((), accumulator(grad_output.dtype))
             gpu.kernel("ROWS", kind, "chosen")(
                 (1,),
                 (1024,),
@@ -507,9 +677,9 @@ def register_embedding(backend: Any, gpu: Gpu, reference: Any) -> None:
     def fits(x: Any, indices: Any) -> bool:
         return bool(
             is_float(x)
-            and x.flags.c_contiguous
+            and contiguous(x)
             and indices.dtype == np.int64
-            and indices.flags.c_contiguous
+            and contiguous(indices)
             and indices.size
             and x.size
         )

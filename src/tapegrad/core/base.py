@@ -56,6 +56,7 @@ class State:
     recording: bool = True  # keep the user's line with nodes, writes and cuts
     anomaly: bool = False
     casting: int = 0  # in how many threads autocast is on
+    only_casting: int = 0  # and in how many of those nothing else differs
     timing: int = 0  # how many profilers are running
     # (thread, code, lasti) while library code makes many writes for one line of the user's.
     writer: Any = None
@@ -64,9 +65,11 @@ class State:
     # While a CUDA graph is recorded: the leaves that get gradients.
     captured: Any = None
     device_type: Any = None  # the class of arrays on a GPU, once one is used (core/devices.py)
+    several: bool = False  # whether there is more than one GPU
 
 
 STATE: Final = State()
+ON_DEVICE: Final = 2  # `TensorBase.special` of a tensor on a GPU that is nothing else besides
 sequence: Final = itertools.count(1)
 # Compiled functions have no frame of their own; interpreted ones have to be passed over. These are
 # the numbers of frames that lie at least between `stamp`/`user_frame` and the user's code.
@@ -76,6 +79,15 @@ PAIR_DEPTH: Final[int] = 0 if COMPILED else 5  # from record_pair and record_sin
 NEAR_DEPTH: Final[int] = 0 if COMPILED else 3
 PACKAGE: Final[str] = __file__[: __file__.rindex("core")]
 getframe: Final = sys._getframe
+_own_files: Final[dict[str, bool]] = {}
+
+
+def is_own(filename: str) -> bool:
+    """Whether a file is one of this package."""
+    found = _own_files.get(filename)
+    if found is None:
+        found = _own_files[filename] = filename.startswith(PACKAGE)
+    return found
 
 
 def user_frame(depth: int) -> Any:
@@ -85,7 +97,7 @@ def user_frame(depth: int) -> Any:
         frame = getframe(depth)
     except ValueError:
         return None
-    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+    while frame is not None and is_own(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
 
@@ -238,7 +250,7 @@ def stamp(what: Stamped, depth: int) -> None:
         return
     code = frame.f_code
     if code is not STATE.user_code:
-        while code.co_filename.startswith(PACKAGE):
+        while is_own(code.co_filename):
             frame = frame.f_back
             if frame is None:
                 return
@@ -291,7 +303,9 @@ class TensorBase:
 
     array: Any
     wants_grad: bool
-    special: bool  # a subclass or an interpreter's tensor: dispatch takes the slow road
+    # 0, or why dispatch's short roads are not for it: ON_DEVICE, or 1 for everything else (a
+    # subclass, an interpreter's tensor), where core/subclass.py knows what to do.
+    special: int
     node: Node | None  # the grad_fn; for a leaf that has been used, its AccumulateGrad
     slot: int  # which output of `node` this is
     cell: Version | None
@@ -302,10 +316,15 @@ class TensorBase:
 
     def version_cell(self) -> Version:
         """The version cell, made on first need."""
-        cell = self.cell
-        if cell is None:
-            cell = self.cell = Version()
-        return cell
+        return cell_of(self)
+
+
+def cell_of(t: TensorBase) -> Version:
+    """The same for compiled code, which calls a function faster than a method."""
+    cell = t.cell
+    if cell is None:
+        cell = t.cell = Version()
+    return cell
 
 
 class Classes:
@@ -329,6 +348,9 @@ class Classes:
     with_tangent: Any = None  # core/dual.py: gives a saved value its tangent back
     raw_space: Any = None  # core/devices.py: the meaning of F for arrays on a GPU
     created: Any = None  # core/devices.py: calls a function that makes a tensor on some device
+    apply_on_device: Any = None  # core/devices.py: runs an op on a GPU
+    add_on_device: Any = None  # core/devices.py: adds one device array to another
+    copy_on_device: Any = None  # core/devices.py: a contiguous copy of a device array
 
 
 CLASSES: Final = Classes()
@@ -344,7 +366,7 @@ def blank(cls: Any) -> TensorBase:
 def clear(t: TensorBase) -> None:
     """The fields of a tensor without history."""
     t.wants_grad = False
-    t.special = False
+    t.special = 0
     t.node = None
     t.slot = 0
     t.cell = None
@@ -360,8 +382,13 @@ def wrap(array: Any) -> TensorBase:
     t.array = array
     clear(t)
     if type(array) is STATE.device_type:
-        t.special = True  # core/devices.py runs its ops
+        t.special = ON_DEVICE
     return t
+
+
+def special_by(array: Any) -> int:
+    """What `special` is for a tensor of no class of its own around an array."""
+    return ON_DEVICE if type(array) is STATE.device_type else 0
 
 
 def as_array(value: Any) -> Any:

@@ -141,13 +141,13 @@ class Batch:
 def batched(physical: Any, level: Level) -> Any:
     """A tensor whose dimension 0 is the batch of a level, seen as one entry."""
     t = wrap(entry_of(physical))
-    t.special = True
+    t.special = 1
     t.__dict__["_batch"] = Batch(level, physical)
     return t
 
 
 def is_batched(t: Any) -> bool:
-    return isinstance(t, TensorBase) and t.special and "_batch" in t.__dict__
+    return isinstance(t, TensorBase) and t.special == 1 and "_batch" in t.__dict__
 
 
 def batch_of(t: Any) -> Batch:
@@ -240,7 +240,7 @@ def physical_at(t: Any, level: Level) -> tuple[Any, bool]:
         # Batched further in than the level, or further out, with a tangent that is batched there.
         physical, found = physical_at(batch.physical, level)
         return (mirrored(swapped(physical), batch), True) if found else (t, False)
-    if isinstance(t, TensorBase) and t.special and "_dual" in t.__dict__:
+    if isinstance(t, TensorBase) and t.special == 1 and "_dual" in t.__dict__:
         return lifted_dual(t, level)
     return t, False
 

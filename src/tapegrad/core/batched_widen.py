@@ -42,7 +42,7 @@ def follow(view: Any) -> None:
 
 def become(t: Any, physical: Any, level: Level, before: Any) -> None:
     t.array = entry_of(physical)
-    t.special = True
+    t.special = 1
     t.__dict__.pop("_dual", None)
     t.__dict__["_batch"] = batch = Batch(level, physical)
     batch.before = before

@@ -10,19 +10,21 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import dtypes
-from .base import CLASSES, STATE, TensorBase
+from .base import CLASSES, F32, ON_DEVICE, STATE, TensorBase
+from .dispatch import apply
 from .modes import MODES
-from .op import Op
+from .op import REGISTRY, Op
+
+LOWER, SINGLE, WIDEST = 1, 2, 3
 
 
 class Rules:
     """The functions that run in low precision, in single, and in the widest of their tensors."""
 
     def __init__(self, lower: str, single: str, widest: str) -> None:
-        self.lower = frozenset(lower.split())
-        self.single = frozenset(single.split())
-        self.widest = frozenset(widest.split())
-        self.listed = self.lower | self.single | self.widest
+        self.kinds: dict[str, int] = {}
+        for names, kind in ((lower, LOWER), (single, SINGLE), (widest, WIDEST)):
+            self.kinds.update(dict.fromkeys(names.split(), kind))
 
 
 CPU_RULES = Rules(
@@ -69,7 +71,7 @@ GPU_RULES = Rules(
     tensordot vdot
     """,
 )
-LISTED = CPU_RULES.listed | GPU_RULES.listed | {"binary_cross_entropy"}
+LISTED = frozenset([*CPU_RULES.kinds, *GPU_RULES.kinds, "binary_cross_entropy"])
 UNSAFE = (
     "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"
     "Many models use a sigmoid layer right before the binary cross entropy layer.\n"
@@ -102,7 +104,7 @@ class Cache:
         found = self.casts.get(key)
         # Keeping the parameter itself keeps its id from being used again.
         if found is None:
-            found = self.casts[key] = (t, t.to(dtype))
+            found = self.casts[key] = (t, cast(t, dtype))
         return found[1]
 
 
@@ -110,24 +112,32 @@ CACHE = Cache()
 CACHING = [True]  # set_autocast_cache_enabled: one switch for the process
 
 
+def cast(t: Any, dtype: Any) -> Any:
+    return apply(REGISTRY["cast"], (t,), (dtype.np,))
+
+
 def eligible(t: Any) -> bool:
     """Floats that are not double, as PyTorch casts."""
-    return isinstance(t, TensorBase) and dtypes.of(t.array.dtype) in NARROW
+    return isinstance(t, TensorBase) and t.array.dtype in NARROW
 
 
-NARROW = frozenset([dtypes.float32, dtypes.float16, dtypes.bfloat16])
+NARROW = frozenset([t.np for t in (dtypes.float32, dtypes.float16, dtypes.bfloat16)])
 
 
 def converted(t: Any, dtype: Any) -> Any:
     """A tensor in `dtype` where it is eligible, lists item by item, anything else as it is."""
     if isinstance(t, (list, tuple)):
         return type(t)([converted(v, dtype) for v in t]) if type(t) in (list, tuple) else t
-    if not eligible(t) or t.dtype is dtype:
+    if not eligible(t):
         return t
-    leaf = t.dtype is dtypes.float32 and t.requires_grad and t.is_leaf and t.view_of is None
-    if leaf and dtype is not dtypes.float32 and CACHING[0] and MODES.records:
-        return CACHE.cast(t, dtype)
-    return t.to(dtype)
+    found = t.array.dtype
+    if found is dtype.np or found == dtype.np:
+        return t
+    if found is F32 and CACHING[0] and t.view_of is None:
+        wanted = t.requires_grad if t.special == 1 else t.wants_grad
+        if wanted and (t.node is None or t.node.is_leaf) and MODES.records:
+            return CACHE.cast(t, dtype)
+    return cast(t, dtype)
 
 
 def widest(values: Any, dtype: Any) -> Any:
@@ -151,7 +161,9 @@ def on_gpu(values: Any) -> bool:
         return False
     for v in values:
         if isinstance(v, TensorBase):
-            return v.special and v.device.type == "cuda"  # type: ignore[attr-defined]
+            if v.special == 1:  # its memory knows
+                return v.device.type == "cuda"  # type: ignore[attr-defined, no-any-return]
+            return v.special == ON_DEVICE
         if isinstance(v, (list, tuple)) and v and isinstance(v[0], TensorBase):
             return on_gpu(v)
     return False
@@ -166,22 +178,26 @@ def target(name: str, values: Any) -> Any:
         return None
     if gpu and name == "binary_cross_entropy":
         raise RuntimeError(UNSAFE)
-    if name in rules.lower:
-        return low
-    if name in rules.widest:
+    kind = rules.kinds.get(name)
+    if kind == WIDEST:
         return widest(values, low)
-    return dtypes.float32 if name in rules.single else None
+    return low if kind == LOWER else dtypes.float32 if kind == SINGLE else None
 
 
 class off:
-    """Autocast off for a block."""
+    """Autocast off for a block, which is short: the process's counters are left alone."""
+
+    __slots__ = ("before",)
 
     def __enter__(self) -> None:
         self.before = MODES.autocast
-        MODES.set("autocast", None)
+        MODES.autocast = None
 
     def __exit__(self, *error: object) -> None:
-        MODES.set("autocast", self.before)
+        if MODES.share.casting:
+            MODES.autocast = self.before
+        else:  # another mode was set meanwhile, and counted anew
+            MODES.set("autocast", self.before)
 
 
 def cast_call(
@@ -194,7 +210,7 @@ def cast_call(
     if name == "max_pool3d" and kwargs.get("return_indices"):
         return call(*args, **kwargs)  # another function in PyTorch, without a rule
     dtype = target(name, (*args, *kwargs.values()))
-    if dtype is None and name not in CPU_RULES.listed:
+    if dtype is None and name not in CPU_RULES.kinds:
         return call(*args, **kwargs)
     with off():
         if dtype is None:  # on for the other kind of device

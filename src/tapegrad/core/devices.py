@@ -1,8 +1,9 @@
 """Tensors on a GPU: their arrays are CuPy's, and their ops come here.
 
-A tensor around a device array is `special`, so the roads of the CPU (dispatch.py) never see one and
-pay nothing for it. `apply` does what theirs does: one dtype, the kernel, a node if a gradient is
-wanted. A kernel is the block's own forward with CuPy for `xp`, or an override of `backends/`.
+A tensor around a device array is `special`, so the roads of the CPU (dispatch.py) pay nothing for
+it: they only run another kernel where that is all the difference. The rest comes to `apply` here:
+one dtype, the kernel, a node if a gradient is wanted. A kernel is the block's own forward with CuPy
+for `xp`, or an override of `backends/`.
 
 Nothing here is used, and CuPy is not imported, before `cuda.runtime` finds a GPU to use.
 """
@@ -17,7 +18,7 @@ from ..device import CPU
 from ..errors import must_be_tensor
 from .base import CLASSES, STATE, TensorBase, ndarray, wrap
 from .batched import memory_of
-from .dispatch import NUMBERS, common_dtype, number_as
+from .dispatch import NUMBERS, REALS, common_dtype, holds_array, is_stale, number_as
 from .op import REGISTRY, Op
 from .record import FLOATS, finish
 from .spaces import RAW, DeviceSpace
@@ -82,6 +83,19 @@ def raw_space(grad: Any) -> Any:
 CLASSES.raw_space = raw_space
 
 
+def add_on_device(target: Any, other: Any) -> None:
+    """`target += other`, for contiguous arrays of one shape and dtype."""
+    DEVICE.backend.add_into(target, other)
+
+
+def copy_on_device(x: Any) -> Any:
+    return DEVICE.backend.copied(x)
+
+
+CLASSES.add_on_device = add_on_device
+CLASSES.copy_on_device = copy_on_device
+
+
 def is_device(t: Any) -> bool:
     """Whether a tensor is on a device. A batched one has no array of its own: ask its memory."""
     return isinstance(t, TensorBase) and type(t.array) is STATE.device_type
@@ -144,7 +158,7 @@ def apply(op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: tuple
     bit = 1
     for t in tensors:
         if isinstance(t, TensorBase):
-            if t.view_of is not None:
+            if is_stale(t):
                 CLASSES.tensor._refresh(t)
             if t.wants_grad:
                 mask |= bit
@@ -171,12 +185,18 @@ def apply(op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: tuple
     return result
 
 
+CLASSES.apply_on_device = apply
+
 # Besides elementwise ops, these take one number of the host.
 TAKES_NUMBER = frozenset(
     """
     copy fill_with fill_tensor index_fill_tensor index_put masked_fill_tensor to_device where
     """.split()
 )
+
+
+# These take tensors of two GPUs.
+ACROSS = frozenset(["copy", "to_device"])
 
 
 def on_one_device(
@@ -188,8 +208,10 @@ def on_one_device(
     `written`, the first one, stays where it is.
     """
     device_type = STATE.device_type
-    if attrs and not op.view:
+    if not op.view and holds_array(attrs):
         attrs = tuple([on_device(a) for a in attrs])
+    if STATE.several and op.name not in ACROSS:
+        check_same_gpu(tensors, attrs)
     for i, t in enumerate(tensors):
         if isinstance(t, TensorBase) and type(t.array) is not device_type:
             if t.array.ndim or (written and i == 0):
@@ -198,6 +220,18 @@ def on_one_device(
                 raise two_devices(tensors)
             tensors = (*tensors[:i], number_beside(t), *tensors[i + 1 :])
     return tensors, attrs
+
+
+def check_same_gpu(tensors: tuple[Any, ...], attrs: tuple[Any, ...]) -> None:
+    """PyTorch's error for tensors on two GPUs; `attrs` may hold indices."""
+    device_type = STATE.device_type
+    given = list(tensors)
+    for value in attrs:
+        for x in value if type(value) is tuple else (value,):
+            if type(x) is device_type:
+                given.append(wrap(x))
+    if len({t.array.device.id for t in given if is_device(t)}) > 1:
+        raise two_devices(given)
 
 
 def number_beside(t: Any) -> Any:
@@ -234,7 +268,9 @@ def run_kernel(op: Op, arrays: list[Any], attrs: tuple[Any, ...]) -> Any:
 
             check_broadcast([stand_in(x) for x in arrays])
         raise
-    return out if down is None else out.astype(down) if out.dtype.kind in FLOATS else out
+    if down is not None and out.dtype.kind in FLOATS:
+        return DEVICE.space.cast(out, down)
+    return out
 
 
 def unify(op: Op, arrays: list[Any]) -> Any:
@@ -251,7 +287,7 @@ def unify(op: Op, arrays: list[Any]) -> Any:
     for i, x in enumerate(arrays):
         if type(x) is device_type:
             if x.dtype is not dtype and x.dtype != dtype:
-                arrays[i] = x.astype(dtype)
+                arrays[i] = DEVICE.space.cast(x, dtype)
         elif type(x) is ndarray:
             arrays[i] = x.astype(dtype)[()]  # one number of the host
         elif x is not None:
@@ -260,14 +296,24 @@ def unify(op: Op, arrays: list[Any]) -> Any:
 
 
 def quick_dtype(op: Op, arrays: list[Any]) -> Any:
-    """The dtype, where all arrays have one and it is a float."""
+    """The dtype of real floats, the widest if they differ; numbers follow. None: think about it."""
     found = None
+    ranked = False
     for x in arrays:
         if type(x) is STATE.device_type:
             dtype = x.dtype
-            if dtype.kind != "f" or (found is not None and found is not dtype):
+            if dtype.kind not in REALS:
                 return None
-            found = dtype
+            if found is None:
+                found = dtype
+                ranked = x.ndim != 0
+            elif found is not dtype and found != dtype:
+                if ranked != (x.ndim != 0):
+                    return None  # the one without dimensions does not count
+                if dtype.itemsize == found.itemsize:
+                    found = F32  # the two kinds of half precision
+                elif dtype.itemsize > found.itemsize:
+                    found = dtype
         elif type(x) is not float and type(x) is not int:
             return None
     return found
@@ -359,8 +405,8 @@ def sent(array: Any, xp: Any) -> Any:
 
 
 def two_devices(tensors: Any) -> Exception:
-    devices = dict.fromkeys([str(t.device) for t in tensors if isinstance(t, TensorBase)])  # type: ignore[attr-defined]
-    first, second = sorted(devices, reverse=True)[:2]
+    found = dict.fromkeys([str(t.device) for t in tensors if isinstance(t, TensorBase)])  # type: ignore[attr-defined]
+    first, second = sorted(found, key=lambda name: name == "cpu")[:2]
     return RuntimeError(
         "Expected all tensors to be on the same device, but found at least two devices, "
         f"{first} and {second}!"

@@ -1,7 +1,8 @@
 """From a call to a result: unwrap, run the kernel, wrap, record a node if a gradient is wanted.
 
 `unary` and `binary` are the hot roads for elementwise ops on float tensors; everything else, and
-every case that they do not want to think about, goes through `apply`.
+every case that they do not want to think about, goes through `apply`. Tensors on a GPU take the
+same roads with another kernel; what is peculiar to them is in devices.py.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from .base import (
     F32,
     F64,
     NEAR_DEPTH,
+    ON_DEVICE,
     STATE,
     Cut,
     TensorBase,
     Version,
     View,
     as_array,
+    cell_of,
     enter,
     ndarray,
     quiet,
@@ -36,28 +39,34 @@ from .op import PROMOTE_FLOAT, Op
 from .record import FLOATS, bury, finish, record_pair, record_single
 
 NUMBERS: Final = (int, float, complex, np.generic)
+REALS: Final = "fV"  # NumPy kinds of real floats (bfloat16 is a void kind)
 
 
 def is_stale(t: TensorBase) -> bool:
     """A view whose memory was written since its history was last right."""
     view = t.view_of
-    return view is not None and t.version_cell().n != view.seen
+    return view is not None and cell_of(t).n != view.seen
 
 
 def unary(op: Op, a: Any) -> Any:
     """An elementwise op of one float tensor."""
-    if not isinstance(a, TensorBase) or a.special or STATE.busy or is_stale(a):
+    if not isinstance(a, TensorBase) or STATE.busy or is_stale(a):
         return apply(op, (a,))
     x = a.array
     dtype = x.dtype
     if dtype is not F32 and dtype is not F64:
         return apply(op, (a,))
-    try:
-        out = enter(op.kernel, x)
-    except RuntimeError:
-        return apply(op, (a,))  # another thread is in the quiet context
-    if type(out) is not ndarray:
-        out = np.asarray(out)
+    if a.special:
+        out = device_result(op, a.special, (x,))
+        if out is None:
+            return apply(op, (a,))
+    else:
+        try:
+            out = enter(op.kernel, x)
+        except RuntimeError:
+            return apply(op, (a,))  # another thread is in the quiet context
+        if type(out) is not ndarray:
+            out = np.asarray(out)
     t = wrap(out)
     if not a.wants_grad:
         t.cut = a.cut
@@ -106,7 +115,7 @@ def unary(op: Op, a: Any) -> Any:
 
 def binary(op: Op, a: Any, b: Any) -> Any:
     """An elementwise op of two float tensors of one dtype, or of a float tensor and a number."""
-    if not isinstance(a, TensorBase) or a.special or STATE.busy or is_stale(a):
+    if not isinstance(a, TensorBase) or STATE.busy or is_stale(a):
         return apply(op, (a, b))
     x = a.array
     dtype = x.dtype
@@ -115,7 +124,7 @@ def binary(op: Op, a: Any, b: Any) -> Any:
     y: Any
     b_grad = False
     if isinstance(b, TensorBase):
-        if b.special or is_stale(b):
+        if b.special != a.special or is_stale(b):
             return apply(op, (a, b))
         y = b.array
         if y.dtype is not dtype:
@@ -125,12 +134,17 @@ def binary(op: Op, a: Any, b: Any) -> Any:
         y = b
     else:
         return apply(op, (a, b))
-    try:
-        out = enter(op.kernel, x, y)
-    except (ValueError, RuntimeError):
-        return apply(op, (a, b))  # which complains, or another thread is in the quiet context
-    if type(out) is not ndarray:
-        out = np.asarray(out)
+    if a.special:
+        out = device_result(op, a.special, (x, y))
+        if out is None:
+            return apply(op, (a, b))
+    else:
+        try:
+            out = enter(op.kernel, x, y)
+        except (ValueError, RuntimeError):
+            return apply(op, (a, b))  # which complains, or another thread is in the quiet context
+        if type(out) is not ndarray:
+            out = np.asarray(out)
     t = wrap(out)
     a_grad = a.wants_grad
     if not a_grad and not b_grad:
@@ -150,23 +164,27 @@ def apply(
     op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...] = (), watch: tuple[Any, ...] = ()
 ) -> Any:
     """Run `op`. `tensors` may hold numbers and None; `watch`: tensors whose arrays `attrs` use."""
-    if not STATE.busy and not watch:
+    busy = STATE.busy
+    if busy and STATE.casting:
+        tensors = CLASSES.cast_operands(op, tensors)
+        busy -= STATE.only_casting
+    if not busy and not watch:
         if op.simple:
             return single(op, tensors[0], attrs)
         if op.paired:
             found = pair(op, tensors[0], tensors[1], attrs)
             if found is not None:
                 return found
-    if STATE.casting:
-        tensors = CLASSES.cast_operands(op, tensors)
     arrays: list[Any] = []
     mask = 0
     bit = 1
     for t in tensors:
         if isinstance(t, TensorBase):
-            if t.view_of is not None:
+            if is_stale(t):
                 CLASSES.tensor._refresh(t)
             if t.special:
+                if all_on_device(tensors):
+                    return CLASSES.apply_on_device(op, tensors, attrs, watch)
                 return CLASSES.tensor._overridden(op, tensors, attrs, watch)
             if t.wants_grad:
                 mask |= bit
@@ -198,13 +216,15 @@ def single(op: Op, a: Any, attrs: tuple[Any, ...]) -> Any:
     """`apply` for the many ops of one tensor with one output: reductions, views, softmax …"""
     if not isinstance(a, TensorBase):
         raise must_be_tensor(op.name, op.tensors[0], 1, a)
-    if a.view_of is not None:
+    if is_stale(a):
         CLASSES.tensor._refresh(a)
-    if a.special:
-        return CLASSES.tensor._overridden(op, (a,), attrs, ())
     x = a.array
+    if a.special:
+        out = device_result(op, a.special, (x, *attrs))
+        if out is None:
+            return CLASSES.tensor._overridden(op, (a,), attrs, ())
     # Looking at memory another way computes nothing that could warn.
-    if op.view:
+    elif op.view:
         out = op.kernel(x, *attrs)
     elif attrs:
         out = quiet(op.kernel, x, *attrs)
@@ -221,7 +241,7 @@ def single(op: Op, a: Any, attrs: tuple[Any, ...]) -> Any:
     else:
         t.cut = Cut(op.name, a)
     if op.view:
-        cell = a.version_cell()
+        cell = cell_of(a)
         parent = a.view_of
         steps: tuple[Any, ...] = ()
         kind = ""
@@ -245,16 +265,23 @@ def pair(op: Op, a: Any, b: Any, attrs: tuple[Any, ...]) -> Any:
     """`apply` for two float tensors of one dtype and one output, mostly products; else None."""
     if not isinstance(a, TensorBase) or not isinstance(b, TensorBase):
         return None
-    if a.special or b.special or is_stale(a) or is_stale(b):
+    if a.special != b.special or is_stale(a) or is_stale(b):
         return None
     x = a.array
     y = b.array
     dtype = x.dtype
-    if (dtype is not F32 and dtype is not F64) or y.dtype is not dtype:
+    if y.dtype is not dtype:
         return None
-    out = quiet(op.kernel, x, y, *attrs)
-    if type(out) is not ndarray:
-        out = np.asarray(out)
+    if a.special:
+        out = device_result(op, a.special, (x, y, *attrs)) if dtype.kind in REALS else None
+        if out is None:
+            return None
+    elif dtype is F32 or dtype is F64:
+        out = quiet(op.kernel, x, y, *attrs)
+        if type(out) is not ndarray:
+            out = np.asarray(out)
+    else:
+        return None
     t = wrap(out)
     if not a.wants_grad and not b.wants_grad:
         t.cut = a.cut if a.cut is not None else b.cut
@@ -265,6 +292,35 @@ def pair(op: Op, a: Any, b: Any, attrs: tuple[Any, ...]) -> Any:
     if out.dtype is not dtype:
         return None  # complex numbers from two real parts
     return record_pair(op, a, b, t, attrs)
+
+
+def device_result(op: Op, special: int, args: tuple[Any, ...]) -> Any:
+    """What the kernel of a GPU makes of device arrays and attributes; None: take the long road."""
+    kernel = op.device_kernel
+    if kernel is None or special != ON_DEVICE or STATE.several:
+        return None
+    if not op.view and holds_array(args):
+        return None
+    try:
+        return kernel(*args)
+    except (MemoryError, ValueError):
+        return None  # the long road says what is wrong
+
+
+def holds_array(args: tuple[Any, ...]) -> bool:
+    """Whether an array of the host is among the arguments: it has to be brought to the device."""
+    for x in args:  # noqa: SIM110 - once per op
+        if type(x) is ndarray or (type(x) is tuple and holds_array(x)):
+            return True
+    return False
+
+
+def all_on_device(tensors: tuple[Any, ...]) -> bool:
+    """Whether these are nothing but ordinary tensors, some of them on a GPU."""
+    for t in tensors:
+        if isinstance(t, TensorBase) and t.special and t.special != ON_DEVICE:
+            return False
+    return True
 
 
 def run_kernel(op: Op, arrays: list[Any], attrs: tuple[Any, ...]) -> Any:

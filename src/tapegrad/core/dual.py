@@ -57,7 +57,7 @@ def alive(found: Dual | None) -> Dual | None:
 
 def dual_of(t: Any) -> Dual | None:
     """The tangents of a tensor at open levels, innermost first."""
-    if not isinstance(t, TensorBase) or not t.special:
+    if not isinstance(t, TensorBase) or t.special != 1:
         return None
     found = t.__dict__.get("_dual")
     if found is None:
@@ -76,7 +76,7 @@ def set_dual(t: Any, found: Dual | None) -> None:
         t.special = stays_special(t)
     else:
         t.__dict__["_dual"] = found
-        t.special = True
+        t.special = 1
 
 
 def tangent_of(t: Any, level: Level | None = None) -> Any:

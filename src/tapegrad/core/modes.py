@@ -13,10 +13,11 @@ class Share:
 
     busy: int = 0
     casting: int = 0
+    only_casting: int = 0
 
     def __del__(self) -> None:
-        if self.busy or self.casting:
-            count(-self.busy, -self.casting)
+        if self.busy:
+            count(-self.busy, -self.casting, -self.only_casting)
 
 
 class Modes(threading.local):
@@ -37,18 +38,16 @@ class Modes(threading.local):
     node: Any = None  # in anomaly mode: the node that it is running
 
     def set(self, name: str, value: Any) -> None:
-        was_plain = self.is_plain()
-        casting = (value is not None) - (self.autocast is not None) if name == "autocast" else 0
         setattr(self, name, value)
         self.records = self.grad and not self.inference
-        busy = was_plain - self.is_plain()
-        if busy or casting:
-            self.share.busy += busy
-            self.share.casting += casting
-            count(busy, casting)
-
-    def is_plain(self) -> bool:
-        return self.grad and not self.inference and not self.saved_hooks and self.autocast is None
+        plain = self.records and not self.saved_hooks
+        casting = self.autocast is not None
+        share = self.share
+        before = share.busy, share.casting, share.only_casting
+        now = int(casting or not plain), int(casting), int(casting and plain)
+        if now != before:
+            share.busy, share.casting, share.only_casting = now
+            count(*[a - b for a, b in zip(now, before, strict=True)])
 
 
 class grad_set_to:
@@ -77,10 +76,11 @@ class Anomaly:
     check_inf: bool = False  # ours: stop at infinities too
 
 
-def count(busy: int, casting: int) -> None:
+def count(busy: int, casting: int, only_casting: int = 0) -> None:
     with _lock:
         STATE.busy += busy
         STATE.casting += casting
+        STATE.only_casting += only_casting
 
 
 _lock = threading.Lock()

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ..errors import explain_call
 from .base import CLASSES, STATE, TensorBase
-from .dispatch import binary, pair, unary
+from .dispatch import REALS, apply, binary, pair, unary
 from .native import mypyc_attr
 from .op import REGISTRY, Op
 
@@ -18,6 +18,9 @@ class Table:
     sub: Op
     mul: Op
     mm: Op
+    addmm: Op
+    t: Op
+    view: Op
     div: Op
     neg: Op
     abs: Op
@@ -34,6 +37,9 @@ class Table:
         self.sub = REGISTRY["sub"]
         self.mul = REGISTRY["mul"]
         self.mm = REGISTRY["mm"]
+        self.addmm = REGISTRY["addmm"]
+        self.t = REGISTRY["t"]
+        self.view = REGISTRY["view"]
         self.div = REGISTRY["div"]
         self.neg = REGISTRY["neg"]
         self.abs = REGISTRY["abs"]
@@ -70,6 +76,40 @@ def single(op: Op, a: Any) -> Any:
 def matrices(a: Any, b: Any) -> Any:
     """`pair`, one call further down, for the same reason."""
     return pair(OPS.mm, a, b, ())
+
+
+def affine(input: Any, weight: Any, bias: Any) -> Any:
+    """`linear` where everything fits: floats of one dtype, nothing to refuse; else None."""
+    if not (
+        isinstance(input, TensorBase)
+        and isinstance(weight, TensorBase)
+        and isinstance(bias, TensorBase)
+    ):
+        return None
+    x = input.array
+    w = weight.array
+    b = bias.array
+    dtype = x.dtype
+    if dtype.kind not in REALS or w.dtype is not dtype or b.dtype is not dtype:
+        return None
+    shape: tuple[int, ...] = x.shape
+    rank = len(shape)
+    if rank < 2 or w.ndim != 2:
+        return None
+    columns, inner = w.shape
+    if shape[rank - 1] != inner or b.shape != (columns,):
+        return None
+    if rank == 2:
+        return apply(OPS.addmm, (bias, input, apply(OPS.t, (weight,))), (1, 1))
+    rows = 1
+    for n in shape[:-1]:
+        rows *= n
+    if not x.flags.c_contiguous or not rows or not inner:
+        return None
+    turned = apply(OPS.t, (weight,))
+    flat = apply(OPS.view, (input,), ((rows, inner),))
+    out = apply(OPS.addmm, (bias, flat, turned), (1, 1))
+    return apply(OPS.view, (out,), ((*shape[:-1], columns),))
 
 
 def as_number(value: Any) -> Any:

@@ -20,6 +20,7 @@ from .base import (
     TensorBase,
     Version,
     View,
+    cell_of,
     sequence,
     stamp,
     wrap,
@@ -49,13 +50,13 @@ def record_single(op: Op, a: TensorBase, attrs: tuple[Any, ...], t: TensorBase) 
     keep_out = None
     cells: tuple[Any, ...] = ()
     if plan.first:
-        cell = a.version_cell()
+        cell = cell_of(a)
         if cell.inference:
             raise inference_saved()
         keep_x = x
         cells = (0, cell, cell.n)
     if plan.out:
-        own = t.version_cell()
+        own = cell_of(t)
         keep_out = out
         cells = (*cells, 1, own, own.n)
     kept: tuple[Any, ...] = (keep_x, keep_out)
@@ -213,7 +214,7 @@ def finish(
         link_views(op, tensors[0], attrs, results)
     elif busy and MODES.inference:
         for r in results:
-            cell = r.version_cell()
+            cell = cell_of(r)
             cell.inference = True
     return tuple(results)
 
@@ -273,7 +274,6 @@ def prepare(
     slots: list[int] = []
     kept: list[Any] = []
     cells: list[Any] = []
-    fixes: list[Any] = []
     leaves: list[Any] = []
     any_slot = False
     any_fix = False
@@ -282,7 +282,6 @@ def prepare(
     for i, t in enumerate(tensors):
         edge: Node | None = None
         slot = 0
-        fix = None
         if isinstance(t, TensorBase):
             x = t.array
             if mask >> i & 1:
@@ -293,7 +292,6 @@ def prepare(
                     leaves.append(t)
                 slot = t.slot
                 any_slot = any_slot or slot != 0
-                fix = (x.shape, x.dtype)
                 if x.dtype is not out_dtype or (out_shape is not None and x.shape != out_shape):
                     any_fix = True
             elif t.cut is not None:
@@ -306,7 +304,7 @@ def prepare(
                         kept.append(overwritten)
                         cells.extend((i, Version(), 0))
                     else:
-                        cell = t.version_cell()
+                        cell = cell_of(t)
                         if cell.inference:
                             raise inference_saved()
                         kept.append(x)
@@ -317,14 +315,13 @@ def prepare(
             kept.append(t)
         edges.append(edge)
         slots.append(slot)
-        fixes.append(fix)
     kept.extend([None] * len(op.outs))
     kept.extend(attrs)
     for index, what in op.metas:
         source = tensors if index < 0 else tensors[index]
         kept.append(meta(source, what))
     for t in watch:
-        cell = t.version_cell()
+        cell = cell_of(t)
         cells.extend((t.array, cell, cell.n))
     node.edges = tuple(edges)
     if leaves:
@@ -335,7 +332,7 @@ def prepare(
     node.cells = tuple(cells)
     node.frees = plan.saves or len(watch) != 0
     if any_fix:
-        node.fixes = tuple(fixes)
+        node.fixes = tuple([fix_of(t) if mask >> i & 1 else None for i, t in enumerate(tensors)])
     if out_dtype is not None and out_dtype.kind == "c" and not op.wirtinger:
         node.sandwich = True
     if not op.single:
@@ -343,9 +340,14 @@ def prepare(
     node.seq = next(sequence)
     if STATE.recording:
         stamp(node, STAMP_DEPTH)
-    if STATE.busy:
+    if STATE.busy != STATE.only_casting:
         CLASSES.tensor._recorded_in_mode(node)
     return node
+
+
+def fix_of(t: TensorBase) -> Any:
+    x = t.array
+    return (x.shape, x.dtype)
 
 
 def meta(source: Any, what: str) -> Any:
@@ -371,7 +373,7 @@ def save_outputs(node: OpNode, plan: Any, results: list[TensorBase]) -> None:
     first = op.width
     for i, r in enumerate(results):
         if plan.outs[i]:
-            cell = r.version_cell()
+            cell = cell_of(r)
             kept[first + i] = r.array
             cells.extend((first + i, cell, cell.n))
     node.kept = tuple(kept)
@@ -384,7 +386,7 @@ def link_views(
     op: Op, source: TensorBase, attrs: tuple[Any, ...], results: list[TensorBase]
 ) -> None:
     """Tell the results what they are views of."""
-    cell = source.version_cell()
+    cell = cell_of(source)
     parent = source.view_of
     base = source if parent is None else parent.base
     kind = "multi" if op.multi_view else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import batched, devices, dual
-from .base import CLASSES, STATE, TensorBase, blank, wrap
+from .base import CLASSES, STATE, TensorBase, blank, special_by, wrap
 from .dispatch import apply
 from .modes import MODES
 from .op import REGISTRY
@@ -61,9 +61,9 @@ def below(op: Any, tensors: Any, attrs: Any, watch: Any) -> Any:
     return apply(op, tensors, attrs, watch)
 
 
-def stays_special(t: Any) -> bool:
-    """Whether a tensor is special even without a tangent."""
-    return "_batch" in t.__dict__ or takes_part(type(t)) or type(t.array) is STATE.device_type
+def stays_special(t: Any) -> int:
+    """What `special` is for a tensor without its tangent."""
+    return 1 if "_batch" in t.__dict__ or takes_part(type(t)) else special_by(t.array)
 
 
 def overrides(cls: type) -> bool:
@@ -120,7 +120,7 @@ def as_subclass(t: Any, cls: type) -> Any:
         t = apply(REGISTRY["alias"], (plain(t),))
     made = blank(cls)
     made.array = t.array
-    made.special = takes_part(cls) or type(t.array) is STATE.device_type
+    made.special = 1 if takes_part(cls) else special_by(t.array)
     made.wants_grad = t.wants_grad
     made.node = t.node
     made.slot = t.slot

@@ -25,10 +25,9 @@ from ..core.stream_checks import (
 )
 from ..dtypes import of
 from . import philox
-from .philox import F32, F64, Shape
+from .philox import F32, F64, MASK, Shape, Start, working
 
 STATE_BYTES = 16  # seed and offset, as PyTorch's CUDA generators write them
-MASK = 0xFFFF_FFFF_FFFF_FFFF
 
 
 class DeviceStream:
@@ -44,43 +43,57 @@ class DeviceStream:
     def manual_seed(self, seed: int) -> DeviceStream:
         """Start again from `seed`; negative seeds count back from 2**64."""
         streams.check_seed(seed)
+        if devices.DEVICE.capturing():
+            if seed & MASK != self._seed:
+                raise RuntimeError(
+                    "CUDAGeneratorImpl::set_current_seed can be called during stream capture only "
+                    "if new seed is the same as the original seed."
+                )
+            return self
         self._seed = seed & MASK
         self.drawn = 0
         return self
 
     def seed(self) -> int:
         """Start again from a seed that nobody can know beforehand, and return it."""
+        check_not_capturing("seed")
         self.manual_seed(int.from_bytes(os.urandom(8), "little"))
         return self._seed
 
     def initial_seed(self) -> int:
+        check_not_capturing("current_seed")
         return self._seed
 
-    def take(self, words: int) -> int:
-        """The number of the first of the blocks that `words` words are taken from."""
-        # A replay would draw the same numbers again.
-        devices.DEVICE.refuse_in_graph("drawing random numbers")
+    def take(self, words: int) -> Start:
+        """Where the next `words` words start."""
+        count = philox.blocks(words)
+        if devices.DEVICE.capturing():
+            return recorded(self).take(count)
         first = self.drawn
-        self.drawn += philox.blocks(words)
-        return first
+        self.drawn += count
+        return Start(self._seed, first)
 
     @property
     def offset(self) -> int:
         """How many words were drawn, as PyTorch's generators count."""
+        check_not_capturing("get_offset")
         return 4 * self.drawn
 
     @offset.setter
     def offset(self, value: int) -> None:
+        check_not_capturing("set_offset")
         if value % 4:
             raise RuntimeError("offset must be a multiple of 4")
         self.drawn = value // 4
 
     def get_state(self) -> Any:
+        check_not_capturing("current_seed")
         state = np.zeros(STATE_BYTES, np.uint8)
         state.view("<u8")[:] = (self._seed, self.offset)
         return state
 
     def set_state(self, state: Any) -> None:
+        check_not_capturing("set_state")
         if state.dtype != np.uint8:
             raise TypeError("RNG state must be a torch.ByteTensor")
         if state.size not in (STATE_BYTES, STATE_BYTES // 2):
@@ -96,35 +109,77 @@ class DeviceStream:
         return new
 
 
-def begin(stream: DeviceStream, words: int) -> tuple[Any, int, int]:
-    """The array module, the seed and the first block of a draw."""
-    return devices.DEVICE.xp, stream._seed, stream.take(words)
+def check_not_capturing(what: str) -> None:
+    """Raise PyTorch's error while a graph is recorded: the host does not know what it will draw."""
+    if devices.DEVICE.capturing():
+        raise RuntimeError(
+            f"Cannot call CUDAGeneratorImpl::{what} during CUDA graph capture. If you need this "
+            "call to be captured, please file an issue. Current cudaStreamCaptureStatus: "
+            "cudaStreamCaptureStatusActive"
+        )
+
+
+class RecordedDraws:
+    """The numbers of one stream in one graph.
+
+    The recorded kernels read the seed and the first block from memory, and count from there. So
+    every replay goes on where the stream stands, and moves it on by what the graph draws.
+    """
+
+    def __init__(self, stream: DeviceStream) -> None:
+        xp = devices.DEVICE.xp
+        self.stream = stream
+        with xp.cuda.Device(stream.place):
+            self.cell = xp.zeros(2, np.uint64)
+        self.drawn = 0  # blocks
+
+    def take(self, count: int) -> Start:
+        first = self.drawn
+        self.drawn += count
+        return Start(0, first, self.cell)
+
+    def before_replay(self) -> None:
+        if self.drawn:
+            philox.fill_cell(self.cell, self.stream._seed, self.stream.drawn)
+            self.stream.drawn += self.drawn
+
+
+def recorded(stream: DeviceStream) -> RecordedDraws:
+    """What a stream draws in the graph that is being recorded."""
+    for found in devices.DEVICE.capture.Capture.current.draws:
+        if found.stream is stream:
+            return found  # type: ignore[no-any-return]
+    raise RuntimeError(
+        "Attempt to increase offset for a CUDA generator not in capture mode.\n"
+        "  a CUDA graph draws from the default generator and from those that it was told of\n"
+        "  fix: call graph.register_generator_state(generator) before the capture, or name it in "
+        "make_graphed_step(step, generators=[generator])"
+    )
+
+
+def begin(stream: DeviceStream, words: int) -> tuple[Any, Start]:
+    """The array module, and where a draw starts."""
+    return devices.DEVICE.xp, stream.take(words)
 
 
 def unit(stream: DeviceStream, shape: Shape, dtype: Any) -> Any:
     """Floats in [0, 1)."""
-    xp, seed, first = begin(stream, philox.words_of(shape, dtype))
-    return philox.philox_uniform(xp, shape, dtype, seed, first)
+    xp, start = begin(stream, philox.words_of(shape, dtype))
+    return philox.philox_uniform(xp, shape, dtype, start)
 
 
-def standard(stream: DeviceStream, shape: Shape, dtype: Any) -> Any:
-    """Standard normals, in float32 or float64."""
-    work = F64 if dtype == F64 else F32
+def gaussian(stream: DeviceStream, shape: Shape, dtype: Any, mean: float, std: float) -> Any:
+    """Normals, computed in float32 or float64."""
     count = math.prod(shape)
-    xp, seed, first = begin(stream, philox.words_of((count + count % 2,), work))
-    return philox.philox_normal(xp, shape, work, seed, first)
+    xp, start = begin(stream, philox.words_of((count + count % 2,), working(dtype)))
+    return philox.philox_normal(xp, shape, dtype, mean, std, start)
 
 
 def words(stream: DeviceStream, count: int, long: bool) -> Any:
     """Words of 32 bits, or of 64."""
-    xp, seed, first = begin(stream, 2 * count if long else count)
-    found = philox.philox_words(xp, 2 * count if long else count, seed, first)
+    xp, start = begin(stream, 2 * count if long else count)
+    found = philox.philox_words(xp, 2 * count if long else count, start)
     return philox.wide(xp, found) if long else found
-
-
-def working(dtype: Any) -> Any:
-    """The dtype that numbers of another are computed in."""
-    return F64 if dtype == F64 else F32
 
 
 def in_parts(parts: Any, dtype: Any, shape: Shape) -> Any:
@@ -142,11 +197,8 @@ def uniform(
     check_uniform(low, high, dtype)
     if (low, high) == (0.0, 1.0):
         return unit(stream, shape, dtype)
-    work = working(dtype)
-    start, end = work.type(low), work.type(high)
-    scaled = (unit(stream, shape, work) * (end - start) + start).astype(dtype, copy=False)
-    # What rounds up to the open end becomes the closed one.
-    return devices.DEVICE.xp.where(scaled == dtype.type(high), dtype.type(low), scaled)
+    xp, start = begin(stream, philox.words_of(shape, working(dtype)))
+    return philox.philox_between(xp, shape, dtype, low, high, start)
 
 
 def normal(
@@ -165,12 +217,7 @@ def normal(
     if not std >= 0.0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     check_floating("normal_kernel_cuda", dtype)
-    made = standard(stream, shape, dtype)
-    if std != 1.0:
-        made *= made.dtype.type(std)
-    if mean != 0.0:
-        made += made.dtype.type(mean)
-    return made.astype(dtype, copy=False)
+    return gaussian(stream, shape, dtype, mean, std)
 
 
 def integers(
@@ -201,8 +248,8 @@ def bernoulli(stream: DeviceStream, p: Any, shape: Shape, dtype: Any) -> Any:
         return (unit(stream, shape, working(p.dtype)) < p).astype(dtype)
     if not 0.0 <= p <= 1.0:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
-    xp, seed, first = begin(stream, philox.words_of(shape, F32))
-    return philox.philox_bernoulli(xp, shape, dtype, float(p), seed, first)
+    xp, start = begin(stream, philox.words_of(shape, F32))
+    return philox.philox_bernoulli(xp, shape, dtype, float(p), start)
 
 
 def exponential(stream: DeviceStream, shape: Shape, dtype: Any, lambd: float = 1.0) -> Any:
@@ -245,8 +292,7 @@ def log_normal(
     if not std > 0.0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
     check_floating("log_normal_cuda", dtype)
-    made = standard(stream, shape, dtype)
-    exponent = made * made.dtype.type(std) + made.dtype.type(mean)
+    exponent = gaussian(stream, shape, working(dtype), mean, std)
     return devices.DEVICE.xp.exp(exponent).astype(dtype, copy=False)
 
 
@@ -264,6 +310,7 @@ def geometric(stream: DeviceStream, shape: Shape, dtype: Any, p: float) -> Any:
 
 def multinomial(stream: DeviceStream, probs: Any, n: int, replacement: bool = False) -> Any:
     check_multinomial(probs, n, replacement)
+    devices.DEVICE.refuse_in_graph("multinomial, which asks whether the weights are valid,")
     xp = devices.DEVICE.xp
     rows = probs.reshape(-1, probs.shape[-1])
     rows = rows.astype(working(rows.dtype), copy=False)
@@ -297,7 +344,8 @@ def with_replacement(stream: DeviceStream, xp: Any, rows: Any, n: int) -> Any:
 
 def on_host(stream: DeviceStream, draw: Callable[..., Any], *arrays: Any) -> Any:
     """What `draw(stream, *arrays)` gives on the CPU, on the device."""
-    mixed = (stream._seed * 0x9E3779B97F4A7C15 + stream.take(4) + 1) & MASK
+    devices.DEVICE.refuse_in_graph("drawing such numbers, which the host does,")
+    mixed = (stream._seed * 0x9E3779B97F4A7C15 + stream.take(4).block + 1) & MASK
     twister = streams.Stream(mixed)
     found = draw(twister, *[devices.to_host(a) for a in arrays])
     return devices.uploaded(np.ascontiguousarray(found))

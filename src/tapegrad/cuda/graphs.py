@@ -14,14 +14,16 @@ from __future__ import annotations
 import gc
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import evidence
 from ..core import devices
 from ..core.base import STATE, TensorBase, wrap
+from ..generators import Generator, generator_of
 from ..utils import _pytree as pytree
 from . import runtime
+from .draws import RecordedDraws, check_not_capturing
 
 WARM_UP = 2  # ordinary steps before one is recorded: kernels are compiled, states are made
 RELAXED = 2  # cudaStreamCaptureModeRelaxed: memory may be taken while recording
@@ -32,8 +34,9 @@ class Capture:
 
     current: Any = None
 
-    def __init__(self) -> None:
+    def __init__(self, draws: list[RecordedDraws]) -> None:
         self.optimizers: list[Any] = []  # with what they need between replays
+        self.draws = draws  # of the streams that may be drawn from
         self.leaves: list[Any] = []  # that got gradients
         self.gradients: list[tuple[Any, Any]] = []
 
@@ -81,12 +84,28 @@ class CUDAGraph:
         self.recorded: Any = None
         self.memory: Any = None
         self.allocator: Any = None
+        self.streams: list[Any] = []  # of random numbers, besides the default one
+
+    def register_generator_state(self, generator: Any) -> None:
+        """Let the work to be recorded draw from a generator. (From the default one it may.)"""
+        if not isinstance(generator, Generator):
+            raise TypeError(f"expected a torch.Generator, but got {type(generator).__name__}")
+        if generator.device.type != "cuda":
+            raise RuntimeError(
+                f"Expected a 'cuda' device type for generator but found '{generator.device.type}'"
+            )
+        check_not_capturing("register_graph")
+        if generator.stream not in self.streams:
+            self.streams.append(generator.stream)
 
     def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
         """Start recording what is started on the current stream."""
         xp = runtime.start()
         if Capture.current is not None:
             raise RuntimeError("a CUDA graph is being captured already")
+        default = generator_of(runtime.index_of(None)).stream
+        streams = [default, *[s for s in self.streams if s is not default]]
+        draws = [RecordedDraws(s) for s in streams]  # their memory is not the graph's
         self.memory = graph_pool_handle() if pool is None else pool
         self.allocator = xp.cuda.using_allocator(self.memory.malloc)
         self.allocator.__enter__()
@@ -96,7 +115,7 @@ class CUDAGraph:
         except BaseException:
             self.allocator.__exit__(None, None, None)
             raise
-        Capture.current = self.during = Capture()
+        Capture.current = self.during = Capture(draws)
         STATE.captured = self.during.leaves
 
     def capture_end(self) -> None:
@@ -115,6 +134,8 @@ class CUDAGraph:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
         for each in self.during.optimizers:
             each.before_replay()
+        for drawn in self.during.draws:
+            drawn.before_replay()
         for leaf, gradient in self.during.gradients:
             t = leaf()
             if t is not None:
@@ -124,6 +145,7 @@ class CUDAGraph:
     def reset(self) -> None:
         """Forget what was recorded, and its memory."""
         self.recorded = self.memory = None
+        self.streams = []
 
     def pool(self) -> Any:
         """The memory of this graph, for other graphs."""
@@ -197,7 +219,9 @@ def copy_into(target: Any, source: Any) -> None:
         target[...] = source
 
 
-def make_graphed_step(step: Callable[..., Any], warm_up: int = WARM_UP) -> Callable[..., Any]:
+def make_graphed_step(
+    step: Callable[..., Any], warm_up: int = WARM_UP, generators: Sequence[Any] = ()
+) -> Callable[..., Any]:
     """A function that does what `step` does, as one CUDA graph.
 
     `step` computes a loss, its gradients, and updates the parameters. The first calls run as usual;
@@ -205,8 +229,11 @@ def make_graphed_step(step: Callable[..., Any], warm_up: int = WARM_UP) -> Calla
     them and start it. The tensors that it returns are the same ones every time, with new values:
     copy what you keep. Arguments of other shapes (or other numbers) are recorded apart.
 
-    What decides something on the host (`if loss > 1`, `.item()`, random numbers) is not part of a
-    graph; the recording raises and names the line.
+    Random numbers are drawn anew every time, the same as without a graph. Other generators than the
+    GPU's default one that the step draws from are named in `generators`.
+
+    What decides something on the host (`if loss > 1`, `.item()`) is not part of a graph; the
+    recording raises and names the line.
     """
     recordings: dict[Any, Recording] = {}
     seen: dict[Any, int] = {}
@@ -220,7 +247,7 @@ def make_graphed_step(step: Callable[..., Any], warm_up: int = WARM_UP) -> Calla
             if count < warm_up:
                 seen[key] = count + 1
                 return step(*args, **kwargs)
-            found = recordings[key] = record(step, values, spec)
+            found = recordings[key] = record(step, values, spec, generators)
         found.fill(values)
         found.graph.replay()
         return found.result
@@ -236,11 +263,15 @@ def described(value: Any) -> Any:
     return value
 
 
-def record(step: Callable[..., Any], values: list[Any], spec: Any) -> Recording:
+def record(
+    step: Callable[..., Any], values: list[Any], spec: Any, generators: Sequence[Any] = ()
+) -> Recording:
     """Record a step on static copies of its arguments. Nothing runs yet."""
     runtime.start()
     statics = [static_copy(v) if isinstance(v, TensorBase) else None for v in values]
     made = Recording(statics)
+    for generator in generators:
+        made.graph.register_generator_state(generator)
     inside = [v if s is None else s for v, s in zip(values, statics, strict=True)]
     args, kwargs = pytree.tree_unflatten(inside, spec)
     try:

@@ -64,6 +64,7 @@ def use(module: Any) -> None:
     Found.asked = True
     Found.module = module
     Found.count = int(module.cuda.runtime.getDeviceCount())
+    STATE.several = Found.count > 1
     devices.use(module, backend_for(module))
 
 
@@ -71,6 +72,7 @@ def forget() -> None:
     """Back to the CPU alone, as before the first use of a GPU: for tests."""
     devices.DEVICE.xp = devices.DEVICE.backend = devices.DEVICE.space = None
     STATE.device_type = None
+    STATE.several = False
 
 
 def index_of(device: Any) -> int:

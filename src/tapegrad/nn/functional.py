@@ -7,6 +7,7 @@ from typing import Any
 
 import tapegrad as tg
 
+from ..core.base import STATE
 from ..core.batched_random import room
 from ..core.levels import BATCHES
 from ..core.publish import lazy_space
@@ -111,6 +112,8 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
         return input
     if p == 1:
         noise = tg.zeros_like(input)
+    elif STATE.device_type is not None and not inplace:
+        return tg.dropout(input, p, True)  # on a GPU one op draws and applies the mask
     else:
         noise = tg.empty_like(input)
         noise = (room(noise) if BATCHES else noise).bernoulli_(1 - p).div_(1 - p)

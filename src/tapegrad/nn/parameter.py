@@ -7,7 +7,7 @@ from typing import Any
 
 import tapegrad as tg
 
-from ..core.base import STATE, blank
+from ..core.base import blank, special_by
 from ..core.dispatch import apply
 from ..core.op import REGISTRY
 from ..core.subclass import convert, plain
@@ -68,7 +68,7 @@ def _adopt(cls: type, data: Any, requires_grad: bool) -> Any:
     source = data.detach()
     made = blank(cls)
     made.array = source.array
-    made.special = type(made.array) is STATE.device_type
+    made.special = special_by(made.array)
     made.cell = source.cell
     made.wants_grad = bool(requires_grad)
     return made
@@ -142,7 +142,7 @@ class UninitializedTensorMixin:
         device = self.data.device if device is None else device
         dtype = self.data.dtype if dtype is None else dtype
         self.data = tg.empty(shape, device=device, dtype=dtype)
-        self.special = type(self.array) is STATE.device_type
+        self.special = special_by(self.array)
         self.__class__ = self.cls_to_become
 
     @property
@@ -201,7 +201,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
 
     def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
         made = _adopt(cls, tg.empty(0, device=device, dtype=dtype), requires_grad)
-        made.special = True  # every op on it asks __torch_function__
+        made.special = 1  # every op on it asks __torch_function__
         return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
@@ -223,7 +223,7 @@ class UninitializedBuffer(UninitializedTensorMixin, tg.Tensor):
         persistent: bool = True,
     ) -> Any:
         made = _adopt(cls, tg.empty(0, device=device, dtype=dtype), requires_grad)
-        made.special = True
+        made.special = 1
         made.persistent = persistent
         made._is_buffer = True
         return made

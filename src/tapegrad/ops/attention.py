@@ -58,11 +58,15 @@ class SafeSoftmax(Block):
 # ---------------------------------------------------------------------- in one op
 
 
-def weights(xp: Any, query: Any, key: Any, mask: Any, scale: float) -> tuple[Any, Any]:
+def weights(
+    xp: Any, query: Any, key: Any, mask: Any, scale: float, causal: bool
+) -> tuple[Any, Any]:
     """How much every query looks at every key, still to be divided by the second."""
     scores = xp.matmul(query * scale, key.swapaxes(-1, -2))
     if mask is not None:
         scores = scores + widened(mask)
+    if causal:
+        scores += xp.triu(xp.full(scores.shape[-2:], -math.inf, scores.dtype), 1)
     return exponentials(xp, scores, -1)
 
 
@@ -82,44 +86,49 @@ def rows(F: Any, z: Any) -> Any:
 class Weights:
     """The weights of attention in the language of rules."""
 
-    def __init__(self, F: Any, query: Any, key: Any, mask: Any, scale: float) -> None:
+    def __init__(self, F: Any, query: Any, key: Any, mask: Any, scale: float, causal: bool) -> None:
         scores = F.matmul(query * scale, turned(F, key))
         if mask is not None:
             scores = scores + mask
+        if causal:
+            scores = scores + F.triu(F.zeros_like(scores) - math.inf, 1)
         self.p = F.safe_softmax(scores, len(scores.shape) - 1)
 
 
 class Attention(Block):
-    """Leading dimensions are samples and heads; `mask` is added to the scores."""
+    """Leading dimensions are samples and heads; `mask` is added to the scores.
+
+    With `causal` every query sees only the keys up to its own place. On the CPU a mask says that.
+    """
 
     public = False
 
 
 @op
 class ScaledDotProductFlashAttentionForCpu(Attention):
-    """scaled_dot_product_flash_attention_for_cpu(query, key, value, mask, scale) -> Tensor: values
-    in a mixture by how well their keys fit the queries."""
+    """scaled_dot_product_flash_attention_for_cpu(query, key, value, mask, scale, causal) -> Tensor:
+    values in a mixture by how well their keys fit the queries."""
 
     tensors = ("query", "key", "value", "mask")
     leading = (2, 2, 2, 2)
 
-    def fwd(xp, query, key, value, mask, scale):
+    def fwd(xp, query, key, value, mask, scale, causal):
         q, k, v = widened(query), widened(key), widened(value)
-        above, below = weights(xp, q, k, mask, scale)
+        above, below = weights(xp, q, k, mask, scale, causal)
         if q is not query:  # half precision: what is multiplied is rounded, as in PyTorch
             above = widened(cast(above, query.dtype))
         out = empty_like(xp, query)
         out[...] = xp.matmul(above, v) / below
         return out
 
-    def backward(F, grad, needs, query, key, value, mask, scale):
+    def backward(F, grad, needs, query, key, value, mask, scale, causal):
         found = F.scaled_dot_product_flash_attention_for_cpu_backward(
-            grad, query, key, value, mask, scale
+            grad, query, key, value, mask, scale, causal
         )
         return (*found, None)
 
-    def jvp(F, query, t_query, key, t_key, value, t_value, mask, scale):
-        p = Weights(F, query, key, mask, scale).p
+    def jvp(F, query, t_query, key, t_key, value, t_value, mask, scale, causal):
+        p = Weights(F, query, key, mask, scale, causal).p
         by_query = None if t_query is None else F.matmul(t_query * scale, turned(F, key))
         by_key = None if t_key is None else F.matmul(query * scale, turned(F, t_key))
         change = sum_of(by_query, by_key)
@@ -130,16 +139,16 @@ class ScaledDotProductFlashAttentionForCpu(Attention):
 @op
 class ScaledDotProductFlashAttentionForCpuBackward(Attention):
     """scaled_dot_product_flash_attention_for_cpu_backward(grad_output, query, key, value, mask,
-    scale) -> (Tensor, Tensor, Tensor): the gradients of query, key and value."""
+    scale, causal) -> (Tensor, Tensor, Tensor): the gradients of query, key and value."""
 
     node = "ScaledDotProductFlashAttentionForCpuBackwardBackward0"
     tensors = ("grad_output", "query", "key", "value", "mask")
     outs = ("grad_query", "grad_key", "grad_value")
     leading = (2, 2, 2, 2, 2)
 
-    def fwd(xp, grad_output, query, key, value, mask, scale):
+    def fwd(xp, grad_output, query, key, value, mask, scale, causal):
         grad, q, k, v = [widened(x) for x in (grad_output, query, key, value)]
-        p, below = weights(xp, q, k, mask, scale)
+        p, below = weights(xp, q, k, mask, scale, causal)
         p /= below
         to_value = xp.matmul(p.swapaxes(-1, -2), grad)
         to_scores = xp.matmul(grad, v.swapaxes(-1, -2))
@@ -150,9 +159,9 @@ class ScaledDotProductFlashAttentionForCpuBackward(Attention):
         to_key = xp.matmul(to_scores.swapaxes(-1, -2), q)
         return cast(to_query, query.dtype), cast(to_key, key.dtype), cast(to_value, value.dtype)
 
-    def backward(F, grad, needs, grad_output, query, key, value, mask, scale):
+    def backward(F, grad, needs, grad_output, query, key, value, mask, scale, causal):
         a, b, c = grad
-        p = Weights(F, query, key, mask, scale).p
+        p = Weights(F, query, key, mask, scale, causal).p
         pulled = F.matmul(grad_output, turned(F, value))
         to_scores = pull_softmax(F, pulled, p)
         # To the gradient of the scores, which is to_query = to_scores @ key and so on.
@@ -166,13 +175,26 @@ class ScaledDotProductFlashAttentionForCpuBackward(Attention):
         to_value = F.matmul(turned(F, to_pulled), grad_output)
         return F.matmul(p, c) + F.matmul(to_pulled, value), to_query, to_key, to_value, None
 
-    def jvp(F, grad_output, t_grad_output, query, t_query, key, t_key, value, t_value, mask, scale):
+    def jvp(
+        F,
+        grad_output,
+        t_grad_output,
+        query,
+        t_query,
+        key,
+        t_key,
+        value,
+        t_value,
+        mask,
+        scale,
+        causal,
+    ):
         def tangent(t: Any, x: Any) -> Any:
             return F.zeros_like(x) if t is None else t
 
         t_grad, t_q = tangent(t_grad_output, grad_output), tangent(t_query, query)
         t_k, t_v = tangent(t_key, key), tangent(t_value, value)
-        p = Weights(F, query, key, mask, scale).p
+        p = Weights(F, query, key, mask, scale, causal).p
         t_s = (F.matmul(t_q, turned(F, key)) + F.matmul(query, turned(F, t_k))) * scale
         t_p = pull_softmax(F, t_s, p)
         pulled = F.matmul(grad_output, turned(F, value))
@@ -190,19 +212,22 @@ class ScaledDotProductFlashAttentionForCpuBackward(Attention):
 def fits_one_op(query: Any, key: Any, value: Any, mask: Any, dropout_p: float) -> bool:
     """PyTorch's conditions for its one op."""
     q, k, v = query.array, key.array, value.array
-    if dropout_p > 0 or not (q.ndim == k.ndim == v.ndim == 4) or q.dtype.kind not in "fV":
+    own, other = q.shape, k.shape
+    if dropout_p > 0 or len(own) != 4 or len(other) != 4 or v.shape != other:
         return False
-    if q.shape[:2] != k.shape[:2] or k.shape[:3] != v.shape[:3]:
+    if own[:2] != other[:2] or own[3] != other[3] or 0 in own or 0 in other:
         return False
-    if not (q.shape[3] == k.shape[3] == v.shape[3]) or not q.size or not k.size:
+    dtype = q.dtype
+    item = dtype.itemsize
+    if dtype.kind not in "fV" or q.strides[3] != item:
         return False
-    if any([x.strides[3] != x.itemsize for x in (q, k, v)]):
+    if k.strides[3] != item or v.strides[3] != item:
         return False
     if mask is None:
         return True
     if mask.wants_grad or mask.array.ndim not in (2, 4):
         return False
-    full_shape = (*q.shape[:3], k.shape[2])[-mask.array.ndim :]
+    full_shape = (*own[:3], other[2])[-mask.array.ndim :]
     return all([m in (1, n) for m, n in zip(mask.array.shape, full_shape, strict=True)])
 
 
@@ -210,19 +235,19 @@ def fits_one_op(query: Any, key: Any, value: Any, mask: Any, dropout_p: float) -
 
 
 def check(query: Any, key: Any, value: Any, mask: Any) -> None:
-    name = "scaled_dot_product_attention"
-    arguments = (("query", query), ("key", key), ("value", value), ("attn_mask", mask))
-    for position, (argument, t) in enumerate(arguments, 1):
-        if not isinstance(t, TensorBase) and (t is not None or position < 4):
-            raise must_be_tensor(name, argument, position, t)
-    types = [t.array.dtype for t in (query, key, value)]
+    arguments = (query, key, value, mask)
+    for place, t in enumerate(arguments):
+        if not isinstance(t, TensorBase) and (t is not None or place < 3):
+            name = ("query", "key", "value", "attn_mask")[place]
+            raise must_be_tensor("scaled_dot_product_attention", name, place + 1, t)
+    types = query.array.dtype, key.array.dtype, value.array.dtype
     if types[0] != types[1] or types[0] != types[2]:
         q, k, v = [C_NAMES.get(t.name, t.name) for t in types]
         raise RuntimeError(
             "Expected query, key, and value to have the same dtype, but got query.dtype: "
             f"{q} key.dtype: {k} and value.dtype: {v} instead."
         )
-    ranks = [t.array.ndim for t in (query, key, value)]
+    ranks = query.array.ndim, key.array.ndim, value.array.ndim
     if min(ranks) < 2:
         raise RuntimeError(
             "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: "
@@ -337,7 +362,7 @@ def scaled_dot_product_attention(
     if enable_gqa:
         key, value = heads_for(query, key), heads_for(query, value)
     if scale is None:
-        width = query.size(-1)
+        width = query.array.shape[-1]
         scale = 1 / math.sqrt(width) if width else math.inf
     bias = as_bias(attn_mask, query)
     alone = fits_one_op(query, key, value, bias, dropout_p)
@@ -347,9 +372,12 @@ def scaled_dot_product_attention(
                 "_scaled_dot_product_attention: Explicit attn_mask should not be set when "
                 "is_causal=True"
             )
-        causal = causal_bias(query, key)
-        bias = causal if bias is None else bias + causal
+        if not alone or query.device == CPU:
+            causal = causal_bias(query, key)
+            bias = causal if bias is None else bias + causal
+            is_causal = False
     if alone:
         tensors = (query, key, value, bias)
-        return apply(ScaledDotProductFlashAttentionForCpu, tensors, (float(scale),))
+        attrs = (float(scale), bool(is_causal))
+        return apply(ScaledDotProductFlashAttentionForCpu, tensors, attrs)
     return by_products(query, key, value, bias, dropout_p, scale)

@@ -8,13 +8,14 @@ from typing import Any
 
 from .. import dtypes
 from ..autograd.inplace import write
-from ..core.base import TensorBase
+from ..core.base import STATE, TensorBase
 from ..core.batched_random import room
 from ..core.levels import BATCHES
 from ..creation import empty, zeros
 from ..creation_like import empty_like, ones_like
 from ..errors import must_be_tensor
-from .block import APIS, AS_IS, Case, Elementwise, api, apply, op
+from ..generators import place_of, stream_of
+from .block import APIS, AS_IS, Block, Case, Elementwise, api, apply, op
 from .refuse import cast, widened
 from .samples import Draw
 
@@ -23,6 +24,7 @@ from .samples import Draw
 # What selu gives for minus infinity: where alpha dropout puts the elements that it drops.
 SATURATED = 1.7580993408473766
 
+BOOL = dtypes.bool_.np
 MUL = APIS["mul"].call
 ADD = APIS["add"].call
 
@@ -44,6 +46,8 @@ def dropped(
         return input
     if p == 1:
         return MUL(input, zeros((), dtype=t.dtype, device=t.device), run=run)
+    if run is None and not feature and not alpha and draws_itself(t):
+        return drawn_dropout(t, p)[0]
     if feature:
         noise = empty(channels(t.shape), dtype=t.dtype, device=t.device)
     else:
@@ -59,6 +63,19 @@ def dropped(
     shift = noise.add(-1).mul_(SATURATED * a).add_(SATURATED * a * p)
     noise.mul_(a)
     return ADD(MUL(input, noise, run=run), shift, run=run)
+
+
+def draws_itself(t: Any) -> bool:
+    """Whether one op draws the mask and applies it: on a GPU, as PyTorch does."""
+    if STATE.device_type is None or BATCHES or type(t.array) is not STATE.device_type:
+        return False
+    return t.array.dtype.kind in "fV" and bool(t.array.flags.c_contiguous)
+
+
+def drawn_dropout(t: Any, p: float) -> Any:
+    """Dropout of a tensor on a GPU, and which elements it kept."""
+    stream = stream_of(None, "dropout", place_of(t))
+    return apply(DrawnDropout, (t,), (1 - p, 1 / (1 - p), stream.take(t.array.size)))
 
 
 def channels(shape: Any) -> tuple[int, ...]:
@@ -308,6 +325,30 @@ class NativeDropoutBackward(Masked):
         return F.native_dropout_backward(grad, mask, scale)
 
 
+@op
+class DrawnDropout(Block):
+    """drawn_dropout(input, keep, scale, start) -> (Tensor, Tensor): `native_dropout` that draws its
+    mask, from where `start` says. It draws again when it is run again."""
+
+    node = "NativeDropoutBackward0"
+    outs = ("out", "mask")
+    plain_outs = (1,)
+    public = False
+    unbatchable = "random numbers: how a batch draws them is decided outside the op"
+
+    def fwd(xp, input, keep, scale, start):
+        from ..cuda.philox import philox_bernoulli
+
+        mask = philox_bernoulli(xp, input.shape, BOOL, keep, start)
+        return cast(widened(input) * mask * scale, input.dtype), mask
+
+    def backward(F, grad, needs, mask, scale):
+        return (F.native_dropout_backward(grad[0], mask, scale),)
+
+    def jvp(F, t_input, mask, scale):
+        return F.native_dropout_backward(t_input, mask, scale), F.zeros_like(mask)
+
+
 @api(name="native_dropout", method=False, samples=[Case(Draw(3, 4), 0.4, True)])
 def dropout_with_mask(input: Any, p: float, train: bool | None) -> Any:
     """native_dropout(input, p, train) -> (Tensor, Tensor): dropout, and which elements it kept.
@@ -324,6 +365,8 @@ def dropout_with_mask(input: Any, p: float, train: bool | None) -> Any:
         return input, empty_like(input)
     if train is False:
         mask, scale = ones_like(input, dtype=dtypes.bool_), 1.0
+    elif 0 < p < 1 and draws_itself(t):
+        return drawn_dropout(t, p)
     else:
         mask = empty_like(input, dtype=dtypes.bool_)
         mask = (room(mask) if BATCHES else mask).bernoulli_(1 - p)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..core.base import F32, F64, STATE, TensorBase
+from ..core.base import STATE, TensorBase
 from ..core.casting import cast_call
 from ..core.dispatch import apply
 from ..core.modes import MODES
+from ..core.operators import affine
 from ..errors import explain_call
 from ..from_data import warn_once
 from .addmm import Addmm, check_addmm
 from .block import Case, api
 from .matmul import Dot, check_dot, is_tensor, matmul, mm, unsafe_view, view
 from .samples import Draw
-from .view import T
 
 
 @api(aliases=("ger",), samples=[Case(Draw(2), Draw(3)), Case(Draw(0), Draw(2))])
@@ -50,9 +50,9 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """
     if STATE.casting and MODES.autocast is not None:
         return cast_call("nn.functional.linear", linear, (input, weight, bias), {})
-    if is_plain(input, weight, bias):
-        # What is said below, without looking at the arguments again.
-        return apply(Addmm, (bias, input, apply(T, (weight,))), (1, 1))
+    out = affine(input, weight, bias)
+    if out is not None:
+        return out  # by the same ops as below
     try:
         x = is_tensor("linear", "input", 1, input)
         w = is_tensor("linear", "weight", 2, weight)
@@ -72,25 +72,6 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     except RuntimeError as error:
         explain_call(error, "linear", ("input", "weight", "bias"), (input, weight, bias))
         raise
-
-
-def is_plain(input: Any, weight: Any, bias: Any) -> bool:
-    """Whether these are float matrices and a vector that fit each other: nothing to refuse."""
-    if not (
-        isinstance(input, TensorBase)
-        and isinstance(weight, TensorBase)
-        and isinstance(bias, TensorBase)
-    ):
-        return False
-    x, w, b = input.array, weight.array, bias.array
-    dtype = x.dtype
-    if (dtype is not F32 and dtype is not F64) or w.dtype is not dtype or b.dtype is not dtype:
-        return False
-    if x.ndim != 2 or w.ndim != 2:
-        return False
-    rows, columns = w.shape
-    fits: bool = x.shape[1] == columns and b.shape == (rows,)
-    return fits
 
 
 @api(samples=[Case(Draw(2, 3), Draw(4, 3)), Case(Draw(3), Draw(3)), Case(Draw(2, 3), Draw())])

@@ -305,7 +305,7 @@ def sparse(places: Any, entries: Any, shape: tuple[int, ...], coalesced: bool) -
     """A sparse tensor of these parts, which are taken as they are."""
     t: Any = blank(SparseTensor)
     t.array = NoElements(shape, entries.array.dtype)
-    t.special = True
+    t.special = 1
     t._places = places
     t._entries = entries
     t._shape = shape

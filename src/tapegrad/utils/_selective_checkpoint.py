@@ -143,7 +143,7 @@ class Diversion:
         if not ACTIVE.modes or any([isinstance(t, TensorBase) and t.special for t in tensors]):
             return tensors
         carrier: Any = blank(_Carrier)
-        carrier.special = True
+        carrier.special = 1
         carrier.call = tensors
         return (carrier,)
 
