@@ -106,19 +106,6 @@ class Event:
         pass
 
 
-class MemoryHook:
-    """Hooks are entered and never called: nothing is counted here."""
-
-    entered: list[Any] = []
-
-    def __enter__(self) -> MemoryHook:
-        MemoryHook.entered.append(self)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        pass
-
-
 class MemoryPool:
     used = 0
 
@@ -154,7 +141,6 @@ cuda = types.SimpleNamespace(
     Device=Device,
     Stream=Stream,
     Event=Event,
-    MemoryHook=MemoryHook,
     MemoryPool=MemoryPool,
     PinnedMemoryPointer=PinnedMemoryPointer,
     alloc_pinned_memory=PinnedMemoryPointer,

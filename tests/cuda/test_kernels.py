@@ -146,3 +146,30 @@ def test_optimizers() -> None:
             results.append([p.detach().cpu() for p in params])
         for a, b in zip(*results, strict=True):
             assert torch.allclose(a, b, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("sizes", [(5, 3, 2), (64, 784, 128), (33, 130, 65), (2048, 256, 512)])
+@pytest.mark.parametrize("asked", [(True, True, True), (False, True, True), (True, False, True)])
+def test_gradients_of_a_layer(
+    kind: str, sizes: tuple[int, int, int], asked: tuple[bool, ...]
+) -> None:
+    """One kernel makes those of weight and bias where cuBLASLt has it."""
+    torch: Any = tapegrad
+    rows, columns, outputs = sizes
+    torch.manual_seed(0)
+    values = torch.randn(rows, columns), torch.randn(outputs, columns), torch.randn(outputs)
+    slope = torch.randn(rows, outputs)
+    found = []
+    for place, dtype in (("cpu", torch.float64), ("cuda", getattr(torch, kind))):
+        tensors = [t.to(getattr(torch, kind)).to(place).to(dtype) for t in values]
+        for t, needed in zip(tensors, asked, strict=True):
+            t.requires_grad_(needed)
+        out = torch.nn.functional.linear(*tensors)
+        out.backward(slope.to(getattr(torch, kind)).to(place).to(dtype))
+        found.append([None if t.grad is None else t.grad.double().cpu() for t in tensors])
+    for want, got, length in zip(*found, (outputs, rows, rows), strict=True):
+        assert (want is None) == (got is None)
+        if want is not None and got is not None:
+            assert want.shape == got.shape
+            assert (want - got).abs().max() <= TOLERANCE[kind] * 4 * length**0.5

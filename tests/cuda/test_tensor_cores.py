@@ -17,10 +17,10 @@ on_gpu = pytest.mark.skipif(
 rng = np.random.default_rng(0)
 LAYOUTS = {"NT": (False, True), "NN": (False, False), "TN": (True, False), "TT": (True, True)}
 SHAPES = [
-    (128, 128, 64),
-    (7, 5, 64),
-    (130, 70, 72),
-    (33, 131, 69),
+    (128, 128, 128),
+    (7, 5, 128),
+    (130, 70, 136),
+    (33, 131, 133),
     (257, 384, 1001),
     (384, 200, 8192),  # takes several shares of k
     (2048, 384, 384),
@@ -70,12 +70,14 @@ def test_accuracy(shape: tuple[int, int, int], layout: str, choice: int, positiv
         a, b = np.abs(a), np.abs(b)
     exact = a.astype(np.float64) @ b.astype(np.float64)
     error = rms(run(a, b, layout, choice) - exact)
-    assert error <= 1.5 * rms(plain(a, b) - exact)
+    # Half a unit in the last place is what rounding the result alone costs.
+    last = rms(np.spacing(exact.astype(np.float32)))
+    assert error <= 1.5 * max(rms(plain(a, b) - exact), last / 2)
 
 
 @on_gpu
 @pytest.mark.parametrize("choice", CHOICES)
-@pytest.mark.parametrize("shape", [(200, 130, 64), (100, 36, 8000)], ids=str)
+@pytest.mark.parametrize("shape", [(200, 130, 128), (100, 36, 8000)], ids=str)
 def test_bias(shape: tuple[int, int, int], choice: int) -> None:
     m, n, k = shape
     a, b, bias = draw(m, k), draw(k, n), draw(n)
@@ -87,7 +89,7 @@ def test_bias(shape: tuple[int, int, int], choice: int) -> None:
 @on_gpu
 @pytest.mark.parametrize("choice", CHOICES)
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("k", [50, 4096])
+@pytest.mark.parametrize("k", [130, 4096])
 def test_odd_values(k: int, layout: str, choice: int) -> None:
     a, b = draw(70, k), draw(k, 40)
     a[3, 4], a[5, 6], a[7, 8] = np.inf, -np.inf, np.nan
@@ -108,14 +110,14 @@ def test_odd_values(k: int, layout: str, choice: int) -> None:
     ("left", "right"), [(1e30, 1e6), (1e-30, 1e-3), (1e-37, 1.0), (1e-20, 1e-15), (1e30, 1e-30)]
 )
 def test_large_and_small_numbers(left: float, right: float) -> None:
-    a, b = draw(130, 96) * np.float32(left), draw(96, 70) * np.float32(right)
+    a, b = draw(130, 160) * np.float32(left), draw(160, 70) * np.float32(right)
     exact = a.astype(np.float64) @ b.astype(np.float64)
     error = rms((run(a, b, "NN") - exact) / rms(exact))
     assert error <= 1.5 * rms((plain(a, b) - exact) / rms(exact)) + 1e-7
 
 
 @on_gpu
-@pytest.mark.parametrize("shape", [(300, 200, 100), (384, 384, 16384)], ids=str)
+@pytest.mark.parametrize("shape", [(300, 200, 140), (384, 384, 16384)], ids=str)
 def test_same_result_each_time(shape: tuple[int, int, int]) -> None:
     m, n, k = shape
     a, b = draw(m, k), draw(k, n)
@@ -125,10 +127,10 @@ def test_same_result_each_time(shape: tuple[int, int, int]) -> None:
 @on_gpu
 def test_what_does_not_fit_is_refused() -> None:
     gpu = devices.DEVICE.backend.gpu
-    a, b = xp.zeros((8, 80), np.float32), xp.zeros((80, 8), np.float32)
+    a, b = xp.zeros((8, 160), np.float32), xp.zeros((160, 8), np.float32)
     assert tensor_cores.product(gpu, a, b) is not None
     assert tensor_cores.product(gpu, a[:, 1:], b[1:]) is None  # not at a multiple of 16 bytes
-    assert tensor_cores.product(gpu, a[:, ::2], b[::2]) is None
+    assert tensor_cores.product(gpu, xp.zeros((8, 320), np.float32)[:, ::2], b) is None
     assert tensor_cores.product(gpu, a.astype(np.float64), b.astype(np.float64)) is None
 
 
@@ -144,8 +146,8 @@ def test_shares_cover_k(tile: tensor_cores.Tile, k: int) -> None:
 
 def test_fits() -> None:
     assert tensor_cores.fits(16384, 1152, 384, False, True, 384, 384)
-    assert tensor_cores.fits(130, 70, 69, True, False, 132, 72)
-    assert not tensor_cores.fits(130, 70, 69, True, False, 130, 72)
-    assert not tensor_cores.fits(0, 70, 69, False, False, 72, 72)
-    assert not tensor_cores.fits(64, 64, 48, False, False, 48, 64)
+    assert tensor_cores.fits(130, 70, 133, True, False, 132, 72)
+    assert not tensor_cores.fits(130, 70, 133, True, False, 130, 72)
+    assert not tensor_cores.fits(0, 70, 133, False, False, 136, 72)
+    assert not tensor_cores.fits(64, 64, 96, False, False, 96, 64)
     assert not tensor_cores.fits(2**20, 8, 4096, False, False, 4096, 8)

@@ -55,6 +55,10 @@ class OpNode(Node):
         F: Any = RECORDED if record else RAW
         if STATE.device_type is not None and not record:
             F = CLASSES.raw_space(grad)
+            if op.device_pull is not None and F is not RAW:
+                at_once = op.device_pull(self, grad, kept)
+                if at_once is not None:
+                    return at_once
         if self.mixed:
             kept = self.promoted(F, kept, grad.array.dtype if record else grad.dtype)
         if self.sandwich:

@@ -12,13 +12,15 @@ import numpy as np
 class Backend:
     """Gives every op its kernel: an override where there is one, else the block's own forward.
 
-    Gradients are never written per backend: rules are made of ops.
+    Gradients are not written per backend, as rules are made of ops; `pulls` are for the few where
+    one kernel makes several gradients.
     """
 
     def __init__(self, name: str, xp: Any) -> None:
         self.name = name
         self.xp = xp
         self.overrides: dict[str, Callable[..., Any]] = {}
+        self.pulls: dict[str, Callable[..., Any]] = {}  # see Op.device_pull
         # Kernels for the functions of cuda/philox.py, by name.
         self.draws: dict[str, Callable[..., Any]] = {}
 
@@ -38,6 +40,10 @@ class Backend:
     def copied(self, x: Any) -> Any:
         """A contiguous copy."""
         return x.copy()
+
+    def casts(self, arrays: list[Any], dtype: Any) -> list[Any] | None:
+        """Several float32 arrays in another dtype, by one kernel; None: one by one."""
+        return None
 
     def assign(self, target: Any, source: Any) -> None:
         """`target[...] = source`, cast and broadcast if need be."""

@@ -16,7 +16,7 @@ from ..settings import Settings
 from . import cublas, tensor_cores
 
 TRANS_A, TRANS_B, EPILOGUE, BIAS = 3, 4, 7, 8  # cublasLtMatmulDescAttributes_t
-ADD_BIAS = 4  # cublasLtEpilogue_t
+NOTHING, ADD_BIAS, SUM_RIGHT = 1, 4, 512  # cublasLtEpilogue_t; the right factor is our left one
 MAX_WORKSPACE = 1  # cublasLtMatmulPreferenceAttributes_t
 TRIED = 8  # kernels
 WORTH_TRYING = 1e9  # multiplications: below, starting the kernel is what takes time
@@ -38,7 +38,7 @@ class Heuristic(ctypes.Structure):
 class Plan:
     """One product of given shapes, ready to run."""
 
-    def __init__(self, lt: Lt, a: Any, b: Any, bias: bool) -> None:
+    def __init__(self, lt: Lt, a: Any, b: Any, epilogue: int) -> None:
         kind = cublas.NAMES[a.dtype]
         item = a.dtype.itemsize
         m, k = a.shape
@@ -58,8 +58,8 @@ class Plan:
         # By columns, as the library counts: our right factor is its left one.
         for attribute, value in ((TRANS_A, turn_b), (TRANS_B, turn_a)):
             lt.set(self.desc, attribute, ctypes.c_int(value))
-        if bias:
-            lt.set(self.desc, EPILOGUE, ctypes.c_int(ADD_BIAS))
+        if epilogue != NOTHING:
+            lt.set(self.desc, EPILOGUE, ctypes.c_int(epilogue))
         code = cublas.KINDS[kind]
         self.left = lt.layout(code, *((k, n) if turn_b else (n, k)), step_b)
         self.right = lt.layout(code, *((m, k) if turn_a else (k, m)), step_a)
@@ -71,7 +71,7 @@ class Plan:
             self.choices.append(functools.partial(self.start, offer))
         self.first = self.best = self.choices[0]
         large = m * n * k >= WORTH_TRYING
-        if large and kind == "float32" and Settings.matmul_fp32 == "none":
+        if large and epilogue != SUM_RIGHT and has_own(a.dtype):
             layout = (bool(turn_a), bool(turn_b), step_a, step_b)
             own = tensor_cores.plans(lt.gpu, m, n, k, *layout)
             self.choices += [functools.partial(self.start_own, plan) for plan in own]
@@ -184,7 +184,7 @@ class Lt:
         self.matmul = self.lib.cublasLtMatmul
         self.size = ctypes.c_size_t(cublas.WORKSPACE)
         self.address = pointer
-        self.plans: dict[tuple[Any, ...], Plan] = {}
+        self.plans: dict[tuple[Any, ...], Any] = {}
 
     def set(self, desc: Any, attribute: int, value: Any) -> None:
         check(
@@ -222,10 +222,11 @@ def check(status: int) -> None:
 def product(lt: Lt, a: Any, b: Any, bias: Any = None) -> Any:
     """`a @ b`, plus a bias for each column."""
     dtype = a.dtype
-    key = (dtype, a.shape, a.strides, b.shape, b.strides, bias is None, Settings.matmul_fp32)
+    epilogue = NOTHING if bias is None else ADD_BIAS
+    key = (dtype, a.shape, a.strides, b.shape, b.strides, epilogue, Settings.matmul_fp32)
     plan = lt.plans.get(key)
     if plan is None:
-        plan = lt.plans[key] = Plan(lt, a, b, bias is not None)
+        plan = lt.plans[key] = Plan(lt, a, b, epilogue)
     if plan.copies[0]:
         a = a.copy()
     if plan.copies[1]:
@@ -233,3 +234,33 @@ def product(lt: Lt, a: Any, b: Any, bias: Any = None) -> Any:
     out = lt.xp.ndarray(plan.shape, dtype)
     plan.run(a.data.ptr, b.data.ptr, out.data.ptr, 0 if bias is None else bias.data.ptr)
     return out
+
+
+def product_and_sums(lt: Lt, a: Any, b: Any) -> tuple[Any, Any] | None:
+    """`a @ b`, and the sums of the rows of `a`, which the same kernel reads; None if it cannot."""
+    dtype = a.dtype
+    key = (dtype, a.shape, a.strides, b.shape, b.strides, SUM_RIGHT, Settings.matmul_fp32)
+    plan = lt.plans.get(key)
+    if plan is None:
+        plan = lt.plans[key] = with_sums(lt, a, b)
+    if plan is False:
+        return None
+    out, sums = lt.xp.ndarray(plan.shape, dtype), lt.xp.ndarray(plan.shape[:1], dtype)
+    plan.run(a.data.ptr, b.data.ptr, out.data.ptr, sums.data.ptr)
+    return out, sums
+
+
+def with_sums(lt: Lt, a: Any, b: Any) -> Any:
+    """A plan for `product_and_sums`; False where the library has none, or we something faster."""
+    if has_own(a.dtype) and a.shape[0] * b.size >= WORTH_TRYING:
+        return False
+    try:
+        plan = Plan(lt, a, b, SUM_RIGHT)
+    except RuntimeError:
+        return False
+    return False if True in plan.copies else plan
+
+
+def has_own(dtype: Any) -> bool:
+    """Whether large products of a dtype may be those of tensor_cores.py."""
+    return dtype is cublas.F32 and Settings.matmul_fp32 == "none"

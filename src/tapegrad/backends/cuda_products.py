@@ -33,9 +33,12 @@ __device__ __forceinline__ void copy_async(void* shared, const void* global, int
 __device__ __forceinline__ void copy_commit() {
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
-// a b + c of subnormal numbers too, which CuPy has everything else take for zero.
-__device__ __forceinline__ float fma_exact(float a, float b, float c) {
-    float d; asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(d) : "f"(a), "f"(b), "f"(c)); return d;
+// To double and back, of subnormal numbers too, which CuPy has all other code take for zero.
+__device__ __forceinline__ double widened(float x) {
+    double d; asm("cvt.f64.f32 %0, %1;" : "=d"(d) : "f"(x)); return d;
+}
+__device__ __forceinline__ float narrowed(double x) {
+    float f; asm("cvt.rn.f32.f64 %0, %1;" : "=f"(f) : "d"(x)); return f;
 }
 // Wait until all but the newest N groups of copies have landed.
 template <int N> __device__ __forceinline__ void copy_wait() {
@@ -148,8 +151,8 @@ __device__ __forceinline__ void split(float x, unsigned& high, unsigned& low) {
     low = __float_as_uint(x - __uint_as_float(high));
 }
 
-// Results that are computed again, in plain float32: those that are not finite, as infinities have
-// become NaNs; and tiny ones, as a tensor core reads but few bits of the low part of a tiny factor.
+// Results that are computed again, one by one: those that are not finite, as infinities have become
+// NaNs; and tiny ones, as a tensor core reads but few bits of the low part of a tiny factor.
 __device__ __forceinline__ bool doubtful(float x) {
     float size = fabsf(x);
     return !(size < 3.0e38f) || (size < 1.0e-30f && size > 0.0f);
@@ -272,12 +275,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) product(
         if (r >= m || at >= n) continue;
         float* to = out + (i64)r * n + at;
         if (!doubtful(*to)) continue;
-        float sum = 0;
+        double sum = bias ? widened(bias[at]) : 0;
 #pragma unroll 1
         for (int i = k_first; i < k_end; i++) {
-            sum = fma_exact(a[r * a_row + i * a_k], b[at * b_column + i * b_k], sum);
+            sum += widened(a[r * a_row + i * a_k]) * widened(b[at * b_column + i * b_k]);
         }
-        *to = bias ? sum + bias[at] : sum;
+        *to = narrowed(sum);
     }
 }
 """

@@ -20,6 +20,7 @@ from .cublas import NAMES
 I64 = np.int64
 U32 = np.uint32
 BLOCK = (256,)
+NOTHING = np.uint64(0)  # a null pointer
 RANK = 5  # dimensions that a layout may have, after those that lie evenly became one
 PARTS = 16  # arrays that are put together at once
 MANY = 1 << 31  # positions are computed with 32 bits
@@ -376,7 +377,24 @@ def register(backend: Any, gpu: Any, reference: Any) -> None:
         if not own or not moves.write(target, source):
             target[...] = source
 
+    def casts(arrays: list[Any], dtype: Any) -> list[Any] | None:
+        """Two or three float32 arrays in half precision, as a layer's input and parameters."""
+        kind = NAMES.get(dtype)
+        if len(arrays) > 3 or kind not in ("float16", "bfloat16"):
+            return None
+        if not all([contiguous(x) and x.size for x in arrays]):
+            return None
+        made = [gpu.xp.ndarray(x.shape, dtype) for x in arrays]
+        args: list[Any] = []
+        for x, out in zip(arrays, made, strict=True):
+            args += (x, out, x.size)
+        args += (NOTHING, NOTHING, 0) * (3 - len(arrays))
+        run = gpu.kernel("CASTS", kind, "cast_together")
+        run((moves.grid(max([x.size for x in arrays]))[0], len(arrays)), BLOCK, tuple(args))
+        return made
+
     backend.add_into, backend.copied, backend.assign = add_into, copied, assign
+    backend.casts = casts
 
 
 def register_copies(backend: Any, gpu: Any, moves: Moves, reference: Any) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import dtypes
 from .base import CLASSES, F32, ON_DEVICE, STATE, TensorBase
-from .dispatch import apply
+from .dispatch import apply, is_stale, recorded
 from .modes import MODES
 from .op import REGISTRY, Op
 
@@ -133,11 +133,40 @@ def converted(t: Any, dtype: Any) -> Any:
     found = t.array.dtype
     if found is dtype.np or found == dtype.np:
         return t
-    if found is F32 and CACHING[0] and t.view_of is None:
-        wanted = t.requires_grad if t.special == 1 else t.wants_grad
-        if wanted and (t.node is None or t.node.is_leaf) and MODES.records:
-            return CACHE.cast(t, dtype)
-    return cast(t, dtype)
+    return CACHE.cast(t, dtype) if found is F32 and is_parameter(t) else cast(t, dtype)
+
+
+def all_converted(values: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
+    """`converted` for each; what has to be cast on a GPU in one launch, where the backend can."""
+    if STATE.device_type is not None and STATE.busy == STATE.only_casting:
+        wanted = [t for t in values if is_fresh(t, dtype)]
+        if len(wanted) > 1:
+            arrays = CLASSES.cast_on_device([t.array for t in wanted], dtype.np)
+            if arrays is not None:
+                for t, array in zip(wanted, arrays, strict=True):
+                    made = recorded(REGISTRY["cast"], t, (dtype.np,), array)
+                    if is_parameter(t):
+                        CACHE.casts[(id(t), dtype)] = (t, made)
+                    values = tuple([made if v is t else v for v in values])
+    return tuple([converted(t, dtype) for t in values])
+
+
+def is_fresh(t: Any, dtype: Any) -> bool:
+    """Whether a tensor is on a GPU and has to be cast, and was not since the block began."""
+    if not isinstance(t, TensorBase) or t.special != ON_DEVICE or is_stale(t):
+        return False
+    array = t.array
+    if array.dtype is not F32 or dtype.np == array.dtype:
+        return False
+    return not is_parameter(t) or (id(t), dtype) not in CACHE.casts
+
+
+def is_parameter(t: TensorBase) -> bool:
+    """Whether the cast of a float32 tensor is kept for when it is used again."""
+    if not CACHING[0] or t.view_of is not None or not MODES.records:
+        return False
+    wanted = t.requires_grad if t.special == 1 else t.wants_grad  # type: ignore[attr-defined]
+    return bool(wanted) and (t.node is None or t.node.is_leaf)
 
 
 def widest(values: Any, dtype: Any) -> Any:
@@ -215,8 +244,9 @@ def cast_call(
     with off():
         if dtype is None:  # on for the other kind of device
             return call(*args, **kwargs)
-        args = tuple([converted(a, dtype) for a in args])
-        kwargs = {k: converted(v, dtype) for k, v in kwargs.items()}
+        args = all_converted(args, dtype)
+        if kwargs:
+            kwargs = {k: converted(v, dtype) for k, v in kwargs.items()}
         return call(*args, **kwargs)
 
 
@@ -228,7 +258,7 @@ def cast_operands(op: Op, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
     if dtype is None:
         return tensors
     with off():
-        return tuple([converted(t, dtype) for t in tensors])
+        return all_converted(tensors, dtype)
 
 
 CLASSES.cast_call = cast_call

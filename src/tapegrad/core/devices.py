@@ -62,7 +62,7 @@ def use(xp: Any, backend: Any) -> None:
     DEVICE.space = DeviceSpace(meaning)
     STATE.device_type = xp.ndarray
     for record in REGISTRY.values():
-        record.device_kernel = None
+        record.device_kernel = record.device_pull = None
 
 
 def kernel_of(record: Op) -> Any:
@@ -70,6 +70,7 @@ def kernel_of(record: Op) -> Any:
     found = record.device_kernel
     if found is None:
         found = record.device_kernel = DEVICE.backend.kernel(record)
+        record.device_pull = DEVICE.backend.pulls.get(record.name)
     return found
 
 
@@ -92,8 +93,13 @@ def copy_on_device(x: Any) -> Any:
     return DEVICE.backend.copied(x)
 
 
+def cast_on_device(arrays: list[Any], dtype: Any) -> Any:
+    return DEVICE.backend.casts(arrays, dtype)
+
+
 CLASSES.add_on_device = add_on_device
 CLASSES.copy_on_device = copy_on_device
+CLASSES.cast_on_device = cast_on_device
 
 
 def is_device(t: Any) -> bool:

@@ -261,6 +261,16 @@ def single(op: Op, a: Any, attrs: tuple[Any, ...]) -> Any:
     return t
 
 
+def recorded(op: Op, a: TensorBase, attrs: tuple[Any, ...], out: Any) -> Any:
+    """`single`, where a kernel for several tensors has made the result already."""
+    t = wrap(out)
+    if a.wants_grad:
+        record_single(op, a, attrs, t)
+    else:
+        t.cut = a.cut
+    return t
+
+
 def pair(op: Op, a: Any, b: Any, attrs: tuple[Any, ...]) -> Any:
     """`apply` for two float tensors of one dtype and one output, mostly products; else None."""
     if not isinstance(a, TensorBase) or not isinstance(b, TensorBase):

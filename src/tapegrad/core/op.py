@@ -63,6 +63,8 @@ class Op:
     kernel: Any = None  # (arrays…, attributes…) -> array or tuple of arrays, on NumPy
     forward: Any = None  # the same with the array module in front: the reference
     device_kernel: Any = None  # on a GPU's arrays, once one is used (core/devices.py)
+    # There also: all gradients at once; (node, gradient, kept) -> list, or None to use the rules.
+    device_pull: Any = None
     rules: tuple[Rule | None, ...] = ()  # per tensor argument
     joint: Rule | None = None  # or one rule for all of them; it also gets `needs`
     jvp: Any = None

@@ -1,4 +1,4 @@
-"""Memory of GPUs and for GPUs: CuPy's pools, their peaks, and pinned memory of the host."""
+"""Memory of GPUs and for GPUs: how much is in use, its peaks, and pinned memory of the host."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core import devices
 from ..core.layout import empty_like
-from . import runtime
+from . import allocator, runtime
 
 
 class OutOfMemoryError(RuntimeError):
@@ -39,7 +39,6 @@ class Peaks:
     Counting costs a call for every allocation, so it starts with the first question.
     """
 
-    watching: set[int] = set()  # the threads whose allocations are counted
     used: dict[int, int] = {}
     most: dict[int, int] = {}
     most_reserved: dict[int, int] = {}
@@ -48,25 +47,9 @@ class Peaks:
 
 
 def watch() -> None:
-    """Count the allocations of this thread from now on: CuPy's hooks belong to threads."""
-    xp = runtime.start()
-    here = threading.get_ident()
-    if here in Peaks.watching or not hasattr(xp.cuda, "MemoryHook"):
-        return
-    Peaks.watching.add(here)
-
-    class Watch(xp.cuda.MemoryHook):  # type: ignore[misc]
-        """Adds up what is taken from the pool and given back to it."""
-
-        name = "tapegrad"
-
-        def malloc_postprocess(self, **kwargs: Any) -> None:
-            count(kwargs["device_id"], kwargs["mem_size"])
-
-        def free_postprocess(self, **kwargs: Any) -> None:
-            count(kwargs["device_id"], -kwargs["mem_size"])
-
-    Watch().__enter__()
+    """Count allocations from now on."""
+    runtime.start()
+    allocator.Shelves.counting = count
 
 
 def count(place: int, size: int) -> None:
@@ -93,7 +76,7 @@ def pool_of(place: int) -> tuple[int, int]:
     xp = runtime.start()
     with xp.cuda.Device(place):
         pool = xp.get_default_memory_pool()
-        return int(pool.used_bytes()), int(pool.total_bytes())
+        return int(pool.used_bytes()) - allocator.idle(place), int(pool.total_bytes())
 
 
 def place_asked(device: Any) -> int | None:
@@ -162,6 +145,7 @@ def empty_cache() -> None:
     """Give memory that the pool keeps for later back to the GPU."""
     xp = devices.DEVICE.xp
     if xp is not None:
+        allocator.release()
         xp.get_default_memory_pool().free_all_blocks()
         xp.get_default_pinned_memory_pool().free_all_blocks()
 

@@ -60,12 +60,14 @@ def start_if_any() -> None:
 def use(module: Any) -> None:
     """Use a module with CuPy's interface for tensors on CUDA devices."""
     from ..backends.cupy import backend_for
+    from .allocator import install
 
     Found.asked = True
     Found.module = module
     Found.count = int(module.cuda.runtime.getDeviceCount())
     STATE.several = Found.count > 1
     devices.use(module, backend_for(module))
+    install(module)
 
 
 def forget() -> None:
