@@ -284,3 +284,43 @@ def test_copied_layouts(name: str, dtype: str) -> None:
         want = REGISTRY["clone"].kernel(x, order)
         got = devices.kernel_of(REGISTRY["clone"])(devices.uploaded(x), order)
         np.testing.assert_array_equal(got.get(), want)
+
+
+@real_gpu
+def test_parts_that_lie_together_are_not_copied() -> None:
+    xp, rejoin = devices.DEVICE.xp, devices.DEVICE.space.rejoin
+    values = np.random.default_rng(0).uniform(size=(4, 5, 12)).astype(np.float32)
+    whole = xp.asarray(values)
+    parts = [whole[:, :, :4], whole[:, :, 4:6], whole[:, :, 6:]]
+    out = rejoin(parts, 2)
+    assert out.data.ptr == whole.data.ptr and out.flags.c_contiguous
+    np.testing.assert_array_equal(out.get(), values)
+    for others in (parts[::-1], parts[:2], [parts[0], parts[0]], [whole, whole.copy()]):
+        out = rejoin(others, 2)
+        assert out.data.mem is not whole.data.mem
+        np.testing.assert_array_equal(out.get(), np.concatenate([x.get() for x in others], 2))
+
+
+@pytest.mark.parametrize("sizes", [(2, 8, 4, 8), (3, 5, 2, 3)])
+def test_gradients_of_three_parts_of_one_array(sizes: tuple[int, int, int, int]) -> None:
+    """As a transformer has it: what attention gives back lies as the whole does."""
+    torch: Any = tapegrad
+    samples, length, heads, width = sizes
+    torch.manual_seed(0)
+    x = torch.randn(samples, length, 3 * heads * width)
+    slope = torch.randn(samples, length, heads * width)
+    found = []
+    for place in ("cpu", "cuda"):
+        leaf = x.clone().to(place).requires_grad_()
+        parts = leaf.split(heads * width, 2)
+        shape = (samples, length, heads, width)
+        q, k, v = [t.view(shape).transpose(1, 2) for t in parts]
+        q.retain_grad()
+        seen = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        seen.transpose(1, 2).reshape(samples, length, -1).backward(slope.to(place))
+        first = leaf.grad.cpu().clone()
+        (leaf * 2).sum().backward()  # adds to the gradient, not to what was retained
+        assert torch.allclose(leaf.grad.cpu(), first + 2)
+        found.append((first, q.grad.cpu()))
+    for a, b in zip(*found, strict=True):
+        assert torch.allclose(a, b, atol=1e-5)

@@ -70,9 +70,9 @@ def test_accuracy(shape: tuple[int, int, int], layout: str, choice: int, positiv
         a, b = np.abs(a), np.abs(b)
     exact = a.astype(np.float64) @ b.astype(np.float64)
     error = rms(run(a, b, layout, choice) - exact)
-    # Half a unit in the last place is what rounding the result alone costs.
+    # A unit in the last place is always allowed: of few results cuBLAS's may all be lucky.
     last = rms(np.spacing(exact.astype(np.float32)))
-    assert error <= 1.5 * max(rms(plain(a, b) - exact), last / 2)
+    assert error <= 1.5 * max(rms(plain(a, b) - exact), last)
 
 
 @on_gpu
@@ -113,7 +113,9 @@ def test_large_and_small_numbers(left: float, right: float) -> None:
     a, b = draw(130, 160) * np.float32(left), draw(160, 70) * np.float32(right)
     exact = a.astype(np.float64) @ b.astype(np.float64)
     error = rms((run(a, b, "NN") - exact) / rms(exact))
-    assert error <= 1.5 * rms((plain(a, b) - exact) / rms(exact)) + 1e-7
+    # Subnormal results may be zeros.
+    least = float(np.finfo(np.float32).tiny) / rms(exact)
+    assert error <= 1.5 * rms((plain(a, b) - exact) / rms(exact)) + 1e-7 + least
 
 
 @on_gpu

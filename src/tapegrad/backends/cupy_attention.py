@@ -33,10 +33,13 @@ class Result:
 
     __slots__ = ("bytes", "shape", "strides")
 
-    def __init__(self, x: Any) -> None:
+    def __init__(self, x: Any, joint: bool) -> None:
         samples, heads, length, width = self.shape = x.shape
         row = width * x.dtype.itemsize
         self.bytes = samples * heads * length * row
+        if joint:
+            self.strides = x.strides
+            return
         if x.strides[1] < x.strides[2]:  # heads side by side, as after a transpose
             steps = (row, heads * row)
         else:
@@ -44,10 +47,22 @@ class Result:
         self.strides = (length * heads * row, *steps, x.dtype.itemsize)
 
 
+def are_joint(query: Any, key: Any, value: Any) -> bool:
+    """Whether these may be the three parts of one array: then their gradients are, too."""
+    samples, heads, length, width = query.shape
+    row = width * query.dtype.itemsize
+    if query.shape != key.shape or query.strides != key.strides or heads * row % 16:
+        return False
+    if key.shape != value.shape or key.strides != value.strides:
+        return False
+    step = 3 * heads * row
+    return bool(query.strides == (length * step, row, step, query.dtype.itemsize))
+
+
 class Plan:
     """What launches need for arrays that lie alike."""
 
-    __slots__ = ("bytes", "grids", "plan", "results", "runs", "shared")
+    __slots__ = ("bytes", "grids", "joint", "plan", "results", "runs", "shared")
 
     def __init__(self, kernels: Kernels, arrays: list[Any], mask: Any, options: Any) -> None:
         query, key = arrays[:2]
@@ -56,7 +71,9 @@ class Plan:
         keys = key.shape[2]
         kind, item = NAMES[query.dtype], query.dtype.itemsize
         backward = len(arrays) == 4
-        self.results = [Result(x) for x in (arrays[:3] if backward else arrays[:1])]
+        self.joint = backward and are_joint(*arrays[:3])
+        results = arrays[:3] if backward else arrays[:1]
+        self.results = [Result(x, self.joint) for x in results]
         strides = [x.strides for x in (*arrays, *self.results)]
         self.plan = np.zeros((), PLAN)
         self.plan["step"][: len(strides)] = [[s // item for s in own[:3]] for own in strides]
@@ -73,6 +90,14 @@ class Plan:
         self.bytes = 12 * samples * heads * queries  # what the second launch backward knows
         made = kernels.compiled(kind, width, query.data.device_id)[1 if backward else 0 :]
         self.runs, self.shared = [run for run, _ in made], [size for _, size in made]
+
+    def memory(self, array: Any, alloc: Any, dtype: Any) -> list[Any]:
+        """Arrays for the gradients."""
+        if not self.joint:
+            return [array(r.shape, dtype, alloc(r.bytes), r.strides) for r in self.results]
+        first = self.results[0]
+        whole, step = alloc(3 * first.bytes), first.strides[2] // 3
+        return [array(first.shape, dtype, whole + k * step, first.strides) for k in range(3)]
 
 
 class Kernels:
@@ -213,9 +238,7 @@ def register(backend: Any, gpu: Any, reference: Any) -> None:
                 return other_pull(grad, query, key, value, mask, scale, causal)
             query, key, value, grad = given
         dtype = query.dtype
-        to_query, to_key, to_value = [
-            array(r.shape, dtype, alloc(r.bytes), r.strides) for r in plan.results
-        ]
+        to_query, to_key, to_value = plan.memory(array, alloc, dtype)
         stats = alloc(plan.bytes)
         known = np.uint64(stats.ptr)
         inputs = (grad, query, key, value, NOTHING if mask is None else mask)

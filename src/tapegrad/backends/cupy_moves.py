@@ -447,6 +447,11 @@ def register_joins(backend: Any, gpu: Any, moves: Moves, reference: Any) -> None
                     return out
         return other_cat(tensors, dim)
 
+    @backend.override("rejoin")
+    def rejoin(parts: Sequence[Any], dim: int) -> Any:
+        whole = seen_as_one(gpu.xp, parts, dim) if alike(parts) else None
+        return cat(parts, dim) if whole is None else whole
+
     @backend.override("stack")
     def stack(tensors: Sequence[Any], dim: int) -> Any:
         if len(tensors) <= PARTS and dim >= 0 and alike(tensors):
@@ -485,3 +490,22 @@ def register_joins(backend: Any, gpu: Any, moves: Moves, reference: Any) -> None
             if out is not None:
                 return out
         return other_slice(input, shape, dim, start, end, step)
+
+
+def seen_as_one(xp: Any, parts: Sequence[Any], dim: int) -> Any:
+    """The array that the parts are slices of, one after the other; None if they are not."""
+    first = parts[0]
+    shape, strides, start = first.shape, first.strides, first.data
+    if len(shape) <= dim or strides[dim] <= 0:
+        return None
+    length = 0
+    for x in parts:
+        if x.strides != strides or apart(x.shape, dim) != apart(shape, dim):
+            return None
+        if x.data.mem is not start.mem or x.data.ptr != start.ptr + length * strides[dim]:
+            return None
+        length += x.shape[dim]
+    whole = (*shape[:dim], length, *shape[dim + 1 :])
+    if contiguous_strides(whole, first.dtype.itemsize) != strides:
+        return None
+    return xp.ndarray(whole, first.dtype, start)

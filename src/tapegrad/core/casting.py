@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import dtypes
 from .base import CLASSES, F32, ON_DEVICE, STATE, TensorBase
-from .dispatch import apply, is_stale, recorded
+from .dispatch import REALS, apply, is_stale, recorded
 from .modes import MODES
 from .op import REGISTRY, Op
 
@@ -118,10 +118,10 @@ def cast(t: Any, dtype: Any) -> Any:
 
 def eligible(t: Any) -> bool:
     """Floats that are not double, as PyTorch casts."""
-    return isinstance(t, TensorBase) and t.array.dtype in NARROW
-
-
-NARROW = frozenset([t.np for t in (dtypes.float32, dtypes.float16, dtypes.bfloat16)])
+    if not isinstance(t, TensorBase):
+        return False
+    dtype = t.array.dtype
+    return dtype is F32 or (dtype.itemsize == 2 and dtype.kind in REALS)
 
 
 def converted(t: Any, dtype: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 from .. import dtypes
 from ..core.base import TensorBase
 from ..core.layout import settled, strided, strides_of
+from ..core.spaces import RAW, RECORDED
 from ..indexing import wrap_dim
 from .block import Case, Linear, ViewOp, api, apply, helper, op
 from .samples import Draw
@@ -124,6 +125,13 @@ def sliced(input: Any, dim: int, start: int, end: int) -> Any:
     return apply(Slice, (input,), (dim, start, end, 1))
 
 
+# The parts of a tensor put together again: a GPU looks whether they lie that way already.
+helper(
+    "rejoin",
+    lambda parts, dim: RAW.cat(parts, dim),
+    lambda parts, dim: RECORDED.cat(parts, dim),
+)
+
 helper(
     "narrow",
     lambda x, dim, start, length: x[along(dim, slice(start, start + length))],
@@ -192,7 +200,7 @@ class Split(Pieces):
         return pieces(xp, input, sizes, dim)
 
     def d_input(F, grad, dim):
-        return F.cat(grad, dim)
+        return F.rejoin(grad, dim)
 
 
 @op
@@ -203,7 +211,7 @@ class SplitWithSizes(Pieces):
         return pieces(xp, input, sizes, dim)
 
     def d_input(F, grad, dim):
-        return F.cat(grad, dim)
+        return F.rejoin(grad, dim)
 
 
 def even_sizes(size: int, piece: int) -> tuple[int, ...]:
