@@ -1,7 +1,8 @@
-"""Autocast on a GPU: what a layer needs is cast by one kernel, and nothing else changes."""
+"""Autocast on a GPU: a model's parameters are cast by one kernel, and nothing else changes."""
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import pytest
@@ -20,21 +21,43 @@ def graph(node: Any) -> list[Any]:
     return [node.name(), *[graph(n) for n, _ in node.next_functions]]
 
 
-def train() -> tuple[Any, ...]:
-    """A step of a small model; a layer is used twice, so that its casts are kept."""
+class Model(torch.nn.Module):
+    """A layer is used twice, so that its casts are kept; another is written to in between."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.third = [torch.nn.Linear(4, 4) for _ in range(3)]
+
+    def forward(self, x: Any, write: bool) -> Any:
+        x = self.second(self.second(self.first(x)).float())
+        if write:
+            with torch.no_grad():
+                self.third.weight.mul_(2)
+        return self.third(x)
+
+
+def train(write: bool = False) -> list[Any]:
+    """What three steps of a small model give."""
     torch.manual_seed(0)
-    first, second = torch.nn.Linear(6, 4).cuda(), torch.nn.Linear(4, 4).cuda()
-    x = torch.randn(3, 6).cuda().requires_grad_()
-    with torch.autocast("cuda", torch.bfloat16):
-        out = second(second(first(x)).float())
-    loss = out.float().pow(2).sum()
-    grads = torch.autograd.grad(loss, [x, *first.parameters(), *second.parameters()])
-    return out.dtype, graph(loss.grad_fn), [g.cpu().tolist() for g in (loss.detach(), *grads)]
+    model = Model().cuda()
+    x = torch.randn(3, 4).cuda().requires_grad_()
+    found = []
+    for _ in range(3):
+        with torch.autocast("cuda", torch.bfloat16):
+            out = model(x, write)
+        loss = out.float().pow(2).sum()
+        grads = torch.autograd.grad(loss, [x, *model.parameters()])
+        with torch.no_grad():
+            for p, g in zip(model.parameters(), grads[1:], strict=True):
+                p -= 0.1 * g
+        found += [out.dtype, graph(loss.grad_fn), [g.cpu().tolist() for g in (loss, *grads)]]
+    return found
 
 
 @pytest.mark.skipif(hasattr(DEVICE.xp, "RawKernel"), reason="a GPU does it by itself")
-def test_together_is_as_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    alone = train()
+@pytest.mark.parametrize("write", [False, True])
+def test_together_is_as_one_by_one(write: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = train(write)
     calls = []
 
     def casts(arrays: list[Any], dtype: Any) -> list[Any]:
@@ -42,21 +65,33 @@ def test_together_is_as_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
         return [x.astype(dtype) for x in arrays]
 
     monkeypatch.setattr(DEVICE.backend, "casts", casts)
-    assert train() == alone
-    assert calls == [3, 2]  # the second layer's input is rounded already; then all is kept
+    assert train(write) == alone
+    assert calls == [7, 7]  # with the input; the first block shows what there is
+
+
+def test_parameters_are_not_kept_alive() -> None:
+    model, x = torch.nn.Linear(4, 4).cuda(), torch.randn(3, 4).cuda()
+    kept = weakref.ref(model.weight)
+    with torch.autocast("cuda", torch.bfloat16):
+        model(x)
+    del model
+    assert kept() is None
 
 
 def test_nothing_is_recorded_without_gradients() -> None:
-    layer, x = torch.nn.Linear(6, 4).cuda(), torch.randn(3, 6).cuda()
-    with torch.no_grad(), torch.autocast("cuda", torch.bfloat16):
-        out = layer(x)
-    assert out.dtype == torch.bfloat16 and not out.requires_grad
+    layer, x = torch.nn.Linear(4, 4).cuda(), torch.randn(3, 4).cuda()
+    for _ in range(2):
+        with torch.autocast("cuda", torch.bfloat16):
+            assert layer(x).requires_grad
+        with torch.no_grad(), torch.autocast("cuda", torch.bfloat16):
+            out = layer(x)
+        assert out.dtype == torch.bfloat16 and not out.requires_grad
 
 
 @pytest.mark.skipif(not hasattr(DEVICE.xp, "RawKernel"), reason="needs a GPU: the kernel itself")
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-@pytest.mark.parametrize("sizes", [(7, 1), (1000, 33, 65), (1, 70_000)])
-def test_the_kernel_casts(dtype: str, sizes: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("sizes", [(7, 1), (1000, 33, 65), (1, 70_000), range(1, 330)])
+def test_the_kernel_casts(dtype: str, sizes: Any) -> None:
     wanted = getattr(torch, dtype)
     tensors = [torch.randn(n, device="cuda") for n in sizes]
     made = DEVICE.backend.casts([t.array for t in tensors], wanted.np)

@@ -119,7 +119,7 @@ def set_autocast_cache_enabled(enabled: bool) -> None:
 
 def clear_autocast_cache() -> None:
     """Forget the parameters that were cast."""
-    CACHE.casts.clear()
+    CACHE.clear()
 
 
 def autocast_increment_nesting() -> int:

@@ -42,7 +42,7 @@ class Backend:
         return x.copy()
 
     def casts(self, arrays: list[Any], dtype: Any) -> list[Any] | None:
-        """Several float32 arrays in another dtype, by one kernel; None: one by one."""
+        """Float32 arrays in half precision, by one kernel; None: they are cast one by one."""
         return None
 
     def assign(self, target: Any, source: Any) -> None:

@@ -414,14 +414,13 @@ extern "C" __global__ void chosen_back(const T* __restrict__ g, const i64* __res
 }
 """
 
-# Two or three float32 arrays at once; blockIdx.y says which.
+# Many float32 arrays at once; blockIdx.y says which.
 CASTS = r"""
-extern "C" __global__ void cast_together(const float* x0, T* y0, i64 n0, const float* x1, T* y1,
-        i64 n1, const float* x2, T* y2, i64 n2) {
-    int k = blockIdx.y;
-    const float* x = k == 0 ? x0 : k == 1 ? x1 : x2;
-    T* y = k == 0 ? y0 : k == 1 ? y1 : y2;
-    EACH(i, k == 0 ? n0 : k == 1 ? n1 : n2) STORE(y + i, x[i]);
+struct Casts { unsigned long long x[%(limit)d], y[%(limit)d]; i64 n[%(limit)d]; };
+extern "C" __global__ void cast_together(const __grid_constant__ Casts t) {
+    const float* x = (const float*)t.x[blockIdx.y];
+    T* y = (T*)t.y[blockIdx.y];
+    EACH(i, t.n[blockIdx.y]) STORE(y + i, x[i]);
 }
 """
 

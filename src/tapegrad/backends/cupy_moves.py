@@ -6,6 +6,7 @@ What a launch needs besides addresses follows from shapes, strides and dtypes. I
 
 from __future__ import annotations
 
+import itertools
 import math
 import struct
 from collections.abc import Callable, Sequence
@@ -20,7 +21,9 @@ from .cublas import NAMES
 I64 = np.int64
 U32 = np.uint32
 BLOCK = (256,)
-NOTHING = np.uint64(0)  # a null pointer
+F32 = np.dtype(np.float32)
+CASTS = 160  # arrays that are cast at once: 24 bytes each, below the 4 KB that a launch may carry
+CAST_TABLE = np.dtype([(name, np.uint64, (CASTS,)) for name in ("x", "y", "n")])
 RANK = 5  # dimensions that a layout may have, after those that lie evenly became one
 PARTS = 16  # arrays that are put together at once
 MANY = 1 << 31  # positions are computed with 32 bits
@@ -378,19 +381,31 @@ def register(backend: Any, gpu: Any, reference: Any) -> None:
             target[...] = source
 
     def casts(arrays: list[Any], dtype: Any) -> list[Any] | None:
-        """Two or three float32 arrays in half precision, as a layer's input and parameters."""
+        """Float32 arrays in half precision, as autocast wants all parameters of a model."""
         kind = NAMES.get(dtype)
-        if len(arrays) > 3 or kind not in ("float16", "bfloat16"):
+        if kind not in ("float16", "bfloat16"):
             return None
-        if not all([contiguous(x) and x.size for x in arrays]):
+        if not all([x.dtype is F32 and contiguous(x) and x.size for x in arrays]):
             return None
-        made = [gpu.xp.ndarray(x.shape, dtype) for x in arrays]
-        args: list[Any] = []
-        for x, out in zip(arrays, made, strict=True):
-            args += (x, out, x.size)
-        args += (NOTHING, NOTHING, 0) * (3 - len(arrays))
-        run = gpu.kernel("CASTS", kind, "cast_together")
-        run((moves.grid(max([x.size for x in arrays]))[0], len(arrays)), BLOCK, tuple(args))
+        run = gpu.kernel("CASTS", kind, "cast_together", limit=CASTS)
+        made: list[Any] = []
+        for start in range(0, len(arrays), CASTS):
+            some = arrays[start : start + CASTS]
+            sizes = [x.size for x in some]
+            # One piece of memory for all: 512 bytes apart at least, as arrays of their own are.
+            places = [0, *itertools.accumulate([(2 * n + 511) // 512 * 512 for n in sizes])]
+            memory = gpu.xp.cuda.alloc(places[-1])
+            new = [
+                gpu.xp.ndarray(x.shape, dtype, memory + place)
+                for x, place in zip(some, places, strict=False)
+            ]
+            table = np.zeros((), CAST_TABLE)
+            count = len(some)
+            table["x"][:count] = [x.data.ptr for x in some]
+            table["y"][:count] = [x.data.ptr for x in new]
+            table["n"][:count] = sizes
+            run((moves.grid(max(sizes))[0], count), BLOCK, (table,))
+            made += new
         return made
 
     backend.add_into, backend.copied, backend.assign = add_into, copied, assign
@@ -416,6 +431,9 @@ def register_copies(backend: Any, gpu: Any, moves: Moves, reference: Any) -> Non
             if out is not None:
                 return out
         return other_clone(input, format)
+
+    for name in ("view", "reshape_alias", "unsafe_view"):
+        backend.override(name)(view_kernel(reference(name)))
 
     @backend.override("reshape")
     def reshape(x: Any, shape: Shape) -> Any:
@@ -509,3 +527,16 @@ def seen_as_one(xp: Any, parts: Sequence[Any], dim: int) -> Any:
     if contiguous_strides(whole, first.dtype.itemsize) != strides:
         return None
     return xp.ndarray(whole, first.dtype, start)
+
+
+def view_kernel(other: Any) -> Any:
+    """CuPy's `reshape` where it shows the same memory, and there is only one way to do that."""
+
+    def view(input: Any, shape: Shape) -> Any:
+        if 1 not in input.shape and 1 not in shape and input.size:
+            out = input.reshape(shape)
+            if out.data.ptr == input.data.ptr:
+                return out
+        return other(input, shape)
+
+    return view

@@ -6,12 +6,13 @@ arguments and autocast off inside; ops that other functions are made of are cast
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 from .. import dtypes
-from .base import CLASSES, F32, ON_DEVICE, STATE, TensorBase
-from .dispatch import REALS, apply, is_stale, recorded
+from .base import CLASSES, F32, ON_DEVICE, STATE, TensorBase, cell_of
+from .dispatch import REALS, apply, recorded
 from .modes import MODES
 from .op import REGISTRY, Op
 
@@ -93,10 +94,18 @@ def autocasts(api: Any) -> bool:
 
 
 class Cache:
-    """The parameters that were cast since the outermost autocast block began."""
+    """The parameters that were cast since the outermost autocast block began.
+
+    A training loop casts the same ones in every block. On a GPU they are all cast in one launch
+    when the first of them is asked for; each is recorded where it is used.
+    """
 
     def __init__(self) -> None:
         self.casts: dict[tuple[int, Any], tuple[Any, Any]] = {}
+        # Cast, but not asked for yet: what it was cast from, which version, and the result.
+        self.ready: dict[tuple[int, Any], tuple[Any, int, Any]] = {}
+        # What blocks cast, by the parameter that they began with.
+        self.blocks: dict[tuple[int, Any], list[Any]] = {}
 
     def cast(self, t: Any, dtype: Any) -> Any:
         """`t` in `dtype`, the same tensor each time: a weight used twice gets one cast."""
@@ -104,10 +113,55 @@ class Cache:
         found = self.casts.get(key)
         # Keeping the parameter itself keeps its id from being used again.
         if found is None:
-            found = self.casts[key] = (t, cast(t, dtype))
+            if not self.casts:
+                self.prepare(key, t)
+            array = self.prepared(key, t)
+            if array is None:
+                made = cast(t, dtype)
+            else:
+                made = recorded(REGISTRY["cast"], t, (dtype.np,), array)
+            found = self.casts[key] = (t, made)
         return found[1]
 
+    def prepare(self, key: tuple[int, Any], first: Any) -> None:
+        """Cast all that a block cast that began with the same parameter."""
+        known = self.blocks.get(key)
+        if known is None or STATE.busy != STATE.only_casting:
+            return
+        params = [t for t in [reference() for reference in known] if t is not None]
+        if len(params) < 2 or params[0] is not first:
+            return
+        if not all([t.special == ON_DEVICE for t in params]):
+            return
+        arrays = CLASSES.cast_on_device([t.array for t in params], key[1].np)
+        if arrays is not None:
+            for t, array in zip(params, arrays, strict=True):
+                self.ready[(id(t), key[1])] = (t.array, cell_of(t).n, array)
 
+    def prepared(self, key: tuple[int, Any], t: Any) -> Any:
+        """What was cast already of a parameter; None if it has changed since."""
+        found = self.ready.pop(key, None)
+        if found is None or found[0] is not t.array or found[1] != cell_of(t).n:
+            return None
+        return found[2]
+
+    def clear(self) -> None:
+        """The outermost block ends."""
+        for first, (t, _) in self.casts.items():
+            if t.special != ON_DEVICE:
+                break
+            known = self.blocks.get(first)
+            if known is None or len(known) != len(self.casts) or known[0]() is not t:
+                if len(self.blocks) >= BLOCKS:
+                    self.blocks.clear()
+                own = [t for (_, dtype), (t, _) in self.casts.items() if dtype is first[1]]
+                self.blocks[first] = [weakref.ref(t) for t in own]
+            break
+        self.casts.clear()
+        self.ready.clear()
+
+
+BLOCKS = 16  # kinds of blocks that are remembered
 CACHE = Cache()
 CACHING = [True]  # set_autocast_cache_enabled: one switch for the process
 
@@ -134,31 +188,6 @@ def converted(t: Any, dtype: Any) -> Any:
     if found is dtype.np or found == dtype.np:
         return t
     return CACHE.cast(t, dtype) if found is F32 and is_parameter(t) else cast(t, dtype)
-
-
-def all_converted(values: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
-    """`converted` for each; what has to be cast on a GPU in one launch, where the backend can."""
-    if STATE.device_type is not None and STATE.busy == STATE.only_casting:
-        wanted = [t for t in values if is_fresh(t, dtype)]
-        if len(wanted) > 1:
-            arrays = CLASSES.cast_on_device([t.array for t in wanted], dtype.np)
-            if arrays is not None:
-                for t, array in zip(wanted, arrays, strict=True):
-                    made = recorded(REGISTRY["cast"], t, (dtype.np,), array)
-                    if is_parameter(t):
-                        CACHE.casts[(id(t), dtype)] = (t, made)
-                    values = tuple([made if v is t else v for v in values])
-    return tuple([converted(t, dtype) for t in values])
-
-
-def is_fresh(t: Any, dtype: Any) -> bool:
-    """Whether a tensor is on a GPU and has to be cast, and was not since the block began."""
-    if not isinstance(t, TensorBase) or t.special != ON_DEVICE or is_stale(t):
-        return False
-    array = t.array
-    if array.dtype is not F32 or dtype.np == array.dtype:
-        return False
-    return not is_parameter(t) or (id(t), dtype) not in CACHE.casts
 
 
 def is_parameter(t: TensorBase) -> bool:
@@ -244,7 +273,7 @@ def cast_call(
     with off():
         if dtype is None:  # on for the other kind of device
             return call(*args, **kwargs)
-        args = all_converted(args, dtype)
+        args = tuple([converted(a, dtype) for a in args])
         if kwargs:
             kwargs = {k: converted(v, dtype) for k, v in kwargs.items()}
         return call(*args, **kwargs)
@@ -258,7 +287,7 @@ def cast_operands(op: Op, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
     if dtype is None:
         return tensors
     with off():
-        return all_converted(tensors, dtype)
+        return tuple([converted(t, dtype) for t in tensors])
 
 
 CLASSES.cast_call = cast_call
