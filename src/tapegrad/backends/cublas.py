@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import re
+from threading import get_ident
 from typing import Any
 
 import numpy as np
 
+from ..core.devices import DEVICE
 from ..settings import Settings
 
 # cudaDataType_t and cublasComputeType_t
@@ -22,7 +24,7 @@ F32 = np.dtype(np.float32)
 COMPUTE_32F, COMPUTE_64F, COMPUTE_TF32 = 68, 70, 77
 WORKSPACE = 32 << 20
 KEEP, TURN, COPY = 0, 1, -1  # cublasOperation_t, and what is none
-PLAIN_MATH, TF32_MATH = 0, 3
+DEFAULT_STREAMS = (0, 1, 2)  # none, cudaStreamLegacy, cudaStreamPerThread
 
 
 class Constants:
@@ -33,7 +35,7 @@ class Constants:
 
 
 class Library:
-    """cuBLAS, with a handle per GPU."""
+    """cuBLAS, with a handle per GPU and thread."""
 
     def __init__(self, xp: Any) -> None:
         self.xp = xp
@@ -48,33 +50,40 @@ class Library:
             *[pointer, number, number, long, pointer, number, number, long],
             *[pointer, pointer, number, number, long, number, number, number],
         ]
-        self.handles: dict[int, Any] = {}
-        self.streams: dict[int, int] = {}
-        self.spaces: dict[int, Any] = {}
+        self.handles: dict[tuple[int, int], Any] = {}
+        self.streams: dict[tuple[int, int], int] = {}
+        self.spaces: dict[tuple[int, int], Any] = {}
         self.places: dict[tuple[int, int], tuple[Any, Any]] = {}
 
     def handle(self) -> Any:
-        """The handle of the current GPU, on the current stream."""
+        """This thread's handle of the current GPU, on the current stream."""
         xp = self.xp
         device = xp.cuda.runtime.getDevice()
-        found = self.handles.get(device)
+        key = (device, get_ident())
+        found = self.handles.get(key)
         if found is None:
             found = ctypes.c_void_p()
             checked(self.lib.cublasCreate_v2(ctypes.byref(found)))
-            self.handles[device] = found
+            self.handles[key] = found
         stream = xp.cuda.get_current_stream().ptr
-        if self.streams.get(device) != stream:
+        if self.streams.get(key) != stream:
             checked(self.lib.cublasSetStream_v2(found, ctypes.c_void_p(stream)))
-            # A workspace of our own: cuBLAS must not allocate while a graph is being captured.
-            space = self.spaces.get(device)
-            if space is None:
-                space = self.spaces[device] = xp.cuda.Memory(WORKSPACE)
-            checked(
-                self.lib.cublasSetWorkspace_v2(
-                    found, ctypes.c_void_p(space.ptr), ctypes.c_size_t(WORKSPACE)
-                )
-            )
-            self.streams[device] = stream
+            address = ctypes.c_void_p(self.space(device, stream).ptr)
+            size = ctypes.c_size_t(WORKSPACE)
+            checked(self.lib.cublasSetWorkspace_v2(found, address, size))
+            self.streams[key] = stream
+        return found
+
+    def space(self, device: int, stream: int) -> Any:
+        """Memory that cuBLAS works in: it must not allocate while a graph is being captured.
+
+        Streams run at the same time, so each has its own; a graph has that of the default stream,
+        where it will be started.
+        """
+        key = (device, 0 if stream in DEFAULT_STREAMS or DEVICE.capturing() else stream)
+        found = self.spaces.get(key)
+        if found is None:
+            found = self.spaces[key] = self.xp.cuda.Memory(WORKSPACE)
         return found
 
     def place(self) -> tuple[Any, Any]:
@@ -84,9 +93,10 @@ class Library:
         stream = xp.cuda.get_current_stream().ptr
         found = self.places.get((device, stream))
         if found is None:
-            self.handle()
-            workspace = ctypes.c_void_p(self.spaces[device].ptr)
-            found = self.places[(device, stream)] = (workspace, ctypes.c_void_p(stream))
+            workspace = ctypes.c_void_p(self.space(device, stream).ptr)
+            found = (workspace, ctypes.c_void_p(stream))
+            if not DEVICE.capturing():
+                self.places[(device, stream)] = found
         return found
 
     def compute(self, dtype: Any) -> int:

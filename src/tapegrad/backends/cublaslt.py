@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -65,6 +66,7 @@ class Plan:
         self.right = lt.layout(code, *((m, k) if turn_a else (k, m)), step_a)
         self.out = lt.layout(code, n, m, n)
         self.bias_at = 0  # the address that the description holds
+        self.lock = threading.Lock()
         self.one, self.zero = cublas.factor(kind, 1.0), cublas.factor(kind, 0.0)
         self.choices: list[Callable[[int, int, int, int], None]] = []
         for offer in self.offered():
@@ -118,9 +120,17 @@ class Plan:
 
     def start(self, choice: Heuristic, a: int, b: int, out: int, bias: int) -> None:
         lt = self.lt
-        if bias != self.bias_at:
-            lt.set(self.desc, BIAS, ctypes.c_void_p(bias))
-            self.bias_at = bias
+        if not bias:
+            self.launch(choice, a, b, out)
+            return
+        with self.lock:  # the address stands in the description, which all threads use
+            if bias != self.bias_at:
+                lt.set(self.desc, BIAS, ctypes.c_void_p(bias))
+                self.bias_at = bias
+            self.launch(choice, a, b, out)
+
+    def launch(self, choice: Heuristic, a: int, b: int, out: int) -> None:
+        lt = self.lt
         address = lt.address
         target = address(out)
         workspace, stream = lt.blas.place()
