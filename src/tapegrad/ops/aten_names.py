@@ -14,7 +14,7 @@ from ..core.op import Op
 SPELLED: dict[str, str] = dict(
     pair.split("=")
     for pair in """
-    fw_primal=_fw_primal to_device=_to_copy
+    fw_primal=_fw_primal to_device=_to_copy drawn_dropout=native_dropout
     add=add.Tensor add_alpha=add.Tensor add_number=add.Scalar plus_number=add.Scalar
     sub=sub.Tensor sub_alpha=sub.Tensor sub_number=sub.Scalar rsub=rsub.Tensor
     rsub_scalar=rsub.Scalar mul=mul.Tensor mul_number=mul.Scalar times_number=mul.Scalar
