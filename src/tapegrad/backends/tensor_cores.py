@@ -160,36 +160,3 @@ def aligned(*addresses: int) -> bool:
     for address in addresses:
         joined |= address
     return joined % 16 == 0
-
-
-def layout(x: Any) -> tuple[bool, int] | None:
-    """How a matrix of 4-byte numbers lies: turned?, step; None if neither way."""
-    rows, columns = x.shape
-    down, right = x.strides
-    if right == 4 and (down >= columns * 4 or rows == 1):
-        return False, down // 4 if rows > 1 else (columns + 3) // 4 * 4
-    if down == 4 and (right >= rows * 4 or columns == 1):
-        return True, right // 4 if columns > 1 else (rows + 3) // 4 * 4
-    return None
-
-
-def product(gpu: Any, a: Any, b: Any, bias: Any = None, out: Any = None, choice: int = 0) -> Any:
-    """`a @ b`, plus a bias for each column; None where the kernels do not fit."""
-    (m, k), n = a.shape, b.shape[1]
-    layout_a, layout_b = layout(a), layout(b)
-    if layout_a is None or layout_b is None or a.dtype != np.float32 or b.dtype != np.float32:
-        return None
-    (turn_a, step_a), (turn_b, step_b) = layout_a, layout_b
-    if out is None:
-        out = gpu.xp.ndarray((m, n), np.float32)
-    if not aligned(a.data.ptr, b.data.ptr, out.data.ptr):
-        return None
-    key = (KERNEL, m, n, k, turn_a, turn_b, step_a, step_b)
-    found = gpu.compiled.get(key)
-    if found is None:
-        found = gpu.compiled[key] = plans(gpu, m, n, k, turn_a, turn_b, step_a, step_b)
-    if not found:
-        return None
-    address = 0 if bias is None else bias.data.ptr
-    found[choice].run(a.data.ptr, b.data.ptr, out.data.ptr, address)
-    return out
