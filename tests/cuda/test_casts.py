@@ -60,12 +60,12 @@ def test_together_is_as_one_by_one(write: bool, monkeypatch: pytest.MonkeyPatch)
     own = backend.casts
     calls = []
 
-    def casts(arrays: list[Any], dtype: Any) -> list[Any]:
+    def casts(arrays: list[Any], dtype: Any, apart: bool) -> list[Any]:
         calls.append(len(arrays))
-        made = own(arrays, dtype)  # the stand-in has no such kernel
+        made = own(arrays, dtype, apart)  # the stand-in has no such kernel
         return [x.astype(dtype) for x in arrays] if made is None else made
 
-    monkeypatch.setattr(backend, "casts", lambda arrays, dtype: None)
+    monkeypatch.setattr(backend, "casts", lambda arrays, dtype, apart: None)
     alone = train(write)
     monkeypatch.setattr(backend, "casts", casts)
     assert train(write) == alone
@@ -91,12 +91,163 @@ def test_nothing_is_recorded_without_gradients() -> None:
         assert out.dtype == torch.bfloat16 and not out.requires_grad
 
 
+# ---------------------------------------------------------------------- gradients
+
+
+class Deep(torch.nn.Module):
+    """Five layers; `between` is called on what is between the second and the third."""
+
+    def __init__(self, between: Any) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList([torch.nn.Linear(4, 4) for _ in range(5)])
+        self.between = between
+
+    def forward(self, x: Any) -> Any:
+        for i, layer in enumerate(self.layers):
+            x = layer(x)
+            if i == 1:
+                x = self.between(x)
+        return x
+
+
+def arrived(model: Any) -> list[bool]:
+    return [p.grad is not None for p in model.parameters()]
+
+
+def late(between: Any = lambda x: x) -> tuple[Any, list[list[bool]], Any]:
+    """A model, an empty list, and a loss."""
+    torch.manual_seed(0)
+    model = Deep(between).cuda()
+    with torch.autocast("cuda", torch.bfloat16):
+        loss = model(torch.randn(3, 4).cuda()).float().pow(2).sum()
+    return model, [], loss
+
+
+@pytest.fixture
+def watched_casts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many arrays were cast at a time, in the backward pass."""
+    backend = DEVICE.backend
+    own = backend.casts
+    calls: list[int] = []
+
+    def casts(arrays: list[Any], dtype: Any, apart: bool) -> Any:
+        if apart:
+            calls.append(len(arrays))
+        return own(arrays, dtype, apart)
+
+    monkeypatch.setattr(backend, "casts", casts)
+    return calls
+
+
+def test_gradients_are_cast_together(watched_casts: list[int]) -> None:
+    model, _, loss = late()
+    loss.backward(retain_graph=True)
+    assert watched_casts == [10]
+    first = [p.grad.clone() for p in model.parameters()]
+    assert all(g.dtype == torch.float32 for g in first)
+    wanted = torch.autograd.grad(loss, list(model.parameters()), retain_graph=True)
+    assert watched_casts == [10]  # one by one, as autograd.grad hands gradients out itself
+    loss.backward()
+    for p, one, g in zip(model.parameters(), first, wanted, strict=True):
+        assert torch.equal(one, g) and torch.equal(p.grad, 2 * one)
+        assert p.grad._version == 1
+    storages = {p.grad.untyped_storage().data_ptr() for p in model.parameters()}
+    assert len(storages) == 10
+
+
+def test_hooks_see_what_has_arrived(watched_casts: list[int]) -> None:
+    kept: list[Any] = []
+
+    def between(x: Any) -> Any:
+        kept.append(x)
+        return x
+
+    model, seen, loss = late(between)
+    kept[0].register_hook(lambda g: seen.append(arrived(model)))
+    loss.backward()
+    assert seen == [[False] * 4 + [True] * 6]
+    assert watched_casts == [6, 4]
+
+
+def test_a_function_sees_what_has_arrived(watched_casts: list[int]) -> None:
+    class Look(torch.autograd.Function):  # type: ignore[misc, name-defined]
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 1
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            seen.append(arrived(model))
+            return grad
+
+    model, seen, loss = late(Look.apply)
+    loss.backward()
+    assert seen == [[False] * 4 + [True] * 6]
+    assert watched_casts == [6, 4]
+
+
+def test_unpacking_sees_what_has_arrived() -> None:
+    def between(x: Any) -> Any:
+        def unpack(t: Any) -> Any:
+            seen.append(arrived(model))
+            return t
+
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: t, unpack):
+            return x.sin()
+
+    model, seen, loss = late(between)
+    loss.backward()
+    assert seen == [[False] * 4 + [True] * 6]
+
+
+def test_what_arrived_before_an_error_stays() -> None:
+    class Fail(torch.autograd.Function):  # type: ignore[misc, name-defined]
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 1
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            raise ValueError("no")
+
+    model, _, loss = late(Fail.apply)
+    with pytest.raises(ValueError, match="no"):
+        loss.backward()
+    assert arrived(model) == [False] * 4 + [True] * 6
+
+
+def test_an_error_of_an_op_too() -> None:
+    kept: list[Any] = []
+
+    def between(x: Any) -> Any:
+        kept.append(x.exp())
+        return kept[0]
+
+    model, _, loss = late(between)
+    with torch.no_grad():
+        kept[0].add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+    assert arrived(model)[6:] == [True] * 4
+
+
+def test_hooks_of_a_leaf_are_called_in_turn() -> None:
+    model, seen, loss = late()
+    weights = [layer.weight for layer in model.layers]
+    weights[3].register_post_accumulate_grad_hook(lambda p: seen.append(arrived(model)))
+    loss.backward()
+    # PyTorch casts the bias first, so its gradient comes last.
+    assert seen == [[False] * 6 + [True, False, True, True]]
+
+
 @pytest.mark.skipif(not hasattr(DEVICE.xp, "RawKernel"), reason="needs a GPU: the kernel itself")
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("sizes", [(7, 1), (1000, 33, 65), (1, 70_000), range(1, 330)])
 def test_the_kernel_casts(dtype: str, sizes: Any) -> None:
     wanted = getattr(torch, dtype)
     tensors = [torch.randn(n, device="cuda") for n in sizes]
-    made = DEVICE.backend.casts([t.array for t in tensors], wanted.np)
-    for t, array in zip(tensors, made, strict=True):
+    made = DEVICE.backend.casts([t.array for t in tensors], wanted.np, False)
+    back = DEVICE.backend.casts(made, torch.float32.np, True)
+    for t, array, wide in zip(tensors, made, back, strict=True):
         assert (wrap(array) == t.to(wanted)).all().item()
+        assert torch.equal(wrap(wide), t.to(wanted).float())

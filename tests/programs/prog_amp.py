@@ -407,3 +407,23 @@ def disabled_scalers(torch, log):
     log.warns(lambda: torch.cuda.amp.GradScaler().is_enabled())
     log.warns(lambda: torch.cuda.amp.GradScaler(enabled=False).is_enabled())
     log.warns(lambda: torch.cpu.amp.GradScaler().is_enabled())
+
+
+@program
+def gradients_arrive_in_the_order_of_the_casts(torch, log):
+    """A backward pass comes first to what was cast last, and arguments are cast from the right."""
+    f = torch.nn.functional
+    order = []
+    leaves = {}
+    for name, shape in (("w1", (4, 4)), ("b1", (4,)), ("w2", (4, 4)), ("b2", (4,)), ("x", (3, 4))):
+        leaves[name] = grid(torch, *shape).requires_grad_()
+        leaves[name].register_post_accumulate_grad_hook(lambda p, name=name: order.append(name))
+    with torch.autocast("cpu"):
+        hidden = f.linear(leaves["x"], leaves["w1"], leaves["b1"])
+        out = f.linear(hidden, leaves["w2"], bias=leaves["b2"])
+        again = torch.addmm(leaves["b1"], out, leaves["w1"])
+        wide = torch.baddbmm(leaves["x"][None], again[None], leaves["w2"][None])
+        loss = f.mse_loss(torch.stack([wide[0], leaves["x"]]), torch.ones(2, 3, 4))
+    loss.backward()
+    log(order)
+    log(*[p.grad for p in leaves.values()])

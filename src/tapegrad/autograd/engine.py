@@ -23,12 +23,14 @@ from ..core.base import (
     wrap,
 )
 from ..core.modes import MODES
+from ..core.op import Op
 from ..errors import explain_backward
 from .anomaly_mode import guarded
 from .node import AccumulateGrad, OpNode
 
 # Called as observer(node, grad, grads) after each node; anomaly mode and diagnose put theirs here.
 observers: Final[list[Any]] = []
+MOST_UNCAST: Final = 1 << 26  # bytes of gradients that may wait to be cast
 
 
 class Run:
@@ -54,13 +56,19 @@ class Run:
         self.mine: dict[Node, int] = {}  # sums that belong to this pass alone: 1 + writes so far
         self.useful: set[Node] | None = None
         self.watched: bool = captures is not None or STATE.anomaly or len(observers) != 0
+        self.uncast: list[tuple[Node, Any]] | None = None  # leaves, and gradients for them
+        self.uncast_size = 0
 
     def go(self, roots: list[tuple[Node, int, Any, int]]) -> None:
         """The whole pass, from (node, output, gradient, 1 if the gradient may be taken over)."""
         token = NUMPY_ERRORS.set(IGNORED)  # no floating point warnings
+        if STATE.device_type is not None and not self.record and not self.watched:
+            self.uncast = []
         try:
             self.loop(roots)
         finally:
+            if self.uncast:
+                self.cast_late()
             NUMPY_ERRORS.reset(token)
 
     def loop(self, roots: list[tuple[Node, int, Any, int]]) -> None:
@@ -107,6 +115,8 @@ class Run:
 
     def visit(self, node: Node) -> None:
         """Run one node on what has arrived, and hand its gradients to the edges."""
+        if self.uncast and calls_out(node):
+            self.cast_late()
         if node.hooks is not None or self.watched:
             self.visit_watched(node)
             return
@@ -121,7 +131,9 @@ class Run:
             if type(total) is list:
                 fill_in(node, total, self.record)
             try:
-                if node.op is not None:
+                if self.uncast is not None and self.put_off(node, total):
+                    pass
+                elif node.op is not None:
                     grads = pull_op(node, total, self.record)
                 else:
                     grads = node.pull(total, self.record)
@@ -137,6 +149,7 @@ class Run:
     def visit_watched(self, node: Node) -> None:
         """The same for a node with hooks, or in a pass that captures gradients or is observed."""
         total = self.sums.pop(node, None)
+        mine = self.mine.pop(node, 0)
         record = self.record
         hooks = node.hooks
         useful = self.useful
@@ -157,7 +170,9 @@ class Run:
         if hooks is not None:
             total = hooks.before(node, total, record)
         if node.is_leaf:
-            accumulate(node, total, record, 0, self.caller)
+            if self.watched or hooks.sees_gradients():
+                mine = 0  # somebody may have kept it
+            accumulate(node, total, record, mine, self.caller)
             if hooks is not None:
                 hooks.after(node, (), total, record)
             return
@@ -178,6 +193,49 @@ class Run:
         for observer in observers:
             observer(node, total, grads)
         self.hand_on(node, total, 0, grads)
+
+    def put_off(self, node: Node, total: Any) -> bool:
+        """On a GPU, whether a cast to a leaf's dtype can wait: many are done in one launch."""
+        op: Op | None = node.op
+        if op is None or not op.casts or type(total) is not STATE.device_type:
+            return False
+        leaf = node.edges[0]
+        if leaf is None or not leaf.is_leaf or leaf.hooks is not None or node.kept is None:
+            return False
+        if self.waiting[leaf] != 1 or leaf in self.sums:
+            return False  # more is to be added
+        if not total.flags.c_contiguous or not total.size:
+            return False
+        late = self.uncast
+        if late is None:
+            return False
+        late.append((leaf, total))
+        self.uncast_size += total.nbytes
+        if self.uncast_size > MOST_UNCAST:
+            self.cast_late()
+        return True
+
+    def cast_late(self) -> None:
+        """Cast the gradients that were put off, and give them to their leaves."""
+        late = self.uncast
+        if late is None:
+            return
+        self.uncast = []
+        self.uncast_size = 0
+        alike: dict[Any, list[int]] = {}
+        for i, (node, total) in enumerate(late):
+            leaf: Any = node
+            alike.setdefault((total.dtype, leaf.tensor().array.dtype), []).append(i)
+        made: list[Any] = [None] * len(late)
+        for (_, dtype), places in alike.items():
+            totals = [late[i][1] for i in places]
+            arrays = CLASSES.cast_on_device(totals, dtype, True)
+            if arrays is None:
+                arrays = [CLASSES.raw_space(g).cast(g, dtype) for g in totals]
+            for i, array in zip(places, arrays, strict=True):
+                made[i] = array
+        for i, (node, _) in enumerate(late):
+            accumulate(node, made[i], False, 1, self.caller)
 
     def hand_on(self, node: Node, total: Any, mine: int, grads: Any) -> None:
         """Add what a node returned to the sums of its edges."""
@@ -226,7 +284,7 @@ class Run:
         elif owned and writable(g, before):
             add_to(g, before)
             sums[node] = g
-            self.mine[node] = owned + 1
+            self.mine[node] = 1  # PyTorch makes a new tensor, which has no writes
         else:
             sums[node] = before + g
             if not self.record:
@@ -251,12 +309,19 @@ def pull_op(node: Any, total: Any, record: bool) -> Any:
     return own.pull(total, record)
 
 
+def calls_out(node: Node) -> bool:
+    """Whether a node calls functions of the user's, who may look at the leaves."""
+    return node.hooks is not None or node.packed or (node.op is None and not node.is_leaf)
+
+
 def writable(target: Any, other: Any) -> bool:
-    """Whether a sum may be formed inside `target`, which belongs to this pass."""
+    """Whether a sum may be formed inside `target`, which belongs to this pass; not in views."""
     if type(target) is ndarray:
-        return target.dtype is other.dtype and bool(target.flags.carray)
+        fresh: bool = target.base is None and target.dtype is other.dtype
+        return fresh and bool(target.flags.carray)
     return (
         type(target) is STATE.device_type
+        and target.base is None
         and target.dtype is other.dtype
         and target.shape == other.shape
         and bool(target.flags.c_contiguous)

@@ -65,6 +65,10 @@ class NodeHooks:
         self.after_node = HookDict()  # Node.register_hook
         self.accumulated_hooks = HookDict()  # Tensor.register_post_accumulate_grad_hook
 
+    def sees_gradients(self) -> bool:
+        """Whether a hook gets what arrives, and not only the `.grad` that it was added to."""
+        return bool(self.tensor or self.retained or self.before_node or self.after_node)
+
     def on_tensors(self, node: Node, total: Any, record: bool) -> Any:
         """Tensor hooks, then retain_grad, on the complete gradient of each output."""
         if not self.tensor and not self.retained:

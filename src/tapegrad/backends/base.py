@@ -41,8 +41,11 @@ class Backend:
         """A contiguous copy."""
         return x.copy()
 
-    def casts(self, arrays: list[Any], dtype: Any) -> list[Any] | None:
-        """Float32 arrays in half precision, by one kernel; None: they are cast one by one."""
+    def casts(self, arrays: list[Any], dtype: Any, apart: bool) -> list[Any] | None:
+        """Arrays of one dtype in another, by one kernel; None: they are to be cast one by one.
+
+        Unless they are to be `apart`, the new ones may share memory that is freed with the last.
+        """
         return None
 
     def assign(self, target: Any, source: Any) -> None:

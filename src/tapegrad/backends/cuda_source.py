@@ -414,13 +414,22 @@ extern "C" __global__ void chosen_back(const T* __restrict__ g, const i64* __res
 }
 """
 
-# Many float32 arrays at once; blockIdx.y says which.
+# Many arrays at once, from what READ reads to what STORE stores; blockIdx.y says which.
 CASTS = r"""
+typedef %(given)s S;
+#define READ(p) %(read)s
 struct Casts { unsigned long long x[%(limit)d], y[%(limit)d]; i64 n[%(limit)d]; };
 extern "C" __global__ void cast_together(const __grid_constant__ Casts t) {
-    const float* x = (const float*)t.x[blockIdx.y];
+    const S* x = (const S*)t.x[blockIdx.y];
     T* y = (T*)t.y[blockIdx.y];
-    EACH(i, t.n[blockIdx.y]) STORE(y + i, x[i]);
+    i64 n = t.n[blockIdx.y], fours = aligned(x, y) ? n / 4 : 0;
+    EACH(i, fours) {
+        Four<S> f = ((const Four<S>*)x)[i]; Four<T> g;
+        #pragma unroll
+        for (int j = 0; j < 4; j++) STORE(g.v + j, READ(f.v + j));
+        ((Four<T>*)y)[i] = g;
+    }
+    EACH(i, n - 4 * fours) { i64 k = 4 * fours + i; STORE(y + k, READ(x + k)); }
 }
 """
 

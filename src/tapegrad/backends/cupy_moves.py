@@ -21,7 +21,6 @@ from .cublas import NAMES
 I64 = np.int64
 U32 = np.uint32
 BLOCK = (256,)
-F32 = np.dtype(np.float32)
 CASTS = 160  # arrays that are cast at once: 24 bytes each, below the 4 KB that a launch may carry
 CAST_TABLE = np.dtype([(name, np.uint64, (CASTS,)) for name in ("x", "y", "n")])
 RANK = 5  # dimensions that a layout may have, after those that lie evenly became one
@@ -344,6 +343,17 @@ def widened_at(x: Any, dim: int) -> Piece:
     return x.data.ptr, (*shape[:dim], 1, *shape[dim:]), (*strides[:dim], 0, *strides[dim:])
 
 
+def one_piece(xp: Any, shapes: list[Shape], sizes: list[int], dtype: Any) -> list[Any]:
+    """New arrays in one piece of memory: 512 bytes apart at least, as arrays of their own are."""
+    item = dtype.itemsize
+    places = [0, *itertools.accumulate([(item * n + 511) // 512 * 512 for n in sizes])]
+    memory = xp.cuda.alloc(places[-1])
+    return [
+        xp.ndarray(shape, dtype, memory + place)
+        for shape, place in zip(shapes, places, strict=False)
+    ]
+
+
 def register(backend: Any, gpu: Any, reference: Any) -> None:
     """Give a backend the ops of this file, and functions for those who have arrays in their hands.
 
@@ -380,31 +390,30 @@ def register(backend: Any, gpu: Any, reference: Any) -> None:
         if not own or not moves.write(target, source):
             target[...] = source
 
-    def casts(arrays: list[Any], dtype: Any) -> list[Any] | None:
-        """Float32 arrays in half precision, as autocast wants all parameters of a model."""
-        kind = NAMES.get(dtype)
-        if kind not in ("float16", "bfloat16"):
+    def casts(arrays: list[Any], dtype: Any, apart: bool) -> list[Any] | None:
+        """As autocast wants all parameters of a model, and the backward pass their gradients."""
+        given = arrays[0].dtype
+        kinds = NAMES.get(given), NAMES.get(dtype)
+        if None in kinds:
             return None
-        if not all([x.dtype is F32 and contiguous(x) and x.size for x in arrays]):
+        if not all([x.dtype is given and contiguous(x) and x.size for x in arrays]):
             return None
-        run = gpu.kernel("CASTS", kind, "cast_together", limit=CASTS)
+        stored, read = READ[kinds[0]]
+        run = gpu.kernel("CASTS", kinds[1], "cast_together", given=stored, read=read, limit=CASTS)
         made: list[Any] = []
         for start in range(0, len(arrays), CASTS):
             some = arrays[start : start + CASTS]
             sizes = [x.size for x in some]
-            # One piece of memory for all: 512 bytes apart at least, as arrays of their own are.
-            places = [0, *itertools.accumulate([(2 * n + 511) // 512 * 512 for n in sizes])]
-            memory = gpu.xp.cuda.alloc(places[-1])
-            new = [
-                gpu.xp.ndarray(x.shape, dtype, memory + place)
-                for x, place in zip(some, places, strict=False)
-            ]
+            if apart:
+                new = [gpu.xp.ndarray(x.shape, dtype) for x in some]
+            else:
+                new = one_piece(gpu.xp, [x.shape for x in some], sizes, dtype)
             table = np.zeros((), CAST_TABLE)
             count = len(some)
             table["x"][:count] = [x.data.ptr for x in some]
             table["y"][:count] = [x.data.ptr for x in new]
             table["n"][:count] = sizes
-            run((moves.grid(max(sizes))[0], count), BLOCK, (table,))
+            run((gpu.fours(max(sizes))[0], count), BLOCK, (table,))
             made += new
         return made
 

@@ -351,7 +351,7 @@ class Classes:
     apply_on_device: Any = None  # core/devices.py: runs an op on a GPU
     add_on_device: Any = None  # core/devices.py: adds one device array to another
     copy_on_device: Any = None  # core/devices.py: a contiguous copy of a device array
-    cast_on_device: Any = None  # core/devices.py: several device arrays in another dtype
+    cast_on_device: Any = None  # core/devices.py: several device arrays in another dtype, or None
 
 
 CLASSES: Final = Classes()

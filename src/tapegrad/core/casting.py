@@ -133,7 +133,7 @@ class Cache:
             return
         if not all([t.special == ON_DEVICE for t in params]):
             return
-        arrays = CLASSES.cast_on_device([t.array for t in params], key[1].np)
+        arrays = CLASSES.cast_on_device([t.array for t in params], key[1].np, False)
         if arrays is not None:
             for t, array in zip(params, arrays, strict=True):
                 self.ready[(id(t), key[1])] = (t.array, cell_of(t).n, array)
@@ -188,6 +188,14 @@ def converted(t: Any, dtype: Any) -> Any:
     if found is dtype.np or found == dtype.np:
         return t
     return CACHE.cast(t, dtype) if found is F32 and is_parameter(t) else cast(t, dtype)
+
+
+def all_converted(values: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
+    """The last one first, as PyTorch does: a backward pass comes to what was cast last first."""
+    made = list(values)
+    for i in range(len(values) - 1, -1, -1):
+        made[i] = converted(values[i], dtype)
+    return tuple(made)
 
 
 def is_parameter(t: TensorBase) -> bool:
@@ -273,10 +281,10 @@ def cast_call(
     with off():
         if dtype is None:  # on for the other kind of device
             return call(*args, **kwargs)
-        args = tuple([converted(a, dtype) for a in args])
         if kwargs:
-            kwargs = {k: converted(v, dtype) for k, v in kwargs.items()}
-        return call(*args, **kwargs)
+            values = all_converted(tuple(kwargs.values()), dtype)
+            kwargs = dict(zip(kwargs, values, strict=True))
+        return call(*all_converted(args, dtype), **kwargs)
 
 
 def cast_operands(op: Op, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -287,7 +295,7 @@ def cast_operands(op: Op, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
     if dtype is None:
         return tensors
     with off():
-        return tuple([converted(t, dtype) for t in tensors])
+        return all_converted(tensors, dtype)
 
 
 CLASSES.cast_call = cast_call

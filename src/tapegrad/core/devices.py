@@ -93,8 +93,9 @@ def copy_on_device(x: Any) -> Any:
     return DEVICE.backend.copied(x)
 
 
-def cast_on_device(arrays: list[Any], dtype: Any) -> Any:
-    return DEVICE.backend.casts(arrays, dtype)
+def cast_on_device(arrays: list[Any], dtype: Any, apart: bool) -> Any:
+    """Several arrays in another dtype by one kernel; None where there is none for them."""
+    return DEVICE.backend.casts(arrays, dtype, apart)
 
 
 CLASSES.add_on_device = add_on_device

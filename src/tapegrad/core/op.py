@@ -77,6 +77,7 @@ class Op:
     differentiable: bool = True
     plain_outs: tuple[int, ...] = ()  # outputs that never need a gradient (indices)
     partial: bool = False  # rules get None, not zeros, for outputs without gradient
+    casts: bool = False  # to another dtype, and does nothing else
     view: bool = False
     multi_view: bool = False  # several views at once: they refuse to be written
     written_name: str = ""  # node of the in-place form with tensors, where it has its own

@@ -87,6 +87,7 @@ class Block:
     differentiable = True
     plain_outs: tuple[int, ...] = ()
     partial = False  # rules get None, not zeros, for outputs that received no gradient
+    casts = False  # to another dtype, and does nothing else
     view = False
     multi_view = False
     replays = False
@@ -160,6 +161,7 @@ def op(block: type[Block]) -> Op:
         "differentiable",
         "plain_outs",
         "partial",
+        "casts",
         "view",
         "multi_view",
         "replays",

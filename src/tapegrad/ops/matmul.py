@@ -134,9 +134,11 @@ def left_grad(grad: Any, right: Any, strides: tuple[int, ...]) -> Any:
 
 
 def left_grad_array(grad: Any, right: Any, strides: tuple[int, ...]) -> Any:
+    turned = by_columns(grad.shape[0], strides)
     if grad.dtype is not F32 and grad.dtype is not F64:
-        return product(xp_of(grad), grad, right.T)
-    return right.dot(grad.T).T if by_columns(grad.shape[0], strides) else grad.dot(right.T)
+        xp = xp_of(grad)
+        return product(xp, right, grad.T).T if turned else product(xp, grad, right.T)
+    return right.dot(grad.T).T if turned else grad.dot(right.T)
 
 
 def right_grad(grad: Any, left: Any, strides: tuple[int, ...]) -> Any:
@@ -147,9 +149,11 @@ def right_grad(grad: Any, left: Any, strides: tuple[int, ...]) -> Any:
 
 
 def right_grad_array(grad: Any, left: Any, strides: tuple[int, ...]) -> Any:
+    turned = by_columns(left.shape[1], strides)
     if grad.dtype is not F32 and grad.dtype is not F64:
-        return product(xp_of(grad), left.T, grad)
-    return grad.T.dot(left).T if by_columns(left.shape[1], strides) else left.T.dot(grad)
+        xp = xp_of(grad)
+        return product(xp, grad.T, left).T if turned else product(xp, left.T, grad)
+    return grad.T.dot(left).T if turned else left.T.dot(grad)
 
 
 helper("left_grad", raw=left_grad_array, recorded=left_grad)

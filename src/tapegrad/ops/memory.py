@@ -117,6 +117,7 @@ class Cast(Linear):
     """cast(input, dtype) -> Tensor: a copy in another dtype."""
 
     node = "ToCopyBackward0"
+    casts = True
     wirtinger = True
     public = False
     leading = (0,)
