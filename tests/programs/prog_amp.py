@@ -427,3 +427,34 @@ def gradients_arrive_in_the_order_of_the_casts(torch, log):
     loss.backward()
     log(order)
     log(*[p.grad for p in leaves.values()])
+
+
+@program
+def gradients_have_the_dtype_of_what_they_belong_to(torch, log):
+    f = torch.nn.functional
+    functions = {
+        "mul": lambda x: x * 0.5,
+        "div": lambda x: x / 4.0,
+        "rdiv": lambda x: 1.5 / (x + 2),
+        "exp2": torch.exp2,
+        "log2": lambda x: torch.log2(x + 2),
+        "log10": lambda x: torch.log10(x + 2),
+        "lerp": lambda x: torch.lerp(x, x * 2, 0.3),
+        "std": torch.std,
+        "mse": lambda x: f.mse_loss(x, x.detach() * 2),
+        "huber": lambda x: f.huber_loss(x, x.detach() * 2),
+        "softplus": f.softplus,
+        "batch_norm": lambda x: f.batch_norm(
+            x[None, :, None].expand(2, 3, 2), None, None, training=True
+        ),
+        "mixed": lambda x: x * torch.tensor([1.0, 2.0, 3.0]),
+    }
+    for name, function in functions.items():
+        for dtype in (torch.bfloat16, torch.float16):
+            seen = []
+            x = torch.tensor([0.5, -1.25, 2.0], dtype=dtype, requires_grad=True)
+            inner = x * 1
+            inner.register_hook(lambda g, seen=seen: seen.append(g.dtype))
+            out = function(inner)
+            out.sum().backward()
+            log(name, out.dtype, seen, x.grad.dtype)

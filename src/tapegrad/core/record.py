@@ -21,6 +21,7 @@ from .base import (
     Version,
     View,
     cell_of,
+    ndarray,
     sequence,
     stamp,
     wrap,
@@ -29,6 +30,8 @@ from .modes import MODES
 from .op import Op
 
 FLOATS: Final = "fcV"  # NumPy kinds that can require a gradient (bfloat16 is a void kind)
+# On NumPy bfloat16 times a Python number is float32: gradients have to be brought back.
+BRAIN: Final = "V"
 
 
 def record_single(op: Op, a: TensorBase, attrs: tuple[Any, ...], t: TensorBase) -> OpNode:
@@ -68,9 +71,10 @@ def record_single(op: Op, a: TensorBase, attrs: tuple[Any, ...], t: TensorBase) 
     node.cells = cells
     node.frees = plan.saves
     dtype = out.dtype
-    if x.dtype is not dtype:
+    kind = dtype.kind
+    if x.dtype is not dtype or (kind == BRAIN and type(x) is ndarray):
         node.fixes = ((x.shape, x.dtype),)
-    if dtype.kind == "c" and not op.wirtinger:
+    if kind == "c" and not op.wirtinger:
         node.sandwich = True
     node.seq = next(sequence)
     if STATE.recording:
@@ -331,9 +335,10 @@ def prepare(
     node.kept = tuple(kept)
     node.cells = tuple(cells)
     node.frees = plan.saves or len(watch) != 0
-    if any_fix:
+    kind = "" if out_dtype is None else out_dtype.kind
+    if any_fix or (kind == BRAIN and type(outs[0]) is ndarray):
         node.fixes = tuple([fix_of(t) if mask >> i & 1 else None for i, t in enumerate(tensors)])
-    if out_dtype is not None and out_dtype.kind == "c" and not op.wirtinger:
+    if kind == "c" and not op.wirtinger:
         node.sandwich = True
     if not op.single:
         node.outputs = tuple([(o.shape, o.dtype) for o in outs])
