@@ -156,11 +156,18 @@ def to_copy(input: Any, *, dtype: Any = None, **options: Any) -> Any:
     return input.to(dtype=input.dtype if dtype is None else dtype, copy=True)
 
 
+def fused_rms_norm(input: Any, normalized_shape: Any, weight: Any, eps: Any) -> Any:
+    load_everything()
+    eps = tg.finfo(input.dtype).eps if eps is None else float(eps)
+    return RECORDED.fused_rms_norm(input, weight, len(normalized_shape), eps)
+
+
 # aten ops whose arguments are not those of the function or op that they stand for.
 ADAPTED: dict[str, Callable[..., Any]] = {
     "_softmax": lambda input, dim, half_to_float: tg.softmax(input, dim),
     "_log_softmax": lambda input, dim, half_to_float: tg.log_softmax(input, dim),
     "_to_copy": to_copy,
+    "_fused_rms_norm": fused_rms_norm,
     "size": lambda input: list(input.shape),
     "stride": lambda input: list(input.stride()),
     "_unsafe_view": lambda input, size: input.reshape(size),

@@ -117,3 +117,65 @@ def test_pytorch_names() -> None:
     x.fill_(5)
     graph.replay()
     assert y.tolist() == [10.0, 10.0, 10.0]
+
+
+def layers() -> dict[str, Any]:
+    nn = torch.nn
+
+    class Attention(nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self, width: int) -> None:
+            super().__init__()
+            self.inner = nn.Linear(4, 3 * width)
+
+        def forward(self, x: Any) -> Any:
+            q, k, v = self.inner(x).reshape(2, 3, 1, -1).transpose(1, 2).chunk(3, -1)
+            seen = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            return seen.transpose(1, 2).flatten(2)
+
+    class Last(nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self, inner: Any) -> None:
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, x: Any) -> Any:
+            return self.inner(x)[0]
+
+    return {
+        "conv1d": nn.Conv1d(3, 2, 3, padding=1),
+        "conv1d depthwise": nn.Conv1d(3, 3, 2, groups=3),
+        "conv_transpose1d": nn.ConvTranspose1d(3, 2, 2, stride=2),
+        "pooling": nn.Sequential(nn.Conv1d(3, 4, 2, padding=1), nn.MaxPool1d(2), nn.AvgPool1d(2)),
+        "batch norm": nn.Sequential(nn.Conv1d(3, 4, 2), nn.BatchNorm1d(4), nn.ReLU()),
+        "group norm": nn.Sequential(nn.Conv1d(3, 4, 2), nn.GroupNorm(2, 4)),
+        "instance norm": nn.Sequential(nn.Conv1d(3, 4, 2), nn.InstanceNorm1d(4, affine=True)),
+        "rms norm": nn.Sequential(nn.Linear(4, 5), nn.RMSNorm(5), nn.SiLU()),
+        "rnn": Last(nn.RNN(4, 5, batch_first=True)),
+        "lstm": Last(nn.LSTM(4, 5, 2, batch_first=True)),
+        "gru": Last(nn.GRU(4, 5, batch_first=True)),
+        "transformer": nn.TransformerEncoderLayer(4, 2, 8, batch_first=True),
+        "attention": Attention(8),
+        "wide attention": Attention(300),
+    }
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", list(layers()))
+def test_layers_can_be_captured(name: str, dtype: str) -> None:
+    wanted = getattr(torch, dtype)
+    losses = []
+    for graphed in (False, True):
+        torch.manual_seed(0)
+        model = layers()[name].cuda().to(wanted)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x: Any, model: Any = model, optimizer: Any = optimizer) -> Any:
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        run = torch.cuda.make_graphed_step(step) if graphed else step
+        xs = [torch.sin(torch.arange(24, dtype=wanted).reshape(2, 3, 4) + i) for i in range(5)]
+        losses.append([run(x.cuda()).item() for x in xs])
+    assert losses[0] == losses[1]

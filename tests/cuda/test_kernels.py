@@ -173,3 +173,36 @@ def test_gradients_of_a_layer(
         if want is not None and got is not None:
             assert want.shape == got.shape
             assert (want - got).abs().max() <= TOLERANCE[kind] * 4 * length**0.5
+
+
+STACKS = [
+    ((3,), (3,)),
+    ((2, 3), (3,)),
+    ((3,), (3, 2)),
+    ((5, 3), (3, 7)),
+    ((5, 2, 3), (3, 4)),
+    ((2, 3), (5, 3, 4)),
+    ((4, 1, 2, 3), (5, 3, 2)),
+    ((0, 3), (3, 2)),
+    ((2, 0), (0, 3)),
+    ((0, 2, 3), (3, 4)),
+]
+
+
+@pytest.mark.parametrize("shapes", STACKS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_products_of_any_stacks(shapes: Any, dtype: str) -> None:
+    """`matmul` for the forwards of blocks; factors that lie in order, turned, and with gaps."""
+    matmul = devices.DEVICE.backend.xp.matmul
+    a, b = [rng.standard_normal(s).astype(dtype) for s in shapes]
+    want = a @ b
+    turned = [xp.asarray(np.ascontiguousarray(x.swapaxes(0, -1))).swapaxes(0, -1) for x in (a, b)]
+    gaps = [xp.asarray(np.repeat(x, 2, -1))[..., ::2] for x in (a, b)]
+    for left, right in ([xp.asarray(x) for x in (a, b)], turned, gaps):
+        got = matmul(left, right)
+        assert got.shape == want.shape and got.dtype == want.dtype
+        np.testing.assert_allclose(xp.asnumpy(got), want, 1e-5, 1e-5)
+        if want.ndim:
+            out = xp.empty(want.shape, want.dtype)
+            assert matmul(left, right, out=out) is out
+            np.testing.assert_allclose(xp.asnumpy(out), want, 1e-5, 1e-5)

@@ -18,7 +18,7 @@ from tapegrad.core.base import wrap
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 # These keep statistics of half precision in single, as PyTorch does on a GPU and not on the CPU.
-STATISTICS = ("native_layer_norm",)
+STATISTICS = ("native_layer_norm", "native_batch_norm")
 REFUSALS = (RuntimeError, NotImplementedError, IndexError, ValueError, TypeError, AttributeError)
 
 

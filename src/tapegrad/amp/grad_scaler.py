@@ -9,6 +9,8 @@ from typing import Any
 
 import tapegrad as tg
 
+from ..core import devices
+
 __all__ = ["GradScaler", "OptState"]
 
 
@@ -116,6 +118,7 @@ class GradScaler:
     ) -> dict[Any, Any]:
         """Unscale, and say per device whether something was not finite."""
         found: dict[Any, Any] = {}
+        on_gpu: dict[Any, list[Any]] = defaultdict(list)  # by device and dtype
         with tg.no_grad():
             for group in optimizer.param_groups:
                 for parameter in group["params"]:
@@ -127,12 +130,16 @@ class GradScaler:
                     device = grad.device
                     infinite = found.get(device)
                     if infinite is None:
-                        infinite = found[device] = tg.full((), 0.0, device=device)
-                    if grad.is_cuda:  # nothing that waits for the GPU
-                        infinite.data.logical_or_(tg.isfinite(grad).all().logical_not())
-                    elif not tg.isfinite(grad).all():
+                        infinite = tg.full((), 0.0, dtype=tg.float32, device=device)
+                        found[device] = infinite
+                    if grad.is_cuda:
+                        on_gpu[device, grad.dtype].append(grad)
+                        continue
+                    if not tg.isfinite(grad).all():
                         infinite.data.fill_(1.0)
                     grad.data.mul_(inv_scale.to(device))  # PyTorch counts no write here
+            for (device, _), grads in on_gpu.items():
+                unscale_on_gpu(grads, inv_scale.to(device), found[device])
         return found
 
     def _maybe_opt_step(self, optimizer: Any, state: dict[str, Any], *args: Any, **kw: Any) -> Any:
@@ -212,6 +219,13 @@ class GradScaler:
     def _grow_or_shrink_on_gpu(self, scale: Any, tracker: Any, found: list[Any]) -> None:
         """The same without waiting for the GPU to say what it found."""
         total = sum([v.to(scale.device) for v in found[1:]], found[0].to(scale.device))
+        kernels = getattr(devices.DEVICE.backend, "gradients", None)
+        if kernels is not None and scale.dtype is total.dtype is tg.float32:
+            numbers = self._growth_factor, self._backoff_factor, self._growth_interval
+            kernels.next_scale(scale.array, tracker.array, total.array, *numbers)
+            for t in (scale, tracker):
+                t.version_cell().bump("_amp_update_scale_")
+            return
         infinite = total > 0
         count = tg.where(infinite, tg.zeros_like(tracker), tracker + 1)
         due = count == self._growth_interval
@@ -308,8 +322,22 @@ class GradScaler:
         self._check_scale_growth_tracker("_check_inf_per_device")
         state = self._per_optimizer_states[id(optimizer)]
         # Multiplying by one changes nothing; what is looked for is found all the same.
-        state["found_inf_per_device"] = self._unscale_grads_(optimizer, tg.full((), 1.0), True)
+        state["found_inf_per_device"] = self._unscale_grads_(
+            optimizer, tg.full((), 1.0, dtype=tg.float32), True
+        )
         return state["found_inf_per_device"]
 
     def _found_inf_per_device(self, optimizer: Any) -> Any:
         return self._per_optimizer_states[id(optimizer)]["found_inf_per_device"]
+
+
+def unscale_on_gpu(grads: list[Any], inverse: Any, infinite: Any) -> None:
+    """Unscale gradients of one dtype; nothing waits for the GPU."""
+    kernels: Any = getattr(devices.DEVICE.backend, "gradients", None)
+    arrays = None if kernels is None else kernels.arrays_of(grads)
+    if arrays is not None:
+        kernels.unscale(arrays, inverse.array, infinite.array)
+        return
+    for grad in grads:
+        infinite.data.logical_or_(tg.isfinite(grad).all().logical_not())
+        grad.data.mul_(inverse)

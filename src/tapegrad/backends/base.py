@@ -21,6 +21,7 @@ class Backend:
         self.xp = xp
         self.overrides: dict[str, Callable[..., Any]] = {}
         self.pulls: dict[str, Callable[..., Any]] = {}  # see Op.device_pull
+        self.mixed: dict[str, Callable[..., Any]] = {}  # see Op.device_mixed
         # Kernels for the functions of cuda/philox.py, by name.
         self.draws: dict[str, Callable[..., Any]] = {}
 

@@ -71,53 +71,6 @@ template <typename X> __device__ __forceinline__ X block_sum(X x) {
 }
 """
 
-# Elementwise; all arrays are contiguous. `number` declares the number `s`, where there is one.
-UNARY = r"""
-extern "C" __global__ void unary(const T* __restrict__ x, T* __restrict__ y, i64 n%(number)s) {
-    i64 fours = aligned(x, y) ? n / 4 : 0;
-    EACH(i, fours) {
-        Four<T> f = ((const Four<T>*)x)[i];
-        #pragma unroll
-        for (int j = 0; j < 4; j++) { A a = LOAD(f.v + j); STORE(f.v + j, (%(does)s)); }
-        ((Four<T>*)y)[i] = f;
-    }
-    EACH(i, n - 4 * fours) {
-        i64 k = 4 * fours + i;
-        A a = LOAD(x + k); STORE(y + k, (%(does)s));
-    }
-}
-"""
-BINARY = r"""
-extern "C" __global__ void binary(const T* __restrict__ x, const T* __restrict__ y,
-        T* __restrict__ z, i64 n%(number)s) {
-    i64 fours = aligned(x, y, z) ? n / 4 : 0;
-    EACH(i, fours) {
-        Four<T> f = ((const Four<T>*)x)[i], g = ((const Four<T>*)y)[i];
-        #pragma unroll
-        for (int j = 0; j < 4; j++) {
-            A a = LOAD(f.v + j), b = LOAD(g.v + j); STORE(f.v + j, (%(does)s));
-        }
-        ((Four<T>*)z)[i] = f;
-    }
-    EACH(i, n - 4 * fours) {
-        i64 k = 4 * fours + i;
-        A a = LOAD(x + k), b = LOAD(y + k); STORE(z + k, (%(does)s));
-    }
-}
-"""
-# Broadcast: each of an array's elements stays for `run` elements, and all of them come again.
-SPREAD = r"""
-extern "C" __global__ void spread(const T* __restrict__ x, const T* __restrict__ y,
-        T* __restrict__ z, unsigned n, unsigned x_run, unsigned x_size, unsigned y_run,
-        unsigned y_size) {
-    EACH(i, n) {
-        unsigned k = i;
-        A a = LOAD(x + (x_size == n ? k : k / x_run %% x_size));
-        A b = LOAD(y + (y_size == n ? k : k / y_run %% y_size));
-        STORE(z + k, (%(does)s));
-    }
-}
-"""
 ACCUMULATE = r"""
 extern "C" __global__ void accumulate(T* x, const T* y, i64 n) {
     i64 fours = aligned(x, y) ? n / 4 : 0;
@@ -454,49 +407,6 @@ extern "C" __global__ void add_rows(const T* __restrict__ g, const i64* __restri
     EACH(i, count * n) {
         i64 r = t[i / n];
         if (r != skip) atomicAdd(w + r * n + i % n, LOAD(g + i));
-    }
-}
-"""
-
-# Optimizers over many tensors in one launch: blockIdx.y is the tensor.
-OPTIMIZERS = r"""
-struct Tensors { unsigned long long p[5][%(limit)d]; i64 n[%(limit)d]; };
-extern "C" __global__ void adam(const Tensors t, A lr_given, const A* lr_device, A beta1, A beta2,
-        A eps, A decay, int decoupled, int amsgrad, int maximize, A step_given,
-        const A* step_device) {
-    int k = blockIdx.y; i64 n = t.n[k];
-    T* p = (T*)t.p[0][k]; const T* g = (const T*)t.p[1][k];
-    T* m = (T*)t.p[2][k]; T* v = (T*)t.p[3][k]; T* most = (T*)t.p[4][k];
-    A step = step_device ? *step_device : step_given;
-    A lr = lr_device ? *lr_device : lr_given;
-    A fix1 = 1 - pow(beta1, step), fix2 = sqrt(1 - pow(beta2, step));
-    A size = lr / fix1;
-    EACH(i, n) {
-        A x = LOAD(p + i), d = LOAD(g + i);
-        if (maximize) d = -d;
-        if (decay != 0) { if (decoupled) x *= 1 - lr * decay; else d += decay * x; }
-        A a = LOAD(m + i); a += (d - a) * (1 - beta1);
-        A b = LOAD(v + i) * beta2 + d * d * (1 - beta2);
-        STORE(m + i, a); STORE(v + i, b);
-        if (amsgrad) { A c = LOAD(most + i); b = b > c ? b : c; STORE(most + i, b); }
-        STORE(p + i, x - size * (a / (sqrt(b) / fix2 + eps)));
-    }
-}
-extern "C" __global__ void sgd(const Tensors t, A lr_given, const A* lr_device, A momentum,
-        A dampening, A decay, int nesterov, int maximize, int first) {
-    int k = blockIdx.y; i64 n = t.n[k];
-    T* p = (T*)t.p[0][k]; const T* g = (const T*)t.p[1][k]; T* m = (T*)t.p[2][k];
-    A lr = lr_device ? *lr_device : lr_given;
-    EACH(i, n) {
-        A x = LOAD(p + i), d = LOAD(g + i);
-        if (maximize) d = -d;
-        if (decay != 0) d += decay * x;
-        if (momentum != 0) {
-            A b = first ? d : LOAD(m + i) * momentum + d * (1 - dampening);
-            STORE(m + i, b);
-            d = nesterov ? d + momentum * b : b;
-        }
-        STORE(p + i, x - lr * d);
     }
 }
 """

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from ..core.op import REGISTRY
-from . import cublas, cublaslt, cuda_source
+from . import cublas, cublaslt, cuda_elementwise, cuda_source
 from .cublas import NAMES
 from .cupy_library import reduced_shape
 from .cupy_moves import MANY, U32, Plans, contiguous
 
+SOURCES = (cuda_source, cuda_elementwise)
 NOTHING = np.uint64(0)  # a null pointer
 I32, I64 = np.int32, np.int64
 BLOCK = (256,)
@@ -50,11 +51,11 @@ class Gpu:
         return cublaslt.Lt(self, self.blas)
 
     def kernel(self, source: str, kind: str, name: str, **parts: Any) -> Any:
-        """A kernel by the name of its source in cuda_source.py, its dtype and its own name."""
+        """A kernel by the name of its source, its dtype and its own name."""
         key = (source, kind, name, *parts.values()) if parts else (source, kind, name)
         found = self.compiled.get(key)
         if found is None:
-            text = getattr(cuda_source, source)
+            text = next(getattr(file, source) for file in SOURCES if hasattr(file, source))
             code = "".join(
                 [
                     cuda_source.PRELUDE,
@@ -76,45 +77,61 @@ class Gpu:
         """The grid of kernels whose threads take four elements."""
         return (min((count + 1023) // 1024, self.blocks),)
 
-    def elementwise(self, name: str, expression: str, dtype: Any, number: bool = False) -> Any:
-        """Compile an elementwise kernel, and note it."""
-        part = ", A s" if number else ""
-        run = self.kernel(name.upper(), NAMES[dtype], name, does=expression, number=part)
-        self.quick[(name, expression, dtype)] = run
+    def elementwise(self, form: str, expression: str, dtype: Any, numbers: int) -> Any:
+        """Compile an elementwise kernel, and note it; the form "binary_once" is binary's `once`."""
+        name, _, once = form.partition("_")
+        parts = {"does": expression, "numbers": "".join([f", A {s}" for s in "stu"[:numbers]])}
+        if name in ("binary", "ternary"):
+            parts["once"] = "true" if once else "false"
+        run = self.kernel(name.upper(), NAMES[dtype], name, **parts)
+        self.quick[(form, expression, dtype)] = run
         return run
 
-    def unary(self, expression: str, x: Any, number: float | None = None) -> Any:
-        """An expression of `a` (and the number `s`) of contiguous floats."""
+    def unary(self, expression: str, x: Any, *numbers: float) -> Any:
+        """An expression of `a` (and the numbers `s`, `t`, `u`) of contiguous floats."""
         dtype = x.dtype
         out = self.xp.ndarray(x.shape, dtype)
         n = x.size
         if n:
             run = self.quick.get(("unary", expression, dtype))
             if run is None:
-                run = self.elementwise("unary", expression, dtype, number is not None)
-            if number is None:
-                run(self.fours(n), BLOCK, (x, out, n))
+                run = self.elementwise("unary", expression, dtype, len(numbers))
+            if numbers:
+                run(self.fours(n), BLOCK, (x, out, n, *map(real_of(dtype), numbers)))
             else:
-                run(self.fours(n), BLOCK, (x, out, n, real(dtype, number)))
+                run(self.fours(n), BLOCK, (x, out, n))
         return out
 
-    def binary(self, expression: str, x: Any, y: Any, number: float | None = None) -> Any:
-        """An expression of `a` and `b` (and `s`) of contiguous floats of one shape and dtype."""
+    def binary(self, expression: str, x: Any, y: Any, *numbers: float) -> Any:
+        """An expression of `a` and `b` (and numbers), contiguous floats of one shape and dtype."""
         dtype = x.dtype
         out = self.xp.ndarray(x.shape, dtype)
         n = x.size
         if n:
             run = self.quick.get(("binary", expression, dtype))
             if run is None:
-                run = self.elementwise("binary", expression, dtype, number is not None)
-            if number is None:
-                run(self.fours(n), BLOCK, (x, y, out, n))
+                run = self.elementwise("binary", expression, dtype, len(numbers))
+            if numbers:
+                run(self.fours(n), BLOCK, (x, y, out, n, *map(real_of(dtype), numbers)))
             else:
-                run(self.fours(n), BLOCK, (x, y, out, n, real(dtype, number)))
+                run(self.fours(n), BLOCK, (x, y, out, n))
         return out
 
-    def spread(self, expression: str, x: Any, y: Any) -> Any:
-        """The same with broadcasting; None if it is not of the simple kind."""
+    def combined(self, form: str, expression: str, arrays: Any, numbers: tuple[float, ...]) -> Any:
+        """The same of any form; the last array has the shape of the result."""
+        last = arrays[-1]
+        dtype = last.dtype
+        out = self.xp.ndarray(last.shape, dtype)
+        n = last.size
+        if n:
+            run = self.quick.get((form, expression, dtype))
+            if run is None:
+                run = self.elementwise(form, expression, dtype, len(numbers))
+            run(self.fours(n), BLOCK, (*arrays, out, n, *map(real_of(dtype), numbers)))
+        return out
+
+    def spread(self, expression: str, x: Any, y: Any, *numbers: float) -> Any:
+        """`binary` with broadcasting; None if it is not of the simple kind."""
         plan = self.spreads.get((x.shape, y.shape))
         if plan is None:
             return None
@@ -122,9 +139,9 @@ class Gpu:
         shape, sizes = plan
         out = self.xp.ndarray(shape, dtype)
         run = self.quick.get(("spread", expression, dtype)) or self.elementwise(
-            "spread", expression, dtype
+            "spread", expression, dtype, len(numbers)
         )
-        run(self.grid(out.size), BLOCK, (x, y, out, *sizes))
+        run(self.grid(out.size), BLOCK, (x, y, out, *sizes, *map(real_of(dtype), numbers)))
         return out
 
     def rows(self, name: str, kind: str, rows: int, args: tuple[Any, ...]) -> None:
@@ -239,6 +256,11 @@ def plan_spread(x: tuple[int, ...], y: tuple[int, ...]) -> Any:
 SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
 
+def real_of(dtype: Any) -> Any:
+    """The type of the numbers that kernels compute with, for arrays of a dtype."""
+    return np.float64 if dtype.itemsize == 8 else np.float32
+
+
 def real(dtype: Any, number: float) -> Any:
     """A number as kernels compute with it, for arrays of a dtype."""
     return np.float64(number) if dtype.itemsize == 8 else np.float32(number)
@@ -260,44 +282,6 @@ def plain(x: Any, y: Any = None) -> bool:
     return y is None or (y.dtype is x.dtype and y.shape == x.shape and contiguous(y))
 
 
-UNARY = {
-    "relu": "a < 0 ? (A)0 : a",
-    "neg": "-a",
-    "exp": "exp(a)",
-    "log": "log(a)",
-    "sqrt": "sqrt(a)",
-    "tanh": "tanh(a)",
-    "sigmoid": "1 / (1 + exp(-a))",
-    "silu": "a / (1 + exp(-a))",
-}
-WITH_NUMBER = {"mul_number": "a * s", "add_number": "a + s", "div_number": "a / s"}
-BINARY = {
-    "add": ("a + b", "a + s", "s + a"),
-    "sub": ("a - b", "a - s", "s - a"),
-    "mul": ("a * b", "a * s", "s * a"),
-    "div": ("a / b", "a / s", "s / a"),
-}
-PULLS = {
-    "tanh_backward": "a * (1 - b * b)",
-    "sigmoid_backward": "a * (1 - b) * b",
-    "silu_backward": "a * (1 + b * (1 - 1 / (1 + exp(-b)))) / (1 + exp(-b))",
-}
-ROOT = "(A)0.70710678118654752440"
-SLOPE = "(A)0.79788456080286535588"  # the root of 2 / pi
-CUBE = "(A)0.044715"
-INNER = f"({SLOPE} * (b + {CUBE} * b * b * b))"
-GELU = {
-    "none": f"(A)0.5 * a * (1 + erf(a * {ROOT}))",
-    "tanh": f"(A)0.5 * a * (1 + tanh({SLOPE} * (a + {CUBE} * a * a * a)))",
-}
-GELU_PULL = {
-    "none": f"a * ((A)0.5 * (1 + erf(b * {ROOT})) "
-    "+ b * exp(-(A)0.5 * b * b) * (A)0.39894228040143267794)",
-    "tanh": f"a * ((A)0.5 * (1 + tanh{INNER}) + (A)0.5 * b * (1 - tanh{INNER} * tanh{INNER}) "
-    f"* {SLOPE} * (1 + 3 * {CUBE} * b * b))",
-}
-
-
 def register(backend: Any) -> None:
     """Give a backend the kernels of this file and of the others."""
     gpu = Gpu(backend.xp)
@@ -309,101 +293,25 @@ def register(backend: Any) -> None:
 
         return run
 
-    register_elementwise(backend, gpu, reference)
     register_products(backend, gpu, reference)
     register_sums(backend, gpu, reference)
-    from . import cupy_attention, cupy_draws, cupy_moves, cupy_optim, cupy_rows
+    from . import (
+        cupy_attention,
+        cupy_draws,
+        cupy_elementwise,
+        cupy_moves,
+        cupy_norms,
+        cupy_optim,
+        cupy_rows,
+    )
 
+    cupy_elementwise.register(backend, gpu, reference)
     cupy_rows.register(backend, gpu, reference)
+    cupy_norms.register(backend, gpu, reference)
     cupy_attention.register(backend, gpu, reference)
     cupy_draws.register(backend, gpu, reference)
     cupy_moves.register(backend, gpu, reference)
     cupy_optim.register(backend, gpu)
-
-
-# ---------------------------------------------------------------------- elementwise
-
-
-def register_elementwise(backend: Any, gpu: Gpu, reference: Any) -> None:
-    for name, expression in UNARY.items():
-        backend.override(name)(unary_kernel(gpu, expression, reference(name)))
-    for name, expression in WITH_NUMBER.items():
-        backend.override(name)(number_kernel(gpu, expression, reference(name)))
-    for name, expressions in BINARY.items():
-        backend.override(name)(binary_kernel(gpu, *expressions, reference(name)))
-    for name, expression in PULLS.items():
-        backend.override(name)(pull_kernel(gpu, expression, reference(name)))
-    shared = reference("gelu"), reference("gelu_backward"), reference("threshold_backward")
-
-    @backend.override("gelu")
-    def gelu(input: Any, approximate: str) -> Any:
-        if plain(input):
-            return gpu.unary(GELU[approximate], input)
-        return shared[0](input, approximate)
-
-    @backend.override("gelu_backward")
-    def gelu_backward(grad_output: Any, input: Any, approximate: str) -> Any:
-        if plain(grad_output, input):
-            return gpu.binary(GELU_PULL[approximate], grad_output, input)
-        return shared[1](grad_output, input, approximate)
-
-    @backend.override("masked_by")
-    def masked_by(grad: Any, out: Any) -> Any:
-        if plain(grad, out):
-            return gpu.binary("b <= 0 ? (A)0 : a", grad, out)
-        return gpu.xp.where(out <= 0, grad.dtype.type(0), grad)
-
-    @backend.override("threshold_backward")
-    def threshold_backward(grad_output: Any, input: Any, threshold: Any) -> Any:
-        if plain(grad_output, input):
-            # A NaN lets its gradient pass.
-            return gpu.binary("b <= s ? (A)0 : a", grad_output, input, float(threshold))
-        return shared[2](grad_output, input, threshold)
-
-
-def unary_kernel(gpu: Gpu, expression: str, other: Any) -> Any:
-    def run(x: Any) -> Any:
-        return gpu.unary(expression, x) if plain(x) else other(x)
-
-    return run
-
-
-def number_kernel(gpu: Gpu, expression: str, other: Any) -> Any:
-    def run(x: Any, number: Any) -> Any:
-        if plain(x) and isinstance(number, (int, float)):
-            return gpu.unary(expression, x, number)
-        return other(x, number)
-
-    return run
-
-
-def binary_kernel(gpu: Gpu, both: str, number: str, turned: str, other: Any) -> Any:
-    device_array = gpu.xp.ndarray
-
-    def run(x: Any, y: Any) -> Any:
-        if type(x) is device_array:
-            if type(y) is device_array:
-                dtype = x.dtype
-                if y.dtype is dtype and dtype in NAMES and contiguous(x) and contiguous(y):
-                    if x.shape == y.shape:
-                        return gpu.binary(both, x, y)
-                    out = gpu.spread(both, x, y)
-                    if out is not None:
-                        return out
-            elif isinstance(y, (int, float)) and plain(x):
-                return gpu.unary(number, x, y)
-        elif isinstance(x, (int, float)) and type(y) is device_array and plain(y):
-            return gpu.unary(turned, y, x)
-        return other(x, y)
-
-    return run
-
-
-def pull_kernel(gpu: Gpu, expression: str, other: Any) -> Any:
-    def run(grad: Any, y: Any) -> Any:
-        return gpu.binary(expression, grad, y) if plain(grad, y) else other(grad, y)
-
-    return run
 
 
 # ---------------------------------------------------------------------- products
@@ -411,6 +319,7 @@ def pull_kernel(gpu: Gpu, expression: str, other: Any) -> Any:
 
 def register_products(backend: Any, gpu: Gpu, reference: Any) -> None:
     plain_mm, plain_bmm, plain_addmm = reference("mm"), reference("bmm"), reference("addmm")
+    gpu.xp.matmul = any_product(gpu, gpu.xp.matmul)
 
     @backend.override("mm")
     def mm(input: Any, mat2: Any) -> Any:
@@ -467,6 +376,43 @@ def register_products(backend: Any, gpu: Gpu, reference: Any) -> None:
         return [found[1], left_too, found[0].T]
 
     backend.pulls["addmm"] = addmm_pull
+
+
+def any_product(gpu: Gpu, other: Any) -> Any:
+    """`matmul` for the forwards of blocks: CuPy's own cannot be captured into a graph."""
+
+    def matmul(a: Any, b: Any, out: Any = None) -> Any:
+        if a.dtype not in NAMES or a.dtype != b.dtype or not a.ndim or not b.ndim:
+            return other(a, b) if out is None else other(a, b, out=out)
+        left = a if a.ndim > 1 else a[None]
+        right = b if b.ndim > 1 else b[:, None]
+        if left.shape[-1] != right.shape[-2]:
+            return other(a, b)  # which complains
+        if left.ndim == right.ndim == 2 and left.size and right.size:
+            found = cublaslt.product(gpu.lt, left, right)
+        else:
+            outer = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+            stacks = [as_stack(gpu.xp, x, outer) for x in (left, right)]
+            found = cublas.stack_product(gpu.blas, *stacks)
+            found = found.reshape(*outer, *found.shape[1:])
+        if a.ndim == 1:
+            found = found[..., 0, :]
+        if b.ndim == 1:
+            found = found[..., 0]
+        if out is None:
+            return found
+        out[...] = found
+        return out
+
+    return matmul
+
+
+def as_stack(xp: Any, x: Any, outer: tuple[int, ...]) -> Any:
+    """An array of matrices as a stack, the same one again and again if there is only one."""
+    size, matrix = math.prod(outer), x.shape[-2:]
+    if x.ndim == 2:
+        return xp.broadcast_to(x, (size, *matrix))
+    return xp.broadcast_to(x, (*outer, *matrix)).reshape(size, *matrix)
 
 
 # ---------------------------------------------------------------------- sums

@@ -119,6 +119,19 @@ def together(first: Steps, second: Steps) -> tuple[Steps, Steps]:
     return one, two
 
 
+def plan_order(shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> Any:
+    """The dimensions from the slowest in memory to the fastest, and the way back; None if memory
+    has gaps.
+    """
+    order = sorted(range(len(shape)), key=lambda d: (-strides[d], d))
+    turned = tuple([shape[d] for d in order])
+    dense = contiguous_strides(turned, item)
+    for d, stride in zip(order, dense, strict=True):
+        if shape[d] != 1 and strides[d] != stride:
+            return None
+    return order, [order.index(d) for d in range(len(shape))]
+
+
 def fits_wide(steps: Steps, item: int) -> bool:
     """Whether an array can be seen as one of items of 16 bytes, if its address can."""
     if not steps or steps[-1][1] != item or steps[-1][0] * item % 16:

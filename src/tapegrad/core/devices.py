@@ -62,7 +62,7 @@ def use(xp: Any, backend: Any) -> None:
     DEVICE.space = DeviceSpace(meaning)
     STATE.device_type = xp.ndarray
     for record in REGISTRY.values():
-        record.device_kernel = record.device_pull = None
+        record.device_kernel = record.device_pull = record.device_mixed = None
 
 
 def kernel_of(record: Op) -> Any:
@@ -71,6 +71,7 @@ def kernel_of(record: Op) -> Any:
     if found is None:
         found = record.device_kernel = DEVICE.backend.kernel(record)
         record.device_pull = DEVICE.backend.pulls.get(record.name)
+        record.device_mixed = DEVICE.backend.mixed.get(record.name)
     return found
 
 
@@ -262,9 +263,13 @@ def run_kernel(op: Op, arrays: list[Any], attrs: tuple[Any, ...]) -> Any:
     down = None
     if op.guard is not None:
         op.guard(*[stand_in(x) for x in arrays])
-    if op.dtype_rule:
-        down = unify(op, arrays)
     kernel = op.device_kernel or kernel_of(op)
+    if op.dtype_rule:
+        if op.device_mixed is not None and not attrs:
+            out = op.device_mixed(*arrays)
+            if out is not None:
+                return out
+        down = unify(op, arrays)
     try:
         out = kernel(arrays, *attrs) if op.variadic else kernel(*arrays, *attrs)
     except MemoryError as error:

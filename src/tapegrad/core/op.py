@@ -65,6 +65,8 @@ class Op:
     device_kernel: Any = None  # on a GPU's arrays, once one is used (core/devices.py)
     # There also: all gradients at once; (node, gradient, kept) -> list, or None to use the rules.
     device_pull: Any = None
+    # And: (array, array) of two float dtypes -> array, without a cast before; None: cast them.
+    device_mixed: Any = None
     rules: tuple[Rule | None, ...] = ()  # per tensor argument
     joint: Rule | None = None  # or one rule for all of them; it also gets `needs`
     jvp: Any = None

@@ -52,7 +52,8 @@ SPELLED: dict[str, str] = dict(
     index_fill_value=index_fill.int_Scalar masked_fill=masked_fill.Scalar
     masked_fill_tensor=masked_fill.Tensor nonzero_rows=nonzero
     softmax=_softmax log_softmax=_log_softmax safe_softmax=_safe_softmax
-    softmax_backward_data=_softmax_backward_data
+    softmax_backward_data=_softmax_backward_data fused_rms_norm=_fused_rms_norm
+    fused_rms_norm_backward=_fused_rms_norm_backward
     log_softmax_backward_data=_log_softmax_backward_data
     log_sigmoid=log_sigmoid_forward prelu_kernel=_prelu_kernel
     prelu_kernel_backward=_prelu_kernel_backward mse_loss_mixed=mse_loss nll_loss=nll_loss_forward
@@ -112,7 +113,7 @@ ABROAD = frozenset(
     """
     _scaled_dot_product_flash_attention _scaled_dot_product_efficient_attention
     _scaled_dot_product_cudnn_attention _flash_attention_forward _efficient_attention_forward
-    _scaled_mm _fused_rms_norm cudnn_convolution miopen_convolution mkldnn_convolution
+    _scaled_mm cudnn_convolution miopen_convolution mkldnn_convolution
     cudnn_batch_norm _native_batch_norm_legit _native_batch_norm_legit_functional
     convolution_overrideable _thnn_fused_lstm_cell _thnn_fused_gru_cell
     """.split()

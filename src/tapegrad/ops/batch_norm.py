@@ -8,10 +8,11 @@ from typing import Any
 from .. import dtypes
 from ..core.base import TensorBase, quiet
 from ..core.batched import is_batched
+from ..core.devices import DEVICE, is_device
 from ..errors import must_be_tensor
 from .batching import lift
 from .block import Block, Case, api, apply, op
-from .group_norm import channels_as_samples, joined, samples_as_channels
+from .group_norm import channels_as_samples, grouped, joined, samples_as_channels
 from .memory import fresh
 from .refuse import cast, widened
 from .samples import Draw
@@ -296,7 +297,14 @@ def update(running_mean: Any, running_var: Any, stats: Any, x: Any, momentum: fl
     count = x.size // max(x.shape[1], 1)
     # The unbiased variance; of one element there is none.
     unbiased = count / (count - 1) if count > 1 else math.nan
-    values = stats if running_mean.special or stats.special else stats.array
+    plain = not running_mean.special and not stats.special
+    if is_device(stats) and is_device(running_mean) and is_device(running_var):
+        plain = True
+        kernel = DEVICE.backend.overrides.get("follow_statistics")
+        arrays = (running_mean.array, running_var.array, stats.array)
+        if kernel is not None and kernel(*arrays, momentum, unbiased):
+            return
+    values = stats.array if plain else stats
     quiet(follow, running_mean, values[0], momentum)
     quiet(follow, running_var, values[2] * unbiased, momentum)
 
@@ -495,6 +503,14 @@ def batch_norm_with_statistics(
 # ---------------------------------------------------------------------- instance norm
 
 
+def fits_groups(input: Any, weight: Any, bias: Any) -> bool:
+    """Whether group norm, with a channel to a group, takes these without complaint."""
+    if not input.is_floating_point() or not input.array.size or input.dim() < 2:
+        return False
+    given = [p for p in (weight, bias) if p is not None]
+    return all([isinstance(p, TensorBase) and p.array.shape == input.shape[1:2] for p in given])
+
+
 def per_sample(
     input: Any,
     weight: Any,
@@ -512,6 +528,10 @@ def per_sample(
         )
     shape = input.size()
     samples, channels = shape[0], shape[1]
+    alone = running_mean is None and running_var is None
+    if alone and is_device(input) and fits_groups(input, weight, bias):
+        # The same with less memory to fill, as the parameters need not be repeated.
+        return grouped(input.contiguous(), channels, weight, bias, eps)[0].view(shape)
 
     def repeated(parameter: Any) -> Any:
         return None if parameter is None else parameter.repeat(samples)

@@ -334,7 +334,7 @@ class AffineGrid(Linear):
 
     def fwd(xp, theta, sizes, align):
         points = widened(base_points(xp, sizes, align, theta.dtype))
-        out = points @ widened(theta).swapaxes(-1, -2)
+        out = xp.matmul(points, widened(theta).swapaxes(-1, -2))
         return out.reshape(*theta.shape[:-2], *sizes, len(sizes)).astype(theta.dtype, copy=False)
 
     def d_theta(F, grad, sizes, align):
@@ -354,7 +354,7 @@ class AffineGridBackward(Linear):
         lead = grad.shape[: grad.ndim - n - 1]
         points = widened(base_points(xp, sizes, align, grad.dtype))
         flat = widened(grad).reshape(*lead, len(points), n)
-        return (flat.swapaxes(-1, -2) @ points).astype(grad.dtype, copy=False)
+        return xp.matmul(flat.swapaxes(-1, -2), points).astype(grad.dtype, copy=False)
 
     def d_grad(F, grad, sizes, align):
         return F.affine_grid(grad, sizes, align)

@@ -6,7 +6,8 @@ import math
 from typing import Any
 
 from .. import dtypes
-from ..core.base import TensorBase
+from ..core.base import STATE, TensorBase
+from ..core.batched import memory_of
 from ..errors import must_be_tensor
 from .batching import lift, padded
 from .block import APIS, Block, Case, api, apply, op
@@ -14,6 +15,7 @@ from .refuse import cast, not_implemented, widened
 from .samples import Draw
 from .standardize import (
     Standardized,
+    by_channels_last,
     check_floating,
     check_parameters,
     column_sums,
@@ -22,11 +24,15 @@ from .standardize import (
     gradient_tangents,
     gradients,
     placeholder,
+    row_dots,
     row_sums,
+    scaled,
     second_gradients,
     standard_rows,
     statistics_dtype,
+    sum_of,
     tangent,
+    total,
 )
 from .view import as_ints
 from .with_number import add_number
@@ -313,6 +319,151 @@ def layer_norm_with_statistics(
 
 # ---------------------------------------------------------------------- rms norm
 
+
+class Scaled(Standardized):
+    """x̂ = x r with r = 1 / sqrt(mean(x²) + eps): nothing is subtracted."""
+
+    def __init__(self, F: Any, x: Any, r: Any, over: tuple[int, ...], eps: float):
+        self.F = F
+        self.over = over
+        self.count = math.prod([x.shape[d] for d in over])
+        if F.recorded:
+            # To be differentiated once more, r has to know what it came from.
+            r = F.rsqrt(self.mean(x * x) + eps)
+        self.r = r
+        self.x = x * r
+
+    def project(self, z: Any) -> Any:
+        return z - self.x * self.mean(z * self.x)
+
+
+@op
+class FusedRmsNorm(Block):
+    """fused_rms_norm(input, weight, nd, eps) -> (Tensor, Tensor): `rms_norm` over the last `nd`
+    dimensions, and the reciprocals of the roots. PyTorch has it on a GPU only, and so have we."""
+
+    tensors = ("input", "weight")
+    outs = ("out", "rstd")
+    plain_outs = (1,)
+    public = False
+
+    def fwd(xp, input, weight, nd, eps):
+        check_floating("rms_norm", input.dtype)
+        shape = input.shape
+        lead = shape[: len(shape) - nd]
+        length = math.prod(shape[len(lead) :])
+        rows = dense(xp, input).reshape(math.prod(lead), length)
+        r = 1 / xp.sqrt(row_dots(xp, rows, rows) / length + eps)
+        out = rows * r[:, None]
+        if weight is not None:
+            out *= weight.reshape(-1)
+        return cast(out, input.dtype).reshape(shape), r.reshape(*lead, *(1,) * nd)
+
+    def backward(F, grad, needs, input, weight, rstd, nd, eps):
+        return F.fused_rms_norm_backward(grad[0], input, rstd, weight, nd, eps)
+
+    def jvp(F, input, t_input, weight, t_weight, rstd, nd, eps):
+        s = Scaled(F, input, rstd, trailing(input, nd), eps)
+        change = tangent(s, weight, t_input, t_weight, None)
+        if change.shape != input.shape:
+            change = F.expand(change, input.shape)
+        return change, F.zeros_like(rstd)
+
+    def batch(F, size, batched, input, weight, nd, eps):
+        x = lift(F, input, size, batched[0])
+        out, rstd = F.fused_rms_norm(x, None if batched[1] else weight, nd, eps)
+        if batched[1]:
+            out = out * padded(F, weight, 1, len(x.shape))
+        return out, rstd
+
+
+@op
+class FusedRmsNormBackward(Block):
+    """fused_rms_norm_backward(grad_output, input, rstd, weight, nd, eps) -> (Tensor, Tensor): the
+    gradients of input and weight."""
+
+    node = "FusedRmsNormBackwardBackward0"
+    tensors = ("grad_output", "input", "rstd", "weight")
+    outs = ("grad_input", "grad_weight")
+    public = False
+    partial = True
+
+    def fwd(xp, grad_output, input, rstd, weight, nd, eps):
+        shape = input.shape
+        inside = shape[len(shape) - nd :]
+        r = widened(rstd).reshape(-1, 1)
+        rows = (len(r), math.prod(inside))
+        grad = dense(xp, grad_output).reshape(rows)
+        hat = dense(xp, input).reshape(rows) * r
+        out, to_weight = grad, None
+        if weight is not None:
+            to_weight = cast(column_sums(xp, grad * hat), weight.dtype).reshape(inside)
+            out = grad * widened(weight).reshape(-1)
+        hat *= (row_dots(xp, out, hat) / rows[1])[:, None]
+        out = (out - hat) * r
+        found = placeholder(xp) if to_weight is None else to_weight
+        return cast(out, input.dtype).reshape(shape), found
+
+    def backward(F, grad, needs, grad_output, input, rstd, weight, nd, eps):
+        s = Scaled(F, input, rstd, trailing(input, nd), eps)
+        u, v = grad
+        v = None if weight is None else v
+        seen = None if u is None else s.r * s.project(u)
+        to_grad = sum_of(scaled(seen, weight), None if v is None else v * s.x)
+        to_weight = None
+        to_input = None if v is None else s.r * s.project(v * grad_output)
+        if u is not None:
+            g = scaled(grad_output, weight)
+            a, c = s.mean(g * s.x), s.mean(u * s.x)
+            k = s.mean(u * g) - a * c
+            to_input = sum_of(to_input, -(s.r * s.r) * (k * s.x + s.project(a * u + c * g)))
+            if weight is not None:
+                summed = total(F, grad_output * seen, leading(input, nd))
+                to_weight = F.reshape(summed, weight.shape)
+        return to_grad, to_input, None, to_weight
+
+    def jvp(
+        F,
+        grad_output,
+        t_grad_output,
+        input,
+        t_input,
+        rstd,
+        weight,
+        t_weight,
+        grad_weight,
+        nd,
+        eps,
+    ):
+        s = Scaled(F, input, rstd, trailing(input, nd), eps)
+        first, second, _ = gradient_tangents(
+            s, grad_output, weight, t_grad_output, t_input, t_weight, leading(input, nd)
+        )
+        return first, fitted(F, second, grad_weight.shape)
+
+    def batch(F, size, batched, grad_output, input, rstd, weight, nd, eps):
+        grad, x, rstd = [
+            lift(F, t, size, b) for t, b in zip((grad_output, input, rstd), batched, strict=False)
+        ]
+        w = weight
+        if weight is not None and batched[3]:
+            w = padded(F, weight, 1, len(x.shape))
+        s = Scaled(F, x, rstd, trailing(x, nd), eps)
+        first, second, _ = gradients(s, grad, w, leading(x, nd)[1:])
+        shape = (size, 0) if weight is None else (size, *x.shape[len(x.shape) - nd :])
+        return first, fitted(F, second, shape)
+
+
+def is_fused(input: Any, weight: Any) -> bool:
+    """Whether PyTorch has one kernel for this."""
+    if STATE.device_type is None or input.is_complex():
+        return False
+    array = memory_of(input)
+    if type(array) is not STATE.device_type or by_channels_last(array):
+        return False
+    return weight is None or weight.dtype == input.dtype
+
+
 RMS_CASES = [
     Case(Draw(3, 4), (4,), Draw(4)),
     Case(Draw(2, 3, 2), (3, 2)),
@@ -336,9 +487,12 @@ def rms_norm(
     dtype = input.dtype
     if not dtype.is_floating_point and not dtype.is_complex:
         raise not_implemented("rms_norm", dtype)
-    x = input.float() if dtype.itemsize == 2 else input
     if eps is None:
-        eps = dtypes.finfo(x.dtype.to_real()).eps
+        single = dtypes.float32 if dtype.itemsize == 2 else dtype
+        eps = dtypes.finfo(single.to_real()).eps
+    if is_fused(input, weight):
+        return apply(FusedRmsNorm, (input, weight), (nd, float(eps)))[0]
+    x = input.float() if dtype.itemsize == 2 else input
     dims = tuple(range(x.dim() - nd, x.dim()))
     out = x * add_number(x.pow(2).mean(dims, keepdim=True), eps).rsqrt()
     if weight is not None:

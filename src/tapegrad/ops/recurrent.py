@@ -204,7 +204,7 @@ class RnnLayer(Block):
         initial = state = widened(hx)
         for span in spans(sizes, turned):
             h = at(out, span)
-            h += running(xp, state, initial, span[1]) @ matrix
+            h += xp.matmul(running(xp, state, initial, span[1]), matrix)
             if relu:
                 xp.maximum(h, 0, out=h)
             else:
@@ -290,7 +290,7 @@ class LstmLayer(Block):
         out = xp.empty((*gates.shape[:-1], hx.shape[-1]), gates.dtype)
         for span in spans(sizes, turned):
             gate = at(gates, span)
-            gate += running(xp, h, first_h, span[1]) @ matrix
+            gate += xp.matmul(running(xp, h, first_h, span[1]), matrix)
             new = gate[..., 2 * width : 3 * width]
             squashed = xp.tanh(new)
             sigmoid_(xp, gate)  # all four at once; the third is put right
@@ -429,7 +429,7 @@ class GruLayer(Block):
         out = xp.empty((*x.shape[:-1], width), x.dtype)
         for span in spans(sizes, turned):
             last = running(xp, state, initial, span[1])
-            hidden = last @ matrix
+            hidden = xp.matmul(last, matrix)
             if shift is not None:
                 hidden += shift
             now, gate, h = at(x, span), at(gates, span), at(out, span)

@@ -142,7 +142,7 @@ def row_sums(xp: Any, x: Any) -> Any:
     length = x.shape[-1]
     if length < LONG and x.size < 32 * LONG or length < SHORT:
         return xp.add.reduce(x, -1)
-    return (x.reshape(-1, length) @ xp.ones(length, x.dtype)).reshape(x.shape[:-1])
+    return xp.matmul(x.reshape(-1, length), xp.ones(length, x.dtype)).reshape(x.shape[:-1])
 
 
 def row_dots(xp: Any, a: Any, b: Any) -> Any:

@@ -1,118 +1,184 @@
 """Parameters on a GPU: all of one dtype in one launch, where the backend has a kernel for the rule.
 
-While a step is captured into a CUDA graph, the number of steps and the learning rate are read from
-memory on the GPU: a replay counts on, and follows a scheduler.
+While a step is captured into a CUDA graph, the numbers that change from step to step (learning
+rate, step count and the like) are read from memory on the GPU: a replay counts on, and follows a
+scheduler.
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..core import devices
+from ..core.base import STATE, ndarray, wrap
 from ..core.modes import MODES
 
 PLAIN = (bool, float, int, list, str, tuple, type(None))
+NUMBERS = (bool, float, int)
+
+State = dict[str, Any]
+Group = dict[str, Any]
 
 
-def update_on_device(params: list[Any], states: Any, group: dict[str, Any], kind: str) -> list[Any]:
+def count_step(own: State, group: Group) -> None:
+    own["step"].array += 1
+
+
+@dataclass(frozen=True, eq=False)
+class Fused:
+    """What a rule says of itself to the kernel that does it for many parameters.
+
+    `rows` are the entries of the state with as many elements as the parameter, each with the option
+    that it is kept for ("" if it always is). `options` are those of the group that the kernel is
+    given, with a length if they are no single numbers. `scalars` are the entries of the state that
+    are one number; `advance(state, group)` makes them those of the next step, and the kernel knows
+    how to do the same. Or the kernel is told whether it has to fill the last row, `fresh`, which
+    the state does not hold before the first step.
+    """
+
+    kernel: str
+    rows: dict[str, str]
+    options: tuple[str, ...]
+    scalars: tuple[str, ...] = ("step",)
+    advance: Callable[[State, Group], None] = count_step
+    fresh: str = ""
+
+    @functools.cached_property
+    def numbers(self) -> tuple[str, ...]:
+        """What the kernel calls the numbers that change from step to step, besides `lr`."""
+        return ("fresh",) if self.fresh else self.scalars
+
+    @functools.cached_property
+    def option_names(self) -> tuple[str, ...]:
+        return tuple([name.partition("[")[0] for name in self.options])
+
+    def values(self, own: State) -> tuple[float, ...] | None:
+        """The numbers for a parameter before a step; None if the host would have to wait."""
+        if self.fresh:
+            return (float(own.get(self.fresh) is None),)
+        found = []
+        for name in self.scalars:
+            array = own[name].array
+            if type(array) is not ndarray:
+                return None
+            found.append(array.item())
+        return tuple(found)
+
+
+def update_on_device(params: list[Any], states: Any, group: Group, rule: Fused) -> list[Any]:
     """Update the parameters that a kernel can; the others are returned."""
     kernels = getattr(devices.DEVICE.backend, "optimizers", None)
-    if kernels is None or MODES.records or any(type(v) not in PLAIN for v in group.values()):
+    if kernels is None or MODES.records or any([type(v) not in PLAIN for v in group.values()]):
         return params
     if group.get("differentiable") or group.get("capturable"):
         return params
-    run = adam if kind == "adam" else sgd
+    options = numbers_of(group, rule)
+    if options is None or len(set(map(id, params))) != len(params):
+        return params
+    present = tuple([name for name, kept in rule.rows.items() if not kept or group[kept]])
     rest: list[Any] = []
-    alike: dict[Any, list[Any]] = {}
+    alike: dict[Any, tuple[list[Any], list[State], list[list[Any]]]] = {}
     for p in params:
         own = states[p]
-        if not fits(p, own):
+        values = rule.values(own)
+        arrays = rows_of(p, own, present, rule.fresh)
+        if values is None or arrays is None or not kernels.fits(arrays):
             rest.append(p)
             continue
-        step = own["step"].array.item() if "step" in own else own.get("momentum_buffer") is None
-        alike.setdefault((p.array.dtype, step), []).append(p)
-    for (_, step), some in alike.items():
-        run(kernels[kind], some, [states[p] for p in some], group, step)
+        key = (arrays[0].dtype, values)
+        found = alike.get(key)
+        if found is None:
+            found = alike[key] = ([], [], [])
+        found[0].append(p)
+        found[1].append(own)
+        found[2].append(arrays)
+    for (dtype, values), (some, owns, each) in alike.items():
+        if rule.fresh in present and values[0]:
+            make_fresh(rule.fresh, owns, each)
+        rows: list[Sequence[Any]] = list(zip(*each, strict=True))
+        rows[1] = kernels.contiguous(rows[1])
+        step(kernels.kernel(rule, dtype, present), rule, owns, rows, values, group, options)
+        name = f"_fused_{rule.kernel}_"
         for p in some:
-            p.version_cell().bump(f"_fused_{kind}_")
+            (p.cell or p.version_cell()).bump(name)
     return rest
 
 
-def fits(p: Any, own: dict[str, Any]) -> bool:
-    array, grad = p.array, p.gradient.array
-    if not devices.is_device(p) or array.dtype.kind not in "fV" or not array.flags.c_contiguous:
-        return False
-    if not devices.is_device(p.gradient) or grad.dtype != array.dtype or grad.shape != array.shape:
-        return False
-    for name, t in own.items():
-        if name == "step" or t is None:
-            continue
-        if not devices.is_device(t) or not t.array.flags.c_contiguous:
-            return False
-    return True
+def numbers_of(group: Group, rule: Fused) -> list[float] | None:
+    """The options as the kernel takes them; None if one of them is no number."""
+    found: list[Any] = [group["lr"]]
+    for name in rule.option_names:
+        value = group[name]
+        if type(value) is tuple or type(value) is list:
+            found.extend(value)
+        else:
+            found.append(value)
+    return found[1:] if all([type(v) in NUMBERS for v in found]) else None
 
 
-def gradients(params: list[Any]) -> list[Any]:
-    xp = devices.DEVICE.xp
-    return [xp.ascontiguousarray(p.gradient.array) for p in params]
+def rows_of(p: Any, own: State, present: tuple[str, ...], fresh: str) -> list[Any] | None:
+    """The arrays of a parameter, its gradient and its state; None if some are not on the GPU.
+
+    The row `fresh` may be missing.
+    """
+    arrays = [p.array, p.gradient.array]
+    for name in present:
+        t = own.get(name)
+        if t is not None:
+            arrays.append(t.array)
+        elif name != fresh:
+            return None
+    device_type = STATE.device_type
+    for x in arrays:
+        if type(x) is not device_type:
+            return None
+    return arrays
 
 
-def adam(kernel: Any, params: list[Any], states: list[Any], group: Any, step: float) -> None:
-    largest = None
-    if group["amsgrad"]:
-        largest = [own["max_exp_avg_sq"].array for own in states]
-    counters = captured(params, states, group, step)
+def make_fresh(name: str, owns: list[State], each: list[list[Any]]) -> None:
+    """Memory for the row that the kernel fills in the first step."""
+    for own, arrays in zip(owns, each, strict=True):
+        made = devices.DEVICE.xp.ndarray(arrays[0].shape, arrays[0].dtype)
+        own[name] = wrap(made)
+        arrays.append(made)
+
+
+def step(
+    kernel: Any,
+    rule: Fused,
+    owns: list[State],
+    rows: Sequence[Sequence[Any]],
+    values: tuple[float, ...],
+    group: Group,
+    options: list[float],
+) -> None:
+    """One step of parameters whose states hold the same numbers."""
+    narrow = bool(rule.scalars) and owns[0][rule.scalars[0]].array.dtype.itemsize == 4
+    counters = captured(rule, owns, values, group)
+    kernel.update(rows, (group["lr"], *values), options, narrow, counters)
     if counters is None:
-        for own in states:
-            count(own["step"])
-    else:
-        counters.advance()
-    kernel(
-        [p.array for p in params],
-        gradients(params),
-        [own["exp_avg"].array for own in states],
-        [own["exp_avg_sq"].array for own in states],
-        largest,
-        lr=group["lr"],
-        betas=group["betas"],
-        eps=group["eps"],
-        decay=group["weight_decay"],
-        decoupled=bool(group.get("decoupled_weight_decay")),
-        maximize=group["maximize"],
-        step=step + 1,
-        counters=counters,
-    )
+        advance(rule, owns, group)
+    elif kernel.counts and (not rule.fresh or values[0]):
+        kernel.advance(counters, options, narrow)
 
 
-def sgd(kernel: Any, params: list[Any], states: list[Any], group: Any, first: bool) -> None:
-    momentum = group["momentum"]
-    buffers = None
-    if momentum:
-        if first:
-            for p, own in zip(params, states, strict=True):
-                own["momentum_buffer"] = p.detach().clone()
-        buffers = [own["momentum_buffer"].array for own in states]
-    kernel(
-        [p.array for p in params],
-        gradients(params),
-        buffers,
-        lr=group["lr"],
-        momentum=momentum,
-        dampening=group["dampening"],
-        decay=group["weight_decay"],
-        nesterov=group["nesterov"],
-        maximize=group["maximize"],
-        first=bool(first) and bool(momentum),
-        counters=captured(params, [], group, 0.0),
-    )
+def advance(rule: Fused, owns: list[State], group: Group) -> None:
+    """The numbers of states that hold the same ones, after a step."""
+    if not rule.scalars:
+        return
+    rule.advance(owns[0], group)
+    for name in rule.scalars:
+        value = owns[0][name].array.item()
+        for own in owns:
+            t = own[name]
+            t.array.fill(value)
+            (t.cell or t.version_cell()).n += 1
 
 
-def count(step: Any) -> None:
-    step.array += 1
-    step.version_cell().n += 1
-
-
-def captured(params: list[Any], states: list[Any], group: Any, step: float) -> Any:
+def captured(rule: Fused, owns: list[State], values: tuple[float, ...], group: Group) -> Any:
     """Counters on the GPU if a CUDA graph is being captured; else None."""
     if not devices.DEVICE.capturing():
         return None
@@ -120,21 +186,30 @@ def captured(params: list[Any], states: list[Any], group: Any, step: float) -> A
     side = xp.cuda.Stream(non_blocking=True)
     # Not part of the graph: another stream.
     with side:
-        counters = devices.DEVICE.backend.counters(params[0].array.dtype, step, group["lr"])
+        counters = devices.DEVICE.backend.counters((group["lr"], *values))
         side.synchronize()
-    devices.DEVICE.capture.Capture.current.optimizers.append(Replayed(counters, states, group))
+    during = devices.DEVICE.capture.Capture.current
+    during.optimizers.append(Replayed(counters, rule, owns, group))
     return counters
 
 
 class Replayed:
     """What an optimizer does on the host for every replay of a captured step."""
 
-    def __init__(self, counters: Any, states: list[Any], group: Any) -> None:
+    def __init__(self, counters: Any, rule: Fused, owns: list[State], group: Group) -> None:
         self.counters = counters
-        self.states = states
+        self.rule = rule
+        self.owns = owns
         self.group = group
+        self.expected = self.numbers()
+
+    def numbers(self) -> tuple[Any, ...]:
+        """What the step is to be done with."""
+        return self.group["lr"], self.rule.values(self.owns[0])
 
     def before_replay(self) -> None:
-        for own in self.states:
-            count(own["step"])
-        self.counters.set_lr(self.group["lr"])
+        lr, values = self.numbers()
+        if (lr, values) != self.expected:  # a scheduler, or steps without the graph
+            self.counters.set((lr, *values))
+        advance(self.rule, self.owns, self.group)
+        self.expected = self.numbers()

@@ -10,7 +10,7 @@ import tapegrad as tg
 
 from ..core.base import STATE
 from ._multi_tensor import FEWEST, Update, update_many
-from ._on_device import update_on_device
+from ._on_device import Fused, update_on_device
 
 Start = Callable[[Any, dict[str, Any]], dict[str, Any]]
 
@@ -33,7 +33,7 @@ class Rule:
     captured: str = "params and state_steps"
     captured_foreach: str = "params and state_steps"
     on_xla: tuple[bool, bool] = (True, False)
-    on_device: str = ""  # the kernel that does it for many parameters on a GPU
+    on_device: Fused | None = None  # for the kernel that does it for many parameters on a GPU
 
 
 def evaluate(closure: Callable[[], Any] | None) -> Any:
@@ -58,7 +58,7 @@ def update_group(states: Any, group: dict[str, Any], rule: Rule) -> None:
                 own.update(rule.start(p, group))
     if params and (group["foreach"] or group.get("capturable") or group.get("fused")):
         check_modes(group, params, rule)
-    if rule.on_device and STATE.device_type is not None and params:
+    if rule.on_device is not None and STATE.device_type is not None and params:
         params = update_on_device(params, states, group, rule.on_device)
     if rule.gathers and len(params) >= FEWEST and group["foreach"] is not False:
         params = update_many(params, states, group, rule.update, rule.scalars)

@@ -7,6 +7,7 @@ from typing import Any
 
 import tapegrad as tg
 
+from ._on_device import Fused
 from ._per_tensor import (
     Rule,
     as_real,
@@ -113,7 +114,12 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
     p.add_(step, alpha=-number(group["lr"]))
 
 
-RULE = Rule(start, update, on_xla=(False, False))
+FUSED = Fused(
+    "adadelta",
+    rows={"square_avg": "", "acc_delta": ""},
+    options=("rho", "eps", "weight_decay", "maximize"),
+)
+RULE = Rule(start, update, on_xla=(False, False), on_device=FUSED)
 
 
 def adadelta(

@@ -7,6 +7,7 @@ from typing import Any
 
 import tapegrad as tg
 
+from ._on_device import Fused
 from ._per_tensor import (
     Rule,
     as_real,
@@ -126,7 +127,8 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
     p.addcdiv_(grad, root, value=-step_size)
 
 
-RULE = Rule(start, update)
+FUSED = Fused("adagrad", rows={"sum": ""}, options=("lr_decay", "eps", "weight_decay", "maximize"))
+RULE = Rule(start, update, on_device=FUSED)
 
 
 def adagrad(

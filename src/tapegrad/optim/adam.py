@@ -7,6 +7,7 @@ from typing import Any
 
 import tapegrad as tg
 
+from ._on_device import Fused
 from ._per_tensor import (
     Rule,
     as_real,
@@ -160,7 +161,12 @@ def step_with_tensors(p: Any, mean: Any, square: Any, step: Any, group: dict[str
     p.addcdiv_(mean, root.add_(group["eps"] / step_size))
 
 
-RULE = Rule(start, update, on_device="adam")
+FUSED = Fused(
+    "adam",
+    rows={"exp_avg": "", "exp_avg_sq": "", "max_exp_avg_sq": "amsgrad"},
+    options=("betas[2]", "eps", "weight_decay", "decoupled_weight_decay", "amsgrad", "maximize"),
+)
+RULE = Rule(start, update, on_device=FUSED)
 
 
 def check_tensor_betas(betas: tuple[Any, Any], foreach: Any, capturable: bool) -> None:

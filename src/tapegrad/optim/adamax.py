@@ -7,6 +7,7 @@ from typing import Any
 
 import tapegrad as tg
 
+from ._on_device import Fused
 from ._per_tensor import (
     Rule,
     as_real,
@@ -111,7 +112,12 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
     p.addcdiv_(mean, largest, value=-number(step_size))
 
 
-RULE = Rule(start, update)
+FUSED = Fused(
+    "adamax",
+    rows={"exp_avg": "", "exp_inf": ""},
+    options=("betas[2]", "eps", "weight_decay", "maximize"),
+)
+RULE = Rule(start, update, on_device=FUSED)
 
 
 def adamax(

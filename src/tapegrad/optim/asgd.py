@@ -7,6 +7,7 @@ from typing import Any
 
 import tapegrad as tg
 
+from ._on_device import Fused
 from ._per_tensor import (
     Rule,
     as_real,
@@ -110,14 +111,37 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
         mean.copy_(p)
     else:
         mean.add_(p.sub(mean).mul_(mu.item()))
-    eta.copy_(tg.as_tensor(lr / ((1 + lambd * lr * count) ** group["alpha"])))
-    mu.copy_(tg.as_tensor(1 / max(1, count - group["t0"])))
+    next_eta, next_mu = after(count, lr, group)
+    eta.copy_(tg.as_tensor(next_eta))
+    mu.copy_(tg.as_tensor(next_mu))
 
 
+def after(count: float, lr: Any, group: dict[str, Any]) -> tuple[Any, float]:
+    """The size of the next step, and the weight of its result in the mean."""
+    eta = lr / ((1 + group["lambd"] * lr * count) ** group["alpha"])
+    return eta, 1 / max(1, count - group["t0"])
+
+
+def advance(own: dict[str, Any], group: dict[str, Any]) -> None:
+    """Count a step that a kernel does."""
+    own["step"].array += 1
+    eta, mu = after(own["step"].array.item(), group["lr"], group)
+    own["eta"].array.fill(eta)
+    own["mu"].array.fill(mu)
+
+
+FUSED = Fused(
+    "asgd",
+    rows={"ax": ""},
+    options=("lambd", "alpha", "t0", "weight_decay", "maximize"),
+    scalars=("step", "eta", "mu"),
+    advance=advance,
+)
 RULE = Rule(
     start,
     update,
     scalars=("step", "eta", "mu"),
+    on_device=FUSED,
     captured="params, mus, etas, and state_steps",
     captured_foreach="params, mus, etas, and state_steps",
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 import tapegrad as tg
 
+from ._on_device import Fused
 from ._per_tensor import (
     Rule,
     as_real,
@@ -103,7 +104,7 @@ def start(p: Any, group: dict[str, Any]) -> dict[str, Any]:
 def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
     """One step of one parameter."""
     p, grad, state = as_real(p, grad, state)
-    lr, (beta1, beta2), decay = scalar(group["lr"]), group["betas"], group["momentum_decay"]
+    lr, (beta1, beta2) = scalar(group["lr"]), group["betas"]
     mean, square = state["exp_avg"], state["exp_avg_sq"]
     if group["maximize"]:
         grad = -grad
@@ -114,9 +115,7 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
             p.mul_(1 - lr * group["weight_decay"])
         else:
             grad = grad.add(p, alpha=group["weight_decay"])
-    # The momentum grows from half of beta1 towards beta1; `ahead` is that of the next step.
-    momentum = beta1 * (1.0 - 0.5 * 0.96 ** (count * decay))
-    ahead = beta1 * (1.0 - 0.5 * 0.96 ** ((count + 1) * decay))
+    momentum, ahead = momentum_at(count, group), momentum_at(count + 1, group)
     state["mu_product"] *= momentum
     mean.lerp_(grad, 1 - beta1)
     square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
@@ -133,10 +132,32 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
     p.addcdiv_(mean, root, value=number(-lr * ahead / (1.0 - so_far * ahead)))
 
 
+def momentum_at(count: float, group: dict[str, Any]) -> Any:
+    """It grows from half of beta1 towards beta1."""
+    return group["betas"][0] * (1.0 - 0.5 * 0.96 ** (count * group["momentum_decay"]))
+
+
+def advance(own: dict[str, Any], group: dict[str, Any]) -> None:
+    """Count a step that a kernel does."""
+    own["step"].array += 1
+    own["mu_product"].array *= momentum_at(own["step"].array.item(), group)
+
+
+FUSED = Fused(
+    "nadam",
+    rows={"exp_avg": "", "exp_avg_sq": ""},
+    options=(
+        *("betas[2]", "eps", "weight_decay", "momentum_decay"),
+        *("decoupled_weight_decay", "maximize"),
+    ),
+    scalars=("step", "mu_product"),
+    advance=advance,
+)
 RULE = Rule(
     start,
     update,
     scalars=("step", "mu_product"),
+    on_device=FUSED,
     captured="params, mu_products and state_steps",
     captured_foreach="params, mu_products, and state_steps",
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 import tapegrad as tg
 
+from ._on_device import Fused
 from ._per_tensor import (
     Rule,
     as_real,
@@ -127,7 +128,12 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
     p.add_(step, alpha=-1.0)
 
 
-RULE = Rule(start, update)
+FUSED = Fused(
+    "radam",
+    rows={"exp_avg": "", "exp_avg_sq": ""},
+    options=("betas[2]", "eps", "weight_decay", "decoupled_weight_decay", "maximize"),
+)
+RULE = Rule(start, update, on_device=FUSED)
 
 
 def radam(

@@ -7,6 +7,7 @@ from typing import Any
 
 import tapegrad as tg
 
+from ._on_device import Fused
 from ._per_tensor import (
     Rule,
     as_real,
@@ -127,7 +128,12 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
         p.addcdiv_(grad, root, value=-lr)
 
 
-RULE = Rule(start, update, on_xla=(True, True))
+FUSED = Fused(
+    "rmsprop",
+    rows={"square_avg": "", "momentum_buffer": "momentum", "grad_avg": "centered"},
+    options=("alpha", "eps", "weight_decay", "momentum", "centered", "maximize"),
+)
+RULE = Rule(start, update, on_xla=(True, True), on_device=FUSED)
 
 
 def rmsprop(

@@ -7,6 +7,7 @@ from typing import Any
 
 import tapegrad as tg
 
+from ._on_device import Fused
 from ._per_tensor import (
     Rule,
     as_real,
@@ -106,7 +107,12 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
     before.copy_(grad)
 
 
-RULE = Rule(start, update, on_xla=(True, True))
+FUSED = Fused(
+    "rprop",
+    rows={"prev": "", "step_size": ""},
+    options=("etas[2]", "step_sizes[2]", "maximize"),
+)
+RULE = Rule(start, update, on_xla=(True, True), on_device=FUSED)
 
 
 def rprop(

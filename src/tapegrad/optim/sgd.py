@@ -9,6 +9,7 @@ from typing import Any
 import tapegrad as tg
 
 from ..ops.pointwise import add_quietly
+from ._on_device import Fused
 from ._per_tensor import Rule, check_fused, evaluate, number, update_group, update_listed
 from .optimizer import Optimizer, _use_grad_for_differentiable
 
@@ -118,9 +119,16 @@ def add_decay(grad: Any, p: Any, weight_decay: Any, group: dict[str, Any]) -> An
     return grad.add(p, alpha=number(weight_decay))
 
 
-RULE = Rule(None, update, scalars=(), on_device="sgd")
+FUSED = Fused(
+    "sgd",
+    rows={"momentum_buffer": "momentum"},
+    options=("momentum", "dampening", "weight_decay", "nesterov", "maximize"),
+    scalars=(),
+    fresh="momentum_buffer",
+)
+RULE = Rule(None, update, scalars=(), on_device=FUSED)
 # One operation for each tensor: to gather them would take longer.
-WITHOUT_STATE = Rule(None, update, scalars=(), gathers=False, on_device="sgd")
+WITHOUT_STATE = Rule(None, update, scalars=(), gathers=False, on_device=FUSED)
 
 
 def sgd(

@@ -9,6 +9,9 @@ from typing import Any
 
 import tapegrad as tg
 
+from ...core import devices
+from ...core.base import writing_for_caller
+
 __all__ = [
     "clip_grad_norm",
     "clip_grad_norm_",
@@ -33,8 +36,13 @@ def get_total_norm(
     norm_type = float(norm_type)
     if not given:
         return tg.tensor(0.0)
-    with tg.no_grad():
-        total = tg.stack([t.norm(norm_type) for t in given]).norm(norm_type)
+    found = on_gpu(given, foreach)
+    total = None
+    if found is not None:
+        total = found[0].total_norm(found[1], norm_type)
+    if total is None:
+        with tg.no_grad():
+            total = tg.stack([t.norm(norm_type) for t in given]).norm(norm_type)
     if error_if_nonfinite and not bool(tg.isfinite(total)):
         raise RuntimeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, "
@@ -48,11 +56,16 @@ def clip_grads_with_norm_(
     parameters: Any, max_norm: float, total_norm: Any, foreach: bool | None = None
 ) -> None:
     """Scale all gradients by `max_norm / total_norm`, if that is less than one."""
+    grads = grads_of(parameters)
+    found = on_gpu(grads, foreach)
+    if found is not None and found[0].shorten(found[1], total_norm, float(max_norm)):
+        writing_for_caller(note_writes, grads, "mul_")
+        return
     with tg.no_grad():
         scale = float(max_norm) / (total_norm + 1e-6)
         # Multiplying by one costs less than asking, which would wait for a GPU.
         scale = tg.clamp(scale, max=1.0)
-        for grad in grads_of(parameters):
+        for grad in grads:
             grad.mul_(scale)
 
 
@@ -106,11 +119,31 @@ def clip_grad_norm(
 def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
     """Limit every element of all gradients to [-clip_value, clip_value]."""
     clip_value = float(clip_value)
+    grads = grads_of(parameters)
+    found = on_gpu(grads, foreach)
+    if found is not None:
+        found[0].limit_elements(found[1], clip_value)
+        writing_for_caller(note_writes, grads, "clamp_")
+        return
     with tg.no_grad():
-        for grad in grads_of(parameters):
+        for grad in grads:
             grad.clamp_(min=-clip_value, max=clip_value)
 
 
 def grads_of(parameters: Iterable[Any] | Any) -> list[Any]:
     given = [parameters] if isinstance(parameters, tg.Tensor) else parameters
     return [p.grad for p in given if p.grad is not None]
+
+
+def on_gpu(tensors: list[Any], foreach: bool | None) -> tuple[Any, list[Any]] | None:
+    """Kernels that take all tensors at once, and the tensors' arrays; None where there are none."""
+    kernels = getattr(devices.DEVICE.backend, "gradients", None)
+    if kernels is None or foreach is False:
+        return None
+    arrays = kernels.arrays_of(tensors)
+    return None if arrays is None else (kernels, arrays)
+
+
+def note_writes(tensors: list[Any], name: str) -> None:
+    for t in tensors:
+        t.version_cell().bump(name)
