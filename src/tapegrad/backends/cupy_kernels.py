@@ -297,6 +297,7 @@ def register(backend: Any) -> None:
     register_sums(backend, gpu, reference)
     from . import (
         cupy_attention,
+        cupy_conv,
         cupy_draws,
         cupy_elementwise,
         cupy_moves,
@@ -311,6 +312,7 @@ def register(backend: Any) -> None:
     cupy_attention.register(backend, gpu, reference)
     cupy_draws.register(backend, gpu, reference)
     cupy_moves.register(backend, gpu, reference)
+    cupy_conv.register(backend, gpu, reference)
     cupy_optim.register(backend, gpu)
 
 
