@@ -1,11 +1,11 @@
 """Random numbers on a GPU: the functions of core/streams.py for streams of Philox numbers.
 
-A tensor's numbers depend on the seed, on how many blocks were drawn before, and on its shape and
-dtype. They are not the numbers of PyTorch's CUDA kernels: docs/random.md says why.
+They are those of PyTorch's CUDA kernels; docs/random.md says how far. philox.py has the generator.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import sys
@@ -31,7 +31,7 @@ STATE_BYTES = 16  # seed and offset, as PyTorch's CUDA generators write them
 
 
 class DeviceStream:
-    """The random numbers of one GPU: a seed, and how many blocks of four words were drawn."""
+    """The random numbers of one GPU: a seed, and how many rounds were drawn, of four words each."""
 
     home: Any = None  # the module of the functions that draw: this one
 
@@ -64,14 +64,23 @@ class DeviceStream:
         check_not_capturing("current_seed")
         return self._seed
 
-    def take(self, words: int) -> Start:
-        """Where the next `words` words start."""
-        count = philox.blocks(words)
+    @functools.cached_property
+    def most(self) -> int:
+        """Blocks of threads that the GPU has room for."""
+        facts = devices.DEVICE.xp.cuda.runtime.getDeviceProperties(self.place)
+        each = facts["maxThreadsPerMultiProcessor"] // philox.BLOCK
+        return int(facts["multiProcessorCount"] * each)
+
+    def take(self, count: int, each: int = 4) -> Start:
+        """Where the next `count` numbers start, of which a block of words makes `each`."""
+        return self.take_rounds(*philox.shared_out(count, each, self.most))
+
+    def take_rounds(self, threads: int, rounds: int) -> Start:
         if devices.DEVICE.capturing():
-            return recorded(self).take(count)
+            return recorded(self).take(threads, rounds)
         first = self.drawn
-        self.drawn += count
-        return Start(self._seed, first)
+        self.drawn += rounds
+        return Start(self._seed, first, threads)
 
     @property
     def offset(self) -> int:
@@ -122,7 +131,7 @@ def check_not_capturing(what: str) -> None:
 class RecordedDraws:
     """The numbers of one stream in one graph.
 
-    The recorded kernels read the seed and the first block from memory, and count from there. So
+    The recorded kernels read the seed and the first round from memory, and count from there. So
     every replay goes on where the stream stands, and moves it on by what the graph draws.
     """
 
@@ -131,12 +140,12 @@ class RecordedDraws:
         self.stream = stream
         with xp.cuda.Device(stream.place):
             self.cell = xp.zeros(2, np.uint64)
-        self.drawn = 0  # blocks
+        self.drawn = 0  # rounds
 
-    def take(self, count: int) -> Start:
+    def take(self, threads: int, rounds: int) -> Start:
         first = self.drawn
-        self.drawn += count
-        return Start(0, first, self.cell)
+        self.drawn += rounds
+        return Start(0, first, threads, self.cell)
 
     def before_replay(self) -> None:
         if self.drawn:
@@ -157,29 +166,27 @@ def recorded(stream: DeviceStream) -> RecordedDraws:
     )
 
 
-def begin(stream: DeviceStream, words: int) -> tuple[Any, Start]:
-    """The array module, and where a draw starts."""
-    return devices.DEVICE.xp, stream.take(words)
+def begin(stream: DeviceStream, shape: Shape, dtype: Any) -> tuple[Any, Start]:
+    """The array module, and where a draw of floats starts."""
+    return devices.DEVICE.xp, stream.take(math.prod(shape), philox.each_of(dtype))
 
 
 def unit(stream: DeviceStream, shape: Shape, dtype: Any) -> Any:
-    """Floats in [0, 1)."""
-    xp, start = begin(stream, philox.words_of(shape, dtype))
+    """Floats in (0, 1], of float32 or float64."""
+    xp, start = begin(stream, shape, dtype)
     return philox.philox_uniform(xp, shape, dtype, start)
 
 
 def gaussian(stream: DeviceStream, shape: Shape, dtype: Any, mean: float, std: float) -> Any:
     """Normals, computed in float32 or float64."""
-    count = math.prod(shape)
-    xp, start = begin(stream, philox.words_of((count + count % 2,), working(dtype)))
+    xp, start = begin(stream, shape, dtype)
     return philox.philox_normal(xp, shape, dtype, mean, std, start)
 
 
 def words(stream: DeviceStream, count: int, long: bool) -> Any:
     """Words of 32 bits, or of 64."""
-    xp, start = begin(stream, 2 * count if long else count)
-    found = philox.philox_words(xp, 2 * count if long else count, start)
-    return philox.wide(xp, found) if long else found
+    start = stream.take(count, 2 if long else 4)
+    return philox.philox_words(devices.DEVICE.xp, count, start, long)
 
 
 def in_parts(parts: Any, dtype: Any, shape: Shape) -> Any:
@@ -195,9 +202,7 @@ def uniform(
         return in_parts(uniform(stream, (*shape, 2), part, low, high), dtype, shape)
     check_floating("check_uniform_bounds", dtype)
     check_uniform(low, high, dtype)
-    if (low, high) == (0.0, 1.0):
-        return unit(stream, shape, dtype)
-    xp, start = begin(stream, philox.words_of(shape, working(dtype)))
+    xp, start = begin(stream, shape, dtype)
     return philox.philox_between(xp, shape, dtype, low, high, start)
 
 
@@ -236,19 +241,35 @@ def integers(
 
 
 def permutation(stream: DeviceStream, n: int, dtype: Any) -> Any:
-    """The order of `n` random words of 64 bits."""
-    order = devices.DEVICE.xp.argsort(words(stream, n, True))
-    return order.astype(dtype, copy=False)
+    """The order of `n` random keys, of as many bits as make equal ones unlikely; those are shuffled
+    afterwards."""
+    xp = devices.DEVICE.xp
+    if not n:
+        return xp.empty(0, dtype)
+    bits = min(64, math.ceil(math.log2(n - (6.0 * n * n + 1) / (12 * math.log(0.9)))))
+    width = 32 if bits <= 32 else 64
+    # PyTorch draws signed keys from all but the last of their range.
+    keys = words(stream, n, True) % np.uint64((1 << width) - 1) + np.uint64(1 << (width - 1))
+    keys &= np.uint64((1 << bits) - 1)
+    if bits == width:
+        keys ^= np.uint64(1 << (bits - 1))
+    order = xp.argsort(keys)
+    start = stream.take_rounds(n, -(-n // 4))
+    return philox.philox_untied(xp, order, keys, start).astype(dtype, copy=False)
 
 
 def bernoulli(stream: DeviceStream, p: Any, shape: Shape, dtype: Any) -> Any:
     dtype = np.dtype(dtype)
     if type(p) is devices.STATE.device_type:
         check_floating("bernoulli_tensor_cuda_p_", p.dtype)
-        return (unit(stream, shape, working(p.dtype)) < p).astype(dtype)
+        n = math.prod(shape)
+        # A thread takes four neighbours; PyTorch reserves three rounds, whatever the size.
+        start = stream.take_rounds(-(-n // 4), 3 if n else 0)
+        found = philox.philox_fours(devices.DEVICE.xp, n, start).reshape(shape)
+        return (found <= p.astype(working(dtype), copy=False)).astype(dtype)
     if not 0.0 <= p <= 1.0:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
-    xp, start = begin(stream, philox.words_of(shape, F32))
+    xp, start = begin(stream, shape, dtype)
     return philox.philox_bernoulli(xp, shape, dtype, float(p), start)
 
 
@@ -261,11 +282,7 @@ def exponential(stream: DeviceStream, shape: Shape, dtype: Any, lambd: float = 1
         )
     if not lambd > 0.0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
-    work = working(dtype)
-    made = devices.DEVICE.xp.log1p(-unit(stream, shape, work)) * work.type(-1.0 / lambd)
-    # Zero would be infinite as a divisor: the smallest draw is half a step above.
-    smallest = work.type(np.finfo(work).eps / 2 / lambd)
-    return devices.DEVICE.xp.maximum(made, smallest).astype(dtype, copy=False)
+    return philox.philox_map(*begin(stream, shape, dtype), "exponential", shape, dtype, lambd)
 
 
 def cauchy(
@@ -279,10 +296,7 @@ def cauchy(
         )
     if not sigma > 0.0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
-    work = working(dtype)
-    angle = (unit(stream, shape, work) - work.type(0.5)) * work.type(math.pi)
-    made = devices.DEVICE.xp.tan(angle) * work.type(sigma) + work.type(median)
-    return made.astype(dtype, copy=False)
+    return philox.philox_map(*begin(stream, shape, dtype), "cauchy", shape, dtype, median, sigma)
 
 
 def log_normal(
@@ -292,8 +306,7 @@ def log_normal(
     if not std > 0.0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
     check_floating("log_normal_cuda", dtype)
-    exponent = gaussian(stream, shape, working(dtype), mean, std)
-    return devices.DEVICE.xp.exp(exponent).astype(dtype, copy=False)
+    return philox.philox_map(*begin(stream, shape, dtype), "log_normal", shape, dtype, mean, std)
 
 
 def geometric(stream: DeviceStream, shape: Shape, dtype: Any, p: float) -> Any:
@@ -302,10 +315,9 @@ def geometric(stream: DeviceStream, shape: Shape, dtype: Any, p: float) -> Any:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
     if dtype.kind in "bc":
         raise not_implemented("geometric_cuda", dtype)
-    xp = devices.DEVICE.xp
-    # One minus the uniform is never zero.
-    throws = xp.ceil(xp.log1p(-unit(stream, shape, F64)) / math.log1p(-p))
-    return xp.maximum(throws, 1.0).astype(dtype)
+    work = dtype if is_floating(dtype) else F32
+    throws = philox.philox_map(*begin(stream, shape, work), "geometric", shape, work, p)
+    return throws.astype(dtype, copy=False)
 
 
 def multinomial(stream: DeviceStream, probs: Any, n: int, replacement: bool = False) -> Any:
@@ -313,7 +325,8 @@ def multinomial(stream: DeviceStream, probs: Any, n: int, replacement: bool = Fa
     devices.DEVICE.refuse_in_graph("multinomial, which asks whether the weights are valid,")
     xp = devices.DEVICE.xp
     rows = probs.reshape(-1, probs.shape[-1])
-    rows = rows.astype(working(rows.dtype), copy=False)
+    wide = working(rows.dtype)
+    rows = rows.astype(wide, copy=False)
     # Asked on the host, as PyTorch does: wrong weights are an error, not nonsense.
     if not bool(((rows >= 0) & (rows < xp.inf)).all()):
         raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
@@ -322,7 +335,8 @@ def multinomial(stream: DeviceStream, probs: Any, n: int, replacement: bool = Fa
     if replacement and n > 1:
         out = with_replacement(stream, xp, rows, n)
     else:
-        race = rows / exponential(stream, rows.shape, rows.dtype)
+        weights = exponential(stream, rows.shape, probs.dtype).astype(wide, copy=False)
+        race = (rows / weights).astype(probs.dtype, copy=False).astype(wide, copy=False)
         out = xp.argsort(-race, axis=-1)[:, :n]
     return xp.ascontiguousarray(out.astype(np.int64, copy=False)).reshape(*probs.shape[:-1], n)
 
@@ -333,8 +347,13 @@ def with_replacement(stream: DeviceStream, xp: Any, rows: Any, n: int) -> Any:
     table = xp.cumsum(rows.astype(np.float64), axis=-1)
     table /= table[:, -1:].copy()
     step = xp.arange(count, dtype=np.float64)[:, None]
-    places = (unit(stream, (count, n), F64) + step).reshape(-1)
-    found = xp.searchsorted((table + step).reshape(-1), places, side="right").reshape(count, n)
+    # A thread to a sample, those of a row in blocks of 128.
+    threads = -(-n // 128) * 128
+    whole = -(-count * threads // philox.BLOCK) * philox.BLOCK
+    start = stream.take_rounds(whole, 1)
+    found = philox.philox_uniform(xp, (count * threads,), F32, start).reshape(count, threads)
+    places = (found[:, :n].astype(np.float64) + step).reshape(-1)
+    found = xp.searchsorted((table + step).reshape(-1), places, side="left").reshape(count, n)
     found = found - xp.arange(count)[:, None] * width
     return xp.clip(found, 0, width - 1)
 
@@ -345,7 +364,7 @@ def with_replacement(stream: DeviceStream, xp: Any, rows: Any, n: int) -> Any:
 def on_host(stream: DeviceStream, draw: Callable[..., Any], *arrays: Any) -> Any:
     """What `draw(stream, *arrays)` gives on the CPU, on the device."""
     devices.DEVICE.refuse_in_graph("drawing such numbers, which the host does,")
-    mixed = (stream._seed * 0x9E3779B97F4A7C15 + stream.take(4).block + 1) & MASK
+    mixed = (stream._seed * 0x9E3779B97F4A7C15 + stream.take(4).round + 1) & MASK
     twister = streams.Stream(mixed)
     found = draw(twister, *[devices.to_host(a) for a in arrays])
     return devices.uploaded(np.ascontiguousarray(found))

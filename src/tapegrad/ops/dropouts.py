@@ -10,6 +10,7 @@ from .. import dtypes
 from ..autograd.inplace import write
 from ..core.base import STATE, TensorBase
 from ..core.batched_random import room
+from ..core.devices import memory_order
 from ..core.levels import BATCHES
 from ..creation import empty, zeros
 from ..creation_like import empty_like, ones_like
@@ -69,13 +70,32 @@ def draws_itself(t: Any) -> bool:
     """Whether one op draws the mask and applies it: on a GPU, as PyTorch does."""
     if STATE.device_type is None or BATCHES or type(t.array) is not STATE.device_type:
         return False
-    return t.array.dtype.kind in "fV" and bool(t.array.flags.c_contiguous)
+    return t.array.dtype.kind in "fV"
 
 
 def drawn_dropout(t: Any, p: float) -> Any:
     """Dropout of a tensor on a GPU, and which elements it kept."""
+    from ..cuda.philox import side_by_side
+
+    array = t.array
     stream = stream_of(None, "dropout", place_of(t))
-    return apply(DrawnDropout, (t,), (1 - p, 1 / (1 - p), stream.take(t.array.size)))
+    start = stream.take(array.size)
+    if ordered(array)[0] is not array or array.flags.c_contiguous:
+        start = start._replace(side_by_side=side_by_side(array))
+    return apply(DrawnDropout, (t,), (1 - p, 1 / (1 - p), start))
+
+
+def ordered(array: Any) -> tuple[Any, Any]:
+    """An array that has no gaps in the order of its memory, and the way back; others as they are.
+
+    PyTorch draws for elements in that order.
+    """
+    if not array.flags.c_contiguous:
+        order, back = memory_order(array)
+        turned = array.transpose(order)
+        if turned.flags.c_contiguous:
+            return turned, back
+    return array, range(array.ndim)
 
 
 def channels(shape: Any) -> tuple[int, ...]:
@@ -337,10 +357,13 @@ class DrawnDropout(Block):
     unbatchable = "random numbers: how a batch draws them is decided outside the op"
 
     def fwd(xp, input, keep, scale, start):
-        from ..cuda.philox import philox_bernoulli
+        from ..cuda.philox import philox_kept, working
 
-        mask = philox_bernoulli(xp, input.shape, BOOL, keep, start)
-        return cast(widened(input) * mask * scale, input.dtype), mask
+        work = working(input.dtype)
+        x, back = ordered(input)
+        mask = philox_kept(xp, x.size, keep, work, start).reshape(x.shape)
+        out = cast(widened(x) * mask * work.type(scale), x.dtype)
+        return out.transpose(back), mask.transpose(back)
 
     def backward(F, grad, needs, mask, scale):
         return (F.native_dropout_backward(grad[0], mask, scale),)
