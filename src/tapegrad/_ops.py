@@ -157,8 +157,10 @@ def to_copy(input: Any, *, dtype: Any = None, **options: Any) -> Any:
 
 
 def fused_rms_norm(input: Any, normalized_shape: Any, weight: Any, eps: Any) -> Any:
+    from .ops import layer_norm
+
     load_everything()
-    eps = tg.finfo(input.dtype).eps if eps is None else float(eps)
+    eps = layer_norm.smallest_share(input.dtype) if eps is None else float(eps)
     return RECORDED.fused_rms_norm(input, weight, len(normalized_shape), eps)
 
 

@@ -224,9 +224,10 @@ def poisson(input: Any, generator: Any = None) -> Any:
     tensor([0.])
     """
     kind = dtypes.of(checked_tensor(input, "poisson").array.dtype)
+    place = place_of(input)
     if not kind.is_floating_point:
-        raise not_implemented("poisson_cpu", kind)
-    stream = stream_of(generator, "poisson", place_of(input))
+        raise not_implemented("poisson_cpu" if place is None else "poisson_cuda", kind)
+    stream = stream_of(generator, "poisson", place)
     counts = rejection if stream.home is streams else stream.home
     return sampled(
         lambda rates: apply(PoissonDraw, (rates,), (counts.poisson(stream, rates.array),)), input
@@ -242,7 +243,9 @@ def binomial(count: Any, prob: Any, generator: Any = None) -> Any:
     """
     checked_tensor(count, "binomial", "count")
     checked_tensor(prob, "binomial", "prob", 2)
-    stream = stream_of(generator, "binomial", place_of(count))
+    place = place_of(count)
+    check_binomial(count, prob, place is None)
+    stream = stream_of(generator, "binomial", place)
     counts = rejection if stream.home is streams else stream.home
 
     def draw(n: Any, p: Any) -> Any:
@@ -250,6 +253,20 @@ def binomial(count: Any, prob: Any, generator: Any = None) -> Any:
         return made(counts.binomial(stream, *pair))
 
     return sampled(draw, count, prob)
+
+
+def check_binomial(count: Any, prob: Any, on_cpu: bool) -> None:
+    kinds = [dtypes.of(t.array.dtype) for t in (count, prob)]
+    for name, kind in zip(("count", "prob"), kinds, strict=True):
+        if not kind.is_floating_point:
+            raise ValueError(
+                f"binomial only supports floating-point dtypes for {name}, got: {kind.scalar_type}"
+            )
+    first, second = kinds
+    if first is not second:
+        raise RuntimeError(f"Found dtype {second.scalar_type} but expected {first.scalar_type}")
+    if on_cpu and first.itemsize == 2:
+        raise not_implemented("binomial_cpu", first)
 
 
 @api(samples=[Case(Draw(5, low=0.1), 3), Case(Draw(2, 4, low=0.1), 6, True)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tapegrad
@@ -251,3 +252,17 @@ def test_the_kernel_casts(dtype: str, sizes: Any) -> None:
     for t, array, wide in zip(tensors, made, back, strict=True):
         assert (wrap(array) == t.to(wanted)).all().item()
         assert torch.equal(wrap(wide), t.to(wanted).float())
+
+
+def test_an_error_while_casting_leaves_numpy_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(arrays: list[Any], dtype: Any, apart: bool) -> Any:
+        if apart:
+            raise MemoryError("full")
+        return None
+
+    _, _, loss = late()
+    monkeypatch.setattr(DEVICE.backend, "casts", fails)
+    before = np.geterr()
+    with pytest.raises(MemoryError, match="full"):
+        loss.backward()
+    assert np.geterr() == before

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -495,3 +496,13 @@ def test_two_dtypes_are_one_launch(launches: list[str]) -> None:
         launches.clear()
         run()
         assert len(launches) == 1
+
+
+@needs_kernels
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_numbers_that_are_too_large_are_infinite_without_a_warning(dtype: Any) -> None:
+    x = torch.tensor([1.0, -2.0], dtype=dtype).cuda()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert (x * 1e39).tolist() == [math.inf, -math.inf]
+        assert x.clamp(-1e300, 1e300).tolist() == [1.0, -2.0]

@@ -216,7 +216,8 @@ def test_a_captured_first_step() -> None:
             with torch.cuda.graph(graph):
                 optimizer.step()
             step = graph.replay
-        for _ in range(3):
+        for lr in (0.1, 0.1, 0.2):  # heard before the first replay, too
+            optimizer.param_groups[0]["lr"] = lr
             step()
         results.append(params)
     for a, b in zip(*results, strict=True):
@@ -300,6 +301,11 @@ def test_what_the_kernels_do_not_take() -> None:
     host = torch.ones(3).requires_grad_()
     for p in (turned, plain, host):
         p.grad = torch.ones_like(p)
+    twin = plain.detach().view(3).requires_grad_()
+    twin.grad = torch.ones_like(twin)
+    with recording() as launches:  # two parameters in one place would be written at the same time
+        torch.optim.SGD([plain, twin], lr=0.25).step()
+        assert not launches and plain.tolist() == [0.5] * 3
     with recording() as launches:
         torch.optim.RMSprop([turned, plain, host]).step()
         assert len(launches) == 1 and launches[0][2][0]["sizes"][0] == 1

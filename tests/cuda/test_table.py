@@ -18,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 # What these draw on a GPU comes from another generator: only kinds and shapes are the same.
 RANDOM = """
 alpha_dropout bernoulli dropout feature_alpha_dropout feature_dropout gumbel_softmax multinomial
-native_dropout pca_lowrank poisson svd_lowrank normal binomial
+native_dropout pca_lowrank poisson svd_lowrank normal binomial _standard_gamma _sample_dirichlet
 fractional_max_pool2d fractional_max_pool2d_with_indices fractional_max_pool3d
 fractional_max_pool3d_with_indices rrelu dropout1d dropout2d dropout3d
 scaled_dot_product_attention

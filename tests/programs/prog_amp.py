@@ -458,3 +458,41 @@ def gradients_have_the_dtype_of_what_they_belong_to(torch, log):
             out = function(inner)
             out.sum().backward()
             log(name, out.dtype, seen, x.grad.dtype)
+
+
+@program
+def bounds_in_half_precision(torch, log):
+    """Some functions compare with a bound as the dtype has it, some in single precision."""
+    f = torch.nn.functional
+    functions = (
+        lambda x: x.clamp(0.1, 0.3),
+        lambda x: x.clamp(max=0.3),
+        lambda x: x.clamp(min=0.1),
+        lambda x: f.threshold(x, 0.1, 0.0),
+        lambda x: f.hardshrink(x, 0.1),
+        lambda x: f.hardtanh(x, 0.1, 0.3),
+    )
+    for dtype in (torch.bfloat16, torch.float16):
+        for function in functions:
+            x = torch.tensor([0.05, 0.1, 0.2, 0.3, 0.4], dtype=dtype, requires_grad=True)
+            out = function(x)
+            out.sum().backward()
+            log(out.tolist(), x.grad.tolist())
+
+
+@program
+def a_hook_keeps_the_gradient_that_it_saw(torch, log):
+    """The leaf's `.grad` is another tensor, even if the hook has removed itself."""
+    kept = []
+    w = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    loss = (w * torch.tensor([1.0, 2.0, 3.0])).sum()
+    leaf = loss.grad_fn.next_functions[0][0].next_functions[0][0]
+
+    def hook(grads):
+        kept.append(grads[0])
+        handle.remove()
+
+    handle = leaf.register_prehook(hook)
+    loss.backward()
+    w.grad.zero_()
+    log(kept, w.grad)

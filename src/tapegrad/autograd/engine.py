@@ -65,10 +65,12 @@ class Run:
         if STATE.device_type is not None and not self.record and not self.watched:
             self.uncast = []
         try:
-            self.loop(roots)
+            try:
+                self.loop(roots)
+            finally:
+                if self.uncast:
+                    self.cast_late()
         finally:
-            if self.uncast:
-                self.cast_late()
             NUMPY_ERRORS.reset(token)
 
     def loop(self, roots: list[tuple[Node, int, Any, int]]) -> None:
@@ -154,6 +156,8 @@ class Run:
         hooks = node.hooks
         useful = self.useful
         goes_on = useful is None or leads_on(node, useful)
+        if self.watched or (hooks is not None and hooks.sees_gradients()):
+            mine = 0  # somebody may keep what passes by
         if goes_on:
             # PyTorch: before the tensor hooks here, after them at the end.
             self.capture(node, total)
@@ -170,8 +174,6 @@ class Run:
         if hooks is not None:
             total = hooks.before(node, total, record)
         if node.is_leaf:
-            if self.watched or hooks.sees_gradients():
-                mine = 0  # somebody may have kept it
             accumulate(node, total, record, mine, self.caller)
             if hooks is not None:
                 hooks.after(node, (), total, record)
@@ -225,11 +227,12 @@ class Run:
         alike: dict[Any, list[int]] = {}
         for i, (node, total) in enumerate(late):
             leaf: Any = node
-            alike.setdefault((total.dtype, leaf.tensor().array.dtype), []).append(i)
+            place = total.device.id if STATE.several else 0
+            alike.setdefault((total.dtype, leaf.tensor().array.dtype, place), []).append(i)
         made: list[Any] = [None] * len(late)
-        for (_, dtype), places in alike.items():
+        for (_, dtype, _), places in alike.items():
             totals = [late[i][1] for i in places]
-            arrays = CLASSES.cast_on_device(totals, dtype, True)
+            arrays = None if STATE.several else CLASSES.cast_on_device(totals, dtype, True)
             if arrays is None:
                 arrays = [CLASSES.raw_space(g).cast(g, dtype) for g in totals]
             for i, array in zip(places, arrays, strict=True):
@@ -315,7 +318,7 @@ def calls_out(node: Node) -> bool:
 
 
 def writable(target: Any, other: Any) -> bool:
-    """Whether a sum may be formed inside `target`, which belongs to this pass; not in views."""
+    """Whether a sum may be formed inside `target`, which nobody else looks at; not in views."""
     if type(target) is ndarray:
         fresh: bool = target.base is None and target.dtype is other.dtype
         return fresh and bool(target.flags.carray)

@@ -196,8 +196,16 @@ POWER_PULLS = {
     2: "a * (s * b)",
     3: "a * (s * (b * b))",
     0.5: "a * (s / sqrt(b))",
+    1.5: "a * (s * sqrt(b))",
     -1: "a * (s / (b * b))",
 }
+# Ops that compare with their numbers as the array's dtype has them, not as single precision does.
+ROUNDS_NUMBERS = frozenset(
+    """
+    hardshrink hardtanh shrink_backward softshrink softshrink_backward threshold threshold_backward
+    threshold_write
+    """.split()
+)
 APART = "fabs(a - b)"
 # Losses of `a`, the input, and `b`, the target, with a number `s`; the gradients of both, where
 # `b` and `c` are those, `s` is an element's share of the loss and `t` the number.

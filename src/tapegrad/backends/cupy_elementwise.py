@@ -26,6 +26,7 @@ from .cuda_expressions import (
     POWER_PULLS,
     POWERS,
     PULLS,
+    ROUNDS_NUMBERS,
     SEVERAL,
     UNARY,
     WITH_NUMBERS,
@@ -56,7 +57,8 @@ def register(backend: Any, gpu: Gpu, reference: Any) -> None:
     for name, expression in UNARY.items():
         backend.override(name)(unary_kernel(each, expression, reference(name)))
     for name, expression in WITH_NUMBERS.items():
-        backend.override(name)(number_kernel(each, expression, reference(name)))
+        kernel = number_kernel(each, expression, reference(name))
+        backend.override(name)(rounding(kernel, 1) if name in ROUNDS_NUMBERS else kernel)
     for name, expressions in ARITHMETIC.items():
         kernel = binary_kernel(each, *expressions, reference(name))
         backend.override(name)(kernel)
@@ -67,7 +69,8 @@ def register(backend: Any, gpu: Gpu, reference: Any) -> None:
         backend.override(name)(several_kernel(each, expression, count, reference(name)))
     for name, expression in PULLS.items():
         other = zero_where if name == "masked_by" else reference(name)
-        backend.override(name)(pull_kernel(each, expression, other))
+        kernel = pull_kernel(each, expression, other)
+        backend.override(name)(rounding(kernel, 2) if name in ROUNDS_NUMBERS else kernel)
     for name, formulas in GRADIENTS.items():
         backend.pulls[name] = gradients(each, formulas)
     for name, (value, *slopes) in LOSSES.items():
@@ -227,6 +230,23 @@ def number_kernel(each: Each, expression: str, other: Any) -> Any:
         return other(x, number, *more) if out is None else out
 
     return run
+
+
+def rounding(kernel: Any, first: int) -> Any:
+    """A kernel whose numbers, from argument `first` on, are rounded to the dtype of its array."""
+
+    def run(*args: Any) -> Any:
+        return kernel(*args[:first], *rounded(args[0].dtype, args[first:]))
+
+    return run
+
+
+def rounded(dtype: Any, numbers: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Numbers as a dtype has them, if that is half precision."""
+    if dtype.itemsize != 2 or not all_real(numbers):
+        return numbers
+    with np.errstate(over="ignore"):
+        return tuple([float(dtype.type(v)) for v in numbers])
 
 
 def all_real(numbers: tuple[Any, ...]) -> bool:
@@ -475,7 +495,9 @@ def register_bounds(backend: Any, each: Each, reference: Any) -> None:
     def kernel(other: Any) -> Any:
         def run(input: Any, low: Any, high: Any) -> Any:
             found = bound_of(low, high)
-            out = None if found is None else each.one(found[0], input, *found[2])
+            out = None
+            if found is not None:
+                out = each.one(found[0], input, *rounded(input.dtype, found[2]))
             return other(input, low, high) if out is None else out
 
         return run
@@ -484,7 +506,7 @@ def register_bounds(backend: Any, each: Each, reference: Any) -> None:
         found = bound_of(*kept[2:4])
         if found is None or node.fixes is not None:
             return None
-        g = each.pull(found[1], grad, (kept[0],), found[2])
+        g = each.pull(found[1], grad, (kept[0],), rounded(grad.dtype, found[2]))
         return None if g is None else [g]
 
     for name in ("clamp_scalar", "clamp_min_scalar", "clamp_max_scalar"):

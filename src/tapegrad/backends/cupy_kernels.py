@@ -26,6 +26,7 @@ BLOCK = (256,)
 WARPS = (32, 8)
 SQUARE = (32, 32)
 TALL = 4096  # rows up to which one block adds up a column by itself
+LARGEST = float(np.finfo(np.float32).max)
 LONG = 1 << 16  # elements up to which one block adds up a row by itself
 
 
@@ -257,13 +258,20 @@ SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
 
 def real_of(dtype: Any) -> Any:
-    """The type of the numbers that kernels compute with, for arrays of a dtype."""
-    return np.float64 if dtype.itemsize == 8 else np.float32
+    """What makes numbers those that kernels compute with, for arrays of a dtype."""
+    return np.float64 if dtype.itemsize == 8 else single
+
+
+def single(number: float) -> Any:
+    """In single precision; what is too large is infinite there, and NumPy would warn."""
+    if number > LARGEST or number < -LARGEST:
+        number = math.copysign(math.inf, number)
+    return np.float32(number)
 
 
 def real(dtype: Any, number: float) -> Any:
     """A number as kernels compute with it, for arrays of a dtype."""
-    return np.float64(number) if dtype.itemsize == 8 else np.float32(number)
+    return np.float64(number) if dtype.itemsize == 8 else single(number)
 
 
 def accumulator(dtype: Any) -> Any:
@@ -298,6 +306,7 @@ def register(backend: Any) -> None:
     from . import (
         cupy_attention,
         cupy_conv,
+        cupy_counts,
         cupy_draws,
         cupy_elementwise,
         cupy_moves,
@@ -311,6 +320,7 @@ def register(backend: Any) -> None:
     cupy_norms.register(backend, gpu, reference)
     cupy_attention.register(backend, gpu, reference)
     cupy_draws.register(backend, gpu, reference)
+    cupy_counts.register(backend, gpu)
     cupy_moves.register(backend, gpu, reference)
     cupy_conv.register(backend, gpu, reference)
     cupy_optim.register(backend, gpu)

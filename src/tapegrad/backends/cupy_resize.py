@@ -19,7 +19,7 @@ from ..ops.taps import table, transposed
 from . import cuda_conv
 from .cublas import NAMES
 from .cupy_kernels import BLOCK, Gpu, accumulator
-from .cupy_moves import MANY, U32
+from .cupy_moves import MANY, U32, Plans
 from .cupy_pool import CUT, compiled, cut
 from .cupy_rows import dense
 
@@ -64,7 +64,7 @@ class Resizes:
     def __init__(self, backend: Any, gpu: Gpu) -> None:
         self.backend = backend
         self.gpu = gpu
-        self.found: dict[Any, Any] = {}
+        self.found = Plans(lambda *key: self.plan(*key[:-1]))
 
     def resized(self, x: Any, mode: str, out: Ints, scales: Any, align: bool, back: bool) -> Any:
         """x with `out` for its last sizes; None where the kernel is not for it."""
@@ -75,9 +75,7 @@ class Resizes:
         if dtype not in NAMES or not x.size or not count or max(x.size, count) >= MANY:
             return None
         key = (mode, x.shape[lead:], out, scales, align, back, dtype, x.device.id)
-        if key not in self.found:
-            self.found[key] = self.plan(mode, x.shape[lead:], out, scales, align, back, dtype)
-        plan = self.found[key]
+        plan = self.found.get(key)
         if plan is None:
             return None
         made = self.gpu.xp.ndarray((*shape, *out), dtype)

@@ -264,13 +264,13 @@ def run_kernel(op: Op, arrays: list[Any], attrs: tuple[Any, ...]) -> Any:
     if op.guard is not None:
         op.guard(*[stand_in(x) for x in arrays])
     kernel = op.device_kernel or kernel_of(op)
-    if op.dtype_rule:
-        if op.device_mixed is not None and not attrs:
-            out = op.device_mixed(*arrays)
-            if out is not None:
-                return out
-        down = unify(op, arrays)
     try:
+        if op.dtype_rule:
+            if op.device_mixed is not None and not attrs:
+                out = op.device_mixed(*arrays)
+                if out is not None:
+                    return out
+            down = unify(op, arrays)
         out = kernel(arrays, *attrs) if op.variadic else kernel(*arrays, *attrs)
     except MemoryError as error:
         raise no_memory(error) from None

@@ -23,7 +23,7 @@ from ..core.stream_checks import (
     is_floating,
     not_implemented,
 )
-from ..dtypes import of
+from ..dtypes import finfo, of
 from . import philox
 from .philox import F32, F64, MASK, Shape, Start, working
 
@@ -358,24 +358,60 @@ def with_replacement(stream: DeviceStream, xp: Any, rows: Any, n: int) -> Any:
     return xp.clip(found, 0, width - 1)
 
 
-# Counts by rejection, one value at a time: on the host, from a stream that this one seeds.
+# Numbers by rejection: how many words one takes depends on the words. PyTorch reserves rounds for
+# them whatever their number. Without kernels the host draws, from a stream that this one seeds.
 
 
-def on_host(stream: DeviceStream, draw: Callable[..., Any], *arrays: Any) -> Any:
-    """What `draw(stream, *arrays)` gives on the CPU, on the device."""
+def by_rejection(
+    stream: DeviceStream, name: str, rounds: int, draw: Callable[..., Any], *arrays: Any
+) -> Any:
+    """What the kernel `name` draws for arrays of one shape and dtype, else `draw` on the host."""
+    kernel = philox.fused(name)
+    if kernel is not None:
+        return kernel(stream.take_rounds(arrays[0].size, rounds), *arrays)
     devices.DEVICE.refuse_in_graph("drawing such numbers, which the host does,")
-    mixed = (stream._seed * 0x9E3779B97F4A7C15 + stream.take(4).round + 1) & MASK
-    twister = streams.Stream(mixed)
+    first = stream.take_rounds(arrays[0].size, rounds).round
+    twister = streams.Stream((stream._seed * 0x9E3779B97F4A7C15 + first + 1) & MASK)
     found = draw(twister, *[devices.to_host(a) for a in arrays])
-    return devices.uploaded(np.ascontiguousarray(found))
+    return devices.uploaded(np.asarray(found, order="C"))
 
 
 def poisson(stream: DeviceStream, rates: Any) -> Any:
-    return on_host(stream, rejection.poisson, rates)
+    return by_rejection(stream, "philox_poisson", 5, rejection.poisson, rates)
 
 
 def binomial(stream: DeviceStream, count: Any, prob: Any) -> Any:
-    return on_host(stream, rejection.binomial, count, prob)
+    return by_rejection(stream, "philox_binomial", 11, rejection.binomial, count, prob)
+
+
+def standard_gamma(stream: DeviceStream, shapes: Any, draw: Callable[..., Any]) -> Any:
+    """Gamma numbers of rate one; `draw` makes them on the host."""
+    return by_rejection(stream, "philox_gamma", 3, draw, shapes)
+
+
+def dirichlet(stream: DeviceStream, shapes: Any, draw: Callable[..., Any]) -> Any:
+    """Gamma numbers over their sum along the last dimension, inside of zero and one."""
+    xp = devices.DEVICE.xp
+    dtype = shapes.dtype
+    made = standard_gamma(stream, shapes, draw)
+    wide = made.astype(working(dtype), copy=False)
+    sums = wide.sum(axis=-1 if shapes.ndim else None, keepdims=True).astype(dtype, copy=False)
+    found = (wide / sums.astype(wide.dtype, copy=False)).astype(dtype, copy=False)
+    limits = finfo(of(dtype))
+    ends = [wide.dtype.type(v) for v in (limits.tiny, 1.0 - limits.eps)]
+    return xp.clip(found.astype(wide.dtype, copy=False), *ends).astype(dtype, copy=False)
+
+
+def slopes(stream: DeviceStream, x: Any, lower: float, upper: float) -> Any:
+    """rrelu's slopes: one above zero, and between the ends else."""
+    xp, start = begin(stream, x.shape, x.dtype)
+    kernel = philox.fused("philox_slopes")
+    if kernel is not None:
+        return kernel(start, x, lower, upper)
+    work = working(x.dtype)
+    unit = philox.philox_uniform(xp, x.shape, work, start).astype(x.dtype, copy=False)
+    drawn = (unit.astype(F64) * (upper - lower) + lower).astype(work).astype(x.dtype, copy=False)
+    return xp.where(x <= 0, drawn, xp.ones_like(drawn))
 
 
 DeviceStream.home = sys.modules[__name__]

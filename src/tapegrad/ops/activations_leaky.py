@@ -7,17 +7,14 @@ from typing import Any
 
 import numpy as np
 
-import tapegrad as tg
-
 from .. import dtypes
 from ..autograd.inplace import write
-from ..core.base import STATE, TensorBase, quiet, wrap
-from ..core.batched import memory_of
+from ..core.base import TensorBase, quiet, wrap
 from ..core.batched_random import of_tensors
 from ..core.levels import BATCHES
 from ..core.streams import unit53
 from ..errors import must_be_tensor
-from ..random import stream_of
+from ..random import place_of, stream_of
 from .activations import Activation, dense, number, real
 from .activations_more import Corners
 from .batching import lift, padded
@@ -191,10 +188,11 @@ class RreluOnAverageWrite(Activation):
 def draw_slopes(input: Any, lower: float, upper: float, generator: Any) -> Any:
     """Slopes for the elements that are not positive, drawn in their order; one for the others."""
     dtype = input.array.dtype
+    place = place_of(input)
+    if place is not None:
+        return slopes_on_device(input, lower, upper, stream_of(generator, "rrelu", place))
     if dtype.kind not in "fV" or dtype.itemsize == 2 and dtype.kind == "f":
         raise not_implemented("rrelu_with_noise_out_cpu", dtypes.of(dtype))
-    if type(memory_of(input)) is STATE.device_type:
-        return slopes_on_device(input, lower, upper, generator)
     stream = stream_of(generator, "rrelu")
 
     def draw(t: Any) -> Any:
@@ -208,10 +206,16 @@ def draw_slopes(input: Any, lower: float, upper: float, generator: Any) -> Any:
     return of_tensors(draw, input) if BATCHES else draw(input)
 
 
-def slopes_on_device(input: Any, lower: float, upper: float, generator: Any) -> Any:
-    """One for every element, those of the positive ones not used: the GPU does not count them."""
-    drawn = tg.empty_like(input).uniform_(lower, upper, generator=generator)
-    return tg.where(input.detach() <= 0, drawn, 1)
+def slopes_on_device(input: Any, lower: float, upper: float, stream: Any) -> Any:
+    """Every element draws there, and those that are positive have one: the GPU does not count."""
+    kind = dtypes.of(input.array.dtype)
+    if not kind.is_floating_point:
+        raise not_implemented("rrelu_with_noise_out_cuda", kind)
+
+    def draw(t: Any) -> Any:
+        return wrap(stream.home.slopes(stream, t.array, lower, upper))
+
+    return of_tensors(draw, input) if BATCHES else draw(input)
 
 
 def random_leaky(

@@ -14,7 +14,7 @@ from ..indexing import wrap_dim
 from .activations import Activation, Slope, logistic, number, real
 from .bits import keep, pick
 from .block import Block, Case, api, apply, op
-from .refuse import cast, not_implemented, widened
+from .refuse import as_stored, cast, not_implemented, widened
 from .samples import Draw, unary_cases
 
 # ruff: noqa: N805
@@ -211,6 +211,7 @@ class Hardshrink(Activation):
 
     def fwd(xp, input, lambd):
         real(input, "hardshrink_cpu")
+        lambd = as_stored(input, lambd)
         return keep(xp, ~((input >= -lambd) & (input <= lambd)), input)
 
     def d_input(F, grad, input, lambd):
@@ -235,6 +236,7 @@ class Shrinking(Corners):
     """Where the elements were small there is no slope."""
 
     def fwd(xp, grad_output, input, lambd):
+        lambd = as_stored(input, lambd)
         return keep(xp, ~((input >= -lambd) & (input <= lambd)), grad_output)
 
 
@@ -319,9 +321,10 @@ def softsign(input: Any) -> Any:
 def above(xp: Any, input: Any, threshold: Any, value: Any) -> Any:
     if input.dtype.kind in "bc":
         raise not_implemented("threshold_cpu", dtypes.of(input.dtype))
-    low = input <= cast(threshold, input.dtype)
     if input.dtype.kind in "iu":
+        low = input <= cast(threshold, input.dtype)
         return xp.where(low, input.dtype.type(value), input)
+    low = widened(input) <= threshold
     return pick(xp, low, xp.full_like(input, value), input) if value else keep(xp, ~low, input)
 
 

@@ -454,6 +454,12 @@ class FusedRmsNormBackward(Block):
         return first, fitted(F, second, shape)
 
 
+def smallest_share(dtype: Any) -> float:
+    """The `eps` of rms_norm where none is given: half precision is computed in single."""
+    single = dtypes.float32 if dtype.itemsize == 2 else dtype
+    return float(dtypes.finfo(single.to_real()).eps)
+
+
 def is_fused(input: Any, weight: Any) -> bool:
     """Whether PyTorch has one kernel for this."""
     if STATE.device_type is None or input.is_complex():
@@ -488,8 +494,7 @@ def rms_norm(
     if not dtype.is_floating_point and not dtype.is_complex:
         raise not_implemented("rms_norm", dtype)
     if eps is None:
-        single = dtypes.float32 if dtype.itemsize == 2 else dtype
-        eps = dtypes.finfo(single.to_real()).eps
+        eps = smallest_share(dtype)
     if is_fused(input, weight):
         return apply(FusedRmsNorm, (input, weight), (nd, float(eps)))[0]
     x = input.float() if dtype.itemsize == 2 else input

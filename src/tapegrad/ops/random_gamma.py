@@ -9,7 +9,7 @@ import numpy as np
 from .. import dtypes
 from ..core.base import TensorBase
 from ..errors import check_broadcast, must_be_tensor
-from ..random import stream_of
+from ..random import place_of, stream_of
 from ..sampling import sampled
 from . import special_gamma as special_gamma  # the rules below use its ops
 from .block import Block, Case, Elementwise, api, apply, op
@@ -19,7 +19,7 @@ from .random_gamma_kernels import (
     gamma_derivative,
     gamma_numbers,
 )
-from .refuse import not_implemented
+from .refuse import cast, not_implemented, widened
 from .samples import Draw, Index
 from .special_kernels import pointwise
 
@@ -27,9 +27,10 @@ from .special_kernels import pointwise
 # ruff: noqa: N805
 
 
-def floating(kernel: str, array: Any) -> Any:
-    if array.dtype not in (np.float32, np.float64):
-        raise not_implemented(kernel, dtypes.of(array.dtype))
+def floating(kernel: str, array: Any, halves: bool = False) -> Any:
+    kind = dtypes.of(array.dtype)
+    if not kind.is_floating_point or (kind.itemsize == 2 and not halves):
+        raise not_implemented(kernel, kind)
     return array
 
 
@@ -142,15 +143,28 @@ def standard_gamma(input: Any, generator: Any = None) -> Any:
     tensor(True)
     """
     (shapes,) = tensors_of("_standard_gamma", input=input)
-    floating("gamma_cpu", shapes)
-    stream = stream_of(generator, "_standard_gamma")
+    place = place_of(input)
+    on_cpu = place is None
+    floating("gamma_cpu" if on_cpu else "gamma_cuda", shapes, not on_cpu)
+    stream = stream_of(generator, "_standard_gamma", place)
 
     def draw(t: Any) -> Any:
-        drawn = gamma_numbers(stream, t.array)
-        value = np.fmax(drawn.astype(shapes.dtype), np.finfo(shapes.dtype).tiny)
+        x = t.array
+        value = gammas(stream, x) if on_cpu else stream.home.standard_gamma(stream, x, gammas)
         return apply(StandardGamma, (t,), (value,))
 
     return sampled(draw, input)
+
+
+def gammas(stream: Any, shapes: Any) -> Any:
+    """Gamma numbers in the dtype of their shapes; none is smaller than its least normal number."""
+    if shapes.dtype.itemsize == 2:
+        return cast(np.fmax(gammas(stream, widened(shapes)), least(shapes)), shapes.dtype)
+    return np.fmax(gamma_numbers(stream, shapes).astype(shapes.dtype), least(shapes))
+
+
+def least(array: Any) -> float:
+    return float(dtypes.finfo(dtypes.of(array.dtype)).tiny)
 
 
 @api(
@@ -166,8 +180,9 @@ def standard_gamma_grad(input: Any, output: Any) -> Any:
     tensor([1.1736])
     """
     arrays = tensors_of("_standard_gamma_grad", input=input, output=output)
+    on_cpu = place_of(input) is None
     for array in arrays:
-        floating("_standard_gamma_grad_cpu", array)
+        floating("_standard_gamma_grad_" + ("cpu" if on_cpu else "cuda"), array, not on_cpu)
     return apply(StandardGammaGrad, (input, output))
 
 
@@ -183,13 +198,18 @@ def sample_dirichlet(input: Any, generator: Any = None) -> Any:
     tensor(1.)
     """
     (shapes,) = tensors_of("_sample_dirichlet", input=input)
-    floating("dirichlet", shapes)
-    limits = np.finfo(shapes.dtype)
-    stream = stream_of(generator, "_sample_dirichlet")
+    place = place_of(input)
+    on_cpu = place is None
+    floating("dirichlet" if on_cpu else "gamma_cuda", shapes, not on_cpu)
+    stream = stream_of(generator, "_sample_dirichlet", place)
 
     def draw(t: Any) -> Any:
-        drawn = dirichlet_numbers(stream, t.array)
-        value = np.clip(drawn.astype(shapes.dtype), limits.tiny, 1 - limits.epsneg)
+        if on_cpu:
+            limits = np.finfo(shapes.dtype)
+            drawn = dirichlet_numbers(stream, t.array)
+            value = np.clip(drawn.astype(shapes.dtype), limits.tiny, 1 - limits.epsneg)
+        else:
+            value = stream.home.dirichlet(stream, t.array, gammas)
         return apply(SampleDirichlet, (t,), (value,))
 
     return sampled(draw, input)
@@ -210,6 +230,6 @@ def dirichlet_grad(x: Any, alpha: Any, total: Any) -> Any:
     tensor([0.6931])
     """
     arrays = tensors_of("_dirichlet_grad", x=x, alpha=alpha, total=total)
-    floating("_dirichlet_grad_cpu", arrays[0])
+    floating("_dirichlet_grad_" + ("cpu" if place_of(x) is None else "cuda"), arrays[0])
     check_broadcast(arrays)
     return apply(DirichletGrad, (x, alpha, total))

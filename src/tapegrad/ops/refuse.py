@@ -56,6 +56,13 @@ def widened(value: Any) -> Any:
     return value
 
 
+def as_stored(input: Any, number: Any) -> Any:
+    """A number as bfloat16 has it: NumPy compares such arrays with numbers in single precision."""
+    if isinstance(number, (int, float)) and getattr(input.dtype, "kind", "") == "V":
+        return input.dtype.type(number)
+    return number
+
+
 def plain(array: Any, *numbers: Any) -> bool:
     """Single or double precision beside real numbers: nothing is promoted and nothing refused."""
     if array.dtype.kind != "f" or array.dtype.itemsize < 4:

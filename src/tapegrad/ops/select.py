@@ -16,6 +16,7 @@ from .refuse import (
     COMPLEX,
     FLOATING,
     INTEGRAL,
+    as_stored,
     cast,
     category,
     common,
@@ -269,6 +270,7 @@ def bounded(xp: Any, input: Any, low: Any, high: Any) -> Any:
 
 def inside(input: Any, low: Any, high: Any) -> Any:
     """Where `input` is not beyond a bound: there the gradient passes."""
+    low, high = as_stored(input, low), as_stored(input, high)
     if low is None:
         return input <= high
     return input >= low if high is None else (input >= low) & (input <= high)

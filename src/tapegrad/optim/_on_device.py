@@ -76,7 +76,7 @@ def update_on_device(params: list[Any], states: Any, group: Group, rule: Fused) 
     if group.get("differentiable") or group.get("capturable"):
         return params
     options = numbers_of(group, rule)
-    if options is None or len(set(map(id, params))) != len(params):
+    if options is None or len({address_of(p) for p in params}) != len(params):
         return params
     present = tuple([name for name, kept in rule.rows.items() if not kept or group[kept]])
     rest: list[Any] = []
@@ -105,6 +105,12 @@ def update_on_device(params: list[Any], states: Any, group: Group, rule: Fused) 
         for p in some:
             (p.cell or p.version_cell()).bump(name)
     return rest
+
+
+def address_of(p: Any) -> int:
+    """Where a parameter lies: two in one place would be written at the same time."""
+    array = p.array
+    return int(array.data.ptr) if type(array) is STATE.device_type and array.size else id(p)
 
 
 def numbers_of(group: Group, rule: Fused) -> list[float] | None:
@@ -189,27 +195,31 @@ def captured(rule: Fused, owns: list[State], values: tuple[float, ...], group: G
         counters = devices.DEVICE.backend.counters((group["lr"], *values))
         side.synchronize()
     during = devices.DEVICE.capture.Capture.current
-    during.optimizers.append(Replayed(counters, rule, owns, group))
+    during.optimizers.append(Replayed(counters, rule, owns, group, values))
     return counters
 
 
 class Replayed:
     """What an optimizer does on the host for every replay of a captured step."""
 
-    def __init__(self, counters: Any, rule: Fused, owns: list[State], group: Group) -> None:
+    def __init__(
+        self, counters: Any, rule: Fused, owns: list[State], group: Group, values: Any
+    ) -> None:
         self.counters = counters
         self.rule = rule
         self.owns = owns
         self.group = group
-        self.expected = self.numbers()
+        self.first = values if rule.fresh else None  # before the first replay nothing is filled
+        self.expected = self.group["lr"], values
 
     def numbers(self) -> tuple[Any, ...]:
         """What the step is to be done with."""
-        return self.group["lr"], self.rule.values(self.owns[0])
+        return self.group["lr"], self.first or self.rule.values(self.owns[0])
 
     def before_replay(self) -> None:
         lr, values = self.numbers()
         if (lr, values) != self.expected:  # a scheduler, or steps without the graph
             self.counters.set((lr, *values))
         advance(self.rule, self.owns, self.group)
+        self.first = None
         self.expected = self.numbers()
