@@ -14,7 +14,7 @@ import pytest
 from watching import staying_on_device
 
 import tapegrad
-from tapegrad.backends import cupy_optim
+from tapegrad.backends import cuda_source, cupy_optim
 from tapegrad.core import devices
 from tapegrad.core.publish import load_everything
 
@@ -102,11 +102,11 @@ class Recorded:
     """A kernel that notes its launches."""
 
     launches: list[tuple[str, Any, tuple[Any, ...]]] = []
-    compiled = staticmethod(cupy_optim.compiled)
+    compiled = staticmethod(cuda_source.compiled)
 
-    def __init__(self, gpu: Any, kind: str, code: str, name: str) -> None:
+    def __init__(self, xp: Any, kind: str, name: str, code: str) -> None:
         self.name = name
-        self.run = self.compiled(gpu, kind, code, name) if HAS_KERNELS else lambda *args: None
+        self.run = self.compiled(xp, kind, name, code) if HAS_KERNELS else lambda *args: None
 
     def __call__(self, grid: Any, block: Any, args: tuple[Any, ...]) -> None:
         self.launches.append((self.name, grid, args))
@@ -128,12 +128,12 @@ def recording() -> Iterator[list[tuple[str, Any, tuple[Any, ...]]]]:
     backend = devices.DEVICE.backend
     before = {n: vars(backend).get(n) for n in ("optimizers", "gradients", "counters")}
     cupy_optim.register(backend, backend.gpu if HAS_KERNELS else Blocks(devices.DEVICE.xp))
-    cupy_optim.compiled = Recorded  # type: ignore[assignment]
+    cuda_source.compiled = Recorded  # type: ignore[assignment]
     Recorded.launches = []
     try:
         yield Recorded.launches
     finally:
-        cupy_optim.compiled = Recorded.compiled  # type: ignore[assignment]
+        cuda_source.compiled = Recorded.compiled  # type: ignore[assignment]
         for name, value in before.items():
             if value is None:
                 delattr(backend, name)

@@ -5,6 +5,8 @@ Half precision is stored as 16 bits and converted by hand, so that no header is 
 
 from __future__ import annotations
 
+from typing import Any
+
 PRELUDE = r"""
 typedef unsigned short u16;
 typedef long long i64;
@@ -42,6 +44,11 @@ MEANINGS = {
     "bfloat16": "typedef u16 T; typedef float A;\n"
     "#define LOAD(p) from_brain(*(p))\n#define STORE(p, v) (*(p) = to_brain(v))\n",
 }
+# Masks, computed with floats.
+MEANINGS["bool"] = (
+    "typedef unsigned char T; typedef float A;\n"
+    "#define LOAD(p) (*(p))\n#define STORE(p, v) (*(p) = (T)(v))\n"
+)
 # Memory that is only moved, by the size of its items.
 RAW = {1: "unsigned char", 2: "u16", 4: "unsigned", 8: "unsigned long long", 16: "ulonglong2"}
 for _size, _type in RAW.items():
@@ -70,6 +77,13 @@ template <typename X> __device__ __forceinline__ X block_sum(X x) {
     return x;
 }
 """
+
+
+def compiled(xp: Any, kind: str, name: str, *parts: str) -> Any:
+    """The kernel `name` of a program, for a dtype; it is compiled when it is first started."""
+    code = "".join([PRELUDE, MEANINGS[kind], EACH, *parts])
+    return xp.RawKernel(code, name, ("--std=c++14",))
+
 
 ACCUMULATE = r"""
 extern "C" __global__ void accumulate(T* x, const T* y, i64 n) {

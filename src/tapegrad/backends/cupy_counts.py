@@ -23,20 +23,14 @@ LEAST = {
 }
 
 
-def source(name: str, kind: str) -> str:
-    """The CUDA C of a kernel for a dtype."""
-    shared = [cuda_source.PRELUDE, cuda_source.MEANINGS[kind], PHILOX, cuda_counts.STREAM]
-    return "".join([*shared, cuda_counts.PARTS[name]])
-
-
 def register(backend: Any, gpu: Any) -> None:
     compiled: dict[tuple[str, str], Any] = {}
 
     def kernel(name: str, kind: str) -> Any:
         found = compiled.get((name, kind))
         if found is None:
-            found = gpu.xp.RawKernel(source(name, kind), name, ("--std=c++14",))
-            compiled[(name, kind)] = found
+            parts = (PHILOX, cuda_counts.STREAM, cuda_counts.PARTS[name])
+            found = compiled[(name, kind)] = cuda_source.compiled(gpu.xp, kind, name, *parts)
         return found
 
     def run(

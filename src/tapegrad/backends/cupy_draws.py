@@ -18,11 +18,6 @@ NOTHING = np.uint64(0)  # a null pointer
 MASK = 0xFFFF_FFFF_FFFF_FFFF
 THREADS = (256,)
 BOOL = np.dtype(np.bool_)
-# What T, A and STORE mean for masks; the floats' are in cuda_source.py.
-BYTES = (
-    "typedef unsigned char T; typedef float A;\n"
-    "#define LOAD(p) (*(p))\n#define STORE(p, v) (*(p) = (T)(v))\n"
-)
 
 PHILOX = r"""
 typedef unsigned int u32;
@@ -268,14 +263,6 @@ PARTS = {
 }
 
 
-def source(name: str, kind: str, side: int) -> str:
-    """The CUDA C of a kernel for a dtype."""
-    meaning = BYTES if kind == "bool" else cuda_source.MEANINGS[kind]
-    setting = f"#define SIDE {side}\n"
-    parts = [cuda_source.PRELUDE, meaning, cuda_source.EACH, setting, PHILOX, PARTS[name]]
-    return "".join(parts)
-
-
 class Draws:
     """The kernels, compiled when they are first used."""
 
@@ -286,8 +273,8 @@ class Draws:
     def kernel(self, name: str, kind: str, side: int = 1) -> Any:
         found = self.compiled.get((name, kind, side))
         if found is None:
-            code = source(name, kind, side)
-            found = self.gpu.xp.RawKernel(code, name, ("--std=c++14",))
+            parts = (f"#define SIDE {side}\n", PHILOX, PARTS[name])
+            found = cuda_source.compiled(self.gpu.xp, kind, name, *parts)
             self.compiled[(name, kind, side)] = found
         return found
 

@@ -57,15 +57,8 @@ class Gpu:
         found = self.compiled.get(key)
         if found is None:
             text = next(getattr(file, source) for file in SOURCES if hasattr(file, source))
-            code = "".join(
-                [
-                    cuda_source.PRELUDE,
-                    cuda_source.MEANINGS[kind],
-                    cuda_source.EACH,
-                    text % parts if parts else text.replace("%%", "%"),
-                ]
-            )
-            found = self.compiled[key] = self.xp.RawKernel(code, name, ("--std=c++14",))
+            text = text % parts if parts else text.replace("%%", "%")
+            found = self.compiled[key] = cuda_source.compiled(self.xp, kind, name, text)
         return found
 
     def empty(self, shape: Any, dtype: Any) -> Any:

@@ -106,16 +106,10 @@ class Norms:
         key = (source, name, dtype, parameter, kept, wide)
         found = self.compiled.get(key)
         if found is None:
-            code = "".join(
-                [
-                    cuda_source.PRELUDE,
-                    cuda_source.MEANINGS[NAMES[dtype]],
-                    cuda_source.EACH,
-                    cuda_norms.setting(NAMES[parameter], NAMES[kept], wide),
-                    getattr(cuda_norms, source),
-                ]
-            )
-            found = self.compiled[key] = self.gpu.xp.RawKernel(code, name, ("--std=c++14",))
+            setting = cuda_norms.setting(NAMES[parameter], NAMES[kept], wide)
+            parts = (setting, getattr(cuda_norms, source))
+            found = cuda_source.compiled(self.gpu.xp, NAMES[dtype], name, *parts)
+            self.compiled[key] = found
         return found
 
     # ------------------------------------------------------------------ sets and matrices

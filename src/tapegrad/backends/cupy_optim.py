@@ -19,6 +19,7 @@ from ..core.base import ON_DEVICE, STATE, TensorBase, wrap
 from . import cuda_optim, cuda_source
 from .cublas import NAMES
 from .cuda_optim import SHARE, THREADS
+from .cupy_kernels import accumulator, real_of
 from .cupy_moves import contiguous
 
 ROOM = 4096 - 64  # bytes that a launch may carry, less what else it carries
@@ -31,12 +32,6 @@ def register(backend: Any, gpu: Any) -> None:
     backend.optimizers = FusedRules(gpu, backend.copied)
     backend.counters = lambda values: Counters(gpu.xp, values)
     backend.gradients = Gradients(gpu)
-
-
-def compiled(gpu: Any, kind: str, code: str, name: str) -> Any:
-    """A kernel of cuda_optim.py."""
-    parts = [cuda_source.PRELUDE, cuda_source.MEANINGS[kind], cuda_source.EACH, code]
-    return gpu.xp.RawKernel("".join(parts), name, ("--std=c++14",))
 
 
 @functools.lru_cache(256)
@@ -138,11 +133,11 @@ class FusedRule:
         )
         self.options = np.dtype([("options", F64, (sum(lengths),))])
         self.counts = bool(cuda_optim.RULES[rule.kernel][1])
-        self.run = compiled(gpu, kind, self.code, "update")
+        self.run = cuda_source.compiled(gpu.xp, kind, "update", self.code)
 
     @functools.cached_property
     def run_advance(self) -> Any:
-        return compiled(self.gpu, self.kind, self.code, "next_numbers")
+        return cuda_source.compiled(self.gpu.xp, self.kind, "next_numbers", self.code)
 
     def update(
         self,
@@ -230,7 +225,7 @@ class Gradients:
             code = getattr(cuda_optim, source)
             if source != "SCALE":
                 code %= {"limit": self.limit, **parts}
-            found = self.known[key] = compiled(self.gpu, kind, code, name)
+            found = self.known[key] = cuda_source.compiled(self.gpu.xp, kind, name, code)
         return found
 
     def launches(self, arrays: Sequence[Any]) -> list[tuple[int, Any]]:
@@ -259,7 +254,7 @@ class Gradients:
         kind = NAMES[dtype]
         launches = self.launches(arrays)
         count = sum([blocks for blocks, _ in launches])
-        sums = self.gpu.xp.ndarray((count,), wide(dtype))
+        sums = self.gpu.xp.ndarray((count,), accumulator(dtype))
         run = self.kernel(kind, "NORMS", "norm_parts", **parts)
         start = 0
         for blocks, table in launches:
@@ -285,12 +280,12 @@ class Gradients:
         length, dtype = norm.array, arrays[0].dtype
         if length.dtype is not dtype or length.size != 1:
             return False
-        self.change("shorten", arrays, length, wide(dtype)(most))
+        self.change("shorten", arrays, length, real_of(dtype)(most))
         return True
 
     def limit_elements(self, arrays: Sequence[Any], most: float) -> None:
         """Limit every element to [-most, most]."""
-        self.change("limit", arrays, wide(arrays[0].dtype)(most))
+        self.change("limit", arrays, real_of(arrays[0].dtype)(most))
 
     def unscale(self, arrays: Sequence[Any], inverse: Any, found: Any) -> None:
         """Multiply by `inverse`; `found` is one where something was not finite. Both float32."""
@@ -303,8 +298,3 @@ class Gradients:
         run = self.kernel("float32", "SCALE", "next_scale")
         numbers = np.float32(growth), np.float32(backoff), I32(interval)
         run((1,), (1,), (scale, tracker, found, *numbers))
-
-
-def wide(dtype: Any) -> Any:
-    """What kernels compute with, for arrays of a dtype."""
-    return F64 if dtype.itemsize == 8 else np.float32

@@ -50,8 +50,7 @@ def compiled(gpu: Gpu, kind: str, name: str, text: str, first: str = "") -> Any:
     key = ("conv", kind, name, first)
     found = gpu.compiled.get(key)
     if found is None:
-        code = (cuda_source.PRELUDE, cuda_source.MEANINGS[kind], cuda_source.EACH, first, text)
-        found = gpu.compiled[key] = gpu.xp.RawKernel("".join(code), name, ("--std=c++14",))
+        found = gpu.compiled[key] = cuda_source.compiled(gpu.xp, kind, name, first, text)
     return found
 
 

@@ -47,16 +47,9 @@ class Rms:
         key = (name, dtype, wide, held)
         found = self.compiled.get(key)
         if found is None:
-            code = "".join(
-                [
-                    cuda_source.PRELUDE,
-                    cuda_source.MEANINGS[NAMES[dtype]],
-                    cuda_source.EACH,
-                    f"#define WIDE {wide}\n#define HELD {held}\n",
-                    cuda_rms.RMS,
-                ]
-            )
-            found = self.compiled[key] = self.gpu.xp.RawKernel(code, name, ("--std=c++14",))
+            setting = f"#define WIDE {wide}\n#define HELD {held}\n"
+            found = cuda_source.compiled(self.gpu.xp, NAMES[dtype], name, setting, cuda_rms.RMS)
+            self.compiled[key] = found
         return found
 
     def block(self, n: int, dtype: Any, aligned: bool) -> Any:
