@@ -14,7 +14,7 @@ import pytest
 from watching import staying_on_device
 
 import tapegrad
-from tapegrad.backends import cuda_source, cupy_optim
+from tapegrad.backends import cupy_optim
 from tapegrad.core import devices
 from tapegrad.core.publish import load_everything
 
@@ -102,7 +102,7 @@ class Recorded:
     """A kernel that notes its launches."""
 
     launches: list[tuple[str, Any, tuple[Any, ...]]] = []
-    compiled = staticmethod(cuda_source.compiled)
+    compiled = staticmethod(cupy_optim.compiled)
 
     def __init__(self, xp: Any, kind: str, name: str, code: str) -> None:
         self.name = name
@@ -128,12 +128,12 @@ def recording() -> Iterator[list[tuple[str, Any, tuple[Any, ...]]]]:
     backend = devices.DEVICE.backend
     before = {n: vars(backend).get(n) for n in ("optimizers", "gradients", "counters")}
     cupy_optim.register(backend, backend.gpu if HAS_KERNELS else Blocks(devices.DEVICE.xp))
-    cuda_source.compiled = Recorded  # type: ignore[assignment]
+    cupy_optim.compiled = Recorded  # type: ignore[assignment]
     Recorded.launches = []
     try:
         yield Recorded.launches
     finally:
-        cuda_source.compiled = Recorded.compiled  # type: ignore[assignment]
+        cupy_optim.compiled = Recorded.compiled  # type: ignore[assignment]
         for name, value in before.items():
             if value is None:
                 delattr(backend, name)

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from ..core.base import ON_DEVICE, STATE, TensorBase, wrap
-from . import cuda_optim, cuda_source
+from . import cuda_optim
 from .cublas import NAMES
 from .cuda_optim import SHARE, THREADS
+from .cuda_source import compiled
 from .cupy_kernels import accumulator, real_of
 from .cupy_moves import contiguous
 
@@ -133,11 +134,11 @@ class FusedRule:
         )
         self.options = np.dtype([("options", F64, (sum(lengths),))])
         self.counts = bool(cuda_optim.RULES[rule.kernel][1])
-        self.run = cuda_source.compiled(gpu.xp, kind, "update", self.code)
+        self.run = compiled(gpu.xp, kind, "update", self.code)
 
     @functools.cached_property
     def run_advance(self) -> Any:
-        return cuda_source.compiled(self.gpu.xp, self.kind, "next_numbers", self.code)
+        return compiled(self.gpu.xp, self.kind, "next_numbers", self.code)
 
     def update(
         self,
@@ -225,7 +226,7 @@ class Gradients:
             code = getattr(cuda_optim, source)
             if source != "SCALE":
                 code %= {"limit": self.limit, **parts}
-            found = self.known[key] = cuda_source.compiled(self.gpu.xp, kind, name, code)
+            found = self.known[key] = compiled(self.gpu.xp, kind, name, code)
         return found
 
     def launches(self, arrays: Sequence[Any]) -> list[tuple[int, Any]]:
