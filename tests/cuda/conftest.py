@@ -8,6 +8,7 @@ from __future__ import annotations
 import pathlib
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -34,6 +35,34 @@ def device() -> Iterator[None]:
     runtime.forget()
     for name, value in before.items():
         setattr(runtime.Found, name, value)
+
+
+@pytest.fixture
+def launches(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The names of our kernels as they are started, in a backend made for the test."""
+    from tapegrad.backends import cupy
+    from tapegrad.core import devices
+
+    before = devices.DEVICE.backend
+    module = before.xp.module
+    if not hasattr(module, "RawKernel"):
+        pytest.skip("kernels need CuPy and a GPU")
+    seen: list[str] = []
+    real = module.RawKernel
+
+    def compiled(code: str, name: str, options: Any = ()) -> Any:
+        kernel = real(code, name, options)
+
+        def run(grid: Any, block: Any, args: Any) -> None:
+            seen.append(name)
+            kernel(grid, block, args)
+
+        return run
+
+    monkeypatch.setattr(module, "RawKernel", compiled)
+    devices.use(module, cupy.backend_for(module))
+    yield seen
+    devices.use(module, before)
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -5,7 +5,7 @@ Their kernels draw PyTorch's numbers; the stand-in has none, and the host draws 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,7 +13,6 @@ from watching import CUDA, gpu, staying_on_device
 
 import tapegrad as torch
 from tapegrad import nn
-from tapegrad.backends import cupy
 from tapegrad.core import devices
 
 F = nn.functional
@@ -255,30 +254,6 @@ def test_replays_draw_what_calls_do(name: str, kind: str) -> None:
         assert out.tolist() == values
     assert expected[0] != expected[1]
     assert torch.cuda.get_rng_state().tolist() == after
-
-
-@pytest.fixture
-def launches(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """The names of our kernels as they are started, in a backend made for the test."""
-    needs_kernels()
-    seen: list[str] = []
-    before = devices.DEVICE.backend
-    module = before.xp.module
-    real = module.RawKernel
-
-    def compiled(code: str, name: str, options: Any = ()) -> Any:
-        kernel = real(code, name, options)
-
-        def run(grid: Any, block: Any, args: Any) -> None:
-            seen.append(name)
-            kernel(grid, block, args)
-
-        return run
-
-    monkeypatch.setattr(module, "RawKernel", compiled)
-    devices.use(module, cupy.backend_for(module))
-    yield seen
-    devices.use(module, before)
 
 
 def test_one_launch_each(launches: list[str]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ import pytest
 
 import tapegrad
 from tapegrad.backends import cuda_expressions as tables
-from tapegrad.backends import cupy, cupy_elementwise
+from tapegrad.backends import cupy_elementwise
 from tapegrad.core import devices
 from tapegrad.core.op import REGISTRY
 from tapegrad.core.publish import load_everything
@@ -354,30 +354,6 @@ def test_tables_name_ops() -> None:
             if formula is not None:
                 assert set(formula[1].split()) <= set(needed), name
                 cupy_elementwise.Reading(op, formula)
-
-
-@pytest.fixture
-def launches(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """The names of our kernels as they are started, in a backend made for the test."""
-    seen: list[str] = []
-    before = devices.DEVICE.backend
-    module = before.xp.module
-    real = module.RawKernel
-
-    def compiled(code: str, name: str, options: Any = ()) -> Any:
-        kernel = real(code, name, options)
-
-        def run(grid: Any, block: Any, args: Any) -> None:
-            seen.append(name)
-            kernel(grid, block, args)
-
-        return run
-
-    monkeypatch.setattr(module, "RawKernel", compiled)
-    backend = cupy.backend_for(module)
-    devices.use(module, backend)
-    yield seen
-    devices.use(module, before)
 
 
 @needs_kernels
