@@ -29,6 +29,7 @@ FAMILIES = (
     "masked",
     "view_scatter",
     "shape",
+    "triangles",
     "sort",
     "matmul",
     "addmm",

@@ -17,7 +17,8 @@ from .batching import flattened, lift
 from .block import PROMOTE, Block, Case, Linear, api, op
 from .refuse import invalid_call, is_number, widened
 from .samples import Draw, Index
-from .shape import Stack, meshgrid
+from .shape import Stack
+from .triangles import meshgrid
 
 # ruff: noqa: N805
 
