@@ -70,6 +70,22 @@ def calls(torch: Any) -> dict[str, Callable[[], Any]]:
         )
     for n in (1000, 1003, 1010):  # equal keys are likely in some
         add(f"randperm {n}", lambda n=n: torch.randperm(n, device="cuda"))
+    for dtype in FLOATS:
+        kind = getattr(torch, dtype)
+
+        def line(low: float, high: float, kind: Any = kind) -> Any:
+            return torch.linspace(low, high, 1000, device="cuda").to(kind)
+
+        add(f"poisson {dtype}", lambda line=line: torch.poisson(line(0, 30)))
+        # Below 64, up to 4000 and above, three methods.
+        add(f"poisson, large {dtype}", lambda line=line: torch.poisson(line(60, 6000)))
+        for name, count in (("binomial", 20), ("binomial, large", 500)):
+            add(
+                f"{name} {dtype}",
+                lambda line=line, n=count: torch.binomial(line(n, n), line(0.01, 0.99)),
+            )
+        add(f"standard_gamma {dtype}", lambda line=line: torch._standard_gamma(line(0.1, 5)))
+        add(f"rrelu {dtype}", lambda line=line: f.rrelu(line(-1, -1), 0.1, 0.9, True))
     weights = torch.linspace(0.1, 2, 50)
     for name, more in (("multinomial", False), ("multinomial, replacement", True)):
         add(name, lambda m=more: torch.multinomial(weights.cuda(), 9, m))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -124,3 +126,17 @@ def test_threads_do_not_mix_up_biases() -> None:
     for t in threads:
         t.join()
     assert used == [True] * 60
+
+
+def test_bfloat16_is_not_needed() -> None:
+    """Without ml_dtypes there is no such dtype, and everything else works."""
+    script = """
+import sys
+sys.modules["ml_dtypes"] = None
+import tapegrad as torch
+from tapegrad.backends import cublas
+cublas.know_brain()
+print(*cublas.NAMES.values(), sep=" ")
+"""
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert found.stdout.split() == ["float32", "float64", "float16"], found.stderr

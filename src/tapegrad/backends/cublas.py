@@ -180,5 +180,7 @@ def know_brain() -> None:
     """bfloat16 is a dtype of ml_dtypes, if that is there."""
     from ..dtypes import bfloat16
 
-    if bfloat16.np.name == "bfloat16":
+    try:
         NAMES[bfloat16.np] = "bfloat16"
+    except RuntimeError:  # not installed
+        pass

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from . import cublas, cuda_attention, cuda_source
+from . import cuda_attention, cuda_source
 from .cublas import NAMES
 
 NOTHING = np.uint64(0)
@@ -205,7 +205,6 @@ def register(backend: Any, gpu: Any, reference: Any) -> None:
     xp = gpu.xp
     if xp.cuda.runtime.getDeviceProperties(0)["major"] < 8:
         return  # no tensor cores for TF32 and bfloat16
-    cublas.know_brain()
     name = "scaled_dot_product_flash_attention_for_cpu"
     other, other_pull = reference(name), reference(f"{name}_backward")
     kernels = Kernels(gpu)

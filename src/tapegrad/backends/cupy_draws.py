@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from . import cublas, cuda_source
+from . import cuda_source
 from .cublas import NAMES
 
 U64, I64 = np.uint64, np.int64
@@ -297,7 +297,6 @@ def real(kind: str) -> Any:
 
 
 def register(backend: Any, gpu: Any, reference: Any) -> None:
-    cublas.know_brain()
     draws = Draws(gpu)
 
     def philox_words(xp: Any, count: int, start: Any, long: bool) -> Any:

@@ -404,11 +404,11 @@ def gradients(each: Each, formulas: tuple[Formula, ...]) -> Callable[..., Any]:
 
 def loss_kernel(each: Each, name: str, value: str, other: Any) -> Any:
     """Attributes are the reduction and numbers; what is between the tensors and it are weights."""
-    weights = {"binary_cross_entropy": 1, "binary_cross_entropy_with_logits": 2}.get(name, 0)
 
     def run(x: Any, y: Any, *rest: Any) -> Any:
-        reduction, *numbers = rest[weights:]
-        fits = not any([w is not None for w in rest[:weights]])
+        place = [type(v) for v in rest].index(str)
+        reduction, *numbers = rest[place:]
+        fits = not any([w is not None for w in rest[:place]])
         if name == "huber_loss":
             fits = numbers.pop() == x.dtype  # the dtype of the result
         if not fits or not plain(x, y) or not x.size:
