@@ -56,13 +56,13 @@ class Run:
         self.mine: dict[Node, int] = {}  # sums that belong to this pass alone: 1 + writes so far
         self.useful: set[Node] | None = None
         self.watched: bool = captures is not None or STATE.anomaly or len(observers) != 0
-        self.uncast: list[tuple[Node, Any]] | None = None  # leaves, and gradients for them
+        self.uncast: list[tuple[Node, Any]] | None = None  # leaves and gradients, of one GPU
         self.uncast_size = 0
 
     def go(self, roots: list[tuple[Node, int, Any, int]]) -> None:
         """The whole pass, from (node, output, gradient, 1 if the gradient may be taken over)."""
         token = NUMPY_ERRORS.set(IGNORED)  # no floating point warnings
-        if STATE.device_type is not None and not self.record and not self.watched:
+        if STATE.device_type is not None and not (self.record or self.watched or STATE.several):
             self.uncast = []
         try:
             try:
@@ -227,12 +227,11 @@ class Run:
         alike: dict[Any, list[int]] = {}
         for i, (node, total) in enumerate(late):
             leaf: Any = node
-            place = total.device.id if STATE.several else 0
-            alike.setdefault((total.dtype, leaf.tensor().array.dtype, place), []).append(i)
+            alike.setdefault((total.dtype, leaf.tensor().array.dtype), []).append(i)
         made: list[Any] = [None] * len(late)
-        for (_, dtype, _), places in alike.items():
+        for (_, dtype), places in alike.items():
             totals = [late[i][1] for i in places]
-            arrays = None if STATE.several else CLASSES.cast_on_device(totals, dtype, True)
+            arrays = CLASSES.cast_on_device(totals, dtype, True)
             if arrays is None:
                 arrays = [CLASSES.raw_space(g).cast(g, dtype) for g in totals]
             for i, array in zip(places, arrays, strict=True):
