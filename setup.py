@@ -22,7 +22,7 @@ MYPYC_MODULES = [
     "src/tapegrad/core/record.py",
     "src/tapegrad/core/dispatch.py",
     "src/tapegrad/core/devices.py",
-    "src/tapegrad/core/casting.py",
+    "src/tapegrad/amp/casting.py",
     "src/tapegrad/core/layout.py",
     "src/tapegrad/core/operators.py",
     "src/tapegrad/core/promote.py",

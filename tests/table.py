@@ -13,7 +13,7 @@ import tapegrad
 from tapegrad.core.base import wrap
 from tapegrad.core.op import REGISTRY
 from tapegrad.core.publish import load_everything
-from tapegrad.ops.block import APIS, Api
+from tapegrad.ops.block.definition import APIS, Api
 
 load_everything()
 

@@ -6,7 +6,7 @@ import warnings
 import pytest
 
 import tapegrad as torch
-from tapegrad.ops.block import APIS
+from tapegrad.ops.block.definition import APIS
 
 KINDS = (TypeError, RuntimeError, IndexError, ValueError, AssertionError)
 # Functions of a size or of a count, which may honestly ask for a lot of memory.

@@ -22,10 +22,12 @@ import tapegrad as torch
 import tapegrad.nn.functional as F
 from example_runs import EXAMPLES, SCRIPTS
 from tapegrad import nn, optim
-from tapegrad.diagnose import _doctor, doctor, doctor_report
-from tapegrad.diagnose._doctor import Doctor, Report
-from tapegrad.diagnose.doctor_report import CATALOGUE
-from tapegrad.diagnose.doctor_watch import WATCH, Listener
+from tapegrad.diagnose import doctor
+from tapegrad.diagnose._doctor import doctor as _doctor
+from tapegrad.diagnose._doctor import report as doctor_report
+from tapegrad.diagnose._doctor.doctor import Doctor, Report
+from tapegrad.diagnose._doctor.report import CATALOGUE
+from tapegrad.diagnose._doctor.watch import WATCH, Listener
 
 BROKEN = sorted((pathlib.Path(__file__).parent / "broken").glob("*.py"))
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "doctor.md"

@@ -17,9 +17,10 @@ import pytest
 import tapegrad as torch
 from tapegrad import diagnose, nn
 from tapegrad.core.op import REGISTRY
-from tapegrad.diagnose import formulas, graph_error
-from tapegrad.diagnose.graph_fold import Run, boxes, repeats
-from tapegrad.diagnose.graph_layout import layers_of, layout, spaced
+from tapegrad.diagnose import formulas
+from tapegrad.diagnose._graph import error as graph_error
+from tapegrad.diagnose._graph.fold import Run, boxes, repeats
+from tapegrad.diagnose._graph.layout import layers_of, layout, spaced
 
 
 def by_op(graph: Any, op: str) -> dict[str, Any]:

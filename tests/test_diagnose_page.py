@@ -20,7 +20,7 @@ import tapegrad as torch
 from browser import CHROMIUM, Browser
 from page_graphs import Sketch, flat, mlp, recurrent, traced, transformer, unrolled
 from tapegrad import diagnose
-from tapegrad.diagnose import page
+from tapegrad.diagnose._graph import page
 
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium or chrome on the path")
 

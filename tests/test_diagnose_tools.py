@@ -16,10 +16,10 @@ import pytest
 
 import tapegrad as torch
 from tapegrad import diagnose, nn
-from tapegrad.diagnose import pages
+from tapegrad.diagnose import error_pages as pages
 
 DOCS = pathlib.Path(__file__).parent.parent / "docs" / "errors"
-MODULES = "_explain _leaks _memory _summary _why flow holders live pages trace words".split()
+MODULES = "_explain _leaks _memory _summary _why flow holders live error_pages trace words".split()
 
 # ---------------------------------------------------------------------- summary
 
@@ -236,7 +236,7 @@ def test_explain_the_last_error(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_pages_are_those_of_the_docs(file: pathlib.Path) -> None:
     expected = pages.condensed(file.read_text("utf-8"))
     found = pages.page(file.stem)
-    assert found is not None, "run python -m tapegrad.diagnose.pages docs/errors"
+    assert found is not None, "run python -m tapegrad.diagnose.error_pages docs/errors"
     title = f"# {found.id}: {found.title}"
     assert f"{title}\n\n{found.paragraph}\n\n{found.cure}\n" == expected
 

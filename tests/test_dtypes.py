@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from tapegrad import dtypes as D
+from tapegrad._tensor.size import Size
 from tapegrad.core import promote as P
 from tapegrad.device import CPU, channels_last, device, entered, strided
-from tapegrad.size import Size
 
 WIDE_UNSIGNED = (D.uint16, D.uint32, D.uint64)
 

@@ -15,7 +15,7 @@ import pytest
 import tapegrad as torch
 from tapegrad.autograd import forward_ad
 from tapegrad.autograd.gradcheck_modes import GradcheckError
-from tapegrad.core.levels import BATCHES, STACK, TANGENTS
+from tapegrad.core.transforms.levels import BATCHES, STACK, TANGENTS
 from tapegrad.func import (
     grad,
     grad_and_value,
@@ -440,7 +440,7 @@ def test_jvp_must_return_a_tangent_for_every_differentiable_output():
 
 
 def test_gradcheck_shows_batches_that_differ():
-    from tapegrad.core.batched import is_batched
+    from tapegrad.core.transforms.batched import is_batched
 
     class Own(torch.autograd.Function):
         @staticmethod

@@ -12,7 +12,8 @@ from typing import Any
 import numpy
 import pytest
 
-from tapegrad import dtypes, printing
+from tapegrad import dtypes
+from tapegrad._tensor import printing
 
 
 class Tensor:

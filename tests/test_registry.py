@@ -12,7 +12,7 @@ import tapegrad
 from table import find
 from tapegrad.core.op import REGISTRY
 from tapegrad.core.publish import load_everything
-from tapegrad.ops.block import APIS
+from tapegrad.ops.block.definition import APIS
 
 load_everything()
 

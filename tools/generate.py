@@ -19,10 +19,10 @@ import operators_page  # noqa: E402
 import stubs  # noqa: E402
 
 from tapegrad.core import publish  # noqa: E402
-from tapegrad.ops import LAZY  # noqa: E402
-from tapegrad.ops.block import APIS, Api  # noqa: E402
+from tapegrad.ops import ON_DEMAND, files_of  # noqa: E402
+from tapegrad.ops.block.definition import APIS, Api  # noqa: E402
 
-NAMES_FILE = ROOT / "src/tapegrad/ops/names.py"
+NAMES_FILE = ROOT / "src/tapegrad/ops/block/lazy_names.py"
 HEAD = '"""Which lazy family has which public names. Made by tools/generate.py: do not edit."""\n'
 
 
@@ -71,15 +71,17 @@ def write(path: pathlib.Path, text: str) -> None:
 
 def main(arguments: list[str]) -> int:
     if arguments[:1] == ["names"]:
-        from tapegrad.ops.names import NAMES
+        from tapegrad.ops.block.lazy_names import NAMES
 
-        names = {f: NAMES[f] for f in NAMES if f in LAZY}
+        families = files_of(ON_DEMAND)
+        names = {f: NAMES[f] for f in NAMES if f in families}
         for family in arguments[1:]:
             names[family] = " ".join(family_names(family))
         write(NAMES_FILE, names_text(names))
         return 0
-    publish.load_everything()
-    made = {NAMES_FILE: names_text({f: " ".join(family_names(f)) for f in LAZY})}
+    lazy = {family: " ".join(family_names(family)) for family in files_of(ON_DEMAND)}
+    publish.hand_out()
+    made = {NAMES_FILE: names_text({family: names for family, names in lazy.items() if names})}
     made |= {ROOT / "src/tapegrad" / path: text for path, text in stubs.stubs().items()}
     made[ROOT / "docs/operators.md"] = operators_page.page()
     stale = [path for path, text in made.items() if not path.exists() or path.read_text() != text]

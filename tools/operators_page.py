@@ -9,7 +9,7 @@ from typing import Any
 
 from tapegrad.core.op import AS_IS, PROMOTE, Op
 from tapegrad.core.op import REGISTRY as OPS
-from tapegrad.ops.block import APIS, Api
+from tapegrad.ops.block.definition import APIS, Api
 
 HEAD = """# Operators
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import tapegrad
 from tapegrad.core import publish
-from tapegrad.ops.block import APIS, Api
+from tapegrad.ops.block.definition import APIS, Api
 
 HEAD = "# Made by tools/generate.py from the blocks in ops/: do not edit.\n"
 IMPORTS = "import builtins\nfrom collections.abc import Sequence\nfrom typing import Any\n"
@@ -251,7 +251,7 @@ def package_stub() -> str:
         lines.append(f"from . import {name} as {name}\n")
     for name, module in sorted(tapegrad._LAZY.items()):
         lines.append(f"from .{module} import {name} as {name}\n")
-    lines.append("from ._tensor import Tensor as Tensor\n")
+    lines.append("from ._tensor.tensor import Tensor as Tensor\n")
     functions: list[str] = []
     names = {n for n in vars(tapegrad) if not n.startswith("_")} | {
         n for n in publish.FAMILY_OF if "." not in n
@@ -280,6 +280,6 @@ def package_stub() -> str:
 def stubs() -> dict[str, str]:
     """Every stub, by its path below the package."""
     made = {path: space_stub(space) for space, path in SPACES.items()}
-    made["_tensor.pyi"] = tensor_stub()
+    made["_tensor/tensor.pyi"] = tensor_stub()
     made["__init__.pyi"] = package_stub()
     return made

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ._random.generators import Generator
 from .core.subclass import DisableTorchFunctionSubclass
-from .random import Generator
 
 __all__ = ["DisableTorchFunctionSubclass", "Generator"]
 

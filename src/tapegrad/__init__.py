@@ -15,8 +15,13 @@ import os as _os
 from typing import Any
 
 from . import dtypes as _dtypes
-from . import printing as _tensor_str
-from ._tensor import Tensor
+from ._tensor.tensor import Tensor  # before anything that makes one
+
+# isort: split
+from ._creation.sized import *  # noqa: F403 (its __all__ is partly computed)
+from ._tensor import printing as _tensor_str
+from ._tensor.printing import set_printoptions
+from ._tensor.size import Size
 from .autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from .autograd.grad_mode import (
     enable_grad,
@@ -29,7 +34,6 @@ from .autograd.grad_mode import (
 from .core.promote import can_cast, promote_types
 from .core.publish import find as _find
 from .core.publish import publish as _publish
-from .creation import *  # noqa: F403 (its __all__ is partly computed)
 from .device import (
     channels_last,
     channels_last_3d,
@@ -43,8 +47,6 @@ from .device import (
 )
 from .dtypes import dtype, finfo, get_default_dtype, iinfo, set_default_dtype
 from .errors import no_such_name as _no_such_name
-from .printing import set_printoptions
-from .size import Size
 from .torch_version import TorchVersion as _TorchVersion
 
 # The version of PyTorch whose behaviour this is; tapegrad's own is in __config__.
@@ -82,7 +84,7 @@ _ELSEWHERE = {
     "core.subclass": "DisableTorchFunctionSubclass",
     "func.vmapping": "vmap",
     "jit": "ScriptFunction ScriptModule",
-    "predicates": """
+    "_tensor.predicates": """
         detach detach_ get_device is_conj is_distributed is_inference is_neg is_same_size is_signed
     """,
     "serialization": "load save",
@@ -124,6 +126,6 @@ def __getattr__(name: str) -> Any:
 
 
 if _os.environ.get("TAPEGRAD_DOCTOR", "0") not in ("", "0"):
-    from .diagnose._doctor import watch_process as _watch_process
+    from .diagnose._doctor.doctor import watch_process as _watch_process
 
     _watch_process()

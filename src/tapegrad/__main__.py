@@ -120,11 +120,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if len(args) > 1 and args[0] == "run" and (args[1] in ("-m", "-") or args[1][:1] != "-"):
         return _run(args[1:])
     if len(args) > 1 and args[0] == "doctor" and args[1] not in ("-h", "--help"):
-        from tapegrad.diagnose import doctor_cli
+        from tapegrad.diagnose._doctor import cli as doctor_cli
 
         return doctor_cli.main(args[1:])
     if len(args) > 1 and args[0] == "graph" and args[1] not in ("-h", "--help"):
-        from tapegrad.diagnose import graph_cli
+        from tapegrad.diagnose._graph import cli as graph_cli
 
         return graph_cli.main(args[1:])
     parser = _parser()

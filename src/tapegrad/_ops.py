@@ -20,7 +20,7 @@ import tapegrad as tg
 from .core.op import REGISTRY, Op
 from .core.publish import find, load_everything
 from .core.spaces import RECORDED
-from .ops.aten_names import ABROAD, OURS, SPELLED, overloads, spelled
+from .ops.block.aten_names import ABROAD, OURS, SPELLED, overloads, spelled
 
 __all__ = ["OpOverload", "OpOverloadPacket"]
 
@@ -157,7 +157,7 @@ def to_copy(input: Any, *, dtype: Any = None, **options: Any) -> Any:
 
 
 def fused_rms_norm(input: Any, normalized_shape: Any, weight: Any, eps: Any) -> Any:
-    from .ops import layer_norm
+    from .ops.nn import layer_norm
 
     load_everything()
     eps = layer_norm.smallest_share(input.dtype) if eps is None else float(eps)

@@ -13,7 +13,7 @@ import tapegrad as tg
 
 from . import dtypes
 from ._serialization.memory import as_bytes
-from .conversion import TypedStorage, UntypedStorage
+from ._tensor.conversion import TypedStorage, UntypedStorage
 from .core.base import as_array, wrap
 from .core.devices import xp_of
 from .core.layout import strided

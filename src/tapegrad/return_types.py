@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .core.named_results import RETURN_TYPES
 from .core.publish import load_everything
-from .core.return_types import RETURN_TYPES
 
 
 def __getattr__(name: str) -> Any:

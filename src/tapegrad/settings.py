@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .conversion import TypedStorage, UntypedStorage
+from ._tensor.conversion import TypedStorage, UntypedStorage
 from .core.base import TensorBase
 from .utils.naming import public_module
 from .utils.naming import typename as typename_of

@@ -3,11 +3,121 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
+from copy import copy
 from typing import Any
 
-from .storages import TypedStorage, UntypedStorage
+import numpy as np
 
-__all__ = ["TypedStorage", "UntypedStorage"]
+from . import dtypes
+from .core.base import STATE, wrap
+from .core.devices import placed, to_host
+from .core.layout import address
+
+
+class UntypedStorage:
+    """The bytes behind a tensor and all its views."""
+
+    def __init__(self, array: Any) -> None:
+        while isinstance(array.base, (np.ndarray, STATE.device_type or np.ndarray)):
+            array = array.base
+        self.owner = array
+
+    @property
+    def device(self) -> Any:
+        return wrap(self.owner).device  # type: ignore[attr-defined]
+
+    @property
+    def is_cuda(self) -> bool:
+        return type(self.owner) is STATE.device_type
+
+    def bytes(self) -> Any:
+        flat = self.owner if self.owner.flags.c_contiguous else self.owner.T
+        return flat.reshape(-1).view(np.uint8)
+
+    def data_ptr(self) -> int:
+        return address(self.owner)
+
+    def nbytes(self) -> int:
+        return self.owner.nbytes  # type: ignore[no-any-return]
+
+    def cpu(self) -> Any:
+        """The same on the CPU; itself if it is there already."""
+        return self.moved(to_host(self.owner)) if self.is_cuda else self
+
+    def cuda(self, device: Any = None, non_blocking: bool = False) -> Any:
+        """The same on a GPU; itself if it is there already."""
+        from .cuda import runtime
+
+        place = runtime.index_of(device)
+        if self.is_cuda and int(self.owner.device.id) == place:
+            return self
+        return self.moved(placed(self.owner, place))
+
+    def moved(self, owner: Any) -> Any:
+        new = copy(self)
+        new.owner = owner
+        return new
+
+    def size(self) -> int:
+        return self.nbytes()
+
+    def element_size(self) -> int:
+        return 1
+
+    def is_shared(self) -> bool:
+        return False
+
+    def is_pinned(self, device: Any = None) -> bool:
+        return False
+
+    def tolist(self) -> list[Any]:
+        return self.bytes().tolist()  # type: ignore[no-any-return]
+
+    def __len__(self) -> int:
+        return self.size()
+
+    def __getitem__(self, index: int) -> Any:
+        return self.bytes()[index].item()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.tolist())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UntypedStorage) and other.data_ptr() == self.data_ptr()
+
+    def __hash__(self) -> int:
+        return hash(self.data_ptr())
+
+    def __repr__(self) -> str:
+        lines = "\n ".join([str(v) for v in self.tolist()])
+        return f" {lines}\n[torch.storage.{self.kind()} of size {len(self)}]"
+
+    def kind(self) -> str:
+        return f"UntypedStorage(device={self.device})"
+
+
+class TypedStorage(UntypedStorage):
+    """The elements behind a tensor and all its views."""
+
+    def __init__(self, array: Any) -> None:
+        super().__init__(array)
+        self.dtype = dtypes.of(array.dtype)
+
+    def bytes(self) -> Any:
+        return super().bytes().view(self.dtype.np)
+
+    def size(self) -> int:
+        return self.nbytes() // self.dtype.itemsize
+
+    def element_size(self) -> int:
+        return self.dtype.itemsize
+
+    def untyped(self) -> UntypedStorage:
+        return UntypedStorage(self.owner)
+
+    def kind(self) -> str:
+        return f"TypedStorage(dtype={self.dtype}, device={self.device})"
 
 
 def _load_from_bytes(b: bytes) -> Any:

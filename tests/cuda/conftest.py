@@ -40,7 +40,7 @@ def device() -> Iterator[None]:
 @pytest.fixture
 def launches(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """The names of our kernels as they are started, in a backend made for the test."""
-    from tapegrad.backends import cupy
+    from tapegrad.backends.gpu import backend as cupy
     from tapegrad.core import devices
 
     before = devices.DEVICE.backend

@@ -115,7 +115,7 @@ def test_transposed_convolution(case: Any, kind: str) -> None:
 @real_gpu
 def test_some_images_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where memory for all windows is not granted."""
-    from tapegrad.backends import cupy_conv
+    from tapegrad.backends.gpu.launchers import conv as cupy_conv
 
     monkeypatch.setattr(cupy_conv, "LIMIT", 4000)
     for kind, groups in (("float32", 1), ("float16", 1), ("float32", 2)):
@@ -314,7 +314,9 @@ def test_second_derivatives() -> None:
 @real_gpu
 def test_launches(monkeypatch: pytest.MonkeyPatch) -> None:
     """How many of our kernels an op starts."""
-    from tapegrad.backends import cupy_conv, cupy_pool, cupy_resize
+    from tapegrad.backends.gpu.launchers import conv as cupy_conv
+    from tapegrad.backends.gpu.launchers import pool as cupy_pool
+    from tapegrad.backends.gpu.launchers import resize as cupy_resize
 
     started: list[str] = []
     for home in (cupy_conv, cupy_pool, cupy_resize):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tapegrad.backends import cublas, cublaslt
+from tapegrad.backends.gpu import cublas, cublaslt
 from tapegrad.core.devices import DEVICE
 
 
@@ -134,7 +134,7 @@ def test_bfloat16_is_not_needed() -> None:
 import sys
 sys.modules["ml_dtypes"] = None
 import tapegrad as torch
-from tapegrad.backends import cublas
+from tapegrad.backends.gpu import cublas
 cublas.know_brain()
 print(*cublas.NAMES.values(), sep=" ")
 """

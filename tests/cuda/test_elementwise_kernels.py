@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import tapegrad
-from tapegrad.backends import cuda_expressions as tables
-from tapegrad.backends import cupy_elementwise
+from tapegrad.backends.gpu.launchers import elementwise as cupy_elementwise
+from tapegrad.backends.gpu.sources import expressions as tables
 from tapegrad.core import devices
 from tapegrad.core.op import REGISTRY
 from tapegrad.core.publish import load_everything

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import tapegrad
-from tapegrad.backends import cupy_kernels, cupy_moves
+from tapegrad.backends.gpu.launchers import kernels as cupy_kernels
+from tapegrad.backends.gpu.launchers import moves as cupy_moves
 from tapegrad.core import devices
 from tapegrad.core.op import REGISTRY
 from tapegrad.core.publish import load_everything

@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 import tapegrad
-from tapegrad.backends import cupy_norms, cupy_rms
 from tapegrad.backends.base import Backend
+from tapegrad.backends.gpu.launchers import norms as cupy_norms
+from tapegrad.backends.gpu.launchers import rms as cupy_rms
 from tapegrad.core import devices
 from tapegrad.core.op import REGISTRY
 from tapegrad.core.publish import load_everything
-from tapegrad.ops.block import apply
-from tapegrad.ops.layer_norm import FusedRmsNorm
+from tapegrad.ops.block.definition import apply
+from tapegrad.ops.nn.layer_norm import FusedRmsNorm
 
 load_everything()
 torch: Any = tapegrad

@@ -14,7 +14,7 @@ import pytest
 from watching import staying_on_device
 
 import tapegrad
-from tapegrad.backends import cupy_optim
+from tapegrad.backends.gpu.launchers import optim as cupy_optim
 from tapegrad.core import devices
 from tapegrad.core.publish import load_everything
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tapegrad
-from tapegrad import generators
+from tapegrad._random import generators
 from tapegrad.core import devices
 
 torch: Any = tapegrad

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tapegrad.backends import cublas, cublaslt, tensor_cores
+from tapegrad.backends.gpu import cublas, cublaslt, tensor_cores
 from tapegrad.core import devices
 
 xp = devices.DEVICE.xp

@@ -7,7 +7,7 @@ import torch
 
 import tapegrad
 from table import REGISTRY
-from tapegrad.ops.aten_names import ABROAD, OURS, SPELLED, WITH_DIM, WITH_NUMBER
+from tapegrad.ops.block.aten_names import ABROAD, OURS, SPELLED, WITH_DIM, WITH_NUMBER
 
 aten = torch.ops.aten
 

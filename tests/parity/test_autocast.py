@@ -14,7 +14,7 @@ from convert import to_ours
 from opdb import op_db, our_function
 
 import tapegrad
-from tapegrad.core.casting import CPU_RULES, GPU_RULES, LISTED, plain_name
+from tapegrad.amp.casting import CPU_RULES, GPU_RULES, LISTED, plain_name
 
 # Some functions of the table are deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore")

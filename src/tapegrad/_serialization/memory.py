@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..conversion import TypedStorage, UntypedStorage
+from .._tensor.conversion import TypedStorage, UntypedStorage
 from ..core.devices import xp_of
 from ..core.layout import Interface, address, strided
 

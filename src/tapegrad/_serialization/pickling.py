@@ -15,12 +15,12 @@ from typing import Any
 import tapegrad as tg
 
 from .. import _utils, dtypes
-from .._tensor import element_strides
-from ..conversion import TypedStorage, UntypedStorage
+from .._tensor.conversion import TypedStorage, UntypedStorage
+from .._tensor.tensor import element_strides
 from ..core.base import wrap
 from ..core.devices import to_host
 from ..core.layout import address
-from ..core.return_types import ReturnType
+from ..core.named_results import ReturnType
 from ..device import layout, memory_format
 from .memory import TYPE_OF, UNTYPED, as_bytes, root_of, typed, untyped
 from .names import is_torch, public_name, resolve

@@ -9,7 +9,7 @@ from typing import Any
 
 import tapegrad as tg
 
-from ..conversion import UntypedStorage
+from .._tensor.conversion import UntypedStorage
 from ..device import device as device_type
 from .memory import untyped
 

@@ -18,8 +18,9 @@ from typing import Any
 
 import tapegrad as tg
 
-from .. import _utils, dtypes, legacy
-from ..size import Size
+from .. import _utils, dtypes
+from .._tensor import legacy_constructors as legacy
+from .._tensor.size import Size
 from .memory import TYPES, UNTYPED
 from .names import public_name
 

@@ -1,4 +1,4 @@
-"""`autocast` and the switches behind it. What is cast to what is said in core/casting.py."""
+"""`autocast` and the switches behind it. What is cast to what is said in casting.py."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 import tapegrad as tg
 
-from ..core.casting import CACHE, CACHING
 from ..core.modes import MODES
+from .casting import CACHE, CACHING
 
 __all__ = ["autocast", "autocast_decorator", "custom_bwd", "custom_fwd", "is_autocast_available"]
 

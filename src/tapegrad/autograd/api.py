@@ -22,12 +22,12 @@ from ..core.base import (
     user_frame,
     wrap,
 )
-from ..core.batched import batched, has_batched, is_batched, lift
 from ..core.layout import address
-from ..core.levels import BACKWARD_INSIDE, STACK, TANGENTS, level_of, refuse_inside
 from ..core.modes import ANOMALY, MODES, grad_set_to
 from ..core.spaces import RECORDED
 from ..core.subclass import overrides, stays_special
+from ..core.transforms.batched import batched, has_batched, is_batched, lift
+from ..core.transforms.levels import BACKWARD_INSIDE, STACK, TANGENTS, level_of, refuse_inside
 from .anomaly_mode import remember
 from .edges import GradientEdge
 from .engine import Run, only_follows

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..core import dual
 from ..core.base import TensorBase
-from ..core.batched import has_batched
 from ..core.dispatch import apply
-from ..core.levels import STACK, Level, close_level, open_level
 from ..core.op import REGISTRY
+from ..core.transforms import dual
+from ..core.transforms.batched import has_batched
+from ..core.transforms.levels import STACK, Level, close_level, open_level
 from .grad_mode import Mode
 
 __all__ = [

@@ -23,11 +23,11 @@ from ..core.base import (
     user_frame,
     wrap,
 )
-from ..core.batched import above, grounded
-from ..core.dual import dual_of, with_tangent
-from ..core.levels import STACK, TANGENTS, forward_set_to
 from ..core.modes import MODES, grad_set_to
 from ..core.spaces import RAW, RECORDED
+from ..core.transforms.batched import above, grounded
+from ..core.transforms.dual import dual_of, with_tangent
+from ..core.transforms.levels import STACK, TANGENTS, forward_set_to
 from . import inplace
 from .api import edge_of, recorded_in_mode
 from .engine import zeros_beside

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.base import TensorBase
-from ..core.levels import level_of
 from ..core.spaces import RECORDED
+from ..core.transforms.levels import level_of
 from .function import Function, sums_to, user_backward
 from .function_transforms import put_in, taken_out
 from .node import unbroadcast

@@ -18,7 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.base import STATE, TensorBase, as_array, sequence, user_frame, wrap
-from ..core.batched import (
+from ..core.devices import xp_of
+from ..core.modes import MODES, grad_set_to
+from ..core.transforms.batched import (
     above,
     batched,
     grounded,
@@ -27,10 +29,8 @@ from ..core.batched import (
     memory_of,
     physical_at,
 )
-from ..core.devices import xp_of
-from ..core.dual import attach, begin, current, stripped, tangent_of
-from ..core.levels import STACK, Level, forward_set_to, level_of, shown
-from ..core.modes import MODES, grad_set_to
+from ..core.transforms.dual import attach, begin, current, stripped, tangent_of
+from ..core.transforms.levels import STACK, Level, forward_set_to, level_of, shown
 from ..utils import _pytree as pytree
 from . import inplace
 from .api import edge_of, recorded_in_mode

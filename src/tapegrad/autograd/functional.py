@@ -14,8 +14,8 @@ from typing import Any
 import tapegrad as tg
 
 from ..core.base import TensorBase
-from ..core.batched import batched, lift
-from ..core.levels import level_of
+from ..core.transforms.batched import batched, lift
+from ..core.transforms.levels import level_of
 from . import forward_ad
 from .grad_mode import enable_grad
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import evidence
 from ..core.base import TensorBase
 from ..core.devices import to_host
 from ..core.layout import address
+from ..errors import evidence
 from .finite_differences import as_tuple, moved, plain
 from .gradcheck import GradcheckError
 

@@ -14,7 +14,7 @@ import weakref
 from typing import Any
 
 from .. import dtypes, errors
-from ..core import batched, batched_widen, devices, dual
+from ..core import devices
 from ..core.base import (
     CLASSES,
     STATE,
@@ -28,11 +28,12 @@ from ..core.base import (
 )
 from ..core.dispatch import apply, run_kernel
 from ..core.layout import address, is_dense, memory, shares_itself
-from ..core.levels import BATCHES, TANGENTS
 from ..core.modes import MODES
 from ..core.op import REGISTRY, Op, Rule
 from ..core.record import FLOATS, prepare, save_outputs
 from ..core.spaces import RAW, RECORDED
+from ..core.transforms import batched, batched_widen, dual
+from ..core.transforms.levels import BATCHES, TANGENTS
 from .hooks import hooks_of
 from .node import accumulate_node
 

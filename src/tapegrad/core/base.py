@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from .native import mypyc_attr
+from .mypyc import mypyc_attr
 
 ndarray: Final = np.ndarray
 F32: Final = np.dtype("float32")
@@ -64,7 +64,7 @@ class State:
     module: Any = None  # a weak reference to the nn.Module whose forward is running
     # While a CUDA graph is recorded: the leaves that get gradients.
     captured: Any = None
-    device_type: Any = None  # the class of arrays on a GPU, once one is used (core/devices.py)
+    device_type: Any = None  # the class of arrays on a GPU, once one is used (devices.py)
     several: bool = False  # whether there is more than one GPU
 
 
@@ -304,7 +304,7 @@ class TensorBase:
     array: Any
     wants_grad: bool
     # 0, or why dispatch's short roads are not for it: ON_DEVICE, or 1 for everything else (a
-    # subclass, an interpreter's tensor), where core/subclass.py knows what to do.
+    # subclass, an interpreter's tensor), where subclass.py knows what to do.
     special: int
     node: Node | None  # the grad_fn; for a leaf that has been used, its AccumulateGrad
     slot: int  # which output of `node` this is
@@ -338,20 +338,20 @@ class Classes:
     node_attributes: Any = None
     edges_shown: Any = None
     register_hook: Any = None
-    # What core/casting.py and autograd/profiler.py do when they are on.
+    # What amp/casting.py and autograd/profiler.py do when they are on.
     cast_operands: Any = None
     foreign: Any = None  # asks an operand that is no tensor
     cast_call: Any = None
     start_timer: Any = None
     stop_timer: Any = None
     check_forward: Any = None  # autograd/anomaly_mode.py: looks at what an op made
-    with_tangent: Any = None  # core/dual.py: gives a saved value its tangent back
-    raw_space: Any = None  # core/devices.py: the meaning of F for arrays on a GPU
-    created: Any = None  # core/devices.py: calls a function that makes a tensor on some device
-    apply_on_device: Any = None  # core/devices.py: runs an op on a GPU
-    add_on_device: Any = None  # core/devices.py: adds one device array to another
-    copy_on_device: Any = None  # core/devices.py: a contiguous copy of a device array
-    cast_on_device: Any = None  # core/devices.py: several device arrays in another dtype, or None
+    with_tangent: Any = None  # transforms/dual.py: gives a saved value its tangent back
+    raw_space: Any = None  # devices.py: the meaning of F for arrays on a GPU
+    created: Any = None  # devices.py: calls a function that makes a tensor on some device
+    apply_on_device: Any = None  # devices.py: runs an op on a GPU
+    add_on_device: Any = None  # devices.py: adds one device array to another
+    copy_on_device: Any = None  # devices.py: a contiguous copy of a device array
+    cast_on_device: Any = None  # devices.py: several device arrays in another dtype, or None
 
 
 CLASSES: Final = Classes()

@@ -17,11 +17,11 @@ import numpy as np
 from ..device import CPU
 from ..errors import must_be_tensor
 from .base import CLASSES, STATE, TensorBase, ndarray, wrap
-from .batched import memory_of
 from .dispatch import NUMBERS, REALS, common_dtype, holds_array, is_stale, number_as
 from .op import REGISTRY, Op
 from .record import FLOATS, finish
 from .spaces import RAW, DeviceSpace
+from .transforms.batched import memory_of
 
 F32 = np.dtype(np.float32)
 

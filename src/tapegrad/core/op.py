@@ -62,7 +62,7 @@ class Op:
     single: bool = True  # exactly one output, not in a tuple
     kernel: Any = None  # (arrays…, attributes…) -> array or tuple of arrays, on NumPy
     forward: Any = None  # the same with the array module in front: the reference
-    device_kernel: Any = None  # on a GPU's arrays, once one is used (core/devices.py)
+    device_kernel: Any = None  # on a GPU's arrays, once one is used (devices.py)
     # There also: all gradients at once; (node, gradient, kept) -> list, or None to use the rules.
     device_pull: Any = None
     # And: (array, array) of two float dtypes -> array, without a cast before; None: cast them.
@@ -70,7 +70,7 @@ class Op:
     rules: tuple[Rule | None, ...] = ()  # per tensor argument
     joint: Rule | None = None  # or one rule for all of them; it also gets `needs`
     jvp: Any = None
-    batch: Any = None  # the batching rule, see ops/batching.py
+    batch: Any = None  # the batching rule, see ops/block/batching.py
     unbatchable: str = ""  # why there is none
     dtype_rule: int = AS_IS
     guard: Any = None  # (arrays or numbers…): raises for dtypes that the op refuses

@@ -7,7 +7,7 @@ from typing import Any, Final
 from ..errors import explain_call
 from .base import CLASSES, STATE, TensorBase
 from .dispatch import REALS, apply, binary, pair, unary
-from .native import mypyc_attr
+from .mypyc import mypyc_attr
 from .op import REGISTRY, Op
 
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from .. import dtypes
 from .base import STATE, TensorBase, quiet, wrap
-from .batched import has_batched
 from .devices import two_devices, xp_of
-from .levels import TANGENTS
 from .modes import MODES
+from .transforms.batched import has_batched
+from .transforms.levels import TANGENTS
 
 # What PyTorch says when `out` has another dtype than the result, where it does not cast.
 EXACT_DTYPES = {
@@ -87,7 +87,7 @@ def write_outputs(
     name: str, out: Any, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """`call(*args, **kwargs)` with the result stored in `out`, a tensor or a tuple of them."""
-    from .dual import has_dual
+    from .transforms.dual import has_dual
 
     targets = out if isinstance(out, (tuple, list)) else (out,)
     for t in targets:

@@ -8,19 +8,19 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from ..amp.casting import autocasts
 from ..autograd.inplace import prefer_refusal, write
 from ..errors import explain_call, must_be_tensor, no_such_name
-from ..ops import LAZY, load
-from ..ops.block import APIS, UNPUBLISHED, Api, apply_one
-from ..ops.names import NAMES
+from ..ops import load
+from ..ops.block.definition import APIS, UNPUBLISHED, Api, apply_one
+from ..ops.block.lazy_names import NAMES
 from .base import CLASSES, STATE, TensorBase
-from .casting import autocasts
 from .dispatch import unary
-from .levels import BATCHES
-from .looping import looped
 from .op import REGISTRY
 from .operators import OPS
 from .outputs import write_outputs
+from .transforms.levels import BATCHES
+from .transforms.looping import looped
 
 # NumPy's spellings, accepted wherever PyTorch's parameter exists.
 NUMPY_NAMES = {
@@ -337,8 +337,9 @@ AUGMENTED = {
 
 # Besides the families of ops, the modules whose functions are public.
 LIBRARY = (
-    *("conversion", "creation", "creation_like", "layouts", "tensors", "ranges", "random"),
-    *("random_fill", "sampling"),
+    *("_tensor.conversion", "_tensor.sparse_questions"),
+    *("_creation.sized", "_creation.like", "_creation.from_data", "_creation.ranges"),
+    *("random", "_random.tensors", "_random.fill", "_random.sampling"),
 )
 
 
@@ -411,7 +412,7 @@ def load_family(family: str) -> None:
 
 def load_everything() -> None:
     """Load the lazy families too: for tests and for tools that go through the whole table."""
-    for family in LAZY:
+    for family in NAMES:
         load_family(family)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import batched, devices, dual
+from . import devices
 from .base import CLASSES, STATE, TensorBase, blank, special_by, wrap
 from .dispatch import apply
 from .modes import MODES
 from .op import REGISTRY
+from .transforms import batched, dual
 
 
 class DisableTorchFunctionSubclass:

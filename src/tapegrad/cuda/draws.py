@@ -1,4 +1,4 @@
-"""Random numbers on a GPU: the functions of core/streams.py for streams of Philox numbers.
+"""Random numbers on a GPU: the functions of _random/streams.py for streams of Philox numbers.
 
 They are those of PyTorch's CUDA kernels; docs/random.md says how far. philox.py has the generator.
 """
@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core import devices, rejection, streams
-from ..core.stream_checks import (
+from .._random import rejection, streams
+from .._random.checks import (
     check_floating,
     check_multinomial,
     check_uniform,
@@ -23,6 +23,7 @@ from ..core.stream_checks import (
     is_floating,
     not_implemented,
 )
+from ..core import devices
 from ..dtypes import finfo, of
 from . import philox
 from .philox import F32, F64, MASK, Shape, Start, working

@@ -10,11 +10,11 @@ import importlib
 import threading
 from typing import Any
 
+from .._creation.arguments import no_cuda
 from ..core import devices
 from ..core.base import STATE, TensorBase
-from ..core.batched import memory_of
 from ..core.op import REGISTRY
-from ..defaults import no_cuda
+from ..core.transforms.batched import memory_of
 from ..device import CPU, _make
 from ..device import device as device_type
 
@@ -59,7 +59,7 @@ def start_if_any() -> None:
 
 def use(module: Any) -> None:
     """Use a module with CuPy's interface for tensors on CUDA devices."""
-    from ..backends.cupy import backend_for
+    from ..backends.gpu.backend import backend_for
     from .allocator import install
 
     Found.asked = True
@@ -121,13 +121,13 @@ def move(t: Any, place: int) -> Any:
     from ..core.dispatch import apply
 
     if "to_device" not in REGISTRY:
-        importlib.import_module("tapegrad.ops.placement")
+        importlib.import_module("tapegrad.ops.copying.placement")
     return apply(REGISTRY["to_device"], (t,), (place, source))
 
 
 def target(device: Any) -> int | None:
     """The GPU that a new tensor goes to; None for the CPU. Looks at `with` blocks and defaults."""
-    from ..defaults import Default
+    from .._creation.arguments import Default
     from ..device import entered
 
     if device is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..defaults import INSTALL, no_cuda
+from .._creation.arguments import INSTALL, no_cuda
 from ..device import device as device_type
 from . import runtime
 

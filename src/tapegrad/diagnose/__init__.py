@@ -10,10 +10,10 @@ from typing import Any
 
 # Public name -> the module that has it.
 _HOMES: dict[str, str] = {
-    "doctor": "_doctor",
+    "doctor": "_doctor.doctor",
     "explain": "_explain",
     "gradient_flow": "flow",
-    "graph": "_graph",
+    "graph": "_graph.picture",
     "leaks": "_leaks",
     "memory": "_memory",
     "summary": "_summary",

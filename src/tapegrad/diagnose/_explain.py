@@ -21,10 +21,10 @@ import textwrap
 import traceback
 from typing import Any
 
-from .. import evidence
 from ..core.base import PACKAGE, TensorBase
+from ..errors import evidence
 from . import words
-from .pages import page
+from .error_pages import page
 
 AROUND = 3  # lines shown before and after each line that matters
 

@@ -24,8 +24,8 @@ import gc
 import os
 from typing import Any
 
-from .. import evidence
 from ..core.base import sequence
+from ..errors import evidence
 from . import _memory, holders, live, words
 
 

@@ -24,11 +24,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import evidence
 from ..autograd.function import BackwardFunction, SavedTensor
 from ..autograd.node import Packed
 from ..core.base import COMPILED, Cut, Node, Stamped, TensorBase, Version
 from ..core.op import Op
+from ..errors import evidence
 from . import live, words
 
 # What a node holds of its own; its edges lead to other nodes.

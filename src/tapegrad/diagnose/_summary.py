@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes, evidence
+from .. import dtypes
+from ..errors import evidence
 from . import words
 
 

@@ -23,10 +23,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes, evidence
+from .. import dtypes
 from ..autograd.engine import only_follows
 from ..core.modes import MODES
-from ..errors import history
+from ..errors import evidence, history
 from . import live, words
 
 Facts = dict[str, Any]

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import evidence
 from ..core.base import TensorBase
+from ..errors import evidence
 from . import words
 
 BAR = 24  # columns of a full bar

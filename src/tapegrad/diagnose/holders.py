@@ -26,8 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import evidence
 from ..core.base import PACKAGE, Node, Stamped, TensorBase
+from ..errors import evidence
 
 MAX_DEPTH = 6
 MAX_VALUES = 300_000

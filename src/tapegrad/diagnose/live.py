@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import evidence
 from ..autograd.inplace import CopySlices
 from ..autograd.node import AccumulateGrad
 from ..core.base import Node, TensorBase
+from ..errors import evidence
 
 
 def nodes_from(roots: Iterable[Node | None]) -> dict[Node, None]:

@@ -25,16 +25,17 @@ from typing import Any
 
 import numpy as np
 
-from .. import evidence
 from ..autograd import api, engine
 from ..autograd.anomaly_mode import guarded
 from ..autograd.inplace import CopySlices
 from ..core.base import IGNORED, NUMPY_ERRORS, STATE, Node, TensorBase, as_array, wrap
 from ..core.modes import MODES
-from ..errors import explain_backward
+from ..errors import evidence, explain_backward
 from ..errors.functions import forward_arguments
-from . import formulas, graph_data, graph_values, words
-from .page import plain
+from . import formulas, words
+from ._graph import data as graph_data
+from ._graph import values as graph_values
+from ._graph.page import plain
 
 SHOWN = 64  # gradients with more numbers than this are told by shape and norm alone
 PICTURED = 5_000  # larger graphs are drawn when asked for, with what is left of them then

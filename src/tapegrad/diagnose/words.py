@@ -7,9 +7,9 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from .. import evidence
 from ..core.base import TensorBase
-from ..evidence import Place
+from ..errors import evidence
+from ..errors.evidence import Place
 
 WIDTH = 100
 

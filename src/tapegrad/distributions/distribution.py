@@ -8,7 +8,7 @@ from typing import Any
 
 import tapegrad as tg
 
-from ..core.batched import memory_of
+from ..core.transforms.batched import memory_of
 from ..utils.naming import typename
 from . import constraints
 from .utils import EMPTY, lazy_property

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..evidence import describe, here, of_node
 from .arrays import numpy_refused
+from .evidence import describe, here, of_node
 from .functions import wrong_gradient, wrong_gradient_count
 from .history import freed_graph, no_history, not_scalar, unused_input, warn_non_leaf_grad
 from .plain import check_broadcast, inference_saved, inference_written, must_be_tensor

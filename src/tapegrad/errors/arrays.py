@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..evidence import Place, describe, is_installed, name_of, of_node, place, user_frames
+from .evidence import Place, describe, is_installed, name_of, of_node, place, user_frames
 from .report import build
 
 

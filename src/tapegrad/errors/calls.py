@@ -1,8 +1,8 @@
 """Errors that leave a public function: what it was called with says more than the sentence.
 
 The functions that users call, the operators, indexing and `Module.__call__` hand an exception to
-`explain` on its way out. PyTorch's sentence decides which rule explains it, of errors/shapes.py and
-errors/shapes_layers.py (E09), errors/kinds.py (E10) or errors/missing.py (E15); an unknown sentence
+`explain` on its way out. PyTorch's sentence decides which rule explains it, of shapes.py and
+shapes_layers.py (E09), kinds.py (E10) or missing.py (E15); an unknown sentence
 stays as it is.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core.base import STATE, TensorBase
-from ..evidence import describe, here, name_of, of_node, spell_module
+from .evidence import describe, here, name_of, of_node, spell_module
 from .report import attach
 
 

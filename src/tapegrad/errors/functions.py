@@ -6,7 +6,7 @@ import inspect
 from typing import Any
 
 from ..core.base import TensorBase
-from ..evidence import Place, here, node_name, of_node, place, return_lines
+from .evidence import Place, here, node_name, of_node, place, return_lines
 from .report import build
 
 

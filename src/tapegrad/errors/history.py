@@ -8,7 +8,7 @@ from typing import Any
 
 from ..core.base import Cut, TensorBase
 from ..core.modes import MODES
-from ..evidence import (
+from .evidence import (
     cut_towards,
     describe,
     frozen_modules,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ..evidence import is_module
 from .calls import Advice, Call, Rule
+from .evidence import is_module
 
 Match = re.Match[str]
 

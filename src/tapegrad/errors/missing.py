@@ -8,8 +8,8 @@ import sys
 from typing import Any
 
 from ..core.base import user_frame
-from ..evidence import here, node_name, of_node, public_name
 from .calls import Advice, Call, Rule
+from .evidence import here, node_name, of_node, public_name
 from .report import attach
 
 Match = re.Match[str]

@@ -15,7 +15,7 @@ import numpy as np
 from .. import dtypes
 from ..core.base import STATE, Node, TensorBase, user_frame
 from ..core.modes import MODES
-from ..evidence import (
+from .evidence import (
     Place,
     Write,
     describe,

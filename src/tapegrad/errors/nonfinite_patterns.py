@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..evidence import public_name
+from .evidence import public_name
 
 Pattern = tuple[str, str, list[str]]
 

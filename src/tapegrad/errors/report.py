@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import dtypes
-from ..evidence import Place, spell, spell_tensor
+from .evidence import Place, spell, spell_tensor
 
 
 def build(

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.base import Version
 from ..core.modes import ANOMALY
-from ..evidence import (
+from .evidence import (
     Place,
     Write,
     describe,

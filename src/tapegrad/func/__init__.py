@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..core.looping import loop_over
+from ..core.transforms.looping import loop_over
 from .derivatives import grad, grad_and_value, jvp, linearize, vjp
 from .jacobians import hessian, hessian_diag, hvp, jacfwd, jacrev, laplacian
 from .module_state import (

@@ -17,8 +17,17 @@ from ..autograd.api import as_result, check_seed, edge_of, launch, ones_at, targ
 from ..autograd.engine import Run
 from ..autograd.node import AccumulateGrad
 from ..core.base import Node, TensorBase
-from ..core.batched import above, batch_of, below, grounded, has_batched, is_batched, mirrored
-from ..core.dual import (
+from ..core.modes import MODES, grad_set_to
+from ..core.transforms.batched import (
+    above,
+    batch_of,
+    below,
+    grounded,
+    has_batched,
+    is_batched,
+    mirrored,
+)
+from ..core.transforms.dual import (
     alive,
     attach,
     bare,
@@ -28,8 +37,7 @@ from ..core.dual import (
     set_dual,
     tangent_of,
 )
-from ..core.levels import STACK, TANGENTS, Level, level_of
-from ..core.modes import MODES, grad_set_to
+from ..core.transforms.levels import STACK, TANGENTS, Level, level_of
 from ..utils import _pytree as pytree
 
 Function = Callable[..., Any]

@@ -9,8 +9,8 @@ from typing import Any
 import tapegrad as tg
 
 from ..core.base import TensorBase
-from ..core.dual import bare, tangent_of
-from ..core.levels import STACK, level_of
+from ..core.transforms.dual import bare, tangent_of
+from ..core.transforms.levels import STACK, level_of
 from ..utils import _pytree as pytree
 from .derivatives import (
     check_outputs,

@@ -9,8 +9,8 @@ from typing import Any
 import tapegrad as tg
 
 from ..core.base import TensorBase
-from ..core.batched import batch_of, batched, is_batched, physical_at
-from ..core.levels import Level, level_of
+from ..core.transforms.batched import batch_of, batched, is_batched, physical_at
+from ..core.transforms.levels import Level, level_of
 from ..utils import _pytree as pytree
 
 Function = Callable[..., Any]

@@ -8,10 +8,10 @@ from typing import Any
 import tapegrad as tg
 
 from ..core.base import STATE
-from ..core.batched_random import room
-from ..core.levels import BATCHES
 from ..core.publish import lazy_space
-from ..ops.block import APIS
+from ..core.transforms.batched_random import room
+from ..core.transforms.levels import BATCHES
+from ..ops.block.definition import APIS
 
 # What is not below is published by ops/ as `nn.functional.<name>`.
 __getattr__, __dir__, _published = lazy_space("nn.functional", globals())

@@ -1,117 +1,31 @@
-"""The operations, one block each, by family."""
+"""The operations, one block each, in folders by family; block/ has what blocks are made of.
+
+The everyday folders are loaded with the package. The others are loaded, file by file, when one of
+their public names is first asked for: block/lazy_names.py, made by tools/generate.py, knows where.
+"""
 
 from __future__ import annotations
 
 import importlib
+import pkgutil
 from typing import Any
 
-# Loaded with the package: what nearly every program uses.
-FAMILIES = (
-    "pointwise",
-    "power",
-    "transcendental",
-    "parts",
-    "select",
-    "compare",
-    "bitwise",
-    "view",
-    "split",
-    "dims",
-    "memory",
-    "reduce",
-    "extrema",
-    "vector_norm",
-    "scan",
-    "softmax",
-    "index",
-    "gather",
-    "index_along",
-    "masked",
-    "view_scatter",
-    "shape",
-    "triangles",
-    "sort",
-    "matmul",
-    "addmm",
-    "products",
-    "einsum",
-    "complexes",
-)
-
-
-# Loaded when one of their names is first asked for; names.py (made by tools/generate.py) has them.
-LAZY: tuple[str, ...] = (
-    "activations",
-    "activations_leaky",
-    "activations_more",
-    "adaptive_pool",
-    "attention",
-    "attention_forward",
-    "avg_pool",
-    "batch_norm",
-    "bilinear",
-    "combine",
-    "conv_functions",
-    "copied_parts",
-    "copies",
-    "covariance",
-    "ctc",
-    "distance",
-    "dropouts",
-    "elementwise_more",
-    "embedding",
-    "embedding_bag",
-    "fft",
-    "fft_nd",
-    "gradient",
-    "grid_sample",
-    "group_norm",
-    "gumbel",
-    "histogram",
-    "index_reduce",
-    "interpolate",
-    "layer_norm",
-    "linalg_cholesky",
-    "linalg_det",
-    "linalg_householder",
-    "linalg_ldl",
-    "linalg_lu",
-    "linalg_norms",
-    "linalg_pinv",
-    "linalg_products",
-    "linalg_solve",
-    "linalg_spectral",
-    "loss_class",
-    "loss_likelihood",
-    "loss_margin",
-    "loss_pointwise",
-    "lowrank",
-    "masked_reduce",
-    "max_pool",
-    "max_unpool",
-    "order_stats",
-    "placement",
-    "pad",
-    "random_gamma",
-    "rearrange",
-    "recurrent_functions",
-    "resize",
-    "special_aliases",
-    "special_bessel",
-    "special_error",
-    "special_gamma",
-    "special_poly",
-    "stft",
-    "trapezoid",
-    "unfold",
-    "weight_norm",
-    "windows",
-)
+EVERYDAY = ("pointwise", "shape", "reduce", "index", "products")
+ON_DEMAND = ("copying", "fft", "linalg", "nn", "random", "special", "statistics")
 
 
 def load() -> list[Any]:
     """Import the everyday families; their blocks register themselves."""
-    return [importlib.import_module(f".{family}", __name__) for family in FAMILIES]
+    return [importlib.import_module(f".{family}", __name__) for family in files_of(EVERYDAY)]
+
+
+def files_of(folders: tuple[str, ...]) -> list[str]:
+    """The modules in some of the folders, as `pointwise.power`."""
+    found = []
+    for folder in folders:
+        package = importlib.import_module(f".{folder}", __name__)
+        found += [f"{folder}.{each.name}" for each in pkgutil.iter_modules(package.__path__)]
+    return found
 
 
 def __getattr__(name: str) -> Any:

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from ..core.base import STATE, ndarray, wrap
-from ..core.levels import TANGENTS
 from ..core.modes import MODES
+from ..core.transforms.levels import TANGENTS
 
 Update = Callable[[Any, Any, dict[str, Any], dict[str, Any]], None]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import tapegrad as tg
 
-from ..ops.pointwise import add_quietly
+from ..ops.pointwise.arithmetic import add_quietly
 from ._on_device import Fused
 from ._per_tensor import Rule, check_fused, evaluate, number, update_group, update_listed
 from .optimizer import Optimizer, _use_grad_for_differentiable

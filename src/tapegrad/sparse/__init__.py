@@ -7,7 +7,7 @@ from typing import Any
 import tapegrad as tg
 
 from . import functions
-from .coo import SparseTensor as SparseTensor
+from .coo import SparseTensor
 
 __all__ = ["addmm", "mm", "sum"]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import indexing, printing
-from .._tensor import Tensor
+from .._tensor import indexing, printing
+from .._tensor.tensor import Tensor
 from ..core.base import blank, wrap
 from ..device import layout as layout_type
 from ..device import sparse_coo

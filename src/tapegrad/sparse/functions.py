@@ -9,8 +9,9 @@ import numpy as np
 
 import tapegrad as tg
 
-from .. import dtypes, indexing
-from .._tensor import Tensor
+from .. import dtypes
+from .._tensor import indexing
+from .._tensor.tensor import Tensor
 from ..core.base import wrap
 from .coo import (
     POINTWISE,
@@ -64,7 +65,7 @@ def sparse_coo_tensor(
         indices = tg.zeros(len(shape), 0, dtype=tg.int64)
         values = tg.zeros(0, dtype=dtype, device=device)
     elif check_invariants is None:
-        from ..from_data import warn_once
+        from .._creation.arrays import warn_once
 
         warn_once(INVARIANTS, 2)
     entries = tg.as_tensor(values, dtype=dtype, device=device)

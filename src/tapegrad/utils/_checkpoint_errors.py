@@ -9,8 +9,8 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from .. import evidence
 from ..core.base import user_frame
+from ..errors import evidence
 
 TIP = (
     "\nTip: To see a more detailed error message, either pass `debug=True` to\n"

@@ -10,8 +10,8 @@ from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from ..core.return_types import ReturnType
-from ..size import Size
+from .._tensor.size import Size
+from ..core.named_results import ReturnType
 
 FlattenFunc = Callable[[Any], tuple[list[Any], Any]]
 UnflattenFunc = Callable[[Iterable[Any], Any], Any]

@@ -17,14 +17,15 @@ import numpy as np
 
 import tapegrad as tg
 
-from .. import dtypes, evidence
+from .. import dtypes
 from .._ops import OpOverload, OpOverloadPacket, overload_of
 from ..core.base import CLASSES, TensorBase, blank
 from ..core.dispatch import apply
 from ..core.modes import count
 from ..core.op import Op
 from ..core.record import finish
-from ..ops.block import APIS, Api
+from ..errors import evidence
+from ..ops.block.definition import APIS, Api
 
 __all__ = [
     "SAC_IGNORED_OPS",

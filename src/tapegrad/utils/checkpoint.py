@@ -19,10 +19,10 @@ from typing import Any
 
 import tapegrad as tg
 
+from .._random.streams import Stream
 from ..autograd.graph import saved_tensors_hooks
 from ..core.base import TensorBase
 from ..core.modes import MODES
-from ..core.streams import Stream
 from ._checkpoint_errors import CheckpointError, Mismatch, Seen
 from ._selective_checkpoint import (
     SAC_IGNORED_OPS,

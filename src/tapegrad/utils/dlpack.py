@@ -8,7 +8,7 @@ from typing import Any
 
 import tapegrad as tg
 
-from ..conversion import dlpack
+from .._tensor.conversion import dlpack
 
 __all__ = ["DLDeviceType", "from_dlpack", "to_dlpack"]
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import tapegrad as tg
 
 from ...core.dispatch import apply
-from ...ops.packing import PackPaddedSequence
+from ...ops.nn.packing import PackPaddedSequence
 
 __all__ = [
     "PackedSequence",

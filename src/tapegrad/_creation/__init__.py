@@ -1,0 +1,1 @@
+"""Making tensors: of given sizes, like others, from data, and ranges."""

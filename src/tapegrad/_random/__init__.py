@@ -1,0 +1,1 @@
+"""Random numbers: PyTorch's streams on NumPy, generators, and the functions that draw."""

@@ -1,0 +1,672 @@
+"""PyTorch's CPU random streams on NumPy: the same seed gives the same numbers.
+
+A `Stream` is the engine behind `torch.Generator`: a Mersenne twister and one cached normal. The
+functions below it draw from a stream what PyTorch draws, from the same words in the same order.
+docs/random.md says which results are PyTorch's to the last bit and how that was measured.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import CPP_NAMES, of
+from .checks import (
+    cast,
+    check_floating,
+    check_multinomial,
+    check_uniform,
+    integer_range,
+    is_floating,
+    is_half,
+    not_implemented,
+)
+
+Array = np.ndarray[Any, np.dtype[Any]]
+DType = np.dtype[Any]
+Shape = tuple[int, ...]
+
+DEFAULT_SEED = 67280421310721  # what a new torch.Generator() starts from
+
+F32 = np.dtype(np.float32)
+F64 = np.dtype(np.float64)
+I64 = np.dtype(np.int64)
+
+_WORDS = 624  # words in the state of the twister
+_STATE_BYTES = 5056
+# The layout of the state: seed, words left (i4), seeded (i4), next word, the words (8 bytes each),
+# three doubles of which the middle one is the cached normal, its flag (i4), and a cached float that
+# PyTorch never fills.
+_LEFT, _SEEDED, _NEXT, _KEY, _NORMAL, _HAS_NORMAL = 8, 12, 16, 24, 5024, 5040
+
+
+class Stream:
+    """One random stream. The twister waits for the first draw: `numpy.random` is slow to import."""
+
+    home: Any = None  # the module of the functions that draw from it: this one, or a GPU's
+
+    def __init__(self, seed: int = DEFAULT_SEED) -> None:
+        self._seed = seed
+        self._bits: Any = None  # numpy.random.MT19937
+        self._source: Any = None  # numpy.random.Generator on it, faster for long draws
+        self._drawn = False
+        self.next_normal: float | None = None  # the second value of a pair, not yet handed out
+
+    def manual_seed(self, seed: int) -> Stream:
+        """Start again from `seed`; negative seeds count back from 2**64."""
+        check_seed(seed)
+        self._seed = seed & 0xFFFF_FFFF_FFFF_FFFF
+        self._drawn = False
+        self.next_normal = None
+        if self._bits is not None:
+            self._bits._legacy_seeding(self._seed & 0xFFFF_FFFF)
+        return self
+
+    def seed(self) -> int:
+        """Start again from a seed that nobody can know beforehand, and return it."""
+        self.manual_seed(int.from_bytes(os.urandom(8), "little"))
+        return self._seed
+
+    def initial_seed(self) -> int:
+        return self._seed
+
+    def words(self, n: int) -> Array:
+        """The next `n` words of 32 bits, as uint32."""
+        bits = self._bits if self._bits is not None else self._start()
+        if n > 0:
+            self._drawn = True
+        if n < 64:
+            raw: Array = bits.random_raw(n).astype(np.uint32)
+            return raw
+        words: Array = self._source.integers(0, 0xFFFF_FFFF, n, dtype=np.uint32, endpoint=True)
+        return words
+
+    def words64(self, n: int) -> Array:
+        """The next `n` words of 64 bits, as uint64: two words each, the high one first."""
+        bits = self._bits if self._bits is not None else self._start()
+        if n > 0:
+            self._drawn = True
+        if n < 64:
+            raw = bits.random_raw(2 * n)
+            joined: Array = (raw[0::2] << np.uint64(32)) | raw[1::2]
+            return joined
+        words: Array = self._source.integers(
+            0, 0xFFFF_FFFF_FFFF_FFFF, n, dtype=np.uint64, endpoint=True
+        )
+        return words
+
+    def doubles(self, n: int) -> list[float]:
+        """The next `n` numbers in [0, 1) with 53 random bits: `unit53` for a few."""
+        bits = self._bits if self._bits is not None else self._start()
+        if n > 0:
+            self._drawn = True
+        raw = bits.random_raw(2 * n).tolist()
+        return [
+            ((high << 32 | low) & (1 << 53) - 1) * 2.0**-53
+            for high, low in zip(raw[0::2], raw[1::2], strict=True)
+        ]
+
+    def get_state(self) -> Array:
+        """The state as PyTorch writes it: 5056 bytes."""
+        bits = self._bits if self._bits is not None else self._start()
+        twister = bits.state["state"]
+        position = int(twister["pos"])
+        out = np.zeros(_STATE_BYTES, np.uint8)
+        out[:8].view("<u8")[0] = self._seed
+        out[_LEFT:_SEEDED].view("<i4")[0] = _WORDS + 1 - position
+        out[_SEEDED:_NEXT].view("<i4")[0] = 1
+        out[_NEXT:_KEY].view("<u8")[0] = position if self._drawn else 0
+        out[_KEY : _KEY + 8 * _WORDS].view("<u8")[:] = twister["key"]
+        if self.next_normal is not None:
+            out[_NORMAL : _NORMAL + 8].view("<f8")[0] = self.next_normal
+            out[_HAS_NORMAL] = 1
+        return out
+
+    def set_state(self, state: Array) -> None:
+        """Go on from a state that this class or PyTorch wrote."""
+        if state.dtype != np.uint8:
+            raise TypeError("RNG state must be a torch.ByteTensor")
+        if not state.flags.c_contiguous:
+            raise RuntimeError("RNG state must be contiguous")
+        if state.size != _STATE_BYTES:
+            raise RuntimeError(
+                f"Expected a CPUGeneratorImplState of size {_STATE_BYTES} but found the input RNG "
+                f"state size to be {state.size}"
+            )
+        data = np.frombuffer(state.tobytes(), np.uint8)  # views need the right alignment
+        left = int(data[_LEFT:_SEEDED].view("<i4")[0])
+        following = int(data[_NEXT:_KEY].view("<u8")[0])
+        seeded = int(data[_SEEDED:_NEXT].view("<i4")[0])
+        if not seeded or not 0 < left <= _WORDS or following > _WORDS:
+            raise RuntimeError("Invalid mt19937 state")
+        bits = self._bits if self._bits is not None else self._start()
+        bits.state = {
+            "bit_generator": "MT19937",
+            "state": {
+                "key": data[_KEY : _KEY + 8 * _WORDS].view("<u8").astype(np.uint32),
+                "pos": _WORDS + 1 - left,
+            },
+        }
+        self._seed = int(data[:8].view("<u8")[0])
+        self._drawn = following != 0
+        has_normal = int(data[_HAS_NORMAL : _HAS_NORMAL + 4].view("<i4")[0]) != 0
+        self.next_normal = float(data[_NORMAL : _NORMAL + 8].view("<f8")[0]) if has_normal else None
+
+    def copy(self) -> Stream:
+        """A stream of its own that will draw what this one would."""
+        new = Stream(self._seed)
+        if self._bits is not None:
+            new._start().state = self._bits.state
+        new._drawn = self._drawn
+        new.next_normal = self.next_normal
+        return new
+
+    def _start(self) -> Any:
+        from numpy import random
+
+        self._bits = random.MT19937()
+        self._bits._legacy_seeding(self._seed & 0xFFFF_FFFF)
+        self._source = random.Generator(self._bits)
+        return self._bits
+
+
+def check_seed(seed: Any) -> None:
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
+    if not -(1 << 63) <= seed < 1 << 64:
+        raise ValueError("Overflow when unpacking long long")
+
+
+Stream.home = sys.modules[__name__]
+
+
+# Words to numbers in [0, 1).
+
+
+def _unit24(stream: Stream, n: int) -> Array:
+    """float32 with 24 random bits."""
+    bits = stream.words(n)
+    bits &= np.uint32(0xFF_FFFF)
+    out = bits.view(np.int32).astype(np.float32)
+    out *= np.float32(2.0**-24)
+    return out
+
+
+def unit53(stream: Stream, n: int) -> Array:
+    """float64 with 53 random bits."""
+    bits = stream.words64(n)
+    bits &= np.uint64((1 << 53) - 1)
+    out = bits.view(np.int64).astype(np.float64)
+    out *= 2.0**-53
+    return out
+
+
+# Arithmetic as PyTorch's compiled kernels round it.
+
+
+def _fma(a: Array, b: float, c: float) -> Array:
+    """a * b + c in float64, rounded once, from the exact errors of the product and of the sum."""
+    product = a * b
+    if c == 0.0 or b == 1.0 or not math.isfinite(b) or not math.isfinite(c) or abs(b) > 1e290:
+        return product + c
+    a_high, a_low = _split(a)
+    b_high, b_low = _split(np.float64(b))
+    error = a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
+    total = product + c
+    back = total - product
+    rest = (product - (total - back)) + (c - back)
+    out: Array = total + (rest + error)
+    return out
+
+
+def _split(a: Any) -> tuple[Any, Any]:
+    """Two halves of 26 bits whose products are exact."""
+    scaled = a * 134217729.0
+    high = scaled - (scaled - a)
+    return high, a - high
+
+
+def _fma32(a: Any, b: Any, c: Any) -> Array:
+    """a * b + c for float32 values (`b` already as float64): the product is exact in float64."""
+    out: Array = a * b
+    out += c
+    return out.astype(np.float32)
+
+
+def _libm(name: str, x: Array) -> Array:
+    """The C library's function for each element: NumPy's own loops round a few otherwise."""
+    function: Callable[[float], float] = getattr(math, name)
+    try:
+        return np.fromiter(map(function, x.tolist()), np.float64, x.size)
+    except (OverflowError, ValueError):  # where C gives an infinity
+        with np.errstate(all="ignore"):
+            out: Array = getattr(np, name)(x)
+        return out
+
+
+def _function(name: str, exact: bool, x: Array) -> Array:
+    if exact:
+        return _libm(name, x)
+    out: Array = getattr(np, name)(x)
+    return out
+
+
+# Uniform and normal.
+
+
+def uniform(
+    stream: Stream, shape: Shape, dtype: DType, low: float = 0.0, high: float = 1.0
+) -> Array:
+    """torch.rand and Tensor.uniform_; complex numbers draw their parts one after the other."""
+    dtype = np.dtype(dtype)
+    if dtype.kind == "c":
+        return _as_complex(uniform(stream, (*shape, 2), _part(dtype), low, high), dtype, shape)
+    check_floating("check_uniform_bounds", dtype)
+    check_uniform(low, high, dtype)
+    n = math.prod(shape)
+    scaled = (low, high) != (0.0, 1.0)
+    unit = unit53(stream, n) if dtype == F64 else _unit24(stream, n)
+    if scaled and dtype == F64:
+        unit = _fma(unit, high - low, low)
+    elif scaled:
+        start, end = np.float32(low), np.float32(high)
+        unit = _fma32(unit, np.float64(end - start), np.float64(start))
+    out = cast(unit, dtype, shape)
+    if scaled or is_half(dtype):  # what rounds up to the open end becomes the closed one
+        out[out == dtype.type(high)] = dtype.type(low)
+    return out
+
+
+def normal(
+    stream: Stream,
+    shape: Shape,
+    dtype: DType,
+    mean: float = 0.0,
+    std: float = 1.0,
+    contiguous: bool = True,
+) -> Array:
+    """torch.randn and Tensor.normal_.
+
+    Sixteen or more values of a contiguous tensor are made in blocks of sixteen; fewer, or a tensor
+    that is not `contiguous`, one after the other in float64, and the second of a pair is cached.
+    """
+    dtype = np.dtype(dtype)
+    if dtype.kind == "c":
+        part = normal(stream, (*shape, 2), _part(dtype), 0.0, std / math.sqrt(2.0), contiguous)
+        if mean:
+            part += mean
+        return _as_complex(part, dtype, shape)
+    if not std >= 0.0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+    n = math.prod(shape)
+    if n:
+        check_floating("normal_kernel_cpu", dtype)
+    if n < 16 or not contiguous:
+        return cast(_fma(_pairs(stream, n, dtype == F64 or n < 16), std, mean), dtype, shape)
+    if dtype == F64:
+        made = _blocks(stream, n, unit53, lambda u: _fma(_box_muller64(u), std, mean))
+        return made.reshape(shape)
+    if dtype == F32:
+        scale, shift = np.float64(np.float32(std)), np.float64(np.float32(mean))
+        made = _blocks(stream, n, _unit24, lambda u: _scaled32(u, scale, shift))
+        return made.reshape(shape)
+    return _half_blocks(stream, n, dtype, mean, std).reshape(shape)
+
+
+def _part(dtype: DType) -> DType:
+    return F64 if dtype.itemsize == 16 else F32
+
+
+def _as_complex(parts: Array, dtype: DType, shape: Shape) -> Array:
+    return parts.reshape(-1).view(dtype).reshape(shape)
+
+
+def _pairs(stream: Stream, n: int, exact: bool) -> Array:
+    """`n` float64 normals, two from each pair of uniforms; the odd one out waits in the stream."""
+    if exact and n < 16:
+        return np.array(_few(stream, n))
+    out = np.empty(n)
+    start = 0
+    if n and stream.next_normal is not None:
+        out[0] = stream.next_normal
+        stream.next_normal = None
+        start = 1
+    count = (n - start + 1) // 2
+    u = unit53(stream, 2 * count)
+    radius = np.sqrt(-2.0 * _function("log1p", exact, -u[1::2]))
+    angle = 2.0 * math.pi * u[0::2]
+    second = radius * _function("sin", exact, angle)
+    out[start::2] = radius * _function("cos", exact, angle)
+    out[start + 1 :: 2] = second[: (n - start) // 2]
+    if (n - start) % 2:
+        stream.next_normal = float(second[-1])
+    return out
+
+
+def _few(stream: Stream, n: int) -> list[float]:
+    """`_pairs` in plain Python, which is faster than NumPy for a few."""
+    made: list[float] = []
+    if n and stream.next_normal is not None:
+        made.append(stream.next_normal)
+        stream.next_normal = None
+    uniforms = iter(stream.doubles(n - len(made) + 1 & ~1))
+    for first, second in zip(uniforms, uniforms, strict=True):
+        radius = math.sqrt(-2.0 * math.log1p(-second))
+        angle = 2.0 * math.pi * first
+        made.append(radius * math.cos(angle))
+        made.append(radius * math.sin(angle))
+    if len(made) > n:
+        stream.next_normal = made.pop()
+    return made
+
+
+def _blocks(
+    stream: Stream,
+    n: int,
+    unit: Callable[[Stream, int], Array],
+    transform: Callable[[Array], Array],
+) -> Array:
+    """All uniforms, then block by block; a tail is covered by a block of sixteen new ones."""
+    u = unit(stream, n)
+    whole = n - n % 16
+    out = np.empty(n, u.dtype)
+    step = 1 << 15  # the temporaries of a chunk stay in cache
+    for i in range(0, whole, step):
+        out[i : min(i + step, whole)] = transform(u[i : min(i + step, whole)])
+    if n % 16:
+        out[-16:] = transform(unit(stream, 16))
+    return out
+
+
+def _box_muller64(u: Array) -> Array:
+    pairs = u.reshape(-1, 2, 8)
+    radius = np.sqrt(-2.0 * _libm("log", (1.0 - pairs[:, 0]).ravel()))
+    angle = (2.0 * math.pi * pairs[:, 1]).ravel()
+    out = np.empty_like(pairs)
+    out[:, 0] = (radius * np.cos(angle)).reshape(-1, 8)
+    out[:, 1] = (radius * np.sin(angle)).reshape(-1, 8)
+    return out.ravel()
+
+
+def _half_blocks(stream: Stream, n: int, dtype: DType, mean: float, std: float) -> Array:
+    """The two-byte floats: computed in float32, and the last block draws only its own sixteen."""
+    u = _unit24(stream, n + -n % 16)
+    pairs = u.reshape(-1, 2, 8)
+    # The C library's float functions are float64 ones rounded.
+    log = np.log((np.float32(1) - pairs[:, 0]).astype(np.float64)).astype(np.float32)
+    radius = np.sqrt(np.float32(-2) * log)
+    angle = (np.float32(2 * math.pi) * pairs[:, 1]).astype(np.float64)
+    made = np.empty_like(pairs)
+    made[:, 0] = radius * np.cos(angle).astype(np.float32)
+    made[:, 1] = radius * np.sin(angle).astype(np.float32)
+    made = cast(_fma32(made.reshape(-1), _f(std), _f(mean)), dtype, (made.size,))
+    if n % 16:
+        made[n - 16 : n] = made[-16:]
+    return made[:n].copy()
+
+
+# float32 normals: logarithm, sine and cosine are the polynomials of the Cephes library, with the
+# multiply-adds that PyTorch's AVX2 kernel fuses.
+
+_LOG = (
+    -1.1514610310e-1,
+    1.1676998740e-1,
+    -1.2420140846e-1,
+    1.4249322787e-1,
+    -1.6668057665e-1,
+    2.0000714765e-1,
+    -2.4999993993e-1,
+    3.3333331174e-1,
+)
+
+
+@functools.lru_cache(64)
+def _f(value: float) -> np.float64:
+    """A float32 constant, as float64."""
+    return np.float64(np.float32(value))
+
+
+def _scaled32(u: Array, std: np.float64, mean: np.float64) -> Array:
+    pairs = u.reshape(-1, 2, 8)
+    radius = np.sqrt(np.float32(-2) * _log32((np.float32(1) - pairs[:, 0]).ravel()))
+    sine, cosine = _sincos32((np.float32(2 * math.pi) * pairs[:, 1]).ravel())
+    out = np.empty_like(pairs)
+    out[:, 0] = _scale32(radius * cosine, std, mean).reshape(-1, 8)
+    out[:, 1] = _scale32(radius * sine, std, mean).reshape(-1, 8)
+    return out.ravel()
+
+
+def _scale32(x: Array, std: np.float64, mean: np.float64) -> Array:
+    if std == 1.0:
+        return x + np.float32(mean)
+    return _fma32(x, std, mean)
+
+
+def _log32(x: Array) -> Array:
+    """log of float32 in (0, 1]: m * 2**e with m in [sqrt(1/2), sqrt(2)), a polynomial in m - 1."""
+    bits = x.view(np.int32)
+    exponent = (bits >> 23) - 126
+    mantissa = ((bits & 0x7F_FFFF) | 0x3F00_0000).view(np.float32)
+    small = mantissa < np.float32(0.707106781186547524)
+    e = (exponent - small).astype(np.float32)
+    m = (mantissa - np.float32(1)) + mantissa * small
+    wide = m.astype(np.float64)
+    square = m * m
+    y: Any = _f(7.0376836292e-2)
+    for c in _LOG:
+        y = _fma32(y, wide, _f(c))
+    y *= m
+    y = _fma32(y, square.astype(np.float64), e * np.float32(-2.12194440e-4))
+    y -= square * np.float32(0.5)
+    return _fma32(e, _f(0.693359375), m + y)
+
+
+def _sincos32(x: Array) -> tuple[Array, Array]:
+    """sin and cos of float32 in [0, 2 pi): the octant, the rest in three steps, two polynomials."""
+    octant = (x * np.float32(1.27323954473516)).astype(np.int32)
+    octant = (octant + 1) & ~1
+    count = octant.astype(np.float64)
+    for c in (-0.78515625, -2.4187564849853515625e-4, -3.77489497744594108e-8):
+        x = _fma32(_f(c), count, x)
+    square = x * x
+    wide = square.astype(np.float64)
+    cosine = _fma32(_f(2.443315711809948e-5), wide, _f(-1.388731625493765e-3))
+    cosine = _fma32(cosine, wide, _f(4.166664568298827e-2))
+    cosine *= square
+    cosine = _fma32(cosine, wide, square * np.float32(-0.5)) + np.float32(1)
+    sine = _fma32(_f(-1.9515295891e-4), wide, _f(8.3321608736e-3))
+    sine = _fma32(sine, wide, _f(-1.6666654611e-1))
+    sine *= square
+    sine = _fma32(sine, x.astype(np.float64), x)
+    swap = (octant & 2) != 0
+    return (
+        _flip(np.where(swap, cosine, sine), octant & 4),
+        _flip(np.where(swap, sine, cosine), ~(octant - 2) & 4),
+    )
+
+
+def _flip(x: Array, four: Array) -> Array:
+    """Change the sign where `four` is 4 and not 0."""
+    flipped: Array = (x.view(np.int32) ^ (four << 29)).view(np.float32)
+    return flipped
+
+
+# Integers and permutations.
+
+
+def integers(
+    stream: Stream, shape: Shape, dtype: DType, low: int | None = None, high: int | None = None
+) -> Array:
+    """torch.randint and Tensor.random_: [low, high), [low, largest], or everything from 0 up."""
+    dtype = np.dtype(dtype)
+    n = math.prod(shape)
+    low, count, long = integer_range(dtype, low, high)
+    words = stream.words64(n) if long else stream.words(n)
+    if count == 1 << 64:  # every int64: the word as it is
+        return words.view(np.int64).reshape(shape)
+    words %= words.dtype.type(count)
+    values = words.astype(np.int64)
+    if low:
+        values += np.int64(low)  # wraps as it does in C++
+    return cast(values, dtype, shape)
+
+
+def permutation(stream: Stream, n: int, dtype: DType = I64) -> Array:
+    """torch.randperm: for i = 0, 1, ... swap i with a later place h[i], without the loop.
+
+    Step i hands out what lies at place h[i] and puts there what lay at place i. So place p holds
+    what the last earlier step j with h[j] == p brought, which in turn is what had come to place j,
+    and so on back to a place where nothing had come: a forest, whose roots pointer jumping finds.
+    """
+    dtype = np.dtype(dtype)
+    if n < 2:
+        return np.arange(n).astype(dtype)
+    steps = np.arange(n, dtype=np.uint64)
+    target = steps.copy()
+    if n < (1 << 32) // 20:
+        target[:-1] += stream.words(n - 1) % (np.uint32(n) - np.arange(n - 1, dtype=np.uint32))
+    else:
+        target[:-1] += stream.words64(n - 1) % (np.uint64(n) - steps[:-1])
+    key = np.sort((target << np.uint64(32)) | steps)
+    place = (key >> np.uint64(32)).astype(np.int64)
+    step = (key & np.uint64(0xFFFF_FFFF)).astype(np.int64)
+    came = np.arange(n)
+    moved = place != step
+    came[place[moved]] = step[moved]  # in order of steps: the last one stays
+    while True:
+        further = came[came]
+        if np.array_equal(further, came):
+            break
+        came = further
+    out = np.empty(n, np.int64)
+    first = np.empty(n, bool)
+    first[0] = True
+    np.not_equal(place[1:], place[:-1], out=first[1:])
+    handed = place.copy()
+    later = np.flatnonzero(~first)
+    handed[later] = came[step[later - 1]]
+    out[step] = handed
+    return cast(out, dtype, (n,))
+
+
+# Coin throws and the continuous distributions.
+
+
+def bernoulli(stream: Stream, p: float | Array, shape: Shape, dtype: DType) -> Array:
+    """Ones with probability `p`: a number (Tensor.bernoulli_(0.5)) or an array (torch.bernoulli).
+
+    The two draw otherwise: a number is compared with 53 bits, an array with those of its dtype.
+    """
+    n = math.prod(shape)
+    if not isinstance(p, np.ndarray):
+        if not 0.0 <= p <= 1.0:
+            raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
+        return cast(unit53(stream, n) < p, np.dtype(dtype), shape)
+    if n:
+        check_floating("bernoulli_tensor_cpu_p_", p.dtype)
+    if not np.all((p >= 0) & (p <= 1)):
+        raise RuntimeError(
+            "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message "
+            "be improved?  If so, please report an enhancement request to PyTorch.)"
+        )
+    unit = unit53(stream, n) if p.dtype == F64 else _unit24(stream, n)
+    chance = p if p.dtype == F64 else p.astype(np.float32)
+    return cast(unit.reshape(shape) < chance, np.dtype(dtype), shape)
+
+
+def exponential(stream: Stream, shape: Shape, dtype: DType, lambd: float = 1.0) -> Array:
+    """Tensor.exponential_."""
+    dtype = np.dtype(dtype)
+    if not is_floating(dtype):
+        raise RuntimeError(
+            "Exponential distribution is a continuous probability distribution. dtype must be a "
+            f"floating point but you specified {of(dtype).scalar_type}"
+        )
+    if not lambd > 0.0:
+        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
+    unit = unit53(stream, math.prod(shape))
+    return cast((-1.0 / lambd) * _function("log1p", dtype == F64, -unit), dtype, shape)
+
+
+def cauchy(
+    stream: Stream, shape: Shape, dtype: DType, median: float = 0.0, sigma: float = 1.0
+) -> Array:
+    """Tensor.cauchy_."""
+    dtype = np.dtype(dtype)
+    if not is_floating(dtype):
+        raise RuntimeError(
+            "Cauchy distribution is a continuous probability distribution. dtype must be a "
+            f"floating point but you specified {CPP_NAMES[dtype.name]}"
+        )
+    if not sigma > 0.0:
+        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
+    angle = math.pi * (unit53(stream, math.prod(shape)) - 0.5)
+    return cast(_fma(_function("tan", dtype == F64, angle), sigma, median), dtype, shape)
+
+
+def log_normal(
+    stream: Stream, shape: Shape, dtype: DType, mean: float = 1.0, std: float = 2.0
+) -> Array:
+    """Tensor.log_normal_: always from single pairs, with the cached normal of the stream."""
+    dtype = np.dtype(dtype)
+    if not std > 0.0:
+        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
+    check_floating("log_normal_cpu", dtype)
+    exact = dtype == F64
+    exponent = _fma(_pairs(stream, math.prod(shape), exact), std, mean)
+    return cast(_function("exp", exact, exponent), dtype, shape)
+
+
+def geometric(stream: Stream, shape: Shape, dtype: DType, p: float) -> Array:
+    """Tensor.geometric_: throws up to the first success; integer dtypes too."""
+    dtype = np.dtype(dtype)
+    if not 0.0 < p < 1.0:
+        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
+    if dtype.kind in "bc":
+        raise not_implemented("geometric_cpu", dtype)
+    with np.errstate(divide="ignore"):
+        throws = np.ceil(np.log(unit53(stream, math.prod(shape))) / math.log1p(-p))
+    return cast(throws, dtype, shape)
+
+
+# Draws from tables and counts.
+
+
+def multinomial(stream: Stream, probs: Array, n: int, replacement: bool = False) -> Array:
+    """torch.multinomial on one row of weights or on a matrix of rows: int64 indices."""
+    check_multinomial(probs, n, replacement)
+    rows = probs.reshape(-1, probs.shape[-1])
+    if replacement and n > 1:
+        out = _with_replacement(stream, rows, n)
+    else:
+        if not np.all((rows >= 0) & (rows < np.inf)):
+            raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+        if np.any(rows.sum(axis=-1) == 0):
+            raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+        with np.errstate(divide="ignore", over="ignore"):
+            race = rows / exponential(stream, rows.shape, rows.dtype)
+        if is_half(race.dtype):
+            race = race.astype(np.float32)
+        out = np.argsort(-race, axis=-1, kind="stable")[:, :n]
+    return np.ascontiguousarray(out).reshape(*probs.shape[:-1], n)
+
+
+def _with_replacement(stream: Stream, rows: Array, n: int) -> Array:
+    if np.any(rows < 0):
+        raise RuntimeError("invalid multinomial distribution (encountering probability entry < 0)")
+    if not np.all(np.isfinite(rows)):
+        raise RuntimeError(
+            "invalid multinomial distribution (encountering probability entry = infinity or NaN)"
+        )
+    table = np.add.accumulate(rows if rows.dtype == F64 else rows.astype(np.float32), axis=-1)
+    if not np.all(table[:, -1] > 0):
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+    table /= table[:, -1:].copy()
+    unit = unit53(stream, len(rows) * n).reshape(len(rows), n)
+    return np.stack([np.searchsorted(t, u) for t, u in zip(table, unit, strict=True)])

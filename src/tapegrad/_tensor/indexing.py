@@ -1,0 +1,519 @@
+"""Indexing, both ways: the basic parts of an index become views, the rest one `index` op.
+
+An index is read from left to right, as PyTorch does: integers select, slices narrow, None and bools
+add a dimension, tensors and sequences are noted for the dimension that they stand at. What was
+noted is then applied at once to the view that the other parts made.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..autograd.inplace import bump, write
+from ..core.base import F32, F64, STATE, TensorBase, as_array, ndarray, wrap
+from ..core.devices import is_device, to_host
+from ..core.dispatch import apply
+from ..core.op import REGISTRY
+from ..core.transforms import batched_index
+from ..core.transforms.batched import has_batched, is_batched, memory_of
+from ..core.transforms.levels import BATCHES
+
+ALL = slice(None)
+BASIC = (int, slice)  # parts of an index that need no looking at
+I32, I64, U8 = np.dtype(np.int32), np.dtype(np.int64), np.dtype(np.uint8)
+NOT_A_TUPLE = (
+    "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in "
+    "pytorch 2.9; use x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as "
+    "tensor index, x[torch.tensor(seq)], which will result either in an error or a different result"
+)
+BYTE_MASK = (
+    "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead."
+)
+
+
+def wrap_dim(dim: Any, ndim: int) -> int:
+    """A dimension counted from the front; 0-d tensors have one dimension for this purpose."""
+    bound = ndim if ndim else 1
+    if not -bound <= dim < bound:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got "
+            f"{dim})"
+        )
+    return int(dim if dim >= 0 else dim + bound)
+
+
+def get(t: Any, index: Any) -> Any:
+    """`t[index]`."""
+    kind = type(index)
+    if kind is int:
+        return select_at(t, 0, index, 0)
+    if kind is slice:
+        return slice_at(t, 0, index)
+    if isinstance(index, TensorBase) and index.array.dtype is I64 and index.array.ndim:
+        if t.array.ndim and not index.special:
+            return index_with(t, {0: index.array}, (index,))  # nothing to walk over
+    items = parts_of(index)
+    view, noted, watched = walk(t, items)
+    if not noted:
+        if view is not t:
+            return view
+        return apply(REGISTRY["alias"], (t,))
+    return index_with(view, noted, watched)
+
+
+def put(t: Any, index: Any, value: Any) -> None:
+    """`t[index] = value`."""
+    if quick_put(t, index, value):
+        return
+    kind = type(index)
+    items = (index,) if kind is int or kind is slice else parts_of(index)
+    source = as_value(t, value)
+    if not t.array.ndim and kind in BASIC:
+        raise scalar_index(index)
+    if len(items) == 1 and items[0] is False:
+        return
+    # A part that is a full slice makes no view: `t[:] = …` writes `t` itself.
+    view, noted, watched = walk(t, items)
+    if not noted:
+        copy_into(view, source)
+        return
+    shape = source.array.shape
+    if shape and shape[0] == 1:
+        source = apply(REGISTRY["view"], (source,), (trimmed(shape),))
+    put_with(view, noted, source, False, watched)
+
+
+def quick_put(t: Any, index: Any, value: Any) -> bool:
+    """Put a number into a float tensor that needs no gradient, at ints and slices; False if not."""
+    kind = type(value)
+    if (kind is not float and kind is not int) or t.wants_grad or t.special:
+        return False
+    array = t.array
+    view = t.view_of
+    cell = t.cell
+    if (array.dtype is not F32 and array.dtype is not F64) or not -9e18 < value < 9e18:
+        return False
+    if (view is not None and view.base.wants_grad) or (cell is not None and cell.inference):
+        return False
+    for item in index if type(index) is tuple else (index,):
+        if type(item) is not int and (type(item) is not slice or item.step is not None):
+            return False
+    try:
+        array[index] = value
+    except (IndexError, TypeError, ValueError):
+        return False  # the long way knows what to say
+    bump(t, "fill_", False)
+    return True
+
+
+def copy_into(view: Any, source: Any) -> None:
+    """Write `source` over all of `view`; its leading ones do not count."""
+    if STATE.device_type is not None and is_device(source) and not is_device(view):
+        source = source.cpu()
+    shape = source.array.shape
+    target = view.array.shape
+    if shape != target:
+        if not shape:
+            view.fill_(source)
+            return
+        source = apply(REGISTRY["view"], (source,), (trimmed(shape),))
+        if source.array.shape != target:
+            source = source.expand(target)
+    view.copy_(source)
+
+
+def trimmed(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape without its leading ones."""
+    ones = 0
+    while ones < len(shape) and shape[ones] == 1:
+        ones += 1
+    return shape[ones:]
+
+
+def as_value(t: Any, value: Any) -> Any:
+    """The right-hand side of an assignment as a tensor; numbers take the dtype of `t`."""
+    if isinstance(value, TensorBase):
+        return value
+    if isinstance(value, (bool, int, float, complex, np.integer)):
+        return wrap(number(t.array.dtype, value))
+    name = dtypes.of(t.array.dtype).scalar_type
+    raise TypeError(f"can't assign a {type_name(value)} to a torch.{name}Tensor")
+
+
+def number(dtype: Any, value: Any) -> Any:
+    """A Python number as a 0-d array of `dtype`: truncated, but never from complex to real."""
+    if type(value) is float and (dtype is F64 or dtype is F32 and -1e38 < value < 1e38):
+        return np.array(value, dtype)
+    kind = dtype.kind
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError("Overflow when unpacking long long")
+    if isinstance(value, complex) and kind != "c":
+        if value.imag:
+            raise overflow(dtype)
+        value = value.real
+    if kind in "iu":
+        limits = np.iinfo(dtype)
+        # Negative numbers wrap around in unsigned dtypes.
+        low = limits.min if kind == "i" else -limits.max
+        if not low <= value <= limits.max:
+            raise overflow(dtype)
+        return np.asarray(int(value) & (1 << 64) - 1, np.uint64).astype(dtype)
+    with np.errstate(over="ignore"):
+        array = np.asarray(value).astype(dtype)
+    if kind != "b" and np.isinf(array) and not np.isinf(value):
+        raise overflow(dtype)
+    return array
+
+
+def overflow(dtype: Any) -> Exception:
+    name = C_NAMES.get(dtype.name, dtype.name)
+    return RuntimeError(f"value cannot be converted to type {name} without overflow")
+
+
+C_NAMES = {
+    "bool": "bool",
+    "uint8": "uint8_t",
+    "int8": "int8_t",
+    "int16": "int16_t",
+    "int32": "int",
+    "int64": "int64_t",
+    "float16": "at::Half",
+    "bfloat16": "at::BFloat16",
+    "float32": "float",
+    "float64": "double",
+    "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+}
+
+
+# ---------------------------------------------------------------------- reading an index
+
+
+def parts_of(index: Any) -> tuple[Any, ...]:
+    """The index as a tuple, one part per dimension or so."""
+    kind = type(index)
+    if isinstance(index, tuple):
+        return index
+    if isinstance(index, TensorBase):
+        return (index,)
+    if kind is list or (
+        hasattr(index, "__getitem__")
+        and hasattr(index, "__len__")
+        and not isinstance(index, (TensorBase, ndarray, np.generic, str, dict))
+    ):
+        if len(index) < 32 and any([stands_for_a_dim(item) for item in index]):
+            warnings.warn(NOT_A_TUPLE, UserWarning, stacklevel=4)
+            return tuple(index)
+    return (index,)
+
+
+def stands_for_a_dim(item: Any) -> bool:
+    """Whether a list with this item is meant as a tuple (a habit from old NumPy)."""
+    if item is None or item is Ellipsis:
+        return True
+    return isinstance(item, (TensorBase, slice, list, tuple, range, ndarray))
+
+
+def walk(t: Any, items: tuple[Any, ...]) -> tuple[Any, dict[int, Any], tuple[Any, ...]]:
+    """The view that the basic parts make, the index arrays by dimension, the tensors among them."""
+    ndim = t.array.ndim
+    used = len(items)
+    if not all([type(item) in BASIC for item in items]):
+        items = tuple([plain(item) for item in items])
+        used = sum([dims_of(item) for item in items])
+    if used > ndim:
+        raise IndexError(f"too many indices for tensor of dimension {ndim}")
+    noted: dict[int, Any] = {}
+    watched: list[Any] = []
+    dim = 0
+    for place, item in enumerate(items):
+        kind = type(item)
+        if kind is int:
+            t = select_at(t, dim, item, place)
+        elif kind is slice:
+            start, stop, step = bounds(item, t.array.shape[dim])
+            whole = not start and step == 1 and stop == t.array.shape[dim]
+            # Bounds counted from the end make a view even of everything, as in PyTorch.
+            if not whole or item.start or (item.stop is not None and item.stop < 0):
+                t = apply(REGISTRY["slice"], (t,), (dim, start, stop, step))
+            dim += 1
+        elif item is None:
+            t = apply(REGISTRY["unsqueeze"], (t,), (dim,))
+            dim += 1
+        elif item is Ellipsis:
+            dim += ndim - used
+        elif kind is bool:
+            t = apply(REGISTRY["unsqueeze"], (t,), (dim,))
+            noted[dim] = np.zeros(1 if item else 0, np.int64)
+            dim += 1
+        else:
+            array = item
+            if kind is not ndarray:
+                array = item.array
+                watched.append(item)
+            if array.ndim == 0 and array.dtype.kind in "iub" and not is_batched(item):
+                if array.dtype.kind == "b" or array.dtype == U8:
+                    t = apply(REGISTRY["unsqueeze"], (t,), (dim,))
+                    noted[dim] = np.zeros(1 if array else 0, np.int64)
+                    dim += 1
+                else:
+                    watched.pop()
+                    t = select_at(t, dim, int(array), place)
+            else:
+                noted[dim] = array
+                dim += array.ndim if is_mask(array) else 1
+    return t, noted, tuple(watched)
+
+
+def plain(item: Any) -> Any:
+    """One part of an index as int, bool, slice, None, Ellipsis, tensor or index array."""
+    kind = type(item)
+    if kind is int or kind is slice or item is None or item is Ellipsis or kind is bool:
+        return item
+    if isinstance(item, TensorBase):
+        return item
+    if isinstance(item, ndarray):
+        if item.ndim == 0 and item.dtype.kind in "iu":
+            return int(item)
+        return item if item.dtype.kind == "b" or item.dtype == np.uint8 else item.astype(np.int64)
+    if isinstance(item, (int, np.integer)):
+        return int(item)
+    if isinstance(item, str):
+        raise TypeError("new(): invalid data type 'str'")
+    if (
+        hasattr(item, "__getitem__")
+        and hasattr(item, "__len__")
+        and not isinstance(item, (dict, np.generic, type))
+    ):
+        return from_sequence(item)
+    raise IndexError(
+        "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
+        f"indices (got {type_name(item)})"
+    )
+
+
+def from_sequence(items: Any) -> Any:
+    """An index array from a list or a range: bools are a mask, all else is truncated to int64."""
+    if isinstance(items, range):
+        return np.arange(items.start, items.stop, items.step, dtype=np.int64)
+    if any([isinstance(v, TensorBase) for v in items]):
+        items = [to_host(v.array) if isinstance(v, TensorBase) else v for v in items]
+    try:
+        array = np.asarray(items)
+    except ValueError:
+        raise ValueError(
+            f"expected sequence of length {len(items[0])} at dim 1 (got {len(items[1])})"
+        ) from None
+    kind = array.dtype.kind
+    if kind in "US":
+        raise TypeError("new(): invalid data type 'str'")
+    if kind == "O":
+        raise RuntimeError(f"Could not infer dtype of {type(items[0]).__name__}")
+    if kind == "b":
+        return array
+    return array.astype(np.int64)
+
+
+def type_name(value: Any) -> str:
+    """The name of a type as C has it: NumPy's carry their module."""
+    kind = type(value)
+    return f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
+
+
+def dims_of(item: Any) -> int:
+    """How many dimensions of the tensor one part of an index uses up."""
+    if item is None or item is Ellipsis or type(item) is bool:
+        return 0
+    if isinstance(item, TensorBase):
+        item = item.array
+    return item.ndim if hasattr(item, "dtype") and is_mask(item) else 1
+
+
+def is_mask(array: Any) -> bool:
+    return bool(array.dtype.kind == "b" or array.dtype == U8)
+
+
+def scalar_index(index: Any) -> Exception:
+    if type(index) is slice:
+        return IndexError("slice() cannot be applied to a 0-dim tensor.")
+    if index:
+        return IndexError(f"index {index} is out of bounds for dimension 0 with size 0")
+    return IndexError(
+        "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in "
+        "C++ to convert a 0-dim tensor to a number"
+    )
+
+
+def select_at(t: Any, dim: int, index: int, place: int) -> Any:
+    """The view at `index` of `dim`; errors name the `place` of the index in its tuple."""
+    shape = t.array.shape
+    if not shape:
+        raise scalar_index(index)
+    size = shape[dim] if dim < len(shape) else 0
+    if not -size <= index < size:
+        if not -(2**63) <= index < 2**63:
+            raise ValueError("Overflow when unpacking long long")
+        raise IndexError(f"index {index} is out of bounds for dimension {place} with size {size}")
+    return apply(REGISTRY["select"], (t,), (dim, index if index >= 0 else index + size))
+
+
+def slice_at(t: Any, dim: int, item: slice) -> Any:
+    shape = t.array.shape
+    if not shape:
+        raise scalar_index(item)
+    return apply(REGISTRY["slice"], (t,), (dim, *bounds(item, shape[dim])))
+
+
+def bounds(item: slice, size: int) -> tuple[int, int, int]:
+    start, stop, step = item.indices(size)
+    if step < 0:
+        raise ValueError("step must be greater than zero")
+    return start, stop if stop > start else start, step
+
+
+# ---------------------------------------------------------------------- applying index arrays
+
+
+def index_with(t: Any, noted: dict[int, Any], watched: tuple[Any, ...] = ()) -> Any:
+    """`t` at index arrays, given by dimension."""
+    if BATCHES and has_batched(watched):
+        return batched_index.get(t, noted, watched)
+    index = complete(t.array.shape, noted)
+    if STATE.device_type is not None:
+        check_places(t, index)
+    try:
+        return apply(REGISTRY["index"], (t,), (index,), watched)
+    except IndexError:
+        explain(t.array.shape, index)
+        raise
+
+
+def put_with(
+    t: Any,
+    noted: dict[int, Any],
+    values: Any,
+    accumulate: bool,
+    watched: tuple[Any, ...] = (),
+    run: Any = write,
+) -> Any:
+    """`index_put` at index arrays, given by dimension; in place unless `run` says otherwise."""
+    if BATCHES and has_batched(watched):
+        return batched_index.put(t, noted, values, accumulate, watched, run)
+    have, want = values.array.dtype, t.array.dtype
+    if have != want:
+        raise RuntimeError(
+            "Index put requires the source and destination dtypes match, got "
+            f"{dtypes.of(want).scalar_type} for the destination and {dtypes.of(have).scalar_type} "
+            "for the source."
+        )
+    index = complete(t.array.shape, noted)
+    if STATE.device_type is not None:
+        check_places(t, index)
+    try:
+        return run(REGISTRY["index_put"], (t, values), (index, accumulate), watched)
+    except (IndexError, ValueError) as error:
+        explain(t.array.shape, index)
+        if type(error) is ValueError:
+            shape = np.broadcast_to(np.empty(()), t.array.shape)[index].shape
+            raise RuntimeError(
+                f"shape mismatch: value tensor of shape {list(values.array.shape)} cannot be "
+                f"broadcast to indexing result of shape {list(shape)}"
+            ) from None
+        raise
+
+
+def check_places(t: Any, index: tuple[Any, ...]) -> None:
+    """Index tensors are where the indexed tensor is, or on the CPU."""
+    device_type = STATE.device_type
+    if type(memory_of(t)) is not device_type and any([type(i) is device_type for i in index]):
+        raise RuntimeError(
+            "indices should be either on cpu or on the same device as the indexed tensor (cpu)"
+        )
+
+
+def complete(shape: tuple[int, ...], noted: dict[int, Any]) -> tuple[Any, ...]:
+    """A NumPy index: an array or a full slice per dimension. Masks must have the right shape."""
+    index: list[Any] = []
+    taken = 0  # dimensions that `index` covers: a mask covers as many as it has
+    for dim, array in noted.items():
+        index.extend([ALL] * (dim - taken))
+        taken = dim
+        kind = array.dtype.kind
+        if array.dtype == U8:
+            warnings.warn(BYTE_MASK, UserWarning, stacklevel=5)
+            array = array != 0
+            kind = "b"
+        if kind == "b":
+            for j, size in enumerate(array.shape):
+                if dim + j >= len(shape) or size != shape[dim + j]:
+                    raise IndexError(
+                        f"The shape of the mask {list(array.shape)} at index {j} does not match "
+                        f"the shape of the indexed tensor {list(shape)} at index {dim + j}"
+                    )
+            taken += array.ndim
+        elif array.dtype == I64 or array.dtype == I32:
+            taken += 1
+        else:
+            raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+        index.append(array)
+    if taken > len(shape):
+        raise IndexError(f"too many indices for tensor of dimension {len(shape)} (got {taken})")
+    return tuple(index)
+
+
+def explain(shape: tuple[int, ...], index: tuple[Any, ...]) -> None:
+    """Raise PyTorch's sentence for index arrays that NumPy refused, if they are at fault."""
+    arrays: list[Any] = []
+    sizes: list[int] = []
+    dim = 0
+    for item in index:
+        if type(item) is slice:
+            dim += 1
+        elif item.dtype.kind == "b":
+            arrays.extend(item.nonzero())
+            sizes.extend(shape[dim : dim + item.ndim])
+            dim += item.ndim
+        else:
+            arrays.append(item)
+            sizes.append(shape[dim])
+            dim += 1
+    try:
+        np.broadcast_shapes(*[a.shape for a in arrays])
+    except ValueError:
+        shapes = ", ".join([str(list(a.shape)) for a in arrays])
+        raise IndexError(
+            f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}"
+        ) from None
+    for place, (array, size) in enumerate(zip(arrays, sizes, strict=True)):
+        if size == 0 and array.size:
+            raise IndexError("index is out of bounds for dimension with size 0")
+        wrong = array[(array < -size) | (array >= size)]
+        if wrong.size:
+            at = int(wrong.flat[0])
+            raise IndexError(
+                f"index {at} is out of bounds for dimension {place} with size {size}"
+            ) from None
+
+
+def arrays_of(indices: Any, function: str) -> tuple[dict[int, Any], tuple[Any, ...]]:
+    """The `indices` argument of `index_put`: index arrays by dimension, and their tensors."""
+    if not isinstance(indices, (tuple, list)):
+        raise TypeError(
+            f"{function}(): argument 'indices' (position 1) must be tuple of Tensors, "
+            f"not {type(indices).__name__}"
+        )
+    noted: dict[int, Any] = {}
+    dim = 0
+    for place, t in enumerate(indices):
+        if not isinstance(t, TensorBase):
+            raise TypeError(
+                f"expected Tensor as element {place} in argument 0, but got {type(t).__name__}"
+            )
+        array = t.array if is_batched(t) else as_array(t.array)
+        noted[dim] = array
+        dim += array.ndim if is_mask(array) else 1
+    return noted, tuple(indices)

@@ -1,0 +1,85 @@
+"""What dense tensors answer when they are asked about sparse layouts, and the way into one.
+
+The sparse tensors themselves live in sparse/, which is imported with the first of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..device import sparse_coo
+
+
+def to_sparse(
+    self: Any,
+    sparse_dim: int | None = None,
+    *,
+    layout: Any = None,
+    blocksize: Any = None,
+    dense_dim: int | None = None,
+) -> Any:
+    """to_sparse(sparse_dim=None) -> Tensor: a sparse copy in coordinate form."""
+    if (layout is not None and layout is not sparse_coo) or blocksize is not None:
+        raise NotImplementedError("tapegrad has one sparse layout, torch.sparse_coo")
+    if dense_dim is not None:
+        sparse_dim = self.dim() - dense_dim
+    from ..sparse import functions
+
+    return functions.to_sparse(self, sparse_dim)
+
+
+def to_sparse_coo(self: Any) -> Any:
+    """to_sparse_coo() -> Tensor: a sparse copy in coordinate form."""
+    return to_sparse(self)
+
+
+def sparse_mask(self: Any, mask: Any) -> Any:
+    """sparse_mask(mask) -> Tensor: the elements at the places of a sparse tensor."""
+    from ..sparse import functions
+
+    return functions.sparse_mask(self, mask)
+
+
+def sparse_dim(self: Any) -> int:
+    """sparse_dim() -> int: 0 for a dense tensor."""
+    return 0
+
+
+def dense_dim(self: Any) -> int:
+    """dense_dim() -> int: all dimensions of a dense tensor."""
+    return int(self.dim())
+
+
+def only_sparse(name: str, kind: str = "sparse coordinate tensor") -> Callable[..., Any]:
+    def method(self: Any) -> Any:
+        raise RuntimeError(f"{name} expected {kind} layout but got Strided")
+
+    method.__name__ = name
+    return method
+
+
+def no_kernel(name: str) -> Callable[..., Any]:
+    def method(self: Any) -> Any:
+        from ..sparse.history import could_not_run
+
+        raise could_not_run(name, "CPU")
+
+    method.__name__ = name
+    return method
+
+
+METHODS = {
+    "to_sparse": to_sparse,
+    "to_sparse_coo": to_sparse_coo,
+    "sparse_mask": sparse_mask,
+    "sparse_dim": sparse_dim,
+    "dense_dim": dense_dim,
+    "coalesce": only_sparse("coalesce"),
+    "is_coalesced": only_sparse("is_coalesced"),
+    "indices": only_sparse("indices"),
+    "values": only_sparse("values", "sparse tensor"),
+    "_indices": no_kernel("_indices"),
+    "_values": no_kernel("_values"),
+    "_nnz": no_kernel("_nnz"),
+}

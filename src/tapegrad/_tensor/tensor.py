@@ -1,0 +1,509 @@
+"""The Tensor that users hold: the compiled base plus everything that is not on the hot path.
+
+Operators live in core/operators.py, the ops' methods come from their blocks (`publish_methods`),
+conversions from conversion.py. What stands here is identity: autograd's attributes, shape, copies,
+pickling.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes, errors
+from ..autograd import api, inplace
+from ..autograd.hooks import HookDict, RemovableHandle, add_hook, hooks_of
+from ..autograd.node import accumulate_node
+from ..core import subclass
+from ..core.base import CLASSES, STATE, Cut, Node, TensorBase, blank, wrap
+from ..core.layout import address, strides_of
+from ..core.modes import MODES
+from ..core.operators import Operators
+from ..core.transforms import batched, dual, looping
+from ..core.transforms.levels import FLAGGED_INSIDE, STACK, refuse_inside
+from ..device import CPU, channels_last, channels_last_3d, contiguous_format, strided
+from ..device import device as device_type
+from ..device import layout as layout_type
+from . import indexing, printing
+from .size import Size
+
+
+class Tensor(Operators):
+    """A multi-dimensional array of one dtype that can remember how it came about.
+
+    >>> x = tensor([1.0, 2.0], requires_grad=True)
+    >>> (x * x).sum().backward()
+    >>> x.grad
+    tensor([2., 4.])
+    """
+
+    __array_priority__ = 1000
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        from .._creation.sized import legacy_tensor
+
+        return legacy_tensor(cls, *args, **kwargs)
+
+    # Ops on a subclass give that subclass; Parameter and the like opt out by setting this to False.
+    _takes_part = True
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """How ops treat a subclass: compute as usual, then convert the results to it."""
+        return subclass.default_torch_function(cls, func, types, args, kwargs)
+
+    @staticmethod
+    def _make_subclass(cls: type, data: Any, require_grad: bool = False) -> Any:
+        made = subclass.as_subclass(data.detach(), cls)
+        made.cell = None
+        made.cut = None
+        made.wants_grad = require_grad
+        return made
+
+    def as_subclass(self, cls: type) -> Any:
+        """The same memory and history as a tensor of a subclass."""
+        return subclass.as_subclass(self, cls)
+
+    # ------------------------------------------------------------------ autograd
+
+    @property
+    def requires_grad(self) -> bool:
+        if self.special and batched.is_batched(self):
+            return batched.requires_grad(self)
+        view = self.view_of
+        return self.wants_grad or (view is not None and view.base.wants_grad)
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if not isinstance(value, bool):
+            raise RuntimeError("requires_grad must be a bool")
+        if self.special and batched.is_batched(self):
+            return  # PyTorch flags the entry, which nothing looks at
+        if value and self.array.dtype.kind not in "fcV":
+            raise RuntimeError(
+                "only Tensors of floating point and complex dtype can require gradients"
+            )
+        self._flag(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Say whether gradients for this leaf should be recorded; returns self."""
+        if not isinstance(requires_grad, bool):
+            raise TypeError(
+                "requires_grad_(): argument 'requires_grad' (position 1) must be bool, "
+                f"not {type(requires_grad).__name__}"
+            )
+        if STACK.levels:
+            because = "(or perhaps using torch.autograd.functional.* APIs) "
+            refuse_inside(FLAGGED_INSIDE, "requires_grad_", because)
+        return self._flag(requires_grad)
+
+    def _flag(self, requires_grad: bool) -> Tensor:
+        # As it was last known: unlike `is_leaf`, this does not notice writes to a view's base.
+        if self.node is not None and not self.node.is_leaf and not requires_grad:
+            raise RuntimeError(
+                "you can only change requires_grad flags of leaf variables. If you want to use a "
+                "computed variable in a subgraph that doesn't require differentiation use "
+                "var_no_grad = var.detach()."
+            )
+        if requires_grad and self.array.dtype.kind not in "fcV":
+            refusal = RuntimeError("only Tensors of floating point dtype can require gradients")
+            errors.explain_call(refusal, "requires_grad_", ("input",), (self,))
+            raise refusal
+        if self.cell is not None and self.cell.inference and requires_grad and not MODES.inference:
+            raise RuntimeError(
+                "Setting requires_grad=True on inference tensor outside InferenceMode is not "
+                "allowed."
+            )
+        # The AccumulateGrad stays: a graph may lead there, and gradients may be wanted again.
+        self.wants_grad = requires_grad
+        view = self.view_of
+        if view is not None:
+            view.asked = requires_grad
+            self.wants_grad = requires_grad or view.base.wants_grad
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        if self.special and batched.is_batched(self):
+            return batched.is_leaf(self)
+        if self.view_of is not None:
+            inplace.refresh(self)
+        node = self.node
+        return node is None or node.is_leaf
+
+    @property
+    def grad_fn(self) -> Node | None:
+        if self.special and batched.is_batched(self):
+            return batched.grad_fn(self)
+        if self.view_of is not None:
+            inplace.refresh(self)
+        node = self.node
+        return None if node is None or node.is_leaf else node
+
+    @grad_fn.setter
+    def grad_fn(self, value: Any) -> None:
+        raise AttributeError("attribute 'grad_fn' of 'torch._C.TensorBase' objects is not writable")
+
+    @property
+    def grad(self) -> Any:
+        """The gradient that backward accumulated here; None before."""
+        if self.gradient is None and self.wants_grad and not self.retained and not self.is_leaf:
+            errors.warn_non_leaf_grad(self)
+        return self.gradient
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        api.check_assigned_grad(self, value)
+        self.gradient = value
+
+    @grad.deleter
+    def grad(self) -> None:
+        self.gradient = None
+
+    @property
+    def data(self) -> Tensor:
+        """The same memory with no history and a version counter of its own."""
+        if self.special and batched.is_batched(self):
+            raise RuntimeError("accessing `data` under vmap transform is not allowed")
+        t: Tensor = same_class(self, self.array)
+        if self.requires_grad:
+            t.cut = Cut("data", self)
+        return t
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        api.assign_data(self, value)
+
+    @property
+    def _version(self) -> int:
+        cell = self.cell
+        if cell is None:
+            return 0
+        if cell.inference:
+            raise RuntimeError("Inference tensors do not track version counter.")
+        return cell.n
+
+    @property
+    def _base(self) -> Tensor | None:
+        return None if self.view_of is None else self.view_of.base  # type: ignore[return-value]
+
+    @property
+    def output_nr(self) -> int:
+        return self.slot
+
+    def _is_view(self) -> bool:
+        return self.view_of is not None
+
+    @property
+    def retains_grad(self) -> bool:
+        return self.retained
+
+    def retain_grad(self) -> None:
+        """Keep `.grad` for a tensor that is not a leaf."""
+        if not self.requires_grad:
+            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        refuse_inside(FLAGGED_INSIDE, "retain_grad", "")
+        if self.is_leaf or self.retained:
+            return
+        api.retain(self)
+
+    def is_inference(self) -> bool:
+        return self.cell is not None and self.cell.inference
+
+    def detach(self) -> Tensor:
+        """The same memory without history; writes are counted together."""
+        if self.special and batched.is_batched(self):
+            return batched.through(Tensor.detach, self)
+        t: Tensor = same_class(self, self.array)
+        t.cell = self.version_cell()
+        if self.requires_grad:
+            t.cut = Cut("detach", self)
+        else:
+            t.cut = self.cut
+        return t
+
+    def detach_(self) -> Tensor:
+        """Forget the history in place."""
+        if self.view_of is not None or (self.special and batched.is_batched(self)):
+            raise RuntimeError(
+                "Can't detach views in-place. Use detach() instead. If you are using "
+                "DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as "
+                "True, gradients are views of DDP buckets, and hence detach_() cannot be called on "
+                "these gradients. To fix this error, please refer to the Optimizer.zero_grad() "
+                "function in torch/optim/optimizer.py as the solution."
+            )
+        if self.wants_grad:
+            self.cut = Cut("detach_")
+        if self.node is not None and not self.node.is_leaf:
+            self.node = None
+        self.wants_grad = False
+        self.slot = 0
+        self.retained = False
+        return self
+
+    def backward(
+        self,
+        gradient: Any = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Any = None,
+        retain_variables: bool | None = None,
+    ) -> None:
+        """Add the gradients of this tensor to the `.grad` of the leaves that it came from."""
+        if retain_graph is None:
+            retain_graph = retain_variables  # the spelling of PyTorch before 0.3
+        if gradient is None and inputs is None and not create_graph:
+            api.backward_plain(self, bool(retain_graph))
+            return
+        api.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+    def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(grad)` whenever the gradient of this tensor has been computed."""
+        if not self.requires_grad:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        if self.special and batched.is_batched(self):
+            return batched.register_hook(self, hook)
+        node = self.grad_fn or self.node or accumulate_node(self)
+        hooks = hooks_of(node).tensor.setdefault(self.slot, HookDict())
+        return add_hook(hooks, hook)
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(tensor)` after a leaf's `.grad` has been added to."""
+        if not self.requires_grad:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        if self.grad_fn is not None:
+            raise RuntimeError(
+                "post accumulate grad hooks cannot be registered on non-leaf tensors"
+            )
+        return add_hook(hooks_of(self.node or accumulate_node(self)).accumulated_hooks, hook)
+
+    @property
+    def _backward_hooks(self) -> Any:
+        node = self.node
+        if node is None or node.hooks is None:
+            return None
+        return node.hooks.tensor.get(self.slot)
+
+    # ------------------------------------------------------------------ shape and kind
+
+    @property
+    def shape(self) -> Size:
+        return tuple.__new__(Size, self.array.shape)
+
+    def size(self, dim: int | None = None) -> Any:
+        if dim is None:
+            return tuple.__new__(Size, self.array.shape)
+        if not self.array.ndim:
+            raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+        return self.array.shape[indexing.wrap_dim(dim, self.array.ndim)]
+
+    def stride(self, dim: int | None = None) -> Any:
+        strides = element_strides(self.array)
+        return strides if dim is None else strides[indexing.wrap_dim(dim, len(strides))]
+
+    def storage_offset(self) -> int:
+        if self.special and batched.is_batched(self):
+            return batched.batch_of(self).physical.storage_offset()  # type: ignore[no-any-return]
+        base = owner(self.array if self.view_of is None else self.view_of.base.array)
+        return (address(self.array) - address(base)) // self.array.itemsize
+
+    def dim(self) -> int:
+        return self.array.ndim  # type: ignore[no-any-return]
+
+    ndimension = dim
+
+    @property
+    def ndim(self) -> int:
+        return self.array.ndim  # type: ignore[no-any-return]
+
+    def numel(self) -> int:
+        return self.array.size  # type: ignore[no-any-return]
+
+    nelement = numel
+
+    @property
+    def dtype(self) -> dtypes.dtype:
+        return dtypes.of(self.array.dtype)
+
+    @property
+    def device(self) -> device_type:
+        return cuda_device(self) if self.special and STATE.device_type is not None else CPU
+
+    @property
+    def layout(self) -> layout_type:
+        return strided
+
+    @property
+    def itemsize(self) -> int:
+        return self.array.itemsize  # type: ignore[no-any-return]
+
+    def element_size(self) -> int:
+        return self.array.itemsize  # type: ignore[no-any-return]
+
+    @property
+    def nbytes(self) -> int:
+        return self.array.nbytes  # type: ignore[no-any-return]
+
+    def data_ptr(self) -> int:
+        if self.special and batched.is_batched(self):
+            raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
+        return address(self.array) if self.array.size else 0
+
+    def is_contiguous(self, memory_format: Any = contiguous_format) -> bool:
+        if memory_format is not contiguous_format:
+            return is_channels_last(self.array, memory_format)
+        return self.array.flags.c_contiguous  # type: ignore[no-any-return]
+
+    def is_floating_point(self) -> bool:
+        return self.dtype.is_floating_point
+
+    def is_complex(self) -> bool:
+        return self.dtype.is_complex
+
+    def is_signed(self) -> bool:
+        return self.dtype.is_signed
+
+    def is_conj(self) -> bool:
+        return False
+
+    def is_neg(self) -> bool:
+        return False
+
+    def get_device(self) -> int:
+        place = self.device.index
+        return -1 if place is None else place
+
+    @property
+    def is_cuda(self) -> bool:
+        return bool(self.special) and self.device.type == "cuda"
+
+    @property
+    def is_cpu(self) -> bool:
+        return not self.is_cuda
+
+    is_sparse = is_mps = is_meta = is_quantized = is_nested = is_mkldnn = is_xpu = False
+    is_sparse_csr = is_ipu = is_xla = is_vulkan = is_mtia = is_maia = False
+    names = property(lambda self: (None,) * self.array.ndim)
+
+    # ------------------------------------------------------------------ protocols
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        if self.special and batched.is_batched(self):
+            return batched.spell(self)
+        tangent = dual.tangent_of(self)
+        if tangent is not None:
+            return printing.tensor_repr(dual.bare(self), tensor_contents, tangent)
+        return printing.tensor_repr(self, tensor_contents)
+
+    def __format__(self, spec: str) -> str:
+        return printing.format_item(self, spec)
+
+    def __len__(self) -> int:
+        if self.array.ndim == 0:
+            raise TypeError("len() of a 0-d tensor")
+        return self.array.shape[0]  # type: ignore[no-any-return]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if self.array.ndim == 0:
+            raise TypeError("iteration over a 0-d tensor")
+        return iter(self.unbind(0))  # type: ignore[attr-defined]
+
+    def __getitem__(self, index: Any) -> Any:
+        try:
+            return indexing.get(self, index)
+        except (IndexError, RuntimeError) as error:
+            if hasattr(error, "unbatched"):
+                return looping.looped(error, "index", Tensor.__getitem__, (self, index), {})
+            errors.explain_call(error, "getitem", ("input", "index"), (self, index))
+            raise
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        try:
+            indexing.put(self, index, value)
+        except (IndexError, RuntimeError) as error:
+            if hasattr(error, "unbatched"):
+                looping.looped(error, "index_put", Tensor.__setitem__, (self, index, value), {})
+                return
+            names = ("input", "index", "value")
+            errors.explain_call(error, "setitem", names, (self, index, value))
+            raise
+
+    def __delitem__(self, index: Any) -> None:
+        raise TypeError("Tensor does not support deleting items")
+
+    def __contains__(self, element: Any) -> bool:
+        if isinstance(element, (Tensor, int, float, complex, bool)):
+            return bool((element == self).any().item())  # type: ignore[union-attr]
+        raise RuntimeError(
+            "Tensor.__contains__ only supports Tensor or scalar, but you passed in a "
+            f"{type(element)}."
+        )
+
+    def __dir__(self) -> list[str]:
+        return sorted(
+            set(super().__dir__()) - {"array", "cell", "cut", "gradient", "node", "wants_grad"}
+        )
+
+    def __copy__(self) -> Tensor:
+        return api.shallow_copy(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        return api.deep_copy(self, memo)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return api.reduce(self)
+
+    # ------------------------------------------------------------------ what dispatch calls back
+
+    _refresh = staticmethod(inplace.refresh)
+    _seen_from = staticmethod(inplace.seen_from)
+    _recorded_in_mode = staticmethod(api.recorded_in_mode)
+    _pack_outputs = staticmethod(api.pack_outputs)
+    _recorded_copy = staticmethod(api.recorded_copy)
+    _overridden = staticmethod(subclass.overridden)
+
+
+CLASSES.tensor = Tensor
+CLASSES.new = Operators.__new__
+CLASSES.plain = functools.partial(Operators.__new__, Tensor)
+
+
+def cuda_device(t: Any) -> device_type:
+    """The device of a tensor, when one is in use."""
+    from ..cuda.runtime import device_of
+
+    array = batched.memory_of(t)
+    return device_of(t if array is t.array else wrap(array))
+
+
+def same_class(source: TensorBase, array: Any) -> Any:
+    """A tensor around `array`; subclasses that are special stay what they are."""
+    if not source.special or not subclass.takes_part(type(source)):
+        return wrap(array)
+    t = blank(type(source))
+    t.array = array
+    t.special = 1
+    return t
+
+
+def element_strides(array: Any) -> tuple[int, ...]:
+    """Strides in elements; PyTorch's convention where NumPy's says nothing (sizes 0 and 1)."""
+    item = array.itemsize
+    return tuple([s // item for s in strides_of(array)])
+
+
+def owner(array: Any) -> Any:
+    """The array whose memory this one looks at."""
+    return array if not isinstance(array.base, np.ndarray) else array.base
+
+
+def is_channels_last(array: Any, memory_format: Any) -> bool:
+    """Whether the channels (dimension 1) vary fastest in memory."""
+    want = {channels_last: 4, channels_last_3d: 5}.get(memory_format)
+    if want != array.ndim:
+        return False
+    order = (0, *range(2, array.ndim), 1)
+    return array.transpose(order).flags.c_contiguous  # type: ignore[no-any-return]

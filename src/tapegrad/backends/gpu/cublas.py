@@ -1,0 +1,186 @@
+"""Stacks of matrix products on the GPU, straight from cuBLAS. (Single ones: cublaslt.py.)
+
+CuPy's own products cost more time per call than small matrices take, and refuse to be captured into
+a CUDA graph. These take any matrices whose rows or columns lie together, as transposes do.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from threading import get_ident
+from typing import Any
+
+import numpy as np
+
+from ...core.devices import DEVICE
+from ...settings import Settings
+
+# cudaDataType_t and cublasComputeType_t
+KINDS = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}
+# dtype.name is worked out every time that it is asked for.
+NAMES: dict[Any, str] = {np.dtype(name): name for name in ("float32", "float64", "float16")}
+F32 = np.dtype(np.float32)
+COMPUTE_32F, COMPUTE_64F, COMPUTE_TF32 = 68, 70, 77
+WORKSPACE = 32 << 20
+KEEP, TURN, COPY = 0, 1, -1  # cublasOperation_t, and what is none
+DEFAULT_STREAMS = (0, 1, 2)  # none, cudaStreamLegacy, cudaStreamPerThread
+
+
+class Constants:
+    """The factors that calls point at."""
+
+    single: dict[float, Any] = {}
+    double: dict[float, Any] = {}
+
+
+class Library:
+    """cuBLAS, with a handle per GPU and thread."""
+
+    def __init__(self, xp: Any) -> None:
+        self.xp = xp
+        know_brain()
+        xp.cuda.device.get_cublas_handle()  # CuPy finds and loads the library
+        self.lib = ctypes.CDLL(loaded("cublas"))
+        pointer, number = ctypes.c_void_p, ctypes.c_int
+        long = ctypes.c_longlong
+        self.stacked = self.lib.cublasGemmStridedBatchedEx
+        self.stacked.argtypes = [
+            *[pointer, *[number] * 5, pointer],
+            *[pointer, number, number, long, pointer, number, number, long],
+            *[pointer, pointer, number, number, long, number, number, number],
+        ]
+        self.handles: dict[tuple[int, int], Any] = {}
+        self.streams: dict[tuple[int, int], int] = {}
+        self.spaces: dict[tuple[int, int], Any] = {}
+        self.places: dict[tuple[int, int], tuple[Any, Any]] = {}
+
+    def handle(self) -> Any:
+        """This thread's handle of the current GPU, on the current stream."""
+        xp = self.xp
+        device = xp.cuda.runtime.getDevice()
+        key = (device, get_ident())
+        found = self.handles.get(key)
+        if found is None:
+            found = ctypes.c_void_p()
+            checked(self.lib.cublasCreate_v2(ctypes.byref(found)))
+            self.handles[key] = found
+        stream = xp.cuda.get_current_stream().ptr
+        if self.streams.get(key) != stream:
+            checked(self.lib.cublasSetStream_v2(found, ctypes.c_void_p(stream)))
+            address = ctypes.c_void_p(self.space(device, stream).ptr)
+            size = ctypes.c_size_t(WORKSPACE)
+            checked(self.lib.cublasSetWorkspace_v2(found, address, size))
+            self.streams[key] = stream
+        return found
+
+    def space(self, device: int, stream: int) -> Any:
+        """Memory that cuBLAS works in: it must not allocate while a graph is being captured.
+
+        Streams run at the same time, so each has its own; a graph has that of the default stream,
+        where it will be started.
+        """
+        key = (device, 0 if stream in DEFAULT_STREAMS or DEVICE.capturing() else stream)
+        found = self.spaces.get(key)
+        if found is None:
+            found = self.spaces[key] = self.xp.cuda.Memory(WORKSPACE)
+        return found
+
+    def place(self) -> tuple[Any, Any]:
+        """Addresses of workspace and stream, for cuBLASLt."""
+        xp = self.xp
+        device = xp.cuda.runtime.getDevice()
+        stream = xp.cuda.get_current_stream().ptr
+        found = self.places.get((device, stream))
+        if found is None:
+            workspace = ctypes.c_void_p(self.space(device, stream).ptr)
+            found = (workspace, ctypes.c_void_p(stream))
+            if not DEVICE.capturing():
+                self.places[(device, stream)] = found
+        return found
+
+    def compute(self, dtype: Any) -> int:
+        if dtype is F32:
+            return COMPUTE_TF32 if Settings.matmul_fp32 == "tf32" else COMPUTE_32F
+        return COMPUTE_64F if dtype.itemsize == 8 else COMPUTE_32F
+
+
+def loaded(name: str) -> str:
+    """The path of a library that this process has loaded."""
+    with open("/proc/self/maps") as maps:
+        for line in maps:
+            path = line.rstrip().rpartition(" ")[2]
+            if re.search(rf"lib{name}\.so", path):
+                return path
+    raise OSError(f"lib{name} is not loaded")
+
+
+def checked(status: int) -> None:
+    if status:
+        raise RuntimeError(f"CUDA error: cuBLAS status {status}")
+
+
+def laid_out(x: Any, item: int) -> tuple[int, int]:
+    """How cuBLAS sees a matrix (or a stack of them): turned?, leading dimension.
+
+    The first is COPY where it cannot: the leading dimension is then that of a copy.
+    """
+    rows, columns = x.shape[-2:]
+    down, right = x.strides[-2:]
+    if (right == item or columns == 1) and (down >= columns * item or rows == 1):
+        return KEEP, max(down // item, columns) if rows > 1 else max(columns, 1)
+    if (down == item or rows == 1) and (right >= rows * item or columns == 1):
+        return TURN, max(right // item, rows) if columns > 1 else max(rows, 1)
+    return COPY, max(columns, 1)
+
+
+def factor(name: str, value: float) -> Any:
+    table = Constants.double if name == "float64" else Constants.single
+    found = table.get(value)
+    if found is None:
+        made: Any = ctypes.c_double(value) if name == "float64" else ctypes.c_float(value)
+        found = table[value] = ctypes.pointer(made)
+    return found
+
+
+def stack_product(lib: Library, a: Any, b: Any, out: Any = None, alpha: float = 1.0) -> Any:
+    """A stack of products; stacks may repeat one matrix (a stride of 0)."""
+    size, m, k = a.shape
+    n = b.shape[2]
+    kind = NAMES[a.dtype]
+    item = a.dtype.itemsize
+    if out is None:
+        out = lib.xp.ndarray((size, m, n), a.dtype)
+    if not size or not m or not n:
+        return out
+    if not k:
+        out.fill(0)
+        return out
+    turn_a, step_a = laid_out(a, item)
+    turn_b, step_b = laid_out(b, item)
+    if turn_a == COPY:
+        a, turn_a = a.copy(), KEEP
+    if turn_b == COPY:
+        b, turn_b = b.copy(), KEEP
+    code = KINDS[kind]
+    status = lib.stacked(
+        lib.handle(),
+        *(turn_b, turn_a, n, m, k),
+        factor(kind, alpha),
+        *(b.data.ptr, code, step_b, b.strides[0] // item if size > 1 else 0),
+        *(a.data.ptr, code, step_a, a.strides[0] // item if size > 1 else 0),
+        factor(kind, 0.0),
+        *(out.data.ptr, KINDS[NAMES[out.dtype]], n, m * n, size, lib.compute(a.dtype), -1),
+    )
+    checked(status)
+    return out
+
+
+def know_brain() -> None:
+    """bfloat16 is a dtype of ml_dtypes, if that is there."""
+    from ...dtypes import bfloat16
+
+    try:
+        NAMES[bfloat16.np] = "bfloat16"
+    except RuntimeError:  # not installed
+        pass

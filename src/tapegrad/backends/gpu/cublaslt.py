@@ -1,0 +1,276 @@
+"""cuBLASLt: matrix products planned once per shape, with the bias added by the same kernel.
+
+For large products the library offers several kernels, and its own first choice is often not the
+fastest; for float32 there are ours besides (tensor_cores.py). The first time that a shape comes
+up, they are tried and the best is kept.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from ...settings import Settings
+from . import cublas, tensor_cores
+
+TRANS_A, TRANS_B, EPILOGUE, BIAS = 3, 4, 7, 8  # cublasLtMatmulDescAttributes_t
+NOTHING, ADD_BIAS, SUM_RIGHT = 1, 4, 512  # cublasLtEpilogue_t; the right factor is our left one
+MAX_WORKSPACE = 1  # cublasLtMatmulPreferenceAttributes_t
+TRIED = 8  # kernels
+WORTH_TRYING = 1e9  # multiplications: below, starting the kernel is what takes time
+ROUNDS = 3
+
+
+class Heuristic(ctypes.Structure):
+    """cublasLtMatmulHeuristicResult_t"""
+
+    _fields_ = [
+        ("algo", ctypes.c_uint64 * 8),
+        ("workspace", ctypes.c_size_t),
+        ("state", ctypes.c_int),
+        ("waves", ctypes.c_float),
+        ("reserved", ctypes.c_int * 4),
+    ]
+
+
+class Plan:
+    """One product of given shapes, ready to run."""
+
+    def __init__(self, lt: Lt, a: Any, b: Any, epilogue: int) -> None:
+        kind = cublas.NAMES[a.dtype]
+        item = a.dtype.itemsize
+        m, k = a.shape
+        n = b.shape[1]
+        turn_a, step_a = cublas.laid_out(a, item)
+        turn_b, step_b = cublas.laid_out(b, item)
+        # What lies in memory in a way that the library cannot take is copied first.
+        self.copies = (turn_a < 0, turn_b < 0)
+        turn_a, turn_b = max(turn_a, 0), max(turn_b, 0)
+        self.shape = (m, n)
+        self.lt = lt
+        lib = lt.lib
+        compute = lt.blas.compute(a.dtype)
+        scale = 1 if kind == "float64" else 0
+        self.desc = ctypes.c_void_p()
+        check(lib.cublasLtMatmulDescCreate(ctypes.byref(self.desc), compute, scale))
+        # By columns, as the library counts: our right factor is its left one.
+        for attribute, value in ((TRANS_A, turn_b), (TRANS_B, turn_a)):
+            lt.set(self.desc, attribute, ctypes.c_int(value))
+        if epilogue != NOTHING:
+            lt.set(self.desc, EPILOGUE, ctypes.c_int(epilogue))
+        code = cublas.KINDS[kind]
+        self.left = lt.layout(code, *((k, n) if turn_b else (n, k)), step_b)
+        self.right = lt.layout(code, *((m, k) if turn_a else (k, m)), step_a)
+        self.out = lt.layout(code, n, m, n)
+        self.bias_at = 0  # the address that the description holds
+        self.lock = threading.Lock()
+        self.one, self.zero = cublas.factor(kind, 1.0), cublas.factor(kind, 0.0)
+        self.choices: list[Callable[[int, int, int, int], None]] = []
+        for offer in self.offered():
+            self.choices.append(functools.partial(self.start, offer))
+        self.first = self.best = self.choices[0]
+        large = m * n * k >= WORTH_TRYING
+        if large and epilogue != SUM_RIGHT and has_own(a.dtype):
+            layout = (bool(turn_a), bool(turn_b), step_a, step_b)
+            own = tensor_cores.plans(lt.gpu, m, n, k, *layout)
+            self.choices += [functools.partial(self.start_own, plan) for plan in own]
+        self.tried = len(self.choices) == 1 or not large
+
+    def offered(self) -> list[Heuristic]:
+        lib = self.lt.lib
+        preference = ctypes.c_void_p()
+        check(lib.cublasLtMatmulPreferenceCreate(ctypes.byref(preference)))
+        size = ctypes.c_size_t(cublas.WORKSPACE)
+        check(
+            lib.cublasLtMatmulPreferenceSetAttribute(
+                preference, MAX_WORKSPACE, ctypes.byref(size), ctypes.sizeof(size)
+            )
+        )
+        results = (Heuristic * TRIED)()
+        count = ctypes.c_int()
+        check(
+            lib.cublasLtMatmulAlgoGetHeuristic(
+                self.lt.handle,
+                *(self.desc, self.left, self.right, self.out, self.out, preference),
+                *(TRIED, results, ctypes.byref(count)),
+            )
+        )
+        lib.cublasLtMatmulPreferenceDestroy(preference)
+        found = [r for r in results[: count.value] if r.state == 0]
+        for r in found:
+            r.pointer = ctypes.byref(r.algo)
+        if not found:
+            raise RuntimeError("CUDA error: cuBLASLt has no kernel for this product")
+        return found
+
+    def run(self, a: int, b: int, out: int, bias: int) -> None:
+        """Start the product of the matrices at these addresses."""
+        if not self.tried:
+            self.choose(a, b, out, bias)
+        self.best(a, b, out, bias)
+
+    def start_own(self, plan: tensor_cores.Plan, a: int, b: int, out: int, bias: int) -> None:
+        if tensor_cores.aligned(a, b, out):
+            plan.run(a, b, out, bias)
+        else:
+            self.first(a, b, out, bias)
+
+    def start(self, choice: Heuristic, a: int, b: int, out: int, bias: int) -> None:
+        lt = self.lt
+        if not bias:
+            self.launch(choice, a, b, out)
+            return
+        with self.lock:  # the address stands in the description, which all threads use
+            if bias != self.bias_at:
+                lt.set(self.desc, BIAS, ctypes.c_void_p(bias))
+                self.bias_at = bias
+            self.launch(choice, a, b, out)
+
+    def launch(self, choice: Heuristic, a: int, b: int, out: int) -> None:
+        lt = self.lt
+        address = lt.address
+        target = address(out)
+        workspace, stream = lt.blas.place()
+        status = lt.matmul(
+            lt.handle,
+            self.desc,
+            self.one,
+            address(b),
+            self.left,
+            address(a),
+            self.right,
+            self.zero,
+            target,
+            self.out,
+            target,
+            self.out,
+            choice.pointer,
+            workspace,
+            lt.size,
+            stream,
+        )
+        if status:
+            check(status)
+
+    def choose(self, a: int, b: int, out: int, bias: int) -> None:
+        """Keep the fastest kernel: the result is computed several times over, from the same data.
+
+        Not while a graph is captured.
+        """
+        if self.lt.busy():
+            return
+        self.tried = True
+        xp = self.lt.xp
+        stream = xp.cuda.get_current_stream()
+        best = float("inf")
+        for choice in self.choices:
+            choice(a, b, out, bias)
+            first, last = xp.cuda.Event(), xp.cuda.Event()
+            first.record(stream)
+            for _ in range(ROUNDS):
+                choice(a, b, out, bias)
+            last.record(stream)
+            last.synchronize()
+            taken = xp.cuda.get_elapsed_time(first, last)
+            if taken < best:
+                best, self.best = taken, choice
+
+
+class Lt:
+    """The library, and the plans made so far."""
+
+    def __init__(self, gpu: Any, blas: cublas.Library) -> None:
+        self.gpu = gpu
+        self.xp = blas.xp
+        self.blas = blas
+        self.lib = ctypes.CDLL(cublas.loaded("cublasLt"))
+        self.handle = ctypes.c_void_p()
+        check(self.lib.cublasLtCreate(ctypes.byref(self.handle)))
+        pointer = ctypes.c_void_p
+        # No argtypes: what is passed is made ready once, and converted no more.
+        self.matmul = self.lib.cublasLtMatmul
+        self.size = ctypes.c_size_t(cublas.WORKSPACE)
+        self.address = pointer
+        self.plans: dict[tuple[Any, ...], Any] = {}
+
+    def set(self, desc: Any, attribute: int, value: Any) -> None:
+        check(
+            self.lib.cublasLtMatmulDescSetAttribute(
+                desc, attribute, ctypes.byref(value), ctypes.sizeof(value)
+            )
+        )
+
+    def layout(self, code: int, rows: int, columns: int, step: int) -> Any:
+        made = ctypes.c_void_p()
+        check(
+            self.lib.cublasLtMatrixLayoutCreate(
+                ctypes.byref(made),
+                code,
+                ctypes.c_uint64(rows),
+                ctypes.c_uint64(columns),
+                ctypes.c_int64(step),
+            )
+        )
+        return made
+
+    def busy(self) -> bool:
+        """Whether trying kernels out would disturb something."""
+        from ...core.devices import DEVICE
+        from ...settings import are_deterministic_algorithms_enabled
+
+        return DEVICE.capturing() or are_deterministic_algorithms_enabled()
+
+
+def check(status: int) -> None:
+    if status:
+        raise RuntimeError(f"CUDA error: cuBLASLt status {status}")
+
+
+def product(lt: Lt, a: Any, b: Any, bias: Any = None) -> Any:
+    """`a @ b`, plus a bias for each column."""
+    dtype = a.dtype
+    epilogue = NOTHING if bias is None else ADD_BIAS
+    key = (dtype, a.shape, a.strides, b.shape, b.strides, epilogue, Settings.matmul_fp32)
+    plan = lt.plans.get(key)
+    if plan is None:
+        plan = lt.plans[key] = Plan(lt, a, b, epilogue)
+    if plan.copies[0]:
+        a = a.copy()
+    if plan.copies[1]:
+        b = b.copy()
+    out = lt.xp.ndarray(plan.shape, dtype)
+    plan.run(a.data.ptr, b.data.ptr, out.data.ptr, 0 if bias is None else bias.data.ptr)
+    return out
+
+
+def product_and_sums(lt: Lt, a: Any, b: Any) -> tuple[Any, Any] | None:
+    """`a @ b`, and the sums of the rows of `a`, which the same kernel reads; None if it cannot."""
+    dtype = a.dtype
+    key = (dtype, a.shape, a.strides, b.shape, b.strides, SUM_RIGHT, Settings.matmul_fp32)
+    plan = lt.plans.get(key)
+    if plan is None:
+        plan = lt.plans[key] = with_sums(lt, a, b)
+    if plan is False:
+        return None
+    out, sums = lt.xp.ndarray(plan.shape, dtype), lt.xp.ndarray(plan.shape[:1], dtype)
+    plan.run(a.data.ptr, b.data.ptr, out.data.ptr, sums.data.ptr)
+    return out, sums
+
+
+def with_sums(lt: Lt, a: Any, b: Any) -> Any:
+    """A plan for `product_and_sums`; False where the library has none, or we something faster."""
+    if has_own(a.dtype) and a.shape[0] * b.size >= WORTH_TRYING:
+        return False
+    try:
+        plan = Plan(lt, a, b, SUM_RIGHT)
+    except RuntimeError:
+        return False
+    return False if True in plan.copies else plan
+
+
+def has_own(dtype: Any) -> bool:
+    """Whether large products of a dtype may be those of tensor_cores.py."""
+    return dtype is cublas.F32 and Settings.matmul_fp32 == "none"

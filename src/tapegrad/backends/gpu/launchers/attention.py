@@ -1,0 +1,251 @@
+"""Attention on the GPU: one launch forward, two backward (sources/attention.py has the kernels).
+
+Heads are wherever the caller has them in memory, and results are laid out like what they belong to.
+What a launch needs besides its arrays is worked out once for arrays that lie alike.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..cublas import NAMES
+from ..sources import attention as cuda_attention
+from ..sources import templates as cuda_source
+
+NOTHING = np.uint64(0)
+F32 = np.dtype(np.float32)
+BLOCK = (cuda_attention.THREADS,)
+KEPT = 1024  # plans that are kept at most
+# As `struct Plan`: the sizes are heads, queries, keys, width, causal, aligned, wide_mask.
+PLAN = np.dtype(
+    [
+        ("step", np.int64, (7, 3)),
+        ("mask", np.int64, (4,)),
+        ("sizes", np.int32, (7,)),
+        ("scale", np.float32),
+    ]
+)
+
+
+class Result:
+    """Memory for a result, with the dimensions in the order that `x` has them in memory."""
+
+    __slots__ = ("bytes", "shape", "strides")
+
+    def __init__(self, x: Any, joint: bool) -> None:
+        samples, heads, length, width = self.shape = x.shape
+        row = width * x.dtype.itemsize
+        self.bytes = samples * heads * length * row
+        if joint:
+            self.strides = x.strides
+            return
+        if x.strides[1] < x.strides[2]:  # heads side by side, as after a transpose
+            steps = (row, heads * row)
+        else:
+            steps = (length * row, row)
+        self.strides = (length * heads * row, *steps, x.dtype.itemsize)
+
+
+def are_joint(query: Any, key: Any, value: Any) -> bool:
+    """Whether these may be the three parts of one array: then their gradients are, too."""
+    samples, heads, length, width = query.shape
+    row = width * query.dtype.itemsize
+    if query.shape != key.shape or query.strides != key.strides or heads * row % 16:
+        return False
+    if key.shape != value.shape or key.strides != value.strides:
+        return False
+    step = 3 * heads * row
+    return bool(query.strides == (length * step, row, step, query.dtype.itemsize))
+
+
+class Plan:
+    """What launches need for arrays that lie alike."""
+
+    __slots__ = ("bytes", "grids", "joint", "plan", "results", "runs", "shared")
+
+    def __init__(self, kernels: Kernels, arrays: list[Any], mask: Any, options: Any) -> None:
+        query, key = arrays[:2]
+        scale, causal, aligned = options
+        samples, heads, queries, width = query.shape
+        keys = key.shape[2]
+        kind, item = NAMES[query.dtype], query.dtype.itemsize
+        backward = len(arrays) == 4
+        self.joint = backward and are_joint(*arrays[:3])
+        results = arrays[:3] if backward else arrays[:1]
+        self.results = [Result(x, self.joint) for x in results]
+        strides = [x.strides for x in (*arrays, *self.results)]
+        self.plan = np.zeros((), PLAN)
+        self.plan["step"][: len(strides)] = [[s // item for s in own[:3]] for own in strides]
+        self.plan["mask"] = mask_steps(mask)
+        aligned = aligned and not any([s % 16 for x in arrays for s in x.strides[:3]])
+        wide_mask = mask is not None and mask.dtype == F32 and kind != "float32"
+        self.plan["sizes"] = (heads, queries, keys, width, causal, aligned, wide_mask)
+        self.plan["scale"] = scale
+        of_queries, of_keys = [
+            (samples * heads, (n + cuda_attention.ROWS - 1) // cuda_attention.ROWS)
+            for n in (queries, keys)
+        ]
+        self.grids = (of_queries, of_keys)
+        self.bytes = 12 * samples * heads * queries  # what the second launch backward knows
+        made = kernels.compiled(kind, width, query.data.device_id)[1 if backward else 0 :]
+        self.runs, self.shared = [run for run, _ in made], [size for _, size in made]
+
+    def memory(self, array: Any, alloc: Any, dtype: Any) -> list[Any]:
+        """Arrays for the gradients."""
+        if not self.joint:
+            return [array(r.shape, dtype, alloc(r.bytes), r.strides) for r in self.results]
+        first = self.results[0]
+        whole, step = alloc(3 * first.bytes), first.strides[2] // 3
+        return [array(first.shape, dtype, whole + k * step, first.strides) for k in range(3)]
+
+
+class Kernels:
+    """Compiled kernels, and the plans of the calls so far."""
+
+    def __init__(self, gpu: Any) -> None:
+        self.xp = gpu.xp
+        runtime = gpu.xp.cuda.runtime
+        limit = runtime.cudaDevAttrMaxSharedMemoryPerBlockOptin
+        self.most_shared = int(runtime.deviceGetAttribute(limit, 0))
+        self.known: dict[Any, list[tuple[Any, int]]] = {}
+        self.plans: dict[Any, Plan | None] = {}
+
+    def compiled(self, kind: str, width: int, device: int) -> list[tuple[Any, int]]:
+        """The kernels on the current GPU, each with the shared memory that it needs."""
+        wide, shared = room(kind, width)
+        found = self.known.get((kind, wide, device))
+        if found is None:
+            code = "".join(
+                [
+                    cuda_source.PRELUDE,
+                    cuda_source.MEANINGS[kind],
+                    cuda_attention.setting(kind, wide),
+                    cuda_attention.SOURCE,
+                ]
+            )
+            found = []
+            for name, size in zip(cuda_attention.NAMES, shared, strict=True):
+                kernel = self.xp.RawKernel(code, name, ("--std=c++14",))
+                kernel.max_dynamic_shared_size_bytes = size
+                found.append((kernel.kernel, size))
+            self.known[(kind, wide, device)] = found
+        return found
+
+    def plan(self, arrays: list[Any], mask: Any, scale: float, causal: bool) -> Plan | None:
+        """The plan for query, key, value (and, backward, the gradient); None if there is none."""
+        query, key, value = arrays[:3]
+        place = query.data.ptr | key.data.ptr | value.data.ptr
+        alike: tuple[Any, ...] = (
+            *(query.dtype, query.shape, query.strides, key.dtype, key.shape, key.strides),
+            *(value.dtype, value.shape, value.strides, scale, causal, query.data.device_id),
+        )
+        if len(arrays) == 4:
+            grad = arrays[3]
+            place |= grad.data.ptr
+            alike += (grad.dtype, grad.shape, grad.strides)
+        if mask is not None:
+            alike += (mask.dtype, mask.shape, mask.strides, None)
+        aligned = not place & 15
+        alike += (aligned,)
+        try:
+            return self.plans[alike]
+        except KeyError:
+            pass
+        if len(self.plans) >= KEPT:
+            self.plans.clear()
+        fits = self.fits(arrays, mask)
+        made = Plan(self, arrays, mask, (scale, causal, aligned)) if fits else None
+        self.plans[alike] = made
+        return made
+
+    def fits(self, arrays: list[Any], mask: Any) -> bool:
+        query, key = arrays[:2]
+        kind = NAMES.get(query.dtype, "")
+        if kind not in cuda_attention.CODES or any([x.ndim != 4 for x in arrays]):
+            return False
+        samples, heads, queries, width = query.shape
+        keys = key.shape[2]
+        shapes = [(samples, heads, n, width) for n in (queries, keys, keys, queries)]
+        for x, shape in zip(arrays, shapes, strict=False):
+            if x.dtype != query.dtype or x.shape != shape or x.strides[3] != x.itemsize:
+                return False
+        if mask is not None:
+            if mask.ndim > 4 or (mask.dtype != query.dtype and mask.dtype != F32):
+                return False
+            ends = (samples, heads, queries, keys)[4 - mask.ndim :]
+            if any([m not in (1, n) for m, n in zip(mask.shape, ends, strict=True)]):
+                return False
+        if not query.size or not key.size or width > max(cuda_attention.SIZES):
+            return False
+        return max(room(kind, width)[1]) <= self.most_shared
+
+
+def room(kind: str, width: int) -> tuple[int, tuple[int, int, int]]:
+    """The width that heads have in shared memory, and how much of that each kernel needs."""
+    wide = min([w for w in cuda_attention.SIZES if w >= width])
+    return wide, cuda_attention.shared_memory(wide, 4 if kind == "float32" else 2)
+
+
+def mask_steps(mask: Any) -> list[int]:
+    """How far apart, in elements, the places of a mask are; it broadcasts to four dimensions."""
+    if mask is None:
+        return [0, 0, 0, 0]
+    item = mask.dtype.itemsize
+    steps = [s // item if n > 1 else 0 for s, n in zip(mask.strides, mask.shape, strict=True)]
+    return [0] * (4 - len(steps)) + steps
+
+
+def by_rows(x: Any) -> Any:
+    """The array itself if the elements of its rows lie together, else a copy."""
+    return x if x.strides[-1] == x.dtype.itemsize else x.copy()
+
+
+def register(backend: Any, gpu: Any, reference: Any) -> None:
+    xp = gpu.xp
+    if xp.cuda.runtime.getDeviceProperties(0)["major"] < 8:
+        return  # no tensor cores for TF32 and bfloat16
+    name = "scaled_dot_product_flash_attention_for_cpu"
+    other, other_pull = reference(name), reference(f"{name}_backward")
+    kernels = Kernels(gpu)
+    alloc, array = xp.cuda.alloc, xp.ndarray
+
+    @backend.override(name)
+    def attention(query: Any, key: Any, value: Any, mask: Any, scale: float, causal: bool) -> Any:
+        plan = kernels.plan([query, key, value], mask, scale, causal)
+        if plan is None:
+            given = [by_rows(x) for x in (query, key, value)]
+            plan = kernels.plan(given, mask, scale, causal)
+            if plan is None:
+                return other(query, key, value, mask, scale, causal)
+            query, key, value = given
+        result = plan.results[0]
+        out = array(result.shape, query.dtype, alloc(result.bytes), result.strides)
+        args = (query, key, value, NOTHING if mask is None else mask, out, plan.plan)
+        plan.runs[0](plan.grids[0], BLOCK, args, shared_mem=plan.shared[0])
+        return out
+
+    @backend.override(f"{name}_backward")
+    def pull(
+        grad: Any, query: Any, key: Any, value: Any, mask: Any, scale: float, causal: bool
+    ) -> Any:
+        plan = kernels.plan([query, key, value, grad], mask, scale, causal)
+        if plan is None:
+            given = [by_rows(x) for x in (query, key, value, grad)]
+            plan = kernels.plan(given, mask, scale, causal)
+            if plan is None:
+                return other_pull(grad, query, key, value, mask, scale, causal)
+            query, key, value, grad = given
+        dtype = query.dtype
+        to_query, to_key, to_value = plan.memory(array, alloc, dtype)
+        stats = alloc(plan.bytes)
+        known = np.uint64(stats.ptr)
+        inputs = (grad, query, key, value, NOTHING if mask is None else mask)
+        run, run_next = plan.runs
+        of_queries, of_keys = plan.grids
+        size, size_next = plan.shared
+        run(of_queries, BLOCK, (*inputs, to_query, known, plan.plan), shared_mem=size)
+        args = (*inputs, known, to_key, to_value, plan.plan)
+        run_next(of_keys, BLOCK, args, shared_mem=size_next)
+        return to_query, to_key, to_value

@@ -1,0 +1,452 @@
+"""Fused kernels for the GPU: overrides of the ops that training spends its time in.
+
+An override looks at dtypes and memory first; what it was not written for goes to the block's own
+forward, which CuPy runs. Kernels are compiled on first use, and CuPy keeps them on disk.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ....core.op import REGISTRY
+from .. import cublas, cublaslt
+from ..cublas import NAMES
+from ..library import reduced_shape
+from ..sources import elementwise as cuda_elementwise
+from ..sources import templates as cuda_source
+from .moves import MANY, U32, Plans, contiguous
+
+SOURCES = (cuda_source, cuda_elementwise)
+NOTHING = np.uint64(0)  # a null pointer
+I32, I64 = np.int32, np.int64
+BLOCK = (256,)
+WARPS = (32, 8)
+SQUARE = (32, 32)
+TALL = 4096  # rows up to which one block adds up a column by itself
+LARGEST = float(np.finfo(np.float32).max)
+LONG = 1 << 16  # elements up to which one block adds up a row by itself
+
+
+class Gpu:
+    """Compiled kernels and cuBLAS, for one array module."""
+
+    def __init__(self, xp: Any) -> None:
+        self.xp = xp
+        cublas.know_brain()  # plans are made for the dtypes that are known
+        self.compiled: dict[tuple[str, ...], Any] = {}
+        self.quick: dict[Any, Any] = {}  # elementwise kernels by expression and dtype
+        self.spreads = Plans(plan_spread)
+        self.sums = Plans(self.plan_sum)
+        properties = xp.cuda.runtime.getDeviceProperties(0)
+        self.blocks = int(properties["multiProcessorCount"]) * 16
+
+    @functools.cached_property
+    def blas(self) -> cublas.Library:
+        return cublas.Library(self.xp)
+
+    @functools.cached_property
+    def lt(self) -> cublaslt.Lt:
+        return cublaslt.Lt(self, self.blas)
+
+    def kernel(self, source: str, kind: str, name: str, **parts: Any) -> Any:
+        """A kernel by the name of its source, its dtype and its own name."""
+        key = (source, kind, name, *parts.values()) if parts else (source, kind, name)
+        found = self.compiled.get(key)
+        if found is None:
+            text = next(getattr(file, source) for file in SOURCES if hasattr(file, source))
+            text = text % parts if parts else text.replace("%%", "%")
+            found = self.compiled[key] = cuda_source.compiled(self.xp, kind, name, text)
+        return found
+
+    def empty(self, shape: Any, dtype: Any) -> Any:
+        return self.xp.ndarray(shape, dtype)
+
+    def grid(self, count: int) -> tuple[int]:
+        return (min((count + 255) // 256, self.blocks) or 1,)
+
+    def fours(self, count: int) -> tuple[int]:
+        """The grid of kernels whose threads take four elements."""
+        return (min((count + 1023) // 1024, self.blocks),)
+
+    def elementwise(self, form: str, expression: str, dtype: Any, numbers: int) -> Any:
+        """Compile an elementwise kernel, and note it; the form "binary_once" is binary's `once`."""
+        name, _, once = form.partition("_")
+        parts = {"does": expression, "numbers": "".join([f", A {s}" for s in "stu"[:numbers]])}
+        if name in ("binary", "ternary"):
+            parts["once"] = "true" if once else "false"
+        run = self.kernel(name.upper(), NAMES[dtype], name, **parts)
+        self.quick[(form, expression, dtype)] = run
+        return run
+
+    def unary(self, expression: str, x: Any, *numbers: float) -> Any:
+        """An expression of `a` (and the numbers `s`, `t`, `u`) of contiguous floats."""
+        dtype = x.dtype
+        out = self.xp.ndarray(x.shape, dtype)
+        n = x.size
+        if n:
+            run = self.quick.get(("unary", expression, dtype))
+            if run is None:
+                run = self.elementwise("unary", expression, dtype, len(numbers))
+            if numbers:
+                run(self.fours(n), BLOCK, (x, out, n, *map(real_of(dtype), numbers)))
+            else:
+                run(self.fours(n), BLOCK, (x, out, n))
+        return out
+
+    def binary(self, expression: str, x: Any, y: Any, *numbers: float) -> Any:
+        """An expression of `a` and `b` (and numbers), contiguous floats of one shape and dtype."""
+        dtype = x.dtype
+        out = self.xp.ndarray(x.shape, dtype)
+        n = x.size
+        if n:
+            run = self.quick.get(("binary", expression, dtype))
+            if run is None:
+                run = self.elementwise("binary", expression, dtype, len(numbers))
+            if numbers:
+                run(self.fours(n), BLOCK, (x, y, out, n, *map(real_of(dtype), numbers)))
+            else:
+                run(self.fours(n), BLOCK, (x, y, out, n))
+        return out
+
+    def combined(self, form: str, expression: str, arrays: Any, numbers: tuple[float, ...]) -> Any:
+        """The same of any form; the last array has the shape of the result."""
+        last = arrays[-1]
+        dtype = last.dtype
+        out = self.xp.ndarray(last.shape, dtype)
+        n = last.size
+        if n:
+            run = self.quick.get((form, expression, dtype))
+            if run is None:
+                run = self.elementwise(form, expression, dtype, len(numbers))
+            run(self.fours(n), BLOCK, (*arrays, out, n, *map(real_of(dtype), numbers)))
+        return out
+
+    def spread(self, expression: str, x: Any, y: Any, *numbers: float) -> Any:
+        """`binary` with broadcasting; None if it is not of the simple kind."""
+        plan = self.spreads.get((x.shape, y.shape))
+        if plan is None:
+            return None
+        dtype = x.dtype
+        shape, sizes = plan
+        out = self.xp.ndarray(shape, dtype)
+        run = self.quick.get(("spread", expression, dtype)) or self.elementwise(
+            "spread", expression, dtype, len(numbers)
+        )
+        run(self.grid(out.size), BLOCK, (x, y, out, *sizes, *map(real_of(dtype), numbers)))
+        return out
+
+    def rows(self, name: str, kind: str, rows: int, args: tuple[Any, ...]) -> None:
+        """Run a kernel that gives each row of a matrix a warp."""
+        if rows:
+            self.kernel("ROWS", kind, name)(((rows + 7) // 8,), (32, 8), args)
+
+    def summed(self, x: Any, dim: Any, keepdim: bool, mean: bool) -> Any:
+        """Sums or means of contiguous floats; None where CuPy has to do it."""
+        dtype = x.dtype
+        plan = self.sums.get((x.shape, dim, keepdim, dtype, mean))
+        if plan is None:
+            return None
+        out = self.xp.ndarray(plan.shape, dtype)
+        if plan.end is None:
+            plan.run(plan.grid, plan.block, (x, NOTHING, out, *plan.sizes))
+        else:
+            parts = self.xp.ndarray(plan.parts, accumulator(dtype))
+            plan.run(plan.grid, plan.block, (x, parts, NOTHING, *plan.sizes))
+            plan.end(plan.end_grid, plan.block, (parts, out, *plan.end_sizes))
+        return out
+
+    def plan_sum(
+        self, shape: tuple[int, ...], dim: Any, keepdim: bool, dtype: Any, mean: bool
+    ) -> Sum | None:
+        found = folded(shape, dim)
+        if found is None:
+            return None
+        down, rows, n = found
+        kind = NAMES[dtype]
+        plan = Sum(reduced_shape(shape, dim, keepdim) if shape else ())
+        by = real(dtype, (rows if down else n) if mean else 1)
+        count = 1
+        if down:
+            chunk = rows if rows <= TALL else max(1024, -(-rows // 128))
+            count = -(-rows // chunk)
+            name, plan.block, plan.sizes = "columns", SQUARE, (by, I64(rows), I32(n), I32(chunk))
+            across = (n + 31) // 32
+            plan.grid, plan.end_grid, plan.parts = (across, count), (across, 1), (count, n)
+            plan.end_sizes = (NOTHING, by, I32(count), I32(n))
+        elif n <= 256 or (n <= 8192 and rows >= 64):
+            name, plan.block, plan.sizes = "short_rows", WARPS, (by, I64(rows), I32(n))
+            plan.grid = ((rows + 7) // 8,)
+        else:
+            if n > LONG and rows < 128:
+                count = min(-(-n // 16384), 512 // rows)
+            chunk = -(-n // count)
+            count = -(-n // chunk)
+            name, plan.block, plan.sizes = "long_rows", (1024,), (by, I64(n), I64(chunk))
+            plan.grid, plan.end_grid, plan.parts = (rows, count), (rows,), (rows, count)
+            plan.end_sizes = (by, I32(count))
+        plan.run = self.kernel("SUMS", kind, name)
+        if count > 1:
+            plan.end = self.kernel("SUMS", kind, f"{name}_end")
+        return plan
+
+
+class Sum:
+    """How a sum is formed: one launch, or a second one (`end`) for the parts of the first."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+        self.run: Any = None
+        self.grid: tuple[int, ...] = ()
+        self.block: tuple[int, ...] = ()
+        self.sizes: tuple[Any, ...] = ()
+        self.parts: tuple[int, ...] = ()
+        self.end: Any = None
+        self.end_grid: tuple[int, ...] = ()
+        self.end_sizes: tuple[Any, ...] = ()
+
+
+def folded(shape: tuple[int, ...], dim: Any) -> tuple[bool, int, int] | None:
+    """A sum as that of a matrix: down its columns or along its rows? how many rows, columns?"""
+    dims = range(len(shape)) if dim is None else dim
+    if not isinstance(dims, (tuple, range)) or min(dims, default=0) < 0 or 0 in shape:
+        return None
+    gone = [d for d in dims if shape[d] != 1]
+    left = [d for d in range(len(shape)) if d not in dims and shape[d] != 1]
+    rows = math.prod([shape[d] for d in left])
+    n = math.prod([shape[d] for d in gone])
+    if gone and left and max(gone) < min(left):
+        return (True, n, rows) if rows < MANY else None
+    if gone and left and max(left) > min(gone):
+        return None
+    return (False, rows, n) if rows < MANY else None
+
+
+def plan_spread(x: tuple[int, ...], y: tuple[int, ...]) -> Any:
+    """The shape that two arrays broadcast to, and sizes for the kernel: the number of elements,
+    and per array for how many elements each of its own stays, and how many it has.
+
+    None unless an array's dimensions are neighbours in the result.
+    """
+    try:
+        shape = np.broadcast_shapes(x, y)
+    except ValueError:
+        return None
+    sizes = [math.prod(shape)]
+    if not 0 < sizes[0] < MANY:
+        return None
+    for own in (x, y):
+        whole = (*(1,) * (len(shape) - len(own)), *own)
+        dims = [d for d, n in enumerate(whole) if n != 1] or [len(shape) - 1]
+        some = slice(dims[0], dims[-1] + 1)
+        if whole[some] != shape[some] and math.prod(own) != 1:
+            return None
+        sizes += [math.prod(shape[dims[-1] + 1 :]), math.prod(own)]
+    return shape, tuple([U32(n) for n in sizes])
+
+
+SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+
+
+def real_of(dtype: Any) -> Any:
+    """What makes numbers those that kernels compute with, for arrays of a dtype."""
+    return np.float64 if dtype.itemsize == 8 else single
+
+
+def single(number: float) -> Any:
+    """In single precision; what is too large is infinite there, and NumPy would warn."""
+    if number > LARGEST or number < -LARGEST:
+        number = math.copysign(math.inf, number)
+    return np.float32(number)
+
+
+def real(dtype: Any, number: float) -> Any:
+    """A number as kernels compute with it, for arrays of a dtype."""
+    return np.float64(number) if dtype.itemsize == 8 else single(number)
+
+
+def accumulator(dtype: Any) -> Any:
+    """What kernels compute with, for arrays of a dtype."""
+    return DOUBLE if dtype.itemsize == 8 else SINGLE
+
+
+def is_float(x: Any) -> bool:
+    return x.dtype in NAMES
+
+
+def plain(x: Any, y: Any = None) -> bool:
+    """Whether these are contiguous floats; if there are two, of one shape and dtype."""
+    if x.dtype not in NAMES or not contiguous(x):
+        return False
+    return y is None or (y.dtype is x.dtype and y.shape == x.shape and contiguous(y))
+
+
+def register(backend: Any) -> None:
+    """Give a backend the kernels of this file and of the others."""
+    gpu = Gpu(backend.xp)
+    backend.gpu = gpu
+
+    def reference(name: str) -> Callable[..., Any]:
+        def run(*args: Any) -> Any:
+            return REGISTRY[name].forward(backend.xp, *args)
+
+        return run
+
+    register_products(backend, gpu, reference)
+    register_sums(backend, gpu, reference)
+    from . import attention as cupy_attention
+    from . import conv as cupy_conv
+    from . import counts as cupy_counts
+    from . import draws as cupy_draws
+    from . import elementwise as cupy_elementwise
+    from . import moves as cupy_moves
+    from . import norms as cupy_norms
+    from . import optim as cupy_optim
+    from . import rows as cupy_rows
+
+    cupy_elementwise.register(backend, gpu, reference)
+    cupy_rows.register(backend, gpu, reference)
+    cupy_norms.register(backend, gpu, reference)
+    cupy_attention.register(backend, gpu, reference)
+    cupy_draws.register(backend, gpu, reference)
+    cupy_counts.register(backend, gpu)
+    cupy_moves.register(backend, gpu, reference)
+    cupy_conv.register(backend, gpu, reference)
+    cupy_optim.register(backend, gpu)
+
+
+# ---------------------------------------------------------------------- products
+
+
+def register_products(backend: Any, gpu: Gpu, reference: Any) -> None:
+    plain_mm, plain_bmm, plain_addmm = reference("mm"), reference("bmm"), reference("addmm")
+    gpu.xp.matmul = any_product(gpu, gpu.xp.matmul)
+
+    @backend.override("mm")
+    def mm(input: Any, mat2: Any) -> Any:
+        if is_float(input) and input.dtype == mat2.dtype and input.size and mat2.size:
+            return cublaslt.product(gpu.lt, input, mat2)
+        return plain_mm(input, mat2)
+
+    @backend.override("bmm")
+    def bmm(input: Any, mat2: Any) -> Any:
+        if is_float(input) and input.dtype == mat2.dtype:
+            return cublas.stack_product(gpu.blas, input, mat2)
+        return plain_bmm(input, mat2)
+
+    @backend.override("addmm")
+    def addmm(input: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any) -> Any:
+        simple = beta == 1 and alpha == 1 and input.shape == (mat2.shape[1],)
+        same = is_float(mat1) and input.dtype == mat1.dtype == mat2.dtype
+        if not simple or not same or not contiguous(input) or not (mat1.size and mat2.size):
+            return plain_addmm(input, mat1, mat2, beta, alpha)
+        return cublaslt.product(gpu.lt, mat1, mat2, input)
+
+    def by_columns(rows: int, strides: Any) -> bool:
+        return strides[0] != 0 and strides[1] == strides[0] * rows
+
+    @backend.override("left_grad")
+    def left_grad(grad: Any, right: Any, strides: Any) -> Any:
+        if by_columns(grad.shape[0], strides):
+            return mm(right, grad.T).T
+        return mm(grad, right.T)
+
+    @backend.override("right_grad")
+    def right_grad(grad: Any, left: Any, strides: Any) -> Any:
+        if by_columns(left.shape[1], strides):
+            return mm(grad.T, left).T
+        return mm(left.T, grad)
+
+    def addmm_pull(node: Any, grad: Any, kept: Any) -> Any:
+        """The gradients of a linear layer; one kernel makes those of weight and bias."""
+        beta, alpha, _, strides = kept[4:]
+        to_input, to_left, to_right = node.edges
+        fixes = node.fixes
+        if to_input is None or to_right is None or fixes is None or beta != 1 or alpha != 1:
+            return None
+        left = kept[1]
+        dtype = grad.dtype
+        if fixes[0] != ((grad.shape[1],), dtype) or left.dtype is not dtype or not left.size:
+            return None
+        if dtype not in NAMES or not by_columns(left.shape[1], strides):
+            return None
+        found = cublaslt.product_and_sums(gpu.lt, grad.T, left)
+        if found is None:
+            return None
+        left_too = None if to_left is None else left_grad(grad, kept[2], kept[6])
+        return [found[1], left_too, found[0].T]
+
+    backend.pulls["addmm"] = addmm_pull
+
+
+def any_product(gpu: Gpu, other: Any) -> Any:
+    """`matmul` for the forwards of blocks: CuPy's own cannot be captured into a graph."""
+
+    def matmul(a: Any, b: Any, out: Any = None) -> Any:
+        if a.dtype not in NAMES or a.dtype != b.dtype or not a.ndim or not b.ndim:
+            return other(a, b) if out is None else other(a, b, out=out)
+        left = a if a.ndim > 1 else a[None]
+        right = b if b.ndim > 1 else b[:, None]
+        if left.shape[-1] != right.shape[-2]:
+            return other(a, b)  # which complains
+        if left.ndim == right.ndim == 2 and left.size and right.size:
+            found = cublaslt.product(gpu.lt, left, right)
+        else:
+            outer = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+            stacks = [as_stack(gpu.xp, x, outer) for x in (left, right)]
+            found = cublas.stack_product(gpu.blas, *stacks)
+            found = found.reshape(*outer, *found.shape[1:])
+        if a.ndim == 1:
+            found = found[..., 0, :]
+        if b.ndim == 1:
+            found = found[..., 0]
+        if out is None:
+            return found
+        out[...] = found
+        return out
+
+    return matmul
+
+
+def as_stack(xp: Any, x: Any, outer: tuple[int, ...]) -> Any:
+    """An array of matrices as a stack, the same one again and again if there is only one."""
+    size, matrix = math.prod(outer), x.shape[-2:]
+    if x.ndim == 2:
+        return xp.broadcast_to(x, (size, *matrix))
+    return xp.broadcast_to(x, (*outer, *matrix)).reshape(size, *matrix)
+
+
+# ---------------------------------------------------------------------- sums
+
+
+def register_sums(backend: Any, gpu: Gpu, reference: Any) -> None:
+    for name, mean in (("sum", False), ("mean", True)):
+        backend.override(name)(sum_kernel(gpu, mean, reference(name)))
+        whole = f"{name}_all"
+        backend.override(whole)(whole_sum_kernel(gpu, mean, reference(whole)))
+
+
+def sum_kernel(gpu: Gpu, mean: bool, other: Any) -> Any:
+    def run(input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+        if plain(input) and type(dim) is not list and (dtype is None or dtype is input.dtype):
+            out = gpu.summed(input, dim, bool(keepdim), mean)
+            if out is not None:
+                return out
+        return other(input, dim, keepdim, dtype)
+
+    return run
+
+
+def whole_sum_kernel(gpu: Gpu, mean: bool, other: Any) -> Any:
+    def run(input: Any, dtype: Any) -> Any:
+        if plain(input) and (dtype is None or dtype is input.dtype):
+            out = gpu.summed(input, None, False, mean)
+            if out is not None:
+                return out
+        return other(input, dtype)
+
+    return run

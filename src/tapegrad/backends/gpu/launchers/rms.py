@@ -1,0 +1,150 @@
+"""Rms norm on the GPU (sources/rms.py has the kernels): one launch forward, two back if there is a
+weight, whose gradient is added up over the rows."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..cublas import NAMES
+from ..sources import rms as cuda_rms
+from ..sources import templates as cuda_source
+from .kernels import I32, NOTHING, SQUARE, Gpu, accumulator, real
+from .moves import MANY, U32, Plans, contiguous
+from .rows import dense, pointer
+
+Shape = tuple[int, ...]
+THREADS = 512  # of a block, at most
+
+
+def power_above(n: int) -> int:
+    """The smallest power of two that is not below `n`."""
+    return 1 << (n - 1).bit_length() if n > 1 else 1
+
+
+def team(work: int, each: int = 8) -> tuple[int, int]:
+    """A block whose rows are teams for so much work; if those are smaller than a warp, several."""
+    threads = min(power_above(-(-work // each)), THREADS)
+    return threads, max(1, 256 // threads) if threads <= 32 else 1
+
+
+def is_aligned(*arrays: Any) -> bool:
+    place = 0
+    for x in arrays:
+        place |= x.data.ptr
+    return not place & 15
+
+
+class Rms:
+    """Kernels and plans of one array module."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        self.gpu = gpu
+        self.compiled: dict[tuple[Any, ...], Any] = {}
+        self.plans = Plans(self.plan)
+        self.back_plans = Plans(self.plan_back)
+
+    def kernel(self, name: str, dtype: Any, wide: int, held: int) -> Any:
+        key = (name, dtype, wide, held)
+        found = self.compiled.get(key)
+        if found is None:
+            setting = f"#define WIDE {wide}\n#define HELD {held}\n"
+            found = cuda_source.compiled(self.gpu.xp, NAMES[dtype], name, setting, cuda_rms.RMS)
+            self.compiled[key] = found
+        return found
+
+    def block(self, n: int, dtype: Any, aligned: bool) -> Any:
+        """A block, how many neighbours a thread moves, and how often; None for rows too long."""
+        wide = 4 if aligned and n % 4 == 0 else 1
+        block = team(-(-n // wide), 4 if wide == 4 else 8)
+        held = power_above(-(-n // (wide * block[0])))
+        if held * wide > (16 if dtype.itemsize == 8 or wide == 1 else 32):
+            return None
+        return block, wide, held
+
+    def plan(self, shape: Shape, nd: int, dtype: Any, eps: float, aligned: bool) -> Any:
+        """Kernel, grid, block, shape and dtype of what is kept, and numbers; None for the rest."""
+        lead = shape[: len(shape) - nd]
+        rows, n = math.prod(lead), math.prod(shape[len(lead) :])
+        found = self.block(n, dtype, aligned) if 0 < rows * n < MANY else None
+        if found is None:
+            return None
+        block, wide, held = found
+        run = self.kernel("rms", dtype, wide, held)
+        sizes = (real(dtype, eps), U32(rows), U32(n))
+        kept = (*lead, *(1,) * nd)
+        return run, (-(-rows // block[1]),), block, kept, accumulator(dtype), sizes
+
+    def plan_back(self, shape: Shape, nd: int, dtype: Any, weighted: bool, aligned: bool) -> Any:
+        """Kernel, grid, block, sizes, shape of the parts, and how those are added up."""
+        inside = shape[len(shape) - nd :]
+        n = math.prod(inside)
+        rows = math.prod(shape[: len(shape) - nd])
+        found = self.block(n, dtype, aligned) if 0 < rows * n < MANY else None
+        if found is None:
+            return None
+        block, wide, held = found
+        # Without a weight there is nothing to add up over rows.
+        blocks = min(-(-rows // block[1]), self.gpu.blocks // 4 if weighted else rows)
+        chunk = -(-rows // (blocks * block[1]))
+        blocks = -(-rows // (chunk * block[1]))
+        run = self.kernel("rms_back", dtype, wide, held)
+        sizes = (U32(rows), U32(n), U32(chunk))
+        end = None
+        if weighted:
+            add = self.gpu.kernel("SUMS", NAMES[dtype], "columns_end")
+            end = add, ((n + 31) // 32, 1), (NOTHING, real(dtype, 1), I32(blocks), I32(n))
+        return run, (blocks,), block, sizes, (blocks, n), end, inside
+
+
+def register(backend: Any, gpu: Gpu, reference: Any) -> None:
+    norms = Rms(gpu)
+    ndarray = gpu.xp.ndarray
+    other, other_pull = reference("fused_rms_norm"), reference("fused_rms_norm_backward")
+
+    def fits(x: Any, weight: Any) -> bool:
+        if x.dtype not in NAMES:
+            return False
+        return weight is None or (weight.dtype == x.dtype and contiguous(weight))
+
+    def aligned(weight: Any, *arrays: Any) -> bool:
+        return is_aligned(*arrays) if weight is None else is_aligned(weight, *arrays)
+
+    @backend.override("fused_rms_norm")
+    def rms_norm(input: Any, weight: Any, nd: int, eps: float) -> Any:
+        plan = None
+        if fits(input, weight):
+            x = dense(backend, input)
+            plan = norms.plans.get((x.shape, nd, x.dtype, eps, aligned(weight, x)))
+        if plan is None:
+            return other(input, weight, nd, eps)
+        run, grid, block, kept, wide, sizes = plan
+        out, rstd = ndarray(x.shape, x.dtype), ndarray(kept, wide)
+        run(grid, block, (x, pointer(weight), out, rstd, *sizes))
+        return out, rstd
+
+    @backend.override("fused_rms_norm_backward")
+    def rms_norm_backward(
+        grad_output: Any, input: Any, rstd: Any, weight: Any, nd: int, eps: float
+    ) -> Any:
+        plan = None
+        dtype = input.dtype
+        if fits(input, weight) and grad_output.dtype == dtype and contiguous(rstd):
+            x, grad = dense(backend, input), dense(backend, grad_output)
+            if rstd.dtype == accumulator(dtype):
+                weighted = weight is not None
+                key = (x.shape, nd, dtype, weighted, aligned(weight, x, grad))
+                plan = norms.back_plans.get(key)
+        if plan is None:
+            return other_pull(grad_output, input, rstd, weight, nd, eps)
+        run, grid, block, sizes, parts_shape, end, inside = plan
+        out = ndarray(x.shape, dtype)
+        if end is None:
+            run(grid, block, (grad, x, rstd, NOTHING, out, NOTHING, *sizes))
+            return out, ndarray((0,), dtype)
+        parts = ndarray(parts_shape, rstd.dtype)
+        run(grid, block, (grad, x, rstd, weight, out, parts, *sizes))
+        to_weight = ndarray(inside, dtype)
+        add, end_grid, end_sizes = end
+        add(end_grid, SQUARE, (parts, to_weight, *end_sizes))
+        return out, to_weight

@@ -1,0 +1,255 @@
+"""The CUDA C of elementwise kernels, as templates: launchers/elementwise.py has the expressions.
+
+`T`, `A`, `LOAD` and the rest are as in templates.py. `numbers` declares the numbers `s`, `t` and
+`u`, as many as there are.
+"""
+
+from __future__ import annotations
+
+# Functions that the expressions of elementwise kernels are made of.
+FUNCTIONS = r"""
+// A NaN is beyond no bound; where bounds cross, the upper one counts.
+__device__ __forceinline__ A at_least(A x, A low) { return x < low ? low : x; }
+__device__ __forceinline__ A bounded(A x, A low, A high) {
+    x = at_least(x, low);
+    return x > high ? high : x;
+}
+__device__ __forceinline__ A logistic(A x) { return 1 / (1 + exp(-x)); }
+__device__ __forceinline__ A sign(A x) { return (A)((x > 0) - (x < 0)); }
+// What mish multiplies by.
+__device__ __forceinline__ A gate(A x) { return tanh(log1p(exp(x))); }
+"""
+
+# All arrays are contiguous.
+UNARY = (
+    FUNCTIONS
+    + r"""
+extern "C" __global__ void unary(const T* __restrict__ x, T* __restrict__ y, i64 n%(numbers)s) {
+    i64 fours = aligned(x, y) ? n / 4 : 0;
+    EACH(i, fours) {
+        Four<T> f = ((const Four<T>*)x)[i];
+        #pragma unroll
+        for (int j = 0; j < 4; j++) { A a = LOAD(f.v + j); STORE(f.v + j, (%(does)s)); }
+        ((Four<T>*)y)[i] = f;
+    }
+    EACH(i, n - 4 * fours) {
+        i64 k = 4 * fours + i;
+        A a = LOAD(x + k); STORE(y + k, (%(does)s));
+    }
+}
+"""
+)
+# `once`: the first array is one element, which goes with all of the others.
+BINARY = (
+    FUNCTIONS
+    + r"""
+extern "C" __global__ void binary(const T* __restrict__ x, const T* __restrict__ y,
+        T* __restrict__ z, i64 n%(numbers)s) {
+    const bool once = %(once)s;
+    i64 fours = aligned(once ? y : x, y, z) ? n / 4 : 0;
+    A a = LOAD(x);
+    EACH(i, fours) {
+        Four<T> f, g = ((const Four<T>*)y)[i];
+        if (!once) f = ((const Four<T>*)x)[i];
+        #pragma unroll
+        for (int j = 0; j < 4; j++) {
+            if (!once) a = LOAD(f.v + j);
+            A b = LOAD(g.v + j); STORE(g.v + j, (%(does)s));
+        }
+        ((Four<T>*)z)[i] = g;
+    }
+    EACH(i, n - 4 * fours) {
+        i64 k = 4 * fours + i;
+        if (!once) a = LOAD(x + k);
+        A b = LOAD(y + k); STORE(z + k, (%(does)s));
+    }
+}
+"""
+)
+# Arrays of two dtypes.
+MIXED = r"""
+typedef %(x)s X;
+typedef %(y)s Y;
+__device__ __forceinline__ A read_x(const X* p) { return %(read_x)s; }
+__device__ __forceinline__ A read_y(const Y* p) { return %(read_y)s; }
+extern "C" __global__ void mixed(const X* __restrict__ x, const Y* __restrict__ y,
+        T* __restrict__ z, i64 n) {
+    i64 fours = aligned(x, y, z) ? n / 4 : 0;
+    EACH(i, fours) {
+        Four<X> f = ((const Four<X>*)x)[i]; Four<Y> g = ((const Four<Y>*)y)[i]; Four<T> h;
+        #pragma unroll
+        for (int j = 0; j < 4; j++) {
+            A a = read_x(f.v + j), b = read_y(g.v + j); STORE(h.v + j, (%(does)s));
+        }
+        ((Four<T>*)z)[i] = h;
+    }
+    EACH(i, n - 4 * fours) {
+        i64 k = 4 * fours + i;
+        A a = read_x(x + k), b = read_y(y + k); STORE(z + k, (%(does)s));
+    }
+}
+"""
+TERNARY = (
+    FUNCTIONS
+    + r"""
+extern "C" __global__ void ternary(const T* __restrict__ x, const T* __restrict__ y,
+        const T* __restrict__ z, T* __restrict__ out, i64 n%(numbers)s) {
+    const bool once = %(once)s;
+    i64 fours = aligned(once ? y : x, y) && aligned(z, out) ? n / 4 : 0;
+    A a = LOAD(x);
+    EACH(i, fours) {
+        Four<T> f, g = ((const Four<T>*)y)[i], h = ((const Four<T>*)z)[i];
+        if (!once) f = ((const Four<T>*)x)[i];
+        #pragma unroll
+        for (int j = 0; j < 4; j++) {
+            if (!once) a = LOAD(f.v + j);
+            A b = LOAD(g.v + j), c = LOAD(h.v + j); STORE(g.v + j, (%(does)s));
+        }
+        ((Four<T>*)out)[i] = g;
+    }
+    EACH(i, n - 4 * fours) {
+        i64 k = 4 * fours + i;
+        if (!once) a = LOAD(x + k);
+        A b = LOAD(y + k), c = LOAD(z + k); STORE(out + k, (%(does)s));
+    }
+}
+"""
+)
+# Broadcast: each of an array's elements stays for `run` elements, and all of them come again.
+SPREAD = (
+    FUNCTIONS
+    + r"""
+extern "C" __global__ void spread(const T* __restrict__ x, const T* __restrict__ y,
+        T* __restrict__ z, unsigned n, unsigned x_run, unsigned x_size, unsigned y_run,
+        unsigned y_size%(numbers)s) {
+    EACH(i, n) {
+        unsigned k = i;
+        A a = LOAD(x + (x_size == n ? k : k / x_run %% x_size));
+        A b = LOAD(y + (y_size == n ? k : k / y_run %% y_size));
+        STORE(z + k, (%(does)s));
+    }
+}
+"""
+)
+# By a mask `m`, which is broadcast like that.
+CHOICE = r"""
+extern "C" __global__ void choice(const unsigned char* __restrict__ mask, const T* __restrict__ x,
+        const T* __restrict__ y, T* __restrict__ z, unsigned n, unsigned run, unsigned size, A s) {
+    EACH(i, n) {
+        unsigned k = i;
+        bool m = mask[size == n ? k : k / run %% size] != 0;
+        A a = LOAD(x + k), b = LOAD(y + k);
+        STORE(z + k, (%(does)s));
+    }
+}
+"""
+# The sum of an expression over two arrays, divided by a number. Without `parts` there is one block;
+# else each one has a chunk, and the kernel long_rows_end adds the parts up.
+TOTAL = (
+    FUNCTIONS
+    + r"""
+extern "C" __global__ void __launch_bounds__(1024) total(const T* __restrict__ x,
+        const T* __restrict__ y, A* __restrict__ parts, T* __restrict__ out, A by, i64 n,
+        i64 chunk%(numbers)s) {
+    i64 start = blockIdx.x * chunk, end = start + chunk < n ? start + chunk : n;
+    A some[4] = {0, 0, 0, 0};
+    i64 i = start + threadIdx.x;
+    for (; i + 3 * blockDim.x < end; i += 4 * blockDim.x) {
+        #pragma unroll
+        for (int j = 0; j < 4; j++) {
+            A a = LOAD(x + i + j * blockDim.x), b = LOAD(y + i + j * blockDim.x);
+            some[j] += (%(does)s);
+        }
+    }
+    for (; i < end; i += blockDim.x) { A a = LOAD(x + i), b = LOAD(y + i); some[0] += (%(does)s); }
+    A sum = block_sum((some[0] + some[1]) + (some[2] + some[3]));
+    if (threadIdx.x == 0) {
+        if (parts) parts[blockIdx.x] = sum;
+        else STORE(out, sum / by);
+    }
+}
+"""
+)
+
+# Activations that look at more than one place.
+GATES = (
+    FUNCTIONS
+    + r"""
+// A row of x has two halves of `half` elements; y has one such half per row.
+__device__ __forceinline__ A gated(A a, A b) { return a * logistic(b); }
+extern "C" __global__ void glu(const T* __restrict__ x, T* __restrict__ y, unsigned n,
+        unsigned half) {
+    unsigned fours = half %% 4 == 0 && aligned(x, y) ? n / 4 : 0;
+    EACH(i, fours) {
+        unsigned k = 4 * i;
+        const T* p = x + k + (i64)(k / half) * half;
+        Four<T> f = *(const Four<T>*)p, g = *(const Four<T>*)(p + half);
+        #pragma unroll
+        for (int j = 0; j < 4; j++) STORE(f.v + j, gated(LOAD(f.v + j), LOAD(g.v + j)));
+        *(Four<T>*)(y + k) = f;
+    }
+    EACH(i, n - 4 * fours) {
+        unsigned k = 4 * fours + i;
+        const T* p = x + k + (i64)(k / half) * half;
+        STORE(y + k, gated(LOAD(p), LOAD(p + half)));
+    }
+}
+__device__ __forceinline__ void ungated(T* a, T* b, A grad) {
+    A s = logistic(LOAD(b)), along = grad * s;
+    STORE(b, along * (1 - s) * LOAD(a));
+    STORE(a, along);
+}
+extern "C" __global__ void glu_back(const T* __restrict__ g, const T* __restrict__ x,
+        T* __restrict__ dx, unsigned n, unsigned half) {
+    unsigned fours = half %% 4 == 0 && aligned(g, x, dx) ? n / 4 : 0;
+    EACH(i, fours) {
+        unsigned k = 4 * i;
+        i64 at = k + (i64)(k / half) * half;
+        Four<T> grad = *(const Four<T>*)(g + k);
+        Four<T> f = *(const Four<T>*)(x + at), h = *(const Four<T>*)(x + at + half);
+        #pragma unroll
+        for (int j = 0; j < 4; j++) ungated(f.v + j, h.v + j, LOAD(grad.v + j));
+        *(Four<T>*)(dx + at) = f;
+        *(Four<T>*)(dx + at + half) = h;
+    }
+    EACH(i, n - 4 * fours) {
+        unsigned k = 4 * fours + i;
+        i64 at = k + (i64)(k / half) * half;
+        T a = x[at], b = x[at + half];
+        ungated(&a, &b, LOAD(g + k));
+        dx[at] = a;
+        dx[at + half] = b;
+    }
+}
+// Each weight stays for `run` elements, and all `size` of them come again.
+extern "C" __global__ void prelu_slopes(const T* __restrict__ g, const T* __restrict__ x,
+        const T* __restrict__ w, T* __restrict__ dx, T* __restrict__ dw, unsigned n, unsigned run,
+        unsigned size) {
+    EACH(i, n) {
+        unsigned k = i;
+        A grad = LOAD(g + k), a = LOAD(x + k), slope = LOAD(w + k / run %% size);
+        STORE(dx + k, a > 0 ? grad : grad * slope);
+        STORE(dw + k, a > 0 ? (A)0 : grad * a);
+    }
+}
+// The same with the weights' gradients added up: blockIdx.x is the weight, which has `own`
+// elements, blockIdx.y a chunk of them. Parts as above; dx may be null.
+extern "C" __global__ void prelu_back(const T* __restrict__ g, const T* __restrict__ x,
+        const T* __restrict__ w, T* __restrict__ dx, A* __restrict__ parts, T* __restrict__ dw,
+        unsigned own, unsigned run, unsigned chunk) {
+    unsigned start = blockIdx.y * chunk, end = start + chunk < own ? start + chunk : own;
+    A slope = LOAD(w + blockIdx.x), total = 0;
+    for (unsigned e = start + threadIdx.x; e < end; e += blockDim.x) {
+        i64 k = (e / run * (i64)gridDim.x + blockIdx.x) * run + e %% run;
+        A grad = LOAD(g + k), a = LOAD(x + k);
+        if (dx) STORE(dx + k, a > 0 ? grad : grad * slope);
+        if (!(a > 0)) total += grad * a;
+    }
+    total = block_sum(total);
+    if (threadIdx.x == 0) {
+        if (parts) parts[blockIdx.x * (i64)gridDim.y + blockIdx.y] = total;
+        else STORE(dw + blockIdx.x, total);
+    }
+}
+"""
+)

@@ -1,0 +1,1 @@
+"""The transforms: batches (vmap), duals (forward mode), and the levels that nest them."""

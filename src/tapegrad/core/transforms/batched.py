@@ -1,0 +1,465 @@
+"""vmap: tensors with a batch dimension that the function they are passed to does not see.
+
+A batched tensor has a level, and a *physical* tensor with the batch in front; its own `array` knows
+shape, dtype and strides of one entry, but has no values. Dispatch sends every op with such a tensor
+here (they are `special`): the op's batching rule runs on the physical tensors, of which the tape
+records what it needs. So `vmap(grad(f))` differentiates one graph, not one per entry.
+
+Levels nest: the physical tensor may be batched at an outer level, or have tangents (dual.py).
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from typing import Any
+
+import numpy as np
+
+from ..base import STATE, TensorBase, wrap
+from ..dispatch import common_dtype
+from ..modes import MODES
+from ..op import Op
+from ..record import FLOATS
+from ..spaces import RECORDED
+from .levels import BATCHES, STACK, Level
+
+NO_VALUES = (
+    "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling "
+    ".item() on a Tensor, please try to rewrite what you're doing with other operations. If error "
+    "is occurring somewhere inside PyTorch internals, please file a bug report."
+)
+CONTROL_FLOW = (
+    "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We "
+    "don't support that yet, please file an issue at "
+    "https://github.com/pytorch/pytorch/issues ."
+)
+ESCAPED = (
+    "Either your tensor may have escaped from inside a function being vmapped and this is a user "
+    "error (see https://pytorch.org/functorch/stable/ux_limitations.html), or there is an internal "
+    "functorch error in `{}` Please file an issue if it looks like the latter"
+)
+
+
+class Entry:
+    """The `array` of a batched tensor: what one entry looks like, without its values."""
+
+    __slots__ = ("dtype", "ndim", "shape", "strides")
+
+    def __init__(self, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
+        self.dtype = dtype
+        self.shape = shape
+        self.strides = strides
+        self.ndim = len(shape)
+
+    base = None
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        return int(self.dtype.itemsize)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.itemsize
+
+    @property
+    def flags(self) -> Any:
+        return np.ndarray(self.shape, self.dtype, bytes(self.reach()), 0, self.strides).flags
+
+    def reach(self) -> int:
+        """How many bytes an entry spans."""
+        steps = [(n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)]
+        return (sum(steps) if self.size else 0) + self.itemsize
+
+    # Looking at the dimensions another way needs no values.
+
+    def transpose(self, *axes: Any) -> Entry:
+        order = axes[0] if len(axes) == 1 else axes
+        shape = tuple([self.shape[d] for d in order])
+        return Entry(self.dtype, shape, tuple([self.strides[d] for d in order]))
+
+    def swapaxes(self, a: int, b: int) -> Entry:
+        order = list(range(self.ndim))
+        order[a], order[b] = order[b], order[a]
+        return self.transpose(order)
+
+    def __getitem__(self, index: Any) -> Entry:
+        if type(index) is tuple and len(index) == 2 and index[0] is ... and index[1] is None:
+            return Entry(self.dtype, (*self.shape, 1), (*self.strides, 0))
+        return self.refuse()  # type: ignore[no-any-return]
+
+    def refuse(self, *args: Any, **kwargs: Any) -> Any:
+        raise no_values() if BATCHES else escaped()
+
+    # Whatever asks for values, NumPy above all, hears that there are none.
+    __array__ = __array_ufunc__ = __array_function__ = refuse
+    __setitem__ = __iter__ = __len__ = __bool__ = __float__ = __int__ = __index__ = refuse
+    __lt__ = __le__ = __gt__ = __ge__ = __add__ = __sub__ = __mul__ = __mod__ = __neg__ = refuse
+    __radd__ = __rsub__ = __rmul__ = __and__ = __or__ = __invert__ = __truediv__ = refuse
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> Any:
+        return self.refuse()
+
+    def __getattr__(self, name: str) -> Any:
+        if hasattr(np.ndarray, name) and not name.startswith("__"):
+            return self.refuse()
+        raise AttributeError(name)
+
+
+def entry_of(physical: Any) -> Entry:
+    array = physical.array
+    return Entry(array.dtype, array.shape[1:], array.strides[1:])
+
+
+def no_values() -> Exception:
+    return refusal(NO_VALUES)
+
+
+def refusal(sentence: str) -> Exception:
+    """An exception that `loop_over` may answer to (func/looping.py)."""
+    error = RuntimeError(sentence)
+    error.unbatched = True  # type: ignore[attr-defined]
+    return error
+
+
+class Batch:
+    """What a batched tensor has more than a plain one."""
+
+    __slots__ = ("before", "level", "physical")
+
+    def __init__(self, level: Level, physical: Any) -> None:
+        self.level = level
+        self.physical = physical
+        self.before: Any = None  # the array that the tensor had before (batched_widen.py)
+
+
+def batched(physical: Any, level: Level) -> Any:
+    """A tensor whose dimension 0 is the batch of a level, seen as one entry."""
+    t = wrap(entry_of(physical))
+    t.special = 1
+    t.__dict__["_batch"] = Batch(level, physical)
+    return t
+
+
+def is_batched(t: Any) -> bool:
+    return isinstance(t, TensorBase) and t.special == 1 and "_batch" in t.__dict__
+
+
+def batch_of(t: Any) -> Batch:
+    """Level and physical tensor of a batched tensor."""
+    found: Batch = t.__dict__["_batch"]
+    if not found.level.open:
+        raise escaped()
+    return found
+
+
+def escaped() -> Exception:
+    return RuntimeError(ESCAPED.format("gen_vmap_plumbing"))
+
+
+def requires_grad(t: Any) -> bool:
+    """Whether a `grad` inside of the vmap has its tensors on the tape."""
+    batch = t.__dict__["_batch"]
+    inside = [v for v in STACK.levels if v.kind == "grad" and v.number > batch.level.number]
+    return bool(inside) and batch.physical.requires_grad
+
+
+def is_leaf(t: Any) -> bool:
+    return not requires_grad(t) or batch_of(t).physical.is_leaf
+
+
+def grad_fn(t: Any) -> Any:
+    return batch_of(t).physical.grad_fn if requires_grad(t) else None
+
+
+def register_hook(t: Any, hook: Any) -> Any:
+    """Call `hook` with gradients that are batched as the tensor is."""
+    batch = batch_of(t)
+
+    def below_level(grad: Any) -> Any:
+        found = hook(batched(grad, batch.level))
+        return None if found is None else lift(found, batch.level)
+
+    return batch.physical.register_hook(below_level)
+
+
+def spell(t: Any) -> str:
+    """What `repr` shows: the physical tensor, indented."""
+    batch = t.__dict__["_batch"]
+    value = textwrap.indent(repr(batch.physical), "    ")
+    return f"BatchedTensor(lvl={batch.level.number}, bdim=0, value=\n{value}\n)"
+
+
+def mirrored(physical: Any, batch: Batch) -> Any:
+    """Another physical tensor, batched as `batch` is."""
+    return batched(physical, batch.level)
+
+
+def has_batched(tensors: Any) -> bool:
+    return bool(BATCHES) and any([is_batched(t) for t in tensors])
+
+
+def innermost(tensors: Any) -> Level:
+    """The innermost level at which one of the tensors is batched."""
+    levels = [batch_of(t).level for t in tensors if is_batched(t)]
+    return max(levels, key=lambda level: level.number)
+
+
+def memory_of(t: Any) -> Any:
+    """The array that really holds the values, the batches in front: for checks of values."""
+    if not t.special:
+        return t.array
+    while is_batched(t):
+        t = batch_of(t).physical
+    return t.array
+
+
+def known_values(t: Any) -> Any:
+    """The values for a check, none if they are on a GPU: to look at them would be to wait for it.
+
+    PyTorch checks those while it computes with them, and says so later.
+    """
+    array = memory_of(t)
+    return np.empty(0, array.dtype) if type(array) is STATE.device_type else array
+
+
+# ---------------------------------------------------------------------- in and out of a level
+
+
+def physical_at(t: Any, level: Level) -> tuple[Any, bool]:
+    """The tensor below a level, and whether it has the batch in front."""
+    if is_batched(t):
+        batch = batch_of(t)
+        if batch.level is level:
+            return batch.physical, True
+        # Batched further in than the level, or further out, with a tangent that is batched there.
+        physical, found = physical_at(batch.physical, level)
+        return (mirrored(swapped(physical), batch), True) if found else (t, False)
+    if isinstance(t, TensorBase) and t.special == 1 and "_dual" in t.__dict__:
+        return lifted_dual(t, level)
+    return t, False
+
+
+def lifted_dual(t: Any, level: Level) -> tuple[Any, bool]:
+    """A dual tensor whose tangents are batched at a level: all of it with the batch in front."""
+    from .dual import alive, attach, dual_of, same_tensor
+
+    chain = []
+    found = dual_of(t)
+    while found is not None:
+        chain.append((found.level, *physical_at(found.tangent, level)))
+        found = alive(found.below)
+    if not any([in_front for _, _, in_front in chain]):
+        return t, False
+    whole = repeated(same_tensor(t), level.size)
+    for at, tangent, in_front in reversed(chain):
+        attach(whole, tangent if in_front else repeated(tangent, level.size), at)
+    return whole, True
+
+
+def repeated(t: Any, size: int) -> Any:
+    """A tensor with a batch in front, all entries the same memory."""
+    return RECORDED.expand(RECORDED.unsqueeze(t, 0), (size, *t.array.shape))
+
+
+def lift(t: Any, level: Level) -> Any:
+    """The tensor below a level, with the batch in front in any case."""
+    physical, found = physical_at(t, level)
+    return physical if found else repeated(physical, level.size)
+
+
+def swapped(t: Any) -> Any:
+    return RECORDED.transpose(t, 0, 1)
+
+
+def below(t: Any, levels: list[Level]) -> Any:
+    """A tensor as the outermost of some levels were entered: their batches in front, in order."""
+    for level in reversed(levels):
+        t = lift(t, level)
+    return t
+
+
+def above(t: Any, levels: Any) -> Any:
+    """What `below` or `grounded` undid: dimensions in front become batches again."""
+    for level in levels:
+        t = entered(t, level)
+    return t
+
+
+def grounded(t: Any) -> tuple[Any, list[Level]]:
+    """The tensor below all batches, and the levels at which `t` is batched, outermost first."""
+    levels: list[Level] = []
+    while is_batched(t):
+        batch = batch_of(t)
+        levels.insert(0, batch.level)
+        t = batch.physical
+    return t, levels
+
+
+def entered(t: Any, level: Level) -> Any:
+    """Dimension 0 as the batch of a level; batches of levels further in stay around it."""
+    if is_batched(t):
+        batch = batch_of(t)
+        if batch.level.number > level.number:
+            return batched(entered(swapped(batch.physical), level), batch.level)
+    return batched(t, level)
+
+
+# ---------------------------------------------------------------------- ops
+
+
+def run(op: Op, tensors: Any, attrs: Any, watch: Any) -> Any:
+    """`apply` with batched tensors among the arguments: the op's batching rule, one level down."""
+    level = innermost(tensors)
+    rule = op.batch
+    if rule is None:
+        raise unruly(op)
+    if op.dtype_rule:
+        tensors = promoted(op, tensors)
+    pairs = [physical_at(t, level) for t in tensors]
+    out = rule(
+        RECORDED, level.size, tuple([p for p, _ in pairs]), tuple([b for _, b in pairs]), attrs
+    )
+    if op.single:
+        return batched(out, level)
+    outs = tuple([batched(each, level) for each in out])
+    return outs if op.result is None else op.result(outs)
+
+
+def promoted(op: Op, tensors: Any) -> Any:
+    """The tensors in their common dtype, as it follows from the shapes of entries.
+
+    A number is weaker than a tensor without dimensions, and that than one with; below the level all
+    of them have one more.
+    """
+    if len(tensors) == 1:
+        return tensors
+    kinds = {t.array.dtype for t in tensors if isinstance(t, TensorBase)}
+    if len(kinds) == 1 and next(iter(kinds)).kind in FLOATS:
+        return tensors
+    dtype = common_dtype(op, [stand_in(t) for t in tensors])
+    return tuple(
+        [
+            RECORDED.cast(t, dtype) if isinstance(t, TensorBase) and t.array.dtype != dtype else t
+            for t in tensors
+        ]
+    )
+
+
+def stand_in(t: Any) -> Any:
+    """An array that counts for promotion as the entry of a tensor does."""
+    if not isinstance(t, TensorBase):
+        return t
+    return np.empty((1,) if t.array.ndim else (), t.array.dtype)
+
+
+# The shape of what these give depends on the data.
+DYNAMIC = frozenset("bincount nonzero_rows unique_dim unique_parts unique_runs".split())
+
+
+def unruly(op: Op) -> Exception:
+    """What to say of an op without a batching rule."""
+    from ...ops.block.aten_names import SPELLED
+
+    name = SPELLED.get(op.name, op.name).partition(".")[0]
+    return dynamic_shape(name) if op.name in DYNAMIC else no_rule(name)
+
+
+def dynamic_shape(name: str) -> Exception:
+    return refusal(
+        "vmap: We do not support batching operators that can output dynamic shape. Attempted to "
+        f"vmap over aten::{name}. Please file an issue at "
+        "https://github.com/pytorch/pytorch/issues if you need this feature."
+    )
+
+
+def no_rule(name: str) -> Exception:
+    return refusal(
+        f"Batching rule not implemented for aten::{name}. We could not generate a fallback."
+    )
+
+
+def write(op: Op, tensors: Any, attrs: Any, watch: Any) -> Any:
+    """The in-place form of an op, with batched tensors among its arguments."""
+    target = tensors[0]
+    level = innermost(tensors)
+    physical, found = physical_at(target, level)
+    if not found:
+        from .batched_widen import widen
+
+        if not widen(target, level):
+            raise narrow_target(op.name, target, level)
+        physical = batch_of(target).physical
+    if MODES.records and any([on_tape(t) for t in tensors]):
+        # A rule may save what is overwritten now.
+        tensors = (target.clone(), *tensors[1:])
+    value = run(op, tensors, attrs, watch)
+    have, want = target.array.shape, value.array.shape
+    if want != have:
+        ones = (1,) * (len(want) - len(have))
+        raise wrong_shape((level.size, *ones, *have), (level.size, *want))
+    physical.copy_(batch_of(value).physical)
+    return target
+
+
+# How PyTorch names writes of batched values into a tensor that is not batched.
+ARITHMETIC = frozenset(
+    "sub sub_alpha mul div copy clamp_min clamp_max masked_fill logical_and logical_or "
+    "logical_xor".split()
+)
+BARE = frozenset("fill scatter_add index_add index_fill index_put".split())
+UNNAMED = frozenset("add add_alpha atan2 copysign".split())
+
+
+def narrow_target(name: str, target: Any, level: Level) -> Exception:
+    """A batched value is to be written into a tensor that has no room for it."""
+    from ...ops.block.aten_names import SPELLED
+
+    shape = target.array.shape
+    if name in UNNAMED:
+        return wrong_shape(shape, (level.size, *shape))
+    if name in ARITHMETIC:
+        return narrow("inplace arithmetic")
+    spelled = SPELLED.get(name, name).partition(".")[0]
+    if spelled in BARE:
+        return narrow(f"{spelled}_")
+    return narrow(f"aten::{spelled}_", f"at level {level.number}")
+
+
+def narrow(function: str, where: str = "in a vmap") -> Exception:
+    return RuntimeError(
+        f"vmap: {function}(self, *extra_args) is not possible because there exists a Tensor "
+        "`other` in extra_args that has more elements than `self`. This happened due to `other` "
+        f"being vmapped over but `self` not being vmapped over {where}. Please try to use "
+        f"out-of-place operators instead of {function}. If said operator is being called inside "
+        "the PyTorch framework, please file a bug report instead."
+    )
+
+
+def wrong_shape(have: Any, want: Any) -> Exception:
+    return RuntimeError(
+        f"output with shape {list(have)} doesn't match the broadcast shape {list(want)}"
+    )
+
+
+def on_tape(t: Any) -> bool:
+    while is_batched(t):
+        t = batch_of(t).physical
+    return isinstance(t, TensorBase) and bool(t.requires_grad)  # type: ignore[attr-defined]
+
+
+def through(function: Any, t: Any) -> Any:
+    """`function(t)` for one that keeps the shape: it is applied to the physical tensor."""
+    batch = batch_of(t)
+    return batched(function(batch.physical), batch.level)
+
+
+def replace(t: Any, other: Any) -> None:
+    """Let a batched tensor show what another one does."""
+    t.array = other.array
+    t.__dict__["_batch"] = other.__dict__["_batch"]

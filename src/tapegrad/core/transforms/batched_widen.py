@@ -1,0 +1,51 @@
+"""Tensors that become batched where they stand.
+
+`grad` inside of a vmap gives every input all open batches, also one that has none of its own. A
+function that writes such values into a buffer which it just made would be told that the buffer has
+no room for a batch, although nobody batched anything. So the buffer gets the batch: it, and all its
+views when they next look.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..base import CLASSES
+from .batched import Batch, batch_of, batched, entry_of, is_batched
+from .levels import Level
+
+
+def widen(target: Any, level: Level) -> bool:
+    """Give a tensor the batch of a level, in place; False where a user has to see to it."""
+    base = target if target.view_of is None else target.view_of.base
+    if not level.lifted or is_batched(base) or (base.wants_grad and base.is_leaf):
+        return False
+    from .dual import laid_out_as
+
+    before = base.array
+    whole = laid_out_as(before, (level.size,)).copy_(base)
+    become(base, whole, level, before)
+    base.version_cell().bump("widen")
+    if target is not base:
+        follow(target)
+    return True
+
+
+def follow(view: Any) -> None:
+    """A view of a tensor that has become batched: the same of the batch."""
+    found = batch_of(view.view_of.base)
+    shown = batched(found.physical, found.level)
+    seen = CLASSES.tensor._seen_from(view, shown, found.before)
+    become(view, batch_of(seen).physical, found.level, view.array)
+    view.view_of = None
+
+
+def become(t: Any, physical: Any, level: Level, before: Any) -> None:
+    t.array = entry_of(physical)
+    t.special = 1
+    t.__dict__.pop("_dual", None)
+    t.__dict__["_batch"] = batch = Batch(level, physical)
+    batch.before = before
+    t.wants_grad = False
+    t.node = t.cut = None
+    t.slot = 0

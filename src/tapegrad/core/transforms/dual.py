@@ -1,0 +1,402 @@
+"""Forward mode: the dual interpreter. A dual tensor carries a tangent while its level is open.
+
+Dispatch sends every op with a dual among its tensors here (they are `special`): the op runs on the
+plain tensors, and its forward-mode rule gives the tangents of the results. Rules run on tensors
+(`RECORDED`), so that a tape that is being recorded sees the tangents too.
+
+Levels nest: a tensor has a chain of tangents, the innermost level's first, and a tangent may have
+tangents of the outer levels. A tangent may also be batched where its tensor is not (`jacfwd` pushes
+all directions at once); a batched tensor is never dual itself, what lies under it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..base import CLASSES, TensorBase, wrap
+from ..devices import xp_of
+from ..dispatch import apply
+from ..modes import MODES
+from ..op import Op
+from ..record import FLOATS
+from ..spaces import RECORDED
+from .batched import above, batch_of, entered, grounded, is_batched, lift, memory_of, mirrored
+from .levels import STACK, TANGENTS, Level
+
+
+class Dual:
+    """What a dual tensor has more than a plain one; `below`: the same for an outer level.
+
+    `source`: for a view, the tangent of its base that its own looks into.
+    """
+
+    __slots__ = ("below", "level", "source", "tangent")
+
+    def __init__(
+        self, tangent: Any, level: Level, below: Dual | None = None, source: Any = None
+    ) -> None:
+        self.tangent = tangent
+        self.level = level
+        self.below = below
+        self.source = source
+
+
+def current() -> Level | None:
+    """The innermost open level with tangents."""
+    return next((v for v in reversed(STACK.levels) if v.kind in ("jvp", "dual")), None)
+
+
+def alive(found: Dual | None) -> Dual | None:
+    """The chain from its innermost open level on."""
+    while found is not None and not found.level.open:
+        found = found.below
+    return found
+
+
+def dual_of(t: Any) -> Dual | None:
+    """The tangents of a tensor at open levels, innermost first."""
+    if not isinstance(t, TensorBase) or t.special != 1:
+        return None
+    found = t.__dict__.get("_dual")
+    if found is None:
+        return None
+    if not found.level.open:
+        found = alive(found)
+        set_dual(t, found)
+    return found
+
+
+def set_dual(t: Any, found: Dual | None) -> None:
+    from ..subclass import stays_special
+
+    if found is None:
+        t.__dict__.pop("_dual", None)
+        t.special = stays_special(t)
+    else:
+        t.__dict__["_dual"] = found
+        t.special = 1
+
+
+def tangent_of(t: Any, level: Level | None = None) -> Any:
+    """The tangent of a tensor at a level (the innermost that is open), or None."""
+    if not STACK.forward:
+        return None
+    level = level or current()
+    batch = batch_of(t) if is_batched(t) else None
+    if batch is not None:
+        found = tangent_of(batch.physical, level)
+        return None if found is None else entered(found, batch.level)
+    if t.view_of is not None and TANGENTS:
+        adopt(t)
+    dual = dual_of(t)
+    while dual is not None and dual.level is not level:
+        dual = alive(dual.below)
+    return None if dual is None else dual.tangent
+
+
+def attach(t: Any, tangent: Any, level: Level | None = None, source: Any = None) -> None:
+    """Give a tensor a tangent at a level; it may have some at other levels already."""
+    level = level or current()
+    assert level is not None
+    set_dual(t, inserted(dual_of(t), Dual(tangent, level, None, source)))
+
+
+def inserted(found: Dual | None, new: Dual) -> Dual:
+    """A chain with a tangent at one level more, or another one there; innermost levels first."""
+    if found is not None and found.level.number > new.level.number:
+        rest = inserted(alive(found.below), new)
+        return Dual(found.tangent, found.level, rest, found.source)
+    if found is not None and found.level is new.level:
+        found = alive(found.below)
+    return Dual(new.tangent, new.level, found, new.source)
+
+
+def made_dual(t: Any, tangent: Any, level: Level) -> Any:
+    """A view of a tensor that carries a tangent."""
+    if is_batched(t):
+        batch = batch_of(t)
+        return mirrored(made_dual(batch.physical, lift(tangent, batch.level), level), batch)
+    made = t.view_as(t)
+    array = grounded(tangent)[0].array
+    if array.shape == t.array.shape and array.strides != t.array.strides:
+        tangent = laid_out_as(t.array, (), array.dtype).copy_(tangent)
+    attach(made, tangent, level)
+    return made
+
+
+def bare(t: Any, level: Level | None = None) -> Any:
+    """The tensor without its tangent at a level: the same memory and history."""
+    if is_batched(t):
+        batch = batch_of(t)
+        return mirrored(bare(batch.physical, level), batch)
+    found = dual_of(t)
+    if found is None or found.level is not (level or current()):
+        return t
+    p = same_tensor(t)
+    set_dual(p, alive(found.below))
+    return p
+
+
+class stripped:
+    """For a block, tensors without their tangents at a level: the very same tensors."""
+
+    def __init__(self, tensors: Any, level: Level | None) -> None:
+        self.tensors = () if level is None else tensors
+        self.level = level
+
+    def __enter__(self) -> None:
+        self.taken: list[tuple[Any, Any]] = []
+        for t in self.tensors:
+            t, _ = grounded(t)
+            self.take(t)
+            if isinstance(t, TensorBase) and t.view_of is not None:
+                self.take(t.view_of.base)  # a view would ask it
+
+    def take(self, t: Any) -> None:
+        found = dual_of(t)
+        if found is not None and found.level is self.level:
+            set_dual(t, alive(found.below))
+            self.taken.append((t, found))
+
+    def __exit__(self, *error: object) -> None:
+        for t, found in self.taken:
+            below = dual_of(t)
+            if below is found.below:
+                set_dual(t, found)
+            else:
+                attach(t, found.tangent, self.level, found.source)
+
+
+def same_tensor(t: Any) -> Any:
+    """Another tensor with the memory and the history of `t`, and no tangents."""
+    from ...autograd.node import accumulate_node
+    from ..subclass import as_subclass, takes_part
+
+    p = wrap(t.array)
+    p.wants_grad = t.wants_grad
+    p.node = accumulate_node(t) if t.wants_grad and t.node is None else t.node
+    p.slot = t.slot
+    p.cell = t.version_cell()
+    p.view_of = None if t.view_of is None else t.view_of.twin()
+    p.cut = t.cut
+    return as_subclass(p, type(t)) if takes_part(type(t)) else p
+
+
+def has_dual(tensors: tuple[Any, ...]) -> bool:
+    if not TANGENTS or not STACK.forward or MODES.inference:
+        return False
+    return any([dual_of(t) is not None for t in tensors])
+
+
+def innermost(tensors: tuple[Any, ...]) -> Level:
+    """The innermost level at which one of the tensors is dual."""
+    levels = [found.level for t in tensors if (found := dual_of(t)) is not None]
+    return max(levels, key=lambda level: level.number)
+
+
+def push(op: Op, tensors: Any, attrs: Any, watch: Any) -> Any:
+    """`apply` with duals among the tensors."""
+    level = innermost(tensors)
+    tangents = [tangent_of(t, level) if isinstance(t, TensorBase) else None for t in tensors]
+    with stripped(tensors, level):
+        result = apply(op, tensors, attrs, watch)
+        if not op.differentiable:
+            return result
+        outs = (result,) if op.single else tuple(result)
+        tangents_out = pushed_forward(op, tensors, tangents, outs, attrs)
+    for i, (out, pushed) in enumerate(zip(outs, tangents_out, strict=True)):
+        if i not in op.plain_outs and pushed is not None and out.array.dtype.kind in FLOATS:
+            fresh = pushed if op.view or op.multi_view else unshared(pushed, tangents)
+            attach(out, fitted(fresh, out), level, source_of(out, level))
+    remember_tangents(outs, tangents, level)
+    return result
+
+
+def source_of(out: Any, level: Level) -> Any:
+    """For a view, the tangent of its base at a level."""
+    return None if out.view_of is None else tangent_of(out.view_of.base, level)
+
+
+def remember_tangents(outs: Any, tangents: list[Any], level: Level) -> None:
+    """Keep with the node what its saved values move along: a recorded backward reads it."""
+    node = next((out.node for out in outs if out.node is not None), None)
+    if node is None or node.is_leaf:
+        return
+    below = node.duals or {}
+    kept = [*tangents, *[tangent_of(out, level) for out in outs]]
+    node.duals = {
+        i: below.get(i) if t is None else Dual(t, level, below.get(i))
+        for i, t in enumerate(kept)
+        if t is not None or i in below
+    }
+
+
+def with_tangent(t: Any, dual: Dual | None) -> None:
+    found = alive(dual)
+    if found is not None:
+        set_dual(t, found)
+
+
+CLASSES.with_tangent = with_tangent
+
+
+def pushed_forward(op: Op, tensors: Any, tangents: Any, outs: Any, attrs: Any) -> tuple[Any, ...]:
+    """The tangents of the outputs."""
+    if op.jvp is None:
+        raise NotImplementedError(
+            f"Trying to use forward AD with {op.name} that does not support it because it has not "
+            "been implemented yet."
+        )
+    pushed = op.jvp(RECORDED, tensors, tangents, outs, attrs)
+    return (pushed,) if op.single else tuple(pushed)
+
+
+def unshared(tangent: Any, others: list[Any]) -> Any:
+    """A tangent that may be written to: a rule may hand on the very tensor that it was given."""
+    if isinstance(tangent, TensorBase):
+        array = memory_of(tangent)
+        for t in others:
+            if t is not None and np.may_share_memory(array, memory_of(t)):
+                return tangent.clone()  # type: ignore[attr-defined]
+    return tangent
+
+
+def fitted(tangent: Any, out: Any) -> Any:
+    """A tangent in the shape and dtype of the value that it belongs to."""
+    if not isinstance(tangent, TensorBase):
+        tangent = RECORDED.full_like(out.detach(), tangent)
+    if tangent.array.dtype != out.array.dtype:
+        if tangent.array.dtype.kind == "c" and out.array.dtype.kind != "c":
+            tangent = RECORDED.real_part(tangent)
+        tangent = RECORDED.cast(tangent, out.array.dtype)
+    if tangent.array.shape != out.array.shape:
+        tangent = RECORDED.expand(tangent, out.array.shape).clone()
+    return tangent
+
+
+def before_write(op: Op, tensors: Any, attrs: Any) -> Any:
+    """The value, with its tangents, that the target of an in-place op will have."""
+    return apply(op, (tensors[0].clone(), *tensors[1:]), attrs)
+
+
+def after_write(target: Any, value: Any) -> None:
+    """Store the tangents of a new value where the views of the target see them too."""
+    if value is not None and value.node is not None and value.node.duals is not None:
+        # What the node of the write saved moves along too, for a recorded backward.
+        view = target.view_of
+        written = target.node if view is None else view.base.node.inner
+        written.duals = value.node.duals
+    moved = dual_of(value)
+    levels = set()
+    while moved is not None:
+        levels.add(moved.level)
+        store(target, moved.level, moved.tangent)
+        moved = alive(moved.below)
+    own = dual_of(target)
+    while own is not None:
+        if own.level not in levels:
+            own.tangent.zero_()
+        own = alive(own.below)
+
+
+def store(target: Any, level: Level, tangent: Any) -> None:
+    own = tangent_of(target, level)
+    tangent = fitted(tangent, target)
+    if own is None:
+        begin(target, level, tangent)
+        return
+    wanted = grounded(tangent)[1]
+    if not set(wanted) <= set(grounded(own)[1]):
+        own = widened(target, level, wanted)
+    own.copy_(tangent)
+
+
+def begin(target: Any, level: Level, tangent: Any) -> None:
+    """Give a tensor a first tangent; the base of a view becomes dual with it."""
+    owner = target if target.view_of is None else target.view_of.base
+    physical, batches = grounded(tangent)
+    array = owner.array
+    front = len(batches)
+    if physical.array.shape[front:] == array.shape and physical.array.strides[front:] == (
+        array.strides
+    ):
+        attach(owner, tangent, level)
+    else:
+        widened(target, level, batches).copy_(tangent)
+
+
+def widened(target: Any, level: Level, batches: list[Level]) -> Any:
+    """Give a tensor a tangent of its own that is batched at some levels, with the values so far.
+
+    It is zero where there was none. Where a base is dual, or nothing was, a view shows that of its
+    base, which has to be written with it.
+    """
+    view = target.view_of
+    owner = target
+    if view is not None and (
+        tangent_of(target, level) is None or has_level(dual_of(view.base), level)
+    ):
+        owner = view.base
+    before = tangent_of(owner, level)
+    levels = sorted({*batches, *grounded(before)[1]}, key=lambda v: v.number)
+    made = above(laid_out_as(owner.array, tuple([v.size for v in levels])), levels)
+    if before is not None:
+        made.copy_(before)
+    attach(owner, made, level)
+    return tangent_of(target, level)
+
+
+def laid_out_as(array: Any, front: tuple[int, ...], dtype: Any = None) -> Any:
+    """Zeros, each entry of which lies in memory as an array does."""
+    if dtype is not None and dtype != array.dtype:
+        array = np.empty_like(array, dtype)
+    steps = zip(array.shape, array.strides, strict=True)
+    reach = (sum([(n - 1) * s for n, s in steps]) if array.size else 0) + array.itemsize
+    xp = xp_of(array)
+    memory = xp.zeros((*front, reach), np.uint8)
+    shape, strides = (*front, *array.shape), (*memory.strides[: len(front)], *array.strides)
+    if xp is not np:
+        return wrap(xp.ndarray(shape, array.dtype, memory.data, strides))
+    return wrap(np.ndarray(shape, array.dtype, memory, 0, strides))
+
+
+def adopt(target: Any) -> None:
+    """Give a view the tangents that its base got since, by a write to it or to another view."""
+    found = dual_of(target.view_of.base)
+    while found is not None:
+        own = at_level(dual_of(target), found.level)
+        if own is None or (own.source is not None and own.source is not found.tangent):
+            whole = matching(target.view_of.base, found)
+            seen = CLASSES.tensor._seen_from(target, whole)
+            attach(target, seen, found.level, whole)
+        found = alive(found.below)
+
+
+def matching(base: Any, found: Dual) -> Any:
+    """The tangent of a base, laid out in memory as the base is."""
+    physical, batches = grounded(found.tangent)
+    if physical.array.strides[physical.array.ndim - base.array.ndim :] == base.array.strides:
+        return found.tangent
+    made = above(laid_out_as(base.array, tuple([v.size for v in batches])), batches)
+    found.tangent = made.copy_(found.tangent)
+    return found.tangent
+
+
+def at_level(found: Dual | None, level: Level) -> Dual | None:
+    while found is not None and found.level is not level:
+        found = alive(found.below)
+    return found
+
+
+def has_level(found: Dual | None, level: Level) -> bool:
+    return at_level(found, level) is not None
+
+
+def transform(target: Any, op: Op, attrs: Any) -> None:
+    """Apply a view op to the tangents of a tensor that became a view of itself."""
+    found = dual_of(target)
+    while found is not None:
+        found.tangent = apply(op, (found.tangent,), attrs)
+        found = alive(found.below)

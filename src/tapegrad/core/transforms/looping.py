@@ -1,0 +1,202 @@
+"""`loop_over`: functions without a batching rule that run entry by entry inside vmap, if asked.
+
+A refusal of batched.py that leaves a public function comes here (`looped`). It leaves for the
+user with its line and the ways out (E15), unless `loop_over` named the function: then it runs once
+for every entry of the batch, and the results are stacked. Nothing here runs unless something was
+refused.
+"""
+
+from __future__ import annotations
+
+import difflib
+import threading
+import warnings
+from typing import Any
+
+from ...errors.evidence import here
+from ..base import TensorBase
+from ..spaces import RECORDED
+from .batched import batched, innermost, is_batched, physical_at
+from .levels import Level
+
+# What comes near a function that depends on its data too much for a batch.
+NEAREST = {
+    "argwhere": "torch.nonzero_static(input, size=n), which has room for n places",
+    "bincount": "torch.nn.functional.one_hot(input, n).sum(0), with a number n of bins",
+    "histc": "(torch.bucketize(input, edges).unsqueeze(-1) == torch.arange(n)).sum(0)",
+    "histogram": "(torch.bucketize(input, edges).unsqueeze(-1) == torch.arange(n)).sum(0)",
+    "index": "torch.where(mask, x, 0), which keeps the shape",
+    "index_put": "x = torch.where(mask, value, x)",
+    "masked_select": "torch.where(mask, input, 0), which keeps the shape",
+    "nonzero": "torch.nonzero_static(input, size=n), which has room for n places",
+    "where": "torch.nonzero_static(condition, size=n), which has room for n places",
+}
+# These give no tensors: there is nothing to stack.
+PLAIN = frozenset(
+    "__bool__ __complex__ __float__ __index__ __int__ allclose equal is_nonzero is_set_to item "
+    "numpy tolist".split()
+)
+# What users wrote where they called no function by its name.
+SPOKEN = {
+    "index": "x[mask]",
+    "index_put": "x[mask] = v",
+    "__bool__": "bool(x)",
+    "__index__": "a tensor as an index",
+}
+INDEXING = ("index", "index_put")
+
+
+class Asked(threading.local):
+    """The names that the open `loop_over` blocks of a thread gave."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+
+ASKED = Asked()
+WARNED: set[tuple[str, str, int]] = set()
+
+
+class loop_over:
+    """Inside, vmap runs the named functions entry by entry where they have no batching rule.
+
+    Names are those of torch, such as "unique" or "nn.functional.one_hot"; "index" and "index_put"
+    stand for `x[mask]` and `x[mask] = v`. The results of all entries must have one shape. Every
+    line that needs a loop warns once.
+
+    >>> import warnings
+    >>> rows = tensor([[3, 1, 1], [2, 2, 5]])
+    >>> with torch.func.loop_over("unique"), warnings.catch_warnings(action="ignore"):
+    ...     torch.func.vmap(torch.unique)(rows)
+    tensor([[1, 3],
+            [2, 5]])
+    """
+
+    def __init__(self, *names: str) -> None:
+        self.names = [checked_name(name) for name in names]
+
+    def __enter__(self) -> loop_over:
+        ASKED.names += self.names
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for name in self.names:
+            ASKED.names.remove(name)
+
+
+def checked_name(name: Any) -> str:
+    """The name of a function as its wrapper knows it."""
+    from ...ops.block.definition import APIS
+    from ..publish import FAMILY_OF
+
+    if not isinstance(name, str):
+        raise TypeError(f"loop_over(): names must be str, not {type(name).__name__}")
+    short = name.removeprefix("torch.").removeprefix("Tensor.")
+    known = {*APIS, *FAMILY_OF, *INDEXING}
+    found = {short, f"Tensor.{short}", short.removesuffix("_")} & known
+    if not found:
+        near = difflib.get_close_matches(short, [n.removeprefix("Tensor.") for n in known], 1)
+        hint = f". Did you mean '{near[0]}'?" if near else ""
+        raise ValueError(f"loop_over(): there is no function '{name}'{hint}")
+    if short in PLAIN:
+        raise ValueError(f"loop_over(): '{name}' gives no tensor that could be stacked")
+    return short
+
+
+def looped(
+    error: Exception, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """What `function` gives entry by entry, or the refusal that it met."""
+    if name not in ASKED.names:
+        raise explained(error, name)
+    from ...utils import _pytree as pytree
+
+    flat, spec = pytree.tree_flatten((args, kwargs))
+    level = innermost([t for t in flat if isinstance(t, TensorBase)])
+    if not level.size:
+        raise explained(error, name)
+    warn(name, level.size)
+    rows: list[list[Any]] = []
+    for k in range(level.size):
+        entry_args, entry_kwargs = pytree.tree_unflatten([at(t, k, level) for t in flat], spec)
+        out = function(*entry_args, **entry_kwargs)
+        if name.endswith("_") or name == "index_put":
+            continue  # what was written is there
+        row, out_spec = pytree.tree_flatten(out)
+        rows.append(row)
+    if not rows:
+        return args[0]
+    stacked = [stack(name, column, level) for column in zip(*rows, strict=True)]
+    return pytree.tree_unflatten(stacked, out_spec)
+
+
+def at(t: Any, k: int, level: Level) -> Any:
+    """The k-th entry of a batched tensor; all else is the same for every entry."""
+    if not is_batched(t):
+        return t
+    physical, in_front = physical_at(t, level)
+    return RECORDED.select(physical, 0, k) if in_front else t
+
+
+def stack(name: str, column: Any, level: Level) -> Any:
+    for k, t in enumerate(column):
+        if not isinstance(t, TensorBase):
+            raise RuntimeError(f"loop_over: {name}() gives a {type(t).__name__}, not a tensor")
+        if t.array.shape != column[0].array.shape:
+            sizes = [list(column[i].array.shape) for i in (0, k)]
+            raise explained(
+                RuntimeError(
+                    f"stack expects each tensor to be equal size, but got {sizes[0]} at entry 0 "
+                    f"and {sizes[1]} at entry {k}"
+                ),
+                name,
+                f"{spoken(name)} gave the entries of the batch results of different shapes",
+            ) from None
+    return batched(RECORDED.stack(list(column), 0), level)
+
+
+def spoken(name: str) -> str:
+    return SPOKEN.get(name, f"{name}()")
+
+
+def explained(error: Exception, name: str, what: str = "") -> Exception:
+    """E15: the refusal with the user's line and the ways out."""
+    from ...errors.report import attach
+
+    if hasattr(error, "diagnosis"):
+        return error
+    asked = name in ASKED.names
+    fixes = [f"instead: {NEAREST[name]}"] if name in NEAREST else []
+    if name in ("__bool__", "is_nonzero"):
+        fixes.append("torch.where(condition, a, b) in the place of `if`")
+    elif name in PLAIN:
+        fixes.append("compute with tensors: a number belongs to one entry, vmap has all at once")
+    elif not asked:
+        fixes.append(f'entry by entry: with torch.func.loop_over("{name}"): ...')
+    attach(
+        error,
+        "E15",
+        what=what or f"{spoken(name)} cannot be computed for all entries of a batch at once",
+        causes=[("noticed", "at", here())],
+        fixes=fixes or ["results of one shape for every entry"],
+        op=name,
+        nearest=NEAREST.get(name),
+    )
+    return error
+
+
+def warn(name: str, size: int) -> None:
+    """Once for every function and line of the user's."""
+    where = here() or {"file": "<unknown>", "line": 0, "text": ""}
+    key = (name, where["file"], where["line"])
+    if key in WARNED:
+        return
+    WARNED.add(key)
+    line = f"{where['file']}:{where['line']}"
+    warnings.warn_explicit(
+        f"There is a performance drop because {spoken(name)} has no batching rule: vmap runs it "
+        f"entry by entry, here {size} times, as loop_over asked for. {line}: {where['text']}",
+        UserWarning,
+        where["file"],
+        where["line"],
+    )

@@ -1,0 +1,1 @@
+"""`doctor()`: what it watches, what it finds, and how it says so."""

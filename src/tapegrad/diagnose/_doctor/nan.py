@@ -1,0 +1,136 @@
+"""Where a NaN began: read from the values that the graph has saved, without a second run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...errors import evidence
+from ...errors.evidence import Place
+from .values import finite, name_of_array
+from .walk import Walk, op_name, saved_inputs, saved_outputs
+
+NO_CLUE = "run it once under torch.autograd.detect_anomaly() to see the op that made it"
+# What makes a number that is none out of good ones, and what to write instead.
+FORWARD = {
+    "log": ("log of zero or of a negative number", "log(x.clamp(min=1e-8)), or log1p"),
+    "log2": ("log2 of zero or of a negative number", "log2(x.clamp(min=1e-8))"),
+    "log10": ("log10 of zero or of a negative number", "log10(x.clamp(min=1e-8))"),
+    "div": ("a division by zero", "add a small eps to the denominator"),
+    "reciprocal": ("a division by zero", "add a small eps to the denominator"),
+    "sqrt": ("the square root of a negative number", "sqrt(x.clamp(min=0) + eps)"),
+    "exp": ("exp of a large number", "subtract the maximum first, or use logsumexp or softmax"),
+    "pow_scalar": ("a power that is not defined", "clamp the base first"),
+    "pow": ("a power that is not defined", "clamp the base first"),
+    "binary_cross_entropy": ("a probability of exactly 0 or 1", "the version with logits"),
+}
+
+
+class Danger:
+    """An op whose gradient is infinite where a saved value is zero, and who has that value."""
+
+    def __init__(self, node: Any, value: Any, reason: str, fix: str) -> None:
+        self.node = node
+        self.value = value  # kept from here to the end of this backward
+        self.reason = reason
+        self.fix = fix
+
+    def bad(self) -> bool:
+        return bool((self.value == 0).any())
+
+    def told(self) -> tuple[Place | None, str, str]:
+        where = evidence.of_node(self.node)
+        return where, self.reason, self.fix
+
+
+def suspects(graph: Walk) -> list[Any]:
+    """The ops of a graph whose gradient may be infinite."""
+    found = []
+    for node in graph.nodes:
+        name = op_name(node)
+        inputs = saved_inputs(node)
+        outputs = saved_outputs(node)
+        if name == "sqrt" and outputs:
+            found.append(
+                Danger(node, outputs[0], "the gradient of sqrt at 0 is infinite", "sqrt(x + eps)")
+            )
+        elif name in ("log", "log2", "log10", "reciprocal") and (inputs or outputs):
+            value = inputs.get(0, outputs[0] if outputs else None)
+            found.append(Danger(node, value, f"{name} of 0", f"{name}(x + eps)"))
+        elif name == "pow_scalar" and 0 in inputs and fractional(node):
+            reason = "the gradient of a power below 1 at 0 is infinite"
+            found.append(Danger(node, inputs[0], reason, "(x + eps) ** p"))
+        elif name == "div" and 1 in inputs:
+            fix = "add a small eps to the denominator (before where(), not after it)"
+            found.append(Danger(node, inputs[1], "a division by zero", fix))
+        elif "norm" in name and "batch" not in name and outputs:
+            reason = "the gradient of a norm at 0 is not defined"
+            found.append(Danger(node, outputs[-1], reason, "(x.square().sum() + eps).sqrt()"))
+    return found
+
+
+def fractional(node: Any) -> bool:
+    exponent = node.kept[-1] if node.kept else None
+    return isinstance(exponent, float) and exponent < 1
+
+
+def where_nan_began(graph: Walk) -> tuple[Place | None, str, str]:
+    """(line, what happened, cure) of the earliest value that is not finite."""
+    first: Any = None
+    data: Any = None
+    for node in graph.nodes:
+        for i, value in saved_inputs(node).items():
+            if finite(value):
+                continue
+            maker = node.edges[i]
+            if maker is None or maker.is_leaf:
+                if data is None or node.seq < data[0].seq:
+                    data = (node, i, maker, value)
+            elif first is None or maker.seq < first.seq:
+                first = maker
+        if any(not finite(value) for value in saved_outputs(node)):
+            if first is None or node.seq < first.seq:
+                first = node
+    if data is not None and (first is None or data[0].seq <= first.seq):
+        return from_data(*data)
+    if first is None:
+        first = min((n for n in graph.nodes if undefined(n)), key=lambda n: n.seq, default=None)
+    if first is None:
+        return None, "no saved value shows where it began", NO_CLUE
+    where = evidence.of_node(first)
+    name = op_name(first) or evidence.node_name(first)
+    reason, fix = FORWARD.get(name.removesuffix("_number"), (f"the result of {name}", NO_CLUE))
+    known = [v for v in saved_inputs(first).values() if finite(v) and v.size]
+    reach = ""
+    if known and name.removesuffix("_number") in FORWARD:
+        low, high = min(v.min() for v in known), max(v.max() for v in known)
+        reach = f" (its inputs reach from {low:.4g} to {high:.4g})"
+    return where, f"it began with {reason}{reach}", fix
+
+
+def undefined(node: Any) -> bool:
+    """Whether what an op has saved says that its result cannot be finite."""
+    inputs = saved_inputs(node)
+    name = op_name(node)
+    if name in ("log", "log2", "log10", "reciprocal") and 0 in inputs:
+        return bool((inputs[0] <= 0 if name != "reciprocal" else inputs[0] == 0).any())
+    return name == "div" and 1 in inputs and bool((inputs[1] == 0).any())
+
+
+def from_data(node: Any, i: int, maker: Any, value: Any) -> tuple[Place | None, str, str]:
+    """A number that is none came in from outside, or sits in a parameter."""
+    count = int(np.count_nonzero(~np.isfinite(value)))
+    name = name_of_array(value) or f"input {i} of {op_name(node)}"
+    where = evidence.of_node(node)
+    if maker is None:
+        return (
+            where,
+            f"`{name}` came in with {count} of {value.size} values NaN or infinite",
+            "clean the data: torch.isfinite(x).all() after loading",
+        )
+    return (
+        where,
+        f"the parameter `{name}` has {count} of {value.size} values NaN or infinite",
+        "the steps before made it so: a smaller learning rate, or clip_grad_norm_() before step()",
+    )

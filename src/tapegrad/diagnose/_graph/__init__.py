@@ -1,0 +1,1 @@
+"""`graph()`: from recorded nodes to text, pages and pictures."""

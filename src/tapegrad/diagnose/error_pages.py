@@ -1,0 +1,66 @@
+"""The error catalogue in short: what docs/errors says first about each id, and the cure.
+
+The docs are not part of an installed package, so their first paragraphs and cures are kept in
+error_pages.txt. After a change of the docs:  python -m tapegrad.diagnose.error_pages docs/errors
+
+>>> page("E04").title
+'Backward needs one number to start from'
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import pathlib
+import sys
+from typing import NamedTuple
+
+
+class Page(NamedTuple):
+    id: str
+    title: str
+    paragraph: str
+    cure: str  # a Markdown list
+
+
+def page(identity: str) -> Page | None:
+    """The page of an id; None if there is none."""
+    return catalogue().get(identity)
+
+
+@functools.cache
+def catalogue() -> dict[str, Page]:
+    text = importlib.resources.files(__package__).joinpath("error_pages.txt").read_text("utf-8")
+    found = {}
+    for part in text.split("\n# ")[1:]:
+        head, paragraph, cure = part.strip().split("\n\n", 2)
+        identity, title = head.split(": ", 1)
+        found[identity] = Page(identity, title, paragraph, cure)
+    return found
+
+
+def condensed(text: str) -> str:
+    """Title, first paragraph and cure of one page of the docs, as error_pages.txt has them."""
+    title, *blocks = text.split("## Example")[0].strip().split("\n\n")
+    paragraph = next(block for block in blocks if not block.startswith(">"))
+    cure = text.partition("## The cure")[2].split("\n## ")[0].strip()
+    return f"{title}\n\n{paragraph}\n\n{cure}\n"
+
+
+def gather(folder: pathlib.Path) -> str:
+    """All pages of docs/errors, condensed."""
+    parts = [condensed(file.read_text("utf-8")) for file in sorted(folder.glob("E*.md"))]
+    return "Made by tapegrad.diagnose.pages from docs/errors.\n\n" + "\n".join(parts)
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 1:
+        print("usage: python -m tapegrad.diagnose.error_pages docs/errors", file=sys.stderr)
+        return 2
+    target = pathlib.Path(__file__).with_name("error_pages.txt")
+    target.write_text(gather(pathlib.Path(arguments[0])), "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,119 @@
+"""What an op does not take, in PyTorch's words; and small helpers about the dtypes of operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ... import dtypes
+from ...core import promote
+from ...core.base import TensorBase
+from ...core.dispatch import number_as
+from ...errors import must_be_tensor
+
+BOOL, INTEGRAL, FLOATING, COMPLEX = 0, 1, 2, 3
+CATEGORY = {"b": BOOL, "i": INTEGRAL, "u": INTEGRAL, "f": FLOATING, "V": FLOATING, "c": COMPLEX}
+
+
+def category(value: Any) -> int:
+    """Bool, integral, floating or complex: of an array or a number."""
+    dtype = getattr(value, "dtype", None)
+    if dtype is not None:
+        return CATEGORY[dtype.kind]
+    if isinstance(value, bool):
+        return BOOL
+    if isinstance(value, int):
+        return INTEGRAL
+    return FLOATING if isinstance(value, float) else COMPLEX
+
+
+def is_complex(value: Any) -> bool:
+    """Of an array or a tensor: what gradient rules may get."""
+    dtype = value.dtype
+    return bool(dtype.is_complex) if isinstance(dtype, dtypes.dtype) else dtype.kind == "c"
+
+
+def common(*values: Any) -> dtypes.dtype:
+    """The dtype of an expression over arrays and numbers; None among them counts for nothing."""
+    operands = [np.asarray(v) if isinstance(v, np.generic) else v for v in values if v is not None]
+    return promote.result_dtype(operands)
+
+
+def cast(value: Any, dtype: Any) -> Any:
+    """An array or a number in a NumPy dtype."""
+    if not hasattr(value, "dtype"):
+        return number_as(value, dtype)
+    return value if value.dtype == dtype else value.astype(dtype)
+
+
+def widened(value: Any) -> Any:
+    """Half precision as single: what PyTorch computes in before it rounds once at the end."""
+    dtype = getattr(value, "dtype", None)
+    if dtype is not None and dtype.itemsize == 2 and dtype.kind in "fV":
+        return value.astype(np.float32)
+    return value
+
+
+def as_stored(input: Any, number: Any) -> Any:
+    """A number as bfloat16 has it: NumPy compares such arrays with numbers in single precision."""
+    if isinstance(number, (int, float)) and getattr(input.dtype, "kind", "") == "V":
+        return input.dtype.type(number)
+    return number
+
+
+def plain(array: Any, *numbers: Any) -> bool:
+    """Single or double precision beside real numbers: nothing is promoted and nothing refused."""
+    if array.dtype.kind != "f" or array.dtype.itemsize < 4:
+        return False
+    return all([n is None or type(n) is float or type(n) is int for n in numbers])
+
+
+def not_implemented(kernel: str, dtype: dtypes.dtype) -> NotImplementedError:
+    return NotImplementedError(f"\"{kernel}\" not implemented for '{dtype.scalar_type}'")
+
+
+def without_complex32() -> NotImplementedError:
+    return NotImplementedError("complex32 is not supported: NumPy has no such dtype")
+
+
+def not_for(kernel: str, *categories: int) -> Callable[..., None]:
+    """A guard: the op's inner loop, by PyTorch's name for it, lacks these categories."""
+
+    def guard(*values: Any) -> None:
+        if max([category(v) for v in values if v is not None]) in categories:
+            raise not_implemented(kernel, common(*values))
+
+    return guard
+
+
+def only_wide(kernel: str) -> Callable[..., None]:
+    """A guard: the op's inner loop takes single and double precision, and what becomes that."""
+
+    def guard(*values: Any) -> None:
+        dtype = common(*values)
+        if dtype.is_complex or (dtype.is_floating_point and dtype.itemsize == 2):
+            raise not_implemented(kernel, dtype)
+
+    return guard
+
+
+def only_tensors(function: str, run: Any = None, **arguments: Any) -> None:
+    """Numbers may not stand in for these arguments; `run` is set when the in-place method asks."""
+    for position, (name, value) in enumerate(arguments.items(), 0 if run else 1):
+        if not isinstance(value, TensorBase):
+            raise must_be_tensor(f"{function}_" if run else function, name, position, value)
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, complex, np.generic))
+
+
+def invalid_call(function: str, *arguments: Any) -> TypeError:
+    """No signature of `function` takes these arguments."""
+    kinds = ["Tensor" if isinstance(a, TensorBase) else type(a).__name__ for a in arguments]
+    return TypeError(
+        f"{function}() received an invalid combination of arguments - got ({', '.join(kinds)}), "
+        "but expected one of:"
+    )

@@ -1,0 +1,434 @@
+"""How a block becomes an op: the `op` decorator reads a class body, `api` publishes a function.
+
+    @op
+    class Exp(Elementwise):
+        '''exp(input) -> Tensor: …'''
+        fwd = ufunc("exp")
+        def d_input(F, grad, out):  return grad * out
+
+A block says, in this order: what it is called, what its arguments are, how it is computed (`fwd`,
+with the array module `xp` in front), and per tensor argument how a gradient comes back
+(`d_<name>`). The names of a rule's parameters after `F, grad` say what it needs and so what is
+saved:
+
+    input, other …   a tensor argument     out (or the names in `outs`)   an output
+    dim, keepdim …   an attribute          input_shape / _dtype / _strides  facts, no array
+
+How the op is mapped over a batch (vmap) follows from `elementwise`, or is said by one of `dims`,
+`leading`, `fold` or a method `batch`: see batching.py.
+
+A name with a dot, as in `name = "linalg.det"`, is published in that module and is no method; the
+op itself is then called `linalg_det`.
+
+`guard` is called with the arrays and numbers before promotion, off the hot road, and raises for
+dtypes that PyTorch refuses.
+
+From the block come the function `tapegrad.<name>`, the method, the in-place method (`inplace =
+True`) and `out=`. `call` is the public signature; it normalises its arguments and ends in `run(OP,
+tensors, attrs)`, where `run` is `apply`, or `write` when the in-place form or `out=` called it.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...backends.base import NUMPY
+from ...core.dispatch import apply, binary, unary
+from ...core.op import AS_IS, PROMOTE, PROMOTE_FLOAT, REGISTRY, Op, Rule
+from ...core.spaces import RAW, RECORDED
+from .batching import batching_rule
+from .samples import Case, binary_cases, unary_cases
+
+__all__ = [
+    "AS_IS",
+    "PROMOTE",
+    "PROMOTE_FLOAT",
+    "Block",
+    "Case",
+    "Elementwise",
+    "Linear",
+    "ViewOp",
+    "api",
+    "apply",
+    "binary_cases",
+    "helper",
+    "op",
+    "ufunc",
+    "unary_cases",
+]
+
+
+class Block:
+    """The defaults of a block."""
+
+    name = ""  # of op and function; the class name in snake case if not given
+    node = ""  # of the node; "<Class>Backward0" if not given
+    tensors: tuple[str, ...] = ("input",)
+    outs: tuple[str, ...] = ("out",)
+    result: Any = None  # namedtuple class for several outputs
+    several = False  # the number of outputs depends on the arguments (split, unbind)
+    variadic = False  # `tensors` is one list
+    dtype = AS_IS
+    guard: Any = None
+    numbers = False
+    broadcasts = False
+    elementwise = False
+    linear = False  # linear in each tensor argument: the forward-mode rule follows
+    wirtinger = False
+    dims: tuple[str, ...] = ()  # attributes that are dimensions: vmap shifts them by one
+    shapes: tuple[str, ...] = ()  # attributes that are shapes: vmap puts the batch in front
+    leading: tuple[int, ...] = ()  # per tensor, how many trailing dimensions are not a batch
+    aligns = False  # shapes broadcast, though the op is not elementwise
+    fold = False  # dimension 0 of every tensor is a batch already
+    unbatchable = ""  # why the op cannot be mapped over a batch
+    differentiable = True
+    plain_outs: tuple[int, ...] = ()
+    partial = False  # rules get None, not zeros, for outputs that received no gradient
+    casts = False  # to another dtype, and does nothing else
+    view = False
+    multi_view = False
+    replays = False
+    written_name = ""  # node of the in-place form with tensors, if it is another
+    silent = False  # the in-place form leaves the history as it is
+    public = True
+    method = True
+    inplace = False
+    aliases: tuple[str, ...] = ()
+    samples: Sequence[Case] = ()
+
+
+class Elementwise(Block):
+    """One output element per (broadcast) input element."""
+
+    elementwise = True
+    dtype = PROMOTE_FLOAT
+    inplace = True
+
+
+class Linear(Block):
+    linear = True
+
+
+class ViewOp(Block):
+    """The result looks at the memory of `input`."""
+
+    linear = True
+    view = True
+
+
+class Ufunc:
+    """The name of a NumPy ufunc that is the whole kernel: it is then called directly."""
+
+    def __init__(self, name: str) -> None:
+        self.ufunc = name
+
+    def __call__(self, xp: Any, *arrays: Any) -> Any:
+        return getattr(xp, self.ufunc)(*arrays)
+
+
+def ufunc(name: str) -> Ufunc:
+    return Ufunc(name)
+
+
+def op(block: type[Block]) -> Op:
+    """The Op record of a block, registered and published."""
+    record = Op()
+    public_name = block.name or snake(block.__name__)
+    record.name = public_name.replace(".", "_")
+    record.node_name = block.node or f"{block.__name__}Backward0"
+    record.doc = block.__doc__ or ""
+    record.home = block.__module__
+    forward = block.fwd
+    record.tensors = block.tensors
+    record.width = 0 if block.variadic else len(block.tensors)
+    record.outs = () if block.several else block.outs
+    record.single = not block.several and len(block.outs) == 1
+    if not isinstance(forward, Ufunc):
+        record.attrs = parameter_names(forward)[1 + len(block.tensors) :]
+    record.forward = forward
+    record.kernel = NUMPY.kernel(record)
+    record.result = None if block.result is None else block.result._make
+    for field in (
+        "variadic",
+        "numbers",
+        "broadcasts",
+        "elementwise",
+        "linear",
+        "wirtinger",
+        "differentiable",
+        "plain_outs",
+        "partial",
+        "casts",
+        "view",
+        "multi_view",
+        "replays",
+        "written_name",
+        "silent",
+    ):
+        setattr(record, field, getattr(block, field))
+    record.dtype_rule = block.dtype
+    record.guard = block.guard
+    if record.elementwise and len(record.tensors) > 1:
+        record.broadcasts = record.numbers = True
+    add_rules(record, block)
+    record.jvp = forward_rule(record, block)
+    record.unbatchable = block.unbatchable
+    record.batch = batching_rule(record, block)
+    if record.name in REGISTRY:
+        raise ValueError(f"two blocks are called {record.name!r}")
+    REGISTRY[record.name] = record
+    setattr(RAW, record.name, record.kernel)
+    setattr(RECORDED, record.name, recorded_call(record))
+    if block.public:
+        call = getattr(block, "call", None) or default_call(record)
+        samples = block.samples or default_samples(record)
+        publish(
+            call,
+            public_name,
+            record.doc,
+            block.method,
+            block.inplace,
+            block.aliases,
+            samples,
+            block.__module__,
+        )
+    return record
+
+
+def parameter_names(function: Any) -> tuple[str, ...]:
+    """The parameters of a plain function; `inspect` would take most of the time of an import."""
+    code = function.__code__
+    names: tuple[str, ...] = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return names
+
+
+def snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def add_rules(record: Op, block: type[Block]) -> None:
+    """Work out which values each gradient rule reads and where they stand in a node."""
+    metas: list[tuple[int, str]] = []
+
+    def place(name: str) -> int:
+        outs = record.outs
+        if name in record.tensors and not record.variadic:
+            return record.tensors.index(name)
+        if name in outs:
+            return record.width + outs.index(name)
+        if name in record.attrs:
+            return record.width + len(outs) + record.attrs.index(name)
+        owner, _, what = name.rpartition("_")
+        if owner in record.tensors and what in ("shape", "dtype", "strides"):
+            key = (-1 if record.variadic else record.tensors.index(owner), what)
+            if key not in metas:
+                metas.append(key)
+            return record.width + len(outs) + len(record.attrs) + metas.index(key)
+        raise TypeError(f"{record.name}: a rule asks for {name!r}, which is no argument or output")
+
+    def rule(function: Any, skip: int) -> Rule:
+        names = parameter_names(function)[skip:]
+        return Rule(function, tuple(place(n) for n in names))
+
+    joint = getattr(block, "backward", None)
+    needed: list[tuple[str, ...]] = []
+    if joint is not None:
+        record.joint = rule(joint, 3)
+        names = parameter_names(joint)[3:]
+        needed = [names] * (64 if record.variadic else len(record.tensors))
+    else:
+        rules: list[Rule | None] = []
+        for tensor in record.tensors:
+            function = getattr(block, f"d_{tensor}", None)
+            rules.append(None if function is None else rule(function, 2))
+            needed.append(() if function is None else parameter_names(function)[2:])
+        record.rules = tuple(rules)
+        if not any(rules):
+            record.differentiable = False
+    record.needed_by = tuple(needed)
+    record.metas = tuple(metas)
+    record.make_plans()
+
+
+def forward_rule(record: Op, block: type[Block]) -> Callable[..., Any] | None:
+    """jvp(F, tensors, tangents, outs, attrs): given, or derived for elementwise and linear ops."""
+    given = getattr(block, "jvp", None)
+    if given is not None:
+        names = parameter_names(given)[1:]
+
+        def by_name(F: Any, tensors: Any, tangents: Any, outs: Any, attrs: Any) -> Any:
+            values = dict(zip(record.tensors, tensors, strict=True))
+            values |= {f"t_{n}": t for n, t in zip(record.tensors, tangents, strict=True)}
+            values |= dict(zip(record.outs, outs, strict=True))
+            values |= dict(zip(record.attrs, attrs, strict=True))
+            return given(F, *[values[n] for n in names])
+
+        return by_name
+    if not record.differentiable:
+        return None
+    if record.linear:
+        return functools.partial(linear_jvp, record)
+    if record.elementwise and not record.wirtinger:
+        return functools.partial(elementwise_jvp, record)
+    return None
+
+
+def linear_jvp(record: Op, F: Any, tensors: Any, tangents: Any, outs: Any, attrs: Any) -> Any:
+    """The derivative of a (multi)linear op: the op itself, one argument exchanged at a time."""
+    own = getattr(F, record.name)
+    if record.variadic:
+        zeros = [
+            F.zeros_like(x) if t is None else t for x, t in zip(tensors, tangents, strict=True)
+        ]
+        return own(zeros, *attrs)
+    total = None
+    for i, t in enumerate(tangents):
+        if t is not None:
+            part = own(*tensors[:i], t, *tensors[i + 1 :], *attrs)
+            total = part if total is None else add_parts(total, part)
+    return total
+
+
+def add_parts(a: Any, b: Any) -> Any:
+    return tuple(x + y for x, y in zip(a, b, strict=True)) if isinstance(a, tuple) else a + b
+
+
+def elementwise_jvp(record: Op, F: Any, tensors: Any, tangents: Any, outs: Any, attrs: Any) -> Any:
+    """An elementwise Jacobian is diagonal: the gradient rule pushes forward as it pulls back."""
+    kept = (*tensors, *outs, *attrs, *[fact(tensors[i], what) for i, what in record.metas])
+    total = None
+    for rule, t in zip(record.rules, tangents, strict=True):
+        if t is not None and rule is not None:
+            part = rule.call(F, t, kept)
+            total = part if total is None else total + part
+    return total
+
+
+def fact(x: Any, what: str) -> Any:
+    """What rules read as `input_shape` and `input_dtype`."""
+    array = getattr(x, "array", x)
+    return array.strides if what == "strides" else getattr(array, what)
+
+
+def recorded_call(record: Op) -> Callable[..., Any]:
+    """`F.<op>` on tensors: the arguments of the kernel by position, or its defaults."""
+    width = len(record.tensors)
+    count = len(record.attrs)
+    defaults = getattr(record.forward, "__defaults__", None) or ()
+
+    def call(*args: Any) -> Any:
+        tensors, attrs = (args[0], args[1:]) if record.variadic else (args[:width], args[width:])
+        if len(attrs) < count:
+            attrs += defaults[len(attrs) - count :]
+        return apply(record, tuple(tensors), attrs)
+
+    return call
+
+
+def helper(name: str, raw: Callable[..., Any], recorded: Callable[..., Any]) -> None:
+    """Give F a function that is no op: `raw` for arrays, `recorded` for tensors."""
+    setattr(RAW, name, raw)
+    setattr(RECORDED, name, recorded)
+
+
+def apply_one(record: Op, input: Any) -> Any:
+    return apply(record, (input,))
+
+
+def default_call(record: Op) -> Callable[..., Any]:
+    """The public signature of an op that takes its tensors and nothing else."""
+    if len(record.tensors) == 1:
+        road = unary if record.elementwise else apply_one
+
+        def call_unary(input: Any, *, run: Any = None) -> Any:
+            return road(record, input) if run is None else run(record, (input,))
+
+        call_unary.op = record  # type: ignore[attr-defined]  # the method needs nothing else
+        return call_unary
+
+    def call_binary(input: Any, other: Any, *, run: Any = None) -> Any:
+        return binary(record, input, other) if run is None else run(record, (input, other))
+
+    return call_binary
+
+
+def default_samples(record: Op) -> Sequence[Case]:
+    if not record.elementwise:
+        return ()
+    return unary_cases() if len(record.tensors) == 1 else binary_cases()
+
+
+SPOKEN_SPACES = ("linalg", "fft", "special")
+
+
+class Api:
+    """A public function, of a block or a composite of ops: what `tapegrad` and `Tensor` have."""
+
+    def __init__(
+        self,
+        name: str,
+        call: Callable[..., Any],
+        doc: str,
+        method: bool,
+        inplace: bool,
+        function: bool,
+        samples: Sequence[Case],
+        home: str,
+    ) -> None:
+        self.name = name
+        space, _, last = name.rpartition(".")
+        # What error messages call it: `linalg_det()`, but `conv2d()`.
+        self.spoken = f"{space}_{last}" if space in SPOKEN_SPACES else last
+        self.call = call
+        self.doc = doc
+        self.method = method and not space
+        self.inplace = inplace and not space
+        self.function = function
+        self.samples = samples
+        self.parameters = parameter_names(call)
+        self.home = home  # the module of its block
+
+
+APIS: dict[str, Api] = {}
+UNPUBLISHED: list[Api] = []  # waiting for core/publish.py to hand them out
+
+
+def publish(
+    call: Callable[..., Any],
+    name: str,
+    doc: str,
+    method: bool,
+    inplace: bool,
+    aliases: Sequence[str],
+    samples: Sequence[Case],
+    home: str,
+    function: bool = True,
+) -> None:
+    for each in (name, *aliases):
+        if each in APIS:
+            raise ValueError(f"two functions are called {each!r}")
+        APIS[each] = Api(each, call, doc, method, inplace, function, samples, home)
+        UNPUBLISHED.append(APIS[each])
+
+
+def api(
+    *,
+    name: str = "",
+    method: bool = True,
+    inplace: bool = False,
+    function: bool = True,
+    aliases: Sequence[str] = (),
+    samples: Sequence[Case] = (),
+) -> Callable[[Any], Any]:
+    """Publish a function of ops. With `inplace`, it takes `run` and ends in `run(OP, …)`."""
+
+    def register(call: Callable[..., Any]) -> Callable[..., Any]:
+        doc = call.__doc__ or ""
+        home = call.__module__
+        publish(call, name or call.__name__, doc, method, inplace, aliases, samples, home, function)
+        return call
+
+    return register

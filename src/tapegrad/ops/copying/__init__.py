@@ -1,0 +1,1 @@
+"""Views in memory of their own, and tensors that get other memory."""

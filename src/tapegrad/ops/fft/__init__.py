@@ -1,0 +1,1 @@
+"""Fourier transforms, and the windows that go with them."""

@@ -1,0 +1,1 @@
+"""Reading and writing at places that are given by tensors."""

@@ -1,0 +1,544 @@
+"""Picking and placing along one dimension, element by element: gather and the scatter family."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ... import dtypes, errors
+from ..._tensor.indexing import number, wrap_dim
+from ...core.base import STATE, TensorBase, wrap
+from ...core.transforms.batched import known_values, memory_of
+from ..block import Block, Case, api, apply, op
+from ..block.checks import not_implemented
+from ..block.samples import Draw, Index
+from ..products.matmul import broadcast_batch
+from .advanced import LinearMove, Move
+
+# Kernels get index arrays that are in range: `call` looked. 0-d arrays count as having one
+# dimension.
+# ruff: noqa: N805
+
+# ---------------------------------------------------------------------- shared by kernels and calls
+
+
+def within(input: Any, index: Any, dim: int) -> Any:
+    """The part of `input` that an index of smaller shape looks at."""
+    cut = [slice(0, n) for n in index.shape]
+    cut[dim] = slice(None)
+    return input[tuple(cut)]
+
+
+def grid(xp: Any, index: Any, dim: int) -> tuple[Any, ...]:
+    """NumPy index of the places that `index` means along `dim`."""
+    parts = open_grid(xp, index.shape)
+    parts[dim] = index
+    return tuple(parts)
+
+
+def open_grid(xp: Any, shape: tuple[int, ...]) -> list[Any]:
+    """Per dimension the positions along it, shaped to broadcast against the others."""
+    last = len(shape) - 1
+    return [xp.arange(n).reshape(-1, *(1,) * (last - d)) for d, n in enumerate(shape)]
+
+
+def flat_places(xp: Any, index: Any, dim: int, shape: tuple[int, ...]) -> Any:
+    """The same places as positions in a contiguous array of `shape`."""
+    where = xp.zeros((), np.int64)
+    for d, part in enumerate(grid(xp, index, dim)):
+        where = where * shape[d] + part
+    return where.reshape(-1)
+
+
+def one_dim(x: Any) -> Any:
+    return x if x.ndim else x.reshape(1)
+
+
+def placed(xp: Any, out: Any, index: Any, src: Any, dim: int, how: Any) -> Any:
+    """Write `src`, or combine with the ufunc `how`, at the places of `index` in a copy of `out`."""
+    shape = out.shape
+    out = xp.array(one_dim(out), order="C", copy=True)
+    if index.size:
+        index = one_dim(index)
+        if hasattr(src, "ndim") and src.ndim:
+            src = src[tuple([slice(0, n) for n in index.shape])]
+        if how is None:
+            out[grid(xp, index, dim)] = src
+        else:
+            values = xp.broadcast_to(src, index.shape).reshape(-1)
+            how.at(out.reshape(-1), flat_places(xp, index, dim, out.shape), values)
+    return out.reshape(shape)
+
+
+def check_index_dtype(index: Any, sentence: str) -> None:
+    dtype = index.array.dtype
+    if dtype.kind != "i" or dtype.itemsize < 4:
+        raise RuntimeError(sentence)
+
+
+def check_tensor(function: str, argument: str, position: int, value: Any) -> None:
+    if not isinstance(value, TensorBase):
+        raise errors.must_be_tensor(function, argument, position, value)
+
+
+def first_outside(index: Any, size: int) -> int | None:
+    """The first index that is negative or too large."""
+    x = known_values(index)
+    # Negative indices are large ones when read as unsigned: one look finds both.
+    if not x.size or np.maximum.reduce(x.view(f"u{x.itemsize}"), None) < size:
+        return None
+    return int(x[(x < 0) | (x >= size)].flat[0])
+
+
+def any_negative(index: Any) -> bool:
+    """Whether an index counts from the end; on a GPU, whether it may."""
+    return (
+        index.special
+        and type(memory_of(index)) is STATE.device_type
+        or bool(memory_of(index).min(initial=0) < 0)
+    )
+
+
+def check_range(
+    index: Any, shape: tuple[int, ...], dim: int, kind: type = RuntimeError, start: str = ""
+) -> None:
+    size = shape[dim] if shape else 1
+    wrong = first_outside(index, size)
+    if wrong is not None:
+        raise kind(f"{start}index {wrong} is out of bounds for dimension {dim} with size {size}")
+
+
+def scalar_name(t: Any) -> str:
+    return dtypes.of(t.array.dtype).scalar_type
+
+
+# ---------------------------------------------------------------------- gather
+
+
+@op
+class Gather(LinearMove):
+    """gather(input, dim, index) -> Tensor: along `dim`, the elements that `index` names.
+
+    >>> tensor([[1, 2], [3, 4]]).gather(1, tensor([[0, 0], [1, 0]]))
+    tensor([[1, 1],
+            [4, 3]])
+    """
+
+    tensors = ("input", "index")
+    samples = [
+        Case(Draw(2, 3), 1, Index([[2, 0], [1, 1]])),
+        Case(Draw(2, 3, layout="T"), 0, Index([[1, 0, 1]])),
+        Case(Draw(3, 2), -1, Index(np.zeros((3, 0), np.int64))),
+        Case(Draw(), 0, Index(0)),
+    ]
+    dims = ("dim",)
+
+    def fwd(xp, input, index, dim):
+        if not index.size:
+            return xp.empty(index.shape, input.dtype)
+        source, where = one_dim(input), one_dim(index)
+        if where.ndim == 2:
+            return source[grid(xp, where, dim)]
+        out = xp.take_along_axis(within(source, where, dim), where, axis=dim)
+        return xp.ascontiguousarray(out).reshape(index.shape)
+
+    def d_input(F, grad, index, input_shape, dim):
+        return F.scatter_add(F.blank(grad, input_shape), index, grad, dim)
+
+    def call(input, dim, index, *, sparse_grad=False, run=apply):
+        check_tensor("gather", "index", 2, index)
+        if index.array.size:
+            check_index_dtype(index, "gather(): Expected dtype int32/int64 for index")
+        shape, at = input.array.shape, index.array.shape
+        dim = wrap_dim(dim, len(shape))
+        if index.array.size:
+            if max(len(shape), 1) != max(len(at), 1):
+                raise RuntimeError(
+                    "Index tensor must have the same number of dimensions as input tensor"
+                )
+            for d, n in enumerate(at):
+                if d != dim and n > shape[d]:
+                    raise RuntimeError(
+                        f"Size does not match at dimension {d} expected index {list(at)} to be no "
+                        f"larger than self {list(shape)} apart from dimension {dim}"
+                    )
+            check_range(index, shape, dim)
+        return run(Gather, (input, index), (dim,))
+
+
+# ---------------------------------------------------------------------- scatter
+
+
+def same_places(name: str, index: Any, src_shape: tuple[int, ...]) -> None:
+    """A source larger than the index has no gradient of its own shape; PyTorch says so too."""
+    if tuple(index.shape) != tuple(src_shape):
+        raise RuntimeError(
+            f"Function {name} returned an invalid gradient at index 1 - got {list(index.shape)} "
+            f"but expected shape compatible with {list(src_shape)}"
+        )
+
+
+@op
+class ScatterSrc(Move):
+    """scatter_src(input, index, src, dim) -> Tensor: `scatter` of a tensor."""
+
+    node = "ScatterBackward0"
+    tensors = ("input", "index", "src")
+    public = False
+    dims = ("dim",)
+
+    def fwd(xp, input, index, src, dim):
+        return placed(xp, input, index, src, dim, None)
+
+    def d_input(F, grad, index, dim):
+        return F.scatter_value(grad, index, 0, dim)
+
+    def d_src(F, grad, index, src_shape, dim):
+        same_places("ScatterBackward0", index, src_shape)
+        return F.gather(grad, index, dim)
+
+    def jvp(F, input, index, src, t_input, t_src, dim):
+        a = F.zeros_like(input) if t_input is None else t_input
+        b = F.zeros_like(src) if t_src is None else t_src
+        return F.scatter_src(a, index, b, dim)
+
+
+@op
+class ScatterValue(Move):
+    """scatter_value(input, index, value, dim) -> Tensor: `scatter` of a number."""
+
+    node = "ScatterBackward1"
+    tensors = ("input", "index")
+    public = False
+    dims = ("dim",)
+
+    def fwd(xp, input, index, value, dim):
+        return placed(xp, input, index, value, dim, None)
+
+    def d_input(F, grad, index, dim):
+        return F.scatter_value(grad, index, 0, dim)
+
+    def jvp(F, index, t_input, dim):
+        return F.scatter_value(t_input, index, 0, dim)
+
+
+@op
+class ScatterOld(Block):
+    """scatter_old(input, index, src, dim, reduce) -> Tensor: `scatter` with `reduce=`."""
+
+    node = "NotImplemented"
+    tensors = ("input", "index", "src")
+    public = False
+    dims = ("dim",)
+
+    def fwd(xp, input, index, src, dim, reduce):
+        return placed(xp, input, index, src, dim, xp.add if reduce == "add" else xp.multiply)
+
+    def d_input(F, grad):
+        raise RuntimeError("derivative for aten::scatter is not implemented")
+
+    def d_src(F, grad):
+        raise RuntimeError("derivative for aten::scatter is not implemented")
+
+    def jvp(F, input):
+        raise NotImplementedError(
+            "Trying to use forward AD with aten::scatter that does not support it."
+        )
+
+
+@op
+class ScatterAdd(LinearMove):
+    """scatter_add(input, dim, index, src) -> Tensor: `src` added at the places that `index` names.
+
+    >>> zeros(3).scatter_add(0, tensor([0, 2, 0]), tensor([1.0, 2.0, 3.0]))
+    tensor([4., 0., 2.])
+    """
+
+    tensors = ("input", "index", "src")
+    inplace = True
+    samples = [
+        Case(Draw(2, 3), 1, Index([[0, 0], [2, 1]]), Draw(2, 2)),
+        Case(Draw(2, 3, layout="T"), 0, Index([[1, 1, 1], [1, 0, 1]]), Draw(2, 3)),
+    ]
+    dims = ("dim",)
+
+    def fwd(xp, input, index, src, dim):
+        if index.ndim == 1 and input.ndim == 1 and input.size == 0:
+            return input.copy()
+        return placed(xp, input, index, src, dim, xp.add)
+
+    def d_input(F, grad):
+        return grad
+
+    def d_src(F, grad, index, src_shape, dim):
+        same_places("ScatterAddBackward0", index, src_shape)
+        return F.gather(grad, index, dim)
+
+    def jvp(F, input, index, src, t_input, t_src, dim):
+        a = F.zeros_like(input) if t_input is None else t_input
+        b = F.zeros_like(src) if t_src is None else t_src
+        return F.scatter_add(a, index, b, dim)
+
+    def call(input, dim, index, src, run=apply):
+        check_tensor("scatter_add", "src", 3, src)
+        dim = check_scatter("scatter", input, dim, index, src)
+        return run(ScatterAdd, (input, index, src), (dim,))
+
+
+def check_scatter(name: str, input: Any, dim: int, index: Any, src: Any) -> int:
+    """PyTorch's refusals for the scatter family; gives `dim` counted from the front."""
+    check_tensor(name, "index", 2, index)
+    shape, at = input.array.shape, index.array.shape
+    dim = wrap_dim(dim, len(shape))
+    if index.array.size:
+        check_index_dtype(index, f"{name}(): Expected dtype int32/int64 for index")
+    if src is not None and src.array.dtype != input.array.dtype:
+        raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype")
+    if not index.array.size:
+        return dim
+    if max(len(shape), 1) != max(len(at), 1):
+        raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
+    wrong = any([d != dim and n > shape[d] for d, n in enumerate(at)])
+    sentence = (
+        f"Expected index {list(at)} to be no larger than self {list(shape)} apart from "
+        f"dimension {dim}"
+    )
+    if src is not None:
+        given = src.array.shape
+        if max(len(given), 1) != max(len(at), 1):
+            raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
+        wrong = wrong or any([n > m for n, m in zip(at, given, strict=False)])
+        sentence += f" and to be no larger size than src {list(given)}"
+    if wrong:
+        raise RuntimeError(sentence)
+    check_range(index, shape, dim)
+    return dim
+
+
+@api(
+    inplace=True,
+    samples=[
+        Case(Draw(2, 3), 1, Index([[0, 2], [1, 0]]), Draw(2, 2)),
+        Case(Draw(2, 3), 0, Index([[1, 0, 1]]), 4.0),
+        Case(Draw(2, 3, layout="step"), -1, Index([[1], [2]]), value=2),
+    ],
+)
+def scatter(
+    input: Any,
+    dim: int,
+    index: Any,
+    src: Any = None,
+    *,
+    value: Any = None,
+    reduce: str | None = None,
+    run: Any = apply,
+) -> Any:
+    """scatter(input, dim, index, src) -> Tensor: `src` written to the places that `index` names.
+
+    >>> zeros(2, 3).scatter(1, tensor([[1], [2]]), 7.0)
+    tensor([[0., 7., 0.],
+            [0., 0., 7.]])
+    """
+    if src is None:
+        src = value
+    if src is None:
+        raise TypeError(
+            "scatter() received an invalid combination of arguments - got (int, Tensor), but "
+            "expected one of:"
+        )
+    if reduce is not None and reduce not in ("add", "multiply"):
+        raise RuntimeError("reduce argument must be either add or multiply.")
+    if isinstance(src, TensorBase):
+        if reduce is not None:
+            warnings.warn(
+                "The reduce argument of torch.scatter with Tensor src is deprecated and will be "
+                "removed in a future PyTorch release. Use torch.scatter_reduce instead for more "
+                "reduction options.",
+                UserWarning,
+                stacklevel=3,
+            )
+        dim = check_scatter("scatter", input, dim, index, src)
+        if reduce is None:
+            return run(ScatterSrc, (input, index, src), (dim,))
+        return run(ScatterOld, (input, index, src), (dim, reduce))
+    dim = check_scatter("scatter", input, dim, index, None)
+    fill = number(input.array.dtype, src)[()]
+    if reduce is None:
+        return run(ScatterValue, (input, index), (fill, dim))
+    return run(ScatterOld, (input, index, wrap(np.asarray(fill))), (dim, reduce))
+
+
+@op
+class ScatterReduce(Block):
+    """scatter_reduce(input, dim, index, src, reduce) -> Tensor: `src` combined with `input`.
+
+    >>> zeros(2).scatter_reduce(0, tensor([0, 0, 1]), tensor([1.0, 3.0, 2.0]), "amax")
+    tensor([3., 2.])
+    """
+
+    tensors = ("input", "index", "src")
+    inplace = True
+    samples = [
+        Case(Draw(2, 3), 1, Index([[0, 0], [2, 1]]), Draw(2, 2), how, include_self=own)
+        for how in ("sum", "prod", "mean", "amax", "amin")
+        for own in (True, False)
+    ]
+    dims = ("dim",)
+
+    def fwd(xp, input, index, src, dim, reduce, include_self):
+        start = input
+        if not include_self:
+            neutral = neutral_element(input.dtype, reduce)
+            start = placed(xp, input, index, neutral, dim, None)
+        how = {
+            "sum": xp.add,
+            "mean": xp.add,
+            "prod": xp.multiply,
+            "amax": xp.maximum,
+            "amin": xp.minimum,
+        }[reduce]
+        out = placed(xp, start, index, src, dim, how)
+        if reduce == "mean":
+            count = (xp.ones if include_self else xp.zeros)(input.shape, input.dtype)
+            count = placed(xp, count, index, input.dtype.type(1), dim, xp.add)
+            count = xp.where(count == 0, count.dtype.type(1), count)
+            out = out // count if input.dtype.kind in "iub" else out / count
+        return out
+
+    def backward(F, grad, needs, input, index, src, out, dim, reduce, include_self):
+        d_input, d_src = reduced_gradients(
+            F, grad, needs, input, index, src, out, dim, reduce, include_self
+        )
+        if needs[0] and not include_self:
+            d_input = F.scatter_value(d_input, index, 0, dim)
+        return d_input, None, d_src
+
+    def jvp(F, input, index, src, t_input, t_src, out, dim, reduce, include_self):
+        a = F.zeros_like(input) if t_input is None else t_input
+        b = F.zeros_like(src) if t_src is None else t_src
+        if reduce in ("sum", "mean"):
+            return F.scatter_reduce(a, index, b, dim, reduce, include_self)
+        if reduce == "prod":
+            own = a / input if include_self else F.scatter_value(a / input, index, 0, dim)
+            return F.scatter_add(own, index, b / src, dim) * out
+        mine, theirs = winners(F, input, index, src, out, dim, include_self)
+        total = F.scatter_add(mine * a, index, theirs * b, dim)
+        return total / F.scatter_add(mine, index, theirs, dim)
+
+    def call(input, dim, index, src, reduce, *, include_self=True, run=apply):
+        if reduce not in ("sum", "prod", "mean", "amax", "amin"):
+            raise RuntimeError(
+                f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
+            )
+        check_tensor("scatter_reduce", "src", 3, src)
+        dim = check_scatter("scatter", input, dim, index, src)
+        kind = input.array.dtype.kind
+        if index.array.size and (
+            kind == "b" and reduce == "mean" or kind == "c" and reduce in ("amax", "amin")
+        ):
+            raise not_implemented(f"scatter_gather_tensor_cpu_reduce_{reduce}", input.dtype)
+        return run(ScatterReduce, (input, index, src), (dim, reduce, bool(include_self)))
+
+
+def neutral_element(dtype: Any, reduce: str) -> Any:
+    """What does not change the result of a reduction."""
+    if reduce in ("sum", "mean"):
+        return dtype.type(0)
+    if reduce == "prod":
+        return dtype.type(1)
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return limits.min if reduce == "amax" else limits.max
+    if dtype.kind == "b":
+        return reduce == "amin"
+    return dtype.type(-np.inf if reduce == "amax" else np.inf)
+
+
+def winners(
+    F: Any, input: Any, index: Any, src: Any, out: Any, dim: int, include_self: bool
+) -> tuple[Any, Any]:
+    """Ones where an element of input, or of src, is the extreme that came out."""
+    mine = F.where(input == out, F.ones_like(input), F.zeros_like(input))
+    if not include_self:
+        untouched = F.scatter_value(F.ones_like(input), index, 0, dim)
+        mine = mine * untouched
+    theirs = F.where(src == F.gather(out, index, dim), F.ones_like(src), F.zeros_like(src))
+    return mine, theirs
+
+
+def reduced_gradients(
+    F: Any,
+    grad: Any,
+    needs: Any,
+    input: Any,
+    index: Any,
+    src: Any,
+    out: Any,
+    dim: int,
+    reduce: str,
+    include_self: bool,
+) -> tuple[Any, Any]:
+    """The gradients of `scatter_reduce` for input and src, before `include_self` is looked at."""
+    same_places("ScatterReduceBackward0", index, src.shape)
+    if reduce == "sum":
+        return grad, F.gather(grad, index, dim) if needs[2] else None
+    if reduce == "mean":
+        start = F.ones_like(grad) if include_self else F.zeros_like(grad)
+        count = F.scatter_add(start, index, F.ones_like(src), dim)
+        share = grad / F.masked_fill(count, count == 0, 1)
+        return share, F.gather(share, index, dim) if needs[2] else None
+    if reduce == "prod":
+        d_input = d_src = None
+        if needs[0]:
+            safe = F.masked_fill(input, input == 0, 1)
+            rest = F.scatter_reduce(safe, index, src, dim, "prod", include_self)
+            d_input = grad * rest / safe
+        if needs[2]:
+            zero = src == 0
+            zeros = F.where(zero, F.ones_like(src), F.zeros_like(src))
+            counts = F.gather(F.scatter_add(F.zeros_like(input), index, zeros, dim), index, dim)
+            alone = zero & (counts == 1)
+            rest = F.scatter_reduce(
+                input, index, F.masked_fill(src, alone, 1), dim, "prod", include_self
+            )
+            others = F.gather(grad * out, index, dim) / F.masked_fill(src, zero, 1)
+            d_src = F.where(alone, F.gather(grad, index, dim) * F.gather(rest, index, dim), others)
+        return d_input, d_src
+    mine, theirs = winners(F, input, index, src, out, dim, True)
+    share = grad / F.scatter_add(mine, index, theirs, dim)
+    return mine * share, theirs * F.gather(share, index, dim)
+
+
+@api(samples=[Case(Draw(2, 3), Index([[2, 0], [1, 1]]), 1), Case(Draw(2, 3), Index([5, 0]))])
+def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
+    """take_along_dim(input, indices, dim=None) -> Tensor: `gather` that broadcasts.
+
+    >>> take_along_dim(tensor([[1, 2], [3, 4]]), tensor([[1], [0]]), 1)
+    tensor([[2],
+            [3]])
+    """
+    if indices.array.dtype != np.int64:
+        raise RuntimeError(
+            f"torch.take_along_dim(): dtype of indices should be Long but got "
+            f"{scalar_name(indices)}"
+        )
+    if dim is None:
+        return input.flatten().gather(0, indices.flatten())
+    ndim = input.array.ndim
+    if ndim != indices.array.ndim:
+        raise RuntimeError(
+            "torch.take_along_dim(): input and indices should have the same number of dimensions, "
+            f"but got {ndim} dimensions for input, and {indices.array.ndim} dimensions for indices"
+        )
+    dim = wrap_dim(dim, ndim)
+    own, other = list(input.array.shape), list(indices.array.shape)
+    own[dim], other[dim] = other[dim], own[dim]
+    spread = broadcast_batch(tuple(own), indices.array.shape)
+    size = input.array.shape[dim]
+    if indices.array.size and size and any_negative(indices):
+        indices = indices.remainder(size)
+    return input.expand(broadcast_batch(input.array.shape, tuple(other))).gather(
+        dim, indices.expand(spread)
+    )

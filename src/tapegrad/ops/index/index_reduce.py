@@ -1,0 +1,145 @@
+"""`index_reduce`: whole slices of one dimension combined by a product, a mean or an extremum."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from ..._tensor.indexing import wrap_dim
+from ...core.op import REGISTRY
+from ..block import Block, Case, apply, op
+from ..block.batching import lift
+from ..block.checks import not_implemented
+from ..block.samples import Draw, Index
+from .along_dim import along_lines, without
+from .gather import check_tensor, first_outside, reduced_gradients, scalar_name
+
+# ruff: noqa: N805
+
+
+def over(F: Any, index: Any, shape: tuple[int, ...], dim: int) -> Any:
+    """A vector of places along `dim`, as an index for every element of the source."""
+    if not shape:
+        return F.reshape(index, ())
+    flat = [1] * len(shape)
+    flat[dim] = shape[dim]
+    return F.expand(F.reshape(index, tuple(flat)), tuple(shape))
+
+
+@op
+class IndexReduce(Block):
+    """index_reduce(input, dim, index, source, reduce, *, include_self=True) -> Tensor: combined.
+
+    `reduce` is "prod", "mean", "amax" or "amin".
+
+    >>> index_reduce(ones(2), 0, tensor([0, 0]), tensor([2.0, 3.0]), "prod")
+    tensor([6., 1.])
+    """
+
+    tensors = ("input", "index", "source")
+    inplace = True
+    samples = [
+        Case(Draw(2, 3), 1, Index([0, 2, 0, 0]), Draw(2, 4), how, include_self=own)
+        for how in ("prod", "mean", "amax", "amin")
+        for own in (True, False)
+    ]
+
+    def fwd(xp, input, index, source, dim, reduce, include_self):
+        flat = [1] * source.ndim
+        if source.ndim:
+            flat[dim] = source.shape[dim]
+        places = xp.broadcast_to(index.reshape(flat), source.shape)
+        scatter = REGISTRY["scatter_reduce"].forward
+        return scatter(xp, input, places, source, dim, reduce, include_self)
+
+    def backward(F, grad, needs, input, index, source, out, dim, reduce, include_self):
+        places = over(F, index, source.shape, dim)
+        d_input, d_source = reduced_gradients(
+            F, grad, needs, input, places, source, out, dim, reduce, include_self
+        )
+        if needs[0] and not include_self:
+            d_input = F.index_fill_value(d_input, index, 0, dim)
+        return d_input, None, d_source
+
+    def jvp(F, input, index, source, t_input, t_source, out, dim, reduce, include_self):
+        tensors = (input, over(F, index, source.shape, dim), source)
+        rule = REGISTRY["scatter_reduce"].jvp
+        return rule(F, tensors, (t_input, None, t_source), (out,), (dim, reduce, include_self))
+
+    def batch(F, size, batched, input, index, source, dim, reduce, include_self):
+        if len(lift(F, source, size, batched[2]).shape) == 1:
+            whole = lift(F, input, size, batched[0])
+            values = lift(F, source, size, batched[2])
+            places = F.reshape(lift(F, index, size, batched[1]), (size, 1))
+            pairs = (F.unsqueeze(whole, 1), places, F.unsqueeze(values, 1))
+            return F.squeeze(F.scatter_reduce(*pairs, 1, reduce, include_self), (1,))
+        whole, values, places = along_lines(F, size, batched, input, index, source, dim)
+        return F.scatter_reduce(whole, places, values, dim + 1, reduce, include_self)
+
+    def call(input, dim, index, source, reduce, *, include_self=True, run=apply):
+        warnings.warn(
+            "index_reduce() is in beta and the API may change at any time.",
+            UserWarning,
+            stacklevel=3,
+        )
+        check_tensor("index_reduce", "index", 3, index)
+        check_tensor("index_reduce", "source", 4, source)
+        if reduce not in ("prod", "mean", "amax", "amin"):
+            raise RuntimeError(
+                "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got "
+                f"{reduce}."
+            )
+        shape, given = input.array.shape, source.array.shape
+        dim = wrap_dim(dim, len(shape))
+        check_arguments(input, index, source, dim)
+        if without(shape, dim) != without(given, dim) or len(shape) != len(given):
+            raise RuntimeError(
+                "source tensor shape must match self tensor shape, excluding the specified "
+                f"dimension. Got self.shape = {list(shape)} source.shape = {list(given)}"
+            )
+        if first_outside(index, shape[dim] if shape else 1) is not None:
+            raise IndexError("index out of range in self")
+        refuse_dtype(input, reduce, include_self)
+        return run(IndexReduce, (input, index, source), (dim, reduce, bool(include_self)))
+
+
+def check_arguments(input: Any, index: Any, source: Any, dim: int) -> None:
+    at, given = index.array, source.array.shape
+    if at.ndim > 1:
+        raise IndexError(
+            f"index_reduce_(): Index is supposed to be a vector, but got dim: {at.ndim} with "
+            f"type: {scalar_name(index)} and size: {list(at.shape)}"
+        )
+    if at.dtype.name not in ("int64", "int32"):
+        raise RuntimeError(
+            f"index_reduce_(): Expected dtype int32/int64 for index but got: {scalar_name(index)}"
+        )
+    if source.array.dtype != input.array.dtype:
+        raise RuntimeError(
+            f"index_reduce_(): self ({scalar_name(input)}) and source ({scalar_name(source)}) "
+            "must have the same scalar type"
+        )
+    width = given[dim] if dim < len(given) else 1
+    if at.size != width:
+        raise RuntimeError(
+            f"index_reduce_(): Number of indices ({at.size}) should be equal to source.size(dim): "
+            f"({width}), for dim: {dim}"
+        )
+
+
+def refuse_dtype(input: Any, reduce: str, include_self: bool) -> None:
+    """Which inner loop lacks bool and complex numbers depends on the way that it goes."""
+    kind = input.array.dtype.kind
+    if kind not in "bc":
+        return
+    kernel = None
+    if not include_self:
+        kernel = "index_reduce_func_exclude_input_init"
+    elif input.array.ndim < 2:
+        kernel = "index_func_"
+    elif kind == "b":
+        kernel = "div_floor_cpu" if reduce == "mean" else None
+    elif reduce in ("amax", "amin"):
+        kernel = "maximum_cpu" if reduce == "amax" else "minimum_cpu"
+    if kernel is not None:
+        raise not_implemented(kernel, input.dtype)

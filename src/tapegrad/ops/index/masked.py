@@ -1,0 +1,442 @@
+"""Choosing by mask or by flat position: masked_*, take, put, nonzero."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ... import errors
+from ..._tensor.indexing import number
+from ...core.base import STATE, TensorBase, wrap
+from ...core.devices import to_host
+from ...core.dispatch import apply
+from ...core.transforms.batched import dynamic_shape, is_batched, known_values, memory_of, refusal
+from ..block import Block, Case, api, op
+from ..block.batching import flattened, lift, spread
+from ..block.samples import Draw, Index
+from .advanced import LinearMove, Move
+from .gather import scalar_name
+
+# ruff: noqa: N805
+
+MASK = Index([[True, False, True], [False, True, False]])
+C_NAMES = {
+    "uint8": "unsigned char",
+    "int8": "signed char",
+    "int16": "short int",
+    "int32": "int",
+    "int64": "long int",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "float32": "float",
+    "float64": "double",
+    "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+}
+
+
+MASK_VARIES = (
+    "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask) We cannot support this "
+    "because for each batch this would return a differently shaped Tensor. Please file an issue at "
+    "https://github.com/pytorch/pytorch/issues if you need this feature."
+)
+
+
+def fits(mask: Any, input: Any) -> None:
+    """Raise PyTorch's sentence unless the two shapes broadcast."""
+    if mask.array.shape != input.array.shape:
+        errors.check_broadcast([mask.array, input.array])
+
+
+def contiguous(xp: Any, array: Any) -> Any:
+    return xp.ascontiguousarray(array).reshape(array.shape)
+
+
+# ---------------------------------------------------------------------- masks
+
+
+@op
+class MaskedFill(Move):
+    """masked_fill_value(input, mask, value) -> Tensor: `masked_fill` with a number."""
+
+    node = "MaskedFillBackward0"
+    tensors = ("input", "mask")
+    broadcasts = True
+    public = False
+    name = "masked_fill"
+    aligns = True
+
+    def fwd(xp, input, mask, value):
+        return contiguous(xp, xp.where(mask, input.dtype.type(value), input))
+
+    def d_input(F, grad, mask):
+        return F.masked_fill(grad, mask, 0)
+
+    def jvp(F, mask, t_input):
+        return F.masked_fill(t_input, mask, 0)
+
+
+@op
+class MaskedFillTensor(Move):
+    """masked_fill_tensor(input, mask, value) -> Tensor: `masked_fill` with a 0-d tensor."""
+
+    node = "MaskedFillBackward1"
+    tensors = ("input", "mask", "value")
+    broadcasts = True
+    public = False
+    aligns = True
+
+    def fwd(xp, input, mask, value):
+        return contiguous(xp, xp.where(mask, value.astype(input.dtype), input))
+
+    def d_input(F, grad, mask):
+        return F.masked_fill(grad, mask, 0)
+
+    def d_value(F, grad, mask):
+        return F.sum(F.where(mask, grad, 0), None, False, None)
+
+    def jvp(F, input, mask, value, t_input, t_value):
+        a = F.zeros_like(input) if t_input is None else t_input
+        b = F.zeros_like(value) if t_value is None else t_value
+        return F.masked_fill_tensor(a, mask, b)
+
+
+@api(
+    name="masked_fill",
+    inplace=True,
+    samples=[
+        Case(Draw(2, 3), MASK, 1.5),
+        Case(Draw(3), MASK, 0),
+        Case(Draw(2, 3, layout="T"), Index([True, False, True]), Draw()),
+        Case(Draw(), Index(True), 2.0),
+    ],
+)
+def fill_masked(input: Any, mask: Any, value: Any = None, *, run: Any = apply) -> Any:
+    """masked_fill(input, mask, value) -> Tensor: `value` where `mask` is true.
+
+    >>> tensor([1.0, 2.0, 3.0]).masked_fill(tensor([True, False, True]), 0)
+    tensor([0., 2., 0.])
+    """
+    if value is None:
+        raise TypeError(
+            "masked_fill() received an invalid combination of arguments - got (Tensor), but "
+            "expected one of:"
+        )
+    if not isinstance(mask, TensorBase):
+        raise errors.must_be_tensor("masked_fill", "mask", 1, mask)
+    if run is apply:
+        fits(mask, input)
+    else:
+        fits(input, mask)
+    if isinstance(value, TensorBase) and value.array.ndim:
+        raise RuntimeError(
+            "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+            f"{value.array.ndim} dimension(s)."
+        )
+    if mask.array.dtype.kind != "b":
+        name = C_NAMES.get(mask.array.dtype.name, mask.array.dtype.name)
+        raise RuntimeError(
+            f"masked_fill_ only supports boolean masks, but got mask with dtype {name}"
+        )
+    if isinstance(value, TensorBase):
+        if value.array.dtype.kind == "c" and input.array.dtype.kind != "c":
+            number(input.array.dtype, complex(value.array))  # which refuses it
+        return run(MaskedFillTensor, (input, mask, value))
+    return run(MaskedFill, (input, mask), (number(input.array.dtype, value)[()],))
+
+
+@op
+class MaskedSelect(LinearMove):
+    """masked_select(input, mask) -> Tensor: the elements where `mask` is true, as a vector.
+
+    >>> tensor([1, 2, 3]).masked_select(tensor([True, False, True]))
+    tensor([1, 3])
+    """
+
+    tensors = ("input", "mask")
+    samples = [
+        Case(Draw(2, 3), MASK),
+        Case(Draw(3, layout="step"), MASK),
+        Case(Draw(), Index(True)),
+        Case(Draw(2, 3), Index([False])),
+    ]
+
+    def fwd(xp, input, mask):
+        if input.shape != mask.shape:
+            input, mask = xp.broadcast_arrays(input, mask)
+        return input[mask]
+
+    def d_input(F, grad, mask, input_shape):
+        full = np.broadcast_shapes(tuple(input_shape), tuple(mask.shape))
+        spread = F.masked_scatter(F.blank(grad, full), mask, grad)
+        dims = tuple(range(len(full) - len(input_shape)))
+        dims += tuple(
+            [
+                d
+                for d in range(len(dims), len(full))
+                if input_shape[d - len(dims)] == 1 and full[d] != 1
+            ]
+        )
+        return F.reshape(F.sum(spread, dims, True, None), input_shape) if dims else spread
+
+    def call(input, mask, run=apply):
+        if not isinstance(mask, TensorBase):
+            raise errors.must_be_tensor("masked_select", "mask", 1, mask)
+        if mask.array.dtype.kind != "b":
+            raise RuntimeError("masked_select: expected BoolTensor for mask")
+        if is_batched(mask):
+            raise refusal(MASK_VARIES)
+        fits(mask, input)
+        return run(MaskedSelect, (input, mask))
+
+    def batch(F, size, batched, input, mask):
+        shape = np.broadcast_shapes(input.shape[batched[0] :], mask.shape[batched[1] :])
+        where = spread(F, mask, size, batched[1], shape)
+        found = F.masked_select(spread(F, input, size, batched[0], shape), where)
+        if batched[1]:
+            marked = memory_of(where) if F.recorded else where
+            counts = np.count_nonzero(to_host(marked), axis=tuple(range(-len(shape), 0)))
+            if np.ptp(counts):
+                raise refusal(MASK_VARIES)
+        count = found.shape[0] // size if size else 0
+        return F.reshape(found, (size, count))
+
+
+@op
+class MaskedScatter(Move):
+    """masked_scatter(input, mask, source) -> Tensor: `source` in order where `mask` is true.
+
+    >>> zeros(3).masked_scatter(tensor([True, False, True]), tensor([5.0, 6.0]))
+    tensor([5., 0., 6.])
+    """
+
+    tensors = ("input", "mask", "source")
+    broadcasts = True
+    inplace = True
+    samples = [Case(Draw(2, 3), MASK, Draw(3)), Case(Draw(3, layout="step"), MASK, Draw(2, 2))]
+
+    def fwd(xp, input, mask, source):
+        shape = np.broadcast_shapes(input.shape, mask.shape)
+        out = xp.array(xp.broadcast_to(input, shape), order="C", copy=True)
+        mask = xp.broadcast_to(mask, shape)
+        if xp is np:
+            out[mask] = source.reshape(-1)[: int(xp.count_nonzero(mask))]
+            return out
+        if not source.size:
+            return out
+        # The k-th marked place takes the k-th value: no need to know how many there are.
+        taken = xp.cumsum(mask.reshape(-1)).reshape(shape) - 1
+        return xp.where(mask, source.reshape(-1).take(xp.clip(taken, 0, None)), out)
+
+    def d_input(F, grad, mask):
+        return F.masked_fill(grad, mask, 0)
+
+    def d_source(F, grad, mask, source_shape):
+        count = int(np.prod(source_shape, dtype=np.int64))
+        taken = F.masked_select(grad, mask)
+        rest = F.blank(grad, (count - taken.shape[0],))
+        return F.reshape(F.cat([taken, rest], 0), source_shape)
+
+    def jvp(F, input, mask, source, t_input, t_source):
+        a = F.zeros_like(input) if t_input is None else t_input
+        b = F.zeros_like(source) if t_source is None else t_source
+        return F.masked_scatter(a, mask, b)
+
+    def call(input, mask, source, run=apply):
+        fits(mask, input)
+        if input.array.dtype != source.array.dtype:
+            raise RuntimeError(
+                "masked_scatter: expected self and source to have same dtypes but got"
+                f"{scalar_name(input)} and {scalar_name(source)}"
+            )
+        if mask.array.dtype.kind != "b":
+            raise RuntimeError(
+                "masked_scatter_ only supports boolean masks, but got mask with dtype "
+                f"{scalar_name(mask)}"
+            )
+        shape = np.broadcast_shapes(input.array.shape, mask.array.shape)
+        if most_marked(mask, shape) > source.array.size:
+            raise RuntimeError("Number of elements of source < number of ones in mask")
+        return run(MaskedScatter, (input, mask, source))
+
+    def batch(F, size, batched, input, mask, source):
+        shape = np.broadcast_shapes(input.shape[batched[0] :], mask.shape[batched[1] :])
+        whole = spread(F, input, size, batched[0], shape)
+        mask = spread(F, mask, size, batched[1], shape)
+        # The k-th marked element of an entry takes the k-th element of its source.
+        flat = flattened(F, mask)
+        values = flattened(F, lift(F, source, size, batched[2]))
+        taken = F.where(flat, F.cumsum(flat, 1, None) - 1, 0)
+        return F.where(mask, F.reshape(F.gather(values, taken, 1), mask.shape), whole)
+
+
+def most_marked(mask: Any, shape: tuple[int, ...]) -> int:
+    """How many elements of `shape` a mask marks; of a batch of masks, the one that marks most."""
+    values, size = memory_of(mask), mask.array.size
+    if type(values) is STATE.device_type:
+        return 0  # the GPU sees for itself
+    dims = tuple(range(values.ndim - mask.array.ndim, values.ndim))
+    counts = np.count_nonzero(values, axis=dims)
+    return int(np.max(counts, initial=0)) * math.prod(shape) // max(size, 1)
+
+
+# ---------------------------------------------------------------------- flat positions
+
+
+def check_flat(function: str, input: Any, index: Any) -> None:
+    if not isinstance(index, TensorBase):
+        raise errors.must_be_tensor(function, "index", 1, index)
+    if index.array.dtype != np.int64:
+        raise RuntimeError(
+            f"{function}(): Expected a long tensor for index, but got {scalar_name(index)}"
+        )
+    x, size = known_values(index), input.array.size
+    if x.size and not size:
+        raise IndexError(f"{function}(): tried to take from an empty tensor")
+    wrong = x[(x < -size) | (x >= size)]
+    if wrong.size:
+        raise IndexError(
+            f"out of range: tried to access index {int(wrong.flat[0])} on a tensor of {size} "
+            f"elements."
+        )
+
+
+@op
+class Take(LinearMove):
+    """take(input, index) -> Tensor: the elements at positions in the flattened tensor.
+
+    >>> tensor([[1, 2], [3, 4]]).take(tensor([0, -1]))
+    tensor([1, 4])
+    """
+
+    tensors = ("input", "index")
+    samples = [
+        Case(Draw(2, 3), Index([[0, 5], [-1, 0]])),
+        Case(Draw(3, 2, layout="T"), Index([1, 1])),
+    ]
+
+    def fwd(xp, input, index):
+        return input.reshape(-1)[index]
+
+    def d_input(F, grad, index, input_shape):
+        return F.put(F.blank(grad, input_shape), index, grad, True)
+
+    def call(input, index, run=apply):
+        check_flat("take", input, index)
+        return run(Take, (input, index))
+
+    def batch(F, size, batched, input, index):
+        flat = flattened(F, lift(F, input, size, batched[0]))
+        index = lift(F, index, size, batched[1])
+        places = flattened(F, F.where(index < 0, index + flat.shape[1], index))
+        return F.reshape(F.gather(flat, places, 1), index.shape)
+
+
+@op
+class Put(Move):
+    """put(input, index, source, accumulate=False) -> Tensor: `source` put at flat positions.
+
+    >>> zeros(2, 2).put(tensor([3]), tensor([1.0]))
+    tensor([[0., 0.],
+            [0., 1.]])
+    """
+
+    tensors = ("input", "index", "source")
+    inplace = True
+    samples = [
+        Case(Draw(2, 3), Index([5, 0]), Draw(2)),
+        Case(Draw(2, 3, layout="T"), Index([1, 1]), Draw(1, 2), accumulate=True),
+    ]
+
+    def fwd(xp, input, index, source, accumulate):
+        out = xp.array(input, order="C", copy=True)
+        flat, where, values = out.reshape(-1), index.reshape(-1), source.reshape(-1)
+        if accumulate:
+            xp.add.at(flat, where, values)
+        else:
+            flat[where] = values
+        if input.flags.c_contiguous:
+            return out
+        same = xp.empty_like(input)
+        same[...] = out
+        return same
+
+    def d_input(F, grad, index, accumulate):
+        return grad if accumulate else F.put(grad, index, F.blank(grad, index.shape), False)
+
+    def d_source(F, grad, index, source_shape):
+        return F.reshape(F.take(grad, index), source_shape)
+
+    def jvp(F, input, index, source, t_input, t_source, accumulate):
+        a = F.zeros_like(input) if t_input is None else t_input
+        b = F.zeros_like(source) if t_source is None else t_source
+        return F.put(a, index, b, accumulate)
+
+    def call(input, index, source, accumulate=False, run=apply):
+        check_flat("put_", input, index)
+        if source.array.dtype != input.array.dtype:
+            raise RuntimeError(
+                f"put_(): self and source expected to have the same dtype, but got self.dtype = "
+                f"{scalar_name(input)} and source.dtype = {scalar_name(source)}"
+            )
+        if source.array.size != index.array.size:
+            raise IndexError(
+                "put_(): Expected source and index to have the same number of elements, but got "
+                f"source.numel() = {source.array.size}, index.numel() = {index.array.size}"
+            )
+        return run(Put, (input, index, source), (bool(accumulate),))
+
+    def batch(F, size, batched, input, index, source, accumulate):
+        whole = lift(F, input, size, batched[0])
+        flat = flattened(F, whole)
+        index = lift(F, index, size, batched[1])
+        places = flattened(F, F.where(index < 0, index + flat.shape[1], index))
+        values = flattened(F, lift(F, source, size, batched[2]))
+        written = F.scatter_add if accumulate else F.scatter_src
+        return F.reshape(written(flat, places, values, 1), whole.shape)
+
+
+# ---------------------------------------------------------------------- where something is not zero
+
+
+@op
+class Nonzero(Block):
+    """nonzero_rows(input) -> Tensor: one row of coordinates per element that is not zero."""
+
+    name = "nonzero_rows"
+    public = False
+    unbatchable = "how many elements are not zero depends on the data"
+
+    def fwd(xp, input):
+        if not input.ndim:
+            return xp.zeros((1 if input else 0, 0), np.int64)
+        return xp.stack(input.nonzero()).T
+
+
+@api(samples=[Case(Draw(2, 3)), Case(Draw())])
+def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
+    """nonzero(input, *, as_tuple=False) -> Tensor: coordinates of the elements that are not zero.
+
+    >>> nonzero(tensor([0, 3, 0, 4]))
+    tensor([[1],
+            [3]])
+    """
+    if as_tuple:
+        x = input.array
+        return tuple([wrap(i.copy()) for i in (x if x.ndim else x.reshape(1)).nonzero()])
+    return apply(Nonzero, (input,))
+
+
+@api(samples=[Case(Draw(2, 3))])
+def argwhere(input: Any) -> Any:
+    """argwhere(input) -> Tensor: the coordinates of the elements that are not zero.
+
+    >>> argwhere(tensor([[0, 3], [4, 0]]))
+    tensor([[0, 1],
+            [1, 0]])
+    """
+    if is_batched(input):
+        raise dynamic_shape("argwhere")
+    return apply(Nonzero, (input,))

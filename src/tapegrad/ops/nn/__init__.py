@@ -1,0 +1,1 @@
+"""What layers compute: convolution, pooling, norms, activations, losses, attention."""

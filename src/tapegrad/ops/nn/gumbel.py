@@ -1,0 +1,34 @@
+"""A softmax that draws: samples of a choice through which gradients flow."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import tapegrad as tg
+
+from ..block import api
+
+
+# No samples: every call draws others.
+@api(name="nn.functional.gumbel_softmax", method=False)
+def gumbel_softmax(
+    logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Any:
+    """gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1) -> Tensor: a soft choice.
+
+    Softmax of `logits` with Gumbel noise, at temperature `tau`. With `hard` the result is one-hot
+    and its gradient that of the soft one.
+
+    >>> nn.functional.gumbel_softmax(tensor([[0.0, 200.0]]), hard=True)
+    tensor([[0., 1.]])
+    """
+    if eps != 1e-10:
+        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=3)
+    noise = -tg.empty_like(logits, memory_format=tg.contiguous_format).exponential_().log()
+    soft = ((logits + noise) / tau).softmax(dim)
+    if not hard:
+        return soft
+    choice = soft.max(dim, keepdim=True).indices
+    chosen = tg.zeros_like(logits, memory_format=tg.contiguous_format).scatter_(dim, choice, 1.0)
+    return chosen - soft.detach() + soft

@@ -1,0 +1,452 @@
+"""Losses that compare two tensors element by element, and what all losses share."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+import tapegrad as tg
+
+from ... import dtypes
+from ...core.base import F32, F64, TensorBase
+from ...core.dispatch import apply
+from ...core.modes import MODES
+from ...errors import check_broadcast
+from ...nn import _reduction
+from ..block import PROMOTE, Block, Case, api, op
+from ..block.batching import lift, padded
+from ..block.checks import cast, not_implemented, widened
+from ..block.samples import Draw, Index
+from ..reduce.sums import is_half
+
+# ruff: noqa: N805
+
+# ---------------------------------------------------------------------- shared by all losses
+
+BY_NUMBER = ("none", "mean", "sum")  # how the functions in `torch` spell a reduction
+
+
+def by_number(function: str, reduction: Any) -> str:
+    """The reduction that a number stands for; numbers that stand for none reduce nothing."""
+    if not isinstance(reduction, int):
+        raise TypeError(
+            f"{function}(): argument 'reduction' must be int, not {type(reduction).__name__}"
+        )
+    return BY_NUMBER[reduction] if 0 <= reduction < 3 else "none"
+
+
+def chosen(reduction: str, size_average: bool | None, reduce: bool | None) -> str:
+    """The checked reduction of a call that may still use the old flags."""
+    return _reduction.check(_reduction.chosen(reduction, size_average, reduce))
+
+
+def refuse_grad(function: str, **arguments: Any) -> None:
+    """PyTorch has no derivative with respect to these arguments."""
+    for name, t in arguments.items():
+        if isinstance(t, TensorBase) and t.wants_grad and MODES.records:
+            raise RuntimeError(
+                f"The function '{function}' is not differentiable with respect to argument "
+                f"'{name}'. This input cannot have requires_grad True."
+            )
+
+
+def size(shape: tuple[int, ...]) -> int:
+    return math.prod(shape)
+
+
+def reduced(xp: Any, losses: Any, reduction: str) -> Any:
+    """Kernel: the elements, their mean or their sum; half precision adds up in single."""
+    if reduction == "none":
+        return losses
+    dtype = losses.dtype
+    if dtype is F32 or dtype is F64:
+        total = xp.add.reduce(losses, None)
+        return total / losses.size if reduction == "mean" else total
+    wide = losses.sum(dtype=xp.float32 if is_half(dtype) else dtype)
+    return (wide / losses.size if reduction == "mean" else wide).astype(dtype)
+
+
+def share(grad: Any, shape: tuple[int, ...], reduction: str, factor: float = 1.0) -> Any:
+    """Gradient rule: `factor` times what one element gets of the gradient of the loss."""
+    if reduction == "mean":
+        return grad * (factor / max(size(shape), 1))
+    return grad if factor == 1.0 else grad * factor
+
+
+def collected(F: Any, losses: Any, reduction: str) -> Any:
+    """`reduced` for rules."""
+    if reduction == "none":
+        return losses
+    total = F.sum(losses, None, False, None)
+    return total / size(losses.shape) if reduction == "mean" else total
+
+
+def per_entry(F: Any, losses: Any, reduction: str) -> Any:
+    """Batching rule: the losses of each entry of the batch in front, reduced."""
+    if reduction == "none" or len(losses.shape) == 1:
+        return losses
+    total = F.sum(losses, tuple(range(1, len(losses.shape))), False, None)
+    return total / size(losses.shape[1:]) if reduction == "mean" else total
+
+
+def change(t_input: Any, t_target: Any) -> Any:
+    """The tangent of `input - target`."""
+    if t_input is None:
+        return -t_target
+    return t_input if t_target is None else t_input - t_target
+
+
+def same_floats(input: Any, target: Any) -> bool:
+    """Whether two tensors are alike, so that there is nothing to broadcast, promote or refuse."""
+    if not isinstance(input, TensorBase) or not isinstance(target, TensorBase):
+        return False
+    x, y = input.array, target.array
+    if (x.dtype is not F32 and x.dtype is not F64) or x.dtype is not y.dtype:
+        return False
+    same: bool = x.shape == y.shape
+    return same
+
+
+def check_fits(x: Any, y: Any) -> None:
+    """Refuse an array `x` that does not broadcast to the shape of `y`."""
+    if x.shape == y.shape:
+        return
+    check_broadcast([y, x])
+    full = np.broadcast_shapes(x.shape, y.shape)
+    if full != y.shape:
+        raise RuntimeError(
+            f"output with shape {list(y.shape)} doesn't match the broadcast shape {list(full)}"
+        )
+
+
+def warn_of_broadcast(input: Any, target: Any) -> None:
+    if target.size() != input.size():
+        warnings.warn(
+            f"Using a target size ({target.size()}) that is different to the input size "
+            f"({input.size()}). This will likely lead to incorrect results due to broadcasting. "
+            "Please ensure they have the same size.",
+            stacklevel=4,
+        )
+
+
+def only_floats(kernel: str) -> Any:
+    """A guard: the common dtype of two tensors has to be a real floating one."""
+
+    def guard(input: Any, target: Any) -> None:
+        dtype = tg.promote_types(dtypes.of(input.dtype), dtypes.of(target.dtype))
+        if not dtype.is_floating_point:
+            raise not_implemented(kernel, dtype)
+
+    return guard
+
+
+# ---------------------------------------------------------------------- differences
+
+
+PAIRS = [
+    Case(Draw(3, 4), Draw(3, 4)),
+    Case(Draw(2, 3, layout="T"), Draw(2, 3), reduction="sum"),
+    Case(Draw(3, 4), Draw(4), reduction="none"),
+    Case(Draw(), Draw(), reduction="none"),
+]
+WEIGHTED = [
+    Case(Draw(2, 3), Draw(2, 3), weight=Draw(2, 3, low=0.5)),
+    Case(Draw(2, 3), Draw(2, 3), weight=Draw(2, 3, low=0.5), reduction="none"),
+]
+
+
+class Squares(Block):
+    tensors = ("input", "target")
+    node = "MseLossBackward0"
+    public = False
+
+    def fwd(xp, input, target, reduction):
+        difference = input - target
+        return reduced(xp, difference * difference, reduction)
+
+    def d_input(F, grad, input, target, reduction):
+        return share(grad, input.shape, reduction, 2.0) * (input - target)
+
+    def d_target(F, grad, input, target, reduction):
+        return share(grad, input.shape, reduction, 2.0) * (target - input)
+
+    def jvp(F, input, t_input, target, t_target, reduction):
+        return collected(F, 2 * (input - target) * change(t_input, t_target), reduction)
+
+    def batch(F, size, batched, input, target, reduction):
+        difference = lift(F, input, size, batched[0]) - lift(F, target, size, batched[1])
+        return per_entry(F, difference * difference, reduction)
+
+
+@op
+class MseLoss(Squares):
+    """mse_loss(input, target, reduction) -> Tensor: squared differences of one float dtype."""
+
+
+@op
+class MseLossMixed(Squares):
+    """mse_loss_mixed(input, target, reduction) -> Tensor: the same of two dtypes."""
+
+    dtype = PROMOTE
+    guard = only_floats("mse_cpu")
+
+
+@api(name="nn.functional.mse_loss", method=False, samples=[*PAIRS, *WEIGHTED])
+def mse_loss(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Any = None,
+) -> Any:
+    """mse_loss(input, target, reduction="mean", weight=None) -> Tensor: mean squared difference.
+
+    >>> nn.functional.mse_loss(tensor([1.0, 2.0]), tensor([1.0, 4.0]))
+    tensor(2.)
+    """
+    plain = same_floats(input, target)
+    if not plain:
+        warn_of_broadcast(input, target)
+        input, target = tg.broadcast_tensors(input, target)
+    reduction = _reduction.chosen(reduction, size_average, reduce)
+    if weight is not None:
+        return weighted(lambda: tg.pow(input - target, 2), weight, input, reduction)
+    record = MseLoss if plain else MseLossMixed
+    return apply(record, (input, target), (_reduction.check(reduction),))
+
+
+def weighted(losses: Any, weight: Any, input: Any, reduction: str, by_weight: bool = True) -> Any:
+    """Elementwise losses times weights; the mean is over the weights, or over the elements."""
+    if weight.size() != input.size():
+        raise ValueError("Weights and input must have the same size.")
+    found = losses() * weight
+    if reduction == "mean" and by_weight:
+        return found.sum() / weight.sum()
+    if reduction not in BY_NUMBER:
+        raise ValueError(
+            f"Invalid reduction mode: {reduction}. Expected one of 'none', 'mean', 'sum'."
+        )
+    return _reduction.apply(found, reduction)
+
+
+@api(name="nn.functional.l1_loss", method=False, samples=[*PAIRS, *WEIGHTED])
+def l1_loss(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Any = None,
+) -> Any:
+    """l1_loss(input, target, reduction="mean", weight=None) -> Tensor: the mean difference.
+
+    >>> nn.functional.l1_loss(tensor([1.0, 2.0]), tensor([1.0, 4.0]))
+    tensor(1.)
+    """
+    if not same_floats(input, target):
+        warn_of_broadcast(input, target)
+        input, target = tg.broadcast_tensors(input, target)
+    reduction = _reduction.chosen(reduction, size_average, reduce)
+    if weight is not None:
+        return weighted(lambda: (input - target).abs(), weight, input, reduction)
+    return _reduction.apply((input - target).abs(), _reduction.check(reduction))
+
+
+@op
+class SmoothL1Loss(Block):
+    """smooth_l1_loss(input, target, reduction, beta) -> Tensor: squares below `beta`."""
+
+    tensors = ("input", "target")
+    dtype = PROMOTE
+    guard = only_floats("smooth_l1_cpu")
+    public = False
+
+    def fwd(xp, input, target, reduction, beta):
+        distance = xp.abs(widened(input) - widened(target))
+        near = 0.5 * distance * distance / beta
+        losses = xp.where(distance < beta, near, distance - 0.5 * beta)
+        return reduced(xp, cast(losses, input.dtype), reduction)
+
+    def d_input(F, grad, input, target, reduction, beta):
+        return share(grad, input.shape, reduction) * smooth_slope(F, input - target, beta)
+
+    def d_target(F, grad, input, target, reduction, beta):
+        return share(grad, input.shape, reduction) * smooth_slope(F, target - input, beta)
+
+    def jvp(F, input, t_input, target, t_target, reduction, beta):
+        slope = smooth_slope(F, input - target, beta)
+        return collected(F, slope * change(t_input, t_target), reduction)
+
+    def batch(F, size, batched, input, target, reduction, beta):
+        whole = lift(F, input, size, batched[0]), lift(F, target, size, batched[1])
+        return per_entry(F, F.smooth_l1_loss(*whole, "none", beta), reduction)
+
+
+def smooth_slope(F: Any, difference: Any, beta: float) -> Any:
+    return F.where(F.abs(difference) >= beta, F.sign(difference), difference / beta)
+
+
+@api(
+    name="nn.functional.smooth_l1_loss",
+    method=False,
+    samples=[*PAIRS, Case(Draw(2, 3), Draw(2, 3), beta=0.5), Case(Draw(3), Draw(3), beta=0.0)],
+)
+def smooth_l1_loss(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Any:
+    """smooth_l1_loss(input, target, reduction="mean", beta=1.0) -> Tensor: squares, then lines.
+
+    Differences below `beta` count as half their square over `beta`, others as themselves.
+
+    >>> nn.functional.smooth_l1_loss(tensor([0.0, 0.0]), tensor([1.0, 3.0]))
+    tensor(1.5000)
+    """
+    warn_of_broadcast(input, target)
+    reduction = chosen(reduction, size_average, reduce)
+    input, target = tg.broadcast_tensors(input, target)
+    if beta < 0:
+        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    if beta == 0:
+        return _reduction.apply((input - target).abs(), reduction)
+    return apply(SmoothL1Loss, (input, target), (reduction, float(beta)))
+
+
+@op
+class HuberLoss(Block):
+    """huber_loss(input, target, reduction, delta, result) -> Tensor: squares below `delta`."""
+
+    tensors = ("input", "target")
+    dtype = PROMOTE
+    guard = only_floats("huber_cpu")
+    public = False
+
+    def fwd(xp, input, target, reduction, delta, result):
+        distance = xp.abs(widened(input) - widened(target))
+        far = delta * (distance - 0.5 * delta)
+        losses = xp.where(distance < delta, 0.5 * distance * distance, far)
+        return reduced(xp, cast(losses, result), reduction)
+
+    def d_input(F, grad, input, target, reduction, delta):
+        return share(grad, input.shape, reduction) * huber_slope(F, input - target, delta)
+
+    def d_target(F, grad, input, target, reduction, delta):
+        return share(grad, input.shape, reduction) * huber_slope(F, target - input, delta)
+
+    def jvp(F, input, t_input, target, t_target, reduction, delta):
+        slope = huber_slope(F, input - target, delta)
+        return collected(F, slope * change(t_input, t_target), reduction)
+
+    def batch(F, size, batched, input, target, reduction, delta, result):
+        whole = lift(F, input, size, batched[0]), lift(F, target, size, batched[1])
+        return per_entry(F, F.huber_loss(*whole, "none", delta, result), reduction)
+
+
+def huber_slope(F: Any, difference: Any, delta: float) -> Any:
+    return F.where(F.abs(difference) >= delta, F.sign(difference) * delta, difference)
+
+
+@api(
+    name="nn.functional.huber_loss",
+    method=False,
+    samples=[*PAIRS, *WEIGHTED, Case(Draw(2, 3), Draw(2, 3), delta=0.5)],
+)
+def huber_loss(
+    input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None
+) -> Any:
+    """huber_loss(input, target, reduction="mean", delta=1.0) -> Tensor: squares, then lines.
+
+    Differences below `delta` count as half their square, others grow with slope `delta`.
+
+    >>> nn.functional.huber_loss(tensor([0.0, 0.0]), tensor([1.0, 3.0]), delta=2.0)
+    tensor(2.2500)
+    """
+    warn_of_broadcast(input, target)
+    input, target = tg.broadcast_tensors(input, target)
+    how = _reduction.check(reduction) if weight is None else "none"
+    if delta <= 0:
+        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    result, other = input.dtype, target.dtype
+    if other.is_floating_point and not (result.is_floating_point or result.is_complex):
+        raise RuntimeError(
+            f"result type {other.scalar_type} can't be cast to the desired output type "
+            f"{result.scalar_type}"
+        )
+
+    def losses() -> Any:
+        return apply(HuberLoss, (input, target), (how, float(delta), result.np))
+
+    if weight is None:
+        return losses()
+    return weighted(losses, weight, input, reduction, by_weight=False)
+
+
+@op
+class SoftMarginLoss(Block):
+    """soft_margin_loss(input, target, reduction) -> Tensor: log(1 + exp(-target * input))."""
+
+    tensors = ("input", "target")
+    public = False
+
+    def fwd(xp, input, target, reduction):
+        return reduced(xp, xp.log1p(xp.exp(-input * target)), reduction)
+
+    def d_input(F, grad, input, target, reduction):
+        return share(grad, input.shape, reduction) * soft_slope(F, input, target)
+
+    def jvp(F, input, t_input, target, reduction):
+        return collected(F, soft_slope(F, input, target) * t_input, reduction)
+
+    def batch(F, size, batched, input, target, reduction):
+        whole = lift(F, input, size, batched[0])
+        other = padded(F, target, 1, len(whole.shape)) if batched[1] else target
+        return per_entry(F, F.soft_margin_loss(whole, other, "none"), reduction)
+
+
+def soft_slope(F: Any, input: Any, target: Any) -> Any:
+    z = F.exp(-input * target)
+    return -target * z / (z + 1)
+
+
+@api(
+    name="nn.functional.soft_margin_loss",
+    method=False,
+    samples=[
+        Case(Draw(2, 3), Index([[1, -1, 1], [-1, 1, 1]])),
+        Case(Draw(2, 3), Index([1, -1, 2]), reduction="none"),
+        Case(Draw(3), Index([1, -1, 1]), reduction="sum"),
+    ],
+)
+def soft_margin_loss(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """soft_margin_loss(input, target, reduction="mean") -> Tensor: log(1 + exp(-target * input)).
+
+    `target` holds 1 and -1.
+
+    >>> nn.functional.soft_margin_loss(tensor([0.0, 2.0]), tensor([1.0, -1.0]))
+    tensor(1.4100)
+    """
+    reduction = chosen(reduction, size_average, reduce)
+    refuse_grad("soft_margin_loss", target=target)
+    x, y = input.array, target.array
+    if x.dtype.kind not in "fVc":
+        if x.dtype.kind == "b":
+            tg.neg(input)  # which refuses
+        raise RuntimeError(
+            f"result type Float can't be cast to the desired output type {input.dtype.scalar_type}"
+        )
+    check_fits(y, x)
+    return apply(SoftMarginLoss, (input, target.to(input.dtype)), (reduction,))

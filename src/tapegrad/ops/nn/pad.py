@@ -1,0 +1,448 @@
+"""Padding: a border of constants, or of what lies inside, mirrored, repeated or wrapped around.
+
+A padding is (low, high) per dimension, the last dimension first, as PyTorch has it. Negative
+numbers cut off.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import dtypes
+from ...core.base import TensorBase
+from ...core.dispatch import apply
+from ...errors import must_be_tensor
+from ..block import Block, Case, api, op
+from ..block.checks import cast, not_implemented
+from ..block.samples import Draw
+from ..shape.views import as_ints
+from .conv_kernels import Ints
+
+# ruff: noqa: N805
+
+
+def pairs(pad: Ints) -> list[tuple[int, int]]:
+    """(low, high) for the last dimensions, in the order of the dimensions."""
+    return [(pad[i], pad[i + 1]) for i in range(len(pad) - 2, -1, -2)]
+
+
+# ---------------------------------------------------------------------- constants
+
+
+@op
+class ConstantPadNd(Block):
+    """constant_pad_nd(input, pad, value) -> Tensor: a border of one value."""
+
+    public = False
+
+    def fwd(xp, input, pad, value):
+        sides = pairs(pad)
+        lead = input.ndim - len(sides)
+        shape = list(input.shape)
+        to, at = [...], [...]
+        for d, (low, high) in enumerate(sides, lead):
+            n = shape[d]
+            shape[d] = n + low + high
+            to.append(slice(max(low, 0), max(low, 0) + max(min(n, n + high) - max(-low, 0), 0)))
+            at.append(slice(max(-low, 0), max(min(n, n + high), max(-low, 0))))
+        out = xp.full(shape, cast(value, input.dtype), input.dtype)
+        out[tuple(to)] = input[tuple(at)]
+        return out
+
+    def d_input(F, grad, pad):
+        return F.constant_pad_nd(grad, tuple([-n for n in pad]), 0)
+
+    def jvp(F, t_input, pad):
+        return F.constant_pad_nd(t_input, pad, 0)
+
+    def batch(F, size, batched, input, pad, value):
+        return F.constant_pad_nd(input, pad, value)
+
+
+def check_input(function: str, input: Any) -> Ints:
+    if not isinstance(input, TensorBase):
+        raise must_be_tensor(function, "input", 1, input)
+    shape: Ints = input.array.shape
+    return shape
+
+
+@api(
+    method=False,
+    samples=[
+        Case(Draw(2, 3), [1, 2]),
+        Case(Draw(2, 3), [-1, 2, 0, 1], 1.5),
+        Case(Draw(3, layout="step"), [0, -3]),
+        Case(Draw(2, 0), [1, 1]),
+    ],
+)
+def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Any:
+    """constant_pad_nd(input, pad, value=0) -> Tensor: a border of one value.
+
+    >>> constant_pad_nd(tensor([1, 2]), (1, 2), 9)
+    tensor([9, 1, 2, 9, 9])
+    """
+    shape = check_input("constant_pad_nd", input)
+    border = as_ints("constant_pad_nd", "pad", 2, pad)
+    if len(border) % 2:
+        raise RuntimeError(f"Length of pad must be even but instead it equals {len(border)}")
+    if len(border) > 2 * len(shape):
+        raise RuntimeError(
+            "Length of pad should be no more than twice the number of dimensions of the input. "
+            f"Pad length is {len(border)}while the input has {len(shape)} dimensions."
+        )
+    cut_only = all([n <= 0 for n in border])
+    for d, (low, high) in enumerate(pairs(border), len(shape) - len(border) // 2):
+        n = shape[d]
+        if n + low + high < 0 or (cut_only and n + low < 0):
+            if cut_only:
+                raise RuntimeError("narrow(): length must be non-negative.")
+            raise RuntimeError(
+                f"The input size {n}, plus negative padding {low} and {high} resulted in a "
+                f"negative output size, which is invalid. Check dimension {d} of your input."
+            )
+    return apply(ConstantPadNd, (input,), (border, value))
+
+
+# ---------------------------------------------------------------------- what lies inside
+
+
+def source(size: int, low: int, high: int, mode: str) -> Any:
+    """Which element stands at each place of a padded dimension."""
+    index = np.arange(-low, size + high)
+    if mode == "reflect":
+        return size - 1 - np.abs(size - 1 - np.abs(index))
+    if mode == "replicate":
+        return np.clip(index, 0, size - 1)
+    # What is cut off at one end does not come back at the other.
+    first, kept = max(-low, 0), size + min(low, 0) + min(high, 0)
+    return first + (index - first) % max(kept, 1)
+
+
+def surround(xp: Any, x: Any, pad: Ints, mode: str) -> Any:
+    for d, (low, high) in enumerate(pairs(pad), x.ndim - len(pad) // 2):
+        x = xp.take(x, xp.asarray(source(x.shape[d], low, high, mode)), axis=d)
+    return x
+
+
+def gathered_back(xp: Any, grad: Any, size: Ints, pad: Ints, mode: str) -> Any:
+    """The transpose of `surround`: three runs of places per dimension are added up."""
+    x = grad
+    for d, (n, (low, high)) in enumerate(zip(size, pairs(pad), strict=True), grad.ndim - len(size)):
+        index = source(n, low, high, mode)
+        length = len(index)
+        end = length - max(high, 0) if mode == "circular" else low + n
+        edges = [0, min(max(low, 0), length), min(max(end, 0), length), length]
+        before = (slice(None),) * d
+        made = xp.zeros((*x.shape[:d], n, *x.shape[d + 1 :]), x.dtype)
+        for start, stop in zip(edges[:-1], edges[1:], strict=True):
+            if start >= stop:
+                continue
+            first, last = int(index[start]), int(index[stop - 1])
+            run = x[(*before, slice(start, stop))]
+            if first > last:
+                run, first, last = xp.flip(run, d), last, first
+            elif first == last:
+                run = run.sum(axis=d, keepdims=True)
+            made[(*before, slice(first, last + 1))] += run
+        x = made
+    return x
+
+
+class Surround(Block):
+    public = False
+    linear = True
+
+
+class Back(Block):
+    """The gradient; `size` is that of the padded dimensions only."""
+
+    tensors = ("grad_output",)
+    public = False
+    linear = True
+
+
+class Reflect(Surround):
+    def fwd(xp, input, pad):
+        return surround(xp, input, pad, "reflect")
+
+
+class ReflectBack(Back):
+    def fwd(xp, grad_output, size, pad):
+        return gathered_back(xp, grad_output, size, pad, "reflect")
+
+
+class Replicate(Surround):
+    def fwd(xp, input, pad):
+        return surround(xp, input, pad, "replicate")
+
+
+class ReplicateBack(Back):
+    def fwd(xp, grad_output, size, pad):
+        return gathered_back(xp, grad_output, size, pad, "replicate")
+
+
+@op
+class ReflectionPad1d(Reflect):
+    """reflection_pad1d(input, pad) -> Tensor: a mirrored border."""
+
+    node = "ReflectionPad1DBackward0"
+    leading = (1,)
+
+    def d_input(F, grad, input_shape, pad):
+        return F.reflection_pad1d_back(grad, input_shape[-1:], pad)
+
+
+@op
+class ReflectionPad1dBack(ReflectBack):
+    """reflection_pad1d_back(grad_output, size, pad) -> Tensor: the gradient of such a border."""
+
+    node = "ReflectionPad1DBackwardBackward0"
+    leading = (1,)
+
+    def d_grad_output(F, grad, pad):
+        return F.reflection_pad1d(grad, pad)
+
+
+@op
+class ReflectionPad2d(Reflect):
+    """reflection_pad2d(input, pad) -> Tensor: a mirrored border."""
+
+    node = "ReflectionPad2DBackward0"
+    leading = (2,)
+
+    def d_input(F, grad, input_shape, pad):
+        return F.reflection_pad2d_back(grad, input_shape[-2:], pad)
+
+
+@op
+class ReflectionPad2dBack(ReflectBack):
+    """reflection_pad2d_back(grad_output, size, pad) -> Tensor: the gradient of such a border."""
+
+    node = "ReflectionPad2DBackwardBackward0"
+    leading = (2,)
+
+    def d_grad_output(F, grad, pad):
+        return F.reflection_pad2d(grad, pad)
+
+
+@op
+class ReflectionPad3d(Reflect):
+    """reflection_pad3d(input, pad) -> Tensor: a mirrored border."""
+
+    node = "ReflectionPad3DBackward0"
+    leading = (3,)
+
+    def d_input(F, grad, input_shape, pad):
+        return F.reflection_pad3d_back(grad, input_shape[-3:], pad)
+
+
+@op
+class ReflectionPad3dBack(ReflectBack):
+    """reflection_pad3d_back(grad_output, size, pad) -> Tensor: the gradient of such a border."""
+
+    node = "ReflectionPad3DBackwardBackward0"
+    leading = (3,)
+
+    def d_grad_output(F, grad, pad):
+        return F.reflection_pad3d(grad, pad)
+
+
+@op
+class ReplicationPad1d(Replicate):
+    """replication_pad1d(input, pad) -> Tensor: a border of the outermost elements."""
+
+    node = "ReplicationPad1DBackward0"
+    leading = (1,)
+
+    def d_input(F, grad, input_shape, pad):
+        return F.replication_pad1d_back(grad, input_shape[-1:], pad)
+
+
+@op
+class ReplicationPad1dBack(ReplicateBack):
+    """replication_pad1d_back(grad_output, size, pad) -> Tensor: the gradient of such a border."""
+
+    node = "ReplicationPad1DBackwardBackward0"
+    leading = (1,)
+
+    def d_grad_output(F, grad, pad):
+        return F.replication_pad1d(grad, pad)
+
+
+@op
+class ReplicationPad2d(Replicate):
+    """replication_pad2d(input, pad) -> Tensor: a border of the outermost elements."""
+
+    node = "ReplicationPad2DBackward0"
+    leading = (2,)
+
+    def d_input(F, grad, input_shape, pad):
+        return F.replication_pad2d_back(grad, input_shape[-2:], pad)
+
+
+@op
+class ReplicationPad2dBack(ReplicateBack):
+    """replication_pad2d_back(grad_output, size, pad) -> Tensor: the gradient of such a border."""
+
+    node = "ReplicationPad2DBackwardBackward0"
+    leading = (2,)
+
+    def d_grad_output(F, grad, pad):
+        return F.replication_pad2d(grad, pad)
+
+
+@op
+class ReplicationPad3d(Replicate):
+    """replication_pad3d(input, pad) -> Tensor: a border of the outermost elements."""
+
+    node = "ReplicationPad3DBackward0"
+    leading = (3,)
+
+    def d_input(F, grad, input_shape, pad):
+        return F.replication_pad3d_back(grad, input_shape[-3:], pad)
+
+
+@op
+class ReplicationPad3dBack(ReplicateBack):
+    """replication_pad3d_back(grad_output, size, pad) -> Tensor: the gradient of such a border."""
+
+    node = "ReplicationPad3DBackwardBackward0"
+    leading = (3,)
+
+    def d_grad_output(F, grad, pad):
+        return F.replication_pad3d(grad, pad)
+
+
+@op
+class CircularPad(Surround):
+    """circular_pad(input, pad) -> Tensor: a border that continues at the other end."""
+
+    node = "torch::autograd::CopySlices"  # PyTorch writes the parts into a new tensor
+
+    def fwd(xp, input, pad):
+        return surround(xp, input, pad, "circular")
+
+    def d_input(F, grad, input_shape, pad):
+        return F.circular_pad_back(grad, input_shape[len(input_shape) - len(pad) // 2 :], pad)
+
+    def batch(F, size, batched, input, pad):
+        return F.circular_pad(input, pad)
+
+
+@op
+class CircularPadBack(Back):
+    """circular_pad_back(grad_output, size, pad) -> Tensor: the gradient of a wrapped border."""
+
+    node = "torch::autograd::CopySlices"
+
+    def fwd(xp, grad_output, size, pad):
+        return gathered_back(xp, grad_output, size, pad, "circular")
+
+    def d_grad_output(F, grad, pad):
+        return F.circular_pad(grad, pad)
+
+    def batch(F, entries, batched, grad_output, size, pad):
+        return F.circular_pad_back(grad_output, size, pad)
+
+
+SURROUNDS = {
+    "reflect": (ReflectionPad1d, ReflectionPad2d, ReflectionPad3d),
+    "replicate": (ReplicationPad1d, ReplicationPad2d, ReplicationPad3d),
+    "circular": (CircularPad, CircularPad, CircularPad),
+}
+
+
+def check_surround(x: Any, border: Ints, mode: str) -> None:
+    """PyTorch's refusals for reflect and replicate."""
+    shape = x.shape
+    dims = len(border) // 2
+    batched = len(shape) == dims + 2
+    if 0 in shape[1:] or (not batched and 0 in shape):
+        raise RuntimeError(
+            f"Expected {dims + 1}D or {dims + 2}D (batch mode) tensor with possibly 0 batch size "
+            f"and other non-zero dimensions for input, but got: {list(shape)}"
+        )
+    if mode == "reflect":
+        for i in range(dims):
+            low, high = border[2 * i], border[2 * i + 1]
+            d = len(shape) - 1 - i
+            if low >= shape[d] or high >= shape[d]:
+                raise RuntimeError(
+                    f"Argument #{4 + 2 * i}: Padding size should be less than the corresponding "
+                    f"input dimension, but got: padding ({low}, {high}) at dimension {d} of input "
+                    f"{list(shape)}"
+                )
+    size = shape[len(shape) - dims :]
+    out = [n + low + high for n, (low, high) in zip(size, pairs(border), strict=True)]
+    if dims == 3 and min(out) < 0:
+        raise RuntimeError(
+            f"Trying to create tensor with negative dimension {min(out)}: "
+            f"{[*shape[: len(shape) - 3], *out]}"
+        )
+    if (dims == 1 and out[0] < 1) or (dims > 1 and max(out) < 1):
+        names = "DHW"[-dims:]
+        have = ", ".join([f"{a}: {n}" for a, n in zip(names, size, strict=True)])
+        want = " ".join([f"{a}: {n}" for a, n in zip(names, out, strict=True)])
+        space = " " if mode == "replicate" and dims == 2 else ""
+        raise RuntimeError(f"input ({have}{space}) is too small. Calculated output {want}")
+    if x.dtype.kind == "b":
+        kernel = "reflection_pad" if mode == "reflect" else "replication_pad"
+        raise not_implemented(f"{kernel}{dims}d", dtypes.of(x.dtype))
+
+
+def check_circular(x: Any, border: Ints) -> None:
+    shape = x.shape
+    for d, (low, high) in enumerate(pairs(border), len(shape) - len(border) // 2):
+        if low > shape[d] or high > shape[d]:
+            raise RuntimeError("Padding value causes wrapping around more than once.")
+        nothing_left = shape[d] + min(low, 0) + min(high, 0) <= 0 < shape[d] + low + high
+        if shape[d] + low + high < 0 or nothing_left:
+            raise RuntimeError("Negative padding value is resulting in an empty dimension")
+
+
+@api(
+    name="nn.functional.pad",
+    samples=[
+        Case(Draw(2, 3), (1, 2, 0, -1), value=0.5),
+        Case(Draw(2, 2, 4), (2, 1), "reflect"),
+        Case(Draw(1, 3, 3), (1, -1, 2, 0), "reflect"),
+        Case(Draw(1, 2, 2, 3), (1, 0, 1, 1, 0, 1), "reflect"),
+        Case(Draw(1, 2, 3, layout="T"), (3, -1), "replicate"),
+        Case(Draw(1, 2, 2, 2), (1, 2, 0, 1), "replicate"),
+        Case(Draw(1, 1, 2, 2, 2), (1, 0, 0, 1, 2, 0), "replicate"),
+        Case(Draw(1, 2, 3, 2), (1, 2, -1, 2), "circular"),
+    ],
+)
+def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
+    """pad(input, pad, mode="constant", value=None) -> Tensor: a border around the last dimensions.
+
+    >>> nn.functional.pad(tensor([[1, 2, 3]]), (2, 1), mode="reflect")
+    tensor([[3, 2, 1, 2, 3, 2]])
+    """
+    shape = check_input("pad", input)
+    border = as_ints("pad", "pad", 2, pad)
+    if len(border) % 2:
+        raise RuntimeError("Padding length must be divisible by 2")
+    if len(border) > 2 * len(shape):
+        raise RuntimeError(
+            "Padding length should be less than or equal to two times the input dimension but got "
+            f"padding length {len(border)} and input of dimension {len(shape)}"
+        )
+    if mode == "constant":
+        return constant_pad_nd(input, border, 0 if value is None else value)
+    if value:
+        raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
+    dims = len(border) // 2
+    if dims not in (1, 2, 3) or len(shape) not in (dims + 1, dims + 2):
+        raise NotImplementedError(
+            f"Padding size {len(border)} is not supported for {len(shape)}D input tensor."
+        )
+    if mode not in SURROUNDS:
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    if mode == "circular":
+        check_circular(input.array, border)
+    else:
+        check_surround(input.array, border, mode)
+    return apply(SURROUNDS[mode][dims - 1], (input,), (border,))

@@ -1,0 +1,527 @@
+"""Recurrent layers: one op per layer and direction, over all steps of all sequences.
+
+Rows lie one step after the other, as in a packed sequence: `sizes` says how many sequences are
+still running at each step, and the rows of a step are those of the longest ones. A padded batch is
+the case where all sizes are the same. What the input adds to the gates is computed before, for all
+steps at once; what is left is the loop over time.
+
+Everything that a gradient rule reads beside the arguments is an output of the op (`cells`,
+`gates`), so the rules, which are ordinary formulas, can be differentiated again.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from ..block import Block, Linear, op
+from ..block.checks import cast, widened
+
+# ruff: noqa: N805
+
+Spans = list[tuple[int, int]]
+
+
+def spans(sizes: tuple[int, ...], turned: bool) -> Spans:
+    """(first row, number of rows) of every step, in the order in which they are computed."""
+    found = [(end - n, n) for end, n in zip(itertools.accumulate(sizes), sizes, strict=True)]
+    return found[::-1] if turned else found
+
+
+# ---------------------------------------------------------------------- for the kernels
+
+
+def at(x: Any, span: tuple[int, int]) -> Any:
+    start, count = span
+    return x[..., start : start + count, :]
+
+
+def running(xp: Any, state: Any, initial: Any, count: int) -> Any:
+    """The state before a step: some sequences have ended, or (backwards in time) some begin."""
+    have = state.shape[-2]
+    if count <= have:
+        return state[..., :count, :]
+    return xp.concatenate([state, initial[..., have:count, :]], axis=-2)
+
+
+def turned_matrix(xp: Any, weight: Any) -> Any:
+    return xp.swapaxes(widened(weight), -1, -2)
+
+
+def sigmoid_(xp: Any, x: Any) -> None:
+    xp.negative(x, x)
+    xp.exp(x, x)
+    xp.add(x, 1, x)
+    xp.reciprocal(x, x)
+
+
+# ---------------------------------------------------------------------- for the rules
+
+
+def rows(F: Any, x: Any, span: tuple[int, int]) -> Any:
+    return F.narrow(x, len(x.shape) - 2, *span)
+
+
+def columns(F: Any, x: Any, count: int) -> list[Any]:
+    """The last dimension in `count` equal parts."""
+    last = len(x.shape) - 1
+    width = x.shape[last] // count
+    return [F.narrow(x, last, i * width, width) for i in range(count)]
+
+
+def beside(F: Any, *parts: Any) -> Any:
+    return F.cat(list(parts), len(parts[0].shape) - 1)
+
+
+def below(F: Any, parts: list[Any]) -> Any:
+    return parts[0] if len(parts) == 1 else F.cat(parts, len(parts[0].shape) - 2)
+
+
+def turn(F: Any, x: Any) -> Any:
+    rank = len(x.shape)
+    return F.transpose(x, rank - 2, rank - 1)
+
+
+def before(F: Any, initial: Any, states: Any, walk: Spans) -> Any:
+    """For every row, the state that its step began with."""
+    parts: list[list[Any]] = []  # [first row of the result, source, first row, number]
+    last_start, last_count = 0, 0
+    for start, count in walk:
+        known = min(count, last_count)
+        if known:
+            parts.append([start, states, last_start, known])
+        if count > known:
+            parts.append([start + known, initial, known, count - known])
+        last_start, last_count = start, count
+    joined: list[list[Any]] = []
+    for part in sorted(parts, key=lambda p: p[0]):
+        if joined and joined[-1][1] is part[1] and sum(joined[-1][2:]) == part[2]:
+            joined[-1][3] += part[3]
+        else:
+            joined.append(part)
+    return below(F, [rows(F, source, (start, count)) for _, source, start, count in joined])
+
+
+def in_order(F: Any, parts: list[Any], walk: Spans) -> Any:
+    """What was found step by step, in the order of the rows."""
+    return below(F, parts if walk[0][0] == 0 else parts[::-1])
+
+
+class Carry:
+    """The gradient that goes from a step to the one before it in the loop."""
+
+    def __init__(self, F: Any, initial: Any) -> None:
+        self.F = F
+        self.initial = initial
+        self.value: Any = None
+        self.begun: list[Any] = []  # of sequences whose first step is behind us
+
+    def at(self, count: int) -> Any:
+        """What the `count` sequences of a step get from later ones; None if there are none."""
+        value = self.value
+        if value is None:
+            return None
+        have = value.shape[-2]
+        if have < count:
+            fresh = self.F.zeros_like(rows(self.F, self.initial, (have, count - have)))
+            return below(self.F, [value, fresh])
+        if have > count:
+            self.begun.append(rows(self.F, value, (count, have - count)))
+            return rows(self.F, value, (0, count))
+        return value
+
+    def to_initial(self) -> Any:
+        return below(self.F, [self.value, *self.begun[::-1]])
+
+
+def plus(a: Any, b: Any) -> Any:
+    """A sum in which None is zero."""
+    if a is None:
+        return b
+    return a if b is None else a + b
+
+
+class Pushed:
+    """The tangent that goes from a step to the next one."""
+
+    def __init__(self, F: Any, initial: Any, tangent: Any) -> None:
+        self.F = F
+        self.initial = F.zeros_like(initial) if tangent is None else tangent
+        self.value = self.initial
+
+    def at(self, count: int) -> Any:
+        have = self.value.shape[-2]
+        if have < count:
+            more = rows(self.F, self.initial, (have, count - have))
+            return below(self.F, [self.value, more])
+        return self.value if have == count else rows(self.F, self.value, (0, count))
+
+
+# ---------------------------------------------------------------------- the result
+
+
+class StepsBlock(Linear):
+    """Rows as a batch with the steps in front: a copy, because the rows are saved and users may
+    write into the result."""
+
+    leading = (2,)
+    public = False
+
+    def fwd(xp, input, steps):
+        *lead, count, width = input.shape
+        return xp.array(input, order="C").reshape(*lead, steps, count // steps, width)
+
+    def d_input(F, grad, input_shape):
+        return F.reshape(grad, input_shape)
+
+
+@op
+class StackSteps(StepsBlock):
+    """stack_steps(input, steps) -> Tensor: the result of a loop over time."""
+
+    node = "StackBackward0"  # what PyTorch's loops end in
+
+
+@op
+class MkldnnRnnLayer(StepsBlock):
+    """mkldnn_rnn_layer(input, steps) -> Tensor: what PyTorch calls an LSTM in single precision."""
+
+
+# ---------------------------------------------------------------------- tanh and relu
+
+
+@op
+class RnnLayer(Block):
+    """rnn_layer(input, hx, weight, relu, sizes, turned) -> Tensor: h = f(input + W h)."""
+
+    tensors = ("input", "hx", "weight")
+    leading = (2, 2, 2)
+    public = False
+
+    def fwd(xp, input, hx, weight, relu, sizes, turned):
+        out = xp.array(widened(input), order="C")
+        matrix = turned_matrix(xp, weight)
+        initial = state = widened(hx)
+        for span in spans(sizes, turned):
+            h = at(out, span)
+            h += xp.matmul(running(xp, state, initial, span[1]), matrix)
+            if relu:
+                xp.maximum(h, 0, out=h)
+            else:
+                xp.tanh(h, out=h)
+            state = h
+        return cast(out, input.dtype)
+
+    def backward(F, grad, needs, hx, weight, out, relu, sizes, turned):
+        walk = spans(sizes, turned)
+        slope = slope_of(out, relu)
+        carry = Carry(F, hx)
+        found = []
+        for span in reversed(walk):
+            d = plus(rows(F, grad, span), carry.at(span[1])) * rows(F, slope, span)
+            found.append(d)
+            carry.value = F.matmul(d, weight)
+        to_input = in_order(F, found[::-1], walk)
+        to_weight = F.matmul(turn(F, to_input), before(F, hx, out, walk)) if needs[2] else None
+        return to_input, carry.to_initial(), to_weight
+
+    def jvp(F, t_input, hx, t_hx, weight, t_weight, out, relu, sizes, turned):
+        walk = spans(sizes, turned)
+        slope = slope_of(out, relu)
+        change = t_input
+        if t_weight is not None:
+            change = plus(change, F.matmul(before(F, hx, out, walk), turn(F, t_weight)))
+        pushed = Pushed(F, hx, t_hx)
+        matrix = turn(F, weight)
+        found = []
+        for span in walk:
+            t = F.matmul(pushed.at(span[1]), matrix)
+            if change is not None:
+                t = t + rows(F, change, span)
+            pushed.value = t * rows(F, slope, span)
+            found.append(pushed.value)
+        return in_order(F, found, walk)
+
+
+def slope_of(out: Any, relu: bool) -> Any:
+    return out > 0 if relu else 1 - out * out
+
+
+# ---------------------------------------------------------------------- LSTM
+
+
+class LstmSlopes:
+    """What the loop over time multiplies by, for all rows at once.
+
+    A step is c = f c' + i g, m = o tanh(c), and h = m, or P m with a projection. `inner` has the
+    derivatives of c by the sums inside i, f, g and that of m by the one inside o.
+    """
+
+    def __init__(self, F: Any, cells: Any, gates: Any, previous: Any) -> None:
+        i, f, g, o = columns(F, gates, 4)
+        squashed = F.tanh(cells)
+        self.forget = f
+        self.to_cell = o * (1 - squashed * squashed)  # of m by c
+        self.raw = o * squashed
+        rest = [i * (1 - i), f * (1 - f), 1 - g * g, o * (1 - o)]
+        self.gates = rest
+        self.inner = beside(F, rest[0] * g, rest[1] * previous, rest[2] * i, rest[3] * squashed)
+
+
+@op
+class LstmLayer(Block):
+    """lstm_layer(input, hx, cx, weight, proj, sizes, turned) -> (Tensor, Tensor, Tensor):
+    all h, all c, all gates (i, f, g, o)."""
+
+    tensors = ("input", "hx", "cx", "weight", "proj")
+    outs = ("out", "cells", "gates")
+    leading = (2, 2, 2, 2, 2)
+    partial = True
+    public = False
+
+    def fwd(xp, input, hx, cx, weight, proj, sizes, turned):
+        gates = xp.array(widened(input), order="C")
+        matrix = turned_matrix(xp, weight)
+        project = None if proj is None else turned_matrix(xp, proj)
+        first_h = h = widened(hx)
+        first_c = c = widened(cx)
+        width = cx.shape[-1]
+        cells = xp.empty((*gates.shape[:-1], width), gates.dtype)
+        out = xp.empty((*gates.shape[:-1], hx.shape[-1]), gates.dtype)
+        for span in spans(sizes, turned):
+            gate = at(gates, span)
+            gate += xp.matmul(running(xp, h, first_h, span[1]), matrix)
+            new = gate[..., 2 * width : 3 * width]
+            squashed = xp.tanh(new)
+            sigmoid_(xp, gate)  # all four at once; the third is put right
+            new[...] = squashed
+            last, c, h = running(xp, c, first_c, span[1]), at(cells, span), at(out, span)
+            xp.multiply(gate[..., width : 2 * width], last, out=c)
+            squashed *= gate[..., :width]
+            c += squashed
+            xp.tanh(c, out=squashed)
+            if project is None:
+                xp.multiply(squashed, gate[..., 3 * width :], out=h)
+            else:
+                squashed *= gate[..., 3 * width :]
+                xp.matmul(squashed, project, out=h)
+        dtype = input.dtype
+        return cast(out, dtype), cast(cells, dtype), cast(gates, dtype)
+
+    def backward(F, grad, needs, hx, cx, weight, proj, out, cells, gates, sizes, turned):
+        walk = spans(sizes, turned)
+        d_out, d_cells, d_gates = grad[0], grad[1], grad[2]
+        slopes = LstmSlopes(F, cells, gates, before(F, cx, cells, walk))
+        extra = None if d_gates is None else d_gates * beside(F, *slopes.gates)
+        carry_h, carry_c = Carry(F, hx), Carry(F, cx)
+        found, through = [], []
+        for span in reversed(walk):
+            count = span[1]
+            dh = None if d_out is None else rows(F, d_out, span)
+            dh = plus(dh, carry_h.at(count))
+            if dh is None:
+                dh = F.zeros_like(rows(F, out, span))
+            through.append(dh)
+            dm = dh if proj is None else F.matmul(dh, proj)
+            dc = plus(dm * rows(F, slopes.to_cell, span), carry_c.at(count))
+            if d_cells is not None:
+                dc = dc + rows(F, d_cells, span)
+            d = beside(F, dc, dc, dc, dm) * rows(F, slopes.inner, span)
+            if extra is not None:
+                d = d + rows(F, extra, span)
+            found.append(d)
+            carry_h.value = F.matmul(d, weight)
+            carry_c.value = dc * rows(F, slopes.forget, span)
+        to_input = in_order(F, found[::-1], walk)
+        to_weight = to_proj = None
+        if needs[3]:
+            to_weight = F.matmul(turn(F, to_input), before(F, hx, out, walk))
+        if needs[4]:
+            to_proj = F.matmul(turn(F, in_order(F, through[::-1], walk)), slopes.raw)
+        return to_input, carry_h.to_initial(), carry_c.to_initial(), to_weight, to_proj
+
+    def jvp(
+        F,
+        t_input,
+        hx,
+        t_hx,
+        cx,
+        t_cx,
+        weight,
+        t_weight,
+        proj,
+        t_proj,
+        out,
+        cells,
+        gates,
+        sizes,
+        turned,
+    ):
+        walk = spans(sizes, turned)
+        slopes = LstmSlopes(F, cells, gates, before(F, cx, cells, walk))
+        change = t_input
+        if t_weight is not None:
+            change = plus(change, F.matmul(before(F, hx, out, walk), turn(F, t_weight)))
+        more = None if t_proj is None else F.matmul(slopes.raw, turn(F, t_proj))
+        pushed_h, pushed_c = Pushed(F, hx, t_hx), Pushed(F, cx, t_cx)
+        matrix = turn(F, weight)
+        sums, t_cells, t_out = [], [], []
+        for span in walk:
+            t = F.matmul(pushed_h.at(span[1]), matrix)
+            if change is not None:
+                t = t + rows(F, change, span)
+            sums.append(t)
+            i, f, g, o = columns(F, t * rows(F, slopes.inner, span), 4)
+            c = i + f + g + pushed_c.at(span[1]) * rows(F, slopes.forget, span)
+            h = o + c * rows(F, slopes.to_cell, span)
+            if proj is not None:
+                h = F.matmul(h, turn(F, proj))
+            if more is not None:
+                h = h + rows(F, more, span)
+            pushed_h.value, pushed_c.value = h, c
+            t_cells.append(c)
+            t_out.append(h)
+        return (
+            in_order(F, t_out, walk),
+            in_order(F, t_cells, walk),
+            in_order(F, sums, walk) * beside(F, *slopes.gates),
+        )
+
+
+# ---------------------------------------------------------------------- GRU
+
+
+class GruSlopes:
+    """What the loop over time multiplies by, for all rows at once.
+
+    A step is n = tanh(x + r s) with s = W h' + b, and h = n + z (h' - n). `inner` has the
+    derivatives of h by the sums inside r and z and by s, `outer` the one by the sum inside n.
+    """
+
+    def __init__(self, F: Any, gates: Any, previous: Any) -> None:
+        r, z, n, s = columns(F, gates, 4)
+        self.reset, self.update, self.hidden = r, z, s
+        self.of_reset, self.of_update, self.of_new = r * (1 - r), z * (1 - z), 1 - n * n
+        self.outer = (1 - z) * self.of_new
+        self.to_update = (previous - n) * self.of_update
+        self.inner = beside(F, self.outer * s * self.of_reset, self.to_update, self.outer * r)
+
+
+@op
+class GruLayer(Block):
+    """gru_layer(input, hx, weight, bias, sizes, turned) -> (Tensor, Tensor): all h, and r,
+    z, n and what r was multiplied by."""
+
+    tensors = ("input", "hx", "weight", "bias")
+    outs = ("out", "gates")
+    leading = (2, 2, 2, 1)
+    partial = True
+    public = False
+
+    def fwd(xp, input, hx, weight, bias, sizes, turned):
+        x = widened(input)
+        matrix = turned_matrix(xp, weight)
+        initial = state = widened(hx)
+        shift = None if bias is None else widened(bias)[..., None, :]
+        width = hx.shape[-1]
+        both = 2 * width
+        gates = xp.empty((*x.shape[:-1], 4 * width), x.dtype)
+        out = xp.empty((*x.shape[:-1], width), x.dtype)
+        for span in spans(sizes, turned):
+            last = running(xp, state, initial, span[1])
+            hidden = xp.matmul(last, matrix)
+            if shift is not None:
+                hidden += shift
+            now, gate, h = at(x, span), at(gates, span), at(out, span)
+            two = gate[..., :both]
+            xp.add(now[..., :both], hidden[..., :both], out=two)
+            sigmoid_(xp, two)
+            gate[..., 3 * width :] = inner = hidden[..., both:]
+            new = gate[..., both : 3 * width]
+            xp.multiply(inner, gate[..., :width], out=new)
+            new += now[..., both:]
+            xp.tanh(new, out=new)
+            xp.subtract(last, new, out=h)
+            h *= gate[..., width:both]
+            h += new
+            state = h
+        return cast(out, input.dtype), cast(gates, input.dtype)
+
+    def backward(F, grad, needs, hx, weight, bias, out, gates, sizes, turned):
+        walk = spans(sizes, turned)
+        d_out, d_gates = grad[0], grad[1]
+        previous = before(F, hx, out, walk)
+        slopes = GruSlopes(F, gates, previous)
+        extra = None
+        if d_gates is not None:
+            d_reset, d_update, d_new, d_hidden = columns(F, d_gates, 4)
+            new = d_new * slopes.of_new
+            reset = (new * slopes.hidden + d_reset) * slopes.of_reset
+            update = d_update * slopes.of_update
+            extra = beside(F, reset, update, new * slopes.reset + d_hidden)
+        carry = Carry(F, hx)
+        found, through = [], []
+        for span in reversed(walk):
+            dh = None if d_out is None else rows(F, d_out, span)
+            dh = plus(dh, carry.at(span[1]))
+            if dh is None:
+                dh = F.zeros_like(rows(F, out, span))
+            through.append(dh)
+            d = beside(F, dh, dh, dh) * rows(F, slopes.inner, span)
+            if extra is not None:
+                d = d + rows(F, extra, span)
+            found.append(d)
+            carry.value = F.matmul(d, weight) + dh * rows(F, slopes.update, span)
+        inner = in_order(F, found[::-1], walk)
+        outer = in_order(F, through[::-1], walk) * slopes.outer
+        if d_gates is not None:
+            outer = outer + new
+        to_reset, to_update, _ = columns(F, inner, 3)
+        to_weight = F.matmul(turn(F, inner), previous) if needs[2] else None
+        to_bias = F.sum(inner, (len(inner.shape) - 2,), False, None) if needs[3] else None
+        return beside(F, to_reset, to_update, outer), carry.to_initial(), to_weight, to_bias
+
+    def jvp(
+        F,
+        t_input,
+        hx,
+        t_hx,
+        weight,
+        t_weight,
+        t_bias,
+        out,
+        gates,
+        sizes,
+        turned,
+    ):
+        walk = spans(sizes, turned)
+        previous = before(F, hx, out, walk)
+        slopes = GruSlopes(F, gates, previous)
+        change = None if t_weight is None else F.matmul(previous, turn(F, t_weight))
+        if t_bias is not None:
+            whole = F.unsqueeze(t_bias, len(t_bias.shape) - 1)
+            change = plus(change, F.expand(whole, (*previous.shape[:-1], whole.shape[-1])))
+        matrix = turn(F, weight)
+        pushed = Pushed(F, hx, t_hx)
+        t_out, t_gates = [], []
+        for span in walk:
+            last = pushed.at(span[1])
+            inside = F.matmul(last, matrix)
+            if change is not None:
+                inside = inside + rows(F, change, span)
+            of_r, of_z, s = columns(F, inside, 3)
+            of_n = s * rows(F, slopes.reset, span)
+            if t_input is not None:
+                for_r, for_z, for_n = columns(F, rows(F, t_input, span), 3)
+                of_r, of_z, of_n = of_r + for_r, of_z + for_z, of_n + for_n
+            r = of_r * rows(F, slopes.of_reset, span)
+            n = (of_n + r * rows(F, slopes.hidden, span)) * rows(F, slopes.of_new, span)
+            z = of_z * rows(F, slopes.of_update, span)
+            update = rows(F, slopes.update, span)
+            pushed.value = n + update * (last - n) + of_z * rows(F, slopes.to_update, span)
+            t_out.append(pushed.value)
+            t_gates.append(beside(F, r, z, n, s))
+        return (
+            in_order(F, t_out, walk),
+            in_order(F, t_gates, walk),
+        )

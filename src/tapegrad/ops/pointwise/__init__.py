@@ -1,0 +1,1 @@
+"""One output element per (broadcast) input element."""

@@ -1,0 +1,371 @@
+"""Comparisons, logic and questions: bool results, never differentiable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import dtypes
+from ...core.transforms.batched import is_batched, no_rule, refusal
+from ..block import APIS, PROMOTE, Block, Case, api, apply, op, ufunc
+from ..block.checks import COMPLEX, not_for, only_tensors
+from ..block.samples import Draw, binary_cases
+
+# ruff: noqa: N805
+
+
+def tensor_first(function: str, then: Any = None) -> Any:
+    """A guard: a number may only stand on the right. `then` is another one, asked afterwards."""
+
+    def guard(input: Any, other: Any) -> None:
+        if not hasattr(input, "dtype"):
+            raise TypeError(
+                f"{function}() received an invalid combination of arguments - got "
+                f"({type(input).__name__}, Tensor), but expected one of:\n * (Tensor input, Tensor "
+                "other, *, Tensor out = None)\n * (Tensor input, Number other, *, Tensor out = "
+                "None)\n"
+            )
+        if then is not None:
+            then(input, other)
+
+    return guard
+
+
+class Comparison(Block):
+    tensors = ("input", "other")
+    dtype = PROMOTE
+    elementwise = True
+    inplace = True
+
+
+@op
+class Eq(Comparison):
+    """eq(input, other) -> Tensor: where the two are equal.
+
+    >>> tensor([1, 2]) == tensor([1, 3])
+    tensor([ True, False])
+    """
+
+    guard = tensor_first("eq")
+    written_name = "EqBackward1"
+    fwd = ufunc("equal")
+
+
+@op
+class Ne(Comparison):
+    """ne(input, other) -> Tensor: where the two differ.
+
+    >>> tensor([1, 2]) != 1
+    tensor([False,  True])
+    """
+
+    guard = tensor_first("ne")
+    written_name = "NeBackward1"
+    aliases = ("not_equal",)
+    fwd = ufunc("not_equal")
+
+
+@op
+class Lt(Comparison):
+    """lt(input, other) -> Tensor: where `input < other`.
+
+    >>> tensor([1.0, 2.0]) < 2
+    tensor([ True, False])
+    """
+
+    written_name = "LtBackward1"
+    aliases = ("less",)
+    guard = tensor_first("lt", not_for("lt_cpu", COMPLEX))
+    fwd = ufunc("less")
+
+
+@op
+class Le(Comparison):
+    """le(input, other) -> Tensor: where `input <= other`.
+
+    >>> tensor([1.0, 2.0]) <= 1
+    tensor([ True, False])
+    """
+
+    written_name = "LeBackward1"
+    aliases = ("less_equal",)
+    guard = tensor_first("le", not_for("le_cpu", COMPLEX))
+    fwd = ufunc("less_equal")
+
+
+@op
+class Gt(Comparison):
+    """gt(input, other) -> Tensor: where `input > other`.
+
+    >>> tensor([1.0, 2.0]) > 1
+    tensor([False,  True])
+    """
+
+    written_name = "GtBackward1"
+    aliases = ("greater",)
+    guard = tensor_first("gt", not_for("gt_cpu", COMPLEX))
+    fwd = ufunc("greater")
+
+
+@op
+class Ge(Comparison):
+    """ge(input, other) -> Tensor: where `input >= other`.
+
+    >>> tensor([1.0, 2.0]) >= 2
+    tensor([False,  True])
+    """
+
+    written_name = "GeBackward1"
+    aliases = ("greater_equal",)
+    guard = tensor_first("ge", not_for("ge_cpu", COMPLEX))
+    fwd = ufunc("greater_equal")
+
+
+# ---------------------------------------------------------------------- logic
+
+
+class Logical(Block):
+    """Truth: any dtype counts, nonzero is true."""
+
+    tensors = ("input", "other")
+    elementwise = True
+    inplace = True
+    silent = True
+    samples = binary_cases()[:-1]
+
+
+@op
+class LogicalAnd(Logical):
+    """logical_and(input, other) -> Tensor: where both are nonzero.
+
+    >>> logical_and(tensor([1, 0]), tensor([2.0, 3.0]))
+    tensor([ True, False])
+    """
+
+    fwd = ufunc("logical_and")
+
+    def call(input, other, *, run=None):
+        only_tensors("logical_and", run, input=input, other=other)
+        return (run or apply)(LogicalAnd, (input, other))
+
+
+@op
+class LogicalOr(Logical):
+    """logical_or(input, other) -> Tensor: where at least one is nonzero.
+
+    >>> logical_or(tensor([0, 0]), tensor([2.0, 0.0]))
+    tensor([ True, False])
+    """
+
+    fwd = ufunc("logical_or")
+
+    def call(input, other, *, run=None):
+        only_tensors("logical_or", run, input=input, other=other)
+        return (run or apply)(LogicalOr, (input, other))
+
+
+@op
+class LogicalXor(Logical):
+    """logical_xor(input, other) -> Tensor: where exactly one is nonzero.
+
+    >>> logical_xor(tensor([1, 1]), tensor([2.0, 0.0]))
+    tensor([False,  True])
+    """
+
+    fwd = ufunc("logical_xor")
+
+    def call(input, other, *, run=None):
+        only_tensors("logical_xor", run, input=input, other=other)
+        return (run or apply)(LogicalXor, (input, other))
+
+
+@op
+class LogicalNot(Block):
+    """logical_not(input) -> Tensor: where it is zero.
+
+    >>> logical_not(tensor([0.0, 0.5]))
+    tensor([ True, False])
+    """
+
+    elementwise = True
+    inplace = True
+    silent = True
+    fwd = ufunc("logical_not")
+
+
+# ---------------------------------------------------------------------- kinds of numbers
+
+
+class Question(Block):
+    """A property of each element."""
+
+    elementwise = True
+
+
+@op
+class Isnan(Question):
+    """isnan(input) -> Tensor: where it is not a number.
+
+    >>> isnan(tensor([1.0, float("nan")]))
+    tensor([False,  True])
+    """
+
+    fwd = ufunc("isnan")
+
+
+@op
+class Isinf(Question):
+    """isinf(input) -> Tensor: where it is infinite.
+
+    >>> isinf(tensor([1.0, float("-inf")]))
+    tensor([False,  True])
+    """
+
+    fwd = ufunc("isinf")
+
+
+@op
+class Isfinite(Question):
+    """isfinite(input) -> Tensor: where it is neither infinite nor nan.
+
+    >>> isfinite(tensor([1.0, float("inf"), float("nan")]))
+    tensor([ True, False, False])
+    """
+
+    fwd = ufunc("isfinite")
+
+
+def real_only(name: str) -> Any:
+    def guard(input: Any) -> None:
+        if input.dtype.kind == "c":
+            raise RuntimeError(f"{name} does not support complex inputs.")
+
+    return guard
+
+
+@op
+class Isposinf(Question):
+    """isposinf(input) -> Tensor: where it is plus infinity.
+
+    >>> isposinf(tensor([float("inf"), float("-inf")]))
+    tensor([ True, False])
+    """
+
+    guard = real_only("isposinf")
+
+    def fwd(xp, input):
+        return xp.equal(input, xp.inf)
+
+
+@op
+class Isneginf(Question):
+    """isneginf(input) -> Tensor: where it is minus infinity.
+
+    >>> isneginf(tensor([float("inf"), float("-inf")]))
+    tensor([False,  True])
+    """
+
+    guard = real_only("isneginf")
+
+    def fwd(xp, input):
+        return xp.equal(input, -xp.inf)
+
+
+@op
+class Isreal(Question):
+    """isreal(input) -> Tensor: where the imaginary part is zero.
+
+    >>> isreal(tensor([1 + 0j, 1j]))
+    tensor([ True, False])
+    """
+
+    def fwd(xp, input):
+        if input.dtype.kind != "c":
+            return xp.ones_like(input, dtype=bool)
+        return xp.equal(input.imag, 0)
+
+
+@op
+class Signbit(Question):
+    """signbit(input) -> Tensor: where the sign is negative, of -0.0 too.
+
+    >>> signbit(tensor([-0.0, 1.0]))
+    tensor([ True, False])
+    """
+
+    def fwd(xp, input):
+        if input.dtype.kind == "c":
+            raise NotImplementedError("signbit is not implemented for complex tensors.")
+        return xp.signbit(input) if input.dtype.kind in "fV" else xp.less(input, 0)
+
+
+# ---------------------------------------------------------------------- whole tensors
+
+
+@op
+class Isclose(Block):
+    """isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False) -> Tensor: where they agree.
+
+    >>> isclose(tensor([1.0, 2.0]), tensor([1.0, 2.1]))
+    tensor([ True, False])
+    """
+
+    tensors = ("input", "other")
+    broadcasts = True
+    samples = [Case(Draw(3), Draw(3)), Case(Draw(3), Draw(3), rtol=0.5, atol=0.5)]
+    aligns = True
+
+    def fwd(xp, input, other, rtol, atol, equal_nan):
+        close = xp.equal(input, other)
+        if equal_nan and input.dtype.kind in "fcV":
+            close = close | (xp.isnan(input) & xp.isnan(other))
+        if rtol == 0 and atol == 0:
+            return close
+        if input.dtype.kind == "b":
+            input = input.astype(dtypes.default_np())
+        if other.dtype.kind in "biu":
+            other = other.astype(dtypes.default_np())
+        distance = xp.abs(input - other)
+        return close | (xp.isfinite(distance) & (distance <= atol + xp.abs(rtol * other)))
+
+    def call(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
+        only_tensors("isclose", input=input, other=other)
+        if input.dtype is not other.dtype:
+            raise RuntimeError(f"{input.dtype.scalar_type} did not match {other.dtype.scalar_type}")
+        for name, value in (("rtol", rtol), ("atol", atol)):
+            if not value >= 0:
+                raise RuntimeError(
+                    f"{name} must be greater than or equal to zero, but got {value:g}"
+                )
+        return apply(Isclose, (input, other), (rtol, atol, equal_nan))
+
+
+@api(samples=[Case(Draw(3), Draw(3)), Case(Draw(2, 1), Draw(3), atol=9.0), Case(Draw(0), Draw(0))])
+def allclose(
+    input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> bool:
+    """allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False) -> bool: if all are close.
+
+    >>> allclose(tensor([1.0]), tensor([1.0 + 1e-7]))
+    True
+    """
+    close = APIS["isclose"].call(input, other, rtol, atol, equal_nan)
+    if is_batched(close):
+        raise refusal(
+            "vmap over torch.allclose isn't supported yet. Please file an issue at "
+            "https://github.com/pytorch/pytorch/issues if you need this feature."
+        )
+    return bool(close.array.all())
+
+
+@api(samples=[Case(Draw(3), Draw(3)), Case(Draw(2, 1), Draw(3)), Case(Draw(0), Draw(0))])
+def equal(input: Any, other: Any) -> bool:
+    """equal(input, other) -> bool: whether shape and all elements agree.
+
+    >>> equal(tensor([1, 2]), tensor([1, 2]))
+    True
+    """
+    only_tensors("equal", input=input, other=other)
+    if is_batched(input) or is_batched(other):
+        raise no_rule("equal")
+    a, b = input.array, other.array
+    return a.shape == b.shape and bool((a == b).all())

@@ -1,0 +1,1 @@
+"""Sums of products: vectors, matrices, batches of them, subscripts."""

@@ -1,0 +1,382 @@
+"""Products with a summand: `beta * input + alpha * (a product of two tensors)`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...autograd.inplace import bump, rebase, refuse, write
+from ...core.base import F32, F64
+from ...core.dispatch import apply
+from ...dtypes import CPP_NAMES
+from ..block import PROMOTE, Block, Case, op
+from ..block.batching import join, lift, padded, part
+from ..block.samples import Draw
+from .matmul import (
+    check_bmm,
+    check_expands,
+    check_mv,
+    check_supported,
+    fits,
+    is_tensor,
+    product,
+    scalar_type,
+)
+
+# Blocks: their first argument is not a `self`.
+# ruff: noqa: N805
+
+
+def scaled(x: Any, factor: Any) -> Any:
+    """x * factor, where a factor of 1 costs nothing."""
+    return x if type(factor) in (int, float) and factor == 1 else x * factor
+
+
+def combine(xp: Any, input: Any, prod: Any, beta: Any, alpha: Any, dtype: Any) -> Any:
+    """beta * input + alpha * prod, rounded to `dtype` once; a beta of 0 ignores even NaN."""
+    if beta == 1 and alpha == 1 and input.dtype is dtype and (dtype is F32 or dtype is F64):
+        return xp.add(prod, input, prod)  # in place: nobody else holds the product
+    if dtype.kind in "iu":
+        beta, alpha = int(beta), int(alpha)
+    prod = scaled(prod, alpha)
+    if beta == 0:
+        return prod if prod.dtype == dtype else prod.astype(dtype)
+    return xp.add(scaled(input, beta), prod).astype(dtype, copy=False)
+
+
+class WithSummand(Block):
+    """beta * input + alpha * (a product of two tensors)."""
+
+    broadcasts = True
+    inplace = True
+
+    def d_input(F, grad, beta):
+        return scaled(grad, beta)
+
+
+def summand_jvp(
+    F: Any, times: Any, pairs: Any, t_input: Any, beta: Any, alpha: Any, out: Any
+) -> Any:
+    """The tangent: one term for each argument that has one, of the shape of `out`."""
+    total = None if t_input is None else scaled(t_input, beta)
+    for a, b in pairs:
+        if a is not None and b is not None:
+            part = scaled(times(a, b), alpha)
+            total = part if total is None else total + part
+    return F.expand(total, out.shape) if tuple(total.shape) != tuple(out.shape) else total
+
+
+def check_sum(kernel: str, a: Any, b: Any) -> None:
+    """Refuse the dtypes that cannot be multiplied; where nothing is, only scaling is left."""
+    if a.size and b.size:
+        check_supported(kernel, a.dtype)
+    elif a.dtype.kind == "b" and a.shape[-2] and b.shape[-1]:
+        raise RuntimeError("result type Long can't be cast to the desired output type Bool")
+
+
+def check_addmm(input: Any, mat1: Any, mat2: Any) -> None:
+    if fits(mat1, mat2) and input.dtype is mat1.dtype and input.shape == mat2.shape[1:]:
+        return
+    for name, x in (("mat1", mat1), ("mat2", mat2)):
+        if x.ndim != 2:
+            raise RuntimeError(f"{name} must be a matrix, got {x.ndim}-D tensor")
+    if mat1.shape[1] != mat2.shape[0]:
+        raise RuntimeError(
+            "mat1 and mat2 shapes cannot be multiplied "
+            f"({mat1.shape[0]}x{mat1.shape[1]} and {mat2.shape[0]}x{mat2.shape[1]})"
+        )
+    if input.dtype != mat2.dtype:
+        raise RuntimeError(
+            "self and mat2 must have the same dtype, but got "
+            f"{scalar_type(input)} and {scalar_type(mat2)}"
+        )
+    if mat1.dtype != mat2.dtype:
+        raise RuntimeError(
+            f"mat1 and mat2 must have the same dtype, but got {scalar_type(mat1)} and "
+            f"{scalar_type(mat2)}"
+        )
+    check_sum("addmm_impl_cpu_", mat1, mat2)
+    check_expands(input.shape, (mat1.shape[0], mat2.shape[1]))
+
+
+@op
+class Addmm(WithSummand):
+    """addmm(input, mat1, mat2, *, beta=1, alpha=1) -> Tensor: `beta * input + alpha * mat1 @ mat2`.
+
+    >>> addmm(tensor([10.0]), tensor([[1.0, 2.0]]), tensor([[3.0], [4.0]]))
+    tensor([[21.]])
+    """
+
+    tensors = ("input", "mat1", "mat2")
+    samples = (
+        Case(Draw(2), Draw(3, 4), Draw(4, 2)),
+        Case(Draw(3, 2), Draw(3, 4), Draw(4, 2)),
+        Case(Draw(), Draw(3, 0), Draw(0, 2)),
+        Case(Draw(3, 1), Draw(3, 4, layout="T"), Draw(4, 2), beta=0.5, alpha=-2.0),
+    )
+
+    def fwd(xp, input, mat1, mat2, beta, alpha):
+        return combine(xp, input, product(xp, mat1, mat2, False), beta, alpha, mat1.dtype)
+
+    def d_mat1(F, grad, mat2, mat1_strides, alpha):
+        return scaled(F.left_grad(grad, mat2, mat1_strides), alpha)
+
+    def d_mat2(F, grad, mat1, mat2_strides, alpha):
+        return scaled(F.right_grad(grad, mat1, mat2_strides), alpha)
+
+    def jvp(F, t_input, mat1, t_mat1, mat2, t_mat2, beta, alpha, out):
+        return summand_jvp(F, F.mm, ((t_mat1, mat2), (mat1, t_mat2)), t_input, beta, alpha, out)
+
+    def call(input, mat1, mat2, *, beta=1, alpha=1, run=apply):
+        check_addmm(
+            is_tensor("addmm", "input", 1, input),
+            is_tensor("addmm", "mat1", 2, mat1),
+            is_tensor("addmm", "mat2", 3, mat2),
+        )
+        return run(Addmm, (input, mat1, mat2), (beta, alpha))
+
+    def batch(F, size, batched, input, mat1, mat2, beta, alpha):
+        left = lift(F, mat1, size, batched[1])
+        summand = padded(F, lift(F, input, size, batched[0]), 1, 3)
+        return F.baddbmm(summand, left, lift(F, mat2, size, batched[2]), beta, alpha)
+
+
+@op
+class Addmv(WithSummand):
+    """addmv(input, mat, vec, *, beta=1, alpha=1) -> Tensor: `beta * input + alpha * mat @ vec`.
+
+    >>> addmv(tensor([10.0]), tensor([[1.0, 2.0]]), tensor([3.0, 4.0]))
+    tensor([21.])
+    """
+
+    tensors = ("input", "mat", "vec")
+    samples = (
+        Case(Draw(2), Draw(2, 3), Draw(3)),
+        Case(Draw(1), Draw(2, 3), Draw(3), beta=2.0, alpha=0.5),
+    )
+
+    def fwd(xp, input, mat, vec, beta, alpha):
+        return combine(xp, input, product(xp, mat, vec, False), beta, alpha, mat.dtype)
+
+    def d_mat(F, grad, vec, alpha):
+        return scaled(F.unsqueeze(grad, 1) * vec, alpha)
+
+    def d_vec(F, grad, mat, alpha):
+        return scaled(F.mv(F.t(mat), grad), alpha)
+
+    def jvp(F, t_input, mat, t_mat, vec, t_vec, beta, alpha, out):
+        return summand_jvp(F, F.mv, ((t_mat, vec), (mat, t_vec)), t_input, beta, alpha, out)
+
+    def call(input, mat, vec, *, beta=1, alpha=1, run=apply):
+        check_mv(
+            is_tensor("addmv", "input", 1, input),
+            is_tensor("addmv", "mat", 2, mat),
+            is_tensor("addmv", "vec", 3, vec),
+        )
+        return run(Addmv, (input, mat, vec), (beta, alpha))
+
+    def batch(F, size, batched, input, mat, vec, beta, alpha):
+        column = F.unsqueeze(lift(F, vec, size, batched[2]), 2)
+        summand = F.unsqueeze(padded(F, lift(F, input, size, batched[0]), 1, 2), 2)
+        rows = lift(F, mat, size, batched[1])
+        return F.squeeze(F.baddbmm(summand, rows, column, beta, alpha), (2,))
+
+
+@op
+class Addr(WithSummand):
+    """addr(input, vec1, vec2, *, beta=1, alpha=1) -> Tensor: plus an outer product.
+
+    >>> addr(zeros(2, 2), tensor([1.0, 2.0]), tensor([3.0, 4.0]))
+    tensor([[3., 4.],
+            [6., 8.]])
+    """
+
+    tensors = ("input", "vec1", "vec2")
+    dtype = PROMOTE
+    samples = (
+        Case(Draw(2, 3), Draw(2), Draw(3)),
+        Case(Draw(3), Draw(2), Draw(3), beta=0.5, alpha=2.0),
+    )
+
+    def fwd(xp, input, vec1, vec2, beta, alpha):
+        if vec1.dtype.kind in "biu":
+            return combine(xp, input, xp.outer(vec1, vec2), beta, alpha, vec1.dtype)
+        return combine(xp, input, xp.outer(scaled(vec1, alpha), vec2), beta, 1, vec1.dtype)
+
+    def d_vec1(F, grad, vec2, alpha):
+        return scaled(F.mv(grad, vec2), alpha)
+
+    def d_vec2(F, grad, vec1, alpha):
+        return scaled(F.mv(F.t(grad), vec1), alpha)
+
+    def jvp(F, t_input, vec1, t_vec1, vec2, t_vec2, beta, alpha, out):
+        pairs = ((t_vec1, vec2), (vec1, t_vec2))
+        return summand_jvp(F, lambda a, b: F.unsqueeze(a, 1) * b, pairs, t_input, beta, alpha, out)
+
+    def call(input, vec1, vec2, *, beta=1, alpha=1, run=apply):
+        summand = is_tensor("addr", "input", 1, input)
+        a, b = is_tensor("addr", "vec1", 2, vec1), is_tensor("addr", "vec2", 3, vec2)
+        for name, x in (("vec1", a), ("vec2", b)):
+            if x.ndim != 1:
+                raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {x.ndim}-D")
+        for name, factor in (("beta", beta), ("alpha", alpha)):
+            if isinstance(factor, float) and not {
+                summand.dtype.kind,
+                a.dtype.kind,
+                b.dtype.kind,
+            } & set("fcV"):
+                raise RuntimeError(
+                    f"For integral input tensors, argument {name} must not be a floating point "
+                    "number."
+                )
+        check_expands(summand.shape, (a.size, b.size))
+        return run(Addr, (input, vec1, vec2), (beta, alpha))
+
+    def batch(F, size, batched, input, vec1, vec2, beta, alpha):
+        column = F.unsqueeze(lift(F, vec1, size, batched[1]), 2)
+        row = F.unsqueeze(lift(F, vec2, size, batched[2]), 1)
+        summand = padded(F, lift(F, input, size, batched[0]), 1, 3)
+        return F.baddbmm(summand, column, row, beta, alpha)
+
+
+def check_baddbmm(input: Any, a: Any, b: Any, summed: bool) -> None:
+    if a.ndim != 3:
+        raise RuntimeError("batch1 must be a 3D tensor")
+    if b.ndim < 3 and not summed:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-b.ndim}, {b.ndim - 1}], "
+            "but got 2)"
+        )
+    if b.ndim != 3:
+        raise RuntimeError("batch2 must be a 3D tensor")
+    if not input.dtype == a.dtype == b.dtype:
+        names = [CPP_NAMES[x.dtype.name] for x in (input, a, b)]
+        raise RuntimeError(
+            f"Input dtypes must be the same, got: input {names[0]}, batch1: {names[1]}, batch2: "
+            f"{names[2]}"
+        )
+    if summed and a.shape[0] != b.shape[0]:
+        raise RuntimeError(
+            f"batch1 and batch2 must have same number of batches, got {a.shape[0]} and {b.shape[0]}"
+        )
+    if summed and a.shape[2] != b.shape[1]:
+        raise RuntimeError(
+            "Incompatible matrix sizes for bmm "
+            f"({a.shape[1]}x{a.shape[2]} and {b.shape[1]}x{b.shape[2]})"
+        )
+    target = (a.shape[1], b.shape[2]) if summed else (a.shape[0], a.shape[1], b.shape[2])
+    check_expands(input.shape, target)
+    if summed:
+        check_sum("addmm_impl_cpu_", a, b)
+    else:
+        check_bmm(a, b, "baddbmm")
+        if a.shape[0]:
+            check_sum("baddbmm", a, b)
+
+
+@op
+class Baddbmm(WithSummand):
+    """baddbmm(input, batch1, batch2, *, beta=1, alpha=1) -> Tensor: `addmm` of stacks of matrices.
+
+    >>> baddbmm(ones(1), ones(2, 1, 3), ones(2, 3, 1)).flatten()
+    tensor([4., 4.])
+    """
+
+    tensors = ("input", "batch1", "batch2")
+    samples = (
+        Case(Draw(2, 2, 4), Draw(2, 2, 3), Draw(2, 3, 4)),
+        Case(Draw(4), Draw(2, 2, 3), Draw(2, 3, 4), beta=0.5, alpha=2.0),
+    )
+
+    def fwd(xp, input, batch1, batch2, beta, alpha):
+        return combine(xp, input, product(xp, batch1, batch2, False), beta, alpha, batch1.dtype)
+
+    def d_batch1(F, grad, batch2, alpha):
+        return scaled(F.bmm(grad, F.transpose(batch2, 1, 2)), alpha)
+
+    def d_batch2(F, grad, batch1, alpha):
+        return scaled(F.bmm(F.transpose(batch1, 1, 2), grad), alpha)
+
+    def jvp(F, t_input, batch1, t_batch1, batch2, t_batch2, beta, alpha, out):
+        pairs = ((t_batch1, batch2), (batch1, t_batch2))
+        return summand_jvp(F, F.bmm, pairs, t_input, beta, alpha, out)
+
+    def call(input, batch1, batch2, *, beta=1, alpha=1, run=apply):
+        check_baddbmm(
+            is_tensor("baddbmm", "input", 1, input),
+            is_tensor("baddbmm", "batch1", 2, batch1),
+            is_tensor("baddbmm", "batch2", 3, batch2),
+            summed=False,
+        )
+        return run(Baddbmm, (input, batch1, batch2), (beta, alpha))
+
+    def batch(F, size, batched, input, batch1, batch2, beta, alpha):
+        left = lift(F, batch1, size, batched[1])
+        right = lift(F, batch2, size, batched[2])
+        shape = (*left.shape[:3], right.shape[3])
+        summand = F.expand(padded(F, lift(F, input, size, batched[0]), 1, 4), shape)
+        out = F.baddbmm(join(F, summand), join(F, left), join(F, right), beta, alpha)
+        return part(F, size, out)
+
+
+@op
+class Addbmm(WithSummand):
+    """addbmm(input, batch1, batch2, *, beta=1, alpha=1) -> Tensor: the sum of a stack of products.
+
+    >>> addbmm(ones(1), ones(2, 1, 3), ones(2, 3, 1))
+    tensor([[7.]])
+    """
+
+    tensors = ("input", "batch1", "batch2")
+    samples = (
+        Case(Draw(2, 4), Draw(2, 2, 3), Draw(2, 3, 4)),
+        Case(Draw(4), Draw(2, 2, 3), Draw(2, 3, 4), beta=0.5, alpha=2.0),
+    )
+
+    def fwd(xp, input, batch1, batch2, beta, alpha):
+        products = product(xp, batch1, batch2, False)
+        total = xp.add.reduce(products, axis=0, dtype=products.dtype)
+        return combine(xp, input, total, beta, alpha, batch1.dtype)
+
+    def d_batch1(F, grad, batch2, alpha):
+        return scaled(F.matmul(grad, F.transpose(batch2, 1, 2)), alpha)
+
+    def d_batch2(F, grad, batch1, alpha):
+        return scaled(F.matmul(F.transpose(batch1, 1, 2), grad), alpha)
+
+    def jvp(F, t_input, batch1, t_batch1, batch2, t_batch2, beta, alpha, out):
+        pairs = ((t_batch1, batch2), (batch1, t_batch2))
+        return summand_jvp(
+            F, lambda a, b: F.sum(F.bmm(a, b), (0,), False, None), pairs, t_input, beta, alpha, out
+        )
+
+    def call(input, batch1, batch2, *, beta=1, alpha=1, run=apply):
+        check_baddbmm(
+            is_tensor("addbmm", "input", 1, input),
+            is_tensor("addbmm", "batch1", 2, batch1),
+            is_tensor("addbmm", "batch2", 3, batch2),
+            summed=True,
+        )
+        sizes = (batch1.array.shape[1], batch2.array.shape[2])
+        if run is write and input.array.shape != sizes and input.view_of is None:
+            return grown(input, batch1, batch2, beta, alpha)
+        return run(Addbmm, (input, batch1, batch2), (beta, alpha))
+
+    def batch(F, size, batched, input, batch1, batch2, beta, alpha):
+        # The products are added up: one product of the batches laid side by side.
+        left = F.permute(lift(F, batch1, size, batched[1]), (0, 2, 1, 3))
+        left = F.reshape(left, (size, left.shape[1], left.shape[2] * left.shape[3]))
+        right = lift(F, batch2, size, batched[2])
+        right = F.reshape(right, (size, right.shape[1] * right.shape[2], right.shape[3]))
+        summand = padded(F, lift(F, input, size, batched[0]), 1, 3)
+        return F.baddbmm(summand, left, right, beta, alpha)
+
+
+def grown(input: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any) -> Any:
+    """`addbmm_` is the one in-place form that lets its target grow to the result's shape."""
+    refuse(input, False)
+    made = apply(Addbmm, (input, batch1, batch2), (beta, alpha))
+    input.array = made.array
+    bump(input, "addbmm_", made.node is not None)
+    if made.node is not None:
+        rebase(input, made.node)
+    return input

@@ -1,0 +1,1 @@
+"""Many elements become one, or are put in order, along dimensions."""

@@ -1,0 +1,683 @@
+"""Sums and their kin: many elements become one, along some dimensions or all of them."""
+
+from __future__ import annotations
+
+import math
+import operator
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ... import dtypes
+from ..._tensor.indexing import wrap_dim
+from ...core.base import F32, F64, TensorBase
+from ...core.dispatch import apply
+from ...errors import must_be_tensor
+from ..block import Block, Case, Linear, api, op
+from ..block.batching import entry_dims, flattened
+from ..block.samples import Draw
+
+# ruff: noqa: N805, E704
+
+# `sum()` and `sum(None)` are two functions in PyTorch, with two node names.
+MISSING: Any = type("Missing", (), {"__repr__": lambda self: "..."})()
+
+DTYPE_FORMS = (
+    "*, torch.dtype dtype = None",
+    "tuple of ints dim, bool keepdim = False, *, torch.dtype dtype = None",
+)
+PROD_FORMS = (DTYPE_FORMS[0], "int dim, bool keepdim = False, *, torch.dtype dtype = None")
+VAR_FORMS = (
+    "tuple of ints dim, bool unbiased = True, bool keepdim = False",
+    "tuple of ints dim = None, *, Number correction = None, bool keepdim = False",
+    "bool unbiased = True",
+)
+
+REDUCTION_CASES = [
+    Case(Draw(3, 4)),
+    Case(Draw()),
+    Case(Draw(3, 4), 0),
+    Case(Draw(2, 3, 4), -2, True),
+    Case(Draw(), -1),
+    Case(Draw(2, 0), 0),
+    Case(Draw(4, 3, layout="T"), 1),
+    Case(Draw(2, 3, layout="step"), dim=1, keepdim=True),
+]
+DIMS_CASES = [
+    Case(Draw(2, 3, 4), (0, 2)),
+    Case(Draw(2, 3, 4), [-1, 0], keepdim=True),
+    Case(Draw(4, 3, 2, layout="T"), (1,)),
+    Case(Draw(2, 3), ()),
+]
+
+
+def array_of(function: str, input: Any) -> Any:
+    """The array of an argument that has to be a tensor."""
+    if not isinstance(input, TensorBase):
+        raise must_be_tensor(function, "input", 1, input)
+    return input.array
+
+
+def one_dim(function: str, input: Any, dim: Any, forms: tuple[str, ...] = ()) -> int:
+    """A dimension of `input` from an argument that has to be one integer."""
+    ndim: int = array_of(function, input).ndim
+    if type(dim) is int and -ndim <= dim < ndim:
+        return dim if dim >= 0 else dim + ndim
+    if type(dim) is not int:
+        dim = as_index(function, dim, "int", forms)
+    return wrap_dim(dim, ndim)
+
+
+def all_dims(function: str, input: Any, dim: Any, forms: tuple[str, ...] = ()) -> Any:
+    """The dimensions of `input` to reduce, ascending; None for all of them."""
+    ndim = array_of(function, input).ndim
+    if dim is None:
+        return None
+    if type(dim) is int and -ndim <= dim < ndim:
+        return (dim if dim >= 0 else dim + ndim,)
+    if not isinstance(dim, (tuple, list)):
+        if type(dim) is not int:
+            dim = as_index(function, dim, "tuple of ints", forms)
+        place = wrap_dim(dim, ndim)
+        return (place,) if ndim else None
+    found: list[int] = []
+    for i, each in enumerate(dim):
+        if not hasattr(each, "__index__"):
+            raise TypeError(
+                f"{function}(): argument 'dim' failed to unpack the object at pos {i + 1} with "
+                f'error "type must be tuple of ints,but got {type(each).__name__}"'
+            )
+        place = wrap_dim(operator.index(each), ndim)
+        if place in found:
+            raise RuntimeError(f"dim {place} appears multiple times in the list of dims")
+        found.append(place)
+    return tuple(sorted(found)) if found and ndim else None
+
+
+def as_index(function: str, value: Any, wanted: str, forms: tuple[str, ...]) -> int:
+    """An integer from anything but a bool that can stand for one."""
+    if hasattr(value, "__index__") and not isinstance(value, bool):
+        return operator.index(value)
+    given = type(value).__name__
+    if forms:
+        shown = "".join([f" * ({form})\n" for form in forms])
+        raise TypeError(
+            f"{function}() received an invalid combination of arguments - got "
+            f"({given}), but expected one of:\n{shown}"
+        )
+    raise TypeError(f"{function}(): argument 'dim' (position 1) must be {wanted}, not {given}")
+
+
+def plain_dtype(function: str, dtype: Any) -> Any:
+    """The NumPy dtype of a `dtype=` argument."""
+    if dtype is None:
+        return None
+    if not isinstance(dtype, dtypes.dtype):
+        raise TypeError(
+            f"{function}(): argument 'dtype' must be torch.dtype, not {type(dtype).__name__}"
+        )
+    return dtype.np
+
+
+def count(shape: tuple[int, ...], dim: tuple[int, ...] | None) -> int:
+    """How many elements become one."""
+    return math.prod(shape) if dim is None else math.prod([shape[d] for d in dim])
+
+
+def is_half(dtype: Any) -> bool:
+    return dtype.itemsize == 2 and dtype.kind in "fV"
+
+
+def widened(xp: Any, x: Any) -> Any:
+    """Half precision is only for storage: computing happens in single precision."""
+    return x.astype(xp.float32) if is_half(x.dtype) else x
+
+
+def dense(xp: Any, x: Any) -> Any:
+    """Reductions give contiguous results; NumPy's keep the memory order of the input."""
+    return x if x.ndim < 2 or x.flags.c_contiguous else xp.ascontiguousarray(x)
+
+
+def reduced(xp: Any, ufunc: Any, x: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+    """`ufunc` (add, multiply) over dimensions; integers widen, halves add up as float32."""
+    if dtype is None and (x.dtype is F32 or x.dtype is F64):
+        if dim is None and not keepdim and x.flags.c_contiguous:
+            return ufunc.reduce(x.ravel())  # NumPy is fastest along one dimension
+        axis = dim[0] if dim is not None and len(dim) == 1 else dim
+        return dense(xp, ufunc.reduce(x, axis, None, None, keepdim))
+    if dtype is None:
+        dtype = xp.dtype(xp.int64) if x.dtype.kind in "biu" else x.dtype
+    if is_half(dtype):
+        out = ufunc.reduce(x.astype(xp.float32), axis=dim, keepdims=keepdim)
+        return dense(xp, out).astype(dtype)
+    if x.dtype != dtype:
+        x = x.astype(dtype)
+    return dense(xp, ufunc.reduce(x, axis=dim, keepdims=keepdim, dtype=dtype))
+
+
+def unreduce(F: Any, x: Any, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
+    """A reduction's result with its dimensions back, of size one, so that it broadcasts."""
+    if keepdim or dim is None:
+        return x
+    if len(dim) == 1:
+        return F.unsqueeze(x, dim[0])
+    for d in sorted(dim):
+        x = F.unsqueeze(x, d)
+    return x
+
+
+@op
+class SumAll(Linear):
+    """sum_all(input, dtype) -> Tensor: the sum of all elements."""
+
+    node = "SumBackward0"
+    public = False
+
+    def fwd(xp, input, dtype):
+        return reduced(xp, xp.add, input, None, False, dtype)
+
+    def d_input(F, grad, input_shape):
+        return F.expand(grad, input_shape)
+
+    def batch(F, size, batched, input, dtype):
+        return F.sum(input, entry_dims(input), False, dtype)
+
+
+@op
+class Sum(Linear):
+    """sum(input, dim, keepdim, dtype) -> Tensor: sums over dimensions."""
+
+    node = "SumBackward1"
+    public = False
+    dims = ("dim",)
+
+    def fwd(xp, input, dim, keepdim, dtype):
+        return reduced(xp, xp.add, input, dim, keepdim, dtype)
+
+    def d_input(F, grad, input_shape, dim, keepdim):
+        return F.expand(unreduce(F, grad, dim, keepdim), input_shape)
+
+
+@api(samples=[*REDUCTION_CASES, *DIMS_CASES])
+def sum(input: Any, dim: Any = MISSING, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """sum(input, dim=None, keepdim=False, *, dtype=None) -> Tensor: the sum of the elements.
+
+    Over all of them, or over the dimensions `dim`. Integers and bools add up as int64.
+
+    >>> x = tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> x.sum(), x.sum(0)
+    (tensor(10.), tensor([4., 6.]))
+    """
+    if dim is MISSING:
+        array_of("sum", input)
+        return apply(SumAll, (input,), (plain_dtype("sum", dtype),))
+    dims = all_dims("sum", input, dim, DTYPE_FORMS)
+    return apply(Sum, (input,), (dims, keepdim, plain_dtype("sum", dtype)))
+
+
+@op
+class Nansum(Block):
+    """nansum(input, dim=None, keepdim=False, *, dtype=None) -> Tensor: the sum, NaN taken as 0.
+
+    >>> nansum(tensor([1.0, float("nan"), 2.0]))
+    tensor(3.)
+    """
+
+    samples = (*REDUCTION_CASES, *DIMS_CASES)
+    dims = ("dim",)
+
+    def fwd(xp, input, dim, keepdim, dtype):
+        if input.dtype.kind in "fV":
+            input = xp.where(xp.isnan(input), input.dtype.type(0), input)
+        return reduced(xp, xp.add, input, dim, keepdim, dtype)
+
+    def d_input(F, grad, input, dim, keepdim):
+        # Only a number equals itself.
+        return F.expand(unreduce(F, grad, dim, keepdim), input.shape) * (input == input)
+
+    def jvp(F, input, t_input, dim, keepdim, dtype):
+        return F.sum(F.where(input == input, t_input, 0), dim, keepdim, dtype)
+
+    def call(input, dim=None, keepdim=False, *, dtype=None):
+        if array_of("nansum", input).dtype.kind == "c":
+            raise RuntimeError("nansum on CPU does not support complex inputs")
+        return apply(
+            Nansum,
+            (input,),
+            (all_dims("nansum", input, dim), keepdim, plain_dtype("nansum", dtype)),
+        )
+
+
+@op
+class MeanAll(Linear):
+    """mean_all(input, dtype) -> Tensor: the mean of all elements."""
+
+    node = "MeanBackward0"
+    public = False
+
+    def fwd(xp, input, dtype):
+        return averaged(xp, input, None, False, dtype)
+
+    def d_input(F, grad, input_shape):
+        return F.expand(grad, input_shape) / count(input_shape, None)
+
+    def batch(F, size, batched, input, dtype):
+        return F.mean(input, entry_dims(input), False, dtype)
+
+
+@op
+class Mean(Linear):
+    """mean(input, dim, keepdim, dtype) -> Tensor: means over dimensions."""
+
+    node = "MeanBackward1"
+    public = False
+    dims = ("dim",)
+
+    def fwd(xp, input, dim, keepdim, dtype):
+        return averaged(xp, input, dim, keepdim, dtype)
+
+    def d_input(F, grad, input_shape, dim, keepdim):
+        full = F.expand(unreduce(F, grad, dim, keepdim), input_shape)
+        return full / count(input_shape, dim)
+
+
+def averaged(xp: Any, x: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+    if dtype is None and (x.dtype is F32 or x.dtype is F64):
+        return reduced(xp, xp.add, x, dim, keepdim, None) / count(x.shape, dim)
+    want = x.dtype if dtype is None else dtype
+    wide = xp.float32 if is_half(want) else want
+    total = reduced(xp, xp.add, x, dim, keepdim, xp.dtype(wide))
+    return xp.true_divide(total, count(x.shape, dim)).astype(want, copy=False)
+
+
+@api(samples=[*REDUCTION_CASES, *DIMS_CASES])
+def mean(input: Any, dim: Any = MISSING, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """mean(input, dim=None, keepdim=False, *, dtype=None) -> Tensor: the mean of the elements.
+
+    >>> x = tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> x.mean(), x.mean(1, keepdim=True)
+    (tensor(2.5000), tensor([[1.5000],
+            [3.5000]]))
+    """
+    array = array_of("mean", input)
+    wanted = plain_dtype("mean", dtype)
+    source, kind = ("Input", array.dtype) if wanted is None else ("Optional", wanted)
+    if kind.kind in "biu":
+        raise RuntimeError(
+            f"mean(): could not infer output dtype. {source} dtype must be either a "
+            f"floating point or complex dtype. Got: {dtypes.of(kind).scalar_type}"
+        )
+    if dim is MISSING:
+        return apply(MeanAll, (input,), (wanted,))
+    return apply(Mean, (input,), (all_dims("mean", input, dim, DTYPE_FORMS), keepdim, wanted))
+
+
+def others(F: Any, x: Any, dim: int) -> Any:
+    """For each element the product of all others along `dim`: right also where some are zero."""
+    size = x.shape[dim]
+    if size == 0:
+        return F.ones_like(x)
+    first = F.ones_like(F.narrow(x, dim, 0, 1))
+    before = F.cumprod(F.cat([first, F.narrow(x, dim, 0, size - 1)], dim), dim)
+    back = F.flip(x, (dim,))
+    after = F.cumprod(F.cat([first, F.narrow(back, dim, 0, size - 1)], dim), dim)
+    return before * F.flip(after, (dim,))
+
+
+@op
+class ProdAll(Block):
+    """prod_all(input, dtype) -> Tensor: the product of all elements."""
+
+    node = "ProdBackward0"
+    public = False
+
+    def fwd(xp, input, dtype):
+        return reduced(xp, xp.multiply, input, None, False, dtype)
+
+    def d_input(F, grad, input, input_shape):
+        line = F.reshape(input, (count(input_shape, None),))
+        return grad * F.reshape(others(F, line, 0), input_shape)
+
+    def jvp(F, input, t_input, dtype):
+        size = (count(input.shape, None),)
+        parts = F.reshape(t_input, size) * others(F, F.reshape(input, size), 0)
+        return F.sum(parts, None, False, dtype)
+
+    def batch(F, size, batched, input, dtype):
+        return F.prod(flattened(F, input), 1, False, dtype)
+
+
+@op
+class Prod(Block):
+    """prod(input, dim, keepdim, dtype) -> Tensor: products over one dimension."""
+
+    node = "ProdBackward1"
+    public = False
+    dims = ("dim",)
+
+    def fwd(xp, input, dim, keepdim, dtype):
+        return reduced(xp, xp.multiply, input, (dim,) if input.ndim else None, keepdim, dtype)
+
+    def d_input(F, grad, input, dim, keepdim):
+        if not input.shape:
+            return grad * F.ones_like(input)
+        return unreduce(F, grad, (dim,), keepdim) * others(F, input, dim)
+
+    def jvp(F, input, t_input, dim, keepdim, dtype):
+        if not input.shape:
+            return F.sum(t_input, None, keepdim, dtype)
+        return F.sum(t_input * others(F, input, dim), (dim,), keepdim, dtype)
+
+
+@api(samples=REDUCTION_CASES)
+def prod(input: Any, dim: Any = MISSING, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """prod(input, dim=None, keepdim=False, *, dtype=None) -> Tensor: the product of the elements.
+
+    >>> tensor([[1.0, 2.0], [3.0, 4.0]]).prod(1)
+    tensor([ 2., 12.])
+    """
+    wanted = plain_dtype("prod", dtype)
+    if dim is MISSING:
+        array_of("prod", input)
+        return apply(ProdAll, (input,), (wanted,))
+    place = one_dim("prod", input, dim, PROD_FORMS)
+    return apply(Prod, (input,), (place, keepdim, wanted))
+
+
+EPSILON = {F32: 2.0**-23, F64: 2.0**-52}
+
+
+def moments(
+    xp: Any, x: Any, dim: Any, correction: Any, keepdim: bool, root: bool = False
+) -> tuple[Any, Any]:
+    """Variance (or its root) and mean, each in the dtype that it has in the end."""
+    own = x.dtype
+    x = widened(xp, x)
+    n = count(x.shape, dim)
+    freedom = n - correction if n > correction and n else 0
+    var, mean = two_passes(xp, x, dim, n, freedom)
+    kept = var.dtype if own.kind == "c" else own
+    if own.kind != "c" and n:
+        noise = mean * (n * EPSILON[x.dtype])
+        if xp is not np or not ((noise * noise < var) & (var < math.inf)).all():
+            var, mean = second_look(xp, x, dim, n, freedom, var, mean)
+    if root:
+        var = xp.sqrt(var)
+    if not keepdim:
+        var, mean = (v.reshape(()) if dim is None else v.squeeze(dim) for v in (var, mean))
+    return dense(xp, var.astype(kept, copy=False)), dense(xp, mean.astype(own, copy=False))
+
+
+def two_passes(xp: Any, x: Any, dim: Any, n: int, freedom: Any) -> tuple[Any, Any]:
+    """Variance and mean, with the dimensions kept."""
+    mean = xp.true_divide(xp.add.reduce(x, axis=dim, keepdims=True), n)
+    gap = x - mean
+    squares = gap.real**2 + gap.imag**2 if x.dtype.kind == "c" else gap * gap
+    return xp.true_divide(xp.add.reduce(squares, axis=dim, keepdims=True), freedom), mean
+
+
+def second_look(
+    xp: Any, x: Any, dim: Any, n: int, freedom: Any, var: Any, mean: Any
+) -> tuple[Any, Any]:
+    """Squares may be too large for single precision; equal numbers do not vary at all."""
+    if xp is np and freedom and x.dtype == xp.float32 and xp.isinf(var).any():
+        var, mean = two_passes(xp, x.astype(xp.float64), dim, n, freedom)
+    ends = [slice(0, 1) if dim is None or d in dim else slice(None) for d in range(x.ndim)]
+    first = x[tuple(ends)]
+    same = xp.equal(x, first).all(axis=dim, keepdims=True) & (var == var)
+    return xp.where(same, 0, var), xp.where(same, first, mean)
+
+
+def var_gradient(F: Any, grad: Any, input: Any, dim: Any, correction: Any) -> Any:
+    """What a gradient of variances, with its dimensions back, means for the input."""
+    gap = input - F.mean(input, dim, True, None)
+    freedom = count(input.shape, dim) - correction
+    if freedom <= 0 and dim is None:
+        # The slope is infinite, and undefined where a value is its own mean.
+        return grad * F.where(gap == 0, math.nan, F.full_like(gap, math.inf))
+    return grad * gap * (2.0 / freedom if freedom else math.inf)
+
+
+def var_tangent(F: Any, input: Any, t: Any, dim: Any, correction: Any, keepdim: bool) -> Any:
+    gap = input - F.mean(input, dim, True, None)
+    freedom = count(input.shape, dim) - correction
+    by = 2.0 / freedom if freedom > 0 else math.inf
+    return F.sum(F.real_part(F.conj(gap) * t), dim, keepdim, None) * by
+
+
+def half_over(F: Any, x: Any, std: Any) -> Any:
+    """`x / (2 std)`, zero where there is no deviation."""
+    return F.where(std == 0, 0, x / (std * 2))
+
+
+class Spread(Block):
+    public = False
+    wirtinger = True
+    dims = ("dim",)
+
+
+@op
+class Var(Spread):
+    """var(input, dim, correction, keepdim) -> Tensor: variances."""
+
+    def fwd(xp, input, dim, correction, keepdim):
+        return moments(xp, input, dim, correction, keepdim)[0]
+
+    def d_input(F, grad, input, dim, correction, keepdim):
+        return var_gradient(F, unreduce(F, grad, dim, keepdim), input, dim, correction)
+
+    def jvp(F, input, t_input, dim, correction, keepdim):
+        return var_tangent(F, input, t_input, dim, correction, keepdim)
+
+
+@op
+class Std(Spread):
+    """std(input, dim, correction, keepdim) -> Tensor: standard deviations."""
+
+    def fwd(xp, input, dim, correction, keepdim):
+        return moments(xp, input, dim, correction, keepdim, root=True)[0]
+
+    def d_input(F, grad, input, out, dim, correction, keepdim):
+        grad = unreduce(F, half_over(F, grad, out), dim, keepdim)
+        return var_gradient(F, grad, input, dim, correction)
+
+    def jvp(F, input, t_input, out, dim, correction, keepdim):
+        return half_over(F, var_tangent(F, input, t_input, dim, correction, keepdim), out)
+
+
+@op
+class VarMean(Spread):
+    """var_mean(input, dim, correction, keepdim) -> (Tensor, Tensor): variances and means."""
+
+    outs = ("var", "mean")
+
+    def fwd(xp, input, dim, correction, keepdim):
+        return moments(xp, input, dim, correction, keepdim)
+
+    def d_input(F, grad, input, dim, correction, keepdim):
+        slope = var_gradient(F, unreduce(F, grad[0], dim, keepdim), input, dim, correction)
+        return slope + unreduce(F, grad[1], dim, keepdim) / count(input.shape, dim)
+
+    def jvp(F, input, t_input, dim, correction, keepdim):
+        return (
+            var_tangent(F, input, t_input, dim, correction, keepdim),
+            F.mean(t_input, dim, keepdim, None),
+        )
+
+
+@op
+class StdMean(Spread):
+    """std_mean(input, dim, correction, keepdim) -> (Tensor, Tensor): deviations and means."""
+
+    outs = ("std", "mean")
+
+    def fwd(xp, input, dim, correction, keepdim):
+        return moments(xp, input, dim, correction, keepdim, root=True)
+
+    def d_input(F, grad, input, std, dim, correction, keepdim):
+        first = unreduce(F, half_over(F, grad[0], std), dim, keepdim)
+        slope = var_gradient(F, first, input, dim, correction)
+        return slope + unreduce(F, grad[1], dim, keepdim) / count(input.shape, dim)
+
+    def jvp(F, input, t_input, std, dim, correction, keepdim):
+        tangent = var_tangent(F, input, t_input, dim, correction, keepdim)
+        return half_over(F, tangent, std), F.mean(t_input, dim, keepdim, None)
+
+
+SPREAD_CASES = [
+    Case(Draw(3, 4)),
+    Case(Draw(3, 4), 0),
+    Case(Draw(3, 4), 1, False),
+    Case(Draw(2, 3, 4), (0, 2), correction=2, keepdim=True),
+    Case(Draw(4, 3, layout="T"), -1, keepdim=True),
+    Case(Draw(2, 3, layout="step"), unbiased=False),
+]
+
+
+def spread(record: Any, input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
+    """The four functions of variance: `unbiased` is the older spelling of `correction`."""
+    name = record.name
+    array = array_of(name, input)
+    if isinstance(dim, bool) and unbiased is None:
+        dim, unbiased = None, dim
+    if unbiased is not None and correction is not None:
+        shown = "".join([f" * ({form})\n" for form in VAR_FORMS])
+        raise TypeError(
+            f"{name}() received an invalid combination of arguments - got "
+            f"(correction={type(correction).__name__}, unbiased=bool, ), but expected "
+            f"one of:\n{shown}"
+        )
+    if correction is None:
+        correction = 1 if unbiased is None or unbiased else 0
+    if array.dtype.kind in "biu":
+        # PyTorch says "std and var" for all four, or the pair's own names for the pairs.
+        pair = "std_mean and var_mean" if name.endswith("mean") else "std and var"
+        raise RuntimeError(f"{pair} only support floating point and complex dtypes")
+    dims = all_dims(name, input, dim, VAR_FORMS)
+    if not array.size or count(array.shape, dims) <= correction:
+        warnings.warn(
+            f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the "
+            "reduction factor (input numel divided by output numel).",
+            UserWarning,
+            stacklevel=4,
+        )
+    return apply(record, (input,), (dims, correction, keepdim))
+
+
+@api(samples=SPREAD_CASES)
+def var(
+    input: Any,
+    dim: Any = None,
+    unbiased: Any = None,
+    keepdim: bool = False,
+    *,
+    correction: Any = None,
+) -> Any:
+    """var(input, dim=None, *, correction=1, keepdim=False) -> Tensor: the variance.
+
+    The sum of squares is divided by the number of elements less `correction`.
+
+    >>> var(tensor([1.0, 2.0, 3.0])), var(tensor([1.0, 2.0, 3.0]), correction=0)
+    (tensor(1.), tensor(0.6667))
+    """
+    return spread(Var, input, dim, unbiased, keepdim, correction)
+
+
+@api(samples=SPREAD_CASES)
+def std(
+    input: Any,
+    dim: Any = None,
+    unbiased: Any = None,
+    keepdim: bool = False,
+    *,
+    correction: Any = None,
+) -> Any:
+    """std(input, dim=None, *, correction=1, keepdim=False) -> Tensor: the standard deviation.
+
+    >>> std(tensor([[1.0, 3.0], [1.0, 5.0]]), 1)
+    tensor([1.4142, 2.8284])
+    """
+    return spread(Std, input, dim, unbiased, keepdim, correction)
+
+
+@api(method=False, samples=SPREAD_CASES)
+def var_mean(
+    input: Any,
+    dim: Any = None,
+    unbiased: Any = None,
+    keepdim: bool = False,
+    *,
+    correction: Any = None,
+) -> Any:
+    """var_mean(input, dim=None, *, correction=1, keepdim=False) -> (Tensor, Tensor): both at once.
+
+    >>> var_mean(tensor([1.0, 2.0, 3.0]))
+    (tensor(1.), tensor(2.))
+    """
+    return spread(VarMean, input, dim, unbiased, keepdim, correction)
+
+
+@api(method=False, samples=SPREAD_CASES)
+def std_mean(
+    input: Any,
+    dim: Any = None,
+    unbiased: Any = None,
+    keepdim: bool = False,
+    *,
+    correction: Any = None,
+) -> Any:
+    """std_mean(input, dim=None, *, correction=1, keepdim=False) -> (Tensor, Tensor): both at once.
+
+    >>> std_mean(tensor([1.0, 2.0, 3.0]))
+    (tensor(1.), tensor(2.))
+    """
+    return spread(StdMean, input, dim, unbiased, keepdim, correction)
+
+
+@op
+class TraceScatter(Linear):
+    """trace_scatter(input, shape) -> Tensor: zeros with `input` on the diagonal."""
+
+    public = False
+
+    def fwd(xp, input, shape):
+        out = xp.zeros(shape, input.dtype)
+        rows = xp.arange(shape[0] if shape[0] < shape[1] else shape[1])
+        out[rows, rows] = input
+        return out
+
+    def d_input(F, grad):
+        return F.trace(grad)
+
+    def batch(F, size, batched, input, shape):
+        rows = F.expand(F.unsqueeze(input, 1), (size, min(shape)))
+        return F.diagonal_backward(rows, (size, *shape), 0, 1, 2)
+
+
+@op
+class Trace(Linear):
+    """trace(input) -> Tensor: the sum of the diagonal of a matrix.
+
+    >>> trace(tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor(5.)
+    """
+
+    samples = (Case(Draw(3, 3)), Case(Draw(2, 4, layout="T")), Case(Draw(0, 2)))
+
+    def fwd(xp, input):
+        return reduced(xp, xp.add, xp.diagonal(input), None, False, None)
+
+    def d_input(F, grad, input_shape):
+        return F.trace_scatter(grad, input_shape)
+
+    def call(input):
+        array = array_of("trace", input)
+        if array.ndim != 2:
+            raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {array.ndim}")
+        if array.dtype.kind == "b":
+            raise NotImplementedError("\"trace\" not implemented for 'Bool'")
+        return apply(Trace, (input,))
+
+    def batch(F, size, batched, input):
+        return F.sum(F.diagonal(input, 0, 1, 2), (1,), False, None)

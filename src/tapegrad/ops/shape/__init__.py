@@ -1,0 +1,1 @@
+"""Views, copies, and elements that move: nothing is computed with them."""

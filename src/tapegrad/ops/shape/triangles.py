@@ -1,0 +1,164 @@
+"""Triangles of matrices, and grids of points."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ... import dtypes
+from ...core.base import wrap
+from ...core.dispatch import apply
+from ..block import Case, api, op
+from ..block.checks import not_implemented
+from ..block.samples import Draw
+from ..index.advanced import LinearMove
+
+# ruff: noqa: N805
+
+
+def check_matrix(function: str, input: Any) -> None:
+    if input.array.ndim < 2:
+        raise RuntimeError(f"{function}: input tensor must have at least 2 dimensions")
+
+
+@op
+class Tril(LinearMove):
+    """tril(input, diagonal=0) -> Tensor: the lower triangle, zeros above it.
+
+    >>> tril(ones(2, 2))
+    tensor([[1., 0.],
+            [1., 1.]])
+    """
+
+    inplace = True
+    samples = [Case(Draw(3, 3)), Case(Draw(2, 2, 3), 1), Case(Draw(3, 2, layout="T"), diagonal=-1)]
+    leading = (2,)
+
+    def fwd(xp, input, diagonal):
+        return xp.ascontiguousarray(xp.tril(input, diagonal))
+
+    def d_input(F, grad, diagonal):
+        return F.tril(grad, diagonal)
+
+    def call(input, diagonal=0, run=apply):
+        check_matrix("tril", input)
+        return run(Tril, (input,), (diagonal,))
+
+
+@op
+class Triu(LinearMove):
+    """triu(input, diagonal=0) -> Tensor: the upper triangle, zeros below it.
+
+    >>> triu(ones(2, 2))
+    tensor([[1., 1.],
+            [0., 1.]])
+    """
+
+    inplace = True
+    samples = [Case(Draw(3, 3)), Case(Draw(2, 2, 3), 1), Case(Draw(3, 2, layout="T"), diagonal=-1)]
+    leading = (2,)
+
+    def fwd(xp, input, diagonal):
+        return xp.ascontiguousarray(xp.triu(input, diagonal))
+
+    def d_input(F, grad, diagonal):
+        return F.triu(grad, diagonal)
+
+    def call(input, diagonal=0, run=apply):
+        check_matrix("triu", input)
+        return run(Triu, (input,), (diagonal,))
+
+
+def triangle(function: str, row: int, col: int, mask: Any, dtype: Any) -> Any:
+    for name, n in (("row", row), ("col", col)):
+        if n < 0:
+            raise RuntimeError(f"{name} must be non-negative, got{n}")
+    kind = np.dtype(np.int64) if dtype is None else dtypes.as_dtype(dtype).np
+    if kind not in (np.int64, np.int32):
+        raise not_implemented(function, dtypes.as_dtype(dtype))
+    return wrap(np.stack(np.nonzero(mask())).astype(kind))
+
+
+@api(method=False, samples=[Case(3, 3), Case(2, 4, 1)])
+def tril_indices(
+    row: int,
+    col: int,
+    offset: int = 0,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    layout: Any = None,
+) -> Any:
+    """tril_indices(row, col, offset=0) -> Tensor: rows and columns of a lower triangle.
+
+    >>> tril_indices(2, 2)
+    tensor([[0, 1, 1],
+            [0, 0, 1]])
+    """
+    return triangle("tril_indices", row, col, lambda: np.tri(row, col, offset, dtype=bool), dtype)
+
+
+@api(method=False, samples=[Case(3, 3), Case(2, 4, 1)])
+def triu_indices(
+    row: int,
+    col: int,
+    offset: int = 0,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    layout: Any = None,
+) -> Any:
+    """triu_indices(row, col, offset=0) -> Tensor: rows and columns of an upper triangle.
+
+    >>> triu_indices(2, 2)
+    tensor([[0, 0, 1],
+            [0, 1, 1]])
+    """
+    return triangle(
+        "triu_indices", row, col, lambda: ~np.tri(row, col, offset - 1, dtype=bool), dtype
+    )
+
+
+@api(
+    method=False,
+    samples=[Case(Draw(2), Draw(3), indexing="ij"), Case(Draw(2), Draw(), indexing="xy")],
+)
+def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
+    """meshgrid(*tensors, indexing="ij") -> Tensor: coordinates of every point of a grid.
+
+    >>> meshgrid(tensor([1, 2]), tensor([3, 4]), indexing="ij")
+    (tensor([[1, 1],
+            [2, 2]]), tensor([[3, 4],
+            [3, 4]]))
+    """
+    if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
+        tensors = tuple(tensors[0])
+    if not tensors:
+        raise RuntimeError("meshgrid expects a non-empty TensorList")
+    if indexing is None:
+        warnings.warn(
+            "torch.meshgrid: in an upcoming release, it will be required to pass the indexing "
+            "argument.",
+            UserWarning,
+            stacklevel=3,
+        )
+    elif indexing not in ("ij", "xy"):
+        raise RuntimeError(
+            f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}'
+        )
+    for t in tensors:
+        if t.array.ndim > 1:
+            raise RuntimeError(
+                f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {t}"
+            )
+    swap = indexing == "xy" and len(tensors) > 1
+    order = (1, 0, *range(2, len(tensors))) if swap else tuple(range(len(tensors)))
+    sizes = [tensors[i].array.size for i in order]
+    made = []
+    for i, t in enumerate(tensors):
+        flat = [1] * len(tensors)
+        flat[order.index(i)] = t.array.size
+        made.append(t.reshape(flat).expand(sizes))
+    return tuple(made)

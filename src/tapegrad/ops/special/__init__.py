@@ -1,0 +1,1 @@
+"""Special functions, and the kernels behind them."""

@@ -1,0 +1,287 @@
+"""Elementwise functions beside the everyday ones: angles, divisors, the parts of a float."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...core.named_results import return_type
+from ..block import PROMOTE, Block, Case, Elementwise, apply, op, ufunc
+from ..block.checks import BOOL, COMPLEX, FLOATING, INTEGRAL, cast, not_for, only_tensors, widened
+from ..block.samples import Draw, Index, binary_cases
+from ..pointwise.arithmetic import no_derivative
+
+# ruff: noqa: N805
+
+
+class TwoTensors(Elementwise):
+    """Two tensors; PyTorch takes no number here."""
+
+    tensors = ("input", "other")
+    dtype = PROMOTE
+
+
+@op
+class Logaddexp2(TwoTensors):
+    """logaddexp2(input, other) -> Tensor: `log2(2 ** input + 2 ** other)` without overflow.
+
+    >>> logaddexp2(tensor([0.0]), tensor([0.0]))
+    tensor([1.])
+    """
+
+    inplace = False
+    guard = not_for("logaddexp2_cpu", BOOL, INTEGRAL, COMPLEX)
+    samples = binary_cases()[:-1]
+
+    def fwd(xp, input, other):
+        return cast(xp.logaddexp2(widened(input), widened(other)), input.dtype)
+
+    def call(input, other, *, run=None):
+        only_tensors("logaddexp2", run, input=input, other=other)
+        return (run or apply)(Logaddexp2, (input, other))
+
+    def d_input(F, grad, input, other):
+        return grad / (1 + F.exp2(other - input))
+
+    def d_other(F, grad, input, other):
+        return grad / (1 + F.exp2(input - other))
+
+
+def same_real_dtypes(input: Any, values: Any) -> None:
+    if input.dtype.kind == "c" or values.dtype.kind == "c":
+        raise RuntimeError("heaviside is not yet implemented for complex tensors.")
+    if input.dtype != values.dtype:
+        raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
+
+
+@op
+class Heaviside(Elementwise):
+    """heaviside(input, values) -> Tensor: 0 below zero, 1 above, and `values` at zero.
+
+    >>> heaviside(tensor([-1.0, 0.0, 2.0]), tensor([0.5]))
+    tensor([0.0000, 0.5000, 1.0000])
+    """
+
+    tensors = ("input", "values")
+    node = "torch::autograd::NotImplemented"
+    dtype = PROMOTE
+    guard = same_real_dtypes
+    # Integers: floats would ask for the derivative that there is none of.
+    samples = [
+        Case(Index([[-1, 0, 2]]), Index([[5], [6]])),
+        Case(Index([[-1, 2], [0, 0]]), Index(3)),
+        Case(Index(0), Index([4, 5])),
+    ]
+
+    def fwd(xp, input, values):
+        above = (input > 0).astype(input.dtype)
+        return xp.where(input == 0, values, above)
+
+    def call(input, values, *, run=None):
+        only_tensors("heaviside", run, input=input, values=values)
+        return (run or apply)(Heaviside, (input, values))
+
+    def d_input(F, grad):
+        raise no_derivative("heaviside")
+
+    def d_values(F, grad):
+        raise no_derivative("heaviside")
+
+
+def next_bfloat(xp: Any, x: Any, y: Any) -> Any:
+    """`nextafter` on bfloat16, which NumPy does not have: one step of the bits."""
+    a, b = x.astype(xp.float32), y.astype(xp.float32)
+    bits = x.copy().view(xp.int16)
+    away = (b > a) == (a > 0)  # from zero
+    step = xp.where(away, bits + 1, bits - 1).astype(xp.int16)
+    tiny = xp.where(b > 0, 1, -32767).astype(xp.int16)
+    moved = xp.where(a == 0, tiny, step).view(x.dtype)
+    out = xp.where(a == b, y, moved)
+    return xp.where(xp.isnan(a), x, xp.where(xp.isnan(b), y, out))
+
+
+@op
+class Nextafter(TwoTensors):
+    """nextafter(input, other) -> Tensor: the next number after `input` on the way to `other`.
+
+    >>> nextafter(tensor([1.0]), tensor([2.0])) > 1
+    tensor([True])
+    """
+
+    guard = not_for("nextafter_cpu", BOOL, INTEGRAL, COMPLEX)
+    samples = binary_cases()[:-1]
+
+    def fwd(xp, input, other):
+        if input.dtype.kind == "f":
+            return xp.nextafter(input, other)
+        return next_bfloat(xp, *xp.broadcast_arrays(input, other))
+
+    def call(input, other, *, run=None):
+        only_tensors("nextafter", run, input=input, other=other)
+        return (run or apply)(Nextafter, (input, other))
+
+    def d_input(F, grad, input, other):
+        return F.where(input == other, 0.0, grad)
+
+    def d_other(F, grad):
+        return F.zeros_like(grad)
+
+
+@op
+class Ldexp(Elementwise):
+    """ldexp(input, other) -> Tensor: `input * 2 ** other`.
+
+    >>> ldexp(tensor([1.5]), tensor([3]))
+    tensor([12.])
+    """
+
+    tensors = ("input", "other")
+    samples = [*binary_cases()[:-1], Case(Draw(3), Index([1, 0, 3]))]
+
+    def fwd(xp, input, other):
+        x, y = widened(input), widened(other)
+        power = xp.exp(y * math.log(2)) if y.dtype.kind == "c" else xp.exp2(y)
+        return cast(x * power, input.dtype)
+
+    def call(input, other, *, run=None):
+        only_tensors("ldexp", run, input=input, other=other)
+        if run and input.array.dtype.kind in "biu":
+            name = input.dtype.scalar_type
+            raise RuntimeError(f"ldexp can't be cast to the desired output type {name}")
+        return (run or apply)(Ldexp, (input, other))
+
+    def d_input(F, grad, other):
+        return grad * F.exp2(other)
+
+    def d_other(F, grad, out):
+        return grad * out * math.log(2)
+
+
+@op
+class Frexp(Block):
+    """frexp(input) -> (Tensor, Tensor): mantissas from 1/2 to 1, and the exponents of two.
+
+    >>> frexp(tensor([6.0])).mantissa
+    tensor([0.7500])
+    >>> frexp(tensor([6.0])).exponent
+    tensor([3], dtype=torch.int32)
+    """
+
+    elementwise = True
+    outs = ("mantissa", "exponent")
+    result = return_type("frexp", ("mantissa", "exponent"))
+    plain_outs = (1,)
+    samples = [
+        Case(Draw(3, 4)),
+        Case(Draw()),
+        Case(Draw(0, 2)),
+        Case(Draw(3, 2, layout="T")),
+    ]
+
+    def fwd(xp, input):
+        mantissa, exponent = xp.frexp(widened(input))
+        # The C library leaves the exponents of what is not finite open.
+        exponent = xp.where(xp.isfinite(mantissa), exponent, 0).astype(xp.int32)
+        return cast(mantissa, input.dtype), exponent
+
+    def call(input, *, run=None):
+        only_tensors("frexp", run, input=input)
+        if not input.dtype.is_floating_point:
+            raise RuntimeError("torch.frexp() only supports floating-point dtypes")
+        return apply(Frexp, (input,))
+
+    def d_input(F, grad, exponent, input_dtype):
+        return grad[0] / F.exp2(F.cast(exponent, input_dtype))
+
+    def jvp(F, t_input, exponent):
+        return t_input / F.exp2(exponent + F.zeros_like(t_input)), None
+
+
+# ---------------------------------------------------------------------- divisors
+
+
+class Divisors(TwoTensors):
+    samples = [
+        Case(Index([[4, -6, 0]]), Index([[6], [9]])),
+        Case(Index(12), Index([8, 9])),
+        Case(Index([[12, 10], [7, 14]]), Index([4, 7])),
+    ]
+
+
+@op
+class Gcd(Divisors):
+    """gcd(input, other) -> Tensor: the greatest common divisors.
+
+    >>> gcd(tensor([12, 10]), tensor([8, 15]))
+    tensor([4, 5])
+    """
+
+    guard = not_for("gcd_cpu", BOOL, FLOATING, COMPLEX)
+    fwd = ufunc("gcd")
+
+    def call(input, other, *, run=None):
+        only_tensors("gcd", run, input=input, other=other)
+        return (run or apply)(Gcd, (input, other))
+
+
+@op
+class Lcm(Divisors):
+    """lcm(input, other) -> Tensor: the least common multiples.
+
+    >>> lcm(tensor([12, 10]), tensor([8, 15]))
+    tensor([24, 30])
+    """
+
+    guard = not_for("lcm_cpu", BOOL, FLOATING, COMPLEX)
+    fwd = ufunc("lcm")
+
+    def call(input, other, *, run=None):
+        only_tensors("lcm", run, input=input, other=other)
+        return (run or apply)(Lcm, (input, other))
+
+
+# ---------------------------------------------------------------------- angles
+
+
+def not_complex(name: str) -> Any:
+    def guard(input: Any) -> None:
+        if input.dtype.kind == "c":
+            raise RuntimeError(f"{name} is not supported for complex tensors.")
+
+    return guard
+
+
+@op
+class Deg2Rad(Elementwise):
+    """deg2rad(input) -> Tensor: degrees as radians.
+
+    >>> deg2rad(tensor([180.0]))
+    tensor([3.1416])
+    """
+
+    name = "deg2rad"
+    guard = not_complex("deg2rad")
+
+    def fwd(xp, input):
+        return cast(widened(input) * (math.pi / 180), input.dtype)
+
+    def d_input(F, grad):
+        return grad * (math.pi / 180)
+
+
+@op
+class Rad2Deg(Elementwise):
+    """rad2deg(input) -> Tensor: radians as degrees.
+
+    >>> rad2deg(tensor([3.1416]))
+    tensor([180.0004])
+    """
+
+    name = "rad2deg"
+    guard = not_complex("rad2deg")
+
+    def fwd(xp, input):
+        return cast(widened(input) * (180 / math.pi), input.dtype)
+
+    def d_input(F, grad):
+        return grad * (180 / math.pi)

@@ -1,0 +1,1 @@
+"""Statistics of samples, masked reductions, and sets of elements."""
