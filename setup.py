@@ -17,7 +17,9 @@ from setuptools.command.build_py import build_py
 
 # Small, hot and fully typed; everything else is interpreted in both builds.
 MYPYC_MODULES = [
+    "src/tapegrad/core/upward.py",
     "src/tapegrad/core/base.py",
+    "src/tapegrad/core/array_memory.py",
     "src/tapegrad/core/op.py",
     "src/tapegrad/core/record.py",
     "src/tapegrad/core/dispatch.py",
@@ -27,7 +29,10 @@ MYPYC_MODULES = [
     "src/tapegrad/core/operators.py",
     "src/tapegrad/core/promote.py",
     "src/tapegrad/autograd/node.py",
+    "src/tapegrad/autograd/order.py",
+    "src/tapegrad/autograd/leaves.py",
     "src/tapegrad/autograd/engine.py",
+    "src/tapegrad/backends/gpu/late_casts.py",
 ]
 
 # The commands that compile; for the others (metadata, sdist) mypyc would run for nothing.

@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 import tapegrad as torch
-from tapegrad.core.base import CLASSES, STATE
+from tapegrad.core.base import STATE
+from tapegrad.core.upward import AUTOCAST
 
 # --- imports ---------------------------------------------------------------------------------
 
@@ -70,8 +71,8 @@ def test_autocast_off_is_not_consulted(monkeypatch):
     def refuse(*args):
         raise AssertionError("autocast was asked")
 
-    monkeypatch.setattr(CLASSES, "cast_call", refuse)
-    monkeypatch.setattr(CLASSES, "cast_operands", refuse)
+    monkeypatch.setattr(AUTOCAST, "call", refuse)
+    monkeypatch.setattr(AUTOCAST, "operands", refuse)
     a = torch.ones(2, 2)
     with torch.no_grad():
         _ = a @ a, torch.mm(a, a), torch.cat([a, a]), torch.nn.functional.mse_loss(a, a)
@@ -97,10 +98,10 @@ def test_autocast_leaves_no_trace():
     for _ in range(3):
         with torch.autocast("cpu"), torch.no_grad():
             _ = torch.ones(2, 2) @ torch.ones(2, 2)
-    assert (STATE.busy, STATE.casting) == (0, 0)
+    assert (STATE.modes_on, STATE.casting) == (0, 0)
     with pytest.raises(ValueError), torch.autocast("cpu"):
         raise ValueError
-    assert (STATE.busy, STATE.casting) == (0, 0)
+    assert (STATE.modes_on, STATE.casting) == (0, 0)
 
 
 def test_nested_dtypes_do_not_share_casts():
@@ -145,7 +146,7 @@ def test_profile_off_costs_nothing_and_leaves_nothing(monkeypatch):
 
     with pytest.raises(RuntimeError), torch.autograd.profiler.profile() as prof:
         torch.mm(torch.ones(2, 3), torch.ones(2, 3))
-    assert (STATE.timing, STATE.busy, engine.observers) == (0, 0, [])
+    assert (STATE.timing, STATE.modes_on, engine.observers) == (0, 0, [])
     assert profiler.OPEN.frames == []
     count = len(prof.function_events)
     torch.ones(2).exp()

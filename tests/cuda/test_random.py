@@ -199,7 +199,7 @@ def test_fused_numbers_are_those_of_the_formulas(kind: str, monkeypatch: Any) ->
     monkeypatch.setattr(devices.DEVICE.backend, "draws", {})
     for name in ("drawn_dropout", "native_dropout_backward"):
         formula = functools.partial(REGISTRY[name].forward, devices.DEVICE.xp)
-        monkeypatch.setattr(REGISTRY[name], "device_kernel", formula)
+        monkeypatch.setattr(REGISTRY[name].device, "kernel", formula)
     *same, normals = zip(fused, draw(), strict=True)
     assert all([torch.equal(a, b) for a, b in same])
     torch.testing.assert_close(*normals)

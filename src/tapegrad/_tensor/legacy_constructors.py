@@ -9,10 +9,11 @@ import numpy as np
 
 from .. import dtypes
 from .._creation import arrays as from_data
-from ..core.base import CLASSES, TensorBase, blank, special_by
+from ..core.base import INTERPRETED, TensorBase, blank, special_by
 from ..core.devices import is_device, sent
 from ..core.modes import MODES
 from ..core.subclass import takes_part
+from ..core.upward import TENSOR
 from ..device import device as device_type
 from ..device import strided
 from ..ops.block.definition import api
@@ -101,7 +102,7 @@ def instance(cls: type, array: Any, source: tuple[Any, ...]) -> Any:
     from .._creation.sized import restrided
 
     t: Any = blank(cls)
-    t.special = 1 if takes_part(cls) else special_by(array)
+    t.special = INTERPRETED if takes_part(cls) else special_by(array)
     t.array = array if array.size else restrided(array)
     if len(source) == 1 and isinstance(source[0], TensorBase):
         t.cell = source[0].version_cell()
@@ -128,12 +129,12 @@ def new(self: Any, *args: Any, **kwargs: Any) -> Any:
 def constructed(dtype: Any, on_gpu: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What the constructor of a tensor type makes, on the CPU or on the current GPU."""
     if not on_gpu:
-        return instance(CLASSES.tensor, construct(dtype, True, args, kwargs), args)
+        return instance(TENSOR.cls, construct(dtype, True, args, kwargs), args)
     from ..cuda import runtime
 
     xp = runtime.start()
     array = construct(dtype, True, args, kwargs, "cuda")
-    return instance(CLASSES.tensor, sent(array, xp), args)
+    return instance(TENSOR.cls, sent(array, xp), args)
 
 
 class tensortype(type):

@@ -18,12 +18,13 @@ from ..autograd import api, inplace
 from ..autograd.hooks import HookDict, RemovableHandle, add_hook, hooks_of
 from ..autograd.node import accumulate_node
 from ..core import subclass
-from ..core.base import CLASSES, STATE, Cut, Node, TensorBase, blank, wrap
+from ..core.base import INTERPRETED, STATE, Cut, Node, TensorBase, blank, shown, wrap
 from ..core.layout import address, strides_of
 from ..core.modes import MODES
 from ..core.operators import Operators
 from ..core.transforms import batched, dual, looping
 from ..core.transforms.levels import FLAGGED_INSIDE, STACK, refuse_inside
+from ..core.upward import TENSOR
 from ..device import CPU, channels_last, channels_last_3d, contiguous_format, strided
 from ..device import device as device_type
 from ..device import layout as layout_type
@@ -141,7 +142,7 @@ class Tensor(Operators):
         if self.view_of is not None:
             inplace.refresh(self)
         node = self.node
-        return None if node is None or node.is_leaf else node
+        return None if node is None or node.is_leaf else shown(node)
 
     @grad_fn.setter
     def grad_fn(self, value: Any) -> None:
@@ -456,19 +457,10 @@ class Tensor(Operators):
     def __reduce_ex__(self, protocol: Any) -> Any:
         return api.reduce(self)
 
-    # ------------------------------------------------------------------ what dispatch calls back
 
-    _refresh = staticmethod(inplace.refresh)
-    _seen_from = staticmethod(inplace.seen_from)
-    _recorded_in_mode = staticmethod(api.recorded_in_mode)
-    _pack_outputs = staticmethod(api.pack_outputs)
-    _recorded_copy = staticmethod(api.recorded_copy)
-    _overridden = staticmethod(subclass.overridden)
-
-
-CLASSES.tensor = Tensor
-CLASSES.new = Operators.__new__
-CLASSES.plain = functools.partial(Operators.__new__, Tensor)
+TENSOR.cls = Tensor
+TENSOR.new = Operators.__new__
+TENSOR.plain = functools.partial(Operators.__new__, Tensor)
 
 
 def cuda_device(t: Any) -> device_type:
@@ -485,7 +477,7 @@ def same_class(source: TensorBase, array: Any) -> Any:
         return wrap(array)
     t = blank(type(source))
     t.array = array
-    t.special = 1
+    t.special = INTERPRETED
     return t
 
 

@@ -11,10 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import dtypes
-from ..core.base import CLASSES, F32, ON_DEVICE, STATE, TensorBase, cell_of
+from ..core.base import F32, ON_DEVICE, STATE, TensorBase, cell_of
 from ..core.dispatch import REALS, apply, recorded
 from ..core.modes import MODES
 from ..core.op import REGISTRY, Op
+from ..core.upward import AUTOCAST, GPU
 
 LOWER, SINGLE, WIDEST = 1, 2, 3
 
@@ -126,14 +127,14 @@ class Cache:
     def prepare(self, key: tuple[int, Any], first: Any) -> None:
         """Cast all that a block cast that began with the same parameter."""
         known = self.blocks.get(key)
-        if known is None or STATE.busy != STATE.only_casting:
+        if known is None or STATE.modes_on != STATE.only_casting:
             return
         params = [t for t in [reference() for reference in known] if t is not None]
         if len(params) < 2 or params[0] is not first:
             return
         if not all([t.special == ON_DEVICE for t in params]):
             return
-        arrays = CLASSES.cast_on_device([t.array for t in params], key[1].np, False)
+        arrays = GPU.memory.cast_together([t.array for t in params], key[1].np)
         if arrays is not None:
             for t, array in zip(params, arrays, strict=True):
                 self.ready[(id(t), key[1])] = (t.array, cell_of(t).n, array)
@@ -298,5 +299,5 @@ def cast_operands(op: Op, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
         return all_converted(tensors, dtype)
 
 
-CLASSES.cast_call = cast_call
-CLASSES.cast_operands = cast_operands
+AUTOCAST.call = cast_call
+AUTOCAST.operands = cast_operands

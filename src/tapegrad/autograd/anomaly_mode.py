@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.base import CLASSES, F32, F64, STATE, Node, TensorBase, user_frame
+from ..core.base import F32, F64, STATE, Node, TensorBase, user_frame
 from ..core.modes import ANOMALY, MODES, count
+from ..core.upward import ANOMALY_MODE
 from .hooks import differentiable_places
 
 
@@ -185,7 +186,7 @@ def check_forward(op: Any, tensors: Any, attrs: tuple[Any, ...], outs: tuple[Any
             return
 
 
-CLASSES.check_forward = check_forward
+ANOMALY_MODE.check_forward = check_forward
 
 
 # ---------------------------------------------------------------------- the backward pass

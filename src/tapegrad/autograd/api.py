@@ -12,7 +12,7 @@ import numpy as np
 from .. import dtypes, errors
 from ..core import devices
 from ..core.base import (
-    CLASSES,
+    INTERPRETED,
     STATE,
     Node,
     TensorBase,
@@ -28,10 +28,12 @@ from ..core.spaces import RECORDED
 from ..core.subclass import overrides, stays_special
 from ..core.transforms.batched import batched, has_batched, is_batched, lift
 from ..core.transforms.levels import BACKWARD_INSIDE, STACK, TANGENTS, level_of, refuse_inside
+from ..core.upward import RECORDING, VIEWS
 from .anomaly_mode import remember
 from .edges import GradientEdge
-from .engine import Run, only_follows
+from .engine import Run
 from .hooks import hooks_of
+from .leaves import only_follows
 from .node import OpNode, accumulate_node
 
 
@@ -209,7 +211,7 @@ def edge_of(value: Any) -> tuple[Node, int] | None:
     if not isinstance(value, TensorBase):
         return value.node, value.output_nr
     if value.view_of is not None:
-        CLASSES.tensor._refresh(value)
+        VIEWS.refresh(value)
     if not value.wants_grad:
         return None
     return value.node or accumulate_node(value), value.slot
@@ -457,7 +459,7 @@ def assign_data(t: Any, value: Any) -> None:
     t.array = value.array
     if moves:  # between the CPU and a GPU
         own = overrides(type(t)) or "_dual" in t.__dict__
-        t.special = 1 if own else stays_special(t)
+        t.special = INTERPRETED if own else stays_special(t)
 
 
 def shallow_copy(t: Any) -> Any:
@@ -577,3 +579,8 @@ def pack_saved(node: OpNode, inputs: bool) -> None:
     for place in places:
         if type(place) is int and (place < width) is inputs:
             pack_place(node, place, pack, unpack)
+
+
+RECORDING.in_mode = recorded_in_mode
+RECORDING.pack_outputs = pack_outputs
+RECORDING.copy_of_gradient = recorded_copy

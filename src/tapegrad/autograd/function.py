@@ -28,6 +28,7 @@ from ..core.spaces import RAW, RECORDED
 from ..core.transforms.batched import above, grounded
 from ..core.transforms.dual import dual_of, with_tangent
 from ..core.transforms.levels import STACK, TANGENTS, forward_set_to
+from ..core.upward import INSPECTION
 from . import inplace
 from .api import edge_of, recorded_in_mode
 from .engine import zeros_beside
@@ -146,6 +147,9 @@ class BackwardFunction(Node, FunctionCtx):
         self._input_metas: tuple[Any, ...] = ()  # per argument (shape, dtype); None if no tensor
         self._released = False
         self._places: Any = None  # function_transforms.Places, where arguments are batched
+
+    def __call__(self, *grads: Any) -> Any:
+        return INSPECTION.call(self, *grads)
 
     def name(self) -> str:
         return type(self).__name__
@@ -380,7 +384,7 @@ def apply_function(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     ctx.saved_for_forward = None
     if recording:
         save(ctx, made)
-        if STATE.busy:
+        if STATE.modes_on:
             recorded_in_mode(ctx)
     ctx.to_save = ctx.dirty_tensors = ctx.non_differentiable = ()
     if isinstance(output, tuple):

@@ -217,7 +217,7 @@ def one_step(ctx: Any, cls: Any, args: tuple[Any, ...], level: Level | None, val
     ctx.saved_for_forward = None
     if recording:
         save(ctx, made)
-        if STATE.busy:
+        if STATE.modes_on:
             recorded_in_mode(ctx)
     ctx.to_save = ctx.dirty_tensors = ctx.non_differentiable = ()
     return tuple(made) if isinstance(output, tuple) else made[0]

@@ -16,7 +16,6 @@ from typing import Any
 from .. import dtypes, errors
 from ..core import devices
 from ..core.base import (
-    CLASSES,
     STATE,
     Node,
     TensorBase,
@@ -34,6 +33,7 @@ from ..core.record import FLOATS, prepare, save_outputs
 from ..core.spaces import RAW, RECORDED
 from ..core.transforms import batched, batched_widen, dual
 from ..core.transforms.levels import BATCHES, TANGENTS
+from ..core.upward import ANOMALY_MODE, GPU, INSPECTION, PROFILER, VIEWS
 from .hooks import hooks_of
 from .node import accumulate_node
 
@@ -81,7 +81,7 @@ def write_values(
     recording = (
         mask != 0
         and not op.silent
-        and (not STATE.busy or MODES.records)
+        and (not STATE.modes_on or MODES.records)
         and target.array.dtype.kind in FLOATS
     )
     if recording:
@@ -90,11 +90,11 @@ def write_values(
     destination = target.array
     check_overlap(destination, arrays, op.name)
     if STATE.timing:
-        CLASSES.start_timer(name, tensors)
+        PROFILER.start(name, tensors)
     out = as_array(execute(op, list(arrays), attrs))
     check_fits(op, out, destination)
     if STATE.anomaly:
-        CLASSES.check_forward(op, tensors, attrs, (out,))
+        ANOMALY_MODE.check_forward(op, tensors, attrs, (out,))
     node = None
     if recording:
         op = written(op, tensors)
@@ -110,7 +110,7 @@ def write_values(
         rebase(target, node)
         save_outputs(node, op.plan(mask), [target])
     if STATE.timing:
-        CLASSES.stop_timer(name)
+        PROFILER.stop(name)
     return target
 
 
@@ -167,7 +167,7 @@ def overwrite(op: Op, target: Any, value: Any, name: str) -> Any:
     refuse(target, False)
     if target.view_of is not None:
         refresh(target)
-    recording = target.wants_grad and (not STATE.busy or MODES.records)
+    recording = target.wants_grad and (not STATE.modes_on or MODES.records)
     node = prepare(op, (target,), (), (), 1, (target.array,)) if recording else None
     store(target.array, value)
     bump(target, name, node is not None)
@@ -187,7 +187,7 @@ def repoint(op: Op, target: Any, attrs: tuple[Any, ...]) -> Any:
     if target.view_of is not None:
         refresh(target)
     array = looked(op, target.array, attrs)
-    recording = target.wants_grad and (not STATE.busy or MODES.records)
+    recording = target.wants_grad and (not STATE.modes_on or MODES.records)
     if not recording and target.node is not None and not target.node.is_leaf:
         # A history has to follow the new shape even under no_grad, else gradients would not fit.
         old = target.array
@@ -275,7 +275,7 @@ def refuse(target: Any, recording: bool) -> None:
     cell = target.cell
     if cell is not None and cell.inference and not MODES.inference:
         raise errors.inference_written()  # PyTorch notices after the write
-    if STATE.busy and not MODES.records:
+    if STATE.modes_on and not MODES.records:
         return
     view = target.view_of
     if view is not None:
@@ -345,11 +345,14 @@ class CopySlices(Node):
     inner: Any = None
     way: Any = ()
 
+    def __call__(self, *grads: Any) -> Any:
+        return INSPECTION.call(self, *grads)
+
     def name(self) -> str:
         return "torch::autograd::CopySlices"
 
     def pull(self, grad: Any, record: bool) -> Any:
-        F: Any = RECORDED if record else RAW if type(grad) is ndarray else CLASSES.raw_space(grad)
+        F: Any = RECORDED if record else RAW if type(grad) is ndarray else GPU.space(grad)
         inner = self.inner
         inner.freed_by = self.freed_by
         region = F.region_of(grad, self.way)
@@ -381,7 +384,7 @@ def refresh(target: Any) -> None:
     if not base.wants_grad:
         view.seen = cell.n
         return
-    if STATE.busy and not MODES.records:
+    if STATE.modes_on and not MODES.records:
         return
     if view.kind:
         raise errors.view_written(target, view, indirect=True)
@@ -437,3 +440,7 @@ def within(array: Any, start: Any) -> tuple[Any, ...]:
     item = array.itemsize
     offset = address(array) - address(start)
     return array.shape, tuple([s // item for s in array.strides]), offset // item
+
+
+VIEWS.refresh = refresh
+VIEWS.seen_from = seen_from

@@ -7,9 +7,13 @@ from typing import Any
 import numpy as np
 
 from .. import errors
-from ..core.base import CLASSES, Node, wrap
+from ..core.base import Node, TensorBase, wrap
+from ..core.modes import MODES
+from ..core.upward import INSPECTION
+from .engine import fill_in
 from .hooks import add_hook, differentiable_places, hooks_of
-from .node import OpNode, Packed, unpack_checked
+from .leaves import accumulate
+from .node import AccumulateGrad, OpNode, Packed, unpack_checked
 
 # How PyTorch's formulas spell our names.
 SPELLED = {"input": "self", "out": "result", "low": "min", "high": "max"}
@@ -139,7 +143,54 @@ def register_hook(node: Node, fn: Any, before: bool) -> Any:
     return add_hook(hooks.before_node if before else hooks.after_node, fn)
 
 
-CLASSES.node_attribute = node_attribute
-CLASSES.node_attributes = node_attributes
-CLASSES.edges_shown = differentiable_places
-CLASSES.register_hook = register_hook
+# ---------------------------------------------------------------------- as PyTorch's objects
+
+_classes: dict[str, type] = {}
+
+
+def shown(node: Node) -> Node:
+    """A node as users get it. Recording makes plain nodes; those that are looked at get a class
+    that is named as PyTorch's and can be called, and differs in nothing else."""
+    kind = type(node)
+    if kind is OpNode or kind is AccumulateGrad:
+        name = node.name().rpartition("::")[2]
+        cls = _classes.get(name)
+        if cls is None:
+            body = {"__slots__": (), "__module__": "builtins", "__call__": call}
+            if kind is OpNode:
+                body["__getattr__"] = node_attribute
+            cls = _classes[name] = type(name, (kind,), body)
+        node.__class__ = cls
+    return node
+
+
+def call(node: Node, *grads: Any) -> Any:
+    """`grad_fn(grad)`: one gradient per output; as a tuple if there are several inputs."""
+    width = 1 if node.outputs is None else len(node.outputs)
+    if len(grads) != width:
+        raise TypeError(f"expected {width} arguments, got {len(grads)} instead")
+    for i, g in enumerate(grads):
+        if g is not None and not isinstance(g, TensorBase):
+            raise TypeError(f"argument {i} is not a Variable")
+    if isinstance(node, AccumulateGrad):
+        accumulate(node, grads[0].array, False, 0, None)
+        return ()
+    record = MODES.grad
+    parts: list[Any] = [g if g is None or record else g.array for g in grads]
+    total = parts[0] if node.outputs is None else parts
+    if type(total) is list:
+        fill_in(node, total, record)
+    made = node.pull(total, record)
+    found = [None if made[i] is None else as_result(made[i]) for i in differentiable_places(node)]
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def as_result(g: Any) -> Any:
+    return g if isinstance(g, TensorBase) else wrap(g)
+
+
+INSPECTION.attributes = node_attributes
+INSPECTION.shown_edges = differentiable_places
+INSPECTION.register_hook = register_hook
+INSPECTION.shown = shown
+INSPECTION.call = call

@@ -5,9 +5,11 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from ..core.base import CLASSES, STATE, Node, TensorBase, Version, ndarray, wrap
+from ..core.base import STATE, Node, TensorBase, Version, ndarray, wrap
+from ..core.mypyc import mypyc_attr
 from ..core.op import Op
 from ..core.spaces import RAW, RECORDED
+from ..core.upward import FORWARD_MODE, GPU
 from ..errors import freed_graph, modified_in_place
 
 
@@ -19,18 +21,17 @@ class Packed:
         self.unpack = unpack
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class OpNode(Node):
     """A node made from an Op record; `kept` is laid out as inputs, outputs, attributes, metas."""
 
     mixed: bool = False  # inputs were promoted to the output's dtype; they are kept as they are
-    sandwich: bool = False  # complex output, rules written for the real case: conjugate around them
+    # Complex output and rules written for the real case: they get and give conjugates.
+    conjugates: bool = False
 
     def name(self) -> str:
         op: Op = self.op
         return op.node_name
-
-    def __getattr__(self, attribute: str) -> Any:
-        return CLASSES.node_attribute(self, attribute)  # _saved_self and friends
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
@@ -54,14 +55,14 @@ class OpNode(Node):
             kept = self.tensors(kept)
         F: Any = RECORDED if record else RAW
         if STATE.device_type is not None and not record:
-            F = CLASSES.raw_space(grad)
-            if op.device_pull is not None and F is not RAW:
-                at_once = op.device_pull(self, grad, kept)
+            F = GPU.space(grad)
+            if op.device.pull is not None and F is not RAW:
+                at_once = op.device.pull(self, grad, kept)
                 if at_once is not None:
                     return at_once
         if self.mixed:
             kept = self.promoted(F, kept, grad.array.dtype if record else grad.dtype)
-        if self.sandwich:
+        if self.conjugates:
             grad = conjugate(F, grad)
         edges = self.edges
         fixes = self.fixes
@@ -77,7 +78,7 @@ class OpNode(Node):
             return found
         result: list[Any] = []
         rules = op.rules
-        changed = fixes is not None or self.sandwich
+        changed = fixes is not None or self.conjugates
         for i, edge in enumerate(edges):
             g = None
             rule = rules[i]
@@ -98,7 +99,7 @@ class OpNode(Node):
         """Undo conjugation, broadcasting and promotion for edge `i`."""
         if g is None:
             return None
-        if self.sandwich:
+        if self.conjugates:
             g = conjugate(F, g)
         if self.fixes is not None:
             fix = self.fixes[i]
@@ -195,7 +196,7 @@ class OpNode(Node):
                 t.slot = 0 if self.edge_slots is None else self.edge_slots[place]
         t.cell = cell
         if self.duals is not None:
-            CLASSES.with_tangent(t, self.duals.get(place))
+            FORWARD_MODE.with_tangent(t, self.duals.get(place))
         return t
 
     def unpacked(self, kept: tuple[Any, ...], record: bool) -> tuple[Any, ...]:
@@ -224,6 +225,7 @@ def unpack_checked(packed: Packed) -> TensorBase:
     return t
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class AccumulateGrad(Node):
     """The end of the line: adds what arrives to the `.grad` of a leaf.
 

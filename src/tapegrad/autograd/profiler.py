@@ -14,8 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..core.base import CLASSES, STATE, TensorBase
+from ..core.base import STATE, TensorBase
 from ..core.modes import count
+from ..core.upward import PROFILER
 from . import engine
 from .profiler_util import EventList, FunctionEvent, FunctionEventAvg
 
@@ -103,8 +104,8 @@ def node_done(node: Any, total: Any, grads: Any) -> None:
     end(node.name())
 
 
-CLASSES.start_timer = start_timer
-CLASSES.stop_timer = stop_timer
+PROFILER.start = start_timer
+PROFILER.stop = stop_timer
 
 
 class record_function(contextlib.ContextDecorator):

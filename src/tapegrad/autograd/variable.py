@@ -5,7 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from ..core.base import CLASSES, TensorBase
+from ..core.base import TensorBase
+from ..core.upward import TENSOR
 
 
 class VariableMeta(type):
@@ -30,7 +31,7 @@ class Variable(metaclass=VariableMeta):
                 stacklevel=2,
             )
         if data is None:
-            data = CLASSES.tensor()
+            data = TENSOR.cls()
         if not isinstance(data, TensorBase):
             raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
         made: Any = data.data  # type: ignore[attr-defined]

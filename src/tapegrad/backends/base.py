@@ -20,8 +20,8 @@ class Backend:
         self.name = name
         self.xp = xp
         self.overrides: dict[str, Callable[..., Any]] = {}
-        self.pulls: dict[str, Callable[..., Any]] = {}  # see Op.device_pull
-        self.mixed: dict[str, Callable[..., Any]] = {}  # see Op.device_mixed
+        self.pulls: dict[str, Callable[..., Any]] = {}  # see DeviceSide
+        self.mixed: dict[str, Callable[..., Any]] = {}  # see DeviceSide
         # Kernels for the functions of cuda/philox.py, by name.
         self.draws: dict[str, Callable[..., Any]] = {}
 

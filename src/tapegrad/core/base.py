@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from .mypyc import mypyc_attr
+from .upward import INSPECTION, TENSOR
 
 ndarray: Final = np.ndarray
 F32: Final = np.dtype("float32")
@@ -52,7 +53,7 @@ class State:
 
     # How many (thread, mode) pairs differ from the default: grad mode off, inference mode, saved
     # tensor hooks, anomaly mode, autocast … Zero means that nothing has to be looked up.
-    busy: int = 0
+    modes_on: int = 0
     recording: bool = True  # keep the user's line with nodes, writes and cuts
     anomaly: bool = False
     casting: int = 0  # in how many threads autocast is on
@@ -69,7 +70,10 @@ class State:
 
 
 STATE: Final = State()
-ON_DEVICE: Final = 2  # `TensorBase.special` of a tensor on a GPU that is nothing else besides
+# `TensorBase.special`: why dispatch's short ways are not for a tensor.
+ORDINARY: Final = 0  # they are
+INTERPRETED: Final = 1  # a subclass, or a transform's tensor: core/subclass.py knows what to do
+ON_DEVICE: Final = 2  # on a GPU, and nothing else besides
 sequence: Final = itertools.count(1)
 # Compiled functions have no frame of their own; interpreted ones have to be passed over. These are
 # the numbers of frames that lie at least between `stamp`/`user_frame` and the user's code.
@@ -208,19 +212,19 @@ class Node(Stamped):
         return "Node"
 
     def __repr__(self) -> str:
-        return f"<{self.name()} object at {id(self):#x}>"
+        return f"<{self.name().rpartition('::')[2]} object at {id(self):#x}>"
 
     def __dir__(self) -> list[str]:
-        names: list[str] = CLASSES.node_attributes(self)
+        names: list[str] = INSPECTION.attributes(self)
         return names
 
     def register_hook(self, fn: Callable[..., Any]) -> Any:
         """Call `fn(grad_inputs, grad_outputs)` after this node ran in backward."""
-        return CLASSES.register_hook(self, fn, False)
+        return INSPECTION.register_hook(self, fn, False)
 
     def register_prehook(self, fn: Callable[..., Any]) -> Any:
         """Call `fn(grad_outputs)` before this node runs in backward."""
-        return CLASSES.register_hook(self, fn, True)
+        return INSPECTION.register_hook(self, fn, True)
 
     @property
     def metadata(self) -> dict[Any, Any]:
@@ -237,8 +241,13 @@ class Node(Stamped):
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
         slots = self.edge_slots
-        places: list[int] = CLASSES.edges_shown(self)
-        return tuple([(self.edges[i], 0 if slots is None else slots[i]) for i in places])
+        places: list[int] = INSPECTION.shown_edges(self)
+        return tuple([(shown(self.edges[i]), 0 if slots is None else slots[i]) for i in places])
+
+
+def shown(node: Node | None) -> Any:
+    """A node as users get it: it has the class that is named as PyTorch's."""
+    return None if node is None else INSPECTION.shown(node)
 
 
 def stamp(what: Stamped, depth: int) -> None:
@@ -303,9 +312,7 @@ class TensorBase:
 
     array: Any
     wants_grad: bool
-    # 0, or why dispatch's short roads are not for it: ON_DEVICE, or 1 for everything else (a
-    # subclass, an interpreter's tensor), where subclass.py knows what to do.
-    special: int
+    special: int  # ORDINARY, INTERPRETED or ON_DEVICE
     node: Node | None  # the grad_fn; for a leaf that has been used, its AccumulateGrad
     slot: int  # which output of `node` this is
     cell: Version | None
@@ -327,39 +334,9 @@ def cell_of(t: TensorBase) -> Version:
     return cell
 
 
-class Classes:
-    """The interpreted classes that compiled code makes instances of; set when they are defined."""
-
-    tensor: Any = None
-    new: Any = None  # makes an instance of a class without its public constructor
-    plain: Any = None  # the same for Tensor itself, a little faster
-    # What nodes answer to users, from autograd/inspect.py.
-    node_attribute: Any = None
-    node_attributes: Any = None
-    edges_shown: Any = None
-    register_hook: Any = None
-    # What amp/casting.py and autograd/profiler.py do when they are on.
-    cast_operands: Any = None
-    foreign: Any = None  # asks an operand that is no tensor
-    cast_call: Any = None
-    start_timer: Any = None
-    stop_timer: Any = None
-    check_forward: Any = None  # autograd/anomaly_mode.py: looks at what an op made
-    with_tangent: Any = None  # transforms/dual.py: gives a saved value its tangent back
-    raw_space: Any = None  # devices.py: the meaning of F for arrays on a GPU
-    created: Any = None  # devices.py: calls a function that makes a tensor on some device
-    apply_on_device: Any = None  # devices.py: runs an op on a GPU
-    add_on_device: Any = None  # devices.py: adds one device array to another
-    copy_on_device: Any = None  # devices.py: a contiguous copy of a device array
-    cast_on_device: Any = None  # devices.py: several device arrays in another dtype, or None
-
-
-CLASSES: Final = Classes()
-
-
 def blank(cls: Any) -> TensorBase:
     """A tensor of class `cls` around nothing yet; its array is set next."""
-    t: TensorBase = CLASSES.new(cls)
+    t: TensorBase = TENSOR.new(cls)
     clear(t)
     return t
 
@@ -367,7 +344,7 @@ def blank(cls: Any) -> TensorBase:
 def clear(t: TensorBase) -> None:
     """The fields of a tensor without history."""
     t.wants_grad = False
-    t.special = 0
+    t.special = ORDINARY
     t.node = None
     t.slot = 0
     t.cell = None
@@ -379,7 +356,7 @@ def clear(t: TensorBase) -> None:
 
 def wrap(array: Any) -> TensorBase:
     """A plain tensor around an array."""
-    t: TensorBase = CLASSES.plain()
+    t: TensorBase = TENSOR.plain()
     t.array = array
     clear(t)
     if type(array) is STATE.device_type:
@@ -389,7 +366,7 @@ def wrap(array: Any) -> TensorBase:
 
 def special_by(array: Any) -> int:
     """What `special` is for a tensor of no class of its own around an array."""
-    return ON_DEVICE if type(array) is STATE.device_type else 0
+    return ON_DEVICE if type(array) is STATE.device_type else ORDINARY
 
 
 def as_array(value: Any) -> Any:

@@ -1,9 +1,9 @@
-"""Tensors on a GPU: their arrays are CuPy's, and their ops come here.
+"""Tensors on a GPU: their arrays are CuPy's, and what is peculiar to them stands here.
 
-A tensor around a device array is `special`, so the roads of the CPU (dispatch.py) pay nothing for
-it: they only run another kernel where that is all the difference. The rest comes to `apply` here:
-one dtype, the kernel, a node if a gradient is wanted. A kernel is the block's own forward with CuPy
-for `xp`, or an override of `backends/`.
+A tensor around a device array is `special`, so the short ways of dispatch.py pay nothing for it:
+they only run another kernel where that is all the difference. `apply` there asks here for arguments
+on one device and for the kernel with its dtypes. A kernel is the block's own forward with CuPy for
+`xp`, or an override of `backends/`.
 
 Nothing here is used, and CuPy is not imported, before `cuda.runtime` finds a GPU to use.
 """
@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from ..device import CPU
-from ..errors import must_be_tensor
-from .base import CLASSES, STATE, TensorBase, ndarray, wrap
-from .dispatch import NUMBERS, REALS, common_dtype, holds_array, is_stale, number_as
+from .array_memory import ArrayMemory
+from .base import STATE, TensorBase, ndarray, wrap
+from .dispatch import REALS, common_dtype, holds_array, number_as
 from .op import REGISTRY, Op
-from .record import FLOATS, finish
+from .record import FLOATS
 from .spaces import RAW, DeviceSpace
 from .transforms.batched import memory_of
+from .upward import GPU
 
 F32 = np.dtype(np.float32)
 
@@ -61,18 +62,19 @@ def use(xp: Any, backend: Any) -> None:
     DEVICE.backend = backend
     DEVICE.space = DeviceSpace(meaning)
     STATE.device_type = xp.ndarray
+    GPU.memory = DeviceMemory()
     for record in REGISTRY.values():
-        record.device_kernel = record.device_pull = record.device_mixed = None
+        record.device.clear()
 
 
 def kernel_of(record: Op) -> Any:
     """The kernel that an op runs on the device."""
-    found = record.device_kernel
-    if found is None:
-        found = record.device_kernel = DEVICE.backend.kernel(record)
-        record.device_pull = DEVICE.backend.pulls.get(record.name)
-        record.device_mixed = DEVICE.backend.mixed.get(record.name)
-    return found
+    side = record.device
+    if side.kernel is None:
+        side.kernel = DEVICE.backend.kernel(record)
+        side.pull = DEVICE.backend.pulls.get(record.name)
+        side.mixed = DEVICE.backend.mixed.get(record.name)
+    return side.kernel
 
 
 def raw_space(grad: Any) -> Any:
@@ -82,26 +84,48 @@ def raw_space(grad: Any) -> Any:
     return DEVICE.space if type(grad) is STATE.device_type else RAW
 
 
-CLASSES.raw_space = raw_space
+class DeviceMemory(ArrayMemory):
+    """What a backward pass may do with arrays on a GPU."""
 
+    def may_add_into(self, target: Any, other: Any) -> bool:
+        return (
+            target.base is None
+            and target.dtype is other.dtype
+            and target.shape == other.shape
+            and bool(target.flags.c_contiguous)
+        )
 
-def add_on_device(target: Any, other: Any) -> None:
-    """`target += other`, for contiguous arrays of one shape and dtype."""
-    DEVICE.backend.add_into(target, other)
+    def add_into(self, target: Any, other: Any) -> None:
+        DEVICE.backend.add_into(target, other)
 
+    def accumulate(self, kept: Any, g: Any) -> None:
+        if self.may_add_into(kept, g):
+            self.add_into(kept, g)
+        else:
+            np.add(kept, g, kept, casting="unsafe")
 
-def copy_on_device(x: Any) -> Any:
-    return DEVICE.backend.copied(x)
+    def share(self, g: Any, total: Any) -> bool:
+        if super().share(g, total):
+            return True
+        return type(total) is STATE.device_type and g.data.mem is total.data.mem
 
+    def fits(self, g: Any, layout: Any) -> bool:
+        return bool(g.flags.c_contiguous)
 
-def cast_on_device(arrays: list[Any], dtype: Any, apart: bool) -> Any:
-    """Several arrays in another dtype by one kernel; None where there is none for them."""
-    return DEVICE.backend.casts(arrays, dtype, apart)
+    def settled(self, g: Any, layout: Any) -> Any:
+        return g
 
+    def copy(self, g: Any, layout: Any) -> Any:
+        if layout.flags.c_contiguous or not layout.flags.forc:
+            return DEVICE.backend.copied(g)
+        return super().copy(g, layout)
 
-CLASSES.add_on_device = add_on_device
-CLASSES.copy_on_device = copy_on_device
-CLASSES.cast_on_device = cast_on_device
+    def zeros(self, like: Any, shape: Any, dtype: Any) -> Any:
+        return np.zeros(shape, dtype, like=like)
+
+    def cast_together(self, arrays: list[Any], dtype: Any) -> Any:
+        """Several arrays in another dtype by one kernel; None where there is none for them."""
+        return DEVICE.backend.casts(arrays, dtype, False)
 
 
 def is_device(t: Any) -> bool:
@@ -157,43 +181,6 @@ def beside(like: Any, array: Any) -> Any:
 def has_device(tensors: Any) -> bool:
     return any([is_device(t) for t in tensors])
 
-
-def apply(op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: tuple[Any, ...]) -> Any:
-    """Run `op` with tensors on a device among its arguments."""
-    tensors, attrs = on_one_device(op, tensors, attrs)
-    arrays: list[Any] = []
-    mask = 0
-    bit = 1
-    for t in tensors:
-        if isinstance(t, TensorBase):
-            if is_stale(t):
-                CLASSES.tensor._refresh(t)
-            if t.wants_grad:
-                mask |= bit
-            arrays.append(t.array)
-        else:
-            missing = t is None and op.width != 1
-            if not missing and not (op.numbers and isinstance(t, NUMBERS)):
-                at = 0 if op.variadic else len(arrays)
-                raise must_be_tensor(op.name, op.tensors[at], at + 1, t)
-            arrays.append(t)
-        bit <<= 1
-    if STATE.timing:
-        CLASSES.start_timer(op.name, tensors)
-    out = run_kernel(op, arrays, attrs)
-    result: Any
-    if op.single:
-        result = finish(op, tensors, attrs, watch, mask, (out,))[0]
-    else:
-        result = finish(op, tensors, attrs, watch, mask, tuple(out))
-        if op.result is not None:
-            result = op.result(result)
-    if STATE.timing:
-        CLASSES.stop_timer(op.name)
-    return result
-
-
-CLASSES.apply_on_device = apply
 
 # Besides elementwise ops, these take one number of the host.
 TAKES_NUMBER = frozenset(
@@ -263,11 +250,11 @@ def run_kernel(op: Op, arrays: list[Any], attrs: tuple[Any, ...]) -> Any:
     down = None
     if op.guard is not None:
         op.guard(*[stand_in(x) for x in arrays])
-    kernel = op.device_kernel or kernel_of(op)
+    kernel = kernel_of(op)
     try:
         if op.dtype_rule:
-            if op.device_mixed is not None and not attrs:
-                out = op.device_mixed(*arrays)
+            if op.device.mixed is not None and not attrs:
+                out = op.device.mixed(*arrays)
                 if out is not None:
                     return out
             down = unify(op, arrays)
@@ -393,9 +380,6 @@ def created(name: str, call: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     return made
 
 
-CLASSES.created = created
-
-
 def no_memory(error: MemoryError) -> Exception:
     """PyTorch's error for CuPy's when the GPU is full; NumPy's as it is."""
     from ..cuda.memory import explained
@@ -423,3 +407,9 @@ def two_devices(tensors: Any) -> Exception:
         "Expected all tensors to be on the same device, but found at least two devices, "
         f"{first} and {second}!"
     )
+
+
+GPU.space = raw_space
+GPU.arguments = on_one_device
+GPU.run_kernel = run_kernel
+GPU.created = created

@@ -1,8 +1,8 @@
 """From a call to a result: unwrap, run the kernel, wrap, record a node if a gradient is wanted.
 
-`unary` and `binary` are the hot roads for elementwise ops on float tensors; everything else, and
-every case that they do not want to think about, goes through `apply`. Tensors on a GPU take the
-same roads with another kernel; what is peculiar to them is in devices.py.
+`unary` and `binary` are short ways for elementwise ops on float tensors; everything else, and every
+case that they do not want to think about, goes through `apply`. Tensors on a GPU go the same ways
+with another kernel; what is peculiar to them is in devices.py.
 """
 
 from __future__ import annotations
@@ -12,31 +12,27 @@ from typing import Any, Final
 import numpy as np
 
 from .. import dtypes
-from ..autograd.node import OpNode, accumulate_node
-from ..errors import inference_saved, must_be_tensor
+from ..autograd.node import OpNode
+from ..errors import must_be_tensor
 from . import promote
 from .base import (
-    CLASSES,
     F32,
     F64,
-    NEAR_DEPTH,
     ON_DEVICE,
     STATE,
     Cut,
     TensorBase,
-    Version,
     View,
     as_array,
     cell_of,
     enter,
     ndarray,
     quiet,
-    sequence,
-    stamp,
     wrap,
 )
 from .op import PROMOTE_FLOAT, Op
-from .record import FLOATS, bury, finish, record_pair, record_single
+from .record import FLOATS, adapt, finish, note_cut, record_one, record_two
+from .upward import AUTOCAST, GPU, INTERPRETERS, PROFILER, VIEWS
 
 NUMBERS: Final = (int, float, complex, np.generic)
 REALS: Final = "fV"  # NumPy kinds of real floats (bfloat16 is a void kind)
@@ -50,7 +46,7 @@ def is_stale(t: TensorBase) -> bool:
 
 def unary(op: Op, a: Any) -> Any:
     """An elementwise op of one float tensor."""
-    if not isinstance(a, TensorBase) or STATE.busy or is_stale(a):
+    if not isinstance(a, TensorBase) or STATE.modes_on or is_stale(a):
         return apply(op, (a,))
     x = a.array
     dtype = x.dtype
@@ -70,52 +66,16 @@ def unary(op: Op, a: Any) -> Any:
     t = wrap(out)
     if not a.wants_grad:
         t.cut = a.cut
-        return t
-    if not op.differentiable:
-        t.cut = Cut(op.name, a)
-        return t
-    edge = a.node
-    if edge is None:
-        edge = accumulate_node(a)
-    node = OpNode()
-    node.op = op
-    node.edges = (edge,)
-    if edge.is_leaf:
-        node.leaves = a
-    if a.slot:
-        node.edge_slots = (a.slot,)
-    plan = op.plan_first
-    if plan.first:
-        cell = a.cell
-        if cell is None:
-            cell = a.cell = Version()
-        elif cell.inference:
-            raise inference_saved()
-        if plan.out:
-            own = t.cell = Version()
-            node.kept = (x, out)
-            node.cells = (0, cell, cell.n, 1, own, 0)
-        else:
-            node.kept = (x, None)
-            node.cells = (0, cell, cell.n)
-    elif plan.out:
-        own = t.cell = Version()
-        node.kept = (None, out)
-        node.cells = (1, own, 0)
+    elif op.differentiable:
+        record_one(op, a, (), t)
     else:
-        node.kept = (None, None)
-    node.frees = plan.saves
-    node.seq = next(sequence)
-    if STATE.recording:
-        stamp(node, NEAR_DEPTH)
-    t.node = node
-    t.wants_grad = True
+        t.cut = Cut(op.name, a)
     return t
 
 
 def binary(op: Op, a: Any, b: Any) -> Any:
     """An elementwise op of two float tensors of one dtype, or of a float tensor and a number."""
-    if not isinstance(a, TensorBase) or STATE.busy or is_stale(a):
+    if not isinstance(a, TensorBase) or STATE.modes_on or is_stale(a):
         return apply(op, (a, b))
     x = a.array
     dtype = x.dtype
@@ -157,35 +117,46 @@ def binary(op: Op, a: Any, b: Any) -> Any:
         t.cut = Cut(op.name, a if a_grad else b)
         return t
 
-    return record_pair(op, a, b, t, ())
+    return record_two(op, a, b, t, ())
 
 
 def apply(
     op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...] = (), watch: tuple[Any, ...] = ()
 ) -> Any:
     """Run `op`. `tensors` may hold numbers and None; `watch`: tensors whose arrays `attrs` use."""
-    busy = STATE.busy
-    if busy and STATE.casting:
-        tensors = CLASSES.cast_operands(op, tensors)
-        busy -= STATE.only_casting
-    if not busy and not watch:
+    modes_on = STATE.modes_on
+    if modes_on and STATE.casting:
+        tensors = AUTOCAST.operands(op, tensors)
+        modes_on -= STATE.only_casting
+    if not modes_on and not watch:
         if op.simple:
             return single(op, tensors[0], attrs)
         if op.paired:
             found = pair(op, tensors[0], tensors[1], attrs)
             if found is not None:
                 return found
+    special = 0
+    for t in tensors:
+        if isinstance(t, TensorBase):
+            if is_stale(t):
+                VIEWS.refresh(t)
+            special |= t.special
+    if special and special != ON_DEVICE:
+        return INTERPRETERS.run(op, tensors, attrs, watch)
+    return run_on_arrays(op, tensors, attrs, watch, special == ON_DEVICE)
+
+
+def run_on_arrays(
+    op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: tuple[Any, ...], on_gpu: bool
+) -> Any:
+    """`apply` for tensors that are nothing but arrays with a history, on the CPU or on a GPU."""
+    if on_gpu:
+        tensors, attrs = GPU.arguments(op, tensors, attrs)
     arrays: list[Any] = []
     mask = 0
     bit = 1
     for t in tensors:
         if isinstance(t, TensorBase):
-            if is_stale(t):
-                CLASSES.tensor._refresh(t)
-            if t.special:
-                if all_on_device(tensors):
-                    return CLASSES.apply_on_device(op, tensors, attrs, watch)
-                return CLASSES.tensor._overridden(op, tensors, attrs, watch)
             if t.wants_grad:
                 mask |= bit
             arrays.append(t.array)
@@ -197,18 +168,17 @@ def apply(
             arrays.append(t)
         bit <<= 1
     if STATE.timing:
-        CLASSES.start_timer(op.name, tensors)
-    out = run_kernel(op, arrays, attrs)
+        PROFILER.start(op.name, tensors)
+    out = GPU.run_kernel(op, arrays, attrs) if on_gpu else run_kernel(op, arrays, attrs)
     result: Any
     if op.single:
-        array = as_array(out)
-        result = finish(op, tensors, attrs, watch, mask, (array,))[0]
+        result = finish(op, tensors, attrs, watch, mask, (as_array(out),))[0]
     else:
         result = finish(op, tensors, attrs, watch, mask, tuple([as_array(o) for o in out]))
         if op.result is not None:
             result = op.result(result)
     if STATE.timing:
-        CLASSES.stop_timer(op.name)
+        PROFILER.stop(op.name)
     return result
 
 
@@ -217,12 +187,14 @@ def single(op: Op, a: Any, attrs: tuple[Any, ...]) -> Any:
     if not isinstance(a, TensorBase):
         raise must_be_tensor(op.name, op.tensors[0], 1, a)
     if is_stale(a):
-        CLASSES.tensor._refresh(a)
+        VIEWS.refresh(a)
     x = a.array
     if a.special:
         out = device_result(op, a.special, (x, *attrs))
         if out is None:
-            return CLASSES.tensor._overridden(op, (a,), attrs, ())
+            if a.special == ON_DEVICE:
+                return run_on_arrays(op, (a,), attrs, (), True)
+            return INTERPRETERS.run(op, (a,), attrs, ())
     # Looking at memory another way computes nothing that could warn.
     elif op.view:
         out = op.kernel(x, *attrs)
@@ -237,7 +209,8 @@ def single(op: Op, a: Any, attrs: tuple[Any, ...]) -> Any:
     if not a.wants_grad:
         t.cut = a.cut
     elif op.differentiable and out.dtype.kind in FLOATS:
-        node = record_single(op, a, attrs, t)
+        node = record_one(op, a, attrs, t)
+        adapt(node, x, out)
     else:
         t.cut = Cut(op.name, a)
     if op.view:
@@ -265,7 +238,7 @@ def recorded(op: Op, a: TensorBase, attrs: tuple[Any, ...], out: Any) -> Any:
     """`single`, where a kernel for several tensors has made the result already."""
     t = wrap(out)
     if a.wants_grad:
-        record_single(op, a, attrs, t)
+        adapt(record_one(op, a, attrs, t), a.array, out)
     else:
         t.cut = a.cut
     return t
@@ -297,16 +270,16 @@ def pair(op: Op, a: Any, b: Any, attrs: tuple[Any, ...]) -> Any:
         t.cut = a.cut if a.cut is not None else b.cut
         return t
     if not op.differentiable:
-        bury([t], op.name, (a, b))
+        note_cut([t], op.name, (a, b))
         return t
     if out.dtype is not dtype:
         return None  # complex numbers from two real parts
-    return record_pair(op, a, b, t, attrs)
+    return record_two(op, a, b, t, attrs)
 
 
 def device_result(op: Op, special: int, args: tuple[Any, ...]) -> Any:
-    """What the kernel of a GPU makes of device arrays and attributes; None: take the long road."""
-    kernel = op.device_kernel
+    """What the kernel of a GPU makes of device arrays and attributes; None: `apply` does it."""
+    kernel = op.device.kernel
     if kernel is None or special != ON_DEVICE or STATE.several:
         return None
     if not op.view and holds_array(args):
@@ -314,7 +287,7 @@ def device_result(op: Op, special: int, args: tuple[Any, ...]) -> Any:
     try:
         return kernel(*args)
     except (MemoryError, ValueError):
-        return None  # the long road says what is wrong
+        return None  # `apply` says what is wrong
 
 
 def holds_array(args: tuple[Any, ...]) -> bool:
@@ -323,14 +296,6 @@ def holds_array(args: tuple[Any, ...]) -> bool:
         if type(x) is ndarray or (type(x) is tuple and holds_array(x)):
             return True
     return False
-
-
-def all_on_device(tensors: tuple[Any, ...]) -> bool:
-    """Whether these are nothing but ordinary tensors, some of them on a GPU."""
-    for t in tensors:
-        if isinstance(t, TensorBase) and t.special and t.special != ON_DEVICE:
-            return False
-    return True
 
 
 def run_kernel(op: Op, arrays: list[Any], attrs: tuple[Any, ...]) -> Any:

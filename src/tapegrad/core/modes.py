@@ -11,17 +11,17 @@ from .base import STATE
 class Share:
     """What a thread has added to the counters of the process: taken back when the thread ends."""
 
-    busy: int = 0
+    modes_on: int = 0
     casting: int = 0
     only_casting: int = 0
 
     def __del__(self) -> None:
-        if self.busy:
-            count(-self.busy, -self.casting, -self.only_casting)
+        if self.modes_on:
+            count(-self.modes_on, -self.casting, -self.only_casting)
 
 
 class Modes(threading.local):
-    """Per-thread switches. Change them through `set`, which keeps `STATE.busy` right."""
+    """Per-thread switches. Change them through `set`, which keeps `STATE.modes_on` right."""
 
     def __init__(self) -> None:
         self.share = Share()
@@ -43,10 +43,10 @@ class Modes(threading.local):
         plain = self.records and not self.saved_hooks
         casting = self.autocast is not None
         share = self.share
-        before = share.busy, share.casting, share.only_casting
+        before = share.modes_on, share.casting, share.only_casting
         now = int(casting or not plain), int(casting), int(casting and plain)
         if now != before:
-            share.busy, share.casting, share.only_casting = now
+            share.modes_on, share.casting, share.only_casting = now
             count(*[a - b for a, b in zip(now, before, strict=True)])
 
 
@@ -76,9 +76,9 @@ class Anomaly:
     check_inf: bool = False  # ours: stop at infinities too
 
 
-def count(busy: int, casting: int, only_casting: int = 0) -> None:
+def count(modes_on: int, casting: int, only_casting: int = 0) -> None:
     with _lock:
-        STATE.busy += busy
+        STATE.modes_on += modes_on
         STATE.casting += casting
         STATE.only_casting += only_casting
 

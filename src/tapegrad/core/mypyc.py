@@ -1,6 +1,6 @@
 """What mypyc reads from `mypy_extensions`, without needing that package at run time.
 
-The types come from native.pyi; interpreted, the decorator does nothing.
+The types come from mypyc.pyi; interpreted, the decorator does nothing.
 """
 
 from collections.abc import Callable

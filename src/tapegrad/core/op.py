@@ -47,8 +47,24 @@ class Plan:
         self.saves: bool = True in inputs or self.any_out
 
 
+class DeviceSide:
+    """How an op runs on the arrays of a GPU; filled by core/devices.py."""
+
+    kernel: Any = None
+    # All gradients at once: (node, gradient, kept) -> list, or None to use the rules.
+    pull: Any = None
+    # (array, array) of two float dtypes -> array, without a cast before; None: cast them.
+    mixed: Any = None
+
+    def clear(self) -> None:
+        self.kernel = self.pull = self.mixed = None
+
+
 class Op:
-    """One operation. The fields are filled by `ops.block.op` and never change afterwards."""
+    """One operation. The fields are filled by `ops.block.op` and never change afterwards.
+
+    What a GPU does instead is in `device`, an object of its own, which is filled when one is used.
+    """
 
     name: str = ""
     node_name: str = ""
@@ -62,11 +78,7 @@ class Op:
     single: bool = True  # exactly one output, not in a tuple
     kernel: Any = None  # (arrays…, attributes…) -> array or tuple of arrays, on NumPy
     forward: Any = None  # the same with the array module in front: the reference
-    device_kernel: Any = None  # on a GPU's arrays, once one is used (devices.py)
-    # There also: all gradients at once; (node, gradient, kept) -> list, or None to use the rules.
-    device_pull: Any = None
-    # And: (array, array) of two float dtypes -> array, without a cast before; None: cast them.
-    device_mixed: Any = None
+    device: DeviceSide
     rules: tuple[Rule | None, ...] = ()  # per tensor argument
     joint: Rule | None = None  # or one rule for all of them; it also gets `needs`
     jvp: Any = None
@@ -101,6 +113,7 @@ class Op:
 
     def __init__(self) -> None:
         self.plan_cache = {}
+        self.device = DeviceSide()
 
     def make_plans(self) -> None:
         short = self.single and self.dtype_rule == AS_IS and self.guard is None

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ..errors import explain_call
-from .base import CLASSES, STATE, TensorBase
+from .base import STATE, TensorBase
 from .dispatch import REALS, apply, binary, pair, unary
 from .mypyc import mypyc_attr
 from .op import REGISTRY, Op
+from .upward import AUTOCAST, INTERPRETERS
 
 
 class Table:
@@ -65,7 +66,7 @@ def operate(op: Op, a: Any, b: Any) -> Any:
             explain_call(error, op.name, OPERANDS, (a, b))
             raise
     number = as_number(b)
-    return CLASSES.foreign(op.name, a, b) if number is None else binary(op, a, number)
+    return INTERPRETERS.ask_foreign(op.name, a, b) if number is None else binary(op, a, number)
 
 
 def single(op: Op, a: Any) -> Any:
@@ -126,7 +127,7 @@ def call(name: str, a: Any, b: Any) -> Any:
     if not isinstance(b, (TensorBase, float, int)):
         number = as_number(b)
         if number is None:
-            return CLASSES.foreign(name, a, b)
+            return INTERPRETERS.ask_foreign(name, a, b)
         b = number
     try:
         return OPS.functions[name](a, b)
@@ -187,7 +188,7 @@ class Operators(TensorBase):
         return call("rpow", self, other)
 
     def __matmul__(self, other: Any) -> Any:
-        if isinstance(other, TensorBase) and not STATE.busy:
+        if isinstance(other, TensorBase) and not STATE.modes_on:
             x = self.array
             y = other.array
             if x.ndim == 2 and y.ndim == 2 and x.shape[1] == y.shape[0]:
@@ -195,9 +196,9 @@ class Operators(TensorBase):
                 if found is not None:
                     return found
         if not isinstance(other, TensorBase):
-            return CLASSES.foreign("matmul", self, other)
+            return INTERPRETERS.ask_foreign("matmul", self, other)
         if STATE.casting:
-            return CLASSES.cast_call("matmul", OPS.functions["matmul"], (self, other), {})
+            return AUTOCAST.call("matmul", OPS.functions["matmul"], (self, other), {})
         try:
             return OPS.functions["matmul"](self, other)
         except RuntimeError as error:

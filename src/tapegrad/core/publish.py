@@ -14,13 +14,14 @@ from ..errors import explain_call, must_be_tensor, no_such_name
 from ..ops import load
 from ..ops.block.definition import APIS, UNPUBLISHED, Api, apply_one
 from ..ops.block.lazy_names import NAMES
-from .base import CLASSES, STATE, TensorBase
+from .base import STATE, TensorBase
 from .dispatch import unary
 from .op import REGISTRY
 from .operators import OPS
 from .outputs import write_outputs
 from .transforms.levels import BATCHES
 from .transforms.looping import looped
+from .upward import AUTOCAST, GPU, INTERPRETERS
 
 # NumPy's spellings, accepted wherever PyTorch's parameter exists.
 NUMPY_NAMES = {
@@ -71,9 +72,9 @@ def make_function(api: Api) -> Callable[..., Any]:
             if len(args) > most:
                 raise TypeError
             if casts and STATE.casting:
-                return CLASSES.cast_call(api.name, call, args, kwargs)
+                return AUTOCAST.call(api.name, call, args, kwargs)
             if places and (STATE.device_type is not None or "device" in kwargs):
-                return CLASSES.created(api.name, call, args, kwargs)
+                return GPU.created(api.name, call, args, kwargs)
             return call(*args, **kwargs)
         except TypeError as error:
             reason: Exception = explain(api, error, args, kwargs)
@@ -121,9 +122,9 @@ def make_method(api: Api) -> Callable[..., Any]:
             if len(args) > most:
                 raise TypeError
             if casts and STATE.casting:
-                return CLASSES.cast_call(api.name, call, (self, *args), kwargs)
+                return AUTOCAST.call(api.name, call, (self, *args), kwargs)
             if places and STATE.device_type is not None:
-                return CLASSES.created(api.name, call, (self, *args), kwargs)
+                return GPU.created(api.name, call, (self, *args), kwargs)
             return call(self, *args, **kwargs)
         except TypeError as error:
             reason: Exception = explain(api, error, (self, *args), kwargs, True)
@@ -160,7 +161,7 @@ def foreign(name: str, tensor: Any, other: Any) -> Any:
     return ask_foreign(getattr(Places.cls, name), (tensor, other), {})
 
 
-CLASSES.foreign = foreign
+INTERPRETERS.ask_foreign = foreign
 
 
 def make_inplace(api: Api) -> Callable[..., Any]:

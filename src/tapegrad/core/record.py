@@ -1,7 +1,7 @@
 """Recording: from a result that wants a gradient to a node that remembers how it came about.
 
-`prepare` makes the node of any op; `record_single` and `record_pair` make the same nodes for the
-common cases with less ado. All three lay `Node.kept` out as inputs, outputs, attributes, facts.
+`prepare` makes the node of any op; `record_one` and `record_two` make the same nodes for the common
+cases with less ado: MEASURED. All three lay `Node.kept` out as inputs, outputs, attributes, facts.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import Any, Final
 from ..autograd.node import OpNode, accumulate_node
 from ..errors import inference_saved
 from .base import (
-    CLASSES,
     PAIR_DEPTH,
     STAMP_DEPTH,
     STATE,
@@ -28,16 +27,15 @@ from .base import (
 )
 from .modes import MODES
 from .op import Op
+from .upward import ANOMALY_MODE, RECORDING
 
 FLOATS: Final = "fcV"  # NumPy kinds that can require a gradient (bfloat16 is a void kind)
 # On NumPy bfloat16 times a Python number is float32: gradients have to be brought back.
-BRAIN: Final = "V"
+BFLOAT16: Final = "V"
 
 
-def record_single(op: Op, a: TensorBase, attrs: tuple[Any, ...], t: TensorBase) -> OpNode:
-    """The node of a one-tensor op; the same layout as `prepare` makes."""
-    x = a.array
-    out = t.array
+def record_one(op: Op, a: TensorBase, attrs: tuple[Any, ...], t: TensorBase) -> OpNode:
+    """The node of an op of one tensor; where dtypes differ or are complex, see `adapt`."""
     edge = a.node
     if edge is None:
         edge = accumulate_node(a)
@@ -51,40 +49,56 @@ def record_single(op: Op, a: TensorBase, attrs: tuple[Any, ...], t: TensorBase) 
     plan = op.plan_first
     keep_x = None
     keep_out = None
-    cells: tuple[Any, ...] = ()
     if plan.first:
-        cell = cell_of(a)
-        if cell.inference:
-            raise inference_saved()
-        keep_x = x
-        cells = (0, cell, cell.n)
-    if plan.out:
+        cell = saved_cell(a)
+        keep_x = a.array
+        if plan.out:
+            own = cell_of(t)
+            keep_out = t.array
+            node.cells = (0, cell, cell.n, 1, own, own.n)
+        else:
+            node.cells = (0, cell, cell.n)
+    elif plan.out:
         own = cell_of(t)
-        keep_out = out
-        cells = (*cells, 1, own, own.n)
+        keep_out = t.array
+        node.cells = (1, own, own.n)
     kept: tuple[Any, ...] = (keep_x, keep_out)
     if attrs:
         kept += attrs
     if op.metas:
         kept += tuple([meta(a, what) for _, what in op.metas])
     node.kept = kept
-    node.cells = cells
     node.frees = plan.saves
-    dtype = out.dtype
-    kind = dtype.kind
-    if x.dtype is not dtype or (kind == BRAIN and type(x) is ndarray):
-        node.fixes = ((x.shape, x.dtype),)
-    if kind == "c" and not op.wirtinger:
-        node.sandwich = True
     node.seq = next(sequence)
     if STATE.recording:
-        stamp(node, PAIR_DEPTH)
+        stamp(node, STAMP_DEPTH)
     t.node = node
     t.wants_grad = True
     return node
 
 
-def record_pair(op: Op, a: TensorBase, b: Any, t: TensorBase, attrs: tuple[Any, ...]) -> Any:
+def adapt(node: OpNode, x: Any, out: Any) -> None:
+    """What a node of one tensor has to undo where `out` is of another dtype, or complex."""
+    dtype = out.dtype
+    kind = dtype.kind
+    if x.dtype is not dtype or (kind == BFLOAT16 and type(x) is ndarray):
+        node.fixes = ((x.shape, x.dtype),)
+    op: Op = node.op
+    if kind == "c" and not op.wirtinger:
+        node.conjugates = True
+
+
+def saved_cell(t: TensorBase) -> Version:
+    """The version cell of a tensor that is being saved."""
+    cell = t.cell
+    if cell is None:
+        cell = t.cell = Version()
+    elif cell.inference:
+        raise inference_saved()
+    return cell
+
+
+def record_two(op: Op, a: TensorBase, b: Any, t: TensorBase, attrs: tuple[Any, ...]) -> Any:
     """The node of a two-tensor op, or of a tensor and a number; the same layout as `prepare` makes.
 
     Both tensors have the dtype of the result; for ops that broadcast their shapes may differ.
@@ -128,18 +142,10 @@ def record_pair(op: Op, a: TensorBase, b: Any, t: TensorBase, attrs: tuple[Any, 
             node.cut = b.cut
         if plan.second:
             keep_y = y
-            other = b.cell
-            if other is None:
-                other = b.cell = Version()
-            elif other.inference:
-                raise inference_saved()
+            other = saved_cell(b)
             if plan.first:
                 keep_x = x
-                cell = a.cell
-                if cell is None:
-                    cell = a.cell = Version()
-                elif cell.inference:
-                    raise inference_saved()
+                cell = saved_cell(a)
                 cells = (0, cell, cell.n, 1, other, other.n)
             else:
                 cells = (1, other, other.n)
@@ -157,11 +163,7 @@ def record_pair(op: Op, a: TensorBase, b: Any, t: TensorBase, attrs: tuple[Any, 
         keep_y = y
     if plan.first and keep_x is None:
         keep_x = x
-        cell = a.cell
-        if cell is None:
-            cell = a.cell = Version()
-        elif cell.inference:
-            raise inference_saved()
+        cell = saved_cell(a)
         cells = (0, cell, cell.n)
     if plan.out:
         keep_out = out
@@ -196,18 +198,18 @@ def finish(
 ) -> tuple[TensorBase, ...]:
     """Wrap the outputs and record how they came about."""
     if STATE.anomaly:
-        CLASSES.check_forward(op, tensors, attrs, outs)
+        ANOMALY_MODE.check_forward(op, tensors, attrs, outs)
     results = [wrap(array) for array in outs]
-    busy = STATE.busy != 0
+    in_mode = STATE.modes_on != 0
     if mask:
         if not op.differentiable:
-            bury(results, op.name, tensors)
-        elif busy and not MODES.records:
-            bury(results, "inference_mode" if MODES.inference else "no_grad", tensors)
+            note_cut(results, op.name, tensors)
+        elif in_mode and not MODES.records:
+            note_cut(results, "inference_mode" if MODES.inference else "no_grad", tensors)
         elif outs and outs[0].dtype.kind in FLOATS:
             record(op, tensors, attrs, watch, mask, outs, results)
         else:
-            bury(results, op.name, tensors)
+            note_cut(results, op.name, tensors)
     else:
         for t in tensors:
             if isinstance(t, TensorBase) and t.cut is not None:
@@ -216,14 +218,14 @@ def finish(
                 break
     if op.view:
         link_views(op, tensors[0], attrs, results)
-    elif busy and MODES.inference:
+    elif in_mode and MODES.inference:
         for r in results:
             cell = cell_of(r)
             cell.inference = True
     return tuple(results)
 
 
-def bury(results: list[TensorBase], what: str, tensors: tuple[Any, ...]) -> None:
+def note_cut(results: list[TensorBase], what: str, tensors: tuple[Any, ...]) -> None:
     """Note on the results that `what` cut them off from `tensors`."""
     source: TensorBase | None = None
     for t in tensors:
@@ -254,7 +256,7 @@ def record(
             r.slot = i
             r.wants_grad = True
         else:
-            bury([r], f"output {i} of {op.name}", tensors)
+            note_cut([r], f"output {i} of {op.name}", tensors)
     return node
 
 
@@ -308,9 +310,7 @@ def prepare(
                         kept.append(overwritten)
                         cells.extend((i, Version(), 0))
                     else:
-                        cell = cell_of(t)
-                        if cell.inference:
-                            raise inference_saved()
+                        cell = saved_cell(t)
                         kept.append(x)
                         cells.extend((i, cell, cell.n))
                 else:
@@ -336,17 +336,17 @@ def prepare(
     node.cells = tuple(cells)
     node.frees = plan.saves or len(watch) != 0
     kind = "" if out_dtype is None else out_dtype.kind
-    if any_fix or (kind == BRAIN and type(outs[0]) is ndarray):
+    if any_fix or (kind == BFLOAT16 and type(outs[0]) is ndarray):
         node.fixes = tuple([fix_of(t) if mask >> i & 1 else None for i, t in enumerate(tensors)])
     if kind == "c" and not op.wirtinger:
-        node.sandwich = True
+        node.conjugates = True
     if not op.single:
         node.outputs = tuple([(o.shape, o.dtype) for o in outs])
     node.seq = next(sequence)
     if STATE.recording:
         stamp(node, STAMP_DEPTH)
-    if STATE.busy != STATE.only_casting:
-        CLASSES.tensor._recorded_in_mode(node)
+    if STATE.modes_on != STATE.only_casting:
+        RECORDING.in_mode(node)
     return node
 
 
@@ -383,8 +383,8 @@ def save_outputs(node: OpNode, plan: Any, results: list[TensorBase]) -> None:
             cells.extend((first + i, cell, cell.n))
     node.kept = tuple(kept)
     node.cells = tuple(cells)
-    if STATE.busy and MODES.saved_hooks:
-        CLASSES.tensor._pack_outputs(node)
+    if STATE.modes_on and MODES.saved_hooks:
+        RECORDING.pack_outputs(node)
 
 
 def link_views(
@@ -395,7 +395,7 @@ def link_views(
     parent = source.view_of
     base = source if parent is None else parent.base
     kind = "multi" if op.multi_view else ""
-    if STATE.busy and not MODES.records:
+    if STATE.modes_on and not MODES.records:
         kind = "inference" if MODES.inference else "no_grad"
     if parent is not None and parent.kind and not kind:
         kind = parent.kind

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from . import devices
-from .base import CLASSES, STATE, TensorBase, blank, special_by, wrap
-from .dispatch import apply
+from .base import INTERPRETED, STATE, TensorBase, blank, special_by, wrap
+from .dispatch import apply, run_on_arrays
 from .modes import MODES
 from .op import REGISTRY
 from .transforms import batched, dual
+from .upward import INTERPRETERS, TENSOR
 
 
 class DisableTorchFunctionSubclass:
@@ -31,7 +32,7 @@ def overridden(op: Any, tensors: Any, attrs: Any, watch: Any) -> Any:
     if dual.has_dual(tensors):
         return dual.push(op, tensors, attrs, watch)
     if STATE.device_type is not None and only_on_device(tensors):
-        return devices.apply(op, tensors, attrs, watch)
+        return run_on_arrays(op, tensors, attrs, watch, True)
     if MODES.subclasses_off:
         return below(op, tuple(map(plain, tensors)), attrs, watch)
     types = tuple({type(t): None for t in tensors if isinstance(t, TensorBase) and t.special})
@@ -58,7 +59,7 @@ def only_on_device(tensors: Any) -> bool:
 def below(op: Any, tensors: Any, attrs: Any, watch: Any) -> Any:
     """`apply` on tensors that are no subclass any more, wherever they are."""
     if STATE.device_type is not None and devices.has_device(tensors):
-        return devices.apply(op, tensors, attrs, watch)
+        return run_on_arrays(op, tensors, attrs, watch, True)
     return apply(op, tensors, attrs, watch)
 
 
@@ -70,7 +71,7 @@ def stays_special(t: Any) -> int:
 def overrides(cls: type) -> bool:
     """Whether a class has a `__torch_function__` of its own."""
     own: Any = getattr(cls.__torch_function__, "__func__", cls.__torch_function__)  # type: ignore[attr-defined]
-    return own is not CLASSES.tensor.__torch_function__.__func__
+    return own is not TENSOR.cls.__torch_function__.__func__
 
 
 def default_torch_function(cls: type, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -100,7 +101,7 @@ def plain(t: Any) -> Any:
 
 def convert(result: Any, cls: type) -> Any:
     """`result` with every plain tensor in it as a tensor of `cls`."""
-    if cls is CLASSES.tensor:
+    if cls is TENSOR.cls:
         return result
     if isinstance(result, TensorBase):
         return result if isinstance(result, cls) else as_subclass(result, cls)
@@ -112,7 +113,7 @@ def convert(result: Any, cls: type) -> Any:
 
 def takes_part(cls: Any) -> bool:
     """Whether ops on tensors of this class give that class (or ask it)."""
-    return cls is not CLASSES.tensor and bool(cls._takes_part)
+    return cls is not TENSOR.cls and bool(cls._takes_part)
 
 
 def as_subclass(t: Any, cls: type) -> Any:
@@ -121,7 +122,7 @@ def as_subclass(t: Any, cls: type) -> Any:
         t = apply(REGISTRY["alias"], (plain(t),))
     made = blank(cls)
     made.array = t.array
-    made.special = 1 if takes_part(cls) else special_by(t.array)
+    made.special = INTERPRETED if takes_part(cls) else special_by(t.array)
     made.wants_grad = t.wants_grad
     made.node = t.node
     made.slot = t.slot
@@ -129,3 +130,6 @@ def as_subclass(t: Any, cls: type) -> Any:
     made.view_of = t.view_of
     made.cut = t.cut
     return made
+
+
+INTERPRETERS.run = overridden

@@ -15,6 +15,7 @@ from ..core import devices
 from ..core.base import STATE, TensorBase
 from ..core.op import REGISTRY
 from ..core.transforms.batched import memory_of
+from ..core.upward import GPU
 from ..device import CPU, _make
 from ..device import device as device_type
 
@@ -60,6 +61,7 @@ def start_if_any() -> None:
 def use(module: Any) -> None:
     """Use a module with CuPy's interface for tensors on CUDA devices."""
     from ..backends.gpu.backend import backend_for
+    from ..backends.gpu.late_casts import LateCasts
     from .allocator import install
 
     Found.asked = True
@@ -67,13 +69,14 @@ def use(module: Any) -> None:
     Found.count = int(module.cuda.runtime.getDeviceCount())
     STATE.several = Found.count > 1
     devices.use(module, backend_for(module))
+    GPU.late_casts = LateCasts
     install(module)
 
 
 def forget() -> None:
     """Back to the CPU alone, as before the first use of a GPU: for tests."""
     devices.DEVICE.xp = devices.DEVICE.backend = devices.DEVICE.space = None
-    STATE.device_type = None
+    STATE.device_type = GPU.memory = GPU.late_casts = None
     STATE.several = False
 
 

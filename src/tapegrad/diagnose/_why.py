@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..autograd.engine import only_follows
+from ..autograd.leaves import only_follows
 from ..core.modes import MODES
 from ..errors import evidence, history
 from . import live, words

@@ -18,19 +18,16 @@ last step every leaf has the `.grad` that `loss.backward()` would have given it.
 from __future__ import annotations
 
 import dataclasses
-import heapq
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from ..autograd import api, engine
-from ..autograd.anomaly_mode import guarded
 from ..autograd.inplace import CopySlices
-from ..core.base import IGNORED, NUMPY_ERRORS, STATE, Node, TensorBase, as_array, wrap
+from ..core.base import IGNORED, NUMPY_ERRORS, Node, TensorBase, as_array, wrap
 from ..core.modes import MODES
-from ..errors import evidence, explain_backward
+from ..errors import evidence
 from ..errors.functions import forward_arguments
 from . import formulas, words
 from ._graph import data as graph_data
@@ -46,6 +43,7 @@ class Outgoing:
     """What a step hands to one input of its op."""
 
     node: Node  # where it goes
+    slot: int  # which output of that
     name: str  # what that is called
     input: str  # the input of the op, by name
     rule: str  # the gradient rule as text
@@ -114,8 +112,8 @@ class Trace:
         starts = api.prepare_starts((loss,), api.as_grads(gradient, 1), False)
         self._loss = loss
         self._root = starts[0][0]
-        self._run = engine.Run(retain_graph, False, None, api.asked_by(starts))
-        self._order = walk(self._run, starts)
+        self._run = engine.Run(retain_graph, False, None, api.asked_by(starts), self._note)
+        self._starts: Any = starts  # None once the pass has begun
         self._names = names_of_nodes()
         self._counts: dict[tuple[Node, int], int] = {}
         self._records: list[dict[str, Any]] = []
@@ -132,17 +130,13 @@ class Trace:
         if not self.done and not self._records and self._picture is None:
             self._draw_early()
         while not self.done:
-            node = next(self._order, None)
-            if node is None:
-                self.done = True
-                break
-            step = self._visit(node)
+            step = self._advance()
             if step is not None:
                 self._records.append(record(step))
                 if not isinstance(step.incoming, tuple):
                     array = step.incoming.array
                     numbers = graph_values.statistics(array)
-                    self._gradients[node] = {"norm": graph_values.norm(array), **numbers}
+                    self._gradients[step.node] = {"norm": graph_values.norm(array), **numbers}
                 return step
         raise StopIteration
 
@@ -195,77 +189,57 @@ class Trace:
 
     # ------------------------------------------------------------------ one step
 
-    def _visit(self, node: Node) -> Step | None:
-        """What the engine does at a node, as itself and without floating point warnings."""
+    def _advance(self) -> Step | None:
+        """One step of the engine, as itself; None where no gradient arrived, or at the end."""
         outer = MODES.run
         MODES.run = self._run
         token = NUMPY_ERRORS.set(IGNORED)
+        self._noted: Step | None = None
         try:
-            return self._step(node)
+            if self._starts is not None:
+                self._begin()
+            node = self._run.step()
         except BaseException as error:
-            self.failed = node
+            self.failed = self._run.at
             self.error = str(error)
             self.done = True
             raise
         finally:
             NUMPY_ERRORS.reset(token)
             MODES.run = outer
-
-    def _step(self, node: Node) -> Step | None:
-        """`Run.visit` with its intermediate values kept; None where no gradient arrived."""
-        run = self._run
-        hooks = node.hooks
-        total = run.sums.pop(node, None)
-        mine = run.mine.pop(node, 0)
-        if hooks is not None or run.watched:
-            mine = 0  # somebody else may have kept what passes by
-        if total is not None and hooks is not None:
-            total = hooks.on_tensors(node, total, False)
-            total = hooks.before(node, total, False)
-        if node.is_leaf:
-            return None if total is None else self._fill_leaf(node, total, mine)
-        grads: Any = None
-        incoming: Any = None
-        if total is not None:
-            if type(total) is list:
-                engine.fill_in(node, total, False)
-            incoming = copied(total)
-            try:
-                grads = guarded(node, total, False) if STATE.anomaly else node.pull(total, False)
-            except RuntimeError as error:
-                explain_backward(error, node)
-                raise
-        if node.frees and not run.keep:
-            node.release()
-            node.freed_by = run.caller
-        if grads is None:
+        if node is None:
+            self.done = True
             return None
-        if hooks is not None:
-            grads = hooks.after(node, grads, total, False)
-        for observer in engine.observers:
-            observer(node, total, grads)
-        outgoing = self._outgoing(node, grads)
-        run.hand_on(node, total, mine, grads)
-        return self._made(node, incoming, outgoing, self._sums(node, grads))
+        step = self._noted
+        if step is not None and not node.is_leaf:
+            step.accumulated = self._sums(step.outgoing)
+        return step
 
-    def _fill_leaf(self, node: Any, total: Any, mine: int) -> Step | None:
-        leaf = node.tensor()
-        before = leaf.gradient is not None
-        incoming = copied(total)
-        engine.accumulate(node, total, False, mine, self._run.caller)
-        if node.hooks is not None:
-            node.hooks.after(node, (), total, False)
-        sums = []
-        if leaf.gradient is not None:
-            count = self._counts.get((node, 0), 1)
-            grad = copied(leaf.gradient.array)
-            sums = [Sum(node, self._name(node), count, grad, before)]
-        return self._made(node, incoming, [], sums)
+    def _begin(self) -> None:
+        self._run.start(self._starts)
+        self._starts = None
+        leaves: list[Any] = [node for node in self._run.order.pending if node.is_leaf]
+        self._filled = {leaf for leaf in leaves if leaf.tensor().gradient is not None}
+
+    def _note(self, node: Any, total: Any, grads: Any) -> None:
+        """The engine's observer: a node has run, and what it made is about to be handed on.
+
+        The engine goes on to write into these arrays, so everything is copied."""
+        if node.is_leaf:
+            leaf = node.tensor()
+            sums = []
+            if leaf.gradient is not None:
+                count = self._counts.get((node, 0), 1)
+                grad = copied(leaf.gradient.array)
+                sums = [Sum(node, self._name(node), count, grad, node in self._filled)]
+            self._noted = self._made(node, copied(total), [], sums)
+        else:
+            self._noted = self._made(node, copied(total), self._outgoing(node, grads), [])
 
     def _made(self, node: Node, incoming: Any, outgoing: list[Outgoing], sums: list[Sum]) -> Step:
         return Step(
             index=len(self._records),
-            total=len(self._run.waiting),
+            total=len(self._run.order.pending),
             node=node,
             op=title(node),
             name=self._names.get(node),
@@ -280,22 +254,20 @@ class Trace:
         for i, edge in enumerate(node.edges):
             if edge is not None and grads[i] is not None:
                 name, rule = input_and_rule(node, i)
-                found.append(Outgoing(edge, self._name(edge), name, rule, copied(grads[i])))
+                slot = 0 if node.edge_slots is None else node.edge_slots[i]
+                grad = copied(grads[i])
+                found.append(Outgoing(edge, slot, self._name(edge), name, rule, grad))
         return found
 
-    def _sums(self, node: Node, grads: Any) -> list[Sum]:
-        """The places where what this node handed on met something that was there already."""
-        met: dict[tuple[Node, int], None] = {}
-        for i, edge in enumerate(node.edges):
-            if edge is not None and grads[i] is not None:
-                key = edge, 0 if node.edge_slots is None else node.edge_slots[i]
-                self._counts[key] = self._counts.get(key, 0) + 1
-                met[key] = None
+    def _sums(self, outgoing: list[Outgoing]) -> list[Sum]:
+        """The places where what was handed on met something that was there already."""
+        for out in outgoing:
+            self._counts[out.node, out.slot] = self._counts.get((out.node, out.slot), 0) + 1
         sums = []
-        for edge, slot in met:
+        for edge, slot in dict.fromkeys((out.node, out.slot) for out in outgoing):
             count = self._counts[edge, slot]
             if count > 1:
-                total = self._run.sums[edge]
+                total = self._run.order.pending[edge].total
                 part = total[slot] if edge.outputs is not None else total
                 sums.append(Sum(edge, self._name(edge), count, copied(part)))
         return sums
@@ -333,32 +305,6 @@ def trace_backward(loss: Any, gradient: Any = None, retain_graph: bool = False) 
     if gradient is not None:
         words.tensors_of([gradient], "trace_backward", "gradient")
     return Trace(root, gradient, bool(retain_graph))
-
-
-def walk(run: Any, starts: list[Any]) -> Iterator[Node]:
-    """`Run.loop` as a generator: the nodes in the engine's order, to be visited when yielded."""
-    waiting = run.waiting
-    engine.count_uses(starts, waiting)
-    ready: list[tuple[int, Node]] = []
-    for node, slot, grad, owned in starts:
-        run.add(node, slot, grad, owned)
-    for node in {start[0] for start in starts}:
-        if waiting[node] == 0:
-            if node.is_leaf:
-                yield node
-            else:
-                heapq.heappush(ready, (-node.seq, node))
-    while ready:
-        node = heapq.heappop(ready)[1]
-        yield node
-        for edge in node.edges:
-            if edge is not None:
-                waiting[edge] -= 1
-                if waiting[edge] == 0:
-                    if edge.is_leaf:
-                        yield edge
-                    else:
-                        heapq.heappush(ready, (-edge.seq, edge))
 
 
 # ---------------------------------------------------------------------- texts

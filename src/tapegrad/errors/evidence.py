@@ -16,8 +16,9 @@ from types import ModuleType
 from typing import Any
 
 from .. import dtypes
-from ..core.base import CLASSES, PACKAGE, Cut, Node, TensorBase, user_frame
+from ..core.base import PACKAGE, Cut, Node, TensorBase, user_frame
 from ..core.modes import MODES
+from ..core.upward import TENSOR
 
 Place = dict[str, Any]
 
@@ -358,7 +359,7 @@ def public_name(op: str) -> str:
     functions = vars(sys.modules[OURS])
     for size in range(len(words), 0, -1):
         name = "_".join(words[:size]) + end
-        if name in functions or hasattr(CLASSES.tensor, name):
+        if name in functions or hasattr(TENSOR.cls, name):
             return name
     return op
 
@@ -378,13 +379,13 @@ def way_in(freed: Any, root: int) -> tuple[Any, Any]:
     `root` numbers the node from which the first pass started; (None, None) if this one does too.
     """
     users: dict[Any, list[Any]] = {}
-    for node in MODES.run.waiting:
+    for node in MODES.run.order.pending:
         for edge in node.edges:
             if edge is not None:
                 users.setdefault(edge, []).append(node)
         if type(node).__name__ == "CopySlices" and node.inner is freed:
             freed = node
-    if any(n.seq == root and n not in users for n in MODES.run.waiting):
+    if any(n.seq == root and n not in users for n in MODES.run.order.pending):
         return None, None
     stack, seen = [freed], {freed}
     while stack:

@@ -7,7 +7,7 @@ from typing import Any
 
 import tapegrad as tg
 
-from ..core.base import blank, special_by
+from ..core.base import INTERPRETED, blank, special_by
 from ..core.dispatch import apply
 from ..core.op import REGISTRY
 from ..core.subclass import convert, plain
@@ -201,7 +201,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
 
     def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
         made = _adopt(cls, tg.empty(0, device=device, dtype=dtype), requires_grad)
-        made.special = 1  # every op on it asks __torch_function__
+        made.special = INTERPRETED  # every op on it asks __torch_function__
         return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
@@ -223,7 +223,7 @@ class UninitializedBuffer(UninitializedTensorMixin, tg.Tensor):
         persistent: bool = True,
     ) -> Any:
         made = _adopt(cls, tg.empty(0, device=device, dtype=dtype), requires_grad)
-        made.special = 1
+        made.special = INTERPRETED
         made.persistent = persistent
         made._is_buffer = True
         return made

@@ -14,7 +14,7 @@ import numpy as np
 
 from .._tensor import indexing, printing
 from .._tensor.tensor import Tensor
-from ..core.base import blank, wrap
+from ..core.base import INTERPRETED, blank, wrap
 from ..device import layout as layout_type
 from ..device import sparse_coo
 from .history import NoElements, could_not_run, named
@@ -305,7 +305,7 @@ def sparse(places: Any, entries: Any, shape: tuple[int, ...], coalesced: bool) -
     """A sparse tensor of these parts, which are taken as they are."""
     t: Any = blank(SparseTensor)
     t.array = NoElements(shape, entries.array.dtype)
-    t.special = 1
+    t.special = INTERPRETED
     t._places = places
     t._entries = entries
     t._shape = shape

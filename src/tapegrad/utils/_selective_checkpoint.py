@@ -19,11 +19,12 @@ import tapegrad as tg
 
 from .. import dtypes
 from .._ops import OpOverload, OpOverloadPacket, overload_of
-from ..core.base import CLASSES, TensorBase, blank
+from ..core.base import INTERPRETED, TensorBase, blank
 from ..core.dispatch import apply
 from ..core.modes import count
 from ..core.op import Op
 from ..core.record import finish
+from ..core.upward import AUTOCAST, INTERPRETERS, VIEWS
 from ..errors import evidence
 from ..ops.block.definition import APIS, Api
 
@@ -132,10 +133,10 @@ class Diversion:
         with Diversion.lock:
             if not Diversion.installed:
                 Diversion.installed = True
-                Diversion.cast_operands = CLASSES.cast_operands
-                Diversion.overridden = CLASSES.tensor._overridden
-                CLASSES.cast_operands = Diversion.take_operands
-                CLASSES.tensor._overridden = staticmethod(Diversion.divert)
+                Diversion.cast_operands = AUTOCAST.operands
+                Diversion.overridden = INTERPRETERS.run
+                AUTOCAST.operands = Diversion.take_operands
+                INTERPRETERS.run = Diversion.divert
 
     @staticmethod
     def take_operands(op: Op, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -144,7 +145,7 @@ class Diversion:
         if not ACTIVE.modes or any([isinstance(t, TensorBase) and t.special for t in tensors]):
             return tensors
         carrier: Any = blank(_Carrier)
-        carrier.special = 1
+        carrier.special = INTERPRETED
         carrier.call = tensors
         return (carrier,)
 
@@ -335,7 +336,7 @@ def wanting(tensors: tuple[Any, ...]) -> int:
     for i, t in enumerate(tensors):
         if isinstance(t, TensorBase):
             if t.view_of is not None:
-                CLASSES.tensor._refresh(t)
+                VIEWS.refresh(t)
             if t.wants_grad:
                 mask |= 1 << i
     return mask

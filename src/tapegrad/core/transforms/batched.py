@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import STATE, TensorBase, wrap
+from ..base import INTERPRETED, STATE, TensorBase, wrap
 from ..dispatch import common_dtype
 from ..modes import MODES
 from ..op import Op
@@ -141,7 +141,7 @@ class Batch:
 def batched(physical: Any, level: Level) -> Any:
     """A tensor whose dimension 0 is the batch of a level, seen as one entry."""
     t = wrap(entry_of(physical))
-    t.special = 1
+    t.special = INTERPRETED
     t.__dict__["_batch"] = Batch(level, physical)
     return t
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..base import CLASSES
+from ..base import INTERPRETED
+from ..upward import VIEWS
 from .batched import Batch, batch_of, batched, entry_of, is_batched
 from .levels import Level
 
@@ -35,14 +36,14 @@ def follow(view: Any) -> None:
     """A view of a tensor that has become batched: the same of the batch."""
     found = batch_of(view.view_of.base)
     shown = batched(found.physical, found.level)
-    seen = CLASSES.tensor._seen_from(view, shown, found.before)
+    seen = VIEWS.seen_from(view, shown, found.before)
     become(view, batch_of(seen).physical, found.level, view.array)
     view.view_of = None
 
 
 def become(t: Any, physical: Any, level: Level, before: Any) -> None:
     t.array = entry_of(physical)
-    t.special = 1
+    t.special = INTERPRETED
     t.__dict__.pop("_dual", None)
     t.__dict__["_batch"] = batch = Batch(level, physical)
     batch.before = before

@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from ..base import CLASSES, TensorBase, wrap
+from ..base import INTERPRETED, TensorBase, wrap
 from ..devices import xp_of
 from ..dispatch import apply
 from ..modes import MODES
 from ..op import Op
 from ..record import FLOATS
 from ..spaces import RECORDED
+from ..upward import FORWARD_MODE, VIEWS
 from .batched import above, batch_of, entered, grounded, is_batched, lift, memory_of, mirrored
 from .levels import STACK, TANGENTS, Level
 
@@ -76,7 +77,7 @@ def set_dual(t: Any, found: Dual | None) -> None:
         t.special = stays_special(t)
     else:
         t.__dict__["_dual"] = found
-        t.special = 1
+        t.special = INTERPRETED
 
 
 def tangent_of(t: Any, level: Level | None = None) -> Any:
@@ -239,7 +240,7 @@ def with_tangent(t: Any, dual: Dual | None) -> None:
         set_dual(t, found)
 
 
-CLASSES.with_tangent = with_tangent
+FORWARD_MODE.with_tangent = with_tangent
 
 
 def pushed_forward(op: Op, tensors: Any, tangents: Any, outs: Any, attrs: Any) -> tuple[Any, ...]:
@@ -369,7 +370,7 @@ def adopt(target: Any) -> None:
         own = at_level(dual_of(target), found.level)
         if own is None or (own.source is not None and own.source is not found.tangent):
             whole = matching(target.view_of.base, found)
-            seen = CLASSES.tensor._seen_from(target, whole)
+            seen = VIEWS.seen_from(target, whole)
             attach(target, seen, found.level, whole)
         found = alive(found.below)
 

@@ -110,14 +110,8 @@ def failed_node(trace: list[TracebackType], roots: list[Root]) -> Node | None:
                 found = held[name]
     if found is not None or run is None:
         return found
-    # Compiled frames hold no variables. The engine goes from the newest node to the oldest, so
-    # of those that are no longer waiting the oldest was running.
-    done = [
-        node
-        for node, left in run.waiting.items()
-        if left == 0 and node not in run.sums and not node.is_leaf
-    ]
-    return min(done, key=lambda node: node.seq, default=None)
+    at: Node | None = run.at  # compiled frames hold no variables
+    return at
 
 
 def around_inner(collector: Collector, inner: Any) -> int | None:

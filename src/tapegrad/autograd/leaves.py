@@ -1,0 +1,73 @@
+"""The end of a backward pass: what arrives at a leaf becomes its `.grad`, or is added to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.array_memory import NOWHERE, memory_of
+from ..core.base import STATE, TensorBase, cell_of, wrap
+from ..core.modes import MODES
+from ..core.upward import RECORDING
+from .node import AccumulateGrad
+
+
+def accumulate(leaf: Any, g: Any, record: bool, owned: int, caller: Any) -> None:
+    """Add `g` to the leaf's `.grad`; take it over when it belongs to this pass (`owned`)."""
+    node: AccumulateGrad = leaf
+    t = node.tensor()
+    if not t.wants_grad:
+        return  # switched off since the forward pass
+    if t.node is not None and not t.node.is_leaf:
+        raise RuntimeError("leaf variable has been moved into the graph interior")
+    if only_follows(t):
+        return
+    if record and not MODES.grad:  # on tensors for the sake of tangents: a leaf keeps none
+        g = g.array
+        record = False
+        owned = 0
+    grad = t.gradient
+    if record:
+        t.gradient = RECORDING.copy_of_gradient(g, t) if grad is None else recorded_sum(grad, g)
+    elif grad is None:
+        t.gradient = first_gradient(g, t.array, owned)
+    else:
+        memory_of(grad.array).accumulate(grad.array, g)
+        cell = cell_of(grad)
+        cell.n += 1
+        if caller is not None:
+            cell.note("accumulate_grad", caller[0], caller[1], None)
+    if STATE.captured is not None:
+        STATE.captured.append(t)
+    if node.hooks is not None:
+        node.hooks.accumulated(t, record)
+
+
+def first_gradient(g: Any, layout: Any, owned: int) -> TensorBase:
+    """The `.grad` of a leaf that had none: `g` itself if it is ours and lies as the leaf does."""
+    memory = memory_of(g)
+    if memory is NOWHERE:
+        g = np.asarray(g)
+        memory = memory_of(g)
+    if owned and memory.fits(g, layout):
+        made = wrap(memory.settled(g, layout))
+        writes = owned - 1
+    else:
+        made = wrap(memory.copy(g, layout))
+        writes = 1
+    if writes:
+        cell_of(made).n = writes
+    return made
+
+
+def recorded_sum(grad: Any, g: Any) -> Any:
+    return grad + g
+
+
+def only_follows(t: TensorBase) -> bool:
+    """Whether a view without history, made under no_grad, only says that its base requires grad."""
+    view = t.view_of
+    if view is None or view.asked or not view.base.wants_grad:
+        return False
+    return t.node is None or t.node.is_leaf

@@ -1,0 +1,101 @@
+"""The order of a backward pass: which node comes next, and what waits at the others.
+
+PyTorch's order, which decides in what order gradients are added up and hooks are called: a node
+comes when all gradients for it have arrived; of several such nodes leaves come first, then the one
+that was recorded last.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import Any
+
+from ..core.base import Node
+
+
+class Pending:
+    """What a pass knows about one node: how many edges still lead to it, and the sum so far."""
+
+    waiting: int = 0
+    total: Any = None  # an array or tensor; a list of them for a node with several outputs
+    owned: int = 0  # 1 + writes so far, if the sum belongs to this pass alone
+    useful: bool = True  # whether it leads to something that `autograd.grad` asks for
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+
+class Order:
+    """The nodes that the roots reach, handed out one by one."""
+
+    def __init__(self, roots: list[Node]) -> None:
+        self.pending: dict[Node, Pending] = reached_from(roots)
+        self.leaves: list[Pending] = []  # complete, in the order in which they became so
+        self.following: Pending | None = None  # one complete node; most often there is no other
+        self.complete: list[tuple[int, Pending]] = []  # the other ones, a heap
+        for node in dict.fromkeys(roots):
+            pending = self.pending[node]
+            if pending.waiting == 0:
+                self.is_complete(pending)
+
+    def is_complete(self, pending: Pending) -> None:
+        """All gradients for a node have arrived."""
+        node = pending.node
+        if node.is_leaf:
+            self.leaves.append(pending)
+        elif self.following is None:
+            self.following = pending
+        else:
+            heapq.heappush(self.complete, (-node.seq, pending))
+
+    def next(self) -> Pending | None:
+        """The node to visit now; None: the pass is over."""
+        if self.leaves:
+            return self.leaves.pop(0)
+        following = self.following
+        complete = self.complete
+        if following is None:
+            return heapq.heappop(complete)[1] if complete else None
+        self.following = None
+        if complete:
+            return heapq.heappushpop(complete, (-following.node.seq, following))[1]
+        return following
+
+    def keep_useful(self, targets: Any) -> None:
+        """Mark the nodes from which no target can be reached; targets themselves are useful."""
+        users: dict[Node, list[Node]] = {}
+        for node, pending in self.pending.items():
+            pending.useful = False
+            for edge in node.edges:
+                if edge is not None:
+                    users.setdefault(edge, []).append(node)
+        stack: list[Node] = [node for node in targets if node in self.pending]
+        while stack:
+            node = stack.pop()
+            pending = self.pending[node]
+            if not pending.useful:
+                pending.useful = True
+                stack.extend(users.get(node, ()))
+
+    def leads_on(self, node: Node) -> bool:
+        """Whether something useful lies behind a node."""
+        return any([edge is not None and self.pending[edge].useful for edge in node.edges])
+
+
+def reached_from(roots: list[Node]) -> dict[Node, Pending]:
+    """Every node that the roots reach, with the number of edges that lead to it."""
+    found: dict[Node, Pending] = {}
+    stack: list[Node] = []
+    for node in roots:
+        if node not in found:
+            found[node] = Pending(node)
+            stack.append(node)
+    while stack:
+        for edge in stack.pop().edges:
+            if edge is not None:
+                pending = found.get(edge)
+                if pending is None:
+                    pending = found[edge] = Pending(edge)
+                    stack.append(edge)
+                pending.waiting += 1
+    return found

@@ -1,0 +1,87 @@
+"""What a backward pass may do with arrays, by the kind of memory that they are in.
+
+The engine adds gradients up inside arrays that nobody else looks at. Whether it may, and how it is
+done, is all that it has to know about where an array lives: `memory_of(array)` answers.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from .base import STATE, ndarray
+from .mypyc import mypyc_attr
+from .upward import GPU
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ArrayMemory:
+    """The memory of NumPy's arrays; core/devices.py has that of GPUs."""
+
+    def may_add_into(self, target: Any, other: Any) -> bool:
+        """Whether a sum may be formed inside `target`, which nobody else looks at; not in views."""
+        fresh: bool = target.base is None and target.dtype is other.dtype
+        return fresh and bool(target.flags.carray)
+
+    def add_into(self, target: Any, other: Any) -> None:
+        np.add(target, other, target)
+
+    def accumulate(self, kept: Any, g: Any) -> None:
+        """Add `g` to the array of a `.grad`, which may be a view and have another dtype."""
+        np.add(kept, g, kept, casting="unsafe")
+
+    def share(self, g: Any, total: Any) -> bool:
+        """Whether `g` may be (a view of) `total`."""
+        base = g.base
+        return base is not None and (base is total or base is total.base)
+
+    def fits(self, g: Any, layout: Any) -> bool:
+        """Whether `g` lies in memory as the gradient of a leaf with this layout should."""
+        if not g.flags.behaved:
+            return False
+        if layout.flags.c_contiguous or not layout.flags.forc:
+            contiguous: bool = g.flags.c_contiguous
+            return contiguous
+        same: bool = g.strides == layout.strides
+        return same
+
+    def settled(self, g: Any, layout: Any) -> Any:
+        """`g`, which fits, with the strides of `layout` in dimensions of size 1 too."""
+        return g if g.strides == layout.strides else np.ndarray(g.shape, g.dtype, g)
+
+    def copy(self, g: Any, layout: Any) -> Any:
+        """A copy with the memory order of `layout` where that is dense, else contiguous."""
+        if layout.flags.c_contiguous or not layout.flags.forc:
+            return np.array(g, order="C", subok=False, copy=True)
+        out = np.empty_like(layout)
+        out[...] = g
+        return out
+
+    def zeros(self, like: Any, shape: Any, dtype: Any) -> Any:
+        return np.zeros(shape, dtype)
+
+
+class NoMemory(ArrayMemory):
+    """NumPy's numbers, and tensors where the pass is recorded: nothing is written into them."""
+
+    def may_add_into(self, target: Any, other: Any) -> bool:
+        return False
+
+    def share(self, g: Any, total: Any) -> bool:
+        return False
+
+
+HOST: Final = ArrayMemory()
+NOWHERE: Final = NoMemory()
+
+
+def memory_of(value: Any) -> ArrayMemory:
+    """The memory of what a rule returned."""
+    kind = type(value)
+    if kind is ndarray:
+        return HOST
+    if kind is STATE.device_type:
+        found: ArrayMemory = GPU.memory
+        return found
+    return NOWHERE

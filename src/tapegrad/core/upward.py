@@ -1,0 +1,98 @@
+"""What core calls in the layers above it: one record per owner, who fills it when it is loaded.
+
+Imports point downwards, so these calls cannot be imports. A record has its owner's file beside it;
+whoever looks for what happens behind a call finds it there.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+
+class TensorClass:
+    """_tensor/tensor.py: the class whose instances core makes."""
+
+    cls: Any = None
+    new: Any = None  # makes an instance of a class without its public constructor
+    plain: Any = None  # the same for Tensor itself, a little faster
+
+
+class Interpreters:
+    """core/subclass.py: runs an op on tensors that are more than arrays with a history."""
+
+    run: Any = None  # (op, tensors, attrs, watch)
+    ask_foreign: Any = None  # core/publish.py: an operand that is no tensor may know what to do
+
+
+class Views:
+    """autograd/inplace.py: the history of views after their memory was written."""
+
+    refresh: Any = None  # (tensor)
+    seen_from: Any = None
+
+
+class Recording:
+    """autograd/api.py: what modes change about a node that is being recorded."""
+
+    in_mode: Any = None  # (node)
+    pack_outputs: Any = None  # (node): saved_tensors_hooks
+    copy_of_gradient: Any = None  # (gradient, leaf), with its history
+
+
+class Inspection:
+    """autograd/inspect.py: what nodes answer to users."""
+
+    attributes: Any = None
+    shown_edges: Any = None
+    shown: Any = None  # the node as its class
+    register_hook: Any = None
+    call: Any = None  # a node as a function of gradients
+
+
+class Autocast:
+    """amp/casting.py: arguments in the precision that autocast wants."""
+
+    operands: Any = None  # (op, tensors)
+    call: Any = None  # (name, function, args, kwargs)
+
+
+class Profiler:
+    """autograd/profiler.py: how long ops take."""
+
+    start: Any = None
+    stop: Any = None
+
+
+class AnomalyMode:
+    """autograd/anomaly_mode.py: looks at what an op made."""
+
+    check_forward: Any = None
+
+
+class ForwardMode:
+    """core/transforms/dual.py: gives a saved value its tangent back."""
+
+    with_tangent: Any = None
+
+
+class Gpu:
+    """core/devices.py: everything about arrays on a GPU."""
+
+    memory: Any = None  # an ArrayMemory, once a GPU is used
+    space: Any = None  # the meaning of F for a gradient
+    arguments: Any = None  # (op, tensors, attrs): all of them on one device, or an error
+    run_kernel: Any = None  # (op, arrays, attrs)
+    created: Any = None  # calls a function that makes a tensor on some device
+    late_casts: Any = None  # backends/gpu/late_casts.py: the casts of a pass, to be done together
+
+
+TENSOR: Final = TensorClass()
+INTERPRETERS: Final = Interpreters()
+VIEWS: Final = Views()
+RECORDING: Final = Recording()
+INSPECTION: Final = Inspection()
+AUTOCAST: Final = Autocast()
+PROFILER: Final = Profiler()
+ANOMALY_MODE: Final = AnomalyMode()
+FORWARD_MODE: Final = ForwardMode()
+GPU: Final = Gpu()
