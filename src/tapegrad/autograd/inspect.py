@@ -172,12 +172,12 @@ def call(node: Node, *grads: Any) -> Any:
     for i, g in enumerate(grads):
         if g is not None and not isinstance(g, TensorBase):
             raise TypeError(f"argument {i} is not a Variable")
-    if isinstance(node, AccumulateGrad):
-        accumulate(node, grads[0].array, False, 0, None)
-        return ()
     record = MODES.grad
     parts: list[Any] = [g if g is None or record else g.array for g in grads]
     total = parts[0] if node.outputs is None else parts
+    if isinstance(node, AccumulateGrad):
+        accumulate(node, total, record, 0, None)
+        return ()
     if type(total) is list:
         fill_in(node, total, record)
     made = node.pull(total, record)
