@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ..core.array_memory import HOST, memory_of
+from ..core.array_memory import HOST, aliases, memory_of
 from ..core.base import IGNORED, NUMPY_ERRORS, STATE, Node, TensorBase, ndarray, wrap
 from ..core.upward import GPU, PROFILER
 from ..errors import explain_backward
@@ -47,7 +47,7 @@ class Run:
         self.watched: bool = self.shared or observer is not None
         self.found: dict[int, Any] = {}
         self.late: Any = None  # casts to the dtypes of leaves, done together at the end
-        self.order: Order = Order([])
+        self.order: Any = None  # an Order, once the pass has begun
         self.at: Node | None = None  # the node that is being visited
 
     def go(self, roots: list[tuple[Node, int, Any, int]]) -> None:
@@ -57,9 +57,11 @@ class Run:
             self.late = GPU.late_casts(self)
         try:
             try:
-                self.start(roots)
-                while self.step() is not None:
-                    pass
+                order = self.start(roots)
+                pending = order.next()
+                while pending is not None:
+                    self.visit(order, pending)
+                    pending = order.next()
             finally:
                 if self.late is not None:
                     self.late.cast()
@@ -67,35 +69,37 @@ class Run:
         finally:
             NUMPY_ERRORS.reset(token)
 
-    def start(self, roots: list[tuple[Node, int, Any, int]]) -> None:
+    def start(self, roots: list[tuple[Node, int, Any, int]]) -> Order:
         order = self.order = Order([root[0] for root in roots])
         if self.captures is not None:
             order.keep_useful(self.captures)
         for node, slot, grad, owned in roots:
             self.add(order.pending[node], slot, grad, owned)
+        return order
 
     def step(self) -> Node | None:
-        """Visit the next node, which is returned; None: there is none left."""
-        pending = self.order.next()
+        """One node further, which is returned; None: there is none left. For trace_backward."""
+        order: Order = self.order
+        pending = order.next()
         if pending is None:
             return None
+        self.visit(order, pending)
+        return pending.node
+
+    def visit(self, order: Order, pending: Pending) -> None:
+        """Run one node on what has arrived, and hand its gradients to the edges."""
         node = self.at = pending.node
         total = pending.total
-        owned = pending.owned
         pending.total = None
         if self.late is not None:
             self.late.before(node)
         if node.hooks is not None or self.watched:
-            self.visit_watched(node, total, owned)
-        elif node.is_leaf:
+            self.visit_watched(order, node, total, pending.owned)
+            return
+        if node.is_leaf:
             if total is not None:
-                accumulate(node, total, self.record, owned, self.caller)
-        else:
-            self.visit(node, total, owned)
-        return node
-
-    def visit(self, node: Node, total: Any, owned: int) -> None:
-        """Run one node on what has arrived, and hand its gradients to the edges."""
+                accumulate(node, total, self.record, pending.owned, self.caller)
+            return
         grads: Any = None
         if total is not None:
             if type(total) is list:
@@ -104,20 +108,22 @@ class Run:
                 if self.late is not None and self.late.takes(node, total):
                     pass
                 elif node.op is not None:
-                    grads = pull_op(node, total, self.record)
+                    own: Any = node
+                    grads = pull_op(own, total, self.record)
                 else:
                     grads = node.pull(total, self.record)
             except RuntimeError as error:
                 explain_backward(error, node)
                 raise
-        self.release(node)
-        self.hand_on(node, total, owned, grads)
+        if node.frees and not self.keep:
+            self.release(node)
+        self.hand_on(order, node, total, pending.owned, grads)
 
-    def visit_watched(self, node: Node, total: Any, owned: int) -> None:
+    def visit_watched(self, order: Order, node: Node, total: Any, owned: int) -> None:
         """The same for a node with hooks, or in a pass that captures gradients or is observed."""
         record = self.record
         hooks = node.hooks
-        goes_on = self.captures is None or self.order.leads_on(node)
+        goes_on = self.captures is None or order.leads_on(node)
         if self.shared or (hooks is not None and hooks.sees_gradients()):
             owned = 0
         if goes_on:
@@ -127,7 +133,7 @@ class Run:
             total = hooks.on_tensors(node, total, record)
         if not goes_on:
             self.capture(node, total)
-            self.hand_on(node, None, 0, None)
+            self.hand_on(order, node, None, 0, None)
             return
         grads: Any = None
         if total is not None:
@@ -138,7 +144,8 @@ class Run:
                 grads = ()
             else:
                 grads = self.pull_watched(node, total)
-                self.release(node)
+                if node.frees and not self.keep:
+                    self.release(node)
             if hooks is not None:
                 grads = hooks.after(node, grads, total, record)
             if not node.is_leaf:
@@ -146,9 +153,9 @@ class Run:
                     observer(node, total, grads)
             if self.observer is not None:
                 self.observer(node, total, grads)
-        else:
+        elif node.frees and not self.keep:
             self.release(node)
-        self.hand_on(node, total, owned, grads)
+        self.hand_on(order, node, total, owned, grads)
 
     def pull_watched(self, node: Node, total: Any) -> Any:
         if type(total) is list:
@@ -164,12 +171,11 @@ class Run:
             raise
 
     def release(self, node: Node) -> None:
-        """Drop what a node kept, unless the graph is retained."""
-        if node.frees and not self.keep:
-            node.release()
-            node.freed_by = self.caller
+        """Drop what a node kept; a second pass will say who did."""
+        node.release()
+        node.freed_by = self.caller
 
-    def hand_on(self, node: Node, total: Any, owned: int, grads: Any) -> None:
+    def hand_on(self, order: Order, node: Node, total: Any, owned: int, grads: Any) -> None:
         """Add what a node returned to the sums of its edges; each of them waits for one less."""
         # Who owns the memory of `grads`? Rules never return a saved value, so what is not the
         # incoming gradient, or a view of it, was made by the rule; hooks and Functions may return
@@ -178,7 +184,6 @@ class Run:
         edges = node.edges
         inherits = owned if len(edges) == 1 else 0
         slots = node.edge_slots
-        order = self.order
         for i, edge in enumerate(edges):
             if edge is not None:
                 pending = order.pending[edge]
@@ -226,7 +231,8 @@ class Run:
 
     def will_visit(self, node: Node) -> bool:
         """Whether this pass gets to `node`; for register_multi_grad_hook."""
-        pending = self.order.pending.get(node)
+        order: Order = self.order
+        pending = order.pending.get(node)
         return pending is not None and pending.useful
 
     def capture(self, node: Node, total: Any) -> None:
@@ -241,13 +247,6 @@ def pull_op(node: Any, total: Any, record: bool) -> Any:
     """`node.pull` where the class is known: the compiled build calls it without a look-up."""
     own: OpNode = node
     return own.pull(total, record)
-
-
-def aliases(g: Any, total: Any) -> bool:
-    """Whether `g` may be (a view of) the incoming gradient."""
-    if type(total) is list:
-        return any([part is not None and aliases(g, part) for part in total])
-    return g is total or memory_of(g).share(g, total)
 
 
 def fill_in(node: Node, parts: list[Any], record: bool) -> None:

@@ -21,8 +21,7 @@ class Pending:
     owned: int = 0  # 1 + writes so far, if the sum belongs to this pass alone
     useful: bool = True  # whether it leads to something that `autograd.grad` asks for
 
-    def __init__(self, node: Node) -> None:
-        self.node = node
+    node: Node
 
 
 class Order:
@@ -88,14 +87,16 @@ def reached_from(roots: list[Node]) -> dict[Node, Pending]:
     stack: list[Node] = []
     for node in roots:
         if node not in found:
-            found[node] = Pending(node)
+            start = found[node] = Pending()
+            start.node = node
             stack.append(node)
     while stack:
         for edge in stack.pop().edges:
             if edge is not None:
                 pending = found.get(edge)
                 if pending is None:
-                    pending = found[edge] = Pending(edge)
+                    pending = found[edge] = Pending()
+                    pending.node = edge
                     stack.append(edge)
                 pending.waiting += 1
     return found

@@ -32,9 +32,8 @@ class ArrayMemory:
         np.add(kept, g, kept, casting="unsafe")
 
     def share(self, g: Any, total: Any) -> bool:
-        """Whether `g` may be (a view of) `total`."""
-        base = g.base
-        return base is not None and (base is total or base is total.base)
+        """Whether `g` may lie in the memory of `total`, though it is no view that NumPy knows."""
+        return False
 
     def fits(self, g: Any, layout: Any) -> bool:
         """Whether `g` lies in memory as the gradient of a leaf with this layout should."""
@@ -68,9 +67,6 @@ class NoMemory(ArrayMemory):
     def may_add_into(self, target: Any, other: Any) -> bool:
         return False
 
-    def share(self, g: Any, total: Any) -> bool:
-        return False
-
 
 HOST: Final = ArrayMemory()
 NOWHERE: Final = NoMemory()
@@ -85,3 +81,15 @@ def memory_of(value: Any) -> ArrayMemory:
         found: ArrayMemory = GPU.memory
         return found
     return NOWHERE
+
+
+def aliases(g: Any, total: Any) -> bool:
+    """Whether a gradient may be (a view of) the one that came in, or of one of several."""
+    if g is total:
+        return True
+    if type(total) is list:
+        return any([part is not None and aliases(g, part) for part in total])
+    base = g.base
+    if base is not None and (base is total or base is total.base):
+        return True
+    return type(g) is not ndarray and memory_of(g).share(g, total)

@@ -105,8 +105,6 @@ class DeviceMemory(ArrayMemory):
             np.add(kept, g, kept, casting="unsafe")
 
     def share(self, g: Any, total: Any) -> bool:
-        if super().share(g, total):
-            return True
         return type(total) is STATE.device_type and g.data.mem is total.data.mem
 
     def fits(self, g: Any, layout: Any) -> bool:
