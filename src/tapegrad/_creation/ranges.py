@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import dtypes
 from ..core.base import TensorBase
+from ..errors import does_not_fit
 from ..ops.block.definition import api
 from . import arrays as from_data
 from .arguments import checked_device, np_dtype
@@ -95,7 +96,7 @@ def range_dtype(given: tuple[Any, ...]) -> Any:
 def check_range(low: Any, high: Any, by: Any) -> None:
     for value in (low, high, by):
         if isinstance(value, complex):
-            from_data.overflow("double")
+            raise does_not_fit(dtypes.float64)
     if by == 0:
         raise RuntimeError("step must be nonzero")
     if not (math.isfinite(low) and math.isfinite(high)):
@@ -228,7 +229,7 @@ def space_bounds(function: str, start: Any, end: Any, steps: Any, dtype: Any) ->
         want = dtypes.of(dtype)
         raise RuntimeError(
             f"torch.{function}(): inferred dtype "
-            f"{from_data.C_NAMES[dtypes.default_complex().name]} can't be safely cast to passed "
+            f"{dtypes.cpp_name(dtypes.default_complex())} can't be safely cast to passed "
             f"dtype {want.scalar_type}"
         )
     if dtype.kind == "b" and count > 1:

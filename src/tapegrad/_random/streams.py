@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import CPP_NAMES, of
+from ..dtypes import cpp_name, of
 from .checks import (
     cast,
     check_floating,
@@ -602,7 +602,7 @@ def cauchy(
     if not is_floating(dtype):
         raise RuntimeError(
             "Cauchy distribution is a continuous probability distribution. dtype must be a "
-            f"floating point but you specified {CPP_NAMES[dtype.name]}"
+            f"floating point but you specified {cpp_name(dtype)}"
         )
     if not sigma > 0.0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")

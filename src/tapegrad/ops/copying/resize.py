@@ -118,7 +118,7 @@ def look_at(
         array = np.empty(0, own)
     elif isinstance(source, TensorBase):
         if source.array.dtype != own:
-            want, have = (dtypes.CPP_NAMES[dtypes.of(d).name] for d in (own, source.array.dtype))
+            want, have = (dtypes.cpp_name(d) for d in (own, source.array.dtype))
             raise RuntimeError(f"Could not set tensor of type {have} to a tensor of type {want}")
         array = source.array
         if size is not None:

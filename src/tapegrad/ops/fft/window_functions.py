@@ -363,7 +363,7 @@ def nuttall(
 
 def described(dtype: Any, layout: Any) -> str:
     """How PyTorch shows the options of a new tensor."""
-    kind = dtypes.CPP_NAMES[dtypes.of(dtype).name]
+    kind = dtypes.cpp_name(dtype)
     shown = "Strided (default)" if layout is None or layout is strided else "Sparse"
     return (
         f"TensorOptions(dtype={kind}, device=cpu, layout={shown}, requires_grad=false (default), "

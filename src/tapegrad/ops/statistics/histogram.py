@@ -28,10 +28,6 @@ def stretched(low: float, high: float) -> tuple[float, float]:
     return (low - 0.5, high + 0.5) if low == high else (low, high)
 
 
-def c_name(array: Any) -> str:
-    return dtypes.CPP_NAMES[dtypes.of(array.dtype).name]
-
-
 def c_number(value: Any) -> str:
     return f"{float(value):g}"
 
@@ -183,8 +179,8 @@ def check_histogram(input: Any, x: Any, bins: list[Any], weight: Any, range: Any
         if each.dtype != x.dtype:
             raise RuntimeError(
                 f"{name}input tensor and bins tensors should have the same dtype, but got input "
-                f"with dtype {c_name(x)} and bins for dimension {d} with dtype "
-                f"{c_name(each)}"
+                f"with dtype {dtypes.cpp_name(x.dtype)} and bins for dimension {d} with dtype "
+                f"{dtypes.cpp_name(each.dtype)}"
             )
         if each.ndim != 1:
             raise RuntimeError(
@@ -202,8 +198,8 @@ def check_histogram(input: Any, x: Any, bins: list[Any], weight: Any, range: Any
         if weight.array.dtype != x.dtype:
             raise RuntimeError(
                 f"{name}if weight tensor is provided, input tensor and weight tensor should have "
-                f"the same dtype, but got input({c_name(x)}), and "
-                f"weight({c_name(weight.array)})"
+                f"the same dtype, but got input({dtypes.cpp_name(x.dtype)}), and "
+                f"weight({dtypes.cpp_name(weight.array.dtype)})"
             )
         if weight.array.shape != x.shape[:-1]:
             raise RuntimeError(
