@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import tapegrad as tg
 from ..core.base import STATE
 from ._multi_tensor import FEWEST, Update, update_many
 from ._on_device import Fused, update_on_device
+from .optimizer import Optimizer, _use_grad_for_differentiable
 
 Start = Callable[[Any, dict[str, Any]], dict[str, Any]]
 
@@ -34,6 +35,44 @@ class Rule:
     captured_foreach: str = "params and state_steps"
     on_xla: tuple[bool, bool] = (True, False)
     on_device: Fused | None = None  # for the kernel that does it for many parameters on a GPU
+
+
+class PerTensorOptimizer(Optimizer):
+    """The base of the optimizers that update every parameter by itself, by a rule.
+
+    `_options` names what a group holds, in PyTorch's order; `_added` what older checkpoints lack of
+    it, with the values that it stands for there.
+    """
+
+    _rule: Rule
+    _options: str
+    _added: dict[str, Any] = {
+        "foreach": None,
+        "maximize": False,
+        "differentiable": False,
+        "capturable": False,
+    }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for name, value in self._added.items():
+                group.setdefault(name, value)
+            for name in self._rule.scalars:
+                use_tensor(group, self.state, name)
+
+    @_use_grad_for_differentiable
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update the parameters once; the loss that `closure` returned, if one is given."""
+        loss = evaluate(closure)
+        for group in self.param_groups:
+            update_group(self.state, group, self._rule)
+        return loss
+
+
+def picked(given: dict[str, Any], names: str, **others: Any) -> dict[str, Any]:
+    """The options among the arguments of a function, its `locals()`, and what is made of others."""
+    return {name: given[name] for name in names.split() if name in given} | others
 
 
 def evaluate(closure: Callable[[], Any] | None) -> Any:
@@ -64,6 +103,17 @@ def update_group(states: Any, group: dict[str, Any], rule: Rule) -> None:
         params = update_many(params, states, group, rule.update, rule.scalars)
     for p in params:
         rule.update(p, p.grad, states[p], group)
+
+
+def update_real(name: str, states: Any, group: dict[str, Any], begin: Any, update: Update) -> None:
+    """The same, plainly, for an optimizer of real parameters; `begin(p, state)` fills the state."""
+    params = [p for p in group["params"] if p.grad is not None]
+    for p in params:
+        if p.is_complex():
+            raise RuntimeError(f"{name} does not support complex parameters")
+        begin(p, states[p])
+    for p in params:
+        update(p, p.grad, states[p], group)
 
 
 def update_listed(
@@ -129,24 +179,24 @@ def use_tensor(group: dict[str, Any], state: dict[str, Any], name: str) -> None:
 # ------------------------------------------------------------------ checks
 
 
-def check_lr(lr: Any) -> None:
-    """PyTorch's checks of a learning rate."""
+def check_options(**options: Any) -> None:
+    """PyTorch's checks of what most optimizers take, in the order in which they are given."""
+    for name, value in options.items():
+        if name == "lr":
+            check_one_element(value)
+            if not value >= 0.0:
+                raise ValueError(f"Invalid learning rate: {value}")
+        elif name == "betas":
+            for i in range(2):
+                if not 0.0 <= value[i] < 1.0:
+                    raise ValueError(f"Invalid beta parameter at index {i}: {value[i]}")
+        elif not value >= 0.0:
+            raise ValueError(f"Invalid {'epsilon' if name == 'eps' else name} value: {value}")
+
+
+def check_one_element(lr: Any) -> None:
     if isinstance(lr, tg.Tensor) and lr.numel() != 1:
         raise ValueError("Tensor lr must be 1-element")
-    if not lr >= 0.0:
-        raise ValueError(f"Invalid learning rate: {lr}")
-
-
-def check_betas(betas: Sequence[Any]) -> None:
-    for i in range(2):
-        if not 0.0 <= betas[i] < 1.0:
-            raise ValueError(f"Invalid beta parameter at index {i}: {betas[i]}")
-
-
-def check_at_least_zero(**options: Any) -> None:
-    for name, value in options.items():
-        if not value >= 0.0:
-            raise ValueError(f"Invalid {name} value: {value}")
 
 
 def check_fused(fused: Any, foreach: Any, differentiable: bool) -> None:

@@ -2,103 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import tapegrad as tg
 
 from ._on_device import Fused
 from ._per_tensor import (
+    PerTensorOptimizer,
     Rule,
     as_real,
-    check_at_least_zero,
     check_fused,
-    check_lr,
-    evaluate,
+    check_options,
     new_scalar,
     number,
-    update_group,
+    picked,
     update_listed,
-    use_tensor,
 )
-from .optimizer import Optimizer, _use_grad_for_differentiable
 
 __all__ = ["Adagrad", "adagrad"]
-
-
-class Adagrad(Optimizer):
-    """Adagrad (Duchi, Hazan and Singer, 2011).
-
-    >>> p = nn.Parameter(tensor([1.0]))
-    >>> optimizer = optim.Adagrad([p], lr=0.5)
-    >>> (p * p).sum().backward()
-    >>> optimizer.step()
-    >>> p
-    Parameter containing:
-    tensor([0.5000], requires_grad=True)
-    """
-
-    def __init__(
-        self,
-        params: Any,
-        lr: Any = 1e-2,
-        lr_decay: float = 0,
-        weight_decay: float = 0,
-        initial_accumulator_value: float = 0,
-        eps: float = 1e-10,
-        foreach: bool | None = None,
-        *,
-        maximize: bool = False,
-        differentiable: bool = False,
-        fused: bool | None = None,
-    ) -> None:
-        check_lr(lr)
-        check_at_least_zero(
-            lr_decay=lr_decay,
-            weight_decay=weight_decay,
-            initial_accumulator_value=initial_accumulator_value,
-        )
-        if not eps >= 0.0:
-            raise ValueError(f"Invalid epsilon value: {eps}")
-        defaults = {
-            "lr": lr,
-            "lr_decay": lr_decay,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "initial_accumulator_value": initial_accumulator_value,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
-        super().__init__(params, defaults)
-        check_fused(fused, foreach, differentiable)
-        for group in self.param_groups:
-            for p in group["params"]:
-                self.state[p].update(start(p, group))
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for group in self.param_groups:
-            group.setdefault("foreach", None)
-            group.setdefault("maximize", False)
-            group.setdefault("differentiable", False)
-            group.setdefault("fused", None)
-            use_tensor(group, self.state, "step")
-
-    def share_memory(self) -> None:
-        """Move the sums into shared memory, for training from several processes."""
-        for group in self.param_groups:
-            for p in group["params"]:
-                self.state[p]["sum"].share_memory_()
-
-    @_use_grad_for_differentiable
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once; the loss that `closure` returned, if one is given."""
-        loss = evaluate(closure)
-        for group in self.param_groups:
-            update_group(self.state, group, RULE)
-        return loss
 
 
 def start(p: Any, group: dict[str, Any]) -> dict[str, Any]:
@@ -131,6 +52,59 @@ FUSED = Fused("adagrad", rows={"sum": ""}, options=("lr_decay", "eps", "weight_d
 RULE = Rule(start, update, on_device=FUSED)
 
 
+class Adagrad(PerTensorOptimizer):
+    """Adagrad (Duchi, Hazan and Singer, 2011).
+
+    >>> p = nn.Parameter(tensor([1.0]))
+    >>> optimizer = optim.Adagrad([p], lr=0.5)
+    >>> (p * p).sum().backward()
+    >>> optimizer.step()
+    >>> p
+    Parameter containing:
+    tensor([0.5000], requires_grad=True)
+    """
+
+    _rule = RULE
+    _options = (
+        "lr lr_decay eps weight_decay initial_accumulator_value foreach maximize "
+        "differentiable fused"
+    )
+    _added = {"foreach": None, "maximize": False, "differentiable": False, "fused": None}
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-2,
+        lr_decay: float = 0,
+        weight_decay: float = 0,
+        initial_accumulator_value: float = 0,
+        eps: float = 1e-10,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        check_options(
+            lr=lr,
+            lr_decay=lr_decay,
+            weight_decay=weight_decay,
+            initial_accumulator_value=initial_accumulator_value,
+            eps=eps,
+        )
+        super().__init__(params, picked(locals(), self._options))
+        check_fused(fused, foreach, differentiable)
+        for group in self.param_groups:
+            for p in group["params"]:
+                self.state[p].update(start(p, group))
+
+    def share_memory(self) -> None:
+        """Move the sums into shared memory, for training from several processes."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                self.state[p]["sum"].share_memory_()
+
+
 def adagrad(
     params: list[Any],
     grads: list[Any],
@@ -151,14 +125,6 @@ def adagrad(
     maximize: bool,
 ) -> None:
     """One step of Adagrad on lists of tensors."""
-    group = {
-        "foreach": foreach,
-        "differentiable": differentiable,
-        "lr": lr,
-        "weight_decay": weight_decay,
-        "lr_decay": lr_decay,
-        "eps": eps,
-        "maximize": maximize,
-    }
+    group = picked(locals(), Adagrad._options, fused=None)
     lists = {"step": state_steps, "sum": state_sums}
     update_listed(params, grads, lists, group, RULE, grad_scale, found_inf)

@@ -2,88 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import tapegrad as tg
 
 from ._on_device import Fused
 from ._per_tensor import (
+    PerTensorOptimizer,
     Rule,
     as_real,
-    check_at_least_zero,
-    check_betas,
-    check_lr,
-    evaluate,
+    check_options,
     new_scalar,
     number,
-    update_group,
+    picked,
     update_listed,
-    use_tensor,
 )
-from .optimizer import Optimizer, _use_grad_for_differentiable
 
 __all__ = ["Adamax", "adamax"]
-
-
-class Adamax(Optimizer):
-    """Adamax (Kingma and Ba, 2014): Adam in the infinity norm.
-
-    >>> p = nn.Parameter(tensor([1.0]))
-    >>> optimizer = optim.Adamax([p], lr=0.5)
-    >>> (p * p).sum().backward()
-    >>> optimizer.step()
-    >>> p
-    Parameter containing:
-    tensor([0.5000], requires_grad=True)
-    """
-
-    def __init__(
-        self,
-        params: Any,
-        lr: Any = 2e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0,
-        foreach: bool | None = None,
-        *,
-        maximize: bool = False,
-        differentiable: bool = False,
-        capturable: bool = False,
-    ) -> None:
-        check_lr(lr)
-        if not eps >= 0.0:
-            raise ValueError(f"Invalid epsilon value: {eps}")
-        check_betas(betas)
-        check_at_least_zero(weight_decay=weight_decay)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for group in self.param_groups:
-            group.setdefault("foreach", None)
-            group.setdefault("maximize", False)
-            group.setdefault("differentiable", False)
-            group.setdefault("capturable", False)
-            use_tensor(group, self.state, "step")
-
-    @_use_grad_for_differentiable
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once; the loss that `closure` returned, if one is given."""
-        loss = evaluate(closure)
-        for group in self.param_groups:
-            update_group(self.state, group, RULE)
-        return loss
 
 
 def start(p: Any, group: dict[str, Any]) -> dict[str, Any]:
@@ -120,6 +55,38 @@ FUSED = Fused(
 RULE = Rule(start, update, on_device=FUSED)
 
 
+class Adamax(PerTensorOptimizer):
+    """Adamax (Kingma and Ba, 2014): Adam in the infinity norm.
+
+    >>> p = nn.Parameter(tensor([1.0]))
+    >>> optimizer = optim.Adamax([p], lr=0.5)
+    >>> (p * p).sum().backward()
+    >>> optimizer.step()
+    >>> p
+    Parameter containing:
+    tensor([0.5000], requires_grad=True)
+    """
+
+    _rule = RULE
+    _options = "lr betas eps weight_decay foreach maximize differentiable capturable"
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        check_options(lr=lr, eps=eps, betas=betas, weight_decay=weight_decay)
+        super().__init__(params, picked(locals(), self._options))
+
+
 def adamax(
     params: list[Any],
     grads: list[Any],
@@ -139,15 +106,6 @@ def adamax(
     weight_decay: float,
 ) -> None:
     """One step of Adamax on lists of tensors."""
-    group = {
-        "foreach": foreach,
-        "maximize": maximize,
-        "differentiable": differentiable,
-        "capturable": capturable,
-        "eps": eps,
-        "betas": (beta1, beta2),
-        "lr": lr,
-        "weight_decay": weight_decay,
-    }
+    group = picked(locals(), Adamax._options, betas=(beta1, beta2))
     lists = {"step": state_steps, "exp_avg": exp_avgs, "exp_inf": exp_infs}
     update_listed(params, grads, lists, group, RULE)
