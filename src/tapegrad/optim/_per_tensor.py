@@ -14,6 +14,7 @@ from ._on_device import Fused, update_on_device
 from .optimizer import Optimizer, _use_grad_for_differentiable
 
 Start = Callable[[Any, dict[str, Any]], dict[str, Any]]
+State = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,30 @@ class Rule:
     on_xla: tuple[bool, bool] = (True, False)
     on_device: Fused | None = None  # for the kernel that does it for many parameters on a GPU
 
+    def update_listed(
+        self,
+        params: list[Any],
+        grads: list[Any],
+        lists: dict[str, list[Any]],
+        group: dict[str, Any],
+        grad_scale: Any = None,
+        found_inf: Any = None,
+    ) -> None:
+        """The update for the functional forms, with parameters, gradients and state in lists."""
+        if grad_scale is not None or found_inf is not None:
+            raise AssertionError("Expected grad_scale and found_inf to be None")
+        if not all(isinstance(step, tg.Tensor) for step in lists.get("step", ())):
+            raise RuntimeError(
+                "API has changed, `state_steps` argument must contain a list of singleton tensors"
+            )
+        if params and (group["foreach"] or group.get("capturable")):
+            check_modes(group, params, self)
+        for i, p in enumerate(params):
+            state = {name: values[i] for name, values in lists.items()}
+            self.update(p, grads[i], state, group)
+            for name, values in lists.items():
+                values[i] = state[name]
+
 
 class PerTensorOptimizer(Optimizer):
     """The base of the optimizers that update every parameter by itself, by a rule.
@@ -53,6 +78,11 @@ class PerTensorOptimizer(Optimizer):
         "capturable": False,
     }
 
+    @classmethod
+    def _picked(cls, given: dict[str, Any], **others: Any) -> dict[str, Any]:
+        """The options among a function's arguments, its `locals()`, and those made of others."""
+        return {name: given[name] for name in cls._options.split() if name in given} | others
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         for group in self.param_groups:
@@ -68,11 +98,6 @@ class PerTensorOptimizer(Optimizer):
         for group in self.param_groups:
             update_group(self.state, group, self._rule)
         return loss
-
-
-def picked(given: dict[str, Any], names: str, **others: Any) -> dict[str, Any]:
-    """The options among the arguments of a function, its `locals()`, and what is made of others."""
-    return {name: given[name] for name in names.split() if name in given} | others
 
 
 def evaluate(closure: Callable[[], Any] | None) -> Any:
@@ -116,33 +141,38 @@ def update_real(name: str, states: Any, group: dict[str, Any], begin: Any, updat
         update(p, p.grad, states[p], group)
 
 
-def update_listed(
-    params: list[Any],
-    grads: list[Any],
-    lists: dict[str, list[Any]],
-    group: dict[str, Any],
-    rule: Rule,
-    grad_scale: Any = None,
-    found_inf: Any = None,
-) -> None:
-    """The update for the functional forms: parameters, gradients and state in lists, by name."""
-    if grad_scale is not None or found_inf is not None:
-        raise AssertionError("Expected grad_scale and found_inf to be None")
-    steps = lists.get("step", ())
-    if not all(isinstance(step, tg.Tensor) for step in steps):
-        raise RuntimeError(
-            "API has changed, `state_steps` argument must contain a list of singleton tensors"
-        )
-    if params and (group["foreach"] or group.get("capturable")):
-        check_modes(group, params, rule)
-    for i, p in enumerate(params):
-        state = {name: values[i] for name, values in lists.items()}
-        rule.update(p, grads[i], state, group)
-        for name, values in lists.items():
-            values[i] = state[name]
+def from_zeros(rows: dict[str, str], **scalars: float) -> Start:
+    """A start at step 0 with zeros in all rows: `Fused.rows`, each with the option it is for."""
+
+    def start(p: Any, group: dict[str, Any]) -> dict[str, Any]:
+        state = {"step": new_scalar(0.0, group.get("fused"))}
+        state |= {name: new_scalar(value) for name, value in scalars.items()}
+        for name, option in rows.items():
+            if not option or group[option]:
+                state[name] = tg.zeros_like(p, memory_format=tg.preserve_format)
+        return state
+
+    return start
 
 
-def as_real(p: Any, grad: Any, state: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+def begun(p: Any, grad: Any, state: State, group: dict[str, Any]) -> tuple[Any, Any, State]:
+    """What an update begins with: real numbers, the gradient's sign, and one more step."""
+    p, grad, state = as_real(p, grad, state)
+    state["step"] += 1
+    return p, -grad if group["maximize"] else grad, state
+
+
+def decayed(p: Any, grad: Any, group: dict[str, Any], lr: Any = None) -> Any:
+    """The gradient with the decay of the weights in it; with `lr` they may decay by themselves."""
+    if group["weight_decay"] == 0:
+        return grad
+    if lr is not None and group["decoupled_weight_decay"]:
+        p.mul_(1 - lr * group["weight_decay"])
+        return grad
+    return grad.add(p, alpha=group["weight_decay"])
+
+
+def as_real(p: Any, grad: Any, state: State) -> tuple[Any, Any, State]:
     """Complex tensors seen as pairs of real numbers, which are updated one by one."""
     if not p.is_complex():
         return p, grad, state

@@ -4,41 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import tapegrad as tg
-
 from ._on_device import Fused
-from ._per_tensor import (
-    PerTensorOptimizer,
-    Rule,
-    as_real,
-    check_options,
-    new_scalar,
-    number,
-    picked,
-    update_listed,
-)
+from ._per_tensor import PerTensorOptimizer, Rule, begun, check_options, decayed, from_zeros, number
 
 __all__ = ["Adadelta", "adadelta"]
 
 
-def start(p: Any, group: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "step": new_scalar(0.0),
-        "square_avg": tg.zeros_like(p, memory_format=tg.preserve_format),
-        "acc_delta": tg.zeros_like(p, memory_format=tg.preserve_format),
-    }
-
-
 def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
     """One step of one parameter."""
-    p, grad, state = as_real(p, grad, state)
+    p, grad, state = begun(p, grad, state, group)
     rho, eps = group["rho"], group["eps"]
     square, steps = state["square_avg"], state["acc_delta"]
-    if group["maximize"]:
-        grad = -grad
-    state["step"] += 1
-    if group["weight_decay"] != 0:
-        grad = grad.add(p, alpha=group["weight_decay"])
+    grad = decayed(p, grad, group)
     square.mul_(rho).addcmul_(grad, grad, value=1 - rho)
     root = square.add(eps).sqrt_()
     step = steps.add(eps).sqrt_()
@@ -54,19 +31,17 @@ FUSED = Fused(
     rows={"square_avg": "", "acc_delta": ""},
     options=("rho", "eps", "weight_decay", "maximize"),
 )
-RULE = Rule(start, update, on_xla=(False, False), on_device=FUSED)
+RULE = Rule(from_zeros(FUSED.rows), update, on_xla=(False, False), on_device=FUSED)
 
 
 class Adadelta(PerTensorOptimizer):
     """Adadelta (Zeiler, 2012).
 
     >>> p = nn.Parameter(tensor([1.0]))
-    >>> optimizer = optim.Adadelta([p], lr=100.0)
-    >>> (p * p).sum().backward()
-    >>> optimizer.step()
-    >>> p
-    Parameter containing:
-    tensor([0.6838], requires_grad=True)
+    >>> p.square().sum().backward()
+    >>> optim.Adadelta([p], lr=100.0).step()
+    >>> p.detach()
+    tensor([0.6838])
     """
 
     _rule = RULE
@@ -89,7 +64,7 @@ class Adadelta(PerTensorOptimizer):
         if not 0.0 <= rho <= 1.0:
             raise ValueError(f"Invalid rho value: {rho}")
         check_options(eps=eps, weight_decay=weight_decay)
-        super().__init__(params, picked(locals(), self._options))
+        super().__init__(params, self._picked(locals()))
 
 
 def adadelta(
@@ -110,6 +85,6 @@ def adadelta(
     maximize: bool,
 ) -> None:
     """One step of Adadelta on lists of tensors."""
-    group = picked(locals(), Adadelta._options)
+    group = Adadelta._picked(locals())
     lists = {"step": state_steps, "square_avg": square_avgs, "acc_delta": acc_deltas}
-    update_listed(params, grads, lists, group, RULE)
+    RULE.update_listed(params, grads, lists, group)

@@ -10,13 +10,12 @@ from ._on_device import Fused
 from ._per_tensor import (
     PerTensorOptimizer,
     Rule,
-    as_real,
+    begun,
     check_fused,
     check_options,
+    decayed,
     new_scalar,
     number,
-    picked,
-    update_listed,
 )
 
 __all__ = ["Adagrad", "adagrad"]
@@ -33,13 +32,9 @@ def start(p: Any, group: dict[str, Any]) -> dict[str, Any]:
 
 def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
     """One step of one parameter."""
-    p, grad, state = as_real(p, grad, state)
-    if group["maximize"]:
-        grad = -grad
-    state["step"] += 1
+    p, grad, state = begun(p, grad, state, group)
     count = state["step"].item()
-    if group["weight_decay"] != 0:
-        grad = grad.add(p, alpha=group["weight_decay"])
+    grad = decayed(p, grad, group)
     step_size = number(group["lr"] / (1 + (count - 1) * group["lr_decay"]))
     total = state["sum"]
     total.addcmul_(grad, grad, value=1)
@@ -59,9 +54,8 @@ class Adagrad(PerTensorOptimizer):
     >>> optimizer = optim.Adagrad([p], lr=0.5)
     >>> (p * p).sum().backward()
     >>> optimizer.step()
-    >>> p
-    Parameter containing:
-    tensor([0.5000], requires_grad=True)
+    >>> optimizer.state[p]["sum"]
+    tensor([4.])
     """
 
     _rule = RULE
@@ -92,7 +86,7 @@ class Adagrad(PerTensorOptimizer):
             initial_accumulator_value=initial_accumulator_value,
             eps=eps,
         )
-        super().__init__(params, picked(locals(), self._options))
+        super().__init__(params, self._picked(locals()))
         check_fused(fused, foreach, differentiable)
         for group in self.param_groups:
             for p in group["params"]:
@@ -125,6 +119,6 @@ def adagrad(
     maximize: bool,
 ) -> None:
     """One step of Adagrad on lists of tensors."""
-    group = picked(locals(), Adagrad._options, fused=None)
+    group = Adagrad._picked(locals(), fused=None)
     lists = {"step": state_steps, "sum": state_sums}
-    update_listed(params, grads, lists, group, RULE, grad_scale, found_inf)
+    RULE.update_listed(params, grads, lists, group, grad_scale, found_inf)

@@ -10,38 +10,22 @@ from ._on_device import Fused
 from ._per_tensor import (
     PerTensorOptimizer,
     Rule,
-    as_real,
+    begun,
     check_fused,
     check_options,
-    new_scalar,
+    from_zeros,
     number,
-    picked,
     scalar,
-    update_listed,
 )
 
 __all__ = ["Adam", "adam"]
 
 
-def start(p: Any, group: dict[str, Any]) -> dict[str, Any]:
-    state = {
-        "step": new_scalar(0.0, group["fused"]),
-        "exp_avg": tg.zeros_like(p, memory_format=tg.preserve_format),
-        "exp_avg_sq": tg.zeros_like(p, memory_format=tg.preserve_format),
-    }
-    if group["amsgrad"]:
-        state["max_exp_avg_sq"] = tg.zeros_like(p, memory_format=tg.preserve_format)
-    return state
-
-
 def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
     """One step of one parameter."""
-    p, grad, state = as_real(p, grad, state)
+    p, grad, state = begun(p, grad, state, group)
     lr, (beta1, beta2), weight_decay = scalar(group["lr"]), group["betas"], group["weight_decay"]
     mean, square = state["exp_avg"], state["exp_avg_sq"]
-    if group["maximize"]:
-        grad = -grad
-    state["step"] += 1
     if weight_decay != 0:
         if group["decoupled_weight_decay"]:
             p.mul_(1 - lr * weight_decay)
@@ -86,7 +70,7 @@ FUSED = Fused(
     rows={"exp_avg": "", "exp_avg_sq": "", "max_exp_avg_sq": "amsgrad"},
     options=("betas[2]", "eps", "weight_decay", "decoupled_weight_decay", "amsgrad", "maximize"),
 )
-RULE = Rule(start, update, on_device=FUSED)
+RULE = Rule(from_zeros(FUSED.rows), update, on_device=FUSED)
 
 
 def check_tensor_betas(betas: tuple[Any, Any], foreach: Any, capturable: bool) -> None:
@@ -149,7 +133,7 @@ class Adam(PerTensorOptimizer):
             )
         check_options(lr=lr, eps=eps, betas=betas, weight_decay=weight_decay)
         check_tensor_betas(betas, foreach, capturable)
-        super().__init__(params, picked(locals(), self._options))
+        super().__init__(params, self._picked(locals()))
         check_fused(fused, foreach, differentiable)
 
 
@@ -178,8 +162,8 @@ def adam(
     maximize: bool,
 ) -> None:
     """One step of Adam on lists of tensors."""
-    group = picked(locals(), Adam._options, betas=(beta1, beta2), fused=None)
+    group = Adam._picked(locals(), betas=(beta1, beta2), fused=None)
     lists = {"step": state_steps, "exp_avg": exp_avgs, "exp_avg_sq": exp_avg_sqs}
     if amsgrad:
         lists["max_exp_avg_sq"] = max_exp_avg_sqs
-    update_listed(params, grads, lists, group, RULE, grad_scale, found_inf)
+    RULE.update_listed(params, grads, lists, group, grad_scale, found_inf)

@@ -7,38 +7,17 @@ from typing import Any
 import tapegrad as tg
 
 from ._on_device import Fused
-from ._per_tensor import (
-    PerTensorOptimizer,
-    Rule,
-    as_real,
-    check_options,
-    new_scalar,
-    number,
-    picked,
-    update_listed,
-)
+from ._per_tensor import PerTensorOptimizer, Rule, begun, check_options, decayed, from_zeros, number
 
 __all__ = ["Adamax", "adamax"]
 
 
-def start(p: Any, group: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "step": new_scalar(0.0),
-        "exp_avg": tg.zeros_like(p, memory_format=tg.preserve_format),
-        "exp_inf": tg.zeros_like(p, memory_format=tg.preserve_format),
-    }
-
-
 def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
     """One step of one parameter."""
-    p, grad, state = as_real(p, grad, state)
+    p, grad, state = begun(p, grad, state, group)
     beta1, beta2 = group["betas"]
     mean, largest = state["exp_avg"], state["exp_inf"]
-    if group["maximize"]:
-        grad = -grad
-    state["step"] += 1
-    if group["weight_decay"] != 0:
-        grad = grad.add(p, alpha=group["weight_decay"])
+    grad = decayed(p, grad, group)
     mean.lerp_(grad, 1 - beta1)
     largest.mul_(beta2)
     largest.copy_(tg.maximum(largest, grad.abs().add_(group["eps"])))
@@ -52,19 +31,18 @@ FUSED = Fused(
     rows={"exp_avg": "", "exp_inf": ""},
     options=("betas[2]", "eps", "weight_decay", "maximize"),
 )
-RULE = Rule(start, update, on_device=FUSED)
+RULE = Rule(from_zeros(FUSED.rows), update, on_device=FUSED)
 
 
 class Adamax(PerTensorOptimizer):
     """Adamax (Kingma and Ba, 2014): Adam in the infinity norm.
 
     >>> p = nn.Parameter(tensor([1.0]))
-    >>> optimizer = optim.Adamax([p], lr=0.5)
-    >>> (p * p).sum().backward()
+    >>> optimizer = optim.Adamax([p])
+    >>> p.square().sum().backward()
     >>> optimizer.step()
-    >>> p
-    Parameter containing:
-    tensor([0.5000], requires_grad=True)
+    >>> optimizer.state[p]["exp_inf"]
+    tensor([2.])
     """
 
     _rule = RULE
@@ -84,7 +62,7 @@ class Adamax(PerTensorOptimizer):
         capturable: bool = False,
     ) -> None:
         check_options(lr=lr, eps=eps, betas=betas, weight_decay=weight_decay)
-        super().__init__(params, picked(locals(), self._options))
+        super().__init__(params, self._picked(locals()))
 
 
 def adamax(
@@ -106,6 +84,6 @@ def adamax(
     weight_decay: float,
 ) -> None:
     """One step of Adamax on lists of tensors."""
-    group = picked(locals(), Adamax._options, betas=(beta1, beta2))
+    group = Adamax._picked(locals(), betas=(beta1, beta2))
     lists = {"step": state_steps, "exp_avg": exp_avgs, "exp_inf": exp_infs}
-    update_listed(params, grads, lists, group, RULE)
+    RULE.update_listed(params, grads, lists, group)

@@ -10,13 +10,12 @@ from ._on_device import Fused
 from ._per_tensor import (
     PerTensorOptimizer,
     Rule,
-    as_real,
+    begun,
     check_options,
+    decayed,
     new_scalar,
     number,
-    picked,
     scalar,
-    update_listed,
 )
 
 __all__ = ["ASGD", "asgd"]
@@ -33,15 +32,11 @@ def start(p: Any, group: dict[str, Any]) -> dict[str, Any]:
 
 def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
     """One step of one parameter."""
-    p, grad, state = as_real(p, grad, state)
+    p, grad, state = begun(p, grad, state, group)
     lr, lambd = scalar(group["lr"]), group["lambd"]
     mean, eta, mu = state["ax"], state["eta"], state["mu"]
-    if group["maximize"]:
-        grad = -grad
-    state["step"] += 1
     count = state["step"].item()
-    if group["weight_decay"] != 0:
-        grad = grad.add(p, alpha=group["weight_decay"])
+    grad = decayed(p, grad, group)
     step_size = eta.item()
     p.mul_(1 - lambd * step_size)
     p.add_(grad, alpha=-step_size)
@@ -113,7 +108,7 @@ class ASGD(PerTensorOptimizer):
         capturable: bool = False,
     ) -> None:
         check_options(lr=lr, weight_decay=weight_decay)
-        super().__init__(params, picked(locals(), self._options))
+        super().__init__(params, self._picked(locals()))
 
 
 def asgd(
@@ -136,6 +131,6 @@ def asgd(
     weight_decay: float,
 ) -> None:
     """One step of ASGD on lists of tensors."""
-    group = picked(locals(), ASGD._options)
+    group = ASGD._picked(locals())
     lists = {"step": state_steps, "eta": etas, "mu": mus, "ax": axs}
-    update_listed(params, grads, lists, group, RULE)
+    RULE.update_listed(params, grads, lists, group)

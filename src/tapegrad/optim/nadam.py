@@ -4,47 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
-import tapegrad as tg
-
 from ._on_device import Fused
 from ._per_tensor import (
     PerTensorOptimizer,
     Rule,
-    as_real,
+    begun,
     check_options,
-    new_scalar,
+    decayed,
+    from_zeros,
     number,
-    picked,
     scalar,
-    update_listed,
 )
 
 __all__ = ["NAdam", "nadam"]
 
 
-def start(p: Any, group: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "step": new_scalar(0.0),
-        "mu_product": new_scalar(1.0),
-        "exp_avg": tg.zeros_like(p, memory_format=tg.preserve_format),
-        "exp_avg_sq": tg.zeros_like(p, memory_format=tg.preserve_format),
-    }
-
-
 def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
     """One step of one parameter."""
-    p, grad, state = as_real(p, grad, state)
+    p, grad, state = begun(p, grad, state, group)
     lr, (beta1, beta2) = scalar(group["lr"]), group["betas"]
     mean, square = state["exp_avg"], state["exp_avg_sq"]
-    if group["maximize"]:
-        grad = -grad
-    state["step"] += 1
     count = state["step"].item()
-    if group["weight_decay"] != 0:
-        if group["decoupled_weight_decay"]:
-            p.mul_(1 - lr * group["weight_decay"])
-        else:
-            grad = grad.add(p, alpha=group["weight_decay"])
+    grad = decayed(p, grad, group, lr)
     momentum, ahead = momentum_at(count, group), momentum_at(count + 1, group)
     state["mu_product"] *= momentum
     mean.lerp_(grad, 1 - beta1)
@@ -84,7 +65,7 @@ FUSED = Fused(
     advance=advance,
 )
 RULE = Rule(
-    start,
+    from_zeros(FUSED.rows, mu_product=1.0),
     update,
     scalars=("step", "mu_product"),
     on_device=FUSED,
@@ -129,7 +110,7 @@ class NAdam(PerTensorOptimizer):
         check_options(
             lr=lr, eps=eps, betas=betas, weight_decay=weight_decay, momentum_decay=momentum_decay
         )
-        super().__init__(params, picked(locals(), self._options))
+        super().__init__(params, self._picked(locals()))
 
 
 def nadam(
@@ -154,11 +135,11 @@ def nadam(
     eps: float,
 ) -> None:
     """One step of NAdam on lists of tensors."""
-    group = picked(locals(), NAdam._options, betas=(beta1, beta2))
+    group = NAdam._picked(locals(), betas=(beta1, beta2))
     lists = {
         "step": state_steps,
         "mu_product": mu_products,
         "exp_avg": exp_avgs,
         "exp_avg_sq": exp_avg_sqs,
     }
-    update_listed(params, grads, lists, group, RULE)
+    RULE.update_listed(params, grads, lists, group)

@@ -4,45 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-import tapegrad as tg
-
 from ._on_device import Fused
-from ._per_tensor import (
-    PerTensorOptimizer,
-    Rule,
-    as_real,
-    check_options,
-    new_scalar,
-    number,
-    picked,
-    update_listed,
-)
+from ._per_tensor import PerTensorOptimizer, Rule, begun, check_options, decayed, from_zeros, number
 
 __all__ = ["RAdam", "radam"]
 
 
-def start(p: Any, group: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "step": new_scalar(0.0),
-        "exp_avg": tg.zeros_like(p, memory_format=tg.preserve_format),
-        "exp_avg_sq": tg.zeros_like(p, memory_format=tg.preserve_format),
-    }
-
-
 def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
     """One step of one parameter."""
-    p, grad, state = as_real(p, grad, state)
+    p, grad, state = begun(p, grad, state, group)
     lr, (beta1, beta2) = number(group["lr"]), group["betas"]
     mean, square = state["exp_avg"], state["exp_avg_sq"]
-    if group["maximize"]:
-        grad = -grad
-    state["step"] += 1
     count = state["step"].item()
-    if group["weight_decay"] != 0:
-        if group["decoupled_weight_decay"]:
-            p.mul_(1 - lr * group["weight_decay"])
-        else:
-            grad = grad.add(p, alpha=group["weight_decay"])
+    grad = decayed(p, grad, group, lr)
     mean.lerp_(grad, 1 - beta1)
     square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
     step = mean / (1 - beta1**count) * lr
@@ -65,19 +39,17 @@ FUSED = Fused(
     rows={"exp_avg": "", "exp_avg_sq": ""},
     options=("betas[2]", "eps", "weight_decay", "decoupled_weight_decay", "maximize"),
 )
-RULE = Rule(start, update, on_device=FUSED)
+RULE = Rule(from_zeros(FUSED.rows), update, on_device=FUSED)
 
 
 class RAdam(PerTensorOptimizer):
     """Rectified Adam (Liu et al., 2019).
 
     >>> p = nn.Parameter(tensor([1.0]))
-    >>> optimizer = optim.RAdam([p], lr=0.25)
     >>> (p * p).sum().backward()
-    >>> optimizer.step()
-    >>> p
-    Parameter containing:
-    tensor([0.5000], requires_grad=True)
+    >>> optim.RAdam([p], lr=0.25).step()  # the first steps go along the mean gradient
+    >>> p.detach()
+    tensor([0.5000])
     """
 
     _rule = RULE
@@ -102,7 +74,7 @@ class RAdam(PerTensorOptimizer):
         differentiable: bool = False,
     ) -> None:
         check_options(lr=lr, eps=eps, betas=betas, weight_decay=weight_decay)
-        super().__init__(params, picked(locals(), self._options))
+        super().__init__(params, self._picked(locals()))
 
 
 def radam(
@@ -125,6 +97,6 @@ def radam(
     eps: float,
 ) -> None:
     """One step of RAdam on lists of tensors."""
-    group = picked(locals(), RAdam._options, betas=(beta1, beta2))
+    group = RAdam._picked(locals(), betas=(beta1, beta2))
     lists = {"step": state_steps, "exp_avg": exp_avgs, "exp_avg_sq": exp_avg_sqs}
-    update_listed(params, grads, lists, group, RULE)
+    RULE.update_listed(params, grads, lists, group)

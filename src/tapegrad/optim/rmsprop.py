@@ -4,45 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import tapegrad as tg
-
 from ._on_device import Fused
-from ._per_tensor import (
-    PerTensorOptimizer,
-    Rule,
-    as_real,
-    check_options,
-    new_scalar,
-    number,
-    picked,
-    update_listed,
-)
+from ._per_tensor import PerTensorOptimizer, Rule, begun, check_options, decayed, from_zeros, number
 
 __all__ = ["RMSprop", "rmsprop"]
 
 
-def start(p: Any, group: dict[str, Any]) -> dict[str, Any]:
-    state = {
-        "step": new_scalar(0.0),
-        "square_avg": tg.zeros_like(p, memory_format=tg.preserve_format),
-    }
-    if group["momentum"] > 0:
-        state["momentum_buffer"] = tg.zeros_like(p, memory_format=tg.preserve_format)
-    if group["centered"]:
-        state["grad_avg"] = tg.zeros_like(p, memory_format=tg.preserve_format)
-    return state
-
-
 def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
     """One step of one parameter."""
-    p, grad, state = as_real(p, grad, state)
+    p, grad, state = begun(p, grad, state, group)
     lr, alpha = number(group["lr"]), group["alpha"]
     square = state["square_avg"]
-    if group["maximize"]:
-        grad = -grad
-    state["step"] += 1
-    if group["weight_decay"] != 0:
-        grad = grad.add(p, alpha=group["weight_decay"])
+    grad = decayed(p, grad, group)
     square.mul_(alpha).addcmul_(grad, grad, value=1 - alpha)
     if group["centered"]:
         # The variance of the gradient instead of its mean square.
@@ -65,19 +38,17 @@ FUSED = Fused(
     rows={"square_avg": "", "momentum_buffer": "momentum", "grad_avg": "centered"},
     options=("alpha", "eps", "weight_decay", "momentum", "centered", "maximize"),
 )
-RULE = Rule(start, update, on_xla=(True, True), on_device=FUSED)
+RULE = Rule(from_zeros(FUSED.rows), update, on_xla=(True, True), on_device=FUSED)
 
 
 class RMSprop(PerTensorOptimizer):
     """RMSprop (Hinton, 2012).
 
     >>> p = nn.Parameter(tensor([1.0]))
-    >>> optimizer = optim.RMSprop([p], lr=0.05)
     >>> (p * p).sum().backward()
-    >>> optimizer.step()
-    >>> p
-    Parameter containing:
-    tensor([0.5000], requires_grad=True)
+    >>> optim.RMSprop([p], alpha=0.75, lr=0.25).step()
+    >>> p.detach()
+    tensor([0.5000])
     """
 
     _rule = RULE
@@ -101,7 +72,7 @@ class RMSprop(PerTensorOptimizer):
         differentiable: bool = False,
     ) -> None:
         check_options(lr=lr, eps=eps, momentum=momentum, weight_decay=weight_decay, alpha=alpha)
-        super().__init__(params, picked(locals(), self._options))
+        super().__init__(params, self._picked(locals()))
 
 
 def rmsprop(
@@ -125,10 +96,10 @@ def rmsprop(
     centered: bool,
 ) -> None:
     """One step of RMSprop on lists of tensors."""
-    group = picked(locals(), RMSprop._options)
+    group = RMSprop._picked(locals())
     lists = {"step": state_steps, "square_avg": square_avgs}
     if momentum > 0:
         lists["momentum_buffer"] = momentum_buffer_list
     if centered:
         lists["grad_avg"] = grad_avgs
-    update_listed(params, grads, lists, group, RULE)
+    RULE.update_listed(params, grads, lists, group)

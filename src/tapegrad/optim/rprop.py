@@ -7,16 +7,7 @@ from typing import Any
 import tapegrad as tg
 
 from ._on_device import Fused
-from ._per_tensor import (
-    PerTensorOptimizer,
-    Rule,
-    as_real,
-    check_options,
-    new_scalar,
-    number,
-    picked,
-    update_listed,
-)
+from ._per_tensor import PerTensorOptimizer, Rule, begun, check_options, new_scalar, number
 
 __all__ = ["Rprop", "rprop"]
 
@@ -32,12 +23,9 @@ def start(p: Any, group: dict[str, Any]) -> dict[str, Any]:
 
 def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
     """One step of one parameter."""
-    p, grad, state = as_real(p, grad, state)
+    p, grad, state = begun(p, grad, state, group)
     (slower, faster), (least, most) = group["etas"], group["step_sizes"]
     before, size = state["prev"], state["step_size"]
-    if group["maximize"]:
-        grad = -grad
-    state["step"] += 1
     same_way = grad.mul(before.clone() if group["differentiable"] else before).sign()
     turned = same_way < 0
     factor = same_way.masked_fill(same_way > 0, faster).masked_fill(turned, slower)
@@ -59,13 +47,11 @@ RULE = Rule(start, update, on_xla=(True, True), on_device=FUSED)
 class Rprop(PerTensorOptimizer):
     """Resilient backpropagation (Riedmiller and Braun, 1993).
 
-    >>> p = nn.Parameter(tensor([1.0]))
-    >>> optimizer = optim.Rprop([p], lr=0.5)
-    >>> (p * p).sum().backward()
-    >>> optimizer.step()
-    >>> p
-    Parameter containing:
-    tensor([0.5000], requires_grad=True)
+    >>> p = nn.Parameter(tensor([1.0, -2.0]))
+    >>> p.square().sum().backward()
+    >>> optim.Rprop([p], lr=0.5).step()  # only the signs of the gradients count
+    >>> p.detach()
+    tensor([ 0.5000, -1.5000])
     """
 
     _rule = RULE
@@ -86,7 +72,7 @@ class Rprop(PerTensorOptimizer):
         check_options(lr=lr)
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
-        super().__init__(params, picked(locals(), self._options))
+        super().__init__(params, self._picked(locals()))
 
 
 def rprop(
@@ -108,6 +94,6 @@ def rprop(
 ) -> None:
     """One step of Rprop on lists of tensors."""
     sizes, etas = (step_size_min, step_size_max), (etaminus, etaplus)
-    group = picked(locals(), Rprop._options, step_sizes=sizes, etas=etas)
+    group = Rprop._picked(locals(), step_sizes=sizes, etas=etas)
     lists = {"step": state_steps, "prev": prevs, "step_size": step_sizes}
-    update_listed(params, grads, lists, group, RULE)
+    RULE.update_listed(params, grads, lists, group)

@@ -17,9 +17,7 @@ from ._per_tensor import (
     check_one_element,
     evaluate,
     number,
-    picked,
     update_group,
-    update_listed,
 )
 from .optimizer import _use_grad_for_differentiable
 
@@ -114,7 +112,7 @@ class SGD(PerTensorOptimizer):
             raise ValueError(f"Invalid weight_decay value: {weight_decay}")
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        super().__init__(params, picked(locals(), self._options))
+        super().__init__(params, self._picked(locals()))
         check_fused(fused, foreach, differentiable)
 
     @_use_grad_for_differentiable
@@ -148,6 +146,6 @@ def sgd(
     maximize: bool,
 ) -> None:
     """One step of SGD on lists of tensors; missing momentum buffers are filled in."""
-    group = picked(locals(), SGD._options, differentiable=False, fused=None)
+    group = SGD._picked(locals(), differentiable=False, fused=None)
     lists = {"momentum_buffer": momentum_buffer_list}
-    update_listed(params, d_p_list, lists, group, RULE, grad_scale, found_inf)
+    RULE.update_listed(params, d_p_list, lists, group, grad_scale, found_inf)
