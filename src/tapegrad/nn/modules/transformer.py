@@ -10,10 +10,11 @@ from typing import Any
 
 import tapegrad as tg
 
+from ...ops.nn.multihead_attention import additive
 from .. import functional as F
 from ..init import xavier_uniform_
 from .activation import GELU, ReLU
-from .attention import MultiheadAttention, canonical_mask, needs_grad
+from .attention import MultiheadAttention, needs_grad
 from .container import ModuleList
 from .dropout import Dropout
 from .linear import Linear
@@ -236,10 +237,8 @@ class TransformerEncoder(Module):
         src_key_padding_mask: Any = None,
         is_causal: bool | None = None,
     ) -> Any:
-        padding = canonical_mask(
-            src_key_padding_mask, "src_key_padding_mask", mask, "mask", src.dtype
-        )
-        mask = canonical_mask(mask, "mask", None, "", src.dtype)
+        padding = additive("src_key_padding_mask", src_key_padding_mask, mask, src.dtype, "mask")
+        mask = additive("mask", mask, None, src.dtype)
         first = self.layers[0]
         length = _get_seq_len(src, first.self_attn.batch_first)
         causal = _detect_is_causal_mask(mask, is_causal, length)
@@ -359,10 +358,9 @@ class TransformerEncoderLayer(Module):
         src_key_padding_mask: Any = None,
         is_causal: bool = False,
     ) -> Any:
-        padding = canonical_mask(
-            src_key_padding_mask, "src_key_padding_mask", src_mask, "src_mask", src.dtype
-        )
-        mask = canonical_mask(src_mask, "src_mask", None, "", src.dtype)
+        name = "src_key_padding_mask"
+        padding = additive(name, src_key_padding_mask, src_mask, src.dtype, "src_mask")
+        mask = additive("src_mask", src_mask, None, src.dtype)
         x = src
         if self.norm_first:
             x = x + self._sa_block(self.norm1(x), mask, padding, is_causal)

@@ -275,12 +275,7 @@ class IndexCopy(Move):
         return F.scatter_src(whole, index, values, dim + 1)
 
 
-@op
-class IndexFillValue(Move):
-    """index_fill_value(input, index, value, dim) -> Tensor: `index_fill` with a number."""
-
-    node = "IndexFillBackward0"
-    tensors = ("input", "index")
+class IndexFilling(Move):
     public = False
 
     def fwd(xp, input, index, value, dim):
@@ -290,6 +285,14 @@ class IndexFillValue(Move):
 
     def d_input(F, grad, index, dim):
         return F.index_fill_value(grad, index, 0, dim)
+
+
+@op
+class IndexFillValue(IndexFilling):
+    """index_fill_value(input, index, value, dim) -> Tensor: `index_fill` with a number."""
+
+    node = "IndexFillBackward0"
+    tensors = ("input", "index")
 
     def jvp(F, index, t_input, dim):
         return F.index_fill_value(t_input, index, 0, dim)
@@ -302,20 +305,11 @@ class IndexFillValue(Move):
 
 
 @op
-class IndexFillTensor(Move):
+class IndexFillTensor(IndexFilling):
     """index_fill_tensor(input, index, value, dim) -> Tensor: `index_fill` with a 0-d tensor."""
 
     node = "IndexFillBackward1"
     tensors = ("input", "index", "value")
-    public = False
-
-    def fwd(xp, input, index, value, dim):
-        out = xp.array(input, order="K", copy=True)
-        out[along(index, dim) if out.ndim else ...] = value
-        return out
-
-    def d_input(F, grad, index, dim):
-        return F.index_fill_value(grad, index, 0, dim)
 
     def d_value(F, grad, index, dim):
         # What is no longer the input's; a place that is named twice counts once.
