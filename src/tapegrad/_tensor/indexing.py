@@ -21,7 +21,7 @@ from ..core.op import REGISTRY
 from ..core.transforms import batched_index
 from ..core.transforms.batched import has_batched, is_batched, memory_of
 from ..core.transforms.levels import BATCHES
-from ..errors import does_not_fit
+from ..errors import does_not_fit, no_tensor_in_list
 
 ALL = slice(None)
 BASIC = (int, slice)  # parts of an index that need no looking at
@@ -490,9 +490,7 @@ def arrays_of(indices: Any, function: str) -> tuple[dict[int, Any], tuple[Any, .
     dim = 0
     for place, t in enumerate(indices):
         if not isinstance(t, TensorBase):
-            raise TypeError(
-                f"expected Tensor as element {place} in argument 0, but got {type(t).__name__}"
-            )
+            raise no_tensor_in_list(place, 0, t)
         array = t.array if is_batched(t) else as_array(t.array)
         noted[dim] = array
         dim += array.ndim if is_mask(array) else 1

@@ -50,6 +50,12 @@ def must_be_tensor(function: str, argument: str, position: int, value: Any) -> T
     )
 
 
+def no_tensor_in_list(index: int, argument: int, value: Any) -> TypeError:
+    return TypeError(
+        f"expected Tensor as element {index} in argument {argument}, but got {type(value).__name__}"
+    )
+
+
 def does_not_fit(dtype: Any) -> RuntimeError:
     """For a number that a dtype cannot hold; this sentence names integers as C's headers do."""
     sized = dtype.name != "int32" and dtype.name.startswith(("int", "uint"))

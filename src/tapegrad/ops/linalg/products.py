@@ -13,7 +13,7 @@ from ...core.base import TensorBase
 from ...core.devices import beside
 from ...core.dispatch import apply
 from ...dtypes import cpp_name
-from ...errors import check_broadcast
+from ...errors import check_broadcast, no_tensor_in_list
 from ..block import Block, Case, api, op
 from ..block.checks import not_implemented, widened
 from ..block.samples import Draw, Index
@@ -234,9 +234,7 @@ def linalg_multi_dot(tensors: Any) -> Any:
         )
     for i, t in enumerate(tensors):
         if not isinstance(t, TensorBase):
-            raise TypeError(
-                f"expected Tensor as element {i} in argument 0, but got {type(t).__name__}"
-            )
+            raise no_tensor_in_list(i, 0, t)
     for i, t in enumerate(tensors):
         if len(tensors) > 1 and t.array.dtype != tensors[0].array.dtype:
             kinds = [cpp_name(x.array.dtype) for x in (tensors[0], t)]

@@ -340,9 +340,8 @@ def fill(input: Any, value: Any) -> Any:
 Geometry = tuple[tuple[int, ...], tuple[int, ...], int]
 
 
-@op
-class AsStrided(ViewOp):
-    """as_strided(input, size, stride, offset) -> Tensor: a view of the memory by its strides."""
+class ByStrides(ViewOp):
+    """Memory seen by strides and an offset."""
 
     public = False
 
@@ -354,6 +353,11 @@ class AsStrided(ViewOp):
         steps = tuple([s // input_dtype.itemsize for s in input_strides])
         own = (input_shape, steps, 0)
         return F.restride(grad, (size, stride, offset), own, own)
+
+
+@op
+class AsStrided(ByStrides):
+    """as_strided(input, size, stride, offset) -> Tensor: a view of the memory by its strides."""
 
     def jvp(F, input, t_input, size, stride, offset):
         x, t = [getattr(each, "array", each) for each in (input, t_input)]

@@ -10,6 +10,7 @@ from ..._creation.ranges import evenly
 from ...core.base import TensorBase
 from ...core.named_results import return_type
 from ...core.transforms.batched import has_batched, is_batched, no_rule
+from ...errors import no_tensor_in_list
 from ..block import Block, Case, api, apply, op
 from ..block.batching import up
 from ..block.checks import invalid_call, is_number, not_implemented, widened
@@ -352,9 +353,7 @@ def histogramdd(
         )
     for i, each in enumerate(bins):
         if not isinstance(each, TensorBase if given else int):
-            raise TypeError(
-                f"expected Tensor as element {i} in argument 1, but got {type(each).__name__}"
-            )
+            raise no_tensor_in_list(i, 1, each)
     if given:
         check_histogram(input, x, [each.array for each in bins], weight, None)
         parts = tuple(bins)
