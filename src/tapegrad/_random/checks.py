@@ -54,6 +54,26 @@ def check_floating(kernel: str, dtype: DType) -> None:
         raise not_implemented(kernel, dtype)
 
 
+def check_continuous(name: str, dtype: DType, spelled: str) -> None:
+    if not is_floating(dtype):
+        raise RuntimeError(
+            f"{name} distribution is a continuous probability distribution. dtype must be a "
+            f"floating point but you specified {spelled}"
+        )
+
+
+def check_exponential(dtype: DType, lambd: float) -> None:
+    check_continuous("Exponential", dtype, of(dtype).scalar_type)
+    if not lambd > 0.0:
+        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
+
+
+def check_cauchy(dtype: DType, sigma: float, spelled: str) -> None:
+    check_continuous("Cauchy", dtype, spelled)
+    if not sigma > 0.0:
+        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
+
+
 def check_uniform(low: float, high: float, dtype: DType) -> None:
     if low == 0.0 and high == 1.0:
         return

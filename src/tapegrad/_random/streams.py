@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import cpp_name, of
+from .._random.checks import check_cauchy, check_exponential
+from ..dtypes import cpp_name
 from .checks import (
     cast,
     check_floating,
     check_multinomial,
     check_uniform,
     integer_range,
-    is_floating,
     is_half,
     not_implemented,
 )
@@ -583,13 +583,7 @@ def bernoulli(stream: Stream, p: float | Array, shape: Shape, dtype: DType) -> A
 def exponential(stream: Stream, shape: Shape, dtype: DType, lambd: float = 1.0) -> Array:
     """Tensor.exponential_."""
     dtype = np.dtype(dtype)
-    if not is_floating(dtype):
-        raise RuntimeError(
-            "Exponential distribution is a continuous probability distribution. dtype must be a "
-            f"floating point but you specified {of(dtype).scalar_type}"
-        )
-    if not lambd > 0.0:
-        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
+    check_exponential(dtype, lambd)
     unit = unit53(stream, math.prod(shape))
     return cast((-1.0 / lambd) * _function("log1p", dtype == F64, -unit), dtype, shape)
 
@@ -599,13 +593,7 @@ def cauchy(
 ) -> Array:
     """Tensor.cauchy_."""
     dtype = np.dtype(dtype)
-    if not is_floating(dtype):
-        raise RuntimeError(
-            "Cauchy distribution is a continuous probability distribution. dtype must be a "
-            f"floating point but you specified {cpp_name(dtype)}"
-        )
-    if not sigma > 0.0:
-        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
+    check_cauchy(dtype, sigma, cpp_name(dtype))
     angle = math.pi * (unit53(stream, math.prod(shape)) - 0.5)
     return cast(_fma(_function("tan", dtype == F64, angle), sigma, median), dtype, shape)
 

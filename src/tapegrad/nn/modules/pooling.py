@@ -59,8 +59,11 @@ class _MaxPoolNd(Module):
         self.return_indices = return_indices
         self.ceil_mode = ceil_mode
 
-    def _arguments(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in _MaxPoolNd.__constants__}
+    _function: str
+
+    def forward(self, input: Any) -> Any:
+        arguments = {name: getattr(self, name) for name in _MaxPoolNd.__constants__}
+        return getattr(F, self._function)(input, **arguments)
 
     def extra_repr(self) -> str:
         return (
@@ -76,8 +79,7 @@ class MaxPool1d(_MaxPoolNd):
     tensor([[3., 2.]])
     """
 
-    def forward(self, input: Any) -> Any:
-        return F.max_pool1d(input, **self._arguments())
+    _function = "max_pool1d"
 
 
 class MaxPool2d(_MaxPoolNd):
@@ -87,15 +89,13 @@ class MaxPool2d(_MaxPoolNd):
     torch.Size([1, 3, 4, 4])
     """
 
-    def forward(self, input: Any) -> Any:
-        return F.max_pool2d(input, **self._arguments())
+    _function = "max_pool2d"
 
 
 class MaxPool3d(_MaxPoolNd):
     """The largest element of every window of a volume."""
 
-    def forward(self, input: Any) -> Any:
-        return F.max_pool3d(input, **self._arguments())
+    _function = "max_pool3d"
 
 
 class _MaxUnpoolNd(Module):
@@ -228,8 +228,11 @@ class _AvgPoolWithDivisor(_AvgPoolNd):
         self.count_include_pad = count_include_pad
         self.divisor_override = divisor_override
 
-    def _arguments(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in _AvgPoolWithDivisor.__constants__}
+    _function: str
+
+    def forward(self, input: Any) -> Any:
+        arguments = {name: getattr(self, name) for name in _AvgPoolWithDivisor.__constants__}
+        return getattr(F, self._function)(input, **arguments)
 
 
 class AvgPool2d(_AvgPoolWithDivisor):
@@ -239,15 +242,13 @@ class AvgPool2d(_AvgPoolWithDivisor):
     torch.Size([1, 3, 4, 4])
     """
 
-    def forward(self, input: Any) -> Any:
-        return F.avg_pool2d(input, **self._arguments())
+    _function = "avg_pool2d"
 
 
 class AvgPool3d(_AvgPoolWithDivisor):
     """The mean of every window of a volume."""
 
-    def forward(self, input: Any) -> Any:
-        return F.avg_pool3d(input, **self._arguments())
+    _function = "avg_pool3d"
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)

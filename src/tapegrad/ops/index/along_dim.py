@@ -102,6 +102,31 @@ class IndexSelect(LinearMove):
         return F.gather(whole, along_entries(F, index, whole.shape, dim), dim + 1)
 
 
+def check_source(function: str, input: Any, index: Any, source: Any, dim: int) -> None:
+    """The index is a vector of the right kind, and as long as the source is along `dim`."""
+    at, given = index.array, source.array.shape
+    if at.ndim > 1:
+        raise IndexError(
+            f"{function}: Index is supposed to be a vector, but got dim: {at.ndim} with "
+            f"type: {scalar_name(index)} and size: {list(at.shape)}"
+        )
+    if at.dtype.name not in ("int64", "int32"):
+        raise RuntimeError(
+            f"{function}: Expected dtype int32/int64 for index but got: {scalar_name(index)}"
+        )
+    if source.array.dtype != input.array.dtype:
+        raise RuntimeError(
+            f"{function}: self ({scalar_name(input)}) and source ({scalar_name(source)}) "
+            "must have the same scalar type"
+        )
+    width = given[dim] if dim < len(given) else 1
+    if at.size != width:
+        raise RuntimeError(
+            f"{function}: Number of indices ({at.size}) should be equal to source.size(dim): "
+            f"({width}), for dim: {dim}"
+        )
+
+
 @op
 class IndexAdd(Linear):
     """index_add(input, dim, index, source, *, alpha=1) -> Tensor: slices of `source` added.
@@ -149,27 +174,7 @@ class IndexAdd(Linear):
     def call(input, dim, index, source, *, alpha=1, run=apply):
         shape, given = input.array.shape, source.array.shape
         dim = wrap_dim(dim, len(shape))
-        at = index.array
-        if at.ndim > 1:
-            raise IndexError(
-                f"index_add_(): Index is supposed to be a vector, but got dim: {at.ndim} with "
-                f"type: {scalar_name(index)} and size: {list(at.shape)}"
-            )
-        if at.dtype.name not in ("int64", "int32"):
-            raise RuntimeError(
-                f"index_add_(): Expected dtype int32/int64 for index but got: {scalar_name(index)}"
-            )
-        if source.array.dtype != input.array.dtype:
-            raise RuntimeError(
-                f"index_add_(): self ({scalar_name(input)}) and source ({scalar_name(source)}) "
-                "must have the same scalar type"
-            )
-        width = given[dim] if dim < len(given) else 1
-        if at.size != width:
-            raise RuntimeError(
-                f"index_add_(): Number of indices ({at.size}) should be equal to source.size(dim): "
-                f"({width}), for dim: {dim}"
-            )
+        check_source("index_add_()", input, index, source, dim)
         if without(shape, dim) != without(given, dim) or bool(shape) != bool(given):
             raise RuntimeError(
                 "source tensor shape must match self tensor shape, excluding the specified "
