@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import dtypes
 from ..core.base import TensorBase
+from ..core.rounding import fused
 from ..errors import does_not_fit
 from ..ops.block.definition import api
 from . import arrays as from_data
@@ -143,25 +144,6 @@ def steps_from(start: float, step: float, count: int, dtype: Any) -> Any:
             lanes.astype(np.float32).astype(dtype) if small else lanes.astype(dtype)
         )
     return out
-
-
-def fused(a: Any, b: float, c: Any) -> Any:
-    """a * b + c in float64 with one rounding: the errors of both steps are added back."""
-    product = a * b
-    a_high, a_low = halves(a)
-    b_high, b_low = halves(np.float64(b))
-    error = a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
-    total = product + c
-    back = total - product
-    rest = (product - (total - back)) + (c - back)
-    return total + (rest + error)
-
-
-def halves(a: Any) -> tuple[Any, Any]:
-    """Two parts of 26 bits, whose products are exact."""
-    scaled = a * 134217729.0
-    high = scaled - (scaled - a)
-    return high, a - high
 
 
 @api(name="range", method=False)

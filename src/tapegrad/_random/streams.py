@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from .._random.checks import check_cauchy, check_exponential
+from ..core.rounding import fused
 from ..dtypes import cpp_name
 from .checks import (
     cast,
@@ -211,25 +212,11 @@ def unit53(stream: Stream, n: int) -> Array:
 
 
 def _fma(a: Array, b: float, c: float) -> Array:
-    """a * b + c in float64, rounded once, from the exact errors of the product and of the sum."""
-    product = a * b
+    """a * b + c in float64, rounded once where that makes a difference."""
     if c == 0.0 or b == 1.0 or not math.isfinite(b) or not math.isfinite(c) or abs(b) > 1e290:
-        return product + c
-    a_high, a_low = _split(a)
-    b_high, b_low = _split(np.float64(b))
-    error = a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
-    total = product + c
-    back = total - product
-    rest = (product - (total - back)) + (c - back)
-    out: Array = total + (rest + error)
+        return a * b + c
+    out: Array = fused(a, b, c)
     return out
-
-
-def _split(a: Any) -> tuple[Any, Any]:
-    """Two halves of 26 bits whose products are exact."""
-    scaled = a * 134217729.0
-    high = scaled - (scaled - a)
-    return high, a - high
 
 
 def _fma32(a: Any, b: Any, c: Any) -> Array:

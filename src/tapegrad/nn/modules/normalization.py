@@ -16,14 +16,9 @@ from .module import Module
 __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 
 
-class LocalResponseNorm(Module):
-    """Divides by the squares of neighbouring channels (Krizhevsky et al., 2012).
+class _ResponseNorm(Module):
+    """What both share: how many channels count, and how they do."""
 
-    >>> nn.LocalResponseNorm(2)(zeros(1, 4, 3)).shape
-    torch.Size([1, 4, 3])
-    """
-
-    __constants__ = ["size", "alpha", "beta", "k"]
     size: int
     alpha: float
     beta: float
@@ -36,33 +31,31 @@ class LocalResponseNorm(Module):
         self.beta = beta
         self.k = k
 
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class LocalResponseNorm(_ResponseNorm):
+    """Divides by the squares of neighbouring channels (Krizhevsky et al., 2012).
+
+    >>> nn.LocalResponseNorm(2)(zeros(1, 4, 3)).shape
+    torch.Size([1, 4, 3])
+    """
+
+    __constants__ = ["size", "alpha", "beta", "k"]
+
     def forward(self, input: Any) -> Any:
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
 
-    def extra_repr(self) -> str:
-        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
-
-class CrossMapLRN2d(Module):
+class CrossMapLRN2d(_ResponseNorm):
     """The older LocalResponseNorm, for images only."""
 
-    size: int
-    alpha: float
-    beta: float
-    k: float
-
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
-        super().__init__()
-        self.size = size
-        self.alpha = alpha
-        self.beta = beta
-        self.k = k
+        super().__init__(size, alpha, beta, k)
 
     def forward(self, input: Any) -> Any:
         return _cross_map_lrn2d.apply(input, self.size, self.alpha, self.beta, self.k)
-
-    def extra_repr(self) -> str:
-        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
 
 def shape_of(normalized_shape: Any) -> tuple[int, ...]:

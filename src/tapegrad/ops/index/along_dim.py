@@ -102,6 +102,13 @@ class IndexSelect(LinearMove):
         return F.gather(whole, along_entries(F, index, whole.shape, dim), dim + 1)
 
 
+def source_mismatch(shape: Any, given: Any) -> RuntimeError:
+    return RuntimeError(
+        "source tensor shape must match self tensor shape, excluding the specified "
+        f"dimension. Got self.shape = {list(shape)} source.shape = {list(given)}"
+    )
+
+
 def check_source(function: str, input: Any, index: Any, source: Any, dim: int) -> None:
     """The index is a vector of the right kind, and as long as the source is along `dim`."""
     at, given = index.array, source.array.shape
@@ -176,10 +183,7 @@ class IndexAdd(Linear):
         dim = wrap_dim(dim, len(shape))
         check_source("index_add_()", input, index, source, dim)
         if without(shape, dim) != without(given, dim) or bool(shape) != bool(given):
-            raise RuntimeError(
-                "source tensor shape must match self tensor shape, excluding the specified "
-                f"dimension. Got self.shape = {list(shape)} source.shape = {list(given)}"
-            )
+            raise source_mismatch(shape, given)
         if len(shape) > 1:
             check_range(index, shape, dim)
         elif first_outside(index, shape[0] if shape else 1) is not None:

@@ -11,7 +11,7 @@ from ..block import Block, Case, apply, op
 from ..block.batching import lift
 from ..block.checks import not_implemented
 from ..block.samples import Draw, Index
-from .along_dim import along_lines, check_source, without
+from .along_dim import along_lines, check_source, source_mismatch, without
 from .gather import check_tensor, first_outside, reduced_gradients
 
 # ruff: noqa: N805
@@ -93,10 +93,7 @@ class IndexReduce(Block):
         dim = wrap_dim(dim, len(shape))
         check_source("index_reduce_()", input, index, source, dim)
         if without(shape, dim) != without(given, dim) or len(shape) != len(given):
-            raise RuntimeError(
-                "source tensor shape must match self tensor shape, excluding the specified "
-                f"dimension. Got self.shape = {list(shape)} source.shape = {list(given)}"
-            )
+            raise source_mismatch(shape, given)
         if first_outside(index, shape[dim] if shape else 1) is not None:
             raise IndexError("index out of range in self")
         refuse_dtype(input, reduce, include_self)
