@@ -188,8 +188,8 @@ def empty_permuted(
     dtype: Any = None,
     layout: Any = None,
     device: Any = None,
-    requires_grad: bool = False,
     pin_memory: bool = False,
+    requires_grad: bool = False,
 ) -> Any:
     """empty_permuted(size, physical_layout, *, dtype=None) -> Tensor: dimensions in memory order.
 
