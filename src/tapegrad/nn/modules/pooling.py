@@ -41,6 +41,7 @@ class _MaxPoolNd(Module):
     __constants__ = ["kernel_size", "stride", "padding", "dilation", "return_indices", "ceil_mode"]
     return_indices: bool
     ceil_mode: bool
+    _function: str  # of nn.functional
 
     def __init__(
         self,
@@ -58,8 +59,6 @@ class _MaxPoolNd(Module):
         self.dilation = dilation
         self.return_indices = return_indices
         self.ceil_mode = ceil_mode
-
-    _function: str
 
     def forward(self, input: Any) -> Any:
         arguments = {name: getattr(self, name) for name in _MaxPoolNd.__constants__}
@@ -210,6 +209,7 @@ class _AvgPoolWithDivisor(_AvgPoolNd):
     """The constructor of AvgPool2d and 3d, which can divide by another number."""
 
     __constants__ = [*_AvgPoolNd.__constants__, "divisor_override"]
+    _function: str  # of nn.functional
 
     def __init__(
         self,
@@ -227,8 +227,6 @@ class _AvgPoolWithDivisor(_AvgPoolNd):
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
         self.divisor_override = divisor_override
-
-    _function: str
 
     def forward(self, input: Any) -> Any:
         arguments = {name: getattr(self, name) for name in _AvgPoolWithDivisor.__constants__}
