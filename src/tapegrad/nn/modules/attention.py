@@ -192,3 +192,7 @@ def turned_together(query: Any, key: Any, value: Any) -> tuple[Any, Any, Any]:
         return query, query, query
     key = key.transpose(1, 0)
     return query.transpose(1, 0), key, key
+
+
+# Where PyTorch has it, and so what pickled models name.
+MultiheadAttention.__module__ = "tapegrad.nn.modules.activation"
