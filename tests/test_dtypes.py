@@ -155,3 +155,25 @@ def test_size_with_arrays():
     assert (Size([2, 3]) + np.array([1, 1])).tolist() == [3, 4]
     assert type(copy.deepcopy(Size([2]))) is Size
     assert type(pickle.loads(pickle.dumps(Size([2])))) is Size
+
+
+# As PyTorch 2.13 says it when a complex number is to fill such a tensor.
+SPELLED = {
+    "uint8": "uint8_t",
+    "int32": "int",
+    "int64": "int64_t",
+    "uint16": "uint16_t",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "float32": "float",
+    "float64": "double",
+}
+
+
+@pytest.mark.parametrize("name", SPELLED)
+def test_sentence_about_numbers_that_do_not_fit(name):
+    import tapegrad as tg
+
+    sentence = f"value cannot be converted to type {SPELLED[name]} without overflow"
+    with pytest.raises(RuntimeError, match=f"^{sentence}"):
+        tg.zeros(2, dtype=D.named(name)).fill_(1j)

@@ -90,3 +90,13 @@ def test_example(name):
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
     runner.run(test, out=report.append)
     assert runner.failures == 0, "".join(report)
+
+
+def test_made_rules_show_what_they_were_made_with():
+    import ast
+
+    from tapegrad.ops.block.rule_source import rule_tree
+
+    load_everything()
+    rule = rule_tree(REGISTRY["reflection_pad1d_back"].rules[0].function)
+    assert ast.unparse(rule.body[0]) == "return F.reflection_pad1d(grad, pad)"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-import inspect
-import textwrap
 from typing import Any
 
 from tapegrad.core.op import AS_IS, PROMOTE, Op
 from tapegrad.core.op import REGISTRY as OPS
 from tapegrad.ops.block.definition import APIS, Api
+from tapegrad.ops.block.rule_source import rule_tree
 
 HEAD = """# Operators
 
@@ -26,11 +25,8 @@ its own is made of others, and gets every derivative from them.
 
 def rule_text(function: Any) -> str:
     """What a rule returns, if that is all it does; else only that it is there."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    except (OSError, SyntaxError, TypeError, ValueError):
-        return "written out"
-    body = getattr(tree.body[0], "body", [])
+    tree = rule_tree(function)
+    body = tree.body if tree is not None else []
     if len(body) == 1 and isinstance(body[0], ast.Return) and body[0].value is not None:
         text = ast.unparse(body[0].value)
         return f"`{text}`" if len(text) < 90 else "written out"

@@ -43,9 +43,14 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "Processes that multiprocessing starts get the alias too; programs started with "
         "subprocess need `python -m tapegrad run` themselves.",
     )
-    run.add_argument("-m", dest="module", metavar="MODULE", help="run a module, like python -m")
-    run.add_argument("script", nargs="?", metavar="SCRIPT", help="a file, a folder, or - for stdin")
-    run.add_argument("args", nargs="*", metavar="ARG", help="arguments of the program")
+    _add_program(run, "a file, a folder, or - for stdin")
+
+
+def _add_program(command: argparse.ArgumentParser, script: str) -> None:
+    """The program that a command runs, as a script or a module."""
+    command.add_argument("-m", dest="module", metavar="MODULE", help="run a module, like python -m")
+    command.add_argument("script", nargs="?", metavar="SCRIPT", help=script)
+    command.add_argument("args", nargs="*", metavar="ARG", help="arguments of the program")
 
 
 def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -73,9 +78,7 @@ def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     doctor.add_argument("--json", metavar="FILE", help="write the report as JSON, too")
     doctor.add_argument("--strict", action="store_true", help="exit with 1 if there are findings")
-    doctor.add_argument("-m", dest="module", metavar="MODULE", help="run a module, like python -m")
-    doctor.add_argument("script", nargs="?", metavar="SCRIPT", help="a file, or - for stdin")
-    doctor.add_argument("args", nargs="*", metavar="ARG", help="arguments of the program")
+    _add_program(doctor, "a file, or - for stdin")
 
 
 def _add_graph(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -95,9 +98,7 @@ def _add_graph(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="FILE",
         help="what to write: .html .svg .dot .json or .txt (default: SCRIPT.graph.html)",
     )
-    graph.add_argument("-m", dest="module", metavar="MODULE", help="run a module, like python -m")
-    graph.add_argument("script", nargs="?", metavar="SCRIPT", help="a file or a folder")
-    graph.add_argument("args", nargs="*", metavar="ARG", help="arguments of the program")
+    _add_program(graph, "a file or a folder")
 
 
 def _run(args: Sequence[str]) -> int:

@@ -136,7 +136,7 @@ NAMES: dict[str, dtype] = {
     "cdouble": complex128,
 }
 
-# What C++ calls them, in PyTorch's sentences.
+# What C++ compilers call them, and so do some of PyTorch's sentences.
 CPP_NAMES = {
     "bool": "bool",
     "uint8": "unsigned char",
@@ -154,6 +154,12 @@ CPP_NAMES = {
     "complex64": "c10::complex<float>",
     "complex128": "c10::complex<double>",
 }
+
+
+def cpp_name(d: Any) -> str:
+    """What a C++ compiler calls a dtype, ours or NumPy's."""
+    return CPP_NAMES[d.name]
+
 
 _REAL = {complex64: float32, complex128: float64}
 

@@ -17,6 +17,8 @@ from typing import Any
 
 import tapegrad as tg
 
+from .errors import no_tensor_in_list
+
 __all__ = ["FUNCTIONS"]
 
 Function = Callable[..., Any]
@@ -33,10 +35,7 @@ class Tensors(list[Any]):
             )
         for i, value in enumerate(given):
             if not isinstance(value, tg.Tensor):
-                raise TypeError(
-                    f"expected Tensor as element {i} in argument {position}, but got "
-                    f"{type(value).__name__}"
-                )
+                raise no_tensor_in_list(i, position, value)
         if not given:
             raise RuntimeError("Tensor list must have at least one tensor.")
         super().__init__(given)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from .. import dtypes
 from ..core import promote
 from ..core.base import TensorBase
+from ..errors import does_not_fit
 
 SLOW_LIST = (
     "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider converting "
@@ -35,25 +36,6 @@ TO_SCALAR = (
     "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
     "Consider using tensor.detach() first."
 )
-
-# The names by which PyTorch's overflow sentence calls the C types.
-C_NAMES = {
-    "bool": "bool",
-    "uint8": "uint8_t",
-    "int8": "int8_t",
-    "int16": "int16_t",
-    "int32": "int",
-    "int64": "int64_t",
-    "uint16": "uint16_t",
-    "uint32": "uint32_t",
-    "uint64": "uint64_t",
-    "float16": "c10::Half",
-    "bfloat16": "c10::BFloat16",
-    "float32": "float",
-    "float64": "double",
-    "complex64": "c10::complex<float>",
-    "complex128": "c10::complex<double>",
-}
 
 
 class Warned:
@@ -296,13 +278,9 @@ def one_element(t: Any, kind: str) -> Any:
     value = array.item() if array.dtype.kind != "V" else float(array.reshape(())[()])
     if isinstance(value, complex) and kind not in "cb":
         if value.imag:
-            overflow("double")
+            raise does_not_fit(dtypes.float64)
         return value.real
     return value
-
-
-def overflow(c_name: str) -> NoReturn:
-    raise RuntimeError(f"value cannot be converted to type {c_name} without overflow")
 
 
 def fill_value(value: Any, dtype: Any) -> Any:
@@ -318,7 +296,7 @@ def fill_value(value: Any, dtype: Any) -> Any:
         if kind == "c":
             return value
         if value.imag:
-            overflow(C_NAMES[dtype.name])
+            raise does_not_fit(dtype)
         value = value.real
     if kind == "c":
         return value
@@ -326,12 +304,12 @@ def fill_value(value: Any, dtype: Any) -> Any:
         number = float(value)
         limit = dtypes.finfo(dtypes.of(dtype)).max
         if math.isfinite(number) and abs(number) > limit:
-            overflow(C_NAMES[dtype.name])
+            raise does_not_fit(dtype)
         return number
     limits = np.iinfo(dtype)
     if isinstance(value, float) and not math.isfinite(value):
-        overflow(C_NAMES[dtype.name])
+        raise does_not_fit(dtype)
     number = int(value)
     if number > limits.max or number < (-limits.max if kind == "u" else limits.min):
-        overflow(C_NAMES[dtype.name])
+        raise does_not_fit(dtype)
     return number + limits.max + 1 if kind == "u" and number < 0 else number

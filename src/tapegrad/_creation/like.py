@@ -101,67 +101,56 @@ def like_tensor(
     return made(array, requires_grad)
 
 
-@api(method=False)
-def zeros_like(
-    input: Any,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-    memory_format: Any = None,
-) -> Any:
+def like_function(source: Any) -> Any:
+    """Publish a function; `source` says what it fills with, and is called and described as it."""
+    name, value = source.__name__, source()
+
+    def made_like(
+        input: Any,
+        *,
+        dtype: Any = None,
+        layout: Any = None,
+        device: Any = None,
+        pin_memory: bool = False,
+        requires_grad: bool = False,
+        memory_format: Any = None,
+    ) -> Any:
+        return like_tensor(
+            name, input, value, dtype, layout, device, pin_memory, requires_grad, memory_format
+        )
+
+    made_like.__name__, made_like.__doc__ = name, source.__doc__
+    return api(method=False)(made_like)
+
+
+@like_function
+def zeros_like() -> int | None:
     """zeros_like(input, *, dtype=None, requires_grad=False) -> Tensor: zeros of its shape.
 
     >>> zeros_like(tensor([1, 2]))
     tensor([0, 0])
     """
-    return like_tensor(
-        "zeros_like", input, 0, dtype, layout, device, pin_memory, requires_grad, memory_format
-    )
+    return 0
 
 
-@api(method=False)
-def ones_like(
-    input: Any,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-    memory_format: Any = None,
-) -> Any:
+@like_function
+def ones_like() -> int | None:
     """ones_like(input, *, dtype=None, requires_grad=False) -> Tensor: ones of its shape.
 
     >>> ones_like(tensor([5.0, 6.0]))
     tensor([1., 1.])
     """
-    return like_tensor(
-        "ones_like", input, 1, dtype, layout, device, pin_memory, requires_grad, memory_format
-    )
+    return 1
 
 
-@api(method=False)
-def empty_like(
-    input: Any,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-    memory_format: Any = None,
-) -> Any:
+@like_function
+def empty_like() -> int | None:
     """empty_like(input, *, dtype=None, requires_grad=False) -> Tensor: not initialised.
 
     >>> empty_like(zeros(2, 3)).shape
     torch.Size([2, 3])
     """
-    return like_tensor(
-        "empty_like", input, None, dtype, layout, device, pin_memory, requires_grad, memory_format
-    )
+    return None
 
 
 @api(method=False)
@@ -196,97 +185,57 @@ def beside(owner: Any, t: Any) -> Any:
     return batched(repeated(below, batch.level.size).clone(), batch.level)
 
 
-@api(function=False)
-def new_zeros(
-    self: Any,
-    *size: Any,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    layout: Any = None,
-    pin_memory: bool = False,
-    **kwargs: Any,
-) -> Any:
+def new_function(source: Any) -> Any:
+    """The same for a method whose result has the tensor's dtype."""
+    name, value = source.__name__, source()
+
+    def made_new(
+        self: Any,
+        *size: Any,
+        dtype: Any = None,
+        layout: Any = None,
+        device: Any = None,
+        pin_memory: bool = False,
+        requires_grad: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        own = self.array.dtype
+        options = (dtype, device, layout, pin_memory, requires_grad)
+        t = fresh(name, size, kwargs, value, *options, default=own)
+        return beside(self, t) if self.special else t
+
+    made_new.__name__, made_new.__doc__ = name, source.__doc__
+    return api(function=False)(made_new)
+
+
+@new_function
+def new_zeros() -> int | None:
     """new_zeros(*size, dtype=None, requires_grad=False) -> Tensor: zeros of self's dtype.
 
     >>> tensor([1]).new_zeros(2)
     tensor([0, 0])
     """
-    t = fresh(
-        "new_zeros",
-        size,
-        kwargs,
-        0,
-        dtype,
-        device,
-        layout,
-        pin_memory,
-        requires_grad,
-        default=self.array.dtype,
-    )
-    return beside(self, t) if self.special else t
+    return 0
 
 
-@api(function=False)
-def new_ones(
-    self: Any,
-    *size: Any,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    layout: Any = None,
-    pin_memory: bool = False,
-    **kwargs: Any,
-) -> Any:
+@new_function
+def new_ones() -> int | None:
     """new_ones(*size, dtype=None, requires_grad=False) -> Tensor: ones of self's dtype.
 
     >>> tensor([1]).new_ones((2,))
     tensor([1, 1])
     """
-    t = fresh(
-        "new_ones",
-        size,
-        kwargs,
-        1,
-        dtype,
-        device,
-        layout,
-        pin_memory,
-        requires_grad,
-        default=self.array.dtype,
-    )
-    return beside(self, t) if self.special else t
+    return 1
 
 
-@api(function=False)
-def new_empty(
-    self: Any,
-    *size: Any,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    layout: Any = None,
-    pin_memory: bool = False,
-    **kwargs: Any,
-) -> Any:
+@new_function
+def new_empty() -> int | None:
     """new_empty(*size, dtype=None, device=None, requires_grad=False) -> Tensor: not initialised.
 
     >>> tensor([1]).new_empty(2).dtype
     torch.int64
     """
-    t = fresh(
-        "new_empty",
-        size,
-        kwargs,
-        None,
-        dtype,
-        device,
-        layout,
-        pin_memory,
-        requires_grad,
-        default=self.array.dtype,
-    )
-    return beside(self, t) if self.special else t
+    return None
 
 
 @api(function=False)
@@ -324,10 +273,10 @@ def new_full(
     fill_value: Any,
     *,
     dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
     layout: Any = None,
+    device: Any = None,
     pin_memory: bool = False,
+    requires_grad: bool = False,
 ) -> Any:
     """new_full(size, fill_value, *, dtype=None, device=None) -> Tensor: one value, self's dtype.
 

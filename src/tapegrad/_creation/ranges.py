@@ -10,6 +10,8 @@ import numpy as np
 
 from .. import dtypes
 from ..core.base import TensorBase
+from ..core.rounding import fused
+from ..errors import does_not_fit
 from ..ops.block.definition import api
 from . import arrays as from_data
 from .arguments import checked_device, np_dtype
@@ -95,7 +97,7 @@ def range_dtype(given: tuple[Any, ...]) -> Any:
 def check_range(low: Any, high: Any, by: Any) -> None:
     for value in (low, high, by):
         if isinstance(value, complex):
-            from_data.overflow("double")
+            raise does_not_fit(dtypes.float64)
     if by == 0:
         raise RuntimeError("step must be nonzero")
     if not (math.isfinite(low) and math.isfinite(high)):
@@ -142,25 +144,6 @@ def steps_from(start: float, step: float, count: int, dtype: Any) -> Any:
             lanes.astype(np.float32).astype(dtype) if small else lanes.astype(dtype)
         )
     return out
-
-
-def fused(a: Any, b: float, c: Any) -> Any:
-    """a * b + c in float64 with one rounding: the errors of both steps are added back."""
-    product = a * b
-    a_high, a_low = halves(a)
-    b_high, b_low = halves(np.float64(b))
-    error = a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
-    total = product + c
-    back = total - product
-    rest = (product - (total - back)) + (c - back)
-    return total + (rest + error)
-
-
-def halves(a: Any) -> tuple[Any, Any]:
-    """Two parts of 26 bits, whose products are exact."""
-    scaled = a * 134217729.0
-    high = scaled - (scaled - a)
-    return high, a - high
 
 
 @api(name="range", method=False)
@@ -228,7 +211,7 @@ def space_bounds(function: str, start: Any, end: Any, steps: Any, dtype: Any) ->
         want = dtypes.of(dtype)
         raise RuntimeError(
             f"torch.{function}(): inferred dtype "
-            f"{from_data.C_NAMES[dtypes.default_complex().name]} can't be safely cast to passed "
+            f"{dtypes.cpp_name(dtypes.default_complex())} can't be safely cast to passed "
             f"dtype {want.scalar_type}"
         )
     if dtype.kind == "b" and count > 1:

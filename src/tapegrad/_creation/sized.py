@@ -386,8 +386,8 @@ def empty_strided(
     dtype: Any = None,
     layout: Any = None,
     device: Any = None,
-    requires_grad: bool = False,
     pin_memory: bool = False,
+    requires_grad: bool = False,
 ) -> Any:
     """empty_strided(size, stride, *, dtype=None, device=None) -> Tensor: a given memory layout.
 

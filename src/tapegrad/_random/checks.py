@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.base import F32, F64, quiet
-from ..dtypes import CPP_NAMES, of
+from ..dtypes import cpp_name, of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 DType = np.dtype[Any]
@@ -54,13 +54,33 @@ def check_floating(kernel: str, dtype: DType) -> None:
         raise not_implemented(kernel, dtype)
 
 
+def check_continuous(name: str, dtype: DType, spelled: str) -> None:
+    if not is_floating(dtype):
+        raise RuntimeError(
+            f"{name} distribution is a continuous probability distribution. dtype must be a "
+            f"floating point but you specified {spelled}"
+        )
+
+
+def check_exponential(dtype: DType, lambd: float) -> None:
+    check_continuous("Exponential", dtype, of(dtype).scalar_type)
+    if not lambd > 0.0:
+        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
+
+
+def check_cauchy(dtype: DType, sigma: float, spelled: str) -> None:
+    check_continuous("Cauchy", dtype, spelled)
+    if not sigma > 0.0:
+        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
+
+
 def check_uniform(low: float, high: float, dtype: DType) -> None:
     if low == 0.0 and high == 1.0:
         return
     limit = LIMITS[dtype.name]
     for name, value in (("from", low), ("to", high)):
         if not -limit <= value <= limit:
-            raise RuntimeError(f"{name} is out of bounds for {CPP_NAMES[dtype.name]}")
+            raise RuntimeError(f"{name} is out of bounds for {cpp_name(dtype)}")
     if low > high:
         raise RuntimeError(
             f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}"
@@ -126,12 +146,12 @@ def check_bound(name: str, value: int, largest: int, dtype: DType) -> None:
         limit = LIMITS[dtype.name]
         smallest = -limit
     if not smallest <= value <= limit:
-        raise RuntimeError(f"{name} is out of bounds for {CPP_NAMES[dtype.name]}")
+        raise RuntimeError(f"{name} is out of bounds for {cpp_name(dtype)}")
     if is_floating(dtype) and abs(value) > largest:
         digits = DIGITS[dtype.name]
         warnings.warn(
             f"{name} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision limitations "
-            f"{CPP_NAMES[dtype.name]} can support discrete uniform distribution only within this "
+            f"{cpp_name(dtype)} can support discrete uniform distribution only within this "
             "range. This warning will become an error in version 1.7 release, please fix the code "
             "in advance",
             UserWarning,

@@ -128,19 +128,8 @@ def normal(
         def draw(stream: Any, shape: Any, dtype: Any) -> Any:
             return stream.home.normal(stream, shape, dtype, float(mean), float(std))
 
-        return drawn(
-            "normal",
-            (size,),
-            {},
-            draw,
-            generator,
-            dtype,
-            layout,
-            device,
-            pin_memory,
-            requires_grad,
-            out,
-        )
+        options = (dtype, layout, device, pin_memory, requires_grad)
+        return drawn("normal", (size,), {}, draw, generator, out, options)
     stream = stream_of(generator, "normal", place_of(mean if tensors[0] else std))
     if all(tensors):
         result = sampled(lambda m, s: normals(NormalMeanStd, (m, s), m, s, stream), mean, std)

@@ -16,14 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import CPP_NAMES, of
+from .._random.checks import check_cauchy, check_exponential
+from ..core.rounding import fused
+from ..dtypes import cpp_name
 from .checks import (
     cast,
     check_floating,
     check_multinomial,
     check_uniform,
     integer_range,
-    is_floating,
     is_half,
     not_implemented,
 )
@@ -211,25 +212,11 @@ def unit53(stream: Stream, n: int) -> Array:
 
 
 def _fma(a: Array, b: float, c: float) -> Array:
-    """a * b + c in float64, rounded once, from the exact errors of the product and of the sum."""
-    product = a * b
+    """a * b + c in float64, rounded once where that makes a difference."""
     if c == 0.0 or b == 1.0 or not math.isfinite(b) or not math.isfinite(c) or abs(b) > 1e290:
-        return product + c
-    a_high, a_low = _split(a)
-    b_high, b_low = _split(np.float64(b))
-    error = a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
-    total = product + c
-    back = total - product
-    rest = (product - (total - back)) + (c - back)
-    out: Array = total + (rest + error)
+        return a * b + c
+    out: Array = fused(a, b, c)
     return out
-
-
-def _split(a: Any) -> tuple[Any, Any]:
-    """Two halves of 26 bits whose products are exact."""
-    scaled = a * 134217729.0
-    high = scaled - (scaled - a)
-    return high, a - high
 
 
 def _fma32(a: Any, b: Any, c: Any) -> Array:
@@ -583,13 +570,7 @@ def bernoulli(stream: Stream, p: float | Array, shape: Shape, dtype: DType) -> A
 def exponential(stream: Stream, shape: Shape, dtype: DType, lambd: float = 1.0) -> Array:
     """Tensor.exponential_."""
     dtype = np.dtype(dtype)
-    if not is_floating(dtype):
-        raise RuntimeError(
-            "Exponential distribution is a continuous probability distribution. dtype must be a "
-            f"floating point but you specified {of(dtype).scalar_type}"
-        )
-    if not lambd > 0.0:
-        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
+    check_exponential(dtype, lambd)
     unit = unit53(stream, math.prod(shape))
     return cast((-1.0 / lambd) * _function("log1p", dtype == F64, -unit), dtype, shape)
 
@@ -599,13 +580,7 @@ def cauchy(
 ) -> Array:
     """Tensor.cauchy_."""
     dtype = np.dtype(dtype)
-    if not is_floating(dtype):
-        raise RuntimeError(
-            "Cauchy distribution is a continuous probability distribution. dtype must be a "
-            f"floating point but you specified {CPP_NAMES[dtype.name]}"
-        )
-    if not sigma > 0.0:
-        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
+    check_cauchy(dtype, sigma, cpp_name(dtype))
     angle = math.pi * (unit53(stream, math.prod(shape)) - 0.5)
     return cast(_fma(_function("tan", dtype == F64, angle), sigma, median), dtype, shape)
 

@@ -36,21 +36,21 @@ def standard_normal(stream: Any, shape: Any, dtype: Any, contiguous: bool = True
 # ---------------------------------------------------------------------- from sizes
 
 
+Options = tuple[Any, Any, Any, bool, bool]  # dtype, layout, device, pin_memory, requires_grad
+
+
 def drawn(
     function: str,
     size: tuple[Any, ...],
     kwargs: dict[str, Any],
     draw: Any,
     generator: Any,
-    dtype: Any,
-    layout: Any,
-    device: Any,
-    pin_memory: bool,
-    requires_grad: bool,
     out: Any,
+    options: Options,
     default: Any = None,
 ) -> Any:
     """A new tensor (or `out`) of a size with what `draw(stream, shape, dtype)` gives."""
+    dtype, layout, device, pin_memory, requires_grad = options
     if not size and "size" not in kwargs:
         raise TypeError(
             f"{function}() received an invalid combination of arguments - got (), but expected one "
@@ -76,70 +76,48 @@ def drawn(
     return made(draw(stream, shape, kind), requires_grad)
 
 
-@api(method=False)
-def rand(
-    *size: Any,
-    generator: Any = None,
-    out: Any = None,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    pin_memory: bool = False,
-    **kwargs: Any,
-) -> Any:
+def drawing(source: Any) -> Any:
+    """Publish a function; `source` says what it draws, and is called and described as it."""
+    name, draw = source.__name__, source()
+
+    def made_of_draws(
+        *size: Any,
+        generator: Any = None,
+        out: Any = None,
+        dtype: Any = None,
+        layout: Any = None,
+        device: Any = None,
+        pin_memory: bool = False,
+        requires_grad: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        options = (dtype, layout, device, pin_memory, requires_grad)
+        return drawn(name, size, kwargs, draw, generator, out, options)
+
+    made_of_draws.__name__, made_of_draws.__doc__ = name, source.__doc__
+    return api(method=False)(made_of_draws)
+
+
+@drawing
+def rand() -> Any:
     """rand(*size, generator=None, dtype=None, requires_grad=False) -> Tensor: uniform in [0, 1).
 
     >>> _ = manual_seed(0)
     >>> rand(2)
     tensor([0.4963, 0.7682])
     """
-    return drawn(
-        "rand",
-        size,
-        kwargs,
-        uniform,
-        generator,
-        dtype,
-        layout,
-        device,
-        pin_memory,
-        requires_grad,
-        out,
-    )
+    return uniform
 
 
-@api(method=False)
-def randn(
-    *size: Any,
-    generator: Any = None,
-    out: Any = None,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    pin_memory: bool = False,
-    **kwargs: Any,
-) -> Any:
+@drawing
+def randn() -> Any:
     """randn(*size, generator=None, dtype=None, requires_grad=False) -> Tensor: standard normal.
 
     >>> _ = manual_seed(0)
     >>> randn(2)
     tensor([ 1.5410, -0.2934])
     """
-    return drawn(
-        "randn",
-        size,
-        kwargs,
-        standard_normal,
-        generator,
-        dtype,
-        layout,
-        device,
-        pin_memory,
-        requires_grad,
-        out,
-    )
+    return standard_normal
 
 
 RANDINT_USAGE = (
@@ -164,8 +142,8 @@ def randint(
     dtype: Any = None,
     layout: Any = None,
     device: Any = None,
-    requires_grad: bool = False,
     pin_memory: bool = False,
+    requires_grad: bool = False,
 ) -> Any:
     """randint(low=0, high, size, *, dtype=int64) -> Tensor: integers in [low, high).
 
@@ -200,20 +178,8 @@ def randint(
     def draw(stream: Any, shape: Any, dtype: Any) -> Any:
         return stream.home.integers(stream, shape, dtype, first, last)
 
-    return drawn(
-        "randint",
-        (values[-1],),
-        {},
-        draw,
-        generator,
-        dtype,
-        layout,
-        device,
-        pin_memory,
-        requires_grad,
-        out,
-        default=dtypes.int64.np,
-    )
+    options = (dtype, layout, device, pin_memory, requires_grad)
+    return drawn("randint", (values[-1],), {}, draw, generator, out, options, dtypes.int64.np)
 
 
 @api(method=False)
@@ -225,8 +191,8 @@ def randperm(
     dtype: Any = None,
     layout: Any = None,
     device: Any = None,
-    requires_grad: bool = False,
     pin_memory: bool = False,
+    requires_grad: bool = False,
 ) -> Any:
     """randperm(n, *, generator=None, dtype=int64) -> Tensor: the numbers below `n` in random order.
 
@@ -252,20 +218,8 @@ def randperm(
         order = (*range(len(lead) - 1, -1, -1), len(lead))
         return xp_of(rows[0]).stack(rows).reshape(*lead[::-1], count).transpose(order)
 
-    return drawn(
-        "randperm",
-        ((count,),),
-        {},
-        draw,
-        generator,
-        dtype,
-        layout,
-        device,
-        pin_memory,
-        requires_grad,
-        out,
-        default=dtypes.int64.np,
-    )
+    options = (dtype, layout, device, pin_memory, requires_grad)
+    return drawn("randperm", ((count,),), {}, draw, generator, out, options, dtypes.int64.np)
 
 
 def check_holds(count: int, dtype: Any) -> None:
@@ -282,16 +236,13 @@ def drawn_like(
     function: str,
     input: Any,
     draw: Any,
-    dtype: Any,
-    layout: Any,
-    device: Any,
-    pin_memory: bool,
-    requires_grad: bool,
+    options: Options,
     memory_format: Any,
-    generator: Any = None,
+    generator: Any,
     ordered: bool = False,
 ) -> Any:
     """A tensor like another. An `ordered` draw wants to know whether its memory is in order."""
+    dtype, layout, device, pin_memory, requires_grad = options
     checked_tensor(input, function)
     wanted = np_dtype(dtype, function)
     check_options(function, device, layout, pin_memory)
@@ -312,67 +263,50 @@ def fill(array: Any, draw: Any, stream: Any) -> None:
     inner[...] = draw(stream, inner.shape, array.dtype)
 
 
-@api(method=False)
-def rand_like(
-    input: Any,
-    *,
-    generator: Any = None,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-    memory_format: Any = None,
-) -> Any:
+def drawing_like(ordered: bool) -> Any:
+    """The same for a function of a tensor that the result is like."""
+
+    def publish(source: Any) -> Any:
+        name, draw = source.__name__, source()
+
+        def made_like(
+            input: Any,
+            *,
+            generator: Any = None,
+            dtype: Any = None,
+            layout: Any = None,
+            device: Any = None,
+            pin_memory: bool = False,
+            requires_grad: bool = False,
+            memory_format: Any = None,
+        ) -> Any:
+            options = (dtype, layout, device, pin_memory, requires_grad)
+            return drawn_like(name, input, draw, options, memory_format, generator, ordered)
+
+        made_like.__name__, made_like.__doc__ = name, source.__doc__
+        return api(method=False)(made_like)
+
+    return publish
+
+
+@drawing_like(ordered=False)
+def rand_like() -> Any:
     """rand_like(input, *, dtype=None) -> Tensor: uniform in [0, 1), of its shape.
 
     >>> rand_like(zeros(2, 3)).shape
     torch.Size([2, 3])
     """
-    return drawn_like(
-        "rand_like",
-        input,
-        uniform,
-        dtype,
-        layout,
-        device,
-        pin_memory,
-        requires_grad,
-        memory_format,
-        generator,
-    )
+    return uniform
 
 
-@api(method=False)
-def randn_like(
-    input: Any,
-    *,
-    generator: Any = None,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-    memory_format: Any = None,
-) -> Any:
+@drawing_like(ordered=True)
+def randn_like() -> Any:
     """randn_like(input, *, dtype=None) -> Tensor: standard normal, of its shape.
 
     >>> randn_like(zeros(2, 3)).shape
     torch.Size([2, 3])
     """
-    return drawn_like(
-        "randn_like",
-        input,
-        standard_normal,
-        dtype,
-        layout,
-        device,
-        pin_memory,
-        requires_grad,
-        memory_format,
-        generator,
-        ordered=True,
-    )
+    return standard_normal
 
 
 @api(method=False)
@@ -401,15 +335,5 @@ def randint_like(
     def draw(stream: Any, shape: Any, dtype: Any) -> Any:
         return stream.home.integers(stream, shape, dtype, first, last)
 
-    return drawn_like(
-        "randint_like",
-        input,
-        draw,
-        dtype,
-        layout,
-        device,
-        pin_memory,
-        requires_grad,
-        memory_format,
-        generator,
-    )
+    options = (dtype, layout, device, pin_memory, requires_grad)
+    return drawn_like("randint_like", input, draw, options, memory_format, generator)

@@ -91,10 +91,10 @@ def single(self: Any) -> Any:
     return python_number(self.array)
 
 
-def real_number(value: Any, c_name: str) -> Any:
+def real_number(value: Any, dtype: Any) -> Any:
     if isinstance(value, complex):
         if value.imag:
-            raise RuntimeError(f"value cannot be converted to type {c_name} without overflow")
+            raise errors.does_not_fit(dtype)
         return value.real
     return value
 
@@ -102,11 +102,11 @@ def real_number(value: Any, c_name: str) -> Any:
 def to_float(self: Any) -> float:
     if self.requires_grad:
         warn_once(TO_SCALAR, 2)
-    return float(real_number(single(self), "double"))
+    return float(real_number(single(self), dtypes.float64))
 
 
 def to_int(self: Any) -> int:
-    return int(real_number(single(self), "int64_t"))
+    return int(real_number(single(self), dtypes.int64))
 
 
 def to_complex(self: Any) -> complex:

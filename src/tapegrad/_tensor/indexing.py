@@ -21,6 +21,7 @@ from ..core.op import REGISTRY
 from ..core.transforms import batched_index
 from ..core.transforms.batched import has_batched, is_batched, memory_of
 from ..core.transforms.levels import BATCHES
+from ..errors import does_not_fit, no_tensor_in_list
 
 ALL = slice(None)
 BASIC = (int, slice)  # parts of an index that need no looking at
@@ -153,41 +154,20 @@ def number(dtype: Any, value: Any) -> Any:
         raise ValueError("Overflow when unpacking long long")
     if isinstance(value, complex) and kind != "c":
         if value.imag:
-            raise overflow(dtype)
+            raise does_not_fit(dtype)
         value = value.real
     if kind in "iu":
         limits = np.iinfo(dtype)
         # Negative numbers wrap around in unsigned dtypes.
         low = limits.min if kind == "i" else -limits.max
         if not low <= value <= limits.max:
-            raise overflow(dtype)
+            raise does_not_fit(dtype)
         return np.asarray(int(value) & (1 << 64) - 1, np.uint64).astype(dtype)
     with np.errstate(over="ignore"):
         array = np.asarray(value).astype(dtype)
     if kind != "b" and np.isinf(array) and not np.isinf(value):
-        raise overflow(dtype)
+        raise does_not_fit(dtype)
     return array
-
-
-def overflow(dtype: Any) -> Exception:
-    name = C_NAMES.get(dtype.name, dtype.name)
-    return RuntimeError(f"value cannot be converted to type {name} without overflow")
-
-
-C_NAMES = {
-    "bool": "bool",
-    "uint8": "uint8_t",
-    "int8": "int8_t",
-    "int16": "int16_t",
-    "int32": "int",
-    "int64": "int64_t",
-    "float16": "at::Half",
-    "bfloat16": "at::BFloat16",
-    "float32": "float",
-    "float64": "double",
-    "complex64": "c10::complex<float>",
-    "complex128": "c10::complex<double>",
-}
 
 
 # ---------------------------------------------------------------------- reading an index
@@ -510,9 +490,7 @@ def arrays_of(indices: Any, function: str) -> tuple[dict[int, Any], tuple[Any, .
     dim = 0
     for place, t in enumerate(indices):
         if not isinstance(t, TensorBase):
-            raise TypeError(
-                f"expected Tensor as element {place} in argument 0, but got {type(t).__name__}"
-            )
+            raise no_tensor_in_list(place, 0, t)
         array = t.array if is_batched(t) else as_array(t.array)
         noted[dim] = array
         dim += array.ndim if is_mask(array) else 1

@@ -85,7 +85,7 @@ def spell(value: Any) -> str:
 
 
 def options(dtype: Any, kind: str) -> str:
-    return OPTIONS.format(dtypes.CPP_NAMES[dtype.name], kind)
+    return OPTIONS.format(dtypes.cpp_name(dtype), kind)
 
 
 def sized(shape: tuple[int, ...], dtype: Any) -> Any:

@@ -426,7 +426,7 @@ def check_assigned_grad(t: Any, value: Any) -> None:
     if value is t:
         raise RuntimeError("can't assign Variable as its own grad")
     if value.array.dtype != t.array.dtype:
-        spelled = dtypes.CPP_NAMES[value.array.dtype.name]
+        spelled = dtypes.cpp_name(value.array.dtype)
         raise RuntimeError(
             f"attempting to assign a gradient with dtype '{spelled}' to a tensor with grad_dtype "
             f"'{dtypes.of(t.array.dtype).scalar_type}'. The gradient must match the tensor's "

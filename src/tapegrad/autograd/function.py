@@ -381,15 +381,18 @@ def apply_function(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
         from .function_transforms import push_plain
 
         push_plain(ctx, cls, args, outputs, made)
+    return finished(ctx, made, output, recording)
+
+
+def finished(ctx: Any, made: list[Any], output: Any, recording: bool) -> Any:
+    """The last of a step: what the context keeps, and what the caller gets."""
     ctx.saved_for_forward = None
     if recording:
         save(ctx, made)
         if STATE.modes_on:
             recorded_in_mode(ctx)
     ctx.to_save = ctx.dirty_tensors = ctx.non_differentiable = ()
-    if isinstance(output, tuple):
-        return tuple(made)
-    return made[0]
+    return tuple(made) if isinstance(output, tuple) else made[0]
 
 
 def run_forward(ctx: Any, cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.base import STATE, TensorBase, as_array, sequence, user_frame, wrap
+from ..core.base import TensorBase, as_array, sequence, user_frame, wrap
 from ..core.devices import xp_of
 from ..core.modes import MODES, grad_set_to
 from ..core.transforms.batched import (
@@ -33,15 +33,15 @@ from ..core.transforms.dual import attach, begin, current, stripped, tangent_of
 from ..core.transforms.levels import STACK, Level, forward_set_to, level_of, shown
 from ..utils import _pytree as pytree
 from . import inplace
-from .api import edge_of, recorded_in_mode
+from .api import edge_of
 from .function import (
     BackwardFunction,
     Function,
     alias,
     apply_function,
     check_dirty,
+    finished,
     run_forward,
-    save,
     set_history,
     user_backward,
     write_back,
@@ -214,13 +214,7 @@ def one_step(ctx: Any, cls: Any, args: tuple[Any, ...], level: Level | None, val
     made = outputs_with_history(ctx, args, outputs, recording)
     if level is not None:
         push_forward(ctx, cls, args, outputs, made, level)
-    ctx.saved_for_forward = None
-    if recording:
-        save(ctx, made)
-        if STATE.modes_on:
-            recorded_in_mode(ctx)
-    ctx.to_save = ctx.dirty_tensors = ctx.non_differentiable = ()
-    return tuple(made) if isinstance(output, tuple) else made[0]
+    return finished(ctx, made, output, recording)
 
 
 def recorded(args: tuple[Any, ...]) -> bool:

@@ -107,6 +107,11 @@ class Trial:
         return wirtinger([self.slopes(index, d)[self.places[output]] for d in axes], part)
 
 
+def compared_parts(tensors: Any) -> tuple[str, ...]:
+    """The parts of complex numbers are compared one after the other."""
+    return ("imaginary", "real") if any(t.is_complex() for t in tensors) else ("",)
+
+
 def check(func: Callable[..., Any], inputs: Any, options: Options) -> None:
     """All of gradcheck; returns if there is nothing to complain about."""
     args = as_tuple(inputs)
@@ -118,17 +123,11 @@ def check(func: Callable[..., Any], inputs: Any, options: Options) -> None:
     compare_backward = fast_backward if options.fast else slow_backward
     compare_forward = fast_forward if options.fast else slow_forward
     if options.backward:
-        if any(o.is_complex() for o in trial.outputs):
-            compare_backward(trial, "imaginary")
-            compare_backward(trial, "real")
-        else:
-            compare_backward(trial, "")
+        for part in compared_parts(trial.outputs):
+            compare_backward(trial, part)
     if options.forward:
-        if any(t.is_complex() for t in trial.inputs):
-            compare_forward(trial, "imaginary")
-            compare_forward(trial, "real")
-        else:
-            compare_forward(trial, "")
+        for part in compared_parts(trial.inputs):
+            compare_forward(trial, part)
         if options.undefined:
             check_undefined_tangents(trial)
     if options.batched_forward:

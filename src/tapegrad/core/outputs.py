@@ -67,20 +67,6 @@ UNSHARED = frozenset(
         "take_along_dim",
     ]
 )
-C_NAMES = {
-    "Bool": "bool",
-    "Byte": "unsigned char",
-    "Char": "signed char",
-    "Short": "short int",
-    "Int": "int",
-    "Long": "long int",
-    "Half": "c10::Half",
-    "BFloat16": "c10::BFloat16",
-    "Float": "float",
-    "Double": "double",
-    "ComplexFloat": "c10::complex<float>",
-    "ComplexDouble": "c10::complex<double>",
-}
 
 
 def write_outputs(
@@ -177,8 +163,8 @@ def store(name: str, target: TensorBase, array: Any) -> None:
                 torch_name=name.replace("_", ".", 1),
                 want=expected,
                 got=got,
-                want_c=C_NAMES.get(expected, expected),
-                got_c=C_NAMES.get(got, got),
+                want_c=dtypes.cpp_name(have),
+                got_c=dtypes.cpp_name(want),
             )
         )
     if have.category > want.category:

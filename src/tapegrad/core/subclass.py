@@ -85,8 +85,11 @@ def default_torch_function(cls: type, func: Any, types: Any, args: Any, kwargs: 
 
 def plain(t: Any) -> Any:
     """A plain tensor with the memory and the history of `t`."""
-    if not isinstance(t, TensorBase) or not t.special:
-        return t
+    return same_plain(t) if isinstance(t, TensorBase) and t.special else t
+
+
+def same_plain(t: Any) -> Any:
+    """Another tensor, of no class of its own, with the memory and the history of `t`."""
     from ..autograd.node import accumulate_node
 
     p = wrap(t.array)

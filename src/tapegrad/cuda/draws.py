@@ -16,6 +16,8 @@ import numpy as np
 
 from .._random import rejection, streams
 from .._random.checks import (
+    check_cauchy,
+    check_exponential,
     check_floating,
     check_multinomial,
     check_uniform,
@@ -276,13 +278,7 @@ def bernoulli(stream: DeviceStream, p: Any, shape: Shape, dtype: Any) -> Any:
 
 def exponential(stream: DeviceStream, shape: Shape, dtype: Any, lambd: float = 1.0) -> Any:
     dtype = np.dtype(dtype)
-    if not is_floating(dtype):
-        raise RuntimeError(
-            "Exponential distribution is a continuous probability distribution. dtype must be a "
-            f"floating point but you specified {of(dtype).scalar_type}"
-        )
-    if not lambd > 0.0:
-        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
+    check_exponential(dtype, lambd)
     return philox.philox_map(*begin(stream, shape, dtype), "exponential", shape, dtype, lambd)
 
 
@@ -290,13 +286,7 @@ def cauchy(
     stream: DeviceStream, shape: Shape, dtype: Any, median: float = 0.0, sigma: float = 1.0
 ) -> Any:
     dtype = np.dtype(dtype)
-    if not is_floating(dtype):
-        raise RuntimeError(
-            "Cauchy distribution is a continuous probability distribution. dtype must be a "
-            f"floating point but you specified {of(dtype).scalar_type}"
-        )
-    if not sigma > 0.0:
-        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
+    check_cauchy(dtype, sigma, of(dtype).scalar_type)
     return philox.philox_map(*begin(stream, shape, dtype), "cauchy", shape, dtype, median, sigma)
 
 

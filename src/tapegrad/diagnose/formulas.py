@@ -16,8 +16,9 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-import textwrap
 from typing import Any
+
+from ..ops.block.rule_source import rule_tree
 
 LIMIT = 160  # a longer rule is named, not shown
 
@@ -135,12 +136,8 @@ def input_name(op: Any, index: int) -> str:
 
 def read_rule(function: Any, index: int | None) -> str:
     """The result of a rule as one expression; `index` picks from a rule for all inputs."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    except (OSError, TypeError, SyntaxError):  # no source at hand
-        raise Unreadable from None
-    definition = tree.body[0]
-    if not isinstance(definition, ast.FunctionDef):
+    definition = rule_tree(function)
+    if definition is None:
         raise Unreadable
     result = value_of(definition.body, {})
     if result is None:

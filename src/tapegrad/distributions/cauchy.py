@@ -7,23 +7,18 @@ from typing import Any
 
 import tapegrad as tg
 
-from . import constraints
-from .distribution import Distribution
+from ._traits import LocScale
 from .utils import EMPTY, broadcast_all
 
 __all__ = ["Cauchy"]
 
 
-class Cauchy(Distribution):
+class Cauchy(LocScale):
     """The ratio of two normals: median `loc`, half width `scale`, no mean.
 
     >>> distributions.Cauchy(0.0, 1.0).cdf(tensor(1.0))
     tensor(0.7500)
     """
-
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)

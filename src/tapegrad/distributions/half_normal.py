@@ -5,26 +5,20 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import tapegrad as tg
-
-from . import constraints
+from ._traits import Folded
 from .normal import Normal
-from .transformed_distribution import TransformedDistribution
 from .transforms import AbsTransform
 
 __all__ = ["HalfNormal"]
 
 
-class HalfNormal(TransformedDistribution):
+class HalfNormal(Folded):
     """The size of a normal around 0 with standard deviation `scale`.
 
     >>> distributions.HalfNormal(1.0).mean
     tensor(0.7979)
     """
 
-    arg_constraints = {"scale": constraints.positive}
-    support = constraints.nonnegative
-    has_rsample = True
     base_dist: Normal
 
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
@@ -36,34 +30,9 @@ class HalfNormal(TransformedDistribution):
         return super().expand(batch_shape, _instance=new)
 
     @property
-    def scale(self) -> Any:
-        return self.base_dist.scale
-
-    @property
     def mean(self) -> Any:
         return self.scale * math.sqrt(2 / math.pi)
 
     @property
-    def mode(self) -> Any:
-        return tg.zeros_like(self.scale)
-
-    @property
     def variance(self) -> Any:
         return self.scale.pow(2) * (1 - 2 / math.pi)
-
-    def log_prob(self, value: Any) -> Any:
-        if self._validate_args:
-            self._validate_sample(value)
-        log_prob = self.base_dist.log_prob(value) + math.log(2)
-        return tg.where(value >= 0, log_prob, -math.inf)
-
-    def cdf(self, value: Any) -> Any:
-        if self._validate_args:
-            self._validate_sample(value)
-        return 2 * self.base_dist.cdf(value) - 1
-
-    def icdf(self, prob: Any) -> Any:
-        return self.base_dist.icdf((prob + 1) / 2)
-
-    def entropy(self) -> Any:
-        return self.base_dist.entropy() - math.log(2)

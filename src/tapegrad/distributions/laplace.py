@@ -6,23 +6,18 @@ from typing import Any
 
 import tapegrad as tg
 
-from . import constraints
-from .distribution import Distribution
+from ._traits import Centred, LocScale
 from .utils import EMPTY, broadcast_all
 
 __all__ = ["Laplace"]
 
 
-class Laplace(Distribution):
+class Laplace(LocScale, Centred):
     """Exponential to both sides of `loc`, with the scale `scale`.
 
     >>> distributions.Laplace(0.0, 1.0).cdf(tensor(0.0))
     tensor(0.5000)
     """
-
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
@@ -30,14 +25,6 @@ class Laplace(Distribution):
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         return self._expanded(Laplace, batch_shape, _instance, ("loc", "scale"))
-
-    @property
-    def mean(self) -> Any:
-        return self.loc
-
-    @property
-    def mode(self) -> Any:
-        return self.loc
 
     @property
     def variance(self) -> Any:

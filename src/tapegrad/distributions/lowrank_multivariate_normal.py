@@ -8,7 +8,7 @@ from typing import Any
 import tapegrad as tg
 
 from . import constraints
-from .distribution import Distribution
+from ._traits import Centred
 from .multivariate_normal import _batch_mahalanobis, _batch_mv
 from .utils import EMPTY, _standard_normal, lazy_property
 
@@ -40,7 +40,7 @@ def _batch_lowrank_mahalanobis(W: Any, D: Any, x: Any, capacitance_tril: Any) ->
     return (x.pow(2) / D).sum(-1) - _batch_mahalanobis(capacitance_tril, projected)
 
 
-class LowRankMultivariateNormal(Distribution):
+class LowRankMultivariateNormal(Centred):
     """The normal distribution with the covariance W W' + diag(D): W `cov_factor`, D `cov_diag`.
 
     >>> low_rank = distributions.LowRankMultivariateNormal(zeros(2), zeros(2, 1), ones(2))
@@ -100,14 +100,6 @@ class LowRankMultivariateNormal(Distribution):
         new._unbroadcasted_cov_diag = self._unbroadcasted_cov_diag
         new._capacitance_tril = self._capacitance_tril
         return self._finish_expanded(LowRankMultivariateNormal, new, batch_shape, self.event_shape)
-
-    @property
-    def mean(self) -> Any:
-        return self.loc
-
-    @property
-    def mode(self) -> Any:
-        return self.loc
 
     def _wide(self, matrix: Any) -> Any:
         return matrix.expand(self._batch_shape + self._event_shape + self._event_shape)

@@ -8,22 +8,21 @@ from typing import Any
 import tapegrad as tg
 
 from . import constraints
+from ._traits import OfCategories
 from .binomial import Binomial
 from .categorical import Categorical
-from .distribution import Distribution
 from .utils import EMPTY, broadcast_all
 
 __all__ = ["Multinomial"]
 
 
-class Multinomial(Distribution):
+class Multinomial(OfCategories):
     """How often each category comes up in `total_count` draws.
 
     >>> distributions.Multinomial(8, tensor([1.0, 3.0])).mean
     tensor([2., 6.])
     """
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     total_count: int
 
     def __init__(
@@ -38,9 +37,7 @@ class Multinomial(Distribution):
         self.total_count = total_count
         self._categorical = Categorical(probs=probs, logits=logits)
         self._binomial = Binomial(total_count=total_count, probs=self.probs)
-        batch_shape = self._categorical.batch_shape
-        event_shape = self._categorical.param_shape[-1:]
-        super().__init__(batch_shape, event_shape, validate_args=validate_args)
+        super().__init__(*self._shapes(), validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         new = self._get_checked_instance(Multinomial, _instance)
@@ -50,24 +47,9 @@ class Multinomial(Distribution):
         new._binomial = self._binomial.expand(batch_shape + self.event_shape)
         return self._finish_expanded(Multinomial, new, batch_shape, self.event_shape)
 
-    def _new(self, *args: Any, **kwargs: Any) -> Any:
-        return self._categorical._new(*args, **kwargs)
-
     @constraints.dependent_property(is_discrete=True, event_dim=1)
     def support(self) -> Any:
         return constraints.multinomial(self.total_count)
-
-    @property
-    def logits(self) -> Any:
-        return self._categorical.logits
-
-    @property
-    def probs(self) -> Any:
-        return self._categorical.probs
-
-    @property
-    def param_shape(self) -> Any:
-        return self._categorical.param_shape
 
     @property
     def mean(self) -> Any:

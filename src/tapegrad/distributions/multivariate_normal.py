@@ -8,7 +8,7 @@ from typing import Any
 import tapegrad as tg
 
 from . import constraints
-from .distribution import Distribution
+from ._traits import Centred
 from .utils import EMPTY, _standard_normal, lazy_property
 
 __all__ = ["MultivariateNormal"]
@@ -38,7 +38,31 @@ def _precision_to_scale_tril(P: Any) -> Any:
     return tg.linalg.solve_triangular(inverse, identity, upper=False)
 
 
-class MultivariateNormal(Distribution):
+def only_matrix(refusal: type, covariance: Any, precision: Any, factor: Any) -> tuple[str, Any]:
+    """The one of them that was given, and its name."""
+    named = {
+        "scale_tril": factor,
+        "covariance_matrix": covariance,
+        "precision_matrix": precision,
+    }
+    given = [(name, value) for name, value in named.items() if value is not None]
+    if len(given) != 1:
+        raise refusal(
+            "Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified."
+        )
+    return given[0]
+
+
+def factor_of(name: str, matrix: Any) -> Any:
+    """The Cholesky factor of the covariance, from any of the three."""
+    if name == "scale_tril":
+        return matrix
+    if name == "covariance_matrix":
+        return tg.linalg.cholesky(matrix)
+    return _precision_to_scale_tril(matrix)
+
+
+class MultivariateNormal(Centred):
     """The normal distribution of vectors, by its covariance, precision or Cholesky factor.
 
     >>> distributions.MultivariateNormal(zeros(2), eye(2)).log_prob(zeros(2))
@@ -64,18 +88,7 @@ class MultivariateNormal(Distribution):
     ) -> None:
         if loc.dim() < 1:
             raise ValueError("loc must be at least one-dimensional.")
-        matrices = {
-            "scale_tril": scale_tril,
-            "covariance_matrix": covariance_matrix,
-            "precision_matrix": precision_matrix,
-        }
-        given = [(name, value) for name, value in matrices.items() if value is not None]
-        if len(given) != 1:
-            raise ValueError(
-                "Exactly one of covariance_matrix or precision_matrix or scale_tril may be "
-                "specified."
-            )
-        name, matrix = given[0]
+        name, matrix = only_matrix(ValueError, covariance_matrix, precision_matrix, scale_tril)
         if matrix.dim() < 2:
             spoken = "scale_tril matrix" if name == "scale_tril" else name
             raise ValueError(
@@ -85,12 +98,7 @@ class MultivariateNormal(Distribution):
         setattr(self, name, matrix.expand(batch_shape + (-1, -1)))
         self.loc = loc.expand(batch_shape + (-1,))
         super().__init__(batch_shape, self.loc.shape[-1:], validate_args=validate_args)
-        if name == "scale_tril":
-            self._unbroadcasted_scale_tril = matrix
-        elif name == "covariance_matrix":
-            self._unbroadcasted_scale_tril = tg.linalg.cholesky(matrix)
-        else:
-            self._unbroadcasted_scale_tril = _precision_to_scale_tril(matrix)
+        self._unbroadcasted_scale_tril = factor_of(name, matrix)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         new = self._get_checked_instance(MultivariateNormal, _instance)
@@ -118,14 +126,6 @@ class MultivariateNormal(Distribution):
     @lazy_property
     def precision_matrix(self) -> Any:
         return self._wide(tg.cholesky_inverse(self._unbroadcasted_scale_tril))
-
-    @property
-    def mean(self) -> Any:
-        return self.loc
-
-    @property
-    def mode(self) -> Any:
-        return self.loc
 
     @property
     def variance(self) -> Any:

@@ -7,23 +7,20 @@ from typing import Any
 
 import tapegrad as tg
 
-from . import constraints
+from ._traits import Centred, LocScale
 from .exp_family import ExponentialFamily
 from .utils import EMPTY, _standard_normal, broadcast_all
 
 __all__ = ["Normal"]
 
 
-class Normal(ExponentialFamily):
+class Normal(LocScale, Centred, ExponentialFamily):
     """The normal distribution with mean `loc` and standard deviation `scale`.
 
     >>> distributions.Normal(0.0, 1.0).log_prob(tensor(0.0))
     tensor(-0.9189)
     """
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
     _mean_carrier_measure = 0
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
@@ -32,14 +29,6 @@ class Normal(ExponentialFamily):
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         return self._expanded(Normal, batch_shape, _instance, ("loc", "scale"))
-
-    @property
-    def mean(self) -> Any:
-        return self.loc
-
-    @property
-    def mode(self) -> Any:
-        return self.loc
 
     @property
     def stddev(self) -> Any:

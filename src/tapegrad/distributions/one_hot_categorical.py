@@ -8,21 +8,20 @@ import tapegrad as tg
 import tapegrad.nn.functional as F
 
 from . import constraints
+from ._traits import OfCategories
 from .categorical import Categorical
-from .distribution import Distribution
 from .utils import EMPTY
 
 __all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]
 
 
-class OneHotCategorical(Distribution):
+class OneHotCategorical(OfCategories):
     """`Categorical`, with vectors that have a 1 at the index in place of the index.
 
     >>> distributions.OneHotCategorical(tensor([1.0, 3.0])).mean
     tensor([0.2500, 0.7500])
     """
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.one_hot
     has_enumerate_support = True
 
@@ -30,9 +29,7 @@ class OneHotCategorical(Distribution):
         self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
         self._categorical = Categorical(probs, logits)
-        batch_shape = self._categorical.batch_shape
-        event_shape = self._categorical.param_shape[-1:]
-        super().__init__(batch_shape, event_shape, validate_args=validate_args)
+        super().__init__(*self._shapes(), validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         new = self._get_checked_instance(OneHotCategorical, _instance)
@@ -40,20 +37,9 @@ class OneHotCategorical(Distribution):
         new._categorical = self._categorical.expand(batch_shape)
         return self._finish_expanded(OneHotCategorical, new, batch_shape, self.event_shape)
 
-    def _new(self, *args: Any, **kwargs: Any) -> Any:
-        return self._categorical._new(*args, **kwargs)
-
     @property
     def _param(self) -> Any:
         return self._categorical._param
-
-    @property
-    def probs(self) -> Any:
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Any:
-        return self._categorical.logits
 
     @property
     def mean(self) -> Any:
@@ -66,10 +52,6 @@ class OneHotCategorical(Distribution):
     @property
     def variance(self) -> Any:
         return self._categorical.probs * (1 - self._categorical.probs)
-
-    @property
-    def param_shape(self) -> Any:
-        return self._categorical.param_shape
 
     def _one_hot(self, index: Any) -> Any:
         return F.one_hot(index, self._categorical._num_events).to(self.probs)

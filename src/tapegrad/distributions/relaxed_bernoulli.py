@@ -8,7 +8,7 @@ import tapegrad as tg
 
 from . import constraints
 from ._odds import PARAMS, Odds
-from .transformed_distribution import TransformedDistribution
+from ._traits import Relaxed
 from .transforms import SigmoidTransform
 from .utils import EMPTY, broadcast_all, clamp_probs
 
@@ -57,7 +57,7 @@ class LogitRelaxedBernoulli(Odds):
         return self.temperature.log() + gap - 2 * gap.exp().log1p()
 
 
-class RelaxedBernoulli(TransformedDistribution):
+class RelaxedBernoulli(Relaxed):
     """Numbers in (0, 1) that gather at the ends as `temperature` falls (the concrete distribution).
 
     >>> distributions.RelaxedBernoulli(tensor(2.0), probs=tensor([0.5])).rsample().shape
@@ -66,7 +66,6 @@ class RelaxedBernoulli(TransformedDistribution):
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.unit_interval
-    has_rsample = True
     base_dist: LogitRelaxedBernoulli
 
     def __init__(
@@ -82,15 +81,3 @@ class RelaxedBernoulli(TransformedDistribution):
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         new = self._get_checked_instance(RelaxedBernoulli, _instance)
         return super().expand(batch_shape, _instance=new)
-
-    @property
-    def temperature(self) -> Any:
-        return self.base_dist.temperature
-
-    @property
-    def logits(self) -> Any:
-        return self.base_dist.logits
-
-    @property
-    def probs(self) -> Any:
-        return self.base_dist.probs

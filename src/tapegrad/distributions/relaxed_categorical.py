@@ -7,16 +7,15 @@ from typing import Any
 import tapegrad as tg
 
 from . import constraints
+from ._traits import OfCategories, Relaxed
 from .categorical import Categorical
-from .distribution import Distribution
-from .transformed_distribution import TransformedDistribution
 from .transforms import ExpTransform
 from .utils import EMPTY, broadcast_all, clamp_probs
 
 __all__ = ["ExpRelaxedCategorical", "RelaxedOneHotCategorical"]
 
 
-class ExpRelaxedCategorical(Distribution):
+class ExpRelaxedCategorical(OfCategories):
     """The logarithm of a `RelaxedOneHotCategorical`: log softmax of noisy logits.
 
     >>> from tapegrad.distributions.relaxed_categorical import ExpRelaxedCategorical
@@ -24,7 +23,6 @@ class ExpRelaxedCategorical(Distribution):
     tensor(1.)
     """
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.real_vector
     has_rsample = True
 
@@ -37,9 +35,7 @@ class ExpRelaxedCategorical(Distribution):
     ) -> None:
         self._categorical = Categorical(probs, logits)
         self.temperature = temperature
-        batch_shape = self._categorical.batch_shape
-        event_shape = self._categorical.param_shape[-1:]
-        super().__init__(batch_shape, event_shape, validate_args=validate_args)
+        super().__init__(*self._shapes(), validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         new = self._get_checked_instance(ExpRelaxedCategorical, _instance)
@@ -47,21 +43,6 @@ class ExpRelaxedCategorical(Distribution):
         new.temperature = self.temperature
         new._categorical = self._categorical.expand(batch_shape)
         return self._finish_expanded(ExpRelaxedCategorical, new, batch_shape, self.event_shape)
-
-    def _new(self, *args: Any, **kwargs: Any) -> Any:
-        return self._categorical._new(*args, **kwargs)
-
-    @property
-    def param_shape(self) -> Any:
-        return self._categorical.param_shape
-
-    @property
-    def logits(self) -> Any:
-        return self._categorical.logits
-
-    @property
-    def probs(self) -> Any:
-        return self._categorical.probs
 
     def rsample(self, sample_shape: Any = EMPTY) -> Any:
         shape = self._extended_shape(sample_shape)
@@ -80,7 +61,7 @@ class ExpRelaxedCategorical(Distribution):
         return (score - score.logsumexp(dim=-1, keepdim=True)).sum(-1) + log_scale
 
 
-class RelaxedOneHotCategorical(TransformedDistribution):
+class RelaxedOneHotCategorical(Relaxed):
     """Vectors of chances that gather at the corners as `temperature` falls.
 
     >>> distributions.RelaxedOneHotCategorical(tensor(2.0), probs=ones(3)).rsample().sum()
@@ -89,7 +70,6 @@ class RelaxedOneHotCategorical(TransformedDistribution):
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.simplex
-    has_rsample = True
     base_dist: ExpRelaxedCategorical
 
     def __init__(
@@ -105,15 +85,3 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         new = self._get_checked_instance(RelaxedOneHotCategorical, _instance)
         return super().expand(batch_shape, _instance=new)
-
-    @property
-    def temperature(self) -> Any:
-        return self.base_dist.temperature
-
-    @property
-    def logits(self) -> Any:
-        return self.base_dist.logits
-
-    @property
-    def probs(self) -> Any:
-        return self.base_dist.probs

@@ -9,7 +9,7 @@ from typing import Any
 import tapegrad as tg
 
 from . import constraints
-from .distribution import Distribution
+from ._traits import Centred
 from .utils import EMPTY, broadcast_all, lazy_property
 
 __all__ = ["VonMises"]
@@ -62,7 +62,7 @@ def _log_modified_bessel_fn(x: Any, order: int = 0) -> Any:
     return tg.where(x < 3.75, near.log(), far)
 
 
-class VonMises(Distribution):
+class VonMises(Centred):
     """Angles around `loc`, much as a normal distribution wound around the circle.
 
     >>> distributions.VonMises(tensor(0.0), tensor(4.0)).variance
@@ -125,14 +125,6 @@ class VonMises(Distribution):
             self.concentration.expand(batch_shape),
             validate_args=self.__dict__.get("_validate_args"),
         )
-
-    @property
-    def mean(self) -> Any:
-        return self.loc
-
-    @property
-    def mode(self) -> Any:
-        return self.loc
 
     @lazy_property
     def variance(self) -> Any:

@@ -15,7 +15,14 @@ from .arrays import numpy_refused
 from .evidence import describe, here, of_node
 from .functions import wrong_gradient, wrong_gradient_count
 from .history import freed_graph, no_history, not_scalar, unused_input, warn_non_leaf_grad
-from .plain import check_broadcast, inference_saved, inference_written, must_be_tensor
+from .plain import (
+    check_broadcast,
+    does_not_fit,
+    inference_saved,
+    inference_written,
+    must_be_tensor,
+    no_tensor_in_list,
+)
 from .report import build, type_name
 from .writes import leaf_written, modified_in_place, view_written
 
@@ -24,6 +31,7 @@ __all__ = [
     "build",
     "check_broadcast",
     "describe",
+    "does_not_fit",
     "explain_backward",
     "explain_call",
     "freed_graph",
@@ -35,6 +43,7 @@ __all__ = [
     "must_be_tensor",
     "no_history",
     "no_such_name",
+    "no_tensor_in_list",
     "not_scalar",
     "numpy_refused",
     "of_node",

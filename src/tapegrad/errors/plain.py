@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ..dtypes import cpp_name
+
 
 def check_broadcast(arrays: list[Any]) -> None:
     """Raise PyTorch's sentence if the shapes of the operands do not broadcast."""
@@ -46,3 +48,16 @@ def must_be_tensor(function: str, argument: str, position: int, value: Any) -> T
         f"{function}(): argument '{argument}' (position {position}) must be Tensor, "
         f"not {type(value).__name__}"
     )
+
+
+def no_tensor_in_list(index: int, argument: int, value: Any) -> TypeError:
+    return TypeError(
+        f"expected Tensor as element {index} in argument {argument}, but got {type(value).__name__}"
+    )
+
+
+def does_not_fit(dtype: Any) -> RuntimeError:
+    """For a number that a dtype cannot hold; this sentence names integers as C's headers do."""
+    sized = dtype.name != "int32" and dtype.name.startswith(("int", "uint"))
+    name = f"{dtype.name}_t" if sized else cpp_name(dtype)
+    return RuntimeError(f"value cannot be converted to type {name} without overflow")

@@ -42,11 +42,13 @@ def vmap(
     def mapped(*args: Any, **kwargs: Any) -> Any:
         name = name_of(func)
         size, dims, flat, spec = mapped_arguments(name, in_dims, args)
-        if chunk_size is not None and chunk_size < size:
-            return in_chunks(
-                name, func, size, chunk_size, dims, flat, spec, out_dims, randomness, kwargs
-            )
-        return one_batch(name, func, size, dims, flat, spec, out_dims, randomness, kwargs)
+
+        def run(count: int, some: list[Any]) -> Any:
+            return one_batch(name, func, count, dims, some, spec, out_dims, randomness, kwargs)
+
+        if chunk_size is None or chunk_size >= size:
+            return run(size, flat)
+        return in_chunks(run, name, size, chunk_size, dims, flat, out_dims, randomness)
 
     return mapped
 
@@ -203,16 +205,14 @@ def leave(name: str, x: Any, dim: int | None, level: Level) -> Any:
 
 
 def in_chunks(
+    run: Callable[[int, list[Any]], Any],
     name: str,
-    func: Function,
     size: int,
     chunk_size: int,
     dims: list[Any],
     flat: list[Any],
-    spec: Any,
     out_dims: Any,
     randomness: str,
-    kwargs: dict[str, Any],
 ) -> Any:
     """`chunk_size` entries at a time, the results joined: less memory for some time."""
     if randomness == "same":
@@ -225,9 +225,7 @@ def in_chunks(
             x if dim is None else x.narrow(dim, start, stop - start)
             for x, dim in zip(flat, dims, strict=True)
         ]
-        parts.append(
-            one_batch(name, func, stop - start, dims, some, spec, out_dims, randomness, kwargs)
-        )
+        parts.append(run(stop - start, some))
     columns = [pytree.tree_flatten(part)[0] for part in parts]
     out_spec = pytree.tree_flatten(parts[0])[1]
     where = result_dims(name, parts[0], out_spec, out_dims)

@@ -232,3 +232,9 @@ class UninitializedBuffer(UninitializedTensorMixin, tg.Tensor):
 def is_lazy(param: Any) -> bool:
     """Whether a parameter or buffer still waits for its shape."""
     return isinstance(param, UninitializedTensorMixin)
+
+
+def register_bias(module: Any, wanted: bool, size: int, device: Any, dtype: Any) -> None:
+    """Give a module a bias that is not initialised, or none."""
+    bias = Parameter(tg.empty(size, device=device, dtype=dtype)) if wanted else None
+    module.register_parameter("bias", bias)

@@ -7,7 +7,7 @@ from typing import Any
 
 import tapegrad as tg
 
-from ._per_tensor import evaluate, new_scalar, number, use_tensor
+from ._per_tensor import check_one_element, evaluate, new_scalar, number, update_real, use_tensor
 from .optimizer import Optimizer
 
 __all__ = ["Adafactor", "adafactor"]
@@ -36,8 +36,7 @@ class Adafactor(Optimizer):
         foreach: bool | None = None,
         maximize: bool = False,
     ) -> None:
-        if isinstance(lr, tg.Tensor) and lr.numel() != 1:
-            raise ValueError("Tensor lr must be 1-element")
+        check_one_element(lr)
         if not lr >= 0.0:
             raise ValueError(f"Learning rate should be >= 0 but is: {lr}")
         if not beta2_decay <= 0.0:
@@ -72,26 +71,20 @@ class Adafactor(Optimizer):
         """Update the parameters once; the loss that `closure` returned, if one is given."""
         loss = evaluate(closure)
         for group in self.param_groups:
-            params = [p for p in group["params"] if p.grad is not None]
-            for p in params:
-                if p.is_complex():
-                    raise RuntimeError("Adafactor does not support complex parameters")
-                if not self.state[p]:
-                    self.state[p].update(start(p))
-            for p in params:
-                update(p, p.grad, self.state[p], group)
+            update_real("Adafactor", self.state, group, begin, update)
         return loss
 
 
-def start(p: Any) -> dict[str, Any]:
-    state = {"step": new_scalar(0.0)}
+def begin(p: Any, state: dict[str, Any]) -> None:
+    if state:
+        return
+    state["step"] = new_scalar(0.0)
     grad = p.grad
     if grad.dim() > 1:
         state["row_var"] = grad.new_zeros([*grad.shape[:-1], 1])
         state["col_var"] = grad.new_zeros([*grad.shape[:-2], 1, grad.shape[-1]])
     else:
         state["variance"] = tg.zeros_like(grad, memory_format=tg.preserve_format)
-    return state
 
 
 def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> None:

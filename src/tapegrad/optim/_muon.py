@@ -12,7 +12,7 @@ import tapegrad as tg
 
 from ..core.base import wrap
 from ..core.devices import xp_of
-from ._per_tensor import evaluate, number
+from ._per_tensor import check_one_element, evaluate, number, update_real
 from .optimizer import Optimizer
 
 __all__ = ["Muon"]
@@ -46,8 +46,7 @@ class Muon(Optimizer):
         ns_steps: int = 5,
         adjust_lr_fn: str | None = None,
     ) -> None:
-        if isinstance(lr, tg.Tensor) and lr.numel() != 1:
-            raise ValueError("Tensor lr must be 1-element")
+        check_one_element(lr)
         if not lr >= 0.0:
             raise ValueError(f"Learning rate should be >= 0 but is: {lr}")
         if not momentum >= 0.0:
@@ -80,17 +79,13 @@ class Muon(Optimizer):
         """Update the parameters once; the loss that `closure` returned, if one is given."""
         loss = evaluate(closure)
         for group in self.param_groups:
-            params = [p for p in group["params"] if p.grad is not None]
-            for p in params:
-                if p.is_complex():
-                    raise RuntimeError("Muon does not support complex parameters")
-                if "momentum_buffer" not in self.state[p]:
-                    self.state[p]["momentum_buffer"] = tg.zeros_like(
-                        p.grad, memory_format=tg.preserve_format
-                    )
-            for p in params:
-                update(p, p.grad, self.state[p], group)
+            update_real("Muon", self.state, group, begin, update)
         return loss
+
+
+def begin(p: Any, state: dict[str, Any]) -> None:
+    if "momentum_buffer" not in state:
+        state["momentum_buffer"] = tg.zeros_like(p.grad, memory_format=tg.preserve_format)
 
 
 def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> None:

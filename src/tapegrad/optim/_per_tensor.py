@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,10 @@ import tapegrad as tg
 from ..core.base import STATE
 from ._multi_tensor import FEWEST, Update, update_many
 from ._on_device import Fused, update_on_device
+from .optimizer import Optimizer, _use_grad_for_differentiable
 
 Start = Callable[[Any, dict[str, Any]], dict[str, Any]]
+State = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,68 @@ class Rule:
     captured_foreach: str = "params and state_steps"
     on_xla: tuple[bool, bool] = (True, False)
     on_device: Fused | None = None  # for the kernel that does it for many parameters on a GPU
+
+    def update_listed(
+        self,
+        params: list[Any],
+        grads: list[Any],
+        lists: dict[str, list[Any]],
+        group: dict[str, Any],
+        grad_scale: Any = None,
+        found_inf: Any = None,
+    ) -> None:
+        """The update for the functional forms, with parameters, gradients and state in lists."""
+        if grad_scale is not None or found_inf is not None:
+            raise AssertionError("Expected grad_scale and found_inf to be None")
+        if not all(isinstance(step, tg.Tensor) for step in lists.get("step", ())):
+            raise RuntimeError(
+                "API has changed, `state_steps` argument must contain a list of singleton tensors"
+            )
+        if params and (group["foreach"] or group.get("capturable")):
+            check_modes(group, params, self)
+        for i, p in enumerate(params):
+            state = {name: values[i] for name, values in lists.items()}
+            self.update(p, grads[i], state, group)
+            for name, values in lists.items():
+                values[i] = state[name]
+
+
+class PerTensorOptimizer(Optimizer):
+    """The base of the optimizers that update every parameter by itself, by a rule.
+
+    `_options` names what a group holds, in PyTorch's order; `_added` what older checkpoints lack of
+    it, with the values that it stands for there.
+    """
+
+    _rule: Rule
+    _options: str
+    _added: dict[str, Any] = {
+        "foreach": None,
+        "maximize": False,
+        "differentiable": False,
+        "capturable": False,
+    }
+
+    @classmethod
+    def _picked(cls, given: dict[str, Any], **others: Any) -> dict[str, Any]:
+        """The options among a function's arguments, its `locals()`, and those made of others."""
+        return {name: given[name] for name in cls._options.split() if name in given} | others
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for name, value in self._added.items():
+                group.setdefault(name, value)
+            for name in self._rule.scalars:
+                use_tensor(group, self.state, name)
+
+    @_use_grad_for_differentiable
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update the parameters once; the loss that `closure` returned, if one is given."""
+        loss = evaluate(closure)
+        for group in self.param_groups:
+            update_group(self.state, group, self._rule)
+        return loss
 
 
 def evaluate(closure: Callable[[], Any] | None) -> Any:
@@ -66,33 +130,49 @@ def update_group(states: Any, group: dict[str, Any], rule: Rule) -> None:
         rule.update(p, p.grad, states[p], group)
 
 
-def update_listed(
-    params: list[Any],
-    grads: list[Any],
-    lists: dict[str, list[Any]],
-    group: dict[str, Any],
-    rule: Rule,
-    grad_scale: Any = None,
-    found_inf: Any = None,
-) -> None:
-    """The update for the functional forms: parameters, gradients and state in lists, by name."""
-    if grad_scale is not None or found_inf is not None:
-        raise AssertionError("Expected grad_scale and found_inf to be None")
-    steps = lists.get("step", ())
-    if not all(isinstance(step, tg.Tensor) for step in steps):
-        raise RuntimeError(
-            "API has changed, `state_steps` argument must contain a list of singleton tensors"
-        )
-    if params and (group["foreach"] or group.get("capturable")):
-        check_modes(group, params, rule)
-    for i, p in enumerate(params):
-        state = {name: values[i] for name, values in lists.items()}
-        rule.update(p, grads[i], state, group)
-        for name, values in lists.items():
-            values[i] = state[name]
+def update_real(name: str, states: Any, group: dict[str, Any], begin: Any, update: Update) -> None:
+    """The same, plainly, for an optimizer of real parameters; `begin(p, state)` fills the state."""
+    params = [p for p in group["params"] if p.grad is not None]
+    for p in params:
+        if p.is_complex():
+            raise RuntimeError(f"{name} does not support complex parameters")
+        begin(p, states[p])
+    for p in params:
+        update(p, p.grad, states[p], group)
 
 
-def as_real(p: Any, grad: Any, state: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+def from_zeros(rows: dict[str, str], **scalars: float) -> Start:
+    """A start at step 0 with zeros in all rows: `Fused.rows`, each with the option it is for."""
+
+    def start(p: Any, group: dict[str, Any]) -> dict[str, Any]:
+        state = {"step": new_scalar(0.0, group.get("fused"))}
+        state |= {name: new_scalar(value) for name, value in scalars.items()}
+        for name, option in rows.items():
+            if not option or group[option]:
+                state[name] = tg.zeros_like(p, memory_format=tg.preserve_format)
+        return state
+
+    return start
+
+
+def begun(p: Any, grad: Any, state: State, group: dict[str, Any]) -> tuple[Any, Any, State]:
+    """What an update begins with: real numbers, the gradient's sign, and one more step."""
+    p, grad, state = as_real(p, grad, state)
+    state["step"] += 1
+    return p, -grad if group["maximize"] else grad, state
+
+
+def decayed(p: Any, grad: Any, group: dict[str, Any], lr: Any = None) -> Any:
+    """The gradient with the decay of the weights in it; with `lr` they may decay by themselves."""
+    if group["weight_decay"] == 0:
+        return grad
+    if lr is not None and group["decoupled_weight_decay"]:
+        p.mul_(1 - lr * group["weight_decay"])
+        return grad
+    return grad.add(p, alpha=group["weight_decay"])
+
+
+def as_real(p: Any, grad: Any, state: State) -> tuple[Any, Any, State]:
     """Complex tensors seen as pairs of real numbers, which are updated one by one."""
     if not p.is_complex():
         return p, grad, state
@@ -129,24 +209,24 @@ def use_tensor(group: dict[str, Any], state: dict[str, Any], name: str) -> None:
 # ------------------------------------------------------------------ checks
 
 
-def check_lr(lr: Any) -> None:
-    """PyTorch's checks of a learning rate."""
+def check_options(**options: Any) -> None:
+    """PyTorch's checks of what most optimizers take, in the order in which they are given."""
+    for name, value in options.items():
+        if name == "lr":
+            check_one_element(value)
+            if not value >= 0.0:
+                raise ValueError(f"Invalid learning rate: {value}")
+        elif name == "betas":
+            for i in range(2):
+                if not 0.0 <= value[i] < 1.0:
+                    raise ValueError(f"Invalid beta parameter at index {i}: {value[i]}")
+        elif not value >= 0.0:
+            raise ValueError(f"Invalid {'epsilon' if name == 'eps' else name} value: {value}")
+
+
+def check_one_element(lr: Any) -> None:
     if isinstance(lr, tg.Tensor) and lr.numel() != 1:
         raise ValueError("Tensor lr must be 1-element")
-    if not lr >= 0.0:
-        raise ValueError(f"Invalid learning rate: {lr}")
-
-
-def check_betas(betas: Sequence[Any]) -> None:
-    for i in range(2):
-        if not 0.0 <= betas[i] < 1.0:
-            raise ValueError(f"Invalid beta parameter at index {i}: {betas[i]}")
-
-
-def check_at_least_zero(**options: Any) -> None:
-    for name, value in options.items():
-        if not value >= 0.0:
-            raise ValueError(f"Invalid {name} value: {value}")
 
 
 def check_fused(fused: Any, foreach: Any, differentiable: bool) -> None:

@@ -2,108 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import tapegrad as tg
-
 from ._on_device import Fused
-from ._per_tensor import (
-    Rule,
-    as_real,
-    check_at_least_zero,
-    check_lr,
-    evaluate,
-    new_scalar,
-    number,
-    update_group,
-    update_listed,
-    use_tensor,
-)
-from .optimizer import Optimizer, _use_grad_for_differentiable
+from ._per_tensor import PerTensorOptimizer, Rule, begun, check_options, decayed, from_zeros, number
 
 __all__ = ["Adadelta", "adadelta"]
 
 
-class Adadelta(Optimizer):
-    """Adadelta (Zeiler, 2012).
-
-    >>> p = nn.Parameter(tensor([1.0]))
-    >>> optimizer = optim.Adadelta([p], lr=100.0)
-    >>> (p * p).sum().backward()
-    >>> optimizer.step()
-    >>> p
-    Parameter containing:
-    tensor([0.6838], requires_grad=True)
-    """
-
-    def __init__(
-        self,
-        params: Any,
-        lr: Any = 1.0,
-        rho: float = 0.9,
-        eps: float = 1e-6,
-        weight_decay: float = 0,
-        foreach: bool | None = None,
-        *,
-        capturable: bool = False,
-        maximize: bool = False,
-        differentiable: bool = False,
-    ) -> None:
-        check_lr(lr)
-        if not 0.0 <= rho <= 1.0:
-            raise ValueError(f"Invalid rho value: {rho}")
-        if not eps >= 0.0:
-            raise ValueError(f"Invalid epsilon value: {eps}")
-        check_at_least_zero(weight_decay=weight_decay)
-        defaults = {
-            "lr": lr,
-            "rho": rho,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            "capturable": capturable,
-            "foreach": foreach,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for group in self.param_groups:
-            group.setdefault("foreach", None)
-            group.setdefault("maximize", False)
-            group.setdefault("differentiable", False)
-            group.setdefault("capturable", False)
-            use_tensor(group, self.state, "step")
-
-    @_use_grad_for_differentiable
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once; the loss that `closure` returned, if one is given."""
-        loss = evaluate(closure)
-        for group in self.param_groups:
-            update_group(self.state, group, RULE)
-        return loss
-
-
-def start(p: Any, group: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "step": new_scalar(0.0),
-        "square_avg": tg.zeros_like(p, memory_format=tg.preserve_format),
-        "acc_delta": tg.zeros_like(p, memory_format=tg.preserve_format),
-    }
-
-
 def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
     """One step of one parameter."""
-    p, grad, state = as_real(p, grad, state)
+    p, grad, state = begun(p, grad, state, group)
     rho, eps = group["rho"], group["eps"]
     square, steps = state["square_avg"], state["acc_delta"]
-    if group["maximize"]:
-        grad = -grad
-    state["step"] += 1
-    if group["weight_decay"] != 0:
-        grad = grad.add(p, alpha=group["weight_decay"])
+    grad = decayed(p, grad, group)
     square.mul_(rho).addcmul_(grad, grad, value=1 - rho)
     root = square.add(eps).sqrt_()
     step = steps.add(eps).sqrt_()
@@ -119,7 +31,40 @@ FUSED = Fused(
     rows={"square_avg": "", "acc_delta": ""},
     options=("rho", "eps", "weight_decay", "maximize"),
 )
-RULE = Rule(start, update, on_xla=(False, False), on_device=FUSED)
+RULE = Rule(from_zeros(FUSED.rows), update, on_xla=(False, False), on_device=FUSED)
+
+
+class Adadelta(PerTensorOptimizer):
+    """Adadelta (Zeiler, 2012).
+
+    >>> p = nn.Parameter(tensor([1.0]))
+    >>> p.square().sum().backward()
+    >>> optim.Adadelta([p], lr=100.0).step()
+    >>> p.detach()
+    tensor([0.6838])
+    """
+
+    _rule = RULE
+    _options = "lr rho eps weight_decay maximize capturable foreach differentiable"
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        capturable: bool = False,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_options(lr=lr)
+        if not 0.0 <= rho <= 1.0:
+            raise ValueError(f"Invalid rho value: {rho}")
+        check_options(eps=eps, weight_decay=weight_decay)
+        super().__init__(params, self._picked(locals()))
 
 
 def adadelta(
@@ -140,15 +85,6 @@ def adadelta(
     maximize: bool,
 ) -> None:
     """One step of Adadelta on lists of tensors."""
-    group = {
-        "capturable": capturable,
-        "foreach": foreach,
-        "differentiable": differentiable,
-        "lr": lr,
-        "rho": rho,
-        "eps": eps,
-        "weight_decay": weight_decay,
-        "maximize": maximize,
-    }
+    group = Adadelta._picked(locals())
     lists = {"step": state_steps, "square_avg": square_avgs, "acc_delta": acc_deltas}
-    update_listed(params, grads, lists, group, RULE)
+    RULE.update_listed(params, grads, lists, group)

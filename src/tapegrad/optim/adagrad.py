@@ -2,41 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import tapegrad as tg
 
 from ._on_device import Fused
 from ._per_tensor import (
+    PerTensorOptimizer,
     Rule,
-    as_real,
-    check_at_least_zero,
+    begun,
     check_fused,
-    check_lr,
-    evaluate,
+    check_options,
+    decayed,
     new_scalar,
     number,
-    update_group,
-    update_listed,
-    use_tensor,
 )
-from .optimizer import Optimizer, _use_grad_for_differentiable
 
 __all__ = ["Adagrad", "adagrad"]
 
 
-class Adagrad(Optimizer):
+def start(p: Any, group: dict[str, Any]) -> dict[str, Any]:
+    value = group["initial_accumulator_value"]
+    first = complex(value, value) if p.is_complex() else value
+    return {
+        "step": new_scalar(0.0, group["fused"]),
+        "sum": tg.full_like(p, first, memory_format=tg.preserve_format),
+    }
+
+
+def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+    """One step of one parameter."""
+    p, grad, state = begun(p, grad, state, group)
+    count = state["step"].item()
+    grad = decayed(p, grad, group)
+    step_size = number(group["lr"] / (1 + (count - 1) * group["lr_decay"]))
+    total = state["sum"]
+    total.addcmul_(grad, grad, value=1)
+    root = total.sqrt()
+    root = root.add(group["eps"]) if group["differentiable"] else root.add_(group["eps"])
+    p.addcdiv_(grad, root, value=-step_size)
+
+
+FUSED = Fused("adagrad", rows={"sum": ""}, options=("lr_decay", "eps", "weight_decay", "maximize"))
+RULE = Rule(start, update, on_device=FUSED)
+
+
+class Adagrad(PerTensorOptimizer):
     """Adagrad (Duchi, Hazan and Singer, 2011).
 
     >>> p = nn.Parameter(tensor([1.0]))
     >>> optimizer = optim.Adagrad([p], lr=0.5)
     >>> (p * p).sum().backward()
     >>> optimizer.step()
-    >>> p
-    Parameter containing:
-    tensor([0.5000], requires_grad=True)
+    >>> optimizer.state[p]["sum"]
+    tensor([4.])
     """
+
+    _rule = RULE
+    _options = (
+        "lr lr_decay eps weight_decay initial_accumulator_value foreach maximize "
+        "differentiable fused"
+    )
+    _added = {"foreach": None, "maximize": False, "differentiable": False, "fused": None}
 
     def __init__(
         self,
@@ -52,83 +79,24 @@ class Adagrad(Optimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        check_lr(lr)
-        check_at_least_zero(
+        check_options(
+            lr=lr,
             lr_decay=lr_decay,
             weight_decay=weight_decay,
             initial_accumulator_value=initial_accumulator_value,
+            eps=eps,
         )
-        if not eps >= 0.0:
-            raise ValueError(f"Invalid epsilon value: {eps}")
-        defaults = {
-            "lr": lr,
-            "lr_decay": lr_decay,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "initial_accumulator_value": initial_accumulator_value,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, self._picked(locals()))
         check_fused(fused, foreach, differentiable)
         for group in self.param_groups:
             for p in group["params"]:
                 self.state[p].update(start(p, group))
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for group in self.param_groups:
-            group.setdefault("foreach", None)
-            group.setdefault("maximize", False)
-            group.setdefault("differentiable", False)
-            group.setdefault("fused", None)
-            use_tensor(group, self.state, "step")
 
     def share_memory(self) -> None:
         """Move the sums into shared memory, for training from several processes."""
         for group in self.param_groups:
             for p in group["params"]:
                 self.state[p]["sum"].share_memory_()
-
-    @_use_grad_for_differentiable
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once; the loss that `closure` returned, if one is given."""
-        loss = evaluate(closure)
-        for group in self.param_groups:
-            update_group(self.state, group, RULE)
-        return loss
-
-
-def start(p: Any, group: dict[str, Any]) -> dict[str, Any]:
-    value = group["initial_accumulator_value"]
-    first = complex(value, value) if p.is_complex() else value
-    return {
-        "step": new_scalar(0.0, group["fused"]),
-        "sum": tg.full_like(p, first, memory_format=tg.preserve_format),
-    }
-
-
-def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
-    """One step of one parameter."""
-    p, grad, state = as_real(p, grad, state)
-    if group["maximize"]:
-        grad = -grad
-    state["step"] += 1
-    count = state["step"].item()
-    if group["weight_decay"] != 0:
-        grad = grad.add(p, alpha=group["weight_decay"])
-    step_size = number(group["lr"] / (1 + (count - 1) * group["lr_decay"]))
-    total = state["sum"]
-    total.addcmul_(grad, grad, value=1)
-    root = total.sqrt()
-    root = root.add(group["eps"]) if group["differentiable"] else root.add_(group["eps"])
-    p.addcdiv_(grad, root, value=-step_size)
-
-
-FUSED = Fused("adagrad", rows={"sum": ""}, options=("lr_decay", "eps", "weight_decay", "maximize"))
-RULE = Rule(start, update, on_device=FUSED)
 
 
 def adagrad(
@@ -151,14 +119,6 @@ def adagrad(
     maximize: bool,
 ) -> None:
     """One step of Adagrad on lists of tensors."""
-    group = {
-        "foreach": foreach,
-        "differentiable": differentiable,
-        "lr": lr,
-        "weight_decay": weight_decay,
-        "lr_decay": lr_decay,
-        "eps": eps,
-        "maximize": maximize,
-    }
+    group = Adagrad._picked(locals(), fused=None)
     lists = {"step": state_steps, "sum": state_sums}
-    update_listed(params, grads, lists, group, RULE, grad_scale, found_inf)
+    RULE.update_listed(params, grads, lists, group, grad_scale, found_inf)

@@ -2,126 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import tapegrad as tg
 
 from ._on_device import Fused
 from ._per_tensor import (
+    PerTensorOptimizer,
     Rule,
-    as_real,
-    check_at_least_zero,
-    check_betas,
+    begun,
     check_fused,
-    check_lr,
-    evaluate,
-    new_scalar,
+    check_options,
+    from_zeros,
     number,
     scalar,
-    update_group,
-    update_listed,
-    use_tensor,
 )
-from .optimizer import Optimizer, _use_grad_for_differentiable
 
 __all__ = ["Adam", "adam"]
 
 
-class Adam(Optimizer):
-    """Adam (Kingma and Ba, 2014).
-
-    >>> p = nn.Parameter(tensor([1.0]))
-    >>> optimizer = optim.Adam([p], lr=0.5)
-    >>> (p * p).sum().backward()
-    >>> optimizer.step()
-    >>> p
-    Parameter containing:
-    tensor([0.5000], requires_grad=True)
-    """
-
-    def __init__(
-        self,
-        params: Any,
-        lr: Any = 1e-3,
-        betas: tuple[Any, Any] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0,
-        amsgrad: bool = False,
-        *,
-        foreach: bool | None = None,
-        maximize: bool = False,
-        capturable: bool = False,
-        differentiable: bool = False,
-        fused: bool | None = None,
-        decoupled_weight_decay: bool = False,
-    ) -> None:
-        if isinstance(lr, tg.Tensor) and foreach and not capturable:
-            raise ValueError(
-                "lr as a Tensor is not supported for capturable=False and foreach=True"
-            )
-        check_lr(lr)
-        if not eps >= 0.0:
-            raise ValueError(f"Invalid epsilon value: {eps}")
-        check_betas(betas)
-        check_at_least_zero(weight_decay=weight_decay)
-        check_tensor_betas(betas, foreach, capturable)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "amsgrad": amsgrad,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-            "fused": fused,
-            "decoupled_weight_decay": decoupled_weight_decay,
-        }
-        super().__init__(params, defaults)
-        check_fused(fused, foreach, differentiable)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for group in self.param_groups:
-            group.setdefault("amsgrad", False)
-            group.setdefault("maximize", False)
-            group.setdefault("foreach", None)
-            group.setdefault("capturable", False)
-            group.setdefault("differentiable", False)
-            group.setdefault("decoupled_weight_decay", False)
-            group.setdefault("fused", None)
-            use_tensor(group, self.state, "step")
-
-    @_use_grad_for_differentiable
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once; the loss that `closure` returned, if one is given."""
-        loss = evaluate(closure)
-        for group in self.param_groups:
-            update_group(self.state, group, RULE)
-        return loss
-
-
-def start(p: Any, group: dict[str, Any]) -> dict[str, Any]:
-    state = {
-        "step": new_scalar(0.0, group["fused"]),
-        "exp_avg": tg.zeros_like(p, memory_format=tg.preserve_format),
-        "exp_avg_sq": tg.zeros_like(p, memory_format=tg.preserve_format),
-    }
-    if group["amsgrad"]:
-        state["max_exp_avg_sq"] = tg.zeros_like(p, memory_format=tg.preserve_format)
-    return state
-
-
 def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
     """One step of one parameter."""
-    p, grad, state = as_real(p, grad, state)
+    p, grad, state = begun(p, grad, state, group)
     lr, (beta1, beta2), weight_decay = scalar(group["lr"]), group["betas"], group["weight_decay"]
     mean, square = state["exp_avg"], state["exp_avg_sq"]
-    if group["maximize"]:
-        grad = -grad
-    state["step"] += 1
     if weight_decay != 0:
         if group["decoupled_weight_decay"]:
             p.mul_(1 - lr * weight_decay)
@@ -166,7 +70,7 @@ FUSED = Fused(
     rows={"exp_avg": "", "exp_avg_sq": "", "max_exp_avg_sq": "amsgrad"},
     options=("betas[2]", "eps", "weight_decay", "decoupled_weight_decay", "amsgrad", "maximize"),
 )
-RULE = Rule(start, update, on_device=FUSED)
+RULE = Rule(from_zeros(FUSED.rows), update, on_device=FUSED)
 
 
 def check_tensor_betas(betas: tuple[Any, Any], foreach: Any, capturable: bool) -> None:
@@ -181,6 +85,56 @@ def check_tensor_betas(betas: tuple[Any, Any], foreach: Any, capturable: bool) -
                 )
             if beta.numel() != 1:
                 raise ValueError(f"Tensor betas[{i}] must be 1-element")
+
+
+class Adam(PerTensorOptimizer):
+    """Adam (Kingma and Ba, 2014).
+
+    >>> p = nn.Parameter(tensor([1.0]))
+    >>> optimizer = optim.Adam([p], lr=0.5)
+    >>> (p * p).sum().backward()
+    >>> optimizer.step()
+    >>> p
+    Parameter containing:
+    tensor([0.5000], requires_grad=True)
+    """
+
+    _rule = RULE
+    _options = (
+        "lr betas eps weight_decay amsgrad maximize foreach capturable differentiable "
+        "fused decoupled_weight_decay"
+    )
+    _added = {
+        **PerTensorOptimizer._added,
+        "amsgrad": False,
+        "decoupled_weight_decay": False,
+        "fused": None,
+    }
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-3,
+        betas: tuple[Any, Any] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        amsgrad: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+        decoupled_weight_decay: bool = False,
+    ) -> None:
+        if isinstance(lr, tg.Tensor) and foreach and not capturable:
+            raise ValueError(
+                "lr as a Tensor is not supported for capturable=False and foreach=True"
+            )
+        check_options(lr=lr, eps=eps, betas=betas, weight_decay=weight_decay)
+        check_tensor_betas(betas, foreach, capturable)
+        super().__init__(params, self._picked(locals()))
+        check_fused(fused, foreach, differentiable)
 
 
 def adam(
@@ -208,19 +162,8 @@ def adam(
     maximize: bool,
 ) -> None:
     """One step of Adam on lists of tensors."""
-    group = {
-        "foreach": foreach,
-        "capturable": capturable,
-        "differentiable": differentiable,
-        "decoupled_weight_decay": decoupled_weight_decay,
-        "amsgrad": amsgrad,
-        "betas": (beta1, beta2),
-        "lr": lr,
-        "weight_decay": weight_decay,
-        "eps": eps,
-        "maximize": maximize,
-    }
+    group = Adam._picked(locals(), betas=(beta1, beta2), fused=None)
     lists = {"step": state_steps, "exp_avg": exp_avgs, "exp_avg_sq": exp_avg_sqs}
     if amsgrad:
         lists["max_exp_avg_sq"] = max_exp_avg_sqs
-    update_listed(params, grads, lists, group, RULE, grad_scale, found_inf)
+    RULE.update_listed(params, grads, lists, group, grad_scale, found_inf)

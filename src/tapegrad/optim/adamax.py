@@ -2,41 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import tapegrad as tg
 
 from ._on_device import Fused
-from ._per_tensor import (
-    Rule,
-    as_real,
-    check_at_least_zero,
-    check_betas,
-    check_lr,
-    evaluate,
-    new_scalar,
-    number,
-    update_group,
-    update_listed,
-    use_tensor,
-)
-from .optimizer import Optimizer, _use_grad_for_differentiable
+from ._per_tensor import PerTensorOptimizer, Rule, begun, check_options, decayed, from_zeros, number
 
 __all__ = ["Adamax", "adamax"]
 
 
-class Adamax(Optimizer):
+def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+    """One step of one parameter."""
+    p, grad, state = begun(p, grad, state, group)
+    beta1, beta2 = group["betas"]
+    mean, largest = state["exp_avg"], state["exp_inf"]
+    grad = decayed(p, grad, group)
+    mean.lerp_(grad, 1 - beta1)
+    largest.mul_(beta2)
+    largest.copy_(tg.maximum(largest, grad.abs().add_(group["eps"])))
+    # The mean starts at zero; the division takes that bias out again.
+    step_size = group["lr"] / (1 - beta1 ** state["step"].item())
+    p.addcdiv_(mean, largest, value=-number(step_size))
+
+
+FUSED = Fused(
+    "adamax",
+    rows={"exp_avg": "", "exp_inf": ""},
+    options=("betas[2]", "eps", "weight_decay", "maximize"),
+)
+RULE = Rule(from_zeros(FUSED.rows), update, on_device=FUSED)
+
+
+class Adamax(PerTensorOptimizer):
     """Adamax (Kingma and Ba, 2014): Adam in the infinity norm.
 
     >>> p = nn.Parameter(tensor([1.0]))
-    >>> optimizer = optim.Adamax([p], lr=0.5)
-    >>> (p * p).sum().backward()
+    >>> optimizer = optim.Adamax([p])
+    >>> p.square().sum().backward()
     >>> optimizer.step()
-    >>> p
-    Parameter containing:
-    tensor([0.5000], requires_grad=True)
+    >>> optimizer.state[p]["exp_inf"]
+    tensor([2.])
     """
+
+    _rule = RULE
+    _options = "lr betas eps weight_decay foreach maximize differentiable capturable"
 
     def __init__(
         self,
@@ -51,73 +61,8 @@ class Adamax(Optimizer):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        check_lr(lr)
-        if not eps >= 0.0:
-            raise ValueError(f"Invalid epsilon value: {eps}")
-        check_betas(betas)
-        check_at_least_zero(weight_decay=weight_decay)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for group in self.param_groups:
-            group.setdefault("foreach", None)
-            group.setdefault("maximize", False)
-            group.setdefault("differentiable", False)
-            group.setdefault("capturable", False)
-            use_tensor(group, self.state, "step")
-
-    @_use_grad_for_differentiable
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once; the loss that `closure` returned, if one is given."""
-        loss = evaluate(closure)
-        for group in self.param_groups:
-            update_group(self.state, group, RULE)
-        return loss
-
-
-def start(p: Any, group: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "step": new_scalar(0.0),
-        "exp_avg": tg.zeros_like(p, memory_format=tg.preserve_format),
-        "exp_inf": tg.zeros_like(p, memory_format=tg.preserve_format),
-    }
-
-
-def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
-    """One step of one parameter."""
-    p, grad, state = as_real(p, grad, state)
-    beta1, beta2 = group["betas"]
-    mean, largest = state["exp_avg"], state["exp_inf"]
-    if group["maximize"]:
-        grad = -grad
-    state["step"] += 1
-    if group["weight_decay"] != 0:
-        grad = grad.add(p, alpha=group["weight_decay"])
-    mean.lerp_(grad, 1 - beta1)
-    largest.mul_(beta2)
-    largest.copy_(tg.maximum(largest, grad.abs().add_(group["eps"])))
-    # The mean starts at zero; the division takes that bias out again.
-    step_size = group["lr"] / (1 - beta1 ** state["step"].item())
-    p.addcdiv_(mean, largest, value=-number(step_size))
-
-
-FUSED = Fused(
-    "adamax",
-    rows={"exp_avg": "", "exp_inf": ""},
-    options=("betas[2]", "eps", "weight_decay", "maximize"),
-)
-RULE = Rule(start, update, on_device=FUSED)
+        check_options(lr=lr, eps=eps, betas=betas, weight_decay=weight_decay)
+        super().__init__(params, self._picked(locals()))
 
 
 def adamax(
@@ -139,15 +84,6 @@ def adamax(
     weight_decay: float,
 ) -> None:
     """One step of Adamax on lists of tensors."""
-    group = {
-        "foreach": foreach,
-        "maximize": maximize,
-        "differentiable": differentiable,
-        "capturable": capturable,
-        "eps": eps,
-        "betas": (beta1, beta2),
-        "lr": lr,
-        "weight_decay": weight_decay,
-    }
+    group = Adamax._picked(locals(), betas=(beta1, beta2))
     lists = {"step": state_steps, "exp_avg": exp_avgs, "exp_inf": exp_infs}
-    update_listed(params, grads, lists, group, RULE)
+    RULE.update_listed(params, grads, lists, group)

@@ -2,86 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import tapegrad as tg
 
 from ._on_device import Fused
 from ._per_tensor import (
+    PerTensorOptimizer,
     Rule,
-    as_real,
-    check_at_least_zero,
-    check_lr,
-    evaluate,
+    begun,
+    check_options,
+    decayed,
     new_scalar,
     number,
     scalar,
-    update_group,
-    update_listed,
-    use_tensor,
 )
-from .optimizer import Optimizer, _use_grad_for_differentiable
 
 __all__ = ["ASGD", "asgd"]
-
-
-class ASGD(Optimizer):
-    """Averaged stochastic gradient descent (Polyak and Juditsky, 1992).
-
-    >>> p = nn.Parameter(tensor([1.0]))
-    >>> optimizer = optim.ASGD([p], lr=0.25)
-    >>> (p * p).sum().backward()
-    >>> optimizer.step()
-    >>> optimizer.state[p]["ax"]
-    tensor([0.5000])
-    """
-
-    def __init__(
-        self,
-        params: Any,
-        lr: Any = 1e-2,
-        lambd: float = 1e-4,
-        alpha: float = 0.75,
-        t0: float = 1e6,
-        weight_decay: float = 0,
-        foreach: bool | None = None,
-        maximize: bool = False,
-        differentiable: bool = False,
-        capturable: bool = False,
-    ) -> None:
-        check_lr(lr)
-        check_at_least_zero(weight_decay=weight_decay)
-        defaults = {
-            "lr": lr,
-            "lambd": lambd,
-            "alpha": alpha,
-            "t0": t0,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for group in self.param_groups:
-            group.setdefault("foreach", None)
-            group.setdefault("maximize", False)
-            group.setdefault("differentiable", False)
-            group.setdefault("capturable", False)
-            for name in RULE.scalars:
-                use_tensor(group, self.state, name)
-
-    @_use_grad_for_differentiable
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once; the loss that `closure` returned, if one is given."""
-        loss = evaluate(closure)
-        for group in self.param_groups:
-            update_group(self.state, group, RULE)
-        return loss
 
 
 def start(p: Any, group: dict[str, Any]) -> dict[str, Any]:
@@ -95,15 +32,11 @@ def start(p: Any, group: dict[str, Any]) -> dict[str, Any]:
 
 def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
     """One step of one parameter."""
-    p, grad, state = as_real(p, grad, state)
+    p, grad, state = begun(p, grad, state, group)
     lr, lambd = scalar(group["lr"]), group["lambd"]
     mean, eta, mu = state["ax"], state["eta"], state["mu"]
-    if group["maximize"]:
-        grad = -grad
-    state["step"] += 1
     count = state["step"].item()
-    if group["weight_decay"] != 0:
-        grad = grad.add(p, alpha=group["weight_decay"])
+    grad = decayed(p, grad, group)
     step_size = eta.item()
     p.mul_(1 - lambd * step_size)
     p.add_(grad, alpha=-step_size)
@@ -147,6 +80,37 @@ RULE = Rule(
 )
 
 
+class ASGD(PerTensorOptimizer):
+    """Averaged stochastic gradient descent (Polyak and Juditsky, 1992).
+
+    >>> p = nn.Parameter(tensor([1.0]))
+    >>> optimizer = optim.ASGD([p], lr=0.25)
+    >>> (p * p).sum().backward()
+    >>> optimizer.step()
+    >>> optimizer.state[p]["ax"]
+    tensor([0.5000])
+    """
+
+    _rule = RULE
+    _options = "lr lambd alpha t0 weight_decay foreach maximize differentiable capturable"
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-2,
+        lambd: float = 1e-4,
+        alpha: float = 0.75,
+        t0: float = 1e6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        check_options(lr=lr, weight_decay=weight_decay)
+        super().__init__(params, self._picked(locals()))
+
+
 def asgd(
     params: list[Any],
     grads: list[Any],
@@ -167,16 +131,6 @@ def asgd(
     weight_decay: float,
 ) -> None:
     """One step of ASGD on lists of tensors."""
-    group = {
-        "foreach": foreach,
-        "maximize": maximize,
-        "differentiable": differentiable,
-        "capturable": capturable,
-        "lambd": lambd,
-        "lr": lr,
-        "t0": t0,
-        "alpha": alpha,
-        "weight_decay": weight_decay,
-    }
+    group = ASGD._picked(locals())
     lists = {"step": state_steps, "eta": etas, "mu": mus, "ax": axs}
-    update_listed(params, grads, lists, group, RULE)
+    RULE.update_listed(params, grads, lists, group)

@@ -8,7 +8,7 @@ from typing import Any
 
 import tapegrad as tg
 
-from ._per_tensor import number
+from ._per_tensor import check_options, number
 from .optimizer import Optimizer
 
 __all__ = ["LBFGS"]
@@ -45,10 +45,7 @@ class LBFGS(Optimizer):
         history_size: int = 100,
         line_search_fn: str | None = None,
     ) -> None:
-        if isinstance(lr, tg.Tensor) and lr.numel() != 1:
-            raise ValueError("Tensor lr must be 1-element")
-        if not lr >= 0.0:
-            raise ValueError(f"Invalid learning rate: {lr}")
+        check_options(lr=lr)
         defaults = {
             "lr": lr,
             "max_iter": max_iter,

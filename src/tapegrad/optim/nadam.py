@@ -2,119 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
-
-import tapegrad as tg
 
 from ._on_device import Fused
 from ._per_tensor import (
+    PerTensorOptimizer,
     Rule,
-    as_real,
-    check_at_least_zero,
-    check_betas,
-    check_lr,
-    evaluate,
-    new_scalar,
+    begun,
+    check_options,
+    decayed,
+    from_zeros,
     number,
     scalar,
-    update_group,
-    update_listed,
-    use_tensor,
 )
-from .optimizer import Optimizer, _use_grad_for_differentiable
 
 __all__ = ["NAdam", "nadam"]
 
 
-class NAdam(Optimizer):
-    """NAdam (Dozat, 2016): Adam with Nesterov momentum.
-
-    >>> p = nn.Parameter(tensor([1.0]))
-    >>> optimizer = optim.NAdam([p], lr=0.5)
-    >>> (p * p).sum().backward()
-    >>> optimizer.step()
-    >>> sorted(optimizer.state[p])
-    ['exp_avg', 'exp_avg_sq', 'mu_product', 'step']
-    """
-
-    def __init__(
-        self,
-        params: Any,
-        lr: Any = 2e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0,
-        momentum_decay: float = 4e-3,
-        decoupled_weight_decay: bool = False,
-        *,
-        foreach: bool | None = None,
-        maximize: bool = False,
-        capturable: bool = False,
-        differentiable: bool = False,
-    ) -> None:
-        check_lr(lr)
-        if not eps >= 0.0:
-            raise ValueError(f"Invalid epsilon value: {eps}")
-        check_betas(betas)
-        check_at_least_zero(weight_decay=weight_decay, momentum_decay=momentum_decay)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "momentum_decay": momentum_decay,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for group in self.param_groups:
-            group.setdefault("maximize", False)
-            group.setdefault("foreach", None)
-            group.setdefault("capturable", False)
-            group.setdefault("differentiable", False)
-            group.setdefault("decoupled_weight_decay", False)
-            use_tensor(group, self.state, "step")
-            use_tensor(group, self.state, "mu_product")
-
-    @_use_grad_for_differentiable
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once; the loss that `closure` returned, if one is given."""
-        loss = evaluate(closure)
-        for group in self.param_groups:
-            update_group(self.state, group, RULE)
-        return loss
-
-
-def start(p: Any, group: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "step": new_scalar(0.0),
-        "mu_product": new_scalar(1.0),
-        "exp_avg": tg.zeros_like(p, memory_format=tg.preserve_format),
-        "exp_avg_sq": tg.zeros_like(p, memory_format=tg.preserve_format),
-    }
-
-
 def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
     """One step of one parameter."""
-    p, grad, state = as_real(p, grad, state)
+    p, grad, state = begun(p, grad, state, group)
     lr, (beta1, beta2) = scalar(group["lr"]), group["betas"]
     mean, square = state["exp_avg"], state["exp_avg_sq"]
-    if group["maximize"]:
-        grad = -grad
-    state["step"] += 1
     count = state["step"].item()
-    if group["weight_decay"] != 0:
-        if group["decoupled_weight_decay"]:
-            p.mul_(1 - lr * group["weight_decay"])
-        else:
-            grad = grad.add(p, alpha=group["weight_decay"])
+    grad = decayed(p, grad, group, lr)
     momentum, ahead = momentum_at(count, group), momentum_at(count + 1, group)
     state["mu_product"] *= momentum
     mean.lerp_(grad, 1 - beta1)
@@ -154,13 +65,52 @@ FUSED = Fused(
     advance=advance,
 )
 RULE = Rule(
-    start,
+    from_zeros(FUSED.rows, mu_product=1.0),
     update,
     scalars=("step", "mu_product"),
     on_device=FUSED,
     captured="params, mu_products and state_steps",
     captured_foreach="params, mu_products, and state_steps",
 )
+
+
+class NAdam(PerTensorOptimizer):
+    """NAdam (Dozat, 2016): Adam with Nesterov momentum.
+
+    >>> p = nn.Parameter(tensor([1.0]))
+    >>> optimizer = optim.NAdam([p], lr=0.5)
+    >>> (p * p).sum().backward()
+    >>> optimizer.step()
+    >>> sorted(optimizer.state[p])
+    ['exp_avg', 'exp_avg_sq', 'mu_product', 'step']
+    """
+
+    _rule = RULE
+    _options = (
+        "lr betas eps weight_decay momentum_decay decoupled_weight_decay maximize "
+        "foreach capturable differentiable"
+    )
+    _added = PerTensorOptimizer._added | {"decoupled_weight_decay": False}
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_options(
+            lr=lr, eps=eps, betas=betas, weight_decay=weight_decay, momentum_decay=momentum_decay
+        )
+        super().__init__(params, self._picked(locals()))
 
 
 def nadam(
@@ -185,22 +135,11 @@ def nadam(
     eps: float,
 ) -> None:
     """One step of NAdam on lists of tensors."""
-    group = {
-        "decoupled_weight_decay": decoupled_weight_decay,
-        "foreach": foreach,
-        "capturable": capturable,
-        "differentiable": differentiable,
-        "maximize": maximize,
-        "betas": (beta1, beta2),
-        "lr": lr,
-        "weight_decay": weight_decay,
-        "momentum_decay": momentum_decay,
-        "eps": eps,
-    }
+    group = NAdam._picked(locals(), betas=(beta1, beta2))
     lists = {
         "step": state_steps,
         "mu_product": mu_products,
         "exp_avg": exp_avgs,
         "exp_avg_sq": exp_avg_sqs,
     }
-    update_listed(params, grads, lists, group, RULE)
+    RULE.update_listed(params, grads, lists, group)

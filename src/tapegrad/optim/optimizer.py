@@ -15,6 +15,7 @@ import tapegrad as tg
 from ..autograd.hooks import RemovableHandle
 from ..core.base import writing_for_caller
 from ..core.modes import MODES
+from ..utils.grads import set_to_zero
 from ..utils.naming import typename
 
 __all__ = [
@@ -225,17 +226,12 @@ class Optimizer:
         """Forget the gradients of all parameters, or set them to zero."""
         for group in self.param_groups:
             for p in group["params"]:
-                grad = p.grad
-                if grad is None:
+                if p.grad is None:
                     continue
                 if set_to_none:
                     p.grad = None
-                    continue
-                if grad.grad_fn is not None:
-                    grad.detach_()
                 else:
-                    grad.requires_grad_(False)
-                grad.zero_()
+                    set_to_zero(p.grad)
 
     # ------------------------------------------------------------------ hooks
 

@@ -2,115 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import tapegrad as tg
-
 from ._on_device import Fused
-from ._per_tensor import (
-    Rule,
-    as_real,
-    check_at_least_zero,
-    check_betas,
-    check_lr,
-    evaluate,
-    new_scalar,
-    number,
-    update_group,
-    update_listed,
-    use_tensor,
-)
-from .optimizer import Optimizer, _use_grad_for_differentiable
+from ._per_tensor import PerTensorOptimizer, Rule, begun, check_options, decayed, from_zeros, number
 
 __all__ = ["RAdam", "radam"]
 
 
-class RAdam(Optimizer):
-    """Rectified Adam (Liu et al., 2019).
-
-    >>> p = nn.Parameter(tensor([1.0]))
-    >>> optimizer = optim.RAdam([p], lr=0.25)
-    >>> (p * p).sum().backward()
-    >>> optimizer.step()
-    >>> p
-    Parameter containing:
-    tensor([0.5000], requires_grad=True)
-    """
-
-    def __init__(
-        self,
-        params: Any,
-        lr: Any = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0,
-        decoupled_weight_decay: bool = False,
-        *,
-        foreach: bool | None = None,
-        maximize: bool = False,
-        capturable: bool = False,
-        differentiable: bool = False,
-    ) -> None:
-        check_lr(lr)
-        if not eps >= 0.0:
-            raise ValueError(f"Invalid epsilon value: {eps}")
-        check_betas(betas)
-        check_at_least_zero(weight_decay=weight_decay)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for group in self.param_groups:
-            group.setdefault("foreach", None)
-            group.setdefault("maximize", False)
-            group.setdefault("differentiable", False)
-            group.setdefault("decoupled_weight_decay", False)
-            group.setdefault("capturable", False)
-            use_tensor(group, self.state, "step")
-
-    @_use_grad_for_differentiable
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once; the loss that `closure` returned, if one is given."""
-        loss = evaluate(closure)
-        for group in self.param_groups:
-            update_group(self.state, group, RULE)
-        return loss
-
-
-def start(p: Any, group: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "step": new_scalar(0.0),
-        "exp_avg": tg.zeros_like(p, memory_format=tg.preserve_format),
-        "exp_avg_sq": tg.zeros_like(p, memory_format=tg.preserve_format),
-    }
-
-
 def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
     """One step of one parameter."""
-    p, grad, state = as_real(p, grad, state)
+    p, grad, state = begun(p, grad, state, group)
     lr, (beta1, beta2) = number(group["lr"]), group["betas"]
     mean, square = state["exp_avg"], state["exp_avg_sq"]
-    if group["maximize"]:
-        grad = -grad
-    state["step"] += 1
     count = state["step"].item()
-    if group["weight_decay"] != 0:
-        if group["decoupled_weight_decay"]:
-            p.mul_(1 - lr * group["weight_decay"])
-        else:
-            grad = grad.add(p, alpha=group["weight_decay"])
+    grad = decayed(p, grad, group, lr)
     mean.lerp_(grad, 1 - beta1)
     square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
     step = mean / (1 - beta1**count) * lr
@@ -133,7 +39,42 @@ FUSED = Fused(
     rows={"exp_avg": "", "exp_avg_sq": ""},
     options=("betas[2]", "eps", "weight_decay", "decoupled_weight_decay", "maximize"),
 )
-RULE = Rule(start, update, on_device=FUSED)
+RULE = Rule(from_zeros(FUSED.rows), update, on_device=FUSED)
+
+
+class RAdam(PerTensorOptimizer):
+    """Rectified Adam (Liu et al., 2019).
+
+    >>> p = nn.Parameter(tensor([1.0]))
+    >>> (p * p).sum().backward()
+    >>> optim.RAdam([p], lr=0.25).step()  # the first steps go along the mean gradient
+    >>> p.detach()
+    tensor([0.5000])
+    """
+
+    _rule = RULE
+    _options = (
+        "lr betas eps weight_decay maximize foreach capturable decoupled_weight_decay "
+        "differentiable"
+    )
+    _added = PerTensorOptimizer._added | {"decoupled_weight_decay": False}
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_options(lr=lr, eps=eps, betas=betas, weight_decay=weight_decay)
+        super().__init__(params, self._picked(locals()))
 
 
 def radam(
@@ -156,16 +97,6 @@ def radam(
     eps: float,
 ) -> None:
     """One step of RAdam on lists of tensors."""
-    group = {
-        "decoupled_weight_decay": decoupled_weight_decay,
-        "foreach": foreach,
-        "differentiable": differentiable,
-        "capturable": capturable,
-        "maximize": maximize,
-        "betas": (beta1, beta2),
-        "lr": lr,
-        "weight_decay": weight_decay,
-        "eps": eps,
-    }
+    group = RAdam._picked(locals(), betas=(beta1, beta2))
     lists = {"step": state_steps, "exp_avg": exp_avgs, "exp_avg_sq": exp_avg_sqs}
-    update_listed(params, grads, lists, group, RULE)
+    RULE.update_listed(params, grads, lists, group)

@@ -2,82 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import tapegrad as tg
 
 from ._on_device import Fused
-from ._per_tensor import (
-    Rule,
-    as_real,
-    check_lr,
-    evaluate,
-    new_scalar,
-    number,
-    update_group,
-    update_listed,
-    use_tensor,
-)
-from .optimizer import Optimizer, _use_grad_for_differentiable
+from ._per_tensor import PerTensorOptimizer, Rule, begun, check_options, new_scalar, number
 
 __all__ = ["Rprop", "rprop"]
-
-
-class Rprop(Optimizer):
-    """Resilient backpropagation (Riedmiller and Braun, 1993).
-
-    >>> p = nn.Parameter(tensor([1.0]))
-    >>> optimizer = optim.Rprop([p], lr=0.5)
-    >>> (p * p).sum().backward()
-    >>> optimizer.step()
-    >>> p
-    Parameter containing:
-    tensor([0.5000], requires_grad=True)
-    """
-
-    def __init__(
-        self,
-        params: Any,
-        lr: Any = 1e-2,
-        etas: tuple[float, float] = (0.5, 1.2),
-        step_sizes: tuple[float, float] = (1e-6, 50),
-        *,
-        capturable: bool = False,
-        foreach: bool | None = None,
-        maximize: bool = False,
-        differentiable: bool = False,
-    ) -> None:
-        check_lr(lr)
-        if not 0.0 < etas[0] < 1.0 < etas[1]:
-            raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
-        defaults = {
-            "lr": lr,
-            "etas": etas,
-            "step_sizes": step_sizes,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for group in self.param_groups:
-            group.setdefault("foreach", None)
-            group.setdefault("maximize", False)
-            group.setdefault("differentiable", False)
-            group.setdefault("capturable", False)
-            use_tensor(group, self.state, "step")
-
-    @_use_grad_for_differentiable
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once; the loss that `closure` returned, if one is given."""
-        loss = evaluate(closure)
-        for group in self.param_groups:
-            update_group(self.state, group, RULE)
-        return loss
 
 
 def start(p: Any, group: dict[str, Any]) -> dict[str, Any]:
@@ -91,12 +23,9 @@ def start(p: Any, group: dict[str, Any]) -> dict[str, Any]:
 
 def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
     """One step of one parameter."""
-    p, grad, state = as_real(p, grad, state)
+    p, grad, state = begun(p, grad, state, group)
     (slower, faster), (least, most) = group["etas"], group["step_sizes"]
     before, size = state["prev"], state["step_size"]
-    if group["maximize"]:
-        grad = -grad
-    state["step"] += 1
     same_way = grad.mul(before.clone() if group["differentiable"] else before).sign()
     turned = same_way < 0
     factor = same_way.masked_fill(same_way > 0, faster).masked_fill(turned, slower)
@@ -113,6 +42,37 @@ FUSED = Fused(
     options=("etas[2]", "step_sizes[2]", "maximize"),
 )
 RULE = Rule(start, update, on_xla=(True, True), on_device=FUSED)
+
+
+class Rprop(PerTensorOptimizer):
+    """Resilient backpropagation (Riedmiller and Braun, 1993).
+
+    >>> p = nn.Parameter(tensor([1.0, -2.0]))
+    >>> p.square().sum().backward()
+    >>> optim.Rprop([p], lr=0.5).step()  # only the signs of the gradients count
+    >>> p.detach()
+    tensor([ 0.5000, -1.5000])
+    """
+
+    _rule = RULE
+    _options = "lr etas step_sizes foreach maximize differentiable capturable"
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-2,
+        etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50),
+        *,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_options(lr=lr)
+        if not 0.0 < etas[0] < 1.0 < etas[1]:
+            raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
+        super().__init__(params, self._picked(locals()))
 
 
 def rprop(
@@ -133,13 +93,7 @@ def rprop(
     etaplus: float,
 ) -> None:
     """One step of Rprop on lists of tensors."""
-    group = {
-        "foreach": foreach,
-        "capturable": capturable,
-        "maximize": maximize,
-        "differentiable": differentiable,
-        "step_sizes": (step_size_min, step_size_max),
-        "etas": (etaminus, etaplus),
-    }
+    sizes, etas = (step_size_min, step_size_max), (etaminus, etaplus)
+    group = Rprop._picked(locals(), step_sizes=sizes, etas=etas)
     lists = {"step": state_steps, "prev": prevs, "step_size": step_sizes}
-    update_listed(params, grads, lists, group, RULE)
+    RULE.update_listed(params, grads, lists, group)

@@ -10,82 +10,18 @@ import tapegrad as tg
 
 from ..ops.pointwise.arithmetic import add_quietly
 from ._on_device import Fused
-from ._per_tensor import Rule, check_fused, evaluate, number, update_group, update_listed
-from .optimizer import Optimizer, _use_grad_for_differentiable
+from ._per_tensor import (
+    PerTensorOptimizer,
+    Rule,
+    check_fused,
+    check_one_element,
+    evaluate,
+    number,
+    update_group,
+)
+from .optimizer import _use_grad_for_differentiable
 
 __all__ = ["SGD", "sgd"]
-
-
-class SGD(Optimizer):
-    """Stochastic gradient descent.
-
-    >>> p = nn.Parameter(tensor([1.0]))
-    >>> optimizer = optim.SGD([p], lr=0.25)
-    >>> (p * p).sum().backward()
-    >>> optimizer.step()
-    >>> p
-    Parameter containing:
-    tensor([0.5000], requires_grad=True)
-    """
-
-    def __init__(
-        self,
-        params: Any,
-        lr: Any = 1e-3,
-        momentum: float = 0,
-        dampening: float = 0,
-        weight_decay: Any = 0,
-        nesterov: bool = False,
-        *,
-        maximize: bool = False,
-        foreach: bool | None = None,
-        differentiable: bool = False,
-        fused: bool | None = None,
-    ) -> None:
-        if isinstance(lr, tg.Tensor) and lr.numel() != 1:
-            raise ValueError("Tensor lr must be 1-element")
-        if lr < 0.0:
-            raise ValueError(f"Invalid learning rate: {lr}")
-        if momentum < 0.0:
-            raise ValueError(f"Invalid momentum value: {momentum}")
-        if weight_decay < 0.0:
-            raise ValueError(f"Invalid weight_decay value: {weight_decay}")
-        if nesterov and (momentum <= 0 or dampening != 0):
-            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "dampening": dampening,
-            "weight_decay": weight_decay,
-            "nesterov": nesterov,
-            "maximize": maximize,
-            "foreach": foreach,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
-        super().__init__(params, defaults)
-        check_fused(fused, foreach, differentiable)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for group in self.param_groups:
-            group.setdefault("nesterov", False)
-            group.setdefault("maximize", False)
-            group.setdefault("foreach", None)
-            group.setdefault("differentiable", False)
-            group.setdefault("fused", False)
-
-    @_use_grad_for_differentiable
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once; the loss that `closure` returned, if one is given."""
-        loss = evaluate(closure)
-        for group in self.param_groups:
-            if group["momentum"] != 0:
-                update_group(self.state, group, RULE)
-            else:
-                # There is no state to keep, and none is made.
-                update_group(defaultdict(dict), group, WITHOUT_STATE)
-        return loss
 
 
 def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
@@ -131,6 +67,67 @@ RULE = Rule(None, update, scalars=(), on_device=FUSED)
 WITHOUT_STATE = Rule(None, update, scalars=(), gathers=False, on_device=FUSED)
 
 
+class SGD(PerTensorOptimizer):
+    """Stochastic gradient descent.
+
+    >>> p = nn.Parameter(tensor([1.0]))
+    >>> optimizer = optim.SGD([p], lr=0.25)
+    >>> (p * p).sum().backward()
+    >>> optimizer.step()
+    >>> p
+    Parameter containing:
+    tensor([0.5000], requires_grad=True)
+    """
+
+    _rule = RULE
+    _options = "lr momentum dampening weight_decay nesterov maximize foreach differentiable fused"
+    _added = {
+        "nesterov": False,
+        "maximize": False,
+        "foreach": None,
+        "differentiable": False,
+        "fused": False,
+    }
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: Any = 0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        check_one_element(lr)
+        if lr < 0.0:
+            raise ValueError(f"Invalid learning rate: {lr}")
+        if momentum < 0.0:
+            raise ValueError(f"Invalid momentum value: {momentum}")
+        if weight_decay < 0.0:
+            raise ValueError(f"Invalid weight_decay value: {weight_decay}")
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+        super().__init__(params, self._picked(locals()))
+        check_fused(fused, foreach, differentiable)
+
+    @_use_grad_for_differentiable
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update the parameters once; the loss that `closure` returned, if one is given."""
+        loss = evaluate(closure)
+        for group in self.param_groups:
+            if group["momentum"] != 0:
+                update_group(self.state, group, RULE)
+            else:
+                # There is no state to keep, and none is made.
+                update_group(defaultdict(dict), group, WITHOUT_STATE)
+        return loss
+
+
 def sgd(
     params: list[Any],
     d_p_list: list[Any],
@@ -149,15 +146,6 @@ def sgd(
     maximize: bool,
 ) -> None:
     """One step of SGD on lists of tensors; missing momentum buffers are filled in."""
-    group = {
-        "foreach": foreach,
-        "differentiable": False,
-        "weight_decay": weight_decay,
-        "momentum": momentum,
-        "lr": lr,
-        "dampening": dampening,
-        "nesterov": nesterov,
-        "maximize": maximize,
-    }
+    group = SGD._picked(locals(), differentiable=False, fused=None)
     lists = {"momentum_buffer": momentum_buffer_list}
-    update_listed(params, d_p_list, lists, group, RULE, grad_scale, found_inf)
+    RULE.update_listed(params, d_p_list, lists, group, grad_scale, found_inf)

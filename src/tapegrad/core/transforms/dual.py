@@ -172,16 +172,9 @@ class stripped:
 
 def same_tensor(t: Any) -> Any:
     """Another tensor with the memory and the history of `t`, and no tangents."""
-    from ...autograd.node import accumulate_node
-    from ..subclass import as_subclass, takes_part
+    from ..subclass import as_subclass, same_plain, takes_part
 
-    p = wrap(t.array)
-    p.wants_grad = t.wants_grad
-    p.node = accumulate_node(t) if t.wants_grad and t.node is None else t.node
-    p.slot = t.slot
-    p.cell = t.version_cell()
-    p.view_of = None if t.view_of is None else t.view_of.twin()
-    p.cut = t.cut
+    p = same_plain(t)
     return as_subclass(p, type(t)) if takes_part(type(t)) else p
 
 

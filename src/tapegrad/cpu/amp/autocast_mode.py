@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import tapegrad as tg
 
 from ... import amp
+from ...amp._older_names import warn_deprecated
 
 __all__ = ["autocast"]
-
-
-def warn_deprecated(old: str, new: str) -> None:
-    warnings.warn(
-        f"`torch.cpu.amp.{old}` is deprecated. Please use `torch.amp.{new}` instead.",
-        FutureWarning,
-        stacklevel=3,
-    )
 
 
 class autocast(amp.autocast):
@@ -26,5 +18,5 @@ class autocast(amp.autocast):
     def __init__(
         self, enabled: bool = True, dtype: Any = tg.bfloat16, cache_enabled: bool = True
     ) -> None:
-        warn_deprecated("autocast(args...)", "autocast('cpu', args...)")
+        warn_deprecated("cpu", "autocast(args...)", "autocast('cpu', args...)")
         super().__init__("cpu", dtype, enabled, cache_enabled)

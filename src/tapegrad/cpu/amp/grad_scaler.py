@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from ... import amp
-from .autocast_mode import warn_deprecated
+from ...amp._older_names import DeviceGradScaler
 
 __all__ = ["GradScaler"]
 
 
-class GradScaler(amp.GradScaler):
+class GradScaler(DeviceGradScaler):
     """`torch.amp.GradScaler` for CPU, deprecated in favour of that."""
 
-    def __init__(
-        self,
-        init_scale: float = 2.0**16,
-        growth_factor: float = 2.0,
-        backoff_factor: float = 0.5,
-        growth_interval: int = 2000,
-        enabled: bool = True,
-    ) -> None:
-        warn_deprecated("GradScaler(args...)", "GradScaler('cpu', args...)")
-        super().__init__("cpu", init_scale, growth_factor, backoff_factor, growth_interval, enabled)
+    _device_type = "cpu"

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import tapegrad as tg
 
 from ... import amp
+from ...amp._older_names import warn_deprecated
 
 __all__ = ["autocast", "custom_bwd", "custom_fwd"]
-
-
-def warn_deprecated(old: str, new: str) -> None:
-    warnings.warn(
-        f"`torch.cuda.amp.{old}` is deprecated. Please use `torch.amp.{new}` instead.",
-        FutureWarning,
-        stacklevel=3,
-    )
 
 
 class autocast(amp.autocast):
@@ -27,7 +19,7 @@ class autocast(amp.autocast):
     def __init__(
         self, enabled: bool = True, dtype: Any = tg.float16, cache_enabled: bool = True
     ) -> None:
-        warn_deprecated("autocast(args...)", "autocast('cuda', args...)")
+        warn_deprecated("cuda", "autocast(args...)", "autocast('cuda', args...)")
         super().__init__("cuda", dtype, enabled, cache_enabled)
 
 
@@ -35,11 +27,11 @@ def custom_fwd(
     fwd: Callable[..., Any] | None = None, *, cast_inputs: Any = None
 ) -> Callable[..., Any]:
     """`torch.amp.custom_fwd` for CUDA, deprecated in favour of that."""
-    warn_deprecated("custom_fwd(args...)", "custom_fwd(args..., device_type='cuda')")
+    warn_deprecated("cuda", "custom_fwd(args...)", "custom_fwd(args..., device_type='cuda')")
     return amp.custom_fwd(fwd, device_type="cuda", cast_inputs=cast_inputs)
 
 
 def custom_bwd(bwd: Callable[..., Any]) -> Callable[..., Any]:
     """`torch.amp.custom_bwd` for CUDA, deprecated in favour of that."""
-    warn_deprecated("custom_bwd(args...)", "custom_bwd(args..., device_type='cuda')")
+    warn_deprecated("cuda", "custom_bwd(args...)", "custom_bwd(args..., device_type='cuda')")
     return amp.custom_bwd(bwd, device_type="cuda")

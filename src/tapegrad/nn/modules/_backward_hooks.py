@@ -73,15 +73,8 @@ class BackwardHook:
         outputs = spread(grads, size, indices)
         for hook in self.pre_hooks:
             answer = hook(self.module, outputs)
-            if answer is None:
-                continue
-            answer = answer if isinstance(answer, tuple) else (answer,)
-            if len(answer) != size:
-                raise RuntimeError(
-                    "Backward pre hook returned an invalid number of grad_output, "
-                    f"got {len(answer)}, but expected {size}"
-                )
-            outputs = answer
+            if answer is not None:
+                outputs = as_many(answer, size, "Backward pre hook", "grad_output")
         if self.inputs is None:
             self.fire_without_inputs(outputs)
         else:
@@ -115,17 +108,21 @@ class BackwardHook:
         outputs, inputs = self.grad_outputs, spread(grads, size, indices)
         for hook in self.hooks:
             answer = hook(self.module, inputs, outputs)
-            if answer is None:
-                continue
-            answer = answer if isinstance(answer, tuple) else (answer,)
-            if len(answer) != size:
-                raise RuntimeError(
-                    "Backward hook returned an invalid number of grad_input, "
-                    f"got {len(answer)}, but expected {size}"
-                )
-            inputs = answer
+            if answer is not None:
+                inputs = as_many(answer, size, "Backward hook", "grad_input")
         self.grad_outputs = None
         return tuple(inputs[i] for i in indices)
+
+
+def as_many(answer: Any, size: int, hook: str, gradients: str) -> tuple[Any, ...]:
+    """What a hook gave in the place of the gradients."""
+    given = answer if isinstance(answer, tuple) else (answer,)
+    if len(given) != size:
+        raise RuntimeError(
+            f"{hook} returned an invalid number of {gradients}, got {len(given)}, but expected "
+            f"{size}"
+        )
+    return given
 
 
 def wrap_tensors(values: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[int], Any]:

@@ -94,12 +94,17 @@ def register_module_forward_hook(
     return add(GLOBAL.forward, hook, flags=flags)
 
 
+def add_backward(hook: Hook, full: bool) -> RemovableHandle:
+    """A backward hook for every module; all are of one kind."""
+    if GLOBAL.backward_is_full is (not full):
+        raise RuntimeError(TWO_KINDS.format("as a global Module hook"))
+    GLOBAL.backward_is_full = full
+    return add(GLOBAL.backward, hook)
+
+
 def register_module_backward_hook(hook: Hook) -> RemovableHandle:
     """The old kind of backward hook, for every module; prefer the full one."""
-    if GLOBAL.backward_is_full is True:
-        raise RuntimeError(TWO_KINDS.format("as a global Module hook"))
-    GLOBAL.backward_is_full = False
-    return add(GLOBAL.backward, hook)
+    return add_backward(hook, full=False)
 
 
 def register_module_full_backward_pre_hook(hook: Hook) -> RemovableHandle:
@@ -109,10 +114,7 @@ def register_module_full_backward_pre_hook(hook: Hook) -> RemovableHandle:
 
 def register_module_full_backward_hook(hook: Hook) -> RemovableHandle:
     """Call `hook(module, grad_input, grad_output)` after the gradients of every module are."""
-    if GLOBAL.backward_is_full is False:
-        raise RuntimeError(TWO_KINDS.format("as a global Module hook"))
-    GLOBAL.backward_is_full = True
-    return add(GLOBAL.backward, hook)
+    return add_backward(hook, full=True)
 
 
 def register_initial_hooks(module: Any) -> None:

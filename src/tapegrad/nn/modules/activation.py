@@ -242,46 +242,38 @@ class PReLU(Module):
         return f"num_parameters={self.num_parameters}"
 
 
-class ELU(Module):
+class _WithAlpha(Module):
+    """Exponential below zero, down to -alpha."""
+
+    __constants__ = ["alpha", "inplace"]
+    alpha: float
+    inplace: bool
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__()
+        self.alpha = alpha
+        self.inplace = inplace
+
+    def extra_repr(self) -> str:
+        return with_inplace(f"alpha={self.alpha}", self.inplace)
+
+
+class ELU(_WithAlpha):
     """Exponential below zero (Clevert et al., 2015).
 
     >>> nn.ELU()(tensor([-1.0, 2.0]))
     tensor([-0.6321,  2.0000])
     """
 
-    __constants__ = ["alpha", "inplace"]
-    alpha: float
-    inplace: bool
-
-    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__()
-        self.alpha = alpha
-        self.inplace = inplace
-
     def forward(self, input: Any) -> Any:
         return F.elu(input, self.alpha, self.inplace)
 
-    def extra_repr(self) -> str:
-        return with_inplace(f"alpha={self.alpha}", self.inplace)
 
-
-class CELU(Module):
+class CELU(_WithAlpha):
     """Exponential below zero, with a continuous derivative (Barron, 2017)."""
-
-    __constants__ = ["alpha", "inplace"]
-    alpha: float
-    inplace: bool
-
-    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__()
-        self.alpha = alpha
-        self.inplace = inplace
 
     def forward(self, input: Any) -> Any:
         return F.celu(input, self.alpha, self.inplace)
-
-    def extra_repr(self) -> str:
-        return with_inplace(f"alpha={self.alpha}", self.inplace)
 
 
 class SELU(_Inplace):
@@ -316,33 +308,26 @@ class Tanh(Module):
         return F.tanh(input)
 
 
-class Hardsigmoid(Module):
+class _QuietlyInplace(_Inplace):
+    """The same without a word in the repr."""
+
+    def extra_repr(self) -> str:
+        return ""
+
+
+class Hardsigmoid(_QuietlyInplace):
     """Sigmoid in straight lines.
 
     >>> nn.Hardsigmoid()(tensor([-3.0, 0.0, 3.0]))
     tensor([0.0000, 0.5000, 1.0000])
     """
 
-    __constants__ = ["inplace"]
-    inplace: bool
-
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
-
     def forward(self, input: Any) -> Any:
         return F.hardsigmoid(input, self.inplace)
 
 
-class Hardswish(Module):
+class Hardswish(_QuietlyInplace):
     """x times Hardsigmoid (Howard et al., 2019)."""
-
-    __constants__ = ["inplace"]
-    inplace: bool
-
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
 
     def forward(self, input: Any) -> Any:
         return F.hardswish(input, self.inplace)
@@ -452,46 +437,40 @@ class Softsign(Module):
 # --- small values become zero ----------------------------------------------------------------
 
 
-class Hardshrink(Module):
+class _Shrink(Module):
+    """What is smaller than `lambd` becomes zero."""
+
+    __constants__ = ["lambd"]
+    lambd: float
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__()
+        self.lambd = lambd
+
+    def extra_repr(self) -> str:
+        return str(self.lambd)
+
+
+class Hardshrink(_Shrink):
     """Zero between -lambd and lambd.
 
     >>> nn.Hardshrink()(tensor([0.25, 2.0]))
     tensor([0., 2.])
     """
 
-    __constants__ = ["lambd"]
-    lambd: float
-
-    def __init__(self, lambd: float = 0.5) -> None:
-        super().__init__()
-        self.lambd = lambd
-
     def forward(self, input: Any) -> Any:
         return F.hardshrink(input, self.lambd)
 
-    def extra_repr(self) -> str:
-        return f"{self.lambd}"
 
-
-class Softshrink(Module):
+class Softshrink(_Shrink):
     """`lambd` nearer to zero.
 
     >>> nn.Softshrink()(tensor([0.25, 2.0]))
     tensor([0.0000, 1.5000])
     """
 
-    __constants__ = ["lambd"]
-    lambd: float
-
-    def __init__(self, lambd: float = 0.5) -> None:
-        super().__init__()
-        self.lambd = lambd
-
     def forward(self, input: Any) -> Any:
         return F.softshrink(input, self.lambd)
-
-    def extra_repr(self) -> str:
-        return str(self.lambd)
 
 
 class Tanhshrink(Module):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import warnings
 from typing import Any
 
 import tapegrad as tg
@@ -194,23 +192,6 @@ def turned_together(query: Any, key: Any, value: Any) -> tuple[Any, Any, Any]:
         return query, query, query
     key = key.transpose(1, 0)
     return query.transpose(1, 0), key, key
-
-
-def canonical_mask(mask: Any, name: str, other: Any, other_name: str, dtype: Any) -> Any:
-    """A mask as numbers that are added; `other` is the mask that should be of the same kind."""
-    if mask is None:
-        return None
-    if mask.dtype != tg.bool and not mask.is_floating_point():
-        raise AssertionError(f"only bool and floating types of {name} are supported")
-    if other is not None and mask.dtype != other.dtype:
-        warnings.warn(
-            f"Support for mismatched {name} and {other_name} is deprecated. Use same type for "
-            "both instead.",
-            stacklevel=4,
-        )
-    if mask.is_floating_point():
-        return mask
-    return tg.zeros_like(mask, dtype=dtype).masked_fill_(mask, -math.inf)
 
 
 # Where PyTorch has it, and so what pickled models name.

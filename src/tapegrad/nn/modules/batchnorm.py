@@ -28,6 +28,7 @@ class _NormBase(Module):
 
     _version = 2
     __constants__ = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
+    _input_dims: tuple[int, ...] = ()  # how many an input may have
     num_features: int
     eps: float
     momentum: float | None
@@ -87,7 +88,11 @@ class _NormBase(Module):
                 init.zeros_(self.bias)
 
     def _check_input_dim(self, input: Any) -> None:
-        raise NotImplementedError
+        if not self._input_dims:
+            raise NotImplementedError
+        if input.dim() not in self._input_dims:
+            expected = " or ".join(f"{n}D" for n in self._input_dims)
+            raise ValueError(f"expected {expected} input (got {input.dim()}D input)")
 
     def extra_repr(self) -> str:
         return (
@@ -97,14 +102,7 @@ class _NormBase(Module):
         )
 
     def _load_from_state_dict(
-        self,
-        state_dict: Any,
-        prefix: str,
-        local_metadata: dict[str, Any],
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
+        self, state_dict: Any, prefix: str, local_metadata: dict[str, Any], *rest: Any, **named: Any
     ) -> None:
         version = local_metadata.get("version")
         if (version is None or version < 2) and self.track_running_stats:
@@ -113,15 +111,7 @@ class _NormBase(Module):
                 f"{prefix}num_batches_tracked",
                 tg.tensor(0) if self.num_batches_tracked is None else self.num_batches_tracked,
             )
-        super()._load_from_state_dict(
-            state_dict,
-            prefix,
-            local_metadata,
-            strict,
-            missing_keys,
-            unexpected_keys,
-            error_msgs,
-        )
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest, **named)
 
 
 class _BatchNorm(_NormBase):
@@ -195,12 +185,6 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
         self.reset_parameters()
 
 
-def check_dims(input: Any, *allowed: int) -> None:
-    if input.dim() not in allowed:
-        expected = " or ".join(f"{n}D" for n in allowed)
-        raise ValueError(f"expected {expected} input (got {input.dim()}D input)")
-
-
 class BatchNorm1d(_BatchNorm):
     """Mean zero and variance one for every feature of the batch.
 
@@ -209,17 +193,14 @@ class BatchNorm1d(_BatchNorm):
             [ 1.0000]])
     """
 
-    def _check_input_dim(self, input: Any) -> None:
-        check_dims(input, 2, 3)
+    _input_dims = (2, 3)
 
 
 class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
     """A BatchNorm1d that takes `num_features` from its first input."""
 
     cls_to_become = BatchNorm1d
-
-    def _check_input_dim(self, input: Any) -> None:
-        check_dims(input, 2, 3)
+    _input_dims = (2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
@@ -229,33 +210,27 @@ class BatchNorm2d(_BatchNorm):
     BatchNorm2d(3, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)
     """
 
-    def _check_input_dim(self, input: Any) -> None:
-        check_dims(input, 4)
+    _input_dims = (4,)
 
 
 class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
     """A BatchNorm2d that takes `num_features` from its first input."""
 
     cls_to_become = BatchNorm2d
-
-    def _check_input_dim(self, input: Any) -> None:
-        check_dims(input, 4)
+    _input_dims = (4,)
 
 
 class BatchNorm3d(_BatchNorm):
     """Mean zero and variance one for every channel of a batch of volumes."""
 
-    def _check_input_dim(self, input: Any) -> None:
-        check_dims(input, 5)
+    _input_dims = (5,)
 
 
 class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
     """A BatchNorm3d that takes `num_features` from its first input."""
 
     cls_to_become = BatchNorm3d
-
-    def _check_input_dim(self, input: Any) -> None:
-        check_dims(input, 5)
+    _input_dims = (5,)
 
 
 class SyncBatchNorm(_BatchNorm):
@@ -310,10 +285,8 @@ class SyncBatchNorm(_BatchNorm):
                 with tg.no_grad():
                     converted.weight = module.weight
                     converted.bias = module.bias
-            converted.running_mean = module.running_mean
-            converted.running_var = module.running_var
-            converted.num_batches_tracked = module.num_batches_tracked
-            converted.training = module.training
+            for name in ("running_mean", "running_var", "num_batches_tracked", "training"):
+                setattr(converted, name, getattr(module, name))
         for name, child in module.named_children():
             converted.add_module(name, cls.convert_sync_batchnorm(child, process_group))
         return converted

@@ -34,7 +34,34 @@ def wrap_index(index: Any, size: int) -> int:
     return index % size
 
 
-class Sequential(Module):
+class _Numbered(Module):
+    """Modules by their places, which are the names they are registered under."""
+
+    def _name_at(self, index: Any) -> str:
+        raise NotImplementedError
+
+    def __setitem__(self, index: int, module: Module) -> None:
+        setattr(self, self._name_at(index), module)
+
+    def __delitem__(self, index: Any) -> None:
+        if isinstance(index, slice):
+            for name in list(self._modules)[index]:
+                delattr(self, name)
+        else:
+            delattr(self, self._name_at(index))
+        self._modules = dict(zip(map(str, range(len(self))), self._modules.values(), strict=True))
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._modules.values())
+
+    def __dir__(self) -> list[str]:
+        return [n for n in super().__dir__() if not n.isdigit()]
+
+
+class Sequential(_Numbered):
     """Modules called one after the other, each with what the one before returned.
 
     >>> nn.Sequential(nn.ReLU(), nn.Flatten(0))(tensor([[1.0, -1.0]]))
@@ -63,26 +90,6 @@ class Sequential(Module):
         if isinstance(index, slice):
             return type(self)(OrderedDict(list(self._modules.items())[index]))
         return self._modules[self._name_at(index)]
-
-    def __setitem__(self, index: int, module: Module) -> None:
-        setattr(self, self._name_at(index), module)
-
-    def __delitem__(self, index: Any) -> None:
-        if isinstance(index, slice):
-            for name in list(self._modules)[index]:
-                delattr(self, name)
-        else:
-            delattr(self, self._name_at(index))
-        self._modules = dict(zip(map(str, range(len(self))), self._modules.values(), strict=True))
-
-    def __len__(self) -> int:
-        return len(self._modules)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._modules.values())
-
-    def __dir__(self) -> list[str]:
-        return [n for n in super().__dir__() if not n.isdigit()]
 
     def __add__(self, other: Any) -> Sequential:
         self._check_sequential(other)
@@ -159,7 +166,7 @@ class Sequential(Module):
         return module
 
 
-class ModuleList(Module):
+class ModuleList(_Numbered):
     """A list of modules, all of them registered.
 
     >>> len(nn.ModuleList([nn.ReLU(), nn.ReLU()]))
@@ -179,31 +186,11 @@ class ModuleList(Module):
             return type(self)(list(self._modules.values())[index])
         return self._modules[self._name_at(index)]
 
-    def __setitem__(self, index: int, module: Module) -> None:
-        setattr(self, self._name_at(index), module)
-
-    def __delitem__(self, index: Any) -> None:
-        if isinstance(index, slice):
-            for name in list(self._modules)[index]:
-                delattr(self, name)
-        else:
-            delattr(self, self._name_at(index))
-        self._modules = dict(zip(map(str, range(len(self))), self._modules.values(), strict=True))
-
-    def __len__(self) -> int:
-        return len(self._modules)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._modules.values())
-
     def __iadd__(self, modules: Iterable[Module]) -> Any:
         return self.extend(modules)
 
     def __add__(self, other: Iterable[Module]) -> ModuleList:
         return ModuleList(chain(self, other))
-
-    def __dir__(self) -> list[str]:
-        return [n for n in super().__dir__() if not n.isdigit()]
 
     def append(self, module: Module) -> Any:
         """Add a module at the end."""

@@ -10,7 +10,7 @@ import tapegrad as tg
 
 from .. import functional as F
 from .. import init
-from ..parameter import Parameter, UninitializedParameter
+from ..parameter import Parameter, UninitializedParameter, register_bias
 from .lazy import LazyModuleMixin
 from .module import Module
 from .utils import _ntuple, _reverse_repeat_tuple
@@ -96,10 +96,7 @@ class _ConvNd(Module):
         if transposed:
             channels = (in_channels, out_channels // groups)
         self.weight = Parameter(tg.empty((*channels, *kernel_size), device=device, dtype=dtype))
-        if bias:
-            self.bias = Parameter(tg.empty(out_channels, device=device, dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
+        register_bias(self, bias, out_channels, device, dtype)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 from .. import functional as F
-from .batchnorm import _LazyNormBase, _NormBase, check_dims
+from .batchnorm import _LazyNormBase, _NormBase
 
 __all__ = [
     "InstanceNorm1d",
@@ -39,7 +39,9 @@ class _InstanceNorm(_NormBase):
 
     def _get_no_batch_dim(self) -> int:
         """The number of dimensions of an input without a batch."""
-        raise NotImplementedError
+        if not self._input_dims:
+            raise NotImplementedError
+        return self._input_dims[0]
 
     def _handle_no_batch_input(self, input: Any) -> Any:
         return self._apply_instance_norm(input.unsqueeze(0)).squeeze(0)
@@ -122,64 +124,37 @@ class InstanceNorm1d(_InstanceNorm):
     tensor([[[-1.0000,  1.0000]]])
     """
 
-    def _get_no_batch_dim(self) -> int:
-        return 2
-
-    def _check_input_dim(self, input: Any) -> None:
-        check_dims(input, 2, 3)
+    _input_dims = (2, 3)
 
 
 class LazyInstanceNorm1d(_LazyNormBase, _InstanceNorm):
     """An InstanceNorm1d that takes `num_features` from its first input."""
 
     cls_to_become = InstanceNorm1d
-
-    def _get_no_batch_dim(self) -> int:
-        return 2
-
-    def _check_input_dim(self, input: Any) -> None:
-        check_dims(input, 2, 3)
+    _input_dims = (2, 3)
 
 
 class InstanceNorm2d(_InstanceNorm):
     """Mean zero and variance one over every channel of every image."""
 
-    def _get_no_batch_dim(self) -> int:
-        return 3
-
-    def _check_input_dim(self, input: Any) -> None:
-        check_dims(input, 3, 4)
+    _input_dims = (3, 4)
 
 
 class LazyInstanceNorm2d(_LazyNormBase, _InstanceNorm):
     """An InstanceNorm2d that takes `num_features` from its first input."""
 
     cls_to_become = InstanceNorm2d
-
-    def _get_no_batch_dim(self) -> int:
-        return 3
-
-    def _check_input_dim(self, input: Any) -> None:
-        check_dims(input, 3, 4)
+    _input_dims = (3, 4)
 
 
 class InstanceNorm3d(_InstanceNorm):
     """Mean zero and variance one over every channel of every volume."""
 
-    def _get_no_batch_dim(self) -> int:
-        return 4
-
-    def _check_input_dim(self, input: Any) -> None:
-        check_dims(input, 4, 5)
+    _input_dims = (4, 5)
 
 
 class LazyInstanceNorm3d(_LazyNormBase, _InstanceNorm):
     """An InstanceNorm3d that takes `num_features` from its first input."""
 
     cls_to_become = InstanceNorm3d
-
-    def _get_no_batch_dim(self) -> int:
-        return 4
-
-    def _check_input_dim(self, input: Any) -> None:
-        check_dims(input, 4, 5)
+    _input_dims = (4, 5)

@@ -9,7 +9,7 @@ import tapegrad as tg
 
 from .. import functional as F
 from .. import init
-from ..parameter import Parameter, UninitializedParameter
+from ..parameter import Parameter, UninitializedParameter, register_bias
 from .lazy import LazyModuleMixin
 from .module import Module
 
@@ -54,10 +54,7 @@ class Linear(Module):
         self.in_features = in_features
         self.out_features = out_features
         self.weight = Parameter(tg.empty((out_features, in_features), device=device, dtype=dtype))
-        if bias:
-            self.bias = Parameter(tg.empty(out_features, device=device, dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
+        register_bias(self, bias, out_features, device, dtype)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -113,10 +110,7 @@ class Bilinear(Module):
         self.out_features = out_features
         shape = (out_features, in1_features, in2_features)
         self.weight = Parameter(tg.empty(shape, device=device, dtype=dtype))
-        if bias:
-            self.bias = Parameter(tg.empty(out_features, device=device, dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
+        register_bias(self, bias, out_features, device, dtype)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -11,6 +11,7 @@ import tapegrad as tg
 
 from ...core.base import STATE
 from ...errors import argument_names, explain_call
+from ...utils.grads import set_to_zero
 from ...utils.naming import typename
 from ..parameter import Buffer, Parameter
 from ._hooks import (
@@ -400,17 +401,12 @@ class Module(HookMethods, StateMethods):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters, or set them to zero."""
         for parameter in self.parameters():
-            grad = parameter.grad
-            if grad is None:
+            if parameter.grad is None:
                 continue
             if set_to_none:
                 parameter.grad = None
-                continue
-            if grad.grad_fn is not None:
-                grad.detach_()
             else:
-                grad.requires_grad_(False)
-            grad.zero_()
+                set_to_zero(parameter.grad)
 
     # ------------------------------------------------------------------ conversions
 

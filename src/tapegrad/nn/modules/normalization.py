@@ -16,14 +16,9 @@ from .module import Module
 __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 
 
-class LocalResponseNorm(Module):
-    """Divides by the squares of neighbouring channels (Krizhevsky et al., 2012).
+class _ResponseNorm(Module):
+    """What both share: how many channels count, and how they do."""
 
-    >>> nn.LocalResponseNorm(2)(zeros(1, 4, 3)).shape
-    torch.Size([1, 4, 3])
-    """
-
-    __constants__ = ["size", "alpha", "beta", "k"]
     size: int
     alpha: float
     beta: float
@@ -36,33 +31,31 @@ class LocalResponseNorm(Module):
         self.beta = beta
         self.k = k
 
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class LocalResponseNorm(_ResponseNorm):
+    """Divides by the squares of neighbouring channels (Krizhevsky et al., 2012).
+
+    >>> nn.LocalResponseNorm(2)(zeros(1, 4, 3)).shape
+    torch.Size([1, 4, 3])
+    """
+
+    __constants__ = ["size", "alpha", "beta", "k"]
+
     def forward(self, input: Any) -> Any:
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
 
-    def extra_repr(self) -> str:
-        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
-
-class CrossMapLRN2d(Module):
+class CrossMapLRN2d(_ResponseNorm):
     """The older LocalResponseNorm, for images only."""
 
-    size: int
-    alpha: float
-    beta: float
-    k: float
-
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
-        super().__init__()
-        self.size = size
-        self.alpha = alpha
-        self.beta = beta
-        self.k = k
+        super().__init__(size, alpha, beta, k)
 
     def forward(self, input: Any) -> Any:
         return _cross_map_lrn2d.apply(input, self.size, self.alpha, self.beta, self.k)
-
-    def extra_repr(self) -> str:
-        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
 
 def shape_of(normalized_shape: Any) -> tuple[int, ...]:
@@ -72,7 +65,27 @@ def shape_of(normalized_shape: Any) -> tuple[int, ...]:
     return tuple(normalized_shape)
 
 
-class LayerNorm(Module):
+class _Affine(Module):
+    """What is standardized may be scaled and shifted afterwards."""
+
+    weight: Any
+    bias: Any
+
+    def _make_affine(self, size: Any, scale: bool, shift: bool, device: Any, dtype: Any) -> None:
+        for name, wanted in (("weight", scale), ("bias", shift)):
+            values = tg.empty(size, device=device, dtype=dtype) if wanted else None
+            self.register_parameter(name, None if values is None else Parameter(values))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Scale one, shift zero."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+            if self.bias is not None:
+                init.zeros_(self.bias)
+
+
+class LayerNorm(_Affine):
     """Mean zero and variance one over the last dimensions.
 
     >>> nn.LayerNorm(2)(tensor([[1.0, 3.0]])).detach()
@@ -97,19 +110,9 @@ class LayerNorm(Module):
         self.normalized_shape = shape_of(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        for name, wanted in (("weight", True), ("bias", bias)):
-            parameter = None
-            if elementwise_affine and wanted:
-                parameter = Parameter(tg.empty(self.normalized_shape, device=device, dtype=dtype))
-            self.register_parameter(name, parameter)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Scale one, shift zero."""
-        if self.elementwise_affine:
-            init.ones_(self.weight)
-            if self.bias is not None:
-                init.zeros_(self.bias)
+        self._make_affine(
+            self.normalized_shape, elementwise_affine, elementwise_affine and bias, device, dtype
+        )
 
     def forward(self, input: Any) -> Any:
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -121,7 +124,7 @@ class LayerNorm(Module):
         )
 
 
-class GroupNorm(Module):
+class GroupNorm(_Affine):
     """Mean zero and variance one over every group of channels.
 
     >>> nn.GroupNorm(2, 4)
@@ -154,19 +157,7 @@ class GroupNorm(Module):
         self.num_channels = num_channels
         self.eps = eps
         self.affine = affine
-        for name, wanted in (("weight", True), ("bias", bias)):
-            parameter = None
-            if affine and wanted:
-                parameter = Parameter(tg.empty(num_channels, device=device, dtype=dtype))
-            self.register_parameter(name, parameter)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Scale one, shift zero."""
-        if self.affine:
-            init.ones_(self.weight)
-            if self.bias is not None:
-                init.zeros_(self.bias)
+        self._make_affine(num_channels, affine, affine and bias, device, dtype)
 
     def forward(self, input: Any) -> Any:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)

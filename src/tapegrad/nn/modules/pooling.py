@@ -41,6 +41,7 @@ class _MaxPoolNd(Module):
     __constants__ = ["kernel_size", "stride", "padding", "dilation", "return_indices", "ceil_mode"]
     return_indices: bool
     ceil_mode: bool
+    _function: str  # of nn.functional
 
     def __init__(
         self,
@@ -59,8 +60,9 @@ class _MaxPoolNd(Module):
         self.return_indices = return_indices
         self.ceil_mode = ceil_mode
 
-    def _arguments(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in _MaxPoolNd.__constants__}
+    def forward(self, input: Any) -> Any:
+        arguments = {name: getattr(self, name) for name in _MaxPoolNd.__constants__}
+        return getattr(F, self._function)(input, **arguments)
 
     def extra_repr(self) -> str:
         return (
@@ -76,8 +78,7 @@ class MaxPool1d(_MaxPoolNd):
     tensor([[3., 2.]])
     """
 
-    def forward(self, input: Any) -> Any:
-        return F.max_pool1d(input, **self._arguments())
+    _function = "max_pool1d"
 
 
 class MaxPool2d(_MaxPoolNd):
@@ -87,15 +88,13 @@ class MaxPool2d(_MaxPoolNd):
     torch.Size([1, 3, 4, 4])
     """
 
-    def forward(self, input: Any) -> Any:
-        return F.max_pool2d(input, **self._arguments())
+    _function = "max_pool2d"
 
 
 class MaxPool3d(_MaxPoolNd):
     """The largest element of every window of a volume."""
 
-    def forward(self, input: Any) -> Any:
-        return F.max_pool3d(input, **self._arguments())
+    _function = "max_pool3d"
 
 
 class _MaxUnpoolNd(Module):
@@ -210,6 +209,7 @@ class _AvgPoolWithDivisor(_AvgPoolNd):
     """The constructor of AvgPool2d and 3d, which can divide by another number."""
 
     __constants__ = [*_AvgPoolNd.__constants__, "divisor_override"]
+    _function: str  # of nn.functional
 
     def __init__(
         self,
@@ -228,8 +228,9 @@ class _AvgPoolWithDivisor(_AvgPoolNd):
         self.count_include_pad = count_include_pad
         self.divisor_override = divisor_override
 
-    def _arguments(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in _AvgPoolWithDivisor.__constants__}
+    def forward(self, input: Any) -> Any:
+        arguments = {name: getattr(self, name) for name in _AvgPoolWithDivisor.__constants__}
+        return getattr(F, self._function)(input, **arguments)
 
 
 class AvgPool2d(_AvgPoolWithDivisor):
@@ -239,15 +240,13 @@ class AvgPool2d(_AvgPoolWithDivisor):
     torch.Size([1, 3, 4, 4])
     """
 
-    def forward(self, input: Any) -> Any:
-        return F.avg_pool2d(input, **self._arguments())
+    _function = "avg_pool2d"
 
 
 class AvgPool3d(_AvgPoolWithDivisor):
     """The mean of every window of a volume."""
 
-    def forward(self, input: Any) -> Any:
-        return F.avg_pool3d(input, **self._arguments())
+    _function = "avg_pool3d"
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)

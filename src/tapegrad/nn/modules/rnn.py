@@ -517,13 +517,10 @@ class RNNCell(RNNCellBase):
         return self._one_state(functions[self.nonlinearity], input, hx)
 
 
-class LSTMCell(RNNCellBase):
-    """One step of an LSTM.
+class _GatedCell(RNNCellBase):
+    """A cell without options; its weights are those of `_gates` linear layers."""
 
-    >>> h, c = nn.LSTMCell(3, 4)(zeros(2, 3))
-    >>> h.shape, c.shape
-    (torch.Size([2, 4]), torch.Size([2, 4]))
-    """
+    _gates: int
 
     def __init__(
         self,
@@ -533,7 +530,18 @@ class LSTMCell(RNNCellBase):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
+        super().__init__(input_size, hidden_size, bias, self._gates, device, dtype)
+
+
+class LSTMCell(_GatedCell):
+    """One step of an LSTM.
+
+    >>> h, c = nn.LSTMCell(3, 4)(zeros(2, 3))
+    >>> h.shape, c.shape
+    (torch.Size([2, 4]), torch.Size([2, 4]))
+    """
+
+    _gates = 4
 
     def forward(self, input: Any, hx: Any = None) -> Any:
         self._check_rank("input", input)
@@ -554,22 +562,14 @@ class LSTMCell(RNNCellBase):
         return (h, c) if batched else (h.squeeze(0), c.squeeze(0))
 
 
-class GRUCell(RNNCellBase):
+class GRUCell(_GatedCell):
     """One step of a GRU.
 
     >>> nn.GRUCell(3, 4)(zeros(2, 3)).shape
     torch.Size([2, 4])
     """
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
+    _gates = 3
 
     def forward(self, input: Any, hx: Any = None) -> Any:
         return self._one_state(tg.gru_cell, input, hx)

@@ -10,10 +10,11 @@ from typing import Any
 
 import tapegrad as tg
 
+from ...ops.nn.multihead_attention import additive
 from .. import functional as F
 from ..init import xavier_uniform_
 from .activation import GELU, ReLU
-from .attention import MultiheadAttention, canonical_mask, needs_grad
+from .attention import MultiheadAttention, needs_grad
 from .container import ModuleList
 from .dropout import Dropout
 from .linear import Linear
@@ -236,10 +237,8 @@ class TransformerEncoder(Module):
         src_key_padding_mask: Any = None,
         is_causal: bool | None = None,
     ) -> Any:
-        padding = canonical_mask(
-            src_key_padding_mask, "src_key_padding_mask", mask, "mask", src.dtype
-        )
-        mask = canonical_mask(mask, "mask", None, "", src.dtype)
+        padding = additive("src_key_padding_mask", src_key_padding_mask, mask, src.dtype, "mask")
+        mask = additive("mask", mask, None, src.dtype)
         first = self.layers[0]
         length = _get_seq_len(src, first.self_attn.batch_first)
         causal = _detect_is_causal_mask(mask, is_causal, length)
@@ -305,15 +304,20 @@ class TransformerDecoder(Module):
         return out if self.norm is None else self.norm(out)
 
 
-class TransformerEncoderLayer(Module):
-    """Self-attention and two linear layers, each added to what it was given and normalised.
-
-    >>> nn.TransformerEncoderLayer(8, 2, 16)(zeros(5, 3, 8)).shape
-    torch.Size([5, 3, 8])
-    """
+class _Layer(Module):
+    """Attentions and two linear layers, with a normalisation and a dropout for each of them."""
 
     __constants__ = ["norm_first"]
     activation: Any
+    self_attn: Any
+    multihead_attn: Any
+    norm1: Any
+    norm2: Any
+    norm3: Any
+    dropout1: Any
+    dropout2: Any
+    dropout3: Any
+    _attentions: tuple[str, ...]
 
     def __init__(
         self,
@@ -331,26 +335,45 @@ class TransformerEncoderLayer(Module):
     ) -> None:
         super().__init__()
         where: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(
-            d_model, nhead, dropout=dropout, batch_first=batch_first, **where
-        )
+        for name in self._attentions:
+            heads = MultiheadAttention(
+                d_model, nhead, dropout=dropout, batch_first=batch_first, **where
+            )
+            setattr(self, name, heads)
         self.linear1 = Linear(d_model, dim_feedforward, **where)
         self.dropout = Dropout(dropout)
         self.linear2 = Linear(dim_feedforward, d_model, **where)
         self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, **where)
-        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, **where)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
+        parts = range(1, len(self._attentions) + 2)
+        for i in parts:
+            setattr(self, f"norm{i}", LayerNorm(d_model, eps=layer_norm_eps, **where))
+        for i in parts:
+            setattr(self, f"dropout{i}", Dropout(dropout))
         if isinstance(activation, str):
             activation = _get_activation_fn(activation)
+        self._note_kind(activation)
+        self.activation = activation
+
+    def _note_kind(self, activation: Any) -> None:
+        """Encoders say which activations have a fast way."""
+
+
+class TransformerEncoderLayer(_Layer):
+    """Self-attention and two linear layers, each added to what it was given and normalised.
+
+    >>> nn.TransformerEncoderLayer(8, 2, 16)(zeros(5, 3, 8)).shape
+    torch.Size([5, 3, 8])
+    """
+
+    _attentions = ("self_attn",)
+
+    def _note_kind(self, activation: Any) -> None:
         if activation is F.relu or isinstance(activation, ReLU):
             self.activation_relu_or_gelu = 1
         elif activation is F.gelu or isinstance(activation, GELU):
             self.activation_relu_or_gelu = 2
         else:
             self.activation_relu_or_gelu = 0
-        self.activation = activation
 
     def forward(
         self,
@@ -359,10 +382,9 @@ class TransformerEncoderLayer(Module):
         src_key_padding_mask: Any = None,
         is_causal: bool = False,
     ) -> Any:
-        padding = canonical_mask(
-            src_key_padding_mask, "src_key_padding_mask", src_mask, "src_mask", src.dtype
-        )
-        mask = canonical_mask(src_mask, "src_mask", None, "", src.dtype)
+        name = "src_key_padding_mask"
+        padding = additive(name, src_key_padding_mask, src_mask, src.dtype, "src_mask")
+        mask = additive("src_mask", src_mask, None, src.dtype)
         x = src
         if self.norm_first:
             x = x + self._sa_block(self.norm1(x), mask, padding, is_causal)
@@ -389,48 +411,14 @@ class TransformerEncoderLayer(Module):
         return self.dropout2(x)
 
 
-class TransformerDecoderLayer(Module):
+class TransformerDecoderLayer(_Layer):
     """Self-attention, attention to the encoder's result, and two linear layers.
 
     >>> nn.TransformerDecoderLayer(8, 2, 16)(zeros(5, 3, 8), zeros(4, 3, 8)).shape
     torch.Size([5, 3, 8])
     """
 
-    __constants__ = ["norm_first"]
-    activation: Any
-
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: Activation = F.relu,
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__()
-        where: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
-        heads: dict[str, Any] = {"dropout": dropout, "batch_first": batch_first, **where}
-        self.self_attn = MultiheadAttention(d_model, nhead, **heads)
-        self.multihead_attn = MultiheadAttention(d_model, nhead, **heads)
-        self.linear1 = Linear(d_model, dim_feedforward, **where)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, **where)
-        self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, **where)
-        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, **where)
-        self.norm3 = LayerNorm(d_model, eps=layer_norm_eps, **where)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
-        self.dropout3 = Dropout(dropout)
-        if isinstance(activation, str):
-            activation = _get_activation_fn(activation)
-        self.activation = activation
+    _attentions = ("self_attn", "multihead_attn")
 
     def forward(
         self,

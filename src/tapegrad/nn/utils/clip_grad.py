@@ -11,6 +11,7 @@ import tapegrad as tg
 
 from ...core import devices
 from ...core.base import writing_for_caller
+from ...utils.deprecation import old_name
 
 __all__ = [
     "clip_grad_norm",
@@ -99,21 +100,12 @@ def clip_grad_norm_(
     return total
 
 
-def clip_grad_norm(
-    parameters: Any,
-    max_norm: float,
-    norm_type: float = 2.0,
-    error_if_nonfinite: bool = False,
-    foreach: bool | None = None,
-) -> Any:
-    """The old name of `clip_grad_norm_`."""
-    warnings.warn(
-        "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of "
-        "`torch.nn.utils.clip_grad_norm_`.",
-        FutureWarning,
-        stacklevel=2,
-    )
-    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
+clip_grad_norm = old_name(
+    "clip_grad_norm",
+    clip_grad_norm_,
+    "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of "
+    "`torch.nn.utils.clip_grad_norm_`.",
+)
 
 
 def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:

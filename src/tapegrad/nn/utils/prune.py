@@ -187,8 +187,8 @@ class Identity(BasePruningMethod):
         return super().apply(module, name)
 
 
-class RandomUnstructured(BasePruningMethod):
-    """Masks elements at random."""
+class _Unstructured(BasePruningMethod):
+    """Masks elements, wherever they are."""
 
     PRUNING_TYPE = "unstructured"
 
@@ -201,8 +201,19 @@ class RandomUnstructured(BasePruningMethod):
         count = how_many(self.amount, t.nelement())
         mask = default_mask.clone()
         if count != 0:
-            mask.view(-1)[tg.topk(tg.rand_like(t).view(-1), k=count).indices] = 0
+            mask.view(-1)[self._chosen(t, count)] = 0
         return mask
+
+    def _chosen(self, t: Any, count: int) -> Any:
+        """The places of `count` elements."""
+        raise NotImplementedError
+
+
+class RandomUnstructured(_Unstructured):
+    """Masks elements at random."""
+
+    def _chosen(self, t: Any, count: int) -> Any:
+        return tg.topk(tg.rand_like(t).view(-1), k=count).indices
 
     @classmethod
     def apply(cls, module: Any, name: str, amount: Any) -> Any:  # type: ignore[override]
@@ -210,23 +221,11 @@ class RandomUnstructured(BasePruningMethod):
         return super().apply(module, name, amount=amount)
 
 
-class L1Unstructured(BasePruningMethod):
+class L1Unstructured(_Unstructured):
     """Masks the smallest elements."""
 
-    PRUNING_TYPE = "unstructured"
-
-    def __init__(self, amount: Any) -> None:
-        _validate_pruning_amount_init(amount)
-        self.amount = amount
-
-    def compute_mask(self, t: Any, default_mask: Any) -> Any:
-        """`amount` elements masked."""
-        count = how_many(self.amount, t.nelement())
-        mask = default_mask.clone()
-        if count != 0:
-            smallest = tg.topk(tg.abs(t).view(-1), k=count, largest=False)
-            mask.view(-1)[smallest.indices] = 0
-        return mask
+    def _chosen(self, t: Any, count: int) -> Any:
+        return tg.topk(tg.abs(t).view(-1), k=count, largest=False).indices
 
     @classmethod
     def apply(  # type: ignore[override]

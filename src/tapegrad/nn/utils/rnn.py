@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import tapegrad as tg
 
 from ...core.dispatch import apply
+from ...errors import no_tensor_in_list
 from ...ops.nn.packing import PackPaddedSequence
 
 __all__ = [
@@ -293,10 +294,7 @@ def pad_sequence(
         )
     for index, sequence in enumerate(sequences):
         if not isinstance(sequence, tg.Tensor):
-            raise TypeError(
-                f"expected Tensor as element {index} in argument 0, but got "
-                f"{type(sequence).__name__}"
-            )
+            raise no_tensor_in_list(index, 0, sequence)
     first = sequences[0]
     if first.dim() == 0:
         raise RuntimeError("ArrayRef: invalid slice, N = 1; size = 0")

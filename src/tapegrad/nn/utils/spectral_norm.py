@@ -121,16 +121,9 @@ class SpectralNormLoadStateDictPreHook:
         self.fn = fn
 
     def __call__(
-        self,
-        state_dict: dict[str, Any],
-        prefix: str,
-        local_metadata: dict[str, Any],
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
+        self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, *lists: list[str]
     ) -> None:
-        fn = self.fn
+        fn, missing_keys = self.fn, lists[0]
         version = local_metadata.get("spectral_norm", {}).get(f"{fn.name}.version", None)
         if version is not None and version >= 1:
             return

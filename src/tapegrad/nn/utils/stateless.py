@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import tapegrad as tg
 
+from ...utils.deprecation import old_name
 from ..modules.module import Module
 
 __all__ = ["functional_call"]
@@ -129,23 +129,10 @@ def _functional_call(
         return module(*args, **({} if kwargs is None else kwargs))
 
 
-def functional_call(
-    module: Module,
-    parameters_and_buffers: dict[str, Any],
-    args: Any = None,
-    kwargs: dict[str, Any] | None = None,
-    *,
-    tie_weights: bool = True,
-    strict: bool = False,
-) -> Any:
-    """The old place of `func.functional_call`."""
-    warnings.warn(
-        "`torch.nn.utils.stateless.functional_call` is deprecated as of PyTorch 2.0 and will be "
-        "removed in a future version of PyTorch. Please use `torch.func.functional_call` instead "
-        "which is a drop-in replacement.",
-        FutureWarning,
-        stacklevel=2,
-    )
-    return _functional_call(
-        module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict
-    )
+functional_call = old_name(
+    "functional_call",
+    _functional_call,
+    "`torch.nn.utils.stateless.functional_call` is deprecated as of PyTorch 2.0 and will be "
+    "removed in a future version of PyTorch. Please use `torch.func.functional_call` instead "
+    "which is a drop-in replacement.",
+)

@@ -15,7 +15,8 @@ from ...core.base import TensorBase
 from ...core.layout import contiguous_strides, strided
 from ...core.transforms.batched import has_batched, is_batched, no_rule
 from ...device import contiguous_format
-from ..block import ViewOp, api, op
+from ...ops.shape.copying import ByStrides
+from ..block import api, op
 from ..block.checks import invalid_call
 from ..shape.copying import as_strided, format_name, fresh, storage_bytes
 from ..shape.dim_views import expanded
@@ -118,7 +119,7 @@ def look_at(
         array = np.empty(0, own)
     elif isinstance(source, TensorBase):
         if source.array.dtype != own:
-            want, have = (dtypes.CPP_NAMES[dtypes.of(d).name] for d in (own, source.array.dtype))
+            want, have = (dtypes.cpp_name(d) for d in (own, source.array.dtype))
             raise RuntimeError(f"Could not set tensor of type {have} to a tensor of type {want}")
         array = source.array
         if size is not None:
@@ -159,21 +160,11 @@ def memory_at(storage: UntypedStorage, dtype: Any, offset: int, size: Any, strid
 
 
 @op
-class AsStridedWrite(ViewOp):
+class AsStridedWrite(ByStrides):
     """as_strided_(input, size, stride, offset) -> Tensor: `as_strided` of the tensor itself."""
 
     name, node = "as_strided_", "AsStridedBackward1"
-    public = False
     unbatchable = "it speaks of memory that the entries of a batch share"
-
-    def fwd(xp, input, size, stride, offset):
-        item = input.itemsize
-        return strided(xp, input, size, tuple([s * item for s in stride]), offset * item)
-
-    def d_input(F, grad, input_shape, input_dtype, input_strides, size, stride, offset):
-        steps = tuple([s // input_dtype.itemsize for s in input_strides])
-        own = (input_shape, steps, 0)
-        return F.restride(grad, (size, stride, offset), own, own)
 
 
 @api(name="as_strided_")
@@ -197,8 +188,8 @@ def empty_permuted(
     dtype: Any = None,
     layout: Any = None,
     device: Any = None,
-    requires_grad: bool = False,
     pin_memory: bool = False,
+    requires_grad: bool = False,
 ) -> Any:
     """empty_permuted(size, physical_layout, *, dtype=None) -> Tensor: dimensions in memory order.
 

@@ -12,6 +12,7 @@ from ..._tensor.indexing import wrap_dim
 from ...core.layout import strides_of
 from ...core.op import REGISTRY
 from ...core.transforms.batched import batched, has_batched, innermost, is_batched, lift
+from ...ops.shape.views import inverse_order
 from ..block import Block, Case, Linear, api, apply, op
 from ..block.batching import padded, up
 from ..block.samples import Draw, Index
@@ -152,10 +153,7 @@ class PermuteCopy(CopyOp):
         return looked(xp, "permute", input, dims)
 
     def d_input(F, grad, dims):
-        back = [0] * len(dims)
-        for i, d in enumerate(dims):
-            back[d] = i
-        return F.permute(grad, tuple(back))
+        return F.permute(grad, inverse_order(dims))
 
     def batch(F, size, batched, input, dims):
         return F.permute_copy(input, (0, *up(dims, len(input.shape))))

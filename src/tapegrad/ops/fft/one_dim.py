@@ -460,39 +460,41 @@ def frequencies(
     return store_out(f"fft_{function}", out, array, wanted)
 
 
-@api(name="fft.fftfreq")
-def fftfreq(
-    n: Any,
-    d: Any = 1.0,
-    *,
-    out: Any = None,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Any:
+def frequency_function(source: Any) -> Any:
+    """Publish a function; `source` says whether it has half of the bins, and describes it."""
+    name, half = source.__name__, source()
+
+    def made_of_bins(
+        n: Any,
+        d: Any = 1.0,
+        *,
+        out: Any = None,
+        dtype: Any = None,
+        layout: Any = None,
+        device: Any = None,
+        requires_grad: bool = False,
+    ) -> Any:
+        return frequencies(name, n, d, half, out, dtype, layout, device, requires_grad)
+
+    made_of_bins.__name__, made_of_bins.__doc__ = name, source.__doc__
+    return api(name=f"fft.{name}")(made_of_bins)
+
+
+@frequency_function
+def fftfreq() -> bool:
     """fft.fftfreq(n, d=1.0, *, dtype=None) -> Tensor: the frequencies of the bins of `fft`.
 
     >>> torch.fft.fftfreq(5)
     tensor([ 0.0000,  0.2000,  0.4000, -0.4000, -0.2000])
     """
-    return frequencies("fftfreq", n, d, False, out, dtype, layout, device, requires_grad)
+    return False
 
 
-@api(name="fft.rfftfreq")
-def rfftfreq(
-    n: Any,
-    d: Any = 1.0,
-    *,
-    out: Any = None,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Any:
+@frequency_function
+def rfftfreq() -> bool:
     """fft.rfftfreq(n, d=1.0, *, dtype=None) -> Tensor: the frequencies of the bins of `rfft`.
 
     >>> torch.fft.rfftfreq(5)
     tensor([0.0000, 0.2000, 0.4000])
     """
-    return frequencies("rfftfreq", n, d, True, out, dtype, layout, device, requires_grad)
+    return True

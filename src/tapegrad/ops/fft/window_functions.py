@@ -67,6 +67,34 @@ class Form:
         return self.length if not sym and self.length > 1 else self.length - 1
 
 
+def window(checked_by: str = "") -> Any:
+    """Publish a window without options of its own; the function gives its values.
+
+    PyTorch writes some as calls of others, whose names are then in the refusals.
+    """
+
+    def publish(values: Any) -> Any:
+        name = values.__name__
+        refusing = checked_by or name
+
+        def made(
+            M: Any,
+            *,
+            sym: bool = True,
+            dtype: Any = None,
+            layout: Any = strided,
+            device: Any = None,
+            requires_grad: bool = False,
+        ) -> Any:
+            return values(Form(refusing, M, dtype, layout, device, requires_grad), sym)
+
+        made.__name__, made.__doc__ = name, values.__doc__
+        cases = [Case(5), Case(4, sym=False)]
+        return api(name=f"signal.windows.{name}", samples=cases)(made)
+
+    return publish
+
+
 @api(name="signal.windows.exponential", samples=[Case(5), Case(4, center=1, tau=2.0, sym=False)])
 def exponential(
     M: Any,
@@ -96,26 +124,17 @@ def exponential(
     return (-form.ramp(-middle * scale, (M - 1 - middle) * scale).abs()).exp()
 
 
-@api(name="signal.windows.cosine", samples=[Case(5), Case(4, sym=False)])
-def cosine(
-    M: Any,
-    *,
-    sym: bool = True,
-    dtype: Any = None,
-    layout: Any = strided,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Any:
+@window()
+def cosine(form: Form, sym: bool) -> Any:
     """signal.windows.cosine(M, *, sym=True) -> Tensor: one arch of a sine.
 
     >>> torch.signal.windows.cosine(3)
     tensor([0.5000, 1.0000, 0.5000])
     """
-    form = Form("cosine", M, dtype, layout, device, requires_grad)
-    if M == 0:
+    if form.length == 0:
         return form.ones()
     scale = math.pi / (form.even_period(sym) + 1)
-    return form.ramp(0.5 * scale, (M - 0.5) * scale).sin()
+    return form.ramp(0.5 * scale, (form.length - 0.5) * scale).sin()
 
 
 @api(name="signal.windows.gaussian", samples=[Case(5), Case(4, std=0.5, sym=False)])
@@ -173,25 +192,16 @@ def kaiser(
     return i0((top * top - form.ramp(-top, end).pow(2)).sqrt()) / i0(top)
 
 
-@api(name="signal.windows.bartlett", samples=[Case(5), Case(4, sym=False)])
-def bartlett(
-    M: Any,
-    *,
-    sym: bool = True,
-    dtype: Any = None,
-    layout: Any = strided,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Any:
+@window()
+def bartlett(form: Form, sym: bool) -> Any:
     """signal.windows.bartlett(M, *, sym=True) -> Tensor: a triangle.
 
     >>> torch.signal.windows.bartlett(5)
     tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
     """
-    form = Form("bartlett", M, dtype, layout, device, requires_grad)
-    if M < 2:
+    if form.length < 2:
         return form.ones()
-    return 1 - form.ramp(-1, (M - 1) * (2 / form.period(sym)) - 1).abs()
+    return 1 - form.ramp(-1, (form.length - 1) * (2 / form.period(sym)) - 1).abs()
 
 
 @api(
@@ -215,17 +225,21 @@ def general_cosine(
     >>> torch.signal.windows.general_cosine(3, a=[0.5, 0.5])
     tensor([0., 1., 0.])
     """
-    form = Form("general_cosine", M, dtype, layout, device, requires_grad)
-    if M < 2:
+    return cosines(Form("general_cosine", M, dtype, layout, device, requires_grad), sym, a)
+
+
+def cosines(form: Form, sym: bool, a: Any) -> Any:
+    """A sum of cosines with the weights `a`."""
+    if form.length < 2:
         return form.ones()
     if not isinstance(a, Iterable):
         raise TypeError("Coefficients must be a list/tuple")
     if not a:
         raise ValueError("Coefficients cannot be empty")
-    points = form.ramp(0, (M - 1) * (2 * math.pi / form.period(sym)))
+    points = form.ramp(0, (form.length - 1) * (2 * math.pi / form.period(sym)))
     signed = [-float(w) if i % 2 else float(w) for i, w in enumerate(a)]
-    weights = creation.made(np.asarray(signed, form.dtype.np), requires_grad)
-    orders = creation.made(np.arange(len(signed), dtype=form.dtype.np), requires_grad)
+    weights = creation.made(np.asarray(signed, form.dtype.np), form.requires_grad)
+    orders = creation.made(np.arange(len(signed), dtype=form.dtype.np), form.requires_grad)
     return (weights.unsqueeze(-1) * (orders.unsqueeze(-1) * points).cos()).sum(0)
 
 
@@ -248,114 +262,48 @@ def general_hamming(
     >>> torch.signal.windows.general_hamming(3, alpha=0.6)
     tensor([0.2000, 1.0000, 0.2000])
     """
-    return general_cosine(
-        M,
-        a=[alpha, 1.0 - alpha],
-        sym=sym,
-        dtype=dtype,
-        layout=layout,
-        device=device,
-        requires_grad=requires_grad,
-    )
+    form = Form("general_cosine", M, dtype, layout, device, requires_grad)
+    return cosines(form, sym, [alpha, 1.0 - alpha])
 
 
-@api(name="signal.windows.hamming", samples=[Case(5), Case(4, sym=False)])
-def hamming(
-    M: Any,
-    *,
-    sym: bool = True,
-    dtype: Any = None,
-    layout: Any = strided,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Any:
+@window("general_cosine")
+def hamming(form: Form, sym: bool) -> Any:
     """signal.windows.hamming(M, *, sym=True) -> Tensor: the Hamming window.
 
     >>> torch.signal.windows.hamming(3)
     tensor([0.0800, 1.0000, 0.0800])
     """
-    return general_hamming(
-        M, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad
-    )
+    return cosines(form, sym, [0.54, 1.0 - 0.54])
 
 
-@api(name="signal.windows.hann", samples=[Case(5), Case(4, sym=False)])
-def hann(
-    M: Any,
-    *,
-    sym: bool = True,
-    dtype: Any = None,
-    layout: Any = strided,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Any:
+@window("general_cosine")
+def hann(form: Form, sym: bool) -> Any:
     """signal.windows.hann(M, *, sym=True) -> Tensor: the Hann window.
 
     >>> torch.signal.windows.hann(3)
     tensor([0., 1., 0.])
     """
-    return general_hamming(
-        M,
-        alpha=0.5,
-        sym=sym,
-        dtype=dtype,
-        layout=layout,
-        device=device,
-        requires_grad=requires_grad,
-    )
+    return cosines(form, sym, [0.5, 0.5])
 
 
-@api(name="signal.windows.blackman", samples=[Case(5), Case(4, sym=False)])
-def blackman(
-    M: Any,
-    *,
-    sym: bool = True,
-    dtype: Any = None,
-    layout: Any = strided,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Any:
+@window()
+def blackman(form: Form, sym: bool) -> Any:
     """signal.windows.blackman(M, *, sym=True) -> Tensor: the Blackman window.
 
     >>> torch.signal.windows.blackman(4)[1]
     tensor(0.6300)
     """
-    Form("blackman", M, dtype, layout, device, requires_grad)
-    return general_cosine(
-        M,
-        a=[0.42, 0.5, 0.08],
-        sym=sym,
-        dtype=dtype,
-        layout=layout,
-        device=device,
-        requires_grad=requires_grad,
-    )
+    return cosines(form, sym, [0.42, 0.5, 0.08])
 
 
-@api(name="signal.windows.nuttall", samples=[Case(5), Case(4, sym=False)])
-def nuttall(
-    M: Any,
-    *,
-    sym: bool = True,
-    dtype: Any = None,
-    layout: Any = strided,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Any:
+@window("general_cosine")
+def nuttall(form: Form, sym: bool) -> Any:
     """signal.windows.nuttall(M, *, sym=True) -> Tensor: the Nuttall window.
 
     >>> torch.signal.windows.nuttall(5)[1:4]
     tensor([0.2270, 1.0000, 0.2270])
     """
-    return general_cosine(
-        M,
-        a=[0.3635819, 0.4891775, 0.1365995, 0.0106411],
-        sym=sym,
-        dtype=dtype,
-        layout=layout,
-        device=device,
-        requires_grad=requires_grad,
-    )
+    return cosines(form, sym, [0.3635819, 0.4891775, 0.1365995, 0.0106411])
 
 
 # ---------------------------------------------------------------------- the older functions
@@ -363,7 +311,7 @@ def nuttall(
 
 def described(dtype: Any, layout: Any) -> str:
     """How PyTorch shows the options of a new tensor."""
-    kind = dtypes.CPP_NAMES[dtypes.of(dtype).name]
+    kind = dtypes.cpp_name(dtype)
     shown = "Strided (default)" if layout is None or layout is strided else "Sparse"
     return (
         f"TensorOptions(dtype={kind}, device=cpu, layout={shown}, requires_grad=false (default), "
@@ -423,56 +371,49 @@ def older(
     return creation.made(values.array[:length].copy(), requires_grad)
 
 
-@api(method=False, samples=[Case(5), Case(4, False)])
-def bartlett_window(
-    window_length: Any,
-    periodic: Any = True,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-) -> Any:
+def older_window(shape: Any) -> Any:
+    """Publish a window of the older kind without options of its own."""
+    name = shape.__name__
+
+    def made(
+        window_length: Any,
+        periodic: Any = True,
+        *,
+        dtype: Any = None,
+        layout: Any = None,
+        device: Any = None,
+        pin_memory: bool = False,
+        requires_grad: bool = False,
+    ) -> Any:
+        options = (dtype, layout, device, requires_grad)
+        return older(name, window_length, periodic, (), shape, options)
+
+    made.__name__, made.__doc__ = name, shape.__doc__
+    return api(method=False, samples=[Case(5), Case(4, False)])(made)
+
+
+@older_window
+def bartlett_window(n: Any, count: int, r: Any) -> Any:
     """bartlett_window(window_length, periodic=True, *, dtype=None) -> Tensor: a triangle.
 
     >>> bartlett_window(4)
     tensor([0.0000, 0.5000, 1.0000, 0.5000])
     """
-
-    def shape(n: Any, count: int, r: Any) -> Any:
-        up = n * r(2.0 / (count - 1))
-        rising = (count - 1) // 2 + 1
-        up[rising:].mul_(-1).add_(2)
-        return up
-
-    options = (dtype, layout, device, requires_grad)
-    return older("bartlett_window", window_length, periodic, (), shape, options)
+    up = n * r(2.0 / (count - 1))
+    rising = (count - 1) // 2 + 1
+    up[rising:].mul_(-1).add_(2)
+    return up
 
 
-@api(method=False, samples=[Case(5), Case(4, False)])
-def blackman_window(
-    window_length: Any,
-    periodic: Any = True,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-) -> Any:
+@older_window
+def blackman_window(n: Any, count: int, r: Any) -> Any:
     """blackman_window(window_length, periodic=True, *, dtype=None) -> Tensor: two cosines.
 
     >>> blackman_window(4)[1:]
     tensor([0.3400, 1.0000, 0.3400])
     """
-
-    def shape(n: Any, count: int, r: Any) -> Any:
-        turn = n * r(math.pi / (count - 1))
-        return (turn * 4).cos() * r(0.08) - (turn * 2).cos() * 0.5 + r(0.42)
-
-    options = (dtype, layout, device, requires_grad)
-    return older("blackman_window", window_length, periodic, (), shape, options)
+    turn = n * r(math.pi / (count - 1))
+    return (turn * 4).cos() * r(0.08) - (turn * 2).cos() * 0.5 + r(0.42)
 
 
 def raised(alpha: float, beta: float) -> Any:
@@ -507,24 +448,14 @@ def hamming_window(
     return older("hamming_window", window_length, periodic, (alpha, beta), shape, options)
 
 
-@api(method=False, samples=[Case(5), Case(4, False)])
-def hann_window(
-    window_length: Any,
-    periodic: Any = True,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-) -> Any:
+@older_window
+def hann_window(n: Any, count: int, r: Any) -> Any:
     """hann_window(window_length, periodic=True, *, dtype=None) -> Tensor: Hann's window.
 
     >>> hann_window(4)
     tensor([0.0000, 0.5000, 1.0000, 0.5000])
     """
-    options = (dtype, layout, device, requires_grad)
-    return older("hann_window", window_length, periodic, (), raised(0.5, 0.5), options)
+    return raised(0.5, 0.5)(n, count, r)
 
 
 @api(method=False, samples=[Case(5), Case(4, False), Case(4, True, 3.0)])

@@ -102,6 +102,38 @@ class IndexSelect(LinearMove):
         return F.gather(whole, along_entries(F, index, whole.shape, dim), dim + 1)
 
 
+def source_mismatch(shape: Any, given: Any) -> RuntimeError:
+    return RuntimeError(
+        "source tensor shape must match self tensor shape, excluding the specified "
+        f"dimension. Got self.shape = {list(shape)} source.shape = {list(given)}"
+    )
+
+
+def check_source(function: str, input: Any, index: Any, source: Any, dim: int) -> None:
+    """The index is a vector of the right kind, and as long as the source is along `dim`."""
+    at, given = index.array, source.array.shape
+    if at.ndim > 1:
+        raise IndexError(
+            f"{function}: Index is supposed to be a vector, but got dim: {at.ndim} with "
+            f"type: {scalar_name(index)} and size: {list(at.shape)}"
+        )
+    if at.dtype.name not in ("int64", "int32"):
+        raise RuntimeError(
+            f"{function}: Expected dtype int32/int64 for index but got: {scalar_name(index)}"
+        )
+    if source.array.dtype != input.array.dtype:
+        raise RuntimeError(
+            f"{function}: self ({scalar_name(input)}) and source ({scalar_name(source)}) "
+            "must have the same scalar type"
+        )
+    width = given[dim] if dim < len(given) else 1
+    if at.size != width:
+        raise RuntimeError(
+            f"{function}: Number of indices ({at.size}) should be equal to source.size(dim): "
+            f"({width}), for dim: {dim}"
+        )
+
+
 @op
 class IndexAdd(Linear):
     """index_add(input, dim, index, source, *, alpha=1) -> Tensor: slices of `source` added.
@@ -149,32 +181,9 @@ class IndexAdd(Linear):
     def call(input, dim, index, source, *, alpha=1, run=apply):
         shape, given = input.array.shape, source.array.shape
         dim = wrap_dim(dim, len(shape))
-        at = index.array
-        if at.ndim > 1:
-            raise IndexError(
-                f"index_add_(): Index is supposed to be a vector, but got dim: {at.ndim} with "
-                f"type: {scalar_name(index)} and size: {list(at.shape)}"
-            )
-        if at.dtype.name not in ("int64", "int32"):
-            raise RuntimeError(
-                f"index_add_(): Expected dtype int32/int64 for index but got: {scalar_name(index)}"
-            )
-        if source.array.dtype != input.array.dtype:
-            raise RuntimeError(
-                f"index_add_(): self ({scalar_name(input)}) and source ({scalar_name(source)}) "
-                "must have the same scalar type"
-            )
-        width = given[dim] if dim < len(given) else 1
-        if at.size != width:
-            raise RuntimeError(
-                f"index_add_(): Number of indices ({at.size}) should be equal to source.size(dim): "
-                f"({width}), for dim: {dim}"
-            )
+        check_source("index_add_()", input, index, source, dim)
         if without(shape, dim) != without(given, dim) or bool(shape) != bool(given):
-            raise RuntimeError(
-                "source tensor shape must match self tensor shape, excluding the specified "
-                f"dimension. Got self.shape = {list(shape)} source.shape = {list(given)}"
-            )
+            raise source_mismatch(shape, given)
         if len(shape) > 1:
             check_range(index, shape, dim)
         elif first_outside(index, shape[0] if shape else 1) is not None:
@@ -275,12 +284,7 @@ class IndexCopy(Move):
         return F.scatter_src(whole, index, values, dim + 1)
 
 
-@op
-class IndexFillValue(Move):
-    """index_fill_value(input, index, value, dim) -> Tensor: `index_fill` with a number."""
-
-    node = "IndexFillBackward0"
-    tensors = ("input", "index")
+class IndexFilling(Move):
     public = False
 
     def fwd(xp, input, index, value, dim):
@@ -290,6 +294,14 @@ class IndexFillValue(Move):
 
     def d_input(F, grad, index, dim):
         return F.index_fill_value(grad, index, 0, dim)
+
+
+@op
+class IndexFillValue(IndexFilling):
+    """index_fill_value(input, index, value, dim) -> Tensor: `index_fill` with a number."""
+
+    node = "IndexFillBackward0"
+    tensors = ("input", "index")
 
     def jvp(F, index, t_input, dim):
         return F.index_fill_value(t_input, index, 0, dim)
@@ -302,20 +314,11 @@ class IndexFillValue(Move):
 
 
 @op
-class IndexFillTensor(Move):
+class IndexFillTensor(IndexFilling):
     """index_fill_tensor(input, index, value, dim) -> Tensor: `index_fill` with a 0-d tensor."""
 
     node = "IndexFillBackward1"
     tensors = ("input", "index", "value")
-    public = False
-
-    def fwd(xp, input, index, value, dim):
-        out = xp.array(input, order="K", copy=True)
-        out[along(index, dim) if out.ndim else ...] = value
-        return out
-
-    def d_input(F, grad, index, dim):
-        return F.index_fill_value(grad, index, 0, dim)
 
     def d_value(F, grad, index, dim):
         # What is no longer the input's; a place that is named twice counts once.

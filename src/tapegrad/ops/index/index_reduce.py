@@ -11,8 +11,8 @@ from ..block import Block, Case, apply, op
 from ..block.batching import lift
 from ..block.checks import not_implemented
 from ..block.samples import Draw, Index
-from .along_dim import along_lines, without
-from .gather import check_tensor, first_outside, reduced_gradients, scalar_name
+from .along_dim import along_lines, check_source, source_mismatch, without
+from .gather import check_tensor, first_outside, reduced_gradients
 
 # ruff: noqa: N805
 
@@ -91,40 +91,13 @@ class IndexReduce(Block):
             )
         shape, given = input.array.shape, source.array.shape
         dim = wrap_dim(dim, len(shape))
-        check_arguments(input, index, source, dim)
+        check_source("index_reduce_()", input, index, source, dim)
         if without(shape, dim) != without(given, dim) or len(shape) != len(given):
-            raise RuntimeError(
-                "source tensor shape must match self tensor shape, excluding the specified "
-                f"dimension. Got self.shape = {list(shape)} source.shape = {list(given)}"
-            )
+            raise source_mismatch(shape, given)
         if first_outside(index, shape[dim] if shape else 1) is not None:
             raise IndexError("index out of range in self")
         refuse_dtype(input, reduce, include_self)
         return run(IndexReduce, (input, index, source), (dim, reduce, bool(include_self)))
-
-
-def check_arguments(input: Any, index: Any, source: Any, dim: int) -> None:
-    at, given = index.array, source.array.shape
-    if at.ndim > 1:
-        raise IndexError(
-            f"index_reduce_(): Index is supposed to be a vector, but got dim: {at.ndim} with "
-            f"type: {scalar_name(index)} and size: {list(at.shape)}"
-        )
-    if at.dtype.name not in ("int64", "int32"):
-        raise RuntimeError(
-            f"index_reduce_(): Expected dtype int32/int64 for index but got: {scalar_name(index)}"
-        )
-    if source.array.dtype != input.array.dtype:
-        raise RuntimeError(
-            f"index_reduce_(): self ({scalar_name(input)}) and source ({scalar_name(source)}) "
-            "must have the same scalar type"
-        )
-    width = given[dim] if dim < len(given) else 1
-    if at.size != width:
-        raise RuntimeError(
-            f"index_reduce_(): Number of indices ({at.size}) should be equal to source.size(dim): "
-            f"({width}), for dim: {dim}"
-        )
 
 
 def refuse_dtype(input: Any, reduce: str, include_self: bool) -> None:

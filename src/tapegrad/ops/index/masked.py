@@ -13,6 +13,7 @@ from ...core.base import STATE, TensorBase, wrap
 from ...core.devices import to_host
 from ...core.dispatch import apply
 from ...core.transforms.batched import dynamic_shape, is_batched, known_values, memory_of, refusal
+from ...dtypes import cpp_name
 from ..block import Block, Case, api, op
 from ..block.batching import flattened, lift, spread
 from ..block.samples import Draw, Index
@@ -22,21 +23,6 @@ from .gather import scalar_name
 # ruff: noqa: N805
 
 MASK = Index([[True, False, True], [False, True, False]])
-C_NAMES = {
-    "uint8": "unsigned char",
-    "int8": "signed char",
-    "int16": "short int",
-    "int32": "int",
-    "int64": "long int",
-    "float16": "c10::Half",
-    "bfloat16": "c10::BFloat16",
-    "float32": "float",
-    "float64": "double",
-    "complex64": "c10::complex<float>",
-    "complex128": "c10::complex<double>",
-}
-
-
 MASK_VARIES = (
     "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask) We cannot support this "
     "because for each batch this would return a differently shaped Tensor. Please file an issue at "
@@ -136,7 +122,7 @@ def fill_masked(input: Any, mask: Any, value: Any = None, *, run: Any = apply) -
             f"{value.array.ndim} dimension(s)."
         )
     if mask.array.dtype.kind != "b":
-        name = C_NAMES.get(mask.array.dtype.name, mask.array.dtype.name)
+        name = cpp_name(mask.array.dtype)
         raise RuntimeError(
             f"masked_fill_ only supports boolean masks, but got mask with dtype {name}"
         )

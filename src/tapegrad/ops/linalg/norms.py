@@ -11,6 +11,7 @@ from ... import dtypes
 from ..._tensor.indexing import wrap_dim
 from ...core.base import TensorBase
 from ...core.devices import beside
+from ...errors import does_not_fit
 from ..block import APIS, Case, api
 from ..block.checks import invalid_call
 from ..block.samples import Draw
@@ -192,7 +193,7 @@ def cond(input: Any, p: Any = None) -> Any:
     if array.ndim < 2:
         raise RuntimeError("linalg.cond: The input tensor must have at least 2 dimensions.")
     if isinstance(p, complex):
-        raise RuntimeError("value cannot be converted to type double without overflow")
+        raise does_not_fit(dtypes.float64)
     if p is None or (not isinstance(p, str) and abs(p) == 2):
         if array.size == 0:
             return beside(input, np.zeros(array.shape[:-2], dtypes.of(array.dtype).to_real().np))

@@ -12,8 +12,8 @@ from ..._tensor.indexing import wrap_dim
 from ...core.base import TensorBase
 from ...core.devices import beside
 from ...core.dispatch import apply
-from ...dtypes import CPP_NAMES
-from ...errors import check_broadcast
+from ...dtypes import cpp_name
+from ...errors import check_broadcast, no_tensor_in_list
 from ..block import Block, Case, api, op
 from ..block.checks import not_implemented, widened
 from ..block.samples import Draw, Index
@@ -234,12 +234,10 @@ def linalg_multi_dot(tensors: Any) -> Any:
         )
     for i, t in enumerate(tensors):
         if not isinstance(t, TensorBase):
-            raise TypeError(
-                f"expected Tensor as element {i} in argument 0, but got {type(t).__name__}"
-            )
+            raise no_tensor_in_list(i, 0, t)
     for i, t in enumerate(tensors):
         if len(tensors) > 1 and t.array.dtype != tensors[0].array.dtype:
-            kinds = [CPP_NAMES[x.array.dtype.name] for x in (tensors[0], t)]
+            kinds = [cpp_name(x.array.dtype) for x in (tensors[0], t)]
             raise RuntimeError(
                 "multi_dot(): all tensors must have be the same dtype but tensor 0 is "
                 f"{kinds[0]} and tensor {i} {kinds[1]}"

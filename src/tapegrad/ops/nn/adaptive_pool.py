@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from ...core.op import Op
 from ..block import Block, Case, api, apply, op
 from ..block.checks import widened
 from ..block.samples import Draw
 from .pool_windows import (
+    COUNT,
     Sizes,
     check_one_axis,
     check_tensor,
@@ -136,53 +138,43 @@ class AdaptiveMeanBackward(Block):
         return g.astype(grad.dtype, copy=False)
 
 
-@op
-class AdaptiveAvgPool2d(AdaptiveMean):
-    """adaptive_avg_pool2d(input, out_sizes) -> Tensor: means over the last two dimensions."""
-
-    node = "AdaptiveAvgPool2DBackward0"
-    leading = (2,)
-
-    def d_input(F, grad, input_shape):
-        return F.adaptive_avg_pool2d_backward(grad, tuple(input_shape[-2:]))
-
-
-@op
-class AdaptiveAvgPool3d(AdaptiveMean):
-    """adaptive_avg_pool3d(input, out_sizes) -> Tensor: means over the last three dimensions."""
-
-    node = "AdaptiveAvgPool3DBackward0"
-    leading = (3,)
+class RoundedMean(AdaptiveMean):
+    """In three dimensions PyTorch has no wider sum for half precision."""
 
     def fwd(xp, input, out_sizes):
         if input.dtype.itemsize == 2 and volume(out_sizes):
             return rounded_means(xp, input, out_sizes)
         return AdaptiveMean.fwd(xp, input, out_sizes)
 
-    def d_input(F, grad, input_shape):
-        return F.adaptive_avg_pool3d_backward(grad, tuple(input_shape[-3:]))
+
+def adaptive_mean(n: int, base: type[Block]) -> Op:
+    """The op for the last n dimensions, and that of its gradient."""
+    title, back = f"adaptive_avg_pool{n}d", f"adaptive_avg_pool{n}d_backward"
+
+    class Means(base):  # type: ignore[valid-type, misc]
+        __doc__ = f"{title}(input, out_sizes) -> Tensor: means over the last {COUNT[n]} dimensions."
+        name = title
+        node = f"AdaptiveAvgPool{n}DBackward0"
+        leading = (n,)
+
+        def d_input(F, grad, input_shape):
+            return getattr(F, back)(grad, tuple(input_shape[-n:]))
+
+    class Backward(AdaptiveMeanBackward):
+        __doc__ = f"{back}(grad, sizes) -> Tensor: the gradient of the {n}-d means."
+        name = back
+        node = f"AdaptiveAvgPool{n}DBackwardBackward0"
+        leading = (n,)
+
+        def d_grad(F, grad, grad_shape):
+            return getattr(F, title)(grad, tuple(grad_shape[-n:]))
+
+    made = op(Means)
+    op(Backward)
+    return made
 
 
-@op
-class AdaptiveAvgPool2dBackward(AdaptiveMeanBackward):
-    """adaptive_avg_pool2d_backward(grad, sizes) -> Tensor: the gradient of the 2-d means."""
-
-    node = "AdaptiveAvgPool2DBackwardBackward0"
-    leading = (2,)
-
-    def d_grad(F, grad, grad_shape):
-        return F.adaptive_avg_pool2d(grad, tuple(grad_shape[-2:]))
-
-
-@op
-class AdaptiveAvgPool3dBackward(AdaptiveMeanBackward):
-    """adaptive_avg_pool3d_backward(grad, sizes) -> Tensor: the gradient of the 3-d means."""
-
-    node = "AdaptiveAvgPool3DBackwardBackward0"
-    leading = (3,)
-
-    def d_grad(F, grad, grad_shape):
-        return F.adaptive_avg_pool3d(grad, tuple(grad_shape[-3:]))
+ADAPTIVE_MEAN = {2: adaptive_mean(2, AdaptiveMean), 3: adaptive_mean(3, RoundedMean)}
 
 
 # ---------------------------------------------------------------------- maxima
@@ -242,48 +234,44 @@ class AtIndices(Block):
         return picked(F, grad, indices, len(sizes))
 
 
-@op
-class AdaptiveMaxPool2d(AdaptiveMax):
-    """adaptive_max_pool2d(input, out_sizes) -> (Tensor, LongTensor): maxima of two dimensions."""
+def with_indices(base: Any, n: int, title: str, node_title: str, about: str, of_grad: str) -> Op:
+    """The op that gives the maxima of n dimensions and their indices, and that of its gradient."""
+    back = f"{title}_backward"
 
-    node = "AdaptiveMaxPool2DBackward0"
-    leading = (2,)
+    class Maxima(base):  # type: ignore[misc]
+        __doc__ = f"{title}{about}"
+        name = title
+        node = f"{node_title}Backward0"
+        leading = (n, *base.leading)
 
-    def d_input(F, grad, indices, input_shape):
-        return F.adaptive_max_pool2d_backward(grad[0], indices, tuple(input_shape[-2:]))
+        def d_input(F, grad, indices, input_shape):
+            return getattr(F, back)(grad[0], indices, tuple(input_shape[-n:]))
 
-    def jvp(F, t_input, indices):
-        return picked(F, t_input, indices, 2), None
+        def jvp(F, t_input, indices):
+            return picked(F, t_input, indices, n), None
 
+    class Backward(AtIndices):
+        __doc__ = f"{back}(grad, indices, sizes) -> Tensor: {of_grad}."
+        name = back
+        node = f"{node_title}BackwardBackward0"
+        leading = (n, n)
 
-@op
-class AdaptiveMaxPool3d(AdaptiveMax):
-    """adaptive_max_pool3d(input, out_sizes) -> (Tensor, LongTensor): maxima of three dimensions."""
-
-    node = "AdaptiveMaxPool3DBackward0"
-    leading = (3,)
-
-    def d_input(F, grad, indices, input_shape):
-        return F.adaptive_max_pool3d_backward(grad[0], indices, tuple(input_shape[-3:]))
-
-    def jvp(F, t_input, indices):
-        return picked(F, t_input, indices, 3), None
-
-
-@op
-class AdaptiveMaxPool2dBackward(AtIndices):
-    """adaptive_max_pool2d_backward(grad, indices, sizes) -> Tensor: the gradient of 2-d maxima."""
-
-    node = "AdaptiveMaxPool2DBackwardBackward0"
-    leading = (2, 2)
+    made = op(Maxima)
+    op(Backward)
+    return made
 
 
-@op
-class AdaptiveMaxPool3dBackward(AtIndices):
-    """adaptive_max_pool3d_backward(grad, indices, sizes) -> Tensor: the gradient of 3-d maxima."""
-
-    node = "AdaptiveMaxPool3DBackwardBackward0"
-    leading = (3, 3)
+ADAPTIVE_MAX = {
+    n: with_indices(
+        AdaptiveMax,
+        n,
+        f"adaptive_max_pool{n}d",
+        f"AdaptiveMaxPool{n}D",
+        f"(input, out_sizes) -> (Tensor, LongTensor): maxima of {COUNT[n]} dimensions.",
+        f"the gradient of {n}-d maxima",
+    )
+    for n in (2, 3)
+}
 
 
 # ---------------------------------------------------------------------- public functions
@@ -328,7 +316,7 @@ def mean_pool(input: Any, sizes: Sizes, n: int) -> Any:
     check_filled(name, shape, n, len(shape) - n)
     if n == 3 or input.array.size:
         refuse_dtype(name if n == 2 else f"{name}_cpu", input)
-    return apply(AdaptiveAvgPool2d if n == 2 else AdaptiveAvgPool3d, (input,), (sizes,))
+    return apply(ADAPTIVE_MEAN[n], (input,), (sizes,))
 
 
 def max_pool(input: Any, sizes: Sizes, n: int) -> Any:
@@ -345,7 +333,7 @@ def max_pool(input: Any, sizes: Sizes, n: int) -> Any:
         full = [*shape[: len(shape) - n], *sizes]
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(sizes)}: {full}")
     refuse_dtype(name if n == 2 else f"{name}_cpu", input)
-    return apply(AdaptiveMaxPool2d if n == 2 else AdaptiveMaxPool3d, (input,), (sizes,))
+    return apply(ADAPTIVE_MAX[n], (input,), (sizes,))
 
 
 def max_pool_1d(input: Any, output_size: Any) -> Any:

@@ -11,11 +11,11 @@ from ..._creation.sized import full, ones
 from ...core.base import TensorBase
 from ...core.layout import empty_like
 from ...device import CPU
+from ...dtypes import cpp_name
 from ...errors import must_be_tensor
 from ..block import APIS, Block, Case, api, apply, op
 from ..block.checks import cast, not_implemented, widened
 from ..block.samples import Draw, Index
-from ..pointwise.choices import C_NAMES
 from ..pointwise.with_number import mul_number
 from .dropout import dropped
 from .standardize import row_dots, sum_of
@@ -242,7 +242,7 @@ def check(query: Any, key: Any, value: Any, mask: Any) -> None:
             raise must_be_tensor("scaled_dot_product_attention", name, place + 1, t)
     types = query.array.dtype, key.array.dtype, value.array.dtype
     if types[0] != types[1] or types[0] != types[2]:
-        q, k, v = [C_NAMES.get(t.name, t.name) for t in types]
+        q, k, v = [cpp_name(t) for t in types]
         raise RuntimeError(
             "Expected query, key, and value to have the same dtype, but got query.dtype: "
             f"{q} key.dtype: {k} and value.dtype: {v} instead."
@@ -262,8 +262,8 @@ def check(query: Any, key: Any, value: Any, mask: Any) -> None:
         if own.kind != "b" and own.name != "float32" and own != types[0]:
             raise RuntimeError(
                 "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
-                f"attn_mask.dtype: {C_NAMES.get(own.name, own.name)} and  query.dtype: "
-                f"{C_NAMES.get(types[0].name, types[0].name)} instead."
+                f"attn_mask.dtype: {cpp_name(own)} and  query.dtype: "
+                f"{cpp_name(types[0])} instead."
             )
         if mask.array.ndim < 2:
             raise IndexError(

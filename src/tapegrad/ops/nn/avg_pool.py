@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from ...core.op import Op
 from ..block import APIS, Block, Case, api, apply, op
 from ..block.checks import widened
 from ..block.samples import Draw
 from .pool_windows import (
+    COUNT,
     Sizes,
     check_one_axis,
     check_pool,
@@ -24,6 +26,7 @@ from .pool_windows import (
     one_int,
     output_sizes,
     per_axis,
+    published,
     refuse_dtype,
     volume,
 )
@@ -146,54 +149,43 @@ class AvgPoolingBackward(Block):
         return g.astype(grad.dtype, copy=False)
 
 
-@op
-class AvgPool2d(AvgPooling):
-    """avg_pool2d(input, …) -> Tensor: the means of windows of the last two dimensions."""
+def avg_pooling(n: int) -> Op:
+    """The op for windows of the last n dimensions, and that of its gradient."""
+    title, back = f"avg_pool{n}d", f"avg_pool{n}d_backward"
 
-    node = "AvgPool2DBackward0"
-    leading = (2,)
-
-    def d_input(F, grad, input_shape, kernel, stride, padding, out_sizes, count_padding, override):
-        sizes = tuple(input_shape[len(input_shape) - 2 :])
-        return F.avg_pool2d_backward(
-            grad, sizes, kernel, stride, padding, out_sizes, count_padding, override
+    class Means(AvgPooling):
+        __doc__ = (
+            f"{title}(input, …) -> Tensor: the means of windows of the last {COUNT[n]} dimensions."
         )
+        name = title
+        node = f"AvgPool{n}DBackward0"
+        leading = (n,)
+
+        def d_input(
+            F, grad, input_shape, kernel, stride, padding, out_sizes, count_padding, override
+        ):
+            sizes = tuple(input_shape[-n:])
+            return getattr(F, back)(
+                grad, sizes, kernel, stride, padding, out_sizes, count_padding, override
+            )
+
+    class Backward(AvgPoolingBackward):
+        __doc__ = f"{back}(grad, …) -> Tensor: the gradient of `{title}`."
+        name = back
+        node = f"AvgPool{n}DBackwardBackward0"
+        leading = (n,)
+
+        def d_grad(F, grad, kernel, stride, padding, out_sizes, count_padding, override):
+            return getattr(F, title)(
+                grad, kernel, stride, padding, out_sizes, count_padding, override
+            )
+
+    made = op(Means)
+    op(Backward)
+    return made
 
 
-@op
-class AvgPool3d(AvgPooling):
-    """avg_pool3d(input, …) -> Tensor: the means of windows of the last three dimensions."""
-
-    node = "AvgPool3DBackward0"
-    leading = (3,)
-
-    def d_input(F, grad, input_shape, kernel, stride, padding, out_sizes, count_padding, override):
-        sizes = tuple(input_shape[len(input_shape) - 3 :])
-        return F.avg_pool3d_backward(
-            grad, sizes, kernel, stride, padding, out_sizes, count_padding, override
-        )
-
-
-@op
-class AvgPool2dBackward(AvgPoolingBackward):
-    """avg_pool2d_backward(grad, …) -> Tensor: the gradient of `avg_pool2d`."""
-
-    node = "AvgPool2DBackwardBackward0"
-    leading = (2,)
-
-    def d_grad(F, grad, kernel, stride, padding, out_sizes, count_padding, override):
-        return F.avg_pool2d(grad, kernel, stride, padding, out_sizes, count_padding, override)
-
-
-@op
-class AvgPool3dBackward(AvgPoolingBackward):
-    """avg_pool3d_backward(grad, …) -> Tensor: the gradient of `avg_pool3d`."""
-
-    node = "AvgPool3DBackwardBackward0"
-    leading = (3,)
-
-    def d_grad(F, grad, kernel, stride, padding, out_sizes, count_padding, override):
-        return F.avg_pool3d(grad, kernel, stride, padding, out_sizes, count_padding, override)
+AVG_POOLING = {n: avg_pooling(n) for n in (2, 3)}
 
 
 # ---------------------------------------------------------------------- public functions
@@ -212,7 +204,7 @@ def pool(
 ) -> Any:
     """Check and run a 2-d or 3-d average pooling."""
     array = check_tensor(name, input)
-    tail = f"a single int, or a tuple of {'two' if n == 2 else 'three'} ints"
+    tail = f"a single int, or a tuple of {COUNT[n]} ints"
     either = "either be" if n == 2 else "be"
     kernel = per_axis(
         ints(name, "kernel_size", 2, kernel_size), n, f"{name}: kernel_size must {either} {tail}"
@@ -246,7 +238,7 @@ def pool(
     else:
         refuse_dtype("avg_pool3d_out_frame", input, "f" if array.dtype != np.int64 else "i", False)
     attrs = (kernel, steps, pads, out, bool(count_include_pad), divisor_override)
-    return apply(AvgPool2d if n == 2 else AvgPool3d, (input,), attrs)
+    return apply(AVG_POOLING[n], (input,), attrs)
 
 
 @api(
@@ -295,87 +287,77 @@ def avg_pool1d(
     return found.squeeze(-2)
 
 
-@api(
-    name="nn.functional.avg_pool2d",
-    method=False,
+def avg_pool_function(**fields: Any) -> Any:
+    """Publish a function that gets, by position, the arguments which both of these take."""
+
+    def publish(pool_all: Any) -> Any:
+        def made(
+            input: Any,
+            kernel_size: Any,
+            stride: Any = None,
+            padding: Any = 0,
+            ceil_mode: bool = False,
+            count_include_pad: bool = True,
+            divisor_override: int | None = None,
+        ) -> Any:
+            window = (kernel_size, stride, padding)
+            return pool_all(input, *window, ceil_mode, count_include_pad, divisor_override)
+
+        return published(pool_all, made, fields)
+
+    return publish
+
+
+@avg_pool_function(
     samples=[
         Case(Draw(1, 2, 4, 6), 2),
         Case(Draw(2, 5, 5), (3, 2), (2, 1), (1, 0)),
         Case(Draw(1, 1, 7, 6, layout="T"), 3, 2, 1, True, False),
         Case(Draw(1, 1, 5, 5), 3, 1, divisor_override=2),
         Case(Draw(0, 2, 4, 4), 2),
-    ],
+    ]
 )
-def avg_pool2d(
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Any:
+def avg_pool2d(*given: Any) -> Any:
     """avg_pool2d(input, kernel_size, stride=None, padding=0, ceil_mode=False) -> Tensor: means.
 
     >>> nn.functional.avg_pool2d(tensor([[[1.0, 3.0], [2.0, 6.0]]]), 2)
     tensor([[[3.]]])
     """
-    return pool(
-        "avg_pool2d",
-        2,
-        input,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )
+    return pool("avg_pool2d", 2, *given)
 
 
-@api(
-    name="nn.functional.avg_pool3d",
-    method=False,
+@avg_pool_function(
     samples=[
         Case(Draw(1, 2, 4, 2, 4), 2),
         Case(Draw(1, 3, 4, 3), (2, 3, 2), 1, (1, 1, 0), True, False),
         Case(Draw(1, 2, 3, 3), 2, 1, divisor_override=3),
-    ],
+    ]
 )
-def avg_pool3d(
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Any:
+def avg_pool3d(*given: Any) -> Any:
     """avg_pool3d(input, kernel_size, stride=None, padding=0, ceil_mode=False) -> Tensor: means.
 
     >>> nn.functional.avg_pool3d(arange(8.0).view(1, 2, 2, 2), 2)
     tensor([[[[3.5000]]]])
     """
-    return pool(
-        "avg_pool3d",
-        3,
-        input,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )
+    return pool("avg_pool3d", 3, *given)
 
 
 # ---------------------------------------------------------------------- power means
 
 
-def power_pool(mean_of: Any, input: Any, norm_type: float, count: Any, *window: Any) -> Any:
+def power_pool(
+    mean_of: Any,
+    n: int,
+    input: Any,
+    norm_type: float,
+    kernel_size: Any,
+    stride: Any,
+    ceil_mode: bool,
+) -> Any:
     """The `norm_type`-norm of every window, from the mean of powers."""
-    powers = mean_of(input.pow(norm_type), *window)
+    powers = mean_of(input.pow(norm_type), kernel_size, stride, 0, ceil_mode)
     positive = powers.sign() * APIS["relu"].call(powers.abs())
+    count = kernel_size if n == 1 else product(kernel_size, n)
     return positive.mul(count).pow(1.0 / norm_type)
 
 
@@ -386,58 +368,63 @@ def product(kernel_size: Any, n: int) -> Any:
     return volume(tuple(kernel_size))
 
 
-@api(
-    name="nn.functional.lp_pool1d",
-    method=False,
+def lp_pool_function(**fields: Any) -> Any:
+    """Publish a function that gets, by position, the arguments which all of these take."""
+
+    def publish(pool_all: Any) -> Any:
+        def made(
+            input: Any,
+            norm_type: float,
+            kernel_size: Any,
+            stride: Any = None,
+            ceil_mode: bool = False,
+        ) -> Any:
+            return pool_all(input, norm_type, kernel_size, stride, ceil_mode)
+
+        return published(pool_all, made, fields)
+
+    return publish
+
+
+@lp_pool_function(
     samples=[
         Case(Draw(2, 2, 6, low=0.5), 2, 3, 2),
         Case(Draw(2, 7, low=0.5), 3.0, 2, ceil_mode=True),
-    ],
+    ]
 )
-def lp_pool1d(
-    input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
-) -> Any:
+def lp_pool1d(*given: Any) -> Any:
     """lp_pool1d(input, norm_type, kernel_size, stride=None) -> Tensor: the p-norm of windows.
 
     >>> nn.functional.lp_pool1d(tensor([[3.0, 4.0]]), 2, 2)
     tensor([[5.]])
     """
-    window = (kernel_size, stride, 0, ceil_mode)
-    return power_pool(avg_pool1d, input, norm_type, kernel_size, *window)
+    return power_pool(avg_pool1d, 1, *given)
 
 
-@api(
-    name="nn.functional.lp_pool2d",
-    method=False,
+@lp_pool_function(
     samples=[
         Case(Draw(1, 2, 4, 4, low=0.5), 2, 2),
         Case(Draw(1, 5, 4, low=0.5), 3.0, (2, 3), 1, True),
-    ],
+    ]
 )
-def lp_pool2d(
-    input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
-) -> Any:
+def lp_pool2d(*given: Any) -> Any:
     """lp_pool2d(input, norm_type, kernel_size, stride=None) -> Tensor: the p-norm of windows.
 
     >>> nn.functional.lp_pool2d(tensor([[[3.0, 4.0]]]), 2, (1, 2))
     tensor([[[5.]]])
     """
-    window = (kernel_size, stride, 0, ceil_mode)
-    return power_pool(avg_pool2d, input, norm_type, product(kernel_size, 2), *window)
+    return power_pool(avg_pool2d, 2, *given)
 
 
-@api(
-    name="nn.functional.lp_pool3d",
-    method=False,
-    samples=[Case(Draw(1, 2, 2, 4, 2, low=0.5), 2, 2)],
+@lp_pool_function(
+    samples=[
+        Case(Draw(1, 2, 2, 4, 2, low=0.5), 2, 2),
+    ]
 )
-def lp_pool3d(
-    input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
-) -> Any:
+def lp_pool3d(*given: Any) -> Any:
     """lp_pool3d(input, norm_type, kernel_size, stride=None) -> Tensor: the p-norm of windows.
 
     >>> nn.functional.lp_pool3d(tensor([[[[3.0, 4.0]]]]), 2, (1, 1, 2))
     tensor([[[[5.]]]])
     """
-    window = (kernel_size, stride, 0, ceil_mode)
-    return power_pool(avg_pool3d, input, norm_type, product(kernel_size, 3), *window)
+    return power_pool(avg_pool3d, 3, *given)

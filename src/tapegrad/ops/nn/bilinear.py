@@ -9,7 +9,7 @@ import tapegrad as tg
 
 from ...core.base import TensorBase
 from ...core.dispatch import apply
-from ...dtypes import CPP_NAMES
+from ...dtypes import cpp_name
 from ...errors import must_be_tensor
 from ..block import Block, Case, api, op
 from ..block.checks import widened
@@ -85,7 +85,7 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
 
 def check_bilinear(x: Any, y: Any, w: Any, bias: Any) -> None:
     if not x.dtype == y.dtype == w.dtype:
-        names = [CPP_NAMES[a.dtype.name] for a in (x, y, w)]
+        names = [cpp_name(a.dtype) for a in (x, y, w)]
         raise RuntimeError(
             f"All tensors must have the same dtype, got input1: {names[0]}, input2: {names[1]}, "
             f"weight: {names[2]}"

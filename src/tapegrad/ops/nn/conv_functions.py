@@ -9,7 +9,7 @@ from typing import Any
 from ... import dtypes
 from ...core.base import TensorBase
 from ...core.dispatch import apply
-from ...dtypes import CPP_NAMES
+from ...dtypes import cpp_name
 from ...errors import must_be_tensor
 from ..block import Case, api
 from ..block.checks import not_implemented
@@ -302,8 +302,8 @@ def conv(
             )
     if bias is not None and bias.array.dtype != input.array.dtype:
         raise RuntimeError(
-            f"Input type ({CPP_NAMES[input.array.dtype.name]}) and bias type "
-            f"({CPP_NAMES[bias.array.dtype.name]}) should be the same"
+            f"Input type ({cpp_name(input.array.dtype)}) and bias type "
+            f"({cpp_name(bias.array.dtype)}) should be the same"
         )
     step = plain_numbers(function, "stride", stride, dims)
     spacing = plain_numbers(function, "dilation", dilation, dims)

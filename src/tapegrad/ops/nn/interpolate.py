@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from ...core.base import TensorBase
+from ...dtypes import int64
+from ...errors import does_not_fit
 from ..block import Block, Case, api, apply, op
 from ..block.checks import widened
 from ..block.samples import Draw
@@ -355,7 +357,7 @@ def wanted_sizes(given: list[int], size: Any) -> Sizes:
 
 def scaled(size: int, factor: float) -> int:
     if not math.isfinite(size * factor):
-        raise RuntimeError("value cannot be converted to type int64_t without overflow")
+        raise does_not_fit(int64)
     return math.floor(size * factor)
 
 

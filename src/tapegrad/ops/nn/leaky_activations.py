@@ -47,10 +47,7 @@ def no_negative_slope(slope: float) -> None:
         )
 
 
-@op
-class LeakyRelu(Activation):
-    """leaky_relu(input, slope) -> Tensor: the elements, the negative ones times `slope`."""
-
+class Leaky(Activation):
     def fwd(xp, input, slope):
         return leaky(xp, input, slope)
 
@@ -58,18 +55,24 @@ class LeakyRelu(Activation):
         return F.leaky_relu_backward(grad, input, slope)
 
 
-@op
-class LeakyReluWrite(Activation):
-    """leaky_relu_write(input, slope) -> Tensor: `leaky_relu` in place."""
-
-    node = "LeakyReluBackward1"
-
-    def fwd(xp, input, slope):
-        return leaky(xp, input, slope)
+class LeakyWritten(Leaky):
+    """In place: the results tell the sides."""
 
     def d_input(F, grad, out, slope):
         no_negative_slope(slope)
         return F.leaky_relu_backward(grad, out, slope)
+
+
+@op
+class LeakyRelu(Leaky):
+    """leaky_relu(input, slope) -> Tensor: the elements, the negative ones times `slope`."""
+
+
+@op
+class LeakyReluWrite(LeakyWritten):
+    """leaky_relu_write(input, slope) -> Tensor: `leaky_relu` in place."""
+
+    node = "LeakyReluBackward1"
 
 
 @op
@@ -117,10 +120,7 @@ def leaky_relu_(input: Any, negative_slope: Any = 0.01) -> Any:
     return leaky_relu(input, negative_slope, True)
 
 
-@op
-class RreluWithNoise(Activation):
-    """rrelu_with_noise(input, noise) -> Tensor: every element times a slope of its own."""
-
+class WithNoise(Activation):
     tensors = ("input", "noise")
 
     def fwd(xp, input, noise):
@@ -131,17 +131,15 @@ class RreluWithNoise(Activation):
 
 
 @op
-class RreluWithNoiseWrite(Activation):
+class RreluWithNoise(WithNoise):
+    """rrelu_with_noise(input, noise) -> Tensor: every element times a slope of its own."""
+
+
+@op
+class RreluWithNoiseWrite(WithNoise):
     """rrelu_with_noise_write(input, noise) -> Tensor: `rrelu_with_noise` in place."""
 
     node = "RreluWithNoiseBackward1"
-    tensors = ("input", "noise")
-
-    def fwd(xp, input, noise):
-        return cast(dense(xp, widened(input)) * widened(noise), input.dtype)
-
-    def d_input(F, grad, noise):
-        return F.rrelu_with_noise_backward(grad, noise)
 
 
 @op
@@ -159,7 +157,7 @@ class RreluWithNoiseBackward(Activation):
 
 
 @op
-class RreluOnAverage(Activation):
+class RreluOnAverage(Leaky):
     """rrelu_on_average(input, slope) -> Tensor: `rrelu` after training, one slope for all."""
 
     node = "RreluWithNoiseBackward0"
@@ -167,22 +165,15 @@ class RreluOnAverage(Activation):
     def fwd(xp, input, slope):
         return leaky(xp, dense(xp, input), slope)
 
-    def d_input(F, grad, input, slope):
-        return F.leaky_relu_backward(grad, input, slope)
-
 
 @op
-class RreluOnAverageWrite(Activation):
+class RreluOnAverageWrite(LeakyWritten):
     """rrelu_on_average_write(input, slope) -> Tensor: `rrelu_on_average` in place."""
 
     node = "RreluWithNoiseBackward1"
 
     def fwd(xp, input, slope):
         return leaky(xp, dense(xp, input), slope)
-
-    def d_input(F, grad, out, slope):
-        no_negative_slope(slope)
-        return F.leaky_relu_backward(grad, out, slope)
 
 
 def draw_slopes(input: Any, lower: float, upper: float, generator: Any) -> Any:

@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ..block import Block, Case, api, apply, op
+from ...core.op import Op
+from ..block import Block, Case, apply, op
 from ..block.checks import widened
 from ..block.samples import Draw
 from .pool_windows import (
+    COUNT,
     Sizes,
     check_one_axis,
     check_pool,
@@ -30,6 +32,7 @@ from .pool_windows import (
     padded,
     per_axis,
     picked,
+    published,
     refuse_dtype,
     scattered,
 )
@@ -187,38 +190,6 @@ class MaxPoolIndices(Block):
         return F.max_pool_indices(input, *geometry)  # it has any number of leading dimensions
 
 
-@op
-class MaxPool2d(MaxPooling):
-    """max_pool2d(input, …) -> Tensor: the maxima of windows of the last two dimensions."""
-
-    node = "MaxPool2DWithIndicesBackward0"
-    leading = (2,)
-
-
-@op
-class MaxPool3d(MaxPooling):
-    """max_pool3d(input, …) -> Tensor: the maxima of windows of the last three dimensions."""
-
-    node = "MaxPool3DWithIndicesBackward0"
-    leading = (3,)
-
-
-@op
-class MaxPool2dWithIndices(MaxPoolingIndices):
-    """max_pool2d_with_indices(input, …) -> (Tensor, LongTensor): maxima and where they are."""
-
-    node = "MaxPool2DWithIndicesBackward0"
-    leading = (2,)
-
-
-@op
-class MaxPool3dWithIndices(MaxPoolingIndices):
-    """max_pool3d_with_indices(input, …) -> (Tensor, LongTensor): maxima and where they are."""
-
-    node = "MaxPool3DWithIndicesBackward0"
-    leading = (3,)
-
-
 class MaxPoolingBackward(Block):
     tensors = ("grad", "indices")
     linear = True  # in the gradient; indices have no derivative
@@ -231,20 +202,38 @@ class MaxPoolingBackward(Block):
         return picked(F, grad, indices, len(sizes))
 
 
-@op
-class MaxPool2dBackward(MaxPoolingBackward):
-    """max_pool2d_backward(grad, indices, …) -> Tensor: the gradient of `max_pool2d`."""
+def max_pooling(n: int) -> tuple[Op, Op]:
+    """The ops for windows of the last n dimensions, without and with indices, and the gradient."""
+    title, node_title = f"max_pool{n}d", f"MaxPool{n}DWithIndices"
 
-    node = "MaxPool2DWithIndicesBackwardBackward0"
-    leading = (2, 2)
+    class Maxima(MaxPooling):
+        __doc__ = (
+            f"{title}(input, …) -> Tensor: the maxima of windows of the last {COUNT[n]} dimensions."
+        )
+        name = title
+        node = f"{node_title}Backward0"
+        leading = (n,)
+
+    class WithIndices(MaxPoolingIndices):
+        __doc__ = (
+            f"{title}_with_indices(input, …) -> (Tensor, LongTensor): maxima and where they are."
+        )
+        name = f"{title}_with_indices"
+        node = f"{node_title}Backward0"
+        leading = (n,)
+
+    class Backward(MaxPoolingBackward):
+        __doc__ = f"{title}_backward(grad, indices, …) -> Tensor: the gradient of `{title}`."
+        name = f"{title}_backward"
+        node = f"{node_title}BackwardBackward0"
+        leading = (n, n)
+
+    made = op(Maxima), op(WithIndices)
+    op(Backward)
+    return made
 
 
-@op
-class MaxPool3dBackward(MaxPoolingBackward):
-    """max_pool3d_backward(grad, indices, …) -> Tensor: the gradient of `max_pool3d`."""
-
-    node = "MaxPool3DWithIndicesBackwardBackward0"
-    leading = (3, 3)
+MAX_POOLING = {n: max_pooling(n) for n in (2, 3)}
 
 
 # ---------------------------------------------------------------------- public functions
@@ -263,8 +252,7 @@ def pool(
 ) -> Any:
     """Check and run a 2-d or 3-d max pooling."""
     array = check_tensor(name, input)
-    count = {2: "two", 3: "three"}[n]
-    tail = f"a single int, or a tuple of {count} ints"
+    tail = f"a single int, or a tuple of {COUNT[n]} ints"
     kernel = per_axis(
         ints(name, "kernel_size", 2, kernel_size), n, f"{name}: kernel_size must either be {tail}"
     )
@@ -283,11 +271,7 @@ def pool(
     out = output_sizes(sizes, kernel, steps, pads, gaps, bool(ceil_mode))
     check_pool("max_pool3d_with_indices_out_cpu_template()", shape, kernel, steps, pads, gaps, out)
     refuse_dtype(name, input, "fViu")
-    if indices:
-        record = MaxPool2dWithIndices if n == 2 else MaxPool3dWithIndices
-    else:
-        record = MaxPool2d if n == 2 else MaxPool3d
-    return apply(record, (input,), (kernel, steps, pads, gaps, out))
+    return apply(MAX_POOLING[n][bool(indices)], (input,), (kernel, steps, pads, gaps, out))
 
 
 def pool1d(
@@ -386,21 +370,30 @@ CASES_3D = [
 ]
 
 
-@api(
-    name="nn.functional.max_pool1d",
-    aliases=("max_pool1d",),
-    method=False,
-    samples=CASES_1D,
-)
-def max_pool1d(
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
+def max_pool_function(**fields: Any) -> Any:
+    """Publish a function that gets, by position, the arguments which all of these take."""
+
+    def publish(pool_all: Any) -> Any:
+        def made(
+            input: Any,
+            kernel_size: Any,
+            stride: Any = None,
+            padding: Any = 0,
+            dilation: Any = 1,
+            ceil_mode: bool = False,
+            return_indices: bool = False,
+        ) -> Any:
+            return pool_all(
+                input, kernel_size, stride, padding, dilation, ceil_mode, return_indices
+            )
+
+        return published(pool_all, made, fields)
+
+    return publish
+
+
+@max_pool_function(samples=CASES_1D, aliases=("max_pool1d",))
+def max_pool1d(*given: Any) -> Any:
     """max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1) -> Tensor: window maxima.
 
     With `return_indices`, a pair: the maxima and where they are.
@@ -408,24 +401,11 @@ def max_pool1d(
     >>> nn.functional.max_pool1d(tensor([[1.0, 3.0, 2.0, 5.0]]), 2)
     tensor([[3., 5.]])
     """
-    return pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+    return pool1d(*given)
 
 
-@api(
-    name="nn.functional.max_pool2d",
-    aliases=("max_pool2d",),
-    method=False,
-    samples=CASES_2D,
-)
-def max_pool2d(
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
+@max_pool_function(samples=CASES_2D, aliases=("max_pool2d",))
+def max_pool2d(*given: Any) -> Any:
     """max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1) -> Tensor: window maxima.
 
     With `return_indices`, a pair: the maxima and where they are.
@@ -433,26 +413,11 @@ def max_pool2d(
     >>> nn.functional.max_pool2d(tensor([[[1.0, 3.0], [2.0, 0.0]]]), 2)
     tensor([[[3.]]])
     """
-    return pool(
-        "max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices
-    )
+    return pool("max_pool2d", 2, *given)
 
 
-@api(
-    name="nn.functional.max_pool3d",
-    aliases=("max_pool3d",),
-    method=False,
-    samples=CASES_3D,
-)
-def max_pool3d(
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
+@max_pool_function(samples=CASES_3D, aliases=("max_pool3d",))
+def max_pool3d(*given: Any) -> Any:
     """max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1) -> Tensor: window maxima.
 
     With `return_indices`, a pair: the maxima and where they are.
@@ -460,65 +425,34 @@ def max_pool3d(
     >>> nn.functional.max_pool3d(arange(8.0).view(1, 2, 2, 2), 2)
     tensor([[[[7.]]]])
     """
-    return pool(
-        "max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices
-    )
+    return pool("max_pool3d", 3, *given)
 
 
-@api(
-    name="nn.functional.max_pool1d_with_indices",
-    aliases=("max_pool1d_with_indices",),
-    method=False,
-    samples=CASES_1D,
-)
-def max_pool1d_with_indices(
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
+@max_pool_function(samples=CASES_1D, aliases=("max_pool1d_with_indices",))
+def max_pool1d_with_indices(*given: Any) -> Any:
     """max_pool1d_with_indices(input, kernel_size) -> (Tensor, LongTensor): maxima and places.
 
     >>> nn.functional.max_pool1d_with_indices(tensor([[1.0, 3.0, 2.0, 5.0]]), 2)
     (tensor([[3., 5.]]), tensor([[1, 3]]))
     """
-    return pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
+    return pool1d(*given[:-1], True)
 
 
-@api(name="nn.functional.max_pool2d_with_indices", method=False, samples=CASES_2D)
-def max_pool2d_with_indices(
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
+@max_pool_function(samples=CASES_2D)
+def max_pool2d_with_indices(*given: Any) -> Any:
     """max_pool2d_with_indices(input, kernel_size) -> (Tensor, LongTensor): maxima and places.
 
     >>> nn.functional.max_pool2d_with_indices(tensor([[[1.0, 3.0], [2.0, 0.0]]]), 2)
     (tensor([[[3.]]]), tensor([[[1]]]))
     """
-    return pool("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+    return pool("max_pool2d", 2, *given[:-1], True)
 
 
-@api(name="nn.functional.max_pool3d_with_indices", method=False, samples=CASES_3D)
-def max_pool3d_with_indices(
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
+@max_pool_function(samples=CASES_3D)
+def max_pool3d_with_indices(*given: Any) -> Any:
     """max_pool3d_with_indices(input, kernel_size) -> (Tensor, LongTensor): maxima and places.
 
     >>> nn.functional.max_pool3d_with_indices(arange(8.0).view(1, 2, 2, 2), 2)
     (tensor([[[[7.]]]]), tensor([[[[7]]]]))
     """
-    return pool("max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+    return pool("max_pool3d", 3, *given[:-1], True)

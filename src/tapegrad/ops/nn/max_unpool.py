@@ -11,12 +11,13 @@ import numpy as np
 
 from ...autograd.grad_mode import is_grad_enabled
 from ...core.base import TensorBase
+from ...core.op import Op
 from ...core.transforms.batched import known_values
 from ...errors import must_be_tensor
-from ..block import APIS, Block, Case, api, apply, op
+from ..block import APIS, Block, Case, apply, op
 from ..block.checks import widened
 from ..block.samples import Draw, Index
-from .adaptive_pool import AtIndices
+from .adaptive_pool import with_indices
 from .pool_windows import (
     Sizes,
     check_tensor,
@@ -24,6 +25,7 @@ from .pool_windows import (
     is_whole,
     offsets,
     picked,
+    published,
     refuse_dtype,
     volume,
 )
@@ -52,20 +54,22 @@ class Unpooling(Block):
         return picked(F, grad, indices, len(sizes))
 
 
-@op
-class MaxUnpool2d(Unpooling):
-    """max_unpool2d(input, indices, sizes) -> Tensor: planes of zeros with values at indices."""
+def unpooling(n: int, planes: str) -> Op:
+    """The op for the last n dimensions."""
 
-    node = "MaxUnpool2DBackward0"
-    leading = (2, 2)
+    class Made(Unpooling):
+        __doc__ = (
+            f"max_unpool{n}d(input, indices, sizes) -> Tensor: {planes} of zeros with values at "
+            "indices."
+        )
+        name = f"max_unpool{n}d"
+        node = f"MaxUnpool{n}DBackward0"
+        leading = (n, n)
+
+    return op(Made)
 
 
-@op
-class MaxUnpool3d(Unpooling):
-    """max_unpool3d(input, indices, sizes) -> Tensor: volumes of zeros with values at indices."""
-
-    node = "MaxUnpool3DBackward0"
-    leading = (3, 3)
+UNPOOLING = {2: unpooling(2, "planes"), 3: unpooling(3, "volumes")}
 
 
 def unpooled_sizes(
@@ -170,77 +174,71 @@ def unpool_planes(input: Any, indices: Any, sizes: Sizes, stride: Sizes) -> Any:
         raise RuntimeError(
             f"Found an invalid max index: {wrong.flat[0]} (output volumes are of size {spelled})"
         )
-    return apply(MaxUnpool2d if n == 2 else MaxUnpool3d, (input, indices), (sizes,))
+    return apply(UNPOOLING[n], (input, indices), (sizes,))
 
 
-@api(
-    name="nn.functional.max_unpool1d",
-    method=False,
+def unpool_function(**fields: Any) -> Any:
+    """Publish a function that gets, by position, the arguments which all of these take."""
+
+    def publish(unpool_all: Any) -> Any:
+        def made(
+            input: Any,
+            indices: Any,
+            kernel_size: Any,
+            stride: Any = None,
+            padding: Any = 0,
+            output_size: Any = None,
+        ) -> Any:
+            return unpool_all(input, indices, kernel_size, stride, padding, output_size)
+
+        return published(unpool_all, made, fields)
+
+    return publish
+
+
+@unpool_function(
     samples=[
         Case(Draw(1, 2, 3), Index([[[0, 3, 4], [1, 2, 5]]]), 2),
         Case(Draw(2, 2), Index([[0, 3], [1, 2]]), 2, output_size=[5]),
-    ],
+    ]
 )
-def max_unpool1d(
-    input: Any,
-    indices: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    output_size: Any = None,
-) -> Any:
+def max_unpool1d(*given: Any) -> Any:
     """max_unpool1d(input, indices, kernel_size) -> Tensor: maxima back in place, else zeros.
 
     >>> nn.functional.max_unpool1d(tensor([[3.0, 5.0]]), tensor([[1, 2]]), 2)
     tensor([[0., 3., 5., 0.]])
     """
-    return unpool(1, input, indices, kernel_size, stride, padding, output_size)
+    return unpool(1, *given)
 
 
-@api(
-    name="nn.functional.max_unpool2d",
-    method=False,
+@unpool_function(
     samples=[
         Case(Draw(1, 1, 2, 2), Index([[[[0, 3], [9, 15]]]]), 2),
         Case(Draw(1, 2, 2), Index([[[0, 3], [10, 19]]]), 2, output_size=(1, 1, 5, 5)),
-    ],
+    ]
 )
-def max_unpool2d(
-    input: Any,
-    indices: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    output_size: Any = None,
-) -> Any:
+def max_unpool2d(*given: Any) -> Any:
     """max_unpool2d(input, indices, kernel_size) -> Tensor: maxima back in place, else zeros.
 
     >>> nn.functional.max_unpool2d(tensor([[[3.0]]]), tensor([[[1]]]), 2)
     tensor([[[0., 3.],
              [0., 0.]]])
     """
-    return unpool(2, input, indices, kernel_size, stride, padding, output_size)
+    return unpool(2, *given)
 
 
-@api(
-    name="nn.functional.max_unpool3d",
-    method=False,
-    samples=[Case(Draw(1, 1, 2, 2), Index([[[[0, 3], [9, 30]]]]), 2)],
+@unpool_function(
+    samples=[
+        Case(Draw(1, 1, 2, 2), Index([[[[0, 3], [9, 30]]]]), 2),
+    ]
 )
-def max_unpool3d(
-    input: Any,
-    indices: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    output_size: Any = None,
-) -> Any:
+def max_unpool3d(*given: Any) -> Any:
     """max_unpool3d(input, indices, kernel_size) -> Tensor: maxima back in place, else zeros.
 
     >>> nn.functional.max_unpool3d(tensor([[[[3.0]]]]), tensor([[[[1]]]]), 2).sum()
     tensor(3.)
     """
-    return unpool(3, input, indices, kernel_size, stride, padding, output_size)
+    return unpool(3, *given)
 
 
 # ---------------------------------------------------------------------- random windows
@@ -261,6 +259,7 @@ def starts(xp: Any, samples: Any, n: int, k: int, out: int) -> Any:
 
 class FractionalMax(Block):
     tensors = ("input", "samples")
+    leading = (1,)  # of the samples
     outs = ("values", "indices")
     plain_outs = (1,)
     public = False
@@ -299,48 +298,17 @@ class FractionalMax(Block):
         return best.astype(input.dtype, copy=False).reshape(shape), indices.reshape(shape)
 
 
-@op
-class FractionalMaxPool2d(FractionalMax):
-    """fractional_max_pool2d(input, samples, …) -> (Tensor, LongTensor): over random windows."""
-
-    node = "FractionalMaxPool2DBackward0"
-    leading = (2, 1)
-
-    def d_input(F, grad, indices, input_shape):
-        return F.fractional_max_pool2d_backward(grad[0], indices, tuple(input_shape[-2:]))
-
-    def jvp(F, t_input, indices):
-        return picked(F, t_input, indices, 2), None
-
-
-@op
-class FractionalMaxPool3d(FractionalMax):
-    """fractional_max_pool3d(input, samples, …) -> (Tensor, LongTensor): over random windows."""
-
-    node = "FractionalMaxPool3DBackward0"
-    leading = (3, 1)
-
-    def d_input(F, grad, indices, input_shape):
-        return F.fractional_max_pool3d_backward(grad[0], indices, tuple(input_shape[-3:]))
-
-    def jvp(F, t_input, indices):
-        return picked(F, t_input, indices, 3), None
-
-
-@op
-class FractionalMaxPool2dBackward(AtIndices):
-    """fractional_max_pool2d_backward(grad, indices, sizes) -> Tensor: gradient of the maxima."""
-
-    node = "FractionalMaxPool2DBackwardBackward0"
-    leading = (2, 2)
-
-
-@op
-class FractionalMaxPool3dBackward(AtIndices):
-    """fractional_max_pool3d_backward(grad, indices, sizes) -> Tensor: gradient of the maxima."""
-
-    node = "FractionalMaxPool3DBackwardBackward0"
-    leading = (3, 3)
+FRACTIONAL_MAX = {
+    n: with_indices(
+        FractionalMax,
+        n,
+        f"fractional_max_pool{n}d",
+        f"FractionalMaxPool{n}D",
+        "(input, samples, …) -> (Tensor, LongTensor): over random windows.",
+        "gradient of the maxima",
+    )
+    for n in (2, 3)
+}
 
 
 def fractional(
@@ -385,12 +353,11 @@ def fractional(
             f"The function '{name}' is not differentiable with respect to argument "
             "'random_samples'. This input cannot have requires_grad True."
         )
-    record = FractionalMaxPool2d if n == 2 else FractionalMaxPool3d
     if ndim == n + 1:
         samples = samples[0]
     elif samples.array.shape[0] > shape[0]:
         samples = samples[: shape[0]]
-    return apply(record, (input, samples), (kernel, out))
+    return apply(FRACTIONAL_MAX[n], (input, samples), (kernel, out))
 
 
 def sizes_for(name: str, argument: str, position: int, value: Any, n: int) -> Sizes:
@@ -454,71 +421,63 @@ CASES_2D = [Case(Draw(1, 2, 6, 5), 2, (3, 4)), Case(Draw(2, 5, 6), (2, 3), (4, 2
 CASES_3D = [Case(Draw(1, 1, 4, 5, 4), 2, 2)]
 
 
-@api(name="nn.functional.fractional_max_pool2d", method=False, samples=CASES_2D)
-def fractional_max_pool2d(
-    input: Any,
-    kernel_size: Any,
-    output_size: Any = None,
-    output_ratio: Any = None,
-    return_indices: bool = False,
-    _random_samples: Any = None,
-) -> Any:
+def fractional_function(**fields: Any) -> Any:
+    """Publish a function that gets, by position, the arguments which all of these take."""
+
+    def publish(pool_all: Any) -> Any:
+        def made(
+            input: Any,
+            kernel_size: Any,
+            output_size: Any = None,
+            output_ratio: Any = None,
+            return_indices: bool = False,
+            _random_samples: Any = None,
+        ) -> Any:
+            sizes = (kernel_size, output_size, output_ratio)
+            return pool_all(return_indices, input, *sizes, _random_samples)
+
+        return published(pool_all, made, fields)
+
+    return publish
+
+
+@fractional_function(samples=CASES_2D)
+def fractional_max_pool2d(return_indices: bool, *given: Any) -> Any:
     """fractional_max_pool2d(input, kernel_size, output_size=None) -> Tensor: random window maxima.
 
     >>> nn.functional.fractional_max_pool2d(arange(16.0).view(1, 4, 4), 2, 1)
     tensor([[[15.]]])
     """
-    found = fractional(2, input, kernel_size, output_size, output_ratio, _random_samples)
+    found = fractional(2, *given)
     return found if return_indices else found[0]
 
 
-@api(name="nn.functional.fractional_max_pool3d", method=False, samples=CASES_3D)
-def fractional_max_pool3d(
-    input: Any,
-    kernel_size: Any,
-    output_size: Any = None,
-    output_ratio: Any = None,
-    return_indices: bool = False,
-    _random_samples: Any = None,
-) -> Any:
+@fractional_function(samples=CASES_3D)
+def fractional_max_pool3d(return_indices: bool, *given: Any) -> Any:
     """fractional_max_pool3d(input, kernel_size, output_size=None) -> Tensor: random window maxima.
 
     >>> nn.functional.fractional_max_pool3d(arange(27.0).view(1, 3, 3, 3), 2, 1)
     tensor([[[[26.]]]])
     """
-    found = fractional(3, input, kernel_size, output_size, output_ratio, _random_samples)
+    found = fractional(3, *given)
     return found if return_indices else found[0]
 
 
-@api(name="nn.functional.fractional_max_pool2d_with_indices", method=False, samples=CASES_2D)
-def fractional_max_pool2d_with_indices(
-    input: Any,
-    kernel_size: Any,
-    output_size: Any = None,
-    output_ratio: Any = None,
-    return_indices: bool = False,
-    _random_samples: Any = None,
-) -> Any:
+@fractional_function(samples=CASES_2D)
+def fractional_max_pool2d_with_indices(return_indices: bool, *given: Any) -> Any:
     """fractional_max_pool2d_with_indices(input, kernel_size) -> (Tensor, LongTensor): and places.
 
     >>> nn.functional.fractional_max_pool2d_with_indices(arange(16.0).view(1, 4, 4), 2, 1)
     (tensor([[[15.]]]), tensor([[[15]]]))
     """
-    return fractional(2, input, kernel_size, output_size, output_ratio, _random_samples)
+    return fractional(2, *given)
 
 
-@api(name="nn.functional.fractional_max_pool3d_with_indices", method=False, samples=CASES_3D)
-def fractional_max_pool3d_with_indices(
-    input: Any,
-    kernel_size: Any,
-    output_size: Any = None,
-    output_ratio: Any = None,
-    return_indices: bool = False,
-    _random_samples: Any = None,
-) -> Any:
+@fractional_function(samples=CASES_3D)
+def fractional_max_pool3d_with_indices(return_indices: bool, *given: Any) -> Any:
     """fractional_max_pool3d_with_indices(input, kernel_size) -> (Tensor, LongTensor): and places.
 
     >>> nn.functional.fractional_max_pool3d_with_indices(arange(27.0).view(1, 3, 3, 3), 2, 1)
     (tensor([[[[26.]]]]), tensor([[[[26]]]]))
     """
-    return fractional(3, input, kernel_size, output_size, output_ratio, _random_samples)
+    return fractional(3, *given)

@@ -47,16 +47,19 @@ def ranks(query: Any, key: Any, value: Any, padding: Any, mask: Any, heads: int)
     return batched
 
 
-def additive(name: str, mask: Any, other: Any, dtype: Any) -> Any:
-    """A mask as numbers that are added: minus infinity where a bool mask is true."""
+def additive(name: str, mask: Any, other: Any, dtype: Any, other_name: str = "attn_mask") -> Any:
+    """A mask as numbers that are added: minus infinity where a bool mask is true.
+
+    `other` is a mask that should be of the same kind.
+    """
     if mask is None:
         return None
     if mask.dtype != tg.bool and not mask.is_floating_point():
         raise AssertionError(f"only bool and floating types of {name} are supported")
     if other is not None and mask.dtype != other.dtype:
         warnings.warn(
-            f"Support for mismatched {name} and attn_mask is deprecated. Use same type for both "
-            "instead.",
+            f"Support for mismatched {name} and {other_name} is deprecated. Use same type for "
+            "both instead.",
             stacklevel=4,
         )
     if mask.is_floating_point():

@@ -13,6 +13,7 @@ import numpy as np
 from ... import dtypes
 from ...core.base import TensorBase
 from ...core.dispatch import apply
+from ...core.op import Op
 from ...errors import must_be_tensor
 from ..block import Block, Case, api, op
 from ..block.checks import cast, not_implemented
@@ -163,194 +164,61 @@ class Back(Block):
     linear = True
 
 
-class Reflect(Surround):
-    def fwd(xp, input, pad):
-        return surround(xp, input, pad, "reflect")
+def border(title: str, node_title: str, mode: str, what: str) -> Op:
+    """The op of a border and, called `…_back`, that of its gradient: each the other's transpose."""
+    back = f"{title}_back"
 
+    class Pad(Surround):
+        __doc__ = f"{title}(input, pad) -> Tensor: {what}."
+        name = title
+        node = node_title
 
-class ReflectBack(Back):
-    def fwd(xp, grad_output, size, pad):
-        return gathered_back(xp, grad_output, size, pad, "reflect")
+        def fwd(xp, input, pad):
+            return surround(xp, input, pad, mode)
 
+        def d_input(F, grad, input_shape, pad):
+            return getattr(F, back)(grad, input_shape[-(len(pad) // 2) :], pad)
 
-class Replicate(Surround):
-    def fwd(xp, input, pad):
-        return surround(xp, input, pad, "replicate")
+        def batch(F, entries, batched, input, pad):
+            return getattr(F, title)(input, pad)
 
+    class PadBack(Back):
+        __doc__ = f"{back}(grad_output, size, pad) -> Tensor: the gradient of such a border."
+        name = back
+        node = node_title.replace("Backward0", "BackwardBackward0")
 
-class ReplicateBack(Back):
-    def fwd(xp, grad_output, size, pad):
-        return gathered_back(xp, grad_output, size, pad, "replicate")
+        def fwd(xp, grad_output, size, pad):
+            return gathered_back(xp, grad_output, size, pad, mode)
 
+        def d_grad_output(F, grad, pad):
+            return getattr(F, title)(grad, pad)
 
-@op
-class ReflectionPad1d(Reflect):
-    """reflection_pad1d(input, pad) -> Tensor: a mirrored border."""
+        def batch(F, entries, batched, grad_output, size, pad):
+            return getattr(F, back)(grad_output, size, pad)
 
-    node = "ReflectionPad1DBackward0"
-    leading = (1,)
+    made = op(Pad)
+    op(PadBack)
+    return made
 
-    def d_input(F, grad, input_shape, pad):
-        return F.reflection_pad1d_back(grad, input_shape[-1:], pad)
 
+def borders(title: str, node_title: str, mode: str, what: str) -> list[Op]:
+    """For one, two and three dimensions."""
+    return [border(f"{title}{n}d", f"{node_title}{n}DBackward0", mode, what) for n in (1, 2, 3)]
 
-@op
-class ReflectionPad1dBack(ReflectBack):
-    """reflection_pad1d_back(grad_output, size, pad) -> Tensor: the gradient of such a border."""
 
-    node = "ReflectionPad1DBackwardBackward0"
-    leading = (1,)
-
-    def d_grad_output(F, grad, pad):
-        return F.reflection_pad1d(grad, pad)
-
-
-@op
-class ReflectionPad2d(Reflect):
-    """reflection_pad2d(input, pad) -> Tensor: a mirrored border."""
-
-    node = "ReflectionPad2DBackward0"
-    leading = (2,)
-
-    def d_input(F, grad, input_shape, pad):
-        return F.reflection_pad2d_back(grad, input_shape[-2:], pad)
-
-
-@op
-class ReflectionPad2dBack(ReflectBack):
-    """reflection_pad2d_back(grad_output, size, pad) -> Tensor: the gradient of such a border."""
-
-    node = "ReflectionPad2DBackwardBackward0"
-    leading = (2,)
-
-    def d_grad_output(F, grad, pad):
-        return F.reflection_pad2d(grad, pad)
-
-
-@op
-class ReflectionPad3d(Reflect):
-    """reflection_pad3d(input, pad) -> Tensor: a mirrored border."""
-
-    node = "ReflectionPad3DBackward0"
-    leading = (3,)
-
-    def d_input(F, grad, input_shape, pad):
-        return F.reflection_pad3d_back(grad, input_shape[-3:], pad)
-
-
-@op
-class ReflectionPad3dBack(ReflectBack):
-    """reflection_pad3d_back(grad_output, size, pad) -> Tensor: the gradient of such a border."""
-
-    node = "ReflectionPad3DBackwardBackward0"
-    leading = (3,)
-
-    def d_grad_output(F, grad, pad):
-        return F.reflection_pad3d(grad, pad)
-
-
-@op
-class ReplicationPad1d(Replicate):
-    """replication_pad1d(input, pad) -> Tensor: a border of the outermost elements."""
-
-    node = "ReplicationPad1DBackward0"
-    leading = (1,)
-
-    def d_input(F, grad, input_shape, pad):
-        return F.replication_pad1d_back(grad, input_shape[-1:], pad)
-
-
-@op
-class ReplicationPad1dBack(ReplicateBack):
-    """replication_pad1d_back(grad_output, size, pad) -> Tensor: the gradient of such a border."""
-
-    node = "ReplicationPad1DBackwardBackward0"
-    leading = (1,)
-
-    def d_grad_output(F, grad, pad):
-        return F.replication_pad1d(grad, pad)
-
-
-@op
-class ReplicationPad2d(Replicate):
-    """replication_pad2d(input, pad) -> Tensor: a border of the outermost elements."""
-
-    node = "ReplicationPad2DBackward0"
-    leading = (2,)
-
-    def d_input(F, grad, input_shape, pad):
-        return F.replication_pad2d_back(grad, input_shape[-2:], pad)
-
-
-@op
-class ReplicationPad2dBack(ReplicateBack):
-    """replication_pad2d_back(grad_output, size, pad) -> Tensor: the gradient of such a border."""
-
-    node = "ReplicationPad2DBackwardBackward0"
-    leading = (2,)
-
-    def d_grad_output(F, grad, pad):
-        return F.replication_pad2d(grad, pad)
-
-
-@op
-class ReplicationPad3d(Replicate):
-    """replication_pad3d(input, pad) -> Tensor: a border of the outermost elements."""
-
-    node = "ReplicationPad3DBackward0"
-    leading = (3,)
-
-    def d_input(F, grad, input_shape, pad):
-        return F.replication_pad3d_back(grad, input_shape[-3:], pad)
-
-
-@op
-class ReplicationPad3dBack(ReplicateBack):
-    """replication_pad3d_back(grad_output, size, pad) -> Tensor: the gradient of such a border."""
-
-    node = "ReplicationPad3DBackwardBackward0"
-    leading = (3,)
-
-    def d_grad_output(F, grad, pad):
-        return F.replication_pad3d(grad, pad)
-
-
-@op
-class CircularPad(Surround):
-    """circular_pad(input, pad) -> Tensor: a border that continues at the other end."""
-
-    node = "torch::autograd::CopySlices"  # PyTorch writes the parts into a new tensor
-
-    def fwd(xp, input, pad):
-        return surround(xp, input, pad, "circular")
-
-    def d_input(F, grad, input_shape, pad):
-        return F.circular_pad_back(grad, input_shape[len(input_shape) - len(pad) // 2 :], pad)
-
-    def batch(F, size, batched, input, pad):
-        return F.circular_pad(input, pad)
-
-
-@op
-class CircularPadBack(Back):
-    """circular_pad_back(grad_output, size, pad) -> Tensor: the gradient of a wrapped border."""
-
-    node = "torch::autograd::CopySlices"
-
-    def fwd(xp, grad_output, size, pad):
-        return gathered_back(xp, grad_output, size, pad, "circular")
-
-    def d_grad_output(F, grad, pad):
-        return F.circular_pad(grad, pad)
-
-    def batch(F, entries, batched, grad_output, size, pad):
-        return F.circular_pad_back(grad_output, size, pad)
-
-
+# PyTorch writes the parts of a circular border into a new tensor.
+CIRCULAR = border(
+    "circular_pad",
+    "torch::autograd::CopySlices",
+    "circular",
+    "a border that continues at the other end",
+)
 SURROUNDS = {
-    "reflect": (ReflectionPad1d, ReflectionPad2d, ReflectionPad3d),
-    "replicate": (ReplicationPad1d, ReplicationPad2d, ReplicationPad3d),
-    "circular": (CircularPad, CircularPad, CircularPad),
+    "reflect": borders("reflection_pad", "ReflectionPad", "reflect", "a mirrored border"),
+    "replicate": borders(
+        "replication_pad", "ReplicationPad", "replicate", "a border of the outermost elements"
+    ),
+    "circular": [CIRCULAR] * 3,
 }
 
 

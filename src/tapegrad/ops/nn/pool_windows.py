@@ -16,9 +16,11 @@ import numpy as np
 
 from ...core.base import TensorBase
 from ...errors import must_be_tensor
+from ..block import api
 from ..block.checks import not_implemented
 
 Sizes = tuple[int, ...]
+COUNT = {2: "two", 3: "three"}  # of the pooled dimensions, in sentences
 AXES = {2: "HW", 3: "THW"}
 
 # ---------------------------------------------------------------------- arguments
@@ -267,3 +269,9 @@ def scattered(xp: Any, values: Any, indices: Any, sizes: Sizes, apart: bool = Fa
         weights = values.reshape(-1).astype(xp.float64)
         total = xp.bincount(at.reshape(-1), weights, planes * plane).astype(values.dtype)
     return total.reshape(*lead, *sizes)
+
+
+def published(source: Any, made: Any, fields: dict[str, Any]) -> Any:
+    """Publish `made`, which has the signature, as what `source`, which does the work, is called."""
+    made.__name__, made.__doc__ = source.__name__, source.__doc__
+    return api(name=f"nn.functional.{source.__name__}", method=False, **fields)(made)

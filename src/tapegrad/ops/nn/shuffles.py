@@ -54,30 +54,27 @@ class PixelUnshuffle(Linear):
         return F.pixel_shuffle(grad, downscale_factor)
 
 
-@op
-class ChannelShuffle(Linear):
-    """channel_shuffle(input, groups) -> Tensor: one channel of each group in turn."""
-
+class Dealt(Linear):
     public = False
     fold = True
 
     def fwd(xp, input, groups):
         return dealt(input, groups)
+
+
+@op
+class ChannelShuffle(Dealt):
+    """channel_shuffle(input, groups) -> Tensor: one channel of each group in turn."""
 
     def d_input(F, grad, groups):
         return F.channel_shuffle(grad, max(grad.shape[1] // groups, 1))
 
 
 @op
-class NativeChannelShuffle(Linear):
+class NativeChannelShuffle(Dealt):
     """native_channel_shuffle(input, groups) -> Tensor: the same, without a derivative."""
 
     node = "torch::autograd::NotImplemented"
-    public = False
-    fold = True
-
-    def fwd(xp, input, groups):
-        return dealt(input, groups)
 
     def d_input(F, grad):
         raise RuntimeError("derivative for aten::native_channel_shuffle is not implemented")

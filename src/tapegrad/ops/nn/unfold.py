@@ -90,6 +90,16 @@ def check_positive(kernel: Ints, dilation: Ints, padding: Ints, stride: Ints) ->
         )
 
 
+def windows(function: str, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Any:
+    """What says where windows are, with two numbers each."""
+    kernel = two(function, "kernel_size", kernel_size)
+    spacing = two(function, "dilation", dilation)
+    border = two(function, "padding", padding)
+    step = two(function, "stride", stride)
+    check_positive(kernel, spacing, border, step)
+    return kernel, spacing, border, step
+
+
 @api(
     name="nn.functional.unfold",
     samples=[
@@ -112,11 +122,7 @@ def unfold(
     """
     if not isinstance(input, TensorBase):
         raise must_be_tensor("im2col", "input", 1, input)
-    kernel = two("im2col", "kernel_size", kernel_size)
-    spacing = two("im2col", "dilation", dilation)
-    border = two("im2col", "padding", padding)
-    step = two("im2col", "stride", stride)
-    check_positive(kernel, spacing, border, step)
+    kernel, spacing, border, step = windows("im2col", kernel_size, dilation, padding, stride)
     x = input.array
     if x.ndim < 3:
         wrap_dim(2, x.ndim)
@@ -162,11 +168,7 @@ def fold(
     if not isinstance(input, TensorBase):
         raise must_be_tensor("col2im", "input", 1, input)
     size = two("col2im", "output_size", output_size)
-    kernel = two("col2im", "kernel_size", kernel_size)
-    spacing = two("col2im", "dilation", dilation)
-    border = two("col2im", "padding", padding)
-    step = two("col2im", "stride", stride)
-    check_positive(kernel, spacing, border, step)
+    kernel, spacing, border, step = windows("col2im", kernel_size, dilation, padding, stride)
     x = input.array
     if x.ndim not in (2, 3) or 0 in x.shape[x.ndim - 2 :]:
         raise RuntimeError(

@@ -9,6 +9,8 @@ from ... import dtypes
 from ...core.base import F32, F64, TensorBase, ndarray
 from ...core.dispatch import binary
 from ...core.transforms.batched import dynamic_shape, is_batched
+from ...dtypes import cpp_name
+from ...errors import does_not_fit
 from ..block import APIS, PROMOTE, Block, Case, Elementwise, api, apply, op, ufunc
 from ..block.checks import (
     BOOL,
@@ -276,29 +278,13 @@ def inside(input: Any, low: Any, high: Any) -> Any:
     return input >= low if high is None else (input >= low) & (input <= high)
 
 
-# What C++ calls the dtypes; a few sentences use these names.
-C_NAMES = {
-    "float32": "float",
-    "float64": "double",
-    "float16": "c10::Half",
-    "bfloat16": "c10::BFloat16",
-    "int64": "long int",
-    "int32": "int",
-    "int16": "short int",
-    "int8": "signed char",
-    "uint8": "unsigned char",
-    "complex64": "c10::complex<float>",
-    "complex128": "c10::complex<double>",
-}
-
-
 def check_stays(input: Any, low: Any, high: Any) -> None:
     """The bounds of an in-place clamp must not ask for a higher category."""
     have, want = common(input.array, low, high), input.dtype
     if have.category > want.category:
         raise RuntimeError(
             f"result type {have.scalar_type} can't be cast to the desired output type "
-            f"{C_NAMES.get(want.name, want.name)}"
+            f"{cpp_name(want)}"
         )
 
 
@@ -530,7 +516,7 @@ class Lerp(Elementwise):
 
 def check_same_dtype(input: Any, name: str, value: Any) -> None:
     if value.array.dtype != input.array.dtype:
-        want, have = [C_NAMES.get(t.dtype.name, t.dtype.name) for t in (input, value)]
+        want, have = [cpp_name(t.dtype) for t in (input, value)]
         raise RuntimeError(f"expected dtype {want} for `{name}` but got dtype {have}")
 
 
@@ -555,8 +541,7 @@ def lerp(input: Any, end: Any, weight: Any, *, run: Any = None) -> Any:
         check_same_dtype(input, "weight", weight)
         return (run or apply)(Lerp, (input, end, weight))
     if isinstance(weight, complex) and input.array.dtype.kind != "c":
-        name = C_NAMES.get(input.dtype.name, input.dtype.name)
-        raise RuntimeError(f"value cannot be converted to type {name} without overflow")
+        raise does_not_fit(input.dtype)
     return (run or apply)(LerpScalar, (input, end), (weight,))
 
 

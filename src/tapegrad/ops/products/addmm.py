@@ -7,7 +7,7 @@ from typing import Any
 from ...autograd.inplace import bump, rebase, refuse, write
 from ...core.base import F32, F64
 from ...core.dispatch import apply
-from ...dtypes import CPP_NAMES
+from ...dtypes import cpp_name
 from ..block import PROMOTE, Block, Case, op
 from ..block.batching import join, lift, padded, part
 from ..block.samples import Draw
@@ -249,7 +249,7 @@ def check_baddbmm(input: Any, a: Any, b: Any, summed: bool) -> None:
     if b.ndim != 3:
         raise RuntimeError("batch2 must be a 3D tensor")
     if not input.dtype == a.dtype == b.dtype:
-        names = [CPP_NAMES[x.dtype.name] for x in (input, a, b)]
+        names = [cpp_name(x.dtype) for x in (input, a, b)]
         raise RuntimeError(
             f"Input dtypes must be the same, got: input {names[0]}, batch1: {names[1]}, batch2: "
             f"{names[2]}"

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from ...core.base import TensorBase
+from ...errors import no_tensor_in_list
 from ..block import Case, api
 from ..block.samples import Draw
 from .matmul import bmm, view
@@ -239,9 +240,7 @@ def einsum(*args: Any) -> Any:
             operands = list(operands[0])
     for i, t in enumerate(operands):
         if not isinstance(t, TensorBase):
-            raise TypeError(
-                f"expected Tensor as element {i} in argument 1, but got {type(t).__name__}"
-            )
+            raise no_tensor_in_list(i, 1, t)
     plan = Plan(equation, operands)
     parts = [plan.arrange(t, i) for i, t in enumerate(operands)]
     kept = len(plan.output)

@@ -15,7 +15,7 @@ from ...core.dispatch import apply
 from ...core.modes import MODES
 from ...core.op import REGISTRY
 from ...core.spaces import RECORDED
-from ...dtypes import CPP_NAMES
+from ...dtypes import cpp_name
 from ...errors import check_broadcast, must_be_tensor
 from ..block import Block, Case, api, helper, op
 from ..block.batching import join, lift, part
@@ -115,7 +115,7 @@ def check_mm(a: Any, b: Any) -> None:
     if a.dtype != b.dtype:
         raise RuntimeError(
             "expected m1 and m2 to have the same dtype, but got: "
-            f"{CPP_NAMES[a.dtype.name]} != {CPP_NAMES[b.dtype.name]}"
+            f"{cpp_name(a.dtype)} != {cpp_name(b.dtype)}"
         )
     if a.size and b.size:
         check_supported("addmm_impl_cpu_", a.dtype)

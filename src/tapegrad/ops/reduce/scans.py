@@ -8,6 +8,7 @@ from typing import Any
 from ... import dtypes
 from ...core.dispatch import apply
 from ...core.named_results import return_type
+from ...dtypes import cpp_name
 from ..block import Block, Case, Linear, op
 from ..block.samples import Draw
 from .extrema import check_no_complex
@@ -162,33 +163,13 @@ def scan_sum(record: Any, input: Any, dim: Any, dtype: Any, run: Any) -> Any:
     in_place = run is not apply
     if in_place and wanted is not None and wanted != own:
         raise RuntimeError(
-            f"Bad in-place call: input tensor dtype {c_name(own)} and output tensor "
-            f"dtype {c_name(wanted)} should match"
+            f"Bad in-place call: input tensor dtype {cpp_name(own)} and output tensor "
+            f"dtype {cpp_name(wanted)} should match"
         )
     target = own if in_place else wanted
     if target is not None and target.kind == "b" and input.array.ndim and input.array.size:
         raise NotImplementedError(f"\"{name}_out_cpu\" not implemented for 'Bool'")
     return run(record, (input,), (place, wanted))
-
-
-C_NAMES = {
-    "int64": "long int",
-    "int32": "int",
-    "int16": "short int",
-    "int8": "signed char",
-    "uint8": "unsigned char",
-    "float32": "float",
-    "float64": "double",
-    "complex64": "c10::complex<float>",
-    "complex128": "c10::complex<double>",
-    "float16": "c10::Half",
-    "bfloat16": "c10::BFloat16",
-}
-
-
-def c_name(dtype: Any) -> str:
-    """What a C++ compiler calls the elements."""
-    return C_NAMES.get(dtype.name, dtype.name)
 
 
 class CumExtremum(Block):

@@ -80,13 +80,17 @@ def wide_and_dense(xp: Any, x: Any) -> Any:
     return xp.ascontiguousarray(widened(xp, x)).reshape(x.shape)
 
 
-@op
-class SoftmaxBackwardData(Block):
-    """softmax_backward_data(input, output, dim) -> Tensor: softmax's gradient, from its output."""
+class FromOutput(Block):
+    """The gradient of one of these, worked out from its output; linear in `input`."""
 
     tensors = ("input", "output")
     public = False
     dims = ("dim",)
+
+
+@op
+class SoftmaxBackwardData(FromOutput):
+    """softmax_backward_data(input, output, dim) -> Tensor: softmax's gradient, from its output."""
 
     def fwd(xp, input, output, dim):
         weighted = input * output
@@ -102,11 +106,8 @@ class SoftmaxBackwardData(Block):
 
     def jvp(F, input, t_input, output, t_output, dim):
         dims = along(output, dim)
-        total = (
-            F.zeros_like(output)
-            if t_input is None
-            else (F.softmax_backward_data(t_input, output, dim))
-        )
+        none = t_input is None
+        total = F.zeros_like(output) if none else F.softmax_backward_data(t_input, output, dim)
         if t_output is None:
             return total
         part = t_output * (input - F.sum(input * output, dims, True, None))
@@ -145,12 +146,8 @@ class Softmax(Block):
 
 
 @op
-class LogSoftmaxBackwardData(Block):
+class LogSoftmaxBackwardData(FromOutput):
     """log_softmax_backward_data(input, output, dim) -> Tensor: log_softmax's gradient."""
-
-    tensors = ("input", "output")
-    public = False
-    dims = ("dim",)
 
     def fwd(xp, input, output, dim):
         return input - xp.exp(output) * xp.add.reduce(input, dim, None, None, True)
@@ -162,11 +159,8 @@ class LogSoftmaxBackwardData(Block):
         return -grad * F.exp(output) * F.sum(input, along(output, dim), True, None)
 
     def jvp(F, input, t_input, output, t_output, dim):
-        total = (
-            F.zeros_like(output)
-            if t_input is None
-            else (F.log_softmax_backward_data(t_input, output, dim))
-        )
+        none = t_input is None
+        total = F.zeros_like(output) if none else F.log_softmax_backward_data(t_input, output, dim)
         if t_output is None:
             return total
         return total - t_output * F.exp(output) * F.sum(input, along(output, dim), True, None)

@@ -13,6 +13,7 @@ from ... import dtypes
 from ..._tensor.indexing import wrap_dim
 from ...core.base import F32, F64, TensorBase
 from ...core.dispatch import apply
+from ...core.op import Op
 from ...errors import must_be_tensor
 from ..block import Block, Case, Linear, api, op
 from ..block.batching import entry_dims, flattened
@@ -565,15 +566,30 @@ def spread(record: Any, input: Any, dim: Any, unbiased: Any, keepdim: bool, corr
     return apply(record, (input,), (dims, correction, keepdim))
 
 
-@api(samples=SPREAD_CASES)
-def var(
-    input: Any,
-    dim: Any = None,
-    unbiased: Any = None,
-    keepdim: bool = False,
-    *,
-    correction: Any = None,
-) -> Any:
+def spread_function(**fields: Any) -> Any:
+    """Publish the function of an op, which `source` names and describes."""
+
+    def publish(source: Any) -> Any:
+        record = source()
+
+        def made(
+            input: Any,
+            dim: Any = None,
+            unbiased: Any = None,
+            keepdim: bool = False,
+            *,
+            correction: Any = None,
+        ) -> Any:
+            return spread(record, input, dim, unbiased, keepdim, correction)
+
+        made.__name__, made.__doc__ = source.__name__, source.__doc__
+        return api(samples=SPREAD_CASES, **fields)(made)
+
+    return publish
+
+
+@spread_function()
+def var() -> Op:
     """var(input, dim=None, *, correction=1, keepdim=False) -> Tensor: the variance.
 
     The sum of squares is divided by the number of elements less `correction`.
@@ -581,58 +597,37 @@ def var(
     >>> var(tensor([1.0, 2.0, 3.0])), var(tensor([1.0, 2.0, 3.0]), correction=0)
     (tensor(1.), tensor(0.6667))
     """
-    return spread(Var, input, dim, unbiased, keepdim, correction)
+    return Var
 
 
-@api(samples=SPREAD_CASES)
-def std(
-    input: Any,
-    dim: Any = None,
-    unbiased: Any = None,
-    keepdim: bool = False,
-    *,
-    correction: Any = None,
-) -> Any:
+@spread_function()
+def std() -> Op:
     """std(input, dim=None, *, correction=1, keepdim=False) -> Tensor: the standard deviation.
 
     >>> std(tensor([[1.0, 3.0], [1.0, 5.0]]), 1)
     tensor([1.4142, 2.8284])
     """
-    return spread(Std, input, dim, unbiased, keepdim, correction)
+    return Std
 
 
-@api(method=False, samples=SPREAD_CASES)
-def var_mean(
-    input: Any,
-    dim: Any = None,
-    unbiased: Any = None,
-    keepdim: bool = False,
-    *,
-    correction: Any = None,
-) -> Any:
+@spread_function(method=False)
+def var_mean() -> Op:
     """var_mean(input, dim=None, *, correction=1, keepdim=False) -> (Tensor, Tensor): both at once.
 
     >>> var_mean(tensor([1.0, 2.0, 3.0]))
     (tensor(1.), tensor(2.))
     """
-    return spread(VarMean, input, dim, unbiased, keepdim, correction)
+    return VarMean
 
 
-@api(method=False, samples=SPREAD_CASES)
-def std_mean(
-    input: Any,
-    dim: Any = None,
-    unbiased: Any = None,
-    keepdim: bool = False,
-    *,
-    correction: Any = None,
-) -> Any:
+@spread_function(method=False)
+def std_mean() -> Op:
     """std_mean(input, dim=None, *, correction=1, keepdim=False) -> (Tensor, Tensor): both at once.
 
     >>> std_mean(tensor([1.0, 2.0, 3.0]))
     (tensor(1.), tensor(2.))
     """
-    return spread(StdMean, input, dim, unbiased, keepdim, correction)
+    return StdMean
 
 
 @op

@@ -20,6 +20,7 @@ from ...device import (
     memory_format,
     preserve_format,
 )
+from ...errors import does_not_fit
 from ..block import Block, Case, Linear, ViewOp, api, apply, op
 from ..block.batching import lift, padded
 from ..block.samples import Draw
@@ -201,25 +202,9 @@ def filling(input: Any, value: Any) -> Any:
     dtype = input.array.dtype
     if isinstance(value, complex) and dtype.kind != "c":
         if value.imag:
-            raise RuntimeError(
-                f"value cannot be converted to type {C_NAMES.get(dtype.name, dtype.name)} "
-                "without overflow"
-            )
+            raise does_not_fit(dtype)
         value = value.real
     return number_as(value, dtype)
-
-
-C_NAMES = {
-    "float32": "float",
-    "float64": "double",
-    "float16": "at::Half",
-    "int64": "int64_t",
-    "int32": "int",
-    "int16": "int16_t",
-    "int8": "int8_t",
-    "uint8": "uint8_t",
-    "bool": "bool",
-}
 
 
 class Filling(Block):
@@ -355,9 +340,8 @@ def fill(input: Any, value: Any) -> Any:
 Geometry = tuple[tuple[int, ...], tuple[int, ...], int]
 
 
-@op
-class AsStrided(ViewOp):
-    """as_strided(input, size, stride, offset) -> Tensor: a view of the memory by its strides."""
+class ByStrides(ViewOp):
+    """Memory seen by strides and an offset."""
 
     public = False
 
@@ -369,6 +353,11 @@ class AsStrided(ViewOp):
         steps = tuple([s // input_dtype.itemsize for s in input_strides])
         own = (input_shape, steps, 0)
         return F.restride(grad, (size, stride, offset), own, own)
+
+
+@op
+class AsStrided(ByStrides):
+    """as_strided(input, size, stride, offset) -> Tensor: a view of the memory by its strides."""
 
     def jvp(F, input, t_input, size, stride, offset):
         x, t = [getattr(each, "array", each) for each in (input, t_input)]

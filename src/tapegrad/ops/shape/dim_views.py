@@ -13,6 +13,7 @@ from ...autograd.inplace import repoint
 from ...autograd.node import unbroadcast
 from ...core.base import TensorBase
 from ...core.layout import settled, strided, strides_of
+from ...errors import no_tensor_in_list
 from ..block import Case, ViewOp, api, apply, op
 from ..block.batching import padded
 from ..block.checks import without_complex32
@@ -140,9 +141,7 @@ def broadcast_tensors(*tensors: Any) -> Any:
         tensors = tuple(tensors[0])
     for i, t in enumerate(tensors):
         if not isinstance(t, TensorBase):
-            raise TypeError(
-                f"expected Tensor as element {i} in argument 0, but got {type(t).__name__}"
-            )
+            raise no_tensor_in_list(i, 0, t)
     shapes = [t.array.shape for t in tensors]
     if len(set(shapes)) == 1:
         return tensors

@@ -12,6 +12,7 @@ from ...core.base import TensorBase
 from ...core.devices import beside, to_host
 from ...core.dispatch import apply
 from ...core.transforms.batched import dynamic_shape, is_batched
+from ...errors import no_tensor_in_list
 from ..block import PROMOTE, Case, api, op
 from ..block.batching import flattened, lift, padded, up
 from ..block.samples import Draw, Index
@@ -32,9 +33,7 @@ def listed(function: str, tensors: Any) -> tuple[Any, ...]:
         )
     for i, t in enumerate(tensors):
         if not isinstance(t, TensorBase):
-            raise TypeError(
-                f"expected Tensor as element {i} in argument 0, but got {type(t).__name__}"
-            )
+            raise no_tensor_in_list(i, 0, t)
     return tuple(tensors)
 
 

@@ -474,11 +474,9 @@ class Diagonal(ViewOp):
         return apply(Diagonal, (input,), (as_int("diagonal", "offset", 1, offset), d1, d2))
 
 
-@op
-class DiagonalBackward(Linear):
-    """diagonal_backward(input, shape, offset, dim1, dim2) -> Tensor: zeros with a diagonal."""
+class OnDiagonal(Linear):
+    """Zeros with a diagonal."""
 
-    public = False
     dims = ("dim1", "dim2")
     shapes = ("shape",)
 
@@ -489,6 +487,13 @@ class DiagonalBackward(Linear):
 
     def d_input(F, grad, offset, dim1, dim2):
         return F.diagonal(grad, offset, dim1, dim2)
+
+
+@op
+class DiagonalBackward(OnDiagonal):
+    """diagonal_backward(input, shape, offset, dim1, dim2) -> Tensor: zeros with a diagonal."""
+
+    public = False
 
 
 @op
@@ -507,7 +512,7 @@ class DiagonalCopy(Linear):
 
 
 @op
-class DiagEmbed(Linear):
+class DiagEmbed(OnDiagonal):
     """diag_embed(input, offset=0, dim1=-2, dim2=-1) -> Tensor: matrices with `input` on a diagonal.
 
     >>> diag_embed(tensor([1, 2]))
@@ -516,16 +521,6 @@ class DiagEmbed(Linear):
     """
 
     samples = (Case(Draw(3)), Case(Draw(2, 3), 1), Case(Draw(2, 3), -1, 0, 2))
-    dims = ("dim1", "dim2")
-    shapes = ("shape",)
-
-    def fwd(xp, input, shape, offset, dim1, dim2):
-        out = xp.zeros(shape, input.dtype)
-        diagonal_view(xp, out, offset, dim1, dim2)[...] = input
-        return out
-
-    def d_input(F, grad, offset, dim1, dim2):
-        return F.diagonal(grad, offset, dim1, dim2)
 
     def call(input, offset=0, dim1=-2, dim2=-1):
         ndim = input.array.ndim + 1

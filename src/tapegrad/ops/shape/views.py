@@ -266,6 +266,12 @@ def check_dtype_view(input: Any, old: dtypes.dtype, new: dtypes.dtype) -> None:
                 )
 
 
+def shape_of(function: str, other: Any) -> Any:
+    if not isinstance(other, TensorBase):
+        raise errors.must_be_tensor(function, "other", 1, other)
+    return other.array.shape
+
+
 @api(function=False, samples=[Case(Draw(2, 3), Draw(3, 2))])
 def view_as(input: Any, other: Any) -> Any:
     """view_as(input, other) -> Tensor: `input.view(other.shape)`.
@@ -273,9 +279,7 @@ def view_as(input: Any, other: Any) -> Any:
     >>> arange(6).view_as(zeros(2, 3)).shape
     torch.Size([2, 3])
     """
-    if not isinstance(other, TensorBase):
-        raise errors.must_be_tensor("view_as", "other", 1, other)
-    return view(input, other.array.shape)
+    return view(input, shape_of("view_as", other))
 
 
 @api(
@@ -316,9 +320,7 @@ def reshape_as(input: Any, other: Any) -> Any:
     >>> arange(6).reshape_as(zeros(2, 3)).shape
     torch.Size([2, 3])
     """
-    if not isinstance(other, TensorBase):
-        raise errors.must_be_tensor("reshape_as", "other", 1, other)
-    return reshape(input, other.array.shape)
+    return reshape(input, shape_of("reshape_as", other))
 
 
 @api(
@@ -508,6 +510,14 @@ def t_(input: Any) -> Any:
     return repoint(TWrite, input, ())
 
 
+def inverse_order(dims: tuple[int, ...]) -> tuple[int, ...]:
+    """What puts permuted dimensions back."""
+    back = [0] * len(dims)
+    for i, d in enumerate(dims):
+        back[d] = i
+    return tuple(back)
+
+
 @op
 class Permute(ViewOp):
     """permute(input, dims) -> Tensor: the dimensions in another order."""
@@ -518,10 +528,7 @@ class Permute(ViewOp):
         return settled(xp, input).transpose(dims) if dims else input.view()
 
     def d_input(F, grad, dims):
-        back = [0] * len(dims)
-        for i, d in enumerate(dims):
-            back[d] = i
-        return F.permute(grad, tuple(back))
+        return F.permute(grad, inverse_order(dims))
 
     def batch(F, size, batched, input, dims):
         return F.permute(input, (0, *up(dims, len(input.shape))))

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...core.base import TensorBase
+from ...core.op import Op
 from ..block import Case, Elementwise, apply, op
 from ..block.checks import invalid_call, is_number, only_wide
 from ..block.samples import Draw, Index
@@ -110,6 +111,26 @@ class Polynomial(Elementwise):
     samples = CASES
 
 
+def polynomial_op(values: Any) -> Op:
+    """The op of a polynomial: `values` computes it, and has its name and its documentation."""
+    short = values.__name__
+
+    class Made(Polynomial):
+        __doc__ = values.__doc__
+        name = f"special.{short}"
+        node = f"Special{short.title().replace('_', '')}Backward0"
+        guard = only_wide(f"{short}_cpu")
+
+        def fwd(xp, x, n):
+            return pointwise(xp, values, x, n, double=False)
+
+        def call(x, n):
+            return checked(made, x, n)
+
+    made = op(Made)
+    return made
+
+
 def checked(record: Any, x: Any, n: Any) -> Any:
     """At least one tensor, the other perhaps a number."""
     values = (x, n)
@@ -120,172 +141,84 @@ def checked(record: Any, x: Any, n: Any) -> Any:
     return apply(record, values)
 
 
-@op
-class SpecialChebyshevPolynomialT(Polynomial):
+@polynomial_op
+def chebyshev_polynomial_t(xp: Any, x: Any, n: Any) -> Any:
     """special.chebyshev_polynomial_t(x, n) -> Tensor: Chebyshev's polynomials of the first kind.
 
     >>> torch.special.chebyshev_polynomial_t(tensor([0.0, 2.0]), 3)
     tensor([-0., 26.])
     """
-
-    name = "special.chebyshev_polynomial_t"
-    guard = only_wide("chebyshev_polynomial_t_cpu")
-
-    def fwd(xp, x, n):
-        def values(xp: Any, x: Any, n: Any) -> Any:
-            return chebyshev(xp, x, n, "t", 7)
-
-        return pointwise(xp, values, x, n, double=False)
-
-    def call(x, n):
-        return checked(SpecialChebyshevPolynomialT, x, n)
+    return chebyshev(xp, x, n, "t", 7)
 
 
-@op
-class SpecialChebyshevPolynomialU(Polynomial):
+@polynomial_op
+def chebyshev_polynomial_u(xp: Any, x: Any, n: Any) -> Any:
     """special.chebyshev_polynomial_u(x, n) -> Tensor: Chebyshev's polynomials of the second kind.
 
     >>> torch.special.chebyshev_polynomial_u(tensor([0.0, 2.0]), 3)
     tensor([-0., 56.])
     """
-
-    name = "special.chebyshev_polynomial_u"
-    guard = only_wide("chebyshev_polynomial_u_cpu")
-
-    def fwd(xp, x, n):
-        def values(xp: Any, x: Any, n: Any) -> Any:
-            return chebyshev(xp, x, n, "u", 9)
-
-        return pointwise(xp, values, x, n, double=False)
-
-    def call(x, n):
-        return checked(SpecialChebyshevPolynomialU, x, n)
+    return chebyshev(xp, x, n, "u", 9)
 
 
-@op
-class SpecialChebyshevPolynomialV(Polynomial):
+@polynomial_op
+def chebyshev_polynomial_v(xp: Any, x: Any, n: Any) -> Any:
     """special.chebyshev_polynomial_v(x, n) -> Tensor: Chebyshev's polynomials of the third kind.
 
     >>> torch.special.chebyshev_polynomial_v(tensor([0.0, 2.0]), 3)
     tensor([ 1., 41.])
     """
-
-    name = "special.chebyshev_polynomial_v"
-    guard = only_wide("chebyshev_polynomial_v_cpu")
-
-    def fwd(xp, x, n):
-        def values(xp: Any, x: Any, n: Any) -> Any:
-            return chebyshev(xp, x, n, "v", 9)
-
-        return pointwise(xp, values, x, n, double=False)
-
-    def call(x, n):
-        return checked(SpecialChebyshevPolynomialV, x, n)
+    return chebyshev(xp, x, n, "v", 9)
 
 
-@op
-class SpecialChebyshevPolynomialW(Polynomial):
+@polynomial_op
+def chebyshev_polynomial_w(xp: Any, x: Any, n: Any) -> Any:
     """special.chebyshev_polynomial_w(x, n) -> Tensor: Chebyshev's polynomials of the fourth kind.
 
     >>> torch.special.chebyshev_polynomial_w(tensor([0.0, 2.0]), 3)
     tensor([-1., 71.])
     """
-
-    name = "special.chebyshev_polynomial_w"
-    guard = only_wide("chebyshev_polynomial_w_cpu")
-
-    def fwd(xp, x, n):
-        def values(xp: Any, x: Any, n: Any) -> Any:
-            return chebyshev(xp, x, n, "w", 9)
-
-        return pointwise(xp, values, x, n, double=False)
-
-    def call(x, n):
-        return checked(SpecialChebyshevPolynomialW, x, n)
+    return chebyshev(xp, x, n, "w", 9)
 
 
-@op
-class SpecialShiftedChebyshevPolynomialT(Polynomial):
+@polynomial_op
+def shifted_chebyshev_polynomial_t(xp: Any, x: Any, n: Any) -> Any:
     """special.shifted_chebyshev_polynomial_t(x, n) -> Tensor: `chebyshev_polynomial_t` of 2x - 1.
 
     >>> torch.special.shifted_chebyshev_polynomial_t(tensor([0.0, 2.0]), 3)
     tensor([-1., 99.])
     """
-
-    name = "special.shifted_chebyshev_polynomial_t"
-    guard = only_wide("shifted_chebyshev_polynomial_t_cpu")
-
-    def fwd(xp, x, n):
-        def values(xp: Any, x: Any, n: Any) -> Any:
-            return chebyshev(xp, 2 * x - 1, n, "t", 7)
-
-        return pointwise(xp, values, x, n, double=False)
-
-    def call(x, n):
-        return checked(SpecialShiftedChebyshevPolynomialT, x, n)
+    return chebyshev(xp, 2 * x - 1, n, "t", 7)
 
 
-@op
-class SpecialShiftedChebyshevPolynomialU(Polynomial):
+@polynomial_op
+def shifted_chebyshev_polynomial_u(xp: Any, x: Any, n: Any) -> Any:
     """special.shifted_chebyshev_polynomial_u(x, n) -> Tensor: `chebyshev_polynomial_u` of 2x - 1.
 
     >>> torch.special.shifted_chebyshev_polynomial_u(tensor([0.0, 2.0]), 3)
     tensor([ -4., 204.])
     """
-
-    name = "special.shifted_chebyshev_polynomial_u"
-    guard = only_wide("shifted_chebyshev_polynomial_u_cpu")
-
-    def fwd(xp, x, n):
-        def values(xp: Any, x: Any, n: Any) -> Any:
-            return chebyshev(xp, 2 * x - 1, n, "u", 7)
-
-        return pointwise(xp, values, x, n, double=False)
-
-    def call(x, n):
-        return checked(SpecialShiftedChebyshevPolynomialU, x, n)
+    return chebyshev(xp, 2 * x - 1, n, "u", 7)
 
 
-@op
-class SpecialShiftedChebyshevPolynomialV(Polynomial):
+@polynomial_op
+def shifted_chebyshev_polynomial_v(xp: Any, x: Any, n: Any) -> Any:
     """special.shifted_chebyshev_polynomial_v(x, n) -> Tensor: `chebyshev_polynomial_v` of 2x - 1.
 
     >>> torch.special.shifted_chebyshev_polynomial_v(tensor([0.0, 2.0]), 3)
     tensor([ -7., 169.])
     """
-
-    name = "special.shifted_chebyshev_polynomial_v"
-    guard = only_wide("shifted_chebyshev_polynomial_v_cpu")
-
-    def fwd(xp, x, n):
-        def values(xp: Any, x: Any, n: Any) -> Any:
-            return chebyshev(xp, 2 * x - 1, n, "v", 7)
-
-        return pointwise(xp, values, x, n, double=False)
-
-    def call(x, n):
-        return checked(SpecialShiftedChebyshevPolynomialV, x, n)
+    return chebyshev(xp, 2 * x - 1, n, "v", 7)
 
 
-@op
-class SpecialShiftedChebyshevPolynomialW(Polynomial):
+@polynomial_op
+def shifted_chebyshev_polynomial_w(xp: Any, x: Any, n: Any) -> Any:
     """special.shifted_chebyshev_polynomial_w(x, n) -> Tensor: `chebyshev_polynomial_w` of 2x - 1.
 
     >>> torch.special.shifted_chebyshev_polynomial_w(tensor([0.0, 2.0]), 3)
     tensor([ -1., 239.])
     """
-
-    name = "special.shifted_chebyshev_polynomial_w"
-    guard = only_wide("shifted_chebyshev_polynomial_w_cpu")
-
-    def fwd(xp, x, n):
-        def values(xp: Any, x: Any, n: Any) -> Any:
-            return chebyshev(xp, 2 * x - 1, n, "w", 5)
-
-        return pointwise(xp, values, x, n, double=False)
-
-    def call(x, n):
-        return checked(SpecialShiftedChebyshevPolynomialW, x, n)
+    return chebyshev(xp, 2 * x - 1, n, "w", 5)
 
 
 # Beyond these degrees PyTorch gives up on Hermite's polynomials, which overflow.
@@ -298,98 +231,55 @@ def hermite(xp: Any, x: Any, n: Any, factor: int) -> Any:
     def step(k: int, x: Any, p: Any, q: Any) -> Any:
         return fused(factor * x, q, factor * k * p)
 
-    dtype = (x if hasattr(x, "dtype") else n).dtype
-    limit = HERMITE_LIMIT[dtype.itemsize]
-
-    def values(xp: Any, x: Any, n: Any) -> Any:
-        known = xp.where(n > limit, -1.0, n)
-        found = polynomial(xp, x, known, lambda x: factor * x, step)
-        return xp.where((n > limit) & (n < 2.0**63), math.nan, found)
-
-    return pointwise(xp, values, x, n, double=False)
+    limit = HERMITE_LIMIT[x.dtype.itemsize]
+    known = xp.where(n > limit, -1.0, n)
+    found = polynomial(xp, x, known, lambda x: factor * x, step)
+    return xp.where((n > limit) & (n < 2.0**63), math.nan, found)
 
 
-@op
-class SpecialHermitePolynomialH(Polynomial):
+@polynomial_op
+def hermite_polynomial_h(xp: Any, x: Any, n: Any) -> Any:
     """special.hermite_polynomial_h(x, n) -> Tensor: Hermite's polynomials of the physicists.
 
     >>> torch.special.hermite_polynomial_h(tensor([0.0, 2.0]), 3)
     tensor([-0., 40.])
     """
-
-    name = "special.hermite_polynomial_h"
-    guard = only_wide("hermite_polynomial_h_cpu")
-
-    def fwd(xp, x, n):
-        return hermite(xp, x, n, 2)
-
-    def call(x, n):
-        return checked(SpecialHermitePolynomialH, x, n)
+    return hermite(xp, x, n, 2)
 
 
-@op
-class SpecialHermitePolynomialHe(Polynomial):
+@polynomial_op
+def hermite_polynomial_he(xp: Any, x: Any, n: Any) -> Any:
     """special.hermite_polynomial_he(x, n) -> Tensor: Hermite's polynomials of the probabilists.
 
     >>> torch.special.hermite_polynomial_he(tensor([0.0, 2.0]), 3)
     tensor([-0., 2.])
     """
-
-    name = "special.hermite_polynomial_he"
-    guard = only_wide("hermite_polynomial_he_cpu")
-
-    def fwd(xp, x, n):
-        return hermite(xp, x, n, 1)
-
-    def call(x, n):
-        return checked(SpecialHermitePolynomialHe, x, n)
+    return hermite(xp, x, n, 1)
 
 
 def laguerre_step(k: int, x: Any, p: Any, q: Any) -> Any:
     return fused(2 * k + (1 - x), q, k * p) / (k + 1)
 
 
-@op
-class SpecialLaguerrePolynomialL(Polynomial):
+@polynomial_op
+def laguerre_polynomial_l(xp: Any, x: Any, n: Any) -> Any:
     """special.laguerre_polynomial_l(x, n) -> Tensor: Laguerre's polynomials.
 
     >>> torch.special.laguerre_polynomial_l(tensor([0.0, 2.0]), 3)
     tensor([ 1.0000, -0.3333])
     """
-
-    name = "special.laguerre_polynomial_l"
-    guard = only_wide("laguerre_polynomial_l_cpu")
-
-    def fwd(xp, x, n):
-        def values(xp: Any, x: Any, n: Any) -> Any:
-            return polynomial(xp, x, n, lambda x: 1 - x, laguerre_step)
-
-        return pointwise(xp, values, x, n, double=False)
-
-    def call(x, n):
-        return checked(SpecialLaguerrePolynomialL, x, n)
+    return polynomial(xp, x, n, lambda x: 1 - x, laguerre_step)
 
 
 def legendre_step(k: int, x: Any, p: Any, q: Any) -> Any:
     return fused((2 * k + 1) * x, q, k * p) / (k + 1)
 
 
-@op
-class SpecialLegendrePolynomialP(Polynomial):
+@polynomial_op
+def legendre_polynomial_p(xp: Any, x: Any, n: Any) -> Any:
     """special.legendre_polynomial_p(x, n) -> Tensor: Legendre's polynomials.
 
     >>> torch.special.legendre_polynomial_p(tensor([0.0, 2.0]), 3)
     tensor([-0., 17.])
     """
-
-    name = "special.legendre_polynomial_p"
-    guard = only_wide("legendre_polynomial_p_cpu")
-
-    def fwd(xp, x, n):
-        def values(xp: Any, x: Any, n: Any) -> Any:
-            return polynomial(xp, x, n, lambda x: x, legendre_step)
-
-        return pointwise(xp, values, x, n, double=False)
-
-    def call(x, n):
-        return checked(SpecialLegendrePolynomialP, x, n)
+    return polynomial(xp, x, n, lambda x: x, legendre_step)

@@ -12,7 +12,7 @@ from ..._tensor.size import Size
 from ...core.base import TensorBase, wrap
 from ...core.devices import beside
 from ...core.dispatch import apply
-from ...errors import must_be_tensor
+from ...errors import must_be_tensor, no_tensor_in_list
 from ..block import PROMOTE, Block, Case, Linear, api, op
 from ..block.batching import flattened, lift
 from ..block.checks import invalid_call, is_number, widened
@@ -26,9 +26,7 @@ from ..shape.triangles import meshgrid
 def listed(tensors: tuple[Any, ...]) -> tuple[Any, ...]:
     for place, t in enumerate(tensors):
         if not isinstance(t, TensorBase):
-            raise TypeError(
-                f"expected Tensor as element {place} in argument 0, but got {type(t).__name__}"
-            )
+            raise no_tensor_in_list(place, 0, t)
     return tensors
 
 

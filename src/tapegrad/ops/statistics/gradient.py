@@ -6,6 +6,7 @@ from typing import Any
 
 from ..._tensor.indexing import wrap_dim
 from ...core.base import TensorBase
+from ...errors import no_tensor_in_list
 from ..block import APIS, Case, api
 from ..block.checks import invalid_call, is_number
 from ..block.samples import Draw, Index
@@ -153,9 +154,7 @@ def gradient(input: Any, *, spacing: Any = None, dim: Any = None, edge_order: in
 def check_places(spacing: Any) -> None:
     for i, places in enumerate(spacing):
         if not isinstance(places, TensorBase):
-            raise TypeError(
-                f"expected Tensor as element {i} in argument 1, but got {type(places).__name__}"
-            )
+            raise no_tensor_in_list(i, 1, places)
     for places in spacing:
         if places.array.ndim != 1:
             raise RuntimeError(

@@ -10,6 +10,7 @@ from ..._creation.ranges import evenly
 from ...core.base import TensorBase
 from ...core.named_results import return_type
 from ...core.transforms.batched import has_batched, is_batched, no_rule
+from ...errors import no_tensor_in_list
 from ..block import Block, Case, api, apply, op
 from ..block.batching import up
 from ..block.checks import invalid_call, is_number, not_implemented, widened
@@ -26,10 +27,6 @@ DATA_DEPENDENT = "the edges of the bins depend on the data"
 def stretched(low: float, high: float) -> tuple[float, float]:
     """A range that has some width."""
     return (low - 0.5, high + 0.5) if low == high else (low, high)
-
-
-def c_name(array: Any) -> str:
-    return dtypes.CPP_NAMES[dtypes.of(array.dtype).name]
 
 
 def c_number(value: Any) -> str:
@@ -183,8 +180,8 @@ def check_histogram(input: Any, x: Any, bins: list[Any], weight: Any, range: Any
         if each.dtype != x.dtype:
             raise RuntimeError(
                 f"{name}input tensor and bins tensors should have the same dtype, but got input "
-                f"with dtype {c_name(x)} and bins for dimension {d} with dtype "
-                f"{c_name(each)}"
+                f"with dtype {dtypes.cpp_name(x.dtype)} and bins for dimension {d} with dtype "
+                f"{dtypes.cpp_name(each.dtype)}"
             )
         if each.ndim != 1:
             raise RuntimeError(
@@ -202,8 +199,8 @@ def check_histogram(input: Any, x: Any, bins: list[Any], weight: Any, range: Any
         if weight.array.dtype != x.dtype:
             raise RuntimeError(
                 f"{name}if weight tensor is provided, input tensor and weight tensor should have "
-                f"the same dtype, but got input({c_name(x)}), and "
-                f"weight({c_name(weight.array)})"
+                f"the same dtype, but got input({dtypes.cpp_name(x.dtype)}), and "
+                f"weight({dtypes.cpp_name(weight.array.dtype)})"
             )
         if weight.array.shape != x.shape[:-1]:
             raise RuntimeError(
@@ -356,9 +353,7 @@ def histogramdd(
         )
     for i, each in enumerate(bins):
         if not isinstance(each, TensorBase if given else int):
-            raise TypeError(
-                f"expected Tensor as element {i} in argument 1, but got {type(each).__name__}"
-            )
+            raise no_tensor_in_list(i, 1, each)
     if given:
         check_histogram(input, x, [each.array for each in bins], weight, None)
         parts = tuple(bins)

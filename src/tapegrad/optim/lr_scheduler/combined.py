@@ -51,6 +51,8 @@ class SequentialLR(_Combined):
     >>> warm_up = optim.lr_scheduler.ConstantLR(optimizer, factor=0.5)
     >>> decay = optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
     >>> scheduler = optim.lr_scheduler.SequentialLR(optimizer, [warm_up, decay], milestones=[1])
+    >>> scheduler.get_last_lr()
+    [0.25]
     >>> optimizer.step()
     >>> scheduler.step()
     >>> scheduler.get_last_lr()

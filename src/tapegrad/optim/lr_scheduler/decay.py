@@ -14,6 +14,18 @@ from .base import LRScheduler, values_of, warn_outside_step, without
 Factor = Callable[[int], float]
 
 
+class _StepByStep(LRScheduler):
+    """Learning rates that follow from the ones before."""
+
+    def get_lr(self) -> list[Any]:
+        """The learning rates of epoch `last_epoch`."""
+        warn_outside_step(self)
+        return self._after(values_of(self.optimizer, "lr"))
+
+    def _after(self, rates: list[Any]) -> list[Any]:
+        raise NotImplementedError
+
+
 class _WithLambdas(LRScheduler):
     """A schedule of the user's: one function of the epoch for all groups, or a list of them."""
 
@@ -63,7 +75,7 @@ class LambdaLR(_WithLambdas):
         return [base * f(self.last_epoch) for f, base in pairs]
 
 
-class MultiplicativeLR(_WithLambdas):
+class MultiplicativeLR(_WithLambdas, _StepByStep):
     """The last learning rate times a function of the epoch.
 
     >>> optimizer = optim.SGD([nn.Parameter(tensor([1.0]))], lr=0.5)
@@ -74,17 +86,14 @@ class MultiplicativeLR(_WithLambdas):
     [0.25]
     """
 
-    def get_lr(self) -> list[Any]:
-        """The learning rates of epoch `last_epoch`."""
-        warn_outside_step(self)
-        rates = values_of(self.optimizer, "lr")
+    def _after(self, rates: list[Any]) -> list[Any]:
         if self._is_initial:
             return rates
         pairs = zip(self.lr_lambdas, rates, strict=True)
         return [lr * f(self.last_epoch) for f, lr in pairs]
 
 
-class StepLR(LRScheduler):
+class StepLR(_StepByStep):
     """Times `gamma` every `step_size` epochs.
 
     >>> optimizer = optim.SGD([nn.Parameter(tensor([1.0]))], lr=0.5)
@@ -100,10 +109,7 @@ class StepLR(LRScheduler):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Any]:
-        """The learning rates of epoch `last_epoch`."""
-        warn_outside_step(self)
-        rates = values_of(self.optimizer, "lr")
+    def _after(self, rates: list[Any]) -> list[Any]:
         if self.last_epoch == 0 or self.last_epoch % self.step_size != 0:
             return rates
         return [lr * self.gamma for lr in rates]
@@ -112,7 +118,7 @@ class StepLR(LRScheduler):
         return [base * self.gamma ** (self.last_epoch // self.step_size) for base in self.base_lrs]
 
 
-class MultiStepLR(LRScheduler):
+class MultiStepLR(_StepByStep):
     """Times `gamma` at the epochs named in `milestones`.
 
     >>> optimizer = optim.SGD([nn.Parameter(tensor([1.0]))], lr=0.5)
@@ -130,10 +136,7 @@ class MultiStepLR(LRScheduler):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Any]:
-        """The learning rates of epoch `last_epoch`."""
-        warn_outside_step(self)
-        rates = values_of(self.optimizer, "lr")
+    def _after(self, rates: list[Any]) -> list[Any]:
         if self.last_epoch not in self.milestones:
             return rates
         return [lr * self.gamma ** self.milestones[self.last_epoch] for lr in rates]
@@ -143,7 +146,7 @@ class MultiStepLR(LRScheduler):
         return [base * self.gamma**passed for base in self.base_lrs]
 
 
-class ConstantLR(LRScheduler):
+class ConstantLR(_StepByStep):
     """Times `factor` until `total_iters` epochs have passed.
 
     >>> optimizer = optim.SGD([nn.Parameter(tensor([1.0]))], lr=0.5)
@@ -164,10 +167,7 @@ class ConstantLR(LRScheduler):
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Any]:
-        """The learning rates of epoch `last_epoch`."""
-        warn_outside_step(self)
-        rates = values_of(self.optimizer, "lr")
+    def _after(self, rates: list[Any]) -> list[Any]:
         if self.last_epoch == 0:
             return [lr * self.factor for lr in rates]
         if self.last_epoch != self.total_iters:
@@ -179,7 +179,7 @@ class ConstantLR(LRScheduler):
         return [base * (self.factor + over * (1 - self.factor)) for base in self.base_lrs]
 
 
-class LinearLR(LRScheduler):
+class LinearLR(_StepByStep):
     """A factor that goes from one value to another in `total_iters` epochs, and stays there.
 
     >>> optimizer = optim.SGD([nn.Parameter(tensor([1.0]))], lr=0.5)
@@ -207,10 +207,7 @@ class LinearLR(LRScheduler):
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Any]:
-        """The learning rates of epoch `last_epoch`."""
-        warn_outside_step(self)
-        rates = values_of(self.optimizer, "lr")
+    def _after(self, rates: list[Any]) -> list[Any]:
         if self.last_epoch == 0:
             return [lr * self.start_factor for lr in rates]
         if self._is_initial or self.last_epoch > self.total_iters:
@@ -227,7 +224,7 @@ class LinearLR(LRScheduler):
         ]
 
 
-class ExponentialLR(LRScheduler):
+class ExponentialLR(_StepByStep):
     """Times `gamma` every epoch.
 
     >>> optimizer = optim.SGD([nn.Parameter(tensor([1.0]))], lr=0.5)
@@ -242,17 +239,14 @@ class ExponentialLR(LRScheduler):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Any]:
-        """The learning rates of epoch `last_epoch`."""
-        warn_outside_step(self)
-        rates = values_of(self.optimizer, "lr")
+    def _after(self, rates: list[Any]) -> list[Any]:
         return rates if self._is_initial else [lr * self.gamma for lr in rates]
 
     def _get_closed_form_lr(self) -> list[Any]:
         return [base * self.gamma**self.last_epoch for base in self.base_lrs]
 
 
-class PolynomialLR(LRScheduler):
+class PolynomialLR(_StepByStep):
     """Down to zero in `total_iters` epochs, as a power of what is left of them.
 
     >>> optimizer = optim.SGD([nn.Parameter(tensor([1.0]))], lr=0.5)
@@ -270,10 +264,7 @@ class PolynomialLR(LRScheduler):
         self.power = power
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Any]:
-        """The learning rates of epoch `last_epoch`."""
-        warn_outside_step(self)
-        rates = values_of(self.optimizer, "lr")
+    def _after(self, rates: list[Any]) -> list[Any]:
         if self._is_initial or self.last_epoch > self.total_iters:
             return rates
         left = 1.0 - self.last_epoch / self.total_iters
@@ -285,7 +276,7 @@ class PolynomialLR(LRScheduler):
         return [base * left**self.power for base in self.base_lrs]
 
 
-class CosineAnnealingLR(LRScheduler):
+class CosineAnnealingLR(_StepByStep):
     """Half a wave down to `eta_min` in `T_max` epochs, then up again.
 
     >>> optimizer = optim.SGD([nn.Parameter(tensor([1.0]))], lr=0.5)
@@ -301,10 +292,7 @@ class CosineAnnealingLR(LRScheduler):
         self.eta_min = eta_min
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Any]:
-        """The learning rates of epoch `last_epoch`."""
-        warn_outside_step(self)
-        rates = values_of(self.optimizer, "lr")
+    def _after(self, rates: list[Any]) -> list[Any]:
         if self._is_initial:
             return rates
         if self._step_count == 1 and self.last_epoch > 0:

@@ -31,9 +31,10 @@ from ..sources.expressions import (
     WITH_NUMBERS,
     Formula,
 )
+from ..sources.templates import ACCESS
 from . import gates as cupy_gates
 from .kernels import BLOCK, I32, I64, NOTHING, Gpu, accumulator, plain, real
-from .moves import READ, Plans, contiguous, plan_order
+from .moves import Plans, contiguous, plan_order
 
 FORMS = ("", "unary", "binary", "ternary")
 ALONE = 1 << 15  # elements of a loss up to which one block adds it up by itself
@@ -299,7 +300,7 @@ def mixed_kernel(each: Each, both: str, kernel: Any) -> Any:
             return None
         run = gpu.quick.get((both, kinds))
         if run is None:
-            first, second = [READ[kind] for kind in kinds]
+            first, second = [ACCESS[kind] for kind in kinds]
             parts = {"does": both, "x": first[0], "read_x": first[1]}
             parts |= {"y": second[0], "read_y": second[1]}
             run = gpu.quick[(both, kinds)] = gpu.kernel("MIXED", "float32", "mixed", **parts)

@@ -39,13 +39,6 @@ TABLE = np.dtype(
         ("stride", np.int64, (PARTS, RANK)),
     ]
 )
-# How the float kinds are stored, and read.
-READ = {
-    "float32": ("float", "(*(p))"),
-    "float64": ("double", "(*(p))"),
-    "float16": ("u16", "from_half(*(p))"),
-    "bfloat16": ("u16", "from_brain(*(p))"),
-}
 Shape = tuple[int, ...]
 Piece = tuple[int, Shape, Shape]  # address (0: zeros), shape, strides
 Steps = list[tuple[int, int]]  # (size, stride) of dimensions, from the slowest to the fastest
@@ -187,7 +180,7 @@ class Moves:
             return kernel("COPIES", f"raw{item}", name, given="T", read="(*(p))")
         if source not in NAMES or target not in NAMES:
             return None
-        given, read = READ[NAMES[source]]
+        given, read, _ = cuda_source.ACCESS[NAMES[source]]
         return kernel("COPIES", NAMES[target], name, given=given, read=read)
 
     def grid(self, count: int) -> tuple[int]:
@@ -411,7 +404,7 @@ def register(backend: Any, gpu: Any, reference: Any) -> None:
             return None
         if not all([x.dtype is given and contiguous(x) and x.size for x in arrays]):
             return None
-        stored, read = READ[kinds[0]]
+        stored, read, _ = cuda_source.ACCESS[kinds[0]]
         run = gpu.kernel("CASTS", kinds[1], "cast_together", given=stored, read=read, limit=CASTS)
         made: list[Any] = []
         for start in range(0, len(arrays), CASTS):

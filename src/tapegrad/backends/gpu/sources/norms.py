@@ -7,13 +7,7 @@ stand PRELUDE, MEANINGS and EACH of templates.py, and `setting(...)`.
 
 from __future__ import annotations
 
-# How the float kinds are stored, read and written.
-ACCESS = {
-    "float32": ("float", "(*(p))", "(*(p) = (v))"),
-    "float64": ("double", "(*(p))", "(*(p) = (v))"),
-    "float16": ("u16", "from_half(*(p))", "(*(p) = to_half(v))"),
-    "bfloat16": ("u16", "from_brain(*(p))", "(*(p) = to_brain(v))"),
-}
+from .templates import ACCESS
 
 
 def setting(parameter: str, kept: str, wide: int) -> str:

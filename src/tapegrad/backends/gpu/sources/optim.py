@@ -234,7 +234,17 @@ __device__ __forceinline__ void each(const Factors& f, A& x, A d, A& exp_avg, A&
 }
 """
 
-NADAM = r"""
+# How both begin that decay the weights by themselves: the decay, and the two means.
+FOLLOW_MEANS = r"""
+__device__ __forceinline__ void each(const Factors& f, A& x, A d, A& exp_avg, A& exp_avg_sq) {
+    d = slope(d, x, f.maximize, f.decay);
+    x *= f.shrink;
+    exp_avg = toward(exp_avg, d, f.rest1);
+    exp_avg_sq = exp_avg_sq * f.beta2 + f.rest2 * (d * d);
+"""
+
+NADAM = (
+    r"""
 struct Factors { A rest1, beta2, rest2, eps, decay, shrink, bias, of_grad, of_mean;
     bool maximize; };
 // The momentum grows from half of beta1 towards beta1.
@@ -258,21 +268,20 @@ __device__ __forceinline__ Factors factors(const Numbers& now, const Options& o,
     f.maximize = o.maximize != 0;
     return f;
 }
-__device__ __forceinline__ void each(const Factors& f, A& x, A d, A& exp_avg, A& exp_avg_sq) {
-    d = slope(d, x, f.maximize, f.decay);
-    x *= f.shrink;
-    exp_avg = toward(exp_avg, d, f.rest1);
-    exp_avg_sq = exp_avg_sq * f.beta2 + f.rest2 * (d * d);
-    A root = sqrt(exp_avg_sq / f.bias) + f.eps;
+"""
+    + FOLLOW_MEANS
+    + r"""    A root = sqrt(exp_avg_sq / f.bias) + f.eps;
     x -= f.of_grad * (d / root);
     x -= f.of_mean * (exp_avg / root);
 }
 """
+)
 NADAM_ADVANCE = f"""
     now.mu_product = product_after(now, momentum_at(now.step + 1, o), narrow);
     {COUNT}"""
 
-RADAM = r"""
+RADAM = (
+    r"""
 struct Factors { A lr, rest1, beta2, rest2, eps, decay, shrink, bias, root, rectify;
     bool rectified, maximize; };
 __device__ __forceinline__ Factors factors(const Numbers& now, const Options& o, int) {
@@ -292,16 +301,14 @@ __device__ __forceinline__ Factors factors(const Numbers& now, const Options& o,
     f.maximize = o.maximize != 0;
     return f;
 }
-__device__ __forceinline__ void each(const Factors& f, A& x, A d, A& exp_avg, A& exp_avg_sq) {
-    d = slope(d, x, f.maximize, f.decay);
-    x *= f.shrink;
-    exp_avg = toward(exp_avg, d, f.rest1);
-    exp_avg_sq = exp_avg_sq * f.beta2 + f.rest2 * (d * d);
-    A step = exp_avg / f.bias * f.lr;
+"""
+    + FOLLOW_MEANS
+    + r"""    A step = exp_avg / f.bias * f.lr;
     if (f.rectified) step = step * (f.root / (sqrt(exp_avg_sq) + f.eps)) * f.rectify;
     x -= step;
 }
 """
+)
 
 ASGD = r"""
 struct Factors { A eta, mu, decay, shrink; bool maximize; };

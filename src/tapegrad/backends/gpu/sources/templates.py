@@ -33,29 +33,33 @@ template <typename X> __device__ __forceinline__ X warp_max(X x) {
 }
 """
 
-# What T, A, LOAD and STORE mean for each dtype.
-MEANINGS = {
-    "float32": "typedef float T; typedef float A;\n"
-    "#define LOAD(p) (*(p))\n#define STORE(p, v) (*(p) = (v))\n",
-    "float64": "typedef double T; typedef double A;\n"
-    "#define LOAD(p) (*(p))\n#define STORE(p, v) (*(p) = (v))\n",
-    "float16": "typedef u16 T; typedef float A;\n"
-    "#define LOAD(p) from_half(*(p))\n#define STORE(p, v) (*(p) = to_half(v))\n",
-    "bfloat16": "typedef u16 T; typedef float A;\n"
-    "#define LOAD(p) from_brain(*(p))\n#define STORE(p, v) (*(p) = to_brain(v))\n",
+# How each dtype is stored, read and written; half precision is computed with floats.
+ACCESS = {
+    "float32": ("float", "(*(p))", "(*(p) = (v))"),
+    "float64": ("double", "(*(p))", "(*(p) = (v))"),
+    "float16": ("u16", "from_half(*(p))", "(*(p) = to_half(v))"),
+    "bfloat16": ("u16", "from_brain(*(p))", "(*(p) = to_brain(v))"),
 }
-# Masks, computed with floats.
-MEANINGS["bool"] = (
-    "typedef unsigned char T; typedef float A;\n"
-    "#define LOAD(p) (*(p))\n#define STORE(p, v) (*(p) = (T)(v))\n"
-)
 # Memory that is only moved, by the size of its items.
 RAW = {1: "unsigned char", 2: "u16", 4: "unsigned", 8: "unsigned long long", 16: "ulonglong2"}
-for _size, _type in RAW.items():
-    MEANINGS[f"raw{_size}"] = (
-        f"typedef {_type} T; typedef T A;\n"
-        "#define LOAD(p) (*(p))\n#define STORE(p, v) (*(p) = (v))\n"
+
+
+def meaning(stored: str, computed: str, read: str = "(*(p))", write: str = "(*(p) = (v))") -> str:
+    """What T, A, LOAD and STORE are."""
+    return (
+        f"typedef {stored} T; typedef {computed} A;\n"
+        f"#define LOAD(p) {read}\n#define STORE(p, v) {write}\n"
     )
+
+
+MEANINGS = {
+    **{
+        kind: meaning(stored, "double" if kind == "float64" else "float", read, write)
+        for kind, (stored, read, write) in ACCESS.items()
+    },
+    "bool": meaning("unsigned char", "float", write="(*(p) = (T)(v))"),  # masks
+    **{f"raw{size}": meaning(stored, "T") for size, stored in RAW.items()},
+}
 
 EACH = r"""
 #define EACH(i, n) for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < (n); \

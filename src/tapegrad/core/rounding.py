@@ -1,0 +1,26 @@
+"""Arithmetic that is rounded once, as a processor's fused instructions do it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def fused(a: Any, b: float, c: Any) -> Any:
+    """a * b + c in float64 with one rounding: the errors of both steps are added back."""
+    product = a * b
+    a_high, a_low = halves(a)
+    b_high, b_low = halves(np.float64(b))
+    error = a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
+    total = product + c
+    back = total - product
+    rest = (product - (total - back)) + (c - back)
+    return total + (rest + error)
+
+
+def halves(a: Any) -> tuple[Any, Any]:
+    """Two parts of 26 bits, whose products are exact."""
+    scaled = a * 134217729.0
+    high = scaled - (scaled - a)
+    return high, a - high
