@@ -15,6 +15,22 @@ AS_IS: Final = 0  # nothing
 PROMOTE: Final = 1  # all tensors and scalars to their common dtype
 PROMOTE_FLOAT: Final = 2  # the same, integers to the default float dtype
 
+# Autocast: the precision in which a function runs.
+AS_CALLED: Final = 0
+LOWER: Final = 1  # the low one that was asked for
+SINGLE: Final = 2
+WIDEST: Final = 3  # that of its tensors: the low one, or single
+UNSAFE: Final = 4  # it refuses to run
+
+
+class Autocast:
+    """What autocast does with the tensors of a function, on the CPU and on a GPU."""
+
+    def __init__(self, cpu: int = AS_CALLED, gpu: int = AS_CALLED, unless: str = "") -> None:
+        self.cpu = cpu
+        self.gpu = gpu
+        self.unless = unless  # an argument that makes it another function, without a rule
+
 
 class Rule:
     """A gradient rule and the places in `Node.kept` of the values that it names."""
@@ -89,6 +105,7 @@ class Op:
     broadcasts: bool = False  # gradients may have to be summed back to the inputs' shapes
     linear: bool = False
     wirtinger: bool = False  # the rules spell out complex conjugation themselves
+    autocast: Autocast | None = None  # its rule where other functions are made of the op
     numbers: bool = False  # Python numbers may stand in for tensors
     metas: tuple[tuple[int, str], ...] = ()  # (tensor index, "shape" | "dtype" | "strides")
     simple: bool = False  # one tensor, one output, no dtype rule: dispatch has a short way

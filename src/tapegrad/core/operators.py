@@ -197,7 +197,7 @@ class Operators(TensorBase):
         if not isinstance(other, TensorBase):
             return CLASSES.foreign("matmul", self, other)
         if STATE.casting:
-            return CLASSES.cast_call("matmul", OPS.functions["matmul"], (self, other), {})
+            return CLASSES.cast_call(OPS.functions["matmul"], (self, other), {})
         try:
             return OPS.functions["matmul"](self, other)
         except RuntimeError as error:

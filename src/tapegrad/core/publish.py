@@ -8,7 +8,6 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from ..amp.casting import autocasts
 from ..autograd.inplace import prefer_refusal, write
 from ..errors import explain_call, must_be_tensor, no_such_name
 from ..ops import load
@@ -56,7 +55,7 @@ def make_function(api: Api) -> Callable[..., Any]:
     call = api.call
     most = positional_limit(api)
     takes_out = "out" in api.parameters or api.name.startswith("nn.functional.")
-    casts = autocasts(api)
+    casts = api.autocast is not None
     places = "device" in api.parameters
 
     @functools.wraps(call)
@@ -71,7 +70,7 @@ def make_function(api: Api) -> Callable[..., Any]:
             if len(args) > most:
                 raise TypeError
             if casts and STATE.casting:
-                return CLASSES.cast_call(api.name, call, args, kwargs)
+                return CLASSES.cast_call(call, args, kwargs)
             if places and (STATE.device_type is not None or "device" in kwargs):
                 return CLASSES.created(api.name, call, args, kwargs)
             return call(*args, **kwargs)
@@ -110,7 +109,7 @@ def make_method(api: Api) -> Callable[..., Any]:
 
     writes = api.name.endswith("_")
     most = positional_limit(api) - 1
-    casts = autocasts(api)
+    casts = api.autocast is not None
     places = "device" in api.parameters and api.name.startswith("new_")
 
     @functools.wraps(call)
@@ -121,7 +120,7 @@ def make_method(api: Api) -> Callable[..., Any]:
             if len(args) > most:
                 raise TypeError
             if casts and STATE.casting:
-                return CLASSES.cast_call(api.name, call, (self, *args), kwargs)
+                return CLASSES.cast_call(call, (self, *args), kwargs)
             if places and STATE.device_type is not None:
                 return CLASSES.created(api.name, call, (self, *args), kwargs)
             return call(self, *args, **kwargs)

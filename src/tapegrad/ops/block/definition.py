@@ -37,7 +37,7 @@ from typing import Any
 
 from ...backends.base import NUMPY
 from ...core.dispatch import apply, binary, unary
-from ...core.op import AS_IS, PROMOTE, PROMOTE_FLOAT, REGISTRY, Op, Rule
+from ...core.op import AS_IS, PROMOTE, PROMOTE_FLOAT, REGISTRY, Autocast, Op, Rule
 from ...core.spaces import RAW, RECORDED
 from .batching import batching_rule
 from .samples import Case, binary_cases, unary_cases
@@ -61,7 +61,17 @@ __all__ = [
 ]
 
 
-class Block:
+class Public:
+    """What a block, or a function of ops, says about the function that users call."""
+
+    function = True  # `tapegrad.<name>`; else there is only a method
+    method = True
+    inplace = False  # a method `<name>_`
+    samples: Sequence[Case] = ()
+    autocast: Autocast | None = None  # the precision that autocast runs it in
+
+
+class Block(Public):
     """The defaults of a block."""
 
     name = ""  # of op and function; the class name in snake case if not given
@@ -94,10 +104,7 @@ class Block:
     written_name = ""  # node of the in-place form with tensors, if it is another
     silent = False  # the in-place form leaves the history as it is
     public = True
-    method = True
-    inplace = False
-    aliases: tuple[str, ...] = ()
-    samples: Sequence[Case] = ()
+    aliases: tuple[str, ...] = ()  # other names of the function
 
 
 class Elementwise(Block):
@@ -133,6 +140,28 @@ def ufunc(name: str) -> Ufunc:
     return Ufunc(name)
 
 
+# The fields of a block that its record has too.
+COPIED = (
+    "variadic",
+    "numbers",
+    "broadcasts",
+    "elementwise",
+    "linear",
+    "wirtinger",
+    "differentiable",
+    "plain_outs",
+    "partial",
+    "casts",
+    "view",
+    "multi_view",
+    "replays",
+    "written_name",
+    "silent",
+    "unbatchable",
+    "autocast",
+)
+
+
 def op(block: type[Block]) -> Op:
     """The Op record of a block, registered and published."""
     record = Op()
@@ -151,23 +180,7 @@ def op(block: type[Block]) -> Op:
     record.forward = forward
     record.kernel = NUMPY.kernel(record)
     record.result = None if block.result is None else block.result._make
-    for field in (
-        "variadic",
-        "numbers",
-        "broadcasts",
-        "elementwise",
-        "linear",
-        "wirtinger",
-        "differentiable",
-        "plain_outs",
-        "partial",
-        "casts",
-        "view",
-        "multi_view",
-        "replays",
-        "written_name",
-        "silent",
-    ):
+    for field in COPIED:
         setattr(record, field, getattr(block, field))
     record.dtype_rule = block.dtype
     record.guard = block.guard
@@ -175,7 +188,6 @@ def op(block: type[Block]) -> Op:
         record.broadcasts = record.numbers = True
     add_rules(record, block)
     record.jvp = forward_rule(record, block)
-    record.unbatchable = block.unbatchable
     record.batch = batching_rule(record, block)
     if record.name in REGISTRY:
         raise ValueError(f"two blocks are called {record.name!r}")
@@ -184,17 +196,9 @@ def op(block: type[Block]) -> Op:
     setattr(RECORDED, record.name, recorded_call(record))
     if block.public:
         call = getattr(block, "call", None) or default_call(record)
-        samples = block.samples or default_samples(record)
-        publish(
-            call,
-            public_name,
-            record.doc,
-            block.method,
-            block.inplace,
-            block.aliases,
-            samples,
-            block.__module__,
-        )
+        fields = said_by(block)
+        fields["samples"] = block.samples or default_samples(record)
+        publish(call, (public_name, *block.aliases), record.doc, block.__module__, fields)
     return record
 
 
@@ -364,32 +368,34 @@ def default_samples(record: Op) -> Sequence[Case]:
 SPOKEN_SPACES = ("linalg", "fft", "special")
 
 
-class Api:
+FIELDS = tuple([name for name in vars(Public) if not name.startswith("__")])
+
+
+def said_by(block: type[Block]) -> dict[str, Any]:
+    """What a block says about its function that is not the default."""
+    found = {name: getattr(block, name) for name in FIELDS}
+    return {name: value for name, value in found.items() if value is not getattr(Public, name)}
+
+
+class Api(Public):
     """A public function, of a block or a composite of ops: what `tapegrad` and `Tensor` have."""
 
     def __init__(
-        self,
-        name: str,
-        call: Callable[..., Any],
-        doc: str,
-        method: bool,
-        inplace: bool,
-        function: bool,
-        samples: Sequence[Case],
-        home: str,
+        self, name: str, call: Callable[..., Any], doc: str, home: str, fields: dict[str, Any]
     ) -> None:
+        self.__dict__.update(fields)
         self.name = name
         space, _, last = name.rpartition(".")
         # What error messages call it: `linalg_det()`, but `conv2d()`.
         self.spoken = f"{space}_{last}" if space in SPOKEN_SPACES else last
         self.call = call
         self.doc = doc
-        self.method = method and not space
-        self.inplace = inplace and not space
-        self.function = function
-        self.samples = samples
         self.parameters = parameter_names(call)
         self.home = home  # the module of its block
+        if space:
+            self.method = self.inplace = False
+        if space == "special":  # these are made of the others there, which have the rules
+            self.autocast = None
 
 
 APIS: dict[str, Api] = {}
@@ -397,38 +403,30 @@ UNPUBLISHED: list[Api] = []  # waiting for core/publish.py to hand them out
 
 
 def publish(
-    call: Callable[..., Any],
-    name: str,
-    doc: str,
-    method: bool,
-    inplace: bool,
-    aliases: Sequence[str],
-    samples: Sequence[Case],
-    home: str,
-    function: bool = True,
+    call: Callable[..., Any], names: Sequence[str], doc: str, home: str, fields: dict[str, Any]
 ) -> None:
-    for each in (name, *aliases):
-        if each in APIS:
-            raise ValueError(f"two functions are called {each!r}")
-        APIS[each] = Api(each, call, doc, method, inplace, function, samples, home)
-        UNPUBLISHED.append(APIS[each])
+    """A function under all its names; `fields` are those of `Public` that are not the default."""
+    if fields.get("autocast") is not None:
+        call.autocast = fields["autocast"]  # type: ignore[attr-defined]  # where casting.py looks
+    for name in names:
+        if name in APIS:
+            raise ValueError(f"two functions are called {name!r}")
+        APIS[name] = Api(name, call, doc, home, fields)
+        UNPUBLISHED.append(APIS[name])
 
 
-def api(
-    *,
-    name: str = "",
-    method: bool = True,
-    inplace: bool = False,
-    function: bool = True,
-    aliases: Sequence[str] = (),
-    samples: Sequence[Case] = (),
-) -> Callable[[Any], Any]:
-    """Publish a function of ops. With `inplace`, it takes `run` and ends in `run(OP, …)`."""
+def api(*, name: str = "", aliases: Sequence[str] = (), **fields: Any) -> Callable[[Any], Any]:
+    """Publish a function of ops; `fields` are those of `Public`.
+
+    With `inplace`, it takes `run` and ends in `run(OP, …)`.
+    """
+    unknown = fields.keys() - set(FIELDS)
+    if unknown:
+        raise TypeError(f"api() has no argument {sorted(unknown)}")
 
     def register(call: Callable[..., Any]) -> Callable[..., Any]:
-        doc = call.__doc__ or ""
-        home = call.__module__
-        publish(call, name or call.__name__, doc, method, inplace, aliases, samples, home, function)
+        names = (name or call.__name__, *aliases)
+        publish(call, names, call.__doc__ or "", call.__module__, fields)
         return call
 
     return register

@@ -12,7 +12,7 @@ from ...autograd.node import unbroadcast
 from ...core.base import as_array, wrap
 from ...core.devices import xp_of
 from ...core.transforms.batched import memory_of
-from ..block import Block, Case, api, apply, helper, op
+from ..block import WIDEST, Autocast, Block, Case, api, apply, helper, op
 from ..block.batching import lift, padded
 from ..block.samples import Draw, Index
 
@@ -121,6 +121,7 @@ class IndexPut(Move):
 
     tensors = ("input", "values")
     public = False
+    autocast = Autocast(gpu=WIDEST)
 
     def fwd(xp, input, values, index, accumulate):
         out = xp.array(input, order="K", copy=True)
@@ -264,6 +265,7 @@ helper("blank", blank_raw, blank_recorded)
             Draw(2, 3, layout="T"), (Index([[True, False, True], [False, True, False]]),), Draw(1)
         ),
     ],
+    autocast=Autocast(gpu=WIDEST),
 )
 def put_at(
     input: Any, indices: Any, values: Any, accumulate: bool = False, run: Any = apply

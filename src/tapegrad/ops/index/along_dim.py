@@ -10,7 +10,7 @@ from ..._tensor.indexing import number, wrap_dim
 from ...core.base import TensorBase
 from ...core.dispatch import number_as
 from ...core.transforms.batched import known_values
-from ..block import Case, Linear, api, apply, op
+from ..block import WIDEST, Autocast, Case, Linear, api, apply, op
 from ..block.batching import lift, padded
 from ..block.samples import Draw, Index
 from .advanced import LinearMove, Move, sum_rows
@@ -205,6 +205,7 @@ class IndexCopy(Move):
 
     tensors = ("input", "index", "source")
     inplace = True
+    autocast = Autocast(cpu=WIDEST)
     samples = [
         Case(Draw(3, 2), 0, Index([2, 0]), Draw(2, 2)),
         Case(Draw(2, 3, layout="T"), -1, Index([1]), Draw(2, 1)),

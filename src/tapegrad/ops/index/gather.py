@@ -11,7 +11,7 @@ from ... import dtypes, errors
 from ..._tensor.indexing import number, wrap_dim
 from ...core.base import STATE, TensorBase, wrap
 from ...core.transforms.batched import known_values, memory_of
-from ..block import Block, Case, api, apply, op
+from ..block import WIDEST, Autocast, Block, Case, api, apply, op
 from ..block.checks import not_implemented
 from ..block.samples import Draw, Index
 from ..products.matmul import broadcast_batch
@@ -258,6 +258,7 @@ class ScatterAdd(LinearMove):
 
     tensors = ("input", "index", "src")
     inplace = True
+    autocast = Autocast(gpu=WIDEST)
     samples = [
         Case(Draw(2, 3), 1, Index([[0, 0], [2, 1]]), Draw(2, 2)),
         Case(Draw(2, 3, layout="T"), 0, Index([[1, 1, 1], [1, 0, 1]]), Draw(2, 3)),

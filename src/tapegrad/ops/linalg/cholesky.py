@@ -10,7 +10,7 @@ from ..._creation.arrays import warn_once
 from ...core.dispatch import apply
 from ...core.named_results import return_type
 from ...core.transforms.batched import memory_of
-from ..block import Block, Case, api, op
+from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.samples import Draw, Index
 from .common import (
     NOT_POSITIVE,
@@ -120,6 +120,7 @@ class LinalgCholeskyEx(Block):
     outs = ("L", "info")
     plain_outs = (1,)
     result = return_type("linalg_cholesky_ex", ("L", "info"))
+    autocast = Autocast(cpu=SINGLE)
 
     def fwd(xp, input, upper):
         return cholesky_arrays(xp, input, upper)
@@ -138,6 +139,7 @@ class Cholesky(Block):
     public = False
     wirtinger = True
     leading = (2,)
+    autocast = Autocast(cpu=SINGLE)
 
     def fwd(xp, input, upper):
         factor, info = cholesky_arrays(xp, input, upper)
@@ -168,7 +170,11 @@ def factorize(A: Any, upper: bool, function: str) -> Any:
 POSITIVE = Draw(2, 1, 1, low=0.5)
 
 
-@api(name="linalg.cholesky", samples=[Case(POSITIVE), Case(POSITIVE, upper=True), Case(Draw(0, 0))])
+@api(
+    name="linalg.cholesky",
+    samples=[Case(POSITIVE), Case(POSITIVE, upper=True), Case(Draw(0, 0))],
+    autocast=Autocast(cpu=SINGLE),
+)
 def linalg_cholesky(input: Any, *, upper: bool = False) -> Any:
     """linalg.cholesky(input, *, upper=False) -> Tensor: L of A = L Lᴴ, for positive-definite A.
 
@@ -179,7 +185,11 @@ def linalg_cholesky(input: Any, *, upper: bool = False) -> Any:
     return factorize(input, upper, "linalg.cholesky")[0]
 
 
-@api(name="linalg.cholesky_ex", samples=[Case(POSITIVE), Case(POSITIVE, upper=True)])
+@api(
+    name="linalg.cholesky_ex",
+    samples=[Case(POSITIVE), Case(POSITIVE, upper=True)],
+    autocast=Autocast(cpu=SINGLE),
+)
 def linalg_cholesky_ex(input: Any, *, upper: bool = False, check_errors: bool = False) -> Any:
     """linalg.cholesky_ex(input, *, upper=False, check_errors=False) -> (Tensor, Tensor): with info.
 
@@ -189,7 +199,7 @@ def linalg_cholesky_ex(input: Any, *, upper: bool = False, check_errors: bool = 
     return factorize(input, upper, "linalg.cholesky_ex" if check_errors else "")
 
 
-@api(samples=[Case(POSITIVE), Case(POSITIVE, True)])
+@api(samples=[Case(POSITIVE), Case(POSITIVE, True)], autocast=Autocast(cpu=SINGLE))
 def cholesky(input: Any, upper: bool = False) -> Any:
     """cholesky(input, upper=False) -> Tensor: the same as `linalg.cholesky` (deprecated).
 
@@ -234,6 +244,7 @@ class CholeskyInverse(Block):
     public = False
     wirtinger = True
     leading = (2,)
+    autocast = Autocast(cpu=SINGLE)
 
     def fwd(xp, input, upper):
         zero = xp.diagonal(input, axis1=-2, axis2=-1) == 0
@@ -257,7 +268,7 @@ class CholeskyInverse(Block):
 FACTOR = Index([[[2.0 + 0.0j]], [[0.5 + 0.0j]]])
 
 
-@api(samples=[Case(FACTOR), Case(FACTOR, True), Case(Draw(0, 0))])
+@api(samples=[Case(FACTOR), Case(FACTOR, True), Case(Draw(0, 0))], autocast=Autocast(cpu=SINGLE))
 def cholesky_inverse(input: Any, upper: bool = False) -> Any:
     """cholesky_inverse(input, upper=False) -> Tensor: the inverse of A = L Lᴴ, from L.
 
@@ -279,6 +290,7 @@ class CholeskySolve(Block):
     wirtinger = True
     broadcasts = True
     leading = (2, 2)
+    autocast = Autocast(cpu=SINGLE)
 
     def fwd(xp, input, input2, upper):
         return by_column(xp, solve_with_factor(xp, input2, input, upper))
@@ -297,7 +309,10 @@ class CholeskySolve(Block):
         return F.cholesky_solve(change, input2, upper)
 
 
-@api(samples=[Case(Draw(2, 1, 3), POSITIVE), Case(Draw(1, 2), POSITIVE, True)])
+@api(
+    samples=[Case(Draw(2, 1, 3), POSITIVE), Case(Draw(1, 2), POSITIVE, True)],
+    autocast=Autocast(cpu=SINGLE),
+)
 def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Any:
     """cholesky_solve(input, input2, upper=False) -> Tensor: X of A X = B, for A = L Lᴴ from L.
 

@@ -8,7 +8,7 @@ from typing import Any
 from ...core.dispatch import apply
 from ...core.named_results import return_type
 from ...core.transforms.batched import memory_of
-from ..block import Block, Case, api, op
+from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.checks import is_complex
 from ..block.samples import Draw, Index
 from ..pointwise.choices import where
@@ -270,6 +270,7 @@ class LinalgInvEx(Block):
     outs = ("inverse", "info")
     plain_outs = (1,)
     result = return_type("linalg_inv_ex", ("inverse", "info"))
+    autocast = Autocast(cpu=SINGLE)
 
     def fwd(xp, input):
         identity = xp.eye(input.shape[-1], dtype=input.dtype)
@@ -295,7 +296,7 @@ def invert(A: Any, function: str) -> Any:
     return result
 
 
-@api(name="linalg.inv", samples=[*MATRICES, *EMPTIES])
+@api(name="linalg.inv", samples=[*MATRICES, *EMPTIES], autocast=Autocast(cpu=SINGLE))
 def linalg_inv(A: Any) -> Any:
     """linalg.inv(A) -> Tensor: the inverse of a square matrix, or of each of a stack.
 
@@ -306,7 +307,7 @@ def linalg_inv(A: Any) -> Any:
     return invert(A, "linalg.inv")[0]
 
 
-@api(samples=MATRICES)
+@api(samples=MATRICES, autocast=Autocast(cpu=SINGLE))
 def inverse(input: Any) -> Any:
     """inverse(input) -> Tensor: the same as `linalg.inv`.
 
@@ -316,7 +317,7 @@ def inverse(input: Any) -> Any:
     return invert(input, "linalg.inv")[0]
 
 
-@api(name="linalg.inv_ex", samples=MATRICES)
+@api(name="linalg.inv_ex", samples=MATRICES, autocast=Autocast(cpu=SINGLE))
 def linalg_inv_ex(A: Any, *, check_errors: bool = False) -> Any:
     """linalg.inv_ex(A, *, check_errors=False) -> (Tensor, Tensor): inverses, and what went wrong.
 
@@ -326,7 +327,11 @@ def linalg_inv_ex(A: Any, *, check_errors: bool = False) -> Any:
     return invert(A, "linalg.inv_ex" if check_errors else "")
 
 
-@api(name="linalg.tensorinv", samples=[Case(Draw(2, 3, 6)), Case(Draw(4, 2, 2), ind=1)])
+@api(
+    name="linalg.tensorinv",
+    samples=[Case(Draw(2, 3, 6)), Case(Draw(4, 2, 2), ind=1)],
+    autocast=Autocast(cpu=SINGLE),
+)
 def linalg_tensorinv(input: Any, ind: int = 2) -> Any:
     """linalg.tensorinv(input, ind=2) -> Tensor: the inverse of tensordot with `input`.
 

@@ -11,7 +11,7 @@ from ..._creation.arrays import warn_once
 from ...core.dispatch import apply
 from ...core.named_results import return_type
 from ...core.transforms.batched import known_values, memory_of
-from ..block import Block, Case, api, op
+from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.samples import Draw, Index
 from . import solve as linalg_solve  # noqa: F401  # rules use its triangular solve
 from .common import (
@@ -483,7 +483,7 @@ def linalg_lu_solve(
     return solve_factored(LU, pivots, B, left, adjoint)
 
 
-@api(samples=[Case(Draw(3, 2), SQUARE, PIVOTS)])
+@api(samples=[Case(Draw(3, 2), SQUARE, PIVOTS)], autocast=Autocast(cpu=SINGLE))
 def lu_solve(input: Any, LU_data: Any, LU_pivots: Any) -> Any:
     """lu_solve(input, LU_data, LU_pivots) -> Tensor: the same as `linalg.lu_solve` (deprecated).
 

@@ -11,7 +11,7 @@ from ... import dtypes
 from ..._tensor.indexing import wrap_dim
 from ...core.base import TensorBase
 from ...core.devices import beside
-from ..block import APIS, Case, api
+from ..block import APIS, SINGLE, Autocast, Case, api
 from ..block.checks import invalid_call
 from ..block.samples import Draw
 from ..reduce.vector_norm import check_dtype, vector_norm
@@ -82,6 +82,7 @@ def extreme(x: Any, largest: bool, dim: int, keepdim: bool) -> Any:
         Case(Draw(3, 2, layout="T"), -math.inf, keepdim=True),
         Case(Draw(0, 2), "fro"),
     ],
+    autocast=Autocast(gpu=SINGLE),
 )
 def matrix_norm(
     input: Any,
@@ -138,6 +139,7 @@ def matrix_norm(
         Case(Draw(2, 3), math.inf, 1),
         Case(Draw(2, 2, 2)),
     ],
+    autocast=Autocast(gpu=SINGLE),
 )
 def norm(
     input: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
@@ -181,6 +183,7 @@ def norm(
         Case(Draw(3, 3), "nuc"),
         Case(Draw(0, 0)),
     ],
+    autocast=Autocast(cpu=SINGLE),
 )
 def cond(input: Any, p: Any = None) -> Any:
     """linalg.cond(input, p=None) -> Tensor: condition numbers, how much errors may grow.
@@ -259,6 +262,7 @@ def tolerances(function: str, input: Any, atol: Any, rtol: Any) -> tuple[Any, An
         Case(Draw(2, 3, 3), 0.1),
         Case(Draw(2, 2), atol=0.5, hermitian=True),
     ],
+    autocast=Autocast(cpu=SINGLE),
 )
 def matrix_rank(
     input: Any,

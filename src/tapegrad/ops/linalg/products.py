@@ -14,7 +14,7 @@ from ...core.devices import beside
 from ...core.dispatch import apply
 from ...dtypes import CPP_NAMES
 from ...errors import check_broadcast
-from ..block import Block, Case, api, op
+from ..block import LOWER, WIDEST, Autocast, Block, Case, api, op
 from ..block.checks import not_implemented, widened
 from ..block.samples import Draw, Index
 from ..products.composed import multi_dot
@@ -219,6 +219,7 @@ def linalg_matmul(input: Any, other: Any) -> Any:
         Case([Draw(3), Draw(3, 2), Draw(2, 2), Draw(2)]),
         Case([Draw(2), Draw(2)]),
     ],
+    autocast=Autocast(gpu=LOWER),
 )
 def linalg_multi_dot(tensors: Any) -> Any:
     """linalg.multi_dot(tensors) -> Tensor: the product of several matrices, cheapest first.
@@ -256,6 +257,7 @@ def linalg_multi_dot(tensors: Any) -> Any:
         Case(Draw(2, 0), Draw(2, 0)),
         Case(COMPLEX, COMPLEX),
     ],
+    autocast=Autocast(cpu=LOWER, gpu=LOWER),
 )
 def linalg_vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
     """linalg.vecdot(x, y, *, dim=-1) -> Tensor: inner products of vectors, the first conjugated.
@@ -345,7 +347,8 @@ def linalg_cross(input: Any, other: Any, *, dim: int = -1) -> Any:
 
 
 @api(
-    samples=[Case(Draw(3), Draw(3)), Case(Draw(3, 2), Draw(3, 2)), Case(Draw(2, 3), Draw(1, 3), 1)]
+    samples=[Case(Draw(3), Draw(3)), Case(Draw(3, 2), Draw(3, 2)), Case(Draw(2, 3), Draw(1, 3), 1)],
+    autocast=Autocast(gpu=WIDEST),
 )
 def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     """cross(input, other, dim=None) -> Tensor: along the first dimension of three, if not given.

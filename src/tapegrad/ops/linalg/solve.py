@@ -9,7 +9,7 @@ from ..._creation.arrays import warn_once
 from ...core.dispatch import apply
 from ...core.named_results import return_type
 from ...core.transforms.batched import memory_of
-from ..block import Block, Case, api, op
+from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.samples import Draw, Index
 from .common import (
     SINGULAR_SOLVE,
@@ -135,7 +135,7 @@ SOLVES = [
 ]
 
 
-@api(name="linalg.solve", samples=SOLVES)
+@api(name="linalg.solve", samples=SOLVES, autocast=Autocast(cpu=SINGLE))
 def linalg_solve(A: Any, B: Any, *, left: bool = True) -> Any:
     """linalg.solve(A, B, *, left=True) -> Tensor: X of A X = B, or of X A = B.
 
@@ -160,6 +160,7 @@ def linalg_solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = F
 @api(
     name="linalg.tensorsolve",
     samples=[Case(Draw(2, 3, 6), Draw(2, 3)), Case(Draw(2, 4, 2), Draw(2, 2), dims=(1,))],
+    autocast=Autocast(cpu=SINGLE),
 )
 def linalg_tensorsolve(input: Any, other: Any, dims: Any = None) -> Any:
     """linalg.tensorsolve(input, other, dims=None) -> Tensor: X of tensordot(input, X) = other.
@@ -268,6 +269,7 @@ class TriangularSolve(Block):
     leading = (2, 2)
     outs = ("solution", "cloned_coefficient")
     result = return_type("triangular_solve", ("solution", "cloned_coefficient"))
+    autocast = Autocast(cpu=SINGLE)
 
     def fwd(xp, input, A, upper, transpose, unitriangular):
         matrix = A.swapaxes(-1, -2) if transpose else A
@@ -321,7 +323,8 @@ def check_pair(function: str, b: Any, a: Any) -> None:
         Case(Draw(3, 2), TRIANGLE),
         Case(Draw(2, 2, 1), SQUARES, False),
         Case(Draw(3, 1, 2, 1), SQUARES, transpose=True, unitriangular=True),
-    ]
+    ],
+    autocast=Autocast(cpu=SINGLE),
 )
 def triangular_solve(
     input: Any,

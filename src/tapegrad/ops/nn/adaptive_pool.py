@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..block import Block, Case, api, apply, op
+from ..block import SINGLE, Autocast, Block, Case, api, apply, op
 from ..block.checks import widened
 from ..block.samples import Draw
 from .pool_windows import (
@@ -153,6 +153,7 @@ class AdaptiveAvgPool3d(AdaptiveMean):
 
     node = "AdaptiveAvgPool3DBackward0"
     leading = (3,)
+    autocast = Autocast(cpu=SINGLE)
 
     def fwd(xp, input, out_sizes):
         if input.dtype.itemsize == 2 and volume(out_sizes):
@@ -262,6 +263,7 @@ class AdaptiveMaxPool3d(AdaptiveMax):
 
     node = "AdaptiveMaxPool3DBackward0"
     leading = (3,)
+    autocast = Autocast(cpu=SINGLE)
 
     def d_input(F, grad, indices, input_shape):
         return F.adaptive_max_pool3d_backward(grad[0], indices, tuple(input_shape[-3:]))
@@ -400,7 +402,12 @@ def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
     return mean_pool(input, wanted("adaptive_avg_pool2d", input, output_size, 2), 2)
 
 
-@api(name="nn.functional.adaptive_avg_pool3d", method=False, samples=CASES_3D)
+@api(
+    name="nn.functional.adaptive_avg_pool3d",
+    method=False,
+    samples=CASES_3D,
+    autocast=Autocast(cpu=SINGLE),
+)
 def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
     """adaptive_avg_pool3d(input, output_size) -> Tensor: means of windows that tile the volume.
 
@@ -437,7 +444,12 @@ def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = Fal
     return found if return_indices else found[0]
 
 
-@api(name="nn.functional.adaptive_max_pool3d", method=False, samples=CASES_3D)
+@api(
+    name="nn.functional.adaptive_max_pool3d",
+    method=False,
+    samples=CASES_3D,
+    autocast=Autocast(cpu=SINGLE),
+)
 def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
     """adaptive_max_pool3d(input, output_size) -> Tensor: maxima of windows that tile the volume.
 

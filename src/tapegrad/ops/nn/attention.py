@@ -12,7 +12,7 @@ from ...core.base import TensorBase
 from ...core.layout import empty_like
 from ...device import CPU
 from ...errors import must_be_tensor
-from ..block import APIS, Block, Case, api, apply, op
+from ..block import APIS, LOWER, Autocast, Block, Case, api, apply, op
 from ..block.checks import cast, not_implemented, widened
 from ..block.samples import Draw, Index
 from ..pointwise.choices import C_NAMES
@@ -338,6 +338,7 @@ QKV = (Draw(2, 2, 3, 4), Draw(2, 2, 5, 4), Draw(2, 2, 5, 4))
         Case(Draw(2, 3, 4), Draw(2, 3, 4), Draw(2, 3, 4), None, 0.4),
         Case(Draw(1, 4, 2, 3), Draw(1, 2, 3, 3), Draw(1, 2, 3, 3), enable_gqa=True),
     ],
+    autocast=Autocast(cpu=LOWER, gpu=LOWER),
 )
 def scaled_dot_product_attention(
     query: Any,

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..block import APIS, Block, Case, api, apply, op
+from ..block import APIS, SINGLE, Autocast, Block, Case, api, apply, op
 from ..block.checks import widened
 from ..block.samples import Draw
 from .pool_windows import (
@@ -166,6 +166,7 @@ class AvgPool3d(AvgPooling):
 
     node = "AvgPool3DBackward0"
     leading = (3,)
+    autocast = Autocast(cpu=SINGLE)
 
     def d_input(F, grad, input_shape, kernel, stride, padding, out_sizes, count_padding, override):
         sizes = tuple(input_shape[len(input_shape) - 3 :])
@@ -341,6 +342,7 @@ def avg_pool2d(
         Case(Draw(1, 3, 4, 3), (2, 3, 2), 1, (1, 1, 0), True, False),
         Case(Draw(1, 2, 3, 3), 2, 1, divisor_override=3),
     ],
+    autocast=Autocast(cpu=SINGLE),
 )
 def avg_pool3d(
     input: Any,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..block import Block, op
+from ..block import LOWER, Autocast, Block, op
 from ..block.checks import widened
 from .conv_kernels import Ints, correlate, w_of, x_of
 
@@ -268,6 +268,7 @@ class ConvTbc(Block):
 
     tensors = ("input", "weight", "bias")
     public = False
+    autocast = Autocast(cpu=LOWER, gpu=LOWER)
 
     def fwd(xp, input, weight, bias, pad):
         x, w = widened(input).transpose(1, 2, 0), widened(weight).transpose(2, 1, 0)

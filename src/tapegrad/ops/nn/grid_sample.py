@@ -17,7 +17,7 @@ import numpy as np
 from ... import dtypes
 from ...core.base import TensorBase
 from ...errors import must_be_tensor
-from ..block import Block, Case, Linear, api, apply, op
+from ..block import SINGLE, WIDEST, Autocast, Block, Case, Linear, api, apply, op
 from ..block.checks import not_implemented, widened
 from ..block.samples import Draw, Index
 from .grid_taps import (
@@ -269,6 +269,7 @@ class GridSampler2d(Sampler):
 
     name = "grid_sampler_2d"
     node = "GridSampler2DBackward0"
+    autocast = Autocast(cpu=SINGLE)
 
 
 @op
@@ -277,6 +278,7 @@ class GridSampler3d(Sampler):
 
     name = "grid_sampler_3d"
     node = "GridSampler3DBackward0"
+    autocast = Autocast(cpu=SINGLE)
 
 
 @op
@@ -426,6 +428,7 @@ POINTS_3D = Index(np.array([[[[[-0.83, 0.21, 0.4], [0.37, -1.42, -0.3]]]]]))
         Case(Draw(1, 2, 2, 3, 2), POINTS_3D, align_corners=True),
         Case(Draw(1, 1, 2, 3, 2), POINTS_3D, "bilinear", "reflection", False),
     ],
+    autocast=Autocast(cpu=SINGLE, gpu=WIDEST),
 )
 def grid_sample(
     input: Any,
@@ -473,7 +476,7 @@ CASES = [
 CASES_3D = [Case(Draw(1, 2, 2, 3, 2), POINTS_3D, 0, 1, True)]
 
 
-@api(method=False, samples=[*CASES, *CASES_3D])
+@api(method=False, samples=[*CASES, *CASES_3D], autocast=Autocast(cpu=SINGLE, gpu=WIDEST))
 def grid_sampler(
     input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Any:
@@ -485,7 +488,7 @@ def grid_sampler(
     return sample(0, input, grid, interpolation_mode, padding_mode, align_corners)
 
 
-@api(method=False, samples=CASES)
+@api(method=False, samples=CASES, autocast=Autocast(cpu=SINGLE))
 def grid_sampler_2d(
     input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Any:
@@ -497,7 +500,7 @@ def grid_sampler_2d(
     return sample(2, input, grid, interpolation_mode, padding_mode, align_corners)
 
 
-@api(method=False, samples=CASES_3D)
+@api(method=False, samples=CASES_3D, autocast=Autocast(cpu=SINGLE))
 def grid_sampler_3d(
     input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Any:

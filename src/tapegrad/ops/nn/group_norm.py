@@ -7,7 +7,7 @@ from typing import Any
 
 from ...core.base import TensorBase
 from ...errors import must_be_tensor
-from ..block import Block, Case, api, apply, op
+from ..block import SINGLE, Autocast, Block, Case, api, apply, op
 from ..block.batching import lift
 from ..block.checks import cast, widened
 from ..block.samples import Draw
@@ -299,7 +299,7 @@ GROUP_CASES = [
 ]
 
 
-@api(method=False, samples=GROUP_CASES)
+@api(method=False, samples=GROUP_CASES, autocast=Autocast(gpu=SINGLE))
 def group_norm(
     input: Any,
     num_groups: Any,
@@ -317,7 +317,12 @@ def group_norm(
     return group_norm_of(input, num_groups, weight, bias, eps)
 
 
-@api(name="nn.functional.group_norm", method=False, samples=GROUP_CASES)
+@api(
+    name="nn.functional.group_norm",
+    method=False,
+    samples=GROUP_CASES,
+    autocast=Autocast(gpu=SINGLE),
+)
 def functional_group_norm(
     input: Any, num_groups: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...core.base import TensorBase
-from ..block import Block, Case, api, apply, op
+from ..block import SINGLE, Autocast, Block, Case, api, apply, op
 from ..block.checks import widened
 from ..block.samples import Draw
 from .adaptive_pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
@@ -394,6 +394,7 @@ def wanted_scales(given: list[int], scale_factor: Any) -> list[float]:
         Case(Draw(1, 1, 5, 6), size=(3, 2), mode="bilinear", antialias=True),
         Case(Draw(1, 1, 5, 4), size=(3, 6), mode="area"),
     ],
+    autocast=Autocast(gpu=SINGLE),
 )
 def interpolate(
     input: Any,
@@ -496,7 +497,12 @@ def warn_old(name: str) -> None:
     )
 
 
-@api(name="nn.functional.upsample", method=False, samples=[Case(Draw(1, 2, 4), 7)])
+@api(
+    name="nn.functional.upsample",
+    method=False,
+    samples=[Case(Draw(1, 2, 4), 7)],
+    autocast=Autocast(gpu=SINGLE),
+)
 def upsample(
     input: Any,
     size: Any = None,
@@ -513,7 +519,12 @@ def upsample(
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
-@api(name="nn.functional.upsample_nearest", method=False, samples=[Case(Draw(1, 2, 2, 3), 4)])
+@api(
+    name="nn.functional.upsample_nearest",
+    method=False,
+    samples=[Case(Draw(1, 2, 2, 3), 4)],
+    autocast=Autocast(gpu=SINGLE),
+)
 def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
     """upsample_nearest(input, size=None, scale_factor=None) -> Tensor: `interpolate`, nearest.
 
@@ -524,7 +535,12 @@ def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> 
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
-@api(name="nn.functional.upsample_bilinear", method=False, samples=[Case(Draw(1, 2, 2, 3), 4)])
+@api(
+    name="nn.functional.upsample_bilinear",
+    method=False,
+    samples=[Case(Draw(1, 2, 2, 3), 4)],
+    autocast=Autocast(gpu=SINGLE),
+)
 def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
     """upsample_bilinear(input, size=None, scale_factor=None) -> Tensor: with aligned corners.
 

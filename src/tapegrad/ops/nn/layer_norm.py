@@ -9,7 +9,7 @@ from ... import dtypes
 from ...core.base import STATE, TensorBase
 from ...core.transforms.batched import memory_of
 from ...errors import must_be_tensor
-from ..block import APIS, Block, Case, api, apply, op
+from ..block import APIS, SINGLE, Autocast, Block, Case, api, apply, op
 from ..block.batching import lift, padded
 from ..block.checks import cast, not_implemented, widened
 from ..block.samples import Draw
@@ -66,6 +66,7 @@ class NativeLayerNorm(Block):
     outs = ("out", "stats")
     plain_outs = (1,)
     public = False
+    autocast = Autocast(gpu=SINGLE)
 
     def fwd(xp, input, weight, bias, nd, eps):
         check_floating("LayerNormKernelImpl", input.dtype)
@@ -272,7 +273,7 @@ LAYER_CASES = [
 ]
 
 
-@api(method=False, samples=LAYER_CASES)
+@api(method=False, samples=LAYER_CASES, autocast=Autocast(gpu=SINGLE))
 def layer_norm(
     input: Any,
     normalized_shape: Any,
@@ -290,7 +291,12 @@ def layer_norm(
     return normalized("layer_norm", input, normalized_shape, weight, bias, eps)[0]
 
 
-@api(name="nn.functional.layer_norm", method=False, samples=LAYER_CASES)
+@api(
+    name="nn.functional.layer_norm",
+    method=False,
+    samples=LAYER_CASES,
+    autocast=Autocast(gpu=SINGLE),
+)
 def functional_layer_norm(
     input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Any:
@@ -303,7 +309,12 @@ def functional_layer_norm(
     return normalized("layer_norm", input, normalized_shape, weight, bias, eps)[0]
 
 
-@api(name="native_layer_norm", method=False, samples=[Case(Draw(3, 4), (4,), Draw(4), None, 1e-5)])
+@api(
+    name="native_layer_norm",
+    method=False,
+    samples=[Case(Draw(3, 4), (4,), Draw(4), None, 1e-5)],
+    autocast=Autocast(gpu=SINGLE),
+)
 def layer_norm_with_statistics(
     input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float
 ) -> Any:
@@ -477,7 +488,12 @@ RMS_CASES = [
 ]
 
 
-@api(aliases=("nn.functional.rms_norm",), method=False, samples=RMS_CASES)
+@api(
+    aliases=("nn.functional.rms_norm",),
+    method=False,
+    samples=RMS_CASES,
+    autocast=Autocast(gpu=SINGLE),
+)
 def rms_norm(
     input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None
 ) -> Any:

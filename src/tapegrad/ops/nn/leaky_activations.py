@@ -15,7 +15,7 @@ from ...core.base import TensorBase, quiet, wrap
 from ...core.transforms.batched_random import of_tensors
 from ...core.transforms.levels import BATCHES
 from ...errors import must_be_tensor
-from ..block import Case, api, apply, op
+from ..block import LOWER, Autocast, Case, api, apply, op
 from ..block.batching import lift, padded
 from ..block.checks import cast, not_implemented, widened
 from ..block.samples import Draw, Index
@@ -379,6 +379,7 @@ class PreluKernelBackward(Activation):
         Case(Draw(2, 3, 2, layout="T"), Draw(3)),
         Case(Draw(5), Draw()),
     ],
+    autocast=Autocast(cpu=LOWER, gpu=LOWER),
 )
 def prelu(input: Any, weight: Any) -> Any:
     """prelu(input, weight) -> Tensor: `weight * x` below zero, with one weight or one per channel.

@@ -13,7 +13,7 @@ from ...core.dispatch import apply
 from ...core.transforms.batched import memory_of
 from ...errors import must_be_tensor
 from ...nn import _reduction
-from ..block import Block, Case, api, op
+from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.batching import join, lift, part
 from ..block.checks import not_implemented
 from ..block.samples import Draw, Index
@@ -133,6 +133,8 @@ def entry_factors(
 @op
 class NllLoss(ClassLoss):
     """nll_loss(input, target, weight, reduction, ignore_index) -> Tensor: of vectors."""
+
+    autocast = Autocast(cpu=SINGLE, gpu=SINGLE)
 
 
 @op
@@ -311,7 +313,12 @@ CLASSES = [
 ]
 
 
-@api(name="nn.functional.nll_loss", method=False, samples=CLASSES)
+@api(
+    name="nn.functional.nll_loss",
+    method=False,
+    samples=CLASSES,
+    autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
+)
 def nll_loss(
     input: Any,
     target: Any,
@@ -357,6 +364,7 @@ def is_plain(input: Any, target: Any) -> bool:
         Case(Draw(2, 3, 2), Draw(2, 3, 2), Draw(3), reduction="none", label_smoothing=0.2),
         Case(Draw(3, 4), Index([1, -100, 3]), label_smoothing=0.1),
     ],
+    autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
 )
 def cross_entropy(
     input: Any,

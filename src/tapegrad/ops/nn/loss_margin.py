@@ -12,7 +12,7 @@ import tapegrad as tg
 from ...core.dispatch import apply
 from ...core.transforms.batched import known_values
 from ...nn import _reduction
-from ..block import Block, Case, api, op
+from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.batching import lift
 from ..block.checks import not_implemented
 from ..block.samples import Draw, Index
@@ -68,6 +68,7 @@ class MultiMarginLoss(Block):
 
     tensors = ("input", "target", "factor")
     public = False
+    autocast = Autocast(cpu=SINGLE, gpu=SINGLE)
 
     def fwd(xp, input, target, factor, p, margin, reduction):
         at = target[..., None]
@@ -113,6 +114,7 @@ def margin_slope(F: Any, input: Any, target: Any, p: int, margin: float) -> Any:
         Case(Draw(3, 4, layout="T"), Index([1, 2, 3]), 2, 0.5, reduction="none"),
         Case(Draw(4), Index(2), reduction="sum"),
     ],
+    autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
 )
 def multi_margin_loss(
     input: Any,
@@ -190,6 +192,7 @@ class MultilabelMarginLoss(Block):
 
     tensors = ("input", "target")
     public = False
+    autocast = Autocast(cpu=SINGLE, gpu=SINGLE)
 
     def fwd(xp, input, target, reduction):
         label, valid, is_label, most = labels(xp, target)
@@ -246,6 +249,7 @@ class MultilabelMarginSlope(Block):
         Case(Draw(2, 3, layout="T"), Index([[0, 1, 2], [2, 1, -1]]), reduction="none"),
         Case(Draw(4), Index([1, 1, -1, 0]), reduction="sum"),
     ],
+    autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
 )
 def multilabel_margin_loss(
     input: Any,
@@ -322,6 +326,7 @@ def multilabel_soft_margin_loss(
     name="hinge_embedding_loss",
     method=False,
     samples=[Case(Draw(2, 3), Index([1, -1, 0])), Case(Draw(3), Index([1, -1, -1]), 3.0, 2)],
+    autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
 )
 def hinge_embedding_loss_by_number(
     input: Any, target: Any, margin: float = 1.0, reduction: int = 0
@@ -347,6 +352,7 @@ def hinge_embedding_loss_by_number(
         Case(Draw(2, 3), Index([[1, -1, 1], [-1, 1, 1]])),
         Case(Draw(2, 3), Index([1, -1, 0]), 2.5, reduction="none"),
     ],
+    autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
 )
 def hinge_embedding_loss(
     input: Any,
@@ -371,6 +377,7 @@ def hinge_embedding_loss(
     name="margin_ranking_loss",
     method=False,
     samples=[Case(Draw(2, 3), Draw(3), Draw(3)), Case(Draw(3), Draw(3), Draw(3), 0.7, 1)],
+    autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
 )
 def margin_ranking_loss_by_number(
     input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 0
@@ -395,6 +402,7 @@ def margin_ranking_loss_by_number(
         Case(Draw(2, 3), Draw(2, 3), Draw(2, 3)),
         Case(Draw(2, 3), Draw(1, 3), Draw(2, 1), 0.7, reduction="none"),
     ],
+    autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
 )
 def margin_ranking_loss(
     input1: Any,
@@ -428,6 +436,7 @@ TINY = 1e-12  # keeps the length of a zero vector from being zero
     name="cosine_embedding_loss",
     method=False,
     samples=[Case(Draw(3, 4), Draw(3, 4), Index([1, -1, 1]), -0.9, 1)],
+    autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
 )
 def cosine_embedding_loss_by_number(
     input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 0
@@ -465,6 +474,7 @@ def cosine_embedding_loss_by_number(
         Case(Draw(3, 4), Draw(1, 4), Index([-1, 1, 1]), -0.9, reduction="none"),
         Case(Draw(4), Draw(4), Index(1), reduction="sum"),
     ],
+    autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
 )
 def cosine_embedding_loss(
     input1: Any,
@@ -515,6 +525,7 @@ def triplet_distances(
     name="triplet_margin_loss",
     method=False,
     samples=[Case(Draw(3, 4), Draw(3, 4), Draw(3, 4), 5.0, reduction=1)],
+    autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
 )
 def triplet_margin_loss_by_number(
     anchor: Any,
@@ -551,6 +562,7 @@ def triplet_margin_loss_by_number(
         Case(Draw(3, 4), Draw(3, 4), Draw(3, 4), 5.0, 1.0, swap=True, reduction="none"),
         Case(Draw(4), Draw(4), Draw(4), 5.0, 3.0, reduction="sum"),
     ],
+    autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
 )
 def triplet_margin_loss(
     anchor: Any,

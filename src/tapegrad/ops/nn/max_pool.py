@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..block import Block, Case, api, apply, op
+from ..block import SINGLE, Autocast, Block, Case, api, apply, op
 from ..block.checks import widened
 from ..block.samples import Draw
 from .pool_windows import (
@@ -201,6 +201,7 @@ class MaxPool3d(MaxPooling):
 
     node = "MaxPool3DWithIndicesBackward0"
     leading = (3,)
+    autocast = Autocast(cpu=SINGLE, unless="return_indices")
 
 
 @op
@@ -443,6 +444,7 @@ def max_pool2d(
     aliases=("max_pool3d",),
     method=False,
     samples=CASES_3D,
+    autocast=Autocast(cpu=SINGLE, unless="return_indices"),
 )
 def max_pool3d(
     input: Any,

@@ -13,7 +13,7 @@ from ...autograd.grad_mode import is_grad_enabled
 from ...core.base import TensorBase
 from ...core.transforms.batched import known_values
 from ...errors import must_be_tensor
-from ..block import APIS, Block, Case, api, apply, op
+from ..block import APIS, SINGLE, Autocast, Block, Case, api, apply, op
 from ..block.checks import widened
 from ..block.samples import Draw, Index
 from .adaptive_pool import AtIndices
@@ -58,6 +58,7 @@ class MaxUnpool2d(Unpooling):
 
     node = "MaxUnpool2DBackward0"
     leading = (2, 2)
+    autocast = Autocast(cpu=SINGLE)
 
 
 @op
@@ -66,6 +67,7 @@ class MaxUnpool3d(Unpooling):
 
     node = "MaxUnpool3DBackward0"
     leading = (3, 3)
+    autocast = Autocast(cpu=SINGLE)
 
 
 def unpooled_sizes(
@@ -180,6 +182,7 @@ def unpool_planes(input: Any, indices: Any, sizes: Sizes, stride: Sizes) -> Any:
         Case(Draw(1, 2, 3), Index([[[0, 3, 4], [1, 2, 5]]]), 2),
         Case(Draw(2, 2), Index([[0, 3], [1, 2]]), 2, output_size=[5]),
     ],
+    autocast=Autocast(cpu=SINGLE),
 )
 def max_unpool1d(
     input: Any,
@@ -204,6 +207,7 @@ def max_unpool1d(
         Case(Draw(1, 1, 2, 2), Index([[[[0, 3], [9, 15]]]]), 2),
         Case(Draw(1, 2, 2), Index([[[0, 3], [10, 19]]]), 2, output_size=(1, 1, 5, 5)),
     ],
+    autocast=Autocast(cpu=SINGLE),
 )
 def max_unpool2d(
     input: Any,
@@ -226,6 +230,7 @@ def max_unpool2d(
     name="nn.functional.max_unpool3d",
     method=False,
     samples=[Case(Draw(1, 1, 2, 2), Index([[[[0, 3], [9, 30]]]]), 2)],
+    autocast=Autocast(cpu=SINGLE),
 )
 def max_unpool3d(
     input: Any,
@@ -305,6 +310,7 @@ class FractionalMaxPool2d(FractionalMax):
 
     node = "FractionalMaxPool2DBackward0"
     leading = (2, 1)
+    autocast = Autocast(cpu=SINGLE)
 
     def d_input(F, grad, indices, input_shape):
         return F.fractional_max_pool2d_backward(grad[0], indices, tuple(input_shape[-2:]))
@@ -319,6 +325,7 @@ class FractionalMaxPool3d(FractionalMax):
 
     node = "FractionalMaxPool3DBackward0"
     leading = (3, 1)
+    autocast = Autocast(cpu=SINGLE)
 
     def d_input(F, grad, indices, input_shape):
         return F.fractional_max_pool3d_backward(grad[0], indices, tuple(input_shape[-3:]))
@@ -454,7 +461,12 @@ CASES_2D = [Case(Draw(1, 2, 6, 5), 2, (3, 4)), Case(Draw(2, 5, 6), (2, 3), (4, 2
 CASES_3D = [Case(Draw(1, 1, 4, 5, 4), 2, 2)]
 
 
-@api(name="nn.functional.fractional_max_pool2d", method=False, samples=CASES_2D)
+@api(
+    name="nn.functional.fractional_max_pool2d",
+    method=False,
+    samples=CASES_2D,
+    autocast=Autocast(cpu=SINGLE),
+)
 def fractional_max_pool2d(
     input: Any,
     kernel_size: Any,
@@ -472,7 +484,12 @@ def fractional_max_pool2d(
     return found if return_indices else found[0]
 
 
-@api(name="nn.functional.fractional_max_pool3d", method=False, samples=CASES_3D)
+@api(
+    name="nn.functional.fractional_max_pool3d",
+    method=False,
+    samples=CASES_3D,
+    autocast=Autocast(cpu=SINGLE),
+)
 def fractional_max_pool3d(
     input: Any,
     kernel_size: Any,

@@ -14,7 +14,7 @@ from ... import dtypes
 from ...core.base import TensorBase
 from ...core.dispatch import apply
 from ...errors import must_be_tensor
-from ..block import Block, Case, api, op
+from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.checks import cast, not_implemented
 from ..block.samples import Draw
 from ..shape.views import as_ints
@@ -189,6 +189,7 @@ class ReflectionPad1d(Reflect):
 
     node = "ReflectionPad1DBackward0"
     leading = (1,)
+    autocast = Autocast(cpu=SINGLE)
 
     def d_input(F, grad, input_shape, pad):
         return F.reflection_pad1d_back(grad, input_shape[-1:], pad)
@@ -211,6 +212,7 @@ class ReflectionPad2d(Reflect):
 
     node = "ReflectionPad2DBackward0"
     leading = (2,)
+    autocast = Autocast(cpu=SINGLE)
 
     def d_input(F, grad, input_shape, pad):
         return F.reflection_pad2d_back(grad, input_shape[-2:], pad)
@@ -255,6 +257,7 @@ class ReplicationPad1d(Replicate):
 
     node = "ReplicationPad1DBackward0"
     leading = (1,)
+    autocast = Autocast(cpu=SINGLE)
 
     def d_input(F, grad, input_shape, pad):
         return F.replication_pad1d_back(grad, input_shape[-1:], pad)
@@ -277,6 +280,7 @@ class ReplicationPad2d(Replicate):
 
     node = "ReplicationPad2DBackward0"
     leading = (2,)
+    autocast = Autocast(cpu=SINGLE)
 
     def d_input(F, grad, input_shape, pad):
         return F.replication_pad2d_back(grad, input_shape[-2:], pad)
@@ -299,6 +303,7 @@ class ReplicationPad3d(Replicate):
 
     node = "ReplicationPad3DBackward0"
     leading = (3,)
+    autocast = Autocast(cpu=SINGLE)
 
     def d_input(F, grad, input_shape, pad):
         return F.replication_pad3d_back(grad, input_shape[-3:], pad)

@@ -10,7 +10,7 @@ import numpy as np
 from ... import dtypes
 from ...autograd.inplace import write
 from ...core.base import TensorBase
-from ..block import AS_IS, Case, Elementwise, api, apply, op
+from ..block import AS_IS, SINGLE, Autocast, Case, Elementwise, api, apply, op
 from ..block.checks import cast, is_number, not_implemented, widened
 from ..block.samples import Draw, unary_cases
 from ..pointwise.branchless import pick
@@ -489,6 +489,8 @@ def mish(input: Any, inplace: bool = False) -> Any:
 class Softplus(Activation):
     """softplus(input, beta, threshold) -> Tensor: a smooth positive part."""
 
+    autocast = Autocast(gpu=SINGLE)
+
     def fwd(xp, input, beta, threshold):
         x = real(input, "softplus_cpu")
         scaled = x if beta == 1 else x * beta
@@ -526,6 +528,7 @@ class SoftplusBackward(Slope):
     name="nn.functional.softplus",
     method=False,
     samples=[*unary_cases(), Case(Draw(3, 4), 2.0), Case(Draw(3, 4), beta=1.5, threshold=1)],
+    autocast=Autocast(gpu=SINGLE),
 )
 def softplus(input: Any, beta: Any = 1, threshold: Any = 20) -> Any:
     """softplus(input, beta=1, threshold=20) -> Tensor: `log(1 + exp(beta * x)) / beta`.

@@ -12,7 +12,7 @@ from ...core import promote
 from ...core.base import F32, F64, STATE, TensorBase
 from ...core.dispatch import apply, binary, unary
 from ...core.modes import MODES
-from ..block import PROMOTE, PROMOTE_FLOAT, Case, Elementwise, api, op, ufunc
+from ..block import PROMOTE, PROMOTE_FLOAT, SINGLE, Autocast, Case, Elementwise, api, op, ufunc
 from ..block.checks import (
     BOOL,
     COMPLEX,
@@ -433,6 +433,7 @@ class Reciprocal(Elementwise):
     tensor([0.5000, 0.2500])
     """
 
+    autocast = Autocast(gpu=SINGLE)
     samples = unary_cases(low=0.3)
     fwd = ufunc("reciprocal")
 

@@ -9,7 +9,7 @@ from ... import dtypes
 from ...core.base import F32, F64, TensorBase, ndarray
 from ...core.dispatch import binary
 from ...core.transforms.batched import dynamic_shape, is_batched
-from ..block import APIS, PROMOTE, Block, Case, Elementwise, api, apply, op, ufunc
+from ..block import APIS, PROMOTE, WIDEST, Autocast, Block, Case, Elementwise, api, apply, op, ufunc
 from ..block.checks import (
     BOOL,
     COMPLEX,
@@ -586,6 +586,7 @@ class Addcmul(ThreeTensors):
     """
 
     guard = not_for("addcmul_cpu_out", BOOL)
+    autocast = Autocast(gpu=WIDEST)
     samples = [Case(Draw(3), Draw(3), Draw(3)), Case(Draw(2, 1), Draw(3), Draw(2, 3), value=-0.5)]
 
     def fwd(xp, input, tensor1, tensor2, value):
@@ -626,6 +627,7 @@ class Addcdiv(ThreeTensors):
     """
 
     guard = no_integer_division
+    autocast = Autocast(gpu=WIDEST)
     samples = [
         Case(Draw(3), Draw(3), Draw(3, low=0.5)),
         Case(Draw(2, 1), Draw(3), Draw(2, 3, low=0.5), value=-0.5),

@@ -8,7 +8,7 @@ from ... import dtypes
 from ...core.base import TensorBase
 from ...core.dispatch import apply
 from ...errors import must_be_tensor
-from ..block import Block, Case, op
+from ..block import SINGLE, Autocast, Block, Case, op
 from ..block.checks import not_implemented, without_complex32
 from ..block.samples import Draw
 from ..products.matmul import broadcast_batch
@@ -100,6 +100,7 @@ class Polar(Block):
     broadcasts = True
     wirtinger = True
     method = False
+    autocast = Autocast(cpu=SINGLE)
     samples = (
         Case(Draw(3, low=0.1), Draw(3)),
         Case(Draw(2, 1, low=0.1), Draw(3)),

@@ -12,7 +12,7 @@ from ... import dtypes
 from ...core import promote
 from ...core.base import STATE, TensorBase
 from ...core.dispatch import apply
-from ..block import PROMOTE, Case, Elementwise, api, op
+from ..block import PROMOTE, SINGLE, Autocast, Case, Elementwise, api, op
 from ..block.checks import (
     BOOL,
     COMPLEX,
@@ -110,6 +110,7 @@ class Pow(Elementwise):
     dtype = PROMOTE
     public = False
     guard = not_for("pow", BOOL)
+    autocast = Autocast(gpu=SINGLE)
 
     def fwd(xp, input, exponent):
         if input.dtype.kind in "iu":
@@ -162,7 +163,7 @@ POW_CASES = [
 ]
 
 
-@api(inplace=True, samples=POW_CASES)
+@api(inplace=True, samples=POW_CASES, autocast=Autocast(gpu=SINGLE))
 def pow(input: Any, exponent: Any, *, run: Any = None) -> Any:
     """pow(input, exponent) -> Tensor: powers; either side may be a number.
 

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ...core.base import F32, F64
-from ..block import PROMOTE, Elementwise, apply, op, ufunc
+from ..block import PROMOTE, SINGLE, WIDEST, Autocast, Elementwise, apply, op, ufunc
 from ..block.checks import BOOL, COMPLEX, INTEGRAL, cast, not_for, only_tensors, widened
 from ..block.samples import binary_cases, unary_cases
 from ..special.kernels import pointwise
@@ -42,6 +42,7 @@ class Rsqrt(Elementwise):
     tensor([1.0000, 0.5000])
     """
 
+    autocast = Autocast(gpu=SINGLE)
     samples = unary_cases(low=0.2)
 
     def fwd(xp, input):
@@ -62,6 +63,7 @@ class Exp(Elementwise):
     tensor([1.0000, 2.7183])
     """
 
+    autocast = Autocast(gpu=SINGLE)
     fwd = ufunc("exp")
 
     def d_input(F, grad, out):
@@ -93,6 +95,7 @@ class Expm1(Elementwise):
     tensor([0.0000, 1.7183])
     """
 
+    autocast = Autocast(gpu=SINGLE)
     fwd = ufunc("expm1")
 
     def d_input(F, grad, out):
@@ -107,6 +110,7 @@ class Log(Elementwise):
     tensor([0.0000, 0.6931])
     """
 
+    autocast = Autocast(gpu=SINGLE)
     samples = unary_cases(low=0.2)
     fwd = ufunc("log")
 
@@ -122,6 +126,7 @@ class Log2(Elementwise):
     tensor([0., 3.])
     """
 
+    autocast = Autocast(gpu=SINGLE)
     samples = unary_cases(low=0.2)
     fwd = ufunc("log2")
 
@@ -137,6 +142,7 @@ class Log10(Elementwise):
     tensor([0., 2.])
     """
 
+    autocast = Autocast(gpu=SINGLE)
     samples = unary_cases(low=0.2)
 
     def fwd(xp, input):
@@ -157,6 +163,7 @@ class Log1p(Elementwise):
     """
 
     node = "Log1PBackward0"
+    autocast = Autocast(gpu=SINGLE)
     samples = unary_cases(low=-0.7)
     fwd = ufunc("log1p")
 
@@ -245,6 +252,7 @@ class Tan(Elementwise):
     tensor([0.0000, 1.5574])
     """
 
+    autocast = Autocast(gpu=SINGLE)
     samples = unary_cases(low=-1.2, high=1.2)
     fwd = ufunc("tan")
 
@@ -261,6 +269,7 @@ class Asin(Elementwise):
     """
 
     aliases = ("arcsin",)
+    autocast = Autocast(gpu=SINGLE)
     samples = unary_cases(low=-0.9, high=0.9)
     fwd = ufunc("arcsin")
 
@@ -277,6 +286,7 @@ class Acos(Elementwise):
     """
 
     aliases = ("arccos",)
+    autocast = Autocast(gpu=SINGLE)
     samples = unary_cases(low=-0.9, high=0.9)
     fwd = ufunc("arccos")
 
@@ -315,6 +325,7 @@ class Atan2(TwoTensors):
 
     aliases = ("arctan2",)
     guard = not_for("atan2_cpu", COMPLEX)
+    autocast = Autocast(gpu=WIDEST)
     samples = binary_cases(low=0.3)[:-1]
     fwd = ufunc("arctan2")
 
@@ -337,6 +348,7 @@ class Sinh(Elementwise):
     tensor([0.0000, 1.1752])
     """
 
+    autocast = Autocast(gpu=SINGLE)
     fwd = ufunc("sinh")
 
     def d_input(F, grad, input):
@@ -351,6 +363,7 @@ class Cosh(Elementwise):
     tensor([1.0000, 1.5431])
     """
 
+    autocast = Autocast(gpu=SINGLE)
     fwd = ufunc("cosh")
 
     def d_input(F, grad, input):

@@ -8,7 +8,7 @@ from ...autograd.inplace import bump, rebase, refuse, write
 from ...core.base import F32, F64
 from ...core.dispatch import apply
 from ...dtypes import CPP_NAMES
-from ..block import PROMOTE, Block, Case, op
+from ..block import LOWER, PROMOTE, Autocast, Block, Case, op
 from ..block.batching import join, lift, padded, part
 from ..block.samples import Draw
 from .matmul import (
@@ -107,6 +107,7 @@ class Addmm(WithSummand):
     """
 
     tensors = ("input", "mat1", "mat2")
+    autocast = Autocast(cpu=LOWER, gpu=LOWER)
     samples = (
         Case(Draw(2), Draw(3, 4), Draw(4, 2)),
         Case(Draw(3, 2), Draw(3, 4), Draw(4, 2)),
@@ -149,6 +150,7 @@ class Addmv(WithSummand):
     """
 
     tensors = ("input", "mat", "vec")
+    autocast = Autocast(gpu=LOWER)
     samples = (
         Case(Draw(2), Draw(2, 3), Draw(3)),
         Case(Draw(1), Draw(2, 3), Draw(3), beta=2.0, alpha=0.5),
@@ -192,6 +194,7 @@ class Addr(WithSummand):
 
     tensors = ("input", "vec1", "vec2")
     dtype = PROMOTE
+    autocast = Autocast(gpu=LOWER)
     samples = (
         Case(Draw(2, 3), Draw(2), Draw(3)),
         Case(Draw(3), Draw(2), Draw(3), beta=0.5, alpha=2.0),
@@ -282,6 +285,7 @@ class Baddbmm(WithSummand):
     """
 
     tensors = ("input", "batch1", "batch2")
+    autocast = Autocast(cpu=LOWER, gpu=LOWER)
     samples = (
         Case(Draw(2, 2, 4), Draw(2, 2, 3), Draw(2, 3, 4)),
         Case(Draw(4), Draw(2, 2, 3), Draw(2, 3, 4), beta=0.5, alpha=2.0),
@@ -327,6 +331,7 @@ class Addbmm(WithSummand):
     """
 
     tensors = ("input", "batch1", "batch2")
+    autocast = Autocast(cpu=LOWER, gpu=LOWER)
     samples = (
         Case(Draw(2, 4), Draw(2, 2, 3), Draw(2, 3, 4)),
         Case(Draw(4), Draw(2, 2, 3), Draw(2, 3, 4), beta=0.5, alpha=2.0),

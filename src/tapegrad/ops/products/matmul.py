@@ -17,7 +17,7 @@ from ...core.op import REGISTRY
 from ...core.spaces import RECORDED
 from ...dtypes import CPP_NAMES
 from ...errors import check_broadcast, must_be_tensor
-from ..block import Block, Case, api, helper, op
+from ..block import LOWER, WIDEST, Autocast, Block, Case, api, helper, op
 from ..block.batching import join, lift, part
 from ..block.samples import Draw
 
@@ -170,6 +170,7 @@ class Mm(Block):
 
     tensors = ("input", "mat2")
     linear = True
+    autocast = Autocast(cpu=LOWER, gpu=LOWER)
     samples = (
         Case(Draw(2, 3), Draw(3, 4)),
         Case(Draw(2, 3, layout="T"), Draw(3, 1, layout="T")),
@@ -224,6 +225,7 @@ class Bmm(Block):
 
     tensors = ("input", "mat2")
     linear = True
+    autocast = Autocast(cpu=LOWER, gpu=LOWER)
     samples = (
         Case(Draw(2, 2, 3), Draw(2, 3, 4)),
         Case(Draw(0, 2, 3), Draw(0, 3, 1)),
@@ -278,6 +280,7 @@ class Mv(Block):
 
     tensors = ("input", "vec")
     linear = True
+    autocast = Autocast(gpu=LOWER)
     samples = (
         Case(Draw(2, 3), Draw(3)),
         Case(Draw(2, 3, layout="T"), Draw(3, layout="step")),
@@ -330,6 +333,7 @@ class Dot(Block):
 
     tensors = ("input", "tensor")
     linear = True
+    autocast = Autocast(gpu=WIDEST)
     samples = (
         Case(Draw(3), Draw(3)),
         Case(Draw(0), Draw(0)),
@@ -363,6 +367,7 @@ class Vdot(Block):
 
     tensors = ("input", "other")
     wirtinger = True
+    autocast = Autocast(gpu=WIDEST)
     samples = (Case(Draw(3), Draw(3)), Case(Draw(0), Draw(0)))
 
     def fwd(xp, input, other):
@@ -445,7 +450,8 @@ class SqueezeColumn(Block):
         Case(Draw(1, 2, 3), Draw(4, 3, 2)),
         Case(Draw(2, 0), Draw(0, 3)),
         Case(Draw(2, 3, layout="T"), Draw(3, 2, layout="step")),
-    ]
+    ],
+    autocast=Autocast(cpu=LOWER, gpu=LOWER),
 )
 def matmul(input: Any, other: Any) -> Any:
     """matmul(input, other) -> Tensor: the product of vectors, matrices or stacks of matrices.
@@ -454,7 +460,7 @@ def matmul(input: Any, other: Any) -> Any:
     tensor([3., 7.])
     """
     if STATE.casting and MODES.autocast is not None:
-        return cast_call("matmul", matmul, (input, other), {})
+        return cast_call(matmul, (input, other), {})
     a, b = is_tensor("matmul", "input", 1, input), is_tensor("matmul", "other", 2, other)
     if a.ndim == 2 and b.ndim == 2:
         if not fits(a, b):

@@ -8,7 +8,7 @@ from typing import Any
 from ... import dtypes
 from ...core.dispatch import apply
 from ...core.named_results import return_type
-from ..block import Block, Case, Linear, op
+from ..block import SINGLE, Autocast, Block, Case, Linear, op
 from ..block.samples import Draw
 from .extrema import check_no_complex
 from .sums import array_of, is_half, one_dim, plain_dtype
@@ -60,6 +60,7 @@ class Cumsum(Linear):
     """
 
     inplace = True
+    autocast = Autocast(gpu=SINGLE)
     samples = SCAN_CASES
     dims = ("dim",)
 
@@ -133,6 +134,7 @@ class Cumprod(Block):
     """
 
     inplace = True
+    autocast = Autocast(gpu=SINGLE)
     samples = SCAN_CASES
     dims = ("dim",)
 

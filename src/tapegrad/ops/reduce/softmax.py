@@ -8,7 +8,7 @@ from ... import dtypes
 from ...core.base import F32, F64
 from ...core.dispatch import apply
 from ...core.spaces import RECORDED
-from ..block import Block, Case, op
+from ..block import SINGLE, Autocast, Block, Case, op
 from ..block.samples import Draw
 from .sums import all_dims, dense, one_dim, plain_dtype, unreduce, widened
 
@@ -39,6 +39,7 @@ class Logsumexp(Block):
     tensor(1000.6932)
     """
 
+    autocast = Autocast(gpu=SINGLE)
     samples = (
         Case(Draw(3, 4), 0),
         Case(Draw(2, 3, 4), (0, -1), True),
@@ -122,6 +123,7 @@ class Softmax(Block):
             [0.1192, 0.8808]])
     """
 
+    autocast = Autocast(gpu=SINGLE)
     samples = SOFTMAX_CASES
     dims = ("dim",)
 
@@ -180,6 +182,7 @@ class LogSoftmax(Block):
     tensor([-0.6931, -0.6931])
     """
 
+    autocast = Autocast(gpu=SINGLE)
     samples = SOFTMAX_CASES
     dims = ("dim",)
 

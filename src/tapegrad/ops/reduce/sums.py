@@ -14,7 +14,7 @@ from ..._tensor.indexing import wrap_dim
 from ...core.base import F32, F64, TensorBase
 from ...core.dispatch import apply
 from ...errors import must_be_tensor
-from ..block import Block, Case, Linear, api, op
+from ..block import SINGLE, Autocast, Block, Case, Linear, api, op
 from ..block.batching import entry_dims, flattened
 from ..block.samples import Draw
 
@@ -191,6 +191,7 @@ class Sum(Linear):
     node = "SumBackward1"
     public = False
     dims = ("dim",)
+    autocast = Autocast(gpu=SINGLE)
 
     def fwd(xp, input, dim, keepdim, dtype):
         return reduced(xp, xp.add, input, dim, keepdim, dtype)
@@ -199,7 +200,7 @@ class Sum(Linear):
         return F.expand(unreduce(F, grad, dim, keepdim), input_shape)
 
 
-@api(samples=[*REDUCTION_CASES, *DIMS_CASES])
+@api(samples=[*REDUCTION_CASES, *DIMS_CASES], autocast=Autocast(gpu=SINGLE))
 def sum(input: Any, dim: Any = MISSING, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """sum(input, dim=None, keepdim=False, *, dtype=None) -> Tensor: the sum of the elements.
 
@@ -355,6 +356,7 @@ class Prod(Block):
     node = "ProdBackward1"
     public = False
     dims = ("dim",)
+    autocast = Autocast(cpu=SINGLE, gpu=SINGLE)
 
     def fwd(xp, input, dim, keepdim, dtype):
         return reduced(xp, xp.multiply, input, (dim,) if input.ndim else None, keepdim, dtype)
@@ -370,7 +372,7 @@ class Prod(Block):
         return F.sum(t_input * others(F, input, dim), (dim,), keepdim, dtype)
 
 
-@api(samples=REDUCTION_CASES)
+@api(samples=REDUCTION_CASES, autocast=Autocast(cpu=SINGLE, gpu=SINGLE))
 def prod(input: Any, dim: Any = MISSING, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """prod(input, dim=None, keepdim=False, *, dtype=None) -> Tensor: the product of the elements.
 
@@ -663,6 +665,7 @@ class Trace(Linear):
     tensor(5.)
     """
 
+    autocast = Autocast(cpu=SINGLE)
     samples = (Case(Draw(3, 3)), Case(Draw(2, 4, layout="T")), Case(Draw(0, 2)))
 
     def fwd(xp, input):

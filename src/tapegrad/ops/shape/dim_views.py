@@ -13,7 +13,7 @@ from ...autograd.inplace import repoint
 from ...autograd.node import unbroadcast
 from ...core.base import TensorBase
 from ...core.layout import settled, strided, strides_of
-from ..block import Case, ViewOp, api, apply, op
+from ..block import SINGLE, Autocast, Case, ViewOp, api, apply, op
 from ..block.batching import padded
 from ..block.checks import without_complex32
 from ..block.samples import Draw, Index
@@ -455,6 +455,7 @@ class ViewAsComplex(ViewOp):
     replays = True
     wirtinger = True
     method = False
+    autocast = Autocast(cpu=SINGLE)
     samples = (Case(Draw(3, 2)), Case(Draw(2)), Case(Draw(2, 1, 2)))
     leading = (1,)
 

@@ -12,7 +12,7 @@ from ...core.base import TensorBase
 from ...core.devices import beside, to_host
 from ...core.dispatch import apply
 from ...core.transforms.batched import dynamic_shape, is_batched
-from ..block import PROMOTE, Case, api, op
+from ..block import PROMOTE, WIDEST, Autocast, Case, api, op
 from ..block.batching import flattened, lift, padded, up
 from ..block.samples import Draw, Index
 from ..index.advanced import LinearMove
@@ -56,6 +56,7 @@ class Cat(LinearMove):
     dtype = PROMOTE
     method = False
     aliases = ("concat", "concatenate")
+    autocast = Autocast(cpu=WIDEST)
     samples = [
         Case([Draw(2, 3), Draw(1, 3)]),
         Case([Draw(2, 3), Draw(2, 1, layout="step"), Draw(2, 2, layout="T")], 1),
@@ -142,6 +143,7 @@ class Stack(LinearMove):
     variadic = True
     dtype = PROMOTE
     method = False
+    autocast = Autocast(cpu=WIDEST)
     samples = [Case([Draw(2, 3), Draw(2, 3)]), Case([Draw(2, 3)] * 3, -1), Case([Draw(), Draw()])]
 
     def fwd(xp, tensors, dim):

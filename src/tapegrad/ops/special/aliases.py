@@ -20,16 +20,8 @@ ALIASES = {
 
 for alias, name in ALIASES.items():
     original = APIS[name]
-    publish(
-        original.call,
-        f"special.{alias}",
-        original.doc,
-        False,
-        False,
-        (),
-        original.samples,
-        __name__,
-    )
+    fields = {"samples": original.samples}
+    publish(original.call, [f"special.{alias}"], original.doc, __name__, fields)
 
 
 @api(name="special.round", samples=APIS["round"].samples)

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ...core.base import TensorBase
-from ..block import Case, Elementwise, api, apply, op
+from ..block import SINGLE, Autocast, Case, Elementwise, api, apply, op
 from ..block.checks import COMPLEX, cast, invalid_call, is_number, not_for, only_wide, widened
 from ..block.samples import Draw, Index, binary_cases, unary_cases
 from ..pointwise.transcendental import Erf
@@ -28,6 +28,7 @@ class Erfinv(Elementwise):
 
     aliases = ("special.erfinv",)
     guard = not_for("erfinv_vml_cpu", COMPLEX)
+    autocast = Autocast(gpu=SINGLE)
     samples = unary_cases(low=-0.95, high=0.95)
 
     def fwd(xp, input):

@@ -11,7 +11,7 @@ from ...core.base import TensorBase
 from ...core.devices import beside
 from ...core.named_results import return_type
 from ...core.transforms.batched import known_values
-from ..block import Case, api, apply, op
+from ..block import SINGLE, Autocast, Case, api, apply, op
 from ..block.batching import flattened
 from ..block.checks import invalid_call, is_number, not_implemented, widened
 from ..block.samples import Draw, Index
@@ -381,7 +381,7 @@ def quantile_cases() -> list[Case]:
     ]
 
 
-@api(samples=quantile_cases())
+@api(samples=quantile_cases(), autocast=Autocast(cpu=SINGLE))
 def quantile(
     input: Any, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Any:
@@ -395,7 +395,7 @@ def quantile(
     return quantiles(input, q, dim, keepdim, interpolation, False)
 
 
-@api(samples=quantile_cases())
+@api(samples=quantile_cases(), autocast=Autocast(cpu=SINGLE))
 def nanquantile(
     input: Any, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Any:
