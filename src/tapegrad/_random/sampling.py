@@ -48,6 +48,8 @@ class NormalMean(Draws):
     """normal_mean(mean, value) -> Tensor: `normal` with a tensor of means."""
 
     node = "NormalBackward1"
+    aten = "normal.Tensor_float"
+    aten = "normal.Tensor_float"
 
 
 @op
@@ -55,6 +57,8 @@ class NormalStd(Draws):
     """normal_std(std, value) -> Tensor: `normal` with a tensor of deviations."""
 
     node = "NormalBackward2"
+    aten = "normal.float_Tensor"
+    aten = "normal.float_Tensor"
 
 
 @op
@@ -62,8 +66,10 @@ class NormalMeanStd(Draws):
     """normal_mean_std(mean, std, value) -> Tensor: `normal` with tensors of both."""
 
     node = "NormalBackward3"
+    aten = "normal.Tensor_Tensor"
     tensors = ("input", "std")
     broadcasts = True
+    aten = "normal.Tensor_Tensor"
 
     def fwd(xp, input, std, value):
         return value
@@ -80,6 +86,8 @@ class BernoulliDraw(Draws):
     """bernoulli_draw(input, value) -> Tensor: `bernoulli` of a tensor of chances."""
 
     node = "BernoulliBackward0"
+    aten = "bernoulli"
+    aten = "bernoulli"
 
 
 @op
@@ -87,6 +95,8 @@ class PoissonDraw(Draws):
     """poisson_draw(input, value) -> Tensor: `poisson` of a tensor of rates."""
 
     node = "PoissonBackward0"
+    aten = "poisson"
+    aten = "poisson"
 
 
 NORMAL_USAGE = (

@@ -68,6 +68,9 @@ class Op:
 
     name: str = ""
     node_name: str = ""
+    aten: str | None = None  # what PyTorch calls it, as in "add.Tensor"; None: it has no such op
+    aten_number: str = ""  # the overload for a second operand that is a number
+    aten_dim: tuple[str, ...] = ()  # the overloads for one and for several dimensions
     doc: str = ""
     home: str = ""  # the module of its block
     tensors: tuple[str, ...] = ()  # names of the tensor arguments
@@ -88,6 +91,8 @@ class Op:
     jvp: Any = None
     batch: Any = None  # the batching rule, see ops/block/batching.py
     unbatchable: str = ""  # why there is none
+    dynamic_shape: bool = False  # that of the result depends on the data
+    vmap_write: str | None = ""  # see ops.block.Block
     dtype_rule: int = AS_IS
     guard: Any = None  # (arrays or numbers…): raises for dtypes that the op refuses
     public: Any = None  # the function that users call
@@ -118,6 +123,10 @@ class Op:
 
     def __init__(self) -> None:
         self.plan_cache = {}
+
+    def aten_name(self) -> str:
+        """What PyTorch's messages call it: `add`, whatever the overload."""
+        return (self.aten or self.name).partition(".")[0]
 
     def make_plans(self) -> None:
         short = self.single and self.dtype_rule == AS_IS and self.guard is None

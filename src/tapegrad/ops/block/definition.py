@@ -76,6 +76,11 @@ class Block(Public):
 
     name = ""  # of op and function; the class name in snake case if not given
     node = ""  # of the node; "<Class>Backward0" if not given
+    # What PyTorch calls the op, as in "add.Tensor", and None where it has no single op for it. A
+    # public block may leave it out if it is the name; the others say it.
+    aten: str | None = ""
+    aten_number = ""  # the overload for a second operand that is a number
+    aten_dim: tuple[str, ...] = ()  # the overloads for one and for several dimensions
     tensors: tuple[str, ...] = ("input",)
     outs: tuple[str, ...] = ("out",)
     result: Any = None  # namedtuple class for several outputs
@@ -94,6 +99,10 @@ class Block(Public):
     aligns = False  # shapes broadcast, though the op is not elementwise
     fold = False  # dimension 0 of every tensor is a batch already
     unbatchable = ""  # why the op cannot be mapped over a batch
+    dynamic_shape = False  # the shape of the result depends on the data
+    # What PyTorch calls a write of batched values into a tensor that is not batched, if it is not
+    # `aten::<name>_`; None: it says that the shapes do not fit.
+    vmap_write: str | None = ""
     differentiable = True
     plain_outs: tuple[int, ...] = ()
     partial = False  # rules get None, not zeros, for outputs that received no gradient
@@ -159,6 +168,10 @@ COPIED = (
     "silent",
     "unbatchable",
     "autocast",
+    "aten_number",
+    "aten_dim",
+    "dynamic_shape",
+    "vmap_write",
 )
 
 
@@ -168,6 +181,7 @@ def op(block: type[Block]) -> Op:
     public_name = block.name or snake(block.__name__)
     record.name = public_name.replace(".", "_")
     record.node_name = block.node or f"{block.__name__}Backward0"
+    record.aten = record.name if block.aten == "" and block.public else block.aten
     record.doc = block.__doc__ or ""
     record.home = block.__module__
     forward = block.fwd

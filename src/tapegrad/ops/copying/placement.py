@@ -28,6 +28,7 @@ class ToDevice(Block):
     """to_device(input, place, source) -> Tensor: a copy on another device."""
 
     node = "ToCopyBackward0"
+    aten = "_to_copy"
     public = False
     linear = True
     leading = (0,)

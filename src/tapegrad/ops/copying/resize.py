@@ -163,6 +163,7 @@ class AsStridedWrite(ViewOp):
     """as_strided_(input, size, stride, offset) -> Tensor: `as_strided` of the tensor itself."""
 
     name, node = "as_strided_", "AsStridedBackward1"
+    aten = "as_strided_"
     public = False
     unbatchable = "it speaks of memory that the entries of a batch share"
 

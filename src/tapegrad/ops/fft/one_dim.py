@@ -74,6 +74,7 @@ class FftC2C(Linear):
     """_fft_c2c(input, dim, normalization, forward) -> Tensor: complex numbers to complex ones."""
 
     name = "_fft_c2c"
+    aten = "_fft_c2c"
     public = False
     wirtinger = True
     dims = ("dim",)
@@ -99,6 +100,7 @@ class FftR2C(Linear):
     """_fft_r2c(input, dim, normalization, onesided) -> Tensor: real numbers to complex ones."""
 
     name = "_fft_r2c"
+    aten = "_fft_r2c"
     public = False
     wirtinger = True
     dims = ("dim",)
@@ -125,6 +127,7 @@ class FftC2R(Linear):
     """_fft_c2r(input, dim, normalization, last_dim_size) -> Tensor: half a spectrum to reals."""
 
     name = "_fft_c2r"
+    aten = "_fft_c2r"
     public = False
     wirtinger = True
     dims = ("dim",)

@@ -37,6 +37,7 @@ class IndexAt(LinearMove):
 
     name = "index"
     node = "IndexBackward0"
+    aten = "index.Tensor"
     public = False
 
     def fwd(xp, input, index):
@@ -119,9 +120,11 @@ def batch_to_front(input: Any, index: tuple[Any, ...], rank: int) -> tuple[int, 
 class IndexPut(Move):
     """index_put(input, values, index, accumulate) -> Tensor: `input` with values put in."""
 
+    aten = "index_put"
     tensors = ("input", "values")
     public = False
     autocast = Autocast(gpu=WIDEST)
+    vmap_write = "index_put_"
 
     def fwd(xp, input, values, index, accumulate):
         out = xp.array(input, order="K", copy=True)

@@ -112,6 +112,7 @@ class IndexAdd(Linear):
 
     tensors = ("input", "index", "source")
     inplace = True
+    vmap_write = "index_add_"
     samples = [
         Case(Draw(3, 2), 0, Index([2, 0, 2]), Draw(3, 2)),
         Case(Draw(2, 3, layout="T"), 1, Index([1]), Draw(2, 1), alpha=-2.0),
@@ -281,8 +282,10 @@ class IndexFillValue(Move):
     """index_fill_value(input, index, value, dim) -> Tensor: `index_fill` with a number."""
 
     node = "IndexFillBackward0"
+    aten = "index_fill.int_Scalar"
     tensors = ("input", "index")
     public = False
+    vmap_write = "index_fill_"
 
     def fwd(xp, input, index, value, dim):
         out = xp.array(input, order="K", copy=True)
@@ -307,8 +310,10 @@ class IndexFillTensor(Move):
     """index_fill_tensor(input, index, value, dim) -> Tensor: `index_fill` with a 0-d tensor."""
 
     node = "IndexFillBackward1"
+    aten = "index_fill.int_Tensor"
     tensors = ("input", "index", "value")
     public = False
+    vmap_write = "index_fill_"
 
     def fwd(xp, input, index, value, dim):
         out = xp.array(input, order="K", copy=True)

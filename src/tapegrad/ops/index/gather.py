@@ -185,6 +185,7 @@ class ScatterSrc(Move):
     """scatter_src(input, index, src, dim) -> Tensor: `scatter` of a tensor."""
 
     node = "ScatterBackward0"
+    aten = "scatter.src"
     tensors = ("input", "index", "src")
     public = False
     dims = ("dim",)
@@ -210,6 +211,7 @@ class ScatterValue(Move):
     """scatter_value(input, index, value, dim) -> Tensor: `scatter` of a number."""
 
     node = "ScatterBackward1"
+    aten = "scatter.value"
     tensors = ("input", "index")
     public = False
     dims = ("dim",)
@@ -229,6 +231,7 @@ class ScatterOld(Block):
     """scatter_old(input, index, src, dim, reduce) -> Tensor: `scatter` with `reduce=`."""
 
     node = "NotImplemented"
+    aten = None
     tensors = ("input", "index", "src")
     public = False
     dims = ("dim",)
@@ -259,6 +262,7 @@ class ScatterAdd(LinearMove):
     tensors = ("input", "index", "src")
     inplace = True
     autocast = Autocast(gpu=WIDEST)
+    vmap_write = "scatter_add_"
     samples = [
         Case(Draw(2, 3), 1, Index([[0, 0], [2, 1]]), Draw(2, 2)),
         Case(Draw(2, 3, layout="T"), 0, Index([[1, 1, 1], [1, 0, 1]]), Draw(2, 3)),
@@ -379,6 +383,7 @@ class ScatterReduce(Block):
     tensor([3., 2.])
     """
 
+    aten = "scatter_reduce.two"
     tensors = ("input", "index", "src")
     inplace = True
     samples = [

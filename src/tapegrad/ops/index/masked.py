@@ -66,7 +66,9 @@ class MaskedFill(Move):
     broadcasts = True
     public = False
     name = "masked_fill"
+    aten = "masked_fill.Scalar"
     aligns = True
+    vmap_write = "inplace arithmetic"
 
     def fwd(xp, input, mask, value):
         return contiguous(xp, xp.where(mask, input.dtype.type(value), input))
@@ -83,6 +85,7 @@ class MaskedFillTensor(Move):
     """masked_fill_tensor(input, mask, value) -> Tensor: `masked_fill` with a 0-d tensor."""
 
     node = "MaskedFillBackward1"
+    aten = "masked_fill.Tensor"
     tensors = ("input", "mask", "value")
     broadcasts = True
     public = False
@@ -406,8 +409,10 @@ class Nonzero(Block):
     """nonzero_rows(input) -> Tensor: one row of coordinates per element that is not zero."""
 
     name = "nonzero_rows"
+    aten = "nonzero"
     public = False
     unbatchable = "how many elements are not zero depends on the data"
+    dynamic_shape = True
 
     def fwd(xp, input):
         if not input.ndim:

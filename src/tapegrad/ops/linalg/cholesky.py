@@ -114,6 +114,7 @@ def factor_tangent(F: Any, t: Any, factor: Any, upper: bool) -> Any:
 class LinalgCholeskyEx(Block):
     """linalg_cholesky_ex(input, upper) -> (Tensor, Tensor): the factors, and where they end."""
 
+    aten = "linalg_cholesky_ex"
     public = False
     wirtinger = True
     leading = (2,)
@@ -136,6 +137,7 @@ class LinalgCholeskyEx(Block):
 class Cholesky(Block):
     """cholesky(input, upper) -> Tensor: the factors, by the older name."""
 
+    aten = "cholesky"
     public = False
     wirtinger = True
     leading = (2,)
@@ -241,6 +243,7 @@ def product_tangent(F: Any, t: Any, factor: Any, upper: bool) -> Any:
 class CholeskyInverse(Block):
     """cholesky_inverse(input, upper) -> Tensor: the inverse of L Lᴴ."""
 
+    aten = "cholesky_inverse"
     public = False
     wirtinger = True
     leading = (2,)
@@ -285,6 +288,7 @@ def cholesky_inverse(input: Any, upper: bool = False) -> Any:
 class CholeskySolve(Block):
     """cholesky_solve(input, input2, upper) -> Tensor: X of L Lᴴ X = B."""
 
+    aten = "cholesky_solve"
     public = False
     tensors = ("input", "input2")
     wirtinger = True

@@ -62,6 +62,7 @@ def rotated(xp: Any, a: Any) -> tuple[Any, Any, Any, Any]:
 class LinalgCofactor(Block):
     """linalg_cofactor(input) -> Tensor: det A · A⁻ᵀ, the slope of det A, for singular A too."""
 
+    aten = None
     public = False
     leading = (2,)
 
@@ -88,6 +89,7 @@ class LinalgCofactorSlope(Block):
     It is linear in `tangent` and its own transpose, being a second derivative.
     """
 
+    aten = None
     public = False
     tensors = ("input", "tangent")
     leading = (2, 2)
@@ -137,6 +139,7 @@ def third_slope(F: Any, a: Any, s: Any, t: Any) -> Any:
 class LinalgDet(Block):
     """linalg_det(input) -> Tensor: determinants."""
 
+    aten = "_linalg_det"
     public = False
     leading = (2,)
 
@@ -187,6 +190,7 @@ def det(input: Any) -> Any:
 class LinalgSlogdet(Block):
     """linalg_slogdet(input) -> (Tensor, Tensor): sign and logarithm of determinants."""
 
+    aten = "_linalg_slogdet"
     public = False
     wirtinger = True
     leading = (2,)
@@ -265,6 +269,7 @@ def logdet(input: Any) -> Any:
 class LinalgInvEx(Block):
     """linalg_inv_ex(input) -> (Tensor, Tensor): inverses, and the first zero pivot of each."""
 
+    aten = "linalg_inv_ex"
     public = False
     leading = (2,)
     outs = ("inverse", "info")

@@ -126,6 +126,7 @@ def identity(F: Any, input: Any) -> Any:
 class LinalgHouseholderProduct(Block):
     """linalg_householder_product(input, tau) -> Tensor: the first columns of Q."""
 
+    aten = "linalg_householder_product"
     public = False
     tensors = ("input", "tau")
     wirtinger = True
@@ -235,6 +236,7 @@ def orgqr(input: Any, input2: Any) -> Any:
 class Ormqr(Block):
     """ormqr(input, tau, other, left, transpose) -> Tensor: Q times a matrix."""
 
+    aten = "ormqr"
     public = False
     tensors = ("input", "tau", "other")
     wirtinger = True
@@ -325,6 +327,7 @@ def ormqr(input: Any, input2: Any, input3: Any, left: bool = True, transpose: bo
 class Geqrf(Block):
     """geqrf(input) -> (Tensor, Tensor): reflections below the diagonal, R above, and tau."""
 
+    aten = "geqrf"
     public = False
     leading = (2,)
     outs = ("a", "tau")

@@ -196,6 +196,7 @@ class LinalgLdlFactorEx(Block):
 
     public = False
     node = "torch::autograd::NotImplemented"
+    aten = "linalg_ldl_factor_ex"
     leading = (2,)
     outs = ("LD", "pivots", "info")
     plain_outs = (1, 2)
@@ -253,6 +254,7 @@ class LinalgLdlSolve(Block):
 
     public = False
     node = "torch::autograd::NotImplemented"
+    aten = "linalg_ldl_solve"
     tensors = ("LD", "pivots", "B")
     leading = (2, 1, 2)
 

@@ -141,6 +141,7 @@ def unpacked_slope(F: Any, grad: Any, LU: Any) -> tuple[Any, Any]:
 class LinalgLuFactorEx(Block):
     """linalg_lu_factor_ex(A) -> (Tensor, Tensor, Tensor): packed factors, pivots, zero pivots."""
 
+    aten = "linalg_lu_factor_ex"
     public = False
     tensors = ("A",)
     leading = (2,)
@@ -252,6 +253,7 @@ def taken_apart(xp: Any, lu: Any) -> tuple[Any, Any]:
 class LinalgLu(Block):
     """linalg_lu(A) -> (Tensor, Tensor, Tensor): P, L and U."""
 
+    aten = "linalg_lu"
     public = False
     tensors = ("A",)
     leading = (2,)
@@ -290,6 +292,7 @@ def linalg_lu(A: Any, *, pivot: bool = True) -> Any:
 class LuUnpack(Block):
     """lu_unpack(LU_data, LU_pivots, …) -> (Tensor, Tensor, Tensor): P, L and U."""
 
+    aten = "lu_unpack"
     public = False
     tensors = ("LU_data", "LU_pivots")
     outs = ("P", "L", "U")
@@ -381,6 +384,7 @@ def within(pivots: Any, rows: int) -> bool:
 class LinalgLuSolve(Block):
     """linalg_lu_solve(LU, pivots, B, left, adjoint) -> Tensor: X of P L U X = B."""
 
+    aten = "linalg_lu_solve"
     public = False
     tensors = ("LU", "pivots", "B")
     wirtinger = True

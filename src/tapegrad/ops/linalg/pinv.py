@@ -30,6 +30,7 @@ LstsqResult = return_type("linalg_lstsq", ("solution", "residuals", "rank", "sin
 class LinalgPinv(Block):
     """linalg_pinv(input, atol, rtol, hermitian) -> Tensor: pseudo-inverses."""
 
+    aten = "linalg_pinv.atol_rtol_tensor"
     public = False
     tensors = ("input", "atol", "rtol")
     numbers = True

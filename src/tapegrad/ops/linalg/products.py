@@ -87,6 +87,7 @@ def block_exponential(F: Any, a: Any, corner: Any) -> Any:
 class LinalgMatrixExp(Block):
     """linalg_matrix_exp(input) -> Tensor: exponentials of matrices."""
 
+    aten = "linalg_matrix_exp"
     public = False
     leading = (2,)
 
@@ -285,6 +286,7 @@ def minor(a: Any, b: Any, c: Any, d: Any) -> Any:
 class LinalgCross(Block):
     """linalg_cross(input, other, dim) -> Tensor: cross products."""
 
+    aten = "linalg_cross"
     public = False
     tensors = ("input", "other")
     linear = True

@@ -56,6 +56,7 @@ def applied(F: Any, a: Any, x: Any, vector: bool) -> Any:
 class LinalgSolveEx(Block):
     """linalg_solve_ex(A, B, left, vector) -> (Tensor, Tensor): X of A X = B, and zero pivots."""
 
+    aten = "_linalg_solve_ex"
     public = False
     tensors = ("A", "B")
     broadcasts = True
@@ -198,6 +199,7 @@ def triangle(F: Any, x: Any, upper: bool, unitriangular: bool) -> Any:
 class LinalgSolveTriangular(Block):
     """linalg_solve_triangular(A, B, upper, left, unitriangular) -> Tensor: X of A X = B."""
 
+    aten = "linalg_solve_triangular"
     public = False
     tensors = ("A", "B")
     broadcasts = True
@@ -263,6 +265,7 @@ def linalg_solve_triangular(
 class TriangularSolve(Block):
     """triangular_solve(input, A, …) -> (Tensor, Tensor): the solution, and a copy of A."""
 
+    aten = "triangular_solve"
     public = False
     tensors = ("input", "A")
     broadcasts = True

@@ -161,6 +161,7 @@ class LinalgEigh(Block):
     """
 
     name = "linalg.eigh"
+    aten = "_linalg_eigh"
     outs = ("eigenvalues", "eigenvectors")
     result = EighResult
     wirtinger = True
@@ -338,6 +339,7 @@ class LinalgSvd(Block):
     """
 
     name = "linalg.svd"
+    aten = "_linalg_svd"
     outs = ("U", "S", "Vh")
     result = SvdResult
     wirtinger = True

@@ -141,6 +141,7 @@ class AdaptiveAvgPool2d(AdaptiveMean):
     """adaptive_avg_pool2d(input, out_sizes) -> Tensor: means over the last two dimensions."""
 
     node = "AdaptiveAvgPool2DBackward0"
+    aten = "_adaptive_avg_pool2d"
     leading = (2,)
 
     def d_input(F, grad, input_shape):
@@ -152,6 +153,7 @@ class AdaptiveAvgPool3d(AdaptiveMean):
     """adaptive_avg_pool3d(input, out_sizes) -> Tensor: means over the last three dimensions."""
 
     node = "AdaptiveAvgPool3DBackward0"
+    aten = "_adaptive_avg_pool3d"
     leading = (3,)
     autocast = Autocast(cpu=SINGLE)
 
@@ -169,6 +171,7 @@ class AdaptiveAvgPool2dBackward(AdaptiveMeanBackward):
     """adaptive_avg_pool2d_backward(grad, sizes) -> Tensor: the gradient of the 2-d means."""
 
     node = "AdaptiveAvgPool2DBackwardBackward0"
+    aten = "_adaptive_avg_pool2d_backward"
     leading = (2,)
 
     def d_grad(F, grad, grad_shape):
@@ -180,6 +183,7 @@ class AdaptiveAvgPool3dBackward(AdaptiveMeanBackward):
     """adaptive_avg_pool3d_backward(grad, sizes) -> Tensor: the gradient of the 3-d means."""
 
     node = "AdaptiveAvgPool3DBackwardBackward0"
+    aten = "_adaptive_avg_pool3d_backward"
     leading = (3,)
 
     def d_grad(F, grad, grad_shape):
@@ -248,6 +252,7 @@ class AdaptiveMaxPool2d(AdaptiveMax):
     """adaptive_max_pool2d(input, out_sizes) -> (Tensor, LongTensor): maxima of two dimensions."""
 
     node = "AdaptiveMaxPool2DBackward0"
+    aten = "adaptive_max_pool2d"
     leading = (2,)
 
     def d_input(F, grad, indices, input_shape):
@@ -262,6 +267,7 @@ class AdaptiveMaxPool3d(AdaptiveMax):
     """adaptive_max_pool3d(input, out_sizes) -> (Tensor, LongTensor): maxima of three dimensions."""
 
     node = "AdaptiveMaxPool3DBackward0"
+    aten = "adaptive_max_pool3d"
     leading = (3,)
     autocast = Autocast(cpu=SINGLE)
 
@@ -277,6 +283,7 @@ class AdaptiveMaxPool2dBackward(AtIndices):
     """adaptive_max_pool2d_backward(grad, indices, sizes) -> Tensor: the gradient of 2-d maxima."""
 
     node = "AdaptiveMaxPool2DBackwardBackward0"
+    aten = "adaptive_max_pool2d_backward"
     leading = (2, 2)
 
 
@@ -285,6 +292,7 @@ class AdaptiveMaxPool3dBackward(AtIndices):
     """adaptive_max_pool3d_backward(grad, indices, sizes) -> Tensor: the gradient of 3-d maxima."""
 
     node = "AdaptiveMaxPool3DBackwardBackward0"
+    aten = "adaptive_max_pool3d_backward"
     leading = (3, 3)
 
 

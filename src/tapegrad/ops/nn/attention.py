@@ -39,6 +39,7 @@ def exponentials(xp: Any, scores: Any, dim: int) -> tuple[Any, Any]:
 class SafeSoftmax(Block):
     """safe_softmax(input, dim) -> Tensor: `softmax`, but zero along lines of minus infinity."""
 
+    aten = "_safe_softmax"
     public = False
     dims = ("dim",)
 
@@ -109,6 +110,7 @@ class ScaledDotProductFlashAttentionForCpu(Attention):
     """scaled_dot_product_flash_attention_for_cpu(query, key, value, mask, scale, causal) -> Tensor:
     values in a mixture by how well their keys fit the queries."""
 
+    aten = "_scaled_dot_product_flash_attention_for_cpu"
     tensors = ("query", "key", "value", "mask")
     leading = (2, 2, 2, 2)
 
@@ -142,6 +144,7 @@ class ScaledDotProductFlashAttentionForCpuBackward(Attention):
     scale, causal) -> (Tensor, Tensor, Tensor): the gradients of query, key and value."""
 
     node = "ScaledDotProductFlashAttentionForCpuBackwardBackward0"
+    aten = "_scaled_dot_product_flash_attention_for_cpu_backward"
     tensors = ("grad_output", "query", "key", "value", "mask")
     outs = ("grad_query", "grad_key", "grad_value")
     leading = (2, 2, 2, 2, 2)

@@ -151,6 +151,7 @@ class AvgPool2d(AvgPooling):
     """avg_pool2d(input, …) -> Tensor: the means of windows of the last two dimensions."""
 
     node = "AvgPool2DBackward0"
+    aten = "avg_pool2d"
     leading = (2,)
 
     def d_input(F, grad, input_shape, kernel, stride, padding, out_sizes, count_padding, override):
@@ -165,6 +166,7 @@ class AvgPool3d(AvgPooling):
     """avg_pool3d(input, …) -> Tensor: the means of windows of the last three dimensions."""
 
     node = "AvgPool3DBackward0"
+    aten = "avg_pool3d"
     leading = (3,)
     autocast = Autocast(cpu=SINGLE)
 
@@ -180,6 +182,7 @@ class AvgPool2dBackward(AvgPoolingBackward):
     """avg_pool2d_backward(grad, …) -> Tensor: the gradient of `avg_pool2d`."""
 
     node = "AvgPool2DBackwardBackward0"
+    aten = "avg_pool2d_backward"
     leading = (2,)
 
     def d_grad(F, grad, kernel, stride, padding, out_sizes, count_padding, override):
@@ -191,6 +194,7 @@ class AvgPool3dBackward(AvgPoolingBackward):
     """avg_pool3d_backward(grad, …) -> Tensor: the gradient of `avg_pool3d`."""
 
     node = "AvgPool3DBackwardBackward0"
+    aten = "avg_pool3d_backward"
     leading = (3,)
 
     def d_grad(F, grad, kernel, stride, padding, out_sizes, count_padding, override):

@@ -114,6 +114,7 @@ class NativeBatchNorm(Block):
     """native_batch_norm(input, weight, bias, eps, kept) -> (Tensor, Tensor): `batch_norm` by the
     statistics of the input, and these in the dtype `kept`."""
 
+    aten = "native_batch_norm"
     tensors = ("input", "weight", "bias")
     outs = ("out", "stats")
     plain_outs = (1,)
@@ -168,6 +169,7 @@ class NativeBatchNormFixed(Block):
     statistics."""
 
     node = "NativeBatchNormBackward0"
+    aten = None
     tensors = ("input", "weight", "bias", "mean", "var")
     public = False
 
@@ -203,6 +205,7 @@ class NativeBatchNormBackward(Block):
     (Tensor, Tensor, Tensor): the gradients of input, weight and bias."""
 
     node = "NativeBatchNormBackwardBackward0"
+    aten = "native_batch_norm_backward"
     tensors = ("grad_output", "input", "weight", "stats")
     outs = ("grad_input", "grad_weight", "grad_bias")
     public = False

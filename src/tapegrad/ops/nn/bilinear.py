@@ -23,6 +23,7 @@ from ..products.matmul import check_supported
 class Trilinear(Block):
     """trilinear(input1, weight, input2) -> Tensor: `input1[n] @ weight[o] @ input2[n]`."""
 
+    aten = "_trilinear"
     tensors = ("input1", "weight", "input2")
     public = False
     linear = True

@@ -50,6 +50,7 @@ def channels_last(x: Any) -> bool:
 class Convolution(Block):
     """convolution(input, weight, bias, stride, …, groups) -> Tensor: any of the convolutions."""
 
+    aten = "convolution"
     tensors = ("input", "weight", "bias")
     public = False
 
@@ -180,6 +181,7 @@ class ConvInputGrad(Block):
 
     tensors = ("grad_output", "weight")
     node = "ConvolutionBackwardBackward0"
+    aten = None
     public = False
     linear = True
 
@@ -216,6 +218,7 @@ class ConvWeightGrad(Block):
 
     tensors = ("grad_output", "input")
     node = "ConvolutionBackwardBackward0"
+    aten = None
     public = False
     linear = True
 
@@ -248,6 +251,7 @@ class ConvBiasGrad(Block):
 
     tensors = ("grad_output",)
     node = "ConvolutionBackwardBackward0"
+    aten = None
     public = False
     linear = True
 
@@ -266,6 +270,7 @@ class ConvBiasGrad(Block):
 class ConvTbc(Block):
     """conv_tbc(input, weight, bias, pad) -> Tensor: convolution of (time, batch, channels)."""
 
+    aten = "conv_tbc"
     tensors = ("input", "weight", "bias")
     public = False
     autocast = Autocast(cpu=LOWER, gpu=LOWER)

@@ -118,6 +118,7 @@ class CdistForward(Block):
     """cdist_forward(x1, x2, p) -> Tensor: distances of all pairs of rows."""
 
     node = "CdistBackward0"
+    aten = "_cdist_forward"
     public = False
     tensors = ("x1", "x2")
     leading = (2, 2)
@@ -149,6 +150,7 @@ def squared(xp: Any, x: Any) -> Any:
 class EuclideanDist(Block):
     """euclidean_dist(x1, x2) -> Tensor: distances by way of one matrix product."""
 
+    aten = "_euclidean_dist"
     public = False
     tensors = ("x1", "x2")
     leading = (2, 2)
@@ -288,6 +290,7 @@ class PdistForward(Block):
     """pdist_forward(input, p) -> Tensor: distances of all pairs of rows of one matrix."""
 
     node = "PdistBackward0"
+    aten = "_pdist_forward"
     public = False
     leading = (2,)
 

@@ -322,6 +322,7 @@ class Masked(Elementwise):
 class NativeDropout(Masked):
     """native_dropout(input, mask, scale) -> Tensor: what the mask keeps, scaled up."""
 
+    aten = "native_dropout"
     tensors = ("input", "mask")
 
     def fwd(xp, input, mask, scale):
@@ -336,6 +337,7 @@ class NativeDropoutBackward(Masked):
     """native_dropout_backward(grad_output, mask, scale) -> Tensor: the gradient of dropout."""
 
     node = "NativeDropoutBackwardBackward0"
+    aten = "native_dropout_backward"
     tensors = ("grad_output", "mask")
 
     def fwd(xp, grad_output, mask, scale):
@@ -351,6 +353,7 @@ class DrawnDropout(Block):
     mask, from where `start` says. It draws again when it is run again."""
 
     node = "NativeDropoutBackward0"
+    aten = "native_dropout"
     outs = ("out", "mask")
     plain_outs = (1,)
     public = False

@@ -32,6 +32,7 @@ from ..index.advanced import sum_rows
 class Embedding(Block):
     """embedding(weight, indices, padding_idx, scale_grad_by_freq, entries) -> Tensor: rows."""
 
+    aten = "embedding"
     tensors = ("weight", "indices")
     linear = True
     public = False
@@ -58,6 +59,7 @@ class EmbeddingDenseBackward(Block):
 
     tensors = ("grad_output", "indices")
     node = "EmbeddingDenseBackwardBackward0"
+    aten = "embedding_dense_backward"
     linear = True
     public = False
 
@@ -105,6 +107,7 @@ class EmbeddingDenseBackward(Block):
 class EmbeddingCounts(Block):
     """embedding_counts(indices, rows) -> Tensor: for each index, how often it is there."""
 
+    aten = None
     tensors = ("indices",)
     public = False
 
@@ -259,6 +262,7 @@ def shortened(xp: Any, weight: Any, indices: Any, max_norm: float, norm_type: fl
 class EmbeddingRenorm(Block):
     """embedding_renorm(weight, indices, max_norm, norm_type) -> Tensor: rows shortened."""
 
+    aten = "embedding_renorm"
     tensors = ("weight", "indices")
     public = False
 

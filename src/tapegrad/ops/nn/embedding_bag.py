@@ -53,6 +53,7 @@ class EmbeddingBag(Block):
     that each element came from.
     """
 
+    aten = "_embedding_bag"
     tensors = ("weight", "indices", "offsets", "sample_weights")
     outs = ("out", "bag_of", "sizes", "rows")
     plain_outs = (1, 2, 3)
@@ -262,6 +263,7 @@ class EmbeddingBagCounts(Block):
     is there: PyTorch's kernel looks up one by the place of the other.
     """
 
+    aten = None
     tensors = ("indices",)
     leading = (1,)
     public = False

@@ -269,6 +269,7 @@ class GridSampler2d(Sampler):
 
     name = "grid_sampler_2d"
     node = "GridSampler2DBackward0"
+    aten = "grid_sampler_2d"
     autocast = Autocast(cpu=SINGLE)
 
 
@@ -278,6 +279,7 @@ class GridSampler3d(Sampler):
 
     name = "grid_sampler_3d"
     node = "GridSampler3DBackward0"
+    aten = "grid_sampler_3d"
     autocast = Autocast(cpu=SINGLE)
 
 
@@ -287,6 +289,7 @@ class GridAdder2d(Adder):
 
     name = "grid_adder_2d"
     node = "GridSampler2DBackwardBackward0"
+    aten = None
 
 
 @op
@@ -295,6 +298,7 @@ class GridAdder3d(Adder):
 
     name = "grid_adder_3d"
     node = "GridSampler3DBackwardBackward0"
+    aten = None
 
 
 @op
@@ -303,6 +307,7 @@ class GridSlope2d(Slope):
 
     name = "grid_slope_2d"
     node = "GridSampler2DBackwardBackward0"
+    aten = None
 
 
 @op
@@ -311,6 +316,7 @@ class GridSlope3d(Slope):
 
     name = "grid_slope_3d"
     node = "GridSampler3DBackwardBackward0"
+    aten = None
 
 
 def base_points(xp: Any, sizes: Any, align: bool, dtype: Any) -> Any:
@@ -330,6 +336,7 @@ class AffineGrid(Linear):
     """affine_grid(theta, sizes, align) -> Tensor: the points of an image, moved by a matrix."""
 
     node = "AffineGridGeneratorBackward0"
+    aten = "affine_grid_generator"
     tensors = ("theta",)
     public = False
     leading = (2,)
@@ -348,6 +355,7 @@ class AffineGridBackward(Linear):
     """affine_grid_backward(grad, sizes, align) -> Tensor: the gradient for the matrix."""
 
     node = "AffineGridGeneratorBackwardBackward0"
+    aten = None
     tensors = ("grad",)
     public = False
 

@@ -67,6 +67,7 @@ class NativeGroupNorm(Block):
     """native_group_norm(input, weight, bias, groups, eps) -> (Tensor, Tensor, Tensor):
     `group_norm`, with means and reciprocal deviations."""
 
+    aten = "native_group_norm"
     tensors = ("input", "weight", "bias")
     outs = ("out", "mean", "rstd")
     public = False
@@ -157,6 +158,7 @@ class NativeGroupNormBackward(Block):
     (Tensor, Tensor, Tensor): the gradients of input, weight and bias."""
 
     node = "NativeGroupNormBackwardBackward0"
+    aten = "native_group_norm_backward"
     tensors = ("grad_output", "input", "mean", "rstd", "weight")
     outs = ("grad_input", "grad_weight", "grad_bias")
     public = False

@@ -89,6 +89,7 @@ class UpsampleNearest1d(Upsample):
     """upsample_nearest1d(input, …) -> Tensor: the nearest element to the left."""
 
     node = "UpsampleNearest1DBackward0"
+    aten = "upsample_nearest1d"
     leading = (1,)
 
 
@@ -97,6 +98,7 @@ class UpsampleNearest2d(Upsample):
     """upsample_nearest2d(input, …) -> Tensor: the nearest pixel above and to the left."""
 
     node = "UpsampleNearest2DBackward0"
+    aten = "upsample_nearest2d"
     leading = (2,)
 
 
@@ -105,6 +107,7 @@ class UpsampleNearest3d(Upsample):
     """upsample_nearest3d(input, …) -> Tensor: the nearest voxel below."""
 
     node = "UpsampleNearest3DBackward0"
+    aten = "upsample_nearest3d"
     leading = (3,)
 
 
@@ -113,6 +116,7 @@ class UpsampleNearestExact1d(Upsample):
     """upsample_nearest_exact1d(input, …) -> Tensor: the element whose centre is nearest."""
 
     node = "UpsampleNearestExact1DBackward0"
+    aten = "_upsample_nearest_exact1d"
     leading = (1,)
 
 
@@ -121,6 +125,7 @@ class UpsampleNearestExact2d(Upsample):
     """upsample_nearest_exact2d(input, …) -> Tensor: the pixel whose centre is nearest."""
 
     node = "UpsampleNearestExact2DBackward0"
+    aten = "_upsample_nearest_exact2d"
     leading = (2,)
 
 
@@ -129,6 +134,7 @@ class UpsampleNearestExact3d(Upsample):
     """upsample_nearest_exact3d(input, …) -> Tensor: the voxel whose centre is nearest."""
 
     node = "UpsampleNearestExact3DBackward0"
+    aten = "_upsample_nearest_exact3d"
     leading = (3,)
 
 
@@ -137,6 +143,7 @@ class UpsampleLinear1d(Upsample):
     """upsample_linear1d(input, …) -> Tensor: between the two neighbours."""
 
     node = "UpsampleLinear1DBackward0"
+    aten = "upsample_linear1d"
     leading = (1,)
 
 
@@ -145,6 +152,7 @@ class UpsampleBilinear2d(Upsample):
     """upsample_bilinear2d(input, …) -> Tensor: between the four neighbours."""
 
     node = "UpsampleBilinear2DBackward0"
+    aten = "upsample_bilinear2d"
     leading = (2,)
 
 
@@ -153,6 +161,7 @@ class UpsampleTrilinear3d(Upsample):
     """upsample_trilinear3d(input, …) -> Tensor: between the eight neighbours."""
 
     node = "UpsampleTrilinear3DBackward0"
+    aten = "upsample_trilinear3d"
     leading = (3,)
 
 
@@ -161,6 +170,7 @@ class UpsampleBicubic2d(Upsample):
     """upsample_bicubic2d(input, …) -> Tensor: by cubics through sixteen neighbours."""
 
     node = "UpsampleBicubic2DBackward0"
+    aten = "upsample_bicubic2d"
     leading = (2,)
 
 
@@ -169,6 +179,7 @@ class UpsampleBilinearAa2d(Upsample):
     """upsample_bilinear_aa2d(input, …) -> Tensor: weighted by a triangle, without aliasing."""
 
     node = "UpsampleBilinear2DAaBackward0"
+    aten = "_upsample_bilinear2d_aa"
     leading = (2,)
 
 
@@ -177,6 +188,7 @@ class UpsampleBicubicAa2d(Upsample):
     """upsample_bicubic_aa2d(input, …) -> Tensor: weighted by a cubic, without aliasing."""
 
     node = "UpsampleBicubic2DAaBackward0"
+    aten = "_upsample_bicubic2d_aa"
     leading = (2,)
 
 
@@ -185,6 +197,7 @@ class UpsampleLanczosAa2d(Upsample):
     """upsample_lanczos_aa2d(input, …) -> Tensor: weighted by a windowed sinc."""
 
     node = "UpsampleLanczos2DAaBackward0"
+    aten = None
     leading = (2,)
 
 
@@ -193,6 +206,7 @@ class UpsampleNearest1dBackward(UpsampleBackward):
     """upsample_nearest1d_backward(grad, …) -> Tensor: the gradient."""
 
     node = "UpsampleNearest1DBackwardBackward0"
+    aten = "upsample_nearest1d_backward"
     leading = (1,)
 
 
@@ -201,6 +215,7 @@ class UpsampleNearest2dBackward(UpsampleBackward):
     """upsample_nearest2d_backward(grad, …) -> Tensor: the gradient."""
 
     node = "UpsampleNearest2DBackwardBackward0"
+    aten = "upsample_nearest2d_backward"
     leading = (2,)
 
 
@@ -209,6 +224,7 @@ class UpsampleNearest3dBackward(UpsampleBackward):
     """upsample_nearest3d_backward(grad, …) -> Tensor: the gradient."""
 
     node = "UpsampleNearest3DBackwardBackward0"
+    aten = "upsample_nearest3d_backward"
     leading = (3,)
 
 
@@ -217,6 +233,7 @@ class UpsampleNearestExact1dBackward(UpsampleBackward):
     """upsample_nearest_exact1d_backward(grad, …) -> Tensor: the gradient."""
 
     node = "UpsampleNearestExact1DBackwardBackward0"
+    aten = None
     leading = (1,)
 
 
@@ -225,6 +242,7 @@ class UpsampleNearestExact2dBackward(UpsampleBackward):
     """upsample_nearest_exact2d_backward(grad, …) -> Tensor: the gradient."""
 
     node = "UpsampleNearestExact2DBackwardBackward0"
+    aten = None
     leading = (2,)
 
 
@@ -233,6 +251,7 @@ class UpsampleNearestExact3dBackward(UpsampleBackward):
     """upsample_nearest_exact3d_backward(grad, …) -> Tensor: the gradient."""
 
     node = "UpsampleNearestExact3DBackwardBackward0"
+    aten = None
     leading = (3,)
 
 
@@ -241,6 +260,7 @@ class UpsampleLinear1dBackward(UpsampleBackward):
     """upsample_linear1d_backward(grad, …) -> Tensor: the gradient."""
 
     node = "UpsampleLinear1DBackwardBackward0"
+    aten = "upsample_linear1d_backward"
     leading = (1,)
 
 
@@ -249,6 +269,7 @@ class UpsampleBilinear2dBackward(UpsampleBackward):
     """upsample_bilinear2d_backward(grad, …) -> Tensor: the gradient."""
 
     node = "UpsampleBilinear2DBackwardBackward0"
+    aten = "upsample_bilinear2d_backward"
     leading = (2,)
 
 
@@ -257,6 +278,7 @@ class UpsampleTrilinear3dBackward(UpsampleBackward):
     """upsample_trilinear3d_backward(grad, …) -> Tensor: the gradient."""
 
     node = "UpsampleTrilinear3DBackwardBackward0"
+    aten = "upsample_trilinear3d_backward"
     leading = (3,)
 
 
@@ -265,6 +287,7 @@ class UpsampleBicubic2dBackward(UpsampleBackward):
     """upsample_bicubic2d_backward(grad, …) -> Tensor: the gradient."""
 
     node = "UpsampleBicubic2DBackwardBackward0"
+    aten = "upsample_bicubic2d_backward"
     leading = (2,)
 
 
@@ -273,6 +296,7 @@ class UpsampleBilinearAa2dBackward(UpsampleBackward):
     """upsample_bilinear_aa2d_backward(grad, …) -> Tensor: the gradient."""
 
     node = "UpsampleBilinear2DAaBackwardBackward0"
+    aten = None
     leading = (2,)
 
 
@@ -281,6 +305,7 @@ class UpsampleBicubicAa2dBackward(UpsampleBackward):
     """upsample_bicubic_aa2d_backward(grad, …) -> Tensor: the gradient."""
 
     node = "UpsampleBicubic2DAaBackwardBackward0"
+    aten = None
     leading = (2,)
 
 
@@ -289,6 +314,7 @@ class UpsampleLanczosAa2dBackward(UpsampleBackward):
     """upsample_lanczos_aa2d_backward(grad, …) -> Tensor: the gradient."""
 
     node = "UpsampleLanczos2DAaBackwardBackward0"
+    aten = None
     leading = (2,)
 
 

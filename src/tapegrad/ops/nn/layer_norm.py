@@ -62,6 +62,7 @@ class NativeLayerNorm(Block):
     """native_layer_norm(input, weight, bias, nd, eps) -> (Tensor, Tensor): `layer_norm` over the
     last `nd` dimensions, and the statistics."""
 
+    aten = "native_layer_norm"
     tensors = ("input", "weight", "bias")
     outs = ("out", "stats")
     plain_outs = (1,)
@@ -114,6 +115,7 @@ class NativeLayerNormBackward(Block):
     Tensor, Tensor): the gradients of input, weight and bias."""
 
     node = "NativeLayerNormBackwardBackward0"
+    aten = "native_layer_norm_backward"
     tensors = ("grad_output", "input", "stats", "weight")
     outs = ("grad_input", "grad_weight", "grad_bias")
     public = False
@@ -353,6 +355,7 @@ class FusedRmsNorm(Block):
     """fused_rms_norm(input, weight, nd, eps) -> (Tensor, Tensor): `rms_norm` over the last `nd`
     dimensions, and the reciprocals of the roots. PyTorch has it on a GPU only, and so have we."""
 
+    aten = "_fused_rms_norm"
     tensors = ("input", "weight")
     outs = ("out", "rstd")
     plain_outs = (1,)
@@ -394,6 +397,7 @@ class FusedRmsNormBackward(Block):
     gradients of input and weight."""
 
     node = "FusedRmsNormBackwardBackward0"
+    aten = "_fused_rms_norm_backward"
     tensors = ("grad_output", "input", "rstd", "weight")
     outs = ("grad_input", "grad_weight")
     public = False

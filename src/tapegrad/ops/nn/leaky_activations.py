@@ -51,6 +51,8 @@ def no_negative_slope(slope: float) -> None:
 class LeakyRelu(Activation):
     """leaky_relu(input, slope) -> Tensor: the elements, the negative ones times `slope`."""
 
+    aten = "leaky_relu"
+
     def fwd(xp, input, slope):
         return leaky(xp, input, slope)
 
@@ -63,6 +65,7 @@ class LeakyReluWrite(Activation):
     """leaky_relu_write(input, slope) -> Tensor: `leaky_relu` in place."""
 
     node = "LeakyReluBackward1"
+    aten = None
 
     def fwd(xp, input, slope):
         return leaky(xp, input, slope)
@@ -77,6 +80,7 @@ class LeakyReluBackward(Corners):
     """leaky_relu_backward(grad_output, input, slope) -> Tensor: the gradient of `leaky_relu`."""
 
     node = "LeakyReluBackwardBackward0"
+    aten = "leaky_relu_backward"
 
     def fwd(xp, grad_output, input, slope):
         grad = widened(grad_output)
@@ -121,6 +125,7 @@ def leaky_relu_(input: Any, negative_slope: Any = 0.01) -> Any:
 class RreluWithNoise(Activation):
     """rrelu_with_noise(input, noise) -> Tensor: every element times a slope of its own."""
 
+    aten = "rrelu_with_noise"
     tensors = ("input", "noise")
 
     def fwd(xp, input, noise):
@@ -135,6 +140,7 @@ class RreluWithNoiseWrite(Activation):
     """rrelu_with_noise_write(input, noise) -> Tensor: `rrelu_with_noise` in place."""
 
     node = "RreluWithNoiseBackward1"
+    aten = None
     tensors = ("input", "noise")
 
     def fwd(xp, input, noise):
@@ -149,6 +155,7 @@ class RreluWithNoiseBackward(Activation):
     """rrelu_with_noise_backward(grad_output, noise) -> Tensor: the gradient, which is linear."""
 
     node = "RreluWithNoiseBackwardBackward0"
+    aten = "rrelu_with_noise_backward"
     tensors = ("grad_output", "noise")
 
     def fwd(xp, grad_output, noise):
@@ -163,6 +170,7 @@ class RreluOnAverage(Activation):
     """rrelu_on_average(input, slope) -> Tensor: `rrelu` after training, one slope for all."""
 
     node = "RreluWithNoiseBackward0"
+    aten = None
 
     def fwd(xp, input, slope):
         return leaky(xp, dense(xp, input), slope)
@@ -176,6 +184,7 @@ class RreluOnAverageWrite(Activation):
     """rrelu_on_average_write(input, slope) -> Tensor: `rrelu_on_average` in place."""
 
     node = "RreluWithNoiseBackward1"
+    aten = None
 
     def fwd(xp, input, slope):
         return leaky(xp, dense(xp, input), slope)
@@ -311,6 +320,7 @@ def functional_rrelu_(
 class PreluKernel(Activation):
     """prelu_kernel(input, weight) -> Tensor: `leaky_relu` with learned slopes."""
 
+    aten = "_prelu_kernel"
     tensors = ("input", "weight")
 
     def fwd(xp, input, weight):
@@ -335,6 +345,7 @@ class PreluKernelBackward(Activation):
     """prelu_kernel_backward(grad_output, input, weight) -> (Tensor, Tensor): both gradients."""
 
     node = "PreluKernelBackwardBackward0"
+    aten = "_prelu_kernel_backward"
     tensors = ("grad_output", "input", "weight")
     outs = ("grad_input", "grad_weight")
 

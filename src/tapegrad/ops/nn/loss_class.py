@@ -134,6 +134,7 @@ def entry_factors(
 class NllLoss(ClassLoss):
     """nll_loss(input, target, weight, reduction, ignore_index) -> Tensor: of vectors."""
 
+    aten = "nll_loss_forward"
     autocast = Autocast(cpu=SINGLE, gpu=SINGLE)
 
 
@@ -142,6 +143,7 @@ class NllLoss2D(ClassLoss):
     """nll_loss2d(input, target, weight, reduction, ignore_index) -> Tensor: of images."""
 
     name = "nll_loss2d"
+    aten = "nll_loss2d_forward"
 
 
 @op
@@ -150,6 +152,7 @@ class NllLossBackward(Block):
 
     tensors = ("grad_output", "target", "weight")
     node = "NllLossBackwardBackward0"
+    aten = "nll_loss_backward"
     linear = True
     public = False
 

@@ -95,6 +95,7 @@ class CtcLoss(Block):
     The negative log likelihood of each sequence, and the sums that the gradient starts from.
     """
 
+    aten = "ctc_loss.IntList"
     tensors = ("log_probs", "targets", "input_lengths", "target_lengths")
     outs = ("out", "sums")
     plain_outs = (1,)
@@ -192,6 +193,7 @@ class CtcLossBackward(Block):
         "sums",
     )
     node = "NotImplemented"
+    aten = "_ctc_loss_backward"
     public = False
 
     def fwd(

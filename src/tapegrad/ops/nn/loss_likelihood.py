@@ -44,6 +44,7 @@ def times(value: Any, weight: Any) -> Any:
 class BinaryCrossEntropy(Block):
     """binary_cross_entropy(input, target, weight, reduction) -> Tensor: of probabilities."""
 
+    aten = "binary_cross_entropy"
     tensors = ("input", "target", "weight")
     public = False
     autocast = Autocast(cpu=SINGLE, gpu=UNSAFE)
@@ -93,6 +94,7 @@ class BinaryCrossEntropyBackward(Elementwise):
 
     tensors = ("grad_output", "input", "target", "weight")
     node = "BinaryCrossEntropyBackwardBackward0"
+    aten = "binary_cross_entropy_backward"
     dtype = AS_IS
     public = False
 
@@ -192,6 +194,7 @@ def check_weight(shape: tuple[int, ...], full: tuple[int, ...]) -> None:
 class BinaryCrossEntropyWithLogits(Block):
     """binary_cross_entropy_with_logits(…) -> Tensor: of the sigmoid of `input`."""
 
+    aten = "binary_cross_entropy_with_logits"
     tensors = ("input", "target", "weight", "pos_weight")
     public = False
     autocast = Autocast(cpu=SINGLE, gpu=SINGLE)

@@ -66,6 +66,7 @@ def trailing(F: Any, x: Any) -> Any:
 class MultiMarginLoss(Block):
     """multi_margin_loss(input, target, factor, p, margin, reduction) -> Tensor: of a class."""
 
+    aten = "multi_margin_loss"
     tensors = ("input", "target", "factor")
     public = False
     autocast = Autocast(cpu=SINGLE, gpu=SINGLE)
@@ -190,6 +191,7 @@ def labels(xp: Any, target: Any) -> tuple[Any, Any, Any, Any]:
 class MultilabelMarginLoss(Block):
     """multilabel_margin_loss(input, target, reduction) -> Tensor: of several classes."""
 
+    aten = "multilabel_margin_loss_forward"
     tensors = ("input", "target")
     public = False
     autocast = Autocast(cpu=SINGLE, gpu=SINGLE)
@@ -224,6 +226,7 @@ class MultilabelMarginSlope(Block):
     It is constant between kinks: it has no derivative of its own.
     """
 
+    aten = None
     tensors = ("input", "target")
     leading = (1, 1)
     public = False

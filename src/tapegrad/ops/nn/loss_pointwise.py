@@ -185,6 +185,7 @@ class Squares(Block):
 class MseLoss(Squares):
     """mse_loss(input, target, reduction) -> Tensor: squared differences of one float dtype."""
 
+    aten = "mse_loss"
     autocast = Autocast(cpu=SINGLE, gpu=SINGLE)
 
 
@@ -192,6 +193,7 @@ class MseLoss(Squares):
 class MseLossMixed(Squares):
     """mse_loss_mixed(input, target, reduction) -> Tensor: the same of two dtypes."""
 
+    aten = "mse_loss"
     dtype = PROMOTE
     guard = only_floats("mse_cpu")
 
@@ -272,6 +274,7 @@ def l1_loss(
 class SmoothL1Loss(Block):
     """smooth_l1_loss(input, target, reduction, beta) -> Tensor: squares below `beta`."""
 
+    aten = "smooth_l1_loss"
     tensors = ("input", "target")
     dtype = PROMOTE
     guard = only_floats("smooth_l1_cpu")
@@ -338,6 +341,7 @@ def smooth_l1_loss(
 class HuberLoss(Block):
     """huber_loss(input, target, reduction, delta, result) -> Tensor: squares below `delta`."""
 
+    aten = "huber_loss"
     tensors = ("input", "target")
     dtype = PROMOTE
     guard = only_floats("huber_cpu")
@@ -409,6 +413,7 @@ def huber_loss(
 class SoftMarginLoss(Block):
     """soft_margin_loss(input, target, reduction) -> Tensor: log(1 + exp(-target * input))."""
 
+    aten = "soft_margin_loss"
     tensors = ("input", "target")
     public = False
     autocast = Autocast(cpu=SINGLE, gpu=SINGLE)

@@ -178,6 +178,7 @@ def back(
 class MaxPoolIndices(Block):
     """max_pool_indices(input, …) -> LongTensor: where the largest of every window is."""
 
+    aten = None
     public = False
 
     def fwd(xp, input, kernel, stride, padding, dilation, out_sizes):
@@ -192,6 +193,7 @@ class MaxPool2d(MaxPooling):
     """max_pool2d(input, …) -> Tensor: the maxima of windows of the last two dimensions."""
 
     node = "MaxPool2DWithIndicesBackward0"
+    aten = "max_pool2d_with_indices"
     leading = (2,)
 
 
@@ -200,6 +202,7 @@ class MaxPool3d(MaxPooling):
     """max_pool3d(input, …) -> Tensor: the maxima of windows of the last three dimensions."""
 
     node = "MaxPool3DWithIndicesBackward0"
+    aten = "max_pool3d_with_indices"
     leading = (3,)
     autocast = Autocast(cpu=SINGLE, unless="return_indices")
 
@@ -209,6 +212,7 @@ class MaxPool2dWithIndices(MaxPoolingIndices):
     """max_pool2d_with_indices(input, …) -> (Tensor, LongTensor): maxima and where they are."""
 
     node = "MaxPool2DWithIndicesBackward0"
+    aten = "max_pool2d_with_indices"
     leading = (2,)
 
 
@@ -217,6 +221,7 @@ class MaxPool3dWithIndices(MaxPoolingIndices):
     """max_pool3d_with_indices(input, …) -> (Tensor, LongTensor): maxima and where they are."""
 
     node = "MaxPool3DWithIndicesBackward0"
+    aten = "max_pool3d_with_indices"
     leading = (3,)
 
 
@@ -237,6 +242,7 @@ class MaxPool2dBackward(MaxPoolingBackward):
     """max_pool2d_backward(grad, indices, …) -> Tensor: the gradient of `max_pool2d`."""
 
     node = "MaxPool2DWithIndicesBackwardBackward0"
+    aten = "max_pool2d_backward"
     leading = (2, 2)
 
 
@@ -245,6 +251,7 @@ class MaxPool3dBackward(MaxPoolingBackward):
     """max_pool3d_backward(grad, indices, …) -> Tensor: the gradient of `max_pool3d`."""
 
     node = "MaxPool3DWithIndicesBackwardBackward0"
+    aten = None
     leading = (3, 3)
 
 

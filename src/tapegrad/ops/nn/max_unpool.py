@@ -57,6 +57,7 @@ class MaxUnpool2d(Unpooling):
     """max_unpool2d(input, indices, sizes) -> Tensor: planes of zeros with values at indices."""
 
     node = "MaxUnpool2DBackward0"
+    aten = "max_unpool2d"
     leading = (2, 2)
     autocast = Autocast(cpu=SINGLE)
 
@@ -66,6 +67,7 @@ class MaxUnpool3d(Unpooling):
     """max_unpool3d(input, indices, sizes) -> Tensor: volumes of zeros with values at indices."""
 
     node = "MaxUnpool3DBackward0"
+    aten = "max_unpool3d"
     leading = (3, 3)
     autocast = Autocast(cpu=SINGLE)
 
@@ -309,6 +311,7 @@ class FractionalMaxPool2d(FractionalMax):
     """fractional_max_pool2d(input, samples, …) -> (Tensor, LongTensor): over random windows."""
 
     node = "FractionalMaxPool2DBackward0"
+    aten = "fractional_max_pool2d"
     leading = (2, 1)
     autocast = Autocast(cpu=SINGLE)
 
@@ -324,6 +327,7 @@ class FractionalMaxPool3d(FractionalMax):
     """fractional_max_pool3d(input, samples, …) -> (Tensor, LongTensor): over random windows."""
 
     node = "FractionalMaxPool3DBackward0"
+    aten = "fractional_max_pool3d"
     leading = (3, 1)
     autocast = Autocast(cpu=SINGLE)
 
@@ -339,6 +343,7 @@ class FractionalMaxPool2dBackward(AtIndices):
     """fractional_max_pool2d_backward(grad, indices, sizes) -> Tensor: gradient of the maxima."""
 
     node = "FractionalMaxPool2DBackwardBackward0"
+    aten = "fractional_max_pool2d_backward"
     leading = (2, 2)
 
 
@@ -347,6 +352,7 @@ class FractionalMaxPool3dBackward(AtIndices):
     """fractional_max_pool3d_backward(grad, indices, sizes) -> Tensor: gradient of the maxima."""
 
     node = "FractionalMaxPool3DBackwardBackward0"
+    aten = "fractional_max_pool3d_backward"
     leading = (3, 3)
 
 

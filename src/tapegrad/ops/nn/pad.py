@@ -35,6 +35,7 @@ def pairs(pad: Ints) -> list[tuple[int, int]]:
 class ConstantPadNd(Block):
     """constant_pad_nd(input, pad, value) -> Tensor: a border of one value."""
 
+    aten = "constant_pad_nd"
     public = False
 
     def fwd(xp, input, pad, value):
@@ -188,6 +189,7 @@ class ReflectionPad1d(Reflect):
     """reflection_pad1d(input, pad) -> Tensor: a mirrored border."""
 
     node = "ReflectionPad1DBackward0"
+    aten = "reflection_pad1d"
     leading = (1,)
     autocast = Autocast(cpu=SINGLE)
 
@@ -200,6 +202,7 @@ class ReflectionPad1dBack(ReflectBack):
     """reflection_pad1d_back(grad_output, size, pad) -> Tensor: the gradient of such a border."""
 
     node = "ReflectionPad1DBackwardBackward0"
+    aten = None
     leading = (1,)
 
     def d_grad_output(F, grad, pad):
@@ -211,6 +214,7 @@ class ReflectionPad2d(Reflect):
     """reflection_pad2d(input, pad) -> Tensor: a mirrored border."""
 
     node = "ReflectionPad2DBackward0"
+    aten = "reflection_pad2d"
     leading = (2,)
     autocast = Autocast(cpu=SINGLE)
 
@@ -223,6 +227,7 @@ class ReflectionPad2dBack(ReflectBack):
     """reflection_pad2d_back(grad_output, size, pad) -> Tensor: the gradient of such a border."""
 
     node = "ReflectionPad2DBackwardBackward0"
+    aten = None
     leading = (2,)
 
     def d_grad_output(F, grad, pad):
@@ -234,6 +239,7 @@ class ReflectionPad3d(Reflect):
     """reflection_pad3d(input, pad) -> Tensor: a mirrored border."""
 
     node = "ReflectionPad3DBackward0"
+    aten = "reflection_pad3d"
     leading = (3,)
 
     def d_input(F, grad, input_shape, pad):
@@ -245,6 +251,7 @@ class ReflectionPad3dBack(ReflectBack):
     """reflection_pad3d_back(grad_output, size, pad) -> Tensor: the gradient of such a border."""
 
     node = "ReflectionPad3DBackwardBackward0"
+    aten = None
     leading = (3,)
 
     def d_grad_output(F, grad, pad):
@@ -256,6 +263,7 @@ class ReplicationPad1d(Replicate):
     """replication_pad1d(input, pad) -> Tensor: a border of the outermost elements."""
 
     node = "ReplicationPad1DBackward0"
+    aten = "replication_pad1d"
     leading = (1,)
     autocast = Autocast(cpu=SINGLE)
 
@@ -268,6 +276,7 @@ class ReplicationPad1dBack(ReplicateBack):
     """replication_pad1d_back(grad_output, size, pad) -> Tensor: the gradient of such a border."""
 
     node = "ReplicationPad1DBackwardBackward0"
+    aten = None
     leading = (1,)
 
     def d_grad_output(F, grad, pad):
@@ -279,6 +288,7 @@ class ReplicationPad2d(Replicate):
     """replication_pad2d(input, pad) -> Tensor: a border of the outermost elements."""
 
     node = "ReplicationPad2DBackward0"
+    aten = "replication_pad2d"
     leading = (2,)
     autocast = Autocast(cpu=SINGLE)
 
@@ -291,6 +301,7 @@ class ReplicationPad2dBack(ReplicateBack):
     """replication_pad2d_back(grad_output, size, pad) -> Tensor: the gradient of such a border."""
 
     node = "ReplicationPad2DBackwardBackward0"
+    aten = None
     leading = (2,)
 
     def d_grad_output(F, grad, pad):
@@ -302,6 +313,7 @@ class ReplicationPad3d(Replicate):
     """replication_pad3d(input, pad) -> Tensor: a border of the outermost elements."""
 
     node = "ReplicationPad3DBackward0"
+    aten = "replication_pad3d"
     leading = (3,)
     autocast = Autocast(cpu=SINGLE)
 
@@ -314,6 +326,7 @@ class ReplicationPad3dBack(ReplicateBack):
     """replication_pad3d_back(grad_output, size, pad) -> Tensor: the gradient of such a border."""
 
     node = "ReplicationPad3DBackwardBackward0"
+    aten = None
     leading = (3,)
 
     def d_grad_output(F, grad, pad):
@@ -325,6 +338,7 @@ class CircularPad(Surround):
     """circular_pad(input, pad) -> Tensor: a border that continues at the other end."""
 
     node = "torch::autograd::CopySlices"  # PyTorch writes the parts into a new tensor
+    aten = None
 
     def fwd(xp, input, pad):
         return surround(xp, input, pad, "circular")
@@ -341,6 +355,7 @@ class CircularPadBack(Back):
     """circular_pad_back(grad_output, size, pad) -> Tensor: the gradient of a wrapped border."""
 
     node = "torch::autograd::CopySlices"
+    aten = None
 
     def fwd(xp, grad_output, size, pad):
         return gathered_back(xp, grad_output, size, pad, "circular")

@@ -18,6 +18,7 @@ from ..shape.views import as_int
 class PixelShuffle(Linear):
     """pixel_shuffle(input, upscale_factor) -> Tensor: channels become pixels."""
 
+    aten = "pixel_shuffle"
     public = False
     leading = (3,)
 
@@ -38,6 +39,7 @@ class PixelShuffle(Linear):
 class PixelUnshuffle(Linear):
     """pixel_unshuffle(input, downscale_factor) -> Tensor: pixels become channels."""
 
+    aten = "pixel_unshuffle"
     public = False
     leading = (3,)
 
@@ -58,6 +60,7 @@ class PixelUnshuffle(Linear):
 class ChannelShuffle(Linear):
     """channel_shuffle(input, groups) -> Tensor: one channel of each group in turn."""
 
+    aten = "channel_shuffle"
     public = False
     fold = True
 
@@ -73,6 +76,7 @@ class NativeChannelShuffle(Linear):
     """native_channel_shuffle(input, groups) -> Tensor: the same, without a derivative."""
 
     node = "torch::autograd::NotImplemented"
+    aten = "native_channel_shuffle"
     public = False
     fold = True
 

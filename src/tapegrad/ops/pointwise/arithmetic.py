@@ -48,8 +48,10 @@ class Mul(Arithmetic):
     tensor([3., 8.])
     """
 
+    aten = "mul.Tensor"
     aliases = ("multiply",)
     linear = True
+    vmap_write = "inplace arithmetic"
     fwd = ufunc("multiply")
 
     def d_input(F, grad, other):
@@ -63,7 +65,9 @@ class Mul(Arithmetic):
 class Add(Arithmetic):
     """add(input, other) -> Tensor: sum without a factor."""
 
+    aten = "add.Tensor"
     public = False
+    vmap_write = None
     fwd = ufunc("add")
 
     def d_input(F, grad):
@@ -87,7 +91,9 @@ class AddAlpha(Arithmetic):
     """add_alpha(input, other, alpha) -> Tensor: `add` with a factor on `other`."""
 
     node = "AddBackward0"
+    aten = "add.Tensor"
     public = False
+    vmap_write = None
 
     def fwd(xp, input, other, alpha):
         if type(alpha) is float and same_floats(input, other):
@@ -182,8 +188,10 @@ def refuse_bools(*values: Any) -> None:
 class Sub(Arithmetic):
     """sub(input, other) -> Tensor: difference without a factor."""
 
+    aten = "sub.Tensor"
     public = False
     guard = refuse_bools
+    vmap_write = "inplace arithmetic"
     fwd = ufunc("subtract")
 
     def d_input(F, grad):
@@ -198,8 +206,10 @@ class SubAlpha(Arithmetic):
     """sub_alpha(input, other, alpha) -> Tensor: `sub` with a factor on `other`."""
 
     node = "SubBackward0"
+    aten = "sub.Tensor"
     public = False
     guard = refuse_bools
+    vmap_write = "inplace arithmetic"
 
     def fwd(xp, input, other, alpha):
         out = xp.subtract(widened(input), scaled(xp, widened(other), alpha))
@@ -234,6 +244,7 @@ def sub(input: Any, other: Any, *, alpha: Any = 1, run: Any = None) -> Any:
 class Rsub(Arithmetic):
     """rsub(input, other, alpha) -> Tensor: `other - alpha * input` of two tensors."""
 
+    aten = "rsub.Tensor"
     public = False
     guard = refuse_bools
 
@@ -252,6 +263,7 @@ class RsubScalar(Elementwise):
     """rsub_scalar(input, number, alpha) -> Tensor: `number - alpha * input`."""
 
     node = "RsubBackward1"
+    aten = "rsub.Scalar"
     dtype = PROMOTE
     public = False
 
@@ -333,8 +345,10 @@ def positive(input: Any) -> Any:
 class Div(Arithmetic):
     """div(input, other) -> Tensor: the quotient, not rounded."""
 
+    aten = "div.Tensor"
     dtype = PROMOTE_FLOAT
     public = False
+    vmap_write = "inplace arithmetic"
     fwd = ufunc("true_divide")
 
     def d_input(F, grad, other):
@@ -377,6 +391,7 @@ class DivMode(Arithmetic):
     """div_mode(input, other, mode) -> Tensor: the quotient rounded to an integer."""
 
     node = "DivBackward2"
+    aten = "div.Tensor_mode"
     public = False
 
     def fwd(xp, input, other, mode):
@@ -479,6 +494,7 @@ class Remainder(Arithmetic):
     """remainder(input, other) -> Tensor: what is left of a division, signed like the divisor."""
 
     node = "RemainderBackward1"
+    aten = "remainder.Tensor"
     public = False
 
     def fwd(xp, input, other):
@@ -496,6 +512,7 @@ class RemainderScalar(Elementwise):
     """remainder_scalar(input, number) -> Tensor: `input % number`."""
 
     node = "RemainderBackward0"
+    aten = "remainder.Scalar"
     dtype = PROMOTE
     public = False
 
@@ -514,6 +531,7 @@ class RemainderOf(Elementwise):
 
     tensors = ("other",)
     node = "torch::autograd::NotImplemented"
+    aten = "remainder.Scalar_Tensor"
     dtype = PROMOTE
     public = False
 
@@ -557,6 +575,7 @@ class Fmod(Arithmetic):
     """fmod(input, other) -> Tensor: what is left of a division, signed like the dividend."""
 
     node = "FmodBackward1"
+    aten = "fmod.Tensor"
     public = False
 
     def fwd(xp, input, other):
@@ -575,6 +594,7 @@ class FmodScalar(Elementwise):
     """fmod_scalar(input, number) -> Tensor: `fmod` with a number."""
 
     node = "FmodBackward0"
+    aten = "fmod.Scalar"
     dtype = PROMOTE
     public = False
 

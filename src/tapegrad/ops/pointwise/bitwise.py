@@ -22,6 +22,7 @@ CASES = [
 
 
 class Bits(Block):
+    aten_number = "Scalar"
     tensors = ("input", "other")
     dtype = PROMOTE
     elementwise = True
@@ -39,6 +40,7 @@ def either(name: str, record: Any, input: Any, other: Any, run: Any) -> Any:
 class BitwiseAnd(Bits):
     """bitwise_and(input, other) -> Tensor: the bits that are set in both."""
 
+    aten = "bitwise_and.Tensor"
     guard = not_for("bitwise_and_cpu", FLOATING, COMPLEX)
     fwd = ufunc("bitwise_and")
 
@@ -57,6 +59,7 @@ def bitwise_and(input: Any, other: Any, *, run: Any = None) -> Any:
 class BitwiseOr(Bits):
     """bitwise_or(input, other) -> Tensor: the bits that are set in either."""
 
+    aten = "bitwise_or.Tensor"
     guard = not_for("bitwise_or_cpu", FLOATING, COMPLEX)
     fwd = ufunc("bitwise_or")
 
@@ -75,6 +78,7 @@ def bitwise_or(input: Any, other: Any, *, run: Any = None) -> Any:
 class BitwiseXor(Bits):
     """bitwise_xor(input, other) -> Tensor: the bits that are set in one of the two."""
 
+    aten = "bitwise_xor.Tensor"
     guard = not_for("bitwise_xor_cpu", FLOATING, COMPLEX)
     fwd = ufunc("bitwise_xor")
 
@@ -116,6 +120,8 @@ def bit_count(x: Any) -> int:
 class BitwiseLeftShift(Bits):
     """bitwise_left_shift(input, other) -> Tensor: the bits moved up."""
 
+    aten = "bitwise_left_shift.Tensor"
+    aten_number = "Tensor_Scalar"
     guard = not_for("lshift_cpu", BOOL, FLOATING, COMPLEX)
 
     def fwd(xp, input, other):
@@ -138,6 +144,8 @@ def bitwise_left_shift(input: Any, other: Any, *, run: Any = None) -> Any:
 class BitwiseRightShift(Bits):
     """bitwise_right_shift(input, other) -> Tensor: the bits moved down, the sign kept."""
 
+    aten = "bitwise_right_shift.Tensor"
+    aten_number = "Tensor_Scalar"
     guard = not_for("rshift_cpu", BOOL, FLOATING, COMPLEX)
 
     def fwd(xp, input, other):

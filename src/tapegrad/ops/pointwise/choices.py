@@ -73,6 +73,7 @@ def as_kind(xp: Any, condition: Any, input: Any, other: Any) -> Any:
 class Where(Block):
     """where(condition, input, other) -> Tensor: the op behind the function."""
 
+    aten = "where.self"
     tensors = ("condition", "input", "other")
     elementwise = True
     public = False
@@ -328,6 +329,7 @@ class ClampScalar(Clamping):
     """clamp_scalar(input, low, high) -> Tensor: `clamp` with numbers."""
 
     node = "ClampBackward1"
+    aten = "clamp"
 
 
 @op
@@ -335,6 +337,7 @@ class ClampMinScalar(Clamping):
     """clamp_min_scalar(input, low, high) -> Tensor: `clamp_min` with a number."""
 
     node = "ClampMinBackward0"
+    aten = "clamp_min"
 
 
 @op
@@ -342,6 +345,7 @@ class ClampMaxScalar(Clamping):
     """clamp_max_scalar(input, low, high) -> Tensor: `clamp_max` with a number."""
 
     node = "ClampMaxBackward0"
+    aten = "clamp_max"
 
 
 def clamp_guard(input: Any, low: Any, high: Any) -> None:
@@ -356,6 +360,7 @@ def clamp_guard(input: Any, low: Any, high: Any) -> None:
 class Clamp(Elementwise):
     """clamp(input, low, high) -> Tensor: `clamp` with tensors, None where there is no bound."""
 
+    aten = "clamp.Tensor"
     tensors = ("input", "low", "high")
     dtype = PROMOTE
     public = False
@@ -382,9 +387,11 @@ class ClampMin(Elementwise):
 
     tensors = ("input", "low")
     node = "ClampMinBackward1"
+    aten = "clamp_min.Tensor"
     dtype = PROMOTE
     public = False
     guard = not_for("maximum_cpu", COMPLEX)
+    vmap_write = "inplace arithmetic"
     fwd = ufunc("maximum")
 
     def d_input(F, grad, input, low):
@@ -400,9 +407,11 @@ class ClampMax(Elementwise):
 
     tensors = ("input", "high")
     node = "ClampMaxBackward1"
+    aten = "clamp_max.Tensor"
     dtype = PROMOTE
     public = False
     guard = not_for("minimum_cpu", COMPLEX)
+    vmap_write = "inplace arithmetic"
     fwd = ufunc("minimum")
 
     def d_input(F, grad, input, high):
@@ -491,6 +500,7 @@ class LerpScalar(Elementwise):
 
     tensors = ("input", "end")
     node = "LerpBackward0"
+    aten = "lerp.Scalar"
     public = False
     dtype = PROMOTE
     guard = not_for("lerp_kernel_scalar", BOOL, INTEGRAL)
@@ -511,6 +521,7 @@ class Lerp(Elementwise):
 
     tensors = ("input", "end", "weight")
     node = "LerpBackward1"
+    aten = "lerp.Tensor"
     public = False
     dtype = PROMOTE
     guard = not_for("lerp_kernel_tensor", BOOL, INTEGRAL)

@@ -31,6 +31,7 @@ def tensor_first(function: str, then: Any = None) -> Any:
 
 
 class Comparison(Block):
+    aten_number = "Scalar"
     tensors = ("input", "other")
     dtype = PROMOTE
     elementwise = True
@@ -45,6 +46,7 @@ class Eq(Comparison):
     tensor([ True, False])
     """
 
+    aten = "eq.Tensor"
     guard = tensor_first("eq")
     written_name = "EqBackward1"
     fwd = ufunc("equal")
@@ -58,6 +60,7 @@ class Ne(Comparison):
     tensor([False,  True])
     """
 
+    aten = "ne.Tensor"
     guard = tensor_first("ne")
     written_name = "NeBackward1"
     aliases = ("not_equal",)
@@ -72,6 +75,7 @@ class Lt(Comparison):
     tensor([ True, False])
     """
 
+    aten = "lt.Tensor"
     written_name = "LtBackward1"
     aliases = ("less",)
     guard = tensor_first("lt", not_for("lt_cpu", COMPLEX))
@@ -86,6 +90,7 @@ class Le(Comparison):
     tensor([ True, False])
     """
 
+    aten = "le.Tensor"
     written_name = "LeBackward1"
     aliases = ("less_equal",)
     guard = tensor_first("le", not_for("le_cpu", COMPLEX))
@@ -100,6 +105,7 @@ class Gt(Comparison):
     tensor([False,  True])
     """
 
+    aten = "gt.Tensor"
     written_name = "GtBackward1"
     aliases = ("greater",)
     guard = tensor_first("gt", not_for("gt_cpu", COMPLEX))
@@ -114,6 +120,7 @@ class Ge(Comparison):
     tensor([False,  True])
     """
 
+    aten = "ge.Tensor"
     written_name = "GeBackward1"
     aliases = ("greater_equal",)
     guard = tensor_first("ge", not_for("ge_cpu", COMPLEX))
@@ -130,6 +137,7 @@ class Logical(Block):
     elementwise = True
     inplace = True
     silent = True
+    vmap_write = "inplace arithmetic"
     samples = binary_cases()[:-1]
 
 

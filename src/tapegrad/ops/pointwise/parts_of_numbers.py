@@ -172,6 +172,7 @@ class Conj(Same):
     tensor([1.-2.j])
     """
 
+    aten = "_conj"
     inplace = False
     wirtinger = True
     fwd = ufunc("conjugate")
@@ -194,6 +195,7 @@ class ConjPhysical(Same):
     tensor([1.-2.j])
     """
 
+    aten = "_conj_physical"
     wirtinger = True
     fwd = ufunc("conjugate")
 
@@ -214,6 +216,7 @@ class ConjPhysicalWrite(Same):
     """conj_physical_write(input) -> Tensor: the in-place form, with a node of its own."""
 
     node = "ConjPhysicalBackward1"
+    aten = "conj_physical_"
     public = False
     wirtinger = True
 
@@ -254,9 +257,11 @@ helper("full_like", np.full_like, filled_like)
 class Copysign(Elementwise):
     """copysign(input, other) -> Tensor: the sizes of one tensor with the signs of another."""
 
+    aten = "copysign.Tensor"
     tensors = ("input", "other")
     public = False
     guard = not_for("copysign_cpu", COMPLEX)
+    vmap_write = None
     fwd = ufunc("copysign")
 
     def d_input(F, grad, input, out):
@@ -271,6 +276,7 @@ class CopysignScalar(Elementwise):
     """copysign_scalar(input, number) -> Tensor: `copysign` with a number."""
 
     node = "CopysignBackward1"
+    aten = "copysign.Scalar"
     public = False
 
     def fwd(xp, input, number):
@@ -382,6 +388,7 @@ class Trunc(Flat):
 class Round(Flat):
     """round(input) -> Tensor: the nearest integer; halves go to the even one."""
 
+    aten = "round"
     public = False
     guard = not_for("round_vml_cpu", BOOL, COMPLEX)
 
@@ -394,6 +401,7 @@ class RoundDecimals(Flat):
     """round_decimals(input, decimals) -> Tensor: the nearest number with so many decimals."""
 
     node = "RoundBackward1"
+    aten = "round.decimals"
     public = False
 
     def fwd(xp, input, decimals):

@@ -73,6 +73,7 @@ class PowScalar(Elementwise):
     """pow_scalar(input, exponent) -> Tensor: a tensor to the power of a number."""
 
     node = "PowBackward0"
+    aten = "pow.Tensor_Scalar"
     dtype = PROMOTE
     public = False
 
@@ -107,6 +108,7 @@ class Pow(Elementwise):
 
     tensors = ("input", "exponent")
     node = "PowBackward1"
+    aten = "pow.Tensor_Tensor"
     dtype = PROMOTE
     public = False
     guard = not_for("pow", BOOL)
@@ -131,6 +133,7 @@ class PowOf(Elementwise):
 
     tensors = ("exponent",)
     node = "PowBackward2"
+    aten = "pow.Scalar"
     dtype = PROMOTE
     public = False
 

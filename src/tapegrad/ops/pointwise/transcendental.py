@@ -326,6 +326,7 @@ class Atan2(TwoTensors):
     aliases = ("arctan2",)
     guard = not_for("atan2_cpu", COMPLEX)
     autocast = Autocast(gpu=WIDEST)
+    vmap_write = None
     samples = binary_cases(low=0.3)[:-1]
     fwd = ufunc("arctan2")
 
@@ -389,6 +390,7 @@ class TanhBackward(Elementwise):
     """tanh_backward(grad_output, output) -> Tensor: the gradient of `tanh`, in one kernel."""
 
     node = "TanhBackwardBackward0"
+    aten = "tanh_backward"
     tensors = ("grad_output", "output")
     dtype = PROMOTE
     public = False
@@ -487,6 +489,7 @@ class SigmoidBackward(Elementwise):
     """sigmoid_backward(grad_output, output) -> Tensor: the gradient of `sigmoid`, in one kernel."""
 
     node = "SigmoidBackwardBackward0"
+    aten = "sigmoid_backward"
     tensors = ("grad_output", "output")
     dtype = PROMOTE
     public = False

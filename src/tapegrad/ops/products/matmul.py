@@ -402,6 +402,7 @@ class SqueezeProduct(Block):
     """squeeze_product(input) -> Tensor: a fresh product without its first dimension."""
 
     node = "SqueezeBackward4"
+    aten = "squeeze_.dim"
     public = False
     linear = True
 
@@ -420,6 +421,7 @@ class SqueezeColumn(Block):
     """squeeze_column(input) -> Tensor: a fresh product without its last dimension."""
 
     node = "SqueezeBackward4"
+    aten = None
     public = False
     linear = True
 

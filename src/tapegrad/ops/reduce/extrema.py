@@ -74,6 +74,7 @@ class MaxAll(WholeExtremum):
     """max_all(input) -> Tensor: the largest element."""
 
     node = "MaxBackward1"
+    aten = "max"
 
     def fwd(xp, input):
         return xp.maximum.reduce(input, axis=None)
@@ -87,6 +88,7 @@ class MinAll(WholeExtremum):
     """min_all(input) -> Tensor: the smallest element."""
 
     node = "MinBackward1"
+    aten = "min"
 
     def fwd(xp, input):
         return xp.minimum.reduce(input, axis=None)
@@ -137,6 +139,7 @@ def taken(xp: Any, x: Any, indices: Any, dim: int, keepdim: bool) -> Any:
 class Max(ExtremumAlong):
     """max(input, dim, keepdim) -> (Tensor, LongTensor): the largest along a dimension."""
 
+    aten = "max.dim"
     result = MaxResult
 
     def fwd(xp, input, dim, keepdim):
@@ -149,6 +152,7 @@ class Max(ExtremumAlong):
 class Min(ExtremumAlong):
     """min(input, dim, keepdim) -> (Tensor, LongTensor): the smallest along a dimension."""
 
+    aten = "min.dim"
     result = MinResult
 
     def fwd(xp, input, dim, keepdim):
@@ -412,6 +416,7 @@ class All(Block):
     tensor([False,  True])
     """
 
+    aten_dim = ("dim", "dims")
     samples = (*REDUCTION_CASES, *DIMS_CASES)
     dims = ("dim",)
 
@@ -433,6 +438,7 @@ class Any_(Block):
     """
 
     name = "any"
+    aten_dim = ("dim", "dims")
     samples = (*REDUCTION_CASES, *DIMS_CASES)
     dims = ("dim",)
 
@@ -452,6 +458,7 @@ class CountNonzero(Block):
     tensor([2, 1])
     """
 
+    aten_dim = ("", "dim_IntList")
     samples = (
         Case(Draw(3, 4)),
         Case(Draw()),

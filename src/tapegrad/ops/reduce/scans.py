@@ -81,6 +81,7 @@ class LinearScan(Block):
     `y[k] = input[k] + factor[k] * y[k-1]`. The derivative of `cumprod`, and its own.
     """
 
+    aten = None
     tensors = ("input", "factor")
     public = False
     dims = ("dim",)

@@ -85,6 +85,7 @@ def wide_and_dense(xp: Any, x: Any) -> Any:
 class SoftmaxBackwardData(Block):
     """softmax_backward_data(input, output, dim) -> Tensor: softmax's gradient, from its output."""
 
+    aten = "_softmax_backward_data"
     tensors = ("input", "output")
     public = False
     dims = ("dim",)
@@ -123,6 +124,7 @@ class Softmax(Block):
             [0.1192, 0.8808]])
     """
 
+    aten = "_softmax"
     autocast = Autocast(gpu=SINGLE)
     samples = SOFTMAX_CASES
     dims = ("dim",)
@@ -150,6 +152,7 @@ class Softmax(Block):
 class LogSoftmaxBackwardData(Block):
     """log_softmax_backward_data(input, output, dim) -> Tensor: log_softmax's gradient."""
 
+    aten = "_log_softmax_backward_data"
     tensors = ("input", "output")
     public = False
     dims = ("dim",)
@@ -182,6 +185,7 @@ class LogSoftmax(Block):
     tensor([-0.6931, -0.6931])
     """
 
+    aten = "_log_softmax"
     autocast = Autocast(gpu=SINGLE)
     samples = SOFTMAX_CASES
     dims = ("dim",)

@@ -78,12 +78,15 @@ class Sorting(Block):
 class Sort(Sorting):
     """sort(input, dim, descending) -> (Tensor, Tensor): `sort` with no word about stability."""
 
+    aten = "sort"
+
 
 @op
 class SortStable(Sorting):
     """sort_stable(input, dim, descending) -> (Tensor, Tensor): `sort` when `stable` was given."""
 
     node = "SortBackward1"
+    aten = "sort.stable"
 
 
 @api(
@@ -206,6 +209,7 @@ class Distinct(Block):
     plain_outs = (1, 2)
     public = False
     unbatchable = "how many distinct values there are depends on the data"
+    dynamic_shape = True
 
 
 @op
@@ -213,6 +217,7 @@ class UniqueParts(Distinct):
     """unique_parts(input) -> (Tensor, Tensor, Tensor): distinct values, inverse, counts."""
 
     node = "Unique2Backward0"
+    aten = "_unique2"
     d_input = no_gradient("_unique2")
     jvp = no_tangent("_unique2")
 
@@ -227,6 +232,7 @@ class UniqueParts(Distinct):
 class UniqueDim(Distinct):
     """unique_dim(input, dim) -> (Tensor, Tensor, Tensor): the same of slices along `dim`."""
 
+    aten = "unique_dim"
     d_input = no_gradient("unique_dim")
     jvp = no_tangent("unique_dim")
 
@@ -242,6 +248,7 @@ class UniqueRuns(Distinct):
     """unique_runs(input, dim) -> (Tensor, Tensor, Tensor): first of each run, inverse, counts."""
 
     node = "UniqueConsecutiveBackward0"
+    aten = "unique_consecutive"
     d_input = no_gradient("unique_consecutive")
     jvp = no_tangent("unique_consecutive")
 
@@ -335,6 +342,7 @@ class Bincount(Block):
     tensors = ("input", "weights")
     samples = [Case(Index([1, 1, 3])), Case(Index([0, 2]), minlength=4)]
     unbatchable = "the size of the result depends on the data"
+    dynamic_shape = True
 
     def fwd(xp, input, weights, minlength):
         if weights is None or not input.size:
@@ -378,6 +386,7 @@ class Searchsorted(Block):
     tensor([1, 2])
     """
 
+    aten = "searchsorted.Tensor"
     tensors = ("sorted_sequence", "input")
     method = False
     samples = [Case(Index([1, 3, 5]), Index([3, 4])), Case(Index([1, 3, 5]), 4, right=True)]

@@ -172,6 +172,7 @@ class SumAll(Linear):
     """sum_all(input, dtype) -> Tensor: the sum of all elements."""
 
     node = "SumBackward0"
+    aten = "sum"
     public = False
 
     def fwd(xp, input, dtype):
@@ -189,6 +190,7 @@ class Sum(Linear):
     """sum(input, dim, keepdim, dtype) -> Tensor: sums over dimensions."""
 
     node = "SumBackward1"
+    aten = "sum.dim_IntList"
     public = False
     dims = ("dim",)
     autocast = Autocast(gpu=SINGLE)
@@ -255,6 +257,7 @@ class MeanAll(Linear):
     """mean_all(input, dtype) -> Tensor: the mean of all elements."""
 
     node = "MeanBackward0"
+    aten = "mean"
     public = False
 
     def fwd(xp, input, dtype):
@@ -272,6 +275,7 @@ class Mean(Linear):
     """mean(input, dim, keepdim, dtype) -> Tensor: means over dimensions."""
 
     node = "MeanBackward1"
+    aten = "mean.dim"
     public = False
     dims = ("dim",)
 
@@ -331,6 +335,7 @@ class ProdAll(Block):
     """prod_all(input, dtype) -> Tensor: the product of all elements."""
 
     node = "ProdBackward0"
+    aten = "prod"
     public = False
 
     def fwd(xp, input, dtype):
@@ -354,6 +359,7 @@ class Prod(Block):
     """prod(input, dim, keepdim, dtype) -> Tensor: products over one dimension."""
 
     node = "ProdBackward1"
+    aten = "prod.dim_int"
     public = False
     dims = ("dim",)
     autocast = Autocast(cpu=SINGLE, gpu=SINGLE)
@@ -463,6 +469,8 @@ class Spread(Block):
 class Var(Spread):
     """var(input, dim, correction, keepdim) -> Tensor: variances."""
 
+    aten = "var.correction"
+
     def fwd(xp, input, dim, correction, keepdim):
         return moments(xp, input, dim, correction, keepdim)[0]
 
@@ -476,6 +484,8 @@ class Var(Spread):
 @op
 class Std(Spread):
     """std(input, dim, correction, keepdim) -> Tensor: standard deviations."""
+
+    aten = "std.correction"
 
     def fwd(xp, input, dim, correction, keepdim):
         return moments(xp, input, dim, correction, keepdim, root=True)[0]
@@ -492,6 +502,7 @@ class Std(Spread):
 class VarMean(Spread):
     """var_mean(input, dim, correction, keepdim) -> (Tensor, Tensor): variances and means."""
 
+    aten = "var_mean.correction"
     outs = ("var", "mean")
 
     def fwd(xp, input, dim, correction, keepdim):
@@ -512,6 +523,7 @@ class VarMean(Spread):
 class StdMean(Spread):
     """std_mean(input, dim, correction, keepdim) -> (Tensor, Tensor): deviations and means."""
 
+    aten = "std_mean.correction"
     outs = ("std", "mean")
 
     def fwd(xp, input, dim, correction, keepdim):
@@ -641,6 +653,7 @@ def std_mean(
 class TraceScatter(Linear):
     """trace_scatter(input, shape) -> Tensor: zeros with `input` on the diagonal."""
 
+    aten = None
     public = False
 
     def fwd(xp, input, shape):

@@ -84,6 +84,7 @@ class Lengths(Block):
 class LinalgVectorNorm(Lengths):
     """linalg_vector_norm(x, ord, dim, keepdim, dtype) -> Tensor: lengths of vectors."""
 
+    aten = "linalg_vector_norm"
     autocast = Autocast(gpu=SINGLE)
 
     def fwd(xp, input, ord, dim, keepdim, dtype):
@@ -98,6 +99,7 @@ class NormAlong(Lengths):
     """norm_along(x, ord, dim, keepdim) -> Tensor: the same by the name that distances record."""
 
     node = "NormBackward1"
+    aten = "norm.ScalarOpt_dim"
 
     def fwd(xp, input, ord, dim, keepdim):
         return lengths(xp, input, ord, dim, keepdim)

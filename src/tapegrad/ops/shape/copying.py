@@ -117,6 +117,7 @@ class Cast(Linear):
     """cast(input, dtype) -> Tensor: a copy in another dtype."""
 
     node = "ToCopyBackward0"
+    aten = "_to_copy"
     casts = True
     wirtinger = True
     public = False
@@ -144,10 +145,12 @@ class Copy(Block):
     """copy(input, src) -> Tensor: `src` in the shape and dtype of `input`; what `copy_` records."""
 
     node = "torch::autograd::CopyBackwards"
+    aten = "copy"
     tensors = ("input", "src")
     broadcasts = True
     wirtinger = True
     public = False
+    vmap_write = "inplace arithmetic"
 
     def fwd(xp, input, src):
         if src.dtype.kind == "c" and input.dtype.kind not in "cb":
@@ -262,6 +265,7 @@ class FillingTensor(Filling):
 class Zero(Filling):
     """zero(input) -> Tensor: what `zero_` records."""
 
+    aten = "zero"
     leading = (0,)
 
     def fwd(xp, input):
@@ -275,12 +279,17 @@ class Zero(Filling):
 class Fill(FillingNumber):
     """fill(input, value) -> Tensor: a tensor like `input`, every element `value`."""
 
+    aten = "fill.Scalar"
+    vmap_write = "fill_"
+
 
 @op
 class FillWith(FillingTensor):
     """fill_with(input, value) -> Tensor: the same with the value of a 0-d tensor."""
 
     node = "FillBackward1"
+    aten = "fill.Tensor"
+    vmap_write = "fill_"
 
 
 @op
@@ -288,6 +297,8 @@ class FillNumber(FillingNumber):
     """fill_number(input, value) -> Tensor: what `fill_` with a number records."""
 
     node = "FillBackward2"
+    aten = "fill.Scalar"
+    vmap_write = "fill_"
 
 
 @op
@@ -295,6 +306,8 @@ class FillTensor(FillingTensor):
     """fill_tensor(input, value) -> Tensor: what `fill_` with a tensor records."""
 
     node = "FillBackward3"
+    aten = "fill.Tensor"
+    vmap_write = "fill_"
 
 
 @api(function=False)
@@ -359,6 +372,7 @@ Geometry = tuple[tuple[int, ...], tuple[int, ...], int]
 class AsStrided(ViewOp):
     """as_strided(input, size, stride, offset) -> Tensor: a view of the memory by its strides."""
 
+    aten = "as_strided"
     public = False
 
     def fwd(xp, input, size, stride, offset):
@@ -393,6 +407,7 @@ class Restride(Linear):
     several times share what they hold; the result is what lies at the places of `target`.
     """
 
+    aten = None
     public = False
 
     def fwd(xp, input, source, target, counted):
@@ -586,6 +601,7 @@ class CopySlices(Region):
     """copy_slices(base, region, way) -> Tensor: `base` with one region replaced."""
 
     node = "torch::autograd::CopySlices"
+    aten = None
     tensors = ("base", "region")
 
     def fwd(xp, base, region, way):
@@ -616,6 +632,8 @@ class LinearRegion(Region):
 class RegionZeroed(LinearRegion):
     """region_zeroed(input, way) -> Tensor: `input` with zeros in a region."""
 
+    aten = None
+
     def fwd(xp, input, way):
         out = laid_out(xp, input, way)
         follow(out, way)[...] = 0
@@ -632,6 +650,8 @@ class RegionZeroed(LinearRegion):
 class RegionOf(LinearRegion):
     """region_of(input, way) -> Tensor: a copy of a region."""
 
+    aten = None
+
     def fwd(xp, input, way):
         if input.strides != way[1]:
             input = laid_out(xp, input, way)
@@ -647,6 +667,8 @@ class RegionOf(LinearRegion):
 @op
 class RegionPut(LinearRegion):
     """region_put(input, dtype, way) -> Tensor: zeros with `input` in a region."""
+
+    aten = None
 
     def fwd(xp, input, dtype, way):
         out = empty(xp, way[0], way[1], dtype)

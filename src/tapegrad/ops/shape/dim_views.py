@@ -29,6 +29,7 @@ from .views import PROPERTIES, as_int, as_ints, spread
 class Expand(ViewOp):
     """expand(input, shape) -> Tensor: dimensions of size 1 repeated without copying."""
 
+    aten = "expand"
     public = False
 
     def fwd(xp, input, shape):
@@ -212,6 +213,7 @@ class SqueezeAll(SqueezingAll):
     """squeeze_all(input) -> Tensor: no dimension of size 1 left."""
 
     node = "SqueezeBackward0"
+    aten = "squeeze"
 
 
 @op
@@ -219,6 +221,7 @@ class SqueezeOne(SqueezingOne):
     """squeeze_one(input, dim) -> Tensor: `dim` dropped if its size is 1."""
 
     node = "SqueezeBackward1"
+    aten = "squeeze.dim"
 
 
 @op
@@ -226,6 +229,7 @@ class Squeeze(SqueezingSome):
     """squeeze(input, dims) -> Tensor: those of `dims` dropped whose size is 1."""
 
     node = "SqueezeBackward2"
+    aten = "squeeze.dims"
 
 
 @op
@@ -233,6 +237,7 @@ class SqueezeAllWrite(SqueezingAll):
     """squeeze_all_(input) -> Tensor: `squeeze` of the tensor itself."""
 
     name, node = "squeeze_all_", "SqueezeBackward3"
+    aten = None
 
 
 @op
@@ -240,6 +245,7 @@ class SqueezeOneWrite(SqueezingOne):
     """squeeze_one_(input, dim) -> Tensor: `squeeze` of the tensor itself."""
 
     name, node = "squeeze_one_", "SqueezeBackward4"
+    aten = None
 
 
 @op
@@ -247,6 +253,7 @@ class SqueezeWrite(SqueezingSome):
     """squeeze_(input, dims) -> Tensor: `squeeze` of the tensor itself."""
 
     name, node = "squeeze_", "SqueezeBackward5"
+    aten = "squeeze_"
 
 
 def squeeze_dims(function: str, input: Any, dim: Any) -> Any:
@@ -349,6 +356,7 @@ class UnsqueezeWrite(Unsqueezing):
     """unsqueeze_(input, dim) -> Tensor: `unsqueeze` of the tensor itself."""
 
     name, node = "unsqueeze_", "UnsqueezeBackward1"
+    aten = "unsqueeze_"
 
 
 @api(function=False)

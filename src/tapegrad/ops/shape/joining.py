@@ -262,6 +262,7 @@ class Repeat(LinearMove):
             [1, 2, 1, 2]])
     """
 
+    aten = "repeat"
     public = False
 
     def fwd(xp, input, repeats):

@@ -32,6 +32,7 @@ class Select(ViewOp):
     tensor([1, 3])
     """
 
+    aten = "select.int"
     samples = (Case(Draw(3, 4), 1, 2), Case(Draw(3, 4), -2, -1), Case(Draw(3), 0, 1))
     dims = ("dim",)
 
@@ -63,6 +64,7 @@ def select(input: Any, dim: Any, index: Any) -> Any:
 class SelectBackward(Linear):
     """select_backward(input, shape, dim, index) -> Tensor: zeros with `input` at one index."""
 
+    aten = "select_backward"
     public = False
     dims = ("dim",)
     shapes = ("shape",)
@@ -94,6 +96,7 @@ def part(xp: Any, x: Any, dim: int, start: int, end: int, step: int) -> Any:
 class Slice(ViewOp):
     """slice(input, dim, start, end, step) -> Tensor: every `step`-th part of a range."""
 
+    aten = "slice.Tensor"
     public = False
     dims = ("dim",)
 
@@ -108,6 +111,7 @@ class Slice(ViewOp):
 class SliceBackward(Linear):
     """slice_backward(input, shape, dim, start, end, step) -> Tensor: zeros, but for a range."""
 
+    aten = "slice_backward"
     public = False
     dims = ("dim",)
     shapes = ("shape",)
@@ -196,6 +200,8 @@ def pieces(xp: Any, x: Any, sizes: tuple[int, ...], dim: int) -> Any:
 class Split(Pieces):
     """split(input, sizes, dim) -> tuple of Tensors: pieces of one size, the last maybe smaller."""
 
+    aten = "split.Tensor"
+
     def fwd(xp, input, sizes, dim):
         return pieces(xp, input, sizes, dim)
 
@@ -206,6 +212,8 @@ class Split(Pieces):
 @op
 class SplitWithSizes(Pieces):
     """split_with_sizes(input, sizes, dim) -> tuple of Tensors: pieces of the given sizes."""
+
+    aten = "split_with_sizes"
 
     def fwd(xp, input, sizes, dim):
         return pieces(xp, input, sizes, dim)
@@ -403,6 +411,7 @@ class Unbind(Pieces):
     (tensor([1, 2]), tensor([3, 4]))
     """
 
+    aten = "unbind.int"
     public = True
     samples = (Case(Draw(2, 3)), Case(Draw(2, 3), -1))
 
@@ -478,6 +487,7 @@ class Diagonal(ViewOp):
 class DiagonalBackward(Linear):
     """diagonal_backward(input, shape, offset, dim1, dim2) -> Tensor: zeros with a diagonal."""
 
+    aten = "diagonal_backward"
     public = False
     dims = ("dim1", "dim2")
     shapes = ("shape",)
@@ -496,6 +506,7 @@ class DiagonalCopy(Linear):
     """diagonal_copy(input, offset, dim1, dim2) -> Tensor: `diagonal` in memory of its own."""
 
     node = "DiagonalBackward0_copy"
+    aten = "diagonal_copy"
     public = False
     dims = ("dim1", "dim2")
 
@@ -579,6 +590,7 @@ class Unfold(ViewOp):
             [2, 3, 4]])
     """
 
+    aten = "unfold"
     public = False
     dims = ("dim",)
 
@@ -599,6 +611,7 @@ class Unfold(ViewOp):
 class UnfoldBackward(Linear):
     """unfold_backward(input, shape, dim, size, step) -> Tensor: the windows added up in place."""
 
+    aten = "unfold_backward"
     public = False
     dims = ("dim",)
     shapes = ("shape",)

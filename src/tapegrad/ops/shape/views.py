@@ -123,16 +123,21 @@ class Viewing(ViewOp):
 class View(Viewing):
     """view(input, shape) -> Tensor: the same memory in another shape."""
 
+    aten = "view"
+
 
 @op
 class ReshapeAlias(Viewing):
     """reshape_alias(input, shape) -> Tensor: a view of memory that is not contiguous."""
+
+    aten = "view"
 
 
 @op
 class UnsafeView(Viewing):
     """unsafe_view(input, shape) -> Tensor: a view of memory that nobody else holds."""
 
+    aten = "_unsafe_view"
     view = False
 
 
@@ -151,12 +156,15 @@ class Whole(ViewOp):
 class Alias(Whole):
     """alias(input) -> Tensor: the whole of it, as a view (`x[...]`)."""
 
+    aten = "alias"
+
 
 @op
 class FwPrimal(Whole):
     """fw_primal(input) -> Tensor: what `unpack_dual` gives for the value of a dual tensor."""
 
     node = "torch::autograd::Identity"
+    aten = "_fw_primal"
 
 
 def reshaped(input: Any, shape: tuple[int, ...]) -> Any:
@@ -411,6 +419,7 @@ class Transpose(Transposing):
     torch.Size([4, 3, 2])
     """
 
+    aten = "transpose.int"
     public = True
     samples = (Case(Draw(2, 3, 4), 0, 2), Case(Draw(2, 3), -1, -2), Case(Draw(), 0, -1))
 
@@ -427,6 +436,7 @@ class TransposeWrite(Transposing):
     """transpose_(input, dim0, dim1) -> Tensor: `transpose` of the tensor itself."""
 
     name, node = "transpose_", "TransposeBackward1"
+    aten = "transpose_"
 
 
 @api(samples=[Case(Draw(2, 3), 0, 1)], aliases=("swapaxes",))
@@ -495,6 +505,7 @@ class TWrite(Turning):
     """t_(input) -> Tensor: `t` of the tensor itself."""
 
     name, node = "t_", "TBackward1"
+    aten = "t_"
 
 
 @api(function=False)
@@ -512,6 +523,7 @@ def t_(input: Any) -> Any:
 class Permute(ViewOp):
     """permute(input, dims) -> Tensor: the dimensions in another order."""
 
+    aten = "permute"
     public = False
 
     def fwd(xp, input, dims):

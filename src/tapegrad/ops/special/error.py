@@ -71,6 +71,7 @@ class TimesNumber(Elementwise):
     """times_number(input, number) -> Tensor: a product as PyTorch's own functions make it."""
 
     node = "MulBackward1"
+    aten = "mul.Scalar"
     public = False
 
     def fwd(xp, input, number):
@@ -85,6 +86,7 @@ class PlusNumber(Elementwise):
     """plus_number(input, number) -> Tensor: a sum as PyTorch's own functions make it."""
 
     node = "AddBackward1"
+    aten = "add.Scalar"
     public = False
 
     def fwd(xp, input, number):
@@ -250,6 +252,7 @@ def log_slope(F: Any, name: str, grad: Any, input: Any, other: Any, edge: float)
 class Xlogy(WithLog):
     """xlogy(input, other) -> Tensor: the op behind the function, of two tensors."""
 
+    aten = "xlogy.Tensor"
     tensors = ("input", "other")
     guard = not_for("xlogy_cpu", COMPLEX)
 
@@ -268,6 +271,7 @@ class XlogyFrom(WithLog):
     """xlogy_from(other, number) -> Tensor: `xlogy` with a number in front."""
 
     node = "XlogyBackward1"
+    aten = "xlogy.Scalar_Self"
     tensors = ("other",)
     guard = not_for("xlogy_cpu", COMPLEX)
 
@@ -283,6 +287,7 @@ class XlogyOf(WithLog):
     """xlogy_of(input, number) -> Tensor: `xlogy` with a number inside the logarithm."""
 
     node = "XlogyBackward2"
+    aten = "xlogy.Scalar_Other"
     guard = not_for("xlogy_cpu", COMPLEX)
 
     def fwd(xp, input, number):
@@ -298,6 +303,7 @@ class SpecialXlog1Py(WithLog):
     """xlog1py(input, other) -> Tensor: the op behind the function, of two tensors."""
 
     name = "special.xlog1py"
+    aten = "special_xlog1py"
     tensors = ("input", "other")
     guard = not_for("xlog1py_cpu", COMPLEX)
 
@@ -317,6 +323,7 @@ class SpecialXlog1PyFrom(WithLog):
 
     name = "special.xlog1py_from"
     node = "SpecialXlog1PyBackward1"
+    aten = "special_xlog1py.self_scalar"
     tensors = ("other",)
     guard = not_for("xlog1py_cpu", COMPLEX)
 
@@ -333,6 +340,7 @@ class SpecialXlog1PyOf(WithLog):
 
     name = "special.xlog1py_of"
     node = "SpecialXlog1PyBackward2"
+    aten = "special_xlog1py.other_scalar"
     guard = not_for("xlog1py_cpu", COMPLEX)
 
     def fwd(xp, input, number):

@@ -135,6 +135,7 @@ class Ldexp(Elementwise):
     tensor([12.])
     """
 
+    aten = "ldexp.Tensor"
     tensors = ("input", "other")
     samples = [*binary_cases()[:-1], Case(Draw(3), Index([1, 0, 3]))]
 
@@ -167,6 +168,7 @@ class Frexp(Block):
     tensor([3], dtype=torch.int32)
     """
 
+    aten = "frexp.Tensor"
     elementwise = True
     outs = ("mantissa", "exponent")
     result = return_type("frexp", ("mantissa", "exponent"))

@@ -44,6 +44,7 @@ def as_matrix(shape: tuple[int, ...]) -> tuple[int, ...]:
 class BlockDiag(Linear):
     """block_diag(tensors) -> Tensor: matrices along the diagonal, zeros elsewhere."""
 
+    aten = "block_diag"
     tensors = ("tensors",)
     variadic = True
     dtype = PROMOTE
@@ -258,6 +259,7 @@ class NonzeroStatic(Block):
     `lead` is the number of leading dimensions that are a batch.
     """
 
+    aten = "nonzero_static"
     public = False
 
     def fwd(xp, input, size, fill_value, lead):
@@ -312,6 +314,7 @@ class Isin(Block):
     """isin_set(elements, test_elements, invert) -> Tensor: which elements are in a set."""
 
     name = "isin_set"
+    aten = "isin.Tensor_Tensor"
     tensors = ("elements", "test_elements")
     dtype = PROMOTE
     numbers = True

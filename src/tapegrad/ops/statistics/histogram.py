@@ -232,6 +232,7 @@ class Histogram(Block):
     """
 
     node = "torch::autograd::NotImplemented"
+    aten = "histogram.bin_ct"
     tensors = ("input", "bins", "weight")
     outs = ("hist", "bin_edges")
     result = return_type("histogram", ("hist", "bin_edges"))
@@ -280,6 +281,7 @@ class HistogramddCounts(Block):
     """histogramdd_counts(input, weight, edges, density) -> Tensor: sums in the cells of a grid."""
 
     node = "torch::autograd::NotImplemented"
+    aten = "_histogramdd_from_bin_cts"
     public = False
     tensors = ("input", "weight")
     backward = not_differentiable("aten::_histogramdd_from_bin_cts")
@@ -299,6 +301,7 @@ class HistogramddBinEdges(Block):
     """histogramdd_bin_edges(input, bins, range) -> tuple of Tensors: edges for each coordinate."""
 
     node = "torch::autograd::NotImplemented"
+    aten = "_histogramdd_bin_edges"
     public = False
     several = True
     backward = not_differentiable("aten::_histogramdd_bin_edges")

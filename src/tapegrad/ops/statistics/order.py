@@ -62,6 +62,7 @@ class Median(Picked):
     """median(input, dim, keepdim) -> (Tensor, LongTensor): the (lower) middle along a dimension."""
 
     node = "MedianBackward1"
+    aten = "median.dim"
     result = return_type("median", ("values", "indices"))
 
     def fwd(xp, input, dim, keepdim):
@@ -80,6 +81,7 @@ class Nanmedian(Picked):
     """nanmedian(input, dim, keepdim) -> (Tensor, LongTensor): the middle of what is not NaN."""
 
     node = "NanmedianBackward1"
+    aten = "nanmedian.dim"
     result = return_type("nanmedian", ("values", "indices"))
 
     def fwd(xp, input, dim, keepdim):
@@ -102,6 +104,7 @@ class MedianAll(WholeExtremum):
     """median_all(input) -> Tensor: the (lower) middle of all elements."""
 
     node = "MedianBackward0"
+    aten = "median"
 
     def fwd(xp, input):
         x = widened(input.reshape(-1))
@@ -123,6 +126,7 @@ class NanmedianAll(WholeExtremum):
     """nanmedian_all(input) -> Tensor: the (lower) middle of what is not NaN."""
 
     node = "NanmedianBackward0"
+    aten = "nanmedian"
 
     def fwd(xp, input):
         x = widened(input.reshape(-1))
