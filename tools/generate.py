@@ -46,11 +46,8 @@ def names_of(api: Api) -> list[str]:
         found.append(f"Tensor.{api.name}")
     if api.inplace:
         found.append(f"Tensor.{api.name}_")
-        if api.name in publish.WRITING:
-            found.append(f"{api.name}_")
-    if api.name.endswith("_") and api.name[:-1] in publish.WRITING and "." not in api.name:
-        found.append(api.name)
-    return found
+    own = (api.name, f"{api.name}_")
+    return found + [name for name in api.inplace_functions if name in own]
 
 
 def aten_names(family: str) -> list[str]:

@@ -101,7 +101,7 @@ def like_tensor(
     return made(array, requires_grad)
 
 
-@api(method=False)
+@api(method=False, direct=True)
 def zeros_like(
     input: Any,
     *,
@@ -122,7 +122,7 @@ def zeros_like(
     )
 
 
-@api(method=False)
+@api(method=False, direct=True)
 def ones_like(
     input: Any,
     *,
@@ -143,7 +143,7 @@ def ones_like(
     )
 
 
-@api(method=False)
+@api(method=False, direct=True)
 def empty_like(
     input: Any,
     *,
@@ -164,7 +164,7 @@ def empty_like(
     )
 
 
-@api(method=False)
+@api(method=False, direct=True)
 def full_like(
     input: Any,
     fill_value: Any,
@@ -196,7 +196,7 @@ def beside(owner: Any, t: Any) -> Any:
     return batched(repeated(below, batch.level.size).clone(), batch.level)
 
 
-@api(function=False)
+@api(function=False, direct=True)
 def new_zeros(
     self: Any,
     *size: Any,
@@ -227,7 +227,7 @@ def new_zeros(
     return beside(self, t) if self.special else t
 
 
-@api(function=False)
+@api(function=False, direct=True)
 def new_ones(
     self: Any,
     *size: Any,
@@ -258,7 +258,7 @@ def new_ones(
     return beside(self, t) if self.special else t
 
 
-@api(function=False)
+@api(function=False, direct=True)
 def new_empty(
     self: Any,
     *size: Any,
@@ -289,7 +289,7 @@ def new_empty(
     return beside(self, t) if self.special else t
 
 
-@api(function=False)
+@api(function=False, direct=True)
 def new_empty_strided(
     self: Any,
     size: Any,
@@ -317,7 +317,7 @@ def new_empty_strided(
     return beside(self, t) if self.special else t
 
 
-@api(function=False)
+@api(function=False, direct=True)
 def new_full(
     self: Any,
     size: Any,

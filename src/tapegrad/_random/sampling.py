@@ -110,7 +110,7 @@ NORMAL_USAGE = (
 )
 
 
-@api(method=False)
+@api(method=False, direct=True, follows=True)
 def normal(
     mean: Any = 0.0,
     std: Any = 1.0,
@@ -222,7 +222,7 @@ def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = No
         return sampled(draw, input)
     value = draw(input).array
     checked_out("bernoulli", out, None)
-    check_memory("bernoulli", out.array, [])
+    check_memory(out.array, [])
     resize_out(out, value.shape)
     out.array[...] = value
     return out
@@ -281,7 +281,10 @@ def check_binomial(count: Any, prob: Any, on_cpu: bool) -> None:
         raise not_implemented("binomial_cpu", first)
 
 
-@api(samples=[Case(Draw(5, low=0.1), 3), Case(Draw(2, 4, low=0.1), 6, True)])
+@api(
+    samples=[Case(Draw(5, low=0.1), 3), Case(Draw(2, 4, low=0.1), 6, True)],
+    out_dtype="{name} expects Long tensor out, got: {got}",
+)
 def multinomial(
     input: Any,
     num_samples: Any,

@@ -76,7 +76,7 @@ def drawn(
     return made(draw(stream, shape, kind), requires_grad)
 
 
-@api(method=False)
+@api(method=False, direct=True)
 def rand(
     *size: Any,
     generator: Any = None,
@@ -109,7 +109,7 @@ def rand(
     )
 
 
-@api(method=False)
+@api(method=False, direct=True)
 def randn(
     *size: Any,
     generator: Any = None,
@@ -153,7 +153,7 @@ RANDINT_USAGE = (
 )
 
 
-@api(method=False)
+@api(method=False, direct=True)
 def randint(
     *args: Any,
     low: Any = None,
@@ -216,7 +216,7 @@ def randint(
     )
 
 
-@api(method=False)
+@api(method=False, direct=True)
 def randperm(
     n: Any,
     *,
@@ -312,7 +312,7 @@ def fill(array: Any, draw: Any, stream: Any) -> None:
     inner[...] = draw(stream, inner.shape, array.dtype)
 
 
-@api(method=False)
+@api(method=False, direct=True)
 def rand_like(
     input: Any,
     *,
@@ -343,7 +343,7 @@ def rand_like(
     )
 
 
-@api(method=False)
+@api(method=False, direct=True)
 def randn_like(
     input: Any,
     *,
@@ -375,7 +375,7 @@ def randn_like(
     )
 
 
-@api(method=False)
+@api(method=False, direct=True)
 def randint_like(
     input: Any,
     low: Any = None,

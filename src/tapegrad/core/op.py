@@ -81,6 +81,8 @@ class Op:
     single: bool = True  # exactly one output, not in a tuple
     kernel: Any = None  # (arrays…, attributes…) -> array or tuple of arrays, on NumPy
     forward: Any = None  # the same with the array module in front: the reference
+    host_number: bool = False  # on a device, one number of the host may stand for a tensor
+    across_devices: bool = False  # the tensors may be on two devices
     device_kernel: Any = None  # on a GPU's arrays, once one is used (devices.py)
     # There also: all gradients at once; (node, gradient, kept) -> list, or None to use the rules.
     device_pull: Any = None
@@ -100,6 +102,7 @@ class Op:
     differentiable: bool = True
     plain_outs: tuple[int, ...] = ()  # outputs that never need a gradient (indices)
     partial: bool = False  # rules get None, not zeros, for outputs without gradient
+    keeps_finite: bool = False  # nothing non-finite comes of finite values
     casts: bool = False  # to another dtype, and does nothing else
     view: bool = False
     multi_view: bool = False  # several views at once: they refuse to be written

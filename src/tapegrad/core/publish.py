@@ -65,14 +65,14 @@ def make_function(api: Api) -> Callable[..., Any]:
             if "out" in kwargs and not takes_out:
                 out = kwargs.pop("out")
                 if out is not None:
-                    return write_outputs(api.spoken, out, call, args, kwargs)
+                    return write_outputs(api.spoken, out, call, args, kwargs, api)
         try:
             if len(args) > most:
                 raise TypeError
             if casts and STATE.casting:
                 return CLASSES.cast_call(call, args, kwargs)
             if places and (STATE.device_type is not None or "device" in kwargs):
-                return CLASSES.created(api.name, call, args, kwargs)
+                return CLASSES.created(api, call, args, kwargs)
             return call(*args, **kwargs)
         except TypeError as error:
             reason: Exception = explain(api, error, args, kwargs)
@@ -122,7 +122,7 @@ def make_method(api: Api) -> Callable[..., Any]:
             if casts and STATE.casting:
                 return CLASSES.cast_call(call, (self, *args), kwargs)
             if places and STATE.device_type is not None:
-                return CLASSES.created(api.name, call, (self, *args), kwargs)
+                return CLASSES.created(api, call, (self, *args), kwargs)
             return call(self, *args, **kwargs)
         except TypeError as error:
             reason: Exception = explain(api, error, (self, *args), kwargs, True)
@@ -258,20 +258,13 @@ def unexpected(spoken: str, known: list[Any], kwargs: dict[str, Any]) -> TypeErr
     return None
 
 
-# These are Python functions in PyTorch, and complain as such.
+# The modules whose functions are Python's in PyTorch, and complain as such.
 PYTHON_SPACES = ("nn.functional.", "masked.", "signal.")
-PYTHON_FUNCTIONS = frozenset(
-    """
-    align_tensors atleast_1d atleast_2d atleast_3d block_diag broadcast_shapes broadcast_tensors
-    cartesian_prod cdist chain_matmul einsum lu meshgrid norm pca_lowrank split stft svd_lowrank
-    tensordot unique unique_consecutive unravel_index
-    """.split()
-)
 
 
 def missing_arguments(api: Api, spoken: str, names: list[str]) -> TypeError:
     count = len(names)
-    if api.name.startswith(PYTHON_SPACES) or api.name in PYTHON_FUNCTIONS:
+    if api.python or api.name.startswith(PYTHON_SPACES):
         quoted = [f"'{name}'" for name in names]
         listed = " and ".join([", ".join(quoted[:-1]), quoted[-1]] if count > 1 else quoted)
         plural = "s" if count > 1 else ""
@@ -302,19 +295,6 @@ def named(function: Any, name: str, doc: str, module: str) -> Callable[..., Any]
     function.__doc__ = doc
     function.__module__ = "tapegrad"
     return function  # type: ignore[no-any-return]
-
-
-# The in-place methods that are functions too, as `torch.exp_(x)`.
-WRITING = frozenset(
-    """
-    abs acos acosh addmv alpha_dropout arccos arccosh arcsin arcsinh arctan arctanh as_strided asin
-    asinh atan atanh ceil celu clamp clamp_max clamp_min clip conj_physical cos cosh deg2rad detach
-    dropout embedding_renorm erf erfc exp exp2 expm1 feature_alpha_dropout feature_dropout fill fix
-    floor frac gcd i0 index_put lcm ldexp log log10 log1p log2 logit nan_to_num neg negative rad2deg
-    reciprocal relu resize_as round rrelu rsqrt selu sigmoid sin sinc sinh sqrt square tan tanh
-    threshold trunc xlogy zero
-    """.split()
-)
 
 
 # `x += y` and friends: the in-place method behind each operator.
@@ -397,10 +377,9 @@ def hand_out() -> None:
         written = f"{name}_"
         if api.inplace and (written not in cls.__dict__ or f"Tensor.{written}" in FAMILY_OF):
             setattr(cls, written, make_inplace(api))
-        if name in WRITING and hasattr(cls, written):
-            namespace[written] = getattr(cls, written)
-        elif name.endswith("_") and name[:-1] in WRITING and hasattr(cls, name):
-            namespace[name] = getattr(cls, name)
+        for each in (name, written):
+            if each in api.inplace_functions:
+                namespace[each] = getattr(cls, each)
 
 
 def load_family(family: str) -> None:

@@ -23,6 +23,5 @@ from .definition import (
     apply,
     helper,
     op,
-    publish,
     ufunc,
 )

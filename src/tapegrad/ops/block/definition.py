@@ -67,8 +67,14 @@ class Public:
     function = True  # `tapegrad.<name>`; else there is only a method
     method = True
     inplace = False  # a method `<name>_`
+    inplace_functions: tuple[str, ...] = ()  # in-place methods that are functions too: ("exp_",)
+    python = False  # written in Python in PyTorch: a missing argument hears Python's sentence
     samples: Sequence[Case] = ()
     autocast: Autocast | None = None  # the precision that autocast runs it in
+    out_dtype = ""  # what an `out` of another dtype than the result hears, where it is not cast
+    out_apart = False  # `out` may share no memory with the arguments
+    direct = False  # makes its result on the device that `device` names, without a copy on the host
+    follows = False  # stays where its argument is, whatever the default device
 
 
 class Block(Public):
@@ -107,6 +113,9 @@ class Block(Public):
     plain_outs: tuple[int, ...] = ()
     partial = False  # rules get None, not zeros, for outputs that received no gradient
     casts = False  # to another dtype, and does nothing else
+    keeps_finite = False  # nothing non-finite comes of finite values
+    host_number = False  # on a device, one number of the host may stand for a tensor
+    across_devices = False  # the tensors may be on two devices
     view = False
     multi_view = False
     replays = False
@@ -161,6 +170,9 @@ COPIED = (
     "plain_outs",
     "partial",
     "casts",
+    "keeps_finite",
+    "host_number",
+    "across_devices",
     "view",
     "multi_view",
     "replays",
@@ -410,6 +422,7 @@ class Api(Public):
             self.method = self.inplace = False
         if space == "special":  # these are made of the others there, which have the rules
             self.autocast = None
+            self.out_dtype = ""
 
 
 APIS: dict[str, Api] = {}

@@ -32,6 +32,8 @@ class ToDevice(Block):
     public = False
     linear = True
     leading = (0,)
+    across_devices = True
+    host_number = True
 
     def fwd(xp, input, place, source):
         return moved(input, place)

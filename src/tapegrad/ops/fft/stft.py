@@ -86,7 +86,7 @@ STFT_CASES = [
 ]
 
 
-@api(samples=STFT_CASES, autocast=Autocast(cpu=SINGLE))
+@api(samples=STFT_CASES, autocast=Autocast(cpu=SINGLE), python=True)
 def stft(
     input: Any,
     n_fft: Any,

@@ -39,6 +39,7 @@ class IndexAt(LinearMove):
     node = "IndexBackward0"
     aten = "index.Tensor"
     public = False
+    keeps_finite = True
 
     def fwd(xp, input, index):
         places = [d for d, i in enumerate(index) if type(i) is not slice]
@@ -125,6 +126,7 @@ class IndexPut(Move):
     public = False
     autocast = Autocast(gpu=WIDEST)
     vmap_write = "index_put_"
+    host_number = True
 
     def fwd(xp, input, values, index, accumulate):
         out = xp.array(input, order="K", copy=True)
@@ -282,7 +284,12 @@ def put_at(
     return indexing.put_with(input, noted, values, bool(accumulate), watched, run)
 
 
-@api(name="index_put_", method=False, samples=[Case(Index([1, 2]), (Index([1]),), Index(5))])
+@api(
+    name="index_put_",
+    method=False,
+    samples=[Case(Index([1, 2]), (Index([1]),), Index(5))],
+    inplace_functions=("index_put_",),
+)
 def put_at_in_place(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """index_put_(input, indices, values, accumulate=False) -> Tensor: `index_put` into `input`.
 

@@ -12,6 +12,7 @@ from ...core.dispatch import number_as
 from ...core.transforms.batched import known_values
 from ..block import WIDEST, Autocast, Case, Linear, api, apply, op
 from ..block.batching import lift, padded
+from ..block.checks import OUT_EXACT, OUT_SAME_TYPE
 from ..block.samples import Draw, Index
 from .advanced import LinearMove, Move, sum_rows
 from .gather import (
@@ -54,6 +55,9 @@ class IndexSelect(LinearMove):
     """
 
     tensors = ("input", "index")
+    out_apart = True
+    out_dtype = OUT_SAME_TYPE
+    keeps_finite = True
     samples = [
         Case(Draw(3, 2), 0, Index([2, 0, 2])),
         Case(Draw(3, 2, layout="T"), -1, Index([1])),
@@ -113,6 +117,7 @@ class IndexAdd(Linear):
     tensors = ("input", "index", "source")
     inplace = True
     vmap_write = "index_add_"
+    out_dtype = OUT_EXACT
     samples = [
         Case(Draw(3, 2), 0, Index([2, 0, 2]), Draw(3, 2)),
         Case(Draw(2, 3, layout="T"), 1, Index([1]), Draw(2, 1), alpha=-2.0),
@@ -207,6 +212,7 @@ class IndexCopy(Move):
     tensors = ("input", "index", "source")
     inplace = True
     autocast = Autocast(cpu=WIDEST)
+    out_dtype = OUT_EXACT
     samples = [
         Case(Draw(3, 2), 0, Index([2, 0]), Draw(2, 2)),
         Case(Draw(2, 3, layout="T"), -1, Index([1]), Draw(2, 1)),
@@ -314,6 +320,7 @@ class IndexFillTensor(Move):
     tensors = ("input", "index", "value")
     public = False
     vmap_write = "index_fill_"
+    host_number = True
 
     def fwd(xp, input, index, value, dim):
         out = xp.array(input, order="K", copy=True)

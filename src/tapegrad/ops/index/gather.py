@@ -12,7 +12,7 @@ from ..._tensor.indexing import number, wrap_dim
 from ...core.base import STATE, TensorBase, wrap
 from ...core.transforms.batched import known_values, memory_of
 from ..block import WIDEST, Autocast, Block, Case, api, apply, op
-from ..block.checks import not_implemented
+from ..block.checks import OUT_EXACT, not_implemented
 from ..block.samples import Draw, Index
 from ..products.matmul import broadcast_batch
 from .advanced import LinearMove, Move
@@ -127,6 +127,9 @@ class Gather(LinearMove):
     """
 
     tensors = ("input", "index")
+    out_apart = True
+    out_dtype = OUT_EXACT
+    keeps_finite = True
     samples = [
         Case(Draw(2, 3), 1, Index([[2, 0], [1, 1]])),
         Case(Draw(2, 3, layout="T"), 0, Index([[1, 0, 1]])),
@@ -263,6 +266,7 @@ class ScatterAdd(LinearMove):
     inplace = True
     autocast = Autocast(gpu=WIDEST)
     vmap_write = "scatter_add_"
+    out_dtype = OUT_EXACT
     samples = [
         Case(Draw(2, 3), 1, Index([[0, 0], [2, 1]]), Draw(2, 2)),
         Case(Draw(2, 3, layout="T"), 0, Index([[1, 1, 1], [1, 0, 1]]), Draw(2, 3)),
@@ -329,6 +333,7 @@ def check_scatter(name: str, input: Any, dim: int, index: Any, src: Any) -> int:
         Case(Draw(2, 3), 0, Index([[1, 0, 1]]), 4.0),
         Case(Draw(2, 3, layout="step"), -1, Index([[1], [2]]), value=2),
     ],
+    out_dtype=OUT_EXACT,
 )
 def scatter(
     input: Any,
@@ -386,6 +391,7 @@ class ScatterReduce(Block):
     aten = "scatter_reduce.two"
     tensors = ("input", "index", "src")
     inplace = True
+    out_dtype = OUT_EXACT
     samples = [
         Case(Draw(2, 3), 1, Index([[0, 0], [2, 1]]), Draw(2, 2), how, include_self=own)
         for how in ("sum", "prod", "mean", "amax", "amin")
@@ -517,7 +523,11 @@ def reduced_gradients(
     return mine * share, theirs * F.gather(share, index, dim)
 
 
-@api(samples=[Case(Draw(2, 3), Index([[2, 0], [1, 1]]), 1), Case(Draw(2, 3), Index([5, 0]))])
+@api(
+    samples=[Case(Draw(2, 3), Index([[2, 0], [1, 1]]), 1), Case(Draw(2, 3), Index([5, 0]))],
+    out_dtype=OUT_EXACT,
+    out_apart=True,
+)
 def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     """take_along_dim(input, indices, dim=None) -> Tensor: `gather` that broadcasts.
 

@@ -15,6 +15,7 @@ from ...core.dispatch import apply
 from ...core.transforms.batched import dynamic_shape, is_batched, known_values, memory_of, refusal
 from ..block import Block, Case, api, op
 from ..block.batching import flattened, lift, spread
+from ..block.checks import OUT_SAME_TYPE
 from ..block.samples import Draw, Index
 from .advanced import LinearMove, Move
 from .gather import scalar_name
@@ -90,6 +91,7 @@ class MaskedFillTensor(Move):
     broadcasts = True
     public = False
     aligns = True
+    host_number = True
 
     def fwd(xp, input, mask, value):
         return contiguous(xp, xp.where(mask, value.astype(input.dtype), input))
@@ -159,6 +161,8 @@ class MaskedSelect(LinearMove):
     """
 
     tensors = ("input", "mask")
+    out_apart = True
+    out_dtype = OUT_SAME_TYPE
     samples = [
         Case(Draw(2, 3), MASK),
         Case(Draw(3, layout="step"), MASK),
@@ -315,6 +319,11 @@ class Take(LinearMove):
     """
 
     tensors = ("input", "index")
+    out_apart = True
+    out_dtype = (
+        "take(): self and out expected to have the same dtype, but got self.dtype = {want} and "
+        "out.dtype = {got}"
+    )
     samples = [
         Case(Draw(2, 3), Index([[0, 5], [-1, 0]])),
         Case(Draw(3, 2, layout="T"), Index([1, 1])),
@@ -420,7 +429,10 @@ class Nonzero(Block):
         return xp.stack(input.nonzero()).T
 
 
-@api(samples=[Case(Draw(2, 3)), Case(Draw())])
+@api(
+    samples=[Case(Draw(2, 3)), Case(Draw())],
+    out_dtype="nonzero: Expected out tensor to have scalar type Long but got scalar type{got}",
+)
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """nonzero(input, *, as_tuple=False) -> Tensor: coordinates of the elements that are not zero.
 

@@ -11,6 +11,7 @@ from ...core.dispatch import apply
 from ...core.named_results import return_type
 from ...core.transforms.batched import memory_of
 from ..block import SINGLE, Autocast, Block, Case, api, op
+from ..block.checks import OUT_EXACT
 from ..block.samples import Draw, Index
 from .common import (
     NOT_POSITIVE,
@@ -176,6 +177,7 @@ POSITIVE = Draw(2, 1, 1, low=0.5)
     name="linalg.cholesky",
     samples=[Case(POSITIVE), Case(POSITIVE, upper=True), Case(Draw(0, 0))],
     autocast=Autocast(cpu=SINGLE),
+    out_dtype=OUT_EXACT,
 )
 def linalg_cholesky(input: Any, *, upper: bool = False) -> Any:
     """linalg.cholesky(input, *, upper=False) -> Tensor: L of A = L Lᴴ, for positive-definite A.
@@ -191,6 +193,7 @@ def linalg_cholesky(input: Any, *, upper: bool = False) -> Any:
     name="linalg.cholesky_ex",
     samples=[Case(POSITIVE), Case(POSITIVE, upper=True)],
     autocast=Autocast(cpu=SINGLE),
+    out_dtype=OUT_EXACT,
 )
 def linalg_cholesky_ex(input: Any, *, upper: bool = False, check_errors: bool = False) -> Any:
     """linalg.cholesky_ex(input, *, upper=False, check_errors=False) -> (Tensor, Tensor): with info.

@@ -9,7 +9,7 @@ from ...core.dispatch import apply
 from ...core.named_results import return_type
 from ...core.transforms.batched import memory_of
 from ..block import SINGLE, Autocast, Block, Case, api, op
-from ..block.checks import is_complex
+from ..block.checks import OUT_EXACT, is_complex
 from ..block.samples import Draw, Index
 from ..pointwise.choices import where
 from .common import (
@@ -163,7 +163,7 @@ def determinant(A: Any) -> Any:
     return apply(LinalgDet, (A,))
 
 
-@api(name="linalg.det", samples=[*MATRICES, *EMPTIES])
+@api(name="linalg.det", samples=[*MATRICES, *EMPTIES], out_dtype=OUT_EXACT)
 def linalg_det(A: Any) -> Any:
     """linalg.det(A) -> Tensor: the determinant of a square matrix, or of each of a stack.
 
@@ -228,7 +228,7 @@ def sign_and_log(function: str, A: Any) -> Any:
     return apply(LinalgSlogdet, (A,))
 
 
-@api(name="linalg.slogdet", samples=[*MATRICES, *EMPTIES])
+@api(name="linalg.slogdet", samples=[*MATRICES, *EMPTIES], out_dtype=OUT_EXACT)
 def linalg_slogdet(A: Any) -> Any:
     """linalg.slogdet(A) -> (Tensor, Tensor): sign and log of the absolute value of determinants.
 
@@ -239,7 +239,7 @@ def linalg_slogdet(A: Any) -> Any:
     return sign_and_log("linalg.slogdet", A)
 
 
-@api(samples=MATRICES)
+@api(samples=MATRICES, out_dtype=OUT_EXACT)
 def slogdet(input: Any) -> Any:
     """slogdet(input) -> (Tensor, Tensor): the same as `linalg.slogdet`.
 
@@ -301,7 +301,12 @@ def invert(A: Any, function: str) -> Any:
     return result
 
 
-@api(name="linalg.inv", samples=[*MATRICES, *EMPTIES], autocast=Autocast(cpu=SINGLE))
+@api(
+    name="linalg.inv",
+    samples=[*MATRICES, *EMPTIES],
+    autocast=Autocast(cpu=SINGLE),
+    out_dtype=OUT_EXACT,
+)
 def linalg_inv(A: Any) -> Any:
     """linalg.inv(A) -> Tensor: the inverse of a square matrix, or of each of a stack.
 
@@ -312,7 +317,7 @@ def linalg_inv(A: Any) -> Any:
     return invert(A, "linalg.inv")[0]
 
 
-@api(samples=MATRICES, autocast=Autocast(cpu=SINGLE))
+@api(samples=MATRICES, autocast=Autocast(cpu=SINGLE), out_dtype=OUT_EXACT)
 def inverse(input: Any) -> Any:
     """inverse(input) -> Tensor: the same as `linalg.inv`.
 
@@ -322,7 +327,7 @@ def inverse(input: Any) -> Any:
     return invert(input, "linalg.inv")[0]
 
 
-@api(name="linalg.inv_ex", samples=MATRICES, autocast=Autocast(cpu=SINGLE))
+@api(name="linalg.inv_ex", samples=MATRICES, autocast=Autocast(cpu=SINGLE), out_dtype=OUT_EXACT)
 def linalg_inv_ex(A: Any, *, check_errors: bool = False) -> Any:
     """linalg.inv_ex(A, *, check_errors=False) -> (Tensor, Tensor): inverses, and what went wrong.
 

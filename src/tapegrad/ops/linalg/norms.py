@@ -21,6 +21,8 @@ from .spectral import eigh_of, svd_of
 
 # ruff: noqa: N803, N805, N806
 
+OUT_NORM = "{torch_name} expected out tensor dtype {want} but got: {got}"
+
 MATRIX_FORMS = (1, 2, math.inf)
 
 
@@ -83,6 +85,7 @@ def extreme(x: Any, largest: bool, dim: int, keepdim: bool) -> Any:
         Case(Draw(0, 2), "fro"),
     ],
     autocast=Autocast(gpu=SINGLE),
+    out_dtype=OUT_NORM,
 )
 def matrix_norm(
     input: Any,
@@ -140,6 +143,7 @@ def matrix_norm(
         Case(Draw(2, 2, 2)),
     ],
     autocast=Autocast(gpu=SINGLE),
+    out_dtype=OUT_NORM,
 )
 def norm(
     input: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None

@@ -10,6 +10,7 @@ from ...core.dispatch import apply
 from ...core.named_results import return_type
 from ...core.transforms.batched import memory_of
 from ..block import SINGLE, Autocast, Block, Case, api, op
+from ..block.checks import OUT_EXACT
 from ..block.samples import Draw, Index
 from .common import (
     SINGULAR_SOLVE,
@@ -136,7 +137,7 @@ SOLVES = [
 ]
 
 
-@api(name="linalg.solve", samples=SOLVES, autocast=Autocast(cpu=SINGLE))
+@api(name="linalg.solve", samples=SOLVES, autocast=Autocast(cpu=SINGLE), out_dtype=OUT_EXACT)
 def linalg_solve(A: Any, B: Any, *, left: bool = True) -> Any:
     """linalg.solve(A, B, *, left=True) -> Tensor: X of A X = B, or of X A = B.
 
@@ -147,7 +148,7 @@ def linalg_solve(A: Any, B: Any, *, left: bool = True) -> Any:
     return solve_equation(A, B, left, "torch.linalg.solve")[0]
 
 
-@api(name="linalg.solve_ex", samples=SOLVES[:3])
+@api(name="linalg.solve_ex", samples=SOLVES[:3], out_dtype=OUT_EXACT)
 def linalg_solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -> Any:
     """linalg.solve_ex(A, B, *, left=True, check_errors=False) -> (Tensor, Tensor): with an info.
 
@@ -240,6 +241,7 @@ TRIANGLE = Index([[2.0, -1.0, 0.5], [0.6, 3.0, -0.5], [0.3, 0.7, -2.5]])
         Case(SQUARES, Draw(2, 1), upper=True, unitriangular=True),
         Case(Draw(0, 0), Draw(0, 2), upper=True),
     ],
+    out_dtype="expected scalar type {want} but found {got}",
 )
 def linalg_solve_triangular(
     input: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
@@ -328,6 +330,7 @@ def check_pair(function: str, b: Any, a: Any) -> None:
         Case(Draw(3, 1, 2, 1), SQUARES, transpose=True, unitriangular=True),
     ],
     autocast=Autocast(cpu=SINGLE),
+    out_dtype=OUT_EXACT,
 )
 def triangular_solve(
     input: Any,

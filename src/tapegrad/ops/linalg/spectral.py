@@ -18,7 +18,7 @@ from ...core.dispatch import apply
 from ...core.named_results import return_type
 from ...core.transforms.batched import memory_of
 from ..block import APIS, SINGLE, Autocast, Block, Case, api, helper, op
-from ..block.checks import is_complex
+from ..block.checks import OUT_EXACT, is_complex
 from ..block.samples import Draw
 from . import solve as linalg_solve  # noqa: F401  rules call linalg.solve
 from .common import (
@@ -168,6 +168,7 @@ class LinalgEigh(Block):
     partial = True
     leading = (2,)
     autocast = Autocast(cpu=SINGLE)
+    out_dtype = OUT_EXACT
     samples = (Case(Draw(3, 3)), Case(Draw(2, 2, 2, layout="T"), "U"), Case(Draw(0, 0)))
 
     def fwd(xp, input, uplo, vectors):
@@ -226,6 +227,7 @@ def eigh_of(function: str, input: Any, uplo: Any, vectors: bool) -> Any:
     name="linalg.eigvalsh",
     samples=[Case(Draw(3, 3)), Case(Draw(2, 2, 2, layout="T"), UPLO="U"), Case(Draw(0, 0))],
     autocast=Autocast(cpu=SINGLE),
+    out_dtype=OUT_EXACT,
 )
 def eigvalsh(input: Any, UPLO: str = "L") -> Any:
     """linalg.eigvalsh(input, UPLO="L") -> Tensor: the eigenvalues of Hermitian matrices.
@@ -346,6 +348,7 @@ class LinalgSvd(Block):
     partial = True
     leading = (2,)
     autocast = Autocast(cpu=SINGLE)
+    out_dtype = OUT_EXACT
     samples = (
         Case(Draw(3, 3)),
         Case(Draw(2, 4, 2), False),
@@ -470,6 +473,7 @@ def svd_tangents(F: Any, t: Any, U: Any, S: Any, Vh: Any) -> tuple[Any, Any, Any
     name="linalg.svdvals",
     samples=[Case(Draw(3, 3)), Case(Draw(2, 4, 2)), Case(Draw(2, 4, layout="T")), Case(Draw(0, 2))],
     autocast=Autocast(cpu=SINGLE),
+    out_dtype=OUT_EXACT,
 )
 def svdvals(A: Any, *, driver: Any = None) -> Any:
     """linalg.svdvals(A, *, driver=None) -> Tensor: the singular values, in descending order.
@@ -483,6 +487,7 @@ def svdvals(A: Any, *, driver: Any = None) -> Any:
 @api(
     samples=[Case(Draw(3, 2)), Case(Draw(2, 2, 4)), Case(Draw(3, 2), True, False)],
     autocast=Autocast(cpu=SINGLE),
+    out_dtype=OUT_EXACT,
 )
 def svd(input: Any, some: bool = True, compute_uv: bool = True) -> Any:
     """svd(input, some=True, compute_uv=True) -> (Tensor, Tensor, Tensor): U, S and V.
@@ -531,6 +536,7 @@ class LinalgQr(Block):
     wirtinger = True
     partial = True
     autocast = Autocast(cpu=SINGLE)
+    out_dtype = OUT_EXACT
     samples = (
         Case(Draw(3, 3)),
         Case(Draw(2, 4, 2)),
@@ -615,6 +621,7 @@ def check_qr(mode: str, shape: tuple[int, ...]) -> None:
 @api(
     samples=[Case(Draw(3, 2)), Case(Draw(2, 2, 4)), Case(Draw(2, 3), False)],
     autocast=Autocast(cpu=SINGLE),
+    out_dtype=OUT_EXACT,
 )
 def qr(input: Any, some: bool = True) -> Any:
     """qr(input, some=True) -> (Tensor, Tensor): the old spelling of `linalg.qr`.

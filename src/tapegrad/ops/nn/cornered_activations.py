@@ -12,7 +12,7 @@ from ...autograd.inplace import write
 from ...core.base import TensorBase
 from ...errors import must_be_tensor
 from ..block import Block, Case, api, apply, op
-from ..block.checks import as_stored, cast, not_implemented, widened
+from ..block.checks import OUT_FOUND, as_stored, cast, not_implemented, widened
 from ..block.samples import Draw, unary_cases
 from ..pointwise.branchless import keep, pick
 from .smooth_activations import Activation, Slope, logistic, number, real
@@ -278,7 +278,7 @@ class SoftshrinkBackward(Shrinking):
 SHRINK_CASES = [Case(Draw(3, 4)), Case(Draw()), Case(Draw(3, 2, layout="T"), 0.7), Case(Draw(0, 2))]
 
 
-@api(aliases=("nn.functional.hardshrink",), samples=SHRINK_CASES)
+@api(aliases=("nn.functional.hardshrink",), samples=SHRINK_CASES, out_dtype=OUT_FOUND)
 def hardshrink(input: Any, lambd: Any = 0.5) -> Any:
     """hardshrink(input, lambd=0.5) -> Tensor: zero for elements in [-lambd, lambd].
 
@@ -348,6 +348,7 @@ class Threshold(Activation):
     """threshold(input, threshold, value) -> Tensor: a value for what is not above a threshold."""
 
     aten = "threshold"
+    keeps_finite = True
 
     def fwd(xp, input, threshold, value):
         return above(xp, input, threshold, value)

@@ -198,6 +198,7 @@ MANY_ROWS = 25  # above, the matrix product is faster, though less exact
         Case(Draw(2, 0), Draw(3, 0)),
     ],
     autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
+    python=True,
 )
 def cdist(
     x1: Any,

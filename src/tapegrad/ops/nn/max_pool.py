@@ -195,6 +195,7 @@ class MaxPool2d(MaxPooling):
     node = "MaxPool2DWithIndicesBackward0"
     aten = "max_pool2d_with_indices"
     leading = (2,)
+    keeps_finite = True
 
 
 @op

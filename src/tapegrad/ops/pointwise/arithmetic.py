@@ -17,6 +17,7 @@ from ..block.checks import (
     BOOL,
     COMPLEX,
     INTEGRAL,
+    OUT_FOUND,
     cast,
     category,
     common,
@@ -320,6 +321,9 @@ class Neg(Elementwise):
     dtype = PROMOTE
     linear = True
     guard = no_negation
+    inplace_functions = ("neg_", "negative_")
+    out_dtype = OUT_FOUND
+    keeps_finite = True
     fwd = ufunc("negative")
 
     def d_input(F, grad):
@@ -449,6 +453,7 @@ class Reciprocal(Elementwise):
     """
 
     autocast = Autocast(gpu=SINGLE)
+    inplace_functions = ("reciprocal_",)
     samples = unary_cases(low=0.3)
     fwd = ufunc("reciprocal")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...core.base import TensorBase
 from ..block import PROMOTE, Block, Case, api, apply, op, ufunc
-from ..block.checks import BOOL, COMPLEX, FLOATING, invalid_call, not_for
+from ..block.checks import BOOL, COMPLEX, FLOATING, OUT_FOUND, invalid_call, not_for
 from ..block.samples import Index
 
 # ruff: noqa: N805
@@ -104,6 +104,7 @@ class BitwiseNot(Block):
     dtype = PROMOTE
     elementwise = True
     inplace = True
+    out_dtype = OUT_FOUND
     samples = [Case(NUMBERS), Case(Index([True, False])), Case(Index(4))]
     guard = not_for("bitwise_not_cpu", FLOATING, COMPLEX)
     fwd = ufunc("invert")

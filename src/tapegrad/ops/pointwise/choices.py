@@ -15,6 +15,7 @@ from ..block.checks import (
     COMPLEX,
     FLOATING,
     INTEGRAL,
+    OUT_FOUND,
     as_stored,
     cast,
     category,
@@ -77,6 +78,7 @@ class Where(Block):
     tensors = ("condition", "input", "other")
     elementwise = True
     public = False
+    keeps_finite = True
 
     def fwd(xp, condition, input, other):
         return choose(xp, condition, input, other)
@@ -99,6 +101,7 @@ MASK = Index([True, False, True])
         Case(MASK, 0, Draw(3)),
         Case(MASK, Draw(), Draw(2, 1)),
     ],
+    out_dtype="Expected out type to be {want} but got {got}",
 )
 def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     """where(condition, input, other) -> Tensor: `input` where the condition holds, else `other`.
@@ -330,6 +333,7 @@ class ClampScalar(Clamping):
 
     node = "ClampBackward1"
     aten = "clamp"
+    keeps_finite = True
 
 
 @op
@@ -365,6 +369,7 @@ class Clamp(Elementwise):
     dtype = PROMOTE
     public = False
     guard = clamp_guard
+    keeps_finite = True
 
     def fwd(xp, input, low, high):
         return bounded(xp, input, low, high)
@@ -430,7 +435,13 @@ CLAMP_CASES = [
 ]
 
 
-@api(inplace=True, aliases=("clip",), samples=CLAMP_CASES)
+@api(
+    inplace=True,
+    aliases=("clip",),
+    samples=CLAMP_CASES,
+    out_dtype=OUT_FOUND,
+    inplace_functions=("clamp_", "clip_"),
+)
 def clamp(input: Any, min: Any = None, max: Any = None, *, run: Any = None) -> Any:
     """clamp(input, min=None, max=None) -> Tensor: the elements, or the bound that they exceed.
 
@@ -450,7 +461,12 @@ def clamp(input: Any, min: Any = None, max: Any = None, *, run: Any = None) -> A
     raise invalid_call("clamp", *[b for b in (min, max) if b is not None])
 
 
-@api(inplace=True, samples=[Case(Draw(3, 2), 0.25), Case(Draw(3, 2), Draw(2))])
+@api(
+    inplace=True,
+    samples=[Case(Draw(3, 2), 0.25), Case(Draw(3, 2), Draw(2))],
+    out_dtype=OUT_FOUND,
+    inplace_functions=("clamp_min_",),
+)
 def clamp_min(input: Any, min: Any, *, run: Any = None) -> Any:
     """clamp_min(input, min) -> Tensor: the elements, at least `min`.
 
@@ -466,7 +482,12 @@ def clamp_min(input: Any, min: Any, *, run: Any = None) -> Any:
     return (run or apply)(ClampMinScalar, (input,), (min, None))
 
 
-@api(inplace=True, samples=[Case(Draw(3, 2), 0.25), Case(Draw(3, 2), Draw(2))])
+@api(
+    inplace=True,
+    samples=[Case(Draw(3, 2), 0.25), Case(Draw(3, 2), Draw(2))],
+    out_dtype=OUT_FOUND,
+    inplace_functions=("clamp_max_",),
+)
 def clamp_max(input: Any, max: Any, *, run: Any = None) -> Any:
     """clamp_max(input, max) -> Tensor: the elements, at most `max`.
 

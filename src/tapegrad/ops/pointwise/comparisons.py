@@ -12,6 +12,8 @@ from ..block.samples import Draw, binary_cases
 
 # ruff: noqa: N805
 
+OUT_BOOLEAN = "{name} does not support non-boolean outputs."
+
 
 def tensor_first(function: str, then: Any = None) -> Any:
     """A guard: a number may only stand on the right. `then` is another one, asked afterwards."""
@@ -259,6 +261,7 @@ class Isposinf(Question):
     """
 
     guard = real_only("isposinf")
+    out_dtype = OUT_BOOLEAN
 
     def fwd(xp, input):
         return xp.equal(input, xp.inf)
@@ -273,6 +276,7 @@ class Isneginf(Question):
     """
 
     guard = real_only("isneginf")
+    out_dtype = OUT_BOOLEAN
 
     def fwd(xp, input):
         return xp.equal(input, -xp.inf)
@@ -299,6 +303,8 @@ class Signbit(Question):
     >>> signbit(tensor([-0.0, 1.0]))
     tensor([ True, False])
     """
+
+    out_dtype = OUT_BOOLEAN
 
     def fwd(xp, input):
         if input.dtype.kind == "c":

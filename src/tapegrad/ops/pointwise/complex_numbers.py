@@ -16,6 +16,10 @@ from ..products.matmul import broadcast_batch
 # Blocks: their first argument is not a `self`.
 # ruff: noqa: N805
 
+OUT_SCALAR_TYPE = (
+    "Expected object of scalar type {want} but got scalar type {got} for argument 'out'"
+)
+
 PAIRS = (
     Case(Draw(3), Draw(3)),
     Case(Draw(2, 1), Draw(3)),
@@ -61,6 +65,7 @@ class Complex(Block):
     broadcasts = True
     wirtinger = True
     method = False
+    out_dtype = OUT_SCALAR_TYPE
     samples = PAIRS
     aligns = True
 
@@ -101,6 +106,7 @@ class Polar(Block):
     wirtinger = True
     method = False
     autocast = Autocast(cpu=SINGLE)
+    out_dtype = OUT_SCALAR_TYPE
     samples = (
         Case(Draw(3, low=0.1), Draw(3)),
         Case(Draw(2, 1, low=0.1), Draw(3)),

@@ -18,6 +18,7 @@ from ..block.checks import (
     BOOL,
     COMPLEX,
     INTEGRAL,
+    OUT_FOUND,
     cast,
     invalid_call,
     is_complex,
@@ -60,6 +61,9 @@ class Abs(Same):
     aliases = ("absolute",)
     wirtinger = True
     guard = not_for("abs_cpu", BOOL)
+    inplace_functions = ("abs_",)
+    out_dtype = OUT_FOUND
+    keeps_finite = True
     fwd = ufunc("absolute")
 
     def call(input, *, run=None):
@@ -98,6 +102,8 @@ class Sign(Flat):
     """
 
     guard = no_complex_sign
+    out_dtype = OUT_FOUND
+    keeps_finite = True
 
     def fwd(xp, input):
         return sign_of(xp, input)
@@ -112,6 +118,7 @@ class Sgn(Same):
     """
 
     wirtinger = True
+    out_dtype = OUT_FOUND
 
     def fwd(xp, input):
         if input.dtype.kind != "c":
@@ -197,6 +204,8 @@ class ConjPhysical(Same):
 
     aten = "_conj_physical"
     wirtinger = True
+    inplace_functions = ("conj_physical_",)
+    out_dtype = OUT_FOUND
     fwd = ufunc("conjugate")
 
     def call(input, *, run=None):
@@ -350,6 +359,8 @@ class Floor(Flat):
     """
 
     guard = whole("floor")
+    inplace_functions = ("floor_",)
+    out_dtype = OUT_FOUND
 
     def fwd(xp, input):
         return xp.copy(input) if input.dtype.kind in "iu" else xp.floor(input)
@@ -364,6 +375,8 @@ class Ceil(Flat):
     """
 
     guard = whole("ceil")
+    inplace_functions = ("ceil_",)
+    out_dtype = OUT_FOUND
 
     def fwd(xp, input):
         return xp.copy(input) if input.dtype.kind in "iu" else xp.ceil(input)
@@ -379,6 +392,8 @@ class Trunc(Flat):
 
     aliases = ("fix",)
     guard = whole("trunc")
+    inplace_functions = ("trunc_", "fix_")
+    out_dtype = OUT_FOUND
 
     def fwd(xp, input):
         return xp.copy(input) if input.dtype.kind in "iu" else xp.trunc(input)
@@ -417,7 +432,12 @@ def abs_int(n: int) -> int:
     return -n if n < 0 else n
 
 
-@api(inplace=True, samples=[*unary_cases(), Case(Draw(3), decimals=1)])
+@api(
+    inplace=True,
+    samples=[*unary_cases(), Case(Draw(3), decimals=1)],
+    out_dtype=OUT_FOUND,
+    inplace_functions=("round_",),
+)
 def round(input: Any, *, decimals: Any = None, run: Any = None) -> Any:
     """round(input, *, decimals=0) -> Tensor: the nearest integer (or decimal), the even one of two.
 
@@ -440,6 +460,8 @@ class Frac(Same):
     """
 
     guard = not_for("frac_cpu", BOOL, INTEGRAL, COMPLEX)
+    inplace_functions = ("frac_",)
+    out_dtype = OUT_FOUND
 
     def fwd(xp, input):
         return input - xp.trunc(input)
@@ -467,6 +489,8 @@ class Relu(Same):
     """
 
     guard = relu_domain
+    inplace_functions = ("relu_",)
+    keeps_finite = True
 
     def fwd(xp, input):
         # A scalar of the same dtype spares NumPy the conversion of a Python number.
@@ -497,6 +521,8 @@ class NanToNum(Same):
     tensor([5., 1.])
     """
 
+    inplace_functions = ("nan_to_num_",)
+    out_dtype = "nan_to_num: dtype of out: {got} should be same as input: {want}"
     samples = [*unary_cases(), Case(Draw(3), nan=1.0, posinf=2.0, neginf=-2.0)]
 
     def fwd(xp, input, nan, posinf, neginf):

@@ -207,7 +207,7 @@ def float_power(input: Any, exponent: Any, *, run: Any = None) -> Any:
     return pow(base, power_) if run is None else pow(base, power_, run=run)
 
 
-@api(inplace=True, samples=unary_cases())
+@api(inplace=True, samples=unary_cases(), inplace_functions=("square_",))
 def square(input: Any, *, run: Any = None) -> Any:
     """square(input) -> Tensor: the elements times themselves.
 

@@ -27,6 +27,7 @@ class Sqrt(Elementwise):
     tensor([1., 2.])
     """
 
+    inplace_functions = ("sqrt_",)
     samples = unary_cases(low=0.2)
     fwd = ufunc("sqrt")
 
@@ -43,6 +44,7 @@ class Rsqrt(Elementwise):
     """
 
     autocast = Autocast(gpu=SINGLE)
+    inplace_functions = ("rsqrt_",)
     samples = unary_cases(low=0.2)
 
     def fwd(xp, input):
@@ -64,6 +66,7 @@ class Exp(Elementwise):
     """
 
     autocast = Autocast(gpu=SINGLE)
+    inplace_functions = ("exp_",)
     fwd = ufunc("exp")
 
     def d_input(F, grad, out):
@@ -77,6 +80,9 @@ class Exp2(Elementwise):
     >>> exp2(tensor([0.0, 3.0]))
     tensor([1., 8.])
     """
+
+    inplace_functions = ("exp2_",)
+    aliases = ("special.exp2",)
 
     def fwd(xp, input):
         if input.dtype.kind == "c":
@@ -96,6 +102,8 @@ class Expm1(Elementwise):
     """
 
     autocast = Autocast(gpu=SINGLE)
+    inplace_functions = ("expm1_",)
+    aliases = ("special.expm1",)
     fwd = ufunc("expm1")
 
     def d_input(F, grad, out):
@@ -111,6 +119,7 @@ class Log(Elementwise):
     """
 
     autocast = Autocast(gpu=SINGLE)
+    inplace_functions = ("log_",)
     samples = unary_cases(low=0.2)
     fwd = ufunc("log")
 
@@ -127,6 +136,7 @@ class Log2(Elementwise):
     """
 
     autocast = Autocast(gpu=SINGLE)
+    inplace_functions = ("log2_",)
     samples = unary_cases(low=0.2)
     fwd = ufunc("log2")
 
@@ -143,6 +153,7 @@ class Log10(Elementwise):
     """
 
     autocast = Autocast(gpu=SINGLE)
+    inplace_functions = ("log10_",)
     samples = unary_cases(low=0.2)
 
     def fwd(xp, input):
@@ -164,6 +175,8 @@ class Log1p(Elementwise):
 
     node = "Log1PBackward0"
     autocast = Autocast(gpu=SINGLE)
+    inplace_functions = ("log1p_",)
+    aliases = ("special.log1p",)
     samples = unary_cases(low=-0.7)
     fwd = ufunc("log1p")
 
@@ -224,6 +237,8 @@ class Sin(Elementwise):
     tensor([0.0000, 0.8415])
     """
 
+    inplace_functions = ("sin_",)
+    keeps_finite = True
     fwd = ufunc("sin")
 
     def d_input(F, grad, input):
@@ -238,6 +253,8 @@ class Cos(Elementwise):
     tensor([1.0000, 0.5403])
     """
 
+    inplace_functions = ("cos_",)
+    keeps_finite = True
     fwd = ufunc("cos")
 
     def d_input(F, grad, input):
@@ -253,6 +270,7 @@ class Tan(Elementwise):
     """
 
     autocast = Autocast(gpu=SINGLE)
+    inplace_functions = ("tan_",)
     samples = unary_cases(low=-1.2, high=1.2)
     fwd = ufunc("tan")
 
@@ -270,6 +288,7 @@ class Asin(Elementwise):
 
     aliases = ("arcsin",)
     autocast = Autocast(gpu=SINGLE)
+    inplace_functions = ("asin_", "arcsin_")
     samples = unary_cases(low=-0.9, high=0.9)
     fwd = ufunc("arcsin")
 
@@ -287,6 +306,7 @@ class Acos(Elementwise):
 
     aliases = ("arccos",)
     autocast = Autocast(gpu=SINGLE)
+    inplace_functions = ("acos_", "arccos_")
     samples = unary_cases(low=-0.9, high=0.9)
     fwd = ufunc("arccos")
 
@@ -303,6 +323,7 @@ class Atan(Elementwise):
     """
 
     aliases = ("arctan",)
+    inplace_functions = ("atan_", "arctan_")
     fwd = ufunc("arctan")
 
     def d_input(F, grad, input):
@@ -350,6 +371,7 @@ class Sinh(Elementwise):
     """
 
     autocast = Autocast(gpu=SINGLE)
+    inplace_functions = ("sinh_",)
     fwd = ufunc("sinh")
 
     def d_input(F, grad, input):
@@ -365,6 +387,7 @@ class Cosh(Elementwise):
     """
 
     autocast = Autocast(gpu=SINGLE)
+    inplace_functions = ("cosh_",)
     fwd = ufunc("cosh")
 
     def d_input(F, grad, input):
@@ -379,6 +402,8 @@ class Tanh(Elementwise):
     tensor([0.0000, 0.7616])
     """
 
+    inplace_functions = ("tanh_",)
+    keeps_finite = True
     fwd = ufunc("tanh")
 
     def d_input(F, grad, out):
@@ -421,6 +446,7 @@ class Asinh(Elementwise):
 
     written_name = "AsinhBackward1"
     aliases = ("arcsinh",)
+    inplace_functions = ("asinh_", "arcsinh_")
     fwd = ufunc("arcsinh")
 
     def d_input(F, grad, input):
@@ -437,6 +463,7 @@ class Acosh(Elementwise):
 
     written_name = "AcoshBackward1"
     aliases = ("arccosh",)
+    inplace_functions = ("acosh_", "arccosh_")
     samples = unary_cases(low=1.2, high=3.0)
     fwd = ufunc("arccosh")
 
@@ -454,6 +481,7 @@ class Atanh(Elementwise):
 
     written_name = "AtanhBackward1"
     aliases = ("arctanh",)
+    inplace_functions = ("atanh_", "arctanh_")
     samples = unary_cases(low=-0.8, high=0.8)
     fwd = ufunc("arctanh")
 
@@ -471,6 +499,10 @@ class Sigmoid(Elementwise):
     >>> sigmoid(tensor([0.0, 2.0]))
     tensor([0.5000, 0.8808])
     """
+
+    inplace_functions = ("sigmoid_",)
+    keeps_finite = True
+    aliases = ("special.expit",)
 
     def fwd(xp, input):
         if input.ndim and (input.dtype is F32 or input.dtype is F64):
@@ -519,6 +551,8 @@ class Erf(Elementwise):
     """
 
     guard = not_for("erf_vml_cpu", COMPLEX)
+    inplace_functions = ("erf_",)
+    aliases = ("special.erf",)
 
     def fwd(xp, input):
         if input.dtype is F32:
@@ -538,6 +572,8 @@ class Erfc(Elementwise):
     """
 
     guard = not_for("erfc_vml_cpu", COMPLEX)
+    inplace_functions = ("erfc_",)
+    aliases = ("special.erfc",)
 
     def fwd(xp, input):
         return pointwise(xp, erfc, input)

@@ -10,6 +10,7 @@ from ...core.dispatch import apply
 from ...dtypes import CPP_NAMES
 from ..block import LOWER, PROMOTE, Autocast, Block, Case, op
 from ..block.batching import join, lift, padded, part
+from ..block.checks import OUT_EXACT
 from ..block.samples import Draw
 from .matmul import (
     check_bmm,
@@ -108,6 +109,7 @@ class Addmm(WithSummand):
 
     tensors = ("input", "mat1", "mat2")
     autocast = Autocast(cpu=LOWER, gpu=LOWER)
+    out_dtype = OUT_EXACT
     samples = (
         Case(Draw(2), Draw(3, 4), Draw(4, 2)),
         Case(Draw(3, 2), Draw(3, 4), Draw(4, 2)),
@@ -151,6 +153,8 @@ class Addmv(WithSummand):
 
     tensors = ("input", "mat", "vec")
     autocast = Autocast(gpu=LOWER)
+    inplace_functions = ("addmv_",)
+    out_dtype = OUT_EXACT
     samples = (
         Case(Draw(2), Draw(2, 3), Draw(3)),
         Case(Draw(1), Draw(2, 3), Draw(3), beta=2.0, alpha=0.5),
@@ -286,6 +290,7 @@ class Baddbmm(WithSummand):
 
     tensors = ("input", "batch1", "batch2")
     autocast = Autocast(cpu=LOWER, gpu=LOWER)
+    out_dtype = OUT_EXACT
     samples = (
         Case(Draw(2, 2, 4), Draw(2, 2, 3), Draw(2, 3, 4)),
         Case(Draw(4), Draw(2, 2, 3), Draw(2, 3, 4), beta=0.5, alpha=2.0),

@@ -17,6 +17,11 @@ from ..block.samples import Draw
 from .addmm import Addmm, check_addmm
 from .matmul import Dot, check_dot, is_tensor, matmul, mm, unsafe_view, view
 
+OUT_TENSORDOT = (
+    "tensordot: Expected the output tensor to have dtype {want}, but got an output tensor with "
+    "dtype {got}"
+)
+
 
 @api(aliases=("ger",), samples=[Case(Draw(2), Draw(3)), Case(Draw(0), Draw(2))])
 def outer(input: Any, vec2: Any) -> Any:
@@ -75,7 +80,10 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
         raise
 
 
-@api(samples=[Case(Draw(2, 3), Draw(4, 3)), Case(Draw(3), Draw(3)), Case(Draw(2, 3), Draw())])
+@api(
+    samples=[Case(Draw(2, 3), Draw(4, 3)), Case(Draw(3), Draw(3)), Case(Draw(2, 3), Draw())],
+    out_dtype=OUT_TENSORDOT,
+)
 def inner(input: Any, other: Any) -> Any:
     """inner(input, other) -> Tensor: the products summed over the last dimension of both.
 
@@ -118,6 +126,8 @@ def dimension_lists(a: Any, b: Any, dims: Any) -> tuple[list[int], list[int]]:
         Case(Draw(2), Draw(3), 0),
     ],
     autocast=Autocast(gpu=WIDEST),
+    out_dtype=OUT_TENSORDOT,
+    python=True,
 )
 def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
     """tensordot(a, b, dims=2) -> Tensor: the product summed over several dimensions at once.
@@ -185,7 +195,12 @@ def kron(input: Any, other: Any) -> Any:
     return unsafe_view(prod, tuple([m * n for m, n in zip(a, b, strict=True)]))
 
 
-@api(method=False, samples=[Case(Draw(2, 3), Draw(3, 4), Draw(4, 2))], autocast=Autocast(gpu=LOWER))
+@api(
+    method=False,
+    samples=[Case(Draw(2, 3), Draw(3, 4), Draw(4, 2))],
+    autocast=Autocast(gpu=LOWER),
+    python=True,
+)
 def chain_matmul(*matrices: Any, out: Any = None) -> Any:
     """chain_matmul(*matrices) -> Tensor: the product of several matrices (deprecated).
 

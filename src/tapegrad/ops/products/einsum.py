@@ -215,6 +215,7 @@ def no_broadcast(name: str, size: int, before: int, operand: int, covered: int) 
         Case("ij,jk,k->i", Draw(2, 3), Draw(3, 2), Draw(2)),
     ],
     autocast=Autocast(gpu=LOWER),
+    python=True,
 )
 def einsum(*args: Any) -> Any:
     """einsum(equation, *operands) -> Tensor: products summed over the subscripts not in the output.

@@ -19,10 +19,13 @@ from ...dtypes import CPP_NAMES
 from ...errors import check_broadcast, must_be_tensor
 from ..block import LOWER, WIDEST, Autocast, Block, Case, api, helper, op
 from ..block.batching import join, lift, part
+from ..block.checks import OUT_EXACT
 from ..block.samples import Draw
 
 # Blocks: their first argument is not a `self`.
 # ruff: noqa: N805
+
+OUT_LIKE_INPUT = "result dtype {got} does not match input dtype {want}"
 
 
 def product(xp: Any, a: Any, b: Any, rounded: bool = True) -> Any:
@@ -171,6 +174,7 @@ class Mm(Block):
     tensors = ("input", "mat2")
     linear = True
     autocast = Autocast(cpu=LOWER, gpu=LOWER)
+    out_dtype = OUT_EXACT
     samples = (
         Case(Draw(2, 3), Draw(3, 4)),
         Case(Draw(2, 3, layout="T"), Draw(3, 1, layout="T")),
@@ -226,6 +230,7 @@ class Bmm(Block):
     tensors = ("input", "mat2")
     linear = True
     autocast = Autocast(cpu=LOWER, gpu=LOWER)
+    out_dtype = OUT_EXACT
     samples = (
         Case(Draw(2, 2, 3), Draw(2, 3, 4)),
         Case(Draw(0, 2, 3), Draw(0, 3, 1)),
@@ -334,6 +339,7 @@ class Dot(Block):
     tensors = ("input", "tensor")
     linear = True
     autocast = Autocast(gpu=WIDEST)
+    out_dtype = OUT_LIKE_INPUT
     samples = (
         Case(Draw(3), Draw(3)),
         Case(Draw(0), Draw(0)),
@@ -368,6 +374,7 @@ class Vdot(Block):
     tensors = ("input", "other")
     wirtinger = True
     autocast = Autocast(gpu=WIDEST)
+    out_dtype = OUT_LIKE_INPUT
     samples = (Case(Draw(3), Draw(3)), Case(Draw(0), Draw(0)))
 
     def fwd(xp, input, other):
@@ -454,6 +461,7 @@ class SqueezeColumn(Block):
         Case(Draw(2, 3, layout="T"), Draw(3, 2, layout="step")),
     ],
     autocast=Autocast(cpu=LOWER, gpu=LOWER),
+    out_dtype=OUT_LIKE_INPUT,
 )
 def matmul(input: Any, other: Any) -> Any:
     """matmul(input, other) -> Tensor: the product of vectors, matrices or stacks of matrices.

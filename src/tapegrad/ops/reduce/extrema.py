@@ -10,10 +10,17 @@ from ...core.dispatch import apply
 from ...core.named_results import return_type
 from ..block import APIS, Block, Case, api, op
 from ..block.batching import entry_dims, flattened, up
+from ..block.checks import OUT_EXACT
 from ..block.samples import Draw
 from .sums import DIMS_CASES, REDUCTION_CASES, all_dims, array_of, dense, one_dim, unreduce
 
 # ruff: noqa: N805, E704
+
+OUT_BOOL = "{name} only supports bool tensor for result, got: {got}"
+OUT_MATCHES = (
+    "Expected the dtype for input and out to match, but got {want} for input's dtype and {got} for "
+    "out's dtype."
+)
 
 MAX_FORMS = ("", "Tensor other", "int dim, bool keepdim = False")
 
@@ -228,6 +235,7 @@ class Amax(Block):
     tensor([5., 3.])
     """
 
+    out_dtype = OUT_MATCHES
     samples = (*REDUCTION_CASES, *DIMS_CASES)
     dims = ("dim",)
 
@@ -253,6 +261,7 @@ class Amin(Block):
     tensor([1., 2.])
     """
 
+    out_dtype = OUT_MATCHES
     samples = (*REDUCTION_CASES, *DIMS_CASES)
     dims = ("dim",)
 
@@ -290,6 +299,7 @@ class Aminmax(Block):
 
     outs = ("min", "max")
     result = AminmaxResult
+    out_dtype = OUT_EXACT
     samples = (
         Case(Draw(3, 4)),
         Case(Draw()),
@@ -369,6 +379,7 @@ class Argmax(Block):
     (tensor(2), tensor([1, 0]))
     """
 
+    out_dtype = OUT_EXACT
     samples = ARG_CASES
 
     def fwd(xp, input, dim, keepdim):
@@ -389,6 +400,7 @@ class Argmin(Block):
     (tensor(0), tensor([0, 1]))
     """
 
+    out_dtype = OUT_EXACT
     samples = ARG_CASES
 
     def fwd(xp, input, dim, keepdim):
@@ -417,6 +429,7 @@ class All(Block):
     """
 
     aten_dim = ("dim", "dims")
+    out_dtype = OUT_BOOL
     samples = (*REDUCTION_CASES, *DIMS_CASES)
     dims = ("dim",)
 
@@ -439,6 +452,7 @@ class Any_(Block):
 
     name = "any"
     aten_dim = ("dim", "dims")
+    out_dtype = OUT_BOOL
     samples = (*REDUCTION_CASES, *DIMS_CASES)
     dims = ("dim",)
 

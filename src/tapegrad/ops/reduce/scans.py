@@ -15,6 +15,8 @@ from .sums import array_of, is_half, one_dim, plain_dtype
 
 # ruff: noqa: N805, E704
 
+OUT_SCALAR_TYPE = "expected scalar_type {want} but found {got}"
+
 SCAN_CASES = [
     Case(Draw(3, 4), 0),
     Case(Draw(2, 3, 4), -2),
@@ -240,6 +242,7 @@ class Cummax(CumExtremum):
     """
 
     result = return_type("cummax", ("values", "indices"))
+    out_dtype = OUT_SCALAR_TYPE
 
     def fwd(xp, input, dim):
         return running(xp, xp.maximum, input, dim)
@@ -259,6 +262,7 @@ class Cummin(CumExtremum):
     """
 
     result = return_type("cummin", ("values", "indices"))
+    out_dtype = OUT_SCALAR_TYPE
 
     def fwd(xp, input, dim):
         return running(xp, xp.minimum, input, dim)
@@ -290,6 +294,7 @@ class Logcumsumexp(Block):
     tensor([0.0000, 0.6931, 1.0986])
     """
 
+    out_dtype = OUT_SCALAR_TYPE
     samples = SCAN_CASES
     dims = ("dim",)
 

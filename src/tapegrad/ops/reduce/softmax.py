@@ -9,6 +9,7 @@ from ...core.base import F32, F64
 from ...core.dispatch import apply
 from ...core.spaces import RECORDED
 from ..block import SINGLE, Autocast, Block, Case, op
+from ..block.checks import OUT_EXACT
 from ..block.samples import Draw
 from .sums import all_dims, dense, one_dim, plain_dtype, unreduce, widened
 
@@ -40,6 +41,7 @@ class Logsumexp(Block):
     """
 
     autocast = Autocast(gpu=SINGLE)
+    aliases = ("special.logsumexp",)
     samples = (
         Case(Draw(3, 4), 0),
         Case(Draw(2, 3, 4), (0, -1), True),
@@ -126,6 +128,8 @@ class Softmax(Block):
 
     aten = "_softmax"
     autocast = Autocast(gpu=SINGLE)
+    out_dtype = OUT_EXACT
+    aliases = ("special.softmax",)
     samples = SOFTMAX_CASES
     dims = ("dim",)
 
@@ -187,6 +191,8 @@ class LogSoftmax(Block):
 
     aten = "_log_softmax"
     autocast = Autocast(gpu=SINGLE)
+    out_dtype = OUT_EXACT
+    aliases = ("special.log_softmax",)
     samples = SOFTMAX_CASES
     dims = ("dim",)
 

@@ -16,7 +16,7 @@ from ...core.transforms.batched import is_batched, known_values, refusal
 from ...errors import explain_call
 from ..block import Block, Case, api, apply, op
 from ..block.batching import flattened, lift
-from ..block.checks import not_implemented
+from ..block.checks import OUT_EXACT, not_implemented
 from ..block.samples import Draw, Index
 from .sums import array_of
 
@@ -98,6 +98,7 @@ class SortStable(Sorting):
         Case(Draw(3, 2, layout="T"), stable=True),
         Case(Draw()),
     ],
+    out_dtype=OUT_EXACT,
 )
 def ordered(
     input: Any, dim: int = -1, descending: bool = False, *, stable: bool | None = None
@@ -127,7 +128,7 @@ def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool
     return ordered(input, dim, descending)[1]
 
 
-@api(samples=[Case(Draw(3, 2))])
+@api(samples=[Case(Draw(3, 2))], out_dtype=OUT_EXACT)
 def msort(input: Any) -> Any:
     """msort(input) -> Tensor: values in order along the first dimension.
 
@@ -148,6 +149,7 @@ class Topk(Block):
     outs = ("values", "indices")
     result = TopkResult
     plain_outs = (1,)
+    out_dtype = OUT_EXACT
     samples = [
         Case(Draw(5), 2),
         Case(Draw(3, 4), 2, 0),
@@ -275,7 +277,7 @@ def chosen(parts: Any, inverse: bool, counts: bool) -> Any:
     return found[0] if len(found) == 1 else tuple(found)
 
 
-@api(samples=[Case(Index([3, 1, 1]))])
+@api(samples=[Case(Index([3, 1, 1]))], python=True)
 def unique(
     input: Any,
     sorted: bool = True,
@@ -313,7 +315,7 @@ def refuse_complex(kernel: str, input: Any) -> None:
         raise not_implemented(kernel, input.dtype)
 
 
-@api(samples=[Case(Index([1, 1, 2, 1]))])
+@api(samples=[Case(Index([1, 1, 2, 1]))], python=True)
 def unique_consecutive(
     input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:

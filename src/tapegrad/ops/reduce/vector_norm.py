@@ -13,6 +13,7 @@ from ...core.dispatch import apply
 from ...errors import check_broadcast
 from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.batching import lift, padded
+from ..block.checks import OUT_EXACT
 from ..block.samples import Draw
 from ..pointwise.arithmetic import refuse_bools
 from .sums import all_dims, array_of, count, dense, plain_dtype, unreduce, widened
@@ -122,7 +123,12 @@ NORM_CASES = [
 ]
 
 
-@api(name="linalg.vector_norm", samples=NORM_CASES, autocast=Autocast(gpu=SINGLE))
+@api(
+    name="linalg.vector_norm",
+    samples=NORM_CASES,
+    autocast=Autocast(gpu=SINGLE),
+    out_dtype=OUT_EXACT,
+)
 def vector_norm(
     x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Any:
@@ -196,6 +202,8 @@ def check_identity(shape: tuple[int, ...], ord: float, dims: tuple[int, ...] | N
 @api(
     samples=[*NORM_CASES, Case(Draw(2, 3), "nuc"), Case(Draw(2, 3), "fro", (0, 1), True)],
     autocast=Autocast(gpu=SINGLE),
+    out_dtype=OUT_EXACT,
+    python=True,
 )
 def norm(
     input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None

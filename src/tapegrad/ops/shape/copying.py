@@ -151,6 +151,8 @@ class Copy(Block):
     wirtinger = True
     public = False
     vmap_write = "inplace arithmetic"
+    across_devices = True
+    host_number = True
 
     def fwd(xp, input, src):
         if src.dtype.kind == "c" and input.dtype.kind not in "cb":
@@ -290,6 +292,7 @@ class FillWith(FillingTensor):
     node = "FillBackward1"
     aten = "fill.Tensor"
     vmap_write = "fill_"
+    host_number = True
 
 
 @op
@@ -308,9 +311,10 @@ class FillTensor(FillingTensor):
     node = "FillBackward3"
     aten = "fill.Tensor"
     vmap_write = "fill_"
+    host_number = True
 
 
-@api(function=False)
+@api(function=False, inplace_functions=("zero_",))
 def zero_(input: Any) -> Any:
     """zero_() -> Tensor: set every element to zero.
 
@@ -336,7 +340,7 @@ def checked_value(function: str, input: Any, value: Any) -> Any:
     return filling(input, value)
 
 
-@api(function=False)
+@api(function=False, inplace_functions=("fill_",))
 def fill_(input: Any, value: Any) -> Any:
     """fill_(value) -> Tensor: set every element to `value`.
 

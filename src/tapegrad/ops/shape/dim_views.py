@@ -129,7 +129,7 @@ def broadcast_to(input: Any, size: Any) -> Any:
     return expanded(input, as_ints("broadcast_to", "size", 2, size))
 
 
-@api(method=False, samples=[Case(Draw(3, 1), Draw(2))])
+@api(method=False, samples=[Case(Draw(3, 1), Draw(2))], python=True)
 def broadcast_tensors(*tensors: Any) -> Any:
     """broadcast_tensors(*tensors) -> tuple of Tensors: all of them expanded to their common shape.
 
@@ -379,7 +379,7 @@ def each(tensors: tuple[Any, ...], at_least: Any) -> Any:
     return tuple([at_least(t) for t in tensors])
 
 
-@api(method=False, samples=[Case(Draw()), Case(Draw(2))])
+@api(method=False, samples=[Case(Draw()), Case(Draw(2))], python=True)
 def atleast_1d(*tensors: Any) -> Any:
     """atleast_1d(*tensors) -> Tensor or tuple: scalars become vectors of one element.
 
@@ -389,7 +389,7 @@ def atleast_1d(*tensors: Any) -> Any:
     return each(tensors, lambda t: t.reshape(1) if t.array.ndim == 0 else t)
 
 
-@api(method=False, samples=[Case(Draw()), Case(Draw(2)), Case(Draw(2, 3))])
+@api(method=False, samples=[Case(Draw()), Case(Draw(2)), Case(Draw(2, 3))], python=True)
 def atleast_2d(*tensors: Any) -> Any:
     """atleast_2d(*tensors) -> Tensor or tuple: vectors become rows.
 
@@ -404,7 +404,7 @@ def atleast_2d(*tensors: Any) -> Any:
     return each(tensors, widen)
 
 
-@api(method=False, samples=[Case(Draw()), Case(Draw(2)), Case(Draw(2, 3))])
+@api(method=False, samples=[Case(Draw()), Case(Draw(2)), Case(Draw(2, 3))], python=True)
 def atleast_3d(*tensors: Any) -> Any:
     """atleast_3d(*tensors) -> Tensor or tuple: at least three dimensions each.
 

@@ -57,6 +57,8 @@ class Cat(LinearMove):
     method = False
     aliases = ("concat", "concatenate")
     autocast = Autocast(cpu=WIDEST)
+    out_apart = True
+    keeps_finite = True
     samples = [
         Case([Draw(2, 3), Draw(1, 3)]),
         Case([Draw(2, 3), Draw(2, 1, layout="step"), Draw(2, 2, layout="T")], 1),
@@ -144,6 +146,7 @@ class Stack(LinearMove):
     dtype = PROMOTE
     method = False
     autocast = Autocast(cpu=WIDEST)
+    keeps_finite = True
     samples = [Case([Draw(2, 3), Draw(2, 3)]), Case([Draw(2, 3)] * 3, -1), Case([Draw(), Draw()])]
 
     def fwd(xp, tensors, dim):

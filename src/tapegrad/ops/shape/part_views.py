@@ -10,6 +10,7 @@ from ...core.base import TensorBase
 from ...core.layout import settled, strided, strides_of
 from ...core.spaces import RAW, RECORDED
 from ..block import Case, Linear, ViewOp, api, apply, helper, op
+from ..block.checks import OUT_EXACT
 from ..block.samples import Draw
 from .views import as_int, as_ints
 
@@ -235,7 +236,8 @@ def even_sizes(size: int, piece: int) -> tuple[int, ...]:
         Case(Draw(5, 2), [1, 4]),
         Case(Draw(2, 4), 3, -1),
         Case(Draw(5), (2, 0, 3)),
-    ]
+    ],
+    python=True,
 )
 def split(tensor: Any, split_size: Any, dim: Any = 0) -> Any:
     """split(tensor, split_size, dim=0) -> tuple of Tensors: views of pieces of one size or several.
@@ -551,7 +553,7 @@ class DiagEmbed(Linear):
         return apply(DiagEmbed, (input,), (tuple(shape), shift, d1, d2))
 
 
-@api(samples=[Case(Draw(3)), Case(Draw(3), -1), Case(Draw(2, 3), 1)])
+@api(samples=[Case(Draw(3)), Case(Draw(3), -1), Case(Draw(2, 3), 1)], out_dtype=OUT_EXACT)
 def diag(input: Any, diagonal: Any = 0) -> Any:
     """diag(input, diagonal=0) -> Tensor: a matrix with that diagonal, or the diagonal of a matrix.
 

@@ -49,6 +49,7 @@ class I0(Elementwise):
 
     aliases = ("special.i0",)
     guard = not_for("i0_vml_cpu", COMPLEX)
+    inplace_functions = ("i0_",)
     samples = unary_cases()
 
     def fwd(xp, input):

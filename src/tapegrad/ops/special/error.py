@@ -180,6 +180,7 @@ class Logit(Elementwise):
 
     aliases = ("special.logit",)
     guard = not_for("logit_cpu", COMPLEX)
+    inplace_functions = ("logit_",)
     samples = [
         *unary_cases(low=0.1, high=0.9),
         Case(Draw(4, low=0.05, high=0.95), 0.25),
@@ -216,6 +217,7 @@ class Sinc(Elementwise):
     """
 
     aliases = ("special.sinc",)
+    inplace_functions = ("sinc_",)
 
     def fwd(xp, input):
         x = widened(input)
@@ -379,7 +381,7 @@ XLOGY = (Xlogy, XlogyFrom, XlogyOf)
 XLOG1PY = (SpecialXlog1Py, SpecialXlog1PyFrom, SpecialXlog1PyOf)
 
 
-@api(inplace=True, samples=LOG_CASES)
+@api(inplace=True, samples=LOG_CASES, inplace_functions=("xlogy_",))
 def xlogy(input: Any, other: Any, *, run: Any = apply) -> Any:
     """xlogy(input, other) -> Tensor: `input * log(other)`, zero where `input` is zero.
 

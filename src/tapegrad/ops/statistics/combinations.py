@@ -86,6 +86,7 @@ class BlockDiag(Linear):
 @api(
     method=False,
     samples=[Case(Draw(2, 3), Draw(3), Draw()), Case(Draw(0, 2), Draw(2, 1)), Case(Draw(2, 2))],
+    python=True,
 )
 def block_diag(*tensors: Any) -> Any:
     """block_diag(*tensors) -> Tensor: matrices along the diagonal of one matrix.
@@ -109,7 +110,11 @@ def block_diag(*tensors: Any) -> Any:
 # ---------------------------------------------------------------------- products of sets
 
 
-@api(method=False, samples=[Case(Draw(2), Draw(3)), Case(Draw(2), Draw(1), Draw(2)), Case(Draw(3))])
+@api(
+    method=False,
+    samples=[Case(Draw(2), Draw(3)), Case(Draw(2), Draw(1), Draw(2)), Case(Draw(3))],
+    python=True,
+)
 def cartesian_prod(*tensors: Any) -> Any:
     """cartesian_prod(*tensors) -> Tensor: one row per choice of one element of each vector.
 
@@ -163,7 +168,7 @@ def combinations(input: Any, r: Any = 2, with_replacement: bool = False) -> Any:
 # ---------------------------------------------------------------------- shapes
 
 
-@api(method=False)
+@api(method=False, python=True)
 def broadcast_shapes(*shapes: Any) -> Any:
     """broadcast_shapes(*shapes) -> Size: the shape of an expression over tensors of these shapes.
 
@@ -223,6 +228,7 @@ def sum_to_size(input: Any, *size: Any, **kwargs: Any) -> Any:
 @api(
     method=False,
     samples=[Case(Index([3, 1, 2]), (2, 3)), Case(Index(5), (2, 3)), Case(Index([[3], [1]]), 4)],
+    python=True,
 )
 def unravel_index(indices: Any, shape: Any) -> Any:
     """unravel_index(indices, shape) -> tuple of Tensors: coordinates from flat indices.

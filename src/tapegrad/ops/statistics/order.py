@@ -203,6 +203,7 @@ class Kthvalue(Picked):
 
     public = True
     result = return_type("kthvalue", ("values", "indices"))
+    out_apart = True
     samples = [
         Case(Draw(5), 2),
         Case(Draw(3, 4), 3, 0),
