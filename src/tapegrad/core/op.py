@@ -89,6 +89,9 @@ class Op:
     # And: (array, array) of two float dtypes -> array, without a cast before; None: cast them.
     device_mixed: Any = None
     rules: tuple[Rule | None, ...] = ()  # per tensor argument
+    shape_rules: dict[str, Any] | None = None  # for diagnose: of "out", and of tensors, by name
+    formula: str = ""  # for diagnose/formulas.py: a call, in the names of the arguments
+    gradient_text: dict[str, str] | None = None  # there also: rules that cannot be read
     joint: Rule | None = None  # or one rule for all of them; it also gets `needs`
     jvp: Any = None
     batch: Any = None  # the batching rule, see ops/block/batching.py
@@ -99,7 +102,9 @@ class Op:
     guard: Any = None  # (arrays or numbers…): raises for dtypes that the op refuses
     public: Any = None  # the function that users call
     result: Any = None  # class of a several-output result (a namedtuple)
+    undifferentiable: str = ""  # why it has no gradient
     differentiable: bool = True
+    plain_tensors: tuple[str, ...] = ()  # arguments without a gradient: indices, masks, weights
     plain_outs: tuple[int, ...] = ()  # outputs that never need a gradient (indices)
     partial: bool = False  # rules get None, not zeros, for outputs without gradient
     keeps_finite: bool = False  # nothing non-finite comes of finite values

@@ -23,5 +23,6 @@ from .definition import (
     apply,
     helper,
     op,
+    reads_as,
     ufunc,
 )

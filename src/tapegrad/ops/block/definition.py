@@ -104,13 +104,17 @@ class Block(Public):
     leading: tuple[int, ...] = ()  # per tensor, how many trailing dimensions are not a batch
     aligns = False  # shapes broadcast, though the op is not elementwise
     fold = False  # dimension 0 of every tensor is a batch already
+    shape: Any = None  # the shape of the result (shapes.py), if the op is not elementwise
+    formula = ""  # what a call of it is written as where a rule of another op is shown
+    gradient_text: dict[str, str] | None = None  # what is shown for rules that are loops or kernels
     unbatchable = ""  # why the op cannot be mapped over a batch
     dynamic_shape = False  # the shape of the result depends on the data
     # What PyTorch calls a write of batched values into a tensor that is not batched, if it is not
     # `aten::<name>_`; None: it says that the shapes do not fit.
     vmap_write: str | None = ""
-    differentiable = True
-    plain_outs: tuple[int, ...] = ()
+    undifferentiable = ""  # why the op has no gradient, and no rules
+    plain_tensors: tuple[str, ...] = ()  # those without a rule: indices, masks, class weights
+    plain_outs: tuple[int, ...] = ()  # those that never need a gradient: indices
     partial = False  # rules get None, not zeros, for outputs that received no gradient
     casts = False  # to another dtype, and does nothing else
     keeps_finite = False  # nothing non-finite comes of finite values
@@ -166,7 +170,10 @@ COPIED = (
     "elementwise",
     "linear",
     "wirtinger",
-    "differentiable",
+    "formula",
+    "gradient_text",
+    "undifferentiable",
+    "plain_tensors",
     "plain_outs",
     "partial",
     "casts",
@@ -208,11 +215,14 @@ def op(block: type[Block]) -> Op:
     record.result = None if block.result is None else block.result._make
     for field in COPIED:
         setattr(record, field, getattr(block, field))
+    record.differentiable = not block.undifferentiable
     record.dtype_rule = block.dtype
     record.guard = block.guard
     if record.elementwise and len(record.tensors) > 1:
         record.broadcasts = record.numbers = True
     add_rules(record, block)
+    refuse_silence(record)
+    record.shape_rules = shape_rules(record, block)
     record.jvp = forward_rule(record, block)
     record.batch = batching_rule(record, block)
     if record.name in REGISTRY:
@@ -276,11 +286,43 @@ def add_rules(record: Op, block: type[Block]) -> None:
             rules.append(None if function is None else rule(function, 2))
             needed.append(() if function is None else parameter_names(function)[2:])
         record.rules = tuple(rules)
-        if not any(rules):
-            record.differentiable = False
     record.needed_by = tuple(needed)
     record.metas = tuple(metas)
     record.make_plans()
+
+
+def shape_rules(record: Op, block: type[Block]) -> dict[str, Any] | None:
+    if block.shape is None:
+        return None
+    found = {"out": block.shape}
+    for name in record.tensors:
+        rule = getattr(block, f"shape_{name}", None)
+        if rule is not None:
+            found[name] = rule
+    return found
+
+
+def refuse_silence(record: Op) -> None:
+    """A forgotten rule or name must not look like a decision."""
+    silent = [] if record.joint is not None else silent_tensors(record)
+    if silent:
+        raise TypeError(
+            f"{record.name}: no rule d_{silent[0]}. If there is no such derivative, say it: "
+            f'plain_tensors = ("{silent[0]}",), or undifferentiable = "why" for all arguments'
+        )
+    if record.aten == "":
+        raise TypeError(
+            f'{record.name}: what is it called in PyTorch? aten = "name.overload", or None if '
+            "there is no such op"
+        )
+
+
+def silent_tensors(record: Op) -> list[str]:
+    """The tensor arguments of which a block does not say how a gradient comes back."""
+    if record.undifferentiable:
+        return []
+    pairs = zip(record.tensors, record.rules, strict=True)
+    return [name for name, rule in pairs if rule is None and name not in record.plain_tensors]
 
 
 def forward_rule(record: Op, block: type[Block]) -> Callable[..., Any] | None:
@@ -358,10 +400,24 @@ def recorded_call(record: Op) -> Callable[..., Any]:
     return call
 
 
-def helper(name: str, raw: Callable[..., Any], recorded: Callable[..., Any]) -> None:
+def helper(
+    name: str, raw: Callable[..., Any], recorded: Callable[..., Any], formula: str = ""
+) -> None:
     """Give F a function that is no op: `raw` for arrays, `recorded` for tensors."""
     setattr(RAW, name, raw)
     setattr(RECORDED, name, recorded)
+    if formula:
+        reads_as(formula)(recorded)
+
+
+def reads_as(*formulas: str) -> Callable[[Any], Any]:
+    """What a call of a helper is written as where a rule is shown, the first that has its names."""
+
+    def mark(function: Any) -> Any:
+        function.formulas = formulas
+        return function
+
+    return mark
 
 
 def apply_one(record: Op, input: Any) -> Any:

@@ -40,6 +40,7 @@ class IndexAt(LinearMove):
     aten = "index.Tensor"
     public = False
     keeps_finite = True
+    gradient_text = {"input": "zeros(input.shape) with grad added at [index]"}
 
     def fwd(xp, input, index):
         places = [d for d, i in enumerate(index) if type(i) is not slice]
@@ -256,7 +257,7 @@ def blank_recorded(like: Any, shape: tuple[int, ...]) -> Any:
 
 helper("index_into", index_into_raw, index_into_recorded)
 helper("index_clear", index_clear_raw, index_clear_recorded)
-helper("blank", blank_raw, blank_recorded)
+helper("blank", blank_raw, blank_recorded, "zeros(shape)")
 
 
 @api(

@@ -55,6 +55,7 @@ class IndexSelect(LinearMove):
     """
 
     tensors = ("input", "index")
+    plain_tensors = ("index",)
     out_apart = True
     out_dtype = OUT_SAME_TYPE
     keeps_finite = True
@@ -115,6 +116,7 @@ class IndexAdd(Linear):
     """
 
     tensors = ("input", "index", "source")
+    plain_tensors = ("index",)
     inplace = True
     vmap_write = "index_add_"
     out_dtype = OUT_EXACT
@@ -210,6 +212,7 @@ class IndexCopy(Move):
     """
 
     tensors = ("input", "index", "source")
+    plain_tensors = ("index",)
     inplace = True
     autocast = Autocast(cpu=WIDEST)
     out_dtype = OUT_EXACT
@@ -290,6 +293,7 @@ class IndexFillValue(Move):
     node = "IndexFillBackward0"
     aten = "index_fill.int_Scalar"
     tensors = ("input", "index")
+    plain_tensors = ("index",)
     public = False
     vmap_write = "index_fill_"
 
@@ -318,6 +322,7 @@ class IndexFillTensor(Move):
     node = "IndexFillBackward1"
     aten = "index_fill.int_Tensor"
     tensors = ("input", "index", "value")
+    plain_tensors = ("index",)
     public = False
     vmap_write = "index_fill_"
     host_number = True

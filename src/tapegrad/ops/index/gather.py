@@ -127,6 +127,7 @@ class Gather(LinearMove):
     """
 
     tensors = ("input", "index")
+    plain_tensors = ("index",)
     out_apart = True
     out_dtype = OUT_EXACT
     keeps_finite = True
@@ -190,6 +191,7 @@ class ScatterSrc(Move):
     node = "ScatterBackward0"
     aten = "scatter.src"
     tensors = ("input", "index", "src")
+    plain_tensors = ("index",)
     public = False
     dims = ("dim",)
 
@@ -216,6 +218,7 @@ class ScatterValue(Move):
     node = "ScatterBackward1"
     aten = "scatter.value"
     tensors = ("input", "index")
+    plain_tensors = ("index",)
     public = False
     dims = ("dim",)
 
@@ -236,6 +239,7 @@ class ScatterOld(Block):
     node = "NotImplemented"
     aten = None
     tensors = ("input", "index", "src")
+    plain_tensors = ("index",)
     public = False
     dims = ("dim",)
 
@@ -263,6 +267,7 @@ class ScatterAdd(LinearMove):
     """
 
     tensors = ("input", "index", "src")
+    plain_tensors = ("index",)
     inplace = True
     autocast = Autocast(gpu=WIDEST)
     vmap_write = "scatter_add_"

@@ -64,6 +64,7 @@ class MaskedFill(Move):
 
     node = "MaskedFillBackward0"
     tensors = ("input", "mask")
+    plain_tensors = ("mask",)
     broadcasts = True
     public = False
     name = "masked_fill"
@@ -88,6 +89,7 @@ class MaskedFillTensor(Move):
     node = "MaskedFillBackward1"
     aten = "masked_fill.Tensor"
     tensors = ("input", "mask", "value")
+    plain_tensors = ("mask",)
     broadcasts = True
     public = False
     aligns = True
@@ -161,6 +163,7 @@ class MaskedSelect(LinearMove):
     """
 
     tensors = ("input", "mask")
+    plain_tensors = ("mask",)
     out_apart = True
     out_dtype = OUT_SAME_TYPE
     samples = [
@@ -220,6 +223,7 @@ class MaskedScatter(Move):
     """
 
     tensors = ("input", "mask", "source")
+    plain_tensors = ("mask",)
     broadcasts = True
     inplace = True
     samples = [Case(Draw(2, 3), MASK, Draw(3)), Case(Draw(3, layout="step"), MASK, Draw(2, 2))]
@@ -319,6 +323,7 @@ class Take(LinearMove):
     """
 
     tensors = ("input", "index")
+    plain_tensors = ("index",)
     out_apart = True
     out_dtype = (
         "take(): self and out expected to have the same dtype, but got self.dtype = {want} and "
@@ -356,6 +361,7 @@ class Put(Move):
     """
 
     tensors = ("input", "index", "source")
+    plain_tensors = ("index",)
     inplace = True
     samples = [
         Case(Draw(2, 3), Index([5, 0]), Draw(2)),
@@ -422,6 +428,7 @@ class Nonzero(Block):
     public = False
     unbatchable = "how many elements are not zero depends on the data"
     dynamic_shape = True
+    undifferentiable = "the results are indices"
 
     def fwd(xp, input):
         if not input.ndim:

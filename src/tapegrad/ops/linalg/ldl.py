@@ -256,6 +256,7 @@ class LinalgLdlSolve(Block):
     node = "torch::autograd::NotImplemented"
     aten = "linalg_ldl_solve"
     tensors = ("LD", "pivots", "B")
+    plain_tensors = ("pivots",)
     leading = (2, 1, 2)
 
     def fwd(xp, LD, pivots, B, hermitian):

@@ -296,6 +296,7 @@ class LuUnpack(Block):
     aten = "lu_unpack"
     public = False
     tensors = ("LU_data", "LU_pivots")
+    plain_tensors = ("LU_pivots",)
     outs = ("P", "L", "U")
     plain_outs = (0,)
     result = return_type("lu_unpack", ("P", "L", "U"))

@@ -33,6 +33,7 @@ class LinalgPinv(Block):
     aten = "linalg_pinv.atol_rtol_tensor"
     public = False
     tensors = ("input", "atol", "rtol")
+    plain_tensors = ("atol", "rtol")
     numbers = True
     wirtinger = True
 

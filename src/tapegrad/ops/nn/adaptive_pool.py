@@ -237,6 +237,7 @@ class AtIndices(Block):
     """Gradients that go back to indices into the planes of `sizes`."""
 
     tensors = ("grad", "indices")
+    plain_tensors = ("indices",)
     linear = True  # in the gradient; indices have no derivative
     public = False
 

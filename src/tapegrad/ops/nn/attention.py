@@ -113,6 +113,11 @@ class ScaledDotProductFlashAttentionForCpu(Attention):
     aten = "_scaled_dot_product_flash_attention_for_cpu"
     tensors = ("query", "key", "value", "mask")
     leading = (2, 2, 2, 2)
+    gradient_text = {
+        "query": "scale * dS @ key",
+        "key": "scale * dS.T @ query",
+        "value": "softmax(query @ key.T * scale).T @ grad",
+    }
 
     def fwd(xp, query, key, value, mask, scale, causal):
         q, k, v = widened(query), widened(key), widened(value)

@@ -17,6 +17,7 @@ from ..block.samples import Draw
 from ..shape.copying import fresh
 from .group_norm import channels_as_samples, grouped, joined, samples_as_channels
 from .standardize import (
+    GRADIENT_TEXT,
     Standardized,
     by_channels_last,
     check_floating,
@@ -119,6 +120,7 @@ class NativeBatchNorm(Block):
     outs = ("out", "stats")
     plain_outs = (1,)
     public = False
+    gradient_text = GRADIENT_TEXT
 
     def fwd(xp, input, weight, bias, eps, kept):
         check_floating("batch_norm", input.dtype)

@@ -53,6 +53,7 @@ class Convolution(Block):
     aten = "convolution"
     tensors = ("input", "weight", "bias")
     public = False
+    gradient_text = {"bias": "sum(grad, every dim but the channels)"}
 
     def fwd(xp, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
         x, w = widened(input), widened(weight)
@@ -184,6 +185,7 @@ class ConvInputGrad(Block):
     aten = None
     public = False
     linear = True
+    formula = "transposed_convolution(grad_output, weight)"
 
     def fwd(xp, grad_output, weight, shape, how):
         stride, padding, dilation, transposed, _, groups = how
@@ -221,6 +223,7 @@ class ConvWeightGrad(Block):
     aten = None
     public = False
     linear = True
+    formula = "convolution(input, grad_output)"
 
     def fwd(xp, grad_output, input, shape, how):
         stride, padding, dilation, transposed, _, groups = how

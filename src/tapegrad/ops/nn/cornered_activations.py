@@ -65,6 +65,7 @@ class HardtanhBackward(Corners):
 
     node = "HardtanhBackwardBackward0"
     aten = "hardtanh_backward"
+    formula = "where((input > low) & (input < high), grad_output, 0)"
 
     def fwd(xp, grad_output, input, low, high):
         return keep(xp, ~((input <= low) | (input >= high)), grad_output)
@@ -377,6 +378,7 @@ class ThresholdBackward(Corners):
 
     node = "ThresholdBackwardBackward0"
     aten = "threshold_backward"
+    formula = "where(input <= threshold, 0, grad_output)"
 
     def fwd(xp, grad_output, input, threshold):
         return keep(xp, ~(input <= threshold), grad_output)

@@ -19,6 +19,7 @@ from ...errors import must_be_tensor
 from ..block import APIS, AS_IS, Block, Case, Elementwise, api, apply, op
 from ..block.checks import cast, widened
 from ..block.samples import Draw
+from ..block.shapes import same_shape
 
 # ruff: noqa: N805
 
@@ -324,6 +325,8 @@ class NativeDropout(Masked):
 
     aten = "native_dropout"
     tensors = ("input", "mask")
+    plain_tensors = ("mask",)
+    shape = same_shape
 
     def fwd(xp, input, mask, scale):
         return cast(widened(input) * mask * scale, input.dtype)
@@ -339,6 +342,8 @@ class NativeDropoutBackward(Masked):
     node = "NativeDropoutBackwardBackward0"
     aten = "native_dropout_backward"
     tensors = ("grad_output", "mask")
+    plain_tensors = ("mask",)
+    formula = "grad_output * mask * scale"
 
     def fwd(xp, grad_output, mask, scale):
         return cast(widened(grad_output) * mask * scale, grad_output.dtype)

@@ -34,8 +34,10 @@ class Embedding(Block):
 
     aten = "embedding"
     tensors = ("weight", "indices")
+    plain_tensors = ("indices",)
     linear = True
     public = False
+    gradient_text = {"weight": "zeros(weight.shape) with grad added at [index]"}
 
     def fwd(xp, weight, indices, padding_idx, scale_grad_by_freq, entries):
         return weight.take(indices, 0)
@@ -58,6 +60,7 @@ class EmbeddingDenseBackward(Block):
     """embedding_dense_backward(grad_output, indices, rows, …) -> Tensor: embedding's gradient."""
 
     tensors = ("grad_output", "indices")
+    plain_tensors = ("indices",)
     node = "EmbeddingDenseBackwardBackward0"
     aten = "embedding_dense_backward"
     linear = True
@@ -110,6 +113,7 @@ class EmbeddingCounts(Block):
     aten = None
     tensors = ("indices",)
     public = False
+    undifferentiable = "the results are counts"
 
     def fwd(xp, indices, rows):
         where = indices.reshape(-1)
@@ -264,6 +268,7 @@ class EmbeddingRenorm(Block):
 
     aten = "embedding_renorm"
     tensors = ("weight", "indices")
+    plain_tensors = ("indices",)
     public = False
 
     def fwd(xp, weight, indices, max_norm, norm_type):

@@ -55,6 +55,7 @@ class EmbeddingBag(Block):
 
     aten = "_embedding_bag"
     tensors = ("weight", "indices", "offsets", "sample_weights")
+    plain_tensors = ("indices", "offsets")
     outs = ("out", "bag_of", "sizes", "rows")
     plain_outs = (1, 2, 3)
     public = False
@@ -267,6 +268,7 @@ class EmbeddingBagCounts(Block):
     tensors = ("indices",)
     leading = (1,)
     public = False
+    undifferentiable = "the results are counts"
 
     def fwd(xp, indices, rows):
         each = indices.reshape(-1, indices.shape[-1])

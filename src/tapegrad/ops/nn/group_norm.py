@@ -14,6 +14,7 @@ from ..block.samples import Draw
 from ..shape.copying import fresh
 from ..shape.views import as_int
 from .standardize import (
+    GRADIENT_TEXT,
     Standardized,
     by_channels_last,
     check_floating,
@@ -72,6 +73,7 @@ class NativeGroupNorm(Block):
     outs = ("out", "mean", "rstd")
     public = False
     partial = True
+    gradient_text = GRADIENT_TEXT
 
     def fwd(xp, input, weight, bias, groups, eps):
         check_floating("GroupNormKernelImpl", input.dtype)

@@ -16,6 +16,7 @@ from ..block.samples import Draw
 from ..pointwise.with_number import add_number
 from ..shape.views import as_ints
 from .standardize import (
+    GRADIENT_TEXT,
     Standardized,
     by_channels_last,
     check_floating,
@@ -68,6 +69,7 @@ class NativeLayerNorm(Block):
     plain_outs = (1,)
     public = False
     autocast = Autocast(gpu=SINGLE)
+    gradient_text = GRADIENT_TEXT
 
     def fwd(xp, input, weight, bias, nd, eps):
         check_floating("LayerNormKernelImpl", input.dtype)

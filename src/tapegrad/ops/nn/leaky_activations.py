@@ -81,6 +81,7 @@ class LeakyReluBackward(Corners):
 
     node = "LeakyReluBackwardBackward0"
     aten = "leaky_relu_backward"
+    formula = "where(input > 0, grad_output, grad_output * slope)"
 
     def fwd(xp, grad_output, input, slope):
         grad = widened(grad_output)
@@ -127,6 +128,7 @@ class RreluWithNoise(Activation):
 
     aten = "rrelu_with_noise"
     tensors = ("input", "noise")
+    plain_tensors = ("noise",)
 
     def fwd(xp, input, noise):
         return cast(dense(xp, widened(input)) * widened(noise), input.dtype)
@@ -142,6 +144,7 @@ class RreluWithNoiseWrite(Activation):
     node = "RreluWithNoiseBackward1"
     aten = None
     tensors = ("input", "noise")
+    plain_tensors = ("noise",)
 
     def fwd(xp, input, noise):
         return cast(dense(xp, widened(input)) * widened(noise), input.dtype)
@@ -157,6 +160,7 @@ class RreluWithNoiseBackward(Activation):
     node = "RreluWithNoiseBackwardBackward0"
     aten = "rrelu_with_noise_backward"
     tensors = ("grad_output", "noise")
+    plain_tensors = ("noise",)
 
     def fwd(xp, grad_output, noise):
         return cast(widened(grad_output) * widened(noise), grad_output.dtype)

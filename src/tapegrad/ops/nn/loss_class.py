@@ -65,6 +65,7 @@ def total_weight(xp: Any, target: Any, counts: Any, by: Any, dtype: Any) -> Any:
 
 class ClassLoss(Block):
     tensors = ("input", "target", "weight")
+    plain_tensors = ("target", "weight")
     linear = True
     public = False
 
@@ -136,6 +137,7 @@ class NllLoss(ClassLoss):
 
     aten = "nll_loss_forward"
     autocast = Autocast(cpu=SINGLE, gpu=SINGLE)
+    gradient_text = {"input": "-grad * weight / n at [target], else 0"}
 
 
 @op
@@ -151,6 +153,7 @@ class NllLossBackward(Block):
     """nll_loss_backward(grad_output, target, weight, shape, …) -> Tensor: nll_loss's gradient."""
 
     tensors = ("grad_output", "target", "weight")
+    plain_tensors = ("target", "weight")
     node = "NllLossBackwardBackward0"
     aten = "nll_loss_backward"
     linear = True

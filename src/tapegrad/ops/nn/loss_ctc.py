@@ -97,6 +97,7 @@ class CtcLoss(Block):
 
     aten = "ctc_loss.IntList"
     tensors = ("log_probs", "targets", "input_lengths", "target_lengths")
+    plain_tensors = ("targets", "input_lengths", "target_lengths")
     outs = ("out", "sums")
     plain_outs = (1,)
     public = False
@@ -192,6 +193,7 @@ class CtcLossBackward(Block):
         "loss",
         "sums",
     )
+    plain_tensors = ("targets", "input_lengths", "target_lengths", "loss", "sums")
     node = "NotImplemented"
     aten = "_ctc_loss_backward"
     public = False

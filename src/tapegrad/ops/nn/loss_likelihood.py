@@ -46,6 +46,7 @@ class BinaryCrossEntropy(Block):
 
     aten = "binary_cross_entropy"
     tensors = ("input", "target", "weight")
+    plain_tensors = ("weight",)
     public = False
     autocast = Autocast(cpu=SINGLE, gpu=UNSAFE)
 
@@ -93,6 +94,7 @@ class BinaryCrossEntropyBackward(Elementwise):
     """binary_cross_entropy_backward(grad_output, input, target, weight) -> Tensor: its gradient."""
 
     tensors = ("grad_output", "input", "target", "weight")
+    plain_tensors = ("weight",)
     node = "BinaryCrossEntropyBackwardBackward0"
     aten = "binary_cross_entropy_backward"
     dtype = AS_IS
@@ -196,8 +198,10 @@ class BinaryCrossEntropyWithLogits(Block):
 
     aten = "binary_cross_entropy_with_logits"
     tensors = ("input", "target", "weight", "pos_weight")
+    plain_tensors = ("weight", "pos_weight")
     public = False
     autocast = Autocast(cpu=SINGLE, gpu=SINGLE)
+    gradient_text = {"input": "grad * (sigmoid(input) - target) * weight / n"}
 
     def fwd(xp, input, target, weight, pos_weight, reduction):
         x, t = widened(input), widened(target)

@@ -68,6 +68,7 @@ class MultiMarginLoss(Block):
 
     aten = "multi_margin_loss"
     tensors = ("input", "target", "factor")
+    plain_tensors = ("target", "factor")
     public = False
     autocast = Autocast(cpu=SINGLE, gpu=SINGLE)
 
@@ -193,6 +194,7 @@ class MultilabelMarginLoss(Block):
 
     aten = "multilabel_margin_loss_forward"
     tensors = ("input", "target")
+    plain_tensors = ("target",)
     public = False
     autocast = Autocast(cpu=SINGLE, gpu=SINGLE)
 
@@ -230,6 +232,7 @@ class MultilabelMarginSlope(Block):
     tensors = ("input", "target")
     leading = (1, 1)
     public = False
+    undifferentiable = "it is constant between kinks"
 
     def fwd(xp, input, target):
         label, valid, is_label, most = labels(xp, target)

@@ -16,7 +16,7 @@ from ...core.dispatch import apply
 from ...core.modes import MODES
 from ...errors import check_broadcast
 from ...nn import _reduction
-from ..block import PROMOTE, SINGLE, Autocast, Block, Case, api, op
+from ..block import PROMOTE, SINGLE, Autocast, Block, Case, api, op, reads_as
 from ..block.batching import lift, padded
 from ..block.checks import cast, not_implemented, widened
 from ..block.samples import Draw, Index
@@ -69,6 +69,7 @@ def reduced(xp: Any, losses: Any, reduction: str) -> Any:
     return (wide / losses.size if reduction == "mean" else wide).astype(dtype)
 
 
+@reads_as("grad * factor / n", "grad / n")
 def share(grad: Any, shape: tuple[int, ...], reduction: str, factor: float = 1.0) -> Any:
     """Gradient rule: `factor` times what one element gets of the gradient of the loss."""
     if reduction == "mean":
@@ -415,6 +416,7 @@ class SoftMarginLoss(Block):
 
     aten = "soft_margin_loss"
     tensors = ("input", "target")
+    plain_tensors = ("target",)
     public = False
     autocast = Autocast(cpu=SINGLE, gpu=SINGLE)
 

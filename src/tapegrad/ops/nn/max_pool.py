@@ -180,6 +180,7 @@ class MaxPoolIndices(Block):
 
     aten = None
     public = False
+    undifferentiable = "the results are indices"
 
     def fwd(xp, input, kernel, stride, padding, dilation, out_sizes):
         return plane_indices(xp, input, kernel, stride, padding, dilation, out_sizes)
@@ -196,6 +197,7 @@ class MaxPool2d(MaxPooling):
     aten = "max_pool2d_with_indices"
     leading = (2,)
     keeps_finite = True
+    gradient_text = {"input": "grad at the maximum of each window, else 0"}
 
 
 @op
@@ -215,6 +217,7 @@ class MaxPool2dWithIndices(MaxPoolingIndices):
     node = "MaxPool2DWithIndicesBackward0"
     aten = "max_pool2d_with_indices"
     leading = (2,)
+    gradient_text = {"input": "grad at the maximum of each window, else 0"}
 
 
 @op
@@ -228,6 +231,7 @@ class MaxPool3dWithIndices(MaxPoolingIndices):
 
 class MaxPoolingBackward(Block):
     tensors = ("grad", "indices")
+    plain_tensors = ("indices",)
     linear = True  # in the gradient; indices have no derivative
     public = False
 

@@ -36,6 +36,7 @@ from .pool_windows import (
 
 class Unpooling(Block):
     tensors = ("input", "indices")
+    plain_tensors = ("indices",)
     linear = True  # in the values; indices have no derivative
     public = False
 
@@ -268,6 +269,7 @@ def starts(xp: Any, samples: Any, n: int, k: int, out: int) -> Any:
 
 class FractionalMax(Block):
     tensors = ("input", "samples")
+    plain_tensors = ("samples",)
     outs = ("values", "indices")
     plain_outs = (1,)
     public = False
@@ -345,6 +347,7 @@ class FractionalMaxPool2dBackward(AtIndices):
     node = "FractionalMaxPool2DBackwardBackward0"
     aten = "fractional_max_pool2d_backward"
     leading = (2, 2)
+    plain_tensors = ("indices",)
 
 
 @op
@@ -354,6 +357,7 @@ class FractionalMaxPool3dBackward(AtIndices):
     node = "FractionalMaxPool3DBackwardBackward0"
     aten = "fractional_max_pool3d_backward"
     leading = (3, 3)
+    plain_tensors = ("indices",)
 
 
 def fractional(

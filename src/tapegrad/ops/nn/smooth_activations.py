@@ -161,6 +161,7 @@ class EluBackward(Slope):
 
     node = "EluBackwardBackward0"
     aten = "elu_backward"
+    formula = "where(input > 0, grad_output, grad_output * alpha * exp(input))"
 
     def fwd(xp, grad_output, input, alpha, scale, input_scale, is_result):
         grad, x = widened(grad_output), widened(input)
@@ -352,6 +353,7 @@ class GeluBackward(Slope):
 
     node = "GeluBackwardBackward0"
     aten = "gelu_backward"
+    formula = "grad_output * (cdf(input) + input * pdf(input))"
 
     def fwd(xp, grad_output, input, approximate):
         grad, x = widened(grad_output), widened(input)
@@ -424,6 +426,7 @@ class SiluBackward(Slope):
 
     node = "SiluBackwardBackward0"
     aten = "silu_backward"
+    formula = "grad_output * sigmoid(input) * (1 + input * (1 - sigmoid(input)))"
 
     def fwd(xp, grad_output, input):
         grad, x = widened(grad_output), widened(input)
@@ -526,6 +529,7 @@ class SoftplusBackward(Slope):
 
     node = "SoftplusBackwardBackward0"
     aten = "softplus_backward"
+    formula = "grad_output * sigmoid(input * beta)"
 
     def fwd(xp, grad_output, input, beta, threshold):
         grad, x = widened(grad_output), widened(input)
@@ -580,6 +584,7 @@ class LogSigmoidBackward(Slope):
 
     node = "LogSigmoidBackwardBackward0"
     aten = "log_sigmoid_backward"
+    formula = "grad_output * sigmoid(-input)"
 
     def fwd(xp, grad_output, input):
         grad, x = widened(grad_output), widened(input)

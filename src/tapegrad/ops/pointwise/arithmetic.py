@@ -397,6 +397,7 @@ class DivMode(Arithmetic):
     node = "DivBackward2"
     aten = "div.Tensor_mode"
     public = False
+    formula = "mode(input / other)"
 
     def fwd(xp, input, other, mode):
         return quotient(xp, input, other, mode)

@@ -27,6 +27,7 @@ class Bits(Block):
     dtype = PROMOTE
     elementwise = True
     public = False
+    undifferentiable = "it works on integers"
 
 
 def either(name: str, record: Any, input: Any, other: Any, run: Any) -> Any:
@@ -105,6 +106,7 @@ class BitwiseNot(Block):
     elementwise = True
     inplace = True
     out_dtype = OUT_FOUND
+    undifferentiable = "it works on integers"
     samples = [Case(NUMBERS), Case(Index([True, False])), Case(Index(4))]
     guard = not_for("bitwise_not_cpu", FLOATING, COMPLEX)
     fwd = ufunc("invert")

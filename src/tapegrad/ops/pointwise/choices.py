@@ -76,6 +76,7 @@ class Where(Block):
 
     aten = "where.self"
     tensors = ("condition", "input", "other")
+    plain_tensors = ("condition",)
     elementwise = True
     public = False
     keeps_finite = True

@@ -38,6 +38,7 @@ class Comparison(Block):
     dtype = PROMOTE
     elementwise = True
     inplace = True
+    undifferentiable = "the result is a bool"
 
 
 @op
@@ -140,6 +141,7 @@ class Logical(Block):
     inplace = True
     silent = True
     vmap_write = "inplace arithmetic"
+    undifferentiable = "the result is a bool"
     samples = binary_cases()[:-1]
 
 
@@ -199,6 +201,7 @@ class LogicalNot(Block):
     elementwise = True
     inplace = True
     silent = True
+    undifferentiable = "the result is a bool"
     fwd = ufunc("logical_not")
 
 
@@ -209,6 +212,7 @@ class Question(Block):
     """A property of each element."""
 
     elementwise = True
+    undifferentiable = "the result is a bool"
 
 
 @op
@@ -325,6 +329,7 @@ class Isclose(Block):
 
     tensors = ("input", "other")
     broadcasts = True
+    undifferentiable = "the result is a bool"
     samples = [Case(Draw(3), Draw(3)), Case(Draw(3), Draw(3), rtol=0.5, atol=0.5)]
     aligns = True
 

@@ -510,7 +510,7 @@ def masked_by(F: Any) -> Any:
 
 
 # A helper, so that a GPU can do it in one kernel.
-helper("masked_by", raw=masked_by(RAW), recorded=masked_by(RECORDED))
+helper("masked_by", masked_by(RAW), masked_by(RECORDED), "where(out <= 0, 0, grad)")
 
 
 @op

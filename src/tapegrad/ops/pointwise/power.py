@@ -76,6 +76,7 @@ class PowScalar(Elementwise):
     aten = "pow.Tensor_Scalar"
     dtype = PROMOTE
     public = False
+    formula = "input ** exponent"
 
     def fwd(xp, input, exponent):
         return power(xp, input, exponent)

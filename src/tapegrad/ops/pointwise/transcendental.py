@@ -419,6 +419,7 @@ class TanhBackward(Elementwise):
     tensors = ("grad_output", "output")
     dtype = PROMOTE
     public = False
+    formula = "grad_output * (1 - output ** 2)"
 
     def fwd(xp, grad_output, output):
         slope = output * output
@@ -525,6 +526,7 @@ class SigmoidBackward(Elementwise):
     tensors = ("grad_output", "output")
     dtype = PROMOTE
     public = False
+    formula = "grad_output * output * (1 - output)"
 
     def fwd(xp, grad_output, output):
         slope = 1 - output

@@ -8,7 +8,7 @@ from ...autograd.inplace import bump, rebase, refuse, write
 from ...core.base import F32, F64
 from ...core.dispatch import apply
 from ...dtypes import CPP_NAMES
-from ..block import LOWER, PROMOTE, Autocast, Block, Case, op
+from ..block import LOWER, PROMOTE, Autocast, Block, Case, op, reads_as
 from ..block.batching import join, lift, padded, part
 from ..block.checks import OUT_EXACT
 from ..block.samples import Draw
@@ -27,6 +27,7 @@ from .matmul import (
 # ruff: noqa: N805
 
 
+@reads_as("x * factor")
 def scaled(x: Any, factor: Any) -> Any:
     """x * factor, where a factor of 1 costs nothing."""
     return x if type(factor) in (int, float) and factor == 1 else x * factor
@@ -125,6 +126,15 @@ class Addmm(WithSummand):
 
     def d_mat2(F, grad, mat1, mat2_strides, alpha):
         return scaled(F.right_grad(grad, mat1, mat2_strides), alpha)
+
+    def shape(mat1, mat2):
+        return (*mat1[:-1], mat2[-1])
+
+    def shape_mat1(out, mat2):
+        return (*out[:-1], mat2[-2])
+
+    def shape_mat2(out, mat1):
+        return (*out[:-2], mat1[-1], out[-1])
 
     def jvp(F, t_input, mat1, t_mat1, mat2, t_mat2, beta, alpha, out):
         return summand_jvp(F, F.mm, ((t_mat1, mat2), (mat1, t_mat2)), t_input, beta, alpha, out)
@@ -304,6 +314,15 @@ class Baddbmm(WithSummand):
 
     def d_batch2(F, grad, batch1, alpha):
         return scaled(F.bmm(F.transpose(batch1, 1, 2), grad), alpha)
+
+    def shape(batch1, batch2):
+        return (*batch1[:-1], batch2[-1])
+
+    def shape_batch1(out, batch2):
+        return (*out[:-1], batch2[-2])
+
+    def shape_batch2(out, batch1):
+        return (*out[:-2], batch1[-1], out[-1])
 
     def jvp(F, t_input, batch1, t_batch1, batch2, t_batch2, beta, alpha, out):
         pairs = ((t_batch1, batch2), (batch1, t_batch2))

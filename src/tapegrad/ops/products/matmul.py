@@ -159,20 +159,35 @@ def right_grad_array(grad: Any, left: Any, strides: tuple[int, ...]) -> Any:
     return grad.T.dot(left).T if turned else left.T.dot(grad)
 
 
-helper("left_grad", raw=left_grad_array, recorded=left_grad)
-helper("right_grad", raw=right_grad_array, recorded=right_grad)
+helper("left_grad", left_grad_array, left_grad, "grad @ right.T")
+helper("right_grad", right_grad_array, right_grad, "left.T @ grad")
+
+
+class MatrixProduct(Block):
+    """Of two matrices, or of two stacks of them."""
+
+    tensors = ("input", "mat2")
+    linear = True
+    formula = "input @ mat2"
+
+    def shape(input, mat2):
+        return (*input[:-1], mat2[-1])
+
+    def shape_input(out, mat2):
+        return (*out[:-1], mat2[-2])
+
+    def shape_mat2(out, input):
+        return (*out[:-2], input[-1], out[-1])
 
 
 @op
-class Mm(Block):
+class Mm(MatrixProduct):
     """mm(input, mat2) -> Tensor: the product of two matrices.
 
     >>> mm(tensor([[1.0, 2.0]]), tensor([[3.0], [4.0]]))
     tensor([[11.]])
     """
 
-    tensors = ("input", "mat2")
-    linear = True
     autocast = Autocast(cpu=LOWER, gpu=LOWER)
     out_dtype = OUT_EXACT
     samples = (
@@ -220,15 +235,13 @@ def check_bmm(a: Any, b: Any, function: str = "bmm") -> None:
 
 
 @op
-class Bmm(Block):
+class Bmm(MatrixProduct):
     """bmm(input, mat2) -> Tensor: the products of two stacks of matrices.
 
     >>> bmm(ones(2, 1, 3), ones(2, 3, 1)).shape
     torch.Size([2, 1, 1])
     """
 
-    tensors = ("input", "mat2")
-    linear = True
     autocast = Autocast(cpu=LOWER, gpu=LOWER)
     out_dtype = OUT_EXACT
     samples = (
@@ -286,6 +299,7 @@ class Mv(Block):
     tensors = ("input", "vec")
     linear = True
     autocast = Autocast(gpu=LOWER)
+    formula = "input @ vec"
     samples = (
         Case(Draw(2, 3), Draw(3)),
         Case(Draw(2, 3, layout="T"), Draw(3, layout="step")),
@@ -588,4 +602,4 @@ def raw_matmul(a: Any, b: Any) -> Any:
     return product(xp_of(a), a, b)
 
 
-helper("matmul", raw_matmul, matmul)
+helper("matmul", raw_matmul, matmul, "input @ other")

@@ -12,6 +12,7 @@ from ..block import APIS, Block, Case, api, op
 from ..block.batching import entry_dims, flattened, up
 from ..block.checks import OUT_EXACT
 from ..block.samples import Draw
+from ..block.shapes import no_dims
 from .sums import DIMS_CASES, REDUCTION_CASES, all_dims, array_of, dense, one_dim, unreduce
 
 # ruff: noqa: N805, E704
@@ -66,6 +67,7 @@ class WholeExtremum(Block):
     """One extremum of all elements; a NaN is the extremum, and shares with the other NaNs."""
 
     public = False
+    shape = no_dims
 
     def d_input(F, grad, input, out):
         match = F.where(out == out, input == out, input != input)
@@ -82,6 +84,7 @@ class MaxAll(WholeExtremum):
 
     node = "MaxBackward1"
     aten = "max"
+    gradient_text = {"input": "grad where input is the maximum (shared by ties), else 0"}
 
     def fwd(xp, input):
         return xp.maximum.reduce(input, axis=None)
@@ -96,6 +99,7 @@ class MinAll(WholeExtremum):
 
     node = "MinBackward1"
     aten = "min"
+    gradient_text = {"input": "grad where input is the minimum (shared by ties), else 0"}
 
     def fwd(xp, input):
         return xp.minimum.reduce(input, axis=None)
@@ -148,6 +152,7 @@ class Max(ExtremumAlong):
 
     aten = "max.dim"
     result = MaxResult
+    gradient_text = {"input": "grad at the maximum along dim, else 0"}
 
     def fwd(xp, input, dim, keepdim):
         if not input.ndim:
@@ -161,6 +166,7 @@ class Min(ExtremumAlong):
 
     aten = "min.dim"
     result = MinResult
+    gradient_text = {"input": "grad at the minimum along dim, else 0"}
 
     def fwd(xp, input, dim, keepdim):
         if not input.ndim:
@@ -380,6 +386,7 @@ class Argmax(Block):
     """
 
     out_dtype = OUT_EXACT
+    undifferentiable = "the results are indices"
     samples = ARG_CASES
 
     def fwd(xp, input, dim, keepdim):
@@ -401,6 +408,7 @@ class Argmin(Block):
     """
 
     out_dtype = OUT_EXACT
+    undifferentiable = "the results are indices"
     samples = ARG_CASES
 
     def fwd(xp, input, dim, keepdim):
@@ -430,6 +438,7 @@ class All(Block):
 
     aten_dim = ("dim", "dims")
     out_dtype = OUT_BOOL
+    undifferentiable = "the result is a bool"
     samples = (*REDUCTION_CASES, *DIMS_CASES)
     dims = ("dim",)
 
@@ -453,6 +462,7 @@ class Any_(Block):
     name = "any"
     aten_dim = ("dim", "dims")
     out_dtype = OUT_BOOL
+    undifferentiable = "the result is a bool"
     samples = (*REDUCTION_CASES, *DIMS_CASES)
     dims = ("dim",)
 
@@ -473,6 +483,7 @@ class CountNonzero(Block):
     """
 
     aten_dim = ("", "dim_IntList")
+    undifferentiable = "the results are counts"
     samples = (
         Case(Draw(3, 4)),
         Case(Draw()),

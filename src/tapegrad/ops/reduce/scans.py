@@ -10,6 +10,7 @@ from ...core.dispatch import apply
 from ...core.named_results import return_type
 from ..block import SINGLE, Autocast, Block, Case, Linear, op
 from ..block.samples import Draw
+from ..block.shapes import same_shape
 from .extrema import check_no_complex
 from .sums import array_of, is_half, one_dim, plain_dtype
 
@@ -63,6 +64,7 @@ class Cumsum(Linear):
 
     inplace = True
     autocast = Autocast(gpu=SINGLE)
+    shape = same_shape
     samples = SCAN_CASES
     dims = ("dim",)
 
@@ -138,6 +140,7 @@ class Cumprod(Block):
 
     inplace = True
     autocast = Autocast(gpu=SINGLE)
+    shape = same_shape
     samples = SCAN_CASES
     dims = ("dim",)
 

@@ -11,6 +11,7 @@ from ...core.spaces import RECORDED
 from ..block import SINGLE, Autocast, Block, Case, op
 from ..block.checks import OUT_EXACT
 from ..block.samples import Draw
+from ..block.shapes import same_shape
 from .sums import all_dims, dense, one_dim, plain_dtype, unreduce, widened
 
 # ruff: noqa: N805, E704
@@ -91,6 +92,7 @@ class SoftmaxBackwardData(Block):
     tensors = ("input", "output")
     public = False
     dims = ("dim",)
+    formula = "output * (input - sum(input * output, dim))"
 
     def fwd(xp, input, output, dim):
         weighted = input * output
@@ -130,6 +132,7 @@ class Softmax(Block):
     autocast = Autocast(gpu=SINGLE)
     out_dtype = OUT_EXACT
     aliases = ("special.softmax",)
+    shape = same_shape
     samples = SOFTMAX_CASES
     dims = ("dim",)
 
@@ -160,6 +163,7 @@ class LogSoftmaxBackwardData(Block):
     tensors = ("input", "output")
     public = False
     dims = ("dim",)
+    formula = "input - exp(output) * sum(input, dim)"
 
     def fwd(xp, input, output, dim):
         return input - xp.exp(output) * xp.add.reduce(input, dim, None, None, True)
@@ -193,6 +197,7 @@ class LogSoftmax(Block):
     autocast = Autocast(gpu=SINGLE)
     out_dtype = OUT_EXACT
     aliases = ("special.log_softmax",)
+    shape = same_shape
     samples = SOFTMAX_CASES
     dims = ("dim",)
 

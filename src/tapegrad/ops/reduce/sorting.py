@@ -342,6 +342,7 @@ class Bincount(Block):
     """
 
     tensors = ("input", "weights")
+    undifferentiable = "the results are counts"
     samples = [Case(Index([1, 1, 3])), Case(Index([0, 2]), minlength=4)]
     unbatchable = "the size of the result depends on the data"
     dynamic_shape = True
@@ -391,6 +392,7 @@ class Searchsorted(Block):
     aten = "searchsorted.Tensor"
     tensors = ("sorted_sequence", "input")
     method = False
+    undifferentiable = "the results are indices"
     samples = [Case(Index([1, 3, 5]), Index([3, 4])), Case(Index([1, 3, 5]), 4, right=True)]
 
     def fwd(xp, sorted_sequence, input, out_int32, right):

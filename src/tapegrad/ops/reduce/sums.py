@@ -14,9 +14,10 @@ from ..._tensor.indexing import wrap_dim
 from ...core.base import F32, F64, TensorBase
 from ...core.dispatch import apply
 from ...errors import must_be_tensor
-from ..block import SINGLE, Autocast, Block, Case, Linear, api, op
+from ..block import SINGLE, Autocast, Block, Case, Linear, api, op, reads_as
 from ..block.batching import entry_dims, flattened
 from ..block.samples import Draw
+from ..block.shapes import no_dims, reduced_shape
 
 # ruff: noqa: N805, E704
 
@@ -156,6 +157,7 @@ def reduced(xp: Any, ufunc: Any, x: Any, dim: Any, keepdim: bool, dtype: Any) ->
     return dense(xp, ufunc.reduce(x, axis=dim, keepdims=keepdim, dtype=dtype))
 
 
+@reads_as("unsqueeze(x, dim)")
 def unreduce(F: Any, x: Any, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
     """A reduction's result with its dimensions back, of size one, so that it broadcasts."""
     if keepdim or dim is None:
@@ -174,6 +176,8 @@ class SumAll(Linear):
     node = "SumBackward0"
     aten = "sum"
     public = False
+    gradient_text = {"input": "expand(grad, input.shape)"}
+    shape = no_dims
 
     def fwd(xp, input, dtype):
         return reduced(xp, xp.add, input, None, False, dtype)
@@ -194,6 +198,9 @@ class Sum(Linear):
     public = False
     dims = ("dim",)
     autocast = Autocast(gpu=SINGLE)
+    gradient_text = {"input": "expand(grad, input.shape)"}
+    formula = "sum(input, dim)"
+    shape = reduced_shape
 
     def fwd(xp, input, dim, keepdim, dtype):
         return reduced(xp, xp.add, input, dim, keepdim, dtype)
@@ -259,6 +266,8 @@ class MeanAll(Linear):
     node = "MeanBackward0"
     aten = "mean"
     public = False
+    gradient_text = {"input": "expand(grad, input.shape) / n, n = input.numel()"}
+    shape = no_dims
 
     def fwd(xp, input, dtype):
         return averaged(xp, input, None, False, dtype)
@@ -278,6 +287,8 @@ class Mean(Linear):
     aten = "mean.dim"
     public = False
     dims = ("dim",)
+    gradient_text = {"input": "expand(grad, input.shape) / n, n = how many were averaged"}
+    shape = reduced_shape
 
     def fwd(xp, input, dim, keepdim, dtype):
         return averaged(xp, input, dim, keepdim, dtype)
@@ -337,6 +348,7 @@ class ProdAll(Block):
     node = "ProdBackward0"
     aten = "prod"
     public = False
+    shape = no_dims
 
     def fwd(xp, input, dtype):
         return reduced(xp, xp.multiply, input, None, False, dtype)
@@ -454,6 +466,7 @@ def var_tangent(F: Any, input: Any, t: Any, dim: Any, correction: Any, keepdim: 
     return F.sum(F.real_part(F.conj(gap) * t), dim, keepdim, None) * by
 
 
+@reads_as("x / (2 * std)")
 def half_over(F: Any, x: Any, std: Any) -> Any:
     """`x / (2 std)`, zero where there is no deviation."""
     return F.where(std == 0, 0, x / (std * 2))
@@ -470,6 +483,7 @@ class Var(Spread):
     """var(input, dim, correction, keepdim) -> Tensor: variances."""
 
     aten = "var.correction"
+    gradient_text = {"input": "grad * 2 * (input - mean) / (n - correction)"}
 
     def fwd(xp, input, dim, correction, keepdim):
         return moments(xp, input, dim, correction, keepdim)[0]
@@ -486,6 +500,7 @@ class Std(Spread):
     """std(input, dim, correction, keepdim) -> Tensor: standard deviations."""
 
     aten = "std.correction"
+    gradient_text = {"input": "grad * (input - mean) / ((n - correction) * out)"}
 
     def fwd(xp, input, dim, correction, keepdim):
         return moments(xp, input, dim, correction, keepdim, root=True)[0]

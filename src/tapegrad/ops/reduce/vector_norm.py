@@ -87,6 +87,7 @@ class LinalgVectorNorm(Lengths):
 
     aten = "linalg_vector_norm"
     autocast = Autocast(gpu=SINGLE)
+    gradient_text = {"input": "grad * input / out, for the 2-norm"}
 
     def fwd(xp, input, ord, dim, keepdim, dtype):
         return lengths(xp, input if dtype is None else input.astype(dtype), ord, dim, keepdim)

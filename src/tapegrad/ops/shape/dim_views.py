@@ -13,10 +13,11 @@ from ...autograd.inplace import repoint
 from ...autograd.node import unbroadcast
 from ...core.base import TensorBase
 from ...core.layout import settled, strided, strides_of
-from ..block import SINGLE, Autocast, Case, ViewOp, api, apply, op
+from ..block import SINGLE, Autocast, Case, ViewOp, api, apply, op, reads_as
 from ..block.batching import padded
 from ..block.checks import without_complex32
 from ..block.samples import Draw, Index
+from ..block.shapes import asked_shape
 from .part_views import select
 from .views import PROPERTIES, as_int, as_ints, spread
 
@@ -31,6 +32,7 @@ class Expand(ViewOp):
 
     aten = "expand"
     public = False
+    shape = asked_shape
 
     def fwd(xp, input, shape):
         input = xp.asarray(input)
@@ -162,6 +164,7 @@ def without(xp: Any, x: Any, dims: tuple[int, ...]) -> Any:
     return settled(xp, x).squeeze(found) if found else x.view()
 
 
+@reads_as("reshape(grad, shape)")
 def put_back(F: Any, grad: Any, dims: tuple[int, ...], shape: tuple[int, ...]) -> Any:
     """The dimensions of size 1 of `shape` among `dims`, inserted again."""
     for d in sorted(dims):
@@ -192,6 +195,9 @@ class SqueezingOne(ViewOp):
 
     def d_input(F, grad, input_shape, dim):
         return put_back(F, grad, (dim,), input_shape)
+
+    def shape(input, dim):
+        return (*input[:dim], *[s for s in input[dim : dim + 1] if s != 1], *input[dim + 1 :])
 
     def batch(F, size, batched, input, dim):
         return F.squeeze(input, (dim + 1,)) if len(input.shape) > 1 else F.alias(input)
@@ -329,6 +335,9 @@ class Unsqueezing(ViewOp):
 
     def d_input(F, grad, dim):
         return F.squeeze_one(grad, dim)
+
+    def shape(input, dim):
+        return (*input[:dim], 1, *input[dim:])
 
     def batch(F, size, batched, input, dim):
         return F.unsqueeze(input, dim + 1)

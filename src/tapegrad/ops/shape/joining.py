@@ -59,6 +59,7 @@ class Cat(LinearMove):
     autocast = Autocast(cpu=WIDEST)
     out_apart = True
     keeps_finite = True
+    gradient_text = {"tensors": "the part of grad that this tensor filled"}
     samples = [
         Case([Draw(2, 3), Draw(1, 3)]),
         Case([Draw(2, 3), Draw(2, 1, layout="step"), Draw(2, 2, layout="T")], 1),
@@ -84,6 +85,12 @@ class Cat(LinearMove):
 
     def call(tensors, dim=0, run=apply):
         return join(tensors, dim, run)
+
+    def shape(tensors, dim):
+        if any(len(shape) <= dim for shape in tensors):
+            return None
+        first = tensors[0]
+        return (*first[:dim], sum([shape[dim] for shape in tensors]), *first[dim + 1 :])
 
     def batch(F, size, batched, tensors, dim):
         # A vector without elements fits anything.
@@ -147,6 +154,7 @@ class Stack(LinearMove):
     method = False
     autocast = Autocast(cpu=WIDEST)
     keeps_finite = True
+    gradient_text = {"tensors": "grad[i] along dim: the slice that this tensor filled"}
     samples = [Case([Draw(2, 3), Draw(2, 3)]), Case([Draw(2, 3)] * 3, -1), Case([Draw(), Draw()])]
 
     def fwd(xp, tensors, dim):
@@ -171,6 +179,10 @@ class Stack(LinearMove):
                     f"and {list(t.array.shape)} at entry {i}"
                 )
         return run(Stack, tensors, (dim,))
+
+    def shape(tensors, dim):
+        first = tensors[0]
+        return (*first[:dim], len(tensors), *first[dim:])
 
     def batch(F, size, batched, tensors, dim):
         return F.stack(
@@ -267,6 +279,7 @@ class Repeat(LinearMove):
 
     aten = "repeat"
     public = False
+    gradient_text = {"input": "sum of the repeated parts of grad"}
 
     def fwd(xp, input, repeats):
         return xp.ascontiguousarray(xp.tile(input, repeats)) if repeats else input.copy()

@@ -34,6 +34,7 @@ class Select(ViewOp):
     """
 
     aten = "select.int"
+    gradient_text = {"input": "zeros(input.shape) with grad at [index]"}
     samples = (Case(Draw(3, 4), 1, 2), Case(Draw(3, 4), -2, -1), Case(Draw(3), 0, 1))
     dims = ("dim",)
 
@@ -100,6 +101,7 @@ class Slice(ViewOp):
     aten = "slice.Tensor"
     public = False
     dims = ("dim",)
+    gradient_text = {"input": "zeros(input.shape) with grad at [start:end:step]"}
 
     def fwd(xp, input, dim, start, end, step):
         return part(xp, input, dim, start, end, step)

@@ -17,6 +17,7 @@ from ...device import contiguous_format
 from ..block import Case, ViewOp, api, apply, helper, op
 from ..block.batching import up
 from ..block.samples import Draw
+from ..block.shapes import asked_shape, swapped_shape
 
 # ruff: noqa: N805
 
@@ -106,6 +107,7 @@ NO_VIEW = (
 class Viewing(ViewOp):
     public = False
     shapes = ("shape",)
+    shape = asked_shape
 
     def fwd(xp, input, shape):
         if 1 not in input.shape and input.size and input.flags.c_contiguous:
@@ -410,6 +412,12 @@ class Transposing(ViewOp):
     def d_input(F, grad, dim0, dim1):
         return F.transpose(grad, dim0, dim1)
 
+    def shape(input, dim0, dim1):
+        return swapped_shape(input, dim0, dim1)
+
+    def shape_input(out, dim0, dim1):
+        return swapped_shape(out, dim0, dim1)
+
 
 @op
 class Transpose(Transposing):
@@ -477,6 +485,12 @@ class Turning(ViewOp):
     def d_input(F, grad):
         return F.t(grad)
 
+    def shape(input):
+        return input[::-1]
+
+    def shape_input(out):
+        return out[::-1]
+
     def batch(F, size, batched, input):
         return F.transpose(input, 1, 2) if len(input.shape) == 3 else F.alias(input)
 
@@ -497,6 +511,7 @@ class T(Turning):
     """
 
     public = True
+    formula = "input.T"
     samples = (Case(Draw(2, 3)), Case(Draw(3)), Case(Draw()), Case(Draw(0, 2)))
 
 
@@ -525,6 +540,7 @@ class Permute(ViewOp):
 
     aten = "permute"
     public = False
+    gradient_text = {"input": "permute(grad, the inverse of dims)"}
 
     def fwd(xp, input, dims):
         return settled(xp, input).transpose(dims) if dims else input.view()
@@ -534,6 +550,9 @@ class Permute(ViewOp):
         for i, d in enumerate(dims):
             back[d] = i
         return F.permute(grad, tuple(back))
+
+    def shape(input, dims):
+        return tuple([input[d] for d in dims])
 
     def batch(F, size, batched, input, dims):
         return F.permute(input, (0, *up(dims, len(input.shape))))

@@ -107,6 +107,7 @@ CASES = [
 class Polynomial(Elementwise):
     tensors = ("x", "n")
     inplace = False
+    undifferentiable = "PyTorch has no derivative for it"
     samples = CASES
 
 

@@ -267,6 +267,7 @@ class NonzeroStatic(Block):
 
     aten = "nonzero_static"
     public = False
+    undifferentiable = "the results are indices"
 
     def fwd(xp, input, size, fill_value, lead):
         inner = input.shape[lead:]
@@ -325,6 +326,7 @@ class Isin(Block):
     dtype = PROMOTE
     numbers = True
     public = False
+    undifferentiable = "the result is a bool"
 
     def fwd(xp, elements, test_elements, invert):
         return xp.isin(widened(elements), widened(test_elements), invert=invert)

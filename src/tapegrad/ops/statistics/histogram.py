@@ -50,6 +50,7 @@ class Histc(Block):
     """
 
     unbatchable = DATA_DEPENDENT
+    undifferentiable = "the results are counts"
     samples = [
         Case(Draw(5), 4),
         Case(Draw(3, 4), bins=3, min=-1, max=1),
@@ -386,6 +387,7 @@ class HashTensor(Block):
     tensor(7, dtype=torch.uint64)
     """
 
+    undifferentiable = "the result is made of bits"
     samples = [Case(Draw(3, 4)), Case(Draw(3, 4), 0), Case(Draw(2, 3), (0, 1), keepdim=True)]
 
     def fwd(xp, input, dim, keepdim):
