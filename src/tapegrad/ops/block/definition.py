@@ -68,6 +68,7 @@ class Public:
     method = True
     inplace = False  # a method `<name>_`
     inplace_functions: tuple[str, ...] = ()  # in-place methods that are functions too: ("exp_",)
+    foreach = ""  # the kind of `torch._foreach_<name>`, if there is one (foreach.py)
     python = False  # written in Python in PyTorch: a missing argument hears Python's sentence
     samples: Sequence[Case] = ()
     autocast: Autocast | None = None  # the precision that autocast runs it in
@@ -474,6 +475,7 @@ class Api(Public):
         self.doc = doc
         self.parameters = parameter_names(call)
         self.home = home  # the module of its block
+        self.alias = False
         if space:
             self.method = self.inplace = False
         if space == "special":  # these are made of the others there, which have the rules
@@ -494,8 +496,9 @@ def publish(
     for name in names:
         if name in APIS:
             raise ValueError(f"two functions are called {name!r}")
-        APIS[name] = Api(name, call, doc, home, fields)
-        UNPUBLISHED.append(APIS[name])
+        made = APIS[name] = Api(name, call, doc, home, fields)
+        made.alias = name != names[0]
+        UNPUBLISHED.append(made)
 
 
 def api(*, name: str = "", aliases: Sequence[str] = (), **fields: Any) -> Callable[[Any], Any]:

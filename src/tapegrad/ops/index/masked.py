@@ -441,7 +441,7 @@ class Nonzero(Block):
     out_dtype="nonzero: Expected out tensor to have scalar type Long but got scalar type{got}",
 )
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
-    """nonzero(input, *, as_tuple=False) -> Tensor: coordinates of the elements that are not zero.
+    """nonzero(input, *, as_tuple=False) -> Tensor or tuple: coordinates of nonzero elements.
 
     >>> nonzero(tensor([0, 3, 0, 4]))
     tensor([[1],

@@ -53,6 +53,7 @@ class Mul(Arithmetic):
     aliases = ("multiply",)
     linear = True
     vmap_write = "inplace arithmetic"
+    foreach = "binary"
     fwd = ufunc("multiply")
 
     def d_input(F, grad, other):
@@ -155,7 +156,9 @@ def check_alpha(alpha: Any, *operands: Any) -> None:
         )
 
 
-@api(inplace=True, samples=[*binary_cases(), Case(Draw(2, 3), Draw(3), alpha=-2.5)])
+@api(
+    inplace=True, samples=[*binary_cases(), Case(Draw(2, 3), Draw(3), alpha=-2.5)], foreach="alpha"
+)
 def add(input: Any, other: Any, *, alpha: Any = 1, run: Any = None) -> Any:
     """add(input, other, *, alpha=1) -> Tensor: `input + alpha * other`; shapes broadcast.
 
@@ -227,6 +230,7 @@ class SubAlpha(Arithmetic):
     inplace=True,
     aliases=("subtract",),
     samples=[*binary_cases(), Case(Draw(2, 3), Draw(3), alpha=0.5)],
+    foreach="alpha",
 )
 def sub(input: Any, other: Any, *, alpha: Any = 1, run: Any = None) -> Any:
     """sub(input, other, *, alpha=1) -> Tensor: `input - alpha * other`; shapes broadcast.
@@ -324,6 +328,7 @@ class Neg(Elementwise):
     inplace_functions = ("neg_", "negative_")
     out_dtype = OUT_FOUND
     keeps_finite = True
+    foreach = "unary"
     fwd = ufunc("negative")
 
     def d_input(F, grad):
@@ -416,7 +421,7 @@ DIV_CASES = [
 ]
 
 
-@api(inplace=True, aliases=("divide",), samples=DIV_CASES)
+@api(inplace=True, aliases=("divide",), samples=DIV_CASES, foreach="binary")
 def div(input: Any, other: Any, *, rounding_mode: Any = None, run: Any = None) -> Any:
     """div(input, other, *, rounding_mode=None) -> Tensor: the quotient; a mode rounds it.
 
@@ -455,6 +460,7 @@ class Reciprocal(Elementwise):
 
     autocast = Autocast(gpu=SINGLE)
     inplace_functions = ("reciprocal_",)
+    foreach = "unary"
     samples = unary_cases(low=0.3)
     fwd = ufunc("reciprocal")
 

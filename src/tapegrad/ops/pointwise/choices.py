@@ -105,7 +105,7 @@ MASK = Index([True, False, True])
     out_dtype="Expected out type to be {want} but got {got}",
 )
 def where(condition: Any, input: Any = None, other: Any = None) -> Any:
-    """where(condition, input, other) -> Tensor: `input` where the condition holds, else `other`.
+    """where(condition, input, other) -> Tensor or tuple: `input` where it holds, else `other`.
 
     With the condition alone: the places where it holds, as `nonzero(condition, as_tuple=True)`.
 
@@ -467,6 +467,7 @@ def clamp(input: Any, min: Any = None, max: Any = None, *, run: Any = None) -> A
     samples=[Case(Draw(3, 2), 0.25), Case(Draw(3, 2), Draw(2))],
     out_dtype=OUT_FOUND,
     inplace_functions=("clamp_min_",),
+    foreach="bound",
 )
 def clamp_min(input: Any, min: Any, *, run: Any = None) -> Any:
     """clamp_min(input, min) -> Tensor: the elements, at least `min`.
@@ -488,6 +489,7 @@ def clamp_min(input: Any, min: Any, *, run: Any = None) -> Any:
     samples=[Case(Draw(3, 2), 0.25), Case(Draw(3, 2), Draw(2))],
     out_dtype=OUT_FOUND,
     inplace_functions=("clamp_max_",),
+    foreach="bound",
 )
 def clamp_max(input: Any, max: Any, *, run: Any = None) -> Any:
     """clamp_max(input, max) -> Tensor: the elements, at most `max`.
@@ -574,6 +576,7 @@ def check_same_dtype(input: Any, name: str, value: Any) -> None:
         Case(Draw(2, 3), Draw(3), 0.8),
         Case(Draw(2, 3), Draw(3), Draw(2, 1, low=0.1, high=0.9)),
     ],
+    foreach="lerp",
 )
 def lerp(input: Any, end: Any, weight: Any, *, run: Any = None) -> Any:
     """lerp(input, end, weight) -> Tensor: `input + weight * (end - input)`.
@@ -620,6 +623,7 @@ class Addcmul(ThreeTensors):
 
     guard = not_for("addcmul_cpu_out", BOOL)
     autocast = Autocast(gpu=WIDEST)
+    foreach = "combined"
     samples = [Case(Draw(3), Draw(3), Draw(3)), Case(Draw(2, 1), Draw(3), Draw(2, 3), value=-0.5)]
 
     def fwd(xp, input, tensor1, tensor2, value):
@@ -661,6 +665,7 @@ class Addcdiv(ThreeTensors):
 
     guard = no_integer_division
     autocast = Autocast(gpu=WIDEST)
+    foreach = "combined"
     samples = [
         Case(Draw(3), Draw(3), Draw(3, low=0.5)),
         Case(Draw(2, 1), Draw(3), Draw(2, 3, low=0.5), value=-0.5),

@@ -64,6 +64,7 @@ class Abs(Same):
     inplace_functions = ("abs_",)
     out_dtype = OUT_FOUND
     keeps_finite = True
+    foreach = "unary"
     fwd = ufunc("absolute")
 
     def call(input, *, run=None):
@@ -104,6 +105,7 @@ class Sign(Flat):
     guard = no_complex_sign
     out_dtype = OUT_FOUND
     keeps_finite = True
+    foreach = "unary"
 
     def fwd(xp, input):
         return sign_of(xp, input)
@@ -361,6 +363,7 @@ class Floor(Flat):
     guard = whole("floor")
     inplace_functions = ("floor_",)
     out_dtype = OUT_FOUND
+    foreach = "unary"
 
     def fwd(xp, input):
         return xp.copy(input) if input.dtype.kind in "iu" else xp.floor(input)
@@ -377,6 +380,7 @@ class Ceil(Flat):
     guard = whole("ceil")
     inplace_functions = ("ceil_",)
     out_dtype = OUT_FOUND
+    foreach = "unary"
 
     def fwd(xp, input):
         return xp.copy(input) if input.dtype.kind in "iu" else xp.ceil(input)
@@ -394,6 +398,7 @@ class Trunc(Flat):
     guard = whole("trunc")
     inplace_functions = ("trunc_", "fix_")
     out_dtype = OUT_FOUND
+    foreach = "unary"
 
     def fwd(xp, input):
         return xp.copy(input) if input.dtype.kind in "iu" else xp.trunc(input)
@@ -437,6 +442,7 @@ def abs_int(n: int) -> int:
     samples=[*unary_cases(), Case(Draw(3), decimals=1)],
     out_dtype=OUT_FOUND,
     inplace_functions=("round_",),
+    foreach="unary",
 )
 def round(input: Any, *, decimals: Any = None, run: Any = None) -> Any:
     """round(input, *, decimals=0) -> Tensor: the nearest integer (or decimal), the even one of two.
@@ -462,6 +468,7 @@ class Frac(Same):
     guard = not_for("frac_cpu", BOOL, INTEGRAL, COMPLEX)
     inplace_functions = ("frac_",)
     out_dtype = OUT_FOUND
+    foreach = "unary"
 
     def fwd(xp, input):
         return input - xp.trunc(input)

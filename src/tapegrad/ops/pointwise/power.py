@@ -167,7 +167,7 @@ POW_CASES = [
 ]
 
 
-@api(inplace=True, samples=POW_CASES, autocast=Autocast(gpu=SINGLE))
+@api(inplace=True, samples=POW_CASES, autocast=Autocast(gpu=SINGLE), foreach="power")
 def pow(input: Any, exponent: Any, *, run: Any = None) -> Any:
     """pow(input, exponent) -> Tensor: powers; either side may be a number.
 

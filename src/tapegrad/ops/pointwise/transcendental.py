@@ -28,6 +28,7 @@ class Sqrt(Elementwise):
     """
 
     inplace_functions = ("sqrt_",)
+    foreach = "unary"
     samples = unary_cases(low=0.2)
     fwd = ufunc("sqrt")
 
@@ -45,6 +46,7 @@ class Rsqrt(Elementwise):
 
     autocast = Autocast(gpu=SINGLE)
     inplace_functions = ("rsqrt_",)
+    foreach = "unary"
     samples = unary_cases(low=0.2)
 
     def fwd(xp, input):
@@ -67,6 +69,7 @@ class Exp(Elementwise):
 
     autocast = Autocast(gpu=SINGLE)
     inplace_functions = ("exp_",)
+    foreach = "unary"
     fwd = ufunc("exp")
 
     def d_input(F, grad, out):
@@ -104,6 +107,7 @@ class Expm1(Elementwise):
     autocast = Autocast(gpu=SINGLE)
     inplace_functions = ("expm1_",)
     aliases = ("special.expm1",)
+    foreach = "unary"
     fwd = ufunc("expm1")
 
     def d_input(F, grad, out):
@@ -120,6 +124,7 @@ class Log(Elementwise):
 
     autocast = Autocast(gpu=SINGLE)
     inplace_functions = ("log_",)
+    foreach = "unary"
     samples = unary_cases(low=0.2)
     fwd = ufunc("log")
 
@@ -137,6 +142,7 @@ class Log2(Elementwise):
 
     autocast = Autocast(gpu=SINGLE)
     inplace_functions = ("log2_",)
+    foreach = "unary"
     samples = unary_cases(low=0.2)
     fwd = ufunc("log2")
 
@@ -154,6 +160,7 @@ class Log10(Elementwise):
 
     autocast = Autocast(gpu=SINGLE)
     inplace_functions = ("log10_",)
+    foreach = "unary"
     samples = unary_cases(low=0.2)
 
     def fwd(xp, input):
@@ -177,6 +184,7 @@ class Log1p(Elementwise):
     autocast = Autocast(gpu=SINGLE)
     inplace_functions = ("log1p_",)
     aliases = ("special.log1p",)
+    foreach = "unary"
     samples = unary_cases(low=-0.7)
     fwd = ufunc("log1p")
 
@@ -239,6 +247,7 @@ class Sin(Elementwise):
 
     inplace_functions = ("sin_",)
     keeps_finite = True
+    foreach = "unary"
     fwd = ufunc("sin")
 
     def d_input(F, grad, input):
@@ -255,6 +264,7 @@ class Cos(Elementwise):
 
     inplace_functions = ("cos_",)
     keeps_finite = True
+    foreach = "unary"
     fwd = ufunc("cos")
 
     def d_input(F, grad, input):
@@ -271,6 +281,7 @@ class Tan(Elementwise):
 
     autocast = Autocast(gpu=SINGLE)
     inplace_functions = ("tan_",)
+    foreach = "unary"
     samples = unary_cases(low=-1.2, high=1.2)
     fwd = ufunc("tan")
 
@@ -289,6 +300,7 @@ class Asin(Elementwise):
     aliases = ("arcsin",)
     autocast = Autocast(gpu=SINGLE)
     inplace_functions = ("asin_", "arcsin_")
+    foreach = "unary"
     samples = unary_cases(low=-0.9, high=0.9)
     fwd = ufunc("arcsin")
 
@@ -307,6 +319,7 @@ class Acos(Elementwise):
     aliases = ("arccos",)
     autocast = Autocast(gpu=SINGLE)
     inplace_functions = ("acos_", "arccos_")
+    foreach = "unary"
     samples = unary_cases(low=-0.9, high=0.9)
     fwd = ufunc("arccos")
 
@@ -324,6 +337,7 @@ class Atan(Elementwise):
 
     aliases = ("arctan",)
     inplace_functions = ("atan_", "arctan_")
+    foreach = "unary"
     fwd = ufunc("arctan")
 
     def d_input(F, grad, input):
@@ -372,6 +386,7 @@ class Sinh(Elementwise):
 
     autocast = Autocast(gpu=SINGLE)
     inplace_functions = ("sinh_",)
+    foreach = "unary"
     fwd = ufunc("sinh")
 
     def d_input(F, grad, input):
@@ -388,6 +403,7 @@ class Cosh(Elementwise):
 
     autocast = Autocast(gpu=SINGLE)
     inplace_functions = ("cosh_",)
+    foreach = "unary"
     fwd = ufunc("cosh")
 
     def d_input(F, grad, input):
@@ -404,6 +420,7 @@ class Tanh(Elementwise):
 
     inplace_functions = ("tanh_",)
     keeps_finite = True
+    foreach = "unary"
     fwd = ufunc("tanh")
 
     def d_input(F, grad, out):
@@ -504,6 +521,7 @@ class Sigmoid(Elementwise):
     inplace_functions = ("sigmoid_",)
     keeps_finite = True
     aliases = ("special.expit",)
+    foreach = "unary"
 
     def fwd(xp, input):
         if input.ndim and (input.dtype is F32 or input.dtype is F64):
@@ -555,6 +573,7 @@ class Erf(Elementwise):
     guard = not_for("erf_vml_cpu", COMPLEX)
     inplace_functions = ("erf_",)
     aliases = ("special.erf",)
+    foreach = "unary"
 
     def fwd(xp, input):
         if input.dtype is F32:
@@ -576,6 +595,7 @@ class Erfc(Elementwise):
     guard = not_for("erfc_vml_cpu", COMPLEX)
     inplace_functions = ("erfc_",)
     aliases = ("special.erfc",)
+    foreach = "unary"
 
     def fwd(xp, input):
         return pointwise(xp, erfc, input)

@@ -209,7 +209,7 @@ def extremum(
 
 @api(samples=MAX_CASES)
 def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
-    """max(input, dim=None, keepdim=False, *, other=None) -> Tensor: the largest elements.
+    """max(input, dim=None, keepdim=False, *, other=None) -> Tensor or tuple: the largest elements.
 
     Of all; along `dim`, as (values, indices); or elementwise of two tensors.
 
@@ -223,7 +223,7 @@ def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
 
 @api(samples=MAX_CASES)
 def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
-    """min(input, dim=None, keepdim=False, *, other=None) -> Tensor: the smallest elements.
+    """min(input, dim=None, keepdim=False, *, other=None) -> Tensor or tuple: the smallest elements.
 
     Of all; along `dim`, as (values, indices); or elementwise of two tensors.
 

@@ -285,7 +285,7 @@ def unique(
     return_counts: bool = False,
     dim: int | None = None,
 ) -> Any:
-    """unique(input, return_inverse=False, return_counts=False, dim=None) -> Tensor: the values.
+    """unique(input, return_inverse=False, return_counts=False, dim=None) -> Any: the values.
 
     >>> unique(tensor([3, 1, 1]))
     tensor([1, 3])

@@ -41,6 +41,7 @@ class Lgamma(Elementwise):
 
     aliases = ("special.gammaln",)
     guard = not_for("lgamma_vml_cpu", COMPLEX)
+    foreach = "unary"
     samples = unary_cases(low=0.3, high=4.0)
 
     def fwd(xp, input):

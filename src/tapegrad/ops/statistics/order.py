@@ -169,7 +169,7 @@ def middle(whole: Any, along: Any, input: Any, dim: Any, keepdim: bool) -> Any:
 
 @api(samples=MEDIAN_CASES)
 def median(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    """median(input, dim=None, keepdim=False) -> Tensor: the middle element, the lower of two.
+    """median(input, dim=None, keepdim=False) -> Tensor or tuple: the middle, the lower of two.
 
     Of all; or along `dim`, as (values, indices). NaN if there is one.
 
@@ -183,7 +183,7 @@ def median(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
 
 @api(samples=MEDIAN_CASES)
 def nanmedian(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    """nanmedian(input, dim=None, keepdim=False) -> Tensor: the middle of what is not NaN.
+    """nanmedian(input, dim=None, keepdim=False) -> Tensor or tuple: the middle of what is not NaN.
 
     >>> nanmedian(tensor([1.0, float("nan"), 3.0]))
     tensor(1.)
