@@ -11,6 +11,7 @@ tensor([2., 2.])
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -177,43 +178,24 @@ def public(name: str) -> Callable[..., Any] | None:
     return method if callable(method) else None
 
 
-def to_copy(input: Any, *, dtype: Any = None, **options: Any) -> Any:
-    """A copy, in another dtype where one is given."""
-    return input.to(dtype=input.dtype if dtype is None else dtype, copy=True)
-
-
-def fused_rms_norm(input: Any, normalized_shape: Any, weight: Any, eps: Any) -> Any:
-    from .ops.nn import layer_norm
-
-    eps = layer_norm.smallest_share(input.dtype) if eps is None else float(eps)
-    return RECORDED.fused_rms_norm(input, weight, len(normalized_shape), eps)
-
-
-# aten ops whose arguments are not those of the function or op that they stand for.
-ADAPTED: dict[str, Callable[..., Any]] = {
-    "_softmax": lambda input, dim, half_to_float: tg.softmax(input, dim),
-    "_log_softmax": lambda input, dim, half_to_float: tg.log_softmax(input, dim),
-    "_to_copy": to_copy,
-    "_fused_rms_norm": fused_rms_norm,
+# Questions that PyTorch has as ops.
+QUESTIONS: dict[str, Callable[..., Any]] = {
     "size": lambda input: list(input.shape),
     "stride": lambda input: list(input.stride()),
-    "_unsafe_view": lambda input, size: input.reshape(size),
-    "max_pool2d_with_indices": lambda *args: tg.nn.functional.max_pool2d_with_indices(*args),
-    "max_pool3d_with_indices": lambda *args: tg.nn.functional.max_pool3d_with_indices(*args),
 }
 
 
+@functools.cache
 def implementation(name: str) -> Callable[..., Any]:
     """What runs when an aten op is called."""
     if name in ABROAD:
         raise NotImplementedError(
             f"Could not run 'aten::{name}' with arguments from the 'CPU' backend."
         )
-    found = ADAPTED.get(name) or public(name)
-    if found is not None:
-        return found
-    recorded: Callable[..., Any] = getattr(RECORDED, ops_called(name)[0].name)
-    return recorded
+    ops = ops_called(name)
+    adapted = [op.aten_call for op in ops if op.aten_call is not None]
+    found = adapted[0] if adapted else QUESTIONS.get(name) or public(name)
+    return found or getattr(RECORDED, ops[0].name)  # type: ignore[no-any-return]
 
 
 NAMESPACES: dict[str, _OpNamespace] = {n: _OpNamespace(n) for n in ("aten", "tapegrad")}
@@ -221,8 +203,10 @@ NAMESPACES: dict[str, _OpNamespace] = {n: _OpNamespace(n) for n in ("aten", "tap
 
 def overload_of(op: Op, tensors: Any, attrs: tuple[Any, ...]) -> OpOverload:
     """What PyTorch would call an op of ours that runs with these arguments."""
+    packet: OpOverloadPacket
     if op.aten is None:
-        return getattr(NAMESPACES["tapegrad"], op.name)._made("default")  # type: ignore[no-any-return]
+        packet = getattr(NAMESPACES["tapegrad"], op.name)
+        return packet._made("default")
     name, _, overload = op.aten.partition(".")
     if op.aten_number and not isinstance(tensors[-1], TensorBase):
         overload = op.aten_number
@@ -232,4 +216,5 @@ def overload_of(op: Op, tensors: Any, attrs: tuple[Any, ...]) -> OpOverload:
         if dim is not None:
             single = isinstance(dim, int) or len(dim) == 1
             overload = one if single and one else several
-    return getattr(NAMESPACES["aten"], name)._made(overload or "default")  # type: ignore[no-any-return]
+    packet = getattr(NAMESPACES["aten"], name)
+    return packet._made(overload or "default")

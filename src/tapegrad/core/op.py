@@ -69,6 +69,7 @@ class Op:
     name: str = ""
     node_name: str = ""
     aten: str | None = None  # what PyTorch calls it, as in "add.Tensor"; None: it has no such op
+    aten_call: Any = None  # what `torch.ops.aten.<name>(…)` runs, if it has other arguments
     aten_number: str = ""  # the overload for a second operand that is a number
     aten_dim: tuple[str, ...] = ()  # the overloads for one and for several dimensions
     doc: str = ""

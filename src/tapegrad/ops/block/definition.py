@@ -86,6 +86,7 @@ class Block(Public):
     # What PyTorch calls the op, as in "add.Tensor", and None where it has no single op for it. A
     # public block may leave it out if it is the name; the others say it.
     aten: str | None = ""
+    aten_call: Any = None  # what `torch.ops.aten.<name>(…)` runs, if it has other arguments
     aten_number = ""  # the overload for a second operand that is a number
     aten_dim: tuple[str, ...] = ()  # the overloads for one and for several dimensions
     tensors: tuple[str, ...] = ("input",)
@@ -188,6 +189,7 @@ COPIED = (
     "silent",
     "unbatchable",
     "autocast",
+    "aten_call",
     "aten_number",
     "aten_dim",
     "dynamic_shape",

@@ -392,6 +392,10 @@ class FusedRmsNorm(Block):
             out = out * padded(F, weight, 1, len(x.shape))
         return out, rstd
 
+    def aten_call(input, normalized_shape, weight, eps):
+        eps = smallest_share(input.dtype) if eps is None else float(eps)
+        return apply(FusedRmsNorm, (input, weight), (len(normalized_shape), eps))
+
 
 @op
 class FusedRmsNormBackward(Block):

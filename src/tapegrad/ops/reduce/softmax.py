@@ -154,6 +154,9 @@ class Softmax(Block):
     def call(input, dim, dtype=None):
         return exponentials(Softmax, input, dim, dtype)
 
+    def aten_call(input, dim, half_to_float):
+        return input.softmax(dim)
+
 
 @op
 class LogSoftmaxBackwardData(Block):
@@ -223,6 +226,9 @@ class LogSoftmax(Block):
 
     def call(input, dim, dtype=None):
         return exponentials(LogSoftmax, input, dim, dtype)
+
+    def aten_call(input, dim, half_to_float):
+        return input.log_softmax(dim)
 
 
 def exponentials(record: Any, input: Any, dim: Any, dtype: Any) -> Any:

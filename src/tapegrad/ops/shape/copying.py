@@ -136,6 +136,9 @@ class Cast(Linear):
     def d_input(F, grad, input_dtype):
         return F.cast(grad, input_dtype)
 
+    def aten_call(input, *, dtype=None, **options):
+        return input.to(dtype=input.dtype if dtype is None else dtype, copy=True)
+
 
 # ------------------------------------------------------------------ writes
 
