@@ -12,7 +12,10 @@ import tapegrad
 from table import find
 from tapegrad.core.op import REGISTRY
 from tapegrad.core.publish import load_everything
-from tapegrad.ops.block.definition import APIS
+from tapegrad.ops.block.definition import APIS, Block, api, op
+
+# Blocks: their first argument is not a `self`.
+# ruff: noqa: N805
 
 load_everything()
 
@@ -30,8 +33,79 @@ def test_op_is_complete(name):
         assert op.joint is not None or any(op.rules), "differentiable without a rule"
         assert op.jvp is not None, "no forward-mode rule"
     else:
-        assert op.joint is None
+        assert op.undifferentiable, "no gradient, and no reason"
+        assert op.joint is None and not any(op.rules), "a rule that is never asked"
+    if op.joint is None and op.differentiable:
+        silent = [t for t, rule in zip(op.tensors, op.rules, strict=True) if rule is None]
+        assert tuple(silent) == op.plain_tensors, "arguments without a rule, and not said so"
     assert (op.batch is None) == bool(op.unbatchable), "no batching rule, and no reason"
+    assert op.aten != "", "not said what PyTorch calls it"
+    assert set(op.gradient_text or ()) <= set(op.tensors), "text for an argument that is not there"
+    assert set(op.shape_rules or ()) <= {*op.tensors, "out"}
+
+
+class Complete(Block):
+    """complete(input, other) -> Tensor: all that a block has to say."""
+
+    tensors = ("input", "other")
+    public = False
+    aligns = True
+    aten = None
+    undifferentiable = "an example"
+
+    def fwd(xp, input, other):
+        return xp.sign(input) * xp.sign(other)
+
+
+def no_rule():
+    class Forgotten(Complete):
+        undifferentiable = ""
+
+    return Forgotten
+
+
+def half_of_the_rules():
+    class Forgotten(Complete):
+        undifferentiable = ""
+
+        def d_input(F, grad, other):
+            return grad * other
+
+    return Forgotten
+
+
+def no_name():
+    class Forgotten(Complete):
+        aten = ""
+
+    return Forgotten
+
+
+def misspelled():
+    class Forgotten(Complete):
+        autocasts = None
+
+    return Forgotten
+
+
+@pytest.mark.parametrize(
+    ("block", "missing"),
+    [
+        (no_rule, "no rule d_input. If there is no such derivative, say it"),
+        (half_of_the_rules, "no rule d_other"),
+        (no_name, "what is it called in PyTorch"),
+        (misspelled, "a block has no field 'autocasts'"),
+    ],
+)
+def test_silence_is_refused(block, missing):
+    with pytest.raises(TypeError, match=f"(?i)^forgotten: {missing}"):
+        op(block())
+    assert "forgotten" not in REGISTRY
+
+
+def test_fields_are_known():
+    with pytest.raises(TypeError, match="api\\(\\) has no argument \\['autocasts'\\]"):
+        api(autocasts=None)
 
 
 @pytest.mark.parametrize("name", PUBLIC)

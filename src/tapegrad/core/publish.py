@@ -10,7 +10,7 @@ from typing import Any
 
 from ..autograd.inplace import prefer_refusal, write
 from ..errors import explain_call, must_be_tensor, no_such_name
-from ..ops import load
+from ..ops import ON_DEMAND, files_of, load
 from ..ops.block.definition import APIS, UNPUBLISHED, Api, apply_one
 from ..ops.block.lazy_names import NAMES
 from .base import CLASSES, STATE, TensorBase
@@ -390,7 +390,7 @@ def load_family(family: str) -> None:
 
 def load_everything() -> None:
     """Load the lazy families too: for tests and for tools that go through the whole table."""
-    for family in NAMES:
+    for family in files_of(ON_DEMAND):
         load_family(family)
 
 

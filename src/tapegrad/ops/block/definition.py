@@ -79,56 +79,66 @@ class Public:
 
 
 class Block(Public):
-    """The defaults of a block."""
+    """The defaults of a block. Most fields are those of its record (core/op.py)."""
 
     name = ""  # of op and function; the class name in snake case if not given
+    aliases: tuple[str, ...] = ()  # other names of the function
+    public = True  # it has a function; else it is an op that functions are made of
     node = ""  # of the node; "<Class>Backward0" if not given
+    written_name = ""  # node of the in-place form with tensors, if it is another
     # What PyTorch calls the op, as in "add.Tensor", and None where it has no single op for it. A
     # public block may leave it out if it is the name; the others say it.
     aten: str | None = ""
     aten_call: Any = None  # what `torch.ops.aten.<name>(…)` runs, if it has other arguments
     aten_number = ""  # the overload for a second operand that is a number
     aten_dim: tuple[str, ...] = ()  # the overloads for one and for several dimensions
+
+    # Arguments and results.
     tensors: tuple[str, ...] = ("input",)
-    outs: tuple[str, ...] = ("out",)
-    result: Any = None  # namedtuple class for several outputs
-    several = False  # the number of outputs depends on the arguments (split, unbind)
     variadic = False  # `tensors` is one list
+    numbers = False  # Python numbers may stand in for tensors
+    outs: tuple[str, ...] = ("out",)
+    several = False  # the number of outputs depends on the arguments (split, unbind)
+    result: Any = None  # namedtuple class for several outputs
     dtype = AS_IS
     guard: Any = None
-    numbers = False
-    broadcasts = False
+    host_number = False  # on a device, one number of the host may stand for a tensor
+    across_devices = False  # the tensors may be on two devices
+
+    # What kind of function it is.
     elementwise = False
-    linear = False  # linear in each tensor argument: the forward-mode rule follows
-    wirtinger = False
+    broadcasts = False
+    linear = False  # in each tensor argument: the forward-mode rule follows
+    wirtinger = False  # the rules spell out complex conjugation themselves
+    casts = False  # to another dtype, and does nothing else
+    keeps_finite = False  # nothing non-finite comes of finite values
+    view = False
+    multi_view = False  # several views at once: they refuse to be written
+    replays = False  # a view that as_strided cannot express
+    silent = False  # the in-place form leaves the history as it is
+
+    # Gradients.
+    undifferentiable = ""  # why the op has no gradient, and no rules
+    plain_tensors: tuple[str, ...] = ()  # those without a rule: indices, masks, class weights
+    plain_outs: tuple[int, ...] = ()  # those that never need a gradient: indices
+    partial = False  # rules get None, not zeros, for outputs that received no gradient
+
+    # Batches (batching.py).
     dims: tuple[str, ...] = ()  # attributes that are dimensions: vmap shifts them by one
     shapes: tuple[str, ...] = ()  # attributes that are shapes: vmap puts the batch in front
     leading: tuple[int, ...] = ()  # per tensor, how many trailing dimensions are not a batch
     aligns = False  # shapes broadcast, though the op is not elementwise
     fold = False  # dimension 0 of every tensor is a batch already
-    shape: Any = None  # the shape of the result (shapes.py), if the op is not elementwise
-    formula = ""  # what a call of it is written as where a rule of another op is shown
-    gradient_text: dict[str, str] | None = None  # what is shown for rules that are loops or kernels
     unbatchable = ""  # why the op cannot be mapped over a batch
     dynamic_shape = False  # the shape of the result depends on the data
     # What PyTorch calls a write of batched values into a tensor that is not batched, if it is not
     # `aten::<name>_`; None: it says that the shapes do not fit.
     vmap_write: str | None = ""
-    undifferentiable = ""  # why the op has no gradient, and no rules
-    plain_tensors: tuple[str, ...] = ()  # those without a rule: indices, masks, class weights
-    plain_outs: tuple[int, ...] = ()  # those that never need a gradient: indices
-    partial = False  # rules get None, not zeros, for outputs that received no gradient
-    casts = False  # to another dtype, and does nothing else
-    keeps_finite = False  # nothing non-finite comes of finite values
-    host_number = False  # on a device, one number of the host may stand for a tensor
-    across_devices = False  # the tensors may be on two devices
-    view = False
-    multi_view = False
-    replays = False
-    written_name = ""  # node of the in-place form with tensors, if it is another
-    silent = False  # the in-place form leaves the history as it is
-    public = True
-    aliases: tuple[str, ...] = ()  # other names of the function
+
+    # What diagnostics show.
+    shape: Any = None  # the shape of the result (shapes.py), if the op is not elementwise
+    formula = ""  # what a call of it is written as where a rule of another op is shown
+    gradient_text: dict[str, str] | None = None  # what is shown for rules that are loops or kernels
 
 
 class Elementwise(Block):
@@ -164,50 +174,26 @@ def ufunc(name: str) -> Ufunc:
     return Ufunc(name)
 
 
-# The fields of a block that its record has too.
-COPIED = (
-    "variadic",
-    "numbers",
-    "broadcasts",
-    "elementwise",
-    "linear",
-    "wirtinger",
-    "formula",
-    "gradient_text",
-    "undifferentiable",
-    "plain_tensors",
-    "plain_outs",
-    "partial",
-    "casts",
-    "keeps_finite",
-    "host_number",
-    "across_devices",
-    "view",
-    "multi_view",
-    "replays",
-    "written_name",
-    "silent",
-    "unbatchable",
-    "autocast",
-    "aten_call",
-    "aten_number",
-    "aten_dim",
-    "dynamic_shape",
-    "vmap_write",
-)
+FIELDS = tuple([name for name in vars(Public) if not name.startswith("__")])
+BLOCK_FIELDS = (*FIELDS, *[name for name in vars(Block) if not name.startswith("__")])
+# Those that the record of an op has too; two mean something else there.
+RECORD_FIELDS = tuple([f for f in BLOCK_FIELDS if hasattr(Op, f) and f not in ("name", "public")])
 
 
 def op(block: type[Block]) -> Op:
     """The Op record of a block, registered and published."""
+    refuse_unknown(block)
     record = Op()
+    for field in RECORD_FIELDS:
+        setattr(record, field, getattr(block, field))
     public_name = block.name or snake(block.__name__)
     record.name = public_name.replace(".", "_")
     record.node_name = block.node or f"{block.__name__}Backward0"
-    record.aten = record.name if block.aten == "" and block.public else block.aten
+    if block.aten == "" and block.public:
+        record.aten = record.name
     record.doc = block.__doc__ or ""
     record.home = block.__module__
     forward = block.fwd
-    record.tensors = block.tensors
     record.width = 0 if block.variadic else len(block.tensors)
     record.outs = () if block.several else block.outs
     record.single = not block.several and len(block.outs) == 1
@@ -216,11 +202,8 @@ def op(block: type[Block]) -> Op:
     record.forward = forward
     record.kernel = NUMPY.kernel(record)
     record.result = None if block.result is None else block.result._make
-    for field in COPIED:
-        setattr(record, field, getattr(block, field))
     record.differentiable = not block.undifferentiable
     record.dtype_rule = block.dtype
-    record.guard = block.guard
     if record.elementwise and len(record.tensors) > 1:
         record.broadcasts = record.numbers = True
     add_rules(record, block)
@@ -303,6 +286,19 @@ def shape_rules(record: Op, block: type[Block]) -> dict[str, Any] | None:
         if rule is not None:
             found[name] = rule
     return found
+
+
+# Besides rules for a tensor, as `d_input`.
+PARTS = frozenset(["fwd", "backward", "jvp", "batch", "call", *BLOCK_FIELDS])
+
+
+def refuse_unknown(block: type[Block]) -> None:
+    """A misspelled field must not be passed over."""
+    for name in vars(block):
+        if name not in PARTS and not name.startswith("__"):
+            rule, _, tensor = name.partition("_")
+            if rule not in ("d", "shape") or tensor not in block.tensors:
+                raise TypeError(f"{block.__name__}: a block has no field {name!r}")
 
 
 def refuse_silence(record: Op) -> None:
@@ -451,9 +447,6 @@ def default_samples(record: Op) -> Sequence[Case]:
 
 
 SPOKEN_SPACES = ("linalg", "fft", "special")
-
-
-FIELDS = tuple([name for name in vars(Public) if not name.startswith("__")])
 
 
 def said_by(block: type[Block]) -> dict[str, Any]:

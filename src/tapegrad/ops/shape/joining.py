@@ -87,10 +87,9 @@ class Cat(LinearMove):
         return join(tensors, dim, run)
 
     def shape(tensors, dim):
-        if any(len(shape) <= dim for shape in tensors):
-            return None
-        first = tensors[0]
-        return (*first[:dim], sum([shape[dim] for shape in tensors]), *first[dim + 1 :])
+        parts = [shape for shape in tensors if shape != (0,)] or tensors  # `cat` skips those
+        first = parts[0]
+        return (*first[:dim], sum([shape[dim] for shape in parts]), *first[dim + 1 :])
 
     def batch(F, size, batched, tensors, dim):
         # A vector without elements fits anything.
