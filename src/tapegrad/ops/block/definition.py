@@ -26,6 +26,11 @@ dtypes that PyTorch refuses.
 From the block come the function `tapegrad.<name>`, the method, the in-place method (`inplace =
 True`) and `out=`. `call` is the public signature; it normalises its arguments and ends in `run(OP,
 tensors, attrs)`, where `run` is `apply`, or `write` when the in-place form or `out=` called it.
+
+All else that anybody has to know of the op is a field too: what PyTorch calls it, what autocast
+does with it, what its errors say. The fields are listed below, in `Public` (which functions of ops
+have as arguments of `api`) and in `Block`. A forgotten rule and a private op without a name in
+PyTorch are refused when the block is read.
 """
 
 from __future__ import annotations
@@ -93,6 +98,13 @@ class Block(Public):
     aten_number = ""  # the overload for a second operand that is a number
     aten_dim: tuple[str, ...] = ()  # the overloads for one and for several dimensions
 
+    # Methods besides `fwd`, which each block has, and the rules d_<tensor> and shape_<tensor>.
+    call: Any = None  # the public signature
+    backward: Any = None  # one gradient rule for all tensors, which also gets `needs`
+    jvp: Any = None  # the forward-mode rule
+    batch: Any = None  # the batching rule
+    shape: Any = None  # the shape of the result (shapes.py), if the op is not elementwise
+
     # Arguments and results.
     tensors: tuple[str, ...] = ("input",)
     variadic = False  # `tensors` is one list
@@ -136,7 +148,6 @@ class Block(Public):
     vmap_write: str | None = ""
 
     # What diagnostics show.
-    shape: Any = None  # the shape of the result (shapes.py), if the op is not elementwise
     formula = ""  # what a call of it is written as where a rule of another op is shown
     gradient_text: dict[str, str] | None = None  # what is shown for rules that are loops or kernels
 
@@ -174,26 +185,41 @@ def ufunc(name: str) -> Ufunc:
     return Ufunc(name)
 
 
-FIELDS = tuple([name for name in vars(Public) if not name.startswith("__")])
-BLOCK_FIELDS = (*FIELDS, *[name for name in vars(Block) if not name.startswith("__")])
-# Those that the record of an op has too; two mean something else there.
-RECORD_FIELDS = tuple([f for f in BLOCK_FIELDS if hasattr(Op, f) and f not in ("name", "public")])
+FIELDS = frozenset([name for name in vars(Public) if not name.startswith("__")])
+BLOCK_FIELDS = FIELDS.union([name for name in vars(Block) if not name.startswith("__")])
+# Those that the record of an op has too, with the same default; these mean something else there.
+OTHERWISE = {"batch", "jvp", "name", "public"}
+RECORD_FIELDS = frozenset([f for f in BLOCK_FIELDS if hasattr(Op, f)]) - OTHERWISE
+
+
+@functools.cache
+def inherited(base: type) -> tuple[tuple[str, Any], ...]:
+    """The fields that the classes between a block and `Block` set; the last word wins."""
+    if base is Block:
+        return ()
+    own = [(name, value) for name, value in vars(base).items() if name in BLOCK_FIELDS]
+    return *inherited(base.__base__), *own
 
 
 def op(block: type[Block]) -> Op:
     """The Op record of a block, registered and published."""
-    refuse_unknown(block)
     record = Op()
-    for field in RECORD_FIELDS:
-        setattr(record, field, getattr(block, field))
+    fields: dict[str, Any] = {}
+    for name, value in (*inherited(block.__base__), *vars(block).items()):
+        if name in RECORD_FIELDS:
+            setattr(record, name, value)
+        if name in FIELDS:
+            fields[name] = value
     public_name = block.name or snake(block.__name__)
     record.name = public_name.replace(".", "_")
     record.node_name = block.node or f"{block.__name__}Backward0"
-    if block.aten == "" and block.public:
-        record.aten = record.name
+    record.aten = block.aten
+    if block.aten == "":
+        record.aten = own_name(record.name, block.public)
     record.doc = block.__doc__ or ""
     record.home = block.__module__
     forward = block.fwd
+    record.tensors = block.tensors
     record.width = 0 if block.variadic else len(block.tensors)
     record.outs = () if block.several else block.outs
     record.single = not block.several and len(block.outs) == 1
@@ -207,8 +233,8 @@ def op(block: type[Block]) -> Op:
     if record.elementwise and len(record.tensors) > 1:
         record.broadcasts = record.numbers = True
     add_rules(record, block)
-    refuse_silence(record)
-    record.shape_rules = shape_rules(record, block)
+    if block.shape is not None:
+        record.shape_rules = shape_rules(record, block)
     record.jvp = forward_rule(record, block)
     record.batch = batching_rule(record, block)
     if record.name in REGISTRY:
@@ -217,8 +243,7 @@ def op(block: type[Block]) -> Op:
     setattr(RAW, record.name, record.kernel)
     setattr(RECORDED, record.name, recorded_call(record))
     if block.public:
-        call = getattr(block, "call", None) or default_call(record)
-        fields = said_by(block)
+        call = block.call or default_call(record)
         fields["samples"] = block.samples or default_samples(record)
         publish(call, (public_name, *block.aliases), record.doc, block.__module__, fields)
     return record
@@ -259,7 +284,7 @@ def add_rules(record: Op, block: type[Block]) -> None:
         names = parameter_names(function)[skip:]
         return Rule(function, tuple(place(n) for n in names))
 
-    joint = getattr(block, "backward", None)
+    joint = block.backward
     needed: list[tuple[str, ...]] = []
     if joint is not None:
         record.joint = rule(joint, 3)
@@ -269,6 +294,8 @@ def add_rules(record: Op, block: type[Block]) -> None:
         rules: list[Rule | None] = []
         for tensor in record.tensors:
             function = getattr(block, f"d_{tensor}", None)
+            if function is None and not block.undifferentiable:
+                refuse_silence(record, tensor)
             rules.append(None if function is None else rule(function, 2))
             needed.append(() if function is None else parameter_names(function)[2:])
         record.rules = tuple(rules)
@@ -277,9 +304,7 @@ def add_rules(record: Op, block: type[Block]) -> None:
     record.make_plans()
 
 
-def shape_rules(record: Op, block: type[Block]) -> dict[str, Any] | None:
-    if block.shape is None:
-        return None
+def shape_rules(record: Op, block: type[Block]) -> dict[str, Any]:
     found = {"out": block.shape}
     for name in record.tensors:
         rule = getattr(block, f"shape_{name}", None)
@@ -288,45 +313,28 @@ def shape_rules(record: Op, block: type[Block]) -> dict[str, Any] | None:
     return found
 
 
-# Besides rules for a tensor, as `d_input`.
-PARTS = frozenset(["fwd", "backward", "jvp", "batch", "call", *BLOCK_FIELDS])
-
-
-def refuse_unknown(block: type[Block]) -> None:
-    """A misspelled field must not be passed over."""
-    for name in vars(block):
-        if name not in PARTS and not name.startswith("__"):
-            rule, _, tensor = name.partition("_")
-            if rule not in ("d", "shape") or tensor not in block.tensors:
-                raise TypeError(f"{block.__name__}: a block has no field {name!r}")
-
-
-def refuse_silence(record: Op) -> None:
-    """A forgotten rule or name must not look like a decision."""
-    silent = [] if record.joint is not None else silent_tensors(record)
-    if silent:
+def refuse_silence(record: Op, tensor: str) -> None:
+    """A forgotten rule must not look like a decision."""
+    if tensor not in record.plain_tensors:
         raise TypeError(
-            f"{record.name}: no rule d_{silent[0]}. If there is no such derivative, say it: "
-            f'plain_tensors = ("{silent[0]}",), or undifferentiable = "why" for all arguments'
-        )
-    if record.aten == "":
-        raise TypeError(
-            f'{record.name}: what is it called in PyTorch? aten = "name.overload", or None if '
-            "there is no such op"
+            f"{record.name}: no rule d_{tensor}. If there is no such derivative, say it: "
+            f'plain_tensors = ("{tensor}",), or undifferentiable = "why" for all arguments'
         )
 
 
-def silent_tensors(record: Op) -> list[str]:
-    """The tensor arguments of which a block does not say how a gradient comes back."""
-    if record.undifferentiable:
-        return []
-    pairs = zip(record.tensors, record.rules, strict=True)
-    return [name for name, rule in pairs if rule is None and name not in record.plain_tensors]
+def own_name(name: str, public: bool) -> str:
+    """What PyTorch calls an op whose block does not say it: the name of a public one."""
+    if not public:
+        raise TypeError(
+            f'{name}: what is it called in PyTorch? aten = "name.overload", or None if there is '
+            "no such op"
+        )
+    return name
 
 
 def forward_rule(record: Op, block: type[Block]) -> Callable[..., Any] | None:
     """jvp(F, tensors, tangents, outs, attrs): given, or derived for elementwise and linear ops."""
-    given = getattr(block, "jvp", None)
+    given = block.jvp
     if given is not None:
         names = parameter_names(given)[1:]
 
@@ -449,19 +457,14 @@ def default_samples(record: Op) -> Sequence[Case]:
 SPOKEN_SPACES = ("linalg", "fft", "special")
 
 
-def said_by(block: type[Block]) -> dict[str, Any]:
-    """What a block says about its function that is not the default."""
-    found = {name: getattr(block, name) for name in FIELDS}
-    return {name: value for name, value in found.items() if value is not getattr(Public, name)}
-
-
 class Api(Public):
     """A public function, of a block or a composite of ops: what `tapegrad` and `Tensor` have."""
 
     def __init__(
         self, name: str, call: Callable[..., Any], doc: str, home: str, fields: dict[str, Any]
     ) -> None:
-        self.__dict__.update(fields)
+        for field, value in fields.items():
+            setattr(self, field, value)
         self.name = name
         space, _, last = name.rpartition(".")
         # What error messages call it: `linalg_det()`, but `conv2d()`.
@@ -501,9 +504,8 @@ def api(*, name: str = "", aliases: Sequence[str] = (), **fields: Any) -> Callab
 
     With `inplace`, it takes `run` and ends in `run(OP, …)`.
     """
-    unknown = fields.keys() - set(FIELDS)
-    if unknown:
-        raise TypeError(f"api() has no argument {sorted(unknown)}")
+    if not fields.keys() <= FIELDS:
+        raise TypeError(f"api() has no argument {sorted(fields.keys() - FIELDS)}")
 
     def register(call: Callable[..., Any]) -> Callable[..., Any]:
         names = (name or call.__name__, *aliases)
