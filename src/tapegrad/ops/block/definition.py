@@ -194,7 +194,7 @@ RECORD_FIELDS = frozenset([f for f in BLOCK_FIELDS if hasattr(Op, f)]) - OTHERWI
 
 @functools.cache
 def inherited(base: type) -> tuple[tuple[str, Any], ...]:
-    """The fields that the classes between a block and `Block` set; the last word wins."""
+    """The fields that the classes between a block (which has one base) and `Block` set."""
     if base is Block:
         return ()
     own = [(name, value) for name, value in vars(base).items() if name in BLOCK_FIELDS]
