@@ -11,6 +11,7 @@ import tapegrad
 from table import APIS, PURE, SAMPLED, call, draw, leaf, plain, seed_of, tensors_in, watched
 from tapegrad.autograd import forward_ad
 from tapegrad.core.base import wrap
+from tapegrad.diagnose._graph.values import by_rule
 
 STEP = 1e-6
 # Recorded, but backward raises; or the derivative is that of Hermitian changes and of losses that
@@ -295,3 +296,21 @@ def check_saved(result: Any) -> None:
         for k, b in zip(kept, before, strict=True):
             np.testing.assert_array_equal(k, b)
         assert (seed == 1).all(), "a rule wrote into its gradient"
+
+
+@pytest.mark.parametrize("name", PURE)
+def test_shape_rules(name):
+    """What a block says about shapes, to diagnostics, is what its kernel makes of them."""
+    for index in samples(name):
+        args, kwargs, _ = draw(name, index, plain)
+        with watched() as runs:
+            call(name, args, kwargs)
+        for run in runs:
+            shapes = [getattr(x, "shape", None) for x in run.inputs]
+            kept = (*run.inputs, *run.outs, *run.attrs)
+            if run.op.variadic:
+                kept = (*run.outs, *run.attrs)
+            for about in run.op.shape_rules or ():
+                found = by_rule(run.op, about, kept, shapes, run.outs[0].shape)
+                place = None if about == "out" else run.op.tensors.index(about)
+                assert found == (run.outs[0].shape if place is None else shapes[place])

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import doctest
 import inspect
+import pathlib
+import subprocess
+import sys
 
 import pytest
 
 import tapegrad
 from table import find
-from tapegrad.core.op import REGISTRY
+from tapegrad.core.op import REGISTRY, Op
 from tapegrad.core.publish import load_everything
-from tapegrad.ops.block.definition import APIS
+from tapegrad.ops.block.definition import APIS, BLOCK_FIELDS, RECORD_FIELDS, Block, api, op
+
+# Blocks: their first argument is not a `self`.
+# ruff: noqa: N805
 
 load_everything()
 
@@ -30,8 +37,134 @@ def test_op_is_complete(name):
         assert op.joint is not None or any(op.rules), "differentiable without a rule"
         assert op.jvp is not None, "no forward-mode rule"
     else:
-        assert op.joint is None
+        assert op.undifferentiable, "no gradient, and no reason"
+        assert op.joint is None and not any(op.rules), "a rule that is never asked"
+    if op.joint is None and op.differentiable:
+        silent = [t for t, rule in zip(op.tensors, op.rules, strict=True) if rule is None]
+        assert tuple(silent) == op.plain_tensors, "arguments without a rule, and not said so"
     assert (op.batch is None) == bool(op.unbatchable), "no batching rule, and no reason"
+    assert op.aten != "", "not said what PyTorch calls it"
+    assert set(op.gradient_text or ()) <= set(op.tensors), "text for an argument that is not there"
+    assert set(op.shape_rules or ()) <= {*op.tensors, "out"}
+
+
+class Complete(Block):
+    """complete(input, other) -> Tensor: all that a block has to say."""
+
+    tensors = ("input", "other")
+    public = False
+    aligns = True
+    aten = None
+    undifferentiable = "an example"
+
+    def fwd(xp, input, other):
+        return xp.sign(input) * xp.sign(other)
+
+
+def no_rule():
+    class Forgotten(Complete):
+        undifferentiable = ""
+
+    return Forgotten
+
+
+def half_of_the_rules():
+    class Forgotten(Complete):
+        undifferentiable = ""
+
+        def d_input(F, grad, other):
+            return grad * other
+
+    return Forgotten
+
+
+def no_name():
+    class Forgotten(Complete):
+        aten = ""
+
+    return Forgotten
+
+
+@pytest.mark.parametrize(
+    ("block", "missing"),
+    [
+        (no_rule, "no rule d_input. If there is no such derivative, say it"),
+        (half_of_the_rules, "no rule d_other"),
+        (no_name, "what is it called in PyTorch"),
+    ],
+)
+def test_silence_is_refused(block, missing):
+    with pytest.raises(TypeError, match=f"^forgotten: {missing}"):
+        op(block())
+    assert "forgotten" not in REGISTRY
+
+
+def test_defaults_of_fields_are_those_of_records():
+    record = Op()
+    for field in RECORD_FIELDS - {"aten", "tensors"}:  # which `op` fills in any case
+        assert getattr(record, field) == getattr(Block, field), field
+
+
+def names_in(body: list[ast.stmt]) -> set[str]:
+    """What a class body defines."""
+    found = set()
+    for statement in body:
+        if isinstance(statement, ast.FunctionDef):
+            found.add(statement.name)
+        elif isinstance(statement, ast.Assign):
+            found |= {n.id for t in statement.targets for n in ast.walk(t) if hasattr(n, "id")}
+    return found
+
+
+def is_block(classes: dict[str, ast.ClassDef], node: ast.ClassDef) -> bool:
+    """Whether a class of a file is a block, or a class that blocks are made of.
+
+    Functions that make blocks call the class of which they make one `base`.
+    """
+    names = {base.id for base in node.bases if isinstance(base, ast.Name)}
+    if (names - classes.keys()) & {"Block", "Elementwise", "Linear", "ViewOp", "base"}:
+        return True
+    return any(is_block(classes, classes[name]) for name in names & classes.keys())
+
+
+def test_fields_are_spelled_as_known():
+    """A misspelled field would be passed over in silence: an import has no time to look."""
+    checked = 0
+    for path in pathlib.Path(tapegrad.__file__).parent.rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        classes = {n.name: n for n in tree.body if isinstance(n, ast.ClassDef)}
+        for node in ast.walk(tree):
+            is_class = isinstance(node, ast.ClassDef) and path.name != "definition.py"
+            if is_class and is_block(classes, node):
+                checked += 1
+                unknown = names_in(node.body) - BLOCK_FIELDS - {"fwd", "__doc__", "__module__"}
+                rules = {n for n in unknown if n.startswith(("d_", "shape_"))}
+                assert not unknown - rules, f"{path.name}, {node.name}: a block has no such field"
+    assert checked > 500
+
+
+HOMES = """
+from tapegrad.core.op import REGISTRY
+from tapegrad.core.publish import load_family
+from tapegrad.ops import ON_DEMAND, files_of
+
+present = {}
+for family in files_of(ON_DEMAND):
+    load_family(family)
+    present[f"tapegrad.ops.{family}"] = set(REGISTRY)
+print([op.name for op in REGISTRY.values() if op.name not in present.get(op.home, REGISTRY)])
+"""
+
+
+def test_an_op_comes_with_its_home():
+    """The index of lazy ops says which file to load: a block that another file made counts."""
+    done = subprocess.run([sys.executable, "-c", HOMES], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_fields_of_functions_are_known():
+    with pytest.raises(TypeError, match="api\\(\\) has no argument \\['autocasts'\\]"):
+        api(autocasts=None)
 
 
 @pytest.mark.parametrize("name", PUBLIC)

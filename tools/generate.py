@@ -19,11 +19,13 @@ import operators_page  # noqa: E402
 import stubs  # noqa: E402
 
 from tapegrad.core import publish  # noqa: E402
+from tapegrad.core.op import REGISTRY  # noqa: E402
 from tapegrad.ops import ON_DEMAND, files_of  # noqa: E402
 from tapegrad.ops.block.definition import APIS, Api  # noqa: E402
 
 NAMES_FILE = ROOT / "src/tapegrad/ops/block/lazy_names.py"
-HEAD = '"""Which lazy family has which public names. Made by tools/generate.py: do not edit."""\n'
+ATEN_FILE = ROOT / "src/tapegrad/ops/block/lazy_aten.py"
+HEAD = '"""Which lazy family has {}. Made by tools/generate.py: do not edit."""\n'
 
 
 def family_names(family: str) -> list[str]:
@@ -44,15 +46,18 @@ def names_of(api: Api) -> list[str]:
         found.append(f"Tensor.{api.name}")
     if api.inplace:
         found.append(f"Tensor.{api.name}_")
-        if api.name in publish.WRITING:
-            found.append(f"{api.name}_")
-    if api.name.endswith("_") and api.name[:-1] in publish.WRITING and "." not in api.name:
-        found.append(api.name)
-    return found
+    own = (api.name, f"{api.name}_")
+    return found + [name for name in api.inplace_functions if name in own]
 
 
-def names_text(names: dict[str, str]) -> str:
-    lines = [HEAD, "\nNAMES: dict[str, str] = {\n"]
+def aten_names(family: str) -> list[str]:
+    """What PyTorch calls the ops of a family, or we do where it has none."""
+    home = f"tapegrad.ops.{family}"
+    return sorted({op.aten_name() for op in REGISTRY.values() if op.home == home})
+
+
+def names_text(what: str, table: str, names: dict[str, str]) -> str:
+    lines = [HEAD.format(what), f"\n{table}: dict[str, str] = {{\n"]
     for family in sorted(names):
         lines.append(f'    "{family}": """\n')
         wrapped = textwrap.fill(" ".join(names[family].split()), 92, break_on_hyphens=False)
@@ -77,11 +82,17 @@ def main(arguments: list[str]) -> int:
         names = {f: NAMES[f] for f in NAMES if f in families}
         for family in arguments[1:]:
             names[family] = " ".join(family_names(family))
-        write(NAMES_FILE, names_text(names))
+        write(NAMES_FILE, names_text("which public names", "NAMES", names))
         return 0
     lazy = {family: " ".join(family_names(family)) for family in files_of(ON_DEMAND)}
     publish.hand_out()
-    made = {NAMES_FILE: names_text({family: names for family, names in lazy.items() if names})}
+    lazy = {family: names for family, names in lazy.items() if names}
+    aten = {family: " ".join(aten_names(family)) for family in files_of(ON_DEMAND)}
+    aten = {family: names for family, names in aten.items() if names}
+    made = {
+        NAMES_FILE: names_text("which public names", "NAMES", lazy),
+        ATEN_FILE: names_text("which ops of PyTorch's", "ATEN", aten),
+    }
     made |= {ROOT / "src/tapegrad" / path: text for path, text in stubs.stubs().items()}
     made[ROOT / "docs/operators.md"] = operators_page.page()
     stale = [path for path, text in made.items() if not path.exists() or path.read_text() != text]

@@ -78,14 +78,12 @@ def parameters(function: Any, method: bool, skip: tuple[str, ...] = ("run",)) ->
     return ", ".join(parts)
 
 
-# One tensor or several: it depends on the arguments.
-MIXED = frozenset(["max", "median", "min", "nanmedian", "nonzero", "unique", "where"])
-
-
 def result_of(doc: str) -> str:
     """The type after the arrow in the first line of a docstring."""
     found = re.search(r"-> *([^:]+):", doc.partition("\n")[0])
     said = found[1].strip() if found else ""
+    if " or " in said:
+        return "Any"  # it depends on the arguments
     if said.endswith("Tensor"):
         return "Tensor"
     if said in ("bool", "int", "float", "str"):
@@ -98,7 +96,7 @@ def result_of(doc: str) -> str:
 
 
 def definition(api: Api, name: str, method: bool, writes: bool = False) -> str:
-    result = "Tensor" if writes else "Any" if api.name in MIXED else result_of(api.doc)
+    result = "Tensor" if writes else result_of(api.doc)
     out = "out" not in api.parameters and not method and not api.name.startswith("nn.functional.")
     listed = parameters(api.call, method)
     if out and "**" not in listed:

@@ -117,7 +117,7 @@ def __getattr__(name: str) -> Any:
     if name in _SUBMODULES:
         return importlib.import_module(f".{name}", __name__)
     if name.startswith("_foreach_"):
-        found = importlib.import_module(".foreach", __name__).FUNCTIONS.get(name)
+        found = importlib.import_module(".foreach", __name__).find(name)
     else:
         found = _find(name)
     if found is not None:

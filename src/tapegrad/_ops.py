@@ -11,18 +11,32 @@ tensor([2., 2.])
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import tapegrad as tg
 
+from .core.base import TensorBase
 from .core.op import REGISTRY, Op
-from .core.publish import find, load_everything
+from .core.publish import find, load_family
 from .core.spaces import RECORDED
-from .ops.block.aten_names import ABROAD, OURS, SPELLED, overloads, spelled
+from .ops.block.lazy_aten import ATEN
 
 __all__ = ["OpOverload", "OpOverloadPacket"]
+
+# What PyTorch runs in the place of some ops on other devices or in other formats. Programs name
+# these in lists of ops, where they have to be found; nothing here runs them.
+ABROAD = frozenset(
+    """
+    _scaled_dot_product_flash_attention _scaled_dot_product_efficient_attention
+    _scaled_dot_product_cudnn_attention _flash_attention_forward _efficient_attention_forward
+    _scaled_mm cudnn_convolution miopen_convolution mkldnn_convolution
+    cudnn_batch_norm _native_batch_norm_legit _native_batch_norm_legit_functional
+    convolution_overrideable _thnn_fused_lstm_cell _thnn_fused_gru_cell
+    """.split()
+)
 
 
 class OpOverload:
@@ -110,12 +124,10 @@ class _OpNamespace(types.ModuleType):
 
     def _known(self, name: str) -> list[str]:
         if self.name == "tapegrad":
-            return ["default"] if name in OURS else []
+            return ["default"] if any(op.aten is None for op in ops_called(name)) else []
         if name.endswith("_"):
             return written_form(name)
-        known = overloads(name)
-        own = name not in SPELLED and (not known or public(name) is not None and name in REGISTRY)
-        return ["default", *known] if own and exists(name) else known
+        return overloads(name) or (["default"] if exists(name) else [])
 
     def __repr__(self) -> str:
         return f"<module 'torch.ops.{self.name}' from 'torch.ops'>"
@@ -129,13 +141,28 @@ def written_form(name: str) -> list[str]:
 
 
 def exists(name: str) -> bool:
-    """Whether there is an op or a public function of this name under its own name."""
-    if name in OURS:
-        return False
-    if name in ABROAD or public(name) is not None:
+    """Whether a function that is no op of ours is one of PyTorch's. It has no `softmax`."""
+    if name in ABROAD:
         return True
-    load_everything()
-    return name in REGISTRY and name not in SPELLED
+    return public(name) is not None and name not in REGISTRY
+
+
+def ops_called(name: str) -> list[Op]:
+    """Our ops of a name in PyTorch, `softmax` for `_softmax`; and what only we have."""
+    for family, names in ATEN.items():
+        if name in names.split():
+            load_family(family)
+    return [op for op in REGISTRY.values() if op.aten_name() == name]
+
+
+def overloads(name: str) -> list[str]:
+    """The overloads of an aten op that some op of ours stands for; empty if there is none."""
+    found: dict[str, None] = {}
+    for op in ops_called(name):
+        if op.aten is not None:
+            found[op.aten.partition(".")[2] or "default"] = None
+            found |= dict.fromkeys([each for each in (op.aten_number, *op.aten_dim) if each])
+    return list(found)
 
 
 def public(name: str) -> Callable[..., Any] | None:
@@ -151,46 +178,24 @@ def public(name: str) -> Callable[..., Any] | None:
     return method if callable(method) else None
 
 
-def to_copy(input: Any, *, dtype: Any = None, **options: Any) -> Any:
-    """A copy, in another dtype where one is given."""
-    return input.to(dtype=input.dtype if dtype is None else dtype, copy=True)
-
-
-def fused_rms_norm(input: Any, normalized_shape: Any, weight: Any, eps: Any) -> Any:
-    from .ops.nn import layer_norm
-
-    load_everything()
-    eps = layer_norm.smallest_share(input.dtype) if eps is None else float(eps)
-    return RECORDED.fused_rms_norm(input, weight, len(normalized_shape), eps)
-
-
-# aten ops whose arguments are not those of the function or op that they stand for.
-ADAPTED: dict[str, Callable[..., Any]] = {
-    "_softmax": lambda input, dim, half_to_float: tg.softmax(input, dim),
-    "_log_softmax": lambda input, dim, half_to_float: tg.log_softmax(input, dim),
-    "_to_copy": to_copy,
-    "_fused_rms_norm": fused_rms_norm,
+# Questions that PyTorch has as ops.
+QUESTIONS: dict[str, Callable[..., Any]] = {
     "size": lambda input: list(input.shape),
     "stride": lambda input: list(input.stride()),
-    "_unsafe_view": lambda input, size: input.reshape(size),
-    "max_pool2d_with_indices": lambda *args: tg.nn.functional.max_pool2d_with_indices(*args),
-    "max_pool3d_with_indices": lambda *args: tg.nn.functional.max_pool3d_with_indices(*args),
 }
 
 
+@functools.cache
 def implementation(name: str) -> Callable[..., Any]:
     """What runs when an aten op is called."""
     if name in ABROAD:
         raise NotImplementedError(
             f"Could not run 'aten::{name}' with arguments from the 'CPU' backend."
         )
-    found = ADAPTED.get(name) or public(name)
-    if found is not None:
-        return found
-    load_everything()
-    ours = [op for op, theirs in SPELLED.items() if theirs.partition(".")[0] == name]
-    recorded: Callable[..., Any] = getattr(RECORDED, ours[0] if ours else name)
-    return recorded
+    ops = ops_called(name)
+    adapted = [op.aten_call for op in ops if op.aten_call is not None]
+    found = adapted[0] if adapted else QUESTIONS.get(name) or public(name)
+    return found or getattr(RECORDED, ops[0].name)  # type: ignore[no-any-return]
 
 
 NAMESPACES: dict[str, _OpNamespace] = {n: _OpNamespace(n) for n in ("aten", "tapegrad")}
@@ -198,6 +203,18 @@ NAMESPACES: dict[str, _OpNamespace] = {n: _OpNamespace(n) for n in ("aten", "tap
 
 def overload_of(op: Op, tensors: Any, attrs: tuple[Any, ...]) -> OpOverload:
     """What PyTorch would call an op of ours that runs with these arguments."""
-    space, name, overload = spelled(op, tensors, attrs)
-    packet: OpOverloadPacket = getattr(NAMESPACES[space], name)
-    return packet._made(overload)
+    packet: OpOverloadPacket
+    if op.aten is None:
+        packet = getattr(NAMESPACES["tapegrad"], op.name)
+        return packet._made("default")
+    name, _, overload = op.aten.partition(".")
+    if op.aten_number and not isinstance(tensors[-1], TensorBase):
+        overload = op.aten_number
+    elif op.aten_dim:
+        one, several = op.aten_dim
+        dim = attrs[op.attrs.index("dim")]
+        if dim is not None:
+            single = isinstance(dim, int) or len(dim) == 1
+            overload = one if single and one else several
+    packet = getattr(NAMESPACES["aten"], name)
+    return packet._made(overload or "default")

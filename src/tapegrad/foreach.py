@@ -11,15 +11,18 @@ forms that write return the list they were given.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from numbers import Number
 from typing import Any
 
 import tapegrad as tg
 
+from .core import publish
 from .errors import no_tensor_in_list
+from .ops.block.definition import APIS
 
-__all__ = ["FUNCTIONS"]
+__all__ = ["find"]
 
 Function = Callable[..., Any]
 
@@ -239,40 +242,41 @@ def foreach_copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
     return self
 
 
-UNARY = """
-    abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg
-    reciprocal round rsqrt sigmoid sign sin sinh sqrt tan tanh trunc
-""".split()
+# How the functions are made whose blocks say so (`foreach = "unary"`).
+KINDS: dict[str, Callable[[str], Function]] = {
+    "unary": unary,
+    "binary": binary,
+    "alpha": functools.partial(binary, with_alpha=True),
+    "bound": lambda name: bounded(name, name),
+    "combined": combined,
+    "lerp": lerp,
+    "power": power,
+}
+FUNCTIONS: dict[str, Function] = {
+    "_foreach_clone": unary("clone"),
+    "_foreach_copy_": foreach_copy_,
+    "_foreach_max": foreach_max,
+    "_foreach_maximum": bounded("maximum", "clamp_min"),
+    "_foreach_maximum_": bounded("maximum_", "clamp_min_"),
+    "_foreach_minimum": bounded("minimum", "clamp_max"),
+    "_foreach_minimum_": bounded("minimum_", "clamp_max_"),
+    "_foreach_mm": foreach_mm,
+    "_foreach_norm": foreach_norm,
+    "_foreach_powsum": foreach_powsum,
+    "_foreach_zero_": unary("zero_"),
+}
 
 
-def make_functions() -> dict[str, Function]:
-    """Every function by its public name."""
-    found: dict[str, Function] = {
-        "_foreach_clone": unary("clone"),
-        "_foreach_copy_": foreach_copy_,
-        "_foreach_max": foreach_max,
-        "_foreach_mm": foreach_mm,
-        "_foreach_norm": foreach_norm,
-        "_foreach_powsum": foreach_powsum,
-        "_foreach_zero_": unary("zero_"),
-    }
-    for end in ("", "_"):
-        for name in UNARY:
-            found[f"_foreach_{name}{end}"] = unary(name + end)
-        for name in ("add", "sub"):
-            found[f"_foreach_{name}{end}"] = binary(name + end, with_alpha=True)
-        for name in ("mul", "div"):
-            found[f"_foreach_{name}{end}"] = binary(name + end)
-        for name, run in (("maximum", "clamp_min"), ("minimum", "clamp_max")):
-            found[f"_foreach_{name}{end}"] = bounded(name + end, run + end)
-            found[f"_foreach_{run}{end}"] = bounded(run + end, run + end)
-        for name in ("addcdiv", "addcmul"):
-            found[f"_foreach_{name}{end}"] = combined(name + end)
-        found[f"_foreach_lerp{end}"] = lerp("lerp" + end)
-        found[f"_foreach_pow{end}"] = power("pow" + end)
-    for name, function in found.items():
-        function.__name__ = function.__qualname__ = name
+def find(name: str) -> Function | None:
+    """`torch.<name>`, or None if there is no such function."""
+    found = FUNCTIONS.get(name)
+    if found is None:
+        method = name.removeprefix("_foreach_")
+        plain = method.removesuffix("_")
+        publish.find(plain)  # loads its family
+        api = APIS.get(plain)
+        if api is None or not api.foreach or api.alias:
+            return None
+        found = FUNCTIONS[name] = KINDS[api.foreach](method)
+    found.__name__ = found.__qualname__ = name
     return found
-
-
-FUNCTIONS = make_functions()

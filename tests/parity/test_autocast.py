@@ -14,10 +14,26 @@ from convert import to_ours
 from opdb import op_db, our_function
 
 import tapegrad
-from tapegrad.amp.casting import CPU_RULES, GPU_RULES, LISTED, plain_name
+from tapegrad.core.op import REGISTRY
+from tapegrad.core.publish import load_everything
+from tapegrad.ops.block.definition import APIS
 
 # Some functions of the table are deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore")
+
+load_everything()
+
+
+def plain_name(name: str) -> str:
+    """`nn.functional.linear` -> `linear`, `linalg.qr` -> `linalg_qr`: as PyTorch registers them."""
+    return name.removeprefix("nn.functional.").replace(".", "_")
+
+
+RULES = {
+    plain_name(name): each.autocast
+    for name, each in (*APIS.items(), *REGISTRY.items())
+    if each.autocast is not None
+}
 
 # Names of kernels below the functions that users call, or of what tapegrad does not have.
 INNER = {
@@ -39,7 +55,7 @@ OURS = {"concat", "concatenate", "cross_entropy", "grid_sample", "max_unpool1d"}
 def test_the_rules_are_pytorchs() -> None:
     registered = torch._C._dispatch_get_registrations_for_dispatch_key("AutocastCPU")
     theirs = {name.removeprefix("aten::").partition(".")[0] for name in registered}
-    assert theirs - INNER == set(CPU_RULES.kinds) - OURS
+    assert theirs - INNER == {name for name, rule in RULES.items() if rule.cpu} - OURS
     assert theirs > INNER
 
 
@@ -48,15 +64,15 @@ INNER_ON_GPUS = set(
     """
     _convolution _scaled_dot_product_flash_attention _thnn_fused_gru_cell _thnn_fused_lstm_cell
     _upsample_bicubic2d_aa _upsample_bilinear2d_aa _upsample_nearest_exact1d
-    _upsample_nearest_exact2d _upsample_nearest_exact3d binary_cross_entropy convolution
-    cudnn_convolution cudnn_convolution_transpose frobenius_norm nll_loss2d upsample_bicubic2d
+    _upsample_nearest_exact2d _upsample_nearest_exact3d convolution cudnn_convolution
+    cudnn_convolution_transpose frobenius_norm nll_loss2d nuclear_norm upsample_bicubic2d
     upsample_bilinear2d upsample_linear1d upsample_nearest1d upsample_nearest2d upsample_nearest3d
     upsample_trilinear3d
     """.split()
 )
 OURS_ON_GPUS = set(
     """
-    arccos arcsin arctan2 cross_entropy grid_sample interpolate linalg_norm multi_dot upsample
+    arccos arcsin arctan2 cross_entropy grid_sample interpolate linalg_norm upsample
     upsample_bilinear upsample_nearest
     """.split()
 )
@@ -65,7 +81,8 @@ OURS_ON_GPUS = set(
 def test_the_rules_on_gpus_are_pytorchs() -> None:
     registered = torch._C._dispatch_get_registrations_for_dispatch_key("AutocastCUDA")
     theirs = {name.removeprefix("aten::").partition(".")[0] for name in registered}
-    assert theirs - INNER_ON_GPUS == set(GPU_RULES.kinds) - OURS_ON_GPUS
+    ours = {name for name, rule in RULES.items() if rule.gpu}
+    assert theirs - INNER_ON_GPUS == ours - OURS_ON_GPUS
 
 
 def dtypes(value: Any) -> tuple[str, ...]:
@@ -89,7 +106,7 @@ MADE_OF_THEM = "chain_matmul corrcoef cov einsum hstack linalg.multi_dot tensord
 CASES = [
     info
     for info in op_db
-    if (plain_name(info.name) in LISTED or info.name in MADE_OF_THEM)
+    if (plain_name(info.name) in RULES or info.name in MADE_OF_THEM)
     and our_function(info) is not None
 ]
 

@@ -167,6 +167,15 @@ def arithmetic(torch, log):
 
 
 @program
+def other_names(torch, log):
+    s = example(torch)
+    for name in ("absolute", "arcsinh", "arctan", "fix", "multiply", "negative"):
+        function = getattr(torch, name)
+        found = function(s, 2) if name == "multiply" else function(s)
+        log(name, found.is_sparse, found.to_dense())
+
+
+@program
 def transposes(torch, log):
     s = example(torch)
     log(repr(s.t()), repr(s.transpose(0, 1)), repr(s.transpose(-1, 0)), repr(s.permute(1, 0)))

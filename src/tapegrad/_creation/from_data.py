@@ -30,7 +30,7 @@ READ_ONLY = (
 )
 
 
-@api(method=False)
+@api(method=False, direct=True, follows=True)
 def tensor(
     *data: Any,
     dtype: Any = None,
@@ -120,7 +120,7 @@ def lost_history(data: Any, depth: int = 0) -> Any:
     return None
 
 
-@api(function=False)
+@api(function=False, direct=True)
 def new_tensor(
     self: Any,
     data: Any,
@@ -147,7 +147,7 @@ def new_tensor(
     )
 
 
-@api(method=False)
+@api(method=False, direct=True, follows=True)
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
     """as_tensor(data, dtype=None) -> Tensor: `data` as a tensor, shared where it can be.
 
@@ -170,7 +170,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
     return made(settled(array, device))
 
 
-@api(method=False)
+@api(method=False, direct=True, follows=True)
 def asarray(
     obj: Any,
     *,

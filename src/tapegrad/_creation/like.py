@@ -120,7 +120,7 @@ def like_function(source: Any) -> Any:
         )
 
     made_like.__name__, made_like.__doc__ = name, source.__doc__
-    return api(method=False)(made_like)
+    return api(method=False, direct=True)(made_like)
 
 
 @like_function
@@ -153,7 +153,7 @@ def empty_like() -> int | None:
     return None
 
 
-@api(method=False)
+@api(method=False, direct=True)
 def full_like(
     input: Any,
     fill_value: Any,
@@ -205,7 +205,7 @@ def new_function(source: Any) -> Any:
         return beside(self, t) if self.special else t
 
     made_new.__name__, made_new.__doc__ = name, source.__doc__
-    return api(function=False)(made_new)
+    return api(function=False, direct=True)(made_new)
 
 
 @new_function
@@ -238,7 +238,7 @@ def new_empty() -> int | None:
     return None
 
 
-@api(function=False)
+@api(function=False, direct=True)
 def new_empty_strided(
     self: Any,
     size: Any,
@@ -266,7 +266,7 @@ def new_empty_strided(
     return beside(self, t) if self.special else t
 
 
-@api(function=False)
+@api(function=False, direct=True)
 def new_full(
     self: Any,
     size: Any,

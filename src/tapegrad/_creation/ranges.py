@@ -29,7 +29,7 @@ RANGE_USAGE = (
 )
 
 
-@api(method=False)
+@api(method=False, direct=True)
 def arange(
     *args: Any,
     start: Any = None,

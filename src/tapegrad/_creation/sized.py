@@ -181,7 +181,7 @@ def resize_out(out: Any, shape: tuple[int, ...]) -> None:
         out.array = xp_of(out.array).empty(shape, out.array.dtype)
 
 
-@api(method=False)
+@api(method=False, direct=True)
 def zeros(
     *size: Any,
     out: Any = None,
@@ -201,7 +201,7 @@ def zeros(
     return fresh("zeros", size, kwargs, 0, dtype, device, layout, pin_memory, requires_grad, out)
 
 
-@api(method=False)
+@api(method=False, direct=True)
 def ones(
     *size: Any,
     out: Any = None,
@@ -220,7 +220,7 @@ def ones(
     return fresh("ones", size, kwargs, 1, dtype, device, layout, pin_memory, requires_grad, out)
 
 
-@api(method=False)
+@api(method=False, direct=True)
 def empty(
     *size: Any,
     out: Any = None,
@@ -243,7 +243,7 @@ def empty(
     return t
 
 
-@api(method=False)
+@api(method=False, direct=True)
 def full(
     size: Any,
     fill_value: Any = MISSING,
@@ -299,7 +299,7 @@ def number(value: Any, function: str, argument: str, position: int) -> Any:
     )
 
 
-@api(method=False)
+@api(method=False, direct=True)
 def scalar_tensor(
     s: Any,
     *,
@@ -330,7 +330,7 @@ EYE_USAGE = (
 )
 
 
-@api(method=False)
+@api(method=False, direct=True)
 def eye(
     n: Any = MISSING,
     m: Any = None,
@@ -378,7 +378,7 @@ def store_out(function: str, out: Any, array: Any, wanted: Any) -> Any:
     return out
 
 
-@api(method=False)
+@api(method=False, direct=True)
 def empty_strided(
     size: Any,
     stride: Any,

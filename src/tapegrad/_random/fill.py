@@ -25,6 +25,7 @@ from .generators import place_of, stream_of
 class Filling(Block):
     """What stood there before has no influence: zeros go back."""
 
+    aten = None
     public = False
     linear = True
     unbatchable = "random numbers: how a batch draws them is decided outside the op"

@@ -48,6 +48,7 @@ class NormalMean(Draws):
     """normal_mean(mean, value) -> Tensor: `normal` with a tensor of means."""
 
     node = "NormalBackward1"
+    aten = "normal.Tensor_float"
 
 
 @op
@@ -55,6 +56,7 @@ class NormalStd(Draws):
     """normal_std(std, value) -> Tensor: `normal` with a tensor of deviations."""
 
     node = "NormalBackward2"
+    aten = "normal.float_Tensor"
 
 
 @op
@@ -62,6 +64,7 @@ class NormalMeanStd(Draws):
     """normal_mean_std(mean, std, value) -> Tensor: `normal` with tensors of both."""
 
     node = "NormalBackward3"
+    aten = "normal.Tensor_Tensor"
     tensors = ("input", "std")
     broadcasts = True
 
@@ -80,6 +83,7 @@ class BernoulliDraw(Draws):
     """bernoulli_draw(input, value) -> Tensor: `bernoulli` of a tensor of chances."""
 
     node = "BernoulliBackward0"
+    aten = "bernoulli"
 
 
 @op
@@ -87,6 +91,7 @@ class PoissonDraw(Draws):
     """poisson_draw(input, value) -> Tensor: `poisson` of a tensor of rates."""
 
     node = "PoissonBackward0"
+    aten = "poisson"
 
 
 NORMAL_USAGE = (
@@ -100,7 +105,7 @@ NORMAL_USAGE = (
 )
 
 
-@api(method=False)
+@api(method=False, direct=True, follows=True)
 def normal(
     mean: Any = 0.0,
     std: Any = 1.0,
@@ -201,7 +206,7 @@ def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = No
         return sampled(draw, input)
     value = draw(input).array
     checked_out("bernoulli", out, None)
-    check_memory("bernoulli", out.array, [])
+    check_memory(out.array, [])
     resize_out(out, value.shape)
     out.array[...] = value
     return out
@@ -260,7 +265,10 @@ def check_binomial(count: Any, prob: Any, on_cpu: bool) -> None:
         raise not_implemented("binomial_cpu", first)
 
 
-@api(samples=[Case(Draw(5, low=0.1), 3), Case(Draw(2, 4, low=0.1), 6, True)])
+@api(
+    samples=[Case(Draw(5, low=0.1), 3), Case(Draw(2, 4, low=0.1), 6, True)],
+    out_dtype="{name} expects Long tensor out, got: {got}",
+)
 def multinomial(
     input: Any,
     num_samples: Any,

@@ -95,7 +95,7 @@ def drawing(source: Any) -> Any:
         return drawn(name, size, kwargs, draw, generator, out, options)
 
     made_of_draws.__name__, made_of_draws.__doc__ = name, source.__doc__
-    return api(method=False)(made_of_draws)
+    return api(method=False, direct=True)(made_of_draws)
 
 
 @drawing
@@ -131,7 +131,7 @@ RANDINT_USAGE = (
 )
 
 
-@api(method=False)
+@api(method=False, direct=True)
 def randint(
     *args: Any,
     low: Any = None,
@@ -182,7 +182,7 @@ def randint(
     return drawn("randint", (values[-1],), {}, draw, generator, out, options, dtypes.int64.np)
 
 
-@api(method=False)
+@api(method=False, direct=True)
 def randperm(
     n: Any,
     *,
@@ -284,7 +284,7 @@ def drawing_like(ordered: bool) -> Any:
             return drawn_like(name, input, draw, options, memory_format, generator, ordered)
 
         made_like.__name__, made_like.__doc__ = name, source.__doc__
-        return api(method=False)(made_like)
+        return api(method=False, direct=True)(made_like)
 
     return publish
 
@@ -309,7 +309,7 @@ def randn_like() -> Any:
     return standard_normal
 
 
-@api(method=False)
+@api(method=False, direct=True)
 def randint_like(
     input: Any,
     low: Any = None,

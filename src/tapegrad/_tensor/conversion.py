@@ -201,7 +201,7 @@ def cuda_array_interface(self: Any) -> dict[str, Any]:
     return self.array.__cuda_array_interface__  # type: ignore[no-any-return]
 
 
-@api(method=False)
+@api(method=False, direct=True, follows=True)
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Any:
     """from_dlpack(ext_tensor) -> Tensor: a tensor that shares memory with another library's.
 

@@ -1,7 +1,8 @@
-"""Autocast: which functions get their tensors in which precision, on the CPU and on GPUs.
+"""Autocast: functions get their tensors in the precision that their blocks ask for.
 
-The names are those for which PyTorch has a rule. A public function of the table is called with cast
-arguments and autocast off inside; ops that other functions are made of are cast in dispatch.
+A block says `autocast = Autocast(cpu=…, gpu=…)` where PyTorch has a rule. A public function with
+one is called with cast arguments and autocast off inside; ops that other functions are made of are
+cast in dispatch.
 """
 
 from __future__ import annotations
@@ -14,67 +15,10 @@ from .. import dtypes
 from ..core.base import F32, ON_DEVICE, STATE, TensorBase, cell_of
 from ..core.dispatch import REALS, apply, recorded
 from ..core.modes import MODES
-from ..core.op import REGISTRY, Op
+from ..core.op import AS_CALLED, LOWER, REGISTRY, SINGLE, UNSAFE, WIDEST, Autocast, Op
 from ..core.upward import AUTOCAST, GPU
 
-LOWER, SINGLE, WIDEST = 1, 2, 3
-
-
-class Rules:
-    """The functions that run in low precision, in single, and in the widest of their tensors."""
-
-    def __init__(self, lower: str, single: str, widest: str) -> None:
-        self.kinds: dict[str, int] = {}
-        for names, kind in ((lower, LOWER), (single, SINGLE), (widest, WIDEST)):
-            self.kinds.update(dict.fromkeys(names.split(), kind))
-
-
-CPU_RULES = Rules(
-    """
-    addbmm addmm baddbmm bmm conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d
-    conv_transpose3d linalg_vecdot linear matmul mm prelu scaled_dot_product_attention
-    """,
-    """
-    adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d binary_cross_entropy
-    binary_cross_entropy_with_logits cdist cholesky cholesky_inverse cholesky_solve
-    cosine_embedding_loss cross_entropy ctc_loss fft_fft fft_fft2 fft_fftn fft_hfft fft_ifft
-    fft_ifft2 fft_ifftn fft_ihfft fft_irfft fft_irfft2 fft_irfftn fft_rfft fft_rfft2 fft_rfftn
-    fractional_max_pool2d fractional_max_pool3d geqrf grid_sample grid_sampler grid_sampler_2d
-    grid_sampler_3d hinge_embedding_loss huber_loss inverse kl_div l1_loss linalg_cholesky
-    linalg_cholesky_ex linalg_cond linalg_eig linalg_eigh linalg_eigvals linalg_eigvalsh
-    linalg_householder_product linalg_inv linalg_inv_ex linalg_lstsq linalg_matrix_rank linalg_qr
-    linalg_solve linalg_svd linalg_svdvals linalg_tensorinv linalg_tensorsolve lu_solve
-    margin_ranking_loss max_pool3d max_unpool1d max_unpool2d max_unpool3d mse_loss
-    multi_margin_loss multilabel_margin_loss nanquantile nll_loss orgqr ormqr pinverse
-    poisson_nll_loss polar prod qr quantile reflection_pad1d reflection_pad2d replication_pad1d
-    replication_pad2d replication_pad3d smooth_l1_loss soft_margin_loss stft svd trace
-    triangular_solve triplet_margin_loss view_as_complex
-    """,
-    "cat concat concatenate index_copy stack",
-)
-GPU_RULES = Rules(
-    """
-    addbmm addmm addmv addr baddbmm bmm chain_matmul conv1d conv2d conv3d conv_tbc conv_transpose1d
-    conv_transpose2d conv_transpose3d einsum gru_cell linalg_multi_dot linalg_vecdot linear
-    lstm_cell matmul mm multi_dot mv prelu rnn_relu_cell rnn_tanh_cell scaled_dot_product_attention
-    """,
-    """
-    acos arccos arcsin asin binary_cross_entropy_with_logits cdist cosh cosine_embedding_loss
-    cosine_similarity cross_entropy cumprod cumsum dist erfinv exp expm1 group_norm
-    hinge_embedding_loss huber_loss interpolate kl_div l1_loss layer_norm linalg_matrix_norm
-    linalg_norm linalg_vector_norm log log10 log1p log2 log_softmax logsumexp margin_ranking_loss
-    mse_loss multi_margin_loss multilabel_margin_loss native_layer_norm nll_loss norm nuclear_norm
-    pdist poisson_nll_loss pow prod reciprocal renorm rms_norm rsqrt sinh smooth_l1_loss
-    soft_margin_loss softmax softplus sum tan triplet_margin_loss upsample upsample_bilinear
-    upsample_nearest
-    """,
-    """
-    addcdiv addcmul arctan2 atan2 bilinear cross dot grid_sample grid_sampler index_put scatter_add
-    tensordot vdot
-    """,
-)
-LISTED = frozenset([*CPU_RULES.kinds, *GPU_RULES.kinds, "binary_cross_entropy"])
-UNSAFE = (
+REFUSED = (
     "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"
     "Many models use a sigmoid layer right before the binary cross entropy layer.\n"
     "In this case, combine the two layers using "
@@ -82,16 +26,6 @@ UNSAFE = (
     "or torch.nn.BCEWithLogitsLoss.  binary_cross_entropy_with_logits and BCEWithLogits are\n"
     "safe to autocast."
 )
-
-
-def plain_name(name: str) -> str:
-    """`nn.functional.linear` -> `linear`, `linalg.qr` -> `linalg_qr`: as the sets above say it."""
-    return name.removeprefix("nn.functional.").replace(".", "_")
-
-
-def autocasts(api: Any) -> bool:
-    """Whether autocast has a rule for a public function."""
-    return plain_name(api.name) in LISTED
 
 
 class Cache:
@@ -236,16 +170,15 @@ def on_gpu(values: Any) -> bool:
     return False
 
 
-def target(name: str, values: Any) -> Any:
+def target(rule: Autocast, values: Any) -> Any:
     """The dtype in which a function runs; None without a rule for it."""
     gpu = on_gpu(values)
-    rules = GPU_RULES if gpu else CPU_RULES
     low = MODES.autocast[1 if gpu else 0]
     if low is None:
         return None
-    if gpu and name == "binary_cross_entropy":
-        raise RuntimeError(UNSAFE)
-    kind = rules.kinds.get(name)
+    kind = rule.gpu if gpu else rule.cpu
+    if kind == UNSAFE:
+        raise RuntimeError(REFUSED)
     if kind == WIDEST:
         return widest(values, low)
     return low if kind == LOWER else dtypes.float32 if kind == SINGLE else None
@@ -267,17 +200,15 @@ class off:
             MODES.set("autocast", self.before)
 
 
-def cast_call(
-    name: str, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
-    """`call(*args, **kwargs)` with the tensors cast as autocast wants it for `name`."""
+def cast_call(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`call(*args, **kwargs)` with the tensors cast as autocast wants it."""
     if MODES.autocast is None:
         return call(*args, **kwargs)
-    name = plain_name(name)
-    if name == "max_pool3d" and kwargs.get("return_indices"):
-        return call(*args, **kwargs)  # another function in PyTorch, without a rule
-    dtype = target(name, (*args, *kwargs.values()))
-    if dtype is None and name not in CPU_RULES.kinds:
+    rule: Autocast = call.autocast  # type: ignore[attr-defined]  # ops.block.publish put it there
+    if rule.unless and kwargs.get(rule.unless):
+        return call(*args, **kwargs)
+    dtype = target(rule, (*args, *kwargs.values()))
+    if dtype is None and rule.cpu == AS_CALLED:
         return call(*args, **kwargs)
     with off():
         if dtype is None:  # on for the other kind of device
@@ -290,9 +221,10 @@ def cast_call(
 
 def cast_operands(op: Op, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
     """The same for an op that some function is made of."""
-    if MODES.autocast is None or op.name not in LISTED:
+    rule = op.autocast
+    if MODES.autocast is None or rule is None:
         return tensors
-    dtype = target(op.name, tensors)
+    dtype = target(rule, tensors)
     if dtype is None:
         return tensors
     with off():

@@ -161,19 +161,10 @@ def calls_from(frame: Any) -> list[Any]:
     return calls
 
 
-# Ops that make nothing non-finite of finite values: their results need not be looked at.
-HARMLESS = frozenset(
-    """
-    abs cat clamp clamp_scalar cos gather index index_select max_pool2d neg relu sigmoid sign sin
-    stack tanh threshold where
-    """.split()
-)
-
-
 def check_forward(op: Any, tensors: Any, attrs: tuple[Any, ...], outs: tuple[Any, ...]) -> None:
     """Look at what an op made; keep the facts if something non-finite is new."""
     WATCH.pending = None
-    if op.view or op.name in HARMLESS:
+    if op.view or op.keeps_finite:
         return
     for out in outs:
         if out.dtype.kind in "fcV" and not is_finite(out):

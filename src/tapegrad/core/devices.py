@@ -180,18 +180,6 @@ def has_device(tensors: Any) -> bool:
     return any([is_device(t) for t in tensors])
 
 
-# Besides elementwise ops, these take one number of the host.
-TAKES_NUMBER = frozenset(
-    """
-    copy fill_with fill_tensor index_fill_tensor index_put masked_fill_tensor to_device where
-    """.split()
-)
-
-
-# These take tensors of two GPUs.
-ACROSS = frozenset(["copy", "to_device"])
-
-
 def on_one_device(
     op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], written: bool = False
 ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -203,13 +191,13 @@ def on_one_device(
     device_type = STATE.device_type
     if not op.view and holds_array(attrs):
         attrs = tuple([on_device(a) for a in attrs])
-    if STATE.several and op.name not in ACROSS:
+    if STATE.several and not op.across_devices:
         check_same_gpu(tensors, attrs)
     for i, t in enumerate(tensors):
         if isinstance(t, TensorBase) and type(t.array) is not device_type:
             if t.array.ndim or (written and i == 0):
                 raise two_devices(tensors)
-            if not op.numbers and op.name not in TAKES_NUMBER:
+            if not op.numbers and not op.host_number:
                 raise two_devices(tensors)
             tensors = (*tensors[:i], number_beside(t), *tensors[i + 1 :])
     return tensors, attrs
@@ -332,19 +320,7 @@ def on_device(value: Any) -> Any:
     return value
 
 
-# Functions that make their result on the device that `device` names, without a copy on the host.
-DIRECT = frozenset(
-    """
-    arange as_tensor asarray empty empty_like empty_strided eye full full_like new_empty
-    new_empty_strided new_full new_ones new_tensor new_zeros normal ones ones_like rand rand_like
-    randint randint_like randn randn_like randperm scalar_tensor tensor zeros zeros_like from_dlpack
-    """.split()
-)
-# These stay where their argument is, whatever the default device.
-FOLLOWING = frozenset(["as_tensor", "asarray", "tensor", "from_dlpack", "normal"])
-
-
-def created(name: str, call: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+def created(api: Any, call: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """Call a function that makes a tensor, with the device that was asked for or is the default."""
     device = kwargs.get("device")
     if STATE.device_type is None and (device is None or device == "cpu" or device == CPU):
@@ -355,16 +331,16 @@ def created(name: str, call: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     place: int | None
     if device is not None:
         place = runtime.target(device)
-    elif name.startswith("new_"):
+    elif api.name.startswith("new_"):
         place = runtime.place_of(first)
         place = None if place < 0 else place
-    elif name.endswith("_like") or kwargs.get("out") is not None:
+    elif api.name.endswith("_like") or kwargs.get("out") is not None:
         place = None
     else:
-        place = None if name in FOLLOWING and is_device(first) else runtime.target(None)
+        place = None if api.follows and is_device(first) else runtime.target(None)
     if place is None:
         return call(*args, **kwargs)
-    if name in DIRECT:
+    if api.direct:
         try:
             with DEVICE.xp.cuda.Device(place):
                 return call(*args, **{**kwargs, "device": runtime.device_at(place)})

@@ -15,6 +15,22 @@ AS_IS: Final = 0  # nothing
 PROMOTE: Final = 1  # all tensors and scalars to their common dtype
 PROMOTE_FLOAT: Final = 2  # the same, integers to the default float dtype
 
+# Autocast: the precision in which a function runs.
+AS_CALLED: Final = 0
+LOWER: Final = 1  # the low one that was asked for
+SINGLE: Final = 2
+WIDEST: Final = 3  # that of its tensors: the low one, or single
+UNSAFE: Final = 4  # it refuses to run
+
+
+class Autocast:
+    """What autocast does with the tensors of a function, on the CPU and on a GPU."""
+
+    def __init__(self, cpu: int = AS_CALLED, gpu: int = AS_CALLED, unless: str = "") -> None:
+        self.cpu = cpu
+        self.gpu = gpu
+        self.unless = unless  # an argument that makes it another function, without a rule
+
 
 class Rule:
     """A gradient rule and the places in `Node.kept` of the values that it names."""
@@ -68,6 +84,10 @@ class Op:
 
     name: str = ""
     node_name: str = ""
+    aten: str | None = None  # what PyTorch calls it, as in "add.Tensor"; None: it has no such op
+    aten_call: Any = None  # what `torch.ops.aten.<name>(…)` runs, if it has other arguments
+    aten_number: str = ""  # the overload for a second operand that is a number
+    aten_dim: tuple[str, ...] = ()  # the overloads for one and for several dimensions
     doc: str = ""
     home: str = ""  # the module of its block
     tensors: tuple[str, ...] = ()  # names of the tensor arguments
@@ -78,19 +98,29 @@ class Op:
     single: bool = True  # exactly one output, not in a tuple
     kernel: Any = None  # (arrays…, attributes…) -> array or tuple of arrays, on NumPy
     forward: Any = None  # the same with the array module in front: the reference
+    host_number: bool = False  # on a device, one number of the host may stand for a tensor
+    across_devices: bool = False  # the tensors may be on two devices
     device: DeviceSide
     rules: tuple[Rule | None, ...] = ()  # per tensor argument
+    shape_rules: dict[str, Any] | None = None  # for diagnose: of "out", and of tensors, by name
+    formula: str = ""  # for diagnose/formulas.py: a call, in the names of the arguments
+    gradient_text: dict[str, str] | None = None  # there also: rules that cannot be read
     joint: Rule | None = None  # or one rule for all of them; it also gets `needs`
     jvp: Any = None
     batch: Any = None  # the batching rule, see ops/block/batching.py
     unbatchable: str = ""  # why there is none
+    dynamic_shape: bool = False  # that of the result depends on the data
+    vmap_write: str | None = ""  # see ops.block.Block
     dtype_rule: int = AS_IS
     guard: Any = None  # (arrays or numbers…): raises for dtypes that the op refuses
     public: Any = None  # the function that users call
     result: Any = None  # class of a several-output result (a namedtuple)
+    undifferentiable: str = ""  # why it has no gradient
     differentiable: bool = True
+    plain_tensors: tuple[str, ...] = ()  # arguments without a gradient: indices, masks, weights
     plain_outs: tuple[int, ...] = ()  # outputs that never need a gradient (indices)
     partial: bool = False  # rules get None, not zeros, for outputs without gradient
+    keeps_finite: bool = False  # nothing non-finite comes of finite values
     casts: bool = False  # to another dtype, and does nothing else
     view: bool = False
     multi_view: bool = False  # several views at once: they refuse to be written
@@ -101,6 +131,7 @@ class Op:
     broadcasts: bool = False  # gradients may have to be summed back to the inputs' shapes
     linear: bool = False
     wirtinger: bool = False  # the rules spell out complex conjugation themselves
+    autocast: Autocast | None = None  # its rule where other functions are made of the op
     numbers: bool = False  # Python numbers may stand in for tensors
     metas: tuple[tuple[int, str], ...] = ()  # (tensor index, "shape" | "dtype" | "strides")
     simple: bool = False  # one tensor, one output, no dtype rule: dispatch has a short way
@@ -114,6 +145,10 @@ class Op:
     def __init__(self) -> None:
         self.plan_cache = {}
         self.device = DeviceSide()
+
+    def aten_name(self) -> str:
+        """What PyTorch's messages call it: `add`, whatever the overload."""
+        return (self.aten or self.name).partition(".")[0]
 
     def make_plans(self) -> None:
         short = self.single and self.dtype_rule == AS_IS and self.guard is None

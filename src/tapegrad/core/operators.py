@@ -198,7 +198,7 @@ class Operators(TensorBase):
         if not isinstance(other, TensorBase):
             return INTERPRETERS.ask_foreign("matmul", self, other)
         if STATE.casting:
-            return AUTOCAST.call("matmul", OPS.functions["matmul"], (self, other), {})
+            return AUTOCAST.call(OPS.functions["matmul"], (self, other), {})
         try:
             return OPS.functions["matmul"](self, other)
         except RuntimeError as error:

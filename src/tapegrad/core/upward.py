@@ -53,7 +53,7 @@ class Autocast:
     """amp/casting.py: arguments in the precision that autocast wants."""
 
     operands: Any = None  # (op, tensors)
-    call: Any = None  # (name, function, args, kwargs)
+    call: Any = None  # (function, args, kwargs)
 
 
 class Profiler:
@@ -82,7 +82,7 @@ class Gpu:
     space: Any = None  # the meaning of F for a gradient
     arguments: Any = None  # (op, tensors, attrs): all of them on one device, or an error
     run_kernel: Any = None  # (op, arrays, attrs)
-    created: Any = None  # calls a function that makes a tensor on some device
+    created: Any = None  # (api, function, args, kwargs): makes a tensor on some device
     late_casts: Any = None  # backends/gpu/late_casts.py: the casts of a pass, to be done together
 
 

@@ -2,7 +2,8 @@
 
 A gradient rule is a short Python function (`def d_input(F, grad, other): return grad * other`), so
 its text is read off its own source: local variables are put in place, `F.exp(x)` becomes `exp(x)`,
-and the few rules that end in a kernel are spelled out by the table below.
+and a call of an op or helper that has a `formula` becomes that. The few rules that are loops or
+kernels are written out in their blocks (`gradient_text`).
 
 >>> from tapegrad.core.op import REGISTRY
 >>> rule_text(REGISTRY["mul"], 0)
@@ -16,88 +17,20 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import sys
 from typing import Any
 
+from ..core.op import REGISTRY
+from ..core.spaces import RECORDED
+from ..ops.block.definition import parameter_names
 from ..ops.block.rule_source import rule_tree
 
 LIMIT = 160  # a longer rule is named, not shown
 
-# Calls inside rules as formulas: _0 is the first argument, _1 the second …
-SPELLED = {
-    "t": "_0.T",
-    "mm": "_0 @ _1",
-    "mv": "_0 @ _1",
-    "bmm": "_0 @ _1",
-    "matmul": "_0 @ _1",
-    "left_grad": "_0 @ _1.T",
-    "right_grad": "_1.T @ _0",
-    "pow_scalar": "_0 ** _1",
-    "scaled": "_0 * _1",
-    "sum": "sum(_0, _1)",
-    "half_over": "_0 / (2 * _1)",
-    "masked_by": "where(_1 <= 0, 0, _0)",
-    "cast": "cast(_0, _1)",
-    "unbroadcast": "sum_to(_0, _1)",
-    "blank": "zeros(_1)",
-    "unreduce": "unsqueeze(_0, _1)",
-    "put_back": "reshape(_0, _2)",
-    "tanh_backward": "_0 * (1 - _1 ** 2)",
-    "sigmoid_backward": "_0 * _1 * (1 - _1)",
-    "silu_backward": "_0 * sigmoid(_1) * (1 + _1 * (1 - sigmoid(_1)))",
-    "gelu_backward": "_0 * (cdf(_1) + _1 * pdf(_1))",
-    "elu_backward": "where(_1 > 0, _0, _0 * _2 * exp(_1))",
-    "softplus_backward": "_0 * sigmoid(_1 * _2)",
-    "log_sigmoid_backward": "_0 * sigmoid(-_1)",
-    "hardtanh_backward": "where((_1 > _2) & (_1 < _3), _0, 0)",
-    "leaky_relu_backward": "where(_1 > 0, _0, _0 * _2)",
-    "threshold_backward": "where(_1 <= _2, 0, _0)",
-    "native_dropout_backward": "_0 * _1 * _2",
-    "softmax_backward_data": "_1 * (_0 - sum(_0 * _1, _2))",
-    "log_softmax_backward_data": "_0 - exp(_1) * sum(_0, _2)",
-    "conv_input_grad": "transposed_convolution(_0, _1)",
-    "conv_weight_grad": "convolution(_1, _0)",
-}
-CONSTANTS = {"LN2": "log(2)", "LN10": "log(10)"}
-
-# Rules that are loops or kernels: (op, input) or (op, None) for all inputs.
-KNOWN = {
-    ("sum_all", 0): "expand(grad, input.shape)",
-    ("sum", 0): "expand(grad, input.shape)",
-    ("mean_all", 0): "expand(grad, input.shape) / n, n = input.numel()",
-    ("mean", 0): "expand(grad, input.shape) / n, n = how many were averaged",
-    ("max_all", 0): "grad where input is the maximum (shared by ties), else 0",
-    ("min_all", 0): "grad where input is the minimum (shared by ties), else 0",
-    ("max", 0): "grad at the maximum along dim, else 0",
-    ("min", 0): "grad at the minimum along dim, else 0",
-    ("var", 0): "grad * 2 * (input - mean) / (n - correction)",
-    ("std", 0): "grad * (input - mean) / ((n - correction) * out)",
-    ("linalg_vector_norm", 0): "grad * input / out, for the 2-norm",
-    ("nll_loss", 0): "-grad * weight / n at [target], else 0",
-    ("binary_cross_entropy_with_logits", 0): "grad * (sigmoid(input) - target) * weight / n",
-    ("max_pool2d", 0): "grad at the maximum of each window, else 0",
-    ("max_pool2d_with_indices", 0): "grad at the maximum of each window, else 0",
-    ("select", 0): "zeros(input.shape) with grad at [index]",
-    ("slice", 0): "zeros(input.shape) with grad at [start:end:step]",
-    ("index", 0): "zeros(input.shape) with grad added at [index]",
-    ("embedding", 0): "zeros(weight.shape) with grad added at [index]",
-    ("convolution", 2): "sum(grad, every dim but the channels)",
-    ("permute", 0): "permute(grad, the inverse of dims)",
-    ("cat", None): "the part of grad that this tensor filled",
-    ("stack", None): "grad[i] along dim: the slice that this tensor filled",
-    ("repeat", 0): "sum of the repeated parts of grad",
-    ("native_layer_norm", 0): "rstd * (g - mean(g) - x_hat * mean(g * x_hat)), g = grad * weight",
-    ("native_layer_norm", 1): "sum(grad * x_hat)",
-    ("native_layer_norm", 2): "sum(grad)",
-    ("native_batch_norm", 0): "rstd * (g - mean(g) - x_hat * mean(g * x_hat)), g = grad * weight",
-    ("native_batch_norm", 1): "sum(grad * x_hat)",
-    ("native_batch_norm", 2): "sum(grad)",
-    ("native_group_norm", 0): "rstd * (g - mean(g) - x_hat * mean(g * x_hat)), g = grad * weight",
-    ("native_group_norm", 1): "sum(grad * x_hat)",
-    ("native_group_norm", 2): "sum(grad)",
-    ("scaled_dot_product_flash_attention_for_cpu", 0): "scale * dS @ key",
-    ("scaled_dot_product_flash_attention_for_cpu", 1): "scale * dS.T @ query",
-    ("scaled_dot_product_flash_attention_for_cpu", 2): "softmax(query @ key.T * scale).T @ grad",
-}
+# The names of the arguments of a function, and the formulas of which one may be written for it.
+Known = tuple[tuple[str, ...], tuple[str, ...]]
+# A function of the engine that rules call.
+ENGINE: dict[str, Known] = {"unbroadcast": (("g", "shape"), ("sum_to(g, shape)",))}
 
 
 class Unreadable(Exception):
@@ -115,7 +48,8 @@ def formula(op: Any) -> str:
 def rule_text(op: Any, index: int) -> str:
     """The gradient rule for input `index`: `d/d input = grad * other`; empty if there is none."""
     name = input_name(op, index)
-    text = KNOWN.get((op.name, index)) or KNOWN.get((op.name, None))
+    written = (op.gradient_text or {}).get
+    text = written(op.tensors[0]) if op.variadic else written(name)
     if text is None:
         rule = op.joint or (op.rules[index] if index < len(op.rules) else None)
         if rule is None:
@@ -144,7 +78,8 @@ def read_rule(function: Any, index: int | None) -> str:
         return "not implemented"
     if index is not None:
         result = pick(result, index)
-    text = ast.unparse(ast.fix_missing_locations(Spell().visit(result)))
+    spell = Spell(function.__globals__)
+    text = ast.unparse(ast.fix_missing_locations(spell.visit(result)))
     if len(text) > LIMIT:
         raise Unreadable
     return text
@@ -239,37 +174,79 @@ def pick(result: ast.expr, index: int) -> ast.expr:
 class Spell(ast.NodeTransformer):
     """Calls as mathematics: without the F in front, known ones as formulas."""
 
+    def __init__(self, names: dict[str, Any]) -> None:
+        self.names = names  # those of the module in which the rule is
+
     def visit_Call(self, node: ast.Call) -> ast.expr:  # noqa: N802
         self.generic_visit(node)
-        name = ""
+        known: Known | None = None
         if isinstance(node.func, ast.Attribute) and is_space(node.func.value):
             name = node.func.attr
             node.func = ast.Name(name, ast.Load())
+            known = of_space(name)
         elif isinstance(node.func, ast.Name):
-            name = node.func.id
             node.args = [a for a in node.args if not is_space(a)]
-        values = {f"_{i}": a for i, a in enumerate(node.args)}
-        return formula_of(name, values) or node
+            called = node.func.id
+            known = ENGINE.get(called) or of_function(self.names.get(called))
+        return node if known is None else formula_of(*known, node.args) or node
 
     def visit_Name(self, node: ast.Name) -> ast.expr:  # noqa: N802
-        return ast.Name(CONSTANTS.get(node.id, node.id), ast.Load())
+        if not isinstance(self.names.get(node.id), float):
+            return node
+        return written_constant(self.names["__name__"], node.id) or node
 
 
-def formula_of(name: str, values: dict[str, ast.expr]) -> ast.expr | None:
-    """A call as SPELLED has it; None if it does not, or has other arguments."""
-    spelled = SPELLED.get(name)
-    last = values.get("_1")
-    if name == "sum" and isinstance(last, ast.Constant) and last.value is None:
-        spelled = "sum(_0)"  # over all dimensions
-    elif name == "share":  # of a reduced loss: n elements were averaged
-        spelled = "_0 * _3 / n" if "_3" in values else "_0 / n"
-    elif name == "div_mode" and isinstance(mode := values["_2"], ast.Constant):
-        spelled = f"{mode.value!s}(_0 / _1)"
-    if spelled is None:
+def of_space(name: str) -> Known | None:
+    """What `F.<name>` is: an op, or a helper of rules."""
+    op = REGISTRY.get(name)
+    if op is not None and op.formula:
+        return (*op.tensors, *op.attrs), (op.formula,)
+    return of_function(getattr(RECORDED, name, None))
+
+
+def of_function(function: Any) -> Known | None:
+    formulas = getattr(function, "formulas", None)
+    if formulas is None:
         return None
-    made = put(ast.parse(spelled, mode="eval").body, values)
-    missing = any(isinstance(n, ast.Name) and n.id[:1] == "_" for n in ast.walk(made))
-    return None if missing else made
+    return tuple([n for n in parameter_names(function) if n != "F"]), formulas
+
+
+def formula_of(
+    names: tuple[str, ...], formulas: tuple[str, ...], args: list[ast.expr]
+) -> ast.expr | None:
+    """The first formula whose names are all given, with the arguments in their places."""
+    given = dict(zip(names, args, strict=False))
+    for formula in formulas:
+        tree = ast.parse(formula, mode="eval").body
+        used = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
+        if not (used & set(names)) - set(given):
+            tidy_calls(tree, given)
+            return put(tree, given)
+    return None
+
+
+def tidy_calls(tree: ast.expr, given: dict[str, ast.expr]) -> None:
+    """Leave out arguments that are None; one that is text may be the name of a function."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            node.args = [a for a in node.args if constant(a, given, ...) is not None]
+            name = constant(node.func, given, None)
+            node.func = node.func if name is None else ast.Name(name, ast.Load())
+
+
+def constant(node: ast.expr, given: dict[str, ast.expr], otherwise: Any) -> Any:
+    """The value of an argument that is one."""
+    found = given.get(node.id) if isinstance(node, ast.Name) else None
+    return found.value if isinstance(found, ast.Constant) else otherwise
+
+
+@functools.cache
+def written_constant(module: str, name: str) -> ast.expr | None:
+    """How a module writes a number, without `math.`: `log(2)` for LN2."""
+    for statement in ast.parse(inspect.getsource(sys.modules[module])).body:
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == name:
+            return ast.parse(ast.unparse(statement.value).replace("math.", ""), mode="eval").body
+    return None
 
 
 def is_space(node: ast.expr) -> bool:

@@ -387,17 +387,11 @@ def overload(name: str, args: Any) -> str:
 # ---------------------------------------------------------------------- methods of Tensor
 
 CASTS = "bfloat16 bool byte cdouble cfloat char double float half int long short"
-# Zero at zero: they act on the values alone.
-POINTWISE = """
-    abs asin asinh atan atanh ceil deg2rad erf erfinv expm1 floor frac log1p rad2deg relu round sgn
-    sign sin sinh sqrt tan tanh trunc
-"""
-# What Tensor answers from shape and dtype alone, and what functions.FUNCTIONS computes.
+# What Tensor answers from shape and dtype alone, or from the values.
 KEPT = frozenset(
-    f"""
-    add addmm backward dim div divide element_size get_device is_complex is_conj is_distributed
-    is_floating_point is_inference is_neg is_signed item matmul mm mul multiply mv ndimension neg
-    negative nelement numel size sub subtract sum true_divide version_cell {POINTWISE}
+    """
+    backward dim element_size get_device is_complex is_conj is_distributed is_floating_point
+    is_inference is_neg is_signed item ndimension nelement numel size version_cell
     """.split()
 )
 
@@ -419,18 +413,16 @@ def refusal(name: str) -> Callable[..., Any]:
     return method
 
 
-def close_class() -> None:
-    """Casts act on the values; every other method of Tensor that is not known to work refuses."""
+def close_class(computed: set[str]) -> None:
+    """Casts act on the values; every other method of Tensor that is not `computed` refuses."""
     own = vars(SparseTensor)
     for name in CASTS.split():
         setattr(SparseTensor, name, cast(name))
     for name in dir(Tensor):
         found = getattr(Tensor, name)
-        if name.startswith("_") or name in own or name in KEPT or not callable(found):
+        known = name in own or name in KEPT or name in computed
+        if name.startswith("_") or known or not callable(found):
             continue
         setattr(SparseTensor, name, refusal(name))
     for name in ("__iadd__", "__isub__", "__imul__", "__itruediv__"):
         setattr(SparseTensor, name, refusal(f"{name[3:-2]}_"))
-
-
-close_class()

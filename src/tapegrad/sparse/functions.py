@@ -13,11 +13,12 @@ from .. import dtypes
 from .._tensor import indexing
 from .._tensor.tensor import Tensor
 from ..core.base import wrap
+from ..ops.block.definition import APIS
 from .coo import (
-    POINTWISE,
     SparseTensor,
     add_up,
     check_places,
+    close_class,
     flat_places,
     sparse,
     unflat,
@@ -391,6 +392,11 @@ def public_dtype(dtype: Any) -> Any:
     return None if dtype is None else dtypes.of(dtype)
 
 
+# Zero at zero: they act on the values alone.
+POINTWISE = """
+    abs asin asinh atan atanh ceil deg2rad erf erfinv expm1 floor frac log1p rad2deg relu round sgn
+    sign sin sinh sqrt tan tanh trunc
+"""
 # By the name of the op, with the arguments of its kernel.
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "add": add,
@@ -418,3 +424,12 @@ for _name in ("matmul", "mm", "mv"):
     setattr(SparseTensor, _name, FUNCTIONS[_name])
 SparseTensor.sum = total
 SparseTensor.__matmul__ = matmul
+
+
+def computed() -> set[str]:
+    """The methods that end in a function of the table, under all their names."""
+    calls = {APIS[name].call for name in FUNCTIONS if name in APIS}
+    return {"true_divide", *FUNCTIONS, *[n for n, api in APIS.items() if api.call in calls]}
+
+
+close_class(computed())

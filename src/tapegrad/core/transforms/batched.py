@@ -358,16 +358,10 @@ def stand_in(t: Any) -> Any:
     return np.empty((1,) if t.array.ndim else (), t.array.dtype)
 
 
-# The shape of what these give depends on the data.
-DYNAMIC = frozenset("bincount nonzero_rows unique_dim unique_parts unique_runs".split())
-
-
 def unruly(op: Op) -> Exception:
     """What to say of an op without a batching rule."""
-    from ...ops.block.aten_names import SPELLED
-
-    name = SPELLED.get(op.name, op.name).partition(".")[0]
-    return dynamic_shape(name) if op.name in DYNAMIC else no_rule(name)
+    name = op.aten_name()
+    return dynamic_shape(name) if op.dynamic_shape else no_rule(name)
 
 
 def dynamic_shape(name: str) -> Exception:
@@ -393,7 +387,7 @@ def write(op: Op, tensors: Any, attrs: Any, watch: Any) -> Any:
         from .batched_widen import widen
 
         if not widen(target, level):
-            raise narrow_target(op.name, target, level)
+            raise narrow_target(op, target, level)
         physical = batch_of(target).physical
     if MODES.records and any([on_tape(t) for t in tensors]):
         # A rule may save what is overwritten now.
@@ -407,28 +401,14 @@ def write(op: Op, tensors: Any, attrs: Any, watch: Any) -> Any:
     return target
 
 
-# How PyTorch names writes of batched values into a tensor that is not batched.
-ARITHMETIC = frozenset(
-    "sub sub_alpha mul div copy clamp_min clamp_max masked_fill logical_and logical_or "
-    "logical_xor".split()
-)
-BARE = frozenset("fill scatter_add index_add index_fill index_put".split())
-UNNAMED = frozenset("add add_alpha atan2 copysign".split())
-
-
-def narrow_target(name: str, target: Any, level: Level) -> Exception:
+def narrow_target(op: Op, target: Any, level: Level) -> Exception:
     """A batched value is to be written into a tensor that has no room for it."""
-    from ...ops.block.aten_names import SPELLED
-
     shape = target.array.shape
-    if name in UNNAMED:
+    if op.vmap_write is None:
         return wrong_shape(shape, (level.size, *shape))
-    if name in ARITHMETIC:
-        return narrow("inplace arithmetic")
-    spelled = SPELLED.get(name, name).partition(".")[0]
-    if spelled in BARE:
-        return narrow(f"{spelled}_")
-    return narrow(f"aten::{spelled}_", f"at level {level.number}")
+    if op.vmap_write:
+        return narrow(op.vmap_write)
+    return narrow(f"aten::{op.aten_name()}_", f"at level {level.number}")
 
 
 def narrow(function: str, where: str = "in a vmap") -> Exception:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..base import wrap
 from ..devices import beside
+from ..op import REGISTRY
 from .batched import (
     batch_of,
     batched,
@@ -100,7 +101,7 @@ def put(
     physical, in_front = physical_at(t, level)
     if run is write and not in_front:
         if not widen(t, level):
-            raise narrow_target("index_put", t, level)
+            raise narrow_target(REGISTRY["index_put"], t, level)
         physical = batch_of(t).physical
     places = Places(t, noted, watched, level)
     if run is not write:

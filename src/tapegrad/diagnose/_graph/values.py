@@ -10,6 +10,7 @@ import numpy as np
 from ... import dtypes
 from ...autograd.inplace import CopySlices
 from ...core.base import ndarray, quiet
+from ...ops.block.definition import parameter_names
 
 Shape = tuple[int, ...]
 Known = tuple[Shape | None, Any]  # shape and dtype of a result, as far as they are known
@@ -114,83 +115,43 @@ def same_as_output(node: Any, position: int) -> tuple[bool, bool]:
 
 
 def result_shape(node: Any, kept: Any, inputs: list[Shape | None]) -> Shape | None:
-    """The shape of a result from those of its inputs, for the commonest ops."""
+    """The shape of a result from those of its inputs, where the op's block has a rule."""
     op = node.op
     if op is None or not inputs:
         return None
-    name = op.name
-    if op.variadic:
-        return joined_shape(name, attributes(op, kept).get("dim"), inputs)
-    if name.endswith("_all"):
-        return ()
     if op.elementwise:
         known = [s for s in inputs if s is not None]
         complete = len(known) == len(inputs) or node.fixes is None and bool(known)
         return tuple(np.broadcast_shapes(*known)) if complete else None
-    attrs = attributes(op, kept)
-    first = inputs[0]
-    if name in ("view", "reshape", "expand", "reshape_alias", "unsafe_view"):
-        size = attrs.get("shape", attrs.get("size"))
-        return size if isinstance(size, tuple) and -1 not in size else None
-    if name in ("mm", "bmm", "addmm", "baddbmm"):
-        a, b = inputs[-2:]
-        return None if a is None or b is None else (*a[:-1], b[-1])
-    if first is None:
-        return None
-    if name in ("t", "transpose"):
-        return swapped(first, attrs)
-    if name == "permute" and "dims" in attrs:
-        return tuple([first[d] for d in attrs["dims"]])
-    if name == "unsqueeze" and "dim" in attrs:
-        return (*first[: attrs["dim"]], 1, *first[attrs["dim"] :])
-    if name == "squeeze_one" and "dim" in attrs:
-        dim = attrs["dim"]
-        return first if first[dim] != 1 else (*first[:dim], *first[dim + 1 :])
-    if name in ("sum", "mean") and "dim" in attrs and attrs["dim"] is not None:
-        dims, keep = attrs["dim"], attrs["keepdim"]
-        sizes = [1 if i in dims else s for i, s in enumerate(first)]
-        return tuple([s for i, s in enumerate(sizes) if keep or i not in dims])
-    if name in ("softmax", "log_softmax", "native_dropout", "cumsum", "cumprod"):
-        return first
-    return None
+    return by_rule(op, "out", kept, inputs)
 
 
 def operand_shape(
     node: Any, kept: Any, position: int, out: Shape, inputs: list[Shape | None]
 ) -> Shape | None:
     """The shape of an input from that of the result, where the op leaves no choice."""
-    name = "" if node.op is None else node.op.name
-    if name in ("t", "transpose"):
-        return swapped(out, attributes(node.op, kept))
-    if name in ("mm", "bmm", "addmm", "baddbmm") and len(out) > 1:
-        at = position - (len(inputs) - 2)  # a summand may stand in front
-        other = inputs[-1 - at] if at in (0, 1) else None
-        if other is not None:
-            return (*out[:-1], other[-2]) if at == 0 else (*out[:-2], other[-1], out[-1])
-    return None
-
-
-def swapped(shape: Shape, attrs: dict[str, Any]) -> Shape | None:
-    """The shape after `transpose` or `t`."""
-    if len(shape) < 2:
-        return shape
-    sizes = list(shape)
-    i, j = attrs.get("dim0", 0), attrs.get("dim1", 1)
-    sizes[i], sizes[j] = sizes[j], sizes[i]
-    return tuple(sizes)
-
-
-def joined_shape(name: str, dim: Any, inputs: list[Shape | None]) -> Shape | None:
-    """The shape after `cat` or `stack`."""
-    known = [s for s in inputs if s is not None]
-    if not known or len(known) != len(inputs) or not isinstance(dim, int):
+    op = node.op
+    if op is None or op.variadic or position >= len(op.tensors):
         return None
-    first = known[0]
-    if name == "stack":
-        return (*first[:dim], len(known), *first[dim:])
-    if name != "cat" or any(len(s) <= dim for s in known):
+    return by_rule(op, op.tensors[position], kept, inputs, out)
+
+
+def by_rule(
+    op: Any, name: str, kept: Any, inputs: list[Shape | None], out: Shape | None = None
+) -> Shape | None:
+    """The shape of a result or tensor, if there is a rule and all is known that it reads."""
+    rule = (op.shape_rules or {}).get(name)
+    if rule is None:
         return None
-    return (*first[:dim], sum([s[dim] for s in known]), *first[dim + 1 :])
+    shapes = {"out": out} | dict(zip(op.tensors, inputs, strict=False))
+    if op.variadic:
+        shapes = {op.tensors[0]: None if None in inputs else inputs}
+    known = attributes(op, kept) | {n: shape for n, shape in shapes.items() if shape is not None}
+    names = parameter_names(rule)
+    if not all(each in known for each in names):
+        return None
+    found: Shape | None = rule(*[known[each] for each in names])
+    return found
 
 
 def attributes(op: Any, kept: Any) -> dict[str, Any]:

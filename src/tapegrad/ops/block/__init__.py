@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from .definition import (
-    APIS,
+from ...core.op import (
     AS_IS,
+    LOWER,
     PROMOTE,
     PROMOTE_FLOAT,
+    SINGLE,
+    UNSAFE,
+    WIDEST,
+    Autocast,
+)
+from .definition import (
+    APIS,
     Block,
     Case,
     Elementwise,
@@ -16,6 +23,6 @@ from .definition import (
     apply,
     helper,
     op,
-    publish,
+    reads_as,
     ufunc,
 )

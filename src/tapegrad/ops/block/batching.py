@@ -34,7 +34,7 @@ BatchRule = Callable[..., Any]
 
 def batching_rule(record: Op, block: Any) -> BatchRule | None:
     """The rule that a block gives, or that follows from what it says about itself."""
-    given = getattr(block, "batch", None)
+    given = block.batch
     if given is not None:
         return functools.partial(spelled_out, record, given)
     if block.unbatchable:

@@ -13,6 +13,11 @@ from ...core.base import TensorBase
 from ...core.dispatch import number_as
 from ...errors import must_be_tensor
 
+# What PyTorch says where an `out` of another dtype than the result is not cast (`out_dtype`).
+OUT_EXACT = "Expected out tensor to have dtype {want_c}, but got {got_c} instead"
+OUT_FOUND = "Found dtype {got} but expected {want}"
+OUT_SAME_TYPE = "{name}(): self and result must have the same scalar type"
+
 BOOL, INTEGRAL, FLOATING, COMPLEX = 0, 1, 2, 3
 CATEGORY = {"b": BOOL, "i": INTEGRAL, "u": INTEGRAL, "f": FLOATING, "V": FLOATING, "c": COMPLEX}
 

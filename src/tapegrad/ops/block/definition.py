@@ -26,6 +26,11 @@ dtypes that PyTorch refuses.
 From the block come the function `tapegrad.<name>`, the method, the in-place method (`inplace =
 True`) and `out=`. `call` is the public signature; it normalises its arguments and ends in `run(OP,
 tensors, attrs)`, where `run` is `apply`, or `write` when the in-place form or `out=` called it.
+
+All else that anybody has to know of the op is a field too: what PyTorch calls it, what autocast
+does with it, what its errors say. The fields are listed below, in `Public` (which functions of ops
+have as arguments of `api`) and in `Block`. A forgotten rule and a private op without a name in
+PyTorch are refused when the block is read.
 """
 
 from __future__ import annotations
@@ -37,7 +42,7 @@ from typing import Any
 
 from ...backends.base import NUMPY
 from ...core.dispatch import apply, binary, unary
-from ...core.op import AS_IS, PROMOTE, PROMOTE_FLOAT, REGISTRY, Op, Rule
+from ...core.op import AS_IS, PROMOTE, PROMOTE_FLOAT, REGISTRY, Autocast, Op, Rule
 from ...core.spaces import RAW, RECORDED
 from .batching import batching_rule
 from .samples import Case, binary_cases, unary_cases
@@ -61,43 +66,90 @@ __all__ = [
 ]
 
 
-class Block:
-    """The defaults of a block."""
+class Public:
+    """What a block, or a function of ops, says about the function that users call."""
+
+    function = True  # `tapegrad.<name>`; else there is only a method
+    method = True
+    inplace = False  # a method `<name>_`
+    inplace_functions: tuple[str, ...] = ()  # in-place methods that are functions too: ("exp_",)
+    foreach = ""  # the kind of `torch._foreach_<name>`, if there is one (foreach.py)
+    python = False  # written in Python in PyTorch: a missing argument hears Python's sentence
+    samples: Sequence[Case] = ()
+    autocast: Autocast | None = None  # the precision that autocast runs it in
+    out_dtype = ""  # what an `out` of another dtype than the result hears, where it is not cast
+    out_apart = False  # `out` may share no memory with the arguments
+    direct = False  # makes its result on the device that `device` names, without a copy on the host
+    follows = False  # stays where its argument is, whatever the default device
+
+
+class Block(Public):
+    """The defaults of a block. Most fields are those of its record (core/op.py)."""
 
     name = ""  # of op and function; the class name in snake case if not given
+    aliases: tuple[str, ...] = ()  # other names of the function
+    public = True  # it has a function; else it is an op that functions are made of
     node = ""  # of the node; "<Class>Backward0" if not given
+    written_name = ""  # node of the in-place form with tensors, if it is another
+    # What PyTorch calls the op, as in "add.Tensor", and None where it has no single op for it. A
+    # public block may leave it out if it is the name; the others say it.
+    aten: str | None = ""
+    aten_call: Any = None  # what `torch.ops.aten.<name>(…)` runs, if it has other arguments
+    aten_number = ""  # the overload for a second operand that is a number
+    aten_dim: tuple[str, ...] = ()  # the overloads for one and for several dimensions
+
+    # Methods besides `fwd`, which each block has, and the rules d_<tensor> and shape_<tensor>.
+    call: Any = None  # the public signature
+    backward: Any = None  # one gradient rule for all tensors, which also gets `needs`
+    jvp: Any = None  # the forward-mode rule
+    batch: Any = None  # the batching rule
+    shape: Any = None  # the shape of the result (shapes.py), if the op is not elementwise
+
+    # Arguments and results.
     tensors: tuple[str, ...] = ("input",)
-    outs: tuple[str, ...] = ("out",)
-    result: Any = None  # namedtuple class for several outputs
-    several = False  # the number of outputs depends on the arguments (split, unbind)
     variadic = False  # `tensors` is one list
+    numbers = False  # Python numbers may stand in for tensors
+    outs: tuple[str, ...] = ("out",)
+    several = False  # the number of outputs depends on the arguments (split, unbind)
+    result: Any = None  # namedtuple class for several outputs
     dtype = AS_IS
     guard: Any = None
-    numbers = False
-    broadcasts = False
+    host_number = False  # on a device, one number of the host may stand for a tensor
+    across_devices = False  # the tensors may be on two devices
+
+    # What kind of function it is.
     elementwise = False
-    linear = False  # linear in each tensor argument: the forward-mode rule follows
-    wirtinger = False
+    broadcasts = False
+    linear = False  # in each tensor argument: the forward-mode rule follows
+    wirtinger = False  # the rules spell out complex conjugation themselves
+    casts = False  # to another dtype, and does nothing else
+    keeps_finite = False  # nothing non-finite comes of finite values
+    view = False
+    multi_view = False  # several views at once: they refuse to be written
+    replays = False  # a view that as_strided cannot express
+    silent = False  # the in-place form leaves the history as it is
+
+    # Gradients.
+    undifferentiable = ""  # why the op has no gradient, and no rules
+    plain_tensors: tuple[str, ...] = ()  # those without a rule: indices, masks, class weights
+    plain_outs: tuple[int, ...] = ()  # those that never need a gradient: indices
+    partial = False  # rules get None, not zeros, for outputs that received no gradient
+
+    # Batches (batching.py).
     dims: tuple[str, ...] = ()  # attributes that are dimensions: vmap shifts them by one
     shapes: tuple[str, ...] = ()  # attributes that are shapes: vmap puts the batch in front
     leading: tuple[int, ...] = ()  # per tensor, how many trailing dimensions are not a batch
     aligns = False  # shapes broadcast, though the op is not elementwise
     fold = False  # dimension 0 of every tensor is a batch already
     unbatchable = ""  # why the op cannot be mapped over a batch
-    differentiable = True
-    plain_outs: tuple[int, ...] = ()
-    partial = False  # rules get None, not zeros, for outputs that received no gradient
-    casts = False  # to another dtype, and does nothing else
-    view = False
-    multi_view = False
-    replays = False
-    written_name = ""  # node of the in-place form with tensors, if it is another
-    silent = False  # the in-place form leaves the history as it is
-    public = True
-    method = True
-    inplace = False
-    aliases: tuple[str, ...] = ()
-    samples: Sequence[Case] = ()
+    dynamic_shape = False  # the shape of the result depends on the data
+    # What PyTorch calls a write of batched values into a tensor that is not batched, if it is not
+    # `aten::<name>_`; None: it says that the shapes do not fit.
+    vmap_write: str | None = ""
+
+    # What diagnostics show.
+    formula = ""  # what a call of it is written as where a rule of another op is shown
+    gradient_text: dict[str, str] | None = None  # what is shown for rules that are loops or kernels
 
 
 class Elementwise(Block):
@@ -133,12 +185,37 @@ def ufunc(name: str) -> Ufunc:
     return Ufunc(name)
 
 
+FIELDS = frozenset([name for name in vars(Public) if not name.startswith("__")])
+BLOCK_FIELDS = FIELDS.union([name for name in vars(Block) if not name.startswith("__")])
+# Those that the record of an op has too, with the same default; these mean something else there.
+OTHERWISE = {"batch", "jvp", "name", "public"}
+RECORD_FIELDS = frozenset([f for f in BLOCK_FIELDS if hasattr(Op, f)]) - OTHERWISE
+
+
+@functools.cache
+def inherited(base: type) -> tuple[tuple[str, Any], ...]:
+    """The fields that the classes between a block (which has one base) and `Block` set."""
+    if base is Block:
+        return ()
+    own = [(name, value) for name, value in vars(base).items() if name in BLOCK_FIELDS]
+    return *inherited(base.__base__), *own
+
+
 def op(block: type[Block]) -> Op:
     """The Op record of a block, registered and published."""
     record = Op()
+    fields: dict[str, Any] = {}
+    for name, value in (*inherited(block.__base__), *vars(block).items()):
+        if name in RECORD_FIELDS:
+            setattr(record, name, value)
+        if name in FIELDS:
+            fields[name] = value
     public_name = block.name or snake(block.__name__)
     record.name = public_name.replace(".", "_")
     record.node_name = block.node or f"{block.__name__}Backward0"
+    record.aten = block.aten
+    if block.aten == "":
+        record.aten = own_name(record.name, block.public)
     record.doc = block.__doc__ or ""
     record.home = block.__module__
     forward = block.fwd
@@ -151,31 +228,14 @@ def op(block: type[Block]) -> Op:
     record.forward = forward
     record.kernel = NUMPY.kernel(record)
     record.result = None if block.result is None else block.result._make
-    for field in (
-        "variadic",
-        "numbers",
-        "broadcasts",
-        "elementwise",
-        "linear",
-        "wirtinger",
-        "differentiable",
-        "plain_outs",
-        "partial",
-        "casts",
-        "view",
-        "multi_view",
-        "replays",
-        "written_name",
-        "silent",
-    ):
-        setattr(record, field, getattr(block, field))
+    record.differentiable = not block.undifferentiable
     record.dtype_rule = block.dtype
-    record.guard = block.guard
     if record.elementwise and len(record.tensors) > 1:
         record.broadcasts = record.numbers = True
     add_rules(record, block)
+    if block.shape is not None:
+        record.shape_rules = shape_rules(record, block)
     record.jvp = forward_rule(record, block)
-    record.unbatchable = block.unbatchable
     record.batch = batching_rule(record, block)
     if record.name in REGISTRY:
         raise ValueError(f"two blocks are called {record.name!r}")
@@ -183,18 +243,9 @@ def op(block: type[Block]) -> Op:
     setattr(RAW, record.name, record.kernel)
     setattr(RECORDED, record.name, recorded_call(record))
     if block.public:
-        call = getattr(block, "call", None) or default_call(record)
-        samples = block.samples or default_samples(record)
-        publish(
-            call,
-            public_name,
-            record.doc,
-            block.method,
-            block.inplace,
-            block.aliases,
-            samples,
-            block.__module__,
-        )
+        call = block.call or default_call(record)
+        fields["samples"] = block.samples or default_samples(record)
+        publish(call, (public_name, *block.aliases), record.doc, block.__module__, fields)
     return record
 
 
@@ -233,7 +284,7 @@ def add_rules(record: Op, block: type[Block]) -> None:
         names = parameter_names(function)[skip:]
         return Rule(function, tuple(place(n) for n in names))
 
-    joint = getattr(block, "backward", None)
+    joint = block.backward
     needed: list[tuple[str, ...]] = []
     if joint is not None:
         record.joint = rule(joint, 3)
@@ -243,19 +294,47 @@ def add_rules(record: Op, block: type[Block]) -> None:
         rules: list[Rule | None] = []
         for tensor in record.tensors:
             function = getattr(block, f"d_{tensor}", None)
+            if function is None and not block.undifferentiable:
+                refuse_silence(record, tensor)
             rules.append(None if function is None else rule(function, 2))
             needed.append(() if function is None else parameter_names(function)[2:])
         record.rules = tuple(rules)
-        if not any(rules):
-            record.differentiable = False
     record.needed_by = tuple(needed)
     record.metas = tuple(metas)
     record.make_plans()
 
 
+def shape_rules(record: Op, block: type[Block]) -> dict[str, Any]:
+    found = {"out": block.shape}
+    for name in record.tensors:
+        rule = getattr(block, f"shape_{name}", None)
+        if rule is not None:
+            found[name] = rule
+    return found
+
+
+def refuse_silence(record: Op, tensor: str) -> None:
+    """A forgotten rule must not look like a decision."""
+    if tensor not in record.plain_tensors:
+        raise TypeError(
+            f"{record.name}: no rule d_{tensor}. If there is no such derivative, say it: "
+            f'plain_tensors = ("{tensor}",), or undifferentiable = "why" for all arguments'
+        )
+
+
+def own_name(name: str, public: bool) -> str:
+    """What PyTorch calls an op whose block does not say it: the name of a public one."""
+    if not public:
+        raise TypeError(
+            f'{name}: what is it called in PyTorch? aten = "name.overload", or None if there is '
+            "no such op"
+        )
+    return name
+
+
 def forward_rule(record: Op, block: type[Block]) -> Callable[..., Any] | None:
     """jvp(F, tensors, tangents, outs, attrs): given, or derived for elementwise and linear ops."""
-    given = getattr(block, "jvp", None)
+    given = block.jvp
     if given is not None:
         names = parameter_names(given)[1:]
 
@@ -328,10 +407,24 @@ def recorded_call(record: Op) -> Callable[..., Any]:
     return call
 
 
-def helper(name: str, raw: Callable[..., Any], recorded: Callable[..., Any]) -> None:
+def helper(
+    name: str, raw: Callable[..., Any], recorded: Callable[..., Any], formula: str = ""
+) -> None:
     """Give F a function that is no op: `raw` for arrays, `recorded` for tensors."""
     setattr(RAW, name, raw)
     setattr(RECORDED, name, recorded)
+    if formula:
+        reads_as(formula)(recorded)
+
+
+def reads_as(*formulas: str) -> Callable[[Any], Any]:
+    """What a call of a helper is written as where a rule is shown, the first that has its names."""
+
+    def mark(function: Any) -> Any:
+        function.formulas = formulas
+        return function
+
+    return mark
 
 
 def apply_one(record: Op, input: Any) -> Any:
@@ -364,32 +457,28 @@ def default_samples(record: Op) -> Sequence[Case]:
 SPOKEN_SPACES = ("linalg", "fft", "special")
 
 
-class Api:
+class Api(Public):
     """A public function, of a block or a composite of ops: what `tapegrad` and `Tensor` have."""
 
     def __init__(
-        self,
-        name: str,
-        call: Callable[..., Any],
-        doc: str,
-        method: bool,
-        inplace: bool,
-        function: bool,
-        samples: Sequence[Case],
-        home: str,
+        self, name: str, call: Callable[..., Any], doc: str, home: str, fields: dict[str, Any]
     ) -> None:
+        for field, value in fields.items():
+            setattr(self, field, value)
         self.name = name
         space, _, last = name.rpartition(".")
         # What error messages call it: `linalg_det()`, but `conv2d()`.
         self.spoken = f"{space}_{last}" if space in SPOKEN_SPACES else last
         self.call = call
         self.doc = doc
-        self.method = method and not space
-        self.inplace = inplace and not space
-        self.function = function
-        self.samples = samples
         self.parameters = parameter_names(call)
         self.home = home  # the module of its block
+        self.alias = False
+        if space:
+            self.method = self.inplace = False
+        if space == "special":  # these are made of the others there, which have the rules
+            self.autocast = None
+            self.out_dtype = ""
 
 
 APIS: dict[str, Api] = {}
@@ -397,38 +486,30 @@ UNPUBLISHED: list[Api] = []  # waiting for core/publish.py to hand them out
 
 
 def publish(
-    call: Callable[..., Any],
-    name: str,
-    doc: str,
-    method: bool,
-    inplace: bool,
-    aliases: Sequence[str],
-    samples: Sequence[Case],
-    home: str,
-    function: bool = True,
+    call: Callable[..., Any], names: Sequence[str], doc: str, home: str, fields: dict[str, Any]
 ) -> None:
-    for each in (name, *aliases):
-        if each in APIS:
-            raise ValueError(f"two functions are called {each!r}")
-        APIS[each] = Api(each, call, doc, method, inplace, function, samples, home)
-        UNPUBLISHED.append(APIS[each])
+    """A function under all its names; `fields` are those of `Public` that are not the default."""
+    if fields.get("autocast") is not None:
+        call.autocast = fields["autocast"]  # type: ignore[attr-defined]  # where casting.py looks
+    for name in names:
+        if name in APIS:
+            raise ValueError(f"two functions are called {name!r}")
+        made = APIS[name] = Api(name, call, doc, home, fields)
+        made.alias = name != names[0]
+        UNPUBLISHED.append(made)
 
 
-def api(
-    *,
-    name: str = "",
-    method: bool = True,
-    inplace: bool = False,
-    function: bool = True,
-    aliases: Sequence[str] = (),
-    samples: Sequence[Case] = (),
-) -> Callable[[Any], Any]:
-    """Publish a function of ops. With `inplace`, it takes `run` and ends in `run(OP, …)`."""
+def api(*, name: str = "", aliases: Sequence[str] = (), **fields: Any) -> Callable[[Any], Any]:
+    """Publish a function of ops; `fields` are those of `Public`.
+
+    With `inplace`, it takes `run` and ends in `run(OP, …)`.
+    """
+    if not fields.keys() <= FIELDS:
+        raise TypeError(f"api() has no argument {sorted(fields.keys() - FIELDS)}")
 
     def register(call: Callable[..., Any]) -> Callable[..., Any]:
-        doc = call.__doc__ or ""
-        home = call.__module__
-        publish(call, name or call.__name__, doc, method, inplace, aliases, samples, home, function)
+        names = (name or call.__name__, *aliases)
+        publish(call, names, call.__doc__ or "", call.__module__, fields)
         return call
 
     return register

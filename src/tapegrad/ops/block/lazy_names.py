@@ -207,10 +207,6 @@ NAMES: dict[str, str] = {
     "random.gamma": """
         _dirichlet_grad _sample_dirichlet _standard_gamma _standard_gamma_grad
     """,
-    "special.aliases": """
-        special.erf special.erfc special.exp2 special.expit special.expm1 special.log1p
-        special.log_softmax special.logsumexp special.round special.softmax
-    """,
     "special.bessel": """
         Tensor.i0 Tensor.i0_ i0 i0_ special.airy_ai special.bessel_j0 special.bessel_j1
         special.bessel_y0 special.bessel_y1 special.i0 special.i0e special.i1 special.i1e
@@ -228,7 +224,7 @@ NAMES: dict[str, str] = {
         Tensor.deg2rad Tensor.deg2rad_ Tensor.frexp Tensor.gcd Tensor.gcd_ Tensor.heaviside
         Tensor.heaviside_ Tensor.lcm Tensor.lcm_ Tensor.ldexp Tensor.ldexp_ Tensor.logaddexp2
         Tensor.nextafter Tensor.nextafter_ Tensor.rad2deg Tensor.rad2deg_ deg2rad deg2rad_ frexp gcd
-        gcd_ heaviside lcm lcm_ ldexp ldexp_ logaddexp2 nextafter rad2deg rad2deg_
+        gcd_ heaviside lcm lcm_ ldexp ldexp_ logaddexp2 nextafter rad2deg rad2deg_ special.round
     """,
     "special.gamma": """
         Tensor.digamma Tensor.digamma_ Tensor.igamma Tensor.igamma_ Tensor.igammac Tensor.igammac_

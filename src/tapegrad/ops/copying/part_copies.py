@@ -29,6 +29,7 @@ class SelectCopy(CopyOp):
     """
 
     node = "SelectBackward0_copy"
+    aten = "select_copy.int"
     samples = (Case(Draw(3, 4), 1, 2), Case(Draw(3, 4), -2, -1))
     dims = ("dim",)
 
@@ -54,6 +55,7 @@ class SliceCopy(CopyOp):
     """
 
     node = "SliceBackward0_copy"
+    aten = "slice_copy.Tensor"
     samples = (Case(Draw(5, 2)), Case(Draw(5, 2), 0, 1, 4, 2), Case(Draw(2, 4), 1, -3))
     dims = ("dim",)
 
@@ -169,6 +171,7 @@ class SplitCopy(CopiedPieces):
     """split_copy(input, sizes, dim) -> tuple of Tensors: pieces of one size."""
 
     node = "SplitBackward0_copy"
+    aten = "split_copy.Tensor"
 
 
 @op
@@ -176,6 +179,7 @@ class SplitWithSizesCopy(CopiedPieces):
     """split_with_sizes_copy(input, sizes, dim) -> tuple of Tensors: pieces of the given sizes."""
 
     node = "SplitWithSizesBackward0_copy"
+    aten = "split_with_sizes_copy"
 
 
 @op
@@ -187,6 +191,7 @@ class UnbindCopy(PiecesOp):
     """
 
     node = "UnbindBackward0_copy"
+    aten = "unbind_copy.int"
     public = True
     method = False
     samples = (Case(Draw(2, 3)), Case(Draw(2, 3), -1))
@@ -217,10 +222,14 @@ class SharedPieces(PiecesOp):
 class UnsafeSplit(SharedPieces):
     """unsafe_split(input, sizes, dim) -> tuple of Tensors: pieces of one size."""
 
+    aten = "unsafe_split.Tensor"
+
 
 @op
 class UnsafeSplitWithSizes(SharedPieces):
     """unsafe_split_with_sizes(input, sizes, dim) -> tuple of Tensors: pieces of given sizes."""
+
+    aten = "unsafe_split_with_sizes"
 
 
 def sizes_along(found: tuple[Any, ...], d: int) -> tuple[int, ...]:

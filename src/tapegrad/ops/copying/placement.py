@@ -28,9 +28,12 @@ class ToDevice(Block):
     """to_device(input, place, source) -> Tensor: a copy on another device."""
 
     node = "ToCopyBackward0"
+    aten = "_to_copy"
     public = False
     linear = True
     leading = (0,)
+    across_devices = True
+    host_number = True
 
     def fwd(xp, input, place, source):
         return moved(input, place)

@@ -75,7 +75,7 @@ def resize_(input: Any, *size: Any, memory_format: Any = contiguous_format) -> A
     return resized(input, shape, strides)
 
 
-@api(method=True)
+@api(method=True, inplace_functions=("resize_as_",))
 def resize_as_(input: Any, the_template: Any, *, memory_format: Any = None) -> Any:
     """resize_as_(the_template) -> Tensor: the size of another tensor.
 
@@ -164,10 +164,11 @@ class AsStridedWrite(ByStrides):
     """as_strided_(input, size, stride, offset) -> Tensor: `as_strided` of the tensor itself."""
 
     name, node = "as_strided_", "AsStridedBackward1"
+    aten = "as_strided_"
     unbatchable = "it speaks of memory that the entries of a batch share"
 
 
-@api(name="as_strided_")
+@api(name="as_strided_", inplace_functions=("as_strided_",))
 def restrided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -> Any:
     """as_strided_(input, size, stride, storage_offset=None) -> Tensor: by strides, itself.
 

@@ -174,6 +174,7 @@ class TransposeCopy(CopyOp):
     """
 
     node = "TransposeBackward0_copy"
+    aten = "transpose_copy.int"
     samples = (Case(Draw(2, 3, 4), 0, 2), Case(Draw(2, 3), -1, -2), Case(Draw(), 0, -1))
     dims = ("dim0", "dim1")
 
@@ -222,6 +223,7 @@ class SqueezeAllCopy(CopyOp):
     """squeeze_all_copy(input) -> Tensor: no dimension of size 1 left."""
 
     node = "SqueezeBackward0_copy"
+    aten = "squeeze_copy"
     public = False
 
     def fwd(xp, input):
@@ -241,6 +243,7 @@ class SqueezeOneCopy(CopyOp):
     """squeeze_one_copy(input, dim) -> Tensor: `dim` dropped if its size is 1."""
 
     node = "SqueezeBackward1_copy"
+    aten = "squeeze_copy.dim"
     public = False
 
     def fwd(xp, input, dim):
@@ -258,6 +261,7 @@ class SqueezeCopy(CopyOp):
     """squeeze_copy(input, dims) -> Tensor: those of `dims` dropped whose size is 1."""
 
     node = "SqueezeBackward2_copy"
+    aten = "squeeze_copy.dims"
     public = False
     dims = ("dims",)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import dtypes
 from ...core.dispatch import apply
-from ..block import Case, api
+from ..block import SINGLE, Autocast, Case, api
 from ..block.samples import Draw
 from .one_dim import (
     FftC2C,
@@ -156,7 +156,7 @@ TWO_CASES = [
 ]
 
 
-@api(name="fft.fftn", samples=ANY_CASES)
+@api(name="fft.fftn", samples=ANY_CASES, autocast=Autocast(cpu=SINGLE))
 def fftn(input: Any, s: Any = None, dim: Any = None, norm: Any = None, *, out: Any = None) -> Any:
     """fft.fftn(input, s=None, dim=None, norm=None) -> Tensor: `fft` along several dimensions.
 
@@ -167,7 +167,7 @@ def fftn(input: Any, s: Any = None, dim: Any = None, norm: Any = None, *, out: A
     return stored("fftn", out, False, complex_nd, input, s, dim, norm, True)
 
 
-@api(name="fft.ifftn", samples=ANY_CASES)
+@api(name="fft.ifftn", samples=ANY_CASES, autocast=Autocast(cpu=SINGLE))
 def ifftn(input: Any, s: Any = None, dim: Any = None, norm: Any = None, *, out: Any = None) -> Any:
     """fft.ifftn(input, s=None, dim=None, norm=None) -> Tensor: the inverse of `fftn`.
 
@@ -178,7 +178,7 @@ def ifftn(input: Any, s: Any = None, dim: Any = None, norm: Any = None, *, out: 
     return stored("ifftn", out, False, complex_nd, input, s, dim, norm, False)
 
 
-@api(name="fft.rfftn", samples=ANY_CASES)
+@api(name="fft.rfftn", samples=ANY_CASES, autocast=Autocast(cpu=SINGLE))
 def rfftn(input: Any, s: Any = None, dim: Any = None, norm: Any = None, *, out: Any = None) -> Any:
     """fft.rfftn(input, s=None, dim=None, norm=None) -> Tensor: `fftn`, half of the last dimension.
 
@@ -188,7 +188,7 @@ def rfftn(input: Any, s: Any = None, dim: Any = None, norm: Any = None, *, out: 
     return stored("rfftn", out, False, real_nd, input, s, dim, norm)
 
 
-@api(name="fft.irfftn", samples=ANY_CASES)
+@api(name="fft.irfftn", samples=ANY_CASES, autocast=Autocast(cpu=SINGLE))
 def irfftn(input: Any, s: Any = None, dim: Any = None, norm: Any = None, *, out: Any = None) -> Any:
     """fft.irfftn(input, s=None, dim=None, norm=None) -> Tensor: the inverse of `rfftn`.
 
@@ -225,7 +225,7 @@ def ihfftn(input: Any, s: Any = None, dim: Any = None, norm: Any = None, *, out:
 # ---------------------------------------------------------------------- two dimensions
 
 
-@api(name="fft.fft2", samples=TWO_CASES)
+@api(name="fft.fft2", samples=TWO_CASES, autocast=Autocast(cpu=SINGLE))
 def fft2(
     input: Any, s: Any = None, dim: Any = LAST_TWO, norm: Any = None, *, out: Any = None
 ) -> Any:
@@ -238,7 +238,7 @@ def fft2(
     return stored("fft2", out, False, complex_nd, input, s, dim, norm, True)
 
 
-@api(name="fft.ifft2", samples=TWO_CASES)
+@api(name="fft.ifft2", samples=TWO_CASES, autocast=Autocast(cpu=SINGLE))
 def ifft2(
     input: Any, s: Any = None, dim: Any = LAST_TWO, norm: Any = None, *, out: Any = None
 ) -> Any:
@@ -251,7 +251,7 @@ def ifft2(
     return stored("ifft2", out, False, complex_nd, input, s, dim, norm, False)
 
 
-@api(name="fft.rfft2", samples=TWO_CASES)
+@api(name="fft.rfft2", samples=TWO_CASES, autocast=Autocast(cpu=SINGLE))
 def rfft2(
     input: Any, s: Any = None, dim: Any = LAST_TWO, norm: Any = None, *, out: Any = None
 ) -> Any:
@@ -263,7 +263,7 @@ def rfft2(
     return stored("rfft2", out, False, real_nd, input, s, dim, norm)
 
 
-@api(name="fft.irfft2", samples=TWO_CASES)
+@api(name="fft.irfft2", samples=TWO_CASES, autocast=Autocast(cpu=SINGLE))
 def irfft2(
     input: Any, s: Any = None, dim: Any = LAST_TWO, norm: Any = None, *, out: Any = None
 ) -> Any:

@@ -20,7 +20,7 @@ from ...core.dispatch import apply
 from ...core.op import REGISTRY
 from ...core.outputs import write_outputs
 from ...errors import must_be_tensor
-from ..block import Case, Linear, api, op
+from ..block import SINGLE, Autocast, Case, Linear, api, op
 from ..block.samples import Draw
 from ..nn.pad import constant_pad_nd
 
@@ -74,6 +74,7 @@ class FftC2C(Linear):
     """_fft_c2c(input, dim, normalization, forward) -> Tensor: complex numbers to complex ones."""
 
     name = "_fft_c2c"
+    aten = "_fft_c2c"
     public = False
     wirtinger = True
     dims = ("dim",)
@@ -99,6 +100,7 @@ class FftR2C(Linear):
     """_fft_r2c(input, dim, normalization, onesided) -> Tensor: real numbers to complex ones."""
 
     name = "_fft_r2c"
+    aten = "_fft_r2c"
     public = False
     wirtinger = True
     dims = ("dim",)
@@ -125,6 +127,7 @@ class FftC2R(Linear):
     """_fft_c2r(input, dim, normalization, last_dim_size) -> Tensor: half a spectrum to reals."""
 
     name = "_fft_c2r"
+    aten = "_fft_c2r"
     public = False
     wirtinger = True
     dims = ("dim",)
@@ -294,7 +297,7 @@ ONE_DIM_CASES = [
 ]
 
 
-@api(name="fft.fft", samples=ONE_DIM_CASES)
+@api(name="fft.fft", samples=ONE_DIM_CASES, autocast=Autocast(cpu=SINGLE))
 def fft(input: Any, n: Any = None, dim: Any = -1, norm: Any = None, *, out: Any = None) -> Any:
     """fft.fft(input, n=None, dim=-1, norm=None) -> Tensor: the discrete Fourier transform.
 
@@ -307,7 +310,7 @@ def fft(input: Any, n: Any = None, dim: Any = -1, norm: Any = None, *, out: Any 
     return stored("fft", out, False, complex_1d, input, n, dim, norm, True)
 
 
-@api(name="fft.ifft", samples=ONE_DIM_CASES)
+@api(name="fft.ifft", samples=ONE_DIM_CASES, autocast=Autocast(cpu=SINGLE))
 def ifft(input: Any, n: Any = None, dim: Any = -1, norm: Any = None, *, out: Any = None) -> Any:
     """fft.ifft(input, n=None, dim=-1, norm=None) -> Tensor: the inverse of `fft`.
 
@@ -317,7 +320,7 @@ def ifft(input: Any, n: Any = None, dim: Any = -1, norm: Any = None, *, out: Any
     return stored("ifft", out, False, complex_1d, input, n, dim, norm, False)
 
 
-@api(name="fft.rfft", samples=ONE_DIM_CASES)
+@api(name="fft.rfft", samples=ONE_DIM_CASES, autocast=Autocast(cpu=SINGLE))
 def rfft(input: Any, n: Any = None, dim: Any = -1, norm: Any = None, *, out: Any = None) -> Any:
     """fft.rfft(input, n=None, dim=-1, norm=None) -> Tensor: the half of `fft` that says it all.
 
@@ -329,7 +332,7 @@ def rfft(input: Any, n: Any = None, dim: Any = -1, norm: Any = None, *, out: Any
     return stored("rfft", out, False, real_1d, input, n, dim, norm, True)
 
 
-@api(name="fft.irfft", samples=ONE_DIM_CASES)
+@api(name="fft.irfft", samples=ONE_DIM_CASES, autocast=Autocast(cpu=SINGLE))
 def irfft(input: Any, n: Any = None, dim: Any = -1, norm: Any = None, *, out: Any = None) -> Any:
     """fft.irfft(input, n=None, dim=-1, norm=None) -> Tensor: the inverse of `rfft`.
 
@@ -341,7 +344,7 @@ def irfft(input: Any, n: Any = None, dim: Any = -1, norm: Any = None, *, out: An
     return stored("irfft", out, True, to_real_1d, input, n, dim, norm, False)
 
 
-@api(name="fft.hfft", samples=ONE_DIM_CASES)
+@api(name="fft.hfft", samples=ONE_DIM_CASES, autocast=Autocast(cpu=SINGLE))
 def hfft(input: Any, n: Any = None, dim: Any = -1, norm: Any = None, *, out: Any = None) -> Any:
     """fft.hfft(input, n=None, dim=-1, norm=None) -> Tensor: `fft` of a Hermitian signal.
 
@@ -353,7 +356,7 @@ def hfft(input: Any, n: Any = None, dim: Any = -1, norm: Any = None, *, out: Any
     return stored("hfft", out, True, to_real_1d, input, n, dim, norm, True)
 
 
-@api(name="fft.ihfft", samples=ONE_DIM_CASES)
+@api(name="fft.ihfft", samples=ONE_DIM_CASES, autocast=Autocast(cpu=SINGLE))
 def ihfft(input: Any, n: Any = None, dim: Any = -1, norm: Any = None, *, out: Any = None) -> Any:
     """fft.ihfft(input, n=None, dim=-1, norm=None) -> Tensor: the inverse of `hfft`.
 

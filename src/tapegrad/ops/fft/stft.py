@@ -16,7 +16,7 @@ from ...core.dispatch import apply
 from ...core.op import REGISTRY
 from ...core.transforms.batched import memory_of
 from ...errors import must_be_tensor
-from ..block import Case, api
+from ..block import SINGLE, Autocast, Case, api
 from ..block.checks import invalid_call
 from ..block.samples import Draw, Index
 from ..nn.pad import constant_pad_nd
@@ -86,7 +86,7 @@ STFT_CASES = [
 ]
 
 
-@api(samples=STFT_CASES)
+@api(samples=STFT_CASES, autocast=Autocast(cpu=SINGLE), python=True)
 def stft(
     input: Any,
     n_fft: Any,

@@ -12,7 +12,7 @@ from ...autograd.node import unbroadcast
 from ...core.base import as_array, wrap
 from ...core.devices import xp_of
 from ...core.transforms.batched import memory_of
-from ..block import Block, Case, api, apply, helper, op
+from ..block import WIDEST, Autocast, Block, Case, api, apply, helper, op
 from ..block.batching import lift, padded
 from ..block.samples import Draw, Index
 
@@ -37,7 +37,10 @@ class IndexAt(LinearMove):
 
     name = "index"
     node = "IndexBackward0"
+    aten = "index.Tensor"
     public = False
+    keeps_finite = True
+    gradient_text = {"input": "zeros(input.shape) with grad added at [index]"}
 
     def fwd(xp, input, index):
         places = [d for d, i in enumerate(index) if type(i) is not slice]
@@ -119,8 +122,12 @@ def batch_to_front(input: Any, index: tuple[Any, ...], rank: int) -> tuple[int, 
 class IndexPut(Move):
     """index_put(input, values, index, accumulate) -> Tensor: `input` with values put in."""
 
+    aten = "index_put"
     tensors = ("input", "values")
     public = False
+    autocast = Autocast(gpu=WIDEST)
+    vmap_write = "index_put_"
+    host_number = True
 
     def fwd(xp, input, values, index, accumulate):
         out = xp.array(input, order="K", copy=True)
@@ -250,7 +257,7 @@ def blank_recorded(like: Any, shape: tuple[int, ...]) -> Any:
 
 helper("index_into", index_into_raw, index_into_recorded)
 helper("index_clear", index_clear_raw, index_clear_recorded)
-helper("blank", blank_raw, blank_recorded)
+helper("blank", blank_raw, blank_recorded, "zeros(shape)")
 
 
 @api(
@@ -264,6 +271,7 @@ helper("blank", blank_raw, blank_recorded)
             Draw(2, 3, layout="T"), (Index([[True, False, True], [False, True, False]]),), Draw(1)
         ),
     ],
+    autocast=Autocast(gpu=WIDEST),
 )
 def put_at(
     input: Any, indices: Any, values: Any, accumulate: bool = False, run: Any = apply
@@ -277,7 +285,12 @@ def put_at(
     return indexing.put_with(input, noted, values, bool(accumulate), watched, run)
 
 
-@api(name="index_put_", method=False, samples=[Case(Index([1, 2]), (Index([1]),), Index(5))])
+@api(
+    name="index_put_",
+    method=False,
+    samples=[Case(Index([1, 2]), (Index([1]),), Index(5))],
+    inplace_functions=("index_put_",),
+)
 def put_at_in_place(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """index_put_(input, indices, values, accumulate=False) -> Tensor: `index_put` into `input`.
 

@@ -10,8 +10,9 @@ from ..._tensor.indexing import number, wrap_dim
 from ...core.base import TensorBase
 from ...core.dispatch import number_as
 from ...core.transforms.batched import known_values
-from ..block import Case, Linear, api, apply, op
+from ..block import WIDEST, Autocast, Case, Linear, api, apply, op
 from ..block.batching import lift, padded
+from ..block.checks import OUT_EXACT, OUT_SAME_TYPE
 from ..block.samples import Draw, Index
 from .advanced import LinearMove, Move, sum_rows
 from .gather import (
@@ -54,6 +55,10 @@ class IndexSelect(LinearMove):
     """
 
     tensors = ("input", "index")
+    plain_tensors = ("index",)
+    out_apart = True
+    out_dtype = OUT_SAME_TYPE
+    keeps_finite = True
     samples = [
         Case(Draw(3, 2), 0, Index([2, 0, 2])),
         Case(Draw(3, 2, layout="T"), -1, Index([1])),
@@ -143,7 +148,10 @@ class IndexAdd(Linear):
     """
 
     tensors = ("input", "index", "source")
+    plain_tensors = ("index",)
     inplace = True
+    vmap_write = "index_add_"
+    out_dtype = OUT_EXACT
     samples = [
         Case(Draw(3, 2), 0, Index([2, 0, 2]), Draw(3, 2)),
         Case(Draw(2, 3, layout="T"), 1, Index([1]), Draw(2, 1), alpha=-2.0),
@@ -213,7 +221,10 @@ class IndexCopy(Move):
     """
 
     tensors = ("input", "index", "source")
+    plain_tensors = ("index",)
     inplace = True
+    autocast = Autocast(cpu=WIDEST)
+    out_dtype = OUT_EXACT
     samples = [
         Case(Draw(3, 2), 0, Index([2, 0]), Draw(2, 2)),
         Case(Draw(2, 3, layout="T"), -1, Index([1]), Draw(2, 1)),
@@ -285,7 +296,9 @@ class IndexCopy(Move):
 
 
 class IndexFilling(Move):
+    plain_tensors = ("index",)
     public = False
+    vmap_write = "index_fill_"
 
     def fwd(xp, input, index, value, dim):
         out = xp.array(input, order="K", copy=True)
@@ -301,6 +314,7 @@ class IndexFillValue(IndexFilling):
     """index_fill_value(input, index, value, dim) -> Tensor: `index_fill` with a number."""
 
     node = "IndexFillBackward0"
+    aten = "index_fill.int_Scalar"
     tensors = ("input", "index")
 
     def jvp(F, index, t_input, dim):
@@ -318,7 +332,9 @@ class IndexFillTensor(IndexFilling):
     """index_fill_tensor(input, index, value, dim) -> Tensor: `index_fill` with a 0-d tensor."""
 
     node = "IndexFillBackward1"
+    aten = "index_fill.int_Tensor"
     tensors = ("input", "index", "value")
+    host_number = True
 
     def d_value(F, grad, index, dim):
         # What is no longer the input's; a place that is named twice counts once.

@@ -11,8 +11,8 @@ from ... import dtypes, errors
 from ..._tensor.indexing import number, wrap_dim
 from ...core.base import STATE, TensorBase, wrap
 from ...core.transforms.batched import known_values, memory_of
-from ..block import Block, Case, api, apply, op
-from ..block.checks import not_implemented
+from ..block import WIDEST, Autocast, Block, Case, api, apply, op
+from ..block.checks import OUT_EXACT, not_implemented
 from ..block.samples import Draw, Index
 from ..products.matmul import broadcast_batch
 from .advanced import LinearMove, Move
@@ -127,6 +127,10 @@ class Gather(LinearMove):
     """
 
     tensors = ("input", "index")
+    plain_tensors = ("index",)
+    out_apart = True
+    out_dtype = OUT_EXACT
+    keeps_finite = True
     samples = [
         Case(Draw(2, 3), 1, Index([[2, 0], [1, 1]])),
         Case(Draw(2, 3, layout="T"), 0, Index([[1, 0, 1]])),
@@ -185,7 +189,9 @@ class ScatterSrc(Move):
     """scatter_src(input, index, src, dim) -> Tensor: `scatter` of a tensor."""
 
     node = "ScatterBackward0"
+    aten = "scatter.src"
     tensors = ("input", "index", "src")
+    plain_tensors = ("index",)
     public = False
     dims = ("dim",)
 
@@ -210,7 +216,9 @@ class ScatterValue(Move):
     """scatter_value(input, index, value, dim) -> Tensor: `scatter` of a number."""
 
     node = "ScatterBackward1"
+    aten = "scatter.value"
     tensors = ("input", "index")
+    plain_tensors = ("index",)
     public = False
     dims = ("dim",)
 
@@ -229,7 +237,9 @@ class ScatterOld(Block):
     """scatter_old(input, index, src, dim, reduce) -> Tensor: `scatter` with `reduce=`."""
 
     node = "NotImplemented"
+    aten = None
     tensors = ("input", "index", "src")
+    plain_tensors = ("index",)
     public = False
     dims = ("dim",)
 
@@ -257,7 +267,11 @@ class ScatterAdd(LinearMove):
     """
 
     tensors = ("input", "index", "src")
+    plain_tensors = ("index",)
     inplace = True
+    autocast = Autocast(gpu=WIDEST)
+    vmap_write = "scatter_add_"
+    out_dtype = OUT_EXACT
     samples = [
         Case(Draw(2, 3), 1, Index([[0, 0], [2, 1]]), Draw(2, 2)),
         Case(Draw(2, 3, layout="T"), 0, Index([[1, 1, 1], [1, 0, 1]]), Draw(2, 3)),
@@ -324,6 +338,7 @@ def check_scatter(name: str, input: Any, dim: int, index: Any, src: Any) -> int:
         Case(Draw(2, 3), 0, Index([[1, 0, 1]]), 4.0),
         Case(Draw(2, 3, layout="step"), -1, Index([[1], [2]]), value=2),
     ],
+    out_dtype=OUT_EXACT,
 )
 def scatter(
     input: Any,
@@ -378,8 +393,10 @@ class ScatterReduce(Block):
     tensor([3., 2.])
     """
 
+    aten = "scatter_reduce.two"
     tensors = ("input", "index", "src")
     inplace = True
+    out_dtype = OUT_EXACT
     samples = [
         Case(Draw(2, 3), 1, Index([[0, 0], [2, 1]]), Draw(2, 2), how, include_self=own)
         for how in ("sum", "prod", "mean", "amax", "amin")
@@ -511,7 +528,11 @@ def reduced_gradients(
     return mine * share, theirs * F.gather(share, index, dim)
 
 
-@api(samples=[Case(Draw(2, 3), Index([[2, 0], [1, 1]]), 1), Case(Draw(2, 3), Index([5, 0]))])
+@api(
+    samples=[Case(Draw(2, 3), Index([[2, 0], [1, 1]]), 1), Case(Draw(2, 3), Index([5, 0]))],
+    out_dtype=OUT_EXACT,
+    out_apart=True,
+)
 def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     """take_along_dim(input, indices, dim=None) -> Tensor: `gather` that broadcasts.
 

@@ -16,6 +16,7 @@ from ...core.transforms.batched import dynamic_shape, is_batched, known_values, 
 from ...dtypes import cpp_name
 from ..block import Block, Case, api, op
 from ..block.batching import flattened, lift, spread
+from ..block.checks import OUT_SAME_TYPE
 from ..block.samples import Draw, Index
 from .advanced import LinearMove, Move
 from .gather import scalar_name
@@ -49,10 +50,13 @@ class MaskedFill(Move):
 
     node = "MaskedFillBackward0"
     tensors = ("input", "mask")
+    plain_tensors = ("mask",)
     broadcasts = True
     public = False
     name = "masked_fill"
+    aten = "masked_fill.Scalar"
     aligns = True
+    vmap_write = "inplace arithmetic"
 
     def fwd(xp, input, mask, value):
         return contiguous(xp, xp.where(mask, input.dtype.type(value), input))
@@ -69,10 +73,13 @@ class MaskedFillTensor(Move):
     """masked_fill_tensor(input, mask, value) -> Tensor: `masked_fill` with a 0-d tensor."""
 
     node = "MaskedFillBackward1"
+    aten = "masked_fill.Tensor"
     tensors = ("input", "mask", "value")
+    plain_tensors = ("mask",)
     broadcasts = True
     public = False
     aligns = True
+    host_number = True
 
     def fwd(xp, input, mask, value):
         return contiguous(xp, xp.where(mask, value.astype(input.dtype), input))
@@ -142,6 +149,9 @@ class MaskedSelect(LinearMove):
     """
 
     tensors = ("input", "mask")
+    plain_tensors = ("mask",)
+    out_apart = True
+    out_dtype = OUT_SAME_TYPE
     samples = [
         Case(Draw(2, 3), MASK),
         Case(Draw(3, layout="step"), MASK),
@@ -199,6 +209,7 @@ class MaskedScatter(Move):
     """
 
     tensors = ("input", "mask", "source")
+    plain_tensors = ("mask",)
     broadcasts = True
     inplace = True
     samples = [Case(Draw(2, 3), MASK, Draw(3)), Case(Draw(3, layout="step"), MASK, Draw(2, 2))]
@@ -298,6 +309,12 @@ class Take(LinearMove):
     """
 
     tensors = ("input", "index")
+    plain_tensors = ("index",)
+    out_apart = True
+    out_dtype = (
+        "take(): self and out expected to have the same dtype, but got self.dtype = {want} and "
+        "out.dtype = {got}"
+    )
     samples = [
         Case(Draw(2, 3), Index([[0, 5], [-1, 0]])),
         Case(Draw(3, 2, layout="T"), Index([1, 1])),
@@ -330,6 +347,7 @@ class Put(Move):
     """
 
     tensors = ("input", "index", "source")
+    plain_tensors = ("index",)
     inplace = True
     samples = [
         Case(Draw(2, 3), Index([5, 0]), Draw(2)),
@@ -392,8 +410,11 @@ class Nonzero(Block):
     """nonzero_rows(input) -> Tensor: one row of coordinates per element that is not zero."""
 
     name = "nonzero_rows"
+    aten = "nonzero"
     public = False
     unbatchable = "how many elements are not zero depends on the data"
+    dynamic_shape = True
+    undifferentiable = "the results are indices"
 
     def fwd(xp, input):
         if not input.ndim:
@@ -401,9 +422,12 @@ class Nonzero(Block):
         return xp.stack(input.nonzero()).T
 
 
-@api(samples=[Case(Draw(2, 3)), Case(Draw())])
+@api(
+    samples=[Case(Draw(2, 3)), Case(Draw())],
+    out_dtype="nonzero: Expected out tensor to have scalar type Long but got scalar type{got}",
+)
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
-    """nonzero(input, *, as_tuple=False) -> Tensor: coordinates of the elements that are not zero.
+    """nonzero(input, *, as_tuple=False) -> Tensor or tuple: coordinates of nonzero elements.
 
     >>> nonzero(tensor([0, 3, 0, 4]))
     tensor([[1],

@@ -9,6 +9,7 @@ from ..._tensor.indexing import bounds, wrap_dim
 from ...core.base import TensorBase
 from ...core.layout import empty_like
 from ..block import Case, apply, op
+from ..block.checks import OUT_EXACT
 from ..block.samples import Draw
 from ..shape.part_views import along, diagonal_view, two_dims
 from ..shape.views import as_int
@@ -89,6 +90,7 @@ class SliceScatter(Scatter):
     tensor([0., 1., 1., 0.])
     """
 
+    out_dtype = OUT_EXACT
     samples = (
         Case(Draw(3, 4), Draw(1, 4), 0, 1, 2),
         Case(Draw(3, 4), Draw(3, 2), 1, 0, None, 2),

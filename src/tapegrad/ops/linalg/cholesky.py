@@ -10,7 +10,8 @@ from ..._creation.arrays import warn_once
 from ...core.dispatch import apply
 from ...core.named_results import return_type
 from ...core.transforms.batched import memory_of
-from ..block import Block, Case, api, op
+from ..block import SINGLE, Autocast, Block, Case, api, op
+from ..block.checks import OUT_EXACT
 from ..block.samples import Draw, Index
 from .common import (
     NOT_POSITIVE,
@@ -114,12 +115,14 @@ def factor_tangent(F: Any, t: Any, factor: Any, upper: bool) -> Any:
 class LinalgCholeskyEx(Block):
     """linalg_cholesky_ex(input, upper) -> (Tensor, Tensor): the factors, and where they end."""
 
+    aten = "linalg_cholesky_ex"
     public = False
     wirtinger = True
     leading = (2,)
     outs = ("L", "info")
     plain_outs = (1,)
     result = return_type("linalg_cholesky_ex", ("L", "info"))
+    autocast = Autocast(cpu=SINGLE)
 
     def fwd(xp, input, upper):
         return cholesky_arrays(xp, input, upper)
@@ -135,9 +138,11 @@ class LinalgCholeskyEx(Block):
 class Cholesky(Block):
     """cholesky(input, upper) -> Tensor: the factors, by the older name."""
 
+    aten = "cholesky"
     public = False
     wirtinger = True
     leading = (2,)
+    autocast = Autocast(cpu=SINGLE)
 
     def fwd(xp, input, upper):
         factor, info = cholesky_arrays(xp, input, upper)
@@ -168,7 +173,12 @@ def factorize(A: Any, upper: bool, function: str) -> Any:
 POSITIVE = Draw(2, 1, 1, low=0.5)
 
 
-@api(name="linalg.cholesky", samples=[Case(POSITIVE), Case(POSITIVE, upper=True), Case(Draw(0, 0))])
+@api(
+    name="linalg.cholesky",
+    samples=[Case(POSITIVE), Case(POSITIVE, upper=True), Case(Draw(0, 0))],
+    autocast=Autocast(cpu=SINGLE),
+    out_dtype=OUT_EXACT,
+)
 def linalg_cholesky(input: Any, *, upper: bool = False) -> Any:
     """linalg.cholesky(input, *, upper=False) -> Tensor: L of A = L Lᴴ, for positive-definite A.
 
@@ -179,7 +189,12 @@ def linalg_cholesky(input: Any, *, upper: bool = False) -> Any:
     return factorize(input, upper, "linalg.cholesky")[0]
 
 
-@api(name="linalg.cholesky_ex", samples=[Case(POSITIVE), Case(POSITIVE, upper=True)])
+@api(
+    name="linalg.cholesky_ex",
+    samples=[Case(POSITIVE), Case(POSITIVE, upper=True)],
+    autocast=Autocast(cpu=SINGLE),
+    out_dtype=OUT_EXACT,
+)
 def linalg_cholesky_ex(input: Any, *, upper: bool = False, check_errors: bool = False) -> Any:
     """linalg.cholesky_ex(input, *, upper=False, check_errors=False) -> (Tensor, Tensor): with info.
 
@@ -189,7 +204,7 @@ def linalg_cholesky_ex(input: Any, *, upper: bool = False, check_errors: bool = 
     return factorize(input, upper, "linalg.cholesky_ex" if check_errors else "")
 
 
-@api(samples=[Case(POSITIVE), Case(POSITIVE, True)])
+@api(samples=[Case(POSITIVE), Case(POSITIVE, True)], autocast=Autocast(cpu=SINGLE))
 def cholesky(input: Any, upper: bool = False) -> Any:
     """cholesky(input, upper=False) -> Tensor: the same as `linalg.cholesky` (deprecated).
 
@@ -231,9 +246,11 @@ def product_tangent(F: Any, t: Any, factor: Any, upper: bool) -> Any:
 class CholeskyInverse(Block):
     """cholesky_inverse(input, upper) -> Tensor: the inverse of L Lᴴ."""
 
+    aten = "cholesky_inverse"
     public = False
     wirtinger = True
     leading = (2,)
+    autocast = Autocast(cpu=SINGLE)
 
     def fwd(xp, input, upper):
         zero = xp.diagonal(input, axis1=-2, axis2=-1) == 0
@@ -257,7 +274,7 @@ class CholeskyInverse(Block):
 FACTOR = Index([[[2.0 + 0.0j]], [[0.5 + 0.0j]]])
 
 
-@api(samples=[Case(FACTOR), Case(FACTOR, True), Case(Draw(0, 0))])
+@api(samples=[Case(FACTOR), Case(FACTOR, True), Case(Draw(0, 0))], autocast=Autocast(cpu=SINGLE))
 def cholesky_inverse(input: Any, upper: bool = False) -> Any:
     """cholesky_inverse(input, upper=False) -> Tensor: the inverse of A = L Lᴴ, from L.
 
@@ -274,11 +291,13 @@ def cholesky_inverse(input: Any, upper: bool = False) -> Any:
 class CholeskySolve(Block):
     """cholesky_solve(input, input2, upper) -> Tensor: X of L Lᴴ X = B."""
 
+    aten = "cholesky_solve"
     public = False
     tensors = ("input", "input2")
     wirtinger = True
     broadcasts = True
     leading = (2, 2)
+    autocast = Autocast(cpu=SINGLE)
 
     def fwd(xp, input, input2, upper):
         return by_column(xp, solve_with_factor(xp, input2, input, upper))
@@ -297,7 +316,10 @@ class CholeskySolve(Block):
         return F.cholesky_solve(change, input2, upper)
 
 
-@api(samples=[Case(Draw(2, 1, 3), POSITIVE), Case(Draw(1, 2), POSITIVE, True)])
+@api(
+    samples=[Case(Draw(2, 1, 3), POSITIVE), Case(Draw(1, 2), POSITIVE, True)],
+    autocast=Autocast(cpu=SINGLE),
+)
 def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Any:
     """cholesky_solve(input, input2, upper=False) -> Tensor: X of A X = B, for A = L Lᴴ from L.
 

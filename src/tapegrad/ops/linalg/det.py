@@ -8,8 +8,8 @@ from typing import Any
 from ...core.dispatch import apply
 from ...core.named_results import return_type
 from ...core.transforms.batched import memory_of
-from ..block import Block, Case, api, op
-from ..block.checks import is_complex
+from ..block import SINGLE, Autocast, Block, Case, api, op
+from ..block.checks import OUT_EXACT, is_complex
 from ..block.samples import Draw, Index
 from ..pointwise.choices import where
 from .common import (
@@ -62,6 +62,7 @@ def rotated(xp: Any, a: Any) -> tuple[Any, Any, Any, Any]:
 class LinalgCofactor(Block):
     """linalg_cofactor(input) -> Tensor: det A · A⁻ᵀ, the slope of det A, for singular A too."""
 
+    aten = None
     public = False
     leading = (2,)
 
@@ -88,6 +89,7 @@ class LinalgCofactorSlope(Block):
     It is linear in `tangent` and its own transpose, being a second derivative.
     """
 
+    aten = None
     public = False
     tensors = ("input", "tangent")
     leading = (2, 2)
@@ -137,6 +139,7 @@ def third_slope(F: Any, a: Any, s: Any, t: Any) -> Any:
 class LinalgDet(Block):
     """linalg_det(input) -> Tensor: determinants."""
 
+    aten = "_linalg_det"
     public = False
     leading = (2,)
 
@@ -160,7 +163,7 @@ def determinant(A: Any) -> Any:
     return apply(LinalgDet, (A,))
 
 
-@api(name="linalg.det", samples=[*MATRICES, *EMPTIES])
+@api(name="linalg.det", samples=[*MATRICES, *EMPTIES], out_dtype=OUT_EXACT)
 def linalg_det(A: Any) -> Any:
     """linalg.det(A) -> Tensor: the determinant of a square matrix, or of each of a stack.
 
@@ -187,6 +190,7 @@ def det(input: Any) -> Any:
 class LinalgSlogdet(Block):
     """linalg_slogdet(input) -> (Tensor, Tensor): sign and logarithm of determinants."""
 
+    aten = "_linalg_slogdet"
     public = False
     wirtinger = True
     leading = (2,)
@@ -224,7 +228,7 @@ def sign_and_log(function: str, A: Any) -> Any:
     return apply(LinalgSlogdet, (A,))
 
 
-@api(name="linalg.slogdet", samples=[*MATRICES, *EMPTIES])
+@api(name="linalg.slogdet", samples=[*MATRICES, *EMPTIES], out_dtype=OUT_EXACT)
 def linalg_slogdet(A: Any) -> Any:
     """linalg.slogdet(A) -> (Tensor, Tensor): sign and log of the absolute value of determinants.
 
@@ -235,7 +239,7 @@ def linalg_slogdet(A: Any) -> Any:
     return sign_and_log("linalg.slogdet", A)
 
 
-@api(samples=MATRICES)
+@api(samples=MATRICES, out_dtype=OUT_EXACT)
 def slogdet(input: Any) -> Any:
     """slogdet(input) -> (Tensor, Tensor): the same as `linalg.slogdet`.
 
@@ -265,11 +269,13 @@ def logdet(input: Any) -> Any:
 class LinalgInvEx(Block):
     """linalg_inv_ex(input) -> (Tensor, Tensor): inverses, and the first zero pivot of each."""
 
+    aten = "linalg_inv_ex"
     public = False
     leading = (2,)
     outs = ("inverse", "info")
     plain_outs = (1,)
     result = return_type("linalg_inv_ex", ("inverse", "info"))
+    autocast = Autocast(cpu=SINGLE)
 
     def fwd(xp, input):
         identity = xp.eye(input.shape[-1], dtype=input.dtype)
@@ -295,7 +301,12 @@ def invert(A: Any, function: str) -> Any:
     return result
 
 
-@api(name="linalg.inv", samples=[*MATRICES, *EMPTIES])
+@api(
+    name="linalg.inv",
+    samples=[*MATRICES, *EMPTIES],
+    autocast=Autocast(cpu=SINGLE),
+    out_dtype=OUT_EXACT,
+)
 def linalg_inv(A: Any) -> Any:
     """linalg.inv(A) -> Tensor: the inverse of a square matrix, or of each of a stack.
 
@@ -306,7 +317,7 @@ def linalg_inv(A: Any) -> Any:
     return invert(A, "linalg.inv")[0]
 
 
-@api(samples=MATRICES)
+@api(samples=MATRICES, autocast=Autocast(cpu=SINGLE), out_dtype=OUT_EXACT)
 def inverse(input: Any) -> Any:
     """inverse(input) -> Tensor: the same as `linalg.inv`.
 
@@ -316,7 +327,7 @@ def inverse(input: Any) -> Any:
     return invert(input, "linalg.inv")[0]
 
 
-@api(name="linalg.inv_ex", samples=MATRICES)
+@api(name="linalg.inv_ex", samples=MATRICES, autocast=Autocast(cpu=SINGLE), out_dtype=OUT_EXACT)
 def linalg_inv_ex(A: Any, *, check_errors: bool = False) -> Any:
     """linalg.inv_ex(A, *, check_errors=False) -> (Tensor, Tensor): inverses, and what went wrong.
 
@@ -326,7 +337,11 @@ def linalg_inv_ex(A: Any, *, check_errors: bool = False) -> Any:
     return invert(A, "linalg.inv_ex" if check_errors else "")
 
 
-@api(name="linalg.tensorinv", samples=[Case(Draw(2, 3, 6)), Case(Draw(4, 2, 2), ind=1)])
+@api(
+    name="linalg.tensorinv",
+    samples=[Case(Draw(2, 3, 6)), Case(Draw(4, 2, 2), ind=1)],
+    autocast=Autocast(cpu=SINGLE),
+)
 def linalg_tensorinv(input: Any, ind: int = 2) -> Any:
     """linalg.tensorinv(input, ind=2) -> Tensor: the inverse of tensordot with `input`.
 

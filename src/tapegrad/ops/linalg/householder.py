@@ -11,7 +11,7 @@ from typing import Any
 
 from ...core.dispatch import apply
 from ...core.named_results import return_type
-from ..block import Block, Case, api, op
+from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.samples import Draw
 from .common import adjoint, by_column, check_kernel, scalar_type
 
@@ -126,10 +126,12 @@ def identity(F: Any, input: Any) -> Any:
 class LinalgHouseholderProduct(Block):
     """linalg_householder_product(input, tau) -> Tensor: the first columns of Q."""
 
+    aten = "linalg_householder_product"
     public = False
     tensors = ("input", "tau")
     wirtinger = True
     leading = (2, 1)
+    autocast = Autocast(cpu=SINGLE)
 
     def fwd(xp, input, tau):
         start = xp.eye(input.shape[-2], input.shape[-1], dtype=input.dtype)
@@ -205,7 +207,7 @@ REFLECTIONS = [
 ]
 
 
-@api(name="linalg.householder_product", samples=REFLECTIONS)
+@api(name="linalg.householder_product", samples=REFLECTIONS, autocast=Autocast(cpu=SINGLE))
 def linalg_householder_product(input: Any, tau: Any) -> Any:
     """linalg.householder_product(input, tau) -> Tensor: the first columns of H₁ H₂ … .
 
@@ -216,7 +218,7 @@ def linalg_householder_product(input: Any, tau: Any) -> Any:
     return multiplied(input, tau)
 
 
-@api(samples=REFLECTIONS[:2])
+@api(samples=REFLECTIONS[:2], autocast=Autocast(cpu=SINGLE))
 def orgqr(input: Any, input2: Any) -> Any:
     """orgqr(input, input2) -> Tensor: the same as `linalg.householder_product`.
 
@@ -234,10 +236,12 @@ def orgqr(input: Any, input2: Any) -> Any:
 class Ormqr(Block):
     """ormqr(input, tau, other, left, transpose) -> Tensor: Q times a matrix."""
 
+    aten = "ormqr"
     public = False
     tensors = ("input", "tau", "other")
     wirtinger = True
     leading = (2, 1, 2)
+    autocast = Autocast(cpu=SINGLE)
 
     def fwd(xp, input, tau, other, left, transpose):
         if left:
@@ -271,7 +275,8 @@ class Ormqr(Block):
         Case(columns(3, 2), scales(2), Draw(2, 3), False),
         Case(columns(2, 3, 2), scales(2, 2), Draw(2, 3, 1), transpose=True),
         Case(columns(3, 2), scales(2), Draw(1, 3), False, True),
-    ]
+    ],
+    autocast=Autocast(cpu=SINGLE),
 )
 def ormqr(input: Any, input2: Any, input3: Any, left: bool = True, transpose: bool = False) -> Any:
     """ormqr(input, input2, input3, left=True, transpose=False) -> Tensor: Q times a matrix.
@@ -322,10 +327,12 @@ def ormqr(input: Any, input2: Any, input3: Any, left: bool = True, transpose: bo
 class Geqrf(Block):
     """geqrf(input) -> (Tensor, Tensor): reflections below the diagonal, R above, and tau."""
 
+    aten = "geqrf"
     public = False
     leading = (2,)
     outs = ("a", "tau")
     result = return_type("geqrf", ("a", "tau"))
+    autocast = Autocast(cpu=SINGLE)
 
     def fwd(xp, input):
         rows, columns = input.shape[-2:]
@@ -344,7 +351,9 @@ class Geqrf(Block):
         )
 
 
-@api(samples=[Case(Draw(3, 2)), Case(Draw(2, 2, 3)), Case(Draw(0, 2))])
+@api(
+    samples=[Case(Draw(3, 2)), Case(Draw(2, 2, 3)), Case(Draw(0, 2))], autocast=Autocast(cpu=SINGLE)
+)
 def geqrf(input: Any) -> Any:
     """geqrf(input) -> (Tensor, Tensor): the QR decomposition as LAPACK packs it.
 

@@ -196,6 +196,7 @@ class LinalgLdlFactorEx(Block):
 
     public = False
     node = "torch::autograd::NotImplemented"
+    aten = "linalg_ldl_factor_ex"
     leading = (2,)
     outs = ("LD", "pivots", "info")
     plain_outs = (1, 2)
@@ -253,7 +254,9 @@ class LinalgLdlSolve(Block):
 
     public = False
     node = "torch::autograd::NotImplemented"
+    aten = "linalg_ldl_solve"
     tensors = ("LD", "pivots", "B")
+    plain_tensors = ("pivots",)
     leading = (2, 1, 2)
 
     def fwd(xp, LD, pivots, B, hermitian):

@@ -30,7 +30,7 @@ def basis_of_range(A: Any, q: int, niter: int, M: Any) -> Any:
     return Q
 
 
-@api(method=False, samples=[Case(Draw(4, 3), 2), Case(Draw(2, 3, 4), 2, 1)])
+@api(method=False, samples=[Case(Draw(4, 3), 2), Case(Draw(2, 3, 4), 2, 1)], python=True)
 def svd_lowrank(A: Any, q: int | None = 6, niter: int | None = 2, M: Any = None) -> Any:
     """svd_lowrank(A, q=6, niter=2, M=None) -> (Tensor, Tensor, Tensor): about U, S and V of A - M.
 
@@ -57,7 +57,7 @@ def svd_lowrank(A: Any, q: int | None = 6, niter: int | None = 2, M: Any = None)
     return (V, S, U) if turned else (U, S, V)
 
 
-@api(method=False, samples=[Case(Draw(4, 3), 2), Case(Draw(2, 3, 4), 2, False)])
+@api(method=False, samples=[Case(Draw(4, 3), 2), Case(Draw(2, 3, 4), 2, False)], python=True)
 def pca_lowrank(A: Any, q: int | None = None, center: bool = True, niter: int = 2) -> Any:
     """pca_lowrank(A, q=None, center=True, niter=2) -> (Tensor, Tensor, Tensor): main components.
 

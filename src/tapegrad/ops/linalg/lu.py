@@ -11,7 +11,8 @@ from ..._creation.arrays import warn_once
 from ...core.dispatch import apply
 from ...core.named_results import return_type
 from ...core.transforms.batched import known_values, memory_of
-from ..block import Block, Case, api, op
+from ..block import SINGLE, Autocast, Block, Case, api, op
+from ..block.checks import OUT_EXACT
 from ..block.samples import Draw, Index
 from . import solve as linalg_solve  # noqa: F401  # rules use its triangular solve
 from .common import (
@@ -141,6 +142,7 @@ def unpacked_slope(F: Any, grad: Any, LU: Any) -> tuple[Any, Any]:
 class LinalgLuFactorEx(Block):
     """linalg_lu_factor_ex(A) -> (Tensor, Tensor, Tensor): packed factors, pivots, zero pivots."""
 
+    aten = "linalg_lu_factor_ex"
     public = False
     tensors = ("A",)
     leading = (2,)
@@ -189,7 +191,7 @@ def lu_factors(A: Any, pivot: bool, function: str) -> Any:
     return result
 
 
-@api(name="linalg.lu_factor", samples=FACTORABLE)
+@api(name="linalg.lu_factor", samples=FACTORABLE, out_dtype=OUT_EXACT)
 def linalg_lu_factor(A: Any, *, pivot: bool = True) -> Any:
     """linalg.lu_factor(A, *, pivot=True) -> (Tensor, Tensor): L and U in one matrix, and pivots.
 
@@ -201,7 +203,7 @@ def linalg_lu_factor(A: Any, *, pivot: bool = True) -> Any:
     return as_result("linalg_lu_factor", ("LU", "pivots"), parts[:2])
 
 
-@api(name="linalg.lu_factor_ex", samples=FACTORABLE[:3])
+@api(name="linalg.lu_factor_ex", samples=FACTORABLE[:3], out_dtype=OUT_EXACT)
 def linalg_lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> Any:
     """linalg.lu_factor_ex(A, *, pivot=True, check_errors=False) -> (Tensor, …): with an info.
 
@@ -211,7 +213,7 @@ def linalg_lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = Fals
     return lu_factors(A, pivot, "torch.linalg.lu_factor_ex" if check_errors else "")
 
 
-@api(method=False, samples=FACTORABLE[:2])
+@api(method=False, samples=FACTORABLE[:2], python=True)
 def lu(input: Any, pivot: bool = True, get_infos: bool = False) -> Any:
     """lu(input, pivot=True, get_infos=False) -> (Tensor, Tensor): `linalg.lu_factor`, deprecated.
 
@@ -252,6 +254,7 @@ def taken_apart(xp: Any, lu: Any) -> tuple[Any, Any]:
 class LinalgLu(Block):
     """linalg_lu(A) -> (Tensor, Tensor, Tensor): P, L and U."""
 
+    aten = "linalg_lu"
     public = False
     tensors = ("A",)
     leading = (2,)
@@ -271,7 +274,7 @@ class LinalgLu(Block):
         return (None, *factors_tangent(F, t_A, P, L, U))
 
 
-@api(name="linalg.lu", samples=FACTORABLE)
+@api(name="linalg.lu", samples=FACTORABLE, out_dtype=OUT_EXACT)
 def linalg_lu(A: Any, *, pivot: bool = True) -> Any:
     """linalg.lu(A, *, pivot=True) -> (Tensor, Tensor, Tensor): P, L and U of A = P L U.
 
@@ -290,8 +293,10 @@ def linalg_lu(A: Any, *, pivot: bool = True) -> Any:
 class LuUnpack(Block):
     """lu_unpack(LU_data, LU_pivots, …) -> (Tensor, Tensor, Tensor): P, L and U."""
 
+    aten = "lu_unpack"
     public = False
     tensors = ("LU_data", "LU_pivots")
+    plain_tensors = ("LU_pivots",)
     outs = ("P", "L", "U")
     plain_outs = (0,)
     result = return_type("lu_unpack", ("P", "L", "U"))
@@ -340,6 +345,7 @@ class LuUnpack(Block):
         Case(Draw(2, 2, 3), Index(np.array([[1, 2], [2, 2]], np.int32))),
         Case(SQUARE, PIVOTS, unpack_pivots=False),
     ],
+    out_dtype=OUT_EXACT,
 )
 def lu_unpack(
     LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True
@@ -381,6 +387,7 @@ def within(pivots: Any, rows: int) -> bool:
 class LinalgLuSolve(Block):
     """linalg_lu_solve(LU, pivots, B, left, adjoint) -> Tensor: X of P L U X = B."""
 
+    aten = "linalg_lu_solve"
     public = False
     tensors = ("LU", "pivots", "B")
     wirtinger = True
@@ -469,6 +476,7 @@ def solve_factored(LU: Any, pivots: Any, B: Any, left: bool, adjoint: bool) -> A
         Case(SQUARE, PIVOTS, Draw(2, 2, 3), left=False, adjoint=True),
         Case(SQUARES, Index(np.array([[2, 2], [1, 2]], np.int32)), Draw(3, 1, 2, 1)),
     ],
+    out_dtype=OUT_EXACT,
 )
 def linalg_lu_solve(
     LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False
@@ -483,7 +491,7 @@ def linalg_lu_solve(
     return solve_factored(LU, pivots, B, left, adjoint)
 
 
-@api(samples=[Case(Draw(3, 2), SQUARE, PIVOTS)])
+@api(samples=[Case(Draw(3, 2), SQUARE, PIVOTS)], autocast=Autocast(cpu=SINGLE), out_dtype=OUT_EXACT)
 def lu_solve(input: Any, LU_data: Any, LU_pivots: Any) -> Any:
     """lu_solve(input, LU_data, LU_pivots) -> Tensor: the same as `linalg.lu_solve` (deprecated).
 

@@ -12,7 +12,7 @@ from ..._tensor.indexing import wrap_dim
 from ...core.base import TensorBase
 from ...core.devices import beside
 from ...errors import does_not_fit
-from ..block import APIS, Case, api
+from ..block import APIS, SINGLE, Autocast, Case, api
 from ..block.checks import invalid_call
 from ..block.samples import Draw
 from ..reduce.vector_norm import check_dtype, vector_norm
@@ -21,6 +21,8 @@ from .common import check_floating, check_matrix, check_square, is_half, scalar_
 from .spectral import eigh_of, svd_of
 
 # ruff: noqa: N803, N805, N806
+
+OUT_NORM = "{torch_name} expected out tensor dtype {want} but got: {got}"
 
 MATRIX_FORMS = (1, 2, math.inf)
 
@@ -83,6 +85,8 @@ def extreme(x: Any, largest: bool, dim: int, keepdim: bool) -> Any:
         Case(Draw(3, 2, layout="T"), -math.inf, keepdim=True),
         Case(Draw(0, 2), "fro"),
     ],
+    autocast=Autocast(gpu=SINGLE),
+    out_dtype=OUT_NORM,
 )
 def matrix_norm(
     input: Any,
@@ -139,6 +143,8 @@ def matrix_norm(
         Case(Draw(2, 3), math.inf, 1),
         Case(Draw(2, 2, 2)),
     ],
+    autocast=Autocast(gpu=SINGLE),
+    out_dtype=OUT_NORM,
 )
 def norm(
     input: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
@@ -182,6 +188,7 @@ def norm(
         Case(Draw(3, 3), "nuc"),
         Case(Draw(0, 0)),
     ],
+    autocast=Autocast(cpu=SINGLE),
 )
 def cond(input: Any, p: Any = None) -> Any:
     """linalg.cond(input, p=None) -> Tensor: condition numbers, how much errors may grow.
@@ -260,6 +267,7 @@ def tolerances(function: str, input: Any, atol: Any, rtol: Any) -> tuple[Any, An
         Case(Draw(2, 3, 3), 0.1),
         Case(Draw(2, 2), atol=0.5, hermitian=True),
     ],
+    autocast=Autocast(cpu=SINGLE),
 )
 def matrix_rank(
     input: Any,

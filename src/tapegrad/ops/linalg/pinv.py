@@ -10,7 +10,7 @@ from ...autograd.node import unbroadcast
 from ...core.base import TensorBase
 from ...core.dispatch import apply
 from ...core.named_results import return_type
-from ..block import Block, Case, api, op
+from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.batching import lift, padded
 from ..block.checks import invalid_call
 from ..block.samples import Draw
@@ -30,8 +30,10 @@ LstsqResult = return_type("linalg_lstsq", ("solution", "residuals", "rank", "sin
 class LinalgPinv(Block):
     """linalg_pinv(input, atol, rtol, hermitian) -> Tensor: pseudo-inverses."""
 
+    aten = "linalg_pinv.atol_rtol_tensor"
     public = False
     tensors = ("input", "atol", "rtol")
+    plain_tensors = ("atol", "rtol")
     numbers = True
     wirtinger = True
 
@@ -158,7 +160,7 @@ def pinv(
     return apply(LinalgPinv, (input, atol, rtol), (bool(hermitian),))
 
 
-@api(samples=[Case(Draw(3, 2)), Case(Draw(2, 2, 3), 1e-3)])
+@api(samples=[Case(Draw(3, 2)), Case(Draw(2, 2, 3), 1e-3)], autocast=Autocast(cpu=SINGLE))
 def pinverse(input: Any, rcond: Any = 1e-15) -> Any:
     """pinverse(input, rcond=1e-15) -> Tensor: the old spelling of `linalg.pinv`.
 
@@ -192,6 +194,7 @@ class LinalgLstsq(Block):
     result = LstsqResult
     wirtinger = True
     partial = True
+    autocast = Autocast(cpu=SINGLE)
     samples = (
         Case(Draw(3, 3), Draw(3, 2)),
         Case(Draw(2, 4, 1), Draw(2, 4, 1), driver="gelsd"),

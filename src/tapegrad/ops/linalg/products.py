@@ -14,7 +14,7 @@ from ...core.devices import beside
 from ...core.dispatch import apply
 from ...dtypes import cpp_name
 from ...errors import check_broadcast, no_tensor_in_list
-from ..block import Block, Case, api, op
+from ..block import LOWER, WIDEST, Autocast, Block, Case, api, op
 from ..block.checks import not_implemented, widened
 from ..block.samples import Draw, Index
 from ..products.composed import multi_dot
@@ -87,6 +87,7 @@ def block_exponential(F: Any, a: Any, corner: Any) -> Any:
 class LinalgMatrixExp(Block):
     """linalg_matrix_exp(input) -> Tensor: exponentials of matrices."""
 
+    aten = "linalg_matrix_exp"
     public = False
     leading = (2,)
 
@@ -219,6 +220,7 @@ def linalg_matmul(input: Any, other: Any) -> Any:
         Case([Draw(3), Draw(3, 2), Draw(2, 2), Draw(2)]),
         Case([Draw(2), Draw(2)]),
     ],
+    autocast=Autocast(gpu=LOWER),
 )
 def linalg_multi_dot(tensors: Any) -> Any:
     """linalg.multi_dot(tensors) -> Tensor: the product of several matrices, cheapest first.
@@ -254,6 +256,7 @@ def linalg_multi_dot(tensors: Any) -> Any:
         Case(Draw(2, 0), Draw(2, 0)),
         Case(COMPLEX, COMPLEX),
     ],
+    autocast=Autocast(cpu=LOWER, gpu=LOWER),
 )
 def linalg_vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
     """linalg.vecdot(x, y, *, dim=-1) -> Tensor: inner products of vectors, the first conjugated.
@@ -281,6 +284,7 @@ def minor(a: Any, b: Any, c: Any, d: Any) -> Any:
 class LinalgCross(Block):
     """linalg_cross(input, other, dim) -> Tensor: cross products."""
 
+    aten = "linalg_cross"
     public = False
     tensors = ("input", "other")
     linear = True
@@ -343,7 +347,8 @@ def linalg_cross(input: Any, other: Any, *, dim: int = -1) -> Any:
 
 
 @api(
-    samples=[Case(Draw(3), Draw(3)), Case(Draw(3, 2), Draw(3, 2)), Case(Draw(2, 3), Draw(1, 3), 1)]
+    samples=[Case(Draw(3), Draw(3)), Case(Draw(3, 2), Draw(3, 2)), Case(Draw(2, 3), Draw(1, 3), 1)],
+    autocast=Autocast(gpu=WIDEST),
 )
 def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     """cross(input, other, dim=None) -> Tensor: along the first dimension of three, if not given.

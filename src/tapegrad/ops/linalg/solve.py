@@ -9,7 +9,8 @@ from ..._creation.arrays import warn_once
 from ...core.dispatch import apply
 from ...core.named_results import return_type
 from ...core.transforms.batched import memory_of
-from ..block import Block, Case, api, op
+from ..block import SINGLE, Autocast, Block, Case, api, op
+from ..block.checks import OUT_EXACT
 from ..block.samples import Draw, Index
 from .common import (
     SINGULAR_SOLVE,
@@ -56,6 +57,7 @@ def applied(F: Any, a: Any, x: Any, vector: bool) -> Any:
 class LinalgSolveEx(Block):
     """linalg_solve_ex(A, B, left, vector) -> (Tensor, Tensor): X of A X = B, and zero pivots."""
 
+    aten = "_linalg_solve_ex"
     public = False
     tensors = ("A", "B")
     broadcasts = True
@@ -135,7 +137,7 @@ SOLVES = [
 ]
 
 
-@api(name="linalg.solve", samples=SOLVES)
+@api(name="linalg.solve", samples=SOLVES, autocast=Autocast(cpu=SINGLE), out_dtype=OUT_EXACT)
 def linalg_solve(A: Any, B: Any, *, left: bool = True) -> Any:
     """linalg.solve(A, B, *, left=True) -> Tensor: X of A X = B, or of X A = B.
 
@@ -146,7 +148,7 @@ def linalg_solve(A: Any, B: Any, *, left: bool = True) -> Any:
     return solve_equation(A, B, left, "torch.linalg.solve")[0]
 
 
-@api(name="linalg.solve_ex", samples=SOLVES[:3])
+@api(name="linalg.solve_ex", samples=SOLVES[:3], out_dtype=OUT_EXACT)
 def linalg_solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -> Any:
     """linalg.solve_ex(A, B, *, left=True, check_errors=False) -> (Tensor, Tensor): with an info.
 
@@ -160,6 +162,7 @@ def linalg_solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = F
 @api(
     name="linalg.tensorsolve",
     samples=[Case(Draw(2, 3, 6), Draw(2, 3)), Case(Draw(2, 4, 2), Draw(2, 2), dims=(1,))],
+    autocast=Autocast(cpu=SINGLE),
 )
 def linalg_tensorsolve(input: Any, other: Any, dims: Any = None) -> Any:
     """linalg.tensorsolve(input, other, dims=None) -> Tensor: X of tensordot(input, X) = other.
@@ -197,6 +200,7 @@ def triangle(F: Any, x: Any, upper: bool, unitriangular: bool) -> Any:
 class LinalgSolveTriangular(Block):
     """linalg_solve_triangular(A, B, upper, left, unitriangular) -> Tensor: X of A X = B."""
 
+    aten = "linalg_solve_triangular"
     public = False
     tensors = ("A", "B")
     broadcasts = True
@@ -237,6 +241,7 @@ TRIANGLE = Index([[2.0, -1.0, 0.5], [0.6, 3.0, -0.5], [0.3, 0.7, -2.5]])
         Case(SQUARES, Draw(2, 1), upper=True, unitriangular=True),
         Case(Draw(0, 0), Draw(0, 2), upper=True),
     ],
+    out_dtype="expected scalar type {want} but found {got}",
 )
 def linalg_solve_triangular(
     input: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
@@ -262,12 +267,14 @@ def linalg_solve_triangular(
 class TriangularSolve(Block):
     """triangular_solve(input, A, …) -> (Tensor, Tensor): the solution, and a copy of A."""
 
+    aten = "triangular_solve"
     public = False
     tensors = ("input", "A")
     broadcasts = True
     leading = (2, 2)
     outs = ("solution", "cloned_coefficient")
     result = return_type("triangular_solve", ("solution", "cloned_coefficient"))
+    autocast = Autocast(cpu=SINGLE)
 
     def fwd(xp, input, A, upper, transpose, unitriangular):
         matrix = A.swapaxes(-1, -2) if transpose else A
@@ -321,7 +328,9 @@ def check_pair(function: str, b: Any, a: Any) -> None:
         Case(Draw(3, 2), TRIANGLE),
         Case(Draw(2, 2, 1), SQUARES, False),
         Case(Draw(3, 1, 2, 1), SQUARES, transpose=True, unitriangular=True),
-    ]
+    ],
+    autocast=Autocast(cpu=SINGLE),
+    out_dtype=OUT_EXACT,
 )
 def triangular_solve(
     input: Any,

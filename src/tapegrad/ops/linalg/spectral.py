@@ -17,8 +17,8 @@ from ...core.devices import is_device, to_host, xp_of
 from ...core.dispatch import apply
 from ...core.named_results import return_type
 from ...core.transforms.batched import memory_of
-from ..block import APIS, Block, Case, api, helper, op
-from ..block.checks import is_complex
+from ..block import APIS, SINGLE, Autocast, Block, Case, api, helper, op
+from ..block.checks import OUT_EXACT, is_complex
 from ..block.samples import Draw
 from . import solve as linalg_solve  # noqa: F401  rules call linalg.solve
 from .common import (
@@ -161,11 +161,14 @@ class LinalgEigh(Block):
     """
 
     name = "linalg.eigh"
+    aten = "_linalg_eigh"
     outs = ("eigenvalues", "eigenvectors")
     result = EighResult
     wirtinger = True
     partial = True
     leading = (2,)
+    autocast = Autocast(cpu=SINGLE)
+    out_dtype = OUT_EXACT
     samples = (Case(Draw(3, 3)), Case(Draw(2, 2, 2, layout="T"), "U"), Case(Draw(0, 0)))
 
     def fwd(xp, input, uplo, vectors):
@@ -223,6 +226,8 @@ def eigh_of(function: str, input: Any, uplo: Any, vectors: bool) -> Any:
 @api(
     name="linalg.eigvalsh",
     samples=[Case(Draw(3, 3)), Case(Draw(2, 2, 2, layout="T"), UPLO="U"), Case(Draw(0, 0))],
+    autocast=Autocast(cpu=SINGLE),
+    out_dtype=OUT_EXACT,
 )
 def eigvalsh(input: Any, UPLO: str = "L") -> Any:
     """linalg.eigvalsh(input, UPLO="L") -> Tensor: the eigenvalues of Hermitian matrices.
@@ -251,6 +256,7 @@ class LinalgEig(Block):
     wirtinger = True
     partial = True
     leading = (2,)
+    autocast = Autocast(cpu=SINGLE)
     samples = (Case(Draw(3, 3)), Case(Draw(2, 2, 2, layout="T")), Case(Draw(0, 0)))
 
     def fwd(xp, input, vectors):
@@ -309,6 +315,7 @@ def eig_of(function: str, input: Any, vectors: bool) -> Any:
 @api(
     name="linalg.eigvals",
     samples=[Case(Draw(3, 3)), Case(Draw(2, 2, 2, layout="T")), Case(Draw(0, 0))],
+    autocast=Autocast(cpu=SINGLE),
 )
 def eigvals(input: Any) -> Any:
     """linalg.eigvals(input) -> Tensor: the eigenvalues, which are complex numbers.
@@ -334,11 +341,14 @@ class LinalgSvd(Block):
     """
 
     name = "linalg.svd"
+    aten = "_linalg_svd"
     outs = ("U", "S", "Vh")
     result = SvdResult
     wirtinger = True
     partial = True
     leading = (2,)
+    autocast = Autocast(cpu=SINGLE)
+    out_dtype = OUT_EXACT
     samples = (
         Case(Draw(3, 3)),
         Case(Draw(2, 4, 2), False),
@@ -462,6 +472,8 @@ def svd_tangents(F: Any, t: Any, U: Any, S: Any, Vh: Any) -> tuple[Any, Any, Any
 @api(
     name="linalg.svdvals",
     samples=[Case(Draw(3, 3)), Case(Draw(2, 4, 2)), Case(Draw(2, 4, layout="T")), Case(Draw(0, 2))],
+    autocast=Autocast(cpu=SINGLE),
+    out_dtype=OUT_EXACT,
 )
 def svdvals(A: Any, *, driver: Any = None) -> Any:
     """linalg.svdvals(A, *, driver=None) -> Tensor: the singular values, in descending order.
@@ -472,7 +484,11 @@ def svdvals(A: Any, *, driver: Any = None) -> Any:
     return svd_of(A, False, False, driver)[1]
 
 
-@api(samples=[Case(Draw(3, 2)), Case(Draw(2, 2, 4)), Case(Draw(3, 2), True, False)])
+@api(
+    samples=[Case(Draw(3, 2)), Case(Draw(2, 2, 4)), Case(Draw(3, 2), True, False)],
+    autocast=Autocast(cpu=SINGLE),
+    out_dtype=OUT_EXACT,
+)
 def svd(input: Any, some: bool = True, compute_uv: bool = True) -> Any:
     """svd(input, some=True, compute_uv=True) -> (Tensor, Tensor, Tensor): U, S and V.
 
@@ -519,6 +535,8 @@ class LinalgQr(Block):
     result = QrResult
     wirtinger = True
     partial = True
+    autocast = Autocast(cpu=SINGLE)
+    out_dtype = OUT_EXACT
     samples = (
         Case(Draw(3, 3)),
         Case(Draw(2, 4, 2)),
@@ -600,7 +618,11 @@ def check_qr(mode: str, shape: tuple[int, ...]) -> None:
         )
 
 
-@api(samples=[Case(Draw(3, 2)), Case(Draw(2, 2, 4)), Case(Draw(2, 3), False)])
+@api(
+    samples=[Case(Draw(3, 2)), Case(Draw(2, 2, 4)), Case(Draw(2, 3), False)],
+    autocast=Autocast(cpu=SINGLE),
+    out_dtype=OUT_EXACT,
+)
 def qr(input: Any, some: bool = True) -> Any:
     """qr(input, some=True) -> (Tensor, Tensor): the old spelling of `linalg.qr`.
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...core.op import Op
-from ..block import Block, Case, api, apply, op
+from ..block import SINGLE, Autocast, Block, Case, api, apply, op
 from ..block.checks import widened
 from ..block.samples import Draw
 from .pool_windows import (
@@ -155,7 +155,9 @@ def adaptive_mean(n: int, base: type[Block]) -> Op:
         __doc__ = f"{title}(input, out_sizes) -> Tensor: means over the last {COUNT[n]} dimensions."
         name = title
         node = f"AdaptiveAvgPool{n}DBackward0"
+        aten = f"_{title}"
         leading = (n,)
+        autocast = Autocast(cpu=SINGLE) if n == 3 else None
 
         def d_input(F, grad, input_shape):
             return getattr(F, back)(grad, tuple(input_shape[-n:]))
@@ -164,6 +166,7 @@ def adaptive_mean(n: int, base: type[Block]) -> Op:
         __doc__ = f"{back}(grad, sizes) -> Tensor: the gradient of the {n}-d means."
         name = back
         node = f"AdaptiveAvgPool{n}DBackwardBackward0"
+        aten = f"_{back}"
         leading = (n,)
 
         def d_grad(F, grad, grad_shape):
@@ -224,6 +227,7 @@ class AtIndices(Block):
     """Gradients that go back to indices into the planes of `sizes`."""
 
     tensors = ("grad", "indices")
+    plain_tensors = ("indices",)
     linear = True  # in the gradient; indices have no derivative
     public = False
 
@@ -239,10 +243,13 @@ def with_indices(base: Any, n: int, title: str, node_title: str, about: str, of_
     back = f"{title}_backward"
 
     class Maxima(base):  # type: ignore[misc]
+        __module__ = base.__module__  # the file that has to be loaded for the op
         __doc__ = f"{title}{about}"
         name = title
         node = f"{node_title}Backward0"
+        aten = title
         leading = (n, *base.leading)
+        autocast = Autocast(cpu=SINGLE) if n == 3 else base.autocast
 
         def d_input(F, grad, indices, input_shape):
             return getattr(F, back)(grad[0], indices, tuple(input_shape[-n:]))
@@ -251,9 +258,11 @@ def with_indices(base: Any, n: int, title: str, node_title: str, about: str, of_
             return picked(F, t_input, indices, n), None
 
     class Backward(AtIndices):
+        __module__ = base.__module__
         __doc__ = f"{back}(grad, indices, sizes) -> Tensor: {of_grad}."
         name = back
         node = f"{node_title}BackwardBackward0"
+        aten = back
         leading = (n, n)
 
     made = op(Maxima)
@@ -388,7 +397,12 @@ def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
     return mean_pool(input, wanted("adaptive_avg_pool2d", input, output_size, 2), 2)
 
 
-@api(name="nn.functional.adaptive_avg_pool3d", method=False, samples=CASES_3D)
+@api(
+    name="nn.functional.adaptive_avg_pool3d",
+    method=False,
+    samples=CASES_3D,
+    autocast=Autocast(cpu=SINGLE),
+)
 def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
     """adaptive_avg_pool3d(input, output_size) -> Tensor: means of windows that tile the volume.
 
@@ -425,7 +439,12 @@ def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = Fal
     return found if return_indices else found[0]
 
 
-@api(name="nn.functional.adaptive_max_pool3d", method=False, samples=CASES_3D)
+@api(
+    name="nn.functional.adaptive_max_pool3d",
+    method=False,
+    samples=CASES_3D,
+    autocast=Autocast(cpu=SINGLE),
+)
 def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
     """adaptive_max_pool3d(input, output_size) -> Tensor: maxima of windows that tile the volume.
 

@@ -13,7 +13,7 @@ from ...core.layout import empty_like
 from ...device import CPU
 from ...dtypes import cpp_name
 from ...errors import must_be_tensor
-from ..block import APIS, Block, Case, api, apply, op
+from ..block import APIS, LOWER, Autocast, Block, Case, api, apply, op
 from ..block.checks import cast, not_implemented, widened
 from ..block.samples import Draw, Index
 from ..pointwise.with_number import mul_number
@@ -39,6 +39,7 @@ def exponentials(xp: Any, scores: Any, dim: int) -> tuple[Any, Any]:
 class SafeSoftmax(Block):
     """safe_softmax(input, dim) -> Tensor: `softmax`, but zero along lines of minus infinity."""
 
+    aten = "_safe_softmax"
     public = False
     dims = ("dim",)
 
@@ -109,8 +110,14 @@ class ScaledDotProductFlashAttentionForCpu(Attention):
     """scaled_dot_product_flash_attention_for_cpu(query, key, value, mask, scale, causal) -> Tensor:
     values in a mixture by how well their keys fit the queries."""
 
+    aten = "_scaled_dot_product_flash_attention_for_cpu"
     tensors = ("query", "key", "value", "mask")
     leading = (2, 2, 2, 2)
+    gradient_text = {
+        "query": "scale * dS @ key",
+        "key": "scale * dS.T @ query",
+        "value": "softmax(query @ key.T * scale).T @ grad",
+    }
 
     def fwd(xp, query, key, value, mask, scale, causal):
         q, k, v = widened(query), widened(key), widened(value)
@@ -142,6 +149,7 @@ class ScaledDotProductFlashAttentionForCpuBackward(Attention):
     scale, causal) -> (Tensor, Tensor, Tensor): the gradients of query, key and value."""
 
     node = "ScaledDotProductFlashAttentionForCpuBackwardBackward0"
+    aten = "_scaled_dot_product_flash_attention_for_cpu_backward"
     tensors = ("grad_output", "query", "key", "value", "mask")
     outs = ("grad_query", "grad_key", "grad_value")
     leading = (2, 2, 2, 2, 2)
@@ -338,6 +346,7 @@ QKV = (Draw(2, 2, 3, 4), Draw(2, 2, 5, 4), Draw(2, 2, 5, 4))
         Case(Draw(2, 3, 4), Draw(2, 3, 4), Draw(2, 3, 4), None, 0.4),
         Case(Draw(1, 4, 2, 3), Draw(1, 2, 3, 3), Draw(1, 2, 3, 3), enable_gqa=True),
     ],
+    autocast=Autocast(cpu=LOWER, gpu=LOWER),
 )
 def scaled_dot_product_attention(
     query: Any,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...core.op import Op
-from ..block import APIS, Block, Case, api, apply, op
+from ..block import APIS, SINGLE, Autocast, Block, Case, api, apply, op
 from ..block.checks import widened
 from ..block.samples import Draw
 from .pool_windows import (
@@ -159,7 +159,9 @@ def avg_pooling(n: int) -> Op:
         )
         name = title
         node = f"AvgPool{n}DBackward0"
+        aten = title
         leading = (n,)
+        autocast = Autocast(cpu=SINGLE) if n == 3 else None
 
         def d_input(
             F, grad, input_shape, kernel, stride, padding, out_sizes, count_padding, override
@@ -173,6 +175,7 @@ def avg_pooling(n: int) -> Op:
         __doc__ = f"{back}(grad, …) -> Tensor: the gradient of `{title}`."
         name = back
         node = f"AvgPool{n}DBackwardBackward0"
+        aten = back
         leading = (n,)
 
         def d_grad(F, grad, kernel, stride, padding, out_sizes, count_padding, override):
@@ -331,7 +334,8 @@ def avg_pool2d(*given: Any) -> Any:
         Case(Draw(1, 2, 4, 2, 4), 2),
         Case(Draw(1, 3, 4, 3), (2, 3, 2), 1, (1, 1, 0), True, False),
         Case(Draw(1, 2, 3, 3), 2, 1, divisor_override=3),
-    ]
+    ],
+    autocast=Autocast(cpu=SINGLE),
 )
 def avg_pool3d(*given: Any) -> Any:
     """avg_pool3d(input, kernel_size, stride=None, padding=0, ceil_mode=False) -> Tensor: means.

@@ -17,6 +17,7 @@ from ..block.samples import Draw
 from ..shape.copying import fresh
 from .group_norm import channels_as_samples, grouped, joined, samples_as_channels
 from .standardize import (
+    GRADIENT_TEXT,
     Standardized,
     by_channels_last,
     check_floating,
@@ -114,10 +115,12 @@ class NativeBatchNorm(Block):
     """native_batch_norm(input, weight, bias, eps, kept) -> (Tensor, Tensor): `batch_norm` by the
     statistics of the input, and these in the dtype `kept`."""
 
+    aten = "native_batch_norm"
     tensors = ("input", "weight", "bias")
     outs = ("out", "stats")
     plain_outs = (1,)
     public = False
+    gradient_text = GRADIENT_TEXT
 
     def fwd(xp, input, weight, bias, eps, kept):
         check_floating("batch_norm", input.dtype)
@@ -168,6 +171,7 @@ class NativeBatchNormFixed(Block):
     statistics."""
 
     node = "NativeBatchNormBackward0"
+    aten = None
     tensors = ("input", "weight", "bias", "mean", "var")
     public = False
 
@@ -203,6 +207,7 @@ class NativeBatchNormBackward(Block):
     (Tensor, Tensor, Tensor): the gradients of input, weight and bias."""
 
     node = "NativeBatchNormBackwardBackward0"
+    aten = "native_batch_norm_backward"
     tensors = ("grad_output", "input", "weight", "stats")
     outs = ("grad_input", "grad_weight", "grad_bias")
     public = False

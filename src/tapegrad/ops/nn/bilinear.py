@@ -11,7 +11,7 @@ from ...core.base import TensorBase
 from ...core.dispatch import apply
 from ...dtypes import cpp_name
 from ...errors import must_be_tensor
-from ..block import Block, Case, api, op
+from ..block import WIDEST, Autocast, Block, Case, api, op
 from ..block.checks import widened
 from ..block.samples import Draw, Index
 from ..products.matmul import check_supported
@@ -23,6 +23,7 @@ from ..products.matmul import check_supported
 class Trilinear(Block):
     """trilinear(input1, weight, input2) -> Tensor: `input1[n] @ weight[o] @ input2[n]`."""
 
+    aten = "_trilinear"
     tensors = ("input1", "weight", "input2")
     public = False
     linear = True
@@ -59,6 +60,7 @@ class Trilinear(Block):
         Case(Draw(3), Draw(2), Draw(2, 3, 2)),
         Case(Draw(2, 2, 3), Draw(2, 2, 1), Draw(1, 3, 1)),
     ],
+    autocast=Autocast(gpu=WIDEST),
 )
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     """bilinear(input1, input2, weight, bias=None) -> Tensor: `input1 @ weight[o] @ input2` per o.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..block import Block, op
+from ..block import LOWER, Autocast, Block, op
 from ..block.checks import widened
 from .conv_kernels import Ints, correlate, w_of, x_of
 
@@ -50,8 +50,10 @@ def channels_last(x: Any) -> bool:
 class Convolution(Block):
     """convolution(input, weight, bias, stride, …, groups) -> Tensor: any of the convolutions."""
 
+    aten = "convolution"
     tensors = ("input", "weight", "bias")
     public = False
+    gradient_text = {"bias": "sum(grad, every dim but the channels)"}
 
     def fwd(xp, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
         x, w = widened(input), widened(weight)
@@ -180,8 +182,10 @@ class ConvInputGrad(Block):
 
     tensors = ("grad_output", "weight")
     node = "ConvolutionBackwardBackward0"
+    aten = None
     public = False
     linear = True
+    formula = "transposed_convolution(grad_output, weight)"
 
     def fwd(xp, grad_output, weight, shape, how):
         stride, padding, dilation, transposed, _, groups = how
@@ -216,8 +220,10 @@ class ConvWeightGrad(Block):
 
     tensors = ("grad_output", "input")
     node = "ConvolutionBackwardBackward0"
+    aten = None
     public = False
     linear = True
+    formula = "convolution(input, grad_output)"
 
     def fwd(xp, grad_output, input, shape, how):
         stride, padding, dilation, transposed, _, groups = how
@@ -248,6 +254,7 @@ class ConvBiasGrad(Block):
 
     tensors = ("grad_output",)
     node = "ConvolutionBackwardBackward0"
+    aten = None
     public = False
     linear = True
 
@@ -266,8 +273,10 @@ class ConvBiasGrad(Block):
 class ConvTbc(Block):
     """conv_tbc(input, weight, bias, pad) -> Tensor: convolution of (time, batch, channels)."""
 
+    aten = "conv_tbc"
     tensors = ("input", "weight", "bias")
     public = False
+    autocast = Autocast(cpu=LOWER, gpu=LOWER)
 
     def fwd(xp, input, weight, bias, pad):
         x, w = widened(input).transpose(1, 2, 0), widened(weight).transpose(2, 1, 0)

@@ -11,7 +11,7 @@ from ...core.base import TensorBase
 from ...core.dispatch import apply
 from ...dtypes import cpp_name
 from ...errors import must_be_tensor
-from ..block import Case, api
+from ..block import LOWER, Autocast, Case, api
 from ..block.checks import not_implemented
 from ..block.samples import Draw
 from ..pointwise.with_number import mul_number
@@ -424,6 +424,7 @@ def convolution(
         Case(Draw(2, 5, layout="step"), Draw(4, 1, 2), None, 1, 0, 2, 2),
         Case(Draw(1, 2, 5, layout="T"), Draw(2, 2, 2), padding="same"),
     ],
+    autocast=Autocast(cpu=LOWER, gpu=LOWER),
 )
 def conv1d(
     input: Any,
@@ -452,6 +453,7 @@ def conv1d(
         Case(Draw(1, 1, 3, 4), Draw(1, 1, 3, 3), padding="same"),
         Case(Draw(0, 1, 3, 4), Draw(1, 1, 2, 2)),
     ],
+    autocast=Autocast(cpu=LOWER, gpu=LOWER),
 )
 def conv2d(
     input: Any,
@@ -478,6 +480,7 @@ def conv2d(
         Case(Draw(1, 1, 3, 3, 3), Draw(2, 1, 2, 2, 2), Draw(2)),
         Case(Draw(2, 2, 3, 3), Draw(2, 1, 1, 2, 2), None, (1, 2, 1), (0, 1, 0), 1, 2),
     ],
+    autocast=Autocast(cpu=LOWER, gpu=LOWER),
 )
 def conv3d(
     input: Any,
@@ -503,6 +506,7 @@ def conv3d(
         Case(Draw(2, 3, 4), Draw(3, 2, 3), Draw(2), 2, 1, 1),
         Case(Draw(2, 3), Draw(2, 1, 2), None, groups=2, dilation=2),
     ],
+    autocast=Autocast(cpu=LOWER, gpu=LOWER),
 )
 def conv_transpose1d(
     input: Any,
@@ -529,6 +533,7 @@ def conv_transpose1d(
         Case(Draw(2, 2, 2, 3), Draw(2, 2, 2, 2), Draw(2), (2, 1), (0, 1), (1, 0)),
         Case(Draw(4, 3, 2), Draw(4, 1, 2, 1), None, groups=2),
     ],
+    autocast=Autocast(cpu=LOWER, gpu=LOWER),
 )
 def conv_transpose2d(
     input: Any,
@@ -555,6 +560,7 @@ def conv_transpose2d(
         Case(Draw(1, 2, 2, 2, 2), Draw(2, 1, 2, 1, 2), Draw(1), 2),
         Case(Draw(1, 2, 2, 2), Draw(1, 2, 2, 2, 1), None, 1, (1, 1, 0)),
     ],
+    autocast=Autocast(cpu=LOWER, gpu=LOWER),
 )
 def conv_transpose3d(
     input: Any,
@@ -581,6 +587,7 @@ def conv_transpose3d(
         Case(Draw(4, 2, 2), Draw(3, 2, 3), Draw(3), 1),
         Case(Draw(3, 1, 2), Draw(2, 2, 1), Draw(1)),
     ],
+    autocast=Autocast(cpu=LOWER, gpu=LOWER),
 )
 def conv_tbc(input: Any, weight: Any, bias: Any, pad: int = 0) -> Any:
     """conv_tbc(input, weight, bias, pad=0) -> Tensor: convolution of (time, batch, channels).

@@ -12,7 +12,7 @@ from ...autograd.inplace import write
 from ...core.base import TensorBase
 from ...errors import must_be_tensor
 from ..block import Block, Case, api, apply, op
-from ..block.checks import as_stored, cast, not_implemented, widened
+from ..block.checks import OUT_FOUND, as_stored, cast, not_implemented, widened
 from ..block.samples import Draw, unary_cases
 from ..pointwise.branchless import keep, pick
 from .smooth_activations import Activation, Slope, logistic, number, real
@@ -48,6 +48,8 @@ def limits(input: Any, low: Any, high: Any) -> tuple[Any, Any]:
 class Hardtanh(Activation):
     """hardtanh(input, low, high) -> Tensor: the elements, or the bound that they exceed."""
 
+    aten = "hardtanh"
+
     def fwd(xp, input, low, high):
         low, high = limits(input, low, high)
         out = xp.asarray(xp.maximum(input, low))
@@ -62,6 +64,8 @@ class HardtanhBackward(Corners):
     """hardtanh_backward(grad_output, input, low, high) -> Tensor: the gradient between bounds."""
 
     node = "HardtanhBackwardBackward0"
+    aten = "hardtanh_backward"
+    formula = "where((input > low) & (input < high), grad_output, 0)"
 
     def fwd(xp, grad_output, input, low, high):
         return keep(xp, ~((input <= low) | (input >= high)), grad_output)
@@ -124,6 +128,8 @@ def ramp(xp: Any, x: Any) -> Any:
 class Hardsigmoid(Activation):
     """hardsigmoid(input) -> Tensor: a sigmoid of three straight pieces."""
 
+    aten = "hardsigmoid"
+
     def fwd(xp, input):
         x = real(input, "hardsigmoid_cpu")
         return cast(ramp(xp, x) / 6, input.dtype)
@@ -140,6 +146,7 @@ class HardsigmoidBackward(Corners):
     """hardsigmoid_backward(grad_output, input) -> Tensor: the gradient of `hardsigmoid`."""
 
     node = "HardsigmoidBackwardBackward0"
+    aten = "hardsigmoid_backward"
 
     def fwd(xp, grad_output, input):
         inside = (input > -3) & (input < 3)
@@ -163,6 +170,8 @@ def hardsigmoid(input: Any, inplace: bool = False) -> Any:
 class Hardswish(Activation):
     """hardswish(input) -> Tensor: `x * hardsigmoid(x)`."""
 
+    aten = "hardswish"
+
     def fwd(xp, input):
         x = real(input, "hardswish_cpu")
         out = ramp(xp, x)
@@ -179,6 +188,7 @@ class HardswishBackward(Slope):
     """hardswish_backward(grad_output, input) -> Tensor: the gradient of `hardswish`."""
 
     node = "HardswishBackwardBackward0"
+    aten = "hardswish_backward"
 
     def fwd(xp, grad_output, input):
         grad, x = widened(grad_output), widened(input)
@@ -209,6 +219,8 @@ def hardswish(input: Any, inplace: bool = False) -> Any:
 class Hardshrink(Activation):
     """hardshrink(input, lambd) -> Tensor: the elements, zero for the small ones."""
 
+    aten = "hardshrink"
+
     def fwd(xp, input, lambd):
         real(input, "hardshrink_cpu")
         lambd = as_stored(input, lambd)
@@ -221,6 +233,8 @@ class Hardshrink(Activation):
 @op
 class Softshrink(Activation):
     """softshrink(input, lambd) -> Tensor: the elements moved towards zero."""
+
+    aten = "softshrink"
 
     def fwd(xp, input, lambd):
         x = widened(input)
@@ -245,6 +259,7 @@ class ShrinkBackward(Shrinking):
     """shrink_backward(grad_output, input, lambd) -> Tensor: the gradient of `hardshrink`."""
 
     node = "HardshrinkBackwardBackward0"
+    aten = None
 
     def d_grad_output(F, grad, input, lambd):
         return F.shrink_backward(grad, input, lambd)
@@ -255,6 +270,7 @@ class SoftshrinkBackward(Shrinking):
     """softshrink_backward(grad_output, input, lambd) -> Tensor: the gradient of `softshrink`."""
 
     node = "SoftshrinkBackwardBackward0"
+    aten = "softshrink_backward"
 
     def d_grad_output(F, grad, input, lambd):
         return F.softshrink_backward(grad, input, lambd)
@@ -263,7 +279,7 @@ class SoftshrinkBackward(Shrinking):
 SHRINK_CASES = [Case(Draw(3, 4)), Case(Draw()), Case(Draw(3, 2, layout="T"), 0.7), Case(Draw(0, 2))]
 
 
-@api(aliases=("nn.functional.hardshrink",), samples=SHRINK_CASES)
+@api(aliases=("nn.functional.hardshrink",), samples=SHRINK_CASES, out_dtype=OUT_FOUND)
 def hardshrink(input: Any, lambd: Any = 0.5) -> Any:
     """hardshrink(input, lambd=0.5) -> Tensor: zero for elements in [-lambd, lambd].
 
@@ -332,6 +348,9 @@ def above(xp: Any, input: Any, threshold: Any, value: Any) -> Any:
 class Threshold(Activation):
     """threshold(input, threshold, value) -> Tensor: a value for what is not above a threshold."""
 
+    aten = "threshold"
+    keeps_finite = True
+
     def fwd(xp, input, threshold, value):
         return above(xp, input, threshold, value)
 
@@ -344,6 +363,7 @@ class ThresholdWrite(Activation):
     """threshold_write(input, threshold, value) -> Tensor: `threshold` in place."""
 
     node = "ThresholdBackward1"
+    aten = None
 
     def fwd(xp, input, threshold, value):
         return above(xp, input, threshold, value)
@@ -357,6 +377,8 @@ class ThresholdBackward(Corners):
     """threshold_backward(grad_output, input, threshold) -> Tensor: the gradient of `threshold`."""
 
     node = "ThresholdBackwardBackward0"
+    aten = "threshold_backward"
+    formula = "where(input <= threshold, 0, grad_output)"
 
     def fwd(xp, grad_output, input, threshold):
         return keep(xp, ~(input <= threshold), grad_output)
@@ -433,6 +455,7 @@ def cut(x: Any, dim: int) -> tuple[Any, Any]:
 class Glu(Block):
     """glu(input, dim) -> Tensor: one half times the sigmoid of the other."""
 
+    aten = "glu"
     public = False
     dims = ("dim",)
 
@@ -455,6 +478,7 @@ class GluBackward(Block):
     """glu_backward(grad_output, input, dim) -> Tensor: the gradient of `glu`."""
 
     node = "GluBackwardBackward0"
+    aten = "glu_backward"
     tensors = ("grad_output", "input")
     public = False
     dims = ("dim",)

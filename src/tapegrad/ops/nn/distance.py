@@ -16,7 +16,7 @@ from ...core.base import TensorBase, wrap
 from ...core.devices import raw_space, where_is, xp_of
 from ...core.dispatch import apply
 from ...core.spaces import RECORDED
-from ..block import Block, Case, api, helper, op
+from ..block import SINGLE, Autocast, Block, Case, api, helper, op
 from ..block.batching import lift
 from ..block.checks import not_implemented
 from ..block.samples import Draw
@@ -118,6 +118,7 @@ class CdistForward(Block):
     """cdist_forward(x1, x2, p) -> Tensor: distances of all pairs of rows."""
 
     node = "CdistBackward0"
+    aten = "_cdist_forward"
     public = False
     tensors = ("x1", "x2")
     leading = (2, 2)
@@ -149,6 +150,7 @@ def squared(xp: Any, x: Any) -> Any:
 class EuclideanDist(Block):
     """euclidean_dist(x1, x2) -> Tensor: distances by way of one matrix product."""
 
+    aten = "_euclidean_dist"
     public = False
     tensors = ("x1", "x2")
     leading = (2, 2)
@@ -195,6 +197,8 @@ MANY_ROWS = 25  # above, the matrix product is faster, though less exact
         Case(Draw(0, 2), Draw(3, 2)),
         Case(Draw(2, 0), Draw(3, 0)),
     ],
+    autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
+    python=True,
 )
 def cdist(
     x1: Any,
@@ -287,6 +291,7 @@ class PdistForward(Block):
     """pdist_forward(input, p) -> Tensor: distances of all pairs of rows of one matrix."""
 
     node = "PdistBackward0"
+    aten = "_pdist_forward"
     public = False
     leading = (2,)
 
@@ -320,6 +325,7 @@ class PdistForward(Block):
         Case(Draw(3, 2), math.inf),
         Case(Draw(1, 2)),
     ],
+    autocast=Autocast(gpu=SINGLE),
 )
 def pdist(input: Any, p: float = 2.0) -> Any:
     """nn.functional.pdist(input, p=2.0) -> Tensor: p-distances of every pair of rows.
@@ -388,6 +394,7 @@ def pairwise_distance(
         Case(Draw(3), Draw(3), dim=0),
         Case(Draw(2, 3, 1), Draw(3, 2), 1, 1e-6),
     ],
+    autocast=Autocast(gpu=SINGLE),
 )
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     """nn.functional.cosine_similarity(x1, x2, dim=1, eps=1e-8) -> Tensor: cosines of angles.
@@ -459,6 +466,7 @@ class Renorm(Block):
 
     wirtinger = True
     inplace = True
+    autocast = Autocast(gpu=SINGLE)
     samples = (
         Case(Draw(3, 4), 2, 0, 1.0),
         Case(Draw(2, 3, 2), 1, -1, 2.0),

@@ -19,6 +19,7 @@ from ...errors import must_be_tensor
 from ..block import APIS, AS_IS, Block, Case, Elementwise, api, apply, op
 from ..block.checks import cast, widened
 from ..block.samples import Draw
+from ..block.shapes import same_shape
 
 # ruff: noqa: N805
 
@@ -322,7 +323,10 @@ class Masked(Elementwise):
 class NativeDropout(Masked):
     """native_dropout(input, mask, scale) -> Tensor: what the mask keeps, scaled up."""
 
+    aten = "native_dropout"
     tensors = ("input", "mask")
+    plain_tensors = ("mask",)
+    shape = same_shape
 
     def fwd(xp, input, mask, scale):
         return cast(widened(input) * mask * scale, input.dtype)
@@ -336,7 +340,10 @@ class NativeDropoutBackward(Masked):
     """native_dropout_backward(grad_output, mask, scale) -> Tensor: the gradient of dropout."""
 
     node = "NativeDropoutBackwardBackward0"
+    aten = "native_dropout_backward"
     tensors = ("grad_output", "mask")
+    plain_tensors = ("mask",)
+    formula = "grad_output * mask * scale"
 
     def fwd(xp, grad_output, mask, scale):
         return cast(widened(grad_output) * mask * scale, grad_output.dtype)
@@ -351,6 +358,7 @@ class DrawnDropout(Block):
     mask, from where `start` says. It draws again when it is run again."""
 
     node = "NativeDropoutBackward0"
+    aten = "native_dropout"
     outs = ("out", "mask")
     plain_outs = (1,)
     public = False

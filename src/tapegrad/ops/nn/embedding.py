@@ -32,9 +32,12 @@ from ..index.advanced import sum_rows
 class Embedding(Block):
     """embedding(weight, indices, padding_idx, scale_grad_by_freq, entries) -> Tensor: rows."""
 
+    aten = "embedding"
     tensors = ("weight", "indices")
+    plain_tensors = ("indices",)
     linear = True
     public = False
+    gradient_text = {"weight": "zeros(weight.shape) with grad added at [index]"}
 
     def fwd(xp, weight, indices, padding_idx, scale_grad_by_freq, entries):
         return weight.take(indices, 0)
@@ -57,7 +60,9 @@ class EmbeddingDenseBackward(Block):
     """embedding_dense_backward(grad_output, indices, rows, …) -> Tensor: embedding's gradient."""
 
     tensors = ("grad_output", "indices")
+    plain_tensors = ("indices",)
     node = "EmbeddingDenseBackwardBackward0"
+    aten = "embedding_dense_backward"
     linear = True
     public = False
 
@@ -105,8 +110,10 @@ class EmbeddingDenseBackward(Block):
 class EmbeddingCounts(Block):
     """embedding_counts(indices, rows) -> Tensor: for each index, how often it is there."""
 
+    aten = None
     tensors = ("indices",)
     public = False
+    undifferentiable = "the results are counts"
 
     def fwd(xp, indices, rows):
         where = indices.reshape(-1)
@@ -259,7 +266,9 @@ def shortened(xp: Any, weight: Any, indices: Any, max_norm: float, norm_type: fl
 class EmbeddingRenorm(Block):
     """embedding_renorm(weight, indices, max_norm, norm_type) -> Tensor: rows shortened."""
 
+    aten = "embedding_renorm"
     tensors = ("weight", "indices")
+    plain_tensors = ("indices",)
     public = False
 
     def fwd(xp, weight, indices, max_norm, norm_type):

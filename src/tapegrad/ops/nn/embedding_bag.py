@@ -53,7 +53,9 @@ class EmbeddingBag(Block):
     that each element came from.
     """
 
+    aten = "_embedding_bag"
     tensors = ("weight", "indices", "offsets", "sample_weights")
+    plain_tensors = ("indices", "offsets")
     outs = ("out", "bag_of", "sizes", "rows")
     plain_outs = (1, 2, 3)
     public = False
@@ -262,9 +264,11 @@ class EmbeddingBagCounts(Block):
     is there: PyTorch's kernel looks up one by the place of the other.
     """
 
+    aten = None
     tensors = ("indices",)
     leading = (1,)
     public = False
+    undifferentiable = "the results are counts"
 
     def fwd(xp, indices, rows):
         each = indices.reshape(-1, indices.shape[-1])

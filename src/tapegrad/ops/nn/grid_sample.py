@@ -17,7 +17,7 @@ import numpy as np
 from ... import dtypes
 from ...core.base import TensorBase
 from ...errors import must_be_tensor
-from ..block import Block, Case, Linear, api, apply, op
+from ..block import SINGLE, WIDEST, Autocast, Block, Case, Linear, api, apply, op
 from ..block.checks import not_implemented, widened
 from ..block.samples import Draw, Index
 from .grid_taps import (
@@ -269,6 +269,8 @@ class GridSampler2d(Sampler):
 
     name = "grid_sampler_2d"
     node = "GridSampler2DBackward0"
+    aten = "grid_sampler_2d"
+    autocast = Autocast(cpu=SINGLE)
 
 
 @op
@@ -277,6 +279,8 @@ class GridSampler3d(Sampler):
 
     name = "grid_sampler_3d"
     node = "GridSampler3DBackward0"
+    aten = "grid_sampler_3d"
+    autocast = Autocast(cpu=SINGLE)
 
 
 @op
@@ -285,6 +289,7 @@ class GridAdder2d(Adder):
 
     name = "grid_adder_2d"
     node = "GridSampler2DBackwardBackward0"
+    aten = None
 
 
 @op
@@ -293,6 +298,7 @@ class GridAdder3d(Adder):
 
     name = "grid_adder_3d"
     node = "GridSampler3DBackwardBackward0"
+    aten = None
 
 
 @op
@@ -301,6 +307,7 @@ class GridSlope2d(Slope):
 
     name = "grid_slope_2d"
     node = "GridSampler2DBackwardBackward0"
+    aten = None
 
 
 @op
@@ -309,6 +316,7 @@ class GridSlope3d(Slope):
 
     name = "grid_slope_3d"
     node = "GridSampler3DBackwardBackward0"
+    aten = None
 
 
 def base_points(xp: Any, sizes: Any, align: bool, dtype: Any) -> Any:
@@ -328,6 +336,7 @@ class AffineGrid(Linear):
     """affine_grid(theta, sizes, align) -> Tensor: the points of an image, moved by a matrix."""
 
     node = "AffineGridGeneratorBackward0"
+    aten = "affine_grid_generator"
     tensors = ("theta",)
     public = False
     leading = (2,)
@@ -346,6 +355,7 @@ class AffineGridBackward(Linear):
     """affine_grid_backward(grad, sizes, align) -> Tensor: the gradient for the matrix."""
 
     node = "AffineGridGeneratorBackwardBackward0"
+    aten = None
     tensors = ("grad",)
     public = False
 
@@ -426,6 +436,7 @@ POINTS_3D = Index(np.array([[[[[-0.83, 0.21, 0.4], [0.37, -1.42, -0.3]]]]]))
         Case(Draw(1, 2, 2, 3, 2), POINTS_3D, align_corners=True),
         Case(Draw(1, 1, 2, 3, 2), POINTS_3D, "bilinear", "reflection", False),
     ],
+    autocast=Autocast(cpu=SINGLE, gpu=WIDEST),
 )
 def grid_sample(
     input: Any,
@@ -473,7 +484,7 @@ CASES = [
 CASES_3D = [Case(Draw(1, 2, 2, 3, 2), POINTS_3D, 0, 1, True)]
 
 
-@api(method=False, samples=[*CASES, *CASES_3D])
+@api(method=False, samples=[*CASES, *CASES_3D], autocast=Autocast(cpu=SINGLE, gpu=WIDEST))
 def grid_sampler(
     input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Any:
@@ -485,7 +496,7 @@ def grid_sampler(
     return sample(0, input, grid, interpolation_mode, padding_mode, align_corners)
 
 
-@api(method=False, samples=CASES)
+@api(method=False, samples=CASES, autocast=Autocast(cpu=SINGLE))
 def grid_sampler_2d(
     input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Any:
@@ -497,7 +508,7 @@ def grid_sampler_2d(
     return sample(2, input, grid, interpolation_mode, padding_mode, align_corners)
 
 
-@api(method=False, samples=CASES_3D)
+@api(method=False, samples=CASES_3D, autocast=Autocast(cpu=SINGLE))
 def grid_sampler_3d(
     input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Any:

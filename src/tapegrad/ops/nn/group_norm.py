@@ -7,13 +7,14 @@ from typing import Any
 
 from ...core.base import TensorBase
 from ...errors import must_be_tensor
-from ..block import Block, Case, api, apply, op
+from ..block import SINGLE, Autocast, Block, Case, api, apply, op
 from ..block.batching import lift
 from ..block.checks import cast, widened
 from ..block.samples import Draw
 from ..shape.copying import fresh
 from ..shape.views import as_int
 from .standardize import (
+    GRADIENT_TEXT,
     Standardized,
     by_channels_last,
     check_floating,
@@ -67,10 +68,12 @@ class NativeGroupNorm(Block):
     """native_group_norm(input, weight, bias, groups, eps) -> (Tensor, Tensor, Tensor):
     `group_norm`, with means and reciprocal deviations."""
 
+    aten = "native_group_norm"
     tensors = ("input", "weight", "bias")
     outs = ("out", "mean", "rstd")
     public = False
     partial = True
+    gradient_text = GRADIENT_TEXT
 
     def fwd(xp, input, weight, bias, groups, eps):
         check_floating("GroupNormKernelImpl", input.dtype)
@@ -157,6 +160,7 @@ class NativeGroupNormBackward(Block):
     (Tensor, Tensor, Tensor): the gradients of input, weight and bias."""
 
     node = "NativeGroupNormBackwardBackward0"
+    aten = "native_group_norm_backward"
     tensors = ("grad_output", "input", "mean", "rstd", "weight")
     outs = ("grad_input", "grad_weight", "grad_bias")
     public = False
@@ -299,7 +303,7 @@ GROUP_CASES = [
 ]
 
 
-@api(method=False, samples=GROUP_CASES)
+@api(method=False, samples=GROUP_CASES, autocast=Autocast(gpu=SINGLE))
 def group_norm(
     input: Any,
     num_groups: Any,
@@ -317,7 +321,12 @@ def group_norm(
     return group_norm_of(input, num_groups, weight, bias, eps)
 
 
-@api(name="nn.functional.group_norm", method=False, samples=GROUP_CASES)
+@api(
+    name="nn.functional.group_norm",
+    method=False,
+    samples=GROUP_CASES,
+    autocast=Autocast(gpu=SINGLE),
+)
 def functional_group_norm(
     input: Any, num_groups: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 from ...core.base import TensorBase
 from ...dtypes import int64
 from ...errors import does_not_fit
-from ..block import Block, Case, api, apply, op
+from ..block import SINGLE, Autocast, Block, Case, api, apply, op
 from ..block.checks import widened
 from ..block.samples import Draw
 from .adaptive_pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
@@ -91,6 +91,7 @@ class UpsampleNearest1d(Upsample):
     """upsample_nearest1d(input, …) -> Tensor: the nearest element to the left."""
 
     node = "UpsampleNearest1DBackward0"
+    aten = "upsample_nearest1d"
     leading = (1,)
 
 
@@ -99,6 +100,7 @@ class UpsampleNearest2d(Upsample):
     """upsample_nearest2d(input, …) -> Tensor: the nearest pixel above and to the left."""
 
     node = "UpsampleNearest2DBackward0"
+    aten = "upsample_nearest2d"
     leading = (2,)
 
 
@@ -107,6 +109,7 @@ class UpsampleNearest3d(Upsample):
     """upsample_nearest3d(input, …) -> Tensor: the nearest voxel below."""
 
     node = "UpsampleNearest3DBackward0"
+    aten = "upsample_nearest3d"
     leading = (3,)
 
 
@@ -115,6 +118,7 @@ class UpsampleNearestExact1d(Upsample):
     """upsample_nearest_exact1d(input, …) -> Tensor: the element whose centre is nearest."""
 
     node = "UpsampleNearestExact1DBackward0"
+    aten = "_upsample_nearest_exact1d"
     leading = (1,)
 
 
@@ -123,6 +127,7 @@ class UpsampleNearestExact2d(Upsample):
     """upsample_nearest_exact2d(input, …) -> Tensor: the pixel whose centre is nearest."""
 
     node = "UpsampleNearestExact2DBackward0"
+    aten = "_upsample_nearest_exact2d"
     leading = (2,)
 
 
@@ -131,6 +136,7 @@ class UpsampleNearestExact3d(Upsample):
     """upsample_nearest_exact3d(input, …) -> Tensor: the voxel whose centre is nearest."""
 
     node = "UpsampleNearestExact3DBackward0"
+    aten = "_upsample_nearest_exact3d"
     leading = (3,)
 
 
@@ -139,6 +145,7 @@ class UpsampleLinear1d(Upsample):
     """upsample_linear1d(input, …) -> Tensor: between the two neighbours."""
 
     node = "UpsampleLinear1DBackward0"
+    aten = "upsample_linear1d"
     leading = (1,)
 
 
@@ -147,6 +154,7 @@ class UpsampleBilinear2d(Upsample):
     """upsample_bilinear2d(input, …) -> Tensor: between the four neighbours."""
 
     node = "UpsampleBilinear2DBackward0"
+    aten = "upsample_bilinear2d"
     leading = (2,)
 
 
@@ -155,6 +163,7 @@ class UpsampleTrilinear3d(Upsample):
     """upsample_trilinear3d(input, …) -> Tensor: between the eight neighbours."""
 
     node = "UpsampleTrilinear3DBackward0"
+    aten = "upsample_trilinear3d"
     leading = (3,)
 
 
@@ -163,6 +172,7 @@ class UpsampleBicubic2d(Upsample):
     """upsample_bicubic2d(input, …) -> Tensor: by cubics through sixteen neighbours."""
 
     node = "UpsampleBicubic2DBackward0"
+    aten = "upsample_bicubic2d"
     leading = (2,)
 
 
@@ -171,6 +181,7 @@ class UpsampleBilinearAa2d(Upsample):
     """upsample_bilinear_aa2d(input, …) -> Tensor: weighted by a triangle, without aliasing."""
 
     node = "UpsampleBilinear2DAaBackward0"
+    aten = "_upsample_bilinear2d_aa"
     leading = (2,)
 
 
@@ -179,6 +190,7 @@ class UpsampleBicubicAa2d(Upsample):
     """upsample_bicubic_aa2d(input, …) -> Tensor: weighted by a cubic, without aliasing."""
 
     node = "UpsampleBicubic2DAaBackward0"
+    aten = "_upsample_bicubic2d_aa"
     leading = (2,)
 
 
@@ -187,6 +199,7 @@ class UpsampleLanczosAa2d(Upsample):
     """upsample_lanczos_aa2d(input, …) -> Tensor: weighted by a windowed sinc."""
 
     node = "UpsampleLanczos2DAaBackward0"
+    aten = None
     leading = (2,)
 
 
@@ -195,6 +208,7 @@ class UpsampleNearest1dBackward(UpsampleBackward):
     """upsample_nearest1d_backward(grad, …) -> Tensor: the gradient."""
 
     node = "UpsampleNearest1DBackwardBackward0"
+    aten = "upsample_nearest1d_backward"
     leading = (1,)
 
 
@@ -203,6 +217,7 @@ class UpsampleNearest2dBackward(UpsampleBackward):
     """upsample_nearest2d_backward(grad, …) -> Tensor: the gradient."""
 
     node = "UpsampleNearest2DBackwardBackward0"
+    aten = "upsample_nearest2d_backward"
     leading = (2,)
 
 
@@ -211,6 +226,7 @@ class UpsampleNearest3dBackward(UpsampleBackward):
     """upsample_nearest3d_backward(grad, …) -> Tensor: the gradient."""
 
     node = "UpsampleNearest3DBackwardBackward0"
+    aten = "upsample_nearest3d_backward"
     leading = (3,)
 
 
@@ -219,6 +235,7 @@ class UpsampleNearestExact1dBackward(UpsampleBackward):
     """upsample_nearest_exact1d_backward(grad, …) -> Tensor: the gradient."""
 
     node = "UpsampleNearestExact1DBackwardBackward0"
+    aten = None
     leading = (1,)
 
 
@@ -227,6 +244,7 @@ class UpsampleNearestExact2dBackward(UpsampleBackward):
     """upsample_nearest_exact2d_backward(grad, …) -> Tensor: the gradient."""
 
     node = "UpsampleNearestExact2DBackwardBackward0"
+    aten = None
     leading = (2,)
 
 
@@ -235,6 +253,7 @@ class UpsampleNearestExact3dBackward(UpsampleBackward):
     """upsample_nearest_exact3d_backward(grad, …) -> Tensor: the gradient."""
 
     node = "UpsampleNearestExact3DBackwardBackward0"
+    aten = None
     leading = (3,)
 
 
@@ -243,6 +262,7 @@ class UpsampleLinear1dBackward(UpsampleBackward):
     """upsample_linear1d_backward(grad, …) -> Tensor: the gradient."""
 
     node = "UpsampleLinear1DBackwardBackward0"
+    aten = "upsample_linear1d_backward"
     leading = (1,)
 
 
@@ -251,6 +271,7 @@ class UpsampleBilinear2dBackward(UpsampleBackward):
     """upsample_bilinear2d_backward(grad, …) -> Tensor: the gradient."""
 
     node = "UpsampleBilinear2DBackwardBackward0"
+    aten = "upsample_bilinear2d_backward"
     leading = (2,)
 
 
@@ -259,6 +280,7 @@ class UpsampleTrilinear3dBackward(UpsampleBackward):
     """upsample_trilinear3d_backward(grad, …) -> Tensor: the gradient."""
 
     node = "UpsampleTrilinear3DBackwardBackward0"
+    aten = "upsample_trilinear3d_backward"
     leading = (3,)
 
 
@@ -267,6 +289,7 @@ class UpsampleBicubic2dBackward(UpsampleBackward):
     """upsample_bicubic2d_backward(grad, …) -> Tensor: the gradient."""
 
     node = "UpsampleBicubic2DBackwardBackward0"
+    aten = "upsample_bicubic2d_backward"
     leading = (2,)
 
 
@@ -275,6 +298,7 @@ class UpsampleBilinearAa2dBackward(UpsampleBackward):
     """upsample_bilinear_aa2d_backward(grad, …) -> Tensor: the gradient."""
 
     node = "UpsampleBilinear2DAaBackwardBackward0"
+    aten = None
     leading = (2,)
 
 
@@ -283,6 +307,7 @@ class UpsampleBicubicAa2dBackward(UpsampleBackward):
     """upsample_bicubic_aa2d_backward(grad, …) -> Tensor: the gradient."""
 
     node = "UpsampleBicubic2DAaBackwardBackward0"
+    aten = None
     leading = (2,)
 
 
@@ -291,6 +316,7 @@ class UpsampleLanczosAa2dBackward(UpsampleBackward):
     """upsample_lanczos_aa2d_backward(grad, …) -> Tensor: the gradient."""
 
     node = "UpsampleLanczos2DAaBackwardBackward0"
+    aten = None
     leading = (2,)
 
 
@@ -396,6 +422,7 @@ def wanted_scales(given: list[int], scale_factor: Any) -> list[float]:
         Case(Draw(1, 1, 5, 6), size=(3, 2), mode="bilinear", antialias=True),
         Case(Draw(1, 1, 5, 4), size=(3, 6), mode="area"),
     ],
+    autocast=Autocast(gpu=SINGLE),
 )
 def interpolate(
     input: Any,
@@ -498,7 +525,12 @@ def warn_old(name: str) -> None:
     )
 
 
-@api(name="nn.functional.upsample", method=False, samples=[Case(Draw(1, 2, 4), 7)])
+@api(
+    name="nn.functional.upsample",
+    method=False,
+    samples=[Case(Draw(1, 2, 4), 7)],
+    autocast=Autocast(gpu=SINGLE),
+)
 def upsample(
     input: Any,
     size: Any = None,
@@ -515,7 +547,12 @@ def upsample(
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
-@api(name="nn.functional.upsample_nearest", method=False, samples=[Case(Draw(1, 2, 2, 3), 4)])
+@api(
+    name="nn.functional.upsample_nearest",
+    method=False,
+    samples=[Case(Draw(1, 2, 2, 3), 4)],
+    autocast=Autocast(gpu=SINGLE),
+)
 def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
     """upsample_nearest(input, size=None, scale_factor=None) -> Tensor: `interpolate`, nearest.
 
@@ -526,7 +563,12 @@ def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> 
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
-@api(name="nn.functional.upsample_bilinear", method=False, samples=[Case(Draw(1, 2, 2, 3), 4)])
+@api(
+    name="nn.functional.upsample_bilinear",
+    method=False,
+    samples=[Case(Draw(1, 2, 2, 3), 4)],
+    autocast=Autocast(gpu=SINGLE),
+)
 def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
     """upsample_bilinear(input, size=None, scale_factor=None) -> Tensor: with aligned corners.
 

@@ -9,13 +9,14 @@ from ... import dtypes
 from ...core.base import STATE, TensorBase
 from ...core.transforms.batched import memory_of
 from ...errors import must_be_tensor
-from ..block import APIS, Block, Case, api, apply, op
+from ..block import APIS, SINGLE, Autocast, Block, Case, api, apply, op
 from ..block.batching import lift, padded
 from ..block.checks import cast, not_implemented, widened
 from ..block.samples import Draw
 from ..pointwise.with_number import add_number
 from ..shape.views import as_ints
 from .standardize import (
+    GRADIENT_TEXT,
     Standardized,
     by_channels_last,
     check_floating,
@@ -62,10 +63,13 @@ class NativeLayerNorm(Block):
     """native_layer_norm(input, weight, bias, nd, eps) -> (Tensor, Tensor): `layer_norm` over the
     last `nd` dimensions, and the statistics."""
 
+    aten = "native_layer_norm"
     tensors = ("input", "weight", "bias")
     outs = ("out", "stats")
     plain_outs = (1,)
     public = False
+    autocast = Autocast(gpu=SINGLE)
+    gradient_text = GRADIENT_TEXT
 
     def fwd(xp, input, weight, bias, nd, eps):
         check_floating("LayerNormKernelImpl", input.dtype)
@@ -113,6 +117,7 @@ class NativeLayerNormBackward(Block):
     Tensor, Tensor): the gradients of input, weight and bias."""
 
     node = "NativeLayerNormBackwardBackward0"
+    aten = "native_layer_norm_backward"
     tensors = ("grad_output", "input", "stats", "weight")
     outs = ("grad_input", "grad_weight", "grad_bias")
     public = False
@@ -272,7 +277,7 @@ LAYER_CASES = [
 ]
 
 
-@api(method=False, samples=LAYER_CASES)
+@api(method=False, samples=LAYER_CASES, autocast=Autocast(gpu=SINGLE))
 def layer_norm(
     input: Any,
     normalized_shape: Any,
@@ -290,7 +295,12 @@ def layer_norm(
     return normalized("layer_norm", input, normalized_shape, weight, bias, eps)[0]
 
 
-@api(name="nn.functional.layer_norm", method=False, samples=LAYER_CASES)
+@api(
+    name="nn.functional.layer_norm",
+    method=False,
+    samples=LAYER_CASES,
+    autocast=Autocast(gpu=SINGLE),
+)
 def functional_layer_norm(
     input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Any:
@@ -303,7 +313,12 @@ def functional_layer_norm(
     return normalized("layer_norm", input, normalized_shape, weight, bias, eps)[0]
 
 
-@api(name="native_layer_norm", method=False, samples=[Case(Draw(3, 4), (4,), Draw(4), None, 1e-5)])
+@api(
+    name="native_layer_norm",
+    method=False,
+    samples=[Case(Draw(3, 4), (4,), Draw(4), None, 1e-5)],
+    autocast=Autocast(gpu=SINGLE),
+)
 def layer_norm_with_statistics(
     input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float
 ) -> Any:
@@ -342,6 +357,7 @@ class FusedRmsNorm(Block):
     """fused_rms_norm(input, weight, nd, eps) -> (Tensor, Tensor): `rms_norm` over the last `nd`
     dimensions, and the reciprocals of the roots. PyTorch has it on a GPU only, and so have we."""
 
+    aten = "_fused_rms_norm"
     tensors = ("input", "weight")
     outs = ("out", "rstd")
     plain_outs = (1,)
@@ -376,6 +392,10 @@ class FusedRmsNorm(Block):
             out = out * padded(F, weight, 1, len(x.shape))
         return out, rstd
 
+    def aten_call(input, normalized_shape, weight, eps):
+        eps = smallest_share(input.dtype) if eps is None else float(eps)
+        return apply(FusedRmsNorm, (input, weight), (len(normalized_shape), eps))
+
 
 @op
 class FusedRmsNormBackward(Block):
@@ -383,6 +403,7 @@ class FusedRmsNormBackward(Block):
     gradients of input and weight."""
 
     node = "FusedRmsNormBackwardBackward0"
+    aten = "_fused_rms_norm_backward"
     tensors = ("grad_output", "input", "rstd", "weight")
     outs = ("grad_input", "grad_weight")
     public = False
@@ -477,7 +498,12 @@ RMS_CASES = [
 ]
 
 
-@api(aliases=("nn.functional.rms_norm",), method=False, samples=RMS_CASES)
+@api(
+    aliases=("nn.functional.rms_norm",),
+    method=False,
+    samples=RMS_CASES,
+    autocast=Autocast(gpu=SINGLE),
+)
 def rms_norm(
     input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None
 ) -> Any:

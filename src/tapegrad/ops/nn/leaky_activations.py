@@ -15,7 +15,7 @@ from ...core.base import TensorBase, quiet, wrap
 from ...core.transforms.batched_random import of_tensors
 from ...core.transforms.levels import BATCHES
 from ...errors import must_be_tensor
-from ..block import Case, api, apply, op
+from ..block import LOWER, Autocast, Case, api, apply, op
 from ..block.batching import lift, padded
 from ..block.checks import cast, not_implemented, widened
 from ..block.samples import Draw, Index
@@ -67,12 +67,15 @@ class LeakyWritten(Leaky):
 class LeakyRelu(Leaky):
     """leaky_relu(input, slope) -> Tensor: the elements, the negative ones times `slope`."""
 
+    aten = "leaky_relu"
+
 
 @op
 class LeakyReluWrite(LeakyWritten):
     """leaky_relu_write(input, slope) -> Tensor: `leaky_relu` in place."""
 
     node = "LeakyReluBackward1"
+    aten = None
 
 
 @op
@@ -80,6 +83,8 @@ class LeakyReluBackward(Corners):
     """leaky_relu_backward(grad_output, input, slope) -> Tensor: the gradient of `leaky_relu`."""
 
     node = "LeakyReluBackwardBackward0"
+    aten = "leaky_relu_backward"
+    formula = "where(input > 0, grad_output, grad_output * slope)"
 
     def fwd(xp, grad_output, input, slope):
         grad = widened(grad_output)
@@ -122,6 +127,7 @@ def leaky_relu_(input: Any, negative_slope: Any = 0.01) -> Any:
 
 class WithNoise(Activation):
     tensors = ("input", "noise")
+    plain_tensors = ("noise",)
 
     def fwd(xp, input, noise):
         return cast(dense(xp, widened(input)) * widened(noise), input.dtype)
@@ -134,12 +140,15 @@ class WithNoise(Activation):
 class RreluWithNoise(WithNoise):
     """rrelu_with_noise(input, noise) -> Tensor: every element times a slope of its own."""
 
+    aten = "rrelu_with_noise"
+
 
 @op
 class RreluWithNoiseWrite(WithNoise):
     """rrelu_with_noise_write(input, noise) -> Tensor: `rrelu_with_noise` in place."""
 
     node = "RreluWithNoiseBackward1"
+    aten = None
 
 
 @op
@@ -147,7 +156,9 @@ class RreluWithNoiseBackward(Activation):
     """rrelu_with_noise_backward(grad_output, noise) -> Tensor: the gradient, which is linear."""
 
     node = "RreluWithNoiseBackwardBackward0"
+    aten = "rrelu_with_noise_backward"
     tensors = ("grad_output", "noise")
+    plain_tensors = ("noise",)
 
     def fwd(xp, grad_output, noise):
         return cast(widened(grad_output) * widened(noise), grad_output.dtype)
@@ -161,6 +172,7 @@ class RreluOnAverage(Leaky):
     """rrelu_on_average(input, slope) -> Tensor: `rrelu` after training, one slope for all."""
 
     node = "RreluWithNoiseBackward0"
+    aten = None
 
     def fwd(xp, input, slope):
         return leaky(xp, dense(xp, input), slope)
@@ -171,6 +183,7 @@ class RreluOnAverageWrite(LeakyWritten):
     """rrelu_on_average_write(input, slope) -> Tensor: `rrelu_on_average` in place."""
 
     node = "RreluWithNoiseBackward1"
+    aten = None
 
     def fwd(xp, input, slope):
         return leaky(xp, dense(xp, input), slope)
@@ -302,6 +315,7 @@ def functional_rrelu_(
 class PreluKernel(Activation):
     """prelu_kernel(input, weight) -> Tensor: `leaky_relu` with learned slopes."""
 
+    aten = "_prelu_kernel"
     tensors = ("input", "weight")
 
     def fwd(xp, input, weight):
@@ -326,6 +340,7 @@ class PreluKernelBackward(Activation):
     """prelu_kernel_backward(grad_output, input, weight) -> (Tensor, Tensor): both gradients."""
 
     node = "PreluKernelBackwardBackward0"
+    aten = "_prelu_kernel_backward"
     tensors = ("grad_output", "input", "weight")
     outs = ("grad_input", "grad_weight")
 
@@ -370,6 +385,7 @@ class PreluKernelBackward(Activation):
         Case(Draw(2, 3, 2, layout="T"), Draw(3)),
         Case(Draw(5), Draw()),
     ],
+    autocast=Autocast(cpu=LOWER, gpu=LOWER),
 )
 def prelu(input: Any, weight: Any) -> Any:
     """prelu(input, weight) -> Tensor: `weight * x` below zero, with one weight or one per channel.

@@ -13,7 +13,7 @@ from ...core.dispatch import apply
 from ...core.transforms.batched import memory_of
 from ...errors import must_be_tensor
 from ...nn import _reduction
-from ..block import Block, Case, api, op
+from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.batching import join, lift, part
 from ..block.checks import not_implemented
 from ..block.samples import Draw, Index
@@ -65,6 +65,7 @@ def total_weight(xp: Any, target: Any, counts: Any, by: Any, dtype: Any) -> Any:
 
 class ClassLoss(Block):
     tensors = ("input", "target", "weight")
+    plain_tensors = ("target", "weight")
     linear = True
     public = False
 
@@ -134,12 +135,17 @@ def entry_factors(
 class NllLoss(ClassLoss):
     """nll_loss(input, target, weight, reduction, ignore_index) -> Tensor: of vectors."""
 
+    aten = "nll_loss_forward"
+    autocast = Autocast(cpu=SINGLE, gpu=SINGLE)
+    gradient_text = {"input": "-grad * weight / n at [target], else 0"}
+
 
 @op
 class NllLoss2D(ClassLoss):
     """nll_loss2d(input, target, weight, reduction, ignore_index) -> Tensor: of images."""
 
     name = "nll_loss2d"
+    aten = "nll_loss2d_forward"
 
 
 @op
@@ -147,7 +153,9 @@ class NllLossBackward(Block):
     """nll_loss_backward(grad_output, target, weight, shape, …) -> Tensor: nll_loss's gradient."""
 
     tensors = ("grad_output", "target", "weight")
+    plain_tensors = ("target", "weight")
     node = "NllLossBackwardBackward0"
+    aten = "nll_loss_backward"
     linear = True
     public = False
 
@@ -311,7 +319,12 @@ CLASSES = [
 ]
 
 
-@api(name="nn.functional.nll_loss", method=False, samples=CLASSES)
+@api(
+    name="nn.functional.nll_loss",
+    method=False,
+    samples=CLASSES,
+    autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
+)
 def nll_loss(
     input: Any,
     target: Any,
@@ -357,6 +370,7 @@ def is_plain(input: Any, target: Any) -> bool:
         Case(Draw(2, 3, 2), Draw(2, 3, 2), Draw(3), reduction="none", label_smoothing=0.2),
         Case(Draw(3, 4), Index([1, -100, 3]), label_smoothing=0.1),
     ],
+    autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
 )
 def cross_entropy(
     input: Any,

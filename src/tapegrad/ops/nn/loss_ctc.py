@@ -15,7 +15,7 @@ import tapegrad as tg
 from ...core.base import TensorBase, wrap
 from ...core.dispatch import apply
 from ...nn import _reduction
-from ..block import Block, api, op
+from ..block import SINGLE, Autocast, Block, api, op
 from ..block.batching import join, lift, part
 from ..block.checks import invalid_call, not_implemented
 from .loss_pointwise import BY_NUMBER, by_number
@@ -95,10 +95,13 @@ class CtcLoss(Block):
     The negative log likelihood of each sequence, and the sums that the gradient starts from.
     """
 
+    aten = "ctc_loss.IntList"
     tensors = ("log_probs", "targets", "input_lengths", "target_lengths")
+    plain_tensors = ("targets", "input_lengths", "target_lengths")
     outs = ("out", "sums")
     plain_outs = (1,)
     public = False
+    autocast = Autocast(cpu=SINGLE)
 
     def fwd(xp, log_probs, targets, input_lengths, target_lengths, blank, zero_infinity):
         a = Alignment(xp, log_probs, targets, target_lengths, blank)
@@ -190,7 +193,9 @@ class CtcLossBackward(Block):
         "loss",
         "sums",
     )
+    plain_tensors = ("targets", "input_lengths", "target_lengths", "loss", "sums")
     node = "NotImplemented"
+    aten = "_ctc_loss_backward"
     public = False
 
     def fwd(
@@ -340,7 +345,7 @@ def in_rows(targets: Any, lengths: Any) -> Any:
     return out
 
 
-@api(name="ctc_loss", method=False)
+@api(name="ctc_loss", method=False, autocast=Autocast(cpu=SINGLE))
 def ctc_loss_by_number(
     log_probs: Any,
     targets: Any,
@@ -399,7 +404,7 @@ def ctc_loss_by_number(
 
 
 # No samples: the gradient is not that of freely chosen `log_probs`.
-@api(name="nn.functional.ctc_loss", method=False)
+@api(name="nn.functional.ctc_loss", method=False, autocast=Autocast(cpu=SINGLE))
 def ctc_loss(
     log_probs: Any,
     targets: Any,

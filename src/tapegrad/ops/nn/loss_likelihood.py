@@ -11,7 +11,7 @@ import tapegrad as tg
 from ...core.dispatch import apply
 from ...core.transforms.batched import known_values, memory_of
 from ...nn import _reduction
-from ..block import AS_IS, Block, Case, Elementwise, api, op
+from ..block import AS_IS, SINGLE, UNSAFE, Autocast, Block, Case, Elementwise, api, op
 from ..block.batching import lift, padded
 from ..block.checks import cast, not_implemented, widened
 from ..block.samples import Draw
@@ -44,8 +44,11 @@ def times(value: Any, weight: Any) -> Any:
 class BinaryCrossEntropy(Block):
     """binary_cross_entropy(input, target, weight, reduction) -> Tensor: of probabilities."""
 
+    aten = "binary_cross_entropy"
     tensors = ("input", "target", "weight")
+    plain_tensors = ("weight",)
     public = False
+    autocast = Autocast(cpu=SINGLE, gpu=UNSAFE)
 
     def fwd(xp, input, target, weight, reduction):
         x, t = widened(input), widened(target)
@@ -91,7 +94,9 @@ class BinaryCrossEntropyBackward(Elementwise):
     """binary_cross_entropy_backward(grad_output, input, target, weight) -> Tensor: its gradient."""
 
     tensors = ("grad_output", "input", "target", "weight")
+    plain_tensors = ("weight",)
     node = "BinaryCrossEntropyBackwardBackward0"
+    aten = "binary_cross_entropy_backward"
     dtype = AS_IS
     public = False
 
@@ -134,6 +139,7 @@ def curved(F: Any, grad: Any, input: Any, target: Any, weight: Any) -> Any:
         ),
         Case(Draw(low=0.1, high=0.9), Draw(low=0.1, high=0.9), reduction="sum"),
     ],
+    autocast=Autocast(cpu=SINGLE, gpu=UNSAFE),
 )
 def binary_cross_entropy(
     input: Any,
@@ -190,8 +196,12 @@ def check_weight(shape: tuple[int, ...], full: tuple[int, ...]) -> None:
 class BinaryCrossEntropyWithLogits(Block):
     """binary_cross_entropy_with_logits(…) -> Tensor: of the sigmoid of `input`."""
 
+    aten = "binary_cross_entropy_with_logits"
     tensors = ("input", "target", "weight", "pos_weight")
+    plain_tensors = ("weight", "pos_weight")
     public = False
+    autocast = Autocast(cpu=SINGLE, gpu=SINGLE)
+    gradient_text = {"input": "grad * (sigmoid(input) - target) * weight / n"}
 
     def fwd(xp, input, target, weight, pos_weight, reduction):
         x, t = widened(input), widened(target)
@@ -261,6 +271,7 @@ def logits_loss(input: Any, target: Any, weight: Any, pos_weight: Any, reduction
         Case(Draw(2, 3, layout="T"), Draw(2, 3), reduction="none"),
         Case(Draw(), Draw(), reduction="sum"),
     ],
+    autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
 )
 def binary_cross_entropy_with_logits(
     input: Any,
@@ -290,6 +301,7 @@ def binary_cross_entropy_with_logits(
     name="binary_cross_entropy_with_logits",
     method=False,
     samples=[Case(Draw(2, 3), Draw(2, 3)), Case(Draw(2, 3), Draw(2, 3), reduction=1)],
+    autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
 )
 def binary_cross_entropy_with_logits_by_number(
     input: Any, target: Any, weight: Any = None, pos_weight: Any = None, reduction: int = 0
@@ -315,6 +327,7 @@ def binary_cross_entropy_with_logits_by_number(
     name="kl_div",
     method=False,
     samples=[Case(Draw(2, 3), Draw(2, 3, low=0.1)), Case(Draw(2, 3), Draw(3), 2, log_target=True)],
+    autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
 )
 def kl_div_by_number(
     input: Any, target: Any, reduction: int = 0, *, log_target: bool = False
@@ -349,6 +362,7 @@ def kl_div_by_number(
         Case(Draw(3, 4), Draw(3, 4), reduction="batchmean", log_target=True),
         Case(Draw(), Draw(low=0.1), reduction="batchmean"),
     ],
+    autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
 )
 def kl_div(
     input: Any,
@@ -389,6 +403,7 @@ def kl_div(
     name="poisson_nll_loss",
     method=False,
     samples=[Case(Draw(2, 3), Draw(2, 3, low=1.5, high=4.0), True, True, 1e-8, 1)],
+    autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
 )
 def poisson_nll_loss_by_number(
     input: Any, target: Any, log_input: bool, full: bool, eps: float, reduction: int
@@ -421,6 +436,7 @@ def poisson_nll_loss_by_number(
         Case(Draw(2, 3, low=0.5), Draw(3, low=1.5, high=4.0), False, True, reduction="none"),
         Case(Draw(3), Draw(3, low=1.5, high=4.0), full=True, reduction="sum"),
     ],
+    autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
 )
 def poisson_nll_loss(
     input: Any,

@@ -12,7 +12,7 @@ import tapegrad as tg
 from ...core.dispatch import apply
 from ...core.transforms.batched import known_values
 from ...nn import _reduction
-from ..block import Block, Case, api, op
+from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.batching import lift
 from ..block.checks import not_implemented
 from ..block.samples import Draw, Index
@@ -66,8 +66,11 @@ def trailing(F: Any, x: Any) -> Any:
 class MultiMarginLoss(Block):
     """multi_margin_loss(input, target, factor, p, margin, reduction) -> Tensor: of a class."""
 
+    aten = "multi_margin_loss"
     tensors = ("input", "target", "factor")
+    plain_tensors = ("target", "factor")
     public = False
+    autocast = Autocast(cpu=SINGLE, gpu=SINGLE)
 
     def fwd(xp, input, target, factor, p, margin, reduction):
         at = target[..., None]
@@ -113,6 +116,7 @@ def margin_slope(F: Any, input: Any, target: Any, p: int, margin: float) -> Any:
         Case(Draw(3, 4, layout="T"), Index([1, 2, 3]), 2, 0.5, reduction="none"),
         Case(Draw(4), Index(2), reduction="sum"),
     ],
+    autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
 )
 def multi_margin_loss(
     input: Any,
@@ -188,8 +192,11 @@ def labels(xp: Any, target: Any) -> tuple[Any, Any, Any, Any]:
 class MultilabelMarginLoss(Block):
     """multilabel_margin_loss(input, target, reduction) -> Tensor: of several classes."""
 
+    aten = "multilabel_margin_loss_forward"
     tensors = ("input", "target")
+    plain_tensors = ("target",)
     public = False
+    autocast = Autocast(cpu=SINGLE, gpu=SINGLE)
 
     def fwd(xp, input, target, reduction):
         label, valid, is_label, most = labels(xp, target)
@@ -221,9 +228,11 @@ class MultilabelMarginSlope(Block):
     It is constant between kinks: it has no derivative of its own.
     """
 
+    aten = None
     tensors = ("input", "target")
     leading = (1, 1)
     public = False
+    undifferentiable = "it is constant between kinks"
 
     def fwd(xp, input, target):
         label, valid, is_label, most = labels(xp, target)
@@ -246,6 +255,7 @@ class MultilabelMarginSlope(Block):
         Case(Draw(2, 3, layout="T"), Index([[0, 1, 2], [2, 1, -1]]), reduction="none"),
         Case(Draw(4), Index([1, 1, -1, 0]), reduction="sum"),
     ],
+    autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
 )
 def multilabel_margin_loss(
     input: Any,
@@ -322,6 +332,7 @@ def multilabel_soft_margin_loss(
     name="hinge_embedding_loss",
     method=False,
     samples=[Case(Draw(2, 3), Index([1, -1, 0])), Case(Draw(3), Index([1, -1, -1]), 3.0, 2)],
+    autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
 )
 def hinge_embedding_loss_by_number(
     input: Any, target: Any, margin: float = 1.0, reduction: int = 0
@@ -347,6 +358,7 @@ def hinge_embedding_loss_by_number(
         Case(Draw(2, 3), Index([[1, -1, 1], [-1, 1, 1]])),
         Case(Draw(2, 3), Index([1, -1, 0]), 2.5, reduction="none"),
     ],
+    autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
 )
 def hinge_embedding_loss(
     input: Any,
@@ -371,6 +383,7 @@ def hinge_embedding_loss(
     name="margin_ranking_loss",
     method=False,
     samples=[Case(Draw(2, 3), Draw(3), Draw(3)), Case(Draw(3), Draw(3), Draw(3), 0.7, 1)],
+    autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
 )
 def margin_ranking_loss_by_number(
     input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 0
@@ -395,6 +408,7 @@ def margin_ranking_loss_by_number(
         Case(Draw(2, 3), Draw(2, 3), Draw(2, 3)),
         Case(Draw(2, 3), Draw(1, 3), Draw(2, 1), 0.7, reduction="none"),
     ],
+    autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
 )
 def margin_ranking_loss(
     input1: Any,
@@ -428,6 +442,7 @@ TINY = 1e-12  # keeps the length of a zero vector from being zero
     name="cosine_embedding_loss",
     method=False,
     samples=[Case(Draw(3, 4), Draw(3, 4), Index([1, -1, 1]), -0.9, 1)],
+    autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
 )
 def cosine_embedding_loss_by_number(
     input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 0
@@ -465,6 +480,7 @@ def cosine_embedding_loss_by_number(
         Case(Draw(3, 4), Draw(1, 4), Index([-1, 1, 1]), -0.9, reduction="none"),
         Case(Draw(4), Draw(4), Index(1), reduction="sum"),
     ],
+    autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
 )
 def cosine_embedding_loss(
     input1: Any,
@@ -515,6 +531,7 @@ def triplet_distances(
     name="triplet_margin_loss",
     method=False,
     samples=[Case(Draw(3, 4), Draw(3, 4), Draw(3, 4), 5.0, reduction=1)],
+    autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
 )
 def triplet_margin_loss_by_number(
     anchor: Any,
@@ -551,6 +568,7 @@ def triplet_margin_loss_by_number(
         Case(Draw(3, 4), Draw(3, 4), Draw(3, 4), 5.0, 1.0, swap=True, reduction="none"),
         Case(Draw(4), Draw(4), Draw(4), 5.0, 3.0, reduction="sum"),
     ],
+    autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
 )
 def triplet_margin_loss(
     anchor: Any,

@@ -16,7 +16,7 @@ from ...core.dispatch import apply
 from ...core.modes import MODES
 from ...errors import check_broadcast
 from ...nn import _reduction
-from ..block import PROMOTE, Block, Case, api, op
+from ..block import PROMOTE, SINGLE, Autocast, Block, Case, api, op, reads_as
 from ..block.batching import lift, padded
 from ..block.checks import cast, not_implemented, widened
 from ..block.samples import Draw, Index
@@ -69,6 +69,7 @@ def reduced(xp: Any, losses: Any, reduction: str) -> Any:
     return (wide / losses.size if reduction == "mean" else wide).astype(dtype)
 
 
+@reads_as("grad * factor / n", "grad / n")
 def share(grad: Any, shape: tuple[int, ...], reduction: str, factor: float = 1.0) -> Any:
     """Gradient rule: `factor` times what one element gets of the gradient of the loss."""
     if reduction == "mean":
@@ -185,16 +186,25 @@ class Squares(Block):
 class MseLoss(Squares):
     """mse_loss(input, target, reduction) -> Tensor: squared differences of one float dtype."""
 
+    aten = "mse_loss"
+    autocast = Autocast(cpu=SINGLE, gpu=SINGLE)
+
 
 @op
 class MseLossMixed(Squares):
     """mse_loss_mixed(input, target, reduction) -> Tensor: the same of two dtypes."""
 
+    aten = "mse_loss"
     dtype = PROMOTE
     guard = only_floats("mse_cpu")
 
 
-@api(name="nn.functional.mse_loss", method=False, samples=[*PAIRS, *WEIGHTED])
+@api(
+    name="nn.functional.mse_loss",
+    method=False,
+    samples=[*PAIRS, *WEIGHTED],
+    autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
+)
 def mse_loss(
     input: Any,
     target: Any,
@@ -233,7 +243,12 @@ def weighted(losses: Any, weight: Any, input: Any, reduction: str, by_weight: bo
     return _reduction.apply(found, reduction)
 
 
-@api(name="nn.functional.l1_loss", method=False, samples=[*PAIRS, *WEIGHTED])
+@api(
+    name="nn.functional.l1_loss",
+    method=False,
+    samples=[*PAIRS, *WEIGHTED],
+    autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
+)
 def l1_loss(
     input: Any,
     target: Any,
@@ -260,10 +275,12 @@ def l1_loss(
 class SmoothL1Loss(Block):
     """smooth_l1_loss(input, target, reduction, beta) -> Tensor: squares below `beta`."""
 
+    aten = "smooth_l1_loss"
     tensors = ("input", "target")
     dtype = PROMOTE
     guard = only_floats("smooth_l1_cpu")
     public = False
+    autocast = Autocast(cpu=SINGLE, gpu=SINGLE)
 
     def fwd(xp, input, target, reduction, beta):
         distance = xp.abs(widened(input) - widened(target))
@@ -294,6 +311,7 @@ def smooth_slope(F: Any, difference: Any, beta: float) -> Any:
     name="nn.functional.smooth_l1_loss",
     method=False,
     samples=[*PAIRS, Case(Draw(2, 3), Draw(2, 3), beta=0.5), Case(Draw(3), Draw(3), beta=0.0)],
+    autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
 )
 def smooth_l1_loss(
     input: Any,
@@ -324,10 +342,12 @@ def smooth_l1_loss(
 class HuberLoss(Block):
     """huber_loss(input, target, reduction, delta, result) -> Tensor: squares below `delta`."""
 
+    aten = "huber_loss"
     tensors = ("input", "target")
     dtype = PROMOTE
     guard = only_floats("huber_cpu")
     public = False
+    autocast = Autocast(cpu=SINGLE, gpu=SINGLE)
 
     def fwd(xp, input, target, reduction, delta, result):
         distance = xp.abs(widened(input) - widened(target))
@@ -358,6 +378,7 @@ def huber_slope(F: Any, difference: Any, delta: float) -> Any:
     name="nn.functional.huber_loss",
     method=False,
     samples=[*PAIRS, *WEIGHTED, Case(Draw(2, 3), Draw(2, 3), delta=0.5)],
+    autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
 )
 def huber_loss(
     input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None
@@ -393,8 +414,11 @@ def huber_loss(
 class SoftMarginLoss(Block):
     """soft_margin_loss(input, target, reduction) -> Tensor: log(1 + exp(-target * input))."""
 
+    aten = "soft_margin_loss"
     tensors = ("input", "target")
+    plain_tensors = ("target",)
     public = False
+    autocast = Autocast(cpu=SINGLE, gpu=SINGLE)
 
     def fwd(xp, input, target, reduction):
         return reduced(xp, xp.log1p(xp.exp(-input * target)), reduction)
@@ -424,6 +448,7 @@ def soft_slope(F: Any, input: Any, target: Any) -> Any:
         Case(Draw(2, 3), Index([1, -1, 2]), reduction="none"),
         Case(Draw(3), Index([1, -1, 1]), reduction="sum"),
     ],
+    autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
 )
 def soft_margin_loss(
     input: Any,

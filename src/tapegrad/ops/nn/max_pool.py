@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...core.op import Op
-from ..block import Block, Case, apply, op
+from ..block import SINGLE, Autocast, Block, Case, apply, op
 from ..block.checks import widened
 from ..block.samples import Draw
 from .pool_windows import (
@@ -181,7 +181,9 @@ def back(
 class MaxPoolIndices(Block):
     """max_pool_indices(input, …) -> LongTensor: where the largest of every window is."""
 
+    aten = None
     public = False
+    undifferentiable = "the results are indices"
 
     def fwd(xp, input, kernel, stride, padding, dilation, out_sizes):
         return plane_indices(xp, input, kernel, stride, padding, dilation, out_sizes)
@@ -192,6 +194,7 @@ class MaxPoolIndices(Block):
 
 class MaxPoolingBackward(Block):
     tensors = ("grad", "indices")
+    plain_tensors = ("indices",)
     linear = True  # in the gradient; indices have no derivative
     public = False
 
@@ -205,6 +208,7 @@ class MaxPoolingBackward(Block):
 def max_pooling(n: int) -> tuple[Op, Op]:
     """The ops for windows of the last n dimensions, without and with indices, and the gradient."""
     title, node_title = f"max_pool{n}d", f"MaxPool{n}DWithIndices"
+    shown = {"input": "grad at the maximum of each window, else 0"}
 
     class Maxima(MaxPooling):
         __doc__ = (
@@ -212,7 +216,11 @@ def max_pooling(n: int) -> tuple[Op, Op]:
         )
         name = title
         node = f"{node_title}Backward0"
+        aten = f"{title}_with_indices"
         leading = (n,)
+        autocast = Autocast(cpu=SINGLE, unless="return_indices") if n == 3 else None
+        keeps_finite = n == 2
+        gradient_text = shown if n == 2 else None
 
     class WithIndices(MaxPoolingIndices):
         __doc__ = (
@@ -220,12 +228,15 @@ def max_pooling(n: int) -> tuple[Op, Op]:
         )
         name = f"{title}_with_indices"
         node = f"{node_title}Backward0"
+        aten = f"{title}_with_indices"
         leading = (n,)
+        gradient_text = shown if n == 2 else None
 
     class Backward(MaxPoolingBackward):
         __doc__ = f"{title}_backward(grad, indices, …) -> Tensor: the gradient of `{title}`."
         name = f"{title}_backward"
         node = f"{node_title}BackwardBackward0"
+        aten = f"{title}_backward" if n == 2 else None  # PyTorch has none for three dimensions
         leading = (n, n)
 
     made = op(Maxima), op(WithIndices)
@@ -416,7 +427,11 @@ def max_pool2d(*given: Any) -> Any:
     return pool("max_pool2d", 2, *given)
 
 
-@max_pool_function(samples=CASES_3D, aliases=("max_pool3d",))
+@max_pool_function(
+    samples=CASES_3D,
+    aliases=("max_pool3d",),
+    autocast=Autocast(cpu=SINGLE, unless="return_indices"),
+)
 def max_pool3d(*given: Any) -> Any:
     """max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1) -> Tensor: window maxima.
 

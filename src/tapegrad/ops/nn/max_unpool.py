@@ -14,7 +14,7 @@ from ...core.base import TensorBase
 from ...core.op import Op
 from ...core.transforms.batched import known_values
 from ...errors import must_be_tensor
-from ..block import APIS, Block, Case, apply, op
+from ..block import APIS, SINGLE, Autocast, Block, Case, apply, op
 from ..block.checks import widened
 from ..block.samples import Draw, Index
 from .adaptive_pool import with_indices
@@ -38,6 +38,7 @@ from .pool_windows import (
 
 class Unpooling(Block):
     tensors = ("input", "indices")
+    plain_tensors = ("indices",)
     linear = True  # in the values; indices have no derivative
     public = False
 
@@ -64,7 +65,9 @@ def unpooling(n: int, planes: str) -> Op:
         )
         name = f"max_unpool{n}d"
         node = f"MaxUnpool{n}DBackward0"
+        aten = f"max_unpool{n}d"
         leading = (n, n)
+        autocast = Autocast(cpu=SINGLE)
 
     return op(Made)
 
@@ -200,7 +203,8 @@ def unpool_function(**fields: Any) -> Any:
     samples=[
         Case(Draw(1, 2, 3), Index([[[0, 3, 4], [1, 2, 5]]]), 2),
         Case(Draw(2, 2), Index([[0, 3], [1, 2]]), 2, output_size=[5]),
-    ]
+    ],
+    autocast=Autocast(cpu=SINGLE),
 )
 def max_unpool1d(*given: Any) -> Any:
     """max_unpool1d(input, indices, kernel_size) -> Tensor: maxima back in place, else zeros.
@@ -215,7 +219,8 @@ def max_unpool1d(*given: Any) -> Any:
     samples=[
         Case(Draw(1, 1, 2, 2), Index([[[[0, 3], [9, 15]]]]), 2),
         Case(Draw(1, 2, 2), Index([[[0, 3], [10, 19]]]), 2, output_size=(1, 1, 5, 5)),
-    ]
+    ],
+    autocast=Autocast(cpu=SINGLE),
 )
 def max_unpool2d(*given: Any) -> Any:
     """max_unpool2d(input, indices, kernel_size) -> Tensor: maxima back in place, else zeros.
@@ -230,7 +235,8 @@ def max_unpool2d(*given: Any) -> Any:
 @unpool_function(
     samples=[
         Case(Draw(1, 1, 2, 2), Index([[[[0, 3], [9, 30]]]]), 2),
-    ]
+    ],
+    autocast=Autocast(cpu=SINGLE),
 )
 def max_unpool3d(*given: Any) -> Any:
     """max_unpool3d(input, indices, kernel_size) -> Tensor: maxima back in place, else zeros.
@@ -259,7 +265,9 @@ def starts(xp: Any, samples: Any, n: int, k: int, out: int) -> Any:
 
 class FractionalMax(Block):
     tensors = ("input", "samples")
+    plain_tensors = ("samples",)
     leading = (1,)  # of the samples
+    autocast = Autocast(cpu=SINGLE)
     outs = ("values", "indices")
     plain_outs = (1,)
     public = False
@@ -441,7 +449,7 @@ def fractional_function(**fields: Any) -> Any:
     return publish
 
 
-@fractional_function(samples=CASES_2D)
+@fractional_function(samples=CASES_2D, autocast=Autocast(cpu=SINGLE))
 def fractional_max_pool2d(return_indices: bool, *given: Any) -> Any:
     """fractional_max_pool2d(input, kernel_size, output_size=None) -> Tensor: random window maxima.
 
@@ -452,7 +460,7 @@ def fractional_max_pool2d(return_indices: bool, *given: Any) -> Any:
     return found if return_indices else found[0]
 
 
-@fractional_function(samples=CASES_3D)
+@fractional_function(samples=CASES_3D, autocast=Autocast(cpu=SINGLE))
 def fractional_max_pool3d(return_indices: bool, *given: Any) -> Any:
     """fractional_max_pool3d(input, kernel_size, output_size=None) -> Tensor: random window maxima.
 

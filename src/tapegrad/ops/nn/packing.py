@@ -24,6 +24,7 @@ class PackPaddedSequence(Linear):
     """pack_padded_sequence(input, lengths) -> Tensor: the steps of all sequences, one after the
     other, where `input` has one row of steps per time and one column per sequence."""
 
+    aten = "_pack_padded_sequence"
     public = False
 
     def fwd(xp, input, lengths):
@@ -44,6 +45,7 @@ class PackPaddedSequence(Linear):
 class UnpackRows(Linear):
     """unpack_rows(input, lengths, steps) -> Tensor: what was packed, with zeros as padding."""
 
+    aten = None
     public = False
 
     def fwd(xp, input, lengths, steps):

@@ -15,7 +15,7 @@ from ...core.base import TensorBase
 from ...core.dispatch import apply
 from ...core.op import Op
 from ...errors import must_be_tensor
-from ..block import Block, Case, api, op
+from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.checks import cast, not_implemented
 from ..block.samples import Draw
 from ..shape.views import as_ints
@@ -36,6 +36,7 @@ def pairs(pad: Ints) -> list[tuple[int, int]]:
 class ConstantPadNd(Block):
     """constant_pad_nd(input, pad, value) -> Tensor: a border of one value."""
 
+    aten = "constant_pad_nd"
     public = False
 
     def fwd(xp, input, pad, value):
@@ -167,11 +168,15 @@ class Back(Block):
 def border(title: str, node_title: str, mode: str, what: str) -> Op:
     """The op of a border and, called `…_back`, that of its gradient: each the other's transpose."""
     back = f"{title}_back"
+    # PyTorch has no rule for three mirrored dimensions, nor for the parts of a circular border.
+    in_single = mode != "circular" and title != "reflection_pad3d"
 
     class Pad(Surround):
         __doc__ = f"{title}(input, pad) -> Tensor: {what}."
         name = title
         node = node_title
+        aten = None if mode == "circular" else title
+        autocast = Autocast(cpu=SINGLE) if in_single else None
 
         def fwd(xp, input, pad):
             return surround(xp, input, pad, mode)
@@ -186,6 +191,7 @@ def border(title: str, node_title: str, mode: str, what: str) -> Op:
         __doc__ = f"{back}(grad_output, size, pad) -> Tensor: the gradient of such a border."
         name = back
         node = node_title.replace("Backward0", "BackwardBackward0")
+        aten = None
 
         def fwd(xp, grad_output, size, pad):
             return gathered_back(xp, grad_output, size, pad, mode)

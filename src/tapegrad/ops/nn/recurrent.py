@@ -180,11 +180,14 @@ class StackSteps(StepsBlock):
     """stack_steps(input, steps) -> Tensor: the result of a loop over time."""
 
     node = "StackBackward0"  # what PyTorch's loops end in
+    aten = None
 
 
 @op
 class MkldnnRnnLayer(StepsBlock):
     """mkldnn_rnn_layer(input, steps) -> Tensor: what PyTorch calls an LSTM in single precision."""
+
+    aten = "mkldnn_rnn_layer"
 
 
 # ---------------------------------------------------------------------- tanh and relu
@@ -194,6 +197,7 @@ class MkldnnRnnLayer(StepsBlock):
 class RnnLayer(Block):
     """rnn_layer(input, hx, weight, relu, sizes, turned) -> Tensor: h = f(input + W h)."""
 
+    aten = None
     tensors = ("input", "hx", "weight")
     leading = (2, 2, 2)
     public = False
@@ -273,6 +277,7 @@ class LstmLayer(Block):
     """lstm_layer(input, hx, cx, weight, proj, sizes, turned) -> (Tensor, Tensor, Tensor):
     all h, all c, all gates (i, f, g, o)."""
 
+    aten = None
     tensors = ("input", "hx", "cx", "weight", "proj")
     outs = ("out", "cells", "gates")
     leading = (2, 2, 2, 2, 2)
@@ -412,6 +417,7 @@ class GruLayer(Block):
     """gru_layer(input, hx, weight, bias, sizes, turned) -> (Tensor, Tensor): all h, and r,
     z, n and what r was multiplied by."""
 
+    aten = None
     tensors = ("input", "hx", "weight", "bias")
     outs = ("out", "gates")
     leading = (2, 2, 2, 1)

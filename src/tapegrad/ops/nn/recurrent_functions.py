@@ -10,7 +10,7 @@ import tapegrad as tg
 from ... import dtypes
 from ...core.base import TensorBase
 from ...errors import must_be_tensor
-from ..block import Case, api, apply
+from ..block import LOWER, Autocast, Case, api, apply
 from ..block.samples import Draw, Index
 from .recurrent import GruLayer, LstmLayer, MkldnnRnnLayer, RnnLayer, StackSteps, spans
 
@@ -341,7 +341,11 @@ def step_case(gates: int, states: int, bias: bool) -> Case:
     return Case(small(2, 3), state, small(gates * 2, 3), small(gates * 2, 2), *biases)
 
 
-@api(method=False, samples=[step_case(1, 1, True), step_case(1, 1, False)])
+@api(
+    method=False,
+    samples=[step_case(1, 1, True), step_case(1, 1, False)],
+    autocast=Autocast(gpu=LOWER),
+)
 def rnn_tanh_cell(
     input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None
 ) -> Any:
@@ -354,7 +358,7 @@ def rnn_tanh_cell(
     return tg.tanh(step_sum(input, hx, w_ih, w_hh, b_ih, b_hh))
 
 
-@api(method=False, samples=[step_case(1, 1, True)])
+@api(method=False, samples=[step_case(1, 1, True)], autocast=Autocast(gpu=LOWER))
 def rnn_relu_cell(
     input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None
 ) -> Any:
@@ -367,7 +371,11 @@ def rnn_relu_cell(
     return tg.relu(step_sum(input, hx, w_ih, w_hh, b_ih, b_hh))
 
 
-@api(method=False, samples=[step_case(4, 2, True), step_case(4, 2, False)])
+@api(
+    method=False,
+    samples=[step_case(4, 2, True), step_case(4, 2, False)],
+    autocast=Autocast(gpu=LOWER),
+)
 def lstm_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
     """lstm_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None) -> (Tensor, Tensor): one step.
 
@@ -391,7 +399,11 @@ def lstm_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh:
     return tg.sigmoid(o) * tg.tanh(c), c
 
 
-@api(method=False, samples=[step_case(3, 1, True), step_case(3, 1, False)])
+@api(
+    method=False,
+    samples=[step_case(3, 1, True), step_case(3, 1, False)],
+    autocast=Autocast(gpu=LOWER),
+)
 def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
     """gru_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None) -> Tensor: one step.
 

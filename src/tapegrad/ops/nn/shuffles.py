@@ -18,6 +18,7 @@ from ..shape.views import as_int
 class PixelShuffle(Linear):
     """pixel_shuffle(input, upscale_factor) -> Tensor: channels become pixels."""
 
+    aten = "pixel_shuffle"
     public = False
     leading = (3,)
 
@@ -38,6 +39,7 @@ class PixelShuffle(Linear):
 class PixelUnshuffle(Linear):
     """pixel_unshuffle(input, downscale_factor) -> Tensor: pixels become channels."""
 
+    aten = "pixel_unshuffle"
     public = False
     leading = (3,)
 
@@ -66,6 +68,8 @@ class Dealt(Linear):
 class ChannelShuffle(Dealt):
     """channel_shuffle(input, groups) -> Tensor: one channel of each group in turn."""
 
+    aten = "channel_shuffle"
+
     def d_input(F, grad, groups):
         return F.channel_shuffle(grad, max(grad.shape[1] // groups, 1))
 
@@ -75,6 +79,7 @@ class NativeChannelShuffle(Dealt):
     """native_channel_shuffle(input, groups) -> Tensor: the same, without a derivative."""
 
     node = "torch::autograd::NotImplemented"
+    aten = "native_channel_shuffle"
 
     def d_input(F, grad):
         raise RuntimeError("derivative for aten::native_channel_shuffle is not implemented")

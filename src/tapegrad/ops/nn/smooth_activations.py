@@ -10,7 +10,7 @@ import numpy as np
 from ... import dtypes
 from ...autograd.inplace import write
 from ...core.base import TensorBase
-from ..block import AS_IS, Case, Elementwise, api, apply, op
+from ..block import AS_IS, SINGLE, Autocast, Case, Elementwise, api, apply, op
 from ..block.checks import cast, is_number, not_implemented, widened
 from ..block.samples import Draw, unary_cases
 from ..pointwise.branchless import pick
@@ -122,17 +122,22 @@ class EluWritten(Activation):
 class Elu(EluFamily):
     """elu(input, alpha, scale, input_scale) -> Tensor: exponential below zero."""
 
+    aten = "elu"
+
 
 @op
 class EluWrite(EluWritten):
     """elu_write(input, alpha, scale, input_scale) -> Tensor: `elu` in place."""
 
     node = "EluBackward1"
+    aten = None
 
 
 @op
 class Celu(EluFamily):
     """celu(input, alpha, scale, input_scale) -> Tensor: `elu` without a kink."""
+
+    aten = "celu"
 
     def d_input(F, grad, input, alpha):
         return F.elu_backward(grad, input, alpha, 1.0, 1 / single(alpha), False)
@@ -143,6 +148,7 @@ class CeluWrite(EluWritten):
     """celu_write(input, alpha, scale, input_scale) -> Tensor: `celu` in place."""
 
     node = "CeluBackward1"
+    aten = None
 
     def d_input(F, grad, out, alpha):
         refuse_negative(alpha)
@@ -154,6 +160,8 @@ class EluBackward(Slope):
     """elu_backward(grad_output, input, alpha, scale, input_scale, is_result) -> Tensor."""
 
     node = "EluBackwardBackward0"
+    aten = "elu_backward"
+    formula = "where(input > 0, grad_output, grad_output * alpha * exp(input))"
 
     def fwd(xp, grad_output, input, alpha, scale, input_scale, is_result):
         grad, x = widened(grad_output), widened(input)
@@ -327,6 +335,8 @@ def inner(x: Any) -> Any:
 class Gelu(Activation):
     """gelu(input, approximate) -> Tensor: `x` times the normal distribution function of `x`."""
 
+    aten = "gelu"
+
     def fwd(xp, input, approximate):
         x = real(input, "GeluKernelImpl")
         if approximate == "tanh":
@@ -342,6 +352,8 @@ class GeluBackward(Slope):
     """gelu_backward(grad_output, input, approximate) -> Tensor: the gradient of `gelu`."""
 
     node = "GeluBackwardBackward0"
+    aten = "gelu_backward"
+    formula = "grad_output * (cdf(input) + input * pdf(input))"
 
     def fwd(xp, grad_output, input, approximate):
         grad, x = widened(grad_output), widened(input)
@@ -389,6 +401,8 @@ def gelu(input: Any, *, approximate: str = "none") -> Any:
 class Silu(Activation):
     """silu(input) -> Tensor: `x * sigmoid(x)`."""
 
+    aten = "silu"
+
     def fwd(xp, input):
         if input.dtype.kind == "c":
             return input / (1 + xp.exp(-input))
@@ -411,6 +425,8 @@ class SiluBackward(Slope):
     """silu_backward(grad_output, input) -> Tensor: the gradient of `silu`."""
 
     node = "SiluBackwardBackward0"
+    aten = "silu_backward"
+    formula = "grad_output * sigmoid(input) * (1 + input * (1 - sigmoid(input)))"
 
     def fwd(xp, grad_output, input):
         grad, x = widened(grad_output), widened(input)
@@ -440,6 +456,8 @@ def silu(input: Any, inplace: bool = False) -> Any:
 class Mish(Activation):
     """mish(input) -> Tensor: `x * tanh(softplus(x))`."""
 
+    aten = "mish"
+
     def fwd(xp, input):
         x = real(input, "mish_cpu")
         return cast(x * xp.tanh(xp.log1p(xp.exp(x))), input.dtype)
@@ -456,6 +474,7 @@ class MishBackward(Slope):
     """mish_backward(grad_output, input) -> Tensor: the gradient of `mish`."""
 
     node = "MishBackwardBackward0"
+    aten = "mish_backward"
 
     def fwd(xp, grad_output, input):
         grad, x = widened(grad_output), widened(input)
@@ -489,6 +508,9 @@ def mish(input: Any, inplace: bool = False) -> Any:
 class Softplus(Activation):
     """softplus(input, beta, threshold) -> Tensor: a smooth positive part."""
 
+    aten = "softplus"
+    autocast = Autocast(gpu=SINGLE)
+
     def fwd(xp, input, beta, threshold):
         x = real(input, "softplus_cpu")
         scaled = x if beta == 1 else x * beta
@@ -506,6 +528,8 @@ class SoftplusBackward(Slope):
     """softplus_backward(grad_output, input, beta, threshold) -> Tensor: the gradient."""
 
     node = "SoftplusBackwardBackward0"
+    aten = "softplus_backward"
+    formula = "grad_output * sigmoid(input * beta)"
 
     def fwd(xp, grad_output, input, beta, threshold):
         grad, x = widened(grad_output), widened(input)
@@ -526,6 +550,7 @@ class SoftplusBackward(Slope):
     name="nn.functional.softplus",
     method=False,
     samples=[*unary_cases(), Case(Draw(3, 4), 2.0), Case(Draw(3, 4), beta=1.5, threshold=1)],
+    autocast=Autocast(gpu=SINGLE),
 )
 def softplus(input: Any, beta: Any = 1, threshold: Any = 20) -> Any:
     """softplus(input, beta=1, threshold=20) -> Tensor: `log(1 + exp(beta * x)) / beta`.
@@ -543,6 +568,8 @@ def softplus(input: Any, beta: Any = 1, threshold: Any = 20) -> Any:
 class LogSigmoid(Activation):
     """log_sigmoid(input) -> Tensor: the logarithm of `sigmoid`."""
 
+    aten = "log_sigmoid_forward"
+
     def fwd(xp, input):
         x = dense(xp, real(input, "log_sigmoid_cpu"))
         return cast(xp.minimum(x, 0) - xp.log1p(xp.exp(-xp.abs(x))), input.dtype)
@@ -556,6 +583,8 @@ class LogSigmoidBackward(Slope):
     """log_sigmoid_backward(grad_output, input) -> Tensor: the gradient of `logsigmoid`."""
 
     node = "LogSigmoidBackwardBackward0"
+    aten = "log_sigmoid_backward"
+    formula = "grad_output * sigmoid(-input)"
 
     def fwd(xp, grad_output, input):
         grad, x = widened(grad_output), widened(input)

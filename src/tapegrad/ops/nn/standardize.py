@@ -15,6 +15,13 @@ from ... import dtypes
 from ...core.base import TensorBase
 from ..block.checks import not_implemented, widened
 
+# What is shown for the rules of the norms.
+GRADIENT_TEXT = {
+    "input": "rstd * (g - mean(g) - x_hat * mean(g * x_hat)), g = grad * weight",
+    "weight": "sum(grad * x_hat)",
+    "bias": "sum(grad)",
+}
+
 
 class Standardized:
     """x̂, in the language of rules; without dimensions in `over` the statistics are constants."""

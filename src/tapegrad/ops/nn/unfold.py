@@ -24,6 +24,7 @@ from .conv_kernels import Ints, gather, scatter
 class Im2Col(Linear):
     """im2_col(input, kernel_size, dilation, padding, stride) -> Tensor: windows as columns."""
 
+    aten = "im2col"
     public = False
     leading = (3,)
 
@@ -42,6 +43,7 @@ class Im2Col(Linear):
 class Col2Im(Linear):
     """col2_im(input, output_size, kernel_size, …) -> Tensor: columns added up as windows."""
 
+    aten = "col2im"
     public = False
     leading = (2,)
 

@@ -17,6 +17,7 @@ from ..block.samples import Draw
 class WeightNormInterface(Block):
     """weight_norm_interface(input, g, over) -> Tensor: `input` with norms `g` over dimensions."""
 
+    aten = "_weight_norm_interface"
     tensors = ("input", "g")
     dims = ("over",)
     guard = not_for("weight_norm_kernel", BOOL, INTEGRAL, COMPLEX)

@@ -12,11 +12,12 @@ from ...core import promote
 from ...core.base import F32, F64, STATE, TensorBase
 from ...core.dispatch import apply, binary, unary
 from ...core.modes import MODES
-from ..block import PROMOTE, PROMOTE_FLOAT, Case, Elementwise, api, op, ufunc
+from ..block import PROMOTE, PROMOTE_FLOAT, SINGLE, Autocast, Case, Elementwise, api, op, ufunc
 from ..block.checks import (
     BOOL,
     COMPLEX,
     INTEGRAL,
+    OUT_FOUND,
     cast,
     category,
     common,
@@ -48,8 +49,11 @@ class Mul(Arithmetic):
     tensor([3., 8.])
     """
 
+    aten = "mul.Tensor"
     aliases = ("multiply",)
     linear = True
+    vmap_write = "inplace arithmetic"
+    foreach = "binary"
     fwd = ufunc("multiply")
 
     def d_input(F, grad, other):
@@ -63,7 +67,9 @@ class Mul(Arithmetic):
 class Add(Arithmetic):
     """add(input, other) -> Tensor: sum without a factor."""
 
+    aten = "add.Tensor"
     public = False
+    vmap_write = None
     fwd = ufunc("add")
 
     def d_input(F, grad):
@@ -87,7 +93,9 @@ class AddAlpha(Arithmetic):
     """add_alpha(input, other, alpha) -> Tensor: `add` with a factor on `other`."""
 
     node = "AddBackward0"
+    aten = "add.Tensor"
     public = False
+    vmap_write = None
 
     def fwd(xp, input, other, alpha):
         if type(alpha) is float and same_floats(input, other):
@@ -148,7 +156,9 @@ def check_alpha(alpha: Any, *operands: Any) -> None:
         )
 
 
-@api(inplace=True, samples=[*binary_cases(), Case(Draw(2, 3), Draw(3), alpha=-2.5)])
+@api(
+    inplace=True, samples=[*binary_cases(), Case(Draw(2, 3), Draw(3), alpha=-2.5)], foreach="alpha"
+)
 def add(input: Any, other: Any, *, alpha: Any = 1, run: Any = None) -> Any:
     """add(input, other, *, alpha=1) -> Tensor: `input + alpha * other`; shapes broadcast.
 
@@ -182,8 +192,10 @@ def refuse_bools(*values: Any) -> None:
 class Sub(Arithmetic):
     """sub(input, other) -> Tensor: difference without a factor."""
 
+    aten = "sub.Tensor"
     public = False
     guard = refuse_bools
+    vmap_write = "inplace arithmetic"
     fwd = ufunc("subtract")
 
     def d_input(F, grad):
@@ -198,8 +210,10 @@ class SubAlpha(Arithmetic):
     """sub_alpha(input, other, alpha) -> Tensor: `sub` with a factor on `other`."""
 
     node = "SubBackward0"
+    aten = "sub.Tensor"
     public = False
     guard = refuse_bools
+    vmap_write = "inplace arithmetic"
 
     def fwd(xp, input, other, alpha):
         out = xp.subtract(widened(input), scaled(xp, widened(other), alpha))
@@ -216,6 +230,7 @@ class SubAlpha(Arithmetic):
     inplace=True,
     aliases=("subtract",),
     samples=[*binary_cases(), Case(Draw(2, 3), Draw(3), alpha=0.5)],
+    foreach="alpha",
 )
 def sub(input: Any, other: Any, *, alpha: Any = 1, run: Any = None) -> Any:
     """sub(input, other, *, alpha=1) -> Tensor: `input - alpha * other`; shapes broadcast.
@@ -234,6 +249,7 @@ def sub(input: Any, other: Any, *, alpha: Any = 1, run: Any = None) -> Any:
 class Rsub(Arithmetic):
     """rsub(input, other, alpha) -> Tensor: `other - alpha * input` of two tensors."""
 
+    aten = "rsub.Tensor"
     public = False
     guard = refuse_bools
 
@@ -252,6 +268,7 @@ class RsubScalar(Elementwise):
     """rsub_scalar(input, number, alpha) -> Tensor: `number - alpha * input`."""
 
     node = "RsubBackward1"
+    aten = "rsub.Scalar"
     dtype = PROMOTE
     public = False
 
@@ -308,6 +325,10 @@ class Neg(Elementwise):
     dtype = PROMOTE
     linear = True
     guard = no_negation
+    inplace_functions = ("neg_", "negative_")
+    out_dtype = OUT_FOUND
+    keeps_finite = True
+    foreach = "unary"
     fwd = ufunc("negative")
 
     def d_input(F, grad):
@@ -333,8 +354,10 @@ def positive(input: Any) -> Any:
 class Div(Arithmetic):
     """div(input, other) -> Tensor: the quotient, not rounded."""
 
+    aten = "div.Tensor"
     dtype = PROMOTE_FLOAT
     public = False
+    vmap_write = "inplace arithmetic"
     fwd = ufunc("true_divide")
 
     def d_input(F, grad, other):
@@ -377,7 +400,9 @@ class DivMode(Arithmetic):
     """div_mode(input, other, mode) -> Tensor: the quotient rounded to an integer."""
 
     node = "DivBackward2"
+    aten = "div.Tensor_mode"
     public = False
+    formula = "mode(input / other)"
 
     def fwd(xp, input, other, mode):
         return quotient(xp, input, other, mode)
@@ -396,7 +421,7 @@ DIV_CASES = [
 ]
 
 
-@api(inplace=True, aliases=("divide",), samples=DIV_CASES)
+@api(inplace=True, aliases=("divide",), samples=DIV_CASES, foreach="binary")
 def div(input: Any, other: Any, *, rounding_mode: Any = None, run: Any = None) -> Any:
     """div(input, other, *, rounding_mode=None) -> Tensor: the quotient; a mode rounds it.
 
@@ -433,6 +458,9 @@ class Reciprocal(Elementwise):
     tensor([0.5000, 0.2500])
     """
 
+    autocast = Autocast(gpu=SINGLE)
+    inplace_functions = ("reciprocal_",)
+    foreach = "unary"
     samples = unary_cases(low=0.3)
     fwd = ufunc("reciprocal")
 
@@ -478,6 +506,7 @@ class Remainder(Arithmetic):
     """remainder(input, other) -> Tensor: what is left of a division, signed like the divisor."""
 
     node = "RemainderBackward1"
+    aten = "remainder.Tensor"
     public = False
 
     def fwd(xp, input, other):
@@ -495,6 +524,7 @@ class RemainderScalar(Elementwise):
     """remainder_scalar(input, number) -> Tensor: `input % number`."""
 
     node = "RemainderBackward0"
+    aten = "remainder.Scalar"
     dtype = PROMOTE
     public = False
 
@@ -513,6 +543,7 @@ class RemainderOf(Elementwise):
 
     tensors = ("other",)
     node = "torch::autograd::NotImplemented"
+    aten = "remainder.Scalar_Tensor"
     dtype = PROMOTE
     public = False
 
@@ -556,6 +587,7 @@ class Fmod(Arithmetic):
     """fmod(input, other) -> Tensor: what is left of a division, signed like the dividend."""
 
     node = "FmodBackward1"
+    aten = "fmod.Tensor"
     public = False
 
     def fwd(xp, input, other):
@@ -574,6 +606,7 @@ class FmodScalar(Elementwise):
     """fmod_scalar(input, number) -> Tensor: `fmod` with a number."""
 
     node = "FmodBackward0"
+    aten = "fmod.Scalar"
     dtype = PROMOTE
     public = False
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...core.base import TensorBase
 from ..block import PROMOTE, Block, Case, api, apply, op, ufunc
-from ..block.checks import BOOL, COMPLEX, FLOATING, invalid_call, not_for
+from ..block.checks import BOOL, COMPLEX, FLOATING, OUT_FOUND, invalid_call, not_for
 from ..block.samples import Index
 
 # ruff: noqa: N805
@@ -22,10 +22,12 @@ CASES = [
 
 
 class Bits(Block):
+    aten_number = "Scalar"
     tensors = ("input", "other")
     dtype = PROMOTE
     elementwise = True
     public = False
+    undifferentiable = "it works on integers"
 
 
 def either(name: str, record: Any, input: Any, other: Any, run: Any) -> Any:
@@ -39,6 +41,7 @@ def either(name: str, record: Any, input: Any, other: Any, run: Any) -> Any:
 class BitwiseAnd(Bits):
     """bitwise_and(input, other) -> Tensor: the bits that are set in both."""
 
+    aten = "bitwise_and.Tensor"
     guard = not_for("bitwise_and_cpu", FLOATING, COMPLEX)
     fwd = ufunc("bitwise_and")
 
@@ -57,6 +60,7 @@ def bitwise_and(input: Any, other: Any, *, run: Any = None) -> Any:
 class BitwiseOr(Bits):
     """bitwise_or(input, other) -> Tensor: the bits that are set in either."""
 
+    aten = "bitwise_or.Tensor"
     guard = not_for("bitwise_or_cpu", FLOATING, COMPLEX)
     fwd = ufunc("bitwise_or")
 
@@ -75,6 +79,7 @@ def bitwise_or(input: Any, other: Any, *, run: Any = None) -> Any:
 class BitwiseXor(Bits):
     """bitwise_xor(input, other) -> Tensor: the bits that are set in one of the two."""
 
+    aten = "bitwise_xor.Tensor"
     guard = not_for("bitwise_xor_cpu", FLOATING, COMPLEX)
     fwd = ufunc("bitwise_xor")
 
@@ -100,6 +105,8 @@ class BitwiseNot(Block):
     dtype = PROMOTE
     elementwise = True
     inplace = True
+    out_dtype = OUT_FOUND
+    undifferentiable = "it works on integers"
     samples = [Case(NUMBERS), Case(Index([True, False])), Case(Index(4))]
     guard = not_for("bitwise_not_cpu", FLOATING, COMPLEX)
     fwd = ufunc("invert")
@@ -116,6 +123,8 @@ def bit_count(x: Any) -> int:
 class BitwiseLeftShift(Bits):
     """bitwise_left_shift(input, other) -> Tensor: the bits moved up."""
 
+    aten = "bitwise_left_shift.Tensor"
+    aten_number = "Tensor_Scalar"
     guard = not_for("lshift_cpu", BOOL, FLOATING, COMPLEX)
 
     def fwd(xp, input, other):
@@ -138,6 +147,8 @@ def bitwise_left_shift(input: Any, other: Any, *, run: Any = None) -> Any:
 class BitwiseRightShift(Bits):
     """bitwise_right_shift(input, other) -> Tensor: the bits moved down, the sign kept."""
 
+    aten = "bitwise_right_shift.Tensor"
+    aten_number = "Tensor_Scalar"
     guard = not_for("rshift_cpu", BOOL, FLOATING, COMPLEX)
 
     def fwd(xp, input, other):

@@ -11,12 +11,13 @@ from ...core.dispatch import binary
 from ...core.transforms.batched import dynamic_shape, is_batched
 from ...dtypes import cpp_name
 from ...errors import does_not_fit
-from ..block import APIS, PROMOTE, Block, Case, Elementwise, api, apply, op, ufunc
+from ..block import APIS, PROMOTE, WIDEST, Autocast, Block, Case, Elementwise, api, apply, op, ufunc
 from ..block.checks import (
     BOOL,
     COMPLEX,
     FLOATING,
     INTEGRAL,
+    OUT_FOUND,
     as_stored,
     cast,
     category,
@@ -75,9 +76,12 @@ def as_kind(xp: Any, condition: Any, input: Any, other: Any) -> Any:
 class Where(Block):
     """where(condition, input, other) -> Tensor: the op behind the function."""
 
+    aten = "where.self"
     tensors = ("condition", "input", "other")
+    plain_tensors = ("condition",)
     elementwise = True
     public = False
+    keeps_finite = True
 
     def fwd(xp, condition, input, other):
         return choose(xp, condition, input, other)
@@ -100,9 +104,10 @@ MASK = Index([True, False, True])
         Case(MASK, 0, Draw(3)),
         Case(MASK, Draw(), Draw(2, 1)),
     ],
+    out_dtype="Expected out type to be {want} but got {got}",
 )
 def where(condition: Any, input: Any = None, other: Any = None) -> Any:
-    """where(condition, input, other) -> Tensor: `input` where the condition holds, else `other`.
+    """where(condition, input, other) -> Tensor or tuple: `input` where it holds, else `other`.
 
     With the condition alone: the places where it holds, as `nonzero(condition, as_tuple=True)`.
 
@@ -314,6 +319,8 @@ class ClampScalar(Clamping):
     """clamp_scalar(input, low, high) -> Tensor: `clamp` with numbers."""
 
     node = "ClampBackward1"
+    aten = "clamp"
+    keeps_finite = True
 
 
 @op
@@ -321,6 +328,7 @@ class ClampMinScalar(Clamping):
     """clamp_min_scalar(input, low, high) -> Tensor: `clamp_min` with a number."""
 
     node = "ClampMinBackward0"
+    aten = "clamp_min"
 
 
 @op
@@ -328,6 +336,7 @@ class ClampMaxScalar(Clamping):
     """clamp_max_scalar(input, low, high) -> Tensor: `clamp_max` with a number."""
 
     node = "ClampMaxBackward0"
+    aten = "clamp_max"
 
 
 def clamp_guard(input: Any, low: Any, high: Any) -> None:
@@ -342,10 +351,12 @@ def clamp_guard(input: Any, low: Any, high: Any) -> None:
 class Clamp(Elementwise):
     """clamp(input, low, high) -> Tensor: `clamp` with tensors, None where there is no bound."""
 
+    aten = "clamp.Tensor"
     tensors = ("input", "low", "high")
     dtype = PROMOTE
     public = False
     guard = clamp_guard
+    keeps_finite = True
 
     def fwd(xp, input, low, high):
         return bounded(xp, input, low, high)
@@ -368,9 +379,11 @@ class ClampMin(Elementwise):
 
     tensors = ("input", "low")
     node = "ClampMinBackward1"
+    aten = "clamp_min.Tensor"
     dtype = PROMOTE
     public = False
     guard = not_for("maximum_cpu", COMPLEX)
+    vmap_write = "inplace arithmetic"
     fwd = ufunc("maximum")
 
     def d_input(F, grad, input, low):
@@ -386,9 +399,11 @@ class ClampMax(Elementwise):
 
     tensors = ("input", "high")
     node = "ClampMaxBackward1"
+    aten = "clamp_max.Tensor"
     dtype = PROMOTE
     public = False
     guard = not_for("minimum_cpu", COMPLEX)
+    vmap_write = "inplace arithmetic"
     fwd = ufunc("minimum")
 
     def d_input(F, grad, input, high):
@@ -407,7 +422,13 @@ CLAMP_CASES = [
 ]
 
 
-@api(inplace=True, aliases=("clip",), samples=CLAMP_CASES)
+@api(
+    inplace=True,
+    aliases=("clip",),
+    samples=CLAMP_CASES,
+    out_dtype=OUT_FOUND,
+    inplace_functions=("clamp_", "clip_"),
+)
 def clamp(input: Any, min: Any = None, max: Any = None, *, run: Any = None) -> Any:
     """clamp(input, min=None, max=None) -> Tensor: the elements, or the bound that they exceed.
 
@@ -427,7 +448,13 @@ def clamp(input: Any, min: Any = None, max: Any = None, *, run: Any = None) -> A
     raise invalid_call("clamp", *[b for b in (min, max) if b is not None])
 
 
-@api(inplace=True, samples=[Case(Draw(3, 2), 0.25), Case(Draw(3, 2), Draw(2))])
+@api(
+    inplace=True,
+    samples=[Case(Draw(3, 2), 0.25), Case(Draw(3, 2), Draw(2))],
+    out_dtype=OUT_FOUND,
+    inplace_functions=("clamp_min_",),
+    foreach="bound",
+)
 def clamp_min(input: Any, min: Any, *, run: Any = None) -> Any:
     """clamp_min(input, min) -> Tensor: the elements, at least `min`.
 
@@ -443,7 +470,13 @@ def clamp_min(input: Any, min: Any, *, run: Any = None) -> Any:
     return (run or apply)(ClampMinScalar, (input,), (min, None))
 
 
-@api(inplace=True, samples=[Case(Draw(3, 2), 0.25), Case(Draw(3, 2), Draw(2))])
+@api(
+    inplace=True,
+    samples=[Case(Draw(3, 2), 0.25), Case(Draw(3, 2), Draw(2))],
+    out_dtype=OUT_FOUND,
+    inplace_functions=("clamp_max_",),
+    foreach="bound",
+)
 def clamp_max(input: Any, max: Any, *, run: Any = None) -> Any:
     """clamp_max(input, max) -> Tensor: the elements, at most `max`.
 
@@ -477,6 +510,7 @@ class LerpScalar(Elementwise):
 
     tensors = ("input", "end")
     node = "LerpBackward0"
+    aten = "lerp.Scalar"
     public = False
     dtype = PROMOTE
     guard = not_for("lerp_kernel_scalar", BOOL, INTEGRAL)
@@ -497,6 +531,7 @@ class Lerp(Elementwise):
 
     tensors = ("input", "end", "weight")
     node = "LerpBackward1"
+    aten = "lerp.Tensor"
     public = False
     dtype = PROMOTE
     guard = not_for("lerp_kernel_tensor", BOOL, INTEGRAL)
@@ -527,6 +562,7 @@ def check_same_dtype(input: Any, name: str, value: Any) -> None:
         Case(Draw(2, 3), Draw(3), 0.8),
         Case(Draw(2, 3), Draw(3), Draw(2, 1, low=0.1, high=0.9)),
     ],
+    foreach="lerp",
 )
 def lerp(input: Any, end: Any, weight: Any, *, run: Any = None) -> Any:
     """lerp(input, end, weight) -> Tensor: `input + weight * (end - input)`.
@@ -571,6 +607,8 @@ class Addcmul(ThreeTensors):
     """
 
     guard = not_for("addcmul_cpu_out", BOOL)
+    autocast = Autocast(gpu=WIDEST)
+    foreach = "combined"
     samples = [Case(Draw(3), Draw(3), Draw(3)), Case(Draw(2, 1), Draw(3), Draw(2, 3), value=-0.5)]
 
     def fwd(xp, input, tensor1, tensor2, value):
@@ -611,6 +649,8 @@ class Addcdiv(ThreeTensors):
     """
 
     guard = no_integer_division
+    autocast = Autocast(gpu=WIDEST)
+    foreach = "combined"
     samples = [
         Case(Draw(3), Draw(3), Draw(3, low=0.5)),
         Case(Draw(2, 1), Draw(3), Draw(2, 3, low=0.5), value=-0.5),

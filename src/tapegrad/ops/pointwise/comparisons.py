@@ -12,6 +12,8 @@ from ..block.samples import Draw, binary_cases
 
 # ruff: noqa: N805
 
+OUT_BOOLEAN = "{name} does not support non-boolean outputs."
+
 
 def tensor_first(function: str, then: Any = None) -> Any:
     """A guard: a number may only stand on the right. `then` is another one, asked afterwards."""
@@ -31,10 +33,12 @@ def tensor_first(function: str, then: Any = None) -> Any:
 
 
 class Comparison(Block):
+    aten_number = "Scalar"
     tensors = ("input", "other")
     dtype = PROMOTE
     elementwise = True
     inplace = True
+    undifferentiable = "the result is a bool"
 
 
 @op
@@ -45,6 +49,7 @@ class Eq(Comparison):
     tensor([ True, False])
     """
 
+    aten = "eq.Tensor"
     guard = tensor_first("eq")
     written_name = "EqBackward1"
     fwd = ufunc("equal")
@@ -58,6 +63,7 @@ class Ne(Comparison):
     tensor([False,  True])
     """
 
+    aten = "ne.Tensor"
     guard = tensor_first("ne")
     written_name = "NeBackward1"
     aliases = ("not_equal",)
@@ -72,6 +78,7 @@ class Lt(Comparison):
     tensor([ True, False])
     """
 
+    aten = "lt.Tensor"
     written_name = "LtBackward1"
     aliases = ("less",)
     guard = tensor_first("lt", not_for("lt_cpu", COMPLEX))
@@ -86,6 +93,7 @@ class Le(Comparison):
     tensor([ True, False])
     """
 
+    aten = "le.Tensor"
     written_name = "LeBackward1"
     aliases = ("less_equal",)
     guard = tensor_first("le", not_for("le_cpu", COMPLEX))
@@ -100,6 +108,7 @@ class Gt(Comparison):
     tensor([False,  True])
     """
 
+    aten = "gt.Tensor"
     written_name = "GtBackward1"
     aliases = ("greater",)
     guard = tensor_first("gt", not_for("gt_cpu", COMPLEX))
@@ -114,6 +123,7 @@ class Ge(Comparison):
     tensor([False,  True])
     """
 
+    aten = "ge.Tensor"
     written_name = "GeBackward1"
     aliases = ("greater_equal",)
     guard = tensor_first("ge", not_for("ge_cpu", COMPLEX))
@@ -130,6 +140,8 @@ class Logical(Block):
     elementwise = True
     inplace = True
     silent = True
+    vmap_write = "inplace arithmetic"
+    undifferentiable = "the result is a bool"
     samples = binary_cases()[:-1]
 
 
@@ -189,6 +201,7 @@ class LogicalNot(Block):
     elementwise = True
     inplace = True
     silent = True
+    undifferentiable = "the result is a bool"
     fwd = ufunc("logical_not")
 
 
@@ -199,6 +212,7 @@ class Question(Block):
     """A property of each element."""
 
     elementwise = True
+    undifferentiable = "the result is a bool"
 
 
 @op
@@ -251,6 +265,7 @@ class Isposinf(Question):
     """
 
     guard = real_only("isposinf")
+    out_dtype = OUT_BOOLEAN
 
     def fwd(xp, input):
         return xp.equal(input, xp.inf)
@@ -265,6 +280,7 @@ class Isneginf(Question):
     """
 
     guard = real_only("isneginf")
+    out_dtype = OUT_BOOLEAN
 
     def fwd(xp, input):
         return xp.equal(input, -xp.inf)
@@ -292,6 +308,8 @@ class Signbit(Question):
     tensor([ True, False])
     """
 
+    out_dtype = OUT_BOOLEAN
+
     def fwd(xp, input):
         if input.dtype.kind == "c":
             raise NotImplementedError("signbit is not implemented for complex tensors.")
@@ -311,6 +329,7 @@ class Isclose(Block):
 
     tensors = ("input", "other")
     broadcasts = True
+    undifferentiable = "the result is a bool"
     samples = [Case(Draw(3), Draw(3)), Case(Draw(3), Draw(3), rtol=0.5, atol=0.5)]
     aligns = True
 

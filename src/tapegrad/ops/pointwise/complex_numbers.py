@@ -8,13 +8,17 @@ from ... import dtypes
 from ...core.base import TensorBase
 from ...core.dispatch import apply
 from ...errors import must_be_tensor
-from ..block import Block, Case, op
+from ..block import SINGLE, Autocast, Block, Case, op
 from ..block.checks import not_implemented, without_complex32
 from ..block.samples import Draw
 from ..products.matmul import broadcast_batch
 
 # Blocks: their first argument is not a `self`.
 # ruff: noqa: N805
+
+OUT_SCALAR_TYPE = (
+    "Expected object of scalar type {want} but got scalar type {got} for argument 'out'"
+)
 
 PAIRS = (
     Case(Draw(3), Draw(3)),
@@ -61,6 +65,7 @@ class Complex(Block):
     broadcasts = True
     wirtinger = True
     method = False
+    out_dtype = OUT_SCALAR_TYPE
     samples = PAIRS
     aligns = True
 
@@ -100,6 +105,8 @@ class Polar(Block):
     broadcasts = True
     wirtinger = True
     method = False
+    autocast = Autocast(cpu=SINGLE)
+    out_dtype = OUT_SCALAR_TYPE
     samples = (
         Case(Draw(3, low=0.1), Draw(3)),
         Case(Draw(2, 1, low=0.1), Draw(3)),

@@ -18,6 +18,7 @@ from ..block.checks import (
     BOOL,
     COMPLEX,
     INTEGRAL,
+    OUT_FOUND,
     cast,
     invalid_call,
     is_complex,
@@ -60,6 +61,10 @@ class Abs(Same):
     aliases = ("absolute",)
     wirtinger = True
     guard = not_for("abs_cpu", BOOL)
+    inplace_functions = ("abs_",)
+    out_dtype = OUT_FOUND
+    keeps_finite = True
+    foreach = "unary"
     fwd = ufunc("absolute")
 
     def call(input, *, run=None):
@@ -98,6 +103,9 @@ class Sign(Flat):
     """
 
     guard = no_complex_sign
+    out_dtype = OUT_FOUND
+    keeps_finite = True
+    foreach = "unary"
 
     def fwd(xp, input):
         return sign_of(xp, input)
@@ -112,6 +120,7 @@ class Sgn(Same):
     """
 
     wirtinger = True
+    out_dtype = OUT_FOUND
 
     def fwd(xp, input):
         if input.dtype.kind != "c":
@@ -172,6 +181,7 @@ class Conj(Same):
     tensor([1.-2.j])
     """
 
+    aten = "_conj"
     inplace = False
     wirtinger = True
     fwd = ufunc("conjugate")
@@ -194,7 +204,10 @@ class ConjPhysical(Same):
     tensor([1.-2.j])
     """
 
+    aten = "_conj_physical"
     wirtinger = True
+    inplace_functions = ("conj_physical_",)
+    out_dtype = OUT_FOUND
     fwd = ufunc("conjugate")
 
     def call(input, *, run=None):
@@ -214,6 +227,7 @@ class ConjPhysicalWrite(Same):
     """conj_physical_write(input) -> Tensor: the in-place form, with a node of its own."""
 
     node = "ConjPhysicalBackward1"
+    aten = "conj_physical_"
     public = False
     wirtinger = True
 
@@ -254,9 +268,11 @@ helper("full_like", np.full_like, filled_like)
 class Copysign(Elementwise):
     """copysign(input, other) -> Tensor: the sizes of one tensor with the signs of another."""
 
+    aten = "copysign.Tensor"
     tensors = ("input", "other")
     public = False
     guard = not_for("copysign_cpu", COMPLEX)
+    vmap_write = None
     fwd = ufunc("copysign")
 
     def d_input(F, grad, input, out):
@@ -271,6 +287,7 @@ class CopysignScalar(Elementwise):
     """copysign_scalar(input, number) -> Tensor: `copysign` with a number."""
 
     node = "CopysignBackward1"
+    aten = "copysign.Scalar"
     public = False
 
     def fwd(xp, input, number):
@@ -344,6 +361,9 @@ class Floor(Flat):
     """
 
     guard = whole("floor")
+    inplace_functions = ("floor_",)
+    out_dtype = OUT_FOUND
+    foreach = "unary"
 
     def fwd(xp, input):
         return xp.copy(input) if input.dtype.kind in "iu" else xp.floor(input)
@@ -358,6 +378,9 @@ class Ceil(Flat):
     """
 
     guard = whole("ceil")
+    inplace_functions = ("ceil_",)
+    out_dtype = OUT_FOUND
+    foreach = "unary"
 
     def fwd(xp, input):
         return xp.copy(input) if input.dtype.kind in "iu" else xp.ceil(input)
@@ -373,6 +396,9 @@ class Trunc(Flat):
 
     aliases = ("fix",)
     guard = whole("trunc")
+    inplace_functions = ("trunc_", "fix_")
+    out_dtype = OUT_FOUND
+    foreach = "unary"
 
     def fwd(xp, input):
         return xp.copy(input) if input.dtype.kind in "iu" else xp.trunc(input)
@@ -382,6 +408,7 @@ class Trunc(Flat):
 class Round(Flat):
     """round(input) -> Tensor: the nearest integer; halves go to the even one."""
 
+    aten = "round"
     public = False
     guard = not_for("round_vml_cpu", BOOL, COMPLEX)
 
@@ -394,6 +421,7 @@ class RoundDecimals(Flat):
     """round_decimals(input, decimals) -> Tensor: the nearest number with so many decimals."""
 
     node = "RoundBackward1"
+    aten = "round.decimals"
     public = False
 
     def fwd(xp, input, decimals):
@@ -409,7 +437,13 @@ def abs_int(n: int) -> int:
     return -n if n < 0 else n
 
 
-@api(inplace=True, samples=[*unary_cases(), Case(Draw(3), decimals=1)])
+@api(
+    inplace=True,
+    samples=[*unary_cases(), Case(Draw(3), decimals=1)],
+    out_dtype=OUT_FOUND,
+    inplace_functions=("round_",),
+    foreach="unary",
+)
 def round(input: Any, *, decimals: Any = None, run: Any = None) -> Any:
     """round(input, *, decimals=0) -> Tensor: the nearest integer (or decimal), the even one of two.
 
@@ -432,6 +466,9 @@ class Frac(Same):
     """
 
     guard = not_for("frac_cpu", BOOL, INTEGRAL, COMPLEX)
+    inplace_functions = ("frac_",)
+    out_dtype = OUT_FOUND
+    foreach = "unary"
 
     def fwd(xp, input):
         return input - xp.trunc(input)
@@ -459,6 +496,8 @@ class Relu(Same):
     """
 
     guard = relu_domain
+    inplace_functions = ("relu_",)
+    keeps_finite = True
 
     def fwd(xp, input):
         # A scalar of the same dtype spares NumPy the conversion of a Python number.
@@ -478,7 +517,7 @@ def masked_by(F: Any) -> Any:
 
 
 # A helper, so that a GPU can do it in one kernel.
-helper("masked_by", raw=masked_by(RAW), recorded=masked_by(RECORDED))
+helper("masked_by", masked_by(RAW), masked_by(RECORDED), "where(out <= 0, 0, grad)")
 
 
 @op
@@ -489,6 +528,8 @@ class NanToNum(Same):
     tensor([5., 1.])
     """
 
+    inplace_functions = ("nan_to_num_",)
+    out_dtype = "nan_to_num: dtype of out: {got} should be same as input: {want}"
     samples = [*unary_cases(), Case(Draw(3), nan=1.0, posinf=2.0, neginf=-2.0)]
 
     def fwd(xp, input, nan, posinf, neginf):

@@ -12,7 +12,7 @@ from ... import dtypes
 from ...core import promote
 from ...core.base import STATE, TensorBase
 from ...core.dispatch import apply
-from ..block import PROMOTE, Case, Elementwise, api, op
+from ..block import PROMOTE, SINGLE, Autocast, Case, Elementwise, api, op
 from ..block.checks import (
     BOOL,
     COMPLEX,
@@ -73,8 +73,10 @@ class PowScalar(Elementwise):
     """pow_scalar(input, exponent) -> Tensor: a tensor to the power of a number."""
 
     node = "PowBackward0"
+    aten = "pow.Tensor_Scalar"
     dtype = PROMOTE
     public = False
+    formula = "input ** exponent"
 
     def fwd(xp, input, exponent):
         return power(xp, input, exponent)
@@ -107,9 +109,11 @@ class Pow(Elementwise):
 
     tensors = ("input", "exponent")
     node = "PowBackward1"
+    aten = "pow.Tensor_Tensor"
     dtype = PROMOTE
     public = False
     guard = not_for("pow", BOOL)
+    autocast = Autocast(gpu=SINGLE)
 
     def fwd(xp, input, exponent):
         if input.dtype.kind in "iu":
@@ -130,6 +134,7 @@ class PowOf(Elementwise):
 
     tensors = ("exponent",)
     node = "PowBackward2"
+    aten = "pow.Scalar"
     dtype = PROMOTE
     public = False
 
@@ -162,7 +167,7 @@ POW_CASES = [
 ]
 
 
-@api(inplace=True, samples=POW_CASES)
+@api(inplace=True, samples=POW_CASES, autocast=Autocast(gpu=SINGLE), foreach="power")
 def pow(input: Any, exponent: Any, *, run: Any = None) -> Any:
     """pow(input, exponent) -> Tensor: powers; either side may be a number.
 
@@ -203,7 +208,7 @@ def float_power(input: Any, exponent: Any, *, run: Any = None) -> Any:
     return pow(base, power_) if run is None else pow(base, power_, run=run)
 
 
-@api(inplace=True, samples=unary_cases())
+@api(inplace=True, samples=unary_cases(), inplace_functions=("square_",))
 def square(input: Any, *, run: Any = None) -> Any:
     """square(input) -> Tensor: the elements times themselves.
 

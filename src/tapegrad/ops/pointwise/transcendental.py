@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ...core.base import F32, F64
-from ..block import PROMOTE, Elementwise, apply, op, ufunc
+from ..block import PROMOTE, SINGLE, WIDEST, Autocast, Elementwise, apply, op, ufunc
 from ..block.checks import BOOL, COMPLEX, INTEGRAL, cast, not_for, only_tensors, widened
 from ..block.samples import binary_cases, unary_cases
 from ..special.kernels import pointwise
@@ -27,6 +27,8 @@ class Sqrt(Elementwise):
     tensor([1., 2.])
     """
 
+    inplace_functions = ("sqrt_",)
+    foreach = "unary"
     samples = unary_cases(low=0.2)
     fwd = ufunc("sqrt")
 
@@ -42,6 +44,9 @@ class Rsqrt(Elementwise):
     tensor([1.0000, 0.5000])
     """
 
+    autocast = Autocast(gpu=SINGLE)
+    inplace_functions = ("rsqrt_",)
+    foreach = "unary"
     samples = unary_cases(low=0.2)
 
     def fwd(xp, input):
@@ -62,6 +67,9 @@ class Exp(Elementwise):
     tensor([1.0000, 2.7183])
     """
 
+    autocast = Autocast(gpu=SINGLE)
+    inplace_functions = ("exp_",)
+    foreach = "unary"
     fwd = ufunc("exp")
 
     def d_input(F, grad, out):
@@ -75,6 +83,9 @@ class Exp2(Elementwise):
     >>> exp2(tensor([0.0, 3.0]))
     tensor([1., 8.])
     """
+
+    inplace_functions = ("exp2_",)
+    aliases = ("special.exp2",)
 
     def fwd(xp, input):
         if input.dtype.kind == "c":
@@ -93,6 +104,10 @@ class Expm1(Elementwise):
     tensor([0.0000, 1.7183])
     """
 
+    autocast = Autocast(gpu=SINGLE)
+    inplace_functions = ("expm1_",)
+    aliases = ("special.expm1",)
+    foreach = "unary"
     fwd = ufunc("expm1")
 
     def d_input(F, grad, out):
@@ -107,6 +122,9 @@ class Log(Elementwise):
     tensor([0.0000, 0.6931])
     """
 
+    autocast = Autocast(gpu=SINGLE)
+    inplace_functions = ("log_",)
+    foreach = "unary"
     samples = unary_cases(low=0.2)
     fwd = ufunc("log")
 
@@ -122,6 +140,9 @@ class Log2(Elementwise):
     tensor([0., 3.])
     """
 
+    autocast = Autocast(gpu=SINGLE)
+    inplace_functions = ("log2_",)
+    foreach = "unary"
     samples = unary_cases(low=0.2)
     fwd = ufunc("log2")
 
@@ -137,6 +158,9 @@ class Log10(Elementwise):
     tensor([0., 2.])
     """
 
+    autocast = Autocast(gpu=SINGLE)
+    inplace_functions = ("log10_",)
+    foreach = "unary"
     samples = unary_cases(low=0.2)
 
     def fwd(xp, input):
@@ -157,6 +181,10 @@ class Log1p(Elementwise):
     """
 
     node = "Log1PBackward0"
+    autocast = Autocast(gpu=SINGLE)
+    inplace_functions = ("log1p_",)
+    aliases = ("special.log1p",)
+    foreach = "unary"
     samples = unary_cases(low=-0.7)
     fwd = ufunc("log1p")
 
@@ -217,6 +245,9 @@ class Sin(Elementwise):
     tensor([0.0000, 0.8415])
     """
 
+    inplace_functions = ("sin_",)
+    keeps_finite = True
+    foreach = "unary"
     fwd = ufunc("sin")
 
     def d_input(F, grad, input):
@@ -231,6 +262,9 @@ class Cos(Elementwise):
     tensor([1.0000, 0.5403])
     """
 
+    inplace_functions = ("cos_",)
+    keeps_finite = True
+    foreach = "unary"
     fwd = ufunc("cos")
 
     def d_input(F, grad, input):
@@ -245,6 +279,9 @@ class Tan(Elementwise):
     tensor([0.0000, 1.5574])
     """
 
+    autocast = Autocast(gpu=SINGLE)
+    inplace_functions = ("tan_",)
+    foreach = "unary"
     samples = unary_cases(low=-1.2, high=1.2)
     fwd = ufunc("tan")
 
@@ -261,6 +298,9 @@ class Asin(Elementwise):
     """
 
     aliases = ("arcsin",)
+    autocast = Autocast(gpu=SINGLE)
+    inplace_functions = ("asin_", "arcsin_")
+    foreach = "unary"
     samples = unary_cases(low=-0.9, high=0.9)
     fwd = ufunc("arcsin")
 
@@ -277,6 +317,9 @@ class Acos(Elementwise):
     """
 
     aliases = ("arccos",)
+    autocast = Autocast(gpu=SINGLE)
+    inplace_functions = ("acos_", "arccos_")
+    foreach = "unary"
     samples = unary_cases(low=-0.9, high=0.9)
     fwd = ufunc("arccos")
 
@@ -293,6 +336,8 @@ class Atan(Elementwise):
     """
 
     aliases = ("arctan",)
+    inplace_functions = ("atan_", "arctan_")
+    foreach = "unary"
     fwd = ufunc("arctan")
 
     def d_input(F, grad, input):
@@ -315,6 +360,8 @@ class Atan2(TwoTensors):
 
     aliases = ("arctan2",)
     guard = not_for("atan2_cpu", COMPLEX)
+    autocast = Autocast(gpu=WIDEST)
+    vmap_write = None
     samples = binary_cases(low=0.3)[:-1]
     fwd = ufunc("arctan2")
 
@@ -337,6 +384,9 @@ class Sinh(Elementwise):
     tensor([0.0000, 1.1752])
     """
 
+    autocast = Autocast(gpu=SINGLE)
+    inplace_functions = ("sinh_",)
+    foreach = "unary"
     fwd = ufunc("sinh")
 
     def d_input(F, grad, input):
@@ -351,6 +401,9 @@ class Cosh(Elementwise):
     tensor([1.0000, 1.5431])
     """
 
+    autocast = Autocast(gpu=SINGLE)
+    inplace_functions = ("cosh_",)
+    foreach = "unary"
     fwd = ufunc("cosh")
 
     def d_input(F, grad, input):
@@ -365,6 +418,9 @@ class Tanh(Elementwise):
     tensor([0.0000, 0.7616])
     """
 
+    inplace_functions = ("tanh_",)
+    keeps_finite = True
+    foreach = "unary"
     fwd = ufunc("tanh")
 
     def d_input(F, grad, out):
@@ -376,9 +432,11 @@ class TanhBackward(Elementwise):
     """tanh_backward(grad_output, output) -> Tensor: the gradient of `tanh`, in one kernel."""
 
     node = "TanhBackwardBackward0"
+    aten = "tanh_backward"
     tensors = ("grad_output", "output")
     dtype = PROMOTE
     public = False
+    formula = "grad_output * (1 - output ** 2)"
 
     def fwd(xp, grad_output, output):
         slope = output * output
@@ -406,6 +464,7 @@ class Asinh(Elementwise):
 
     written_name = "AsinhBackward1"
     aliases = ("arcsinh",)
+    inplace_functions = ("asinh_", "arcsinh_")
     fwd = ufunc("arcsinh")
 
     def d_input(F, grad, input):
@@ -422,6 +481,7 @@ class Acosh(Elementwise):
 
     written_name = "AcoshBackward1"
     aliases = ("arccosh",)
+    inplace_functions = ("acosh_", "arccosh_")
     samples = unary_cases(low=1.2, high=3.0)
     fwd = ufunc("arccosh")
 
@@ -439,6 +499,7 @@ class Atanh(Elementwise):
 
     written_name = "AtanhBackward1"
     aliases = ("arctanh",)
+    inplace_functions = ("atanh_", "arctanh_")
     samples = unary_cases(low=-0.8, high=0.8)
     fwd = ufunc("arctanh")
 
@@ -457,6 +518,11 @@ class Sigmoid(Elementwise):
     tensor([0.5000, 0.8808])
     """
 
+    inplace_functions = ("sigmoid_",)
+    keeps_finite = True
+    aliases = ("special.expit",)
+    foreach = "unary"
+
     def fwd(xp, input):
         if input.ndim and (input.dtype is F32 or input.dtype is F64):
             out = xp.negative(input)
@@ -474,9 +540,11 @@ class SigmoidBackward(Elementwise):
     """sigmoid_backward(grad_output, output) -> Tensor: the gradient of `sigmoid`, in one kernel."""
 
     node = "SigmoidBackwardBackward0"
+    aten = "sigmoid_backward"
     tensors = ("grad_output", "output")
     dtype = PROMOTE
     public = False
+    formula = "grad_output * output * (1 - output)"
 
     def fwd(xp, grad_output, output):
         slope = 1 - output
@@ -503,6 +571,9 @@ class Erf(Elementwise):
     """
 
     guard = not_for("erf_vml_cpu", COMPLEX)
+    inplace_functions = ("erf_",)
+    aliases = ("special.erf",)
+    foreach = "unary"
 
     def fwd(xp, input):
         if input.dtype is F32:
@@ -522,6 +593,9 @@ class Erfc(Elementwise):
     """
 
     guard = not_for("erfc_vml_cpu", COMPLEX)
+    inplace_functions = ("erfc_",)
+    aliases = ("special.erfc",)
+    foreach = "unary"
 
     def fwd(xp, input):
         return pointwise(xp, erfc, input)

@@ -29,6 +29,7 @@ class AddNumber(WithNumber):
     """add_number(input, number) -> Tensor: `input + number`."""
 
     node = "AddBackward1"
+    aten = "add.Scalar"
 
     def fwd(xp, input, number):
         return beside(xp.add, input, number)
@@ -42,6 +43,7 @@ class SubNumber(WithNumber):
     """sub_number(input, number) -> Tensor: `input - number`."""
 
     node = "SubBackward1"
+    aten = "sub.Scalar"
 
     def fwd(xp, input, number):
         return beside(xp.subtract, input, number)
@@ -55,6 +57,7 @@ class MulNumber(WithNumber):
     """mul_number(input, number) -> Tensor: `input * number`."""
 
     node = "MulBackward1"
+    aten = "mul.Scalar"
 
     def fwd(xp, input, number):
         return beside(xp.multiply, input, number)
@@ -68,6 +71,7 @@ class DivNumber(WithNumber):
     """div_number(input, number) -> Tensor: `input / number`."""
 
     node = "DivBackward1"
+    aten = "div.Scalar"
 
     def fwd(xp, input, number):
         return beside(xp.true_divide, input, float(number))

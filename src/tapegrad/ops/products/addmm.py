@@ -8,8 +8,9 @@ from ...autograd.inplace import bump, rebase, refuse, write
 from ...core.base import F32, F64
 from ...core.dispatch import apply
 from ...dtypes import cpp_name
-from ..block import PROMOTE, Block, Case, op
+from ..block import LOWER, PROMOTE, Autocast, Block, Case, op, reads_as
 from ..block.batching import join, lift, padded, part
+from ..block.checks import OUT_EXACT
 from ..block.samples import Draw
 from .matmul import (
     check_bmm,
@@ -26,6 +27,7 @@ from .matmul import (
 # ruff: noqa: N805
 
 
+@reads_as("x * factor")
 def scaled(x: Any, factor: Any) -> Any:
     """x * factor, where a factor of 1 costs nothing."""
     return x if type(factor) in (int, float) and factor == 1 else x * factor
@@ -107,6 +109,8 @@ class Addmm(WithSummand):
     """
 
     tensors = ("input", "mat1", "mat2")
+    autocast = Autocast(cpu=LOWER, gpu=LOWER)
+    out_dtype = OUT_EXACT
     samples = (
         Case(Draw(2), Draw(3, 4), Draw(4, 2)),
         Case(Draw(3, 2), Draw(3, 4), Draw(4, 2)),
@@ -122,6 +126,15 @@ class Addmm(WithSummand):
 
     def d_mat2(F, grad, mat1, mat2_strides, alpha):
         return scaled(F.right_grad(grad, mat1, mat2_strides), alpha)
+
+    def shape(mat1, mat2):
+        return (*mat1[:-1], mat2[-1])
+
+    def shape_mat1(out, mat2):
+        return (*out[:-1], mat2[-2])
+
+    def shape_mat2(out, mat1):
+        return (*out[:-2], mat1[-1], out[-1])
 
     def jvp(F, t_input, mat1, t_mat1, mat2, t_mat2, beta, alpha, out):
         return summand_jvp(F, F.mm, ((t_mat1, mat2), (mat1, t_mat2)), t_input, beta, alpha, out)
@@ -149,6 +162,9 @@ class Addmv(WithSummand):
     """
 
     tensors = ("input", "mat", "vec")
+    autocast = Autocast(gpu=LOWER)
+    inplace_functions = ("addmv_",)
+    out_dtype = OUT_EXACT
     samples = (
         Case(Draw(2), Draw(2, 3), Draw(3)),
         Case(Draw(1), Draw(2, 3), Draw(3), beta=2.0, alpha=0.5),
@@ -192,6 +208,7 @@ class Addr(WithSummand):
 
     tensors = ("input", "vec1", "vec2")
     dtype = PROMOTE
+    autocast = Autocast(gpu=LOWER)
     samples = (
         Case(Draw(2, 3), Draw(2), Draw(3)),
         Case(Draw(3), Draw(2), Draw(3), beta=0.5, alpha=2.0),
@@ -282,6 +299,8 @@ class Baddbmm(WithSummand):
     """
 
     tensors = ("input", "batch1", "batch2")
+    autocast = Autocast(cpu=LOWER, gpu=LOWER)
+    out_dtype = OUT_EXACT
     samples = (
         Case(Draw(2, 2, 4), Draw(2, 2, 3), Draw(2, 3, 4)),
         Case(Draw(4), Draw(2, 2, 3), Draw(2, 3, 4), beta=0.5, alpha=2.0),
@@ -295,6 +314,15 @@ class Baddbmm(WithSummand):
 
     def d_batch2(F, grad, batch1, alpha):
         return scaled(F.bmm(F.transpose(batch1, 1, 2), grad), alpha)
+
+    def shape(batch1, batch2):
+        return (*batch1[:-1], batch2[-1])
+
+    def shape_batch1(out, batch2):
+        return (*out[:-1], batch2[-2])
+
+    def shape_batch2(out, batch1):
+        return (*out[:-2], batch1[-1], out[-1])
 
     def jvp(F, t_input, batch1, t_batch1, batch2, t_batch2, beta, alpha, out):
         pairs = ((t_batch1, batch2), (batch1, t_batch2))
@@ -327,6 +355,7 @@ class Addbmm(WithSummand):
     """
 
     tensors = ("input", "batch1", "batch2")
+    autocast = Autocast(cpu=LOWER, gpu=LOWER)
     samples = (
         Case(Draw(2, 4), Draw(2, 2, 3), Draw(2, 3, 4)),
         Case(Draw(4), Draw(2, 2, 3), Draw(2, 3, 4), beta=0.5, alpha=2.0),

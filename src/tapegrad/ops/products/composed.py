@@ -12,10 +12,15 @@ from ...core.dispatch import apply
 from ...core.modes import MODES
 from ...core.operators import affine
 from ...errors import explain_call
-from ..block import Case, api
+from ..block import LOWER, WIDEST, Autocast, Case, api
 from ..block.samples import Draw
 from .addmm import Addmm, check_addmm
 from .matmul import Dot, check_dot, is_tensor, matmul, mm, unsafe_view, view
+
+OUT_TENSORDOT = (
+    "tensordot: Expected the output tensor to have dtype {want}, but got an output tensor with "
+    "dtype {got}"
+)
 
 
 @api(aliases=("ger",), samples=[Case(Draw(2), Draw(3)), Case(Draw(0), Draw(2))])
@@ -41,6 +46,7 @@ def outer(input: Any, vec2: Any) -> Any:
         Case(Draw(3), Draw(4, 3), Draw(4)),
         Case(Draw(2, 2, 3), Draw(4, 3), Draw(4)),
     ],
+    autocast=Autocast(cpu=LOWER, gpu=LOWER),
 )
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """linear(input, weight, bias=None) -> Tensor: `input @ weight.T + bias`.
@@ -49,7 +55,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     tensor([11.])
     """
     if STATE.casting and MODES.autocast is not None:
-        return cast_call("nn.functional.linear", linear, (input, weight, bias), {})
+        return cast_call(linear, (input, weight, bias), {})
     out = affine(input, weight, bias)
     if out is not None:
         return out  # by the same ops as below
@@ -74,7 +80,10 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
         raise
 
 
-@api(samples=[Case(Draw(2, 3), Draw(4, 3)), Case(Draw(3), Draw(3)), Case(Draw(2, 3), Draw())])
+@api(
+    samples=[Case(Draw(2, 3), Draw(4, 3)), Case(Draw(3), Draw(3)), Case(Draw(2, 3), Draw())],
+    out_dtype=OUT_TENSORDOT,
+)
 def inner(input: Any, other: Any) -> Any:
     """inner(input, other) -> Tensor: the products summed over the last dimension of both.
 
@@ -116,6 +125,9 @@ def dimension_lists(a: Any, b: Any, dims: Any) -> tuple[list[int], list[int]]:
         Case(Draw(2, 3, 4), Draw(3, 4, 5)),
         Case(Draw(2), Draw(3), 0),
     ],
+    autocast=Autocast(gpu=WIDEST),
+    out_dtype=OUT_TENSORDOT,
+    python=True,
 )
 def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
     """tensordot(a, b, dims=2) -> Tensor: the product summed over several dimensions at once.
@@ -183,7 +195,12 @@ def kron(input: Any, other: Any) -> Any:
     return unsafe_view(prod, tuple([m * n for m, n in zip(a, b, strict=True)]))
 
 
-@api(method=False, samples=[Case(Draw(2, 3), Draw(3, 4), Draw(4, 2))])
+@api(
+    method=False,
+    samples=[Case(Draw(2, 3), Draw(3, 4), Draw(4, 2))],
+    autocast=Autocast(gpu=LOWER),
+    python=True,
+)
 def chain_matmul(*matrices: Any, out: Any = None) -> Any:
     """chain_matmul(*matrices) -> Tensor: the product of several matrices (deprecated).
 

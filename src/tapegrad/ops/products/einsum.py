@@ -7,7 +7,7 @@ from typing import Any
 
 from ...core.base import TensorBase
 from ...errors import no_tensor_in_list
-from ..block import Case, api
+from ..block import LOWER, Autocast, Case, api
 from ..block.samples import Draw
 from .matmul import bmm, view
 
@@ -215,6 +215,8 @@ def no_broadcast(name: str, size: int, before: int, operand: int, covered: int) 
         Case("bij,bjk->bk", Draw(2, 2, 3), Draw(2, 3, 2)),
         Case("ij,jk,k->i", Draw(2, 3), Draw(3, 2), Draw(2)),
     ],
+    autocast=Autocast(gpu=LOWER),
+    python=True,
 )
 def einsum(*args: Any) -> Any:
     """einsum(equation, *operands) -> Tensor: products summed over the subscripts not in the output.

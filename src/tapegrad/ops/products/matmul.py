@@ -17,12 +17,15 @@ from ...core.op import REGISTRY
 from ...core.spaces import RECORDED
 from ...dtypes import cpp_name
 from ...errors import check_broadcast, must_be_tensor
-from ..block import Block, Case, api, helper, op
+from ..block import LOWER, WIDEST, Autocast, Block, Case, api, helper, op
 from ..block.batching import join, lift, part
+from ..block.checks import OUT_EXACT
 from ..block.samples import Draw
 
 # Blocks: their first argument is not a `self`.
 # ruff: noqa: N805
+
+OUT_LIKE_INPUT = "result dtype {got} does not match input dtype {want}"
 
 
 def product(xp: Any, a: Any, b: Any, rounded: bool = True) -> Any:
@@ -156,20 +159,37 @@ def right_grad_array(grad: Any, left: Any, strides: tuple[int, ...]) -> Any:
     return grad.T.dot(left).T if turned else left.T.dot(grad)
 
 
-helper("left_grad", raw=left_grad_array, recorded=left_grad)
-helper("right_grad", raw=right_grad_array, recorded=right_grad)
+helper("left_grad", left_grad_array, left_grad, "grad @ right.T")
+helper("right_grad", right_grad_array, right_grad, "left.T @ grad")
+
+
+class MatrixProduct(Block):
+    """Of two matrices, or of two stacks of them."""
+
+    tensors = ("input", "mat2")
+    linear = True
+    formula = "input @ mat2"
+
+    def shape(input, mat2):
+        return (*input[:-1], mat2[-1])
+
+    def shape_input(out, mat2):
+        return (*out[:-1], mat2[-2])
+
+    def shape_mat2(out, input):
+        return (*out[:-2], input[-1], out[-1])
 
 
 @op
-class Mm(Block):
+class Mm(MatrixProduct):
     """mm(input, mat2) -> Tensor: the product of two matrices.
 
     >>> mm(tensor([[1.0, 2.0]]), tensor([[3.0], [4.0]]))
     tensor([[11.]])
     """
 
-    tensors = ("input", "mat2")
-    linear = True
+    autocast = Autocast(cpu=LOWER, gpu=LOWER)
+    out_dtype = OUT_EXACT
     samples = (
         Case(Draw(2, 3), Draw(3, 4)),
         Case(Draw(2, 3, layout="T"), Draw(3, 1, layout="T")),
@@ -215,15 +235,15 @@ def check_bmm(a: Any, b: Any, function: str = "bmm") -> None:
 
 
 @op
-class Bmm(Block):
+class Bmm(MatrixProduct):
     """bmm(input, mat2) -> Tensor: the products of two stacks of matrices.
 
     >>> bmm(ones(2, 1, 3), ones(2, 3, 1)).shape
     torch.Size([2, 1, 1])
     """
 
-    tensors = ("input", "mat2")
-    linear = True
+    autocast = Autocast(cpu=LOWER, gpu=LOWER)
+    out_dtype = OUT_EXACT
     samples = (
         Case(Draw(2, 2, 3), Draw(2, 3, 4)),
         Case(Draw(0, 2, 3), Draw(0, 3, 1)),
@@ -278,6 +298,8 @@ class Mv(Block):
 
     tensors = ("input", "vec")
     linear = True
+    autocast = Autocast(gpu=LOWER)
+    formula = "input @ vec"
     samples = (
         Case(Draw(2, 3), Draw(3)),
         Case(Draw(2, 3, layout="T"), Draw(3, layout="step")),
@@ -330,6 +352,8 @@ class Dot(Block):
 
     tensors = ("input", "tensor")
     linear = True
+    autocast = Autocast(gpu=WIDEST)
+    out_dtype = OUT_LIKE_INPUT
     samples = (
         Case(Draw(3), Draw(3)),
         Case(Draw(0), Draw(0)),
@@ -363,6 +387,8 @@ class Vdot(Block):
 
     tensors = ("input", "other")
     wirtinger = True
+    autocast = Autocast(gpu=WIDEST)
+    out_dtype = OUT_LIKE_INPUT
     samples = (Case(Draw(3), Draw(3)), Case(Draw(0), Draw(0)))
 
     def fwd(xp, input, other):
@@ -397,6 +423,7 @@ class SqueezeProduct(Block):
     """squeeze_product(input) -> Tensor: a fresh product without its first dimension."""
 
     node = "SqueezeBackward4"
+    aten = "squeeze_.dim"
     public = False
     linear = True
 
@@ -415,6 +442,7 @@ class SqueezeColumn(Block):
     """squeeze_column(input) -> Tensor: a fresh product without its last dimension."""
 
     node = "SqueezeBackward4"
+    aten = None
     public = False
     linear = True
 
@@ -445,7 +473,9 @@ class SqueezeColumn(Block):
         Case(Draw(1, 2, 3), Draw(4, 3, 2)),
         Case(Draw(2, 0), Draw(0, 3)),
         Case(Draw(2, 3, layout="T"), Draw(3, 2, layout="step")),
-    ]
+    ],
+    autocast=Autocast(cpu=LOWER, gpu=LOWER),
+    out_dtype=OUT_LIKE_INPUT,
 )
 def matmul(input: Any, other: Any) -> Any:
     """matmul(input, other) -> Tensor: the product of vectors, matrices or stacks of matrices.
@@ -454,7 +484,7 @@ def matmul(input: Any, other: Any) -> Any:
     tensor([3., 7.])
     """
     if STATE.casting and MODES.autocast is not None:
-        return cast_call("matmul", matmul, (input, other), {})
+        return cast_call(matmul, (input, other), {})
     a, b = is_tensor("matmul", "input", 1, input), is_tensor("matmul", "other", 2, other)
     if a.ndim == 2 and b.ndim == 2:
         if not fits(a, b):
@@ -572,4 +602,4 @@ def raw_matmul(a: Any, b: Any) -> Any:
     return product(xp_of(a), a, b)
 
 
-helper("matmul", raw_matmul, matmul)
+helper("matmul", raw_matmul, matmul, "input @ other")

@@ -41,6 +41,7 @@ class StandardGamma(Block):
     """_standard_gamma(input, *, generator=None) -> Tensor: gamma numbers of rate 1."""
 
     name = "_standard_gamma"
+    aten = "_standard_gamma"
     public = False
     unbatchable = "random numbers: how a batch draws them is decided outside the op"
 
@@ -59,6 +60,7 @@ class StandardGammaGrad(Elementwise):
     """_standard_gamma_grad(input, output) -> Tensor: how gamma numbers move with their shapes."""
 
     name = "_standard_gamma_grad"
+    aten = "_standard_gamma_grad"
     public = False
     inplace = False
     tensors = ("input", "output")
@@ -83,6 +85,7 @@ class SampleDirichlet(Block):
     name = "_sample_dirichlet"
     public = False
     node = "torch::autograd::NotImplemented"
+    aten = "_sample_dirichlet"
     unbatchable = "random numbers: how a batch draws them is decided outside the op"
 
     def fwd(xp, input, value):
@@ -102,6 +105,7 @@ class DirichletGrad(Block):
     name = "_dirichlet_grad"
     public = False
     node = "torch::autograd::NotImplemented"
+    aten = "_dirichlet_grad"
     tensors = ("x", "alpha", "total")
     leading = (0, 0, 0)
 

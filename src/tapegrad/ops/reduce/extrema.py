@@ -10,10 +10,18 @@ from ...core.dispatch import apply
 from ...core.named_results import return_type
 from ..block import APIS, Block, Case, api, op
 from ..block.batching import entry_dims, flattened, up
+from ..block.checks import OUT_EXACT
 from ..block.samples import Draw
+from ..block.shapes import no_dims
 from .sums import DIMS_CASES, REDUCTION_CASES, all_dims, array_of, dense, one_dim, unreduce
 
 # ruff: noqa: N805, E704
+
+OUT_BOOL = "{name} only supports bool tensor for result, got: {got}"
+OUT_MATCHES = (
+    "Expected the dtype for input and out to match, but got {want} for input's dtype and {got} for "
+    "out's dtype."
+)
 
 MAX_FORMS = ("", "Tensor other", "int dim, bool keepdim = False")
 
@@ -59,6 +67,7 @@ class WholeExtremum(Block):
     """One extremum of all elements; a NaN is the extremum, and shares with the other NaNs."""
 
     public = False
+    shape = no_dims
 
     def d_input(F, grad, input, out):
         match = F.where(out == out, input == out, input != input)
@@ -74,6 +83,8 @@ class MaxAll(WholeExtremum):
     """max_all(input) -> Tensor: the largest element."""
 
     node = "MaxBackward1"
+    aten = "max"
+    gradient_text = {"input": "grad where input is the maximum (shared by ties), else 0"}
 
     def fwd(xp, input):
         return xp.maximum.reduce(input, axis=None)
@@ -87,6 +98,8 @@ class MinAll(WholeExtremum):
     """min_all(input) -> Tensor: the smallest element."""
 
     node = "MinBackward1"
+    aten = "min"
+    gradient_text = {"input": "grad where input is the minimum (shared by ties), else 0"}
 
     def fwd(xp, input):
         return xp.minimum.reduce(input, axis=None)
@@ -137,7 +150,9 @@ def taken(xp: Any, x: Any, indices: Any, dim: int, keepdim: bool) -> Any:
 class Max(ExtremumAlong):
     """max(input, dim, keepdim) -> (Tensor, LongTensor): the largest along a dimension."""
 
+    aten = "max.dim"
     result = MaxResult
+    gradient_text = {"input": "grad at the maximum along dim, else 0"}
 
     def fwd(xp, input, dim, keepdim):
         if not input.ndim:
@@ -149,7 +164,9 @@ class Max(ExtremumAlong):
 class Min(ExtremumAlong):
     """min(input, dim, keepdim) -> (Tensor, LongTensor): the smallest along a dimension."""
 
+    aten = "min.dim"
     result = MinResult
+    gradient_text = {"input": "grad at the minimum along dim, else 0"}
 
     def fwd(xp, input, dim, keepdim):
         if not input.ndim:
@@ -182,7 +199,7 @@ def extremum(
 
 @api(samples=MAX_CASES)
 def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
-    """max(input, dim=None, keepdim=False, *, other=None) -> Tensor: the largest elements.
+    """max(input, dim=None, keepdim=False, *, other=None) -> Tensor or tuple: the largest elements.
 
     Of all; along `dim`, as (values, indices); or elementwise of two tensors.
 
@@ -196,7 +213,7 @@ def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
 
 @api(samples=MAX_CASES)
 def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
-    """min(input, dim=None, keepdim=False, *, other=None) -> Tensor: the smallest elements.
+    """min(input, dim=None, keepdim=False, *, other=None) -> Tensor or tuple: the smallest elements.
 
     Of all; along `dim`, as (values, indices); or elementwise of two tensors.
 
@@ -209,6 +226,7 @@ def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
 class SharedExtremum(Block):
     """Equals share the gradient."""
 
+    out_dtype = OUT_MATCHES
     samples = (*REDUCTION_CASES, *DIMS_CASES)
     dims = ("dim",)
 
@@ -270,6 +288,7 @@ class Aminmax(Block):
 
     outs = ("min", "max")
     result = AminmaxResult
+    out_dtype = OUT_EXACT
     samples = (
         Case(Draw(3, 4)),
         Case(Draw()),
@@ -349,6 +368,8 @@ class Argmax(Block):
     (tensor(2), tensor([1, 0]))
     """
 
+    out_dtype = OUT_EXACT
+    undifferentiable = "the results are indices"
     samples = ARG_CASES
 
     def fwd(xp, input, dim, keepdim):
@@ -369,6 +390,8 @@ class Argmin(Block):
     (tensor(0), tensor([0, 1]))
     """
 
+    out_dtype = OUT_EXACT
+    undifferentiable = "the results are indices"
     samples = ARG_CASES
 
     def fwd(xp, input, dim, keepdim):
@@ -396,6 +419,9 @@ class All(Block):
     tensor([False,  True])
     """
 
+    aten_dim = ("dim", "dims")
+    out_dtype = OUT_BOOL
+    undifferentiable = "the result is a bool"
     samples = (*REDUCTION_CASES, *DIMS_CASES)
     dims = ("dim",)
 
@@ -417,6 +443,9 @@ class Any_(Block):
     """
 
     name = "any"
+    aten_dim = ("dim", "dims")
+    out_dtype = OUT_BOOL
+    undifferentiable = "the result is a bool"
     samples = (*REDUCTION_CASES, *DIMS_CASES)
     dims = ("dim",)
 
@@ -436,6 +465,8 @@ class CountNonzero(Block):
     tensor([2, 1])
     """
 
+    aten_dim = ("", "dim_IntList")
+    undifferentiable = "the results are counts"
     samples = (
         Case(Draw(3, 4)),
         Case(Draw()),

@@ -9,12 +9,15 @@ from ... import dtypes
 from ...core.dispatch import apply
 from ...core.named_results import return_type
 from ...dtypes import cpp_name
-from ..block import Block, Case, Linear, op
+from ..block import SINGLE, Autocast, Block, Case, Linear, op
 from ..block.samples import Draw
+from ..block.shapes import same_shape
 from .extrema import check_no_complex
 from .sums import array_of, is_half, one_dim, plain_dtype
 
 # ruff: noqa: N805, E704
+
+OUT_SCALAR_TYPE = "expected scalar_type {want} but found {got}"
 
 SCAN_CASES = [
     Case(Draw(3, 4), 0),
@@ -61,6 +64,8 @@ class Cumsum(Linear):
     """
 
     inplace = True
+    autocast = Autocast(gpu=SINGLE)
+    shape = same_shape
     samples = SCAN_CASES
     dims = ("dim",)
 
@@ -81,6 +86,7 @@ class LinearScan(Block):
     `y[k] = input[k] + factor[k] * y[k-1]`. The derivative of `cumprod`, and its own.
     """
 
+    aten = None
     tensors = ("input", "factor")
     public = False
     dims = ("dim",)
@@ -134,6 +140,8 @@ class Cumprod(Block):
     """
 
     inplace = True
+    autocast = Autocast(gpu=SINGLE)
+    shape = same_shape
     samples = SCAN_CASES
     dims = ("dim",)
 
@@ -218,6 +226,7 @@ class Cummax(CumExtremum):
     """
 
     result = return_type("cummax", ("values", "indices"))
+    out_dtype = OUT_SCALAR_TYPE
 
     def fwd(xp, input, dim):
         return running(xp, xp.maximum, input, dim)
@@ -237,6 +246,7 @@ class Cummin(CumExtremum):
     """
 
     result = return_type("cummin", ("values", "indices"))
+    out_dtype = OUT_SCALAR_TYPE
 
     def fwd(xp, input, dim):
         return running(xp, xp.minimum, input, dim)
@@ -268,6 +278,7 @@ class Logcumsumexp(Block):
     tensor([0.0000, 0.6931, 1.0986])
     """
 
+    out_dtype = OUT_SCALAR_TYPE
     samples = SCAN_CASES
     dims = ("dim",)
 

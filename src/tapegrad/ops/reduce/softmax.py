@@ -8,8 +8,10 @@ from ... import dtypes
 from ...core.base import F32, F64
 from ...core.dispatch import apply
 from ...core.spaces import RECORDED
-from ..block import Block, Case, op
+from ..block import SINGLE, Autocast, Block, Case, op
+from ..block.checks import OUT_EXACT
 from ..block.samples import Draw
+from ..block.shapes import same_shape
 from .sums import all_dims, dense, one_dim, plain_dtype, unreduce, widened
 
 # ruff: noqa: N805, E704
@@ -39,6 +41,8 @@ class Logsumexp(Block):
     tensor(1000.6932)
     """
 
+    autocast = Autocast(gpu=SINGLE)
+    aliases = ("special.logsumexp",)
     samples = (
         Case(Draw(3, 4), 0),
         Case(Draw(2, 3, 4), (0, -1), True),
@@ -92,6 +96,9 @@ class FromOutput(Block):
 class SoftmaxBackwardData(FromOutput):
     """softmax_backward_data(input, output, dim) -> Tensor: softmax's gradient, from its output."""
 
+    aten = "_softmax_backward_data"
+    formula = "output * (input - sum(input * output, dim))"
+
     def fwd(xp, input, output, dim):
         weighted = input * output
         return weighted - output * xp.add.reduce(weighted, dim, None, None, True)
@@ -123,6 +130,11 @@ class Softmax(Block):
             [0.1192, 0.8808]])
     """
 
+    aten = "_softmax"
+    autocast = Autocast(gpu=SINGLE)
+    out_dtype = OUT_EXACT
+    aliases = ("special.softmax",)
+    shape = same_shape
     samples = SOFTMAX_CASES
     dims = ("dim",)
 
@@ -144,10 +156,16 @@ class Softmax(Block):
     def call(input, dim, dtype=None):
         return exponentials(Softmax, input, dim, dtype)
 
+    def aten_call(input, dim, half_to_float):
+        return input.softmax(dim)
+
 
 @op
 class LogSoftmaxBackwardData(FromOutput):
     """log_softmax_backward_data(input, output, dim) -> Tensor: log_softmax's gradient."""
+
+    aten = "_log_softmax_backward_data"
+    formula = "input - exp(output) * sum(input, dim)"
 
     def fwd(xp, input, output, dim):
         return input - xp.exp(output) * xp.add.reduce(input, dim, None, None, True)
@@ -174,6 +192,11 @@ class LogSoftmax(Block):
     tensor([-0.6931, -0.6931])
     """
 
+    aten = "_log_softmax"
+    autocast = Autocast(gpu=SINGLE)
+    out_dtype = OUT_EXACT
+    aliases = ("special.log_softmax",)
+    shape = same_shape
     samples = SOFTMAX_CASES
     dims = ("dim",)
 
@@ -199,6 +222,9 @@ class LogSoftmax(Block):
 
     def call(input, dim, dtype=None):
         return exponentials(LogSoftmax, input, dim, dtype)
+
+    def aten_call(input, dim, half_to_float):
+        return input.log_softmax(dim)
 
 
 def exponentials(record: Any, input: Any, dim: Any, dtype: Any) -> Any:

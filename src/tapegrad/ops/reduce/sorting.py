@@ -16,7 +16,7 @@ from ...core.transforms.batched import is_batched, known_values, refusal
 from ...errors import explain_call
 from ..block import Block, Case, api, apply, op
 from ..block.batching import flattened, lift
-from ..block.checks import not_implemented
+from ..block.checks import OUT_EXACT, not_implemented
 from ..block.samples import Draw, Index
 from .sums import array_of
 
@@ -78,12 +78,15 @@ class Sorting(Block):
 class Sort(Sorting):
     """sort(input, dim, descending) -> (Tensor, Tensor): `sort` with no word about stability."""
 
+    aten = "sort"
+
 
 @op
 class SortStable(Sorting):
     """sort_stable(input, dim, descending) -> (Tensor, Tensor): `sort` when `stable` was given."""
 
     node = "SortBackward1"
+    aten = "sort.stable"
 
 
 @api(
@@ -95,6 +98,7 @@ class SortStable(Sorting):
         Case(Draw(3, 2, layout="T"), stable=True),
         Case(Draw()),
     ],
+    out_dtype=OUT_EXACT,
 )
 def ordered(
     input: Any, dim: int = -1, descending: bool = False, *, stable: bool | None = None
@@ -124,7 +128,7 @@ def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool
     return ordered(input, dim, descending)[1]
 
 
-@api(samples=[Case(Draw(3, 2))])
+@api(samples=[Case(Draw(3, 2))], out_dtype=OUT_EXACT)
 def msort(input: Any) -> Any:
     """msort(input) -> Tensor: values in order along the first dimension.
 
@@ -145,6 +149,7 @@ class Topk(Block):
     outs = ("values", "indices")
     result = TopkResult
     plain_outs = (1,)
+    out_dtype = OUT_EXACT
     samples = [
         Case(Draw(5), 2),
         Case(Draw(3, 4), 2, 0),
@@ -206,6 +211,7 @@ class Distinct(Block):
     plain_outs = (1, 2)
     public = False
     unbatchable = "how many distinct values there are depends on the data"
+    dynamic_shape = True
 
 
 @op
@@ -213,6 +219,7 @@ class UniqueParts(Distinct):
     """unique_parts(input) -> (Tensor, Tensor, Tensor): distinct values, inverse, counts."""
 
     node = "Unique2Backward0"
+    aten = "_unique2"
     d_input = no_gradient("_unique2")
     jvp = no_tangent("_unique2")
 
@@ -227,6 +234,7 @@ class UniqueParts(Distinct):
 class UniqueDim(Distinct):
     """unique_dim(input, dim) -> (Tensor, Tensor, Tensor): the same of slices along `dim`."""
 
+    aten = "unique_dim"
     d_input = no_gradient("unique_dim")
     jvp = no_tangent("unique_dim")
 
@@ -242,6 +250,7 @@ class UniqueRuns(Distinct):
     """unique_runs(input, dim) -> (Tensor, Tensor, Tensor): first of each run, inverse, counts."""
 
     node = "UniqueConsecutiveBackward0"
+    aten = "unique_consecutive"
     d_input = no_gradient("unique_consecutive")
     jvp = no_tangent("unique_consecutive")
 
@@ -268,7 +277,7 @@ def chosen(parts: Any, inverse: bool, counts: bool) -> Any:
     return found[0] if len(found) == 1 else tuple(found)
 
 
-@api(samples=[Case(Index([3, 1, 1]))])
+@api(samples=[Case(Index([3, 1, 1]))], python=True)
 def unique(
     input: Any,
     sorted: bool = True,
@@ -276,7 +285,7 @@ def unique(
     return_counts: bool = False,
     dim: int | None = None,
 ) -> Any:
-    """unique(input, return_inverse=False, return_counts=False, dim=None) -> Tensor: the values.
+    """unique(input, return_inverse=False, return_counts=False, dim=None) -> Any: the values.
 
     >>> unique(tensor([3, 1, 1]))
     tensor([1, 3])
@@ -306,7 +315,7 @@ def refuse_complex(kernel: str, input: Any) -> None:
         raise not_implemented(kernel, input.dtype)
 
 
-@api(samples=[Case(Index([1, 1, 2, 1]))])
+@api(samples=[Case(Index([1, 1, 2, 1]))], python=True)
 def unique_consecutive(
     input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
@@ -333,8 +342,10 @@ class Bincount(Block):
     """
 
     tensors = ("input", "weights")
+    undifferentiable = "the results are counts"
     samples = [Case(Index([1, 1, 3])), Case(Index([0, 2]), minlength=4)]
     unbatchable = "the size of the result depends on the data"
+    dynamic_shape = True
 
     def fwd(xp, input, weights, minlength):
         if weights is None or not input.size:
@@ -378,8 +389,10 @@ class Searchsorted(Block):
     tensor([1, 2])
     """
 
+    aten = "searchsorted.Tensor"
     tensors = ("sorted_sequence", "input")
     method = False
+    undifferentiable = "the results are indices"
     samples = [Case(Index([1, 3, 5]), Index([3, 4])), Case(Index([1, 3, 5]), 4, right=True)]
 
     def fwd(xp, sorted_sequence, input, out_int32, right):

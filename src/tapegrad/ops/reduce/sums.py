@@ -15,9 +15,10 @@ from ...core.base import F32, F64, TensorBase
 from ...core.dispatch import apply
 from ...core.op import Op
 from ...errors import must_be_tensor
-from ..block import Block, Case, Linear, api, op
+from ..block import SINGLE, Autocast, Block, Case, Linear, api, op, reads_as
 from ..block.batching import entry_dims, flattened
 from ..block.samples import Draw
+from ..block.shapes import no_dims, reduced_shape
 
 # ruff: noqa: N805, E704
 
@@ -157,6 +158,7 @@ def reduced(xp: Any, ufunc: Any, x: Any, dim: Any, keepdim: bool, dtype: Any) ->
     return dense(xp, ufunc.reduce(x, axis=dim, keepdims=keepdim, dtype=dtype))
 
 
+@reads_as("unsqueeze(x, dim)")
 def unreduce(F: Any, x: Any, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
     """A reduction's result with its dimensions back, of size one, so that it broadcasts."""
     if keepdim or dim is None:
@@ -173,7 +175,10 @@ class SumAll(Linear):
     """sum_all(input, dtype) -> Tensor: the sum of all elements."""
 
     node = "SumBackward0"
+    aten = "sum"
     public = False
+    gradient_text = {"input": "expand(grad, input.shape)"}
+    shape = no_dims
 
     def fwd(xp, input, dtype):
         return reduced(xp, xp.add, input, None, False, dtype)
@@ -190,8 +195,13 @@ class Sum(Linear):
     """sum(input, dim, keepdim, dtype) -> Tensor: sums over dimensions."""
 
     node = "SumBackward1"
+    aten = "sum.dim_IntList"
     public = False
     dims = ("dim",)
+    autocast = Autocast(gpu=SINGLE)
+    gradient_text = {"input": "expand(grad, input.shape)"}
+    formula = "sum(input, dim)"
+    shape = reduced_shape
 
     def fwd(xp, input, dim, keepdim, dtype):
         return reduced(xp, xp.add, input, dim, keepdim, dtype)
@@ -200,7 +210,7 @@ class Sum(Linear):
         return F.expand(unreduce(F, grad, dim, keepdim), input_shape)
 
 
-@api(samples=[*REDUCTION_CASES, *DIMS_CASES])
+@api(samples=[*REDUCTION_CASES, *DIMS_CASES], autocast=Autocast(gpu=SINGLE))
 def sum(input: Any, dim: Any = MISSING, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """sum(input, dim=None, keepdim=False, *, dtype=None) -> Tensor: the sum of the elements.
 
@@ -255,7 +265,10 @@ class MeanAll(Linear):
     """mean_all(input, dtype) -> Tensor: the mean of all elements."""
 
     node = "MeanBackward0"
+    aten = "mean"
     public = False
+    gradient_text = {"input": "expand(grad, input.shape) / n, n = input.numel()"}
+    shape = no_dims
 
     def fwd(xp, input, dtype):
         return averaged(xp, input, None, False, dtype)
@@ -272,8 +285,11 @@ class Mean(Linear):
     """mean(input, dim, keepdim, dtype) -> Tensor: means over dimensions."""
 
     node = "MeanBackward1"
+    aten = "mean.dim"
     public = False
     dims = ("dim",)
+    gradient_text = {"input": "expand(grad, input.shape) / n, n = how many were averaged"}
+    shape = reduced_shape
 
     def fwd(xp, input, dim, keepdim, dtype):
         return averaged(xp, input, dim, keepdim, dtype)
@@ -331,7 +347,9 @@ class ProdAll(Block):
     """prod_all(input, dtype) -> Tensor: the product of all elements."""
 
     node = "ProdBackward0"
+    aten = "prod"
     public = False
+    shape = no_dims
 
     def fwd(xp, input, dtype):
         return reduced(xp, xp.multiply, input, None, False, dtype)
@@ -354,8 +372,10 @@ class Prod(Block):
     """prod(input, dim, keepdim, dtype) -> Tensor: products over one dimension."""
 
     node = "ProdBackward1"
+    aten = "prod.dim_int"
     public = False
     dims = ("dim",)
+    autocast = Autocast(cpu=SINGLE, gpu=SINGLE)
 
     def fwd(xp, input, dim, keepdim, dtype):
         return reduced(xp, xp.multiply, input, (dim,) if input.ndim else None, keepdim, dtype)
@@ -371,7 +391,7 @@ class Prod(Block):
         return F.sum(t_input * others(F, input, dim), (dim,), keepdim, dtype)
 
 
-@api(samples=REDUCTION_CASES)
+@api(samples=REDUCTION_CASES, autocast=Autocast(cpu=SINGLE, gpu=SINGLE))
 def prod(input: Any, dim: Any = MISSING, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """prod(input, dim=None, keepdim=False, *, dtype=None) -> Tensor: the product of the elements.
 
@@ -447,6 +467,7 @@ def var_tangent(F: Any, input: Any, t: Any, dim: Any, correction: Any, keepdim: 
     return F.sum(F.real_part(F.conj(gap) * t), dim, keepdim, None) * by
 
 
+@reads_as("x / (2 * std)")
 def half_over(F: Any, x: Any, std: Any) -> Any:
     """`x / (2 std)`, zero where there is no deviation."""
     return F.where(std == 0, 0, x / (std * 2))
@@ -462,6 +483,9 @@ class Spread(Block):
 class Var(Spread):
     """var(input, dim, correction, keepdim) -> Tensor: variances."""
 
+    aten = "var.correction"
+    gradient_text = {"input": "grad * 2 * (input - mean) / (n - correction)"}
+
     def fwd(xp, input, dim, correction, keepdim):
         return moments(xp, input, dim, correction, keepdim)[0]
 
@@ -475,6 +499,9 @@ class Var(Spread):
 @op
 class Std(Spread):
     """std(input, dim, correction, keepdim) -> Tensor: standard deviations."""
+
+    aten = "std.correction"
+    gradient_text = {"input": "grad * (input - mean) / ((n - correction) * out)"}
 
     def fwd(xp, input, dim, correction, keepdim):
         return moments(xp, input, dim, correction, keepdim, root=True)[0]
@@ -491,6 +518,7 @@ class Std(Spread):
 class VarMean(Spread):
     """var_mean(input, dim, correction, keepdim) -> (Tensor, Tensor): variances and means."""
 
+    aten = "var_mean.correction"
     outs = ("var", "mean")
 
     def fwd(xp, input, dim, correction, keepdim):
@@ -511,6 +539,7 @@ class VarMean(Spread):
 class StdMean(Spread):
     """std_mean(input, dim, correction, keepdim) -> (Tensor, Tensor): deviations and means."""
 
+    aten = "std_mean.correction"
     outs = ("std", "mean")
 
     def fwd(xp, input, dim, correction, keepdim):
@@ -634,6 +663,7 @@ def std_mean() -> Op:
 class TraceScatter(Linear):
     """trace_scatter(input, shape) -> Tensor: zeros with `input` on the diagonal."""
 
+    aten = None
     public = False
 
     def fwd(xp, input, shape):
@@ -658,6 +688,7 @@ class Trace(Linear):
     tensor(5.)
     """
 
+    autocast = Autocast(cpu=SINGLE)
     samples = (Case(Draw(3, 3)), Case(Draw(2, 4, layout="T")), Case(Draw(0, 2)))
 
     def fwd(xp, input):

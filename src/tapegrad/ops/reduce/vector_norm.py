@@ -11,8 +11,9 @@ from ...core import promote
 from ...core.base import TensorBase
 from ...core.dispatch import apply
 from ...errors import check_broadcast
-from ..block import Block, Case, api, op
+from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.batching import lift, padded
+from ..block.checks import OUT_EXACT
 from ..block.samples import Draw
 from ..pointwise.arithmetic import refuse_bools
 from .sums import all_dims, array_of, count, dense, plain_dtype, unreduce, widened
@@ -84,6 +85,10 @@ class Lengths(Block):
 class LinalgVectorNorm(Lengths):
     """linalg_vector_norm(x, ord, dim, keepdim, dtype) -> Tensor: lengths of vectors."""
 
+    aten = "linalg_vector_norm"
+    autocast = Autocast(gpu=SINGLE)
+    gradient_text = {"input": "grad * input / out, for the 2-norm"}
+
     def fwd(xp, input, ord, dim, keepdim, dtype):
         return lengths(xp, input if dtype is None else input.astype(dtype), ord, dim, keepdim)
 
@@ -96,6 +101,7 @@ class NormAlong(Lengths):
     """norm_along(x, ord, dim, keepdim) -> Tensor: the same by the name that distances record."""
 
     node = "NormBackward1"
+    aten = "norm.ScalarOpt_dim"
 
     def fwd(xp, input, ord, dim, keepdim):
         return lengths(xp, input, ord, dim, keepdim)
@@ -118,7 +124,12 @@ NORM_CASES = [
 ]
 
 
-@api(name="linalg.vector_norm", samples=NORM_CASES)
+@api(
+    name="linalg.vector_norm",
+    samples=NORM_CASES,
+    autocast=Autocast(gpu=SINGLE),
+    out_dtype=OUT_EXACT,
+)
 def vector_norm(
     x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Any:
@@ -189,7 +200,12 @@ def check_identity(shape: tuple[int, ...], ord: float, dims: tuple[int, ...] | N
             )
 
 
-@api(samples=[*NORM_CASES, Case(Draw(2, 3), "nuc"), Case(Draw(2, 3), "fro", (0, 1), True)])
+@api(
+    samples=[*NORM_CASES, Case(Draw(2, 3), "nuc"), Case(Draw(2, 3), "fro", (0, 1), True)],
+    autocast=Autocast(gpu=SINGLE),
+    out_dtype=OUT_EXACT,
+    python=True,
+)
 def norm(
     input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None
 ) -> Any:
@@ -227,6 +243,7 @@ class Dist(Block):
     tensors = ("input", "other")
     broadcasts = True
     wirtinger = True
+    autocast = Autocast(gpu=SINGLE)
     samples = (
         Case(Draw(3, 4), Draw(3, 4)),
         Case(Draw(3, 1), Draw(4), 1),

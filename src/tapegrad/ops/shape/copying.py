@@ -118,6 +118,7 @@ class Cast(Linear):
     """cast(input, dtype) -> Tensor: a copy in another dtype."""
 
     node = "ToCopyBackward0"
+    aten = "_to_copy"
     casts = True
     wirtinger = True
     public = False
@@ -136,6 +137,9 @@ class Cast(Linear):
     def d_input(F, grad, input_dtype):
         return F.cast(grad, input_dtype)
 
+    def aten_call(input, *, dtype=None, **options):
+        return input.to(dtype=input.dtype if dtype is None else dtype, copy=True)
+
 
 # ------------------------------------------------------------------ writes
 
@@ -145,10 +149,14 @@ class Copy(Block):
     """copy(input, src) -> Tensor: `src` in the shape and dtype of `input`; what `copy_` records."""
 
     node = "torch::autograd::CopyBackwards"
+    aten = "copy"
     tensors = ("input", "src")
     broadcasts = True
     wirtinger = True
     public = False
+    vmap_write = "inplace arithmetic"
+    across_devices = True
+    host_number = True
 
     def fwd(xp, input, src):
         if src.dtype.kind == "c" and input.dtype.kind not in "cb":
@@ -247,6 +255,7 @@ class FillingTensor(Filling):
 class Zero(Filling):
     """zero(input) -> Tensor: what `zero_` records."""
 
+    aten = "zero"
     leading = (0,)
 
     def fwd(xp, input):
@@ -260,12 +269,18 @@ class Zero(Filling):
 class Fill(FillingNumber):
     """fill(input, value) -> Tensor: a tensor like `input`, every element `value`."""
 
+    aten = "fill.Scalar"
+    vmap_write = "fill_"
+
 
 @op
 class FillWith(FillingTensor):
     """fill_with(input, value) -> Tensor: the same with the value of a 0-d tensor."""
 
     node = "FillBackward1"
+    aten = "fill.Tensor"
+    vmap_write = "fill_"
+    host_number = True
 
 
 @op
@@ -273,6 +288,8 @@ class FillNumber(FillingNumber):
     """fill_number(input, value) -> Tensor: what `fill_` with a number records."""
 
     node = "FillBackward2"
+    aten = "fill.Scalar"
+    vmap_write = "fill_"
 
 
 @op
@@ -280,9 +297,12 @@ class FillTensor(FillingTensor):
     """fill_tensor(input, value) -> Tensor: what `fill_` with a tensor records."""
 
     node = "FillBackward3"
+    aten = "fill.Tensor"
+    vmap_write = "fill_"
+    host_number = True
 
 
-@api(function=False)
+@api(function=False, inplace_functions=("zero_",))
 def zero_(input: Any) -> Any:
     """zero_() -> Tensor: set every element to zero.
 
@@ -308,7 +328,7 @@ def checked_value(function: str, input: Any, value: Any) -> Any:
     return filling(input, value)
 
 
-@api(function=False)
+@api(function=False, inplace_functions=("fill_",))
 def fill_(input: Any, value: Any) -> Any:
     """fill_(value) -> Tensor: set every element to `value`.
 
@@ -359,6 +379,8 @@ class ByStrides(ViewOp):
 class AsStrided(ByStrides):
     """as_strided(input, size, stride, offset) -> Tensor: a view of the memory by its strides."""
 
+    aten = "as_strided"
+
     def jvp(F, input, t_input, size, stride, offset):
         x, t = [getattr(each, "array", each) for each in (input, t_input)]
         own = (x.shape, tuple([s // x.itemsize for s in x.strides]), 0)
@@ -382,6 +404,7 @@ class Restride(Linear):
     several times share what they hold; the result is what lies at the places of `target`.
     """
 
+    aten = None
     public = False
 
     def fwd(xp, input, source, target, counted):
@@ -575,6 +598,7 @@ class CopySlices(Region):
     """copy_slices(base, region, way) -> Tensor: `base` with one region replaced."""
 
     node = "torch::autograd::CopySlices"
+    aten = None
     tensors = ("base", "region")
 
     def fwd(xp, base, region, way):
@@ -605,6 +629,8 @@ class LinearRegion(Region):
 class RegionZeroed(LinearRegion):
     """region_zeroed(input, way) -> Tensor: `input` with zeros in a region."""
 
+    aten = None
+
     def fwd(xp, input, way):
         out = laid_out(xp, input, way)
         follow(out, way)[...] = 0
@@ -621,6 +647,8 @@ class RegionZeroed(LinearRegion):
 class RegionOf(LinearRegion):
     """region_of(input, way) -> Tensor: a copy of a region."""
 
+    aten = None
+
     def fwd(xp, input, way):
         if input.strides != way[1]:
             input = laid_out(xp, input, way)
@@ -636,6 +664,8 @@ class RegionOf(LinearRegion):
 @op
 class RegionPut(LinearRegion):
     """region_put(input, dtype, way) -> Tensor: zeros with `input` in a region."""
+
+    aten = None
 
     def fwd(xp, input, dtype, way):
         out = empty(xp, way[0], way[1], dtype)

@@ -14,10 +14,11 @@ from ...autograd.node import unbroadcast
 from ...core.base import TensorBase
 from ...core.layout import settled, strided, strides_of
 from ...errors import no_tensor_in_list
-from ..block import Case, ViewOp, api, apply, op
+from ..block import SINGLE, Autocast, Case, ViewOp, api, apply, op, reads_as
 from ..block.batching import padded
 from ..block.checks import without_complex32
 from ..block.samples import Draw, Index
+from ..block.shapes import asked_shape
 from .part_views import select
 from .views import PROPERTIES, as_int, as_ints, spread
 
@@ -30,7 +31,9 @@ from .views import PROPERTIES, as_int, as_ints, spread
 class Expand(ViewOp):
     """expand(input, shape) -> Tensor: dimensions of size 1 repeated without copying."""
 
+    aten = "expand"
     public = False
+    shape = asked_shape
 
     def fwd(xp, input, shape):
         input = xp.asarray(input)
@@ -129,7 +132,7 @@ def broadcast_to(input: Any, size: Any) -> Any:
     return expanded(input, as_ints("broadcast_to", "size", 2, size))
 
 
-@api(method=False, samples=[Case(Draw(3, 1), Draw(2))])
+@api(method=False, samples=[Case(Draw(3, 1), Draw(2))], python=True)
 def broadcast_tensors(*tensors: Any) -> Any:
     """broadcast_tensors(*tensors) -> tuple of Tensors: all of them expanded to their common shape.
 
@@ -160,6 +163,7 @@ def without(xp: Any, x: Any, dims: tuple[int, ...]) -> Any:
     return settled(xp, x).squeeze(found) if found else x.view()
 
 
+@reads_as("reshape(grad, shape)")
 def put_back(F: Any, grad: Any, dims: tuple[int, ...], shape: tuple[int, ...]) -> Any:
     """The dimensions of size 1 of `shape` among `dims`, inserted again."""
     for d in sorted(dims):
@@ -191,6 +195,9 @@ class SqueezingOne(ViewOp):
     def d_input(F, grad, input_shape, dim):
         return put_back(F, grad, (dim,), input_shape)
 
+    def shape(input, dim):
+        return (*input[:dim], *[s for s in input[dim : dim + 1] if s != 1], *input[dim + 1 :])
+
     def batch(F, size, batched, input, dim):
         return F.squeeze(input, (dim + 1,)) if len(input.shape) > 1 else F.alias(input)
 
@@ -211,6 +218,7 @@ class SqueezeAll(SqueezingAll):
     """squeeze_all(input) -> Tensor: no dimension of size 1 left."""
 
     node = "SqueezeBackward0"
+    aten = "squeeze"
 
 
 @op
@@ -218,6 +226,7 @@ class SqueezeOne(SqueezingOne):
     """squeeze_one(input, dim) -> Tensor: `dim` dropped if its size is 1."""
 
     node = "SqueezeBackward1"
+    aten = "squeeze.dim"
 
 
 @op
@@ -225,6 +234,7 @@ class Squeeze(SqueezingSome):
     """squeeze(input, dims) -> Tensor: those of `dims` dropped whose size is 1."""
 
     node = "SqueezeBackward2"
+    aten = "squeeze.dims"
 
 
 @op
@@ -232,6 +242,7 @@ class SqueezeAllWrite(SqueezingAll):
     """squeeze_all_(input) -> Tensor: `squeeze` of the tensor itself."""
 
     name, node = "squeeze_all_", "SqueezeBackward3"
+    aten = None
 
 
 @op
@@ -239,6 +250,7 @@ class SqueezeOneWrite(SqueezingOne):
     """squeeze_one_(input, dim) -> Tensor: `squeeze` of the tensor itself."""
 
     name, node = "squeeze_one_", "SqueezeBackward4"
+    aten = None
 
 
 @op
@@ -246,6 +258,7 @@ class SqueezeWrite(SqueezingSome):
     """squeeze_(input, dims) -> Tensor: `squeeze` of the tensor itself."""
 
     name, node = "squeeze_", "SqueezeBackward5"
+    aten = "squeeze_"
 
 
 def squeeze_dims(function: str, input: Any, dim: Any) -> Any:
@@ -322,6 +335,9 @@ class Unsqueezing(ViewOp):
     def d_input(F, grad, dim):
         return F.squeeze_one(grad, dim)
 
+    def shape(input, dim):
+        return (*input[:dim], 1, *input[dim:])
+
     def batch(F, size, batched, input, dim):
         return F.unsqueeze(input, dim + 1)
 
@@ -348,6 +364,7 @@ class UnsqueezeWrite(Unsqueezing):
     """unsqueeze_(input, dim) -> Tensor: `unsqueeze` of the tensor itself."""
 
     name, node = "unsqueeze_", "UnsqueezeBackward1"
+    aten = "unsqueeze_"
 
 
 @api(function=False)
@@ -370,7 +387,7 @@ def each(tensors: tuple[Any, ...], at_least: Any) -> Any:
     return tuple([at_least(t) for t in tensors])
 
 
-@api(method=False, samples=[Case(Draw()), Case(Draw(2))])
+@api(method=False, samples=[Case(Draw()), Case(Draw(2))], python=True)
 def atleast_1d(*tensors: Any) -> Any:
     """atleast_1d(*tensors) -> Tensor or tuple: scalars become vectors of one element.
 
@@ -380,7 +397,7 @@ def atleast_1d(*tensors: Any) -> Any:
     return each(tensors, lambda t: t.reshape(1) if t.array.ndim == 0 else t)
 
 
-@api(method=False, samples=[Case(Draw()), Case(Draw(2)), Case(Draw(2, 3))])
+@api(method=False, samples=[Case(Draw()), Case(Draw(2)), Case(Draw(2, 3))], python=True)
 def atleast_2d(*tensors: Any) -> Any:
     """atleast_2d(*tensors) -> Tensor or tuple: vectors become rows.
 
@@ -395,7 +412,7 @@ def atleast_2d(*tensors: Any) -> Any:
     return each(tensors, widen)
 
 
-@api(method=False, samples=[Case(Draw()), Case(Draw(2)), Case(Draw(2, 3))])
+@api(method=False, samples=[Case(Draw()), Case(Draw(2)), Case(Draw(2, 3))], python=True)
 def atleast_3d(*tensors: Any) -> Any:
     """atleast_3d(*tensors) -> Tensor or tuple: at least three dimensions each.
 
@@ -454,6 +471,7 @@ class ViewAsComplex(ViewOp):
     replays = True
     wirtinger = True
     method = False
+    autocast = Autocast(cpu=SINGLE)
     samples = (Case(Draw(3, 2)), Case(Draw(2)), Case(Draw(2, 1, 2)))
     leading = (1,)
 

@@ -13,7 +13,7 @@ from ...core.devices import beside, to_host
 from ...core.dispatch import apply
 from ...core.transforms.batched import dynamic_shape, is_batched
 from ...errors import no_tensor_in_list
-from ..block import PROMOTE, Case, api, op
+from ..block import PROMOTE, WIDEST, Autocast, Case, api, op
 from ..block.batching import flattened, lift, padded, up
 from ..block.samples import Draw, Index
 from ..index.advanced import LinearMove
@@ -55,6 +55,10 @@ class Cat(LinearMove):
     dtype = PROMOTE
     method = False
     aliases = ("concat", "concatenate")
+    autocast = Autocast(cpu=WIDEST)
+    out_apart = True
+    keeps_finite = True
+    gradient_text = {"tensors": "the part of grad that this tensor filled"}
     samples = [
         Case([Draw(2, 3), Draw(1, 3)]),
         Case([Draw(2, 3), Draw(2, 1, layout="step"), Draw(2, 2, layout="T")], 1),
@@ -80,6 +84,11 @@ class Cat(LinearMove):
 
     def call(tensors, dim=0, run=apply):
         return join(tensors, dim, run)
+
+    def shape(tensors, dim):
+        parts = [shape for shape in tensors if shape != (0,)] or tensors  # `cat` skips those
+        first = parts[0]
+        return (*first[:dim], sum([shape[dim] for shape in parts]), *first[dim + 1 :])
 
     def batch(F, size, batched, tensors, dim):
         # A vector without elements fits anything.
@@ -141,6 +150,9 @@ class Stack(LinearMove):
     variadic = True
     dtype = PROMOTE
     method = False
+    autocast = Autocast(cpu=WIDEST)
+    keeps_finite = True
+    gradient_text = {"tensors": "grad[i] along dim: the slice that this tensor filled"}
     samples = [Case([Draw(2, 3), Draw(2, 3)]), Case([Draw(2, 3)] * 3, -1), Case([Draw(), Draw()])]
 
     def fwd(xp, tensors, dim):
@@ -165,6 +177,10 @@ class Stack(LinearMove):
                     f"and {list(t.array.shape)} at entry {i}"
                 )
         return run(Stack, tensors, (dim,))
+
+    def shape(tensors, dim):
+        first = tensors[0]
+        return (*first[:dim], len(tensors), *first[dim:])
 
     def batch(F, size, batched, tensors, dim):
         return F.stack(
@@ -259,7 +275,9 @@ class Repeat(LinearMove):
             [1, 2, 1, 2]])
     """
 
+    aten = "repeat"
     public = False
+    gradient_text = {"input": "sum of the repeated parts of grad"}
 
     def fwd(xp, input, repeats):
         return xp.ascontiguousarray(xp.tile(input, repeats)) if repeats else input.copy()

@@ -10,6 +10,7 @@ from ...core.base import TensorBase
 from ...core.layout import settled, strided, strides_of
 from ...core.spaces import RAW, RECORDED
 from ..block import Case, Linear, ViewOp, api, apply, helper, op
+from ..block.checks import OUT_EXACT
 from ..block.samples import Draw
 from .views import as_int, as_ints
 
@@ -32,6 +33,8 @@ class Select(ViewOp):
     tensor([1, 3])
     """
 
+    aten = "select.int"
+    gradient_text = {"input": "zeros(input.shape) with grad at [index]"}
     samples = (Case(Draw(3, 4), 1, 2), Case(Draw(3, 4), -2, -1), Case(Draw(3), 0, 1))
     dims = ("dim",)
 
@@ -63,6 +66,7 @@ def select(input: Any, dim: Any, index: Any) -> Any:
 class SelectBackward(Linear):
     """select_backward(input, shape, dim, index) -> Tensor: zeros with `input` at one index."""
 
+    aten = "select_backward"
     public = False
     dims = ("dim",)
     shapes = ("shape",)
@@ -94,8 +98,10 @@ def part(xp: Any, x: Any, dim: int, start: int, end: int, step: int) -> Any:
 class Slice(ViewOp):
     """slice(input, dim, start, end, step) -> Tensor: every `step`-th part of a range."""
 
+    aten = "slice.Tensor"
     public = False
     dims = ("dim",)
+    gradient_text = {"input": "zeros(input.shape) with grad at [start:end:step]"}
 
     def fwd(xp, input, dim, start, end, step):
         return part(xp, input, dim, start, end, step)
@@ -108,6 +114,7 @@ class Slice(ViewOp):
 class SliceBackward(Linear):
     """slice_backward(input, shape, dim, start, end, step) -> Tensor: zeros, but for a range."""
 
+    aten = "slice_backward"
     public = False
     dims = ("dim",)
     shapes = ("shape",)
@@ -196,6 +203,8 @@ def pieces(xp: Any, x: Any, sizes: tuple[int, ...], dim: int) -> Any:
 class Split(Pieces):
     """split(input, sizes, dim) -> tuple of Tensors: pieces of one size, the last maybe smaller."""
 
+    aten = "split.Tensor"
+
     def fwd(xp, input, sizes, dim):
         return pieces(xp, input, sizes, dim)
 
@@ -206,6 +215,8 @@ class Split(Pieces):
 @op
 class SplitWithSizes(Pieces):
     """split_with_sizes(input, sizes, dim) -> tuple of Tensors: pieces of the given sizes."""
+
+    aten = "split_with_sizes"
 
     def fwd(xp, input, sizes, dim):
         return pieces(xp, input, sizes, dim)
@@ -227,7 +238,8 @@ def even_sizes(size: int, piece: int) -> tuple[int, ...]:
         Case(Draw(5, 2), [1, 4]),
         Case(Draw(2, 4), 3, -1),
         Case(Draw(5), (2, 0, 3)),
-    ]
+    ],
+    python=True,
 )
 def split(tensor: Any, split_size: Any, dim: Any = 0) -> Any:
     """split(tensor, split_size, dim=0) -> tuple of Tensors: views of pieces of one size or several.
@@ -403,6 +415,7 @@ class Unbind(Pieces):
     (tensor([1, 2]), tensor([3, 4]))
     """
 
+    aten = "unbind.int"
     public = True
     samples = (Case(Draw(2, 3)), Case(Draw(2, 3), -1))
 
@@ -493,6 +506,7 @@ class OnDiagonal(Linear):
 class DiagonalBackward(OnDiagonal):
     """diagonal_backward(input, shape, offset, dim1, dim2) -> Tensor: zeros with a diagonal."""
 
+    aten = "diagonal_backward"
     public = False
 
 
@@ -501,6 +515,7 @@ class DiagonalCopy(Linear):
     """diagonal_copy(input, offset, dim1, dim2) -> Tensor: `diagonal` in memory of its own."""
 
     node = "DiagonalBackward0_copy"
+    aten = "diagonal_copy"
     public = False
     dims = ("dim1", "dim2")
 
@@ -535,7 +550,7 @@ class DiagEmbed(OnDiagonal):
         return apply(DiagEmbed, (input,), (tuple(shape), shift, d1, d2))
 
 
-@api(samples=[Case(Draw(3)), Case(Draw(3), -1), Case(Draw(2, 3), 1)])
+@api(samples=[Case(Draw(3)), Case(Draw(3), -1), Case(Draw(2, 3), 1)], out_dtype=OUT_EXACT)
 def diag(input: Any, diagonal: Any = 0) -> Any:
     """diag(input, diagonal=0) -> Tensor: a matrix with that diagonal, or the diagonal of a matrix.
 
@@ -574,6 +589,7 @@ class Unfold(ViewOp):
             [2, 3, 4]])
     """
 
+    aten = "unfold"
     public = False
     dims = ("dim",)
 
@@ -594,6 +610,7 @@ class Unfold(ViewOp):
 class UnfoldBackward(Linear):
     """unfold_backward(input, shape, dim, size, step) -> Tensor: the windows added up in place."""
 
+    aten = "unfold_backward"
     public = False
     dims = ("dim",)
     shapes = ("shape",)

@@ -11,7 +11,7 @@ from ... import dtypes
 from ...core.base import wrap
 from ...core.dispatch import apply
 from ..block import Case, api, op
-from ..block.checks import not_implemented
+from ..block.checks import OUT_EXACT, not_implemented
 from ..block.samples import Draw
 from ..index.advanced import LinearMove
 
@@ -33,6 +33,7 @@ class Tril(LinearMove):
     """
 
     inplace = True
+    out_dtype = OUT_EXACT
     samples = [Case(Draw(3, 3)), Case(Draw(2, 2, 3), 1), Case(Draw(3, 2, layout="T"), diagonal=-1)]
     leading = (2,)
 
@@ -57,6 +58,7 @@ class Triu(LinearMove):
     """
 
     inplace = True
+    out_dtype = OUT_EXACT
     samples = [Case(Draw(3, 3)), Case(Draw(2, 2, 3), 1), Case(Draw(3, 2, layout="T"), diagonal=-1)]
     leading = (2,)
 
@@ -124,6 +126,7 @@ def triu_indices(
 @api(
     method=False,
     samples=[Case(Draw(2), Draw(3), indexing="ij"), Case(Draw(2), Draw(), indexing="xy")],
+    python=True,
 )
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
     """meshgrid(*tensors, indexing="ij") -> Tensor: coordinates of every point of a grid.

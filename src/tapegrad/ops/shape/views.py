@@ -17,6 +17,7 @@ from ...device import contiguous_format
 from ..block import Case, ViewOp, api, apply, helper, op
 from ..block.batching import up
 from ..block.samples import Draw
+from ..block.shapes import asked_shape, swapped_shape
 
 # ruff: noqa: N805
 
@@ -106,6 +107,7 @@ NO_VIEW = (
 class Viewing(ViewOp):
     public = False
     shapes = ("shape",)
+    shape = asked_shape
 
     def fwd(xp, input, shape):
         if 1 not in input.shape and input.size and input.flags.c_contiguous:
@@ -123,17 +125,25 @@ class Viewing(ViewOp):
 class View(Viewing):
     """view(input, shape) -> Tensor: the same memory in another shape."""
 
+    aten = "view"
+
 
 @op
 class ReshapeAlias(Viewing):
     """reshape_alias(input, shape) -> Tensor: a view of memory that is not contiguous."""
+
+    aten = "view"
 
 
 @op
 class UnsafeView(Viewing):
     """unsafe_view(input, shape) -> Tensor: a view of memory that nobody else holds."""
 
+    aten = "_unsafe_view"
     view = False
+
+    def aten_call(input, size):
+        return input.reshape(size)
 
 
 class Whole(ViewOp):
@@ -151,12 +161,15 @@ class Whole(ViewOp):
 class Alias(Whole):
     """alias(input) -> Tensor: the whole of it, as a view (`x[...]`)."""
 
+    aten = "alias"
+
 
 @op
 class FwPrimal(Whole):
     """fw_primal(input) -> Tensor: what `unpack_dual` gives for the value of a dual tensor."""
 
     node = "torch::autograd::Identity"
+    aten = "_fw_primal"
 
 
 def reshaped(input: Any, shape: tuple[int, ...]) -> Any:
@@ -404,6 +417,12 @@ class Transposing(ViewOp):
     def d_input(F, grad, dim0, dim1):
         return F.transpose(grad, dim0, dim1)
 
+    def shape(input, dim0, dim1):
+        return swapped_shape(input, dim0, dim1)
+
+    def shape_input(out, dim0, dim1):
+        return swapped_shape(out, dim0, dim1)
+
 
 @op
 class Transpose(Transposing):
@@ -413,6 +432,7 @@ class Transpose(Transposing):
     torch.Size([4, 3, 2])
     """
 
+    aten = "transpose.int"
     public = True
     samples = (Case(Draw(2, 3, 4), 0, 2), Case(Draw(2, 3), -1, -2), Case(Draw(), 0, -1))
 
@@ -429,6 +449,7 @@ class TransposeWrite(Transposing):
     """transpose_(input, dim0, dim1) -> Tensor: `transpose` of the tensor itself."""
 
     name, node = "transpose_", "TransposeBackward1"
+    aten = "transpose_"
 
 
 @api(samples=[Case(Draw(2, 3), 0, 1)], aliases=("swapaxes",))
@@ -469,6 +490,12 @@ class Turning(ViewOp):
     def d_input(F, grad):
         return F.t(grad)
 
+    def shape(input):
+        return input[::-1]
+
+    def shape_input(out):
+        return out[::-1]
+
     def batch(F, size, batched, input):
         return F.transpose(input, 1, 2) if len(input.shape) == 3 else F.alias(input)
 
@@ -489,6 +516,7 @@ class T(Turning):
     """
 
     public = True
+    formula = "input.T"
     samples = (Case(Draw(2, 3)), Case(Draw(3)), Case(Draw()), Case(Draw(0, 2)))
 
 
@@ -497,6 +525,7 @@ class TWrite(Turning):
     """t_(input) -> Tensor: `t` of the tensor itself."""
 
     name, node = "t_", "TBackward1"
+    aten = "t_"
 
 
 @api(function=False)
@@ -522,13 +551,18 @@ def inverse_order(dims: tuple[int, ...]) -> tuple[int, ...]:
 class Permute(ViewOp):
     """permute(input, dims) -> Tensor: the dimensions in another order."""
 
+    aten = "permute"
     public = False
+    gradient_text = {"input": "permute(grad, the inverse of dims)"}
 
     def fwd(xp, input, dims):
         return settled(xp, input).transpose(dims) if dims else input.view()
 
     def d_input(F, grad, dims):
         return F.permute(grad, inverse_order(dims))
+
+    def shape(input, dims):
+        return tuple([input[d] for d in dims])
 
     def batch(F, size, batched, input, dims):
         return F.permute(input, (0, *up(dims, len(input.shape))))

@@ -49,6 +49,7 @@ class I0(Elementwise):
 
     aliases = ("special.i0",)
     guard = not_for("i0_vml_cpu", COMPLEX)
+    inplace_functions = ("i0_",)
     samples = unary_cases()
 
     def fwd(xp, input):
@@ -142,6 +143,7 @@ class SpecialBesselJ0(Named):
 
     name = "special.bessel_j0"
     guard = only_wide("bessel_j0_cpu")
+    undifferentiable = "PyTorch has no derivative for it"
 
     def fwd(xp, input):
         return pointwise(xp, j0, input)
@@ -157,6 +159,7 @@ class SpecialBesselJ1(Named):
 
     name = "special.bessel_j1"
     guard = only_wide("bessel_j1_cpu")
+    undifferentiable = "PyTorch has no derivative for it"
 
     def fwd(xp, input):
         return pointwise(xp, j1, input)
@@ -172,6 +175,7 @@ class SpecialBesselY0(Named):
 
     name = "special.bessel_y0"
     guard = only_wide("bessel_y0_cpu")
+    undifferentiable = "PyTorch has no derivative for it"
     samples = CLOSE
 
     def fwd(xp, input):
@@ -188,6 +192,7 @@ class SpecialBesselY1(Named):
 
     name = "special.bessel_y1"
     guard = only_wide("bessel_y1_cpu")
+    undifferentiable = "PyTorch has no derivative for it"
     samples = CLOSE
 
     def fwd(xp, input):
@@ -204,6 +209,7 @@ class SpecialModifiedBesselI0(Named):
 
     name = "special.modified_bessel_i0"
     guard = only_wide("modified_bessel_i0_cpu")
+    undifferentiable = "PyTorch has no derivative for it"
 
     def fwd(xp, input):
         return pointwise(xp, i0, input)
@@ -219,6 +225,7 @@ class SpecialModifiedBesselI1(Named):
 
     name = "special.modified_bessel_i1"
     guard = only_wide("modified_bessel_i1_cpu")
+    undifferentiable = "PyTorch has no derivative for it"
 
     def fwd(xp, input):
         return pointwise(xp, i1, input)
@@ -234,6 +241,7 @@ class SpecialModifiedBesselK0(Named):
 
     name = "special.modified_bessel_k0"
     guard = only_wide("modified_bessel_k0_cpu")
+    undifferentiable = "PyTorch has no derivative for it"
     samples = RIGHT
 
     def fwd(xp, input):
@@ -250,6 +258,7 @@ class SpecialModifiedBesselK1(Named):
 
     name = "special.modified_bessel_k1"
     guard = only_wide("modified_bessel_k1_cpu")
+    undifferentiable = "PyTorch has no derivative for it"
     samples = RIGHT
 
     def fwd(xp, input):
@@ -267,6 +276,7 @@ class SpecialScaledModifiedBesselK0(Named):
     name = "special.scaled_modified_bessel_k0"
     tensors = ("x",)
     guard = only_wide("scaled_modified_bessel_k0_cpu")
+    undifferentiable = "PyTorch has no derivative for it"
     samples = RIGHT
 
     def fwd(xp, x):
@@ -287,6 +297,7 @@ class SpecialScaledModifiedBesselK1(Named):
     name = "special.scaled_modified_bessel_k1"
     tensors = ("x",)
     guard = only_wide("scaled_modified_bessel_k1_cpu")
+    undifferentiable = "PyTorch has no derivative for it"
     samples = RIGHT
 
     def fwd(xp, x):
@@ -307,6 +318,7 @@ class SpecialSphericalBesselJ0(Named):
     name = "special.spherical_bessel_j0"
     tensors = ("x",)
     guard = only_wide("spherical_bessel_j0_cpu")
+    undifferentiable = "PyTorch has no derivative for it"
 
     def fwd(xp, x):
         return pointwise(xp, spherical_j0, x)
@@ -326,6 +338,7 @@ class SpecialAiryAi(Named):
     name = "special.airy_ai"
     tensors = ("x",)
     guard = only_wide("airy_ai_cpu")
+    undifferentiable = "PyTorch has no derivative for it"
     samples = WIDE
 
     def fwd(xp, x):

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ...core.base import TensorBase
-from ..block import Case, Elementwise, api, apply, op
+from ..block import SINGLE, Autocast, Case, Elementwise, api, apply, op
 from ..block.checks import COMPLEX, cast, invalid_call, is_number, not_for, only_wide, widened
 from ..block.samples import Draw, Index, binary_cases, unary_cases
 from ..pointwise.transcendental import Erf
@@ -28,6 +28,7 @@ class Erfinv(Elementwise):
 
     aliases = ("special.erfinv",)
     guard = not_for("erfinv_vml_cpu", COMPLEX)
+    autocast = Autocast(gpu=SINGLE)
     samples = unary_cases(low=-0.95, high=0.95)
 
     def fwd(xp, input):
@@ -70,6 +71,7 @@ class TimesNumber(Elementwise):
     """times_number(input, number) -> Tensor: a product as PyTorch's own functions make it."""
 
     node = "MulBackward1"
+    aten = "mul.Scalar"
     public = False
 
     def fwd(xp, input, number):
@@ -84,6 +86,7 @@ class PlusNumber(Elementwise):
     """plus_number(input, number) -> Tensor: a sum as PyTorch's own functions make it."""
 
     node = "AddBackward1"
+    aten = "add.Scalar"
     public = False
 
     def fwd(xp, input, number):
@@ -177,6 +180,7 @@ class Logit(Elementwise):
 
     aliases = ("special.logit",)
     guard = not_for("logit_cpu", COMPLEX)
+    inplace_functions = ("logit_",)
     samples = [
         *unary_cases(low=0.1, high=0.9),
         Case(Draw(4, low=0.05, high=0.95), 0.25),
@@ -213,6 +217,7 @@ class Sinc(Elementwise):
     """
 
     aliases = ("special.sinc",)
+    inplace_functions = ("sinc_",)
 
     def fwd(xp, input):
         x = widened(input)
@@ -249,6 +254,7 @@ def log_slope(F: Any, name: str, grad: Any, input: Any, other: Any, edge: float)
 class Xlogy(WithLog):
     """xlogy(input, other) -> Tensor: the op behind the function, of two tensors."""
 
+    aten = "xlogy.Tensor"
     tensors = ("input", "other")
     guard = not_for("xlogy_cpu", COMPLEX)
 
@@ -267,6 +273,7 @@ class XlogyFrom(WithLog):
     """xlogy_from(other, number) -> Tensor: `xlogy` with a number in front."""
 
     node = "XlogyBackward1"
+    aten = "xlogy.Scalar_Self"
     tensors = ("other",)
     guard = not_for("xlogy_cpu", COMPLEX)
 
@@ -282,6 +289,7 @@ class XlogyOf(WithLog):
     """xlogy_of(input, number) -> Tensor: `xlogy` with a number inside the logarithm."""
 
     node = "XlogyBackward2"
+    aten = "xlogy.Scalar_Other"
     guard = not_for("xlogy_cpu", COMPLEX)
 
     def fwd(xp, input, number):
@@ -297,6 +305,7 @@ class SpecialXlog1Py(WithLog):
     """xlog1py(input, other) -> Tensor: the op behind the function, of two tensors."""
 
     name = "special.xlog1py"
+    aten = "special_xlog1py"
     tensors = ("input", "other")
     guard = not_for("xlog1py_cpu", COMPLEX)
 
@@ -316,6 +325,7 @@ class SpecialXlog1PyFrom(WithLog):
 
     name = "special.xlog1py_from"
     node = "SpecialXlog1PyBackward1"
+    aten = "special_xlog1py.self_scalar"
     tensors = ("other",)
     guard = not_for("xlog1py_cpu", COMPLEX)
 
@@ -332,6 +342,7 @@ class SpecialXlog1PyOf(WithLog):
 
     name = "special.xlog1py_of"
     node = "SpecialXlog1PyBackward2"
+    aten = "special_xlog1py.other_scalar"
     guard = not_for("xlog1py_cpu", COMPLEX)
 
     def fwd(xp, input, number):
@@ -370,7 +381,7 @@ XLOGY = (Xlogy, XlogyFrom, XlogyOf)
 XLOG1PY = (SpecialXlog1Py, SpecialXlog1PyFrom, SpecialXlog1PyOf)
 
 
-@api(inplace=True, samples=LOG_CASES)
+@api(inplace=True, samples=LOG_CASES, inplace_functions=("xlogy_",))
 def xlogy(input: Any, other: Any, *, run: Any = apply) -> Any:
     """xlogy(input, other) -> Tensor: `input * log(other)`, zero where `input` is zero.
 

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ...core.named_results import return_type
-from ..block import PROMOTE, Block, Case, Elementwise, apply, op, ufunc
+from ..block import APIS, PROMOTE, Block, Case, Elementwise, api, apply, op, ufunc
 from ..block.checks import BOOL, COMPLEX, FLOATING, INTEGRAL, cast, not_for, only_tensors, widened
 from ..block.samples import Draw, Index, binary_cases
 from ..pointwise.arithmetic import no_derivative
@@ -135,7 +135,9 @@ class Ldexp(Elementwise):
     tensor([12.])
     """
 
+    aten = "ldexp.Tensor"
     tensors = ("input", "other")
+    inplace_functions = ("ldexp_",)
     samples = [*binary_cases()[:-1], Case(Draw(3), Index([1, 0, 3]))]
 
     def fwd(xp, input, other):
@@ -167,6 +169,7 @@ class Frexp(Block):
     tensor([3], dtype=torch.int32)
     """
 
+    aten = "frexp.Tensor"
     elementwise = True
     outs = ("mantissa", "exponent")
     result = return_type("frexp", ("mantissa", "exponent"))
@@ -201,6 +204,7 @@ class Frexp(Block):
 
 
 class Divisors(TwoTensors):
+    undifferentiable = "it works on integers"
     samples = [
         Case(Index([[4, -6, 0]]), Index([[6], [9]])),
         Case(Index(12), Index([8, 9])),
@@ -217,6 +221,7 @@ class Gcd(Divisors):
     """
 
     guard = not_for("gcd_cpu", BOOL, FLOATING, COMPLEX)
+    inplace_functions = ("gcd_",)
     fwd = ufunc("gcd")
 
     def call(input, other, *, run=None):
@@ -233,6 +238,7 @@ class Lcm(Divisors):
     """
 
     guard = not_for("lcm_cpu", BOOL, FLOATING, COMPLEX)
+    inplace_functions = ("lcm_",)
     fwd = ufunc("lcm")
 
     def call(input, other, *, run=None):
@@ -261,6 +267,7 @@ class Deg2Rad(Elementwise):
 
     name = "deg2rad"
     guard = not_complex("deg2rad")
+    inplace_functions = ("deg2rad_",)
 
     def fwd(xp, input):
         return cast(widened(input) * (math.pi / 180), input.dtype)
@@ -279,9 +286,20 @@ class Rad2Deg(Elementwise):
 
     name = "rad2deg"
     guard = not_complex("rad2deg")
+    inplace_functions = ("rad2deg_",)
 
     def fwd(xp, input):
         return cast(widened(input) * (180 / math.pi), input.dtype)
 
     def d_input(F, grad):
         return grad * (180 / math.pi)
+
+
+@api(name="special.round", samples=APIS["round"].samples)
+def special_round(input: Any, *, decimals: int = 0) -> Any:
+    """special.round(input, *, decimals=0) -> Tensor: `round`, always with decimals.
+
+    >>> torch.special.round(tensor([0.5, 1.26]), decimals=1)
+    tensor([0.5000, 1.3000])
+    """
+    return APIS["round"].call(input, decimals=decimals)

@@ -41,6 +41,7 @@ class Lgamma(Elementwise):
 
     aliases = ("special.gammaln",)
     guard = not_for("lgamma_vml_cpu", COMPLEX)
+    foreach = "unary"
     samples = unary_cases(low=0.3, high=4.0)
 
     def fwd(xp, input):
@@ -86,6 +87,7 @@ class Polygamma(Elementwise):
     tensor([1.6449, 4.9348])
     """
 
+    aten = "polygamma"
     public = False
 
     def fwd(xp, input, n):
@@ -309,6 +311,7 @@ class Hurwitz(Elementwise):
 class SpecialZeta(Hurwitz):
     """special_zeta(input, other) -> Tensor: `special.zeta` of two tensors."""
 
+    aten = "special_zeta"
     tensors = ("input", "other")
 
     def fwd(xp, input, other):
@@ -326,6 +329,7 @@ class SpecialZetaFrom(Hurwitz):
     """special_zeta_from(other, number) -> Tensor: `special.zeta` with a number for the exponent."""
 
     node = "SpecialZetaBackward1"
+    aten = "special_zeta.self_scalar"
     tensors = ("other",)
 
     def fwd(xp, other, number):
@@ -340,6 +344,7 @@ class SpecialZetaAt(Hurwitz):
     """special_zeta_at(input, number) -> Tensor: `special.zeta` with a number for the start."""
 
     node = "SpecialZetaBackward2"
+    aten = "special_zeta.other_scalar"
 
     def fwd(xp, input, number):
         return pointwise(xp, zeta, input, number)

@@ -108,6 +108,7 @@ CASES = [
 class Polynomial(Elementwise):
     tensors = ("x", "n")
     inplace = False
+    undifferentiable = "PyTorch has no derivative for it"
     samples = CASES
 
 

@@ -42,6 +42,7 @@ def as_matrix(shape: tuple[int, ...]) -> tuple[int, ...]:
 class BlockDiag(Linear):
     """block_diag(tensors) -> Tensor: matrices along the diagonal, zeros elsewhere."""
 
+    aten = "block_diag"
     tensors = ("tensors",)
     variadic = True
     dtype = PROMOTE
@@ -83,6 +84,7 @@ class BlockDiag(Linear):
 @api(
     method=False,
     samples=[Case(Draw(2, 3), Draw(3), Draw()), Case(Draw(0, 2), Draw(2, 1)), Case(Draw(2, 2))],
+    python=True,
 )
 def block_diag(*tensors: Any) -> Any:
     """block_diag(*tensors) -> Tensor: matrices along the diagonal of one matrix.
@@ -106,7 +108,11 @@ def block_diag(*tensors: Any) -> Any:
 # ---------------------------------------------------------------------- products of sets
 
 
-@api(method=False, samples=[Case(Draw(2), Draw(3)), Case(Draw(2), Draw(1), Draw(2)), Case(Draw(3))])
+@api(
+    method=False,
+    samples=[Case(Draw(2), Draw(3)), Case(Draw(2), Draw(1), Draw(2)), Case(Draw(3))],
+    python=True,
+)
 def cartesian_prod(*tensors: Any) -> Any:
     """cartesian_prod(*tensors) -> Tensor: one row per choice of one element of each vector.
 
@@ -160,7 +166,7 @@ def combinations(input: Any, r: Any = 2, with_replacement: bool = False) -> Any:
 # ---------------------------------------------------------------------- shapes
 
 
-@api(method=False)
+@api(method=False, python=True)
 def broadcast_shapes(*shapes: Any) -> Any:
     """broadcast_shapes(*shapes) -> Size: the shape of an expression over tensors of these shapes.
 
@@ -220,6 +226,7 @@ def sum_to_size(input: Any, *size: Any, **kwargs: Any) -> Any:
 @api(
     method=False,
     samples=[Case(Index([3, 1, 2]), (2, 3)), Case(Index(5), (2, 3)), Case(Index([[3], [1]]), 4)],
+    python=True,
 )
 def unravel_index(indices: Any, shape: Any) -> Any:
     """unravel_index(indices, shape) -> tuple of Tensors: coordinates from flat indices.
@@ -256,7 +263,9 @@ class NonzeroStatic(Block):
     `lead` is the number of leading dimensions that are a batch.
     """
 
+    aten = "nonzero_static"
     public = False
+    undifferentiable = "the results are indices"
 
     def fwd(xp, input, size, fill_value, lead):
         inner = input.shape[lead:]
@@ -310,10 +319,12 @@ class Isin(Block):
     """isin_set(elements, test_elements, invert) -> Tensor: which elements are in a set."""
 
     name = "isin_set"
+    aten = "isin.Tensor_Tensor"
     tensors = ("elements", "test_elements")
     dtype = PROMOTE
     numbers = True
     public = False
+    undifferentiable = "the result is a bool"
 
     def fwd(xp, elements, test_elements, invert):
         return xp.isin(widened(elements), widened(test_elements), invert=invert)

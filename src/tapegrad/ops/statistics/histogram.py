@@ -47,6 +47,7 @@ class Histc(Block):
     """
 
     unbatchable = DATA_DEPENDENT
+    undifferentiable = "the results are counts"
     samples = [
         Case(Draw(5), 4),
         Case(Draw(3, 4), bins=3, min=-1, max=1),
@@ -229,6 +230,7 @@ class Histogram(Block):
     """
 
     node = "torch::autograd::NotImplemented"
+    aten = "histogram.bin_ct"
     tensors = ("input", "bins", "weight")
     outs = ("hist", "bin_edges")
     result = return_type("histogram", ("hist", "bin_edges"))
@@ -277,6 +279,7 @@ class HistogramddCounts(Block):
     """histogramdd_counts(input, weight, edges, density) -> Tensor: sums in the cells of a grid."""
 
     node = "torch::autograd::NotImplemented"
+    aten = "_histogramdd_from_bin_cts"
     public = False
     tensors = ("input", "weight")
     backward = not_differentiable("aten::_histogramdd_from_bin_cts")
@@ -296,6 +299,7 @@ class HistogramddBinEdges(Block):
     """histogramdd_bin_edges(input, bins, range) -> tuple of Tensors: edges for each coordinate."""
 
     node = "torch::autograd::NotImplemented"
+    aten = "_histogramdd_bin_edges"
     public = False
     several = True
     backward = not_differentiable("aten::_histogramdd_bin_edges")
@@ -378,6 +382,7 @@ class HashTensor(Block):
     tensor(7, dtype=torch.uint64)
     """
 
+    undifferentiable = "the result is made of bits"
     samples = [Case(Draw(3, 4)), Case(Draw(3, 4), 0), Case(Draw(2, 3), (0, 1), keepdim=True)]
 
     def fwd(xp, input, dim, keepdim):

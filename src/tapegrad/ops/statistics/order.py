@@ -11,7 +11,7 @@ from ...core.base import TensorBase
 from ...core.devices import beside
 from ...core.named_results import return_type
 from ...core.transforms.batched import known_values
-from ..block import Case, api, apply, op
+from ..block import SINGLE, Autocast, Case, api, apply, op
 from ..block.batching import flattened
 from ..block.checks import invalid_call, is_number, not_implemented, widened
 from ..block.samples import Draw, Index
@@ -62,6 +62,7 @@ class Median(Picked):
     """median(input, dim, keepdim) -> (Tensor, LongTensor): the (lower) middle along a dimension."""
 
     node = "MedianBackward1"
+    aten = "median.dim"
     result = return_type("median", ("values", "indices"))
 
     def fwd(xp, input, dim, keepdim):
@@ -80,6 +81,7 @@ class Nanmedian(Picked):
     """nanmedian(input, dim, keepdim) -> (Tensor, LongTensor): the middle of what is not NaN."""
 
     node = "NanmedianBackward1"
+    aten = "nanmedian.dim"
     result = return_type("nanmedian", ("values", "indices"))
 
     def fwd(xp, input, dim, keepdim):
@@ -102,6 +104,7 @@ class MedianAll(WholeExtremum):
     """median_all(input) -> Tensor: the (lower) middle of all elements."""
 
     node = "MedianBackward0"
+    aten = "median"
 
     def fwd(xp, input):
         x = widened(input.reshape(-1))
@@ -123,6 +126,7 @@ class NanmedianAll(WholeExtremum):
     """nanmedian_all(input) -> Tensor: the (lower) middle of what is not NaN."""
 
     node = "NanmedianBackward0"
+    aten = "nanmedian"
 
     def fwd(xp, input):
         x = widened(input.reshape(-1))
@@ -165,7 +169,7 @@ def middle(whole: Any, along: Any, input: Any, dim: Any, keepdim: bool) -> Any:
 
 @api(samples=MEDIAN_CASES)
 def median(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    """median(input, dim=None, keepdim=False) -> Tensor: the middle element, the lower of two.
+    """median(input, dim=None, keepdim=False) -> Tensor or tuple: the middle, the lower of two.
 
     Of all; or along `dim`, as (values, indices). NaN if there is one.
 
@@ -179,7 +183,7 @@ def median(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
 
 @api(samples=MEDIAN_CASES)
 def nanmedian(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    """nanmedian(input, dim=None, keepdim=False) -> Tensor: the middle of what is not NaN.
+    """nanmedian(input, dim=None, keepdim=False) -> Tensor or tuple: the middle of what is not NaN.
 
     >>> nanmedian(tensor([1.0, float("nan"), 3.0]))
     tensor(1.)
@@ -199,6 +203,7 @@ class Kthvalue(Picked):
 
     public = True
     result = return_type("kthvalue", ("values", "indices"))
+    out_apart = True
     samples = [
         Case(Draw(5), 2),
         Case(Draw(3, 4), 3, 0),
@@ -381,7 +386,7 @@ def quantile_cases() -> list[Case]:
     ]
 
 
-@api(samples=quantile_cases())
+@api(samples=quantile_cases(), autocast=Autocast(cpu=SINGLE))
 def quantile(
     input: Any, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Any:
@@ -395,7 +400,7 @@ def quantile(
     return quantiles(input, q, dim, keepdim, interpolation, False)
 
 
-@api(samples=quantile_cases())
+@api(samples=quantile_cases(), autocast=Autocast(cpu=SINGLE))
 def nanquantile(
     input: Any, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Any:
