@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
+from ..core.arrays import host
 from ..errors import evidence
 from . import words
 
@@ -37,7 +38,7 @@ class Summary:
         self.is_leaf: bool = t.is_leaf
         self.grad_fn: str | None = None if node is None else evidence.node_name(node)
         self.line: evidence.Place | None = evidence.of_node(node)
-        for name, value in statistics(array).items():
+        for name, value in statistics(host(array)).items():
             setattr(self, name, value)
 
     size: int

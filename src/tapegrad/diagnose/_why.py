@@ -25,6 +25,7 @@ import numpy as np
 
 from .. import dtypes
 from ..autograd.engine import only_follows
+from ..core.arrays import host, is_array
 from ..core.modes import MODES
 from ..errors import evidence, history
 from . import live, words
@@ -78,7 +79,7 @@ def filled(t: Any, name: str, facts: Facts) -> str:
     if grad is None:
         return ""
     facts["cause"] = "filled"
-    array = grad.array if isinstance(grad.array, np.ndarray) else grad.to_dense().array
+    array = host(grad.array if is_array(grad.array) else grad.to_dense().array)
     size = float(np.sqrt(np.sum(np.abs(array.astype(np.complex128)) ** 2)))
     facts["norm"] = size
     writes = [] if grad.cell is None else [evidence.Write(w) for w in grad.cell.writers]

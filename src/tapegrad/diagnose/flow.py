@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import host
 from ..core.base import TensorBase
 from ..errors import evidence
 from . import words
@@ -158,9 +159,9 @@ def row_of(name: str, t: Any) -> dict[str, Any]:
     if grad is None:
         row["mark"] = "none" if t.requires_grad else "frozen"
         return row
-    array = (grad.to_dense() if grad.is_sparse else grad).array
+    array = host((grad.to_dense() if grad.is_sparse else grad).array)
     size = np.abs(array).astype(np.float64)
-    weight = float(np.sqrt(np.sum(np.abs(t.array).astype(np.float64) ** 2)))
+    weight = float(np.sqrt(np.sum(np.abs(host(t.array)).astype(np.float64) ** 2)))
     if not size.size:
         row.update(norm=0.0, mean_abs=0.0, max_abs=0.0, mark="zero")
         return row

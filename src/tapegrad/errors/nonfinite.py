@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
+from ..core.arrays import host, is_array
 from ..core.base import STATE, Node, TensorBase, user_frame
 from ..core.modes import MODES
 from .evidence import (
@@ -120,12 +121,13 @@ def case_of(op: Any, kind: str, backward: bool, values: Any, makers: Any) -> Cas
     names = {}
     for argument in op.tensors:
         x = values.get(argument)
-        name = name_of(x) if isinstance(x, np.ndarray) else None
+        name = name_of(x) if is_array(x) else None
         if name is None:
             name = name_of_maker(makers.get(argument))
         if name is not None and not name.startswith("a view of"):
             names[argument] = name
-    return Case(public_name(op.name), kind, backward, values, makers, names)
+    here = {name: host(x) for name, x in values.items()}
+    return Case(public_name(op.name), kind, backward, here, makers, names)
 
 
 def name_of_maker(node: Any) -> str | None:
@@ -143,14 +145,14 @@ def from_case(case: Case, arguments: Any) -> Finding:
     inputs = []
     for name in [*arguments, *(["out"] if case.backward else [])]:
         x = case.values.get(name)
-        if isinstance(x, np.ndarray) and x.dtype.kind in "fciu" and x.size:
+        if is_array(x) and x.dtype.kind in "fciuV" and x.size:
             inputs.append({"argument": name, **summary(x)})
         elif isinstance(x, (int, float)) and not isinstance(x, bool):
             inputs.append({"argument": name, "value": x if np.isfinite(x) else str(x)})
     tensor = None
     for name in arguments:
         x = case.values.get(name)
-        if isinstance(x, np.ndarray):
+        if is_array(x):
             tensor = describe(x, case.names.get(name))
             break
     return finding(
@@ -255,9 +257,9 @@ CHOOSERS = ("where", "masked_fill", "masked_fill_tensor", "mul", "mul_number")
 def hidden_by(node: Any, parts: list[Any], grads: Any) -> str:
     """The op that threw the bad elements away: what arrives for them is exactly 0."""
     (total,) = parts if len(parts) == 1 else (None,)
-    total = getattr(total, "array", total)
+    total = host(getattr(total, "array", total))
     for g in grads:
-        g = getattr(g, "array", g)
+        g = host(getattr(g, "array", g))
         if g is not None and total is not None and g.shape == total.shape:
             bad = ~np.isfinite(g)
             if bad.any() and not np.any(total[bad]):
@@ -431,9 +433,7 @@ def summary(x: Any) -> dict[str, Any]:
     facts: dict[str, Any] = {"shape": list(x.shape), "dtype": str(dtypes.of(x.dtype))}
     if x.dtype.kind == "c":
         return facts
-    from ..core.devices import to_host
-
-    values = np.asarray(to_host(x), np.float64)
+    values = np.asarray(host(x), np.float64)
     finite = values[np.isfinite(values)]
     facts["range"] = [float(finite.min()), float(finite.max())] if finite.size else None
     facts["nan"] = int(np.isnan(values).sum())

@@ -25,16 +25,15 @@ class Case:
     op: str
     kind: str  # "nan" or "inf"
     backward: bool
-    values: dict[str, Any]  # arrays and numbers, by the op's names; "out" is the result
+    # NumPy arrays and numbers, by the op's names; "out" is the result.
+    values: dict[str, Any]
     makers: dict[str, Any] = field(default_factory=dict)  # the nodes behind the inputs
     names: dict[str, str] = field(default_factory=dict)  # what the user calls the inputs
 
     def has(self, argument: str, test: Callable[[Any], Any]) -> bool:
         """Whether some element of a known argument passes a test."""
-        from ..core.devices import to_host
-
         value = self.values.get(argument)
-        return value is not None and bool(np.any(test(np.asarray(to_host(value)))))
+        return value is not None and bool(np.any(test(np.asarray(value))))
 
     def name(self, argument: str = "input") -> str:
         return self.names.get(argument, "value" if argument == "input" else "divisor")
