@@ -421,7 +421,7 @@ def loading_method(name: str) -> Callable[..., Any]:
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         load_family(FAMILY_OF[f"Tensor.{name}"])
-        return getattr(self, name)(*args, **kwargs)
+        return getattr(CLASSES.tensor, name)(self, *args, **kwargs)  # past a subclass's own
 
     return named(method, name, "", "tapegrad.Tensor")
 

@@ -9,6 +9,7 @@ from ...core.base import F32, F64
 from ...core.dispatch import apply
 from ...core.spaces import RECORDED
 from ..block import Block, Case, op
+from ..block.checks import only_bool
 from ..block.samples import Draw
 from .sums import all_dims, dense, one_dim, plain_dtype, unreduce, widened
 
@@ -65,7 +66,9 @@ class Logsumexp(Block):
         return F.sum(t_input * F.exp(input - unreduce(F, out, dim, keepdim)), dim, keepdim, None)
 
     def call(input, dim, keepdim=False):
-        return apply(Logsumexp, (input,), (all_dims("logsumexp", input, dim), bool(keepdim)))
+        dims = all_dims("logsumexp", input, dim)
+        only_bool("logsumexp", "keepdim", 3, keepdim)
+        return apply(Logsumexp, (input,), (dims, keepdim))
 
 
 def along(x: Any, dim: int) -> tuple[int, ...] | None:

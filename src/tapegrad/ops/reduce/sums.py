@@ -16,6 +16,7 @@ from ...core.dispatch import apply
 from ...errors import must_be_tensor
 from ..block import Block, Case, Linear, api, op
 from ..block.batching import entry_dims, flattened
+from ..block.checks import only_bool
 from ..block.samples import Draw
 
 # ruff: noqa: N805, E704
@@ -213,6 +214,7 @@ def sum(input: Any, dim: Any = MISSING, keepdim: bool = False, *, dtype: Any = N
         array_of("sum", input)
         return apply(SumAll, (input,), (plain_dtype("sum", dtype),))
     dims = all_dims("sum", input, dim, DTYPE_FORMS)
+    only_bool("sum", "keepdim", 3, keepdim)
     return apply(Sum, (input,), (dims, keepdim, plain_dtype("sum", dtype)))
 
 
@@ -242,6 +244,7 @@ class Nansum(Block):
     def call(input, dim=None, keepdim=False, *, dtype=None):
         if array_of("nansum", input).dtype.kind == "c":
             raise RuntimeError("nansum on CPU does not support complex inputs")
+        only_bool("nansum", "keepdim", 3, keepdim)
         return apply(
             Nansum,
             (input,),
@@ -310,7 +313,9 @@ def mean(input: Any, dim: Any = MISSING, keepdim: bool = False, *, dtype: Any = 
         )
     if dim is MISSING:
         return apply(MeanAll, (input,), (wanted,))
-    return apply(Mean, (input,), (all_dims("mean", input, dim, DTYPE_FORMS), keepdim, wanted))
+    dims = all_dims("mean", input, dim, DTYPE_FORMS)
+    only_bool("mean", "keepdim", 3, keepdim)
+    return apply(Mean, (input,), (dims, keepdim, wanted))
 
 
 def others(F: Any, x: Any, dim: int) -> Any:
@@ -382,6 +387,7 @@ def prod(input: Any, dim: Any = MISSING, keepdim: bool = False, *, dtype: Any = 
         array_of("prod", input)
         return apply(ProdAll, (input,), (wanted,))
     place = one_dim("prod", input, dim, PROD_FORMS)
+    only_bool("prod", "keepdim", 3, keepdim)
     return apply(Prod, (input,), (place, keepdim, wanted))
 
 
@@ -555,6 +561,7 @@ def spread(record: Any, input: Any, dim: Any, unbiased: Any, keepdim: bool, corr
         pair = "std_mean and var_mean" if name.endswith("mean") else "std and var"
         raise RuntimeError(f"{pair} only support floating point and complex dtypes")
     dims = all_dims(name, input, dim, VAR_FORMS)
+    only_bool(name, "keepdim", 4, keepdim)
     if not array.size or count(array.shape, dims) <= correction:
         warnings.warn(
             f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the "
