@@ -174,8 +174,6 @@ def test_vmap(name: str) -> None:
 @pytest.mark.parametrize("kind", ["float16", "bfloat16"])
 @pytest.mark.parametrize("name", PURE)
 def test_half(name: str, kind: str) -> None:
-    if kind == "bfloat16":
-        pytest.importorskip("ml_dtypes")
     dtype = getattr(tapegrad, kind)
     ops = 0  # that the last call ran on the CPU
 
