@@ -9,6 +9,7 @@ import pytest
 import tapegrad as torch
 import test_anomaly
 import test_diagnose_graph
+import test_diagnose_meets
 import test_diagnose_memory
 import test_diagnose_tools
 import test_diagnose_trace
@@ -37,6 +38,7 @@ def on_the_gpu() -> Iterator[None]:
 for module in (
     test_anomaly,
     test_diagnose_graph,
+    test_diagnose_meets,
     test_diagnose_memory,
     test_diagnose_tools,
     test_diagnose_trace,

@@ -123,7 +123,7 @@ class Memory:
 def memory(loss: Any) -> Memory:
     """What the graph of `loss` (or of several tensors, in a list) keeps alive, in bytes."""
     attributes_size.cache_clear()  # CPython lays instances out anew as a program goes on
-    roots = words.tensors_of(loss, "memory", "loss")
+    roots = [words.behind(t) for t in words.tensors_of(loss, "memory", "loss")]
     for t in roots:
         t.grad_fn  # noqa: B018  # a view whose base was written re-makes its history here
     graph = live.nodes_from([t.node for t in roots])

@@ -53,17 +53,23 @@ class Reason:
 
 def why(x: Any) -> Reason:
     """Say why `x.grad` is or is not filled."""
-    t = words.tensors_of([x], "why", "x")[0]
-    name = words.name_of(t)
+    given = words.tensors_of([x], "why", "x")[0]
+    name = words.name_of(given)
+    t = words.behind(given)
+    lazy = words.is_lazy(t)
     facts: Facts = {
         "name": name,
-        "shape": list(t.shape),
+        "shape": None if lazy else list(t.shape),
         "dtype": str(t.dtype),
         "requires_grad": t.requires_grad,
         "is_leaf": t.is_leaf,
         "has_grad": t.gradient is not None,
     }
     spelled = "This tensor" if name is None else f"`{name}`"
+    if lazy:
+        facts["cause"] = "uninitialized"
+        text = f"{spelled} belongs to a lazy layer that has not seen an input yet: it has no shape"
+        return Reason(f"{text} before the first forward pass, and no gradient before that.", facts)
     for question in (filled, without_grad, inner_tensor, leaf_without):
         text = question(t, spelled, facts)
         if text:

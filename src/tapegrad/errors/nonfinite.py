@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
+from ..autograd.anomaly_mode import WATCH, array_of
 from ..core.arrays import host, is_array
 from ..core.base import STATE, Node, TensorBase, user_frame
 from ..core.modes import MODES
@@ -94,7 +95,7 @@ def finding(what: str, fixes: list[str], **more: Any) -> Finding:
 def birth_of(op: Any, tensors: Any, attrs: Any, outs: Any) -> Finding | None:
     """What an op made of its inputs, if something in there is worse than in any of them."""
     kind = "nan" if any(has_nan(out) for out in outs) else "inf"
-    arrays = [t.array if isinstance(t, TensorBase) else t for t in tensors]
+    arrays = [array_of(t) for t in tensors]
     for x in (*arrays, *attrs):
         if is_worse_than_finite(x) and (kind == "inf" or has_nan(x)):
             return None
@@ -214,7 +215,7 @@ def kept_values(node: Any) -> dict[str, Any]:
         return {}
     names = (*op.tensors[: op.width], *op.outs, *op.attrs)
     pairs = zip(names, kept, strict=False)
-    known = {n: x.array if isinstance(x, TensorBase) else x for n, x in pairs if x is not None}
+    known = {n: array_of(x) for n, x in pairs if x is not None}
     if op.outs and op.outs[0] in known:
         known["out"] = known[op.outs[0]]
     return known
@@ -257,9 +258,9 @@ CHOOSERS = ("where", "masked_fill", "masked_fill_tensor", "mul", "mul_number")
 def hidden_by(node: Any, parts: list[Any], grads: Any) -> str:
     """The op that threw the bad elements away: what arrives for them is exactly 0."""
     (total,) = parts if len(parts) == 1 else (None,)
-    total = host(getattr(total, "array", total))
+    total = host(array_of(total))
     for g in grads:
-        g = host(getattr(g, "array", g))
+        g = host(array_of(g))
         if g is not None and total is not None and g.shape == total.shape:
             bad = ~np.isfinite(g)
             if bad.any() and not np.any(total[bad]):
@@ -366,8 +367,6 @@ def made_by_node(node: Any, result: Any) -> Finding:
 
 def data_finding(node: Any, x: Any, argument: str) -> Finding:
     """Nothing recorded made it: data that was read, or a parameter that an update has broken."""
-    from ..autograd.anomaly_mode import WATCH
-
     for reference, birth in WATCH.births:
         if reference() is x:
             return birth  # type: ignore[no-any-return]
@@ -412,7 +411,7 @@ def writes_to(node: Any, x: Any) -> list[Write]:
 
 
 def as_values(x: Any) -> Any:
-    x = getattr(x, "array", x)
+    x = array_of(x)
     if isinstance(x, float):
         return np.asarray(x)
     return x if hasattr(x, "dtype") and x.dtype.kind in "fcV" else None

@@ -208,7 +208,7 @@ class Numbers(Listener):
         mine = {id(p): p for p in call.parameters}
         for key, spot in self.depths.items():
             p = mine.get(key)
-            grad = None if p is None or len(p.shape) < 2 else grad_of(p)
+            grad = None if p is None or p.array.ndim < 2 else grad_of(p)
             if grad is not None and (size := typical(grad)) > 0:
                 sizes.append((size, p, spot))
         if len(sizes) < FEWEST_LAYERS:
@@ -249,7 +249,7 @@ class Numbers(Listener):
     # ------------------------------------------------------------------ updates
 
     def remember_weights(self, call: StepCall, course: Course) -> None:
-        weights = [p for p in call.parameters if len(p.shape) > 1 and grad_of(p) is not None]
+        weights = [p for p in call.parameters if p.array.ndim > 1 and grad_of(p) is not None]
         weights = weights or [p for p in call.parameters if grad_of(p) is not None]
         course.before = {id(p): copied(x) for p in weights if (x := array_of(p)) is not None}
 
@@ -257,7 +257,7 @@ class Numbers(Listener):
         moved = whole = 0.0
         for p in call.parameters:
             before = course.before.get(id(p))
-            if before is not None and before.shape == tuple(p.shape):
+            if before is not None and before.shape == p.array.shape:
                 moved += norm(copied(array_of(p)) - before) ** 2
                 whole += norm(before) ** 2
         rate = learning_rate(call.optimizer)

@@ -284,7 +284,7 @@ class Collector:
         return found
 
     def summary_of(self, array: Any) -> dict[str, Any] | None:
-        if not self.values or array is None or array.size > self.budget:
+        if not self.values or not is_array(array) or array.size > self.budget:
             return None
         self.budget -= array.size
         return statistics(host(array))
@@ -299,7 +299,7 @@ class Collector:
         elif grad is None and node.hooks is not None and node.hooks.retained:
             t = next(iter(node.hooks.retained.values()))()
             grad = None if t is None else t.gradient
-        if grad is None or grad.array.size > self.budget:
+        if grad is None or not is_array(grad.array) or grad.array.size > self.budget:
             return None
         self.budget -= grad.array.size
         array = host(grad.array)
