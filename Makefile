@@ -28,7 +28,7 @@ SELECT ?= -m "not slow"
 
 PIP_INSTALL = -m pip install -qq --disable-pip-version-check
 BUILD_TOOLS = "setuptools>=77" wheel "mypy>=1.19" "numpy>=2"
-PARITY_TOOLS = "pytest>=9" pytest-xdist hypothesis ml_dtypes expecttest
+PARITY_TOOLS = "pytest>=9" pytest-xdist hypothesis "ml_dtypes>=0.4" expecttest
 PYTEST = -m pytest -n $(WORKERS) -q $(SELECT) $(PYTEST_ARGS)
 SOURCES := pyproject.toml setup.py README.md LICENSE \
     $(shell find src/tapegrad -name __pycache__ -prune -o -print)
@@ -122,7 +122,8 @@ $(VENV)/.tools $(VENV_PURE)/.tools: pyproject.toml Makefile
 	$(call make_venv,$(@D))
 	@echo "installing the development tools into $(@D) ..."
 	@$(@D)/bin/python $(PIP_INSTALL) $(BUILD_TOOLS) $$($(@D)/bin/python -c "import tomllib; \
-	  print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['dev'])")
+	  own = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
+	  print(*own['dependencies'], *own['optional-dependencies']['dev'])")
 	@touch $@
 
 $(VENV_PARITY)/.tools: Makefile

@@ -47,8 +47,6 @@ def test_summary_names_the_line() -> None:
 @pytest.mark.parametrize("dtype", [d for d in torch.dtypes.ALL], ids=str)
 @pytest.mark.parametrize("shape", [(), (0, 3), (1,), (2, 3)], ids=str)
 def test_summary_of_every_dtype(dtype: Any, shape: tuple[int, ...]) -> None:
-    if dtype is torch.bfloat16:
-        pytest.importorskip("ml_dtypes")
     t = torch.ones(shape).to(dtype)
     found = diagnose.summary(t)
     size = int(np.prod(shape))

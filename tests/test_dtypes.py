@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import copy
+import io
 import pickle
+import subprocess
 import sys
+import textwrap
 
 import numpy as np
 import pytest
 
+import tapegrad as torch
 from tapegrad import dtypes as D
 from tapegrad._tensor.size import Size
 from tapegrad.core import promote as P
@@ -36,16 +40,115 @@ def test_both_64_bit_c_integers_are_int64():
 
 
 def test_bfloat16_array():
-    ml_dtypes = pytest.importorskip("ml_dtypes")
+    import ml_dtypes
+
     assert D.of(np.dtype(ml_dtypes.bfloat16)) is D.bfloat16
     assert D.bfloat16.np.itemsize == 2
 
 
-def test_bfloat16_without_its_package(monkeypatch):
-    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
-    assert D.finfo(D.bfloat16).bits == 16
-    with pytest.raises(RuntimeError, match="pip install ml_dtypes"):
-        D._load_bfloat16()
+def in_process(code, *blocked):
+    """What a program prints in a process of its own, in which some packages are missing."""
+    head = "".join(f"sys.modules[{name!r}] = None\n" for name in blocked)
+    code = f"import sys\n{head}{textwrap.dedent(code)}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_bfloat16_is_loaded_when_it_is_used():
+    out = in_process(
+        """
+        import tapegrad as torch
+        x = torch.ones(2) @ torch.ones(2, 2)
+        torch.finfo(torch.bfloat16), torch.promote_types(torch.bfloat16, torch.float16)
+        assert x.dtype != torch.bfloat16 and torch.float32 in (torch.bfloat16, torch.float32)
+        torch.nn.Linear(2, 2)(x).sum().backward()
+        print("ml_dtypes" in sys.modules)
+        x.bfloat16()
+        print("ml_dtypes" in sys.modules)
+        """
+    )
+    assert out.split() == ["False", "True"]
+
+
+# Every way to an array of bfloat16 that a program has.
+WAYS = """
+    arange(3, dtype=b)
+    as_tensor([1.0], dtype=b)
+    BFloat16Tensor(2)
+    empty(2, dtype=b)
+    eye(2, dtype=b)
+    frombuffer(bytearray(4), dtype=b)
+    full((2,), 1.0, dtype=b)
+    linspace(0, 1, 3, dtype=b)
+    load(io.BytesIO(zipped))
+    load(io.BytesIO(legacy))
+    nn.Linear(2, 2).bfloat16()
+    nn.Linear(2, 2).to(b)
+    nn.Linear(2, 2, dtype=b)
+    ones(2).bfloat16()
+    ones(2).cumsum(0, dtype=b)
+    ones(2).mean(dtype=b)
+    ones(2).new_zeros(2, dtype=b)
+    ones(2).softmax(0, dtype=b)
+    ones(2).sum(dtype=b)
+    ones(2).to(b)
+    ones(2).type("torch.BFloat16Tensor")
+    ones(2, dtype=torch.int16).view(b)
+    rand(2, dtype=b)
+    randn(2, dtype=b)
+    scalar_tensor(1.0, dtype=b)
+    tensor([1.0], dtype=b)
+    testing.make_tensor((2,), dtype=b, device="cpu")
+    zeros(2, dtype=b)
+    zeros_like(torch.ones(2), dtype=b)
+"""
+
+
+def test_bfloat16_without_its_package():
+    """Each way says what is missing and how to get it; what needs no array works."""
+    files = []
+    for new in (True, False):
+        file = io.BytesIO()
+        t = torch.ones(2, dtype=torch.bfloat16)
+        torch.save(t, file, _use_new_zipfile_serialization=new)
+        files.append(file.getvalue())
+    ways = [line.strip() for line in WAYS.strip().splitlines()]
+    out = in_process(
+        f"""
+        import io, tapegrad as torch
+        b, (zipped, legacy) = torch.bfloat16, {files!r}
+
+        def cast():
+            with torch.autocast("cpu"):
+                return torch.ones(2, 2) @ torch.ones(2, 2)
+
+        def by_default():
+            torch.set_default_dtype(b)
+            try:
+                return torch.ones(2)
+            finally:
+                torch.set_default_dtype(torch.float32)
+
+        def attempt(way, run):
+            try:
+                print(way, "gave", run())
+            except RuntimeError as error:
+                print(str(error).partition(chr(10))[0])
+
+        for way in {ways!r}:
+            attempt(way, lambda: eval("torch." + way))
+        attempt("autocast", cast)
+        attempt("default", by_default)
+        assert torch.finfo(b).bits == 16 and b.itemsize == 2 and repr(b) == "torch.bfloat16"
+        assert torch.promote_types(b, torch.float16) is torch.float32
+        assert torch.can_cast(b, torch.float32) and torch.get_autocast_dtype("cpu") is b
+        assert (torch.ones(2, 2) @ torch.ones(2)).dtype is torch.float32  # autocast is off again
+        """,
+        "ml_dtypes",
+    )
+    sentence = "torch.bfloat16 needs the package ml_dtypes, which is missing: pip install ml_dtypes"
+    assert out.splitlines() == [sentence] * (len(ways) + 2)
 
 
 @pytest.mark.parametrize("bad", [object, "U3", "M8[D]", np.longdouble])

@@ -100,39 +100,62 @@ def test_hundred_thousand_training_steps_keep_flat_memory():
     assert growth < 100
 
 
+def in_threads(count, work):
+    """Run `work` in several threads at once; what they raise is raised here."""
+    start, failures = threading.Barrier(count), []
+
+    def run():
+        try:
+            start.wait()
+            work()
+        except BaseException as error:
+            failures.append(error)
+
+    pool = [threading.Thread(target=run) for _ in range(count)]
+    for t in pool:
+        t.start()
+    for t in pool:
+        t.join()
+    for failure in failures:
+        raise failure
+
+
 def test_backward_in_threads_adds_up():
     w = torch.tensor([1.0, 2.0], requires_grad=True)
     threads, rounds = 8, 50
 
     def work():
         for _ in range(rounds):
+            (w * w).sum().backward()
             (g,) = torch.autograd.grad((w * w).sum(), w)
             assert g.tolist() == [2.0, 4.0]
 
-    pool = [threading.Thread(target=work) for _ in range(threads)]
-    for t in pool:
-        t.start()
-    for t in pool:
-        t.join()
-    assert w.grad is None
+    (w * w).sum().backward()
+    in_threads(threads, work)
+    passes = threads * rounds + 1
+    assert w.grad.tolist() == [2.0 * passes, 4.0 * passes]
+
+
+@pytest.mark.xfail(reason="no lock around a leaf's gradient, as PyTorch has: additions are lost")
+def test_backward_in_threads_adds_up_in_large_leaves():
+    """NumPy lets other threads run while it adds long arrays; and the first gradient is a race."""
+    w = torch.ones(1_000_000, requires_grad=True)
+    threads, rounds = 4, 10
+
+    def work():
+        for _ in range(rounds):
+            (w * w).sum().backward()
+
+    in_threads(threads, work)
+    assert (w.grad == 2.0 * threads * rounds).all()
 
 
 def test_kernels_in_threads_give_no_numpy_warnings():
-    failures = []
-
     def work():
-        try:
-            x = torch.full((20_000,), 1e38) * 10  # inf, without NumPy's RuntimeWarning
-            assert (x / x).isnan().all()
-        except Exception as error:  # warnings are errors here
-            failures.append(error)
+        x = torch.full((20_000,), 1e38) * 10  # inf, without NumPy's RuntimeWarning
+        assert (x / x).isnan().all()
 
-    pool = [threading.Thread(target=work) for _ in range(8)]
-    for t in pool:
-        t.start()
-    for t in pool:
-        t.join()
-    assert not failures
+    in_threads(8, work)  # warnings are errors here
 
 
 def test_engine_is_usable_after_an_exception_in_a_hook():

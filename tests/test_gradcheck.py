@@ -63,7 +63,8 @@ def test_fast_mode_names_it_too():
 def causes():
     x = doubles(1.0, 2.0)
     yield "single", lambda t: t * 2, (torch.ones(2, requires_grad=True),), "drowns in rounding"
-    yield "random", torch.nn.functional.dropout, (x,), "not deterministic"
+    many = doubles(*np.linspace(1, 2, 40))  # so that two draws are never the same
+    yield "random", torch.nn.functional.dropout, (many,), "not deterministic"
     yield "kink", torch.relu, (doubles(0.0, 1.0),), "kink"
     shared = doubles(1.0, 2.0)
     view = shared.detach()[1:].requires_grad_()
@@ -148,19 +149,30 @@ def test_undefined_tangents_are_compared():
     assert str(error).startswith("Mismatch in tangent values for output with index: 0 when input:")
 
 
-def test_batched_checks_need_vmap():
-    if hasattr(torch.func, "vmap"):
-        assert gradcheck(torch.sin, (doubles(1.0, 2.0),), check_batched_grad=True)
-        return
-    with pytest.raises(NotImplementedError, match="needs vmap"):
-        gradcheck(torch.sin, (doubles(1.0, 2.0),), check_batched_grad=True)
-    with pytest.raises(NotImplementedError, match="needs vmap"):
-        gradcheck(
-            torch.sin,
-            (doubles(1.0, 2.0),),
-            check_forward_ad=True,
-            check_batched_forward_grad=True,
-        )
+def test_batched_checks():
+    class Careless(torch.autograd.Function):
+        """Looks at values in backward and in jvp, which a batch of them does not have."""
+
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * (2 if grad.sum() != 0 else 0)
+
+        @staticmethod
+        def jvp(ctx, tangent):
+            return tangent * (2 if tangent.sum() != 0 else 0)
+
+    x = doubles(1.0, 2.0)
+    forward = {"check_forward_ad": True, "check_batched_forward_grad": True}
+    for function, options in ((torch.sin, {"check_batched_grad": True}), (torch.sin, forward)):
+        assert gradcheck(function, (x,), **options)
+    assert gradcheck(Careless.apply, (x,), check_forward_ad=True)
+    for options in ({"check_batched_grad": True}, forward):
+        error = complaint(Careless.apply, x, **options)
+        assert str(error).startswith("While computing batched gradients, got: ")
 
 
 def test_calls_are_few():

@@ -314,3 +314,25 @@ def test_shape_rules(name):
                 found = by_rule(run.op, about, kept, shapes, run.outs[0].shape)
                 place = None if about == "out" else run.op.tensors.index(about)
                 assert found == (run.outs[0].shape if place is None else shapes[place])
+
+
+class Watching(tapegrad.Tensor):
+    """A subclass that is asked about every function, and does nothing else about it."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        assert callable(func) and func.__name__
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+@pytest.mark.parametrize("name", PURE)
+def test_torch_function_of_a_subclass(name):
+    for index in samples(name):
+        args, kwargs, _ = draw(name, index, leaf)
+        expected = tensors_in(call(name, args, kwargs))
+        args, kwargs, _ = draw(name, index, lambda a: leaf(a).as_subclass(Watching))
+        found = tensors_in(call(name, args, kwargs))
+        assert len(found) == len(expected)
+        for f, e in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(f.array, e.array)
+            assert (f.dtype, f.requires_grad) == (e.dtype, e.requires_grad)

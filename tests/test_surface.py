@@ -41,6 +41,20 @@ def test_every_lazy_name_is_there():
             assert getattr(torch, name) is not None
 
 
+def test_a_method_that_loads_its_family_runs_once():
+    """A subclass's own method calls the one of Tensor, which is there only from then on."""
+    code = (
+        "import tapegrad\n"
+        "class Loud(tapegrad.Tensor):\n"
+        "    def resize_(self, *size):\n"
+        "        print(size)\n"
+        "        return super().resize_(*size)\n"
+        "tapegrad.arange(6.0).as_subclass(Loud).resize_(2, 2)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "(2, 2)\n"
+
+
 def test_unknown_names_are_refused():
     for module in (torch.backends, torch.cpu, torch.cuda, torch.autograd, torch.return_types):
         with pytest.raises(AttributeError):

@@ -175,7 +175,7 @@ def _load_bfloat16() -> numpy.dtype[Any]:
         import ml_dtypes
     except ImportError:
         raise RuntimeError(
-            "torch.bfloat16 needs the optional package ml_dtypes: pip install ml_dtypes"
+            "torch.bfloat16 needs the package ml_dtypes, which is missing: pip install ml_dtypes"
         ) from None
     found: numpy.dtype[Any] = numpy.dtype(ml_dtypes.bfloat16)
     object.__setattr__(bfloat16, "np", found)

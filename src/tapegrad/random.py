@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ._random.generators import Generator, Gpus, default_generator, generator_of, seed_gpus
-from .device import CPU
+from .device import device
 from .ops.block import api
 
 
@@ -78,7 +78,7 @@ def fork_rng(
     device_type: str = "cuda",
 ) -> Iterator[None]:
     """Leave the random numbers, at the end of the block, where they were at its start."""
-    kind = type(CPU)(device_type).type  # the parameter hides the class
+    kind = device(device_type).type
     state = default_generator.stream.copy() if enabled else None
     gpus = forked(devices) if enabled and kind == "cuda" else []
     try:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from . import dtypes
+from .core.arrays import host, root_of
 from .core.base import STATE, wrap
-from .core.devices import placed, to_host
+from .core.devices import placed
 from .core.layout import address
 
 
@@ -19,9 +20,7 @@ class UntypedStorage:
     """The bytes behind a tensor and all its views."""
 
     def __init__(self, array: Any) -> None:
-        while isinstance(array.base, (np.ndarray, STATE.device_type or np.ndarray)):
-            array = array.base
-        self.owner = array
+        self.owner = root_of(array)
 
     @property
     def device(self) -> Any:
@@ -43,7 +42,7 @@ class UntypedStorage:
 
     def cpu(self) -> Any:
         """The same on the CPU; itself if it is there already."""
-        return self.moved(to_host(self.owner)) if self.is_cuda else self
+        return self.moved(host(self.owner)) if self.is_cuda else self
 
     def cuda(self, device: Any = None, non_blocking: bool = False) -> Any:
         """The same on a GPU; itself if it is there already."""

@@ -13,6 +13,7 @@ import functools
 import operator
 import sys
 import types
+import weakref
 from typing import Any
 
 import numpy as np
@@ -180,6 +181,26 @@ def refuse_axis(array: Any, axis: Any) -> None:
         raise np.exceptions.AxisError("axis 0 is out of bounds for array of dimension 0")
 
 
+class Block:
+    """What owns memory of the device: one for each NumPy array that owns it here."""
+
+    known: dict[int, Block] = {}
+
+    def __init__(self, root: np.ndarray[Any, Any]) -> None:
+        self.ptr = int(root.__array_interface__["data"][0])
+        self.asked = root.nbytes
+        self.size = -(-root.nbytes // 512) * 512  # a pool rounds up
+        key = id(root)
+        self.root = weakref.ref(root, lambda _: Block.known.pop(key, None))
+
+    @classmethod
+    def of(cls, root: np.ndarray[Any, Any]) -> Block:
+        found = cls.known.get(id(root))
+        if found is None or found.root() is not root:
+            found = cls.known[id(root)] = cls(root)
+        return found
+
+
 class Memory:
     """`array.data`: a pointer."""
 
@@ -197,8 +218,8 @@ class Memory:
         found: Any = self.inner
         while True:
             below = found.owner if hasattr(found, "owner") else found.base
-            if below is None:
-                return found
+            if not hasattr(below, "__array_interface__"):
+                return Block.of(found)
             found = below
 
     def __add__(self, offset: int) -> Memory:
@@ -416,7 +437,12 @@ def give_methods() -> None:
 def in_place(function: Any) -> Any:
     def call(self: ndarray, other: Any) -> ndarray:
         new = lower(other)
-        stand_in_graphs.written(self.inner, lambda: function(self.inner, new))
+
+        def run() -> Any:
+            with np.errstate(all="ignore"):  # a GPU does not warn
+                return function(self.inner, new)
+
+        stand_in_graphs.written(self.inner, run)
         return self
 
     return call

@@ -579,3 +579,10 @@ def user_attributes(torch, log):
     a.note = "mine"
     log(a.note, hasattr(a.clone(), "note"), hash(a) == hash(a), a is a.detach())
     log.raises(lambda: a.missing)
+
+
+@program
+def numbers_beyond_a_dtype(torch, log):
+    for dtype in (torch.float16, torch.bfloat16, torch.float32):
+        log(torch.tensor(1e300, dtype=dtype), torch.tensor([1e300, -1e300, 1.0], dtype=dtype))
+        log(torch.tensor([torch.tensor(1e300, dtype=torch.float64), 2.0], dtype=dtype))

@@ -798,3 +798,23 @@ def missing_and_surplus_arguments(torch, log):
     log.raises(lambda: torch.exp(1.0))
     log.raises(lambda: a.exp(1))
     log.raises(lambda: torch.sigmoid("x"))
+
+
+@program
+def arguments_of_the_wrong_kind(torch, log):
+    F = torch.nn.functional
+    a = torch.ones(2, 3)
+    for name in ("sum", "nansum", "nanmean", "prod", "amax", "amin", "argmax", "logsumexp"):
+        function = getattr(torch, name)
+        for keepdim in (1, 2**40, None, "x", torch.tensor(True)):
+            log.raises(lambda f=function, k=keepdim: f(a, 0, k))
+    log.raises(lambda: F.pairwise_distance(a, a, 2.0, a))
+    log.raises(lambda: F.pairwise_distance(a, a, a))
+    log.raises(lambda: torch.constant_pad_nd(a, [1, 1], a))
+    log.raises(lambda: torch.constant_pad_nd(a, [1, 1], "x"))
+    log(torch.constant_pad_nd(a, [1, 1], torch.tensor(3)))
+    log(F.pairwise_distance(a, a, 2.0, torch.tensor(1.0)))
+    log.raises(lambda: F.batch_norm(torch.zeros(0), None, None, {}))
+    log.raises(lambda: F.group_norm(a, 0))
+    log.raises(lambda: torch.Tensor.apply_(5, abs))
+    log.raises(lambda: torch.Tensor.map_({}, a, abs))

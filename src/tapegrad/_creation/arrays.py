@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import dtypes
 from ..core import promote
-from ..core.base import TensorBase
+from ..core.base import TensorBase, quiet
 from ..errors import does_not_fit
 
 SLOW_LIST = (
@@ -146,7 +146,7 @@ def quick(data: Any, dtype: Any) -> Any:
     elif dtype.kind in "biu" and top > 1 or dtype.kind in "fV" and top > 2:
         return None
     try:
-        return np.array(data, dtype)
+        return quiet(np.array, data, dtype)  # half precision may overflow
     except (ValueError, OverflowError, TypeError):
         return None
 
@@ -237,7 +237,7 @@ def element(value: Any, dtype: Any) -> Any:
     if kind in "fV":
         if isinstance(value, (complex, np.complexfloating)) or not hasattr(value, "__float__"):
             raise TypeError(f"must be real number, not {type(value).__name__}")
-        return np.float64(value).astype(dtype)
+        return quiet(np.float64(value).astype, dtype)  # it may overflow
     return integer(value, dtype)
 
 

@@ -1,4 +1,7 @@
-"""Random tensors: PyTorch's functions on the streams of streams.py."""
+"""Random tensors of a size, or like others; what draws is at home where the stream is.
+
+That is streams.py for the CPU, and cuda/draws.py for a GPU.
+"""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.devices import where_is
 from .archive import fill, size_of, write_all
 from .memory import as_bytes, checked_type, typed, untyped
 from .pickling import Storages, make_pickler
@@ -100,9 +101,15 @@ class Memory:
             expected = target.size // self.dtypes[key].itemsize
             if numel != expected:
                 raise RuntimeError(f"storage has wrong size: expected {expected} got {numel}")
-            self.take(target)
+            if isinstance(target, np.ndarray):
+                self.take(target)
+            else:
+                here = np.empty(target.size, np.uint8)
+                self.take(here)
+                target[...] = where_is(target, here)
 
     def take(self, target: Any) -> None:
+        """Read bytes into an array of the host."""
         done = fill(self.file, target)
         if done < target.size:
             raise missing(target.size - done)

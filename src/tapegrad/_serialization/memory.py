@@ -13,7 +13,7 @@ import numpy as np
 from .. import dtypes
 from .._tensor.conversion import TypedStorage, UntypedStorage
 from ..core.devices import xp_of
-from ..core.layout import Interface, address, strided
+from ..core.layout import address, strided
 
 # These have no storage class in PyTorch: their tensors are saved as bytes and a dtype.
 UNNAMED = (dtypes.uint16, dtypes.uint32, dtypes.uint64)
@@ -60,17 +60,6 @@ def checked_type(kind: Any, numel: Any) -> dtypes.dtype:
     if not isinstance(kind, StorageType) or type(numel) is not int or numel < 0:
         raise RuntimeError(f"a storage in the file is damaged: {kind!r:.60}, {numel!r:.60}")
     return kind.dtype
-
-
-def root_of(array: Any) -> Any:
-    """The array that owns the memory `array` looks at."""
-    while True:
-        base = array.base
-        if isinstance(base, Interface):
-            base = base.owner
-        if type(base) is not type(array) and not isinstance(base, np.ndarray):
-            return array
-        array = base
 
 
 def as_bytes(root: Any) -> Any:

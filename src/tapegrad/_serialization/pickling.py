@@ -17,12 +17,12 @@ import tapegrad as tg
 from .. import _utils, dtypes
 from .._tensor.conversion import TypedStorage, UntypedStorage
 from .._tensor.tensor import element_strides
+from ..core.arrays import host, owner_of, root_of
 from ..core.base import wrap
-from ..core.devices import to_host
 from ..core.layout import address
 from ..core.named_results import ReturnType
 from ..device import layout, memory_format
-from .memory import TYPE_OF, UNTYPED, as_bytes, root_of, typed, untyped
+from .memory import TYPE_OF, UNTYPED, as_bytes, typed, untyped
 from .names import is_torch, public_name, resolve
 
 # Further parts of a persistent id, after the number of elements: the old format has one.
@@ -44,11 +44,12 @@ class Storages:
     def persistent_id(self, storage: UntypedStorage) -> tuple[Any, ...]:
         root = root_of(storage.owner)
         kind = TYPE_OF[storage.dtype] if isinstance(storage, TypedStorage) else UNTYPED
-        key = self.keys.get(id(root))
+        owner, _ = owner_of(root)
+        key = self.keys.get(id(owner))
         if key is None:
-            key = self.keys[id(root)] = str(len(self.keys))
+            key = self.keys[id(owner)] = str(len(self.keys))
             self.kept.append(root)
-            self.arrays[key] = to_host(as_bytes(root))
+            self.arrays[key] = host(as_bytes(root))
             self.dtypes[key] = kind.dtype
             self.sizes[key] = self.arrays[key].size // kind.dtype.itemsize
         elif self.dtypes[key] is not kind.dtype and root.size:

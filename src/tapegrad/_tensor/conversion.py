@@ -10,8 +10,9 @@ import numpy as np
 from .. import dtypes, errors
 from .._creation.arguments import INSTALL, PYTHON_DTYPES, checked_device
 from .._creation.arrays import TO_SCALAR, warn_once
+from ..core.arrays import host
 from ..core.base import STATE, TensorBase, wrap
-from ..core.devices import is_device, to_host
+from ..core.devices import is_device
 from ..core.dispatch import apply
 from ..core.layout import address
 from ..core.modes import MODES
@@ -146,16 +147,15 @@ def numpy(self: Any, *, force: bool = False) -> Any:
     >>> tensor([1, 2]).numpy()
     array([1, 2])
     """
-    if not force and MODES.grad and self.requires_grad:
-        raise errors.numpy_refused(self)
-    array = with_memory(self)
-    if type(array) is STATE.device_type:
-        if not force:
+    if not force:
+        if is_device(self):
             raise TypeError(
                 f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to "
                 "copy the tensor to host memory first."
             )
-        array = to_host(array)
+        if MODES.grad and self.requires_grad:
+            raise errors.numpy_refused(self)
+    array = host(with_memory(self))
     if array.dtype.kind == "V":
         raise TypeError("Got unsupported ScalarType BFloat16")
     return array

@@ -1,6 +1,6 @@
 """The Tensor that users hold: the compiled base plus everything that is not on the hot path.
 
-Operators live in core/operators.py, the ops' methods come from their blocks (`publish_methods`),
+Operators live in core/operators.py, the ops' methods come from their blocks (core/publish.py),
 conversions from conversion.py. What stands here is identity: autograd's attributes, shape, copies,
 pickling.
 """

@@ -20,6 +20,7 @@ import numpy as np
 
 from ..core.base import F32, F64, STATE, Node, TensorBase, user_frame
 from ..core.modes import ANOMALY, MODES, count
+from ..core.transforms.batched import memory_of
 from ..core.upward import ANOMALY_MODE
 from .hooks import differentiable_places
 
@@ -223,7 +224,8 @@ def check_gradients(node: Node, total: Any, grads: Any) -> None:
 
 
 def array_of(g: Any) -> Any:
-    return g.array if isinstance(g, TensorBase) else g
+    """The values of a gradient; inside of vmap those of all entries."""
+    return memory_of(g) if isinstance(g, TensorBase) else g
 
 
 # Products of longer vectors are shared out among threads, which costs more than it saves.

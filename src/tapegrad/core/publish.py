@@ -19,7 +19,7 @@ from .operators import OPS
 from .outputs import write_outputs
 from .transforms.levels import BATCHES
 from .transforms.looping import looped
-from .upward import AUTOCAST, GPU, INTERPRETERS
+from .upward import AUTOCAST, GPU, INTERPRETERS, TENSOR
 
 # NumPy's spellings, accepted wherever PyTorch's parameter exists.
 NUMPY_NAMES = {
@@ -403,7 +403,7 @@ def loading_method(name: str) -> Callable[..., Any]:
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         load_family(FAMILY_OF[f"Tensor.{name}"])
-        return getattr(self, name)(*args, **kwargs)
+        return getattr(TENSOR.cls, name)(self, *args, **kwargs)  # past a subclass's own
 
     return named(method, name, "", "tapegrad.Tensor")
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from typing import Any
 
+from ..errors import evidence
 from . import devices
 from .base import INTERPRETED, STATE, TensorBase, blank, special_by, wrap
 from .dispatch import apply, run_on_arrays
@@ -40,9 +43,43 @@ def overridden(op: Any, tensors: Any, attrs: Any, watch: Any) -> Any:
     cls = min(types, key=lambda c: -len(c.__mro__))
     if not overrides(cls):
         return convert(below(op, tuple(map(plain, tensors)), attrs, watch), cls)
-    function = op.public or op.name
     arguments = (tuple(tensors), *attrs) if op.variadic else (*tensors, *attrs)
-    return cls.__torch_function__(function, types, arguments, {})  # type: ignore[attr-defined]
+    return cls.__torch_function__(function_of(op), types, arguments, {})  # type: ignore[attr-defined]
+
+
+# What public functions call the attributes of their ops, where the names differ.
+SPOKEN = {"low": "min", "high": "max", "offset": "storage_offset", "dims": "dim"}
+
+
+@functools.cache
+def function_of(op: Any) -> Any:
+    """What `__torch_function__` is told to call with the arguments of an op.
+
+    That is the public function, if it takes them as they are; else one that runs the op.
+    """
+    names = [SPOKEN.get(name, name) for name in (*op.tensors, *op.attrs)]
+    taken: list[str] = []
+    if op.public is not None:
+        found = inspect.signature(op.public).parameters.values()
+        taken = [p.name for p in found if p.kind is p.POSITIONAL_OR_KEYWORD]
+    # `reduction` is a word for an op and a number for its function.
+    if taken[: len(names)] == names and "reduction" not in names:
+        return op.public
+
+    def function(*arguments: Any) -> Any:
+        width = len(arguments) - len(op.attrs)
+        tensors = arguments[0] if op.variadic else arguments[:width]
+        return below(op, tuple(map(plain, tensors)), arguments[width:], ())
+
+    function.__name__ = function.__qualname__ = evidence.public_name(op.name)
+    function.runs = op.name  # type: ignore[attr-defined]
+    return function
+
+
+def op_name(function: Any) -> str:
+    """Which op `__torch_function__` is asked about: for the classes of our own that answer it."""
+    found: str = getattr(function, "runs", function.__name__)
+    return found
 
 
 def only_on_device(tensors: Any) -> bool:

@@ -64,11 +64,13 @@ def allocator(cuda: Any, pool: Any) -> Callable[[int], Any]:
     pointer, full = memory.MemoryPointer, memory.OutOfMemoryError
     device_now, stream_now = cuda.runtime.getDevice, cuda.get_current_stream
     shelves = Shelves.bins
+    # The doctor refers to memory weakly.
+    weakly = () if memory.BaseMemory.__weakrefoffset__ else ("__weakref__",)
 
     class Block(memory.BaseMemory):  # type: ignore[misc]
         """Memory in use; when the last array on it is gone, the shelf has it back."""
 
-        __slots__ = ("shelf", "source")
+        __slots__ = ("asked", "shelf", "source", *weakly)
 
         def __del__(self) -> None:
             self.shelf.append(self.source)
@@ -89,7 +91,8 @@ def allocator(cuda: Any, pool: Any) -> Callable[[int], Any]:
     def malloc(size: int) -> Any:
         if not size:
             return pool.malloc(0)
-        size = rounded(size)
+        asked = size
+        size = rounded(asked)
         device = device_now()
         key = (device, stream_now().ptr)
         bins = shelves.get(key)
@@ -104,7 +107,7 @@ def allocator(cuda: Any, pool: Any) -> Callable[[int], Any]:
             source = fresh(size, device)
         block = Block()
         block.ptr, block.size, block.device_id = source.ptr, size, device
-        block.shelf, block.source = shelf, source
+        block.asked, block.shelf, block.source = asked, shelf, source
         if Shelves.counting is not None:
             Shelves.counting(device, size)
         return pointer(block, 0)

@@ -185,7 +185,7 @@ def describe(
     for node in sorted(graph, key=lambda node: not node.is_leaf):  # the leaves' memory goes first
         arrays, own = _memory.contents(node, seen)
         if not node.is_leaf:
-            size += own + sum(int(owner.nbytes) for owner, _ in arrays)
+            size += own + sum(whole for _, whole, _ in arrays)
     kind = "" if way is None else way.kind
     stored = None
     if way is not None and kind != "gradient":

@@ -26,6 +26,7 @@ import numpy as np
 
 from ..autograd.function import BackwardFunction, SavedTensor
 from ..autograd.node import Packed
+from ..core.arrays import is_array, owner_of
 from ..core.base import COMPILED, Cut, Node, Stamped, TensorBase, Version
 from ..core.op import Op
 from ..errors import evidence
@@ -122,7 +123,7 @@ class Memory:
 def memory(loss: Any) -> Memory:
     """What the graph of `loss` (or of several tensors, in a list) keeps alive, in bytes."""
     attributes_size.cache_clear()  # CPython lays instances out anew as a program goes on
-    roots = words.tensors_of(loss, "memory", "loss")
+    roots = [words.behind(t) for t in words.tensors_of(loss, "memory", "loss")]
     for t in roots:
         t.grad_fn  # noqa: B018  # a view whose base was written re-makes its history here
     graph = live.nodes_from([t.node for t in roots])
@@ -139,34 +140,34 @@ def memory(loss: Any) -> Memory:
             found.freed = True
         arrays, size = contents(node, seen)
         found.overhead += size
-        for owner, shape in arrays:
+        for owner, whole, saved in arrays:
             kind = "activation"
             if id(owner) in leaves:
                 kind = "parameter"
-                found.parameters += owner.nbytes
+                found.parameters += whole
             elif id(owner) in elsewhere:
                 kind = "input"
-                found.inputs += owner.nbytes
+                found.inputs += whole
             where = places.of(node)
             path = module_path(node, names)
             found.tensors.append(
                 {
                     "kind": kind,
-                    "bytes": int(owner.nbytes),
-                    "shape": list(shape),
-                    "dtype": str(owner.dtype),
+                    "bytes": whole,
+                    "shape": list(saved.shape),
+                    "dtype": str(saved.dtype),
                     "op": evidence.node_name(node),
                     "place": where,
                     "module": path,
                 }
             )
             if kind == "activation":
-                found.activations += owner.nbytes
+                found.activations += whole
                 key = None if where is None else (where["file"], where["line"])
                 line = by_line.setdefault(key, {"place": where, "bytes": 0, "tensors": 0})
                 part = by_module.setdefault(path, {"module": path, "bytes": 0, "tensors": 0})
                 for entry in (line, part):
-                    entry["bytes"] += int(owner.nbytes)
+                    entry["bytes"] += whole
                     entry["tensors"] += 1
     found.lines = sorted(by_line.values(), key=bytes_of, reverse=True)
     found.modules = sorted(by_module.values(), key=bytes_of, reverse=True)
@@ -203,7 +204,7 @@ def owners_elsewhere(graph: Any) -> tuple[set[int], set[int]]:
         if live.without_history(t) and id(t) not in on_ctx
     }
     for _, value in evidence.held(evidence.user_frames()):
-        if isinstance(value, np.ndarray):
+        if is_array(value):
             held.add(id(evidence.memory(value)))
     return leaves, held
 
@@ -231,14 +232,15 @@ def attributes_size(cls: type) -> int:
 
 
 def header(array: Any) -> int:
-    """The bytes of an array object without its data."""
-    return sys.getsizeof(array) - (array.nbytes if array.flags.owndata else 0)
+    """The bytes of an array object without its data; those on a GPU are not in it anyway."""
+    inside = isinstance(array, np.ndarray) and array.flags.owndata
+    return sys.getsizeof(array) - (array.nbytes if inside else 0)
 
 
-def contents(node: Any, seen: set[int]) -> tuple[list[tuple[Any, tuple[int, ...]]], int]:
+def contents(node: Any, seen: set[int]) -> tuple[list[tuple[Any, int, Any]], int]:
     """The memory that a node keeps and nobody in `seen` did, and the size of all around it.
 
-    Memory is (the array that owns it, the shape that was saved).
+    Memory is (what owns it, its bytes, the array that was saved).
     """
     size = own_size(node)
     stack = [getattr(node, name, None) for name in FIELDS]
@@ -246,7 +248,7 @@ def contents(node: Any, seen: set[int]) -> tuple[list[tuple[Any, tuple[int, ...]
         stack.append(node.seq)
     if is_function(node):
         stack += vars(node).values()  # what forward put on its ctx
-    arrays: list[tuple[Any, tuple[int, ...]]] = []
+    arrays: list[tuple[Any, int, Any]] = []
     while stack:
         value = stack.pop()
         if isinstance(value, SHARED) or id(value) in seen:
@@ -254,15 +256,15 @@ def contents(node: Any, seen: set[int]) -> tuple[list[tuple[Any, tuple[int, ...]
         if isinstance(value, int) and value in SMALL:
             continue
         seen.add(id(value))
-        if isinstance(value, np.ndarray):
-            owner = evidence.memory(value)
+        if is_array(value):
+            owner, whole = owner_of(value)
             size += header(value)
             if owner is not value and id(owner) not in seen:
                 seen.add(id(owner))
                 size += header(owner)
-                arrays.append((owner, value.shape))
+                arrays.append((owner, whole, value))
             elif owner is value:
-                arrays.append((owner, value.shape))
+                arrays.append((owner, whole, value))
             continue
         if isinstance(value, TensorBase):
             if not node.is_leaf and value.node is not None and value.node.is_leaf:

@@ -10,11 +10,14 @@ Tensor `x`  shape (2, 2)  torch.float32  cpu  16 B  requires grad, leaf
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from .. import dtypes
+from ..core.arrays import host
+from ..core.transforms.batched import is_batched
 from ..errors import evidence
 from . import words
 
@@ -23,7 +26,8 @@ class Summary:
     """What `summary` found: attributes for a program, text for a reader."""
 
     def __init__(self, t: Any) -> None:
-        array = (t._values() if t.is_sparse else t).array  # of a sparse tensor: what it stores
+        # Of a sparse tensor what it stores, inside of vmap the values of all entries.
+        array = (t._values() if t.is_sparse else words.behind(t)).array
         node = t.grad_fn
         self.type: str = type(t).__name__
         self.name: str | None = words.name_of(t)
@@ -37,7 +41,8 @@ class Summary:
         self.is_leaf: bool = t.is_leaf
         self.grad_fn: str | None = None if node is None else evidence.node_name(node)
         self.line: evidence.Place | None = evidence.of_node(node)
-        for name, value in statistics(array).items():
+        self.entries: int = array.size // max(math.prod(t.shape), 1) if is_batched(t) else 1
+        for name, value in statistics(host(array)).items():
             setattr(self, name, value)
 
     size: int
@@ -65,6 +70,8 @@ class Summary:
             head.append(f"{self.layout}, {self.size} stored")
         elif not self.contiguous:
             head.append("not contiguous")
+        if self.entries != 1:
+            head.append(f"in vmap: the numbers are those of all {self.entries} entries")
         lines = ["  ".join(head)]
         if self.min is not None:
             absolute = "complex" in self.dtype
@@ -83,7 +90,14 @@ class Summary:
 
 def summary(t: Any) -> Summary:
     """Shape, dtype, bytes, range, mean, NaN, Inf and zeros of a tensor, and where it was made."""
-    return Summary(words.tensors_of([t], "summary", "t")[0])
+    given = words.tensors_of([t], "summary", "t")[0]
+    if words.is_lazy(given):
+        name = words.name_of(given)
+        raise ValueError(
+            f"summary(): {'the tensor' if name is None else f'`{name}`'} belongs to a lazy layer "
+            "that has not seen an input yet; it has no shape and no values before a forward pass"
+        )
+    return Summary(given)
 
 
 def statistics(array: Any) -> dict[str, Any]:

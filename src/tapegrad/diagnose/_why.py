@@ -25,6 +25,7 @@ import numpy as np
 
 from .. import dtypes
 from ..autograd.leaves import only_follows
+from ..core.arrays import host, is_array
 from ..core.modes import MODES
 from ..errors import evidence, history
 from . import live, words
@@ -52,17 +53,23 @@ class Reason:
 
 def why(x: Any) -> Reason:
     """Say why `x.grad` is or is not filled."""
-    t = words.tensors_of([x], "why", "x")[0]
-    name = words.name_of(t)
+    given = words.tensors_of([x], "why", "x")[0]
+    name = words.name_of(given)
+    t = words.behind(given)
+    lazy = words.is_lazy(t)
     facts: Facts = {
         "name": name,
-        "shape": list(t.shape),
+        "shape": None if lazy else list(t.shape),
         "dtype": str(t.dtype),
         "requires_grad": t.requires_grad,
         "is_leaf": t.is_leaf,
         "has_grad": t.gradient is not None,
     }
     spelled = "This tensor" if name is None else f"`{name}`"
+    if lazy:
+        facts["cause"] = "uninitialized"
+        text = f"{spelled} belongs to a lazy layer that has not seen an input yet: it has no shape"
+        return Reason(f"{text} before the first forward pass, and no gradient before that.", facts)
     for question in (filled, without_grad, inner_tensor, leaf_without):
         text = question(t, spelled, facts)
         if text:
@@ -78,7 +85,7 @@ def filled(t: Any, name: str, facts: Facts) -> str:
     if grad is None:
         return ""
     facts["cause"] = "filled"
-    array = grad.array if isinstance(grad.array, np.ndarray) else grad.to_dense().array
+    array = host(grad.array if is_array(grad.array) else grad.to_dense().array)
     size = float(np.sqrt(np.sum(np.abs(array.astype(np.complex128)) ** 2)))
     facts["norm"] = size
     writes = [] if grad.cell is None else [evidence.Write(w) for w in grad.cell.writers]

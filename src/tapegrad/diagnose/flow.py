@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import host
 from ..core.base import TensorBase
 from ..errors import evidence
 from . import words
@@ -42,6 +43,7 @@ class GradientFlow:
             ("nan", "with NaN or infinite values: see torch.autograd.detect_anomaly()"),
             ("zero", "with a gradient that is zero everywhere: dead units, or a masked loss"),
             ("frozen", "frozen (requires_grad=False)"),
+            ("lazy", "of lazy layers that have not seen an input yet"),
         ):
             names = [row["name"] for row in self.rows if row["mark"] == mark]
             if names:
@@ -72,7 +74,7 @@ class GradientFlow:
             return "No parameters."
         rows = [["parameter", "shape", "|grad|", "mean", "max", "grad/weight", ""]]
         for row in self.rows:
-            shape = "x".join(map(str, row["shape"])) or "()"
+            shape = "?" if row["shape"] is None else "x".join(map(str, row["shape"])) or "()"
             name = words.clipped(row["name"], 36)
             if row["norm"] is None:
                 rows.append([name, shape, row["mark"], "", "", "", ""])
@@ -147,7 +149,7 @@ def named_tensors(model: Any) -> list[tuple[str, Any]]:
 def row_of(name: str, t: Any) -> dict[str, Any]:
     row: dict[str, Any] = {
         "name": name,
-        "shape": list(t.shape),
+        "shape": None if words.is_lazy(t) else list(t.shape),
         "norm": None,
         "mean_abs": None,
         "max_abs": None,
@@ -155,12 +157,15 @@ def row_of(name: str, t: Any) -> dict[str, Any]:
         "mark": "",
     }
     grad = t.gradient
+    if row["shape"] is None:
+        row["mark"] = "lazy"
+        return row
     if grad is None:
         row["mark"] = "none" if t.requires_grad else "frozen"
         return row
-    array = (grad.to_dense() if grad.is_sparse else grad).array
+    array = host((grad.to_dense() if grad.is_sparse else grad).array)
     size = np.abs(array).astype(np.float64)
-    weight = float(np.sqrt(np.sum(np.abs(t.array).astype(np.float64) ** 2)))
+    weight = float(np.sqrt(np.sum(np.abs(host(t.array)).astype(np.float64) ** 2)))
     if not size.size:
         row.update(norm=0.0, mean_abs=0.0, max_abs=0.0, mark="zero")
         return row

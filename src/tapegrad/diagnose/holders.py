@@ -26,13 +26,14 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import is_array
 from ..core.base import PACKAGE, Node, Stamped, TensorBase
 from ..errors import evidence
 
 MAX_DEPTH = 6
 MAX_VALUES = 300_000
 PLAIN = (
-    str, bytes, int, float, complex, type(None), np.ndarray, np.generic, type, types.ModuleType,
+    str, bytes, int, float, complex, type(None), np.generic, type, types.ModuleType,
     types.BuiltinFunctionType, types.CodeType, Node, Stamped,
 )  # fmt: skip
 LISTS = (list, tuple, deque, set, frozenset)
@@ -73,7 +74,7 @@ def ways_to(
                 found[id(value)] = way
             else:
                 found.setdefault(id(value), way)
-        if id(value) in seen or isinstance(value, PLAIN):
+        if id(value) in seen or is_plain(value):
             continue
         seen.add(id(value))
         if depth < MAX_DEPTH:
@@ -81,11 +82,16 @@ def ways_to(
                 queue += [
                     (inner, item, depth + 1)
                     for inner, item in inside(way.path, value)
-                    if not isinstance(item, PLAIN)
+                    if not is_plain(item)
                 ]
             except Exception:  # an object with ideas of its own about attributes
                 continue
     return [found.get(id(t)) for t in tensors]
+
+
+def is_plain(value: Any) -> bool:
+    """Whether nothing of the user's can be inside a value."""
+    return isinstance(value, PLAIN) or is_array(value)
 
 
 def inside(path: str, value: Any) -> Iterator[tuple[Way, Any]]:
@@ -166,7 +172,7 @@ def unnamed(t: Any, but: Iterable[Any] = ()) -> str:
             return "a closure"
         if isinstance(holder, types.GeneratorType):
             return f"the generator {holder.__name__}"
-        if type(holder).__module__ not in ("builtins", "types") and not isinstance(holder, PLAIN):
+        if type(holder).__module__ not in ("builtins", "types") and not is_plain(holder):
             return f"a {type(holder).__name__}"
     return "something without a name"
 

@@ -6,10 +6,9 @@ import gc
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import numpy as np
-
 from ..autograd.inplace import CopySlices
 from ..autograd.node import AccumulateGrad
+from ..core.arrays import is_array
 from ..core.base import Node, TensorBase
 from ..errors import evidence
 
@@ -33,7 +32,7 @@ def tensors() -> Iterator[Any]:
     for frame in evidence.user_frames():
         frame.f_locals  # noqa: B018  # before Python 3.13 a copy, which keeps what was deleted since
     for value in gc.get_objects():
-        if isinstance(value, TensorBase) and isinstance(getattr(value, "array", None), np.ndarray):
+        if isinstance(value, TensorBase) and is_array(getattr(value, "array", None)):
             yield value
 
 

@@ -25,6 +25,7 @@ import numpy as np
 
 from ..autograd import api, engine
 from ..autograd.inplace import CopySlices
+from ..core.arrays import host
 from ..core.base import IGNORED, NUMPY_ERRORS, Node, TensorBase, as_array, wrap
 from ..core.modes import MODES
 from ..errors import evidence
@@ -134,7 +135,7 @@ class Trace:
             if step is not None:
                 self._records.append(record(step))
                 if not isinstance(step.incoming, tuple):
-                    array = step.incoming.array
+                    array = host(step.incoming.array)
                     numbers = graph_values.statistics(array)
                     self._gradients[step.node] = {"norm": graph_values.norm(array), **numbers}
                 return step
@@ -345,7 +346,7 @@ def input_and_rule(node: Any, index: int) -> tuple[str, str]:
 
 
 def spell(grad: Any) -> str:
-    array = grad.array
+    array = host(grad.array)
     text = f"shape {tuple(array.shape)}, norm {words.number(norm(array))}"
     if array.size <= 8:
         inner = np.array2string(array, precision=4, separator=", ", suppress_small=False)
@@ -361,7 +362,7 @@ def copied(total: Any) -> Any:
     if type(total) is list:
         return tuple(None if part is None else copied(part) for part in total)
     array = total.array if isinstance(total, TensorBase) else as_array(total)
-    return wrap(np.array(array, copy=True))
+    return wrap(array.copy("K"))
 
 
 def norm(array: Any) -> float:
@@ -395,7 +396,7 @@ def gradient_data(grad: Any) -> Any:
     if isinstance(grad, tuple):
         found = [gradient_data(part) for part in grad if part is not None]
         return found[0] if len(found) == 1 else found
-    array = grad.array
+    array = host(grad.array)
     values = array.tolist() if array.size <= SHOWN else None
     return plain({"shape": list(array.shape), "norm": norm(array), "values": values})
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..core.base import TensorBase
+from ..core.transforms.batched import batch_of, is_batched
 from ..errors import evidence
 from ..errors.evidence import Place
 
@@ -100,6 +102,19 @@ def tensors_held() -> Iterator[tuple[str, Any]]:
     for name, t in evidence.tensors_held():
         if name[0].isalpha() or name[0] == "_":
             yield name, t
+
+
+def is_lazy(t: Any) -> bool:
+    """Whether a parameter, or a buffer, still waits for its layer's first input."""
+    nn = sys.modules.get("tapegrad.nn.parameter")
+    return nn is not None and nn.is_lazy(t)  # type: ignore[no-any-return]
+
+
+def behind(t: Any) -> Any:
+    """The tensor that has values and a history: inside of vmap, that of all entries together."""
+    while is_batched(t):
+        t = batch_of(t).physical
+    return t
 
 
 def tensors_of(value: Any, function: str, argument: str) -> list[Any]:

@@ -16,6 +16,8 @@ from types import ModuleType
 from typing import Any
 
 from .. import dtypes
+from ..core import layout
+from ..core.arrays import is_array
 from ..core.base import PACKAGE, Cut, Node, TensorBase, user_frame
 from ..core.modes import MODES
 from ..core.upward import TENSOR
@@ -199,10 +201,8 @@ def name_of_node(node: Node) -> tuple[str | None, Any]:
 
 
 def memory(array: Any) -> Any:
-    """The array that owns the memory."""
-    while hasattr(getattr(array, "base", None), "dtype"):
-        array = array.base
-    return array
+    """What owns the memory of an array, the same for all its views; itself if it has no values."""
+    return layout.memory(array) if is_array(array) else array
 
 
 # ---------------------------------------------------------------------- modules

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
+from ..autograd.anomaly_mode import WATCH, array_of
+from ..core.arrays import host, is_array
 from ..core.base import STATE, Node, TensorBase, user_frame
 from ..core.modes import MODES
 from .evidence import (
@@ -93,7 +95,7 @@ def finding(what: str, fixes: list[str], **more: Any) -> Finding:
 def birth_of(op: Any, tensors: Any, attrs: Any, outs: Any) -> Finding | None:
     """What an op made of its inputs, if something in there is worse than in any of them."""
     kind = "nan" if any(has_nan(out) for out in outs) else "inf"
-    arrays = [t.array if isinstance(t, TensorBase) else t for t in tensors]
+    arrays = [array_of(t) for t in tensors]
     for x in (*arrays, *attrs):
         if is_worse_than_finite(x) and (kind == "inf" or has_nan(x)):
             return None
@@ -120,12 +122,13 @@ def case_of(op: Any, kind: str, backward: bool, values: Any, makers: Any) -> Cas
     names = {}
     for argument in op.tensors:
         x = values.get(argument)
-        name = name_of(x) if isinstance(x, np.ndarray) else None
+        name = name_of(x) if is_array(x) else None
         if name is None:
             name = name_of_maker(makers.get(argument))
         if name is not None and not name.startswith("a view of"):
             names[argument] = name
-    return Case(public_name(op.name), kind, backward, values, makers, names)
+    here = {name: host(x) for name, x in values.items()}
+    return Case(public_name(op.name), kind, backward, here, makers, names)
 
 
 def name_of_maker(node: Any) -> str | None:
@@ -143,14 +146,14 @@ def from_case(case: Case, arguments: Any) -> Finding:
     inputs = []
     for name in [*arguments, *(["out"] if case.backward else [])]:
         x = case.values.get(name)
-        if isinstance(x, np.ndarray) and x.dtype.kind in "fciu" and x.size:
+        if is_array(x) and x.dtype.kind in "fciuV" and x.size:
             inputs.append({"argument": name, **summary(x)})
         elif isinstance(x, (int, float)) and not isinstance(x, bool):
             inputs.append({"argument": name, "value": x if np.isfinite(x) else str(x)})
     tensor = None
     for name in arguments:
         x = case.values.get(name)
-        if isinstance(x, np.ndarray):
+        if is_array(x):
             tensor = describe(x, case.names.get(name))
             break
     return finding(
@@ -212,7 +215,7 @@ def kept_values(node: Any) -> dict[str, Any]:
         return {}
     names = (*op.tensors[: op.width], *op.outs, *op.attrs)
     pairs = zip(names, kept, strict=False)
-    known = {n: x.array if isinstance(x, TensorBase) else x for n, x in pairs if x is not None}
+    known = {n: array_of(x) for n, x in pairs if x is not None}
     if op.outs and op.outs[0] in known:
         known["out"] = known[op.outs[0]]
     return known
@@ -255,9 +258,9 @@ CHOOSERS = ("where", "masked_fill", "masked_fill_tensor", "mul", "mul_number")
 def hidden_by(node: Any, parts: list[Any], grads: Any) -> str:
     """The op that threw the bad elements away: what arrives for them is exactly 0."""
     (total,) = parts if len(parts) == 1 else (None,)
-    total = getattr(total, "array", total)
+    total = host(array_of(total))
     for g in grads:
-        g = getattr(g, "array", g)
+        g = host(array_of(g))
         if g is not None and total is not None and g.shape == total.shape:
             bad = ~np.isfinite(g)
             if bad.any() and not np.any(total[bad]):
@@ -364,8 +367,6 @@ def made_by_node(node: Any, result: Any) -> Finding:
 
 def data_finding(node: Any, x: Any, argument: str) -> Finding:
     """Nothing recorded made it: data that was read, or a parameter that an update has broken."""
-    from ..autograd.anomaly_mode import WATCH
-
     for reference, birth in WATCH.births:
         if reference() is x:
             return birth  # type: ignore[no-any-return]
@@ -410,7 +411,7 @@ def writes_to(node: Any, x: Any) -> list[Write]:
 
 
 def as_values(x: Any) -> Any:
-    x = getattr(x, "array", x)
+    x = array_of(x)
     if isinstance(x, float):
         return np.asarray(x)
     return x if hasattr(x, "dtype") and x.dtype.kind in "fcV" else None
@@ -431,9 +432,7 @@ def summary(x: Any) -> dict[str, Any]:
     facts: dict[str, Any] = {"shape": list(x.shape), "dtype": str(dtypes.of(x.dtype))}
     if x.dtype.kind == "c":
         return facts
-    from ..core.devices import to_host
-
-    values = np.asarray(to_host(x), np.float64)
+    values = np.asarray(host(x), np.float64)
     finite = values[np.isfinite(values)]
     facts["range"] = [float(finite.min()), float(finite.max())] if finite.size else None
     facts["nan"] = int(np.isnan(values).sum())

@@ -25,16 +25,15 @@ class Case:
     op: str
     kind: str  # "nan" or "inf"
     backward: bool
-    values: dict[str, Any]  # arrays and numbers, by the op's names; "out" is the result
+    # NumPy arrays and numbers, by the op's names; "out" is the result.
+    values: dict[str, Any]
     makers: dict[str, Any] = field(default_factory=dict)  # the nodes behind the inputs
     names: dict[str, str] = field(default_factory=dict)  # what the user calls the inputs
 
     def has(self, argument: str, test: Callable[[Any], Any]) -> bool:
         """Whether some element of a known argument passes a test."""
-        from ..core.devices import to_host
-
         value = self.values.get(argument)
-        return value is not None and bool(np.any(test(np.asarray(to_host(value)))))
+        return value is not None and bool(np.any(test(np.asarray(value))))
 
     def name(self, argument: str = "input") -> str:
         return self.names.get(argument, "value" if argument == "input" else "divisor")
@@ -186,7 +185,7 @@ def exponential(case: Case) -> Pattern | None:
     out = case.values.get("out")
     if out is None or not case.has("out", np.isinf):
         return None
-    limit = float(np.log(np.finfo(out.dtype).max)) if out.dtype.kind == "f" else 88.7
+    limit = float(np.log(largest(out.dtype)))
     return (
         f"{case.op} overflow",
         f"{case.op} overflow: exp(x) is infinite above x = {limit:.4g} in {dtypes.of(out.dtype)}",
@@ -195,6 +194,11 @@ def exponential(case: Case) -> Pattern | None:
             f"bound it first: {case.name()}.clamp(max=50)",
         ],
     )
+
+
+def largest(dtype: Any) -> float:
+    """The largest finite number of a floating or complex dtype."""
+    return dtypes.finfo(dtypes.of(dtype)).max
 
 
 def soft_maximum(case: Case) -> Pattern | None:
@@ -261,12 +265,12 @@ def difference(case: Case) -> Pattern | None:
 
 def overflow(case: Case) -> Pattern | None:
     out = case.values.get("out")
-    if case.kind != "inf" or out is None or out.dtype.kind != "f":
+    if case.kind != "inf" or out is None or out.dtype.kind not in "fV":
         return None
-    most = f"{np.finfo(out.dtype).max:.4g}"
+    most = f"{largest(out.dtype):.4g}"
     name = str(dtypes.of(out.dtype)).removeprefix("torch.")
     fixes = ["scale the values down: a smaller learning rate, normalised inputs, clip_grad_norm_"]
-    if out.dtype.itemsize == 2:
+    if out.dtype == np.float16:
         fixes.insert(0, "compute this in float32, or in bfloat16")
     return f"overflow of {name}", f"{case.op}: the result is beyond {most}, {name}'s most", fixes
 

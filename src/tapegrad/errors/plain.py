@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
+from ..core.arrays import is_array
 from ..dtypes import cpp_name
 
 
 def check_broadcast(arrays: list[Any]) -> None:
     """Raise PyTorch's sentence if the shapes of the operands do not broadcast."""
-    shapes = [x.shape for x in arrays if isinstance(x, np.ndarray)]
+    shapes = [x.shape for x in arrays if is_array(x)]
     full = shapes[0] if shapes else ()
     for shape in shapes[1:]:
         size = max(len(full), len(shape))

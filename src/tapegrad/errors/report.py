@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import dtypes
+from ..core.base import STATE
 from .evidence import Place, spell, spell_tensor
 
 
@@ -83,7 +84,10 @@ def attach(
 
 
 def type_name(array: Any) -> str:
-    """What PyTorch calls a tensor of this dtype in sentences: torch.FloatTensor."""
+    """What PyTorch calls a tensor like this in sentences: torch.FloatTensor, CPUBoolType …"""
     kind = dtypes.of(array.dtype).scalar_type
     old = kind in ("Float", "Double", "Half", "Byte", "Char", "Short", "Int", "Long")
-    return f"torch.{kind}Tensor" if old else f"CPU{kind}Type"
+    on_gpu = type(array) is STATE.device_type
+    if old:
+        return f"torch.cuda.{kind}Tensor" if on_gpu else f"torch.{kind}Tensor"
+    return f"CUDA{kind}Type" if on_gpu else f"CPU{kind}Type"

@@ -10,7 +10,7 @@ import tapegrad as tg
 from ..core.base import INTERPRETED, blank, special_by
 from ..core.dispatch import apply
 from ..core.op import REGISTRY
-from ..core.subclass import convert, plain
+from ..core.subclass import convert, op_name, plain
 
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
 
@@ -181,11 +181,12 @@ class UninitializedTensorMixin:
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Every op comes here; only conversions (`module.double()`) make sense so early."""
-        if func in ("cast", "to_device"):
-            made = apply(REGISTRY[func], (plain(args[0]),), args[1:])
+        name = op_name(func)
+        if name in ("cast", "to_device"):
+            made = apply(REGISTRY[name], (plain(args[0]),), args[1:])
             # A parameter gets new data; a buffer is replaced, by one that still waits.
             return made if issubclass(cls, Parameter) else convert(made, cls)
-        refuse(cls, func if isinstance(func, str) else func.__name__)
+        refuse(cls, name)
 
 
 class UninitializedParameter(UninitializedTensorMixin, Parameter):

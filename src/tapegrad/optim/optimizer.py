@@ -164,7 +164,7 @@ class Optimizer:
         raise NotImplementedError
 
     def _cuda_graph_capture_health_check(self) -> None:
-        """Optimizers written for PyTorch call this; no step is captured into a CUDA graph here."""
+        """Optimizers written for PyTorch call this; cuda/graphs.py sees to a step in a graph."""
 
     # ------------------------------------------------------------------ parameters
 

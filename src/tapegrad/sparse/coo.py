@@ -15,6 +15,7 @@ import numpy as np
 from .._tensor import indexing, printing
 from .._tensor.tensor import Tensor
 from ..core.base import INTERPRETED, blank, wrap
+from ..core.subclass import op_name
 from ..device import layout as layout_type
 from ..device import sparse_coo
 from .history import NoElements, could_not_run, named
@@ -36,7 +37,7 @@ class SparseTensor(Tensor):
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         from .functions import FUNCTIONS
 
-        name = getattr(func, "__name__", str(func))
+        name = op_name(func)
         function = FUNCTIONS.get(name)
         if function is None:
             raise could_not_run(name + overload(name, args))

@@ -19,7 +19,7 @@ import tapegrad as tg
 
 from .. import dtypes
 from .._ops import OpOverload, OpOverloadPacket, overload_of
-from ..core.base import INTERPRETED, TensorBase, blank
+from ..core.base import INTERPRETED, ON_DEVICE, TensorBase, blank
 from ..core.dispatch import apply
 from ..core.modes import count
 from ..core.op import Op
@@ -142,7 +142,7 @@ class Diversion:
     def take_operands(op: Op, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
         tensors = Diversion.cast_operands(op, tensors)
         # Subclasses, duals and batches come back as the plain tensors that they are made of.
-        if not ACTIVE.modes or any([isinstance(t, TensorBase) and t.special for t in tensors]):
+        if not ACTIVE.modes or any([is_made_of_others(t) for t in tensors]):
             return tensors
         carrier: Any = blank(_Carrier)
         carrier.special = INTERPRETED
@@ -159,6 +159,10 @@ class Diversion:
             return modes[-1].run(op, tensors[0].call, attrs, watch)
         finally:
             ACTIVE.modes = modes
+
+
+def is_made_of_others(t: Any) -> bool:
+    return isinstance(t, TensorBase) and t.special not in (0, ON_DEVICE)
 
 
 # ---------------------------------------------------------------------- what policies see

@@ -121,7 +121,7 @@ def no_values() -> Exception:
 
 
 def refusal(sentence: str) -> Exception:
-    """An exception that `loop_over` may answer to (func/looping.py)."""
+    """An exception that `loop_over` may answer to (looping.py)."""
     error = RuntimeError(sentence)
     error.unbatched = True  # type: ignore[attr-defined]
     return error

@@ -8,6 +8,8 @@ from typing import Any
 
 import tapegrad as tg
 
+from ...core import layout
+from ...core.arrays import is_array
 from ...core.base import PACKAGE
 from ...errors import evidence
 from .state import Patient
@@ -27,7 +29,7 @@ class Trial:
         self.where = call.where
         self.layers = layers
         self.only_norms = only_norms
-        self.inputs = [(weakref.ref(t.array), address(t)) for t in tensors_in(call.args)]
+        self.inputs = [(weakref.ref(t.array), address(t)) for t in dense_in(call.args)]
         self.outputs = memories(call.result)
         self.again = False  # the same input as the trial before, at the same line
 
@@ -208,12 +210,23 @@ class Modes(Listener):
 
 def memories(value: Any) -> list[Any]:
     """Weak references to the memory of the tensors in a value."""
-    return [weakref.ref(evidence.memory(t.array)) for t in tensors_in(value)]
+    found = []
+    for t in dense_in(value):
+        try:
+            found.append(weakref.ref(evidence.memory(t.array)))
+        except TypeError:  # on a GPU, memory that an allocator of the user's gave
+            continue
+    return found
+
+
+def dense_in(value: Any) -> list[Any]:
+    """The tensors in a value that have memory: not those inside of vmap, nor sparse ones."""
+    return [t for t in tensors_in(value) if is_array(t.array)]
 
 
 def address(t: Any) -> tuple[Any, ...]:
     """Which part of which memory a tensor looks at."""
-    return t.array.__array_interface__["data"][0], t.array.shape, t.array.strides
+    return layout.address(t.array), t.array.shape, t.array.strides
 
 
 def same_input(one: Trial, other: Trial) -> bool:

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import host
 from ...errors import evidence
 from ...errors.evidence import Place
-from .values import finite, name_of_array
+from .values import finite, name_of_array, wide
 from .walk import Walk, op_name, saved_inputs, saved_outputs
 
 NO_CLUE = "run it once under torch.autograd.detect_anomaly() to see the op that made it"
@@ -37,7 +38,7 @@ class Danger:
         self.fix = fix
 
     def bad(self) -> bool:
-        return bool((self.value == 0).any())
+        return bool((wide(self.value) == 0).any())
 
     def told(self) -> tuple[Place | None, str, str]:
         where = evidence.of_node(self.node)
@@ -101,7 +102,7 @@ def where_nan_began(graph: Walk) -> tuple[Place | None, str, str]:
     where = evidence.of_node(first)
     name = op_name(first) or evidence.node_name(first)
     reason, fix = FORWARD.get(name.removesuffix("_number"), (f"the result of {name}", NO_CLUE))
-    known = [v for v in saved_inputs(first).values() if finite(v) and v.size]
+    known = [wide(host(v)) for v in saved_inputs(first).values() if finite(v) and v.size]
     reach = ""
     if known and name.removesuffix("_number") in FORWARD:
         low, high = min(v.min() for v in known), max(v.max() for v in known)
@@ -111,7 +112,7 @@ def where_nan_began(graph: Walk) -> tuple[Place | None, str, str]:
 
 def undefined(node: Any) -> bool:
     """Whether what an op has saved says that its result cannot be finite."""
-    inputs = saved_inputs(node)
+    inputs = {i: wide(value) for i, value in saved_inputs(node).items()}
     name = op_name(node)
     if name in ("log", "log2", "log10", "reciprocal") and 0 in inputs:
         return bool((inputs[0] <= 0 if name != "reciprocal" else inputs[0] == 0).any())
@@ -120,7 +121,7 @@ def undefined(node: Any) -> bool:
 
 def from_data(node: Any, i: int, maker: Any, value: Any) -> tuple[Place | None, str, str]:
     """A number that is none came in from outside, or sits in a parameter."""
-    count = int(np.count_nonzero(~np.isfinite(value)))
+    count = int(np.count_nonzero(~np.isfinite(wide(value))))
     name = name_of_array(value) or f"input {i} of {op_name(node)}"
     where = evidence.of_node(node)
     if maker is None:

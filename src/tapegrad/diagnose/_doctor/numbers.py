@@ -13,7 +13,7 @@ from ...errors.evidence import Place
 from ..words import number
 from .nan import suspects, where_nan_began
 from .state import Patient
-from .values import array_of, finite, grad_of, is_zero, named, norm, scalar
+from .values import array_of, copied, finite, grad_of, is_zero, named, norm, scalar, wide
 from .walk import Walk, op_name, saved_outputs
 from .watch import BackwardCall, Listener, Spot, StepCall, spelled
 
@@ -208,7 +208,7 @@ class Numbers(Listener):
         mine = {id(p): p for p in call.parameters}
         for key, spot in self.depths.items():
             p = mine.get(key)
-            grad = None if p is None or len(p.shape) < 2 else grad_of(p)
+            grad = None if p is None or p.array.ndim < 2 else grad_of(p)
             if grad is not None and (size := typical(grad)) > 0:
                 sizes.append((size, p, spot))
         if len(sizes) < FEWEST_LAYERS:
@@ -249,16 +249,16 @@ class Numbers(Listener):
     # ------------------------------------------------------------------ updates
 
     def remember_weights(self, call: StepCall, course: Course) -> None:
-        weights = [p for p in call.parameters if len(p.shape) > 1 and grad_of(p) is not None]
+        weights = [p for p in call.parameters if p.array.ndim > 1 and grad_of(p) is not None]
         weights = weights or [p for p in call.parameters if grad_of(p) is not None]
-        course.before = {id(p): array.copy() for p in weights if (array := array_of(p)) is not None}
+        course.before = {id(p): copied(x) for p in weights if (x := array_of(p)) is not None}
 
     def check_update(self, call: StepCall, course: Course) -> None:
         moved = whole = 0.0
         for p in call.parameters:
             before = course.before.get(id(p))
-            if before is not None and before.shape == tuple(p.shape):
-                moved += norm(array_of(p) - before) ** 2
+            if before is not None and before.shape == p.array.shape:
+                moved += norm(copied(array_of(p)) - before) ** 2
                 whole += norm(before) ** 2
         rate = learning_rate(call.optimizer)
         loss = None if self.last is None else self.last.last
@@ -325,7 +325,7 @@ def often(step: int) -> bool:
 def typical(grad: Any) -> float:
     """The root mean square of the values that are not zero (rows that a batch did not use are)."""
     size = norm(grad)
-    count = int(np.count_nonzero(grad))
+    count = int(np.count_nonzero(wide(grad)))
     return size / count**0.5 if count and np.isfinite(size) else 0.0
 
 

@@ -16,7 +16,7 @@ class Known:
 
     def __init__(self, p: Any) -> None:
         self.ref = weakref.ref(p)
-        self.shape = tuple(p.shape)
+        self.shape: tuple[int, ...] = ()
         self.name: str | None = None
         self.line: Place | None = None  # where its layer is made
         self.made: Spot = None  # where its optimizer was
@@ -53,6 +53,7 @@ class Patient:
             if found is not None and (found.optimized or found.owned):
                 self.past.append(found)
             found = self.parameters[id(p)] = Known(p)
+        found.shape = p.array.shape  # that of a lazy layer's parameter changes once
         return found
 
     def all_known(self) -> list[Known]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import host, is_array
 from ...core.base import TensorBase
 from ...errors import evidence
 from ...errors.evidence import Place
@@ -22,35 +23,43 @@ SAMPLE = 1 << 16  # values that a fingerprint looks at, at most
 
 
 def array_of(t: Any) -> Any:
-    """The values as an array that NumPy can compute with; None for what is not dense."""
+    """The array behind a tensor, wherever it is; None for what is not dense."""
     array = getattr(t, "array", None)
-    if not isinstance(array, np.ndarray):
-        return None
+    return array if is_array(array) else None
+
+
+def wide(array: Any) -> Any:
+    """The same numbers in a dtype that all of NumPy and CuPy compute with: bfloat16 is not one."""
     return array.astype(np.float32) if array.dtype.kind == "V" else array
 
 
+def copied(array: Any) -> Any:
+    """The numbers as they are now, in memory of the host: a GPU may have none to spare."""
+    return wide(host(array)).copy()
+
+
 def grad_of(p: Any) -> Any:
-    """The gradient's values, without asking through the public attribute, which may warn."""
+    """The gradient's array, without asking through the public attribute, which may warn."""
     return None if p.gradient is None else array_of(p.gradient)
 
 
 def fingerprint(t: Any) -> tuple[int, int]:
     """Tells whether a tensor was replaced or written; the values of large ones are sampled."""
     flat = t.array.reshape(-1)
-    return id(t), zlib.crc32(flat[:: max(1, flat.size // SAMPLE)].tobytes())
+    return id(t), zlib.crc32(host(flat[:: max(1, flat.size // SAMPLE)]).tobytes())
 
 
 def is_zero(array: Any) -> bool:
-    return not array.any()
+    return not bool(wide(array).any())
 
 
 def finite(array: Any) -> bool:
-    return array.dtype.kind not in "fc" or bool(np.isfinite(array).all())
+    return array.dtype.kind not in "fcV" or bool(np.isfinite(wide(array)).all())
 
 
 def norm(array: Any) -> float:
     """The Euclidean norm in double precision."""
-    flat = array.reshape(-1)
+    flat = wide(array).reshape(-1)
     if flat.dtype.kind == "c":
         flat = np.abs(flat)
     flat = flat.astype(np.float64)
@@ -60,9 +69,9 @@ def norm(array: Any) -> float:
 def scalar(t: Any) -> float | None:
     """The value of a loss as a float; None if it is no single real number."""
     array = array_of(t)
-    if array is None or array.size != 1 or array.dtype.kind not in "fiu":
+    if array is None or array.size != 1 or array.dtype.kind not in "fiuV":
         return None
-    return float(array.reshape(-1)[0])
+    return float(host(array).reshape(-1)[0])
 
 
 def tensors_in(value: Any) -> list[Any]:
@@ -120,7 +129,9 @@ def reachable() -> Iterator[tuple[str, Any]]:
 
 def inside(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     """What a variable holds, one level down. Modules keep their insides to themselves."""
-    if isinstance(value, (TensorBase, type, str, bytes, np.ndarray)) or inspect.ismodule(value):
+    if isinstance(value, (TensorBase, type, str, bytes)) or inspect.ismodule(value):
+        return
+    if is_array(value):
         return
     if isinstance(value, dict):
         for key, item in list(value.items())[: evidence.MAX_ITEMS]:

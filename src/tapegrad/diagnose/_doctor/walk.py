@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
+from ...core.arrays import is_array
 from ...core.base import Node
 from ...errors.evidence import MAX_NODES
 
@@ -65,15 +64,11 @@ def saved_inputs(node: Any) -> dict[int, Any]:
     """The input values that an op has saved, by place."""
     if node.op is None or node.kept is None:
         return {}
-    return {
-        i: value
-        for i, value in enumerate(node.kept[: node.op.width])
-        if isinstance(value, np.ndarray)
-    }
+    return {i: value for i, value in enumerate(node.kept[: node.op.width]) if is_array(value)}
 
 
 def saved_outputs(node: Any) -> list[Any]:
     if node.op is None or node.kept is None:
         return []
     start = node.op.width
-    return [v for v in node.kept[start : start + len(node.op.outs)] if isinstance(v, np.ndarray)]
+    return [v for v in node.kept[start : start + len(node.op.outs)] if is_array(v)]

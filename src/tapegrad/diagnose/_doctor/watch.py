@@ -18,6 +18,7 @@ import tapegrad as tg
 
 from ...autograd.api import is_root
 from ...core.base import PACKAGE, STATE, TensorBase, user_frame
+from ...core.devices import DEVICE
 from ...errors.evidence import Place, place
 from .walk import Walk
 
@@ -145,6 +146,8 @@ class Watch:
 
     def tell(self, event: str, *args: Any) -> None:
         """Pass an event on. A defect in a check is noted and never reaches the training."""
+        if DEVICE.capturing():
+            return  # a CUDA graph is being recorded: nothing is computed, no value can be looked at
         for listener, problems in list(self.listeners):
             try:
                 getattr(listener, event)(*args)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import heapq
 from typing import Any
 
-from ...core.base import Node, TensorBase, ndarray
+from ...core.arrays import host, is_array, owner_of
+from ...core.base import Node, TensorBase
 from ...errors import evidence
 from .. import formulas
 from .names import Names
@@ -148,7 +149,7 @@ class Collector:
             op = inner.op
             if kept is not None and op is not None and op.outs and inner is node:
                 own = kept[op.width]
-                if type(own) is ndarray and not self.overwritten(node, op.width):
+                if is_array(own) and not self.overwritten(node, op.width):
                     self.learn(i, own.shape, own.dtype, own)
             for position, edge in enumerate(node.edges):
                 j = -1 if edge is None else self.ids.get(edge, -1)
@@ -279,14 +280,14 @@ class Collector:
         labels = (*(op.tensors[: op.width]), *op.outs, *op.attrs)
         for label, value in zip(labels, self.kept(node) or (), strict=False):
             values = value if type(value) is tuple else (value,)
-            found += [(label, v) for v in values if type(v) is ndarray]
+            found += [(label, v) for v in values if is_array(v)]
         return found
 
     def summary_of(self, array: Any) -> dict[str, Any] | None:
-        if not self.values or array is None or array.size > self.budget:
+        if not self.values or not is_array(array) or array.size > self.budget:
             return None
         self.budget -= array.size
-        return statistics(array)
+        return statistics(host(array))
 
     def gradient_of(self, node: Any) -> dict[str, Any] | None:
         """Numbers about `.grad` of a leaf, or of a result that retains it."""
@@ -298,10 +299,11 @@ class Collector:
         elif grad is None and node.hooks is not None and node.hooks.retained:
             t = next(iter(node.hooks.retained.values()))()
             grad = None if t is None else t.gradient
-        if grad is None or grad.array.size > self.budget:
+        if grad is None or not is_array(grad.array) or grad.array.size > self.budget:
             return None
         self.budget -= grad.array.size
-        return {"norm": norm(grad.array), **statistics(grad.array)}
+        array = host(grad.array)
+        return {"norm": norm(array), **statistics(array)}
 
     def formula_of(self, node: Any) -> str | None:
         """The op's line of documentation, then a gradient rule per input that gets one."""
@@ -351,7 +353,7 @@ class Collector:
                 continue
             array = None
             if inner.op is not None and kept is not None and position < inner.op.width:
-                array = kept[position] if type(kept[position]) is ndarray else None
+                array = kept[position] if is_array(kept[position]) else None
             j = self.source(array, cut)
             if j is not None:
                 self.edges.append([i, j, 0, position])
@@ -490,7 +492,7 @@ def spelled(values: dict[str, Any]) -> dict[str, str]:
     """Attributes as short text."""
     made: dict[str, str] = {}
     for name, value in values.items():
-        if type(value) is ndarray:
+        if is_array(value):
             text = f"array of shape {value.shape}"
         else:
             text = repr(value)
@@ -502,7 +504,7 @@ def unique_bytes(arrays: list[Any]) -> int:
     """How much memory the arrays keep alive, each piece of it once."""
     owners: dict[int, int] = {}
     for array in arrays:
-        owner = evidence.memory(array)
-        size = min(int(array.nbytes), int(owner.nbytes))
+        owner, whole = owner_of(array)
+        size = min(int(array.nbytes), whole)
         owners[id(owner)] = max(owners.get(id(owner), 0), size)
     return sum(owners.values())

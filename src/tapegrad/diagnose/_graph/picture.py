@@ -24,6 +24,7 @@ from typing import Any
 from ...autograd.api import edge_of
 from ...autograd.edges import GradientEdge
 from ...core.base import Node, TensorBase
+from ..words import behind
 from . import dot as graph_dot
 from . import svg as graph_svg
 from . import text as graph_text
@@ -142,12 +143,13 @@ def graph(
 
         options = {"values": values, "grads": grads, "inputs": named(inputs)}
         return Graph(graph_of_error(outputs[0], title, model, options))
-    roots = [root_of(value) for value in flat(outputs)]
+    given = flat(outputs)
+    roots = [root_of(value) for value in given]
     if not roots:
         raise TypeError("graph() needs a tensor, a grad_fn or an exception")
     names = Names(model)
     collector = Collector(roots, names, values=values, grads=grads, inputs=named(inputs))
-    return Graph(collector.data(title or title_of(roots, names)), collector.ids)
+    return Graph(collector.data(title or title_of(given, names)), collector.ids)
 
 
 def flat(values: Iterable[Any]) -> list[Any]:
@@ -174,6 +176,7 @@ def root_of(value: Any) -> Root:
     if not isinstance(value, TensorBase):
         kind = type(value).__name__
         raise TypeError(f"graph() draws tensors, grad_fns and exceptions, not {kind}")
+    value = behind(value)
     edge = edge_of(value)
     return (None, 0, value) if edge is None else (edge[0], edge[1], value)
 
@@ -190,6 +193,6 @@ def named(inputs: Any) -> dict[str, Any]:
     return {names.of_tensor(t) or f"input {i}": t for i, t in enumerate(inputs)}
 
 
-def title_of(roots: list[Root], names: Names) -> str:
-    found = [names.of_tensor(t) for _, _, t in roots if t is not None]
+def title_of(given: list[Any], names: Names) -> str:
+    found = [names.of_tensor(t) for t in given if isinstance(t, TensorBase)]
     return ", ".join([name for name in found if name]) or "graph"

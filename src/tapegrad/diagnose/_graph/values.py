@@ -9,7 +9,8 @@ import numpy as np
 
 from ... import dtypes
 from ...autograd.inplace import CopySlices
-from ...core.base import ndarray, quiet
+from ...core.arrays import is_array
+from ...core.base import quiet
 from ...ops.block.definition import parameter_names
 
 Shape = tuple[int, ...]
@@ -90,7 +91,7 @@ def input_facts(node: Any, kept: Any, position: int) -> tuple[Shape | None, Any,
             shape, dtype = (found, dtype) if what == "shape" else (shape, dtype)
     elif kept is not None:
         saved = kept[position] if position < op.width else None
-        if type(saved) is ndarray:
+        if is_array(saved):
             return saved.shape, saved.dtype, saved
         if shape is None and op.metas:
             start = op.width + len(op.outs) + len(op.attrs)

@@ -111,6 +111,15 @@ def only_tensors(function: str, run: Any = None, **arguments: Any) -> None:
             raise must_be_tensor(f"{function}_" if run else function, name, position, value)
 
 
+def only_bool(function: str, argument: str, position: int, value: Any) -> None:
+    """Refuse what is neither True nor False: 1 is a dimension, or a mistake."""
+    if not isinstance(value, bool):
+        raise TypeError(
+            f"{function}(): argument '{argument}' (position {position}) must be bool, "
+            f"not {type(value).__name__}"
+        )
+
+
 def is_number(value: Any) -> bool:
     return isinstance(value, (int, float, complex, np.generic))
 

@@ -28,6 +28,15 @@ from ..shape.views import as_ints, spread
 # ------------------------------------------------------------------ resize_
 
 
+def only_self(name: str, input: Any) -> None:
+    """Python's words for `Tensor.name(5, …)`: these are methods only."""
+    if not isinstance(input, TensorBase):
+        raise TypeError(
+            f"descriptor '{name}' for 'torch._C.TensorBase' objects doesn't apply to a "
+            f"'{type(input).__name__}' object"
+        )
+
+
 def refuse_grad(input: Any) -> None:
     if input.requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
@@ -61,6 +70,7 @@ def resize_(input: Any, *size: Any, memory_format: Any = contiguous_format) -> A
     tensor([[0, 1],
             [2, 3]])
     """
+    only_self("resize_", input)
     shape = spread("resize_", "size", size)
     refuse_grad(input)
     if any([n < 0 for n in shape]):
@@ -83,6 +93,7 @@ def resize_as_(input: Any, the_template: Any, *, memory_format: Any = None) -> A
     tensor([[0, 1],
             [2, 3]])
     """
+    only_self("resize_as_", input)
     if not isinstance(the_template, TensorBase):
         raise errors.must_be_tensor("resize_as_", "the_template", 1, the_template)
     refuse_grad(input)
@@ -262,6 +273,7 @@ def apply_(input: Any, callable: Any) -> Any:
     >>> tensor([1.0, 2.0]).apply_(lambda x: x + 1)
     tensor([2., 3.])
     """
+    only_self("apply_", input)
     refuse_calls("apply_", input)
     return called(input, callable, [elements(input.array)])
 
@@ -282,6 +294,7 @@ def map_(input: Any, other: Any, callable: Any) -> Any:
     >>> tensor([1.0, 2.0]).map_(tensor([3.0, 4.0]), lambda a, b: a * b)
     tensor([3., 8.])
     """
+    only_self("map_", input)
     column = beside("map_", input, other, "other", 1)
     refuse_calls("map_", input, other)
     return called(input, callable, [elements(input.array), column])
@@ -294,6 +307,7 @@ def map2_(input: Any, x: Any, y: Any, callable: Any) -> Any:
     >>> ones(2).map2_(ones(2), tensor([3.0, 4.0]), lambda a, b, c: a + b * c)
     tensor([4., 5.])
     """
+    only_self("map2_", input)
     first = beside("map2_", input, x, "x", 1)
     second = beside("map2_", input, y, "y", 2)
     refuse_calls("map2_", input, x, y)

@@ -400,6 +400,9 @@ def normalized(
 def of_nothing(input: Any, weight: Any, bias: Any) -> Any:
     """Without elements there is nothing to normalize; the parameters stay connected."""
     out = input.clone()
+    for position, (argument, value) in enumerate((("weight", weight), ("bias", bias)), 2):
+        if value is not None and not isinstance(value, TensorBase):
+            raise must_be_tensor("batch_norm", argument, position, value)
     if weight is not None:
         out = out * weight[0]
     return out if bias is None else out + bias[0]

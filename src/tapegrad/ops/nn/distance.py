@@ -25,6 +25,7 @@ from ..pointwise.with_number import add_number
 from ..products.matmul import broadcast_batch, product
 from ..reduce.sums import widened
 from ..reduce.vector_norm import NormAlong, check_identity, lengths, norm_gradient, norm_tangent
+from .smooth_activations import number
 
 # ruff: noqa: N805
 
@@ -377,7 +378,8 @@ def pairwise_distance(
         raise TypeError(
             f"pairwise_distance(): argument 'keepdim' must be bool, not {type(keepdim).__name__}"
         )
-    apart = add_number(x1 - x2, eps)
+    p = number("pairwise_distance", "p", 3, p, "float")
+    apart = add_number(x1 - x2, number("pairwise_distance", "eps", 4, eps, "float"))
     ndim = apart.array.ndim
     dims = (ndim - 1,) if ndim else None
     check_identity(apart.array.shape, p, dims)

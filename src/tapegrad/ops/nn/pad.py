@@ -20,6 +20,7 @@ from ..block.checks import cast, not_implemented
 from ..block.samples import Draw
 from ..shape.views import as_ints
 from .conv_kernels import Ints
+from .smooth_activations import number
 
 # ruff: noqa: N805
 
@@ -86,6 +87,7 @@ def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Any:
     tensor([9, 1, 2, 9, 9])
     """
     shape = check_input("constant_pad_nd", input)
+    value = number("constant_pad_nd", "value", 3, value)
     border = as_ints("constant_pad_nd", "pad", 2, pad)
     if len(border) % 2:
         raise RuntimeError(f"Length of pad must be even but instead it equals {len(border)}")

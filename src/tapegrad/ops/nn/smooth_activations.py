@@ -46,7 +46,7 @@ def dense(xp: Any, x: Any) -> Any:
     return x if x.flags.c_contiguous else xp.ascontiguousarray(x)
 
 
-def number(function: str, argument: str, position: int, value: Any) -> Any:
+def number(function: str, argument: str, position: int, value: Any, kind: str = "Number") -> Any:
     """A Python number; 0-d tensors stand for theirs."""
     if type(value) is float or type(value) is int:
         return value
@@ -54,7 +54,7 @@ def number(function: str, argument: str, position: int, value: Any) -> Any:
         return value.array.item()
     if not is_number(value):
         raise TypeError(
-            f"{function}(): argument '{argument}' (position {position}) must be Number, "
+            f"{function}(): argument '{argument}' (position {position}) must be {kind}, "
             f"not {type(value).__name__}"
         )
     return value

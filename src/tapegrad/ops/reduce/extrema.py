@@ -10,7 +10,7 @@ from ...core.dispatch import apply
 from ...core.named_results import return_type
 from ..block import APIS, Block, Case, api, op
 from ..block.batching import entry_dims, flattened, up
-from ..block.checks import OUT_EXACT
+from ..block.checks import OUT_EXACT, only_bool
 from ..block.samples import Draw
 from ..block.shapes import no_dims
 from .sums import DIMS_CASES, REDUCTION_CASES, all_dims, array_of, dense, one_dim, unreduce
@@ -191,10 +191,11 @@ def extremum(
         check_not_empty(name, array, None)
         return apply(whole, (input,))
     place = one_dim(name, input, dim, MAX_FORMS)
+    only_bool(name, "keepdim", 3, keepdim)
     if array.dtype.kind == "c":
         raise RuntimeError(f"{name}(): does not support complex input")
     check_not_empty(name, array, (place,))
-    return apply(along, (input,), (place, bool(keepdim)))
+    return apply(along, (input,), (place, keepdim))
 
 
 @api(samples=MAX_CASES)
@@ -270,6 +271,7 @@ class Amin(SharedExtremum):
 
 def shared_extremum(record: Any, kernel: str, input: Any, dim: Any, keepdim: bool) -> Any:
     dims = all_dims(record.name, input, dim)
+    only_bool(record.name, "keepdim", 3, keepdim)
     check_not_empty(record.name, input.array, dims)
     if input.array.size:
         check_no_complex(kernel, input.array)
@@ -318,6 +320,7 @@ class Aminmax(Block):
     def call(input, *, dim=None, keepdim=False):
         array = array_of("aminmax", input)
         place = None if dim is None else one_dim("aminmax", input, dim)
+        only_bool("aminmax", "keepdim", 3, keepdim)
         if place is None and not array.size:
             raise RuntimeError(
                 "aminmax(): cannot compute aminmax over an empty dimension as the "
@@ -340,13 +343,14 @@ def where_extremum(record: Any, input: Any, dim: Any, keepdim: bool) -> Any:
         kind = "bool" if array.dtype.kind == "b" else "complex"
         raise RuntimeError(f"{name}(): does not support {kind} input")
     place = None if dim is None else one_dim(name, input, dim)
+    only_bool(name, "keepdim", 3, keepdim)
     if not array.size:
         if place is None:
             raise IndexError(
                 f"{name}(): Expected reduction dim to be specified for input.numel() == 0."
             )
         check_not_empty(name, array, (place,))
-    return apply(record, (input,), (place if array.ndim else None, bool(keepdim)))
+    return apply(record, (input,), (place if array.ndim else None, keepdim))
 
 
 ARG_CASES = [case for case in MAX_CASES if len(case.args) < 2 or not isinstance(case.args[1], Draw)]
@@ -406,6 +410,7 @@ class Argmin(Block):
 
 def truth(record: Any, input: Any, dim: Any, keepdim: bool) -> Any:
     dims = all_dims(record.name, input, dim)
+    only_bool(record.name, "keepdim", 3, keepdim)
     if isinstance(dim, (tuple, list)) and not len(dim):
         dims = ()  # unlike elsewhere: no dimension, not every one
     return apply(record, (input,), (dims, keepdim))

@@ -9,7 +9,7 @@ from ...core.base import F32, F64
 from ...core.dispatch import apply
 from ...core.spaces import RECORDED
 from ..block import SINGLE, Autocast, Block, Case, op
-from ..block.checks import OUT_EXACT
+from ..block.checks import OUT_EXACT, only_bool
 from ..block.samples import Draw
 from ..block.shapes import same_shape
 from .sums import all_dims, dense, one_dim, plain_dtype, unreduce, widened
@@ -69,7 +69,9 @@ class Logsumexp(Block):
         return F.sum(t_input * F.exp(input - unreduce(F, out, dim, keepdim)), dim, keepdim, None)
 
     def call(input, dim, keepdim=False):
-        return apply(Logsumexp, (input,), (all_dims("logsumexp", input, dim), bool(keepdim)))
+        dims = all_dims("logsumexp", input, dim)
+        only_bool("logsumexp", "keepdim", 3, keepdim)
+        return apply(Logsumexp, (input,), (dims, keepdim))
 
 
 def along(x: Any, dim: int) -> tuple[int, ...] | None:

@@ -17,6 +17,7 @@ from ...core.op import Op
 from ...errors import must_be_tensor
 from ..block import SINGLE, Autocast, Block, Case, Linear, api, op, reads_as
 from ..block.batching import entry_dims, flattened
+from ..block.checks import only_bool
 from ..block.samples import Draw
 from ..block.shapes import no_dims, reduced_shape
 
@@ -224,6 +225,7 @@ def sum(input: Any, dim: Any = MISSING, keepdim: bool = False, *, dtype: Any = N
         array_of("sum", input)
         return apply(SumAll, (input,), (plain_dtype("sum", dtype),))
     dims = all_dims("sum", input, dim, DTYPE_FORMS)
+    only_bool("sum", "keepdim", 3, keepdim)
     return apply(Sum, (input,), (dims, keepdim, plain_dtype("sum", dtype)))
 
 
@@ -253,6 +255,7 @@ class Nansum(Block):
     def call(input, dim=None, keepdim=False, *, dtype=None):
         if array_of("nansum", input).dtype.kind == "c":
             raise RuntimeError("nansum on CPU does not support complex inputs")
+        only_bool("nansum", "keepdim", 3, keepdim)
         return apply(
             Nansum,
             (input,),
@@ -327,7 +330,9 @@ def mean(input: Any, dim: Any = MISSING, keepdim: bool = False, *, dtype: Any = 
         )
     if dim is MISSING:
         return apply(MeanAll, (input,), (wanted,))
-    return apply(Mean, (input,), (all_dims("mean", input, dim, DTYPE_FORMS), keepdim, wanted))
+    dims = all_dims("mean", input, dim, DTYPE_FORMS)
+    only_bool("mean", "keepdim", 3, keepdim)
+    return apply(Mean, (input,), (dims, keepdim, wanted))
 
 
 def others(F: Any, x: Any, dim: int) -> Any:
@@ -403,6 +408,7 @@ def prod(input: Any, dim: Any = MISSING, keepdim: bool = False, *, dtype: Any = 
         array_of("prod", input)
         return apply(ProdAll, (input,), (wanted,))
     place = one_dim("prod", input, dim, PROD_FORMS)
+    only_bool("prod", "keepdim", 3, keepdim)
     return apply(Prod, (input,), (place, keepdim, wanted))
 
 
@@ -585,6 +591,7 @@ def spread(record: Any, input: Any, dim: Any, unbiased: Any, keepdim: bool, corr
         pair = "std_mean and var_mean" if name.endswith("mean") else "std and var"
         raise RuntimeError(f"{pair} only support floating point and complex dtypes")
     dims = all_dims(name, input, dim, VAR_FORMS)
+    only_bool(name, "keepdim", 4, keepdim)
     if not array.size or count(array.shape, dims) <= correction:
         warnings.warn(
             f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the "

@@ -13,7 +13,7 @@ from ...core.named_results import return_type
 from ...core.transforms.batched import known_values
 from ..block import SINGLE, Autocast, Case, api, apply, op
 from ..block.batching import flattened
-from ..block.checks import invalid_call, is_number, not_implemented, widened
+from ..block.checks import invalid_call, is_number, not_implemented, only_bool, widened
 from ..block.samples import Draw, Index
 from ..reduce.extrema import ExtremumAlong, WholeExtremum, check_not_empty
 from ..reduce.sums import all_dims, array_of, dense, one_dim, plain_dtype
@@ -428,6 +428,7 @@ def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
     tensor(2.)
     """
     own = dtypes.of(array_of("nanmean", input).dtype)
+    only_bool("nanmean", "keepdim", 3, keepdim)
     if not (own.is_floating_point or own.is_complex):
         raise RuntimeError(
             "nanmean(): expected input to have floating point or complex dtype but got "

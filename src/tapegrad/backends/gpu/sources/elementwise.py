@@ -1,4 +1,4 @@
-"""The CUDA C of elementwise kernels, as templates: launchers/elementwise.py has the expressions.
+"""The CUDA C of elementwise kernels, as templates: expressions.py has what they compute.
 
 `T`, `A`, `LOAD` and the rest are as in templates.py. `numbers` declares the numbers `s`, `t` and
 `u`, as many as there are.
