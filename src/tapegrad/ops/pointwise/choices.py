@@ -19,17 +19,17 @@ from ..block.checks import (
     INTEGRAL,
     OUT_FOUND,
     as_stored,
-    cast,
+    cast_value,
     category,
     common,
+    half_as_single,
     invalid_call,
     is_complex,
     is_number,
+    is_wide_float,
     not_for,
     not_implemented,
     only_tensors,
-    plain,
-    widened,
 )
 from ..block.samples import Draw, Index, binary_cases
 from .branchless import SMALL, keep, pick
@@ -57,7 +57,7 @@ def choose(xp: Any, condition: Any, input: Any, other: Any) -> Any:
         return xp.where(condition, input, a.type(0))
     if a is None or b is None or a != b:
         dtype = common(input, other).np
-        input, other = cast(input, dtype), cast(other, dtype)
+        input, other = cast_value(input, dtype), cast_value(other, dtype)
         if a is None and b is None:
             return xp.where(condition, input, other).astype(dtype)
     elif a.kind == "V":
@@ -300,15 +300,15 @@ class Clamping(Elementwise):
     public = False
 
     def fwd(xp, input, low, high):
-        if plain(input, low, high):
+        if is_wide_float(input, low, high):
             number = input.dtype.type  # NumPy's scalars are faster beside arrays than Python's
             low = None if low is None else number(low)
             return bounded(xp, input, low, None if high is None else number(high))
         side = "" if low is not None and high is not None else "_max" if low is None else "_min"
         clamp_domain(f"clamp{side}_scalar_cpu", input, low, high)
         dtype = common(input, low, high).np
-        bounds = [None if b is None else cast(b, dtype) for b in (low, high)]
-        return cast(bounded(xp, cast(input, dtype), *bounds), dtype)
+        bounds = [None if b is None else cast_value(b, dtype) for b in (low, high)]
+        return cast_value(bounded(xp, cast_value(input, dtype), *bounds), dtype)
 
     def d_input(F, grad, input, low, high):
         return F.where(inside(input, low, high), grad, 0)
@@ -498,7 +498,7 @@ def clamp_max(input: Any, max: Any, *, run: Any = None) -> Any:
 def between(xp: Any, input: Any, end: Any, weight: Any) -> Any:
     """From whichever side is nearer, so that a weight of 1 gives `end` exactly."""
     dtype = input.dtype
-    input, end, weight = widened(input), widened(end), widened(weight)
+    input, end, weight = half_as_single(input), half_as_single(end), half_as_single(weight)
     step = end - input
     size = xp.abs(weight)
     return xp.where(size < 0.5, input + weight * step, end - step * (1 - weight)).astype(dtype)
@@ -612,9 +612,11 @@ class Addcmul(ThreeTensors):
     samples = [Case(Draw(3), Draw(3), Draw(3)), Case(Draw(2, 1), Draw(3), Draw(2, 3), value=-0.5)]
 
     def fwd(xp, input, tensor1, tensor2, value):
-        wide = widened(input)
-        out = wide + cast(value, wide.dtype) * widened(tensor1) * widened(tensor2)
-        return cast(out, input.dtype)
+        wide = half_as_single(input)
+        out = wide + cast_value(value, wide.dtype) * half_as_single(tensor1) * half_as_single(
+            tensor2
+        )
+        return cast_value(out, input.dtype)
 
     def call(input, tensor1, tensor2, *, value=1, run=None):
         only_tensors("addcmul", run, input=input, tensor1=tensor1, tensor2=tensor2)
@@ -657,9 +659,11 @@ class Addcdiv(ThreeTensors):
     ]
 
     def fwd(xp, input, tensor1, tensor2, value):
-        wide = widened(input)
-        out = wide + cast(value, wide.dtype) * widened(tensor1) / widened(tensor2)
-        return cast(out, input.dtype)
+        wide = half_as_single(input)
+        out = wide + cast_value(value, wide.dtype) * half_as_single(tensor1) / half_as_single(
+            tensor2
+        )
+        return cast_value(out, input.dtype)
 
     def call(input, tensor1, tensor2, *, value=1, run=None):
         only_tensors("addcdiv", run, input=input, tensor1=tensor1, tensor2=tensor2)

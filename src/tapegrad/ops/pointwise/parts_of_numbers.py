@@ -19,13 +19,13 @@ from ..block.checks import (
     COMPLEX,
     INTEGRAL,
     OUT_FOUND,
-    cast,
+    cast_value,
+    half_as_single,
     invalid_call,
     is_complex,
     not_for,
     not_implemented,
     only_tensors,
-    widened,
 )
 from ..block.samples import Draw, binary_cases, unary_cases
 
@@ -426,11 +426,11 @@ class RoundDecimals(Flat):
 
     def fwd(xp, input, decimals):
         not_for("round_cpu" if decimals else "round_vml_cpu", BOOL, INTEGRAL, COMPLEX)(input)
-        x = widened(input)
+        x = half_as_single(input)
         places = abs_int(decimals)
         unit = x.dtype.type(10.0**places if places < 309 else math.inf)
         out = xp.rint(x * unit) / unit if decimals > 0 else xp.rint(x / unit) * unit
-        return cast(out, input.dtype)
+        return cast_value(out, input.dtype)
 
 
 def abs_int(n: int) -> int:

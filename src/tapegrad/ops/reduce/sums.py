@@ -132,7 +132,7 @@ def is_half(dtype: Any) -> bool:
     return dtype.itemsize == 2 and dtype.kind in "fV"
 
 
-def widened(xp: Any, x: Any) -> Any:
+def computed_wide(xp: Any, x: Any) -> Any:
     """Half precision is only for storage: computing happens in single precision."""
     return x.astype(xp.float32) if is_half(x.dtype) else x
 
@@ -420,7 +420,7 @@ def moments(
 ) -> tuple[Any, Any]:
     """Variance (or its root) and mean, each in the dtype that it has in the end."""
     own = x.dtype
-    x = widened(xp, x)
+    x = computed_wide(xp, x)
     n = count(x.shape, dim)
     freedom = n - correction if n > correction and n else 0
     var, mean = two_passes(xp, x, dim, n, freedom)
@@ -571,7 +571,9 @@ SPREAD_CASES = [
 ]
 
 
-def spread(record: Any, input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
+def variance_call(
+    record: Any, input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any
+) -> Any:
     """The four functions of variance: `unbiased` is the older spelling of `correction`."""
     name = record.name
     array = array_of(name, input)
@@ -602,7 +604,7 @@ def spread(record: Any, input: Any, dim: Any, unbiased: Any, keepdim: bool, corr
     return apply(record, (input,), (dims, correction, keepdim))
 
 
-def spread_function(**fields: Any) -> Any:
+def variance_function(**fields: Any) -> Any:
     """Publish the function of an op, which `source` names and describes."""
 
     def publish(source: Any) -> Any:
@@ -616,7 +618,7 @@ def spread_function(**fields: Any) -> Any:
             *,
             correction: Any = None,
         ) -> Any:
-            return spread(record, input, dim, unbiased, keepdim, correction)
+            return variance_call(record, input, dim, unbiased, keepdim, correction)
 
         made.__name__, made.__doc__ = source.__name__, source.__doc__
         return api(samples=SPREAD_CASES, **fields)(made)
@@ -624,7 +626,7 @@ def spread_function(**fields: Any) -> Any:
     return publish
 
 
-@spread_function()
+@variance_function()
 def var() -> Op:
     """var(input, dim=None, *, correction=1, keepdim=False) -> Tensor: the variance.
 
@@ -636,7 +638,7 @@ def var() -> Op:
     return Var
 
 
-@spread_function()
+@variance_function()
 def std() -> Op:
     """std(input, dim=None, *, correction=1, keepdim=False) -> Tensor: the standard deviation.
 
@@ -646,7 +648,7 @@ def std() -> Op:
     return Std
 
 
-@spread_function(method=False)
+@variance_function(method=False)
 def var_mean() -> Op:
     """var_mean(input, dim=None, *, correction=1, keepdim=False) -> (Tensor, Tensor): both at once.
 
@@ -656,7 +658,7 @@ def var_mean() -> Op:
     return VarMean
 
 
-@spread_function(method=False)
+@variance_function(method=False)
 def std_mean() -> Op:
     """std_mean(input, dim=None, *, correction=1, keepdim=False) -> (Tensor, Tensor): both at once.
 

@@ -560,7 +560,7 @@ def laid_out(xp: Any, x: Any, way: tuple[Any, ...]) -> Any:
     return out
 
 
-def widened(way: tuple[Any, ...], size: int, item: int) -> tuple[Any, ...]:
+def batched_way(way: tuple[Any, ...], size: int, item: int) -> tuple[Any, ...]:
     """The way in a batch of bases, one after the other in memory."""
     shape, strides, steps = way
     span = item
@@ -618,7 +618,7 @@ class CopySlices(Region):
 
     def batch(F, size, batched, base, region, way):
         whole, part = lift(F, base, size, batched[0]), lift(F, region, size, batched[1])
-        return F.copy_slices(whole, part, widened(way, size, item_of(base)))
+        return F.copy_slices(whole, part, batched_way(way, size, item_of(base)))
 
 
 class LinearRegion(Region):
@@ -640,7 +640,7 @@ class RegionZeroed(LinearRegion):
         return F.region_zeroed(grad, way)
 
     def batch(F, size, batched, input, way):
-        return F.region_zeroed(input, widened(way, size, item_of(input)))
+        return F.region_zeroed(input, batched_way(way, size, item_of(input)))
 
 
 @op
@@ -658,7 +658,7 @@ class RegionOf(LinearRegion):
         return F.region_put(grad, input_dtype, way)
 
     def batch(F, size, batched, input, way):
-        return F.region_of(input, widened(way, size, item_of(input)))
+        return F.region_of(input, batched_way(way, size, item_of(input)))
 
 
 @op
@@ -677,4 +677,4 @@ class RegionPut(LinearRegion):
         return F.region_of(grad, way)
 
     def batch(F, size, batched, input, dtype, way):
-        return F.region_put(input, dtype, widened(way, size, dtype.itemsize))
+        return F.region_put(input, dtype, batched_way(way, size, dtype.itemsize))

@@ -48,7 +48,7 @@ def as_ints(function: str, argument: str, position: int, values: Any) -> tuple[i
     return tuple([operator.index(v) for v in values])
 
 
-def spread(function: str, argument: str, values: tuple[Any, ...]) -> tuple[int, ...]:
+def ints_of_call(function: str, argument: str, values: tuple[Any, ...]) -> tuple[int, ...]:
     """The ints of `f(1, 2)` or of `f((1, 2))`."""
     if values and all([type(v) is int for v in values]):
         return values
@@ -318,7 +318,7 @@ def reshape_method(input: Any, *shape: Any, **kwargs: Any) -> Any:
     """reshape(*shape) -> Tensor: another shape; a view where strides allow, else a copy."""
     if "shape" in kwargs:
         shape = (kwargs["shape"],)
-    sizes = spread("reshape", "shape", shape)
+    sizes = ints_of_call("reshape", "shape", shape)
     try:
         return reshaped(input, full_shape(sizes, input.array.size))
     except RuntimeError as error:
@@ -599,7 +599,7 @@ def permute_method(input: Any, *dims: Any, **kwargs: Any) -> Any:
     """permute(*dims) -> Tensor: the dimensions in another order."""
     if "dims" in kwargs:
         dims = (kwargs["dims"],)
-    return permuted(input, spread("permute", "dims", dims))
+    return permuted(input, ints_of_call("permute", "dims", dims))
 
 
 # Methods that take `1, 2` as well as `(1, 2)`, where a function of that name does not.
