@@ -11,7 +11,7 @@ import tapegrad as tg
 
 from .._tensor.conversion import UntypedStorage
 from ..device import device as device_type
-from .memory import untyped
+from .storage_bytes import untyped
 
 Tagger = Callable[[Any], str | None]
 Deserializer = Callable[[Any, str], Any]

@@ -13,7 +13,7 @@ from ...core.transforms.batched import memory_of
 from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.checks import OUT_EXACT
 from ..block.samples import Draw, Index
-from .common import (
+from .matrices import (
     NOT_POSITIVE,
     SINGULAR_INVERSE,
     LinAlgError,

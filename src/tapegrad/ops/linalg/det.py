@@ -12,7 +12,7 @@ from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.checks import OUT_EXACT, is_complex
 from ..block.samples import Draw, Index
 from ..pointwise.choices import where
-from .common import (
+from .matrices import (
     SINGULAR_INVERSE,
     LinAlgError,
     as_matrices,

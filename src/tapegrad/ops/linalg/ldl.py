@@ -12,7 +12,8 @@ from ...core.named_results import return_type
 from ...core.transforms.batched import memory_of
 from ..block import Block, Case, api, op
 from ..block.samples import Draw, Index
-from .common import (
+from .det import SQUARE, SQUARES
+from .matrices import (
     as_result,
     by_column,
     check_floating,
@@ -24,7 +25,6 @@ from .common import (
     report,
     scalar_type,
 )
-from .det import SQUARE, SQUARES
 from .solve import check_pair
 
 # Blocks: their first argument is not a `self`.

@@ -17,7 +17,7 @@ from ..block.checks import invalid_call
 from ..block.samples import Draw
 from ..reduce.vector_norm import check_dtype, vector_norm
 from . import solve as linalg_solve  # noqa: F401  cond calls linalg.inv_ex
-from .common import check_floating, check_matrix, check_square, is_half, scalar_type, tensor_array
+from .matrices import check_floating, check_matrix, check_square, is_half, scalar_type, tensor_array
 from .spectral import eigh_of, svd_of
 
 # ruff: noqa: N803, N805, N806

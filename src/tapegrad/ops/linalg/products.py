@@ -20,8 +20,8 @@ from ..block.samples import Draw, Index
 from ..products.composed import multi_dot
 from ..products.matmul import Vdot, check_dot, matmul
 from ..shape.joining import Cat
-from .common import check_floating, check_same_dtype, check_square, is_half, scalar_type, turned
 from .det import COMPLEX, SQUARE, SQUARES, invert
+from .matrices import check_floating, check_same_dtype, check_square, is_half, scalar_type, turned
 
 # Blocks: their first argument is not a `self`.
 # ruff: noqa: N803, N805, N806

@@ -20,7 +20,7 @@ from ..block import SINGLE, Autocast, Block, Case, api, helper, op
 from ..block.batching import lift
 from ..block.checks import not_implemented
 from ..block.samples import Draw
-from ..linalg.common import is_half, scalar_type, tensor_array, turned
+from ..linalg.matrices import is_half, scalar_type, tensor_array, turned
 from ..pointwise.with_number import add_number
 from ..products.matmul import broadcast_batch, product
 from ..reduce.sums import computed_wide
