@@ -15,11 +15,12 @@ from ...core.base import TensorBase
 from ...core.layout import contiguous_strides, strided
 from ...core.transforms.batched import has_batched, is_batched, no_rule
 from ...device import contiguous_format
-from ...ops.shape.copying import ByStrides
+from ...ops.shape.strided import ByStrides
 from ..block import api, op
 from ..block.checks import invalid_call
-from ..shape.copying import as_strided, format_name, fresh, storage_bytes
+from ..shape.copying import format_name, fresh
 from ..shape.dim_views import expanded
+from ..shape.strided import as_strided, storage_bytes
 from ..shape.views import as_ints, ints_of_call
 
 # ruff: noqa: N805

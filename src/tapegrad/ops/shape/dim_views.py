@@ -19,8 +19,9 @@ from ..block.batching import padded
 from ..block.checks import without_complex32
 from ..block.samples import Draw, Index
 from ..block.shapes import asked_shape
+from .dim_order import PROPERTIES
 from .part_views import select
-from .views import PROPERTIES, as_int, as_ints, ints_of_call
+from .views import as_int, as_ints, ints_of_call
 
 # ruff: noqa: N805
 
