@@ -3,6 +3,7 @@
 `unary` and `binary` are short ways for elementwise ops on float tensors; everything else, and every
 case that they do not want to think about, goes through `apply`. Tensors on a GPU go the same ways
 with another kernel; what is peculiar to them is in devices.py.
+docs/notes/call-to-node.md follows one call through.
 """
 
 from __future__ import annotations
