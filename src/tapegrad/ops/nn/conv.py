@@ -173,18 +173,23 @@ def apart(F: Any, size: int, x: Any) -> Any:
     return F.transpose(F.reshape(x, (images, size, channels // size, *rest)), 0, 1)
 
 
-# In the two blocks below `how` is (stride, padding, dilation, transposed, output_padding, groups).
+class ConvGradient(Block):
+    """What goes back to one of the arguments: linear in `grad_output`."""
 
-
-@op
-class ConvInputGrad(Block):
-    """conv_input_grad(grad_output, weight, shape, how) -> Tensor: what goes back to the input."""
-
-    tensors = ("grad_output", "weight")
     node = "ConvolutionBackwardBackward0"
     aten = None
     public = False
     linear = True
+
+
+# In the two blocks below `how` is (stride, padding, dilation, transposed, output_padding, groups).
+
+
+@op
+class ConvInputGrad(ConvGradient):
+    """conv_input_grad(grad_output, weight, shape, how) -> Tensor: what goes back to the input."""
+
+    tensors = ("grad_output", "weight")
     formula = "transposed_convolution(grad_output, weight)"
 
     def fwd(xp, grad_output, weight, shape, how):
@@ -215,14 +220,10 @@ class ConvInputGrad(Block):
 
 
 @op
-class ConvWeightGrad(Block):
+class ConvWeightGrad(ConvGradient):
     """conv_weight_grad(grad_output, input, shape, how) -> Tensor: what goes back to the weights."""
 
     tensors = ("grad_output", "input")
-    node = "ConvolutionBackwardBackward0"
-    aten = None
-    public = False
-    linear = True
     formula = "convolution(input, grad_output)"
 
     def fwd(xp, grad_output, input, shape, how):
@@ -249,14 +250,10 @@ class ConvWeightGrad(Block):
 
 
 @op
-class ConvBiasGrad(Block):
+class ConvBiasGrad(ConvGradient):
     """conv_bias_grad(grad_output) -> Tensor: what goes back to the bias."""
 
     tensors = ("grad_output",)
-    node = "ConvolutionBackwardBackward0"
-    aten = None
-    public = False
-    linear = True
 
     def fwd(xp, grad_output):
         dims = (0, *range(2, grad_output.ndim))

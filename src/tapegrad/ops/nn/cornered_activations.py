@@ -344,32 +344,30 @@ def above(xp: Any, input: Any, threshold: Any, value: Any) -> Any:
     return pick(xp, low, xp.full_like(input, value), input) if value else keep(xp, ~low, input)
 
 
+class AboveThreshold(Activation):
+    """A value for what is not above a threshold."""
+
+    def fwd(xp, input, threshold, value):
+        return above(xp, input, threshold, value)
+
+    def d_input(F, grad, input, threshold):
+        return F.threshold_backward(grad, input, threshold)
+
+
 @op
-class Threshold(Activation):
+class Threshold(AboveThreshold):
     """threshold(input, threshold, value) -> Tensor: a value for what is not above a threshold."""
 
     aten = "threshold"
     keeps_finite = True
 
-    def fwd(xp, input, threshold, value):
-        return above(xp, input, threshold, value)
-
-    def d_input(F, grad, input, threshold):
-        return F.threshold_backward(grad, input, threshold)
-
 
 @op
-class ThresholdWrite(Activation):
+class ThresholdWrite(AboveThreshold):
     """threshold_write(input, threshold, value) -> Tensor: `threshold` in place."""
 
     node = "ThresholdBackward1"
     aten = None
-
-    def fwd(xp, input, threshold, value):
-        return above(xp, input, threshold, value)
-
-    def d_input(F, grad, input, threshold):
-        return F.threshold_backward(grad, input, threshold)
 
 
 @op

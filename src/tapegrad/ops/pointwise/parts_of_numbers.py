@@ -352,8 +352,24 @@ def whole(name: str) -> Any:
     return guard
 
 
+def rounding(ufunc: str) -> Any:
+    """A forward that leaves integers as they are."""
+
+    def fwd(xp: Any, input: Any) -> Any:
+        return xp.copy(input) if input.dtype.kind in "iu" else getattr(xp, ufunc)(input)
+
+    return fwd
+
+
+class Rounding(Flat):
+    """To an integer in one direction."""
+
+    out_dtype = OUT_FOUND
+    foreach = "unary"
+
+
 @op
-class Floor(Flat):
+class Floor(Rounding):
     """floor(input) -> Tensor: the next integer below.
 
     >>> floor(tensor([-1.5, 2.5]))
@@ -362,15 +378,11 @@ class Floor(Flat):
 
     guard = whole("floor")
     inplace_functions = ("floor_",)
-    out_dtype = OUT_FOUND
-    foreach = "unary"
-
-    def fwd(xp, input):
-        return xp.copy(input) if input.dtype.kind in "iu" else xp.floor(input)
+    fwd = rounding("floor")
 
 
 @op
-class Ceil(Flat):
+class Ceil(Rounding):
     """ceil(input) -> Tensor: the next integer above.
 
     >>> ceil(tensor([-1.5, 2.5]))
@@ -379,15 +391,11 @@ class Ceil(Flat):
 
     guard = whole("ceil")
     inplace_functions = ("ceil_",)
-    out_dtype = OUT_FOUND
-    foreach = "unary"
-
-    def fwd(xp, input):
-        return xp.copy(input) if input.dtype.kind in "iu" else xp.ceil(input)
+    fwd = rounding("ceil")
 
 
 @op
-class Trunc(Flat):
+class Trunc(Rounding):
     """trunc(input) -> Tensor: the next integer towards zero.
 
     >>> trunc(tensor([-1.5, 2.5]))
@@ -397,11 +405,7 @@ class Trunc(Flat):
     aliases = ("fix",)
     guard = whole("trunc")
     inplace_functions = ("trunc_", "fix_")
-    out_dtype = OUT_FOUND
-    foreach = "unary"
-
-    def fwd(xp, input):
-        return xp.copy(input) if input.dtype.kind in "iu" else xp.trunc(input)
+    fwd = rounding("trunc")
 
 
 @op
@@ -411,9 +415,7 @@ class Round(Flat):
     aten = "round"
     public = False
     guard = not_for("round_vml_cpu", BOOL, COMPLEX)
-
-    def fwd(xp, input):
-        return xp.copy(input) if input.dtype.kind in "iu" else xp.rint(input)
+    fwd = rounding("rint")
 
 
 @op

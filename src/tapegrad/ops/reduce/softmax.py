@@ -94,6 +94,16 @@ class FromOutput(Block):
     dims = ("dim",)
 
 
+class AlongDim(Block):
+    """Every line along a dimension, normalised."""
+
+    autocast = Autocast(gpu=SINGLE)
+    out_dtype = OUT_EXACT
+    shape = same_shape
+    samples = SOFTMAX_CASES
+    dims = ("dim",)
+
+
 @op
 class SoftmaxBackwardData(FromOutput):
     """softmax_backward_data(input, output, dim) -> Tensor: softmax's gradient, from its output."""
@@ -124,7 +134,7 @@ class SoftmaxBackwardData(FromOutput):
 
 
 @op
-class Softmax(Block):
+class Softmax(AlongDim):
     """softmax(input, dim, dtype=None) -> Tensor: exponentials divided by their sum along `dim`.
 
     >>> softmax(tensor([[0.0, 0.0], [0.0, 2.0]]), 1)
@@ -133,12 +143,7 @@ class Softmax(Block):
     """
 
     aten = "_softmax"
-    autocast = Autocast(gpu=SINGLE)
-    out_dtype = OUT_EXACT
     aliases = ("special.softmax",)
-    shape = same_shape
-    samples = SOFTMAX_CASES
-    dims = ("dim",)
 
     def fwd(xp, input, dim):
         if not input.size:
@@ -187,7 +192,7 @@ class LogSoftmaxBackwardData(FromOutput):
 
 
 @op
-class LogSoftmax(Block):
+class LogSoftmax(AlongDim):
     """log_softmax(input, dim, dtype=None) -> Tensor: the logarithm of softmax, without overflow.
 
     >>> log_softmax(tensor([0.0, 0.0]), 0)
@@ -195,12 +200,7 @@ class LogSoftmax(Block):
     """
 
     aten = "_log_softmax"
-    autocast = Autocast(gpu=SINGLE)
-    out_dtype = OUT_EXACT
     aliases = ("special.log_softmax",)
-    shape = same_shape
-    samples = SOFTMAX_CASES
-    dims = ("dim",)
 
     def fwd(xp, input, dim):
         if not input.size:
