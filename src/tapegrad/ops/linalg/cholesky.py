@@ -19,7 +19,7 @@ from .matrices import (
     LinAlgError,
     adjoint,
     by_column,
-    check_floating,
+    check_factorable,
     check_kernel,
     check_matrix,
     check_square,
@@ -159,10 +159,7 @@ class Cholesky(Block):
 def factorize(A: Any, upper: bool, function: str) -> Any:
     """Factors and infos; an error, unless `function` is empty, says that name."""
     array = A.array
-    check_square("linalg.cholesky", array)
-    check_floating("linalg.cholesky", array)
-    if array.size:
-        check_kernel("cholesky_cpu", array)
+    check_factorable("linalg.cholesky", "cholesky_cpu", array)
     result = apply(LinalgCholeskyEx, (A,), (upper,))
     if function:
         report(memory_of(result[1]), LinAlgError, function, NOT_POSITIVE)

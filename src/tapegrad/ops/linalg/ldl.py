@@ -16,6 +16,7 @@ from .det import SQUARE, SQUARES
 from .matrices import (
     as_result,
     by_column,
+    check_factorable,
     check_floating,
     check_kernel,
     check_square,
@@ -216,10 +217,7 @@ class LinalgLdlFactorEx(Block):
 def ldl_factors(A: Any, hermitian: bool, function: str) -> Any:
     """Factors, pivots and infos; an error, unless `function` is empty, says that name."""
     array = A.array
-    check_square("torch.linalg.ldl_factor_ex", array)
-    check_floating("torch.linalg.ldl_factor_ex", array)
-    if array.size:
-        check_kernel("ldl_factor_kernel_cpu", array)
+    check_factorable("torch.linalg.ldl_factor_ex", "ldl_factor_kernel_cpu", array)
     result = apply(LinalgLdlFactorEx, (A,), (hermitian,))
     if function:
         report(memory_of(result[2]), RuntimeError, function, "Unknown error code: {}.")
