@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from ... import dtypes
+from ..._tensor.indexing import number
 from ...core import promote
 from ...core.base import TensorBase
 from ...core.dispatch import number_as
@@ -51,6 +52,15 @@ def cast(value: Any, dtype: Any) -> Any:
     if not hasattr(value, "dtype"):
         return number_as(value, dtype)
     return value if value.dtype == dtype else value.astype(dtype)
+
+
+def refuse_overflow(numbers: Iterable[Any], *operands: Any) -> None:
+    """Refuse numbers that the common dtype of some operands cannot hold."""
+    for value in numbers:
+        # What an int8 holds, every dtype holds.
+        if is_number(value) and (isinstance(value, complex) or not -128 <= value <= 127):
+            arrays = [v.array if isinstance(v, TensorBase) else v for v in operands]
+            number(common(*arrays).np, value)
 
 
 def widened(value: Any) -> Any:

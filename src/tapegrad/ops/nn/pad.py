@@ -16,7 +16,7 @@ from ...core.dispatch import apply
 from ...core.op import Op
 from ...errors import must_be_tensor
 from ..block import SINGLE, Autocast, Block, Case, api, op
-from ..block.checks import cast, not_implemented
+from ..block.checks import cast, not_implemented, refuse_overflow
 from ..block.samples import Draw
 from ..shape.views import as_ints
 from .conv_kernels import Ints
@@ -88,6 +88,7 @@ def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Any:
     """
     shape = check_input("constant_pad_nd", input)
     value = number("constant_pad_nd", "value", 3, value)
+    refuse_overflow((value,), input)
     border = as_ints("constant_pad_nd", "pad", 2, pad)
     if len(border) % 2:
         raise RuntimeError(f"Length of pad must be even but instead it equals {len(border)}")

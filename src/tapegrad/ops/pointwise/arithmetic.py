@@ -25,6 +25,7 @@ from ..block.checks import (
     is_number,
     not_implemented,
     plain,
+    refuse_overflow,
     widened,
 )
 from ..block.samples import Draw, binary_cases, unary_cases
@@ -154,6 +155,7 @@ def check_alpha(alpha: Any, *operands: Any) -> None:
         raise RuntimeError(
             "For non-complex input tensors, argument alpha must not be a complex number."
         )
+    refuse_overflow((alpha,), *operands)
 
 
 @api(

@@ -25,6 +25,7 @@ from ..block.checks import (
     invalid_call,
     is_complex,
     is_number,
+    refuse_overflow,
     not_for,
     not_implemented,
     only_tensors,
@@ -138,6 +139,7 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
             stacklevel=3,
         )
         condition = condition != 0
+    refuse_overflow((input, other), input, other)
     return apply(Where, (condition, input, other))
 
 
@@ -440,6 +442,7 @@ def clamp(input: Any, min: Any = None, max: Any = None, *, run: Any = None) -> A
     if (min is None or is_number(min)) and (max is None or is_number(max)):
         if run is not None:
             check_stays(input, min, max)
+        refuse_overflow((min, max), input, min, max)
         return (run or apply)(ClampScalar, (input,), (min, max))
     if all([isinstance(b, TensorBase) for b in (min, max) if b is not None]):
         return (run or apply)(Clamp, (input, min, max))
@@ -467,6 +470,7 @@ def clamp_min(input: Any, min: Any, *, run: Any = None) -> Any:
         return (run or apply)(ClampMin, (input, min))
     if not is_number(min):
         raise invalid_call("clamp_min", min)
+    refuse_overflow((min,), input, min)
     return (run or apply)(ClampMinScalar, (input,), (min, None))
 
 
@@ -489,6 +493,7 @@ def clamp_max(input: Any, max: Any, *, run: Any = None) -> Any:
         return (run or apply)(ClampMax, (input, max))
     if not is_number(max):
         raise invalid_call("clamp_max", max)
+    refuse_overflow((max,), input, max)
     return (run or apply)(ClampMaxScalar, (input,), (None, max))
 
 
@@ -574,7 +579,8 @@ def lerp(input: Any, end: Any, weight: Any, *, run: Any = None) -> Any:
         raise invalid_call("lerp", input, end, weight)
     check_same_dtype(input, "end", end)
     if isinstance(weight, TensorBase):
-        check_same_dtype(input, "weight", weight)
+        if weight.array.ndim:
+            check_same_dtype(input, "weight", weight)
         return (run or apply)(Lerp, (input, end, weight))
     if isinstance(weight, complex) and input.array.dtype.kind != "c":
         raise does_not_fit(input.dtype)
@@ -591,11 +597,12 @@ class ThreeTensors(Elementwise):
         return grad
 
 
-def check_value(function: str, value: Any) -> None:
+def check_value(function: str, value: Any, *operands: Any) -> None:
     if not is_number(value):
         raise TypeError(
             f"{function}(): argument 'value' must be Number, not {type(value).__name__}"
         )
+    refuse_overflow((value,), *operands)
 
 
 @op
@@ -618,7 +625,7 @@ class Addcmul(ThreeTensors):
 
     def call(input, tensor1, tensor2, *, value=1, run=None):
         only_tensors("addcmul", run, input=input, tensor1=tensor1, tensor2=tensor2)
-        check_value("addcmul", value)
+        check_value("addcmul", value, input, tensor1, tensor2)
         return (run or apply)(Addcmul, (input, tensor1, tensor2), (value,))
 
     def d_tensor1(F, grad, tensor2, value):
@@ -663,7 +670,7 @@ class Addcdiv(ThreeTensors):
 
     def call(input, tensor1, tensor2, *, value=1, run=None):
         only_tensors("addcdiv", run, input=input, tensor1=tensor1, tensor2=tensor2)
-        check_value("addcdiv", value)
+        check_value("addcdiv", value, input, tensor1, tensor2)
         return (run or apply)(Addcdiv, (input, tensor1, tensor2), (value,))
 
     def d_tensor1(F, grad, tensor2, value):

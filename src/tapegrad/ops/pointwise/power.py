@@ -21,6 +21,7 @@ from ..block.checks import (
     invalid_call,
     is_complex,
     is_number,
+    refuse_overflow,
     not_for,
     not_implemented,
     plain,
@@ -178,6 +179,8 @@ def pow(input: Any, exponent: Any, *, run: Any = None) -> Any:
         if isinstance(exponent, TensorBase):
             return (run or apply)(Pow, (input, exponent))
         if is_number(exponent):
+            if input.array.dtype.kind in "iu" or input.array.dtype.itemsize == 2:
+                refuse_overflow((exponent,), input, exponent)
             return (run or apply)(PowScalar, (input,), (exponent,))
     elif isinstance(exponent, TensorBase) and is_number(input):
         return apply(PowOf, (exponent,), (input,))

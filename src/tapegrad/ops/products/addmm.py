@@ -10,7 +10,7 @@ from ...core.dispatch import apply
 from ...dtypes import cpp_name
 from ..block import LOWER, PROMOTE, Autocast, Block, Case, op, reads_as
 from ..block.batching import join, lift, padded, part
-from ..block.checks import OUT_EXACT
+from ..block.checks import OUT_EXACT, refuse_overflow
 from ..block.samples import Draw
 from .matmul import (
     check_bmm,
@@ -145,6 +145,7 @@ class Addmm(WithSummand):
             is_tensor("addmm", "mat1", 2, mat1),
             is_tensor("addmm", "mat2", 3, mat2),
         )
+        refuse_overflow((beta, alpha), input)
         return run(Addmm, (input, mat1, mat2), (beta, alpha))
 
     def batch(F, size, batched, input, mat1, mat2, beta, alpha):
@@ -188,6 +189,7 @@ class Addmv(WithSummand):
             is_tensor("addmv", "mat", 2, mat),
             is_tensor("addmv", "vec", 3, vec),
         )
+        refuse_overflow((beta, alpha), input)
         return run(Addmv, (input, mat, vec), (beta, alpha))
 
     def batch(F, size, batched, input, mat, vec, beta, alpha):
@@ -335,6 +337,7 @@ class Baddbmm(WithSummand):
             is_tensor("baddbmm", "batch2", 3, batch2),
             summed=False,
         )
+        refuse_overflow((beta, alpha), input)
         return run(Baddbmm, (input, batch1, batch2), (beta, alpha))
 
     def batch(F, size, batched, input, batch1, batch2, beta, alpha):

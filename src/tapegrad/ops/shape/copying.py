@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from ... import errors
+from ..._creation.arrays import warn_of_lost_part
+from ..._tensor.indexing import number
 from ...autograd.inplace import looked, overwrite, write
 from ...core.base import STATE, TensorBase, wrap
 from ...core.devices import is_device
@@ -20,7 +22,6 @@ from ...device import (
     memory_format,
     preserve_format,
 )
-from ...errors import does_not_fit
 from ..block import Block, Case, Linear, ViewOp, api, apply, op
 from ..block.batching import lift, padded
 from ..block.samples import Draw
@@ -192,9 +193,11 @@ def copy_(input: Any, src: Any, non_blocking: bool = False) -> Any:
     if not isinstance(src, TensorBase):
         if not isinstance(src, (bool, int, float, complex)):
             raise errors.must_be_tensor("copy_", "other", 1, src)
-        src = wrap(np.asarray(filling(input, src), input.array.dtype))
+        with np.errstate(over="ignore"):
+            src = wrap(np.asarray(number_as(src, input.array.dtype), input.array.dtype))
     if STATE.device_type is not None and is_device(input) != is_device(src):
         src = moved_to(input, src)
+    warn_of_lost_part(src.array.dtype, input.array.dtype, 3)
     return write(Copy, (input, src))
 
 
@@ -203,16 +206,6 @@ def moved_to(input: Any, src: Any) -> Any:
     from ...cuda import runtime
 
     return runtime.move(src, runtime.place_of(input))
-
-
-def filling(input: Any, value: Any) -> Any:
-    """A number as the dtype of `input` holds it."""
-    dtype = input.array.dtype
-    if isinstance(value, complex) and dtype.kind != "c":
-        if value.imag:
-            raise does_not_fit(dtype)
-        value = value.real
-    return number_as(value, dtype)
 
 
 class Filling(Block):
@@ -236,6 +229,8 @@ class FillingTensor(Filling):
     tensors = ("input", "value")
 
     def fwd(xp, input, value):
+        if value.dtype.kind == "c" and input.dtype.kind not in "cb":
+            value = value.real
         return xp.full_like(input, value)
 
     def d_value(F, grad):
@@ -325,7 +320,7 @@ def checked_value(function: str, input: Any, value: Any) -> Any:
             f"{function}() received an invalid combination of arguments - got "
             f"({type(value).__name__}), but expected one of:"
         )
-    return filling(input, value)
+    return number(input.array.dtype, value)[()]
 
 
 @api(function=False, inplace_functions=("fill_",))
@@ -337,6 +332,7 @@ def fill_(input: Any, value: Any) -> Any:
     """
     value = checked_value("fill_", input, value)
     if isinstance(value, TensorBase):
+        warn_of_lost_part(value.array.dtype, input.array.dtype, 3)
         return write(FillTensor, (input, value))
     return overwrite(FillNumber, input, value, "fill_")
 
