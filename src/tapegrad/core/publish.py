@@ -54,14 +54,15 @@ def make_function(api: Api) -> Callable[..., Any]:
     """The function `tapegrad.<name>`; `out=` goes to outputs.py."""
     call = api.call
     most = positional_limit(api)
-    takes_out = "out" in api.parameters or api.name.startswith("nn.functional.")
+    functional = api.name.startswith("nn.functional.") and not api.functional_out
+    own_out = "out" in api.parameters or functional
     casts = api.autocast is not None
     places = "device" in api.parameters
 
     def function(*args: Any, **kwargs: Any) -> Any:
         if kwargs:
             kwargs = tidy(api, kwargs)
-            if "out" in kwargs and not takes_out:
+            if "out" in kwargs and not own_out:
                 out = kwargs.pop("out")
                 if out is not None:
                     return write_outputs(api.spoken, out, call, args, kwargs, api)

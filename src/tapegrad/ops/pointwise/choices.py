@@ -25,11 +25,11 @@ from ..block.checks import (
     invalid_call,
     is_complex,
     is_number,
-    refuse_overflow,
     not_for,
     not_implemented,
     only_tensors,
     plain,
+    refuse_overflow,
     widened,
 )
 from ..block.samples import Draw, Index, binary_cases

@@ -21,10 +21,10 @@ from ..block.checks import (
     invalid_call,
     is_complex,
     is_number,
-    refuse_overflow,
     not_for,
     not_implemented,
     plain,
+    refuse_overflow,
     widened,
 )
 from ..block.samples import Draw, unary_cases

@@ -127,12 +127,11 @@ class Cast(Linear):
 
     def fwd(xp, input, dtype):
         input = xp.asarray(input)
-        if input.dtype.kind == "c" and dtype.kind not in "cb":
-            input = input.real
+        part = input.real if input.dtype.kind == "c" and dtype.kind not in "cb" else input
         if input.size and input.flags.c_contiguous and 1 not in input.shape:
-            return input.astype(dtype)
+            return part.astype(dtype)
         out = empty_like(xp, input, dtype)
-        out[...] = input
+        out[...] = part
         return out
 
     def d_input(F, grad, input_dtype):
