@@ -151,6 +151,86 @@ def promoted_losses(torch, log):
 
 
 @program
+def tensors_as_numbers(torch, log):
+    a, two = torch.ones(2, 2), torch.tensor(2.0)
+    attempts(
+        log,
+        lambda: torch.add(a, a, alpha=two),
+        lambda: torch.add(a, a, alpha=two.reshape(1)),
+        lambda: a.clone().add_(a, alpha=two.clone().requires_grad_()),
+        lambda: torch.sub(a, a, alpha=two),
+        lambda: torch.addcmul(a, a, a, value=two),
+        lambda: a.clone().addcdiv_(a, a, value=two.clone().requires_grad_()),
+        lambda: torch.addmm(a, a, a, alpha=two, beta=two),
+    )
+
+
+@program
+def steps_with_gradients(torch, log):
+    """Two steps of a differentiable optimizer, and the gradients through them."""
+
+    def stepped(name, **options):
+        start = torch.tensor([1.0, -2.0, 3.0], dtype=torch.float64, requires_grad=True)
+        knob = torch.tensor(0.1, dtype=torch.float64, requires_grad=True)
+        options = {k: knob if v is None else v for k, v in options.items()}
+        if "betas" in options:
+            options["betas"] = tuple([knob if b is None else b for b in options["betas"]])
+        p = start.clone()
+        optimizer = getattr(torch.optim, name)([p], differentiable=True, **options)
+        for scale in (0.3, 0.2):
+            p.grad = start * scale + 0.1
+            optimizer.step()
+        grads = torch.autograd.grad(p.sum(), [start, knob], allow_unused=True)
+        return [p.tolist(), *[None if g is None else g.tolist() for g in grads]]
+
+    for name in ("SGD", "Adam", "AdamW", "RAdam", "NAdam", "Adagrad", "Adadelta", "RMSprop"):
+        for options in ({}, {"lr": None}, {"weight_decay": None}, {"weight_decay": 0.1}):
+            attempts(log, lambda name=name, options=options: stepped(name, **options))
+    for name in ("Adam", "AdamW"):
+        for betas in ((None, 0.9), (0.9, None)):
+            attempts(log, lambda name=name, betas=betas: stepped(name, betas=betas))
+
+
+@program
+def batches_of_nothing(torch, log):
+    torch.manual_seed(0)
+    for kind in ("RNN", "GRU", "LSTM"):
+        layer = getattr(torch.nn, kind)(3, 4, num_layers=2, bidirectional=True)
+        x = torch.zeros(2, 0, 3, requires_grad=True)
+        out, state = layer(x)
+        out.sum().backward()
+        log(
+            out.shape,
+            state[0].shape,
+            x.grad.shape,
+            [p.grad.abs().sum() for p in layer.parameters()],
+        )
+
+
+@program
+def channels_stay_last(torch, log):
+    functional = torch.nn.functional
+    x = torch.zeros(2, 8, 4, 4).contiguous(memory_format=torch.channels_last)
+    volume = torch.zeros(2, 4, 4, 4, 4).contiguous(memory_format=torch.channels_last_3d)
+    for mode in ("constant", "reflect", "replicate", "circular"):
+        log(functional.pad(x, (1, 1, 1, 1), mode=mode).stride())
+        log(functional.pad(volume, (1, 1, 1, 1, 1, 1), mode=mode).stride())
+    log(functional.pixel_shuffle(x, 2).stride(), functional.pixel_unshuffle(x, 2).stride())
+    log(functional.channel_shuffle(x, 2).stride(), functional.channel_shuffle(volume, 2).stride())
+
+
+@program
+def extra_state_without_a_taker(torch, log):
+    class Giver(torch.nn.Module):
+        def get_extra_state(self):
+            return 3
+
+    module = Giver()
+    log.raises(lambda: module.load_state_dict(module.state_dict()))
+    log(str(module.load_state_dict(module.state_dict(), strict=False)))
+
+
+@program
 def functional_out(torch, log):
     functional = torch.nn.functional
     x = torch.linspace(-1, 1, 6).reshape(2, 3)

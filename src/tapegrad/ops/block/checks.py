@@ -9,6 +9,7 @@ import numpy as np
 
 from ... import dtypes
 from ..._tensor.indexing import number
+from ...autograd.inplace import write
 from ...core import promote
 from ...core.base import TensorBase
 from ...core.dispatch import number_as
@@ -52,6 +53,16 @@ def cast(value: Any, dtype: Any) -> Any:
     if not hasattr(value, "dtype"):
         return number_as(value, dtype)
     return value if value.dtype == dtype else value.astype(dtype)
+
+
+def as_number(function: str, argument: str, value: Any, run: Any = None) -> Any:
+    """A number, or that in a 0-d tensor without history; `run` tells the in-place form apart."""
+    if is_number(value):
+        return value
+    if isinstance(value, TensorBase) and not value.array.ndim and not value.wants_grad:
+        return value.item()  # type: ignore[attr-defined]
+    name = f"{function}_" if run is write else function
+    raise TypeError(f"{name}(): argument '{argument}' must be Number, not {type(value).__name__}")
 
 
 def refuse_overflow(numbers: Iterable[Any], *operands: Any) -> None:

@@ -20,6 +20,7 @@ from ..block.checks import cast, not_implemented, refuse_overflow
 from ..block.samples import Draw
 from ..shape.views import as_ints
 from .conv_kernels import Ints
+from .pool_windows import laid_out_like
 from .smooth_activations import number
 
 # ruff: noqa: N805
@@ -52,7 +53,7 @@ class ConstantPadNd(Block):
             at.append(slice(max(-low, 0), max(min(n, n + high), max(-low, 0))))
         out = xp.full(shape, cast(value, input.dtype), input.dtype)
         out[tuple(to)] = input[tuple(at)]
-        return out
+        return laid_out_like(xp, input, out, input.ndim - 2) if input.ndim in (4, 5) else out
 
     def d_input(F, grad, pad):
         return F.constant_pad_nd(grad, tuple([-n for n in pad]), 0)
@@ -182,7 +183,10 @@ def border(title: str, node_title: str, mode: str, what: str) -> Op:
         autocast = Autocast(cpu=SINGLE) if in_single else None
 
         def fwd(xp, input, pad):
-            return surround(xp, input, pad, mode)
+            out = surround(xp, input, pad, mode)
+            if mode == "circular" or input.ndim not in (4, 5):
+                return out
+            return laid_out_like(xp, input, out, input.ndim - 2)
 
         def d_input(F, grad, input_shape, pad):
             return getattr(F, back)(grad, input_shape[-(len(pad) // 2) :], pad)

@@ -18,6 +18,7 @@ from ..block.checks import (
     FLOATING,
     INTEGRAL,
     OUT_FOUND,
+    as_number,
     as_stored,
     cast,
     category,
@@ -597,14 +598,6 @@ class ThreeTensors(Elementwise):
         return grad
 
 
-def check_value(function: str, value: Any, *operands: Any) -> None:
-    if not is_number(value):
-        raise TypeError(
-            f"{function}(): argument 'value' must be Number, not {type(value).__name__}"
-        )
-    refuse_overflow((value,), *operands)
-
-
 @op
 class Addcmul(ThreeTensors):
     """addcmul(input, tensor1, tensor2, *, value=1) -> Tensor: `input + value * tensor1 * tensor2`.
@@ -625,7 +618,8 @@ class Addcmul(ThreeTensors):
 
     def call(input, tensor1, tensor2, *, value=1, run=None):
         only_tensors("addcmul", run, input=input, tensor1=tensor1, tensor2=tensor2)
-        check_value("addcmul", value, input, tensor1, tensor2)
+        value = as_number("addcmul", "value", value, run)
+        refuse_overflow((value,), input, tensor1, tensor2)
         return (run or apply)(Addcmul, (input, tensor1, tensor2), (value,))
 
     def d_tensor1(F, grad, tensor2, value):
@@ -670,7 +664,8 @@ class Addcdiv(ThreeTensors):
 
     def call(input, tensor1, tensor2, *, value=1, run=None):
         only_tensors("addcdiv", run, input=input, tensor1=tensor1, tensor2=tensor2)
-        check_value("addcdiv", value, input, tensor1, tensor2)
+        value = as_number("addcdiv", "value", value, run)
+        refuse_overflow((value,), input, tensor1, tensor2)
         return (run or apply)(Addcdiv, (input, tensor1, tensor2), (value,))
 
     def d_tensor1(F, grad, tensor2, value):
