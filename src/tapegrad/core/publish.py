@@ -321,7 +321,7 @@ AUGMENTED = {
 
 # Besides the families of ops, the modules whose functions are public.
 LIBRARY = (
-    *("_tensor.conversion", "_tensor.sparse_questions"),
+    *("_tensor.conversion", "_tensor.sparse_questions", "_tensor.small_methods"),
     *("_creation.sized", "_creation.like", "_creation.from_data", "_creation.ranges"),
     *("random", "_random.tensors", "_random.fill", "_random.sampling"),
 )
@@ -361,7 +361,7 @@ def special_methods(module: Any) -> None:
     for name, method in getattr(module, "METHODS", {}).items():
         setattr(Places.cls, name, method)
     for name, getter in getattr(module, "PROPERTIES", {}).items():
-        setattr(Places.cls, name, property(getter))
+        setattr(Places.cls, name, getter if isinstance(getter, property) else property(getter))
 
 
 def hand_out() -> None:
