@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..autograd.inplace import bump, write
+from ..autograd.inplace import bump, check_apart, refuse, write
 from ..core.base import F32, F64, STATE, TensorBase, as_array, ndarray, wrap
 from ..core.devices import is_device, to_host
 from ..core.dispatch import apply
@@ -231,10 +231,10 @@ def walk(t: Any, items: tuple[Any, ...]) -> tuple[Any, dict[int, Any], tuple[Any
             noted[dim] = np.zeros(1 if item else 0, np.int64)
             dim += 1
         else:
-            array = item
-            if kind is not ndarray:
-                array = item.array
-                watched.append(item)
+            if kind is ndarray:
+                item = wrap(item)
+            array = item.array
+            watched.append(item)
             if array.ndim == 0 and array.dtype.kind in "iub" and not is_batched(item):
                 if array.dtype.kind == "b" or array.dtype == U8:
                     t = apply(REGISTRY["unsqueeze"], (t,), (dim,))
@@ -384,13 +384,17 @@ def put_with(
     if BATCHES and has_batched(watched):
         return batched_index.put(t, noted, values, accumulate, watched, run)
     have, want = values.array.dtype, t.array.dtype
+    if run is write:
+        refuse(t, False)
+        check_apart(t.array, values.array)
+    index = complete(t.array.shape, noted)
     if have != want:
+        check_values_fit(t, index, values)
         raise RuntimeError(
             "Index put requires the source and destination dtypes match, got "
             f"{dtypes.of(want).scalar_type} for the destination and {dtypes.of(have).scalar_type} "
             "for the source."
         )
-    index = complete(t.array.shape, noted)
     if STATE.device_type is not None:
         check_places(t, index)
     try:
@@ -398,12 +402,20 @@ def put_with(
     except (IndexError, ValueError) as error:
         explain(t.array.shape, index)
         if type(error) is ValueError:
-            shape = np.broadcast_to(np.empty(()), t.array.shape)[index].shape
-            raise RuntimeError(
-                f"shape mismatch: value tensor of shape {list(values.array.shape)} cannot be "
-                f"broadcast to indexing result of shape {list(shape)}"
-            ) from None
+            check_values_fit(t, index, values)
         raise
+
+
+def check_values_fit(t: Any, index: tuple[Any, ...], values: Any) -> None:
+    """PyTorch's sentence for values that cannot be broadcast to where they should go."""
+    shape = np.broadcast_to(np.empty(()), t.array.shape)[index].shape
+    try:
+        np.broadcast_to(np.broadcast_to(np.empty(()), values.array.shape), shape)
+    except ValueError:
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {list(values.array.shape)} cannot be "
+            f"broadcast to indexing result of shape {list(shape)}"
+        ) from None
 
 
 def check_places(t: Any, index: tuple[Any, ...]) -> None:
