@@ -1,0 +1,19 @@
+#ifndef TAPEGRAD_MODULE_H
+#define TAPEGRAD_MODULE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+
+#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
+#define PY_ARRAY_UNIQUE_SYMBOL tapegrad_array_api
+#ifndef TAPEGRAD_IMPORTS_NUMPY
+#define NO_IMPORT_ARRAY
+#endif
+#include <numpy/arrayobject.h>
+
+#include "machine.h"
+
+extern PyTypeObject tg_elementwise_type;
+
+#endif
