@@ -18,8 +18,8 @@ COST: dict[str, float] = {
     **dict.fromkeys("div sqrt reciprocal".split(), 0.4),
 }
 CHEAP = 0.15
-BOOL_KIND = 2  # TG_BOOL
-AS_COMPUTED = -1
+FLOAT_KIND, DOUBLE_KIND, BOOL_KIND = range(3)  # TG_F32, TG_F64, TG_BOOL
+COMPUTED, NOTHING = -1, -2
 MOST_REGISTERS = 32
 MOST_STEPS = 48
 MOST_OPERANDS = 24
@@ -29,12 +29,18 @@ class TooLarge(ValueError):
     """An expression with more steps or registers than the machine has."""
 
 
-def program(outputs: list[Expression], inputs: int, codes: dict[str, Any]) -> tuple[Any, ...]:
-    """(inputs, constants, kinds of outputs, registers, steps, cost), as `Elementwise` takes it.
+def program(
+    kind: int, results: list[Expression | None], sources: list[int], codes: dict[str, Any]
+) -> tuple[Any, ...]:
+    """(kind, sources, constants, kinds of outputs, given, registers, steps, cost), as C reads it.
 
+    A result that is an input is handed on, one that is None stays so; the others are computed.
     Registers are the inputs, the constants, the outputs, and the values in between, whose registers
     are used again when their last reader is done.
     """
+    inputs = len(sources)
+    given = tuple([given_by(e) for e in results])
+    outputs = [e for e in results if e is not None and given_by(e) == COMPUTED]
     order = list(in_order(outputs))
     numbers = [e for e in order if e.name == "number"]
     first_out = inputs + len(numbers)
@@ -58,7 +64,7 @@ def program(outputs: list[Expression], inputs: int, codes: dict[str, Any]) -> tu
     for i, e in enumerate(order):
         if not e.args:
             continue
-        sources = [place[id(a)] for a in e.args]
+        operands = [place[id(a)] for a in e.args]
         for a in e.args:
             register = place[id(a)]
             if last_use[id(a)] == i and register >= free_from and register not in free:
@@ -71,7 +77,7 @@ def program(outputs: list[Expression], inputs: int, codes: dict[str, Any]) -> tu
                 register = highest
                 highest += 1
         place[id(e)] = register
-        steps.append((codes[e.name][0], register, *sources))
+        steps.append((codes[e.name][0], register, *operands))
         cost += COST.get(e.name, CHEAP)
     for o, e in enumerate(outputs):
         if place[id(e)] != first_out + o:
@@ -81,5 +87,11 @@ def program(outputs: list[Expression], inputs: int, codes: dict[str, Any]) -> tu
     if len(numbers) > MOST_OPERANDS or inputs + len(outputs) > MOST_OPERANDS:
         raise TooLarge("more operands than the machine has")
     constants = tuple(float(e.value) for e in numbers)
-    kinds = tuple(BOOL_KIND if e.is_truth else AS_COMPUTED for e in outputs)
-    return inputs, constants, kinds, highest, tuple(steps), cost
+    kinds = tuple(BOOL_KIND if e.is_truth else kind for e in outputs)
+    return kind, tuple(sources), constants, kinds, given, highest, tuple(steps), cost
+
+
+def given_by(result: Expression | None) -> int:
+    if result is None:
+        return NOTHING
+    return result.value[0] if result.name == "input" else COMPUTED

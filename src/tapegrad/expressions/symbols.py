@@ -1,8 +1,8 @@
 """Symbols: they stand for arrays while a formula runs, and note what it does with them.
 
 NumPy asks its arguments whether they want to answer themselves (`__array_ufunc__`,
-`__array_function__`), so that a block's forward runs on symbols as it is, with NumPy for `xp`, and
-a rule with raw `F`. What a symbol cannot answer (its values, its shape, a mask as an index) raises
+`__array_function__`), so that a block's forward runs on symbols as it is, with NumPy for `xp`
+(`TracedNumPy`: some functions do not ask), and a rule with raw `F`. What a symbol cannot answer (its values, its shape, a mask as an index) raises
 `Untraceable`: such a formula has no expression, and runs on NumPy.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from .expressions import Expression, Maker
+from .expressions import PRIMITIVES, Expression, Maker
 
 BOOL = np.dtype(bool)
 
@@ -244,7 +244,7 @@ def clip(self: Symbol, a: Any, a_min: Any = None, a_max: Any = None, out: Any = 
     return made if out is None else written(out, made)
 
 
-def full_like(value: float) -> Callable[..., Symbol]:
+def filled(value: float) -> Callable[..., Symbol]:
     def rule(self: Symbol, a: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
         kind = a.dtype if dtype is None else np.dtype(dtype)
         return Symbol(self.maker, self.maker.number(bool(value) if kind == BOOL else value), kind)
@@ -256,11 +256,39 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "where": where,
     "clip": clip,
     "copy": lambda self, a, **kwargs: a.copy(),
-    "asarray": lambda self, a, dtype=None, **kwargs: a if dtype is None else a.astype(dtype),
-    "ascontiguousarray": lambda self, a, dtype=None: a if dtype is None else a.astype(dtype),
-    "zeros_like": full_like(0.0),
-    "ones_like": full_like(1.0),
-    "empty_like": full_like(0.0),
+    "zeros_like": filled(0.0),
+    "ones_like": filled(1.0),
+    "empty_like": filled(0.0),
+    "full_like": lambda self, a, value, **kwargs: filled(value)(self, a, **kwargs),
     "iscomplexobj": lambda self, a: False,
     "result_type": lambda self, *args: self.float_dtype(args),
 }
+
+
+class TracedNumPy:
+    """NumPy for symbols: with those functions that do not ask their arguments."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+    @staticmethod
+    def asarray(a: Any, dtype: Any = None, **kwargs: Any) -> Any:
+        if not isinstance(a, Symbol):
+            return np.asarray(a, dtype, **kwargs)
+        return a if dtype is None else a.astype(dtype)
+
+    ascontiguousarray = asarray
+
+    @staticmethod
+    def pointwise(function: Callable[..., Any], operands: tuple[Any, ...], double: bool) -> Any:
+        """What ops/special/kernels.py does block by block: a primitive, or the formula itself."""
+        first = operands[0]
+        if function.__name__ in PRIMITIVES:
+            made = first.maker.apply(function.__name__, *[first.read(x) for x in operands])
+            return Symbol(first.maker, made, first.dtype)
+        if double and first.dtype.itemsize < 8:
+            raise Untraceable("double precision for single")
+        return function(XP, *operands)
+
+
+XP = TracedNumPy()

@@ -33,7 +33,7 @@ enum { TG_F32, TG_F64, TG_BOOL, TG_BF16, TG_I64, TG_I32, TG_KINDS };
 
 #define TG_MOST_DIMS 8
 #define TG_MOST_OPERANDS 24
-#define TG_MOST_REGISTERS 64
+#define TG_MOST_REGISTERS 96
 #define TG_MOST_STEPS 96
 
 typedef struct {

@@ -223,35 +223,40 @@ static void NAMED(make_plan)(NAMED(plan) *plan, const tg_program *program,
                      stride[o] == (int64_t)sizeof(T);
         plan->room[i] = direct ? -1 : (int16_t)plan->rooms++;
     }
+    /* What is computed once gets a register of its own, as those of the program are used again. */
+    uint8_t at[TG_MOST_REGISTERS];
+    for (int i = 0; i < program->registers; i++)
+        at[i] = (uint8_t)i;
     for (int s = 0; s < program->steps; s++) {
         const tg_step *step = &program->step[s];
         const int width = tg_step_widths[step->code];
-        uint8_t operand[3] = {step->a, step->b, step->c};
+        const uint8_t from[3] = {at[step->a], at[step->b], at[step->c]};
         int numbers = 0;
         for (int k = 0; k < width; k++)
-            numbers += plan->is_number[operand[k]];
+            numbers += plan->is_number[from[k]] != 0;
         if (numbers == width) {
-            int out = step->out;
-            if (out < first_other) { /* an output is a vector all the same */
-                out = plan->registers++;
-                plan->room[out] = (int16_t)plan->rooms++;
+            int out = plan->registers++;
+            plan->room[out] = (int16_t)plan->rooms++;
+            plan->is_number[out] = 1;
+            NAMED(do_once)(plan, NAMED(loops)[step->code][0], out, from[0], from[1], from[2], 1);
+            if (step->out < first_other) /* an output is a vector all the same */
                 plan->each[plan->eaches++] =
                     (NAMED(planned)){NAMED(spread), step->out, (uint8_t)out, 0, 0};
-            }
-            plan->is_number[out] = 1;
-            NAMED(do_once)(plan, NAMED(loops)[step->code][0], out, step->a, step->b, step->c, 1);
+            else
+                at[step->out] = (uint8_t)out;
             continue;
         }
-        int variant = width == 2 ? (plan->is_number[step->b] ? 1 : plan->is_number[step->a] ? 2 : 0)
+        int variant = width == 2 ? (plan->is_number[from[1]] ? 1 : plan->is_number[from[0]] ? 2 : 0)
                                  : 0;
         if (width == 3)
             for (int k = 0; k < 3; k++)
-                if (plan->is_number[operand[k]]) {
-                    NAMED(do_once)(plan, NAMED(spread), operand[k], operand[k], 0, 0, BLOCK);
-                    plan->is_number[operand[k]] = 2; /* still a number, and spread out */
+                if (plan->is_number[from[k]] == 1) {
+                    NAMED(do_once)(plan, NAMED(spread), from[k], from[k], 0, 0, BLOCK);
+                    plan->is_number[from[k]] = 2; /* still a number, and spread out */
                 }
         plan->each[plan->eaches++] = (NAMED(planned)){NAMED(loops)[step->code][variant], step->out,
-                                                      step->a, step->b, step->c};
+                                                      from[0], from[1], from[2]};
+        at[step->out] = step->out;
     }
 }
 

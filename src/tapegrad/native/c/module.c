@@ -31,7 +31,7 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit__kernels(void) {
     import_array();
-    if (PyType_Ready(&tg_elementwise_type) < 0)
+    if (tg_ready_elementwise() < 0)
         return NULL;
     PyObject *module = PyModule_Create(&definition);
     if (!module)
@@ -46,8 +46,11 @@ PyMODINIT_FUNC PyInit__kernels(void) {
         }
         Py_DECREF(entry);
     }
-    if (!steps || PyModule_AddObject(module, "STEPS", steps) < 0 ||
-        PyModule_AddObjectRef(module, "Elementwise", (PyObject *)&tg_elementwise_type) < 0) {
+    PyObject *kernels = tg_all_kernels();
+    if (!steps || PyModule_AddObject(module, "STEPS", steps) < 0 || !kernels ||
+        PyModule_AddObject(module, "KERNELS", kernels) < 0 ||
+        PyModule_AddObjectRef(module, "Formula", (PyObject *)&tg_formula_type) < 0 ||
+        PyModule_AddObjectRef(module, "Gradients", (PyObject *)&tg_gradients_type) < 0) {
         Py_DECREF(module);
         return NULL;
     }

@@ -14,6 +14,8 @@
 
 #include "machine.h"
 
-extern PyTypeObject tg_elementwise_type;
+extern PyTypeObject tg_formula_type, tg_gradients_type;
+int tg_ready_elementwise(void);
+PyObject *tg_all_kernels(void); /* a dict, by name */
 
 #endif

@@ -1,0 +1,19 @@
+/* The kernels that are written by hand, one file per family. */
+
+#ifndef TAPEGRAD_KERNELS_H
+#define TAPEGRAD_KERNELS_H
+
+#include "tapegrad.h"
+
+/* rows.c: what goes along the last dimension */
+#define TG_ROW_KERNELS(X)                                                                          \
+    X(softmax_f32) X(softmax_f64) X(log_softmax_f32) X(log_softmax_f64) X(softmax_back_f32)        \
+    X(softmax_back_f64) X(log_softmax_back_f32) X(log_softmax_back_f64)
+
+#define TG_KERNELS(X) TG_ROW_KERNELS(X)
+
+#define X(name) void tg_##name(void **p, const int64_t *n, const double *x);
+TG_KERNELS(X)
+#undef X
+
+#endif
