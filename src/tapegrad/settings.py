@@ -82,7 +82,7 @@ def checked_threads(function: str, value: Any) -> int:
 
 
 def get_num_threads() -> int:
-    """How many threads a product of matrices may use."""
+    """How many threads kernels and products of matrices may use."""
     if not Settings.threads:
         ask = blas_function("get_num_threads")
         Settings.threads = int(ask()) if ask is not None else os.cpu_count() or 1
@@ -90,8 +90,10 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(num: int) -> None:
-    """Let products of matrices use `num` threads (where NumPy uses OpenBLAS)."""
+    """Let kernels in C, and products of matrices where NumPy uses OpenBLAS, use `num` threads."""
     Settings.threads = checked_threads("set_num_threads", num)
+    if KERNELS is not None:
+        KERNELS.set_threads(num)
     tell = blas_function("set_num_threads")
     if tell is not None:
         tell(num)
