@@ -41,6 +41,7 @@ MYPYC_MODULES = [
 NATIVE_FLAGS = [
     "-std=gnu11",
     "-O3",
+    "-g0",
     "-ffp-contract=off",
     "-fno-math-errno",
     "-fno-trapping-math",

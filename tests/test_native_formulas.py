@@ -77,9 +77,9 @@ def as_list(x):
     return list(x) if isinstance(x, tuple) else [x]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def watch():
-    """Every native op under observation, as long as this module runs."""
+    """Every native op under observation."""
     made = {op.name: Watched(op) for op in REGISTRY.values() if op.native}
     for one in made.values():
         one.op.kernel = one.forward

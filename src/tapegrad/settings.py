@@ -15,6 +15,7 @@ import numpy as np
 
 from ._tensor.conversion import TypedStorage, UntypedStorage
 from .core.base import TensorBase
+from .native import KERNELS
 from .utils.naming import public_module
 from .utils.naming import typename as typename_of
 

@@ -4,6 +4,7 @@
 
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
@@ -124,10 +125,12 @@ static void start(void) {
 
 int tg_threads(void) {
     if (pool.wanted == 0) {
+        int count = (int)sysconf(_SC_NPROCESSORS_ONLN);
+#if defined(__linux__)
         cpu_set_t set;
-        int count = 0;
         if (sched_getaffinity(0, sizeof set, &set) == 0)
             count = CPU_COUNT(&set);
+#endif
         const char *said = getenv("OMP_NUM_THREADS");
         if (said && atoi(said) > 0)
             count = atoi(said);
@@ -172,8 +175,11 @@ void tg_parallel(int64_t count, int64_t grain, tg_part part, void *context) {
     }
     take_pieces(work);
     atomic_fetch_add(&pool.round, 1);
-    while (atomic_load(&work->busy))
-        relax();
+    for (int spins = 0; atomic_load(&work->busy); spins++)
+        if (spins < SPINS)
+            relax();
+        else
+            sched_yield(); /* a worker that has lost its processor needs one */
     inside = 0;
     pthread_mutex_unlock(&pool.owner);
 }
