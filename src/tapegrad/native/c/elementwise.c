@@ -165,7 +165,7 @@ static int run(Program *self, PyObject *const *args, int want, PyObject *target,
                 return 0;
             Py_INCREF(out);
         } else {
-            out = PyArray_New(&PyArray_Type, dims, shape, type, NULL, NULL, 0, flat == F_ORDER, NULL);
+            out = tg_new_array(dims, shape, type, flat == F_ORDER);
             if (!out) {
                 while (o--)
                     Py_DECREF(made[o]);

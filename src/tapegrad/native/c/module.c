@@ -18,6 +18,9 @@ static PyObject *set_threads(PyObject *self, PyObject *count) {
 static PyMethodDef functions[] = {
     {"threads", threads, METH_NOARGS, "how many threads large pieces of work are done by"},
     {"set_threads", set_threads, METH_O, "set that number"},
+    {"empty", (PyCFunction)(void (*)(void))tg_empty, METH_FASTCALL,
+     "empty(shape, like): a new array in C order with the dtype of `like`"},
+    {"keep_memory", tg_keep_memory, METH_O, "how many bytes of freed arrays are kept at the most"},
     {NULL, NULL, 0, NULL},
 };
 
@@ -31,7 +34,7 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit__kernels(void) {
     import_array();
-    if (tg_ready_elementwise() < 0)
+    if (tg_ready_elementwise() < 0 || tg_ready_memory() < 0)
         return NULL;
     PyObject *module = PyModule_Create(&definition);
     if (!module)

@@ -18,4 +18,10 @@ extern PyTypeObject tg_formula_type, tg_gradients_type;
 int tg_ready_elementwise(void);
 PyObject *tg_all_kernels(void); /* a dict, by name */
 
+/* memory.c */
+int tg_ready_memory(void);
+PyObject *tg_new_array(int dims, const npy_intp *shape, int type, int in_f_order);
+PyObject *tg_empty(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *tg_keep_memory(PyObject *self, PyObject *limit);
+
 #endif

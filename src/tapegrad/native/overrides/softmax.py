@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .rows import for_dtypes, is_dense, pick
+from .rows import empty, for_dtypes, is_dense, pick
 
 
 def along_rows(name: str) -> Any:
@@ -18,7 +18,7 @@ def along_rows(name: str) -> Any:
             run = pick(kernels, input)
             if run is None or dim != input.ndim - 1 or not input.size or not is_dense(input):
                 return reference(input, dim)
-            out = np.empty(input.shape, input.dtype)
+            out = empty(input.shape, input)
             width = input.shape[-1]
             run((input, out), (input.size // width, width))
             return out
@@ -45,7 +45,7 @@ def back_along_rows(name: str) -> Any:
             ):
                 return reference(input, output, dim)
             gradient = np.ascontiguousarray(input)  # a broadcast one, mostly
-            out = np.empty(output.shape, output.dtype)
+            out = empty(output.shape, output)
             width = output.shape[-1]
             run((gradient, output, out), (output.size // width, width))
             return out
