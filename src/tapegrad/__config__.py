@@ -69,7 +69,8 @@ def show() -> str:
 
 def parallel_info() -> str:
     """How many threads are used for what, as a string."""
-    from tapegrad.settings import blas_library, get_num_interop_threads, get_num_threads
+    from tapegrad.native.blas import blas_library
+    from tapegrad.settings import get_num_interop_threads, get_num_threads
 
     blas = "OpenBLAS" if blas_library() is not None else "unknown"
     return (

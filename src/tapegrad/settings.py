@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
-import functools
 import os
-import pathlib
 import types
 import warnings
 from typing import Any
 
-import numpy as np
-
 from ._tensor.conversion import TypedStorage, UntypedStorage
 from .core.base import TensorBase
 from .native import KERNELS
+from .native.blas import blas_function
 from .utils.naming import public_module
 from .utils.naming import typename as typename_of
 
@@ -53,25 +48,6 @@ class Settings:
 
 
 # --- threads ---------------------------------------------------------------------------------
-
-
-@functools.cache
-def blas_library() -> ctypes.CDLL | None:
-    """The OpenBLAS that NumPy's wheels bring along; None with another BLAS."""
-    root = pathlib.Path(np.__file__).parent
-    for folder in (root.parent / "numpy.libs", root / ".dylibs"):
-        for path in folder.glob("*openblas*"):
-            with contextlib.suppress(OSError):
-                return ctypes.CDLL(str(path))
-    return None
-
-
-def blas_function(name: str) -> Any:
-    library = blas_library()
-    for spelled in (f"scipy_openblas_{name}64_", f"openblas_{name}64_", f"openblas_{name}"):
-        if hasattr(library, spelled):
-            return getattr(library, spelled)
-    return None
 
 
 def checked_threads(function: str, value: Any) -> int:

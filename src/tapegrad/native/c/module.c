@@ -20,6 +20,10 @@ static PyMethodDef functions[] = {
     {"set_threads", set_threads, METH_O, "set that number"},
     {"empty", (PyCFunction)(void (*)(void))tg_empty, METH_FASTCALL,
      "empty(shape, like): a new array in C order with the dtype of `like`"},
+    {"product", (PyCFunction)(void (*)(void))tg_product, METH_FASTCALL,
+     "product(a, b, summand=None): of matrices, or stacks; None where it is not for this"},
+    {"set_blas", (PyCFunction)(void (*)(void))tg_set_blas, METH_FASTCALL,
+     "set_blas(sgemm, dgemm, get_num_threads, set_num_threads): addresses"},
     {"keep_memory", tg_keep_memory, METH_O, "how many bytes of freed arrays are kept at the most"},
     {NULL, NULL, 0, NULL},
 };

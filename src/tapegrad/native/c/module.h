@@ -18,6 +18,10 @@ extern PyTypeObject tg_formula_type, tg_gradients_type;
 int tg_ready_elementwise(void);
 PyObject *tg_all_kernels(void); /* a dict, by name */
 
+/* products.c */
+PyObject *tg_product(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *tg_set_blas(PyObject *self, PyObject *const *args, Py_ssize_t count);
+
 /* memory.c */
 int tg_ready_memory(void);
 PyObject *tg_new_array(int dims, const npy_intp *shape, int type, int in_f_order);

@@ -40,10 +40,10 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...native.backend import HOST
 from ...core.dispatch import apply, binary, unary
 from ...core.op import AS_IS, PROMOTE, PROMOTE_FLOAT, REGISTRY, Autocast, Op, Rule
 from ...core.spaces import RAW, RECORDED
+from ...native.backend import HOST
 from .batching import batching_rule
 from .samples import Case, binary_cases, unary_cases
 
