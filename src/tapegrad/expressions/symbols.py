@@ -2,9 +2,9 @@
 
 NumPy asks its arguments whether they want to answer themselves (`__array_ufunc__`,
 `__array_function__`), so that a block's forward runs on symbols as it is, with NumPy for `xp`
-(`TracedNumPy`: some functions do not ask), and a rule with raw `F`. What a symbol cannot answer (its
-values, its shape, a mask as an index) raises `Untraceable`: such a formula has no expression, and
-runs on NumPy.
+(`TracedNumPy`: some functions do not ask), and a rule with raw `F`. What a symbol cannot answer
+(its values, its shape, a mask as an index) raises `Untraceable`: such a formula has no expression,
+and runs on NumPy.
 """
 
 from __future__ import annotations
