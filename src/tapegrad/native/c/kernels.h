@@ -10,7 +10,15 @@
     X(softmax_f32) X(softmax_f64) X(log_softmax_f32) X(log_softmax_f64) X(softmax_back_f32)        \
     X(softmax_back_f64) X(log_softmax_back_f32) X(log_softmax_back_f64)
 
-#define TG_KERNELS(X) TG_ROW_KERNELS(X)
+/* optim.c: optimizers, and what is done to all gradients at once */
+#define TG_OPTIM_KERNELS(X)                                                                        \
+    X(sgd_f32) X(sgd_f64) X(adam_f32) X(adam_f64) X(rmsprop_f32) X(rmsprop_f64) X(adagrad_f32)     \
+    X(adagrad_f64) X(adadelta_f32) X(adadelta_f64) X(adamax_f32) X(adamax_f64) X(nadam_f32)        \
+    X(nadam_f64) X(radam_f32) X(radam_f64) X(asgd_f32) X(asgd_f64) X(rprop_f32) X(rprop_f64)       \
+    X(norm_parts_f32) X(norm_parts_f64) X(scale_all_f32) X(scale_all_f64) X(limit_all_f32)         \
+    X(limit_all_f64)
+
+#define TG_KERNELS(X) TG_ROW_KERNELS(X) TG_OPTIM_KERNELS(X)
 
 #define X(name) void tg_##name(void **p, const int64_t *n, const double *x);
 TG_KERNELS(X)

@@ -18,6 +18,7 @@ static PyObject *set_threads(PyObject *self, PyObject *count) {
 static PyMethodDef functions[] = {
     {"threads", threads, METH_NOARGS, "how many threads large pieces of work are done by"},
     {"set_threads", set_threads, METH_O, "set that number"},
+    {"together", tg_together, METH_VARARGS, "a table of many arrays for one kernel, or None"},
     {NULL, NULL, 0, NULL},
 };
 
