@@ -5,12 +5,12 @@ import math
 
 import numpy as np
 import pytest
-from test_optim import ELEMENTWISE, facts, run_steps
 
 import tapegrad as torch
 from tapegrad import nn, optim
 from tapegrad.native import KERNELS
 from tapegrad.optim import _native
+from test_optim import ELEMENTWISE, facts, run_steps
 
 if KERNELS is None:
     pytest.skip("the native kernels are not built", allow_module_level=True)
@@ -129,3 +129,63 @@ def test_state_dict_goes_both_ways():
         theirs.step()
         ours.load_state_dict(copy.deepcopy(theirs.state_dict()))
     assert [p.tolist() for p in first] == [q.tolist() for q in second]
+
+
+# ------------------------------------------------------------------ clipping
+
+
+def some_gradients(dtype, scale=1.0):
+    torch.manual_seed(5)
+    params = [nn.Parameter(torch.zeros(n, dtype=dtype)) for n in (50_001, 7, 0, 16_384, 1)]
+    for p in params:
+        p.grad = torch.randn(p.shape, dtype=dtype) * scale
+    return params
+
+
+@pytest.mark.parametrize("order", [2.0, 1.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_total_norm(order, dtype, threads):
+    grads = [p.grad for p in some_gradients(dtype)]
+    wide = np.concatenate([g.numpy() for g in grads]).astype(np.longdouble)
+    expected = float((np.abs(wide) ** order).sum() ** (1 / order))
+    found = nn.utils.get_total_norm(grads, order)
+    assert found.dtype == dtype and found.shape == ()
+    # The squares and the sum are rounded once each, and the sum of the many is made in double.
+    assert found.item() == pytest.approx(expected, rel=2 * torch.finfo(dtype).eps + 1e-15 * order)
+
+
+def test_largest_of_all(threads):
+    params = some_gradients(torch.float32)
+    del params[2]
+    expected = max(p.grad.abs().max().item() for p in params)
+    assert nn.utils.get_total_norm([p.grad for p in params], math.inf).item() == expected
+    params[0].grad[17] = math.nan
+    assert math.isnan(nn.utils.get_total_norm([p.grad for p in params], math.inf).item())
+    assert math.isnan(nn.utils.get_total_norm([p.grad for p in params]).item())
+
+
+def test_overflow_and_underflow_as_in_single_precision():
+    assert nn.utils.get_total_norm([torch.full((100,), 1e30)]).item() == math.inf
+    assert nn.utils.get_total_norm([torch.full((4,), 1e-30)]).item() == 0.0
+    assert nn.utils.get_total_norm([torch.full((40,), 1e19)]).item() == math.inf
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("scale", [1.0, 1e-6])
+def test_clip_grad_norm(dtype, scale, threads):
+    ours, theirs = some_gradients(dtype, scale), some_gradients(dtype, scale)
+    norm = nn.utils.clip_grad_norm_(ours, 0.5)
+    nn.utils.clip_grads_with_norm_(theirs, 0.5, norm, foreach=False)
+    for p, q in zip(ours, theirs, strict=True):
+        assert facts(p.grad) == facts(q.grad)
+
+
+@pytest.mark.parametrize("limit", [0.25, -1.0])
+def test_clip_grad_value(limit, threads):
+    ours, theirs = some_gradients(torch.float32), some_gradients(torch.float32)
+    for params, foreach in ((ours, None), (theirs, False)):
+        params[0].grad[:3] = torch.tensor([math.nan, math.inf, -math.inf])
+        nn.utils.clip_grad_value_(params, limit, foreach)
+    for p, q in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(p.grad.numpy(), q.grad.numpy())
+        assert p.grad._version == q.grad._version

@@ -413,22 +413,24 @@ void NAMED(tg_rprop)(void **p, const int64_t *n, const double *x) {
             int64_t i0 = 0;                                                                        \
             for (; i0 + 8 <= n; i0 += 8)                                                           \
                 for (int k8 = 0; k8 < 8; k8++) {                                                   \
-                    const double a = x[i0 + k8], sum = lane[k8];                                   \
+                    const T a = x[i0 + k8];                                                        \
+                    const double sum = lane[k8];                                                   \
                     lane[k8] = step;                                                               \
                 }                                                                                  \
             for (; i0 < n; i0++) {                                                                 \
-                const double a = x[i0], sum = lane[i0 % 8];                                        \
+                const T a = x[i0];                                                                 \
+                const double sum = lane[i0 % 8];                                                   \
                 lane[i0 % 8] = step;                                                               \
             }                                                                                      \
             for (int k8 = 0; k8 < 8; k8++)                                                         \
-                found = (start) < 0 ? larger_of(found, lane[k8]) : found + lane[k8];              \
+                found = (start) < 0 ? larger_of(found, lane[k8]) : found + lane[k8];               \
         }                                                                                          \
         ((const job *)context)->parts[piece] = found;                                              \
     }
 
 NORM_PART(squares_part, 0.0, sum + a * a)
-NORM_PART(sizes_part, 0.0, sum + fabs(a))
-NORM_PART(largest_part, -1.0, larger_of(sum, fabs(a)))
+NORM_PART(sizes_part, 0.0, sum + ABS(a))
+NORM_PART(largest_part, -1.0, larger_of(sum, ABS(a)))
 #undef NORM_PART
 
 /* p: table of tensors, parts (one for each piece of PIECE elements); n: count, order (0: largest) */

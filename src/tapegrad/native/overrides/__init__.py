@@ -11,7 +11,9 @@ import importlib
 from typing import Any
 
 # By family: the modules here that override something.
-MODULES = {"softmax": ("softmax", "log_softmax", "softmax_backward_data", "log_softmax_backward_data")}
+MODULES = {
+    "softmax": ("softmax", "log_softmax", "softmax_backward_data", "log_softmax_backward_data")
+}
 HOME = {op: module for module, ops in MODULES.items() for op in ops}
 
 
