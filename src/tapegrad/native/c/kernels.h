@@ -18,7 +18,14 @@
     X(norm_parts_f32) X(norm_parts_f64) X(scale_all_f32) X(scale_all_f64) X(limit_all_f32)         \
     X(limit_all_f64)
 
-#define TG_KERNELS(X) TG_ROW_KERNELS(X) TG_OPTIM_KERNELS(X)
+/* batch_norm.c */
+#define TG_BATCH_NORM_KERNELS(X)                                                                   \
+    X(batch_norm_f32) X(batch_norm_f64) X(batch_norm_fixed_f32) X(batch_norm_fixed_f64)            \
+    X(batch_norm_back_f32) X(batch_norm_back_f64) X(columns_norm_f32) X(columns_norm_f64)          \
+    X(columns_norm_back_f32) X(columns_norm_back_f64) X(group_norm_f32) X(group_norm_f64)          \
+    X(group_norm_back_f32) X(group_norm_back_f64)
+
+#define TG_KERNELS(X) TG_ROW_KERNELS(X) TG_OPTIM_KERNELS(X) TG_BATCH_NORM_KERNELS(X)
 
 #define X(name) void tg_##name(void **p, const int64_t *n, const double *x);
 TG_KERNELS(X)

@@ -12,7 +12,11 @@ from typing import Any
 
 # By family: the modules here that override something.
 MODULES = {
-    "softmax": ("softmax", "log_softmax", "softmax_backward_data", "log_softmax_backward_data")
+    "softmax": ("softmax", "log_softmax", "softmax_backward_data", "log_softmax_backward_data"),
+    "batch_norm": (
+        *("native_batch_norm", "native_batch_norm_fixed", "native_batch_norm_backward"),
+        *("native_group_norm", "native_group_norm_backward"),
+    ),
 }
 HOME = {op: module for module, ops in MODULES.items() for op in ops}
 
