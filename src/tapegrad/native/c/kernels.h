@@ -25,7 +25,13 @@
     X(columns_norm_back_f32) X(columns_norm_back_f64) X(group_norm_f32) X(group_norm_f64)          \
     X(group_norm_back_f32) X(group_norm_back_f64)
 
-#define TG_KERNELS(X) TG_ROW_KERNELS(X) TG_OPTIM_KERNELS(X) TG_BATCH_NORM_KERNELS(X)
+/* conv.c */
+#define TG_CONV_KERNELS(X)                                                                         \
+    X(conv_lay_f32) X(conv_lay_f64) X(conv_turn_f32) X(conv_turn_f64) X(conv_f32) X(conv_f64)      \
+    X(conv_weights_f32) X(conv_weights_f64) X(conv_dots_f32) X(conv_dots_f64)
+
+#define TG_KERNELS(X)                                                                              \
+    TG_ROW_KERNELS(X) TG_OPTIM_KERNELS(X) TG_BATCH_NORM_KERNELS(X) TG_CONV_KERNELS(X)
 
 #define X(name) void tg_##name(void **p, const int64_t *n, const double *x);
 TG_KERNELS(X)

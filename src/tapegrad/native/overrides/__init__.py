@@ -17,6 +17,7 @@ MODULES = {
         *("native_batch_norm", "native_batch_norm_fixed", "native_batch_norm_backward"),
         *("native_group_norm", "native_group_norm_backward"),
     ),
+    "conv": ("convolution", "conv_input_grad", "conv_weight_grad"),
 }
 HOME = {op: module for module, ops in MODULES.items() for op in ops}
 
