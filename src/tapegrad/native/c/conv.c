@@ -16,6 +16,7 @@
 #define WIDE 32       /* bytes of a vector; two stand side by side */
 #define CHUNK 512     /* outputs of a channel that are summed up in one buffer */
 #define WEIGHTS 16384 /* bytes of weights that are used for a chunk before the next are */
+#define PARTS 12      /* sixes of taps whose weights are found together */
 
 typedef struct {
     void **p;

@@ -53,24 +53,50 @@ void NAMED(tg_conv_lay)(void **p, const int64_t *n, const double *x) {
     tg_parallel(n[0], pieces(0.3, each), NAMED(lay_planes), &given);
 }
 
-/* p: y (planes, features, length), out (planes, length, features rounded up to full vectors);
-   n: planes, features, length */
+/* p: y (planes, features, length), out (planes, vectors of L features, length, L), with zeros where
+   there are no more features; n: planes, features, length */
 TG_VERSIONS static void NAMED(turn_planes)(void *context, int64_t begin, int64_t end) {
     const arguments *given = context;
-    const int64_t features = given->n[1], length = given->n[2], wide = (features + L - 1) / L * L;
-    for (int64_t plane = begin; plane < end; plane++) {
-        const T *y = (const T *)given->p[0] + plane * features * length;
-        T *out = (T *)given->p[1] + plane * wide * length;
+    const int64_t features = given->n[1], length = given->n[2], vectors = (features + L - 1) / L;
+    for (int64_t task = begin; task < end; task++) {
+        const int64_t plane = task / vectors, first = task % vectors * L;
+        const T *y = (const T *)given->p[0] + (plane * features + first) * length;
+        T *out = (T *)given->p[1] + task * L * length;
+        const int64_t count = least(L, features - first);
         for (int64_t i0 = 0; i0 < length; i0 += 16)
-            for (int64_t f0 = 0; f0 < wide; f0 += L)
+            for (int64_t f = 0; f < L; f++)
                 for (int64_t i = i0; i < least(i0 + 16, length); i++)
-                    for (int64_t f = f0; f < f0 + L; f++)
-                        out[i * wide + f] = f < features ? y[f * length + i] : 0;
+                    out[i * L + f] = f < count ? y[f * length + i] : 0;
     }
 }
 void NAMED(tg_conv_turn)(void **p, const int64_t *n, const double *x) {
     arguments given = {p, n, x};
-    tg_parallel(n[0], pieces(0.8, (double)n[1] * (double)n[2]), NAMED(turn_planes), &given);
+    tg_parallel(n[0] * ((n[1] + L - 1) / L), pieces(0.8, (double)(L * n[2])), NAMED(turn_planes),
+                &given);
+}
+
+/* Weights in blocks of `high` features side by side. p: w, places of the taps in it, out (groups,
+   blocks, depth, taps, high); n: groups, features, depth, taps, high, steps in w per group, feature
+   and depth */
+TG_VERSIONS static void NAMED(pack_blocks)(void *context, int64_t begin, int64_t end) {
+    const arguments *given = context;
+    const int64_t *n = given->n, *place = given->p[1];
+    const int64_t features = n[1], depth = n[2], taps = n[3], high = n[4];
+    const int64_t blocks = (features + high - 1) / high;
+    for (int64_t task = begin; task < end; task++) {
+        const int64_t first = task % blocks * high, count = least(high, features - first);
+        const T *w = (const T *)given->p[0] + task / blocks * n[5] + first * n[6];
+        T *out = (T *)given->p[2] + task * depth * taps * high;
+        for (int64_t c = 0; c < depth; c++)
+            for (int64_t t = 0; t < taps; t++, out += high)
+                for (int64_t r = 0; r < high; r++)
+                    out[r] = r < count ? w[c * n[7] + place[t] + r * n[6]] : 0;
+    }
+}
+void NAMED(tg_conv_pack)(void **p, const int64_t *n, const double *x) {
+    arguments given = {p, n, x};
+    const double each = (double)(n[2] * n[3]) * (double)n[4];
+    tg_parallel(n[0] * ((n[1] + n[4] - 1) / n[4]), pieces(0.6, each), NAMED(pack_blocks), &given);
 }
 
 /* ------------------------------------------------------------------ outputs */
@@ -174,66 +200,70 @@ void NAMED(tg_conv)(void **p, const int64_t *n, const double *x) {
 
 /* ------------------------------------------------------------------ weights */
 
-TG_INLINE void NAMED(add_row)(V *left, V *right, const T *const *x, const T *y, int64_t columns,
-                              int64_t wide) {
-    V l[6], s[6];
+/* Add to six rows of L sums the products of rows of X, for six taps, with a row of y. */
+TG_INLINE void NAMED(add_row)(T *sums, const T *const *x, const T *y, int64_t columns) {
+    V left[6], right[6];
     for (int r = 0; r < 6; r++) {
-        l[r] = left[r];
-        s[r] = right[r];
+        left[r] = LOAD(sums + r * L);
+        right[r] = LOAD(sums + r * L + HALF);
     }
     for (int64_t i = 0; i < columns; i++) {
-        const V a = LOAD(y + i * wide), b = LOAD(y + i * wide + HALF);
+        const V a = LOAD(y + i * L), b = LOAD(y + i * L + HALF);
         for (int r = 0; r < 6; r++) {
-            l[r] += x[r][i] * a;
-            s[r] += x[r][i] * b;
+            left[r] += x[r][i] * a;
+            right[r] += x[r][i] * b;
         }
     }
     for (int r = 0; r < 6; r++) {
-        left[r] = l[r];
-        right[r] = s[r];
+        STORE(sums + r * L, left[r]);
+        STORE(sums + r * L + HALF, right[r]);
     }
 }
 
 /* p: X, y as `conv_turn` leaves it, offsets, out (groups, features, taps); n: images, groups, taps,
-   features, elements of X per image and per group, rows, columns, width of X's rows */
+   features, elements of X per image and per group, rows, columns, width of X's rows. A task has six
+   times PARTS taps and one vector of features; it takes some rows of y at a time, which stay in the
+   cache for all of its taps. */
 TG_VERSIONS static void NAMED(weight_blocks)(void *context, int64_t begin, int64_t end) {
     const arguments *given = context;
     const int64_t *n = given->n, *offset = given->p[2];
     const int64_t images = n[0], groups = n[1], taps = n[2], features = n[3];
     const int64_t rows = n[6], columns = n[7], width = n[8];
-    const int64_t vectors = (features + L - 1) / L, wide = vectors * L, parts = (taps + 5) / 6;
+    const int64_t vectors = (features + L - 1) / L, blocks = (taps + 6 * PARTS - 1) / (6 * PARTS);
+    const int64_t some = 128 / columns > 1 ? 128 / columns : 1;
     for (int64_t task = begin; task < end; task++) {
-        const int64_t part = task % parts, vector = task / parts % vectors;
-        const int64_t group = task / parts / vectors, j = part * 6;
-        const int64_t count = least(6, taps - j);
-        T total[6][16] = {{0}};
+        const int64_t first = task % blocks * 6 * PARTS, vector = task / blocks % vectors;
+        const int64_t group = task / blocks / vectors, count = least(6 * PARTS, taps - first);
+        T total[6 * PARTS * 16] = {0};
         for (int64_t image = 0; image < images; image++) {
             const T *x = (const T *)given->p[0] + image * n[4] + group * n[5];
             const T *y = (const T *)given->p[1] +
-                         (image * groups + group) * rows * columns * wide + vector * L;
-            V left[6] = {0}, right[6] = {0};
-            for (int64_t row = 0; row < rows; row++) {
-                const T *from[6];
-                for (int64_t r = 0; r < 6; r++)
-                    from[r] = x + offset[r < count ? j + r : j] + row * width;
-                NAMED(add_row)(left, right, from, y + row * columns * wide, columns, wide);
-            }
-            for (int r = 0; r < 6; r++)
-                for (int64_t k = 0; k < HALF; k++) {
-                    total[r][k] += left[r][k];
-                    total[r][HALF + k] += right[r][k];
+                         ((image * groups + group) * vectors + vector) * rows * columns * L;
+            for (int64_t row0 = 0; row0 < rows; row0 += some)
+                for (int64_t j = 0; j < count; j += 6) {
+                    T sums[6 * 16] = {0};
+                    const T *from[6];
+                    for (int64_t r = 0; r < 6; r++)
+                        from[r] = x + offset[first + least(j + r, count - 1)] + row0 * width;
+                    for (int64_t row = row0; row < least(row0 + some, rows); row++) {
+                        NAMED(add_row)(sums, from, y + row * columns * L, columns);
+                        for (int r = 0; r < 6; r++)
+                            from[r] += width;
+                    }
+                    for (int64_t k = 0; k < 6 * L; k++)
+                        total[j * L + k] += sums[k];
                 }
         }
-        T *out = (T *)given->p[3] + (group * features + vector * L) * taps + j;
-        for (int64_t r = 0; r < count; r++)
-            for (int64_t k = 0; k < least(L, features - vector * L); k++)
-                out[k * taps + r] = total[r][k];
+        T *out = (T *)given->p[3] + (group * features + vector * L) * taps + first;
+        for (int64_t k = 0; k < least(L, features - vector * L); k++)
+            for (int64_t j = 0; j < count; j++)
+                out[k * taps + j] = total[j * L + k];
     }
 }
 void NAMED(tg_conv_weights)(void **p, const int64_t *n, const double *x) {
     arguments given = {p, n, x};
-    const int64_t tasks = n[1] * ((n[2] + 5) / 6) * ((n[3] + L - 1) / L);
-    const double each = (double)n[0] * (double)(n[6] * n[7]) * 6.0 * (double)L;
+    const int64_t tasks = n[1] * ((n[2] + 6 * PARTS - 1) / (6 * PARTS)) * ((n[3] + L - 1) / L);
+    const double each = (double)n[0] * (double)(n[6] * n[7]) * (6.0 * PARTS) * (double)L;
     tg_parallel(tasks, pieces(0.03, each), NAMED(weight_blocks), &given);
 }
 

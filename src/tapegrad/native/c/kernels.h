@@ -28,7 +28,8 @@
 /* conv.c */
 #define TG_CONV_KERNELS(X)                                                                         \
     X(conv_lay_f32) X(conv_lay_f64) X(conv_turn_f32) X(conv_turn_f64) X(conv_f32) X(conv_f64)      \
-    X(conv_weights_f32) X(conv_weights_f64) X(conv_dots_f32) X(conv_dots_f64)
+    X(conv_weights_f32) X(conv_weights_f64) X(conv_dots_f32) X(conv_dots_f64)             \
+    X(conv_pack_f32) X(conv_pack_f64)
 
 #define TG_KERNELS(X)                                                                              \
     TG_ROW_KERNELS(X) TG_OPTIM_KERNELS(X) TG_BATCH_NORM_KERNELS(X) TG_CONV_KERNELS(X)

@@ -18,7 +18,7 @@ from .rows import F32, F64, for_dtypes, is_dense, pick
 Ints = tuple[int, ...]
 
 MARGIN = 128  # elements that may be read behind the last that is used
-FEW = 16  # outputs of an image; with less a product of matrices is better
+FEW = 32  # outputs of an image; with less a product of matrices is better
 LANES = {F32: 16, F64: 8}  # features that the gradient of weights takes at once
 
 
@@ -61,7 +61,11 @@ def plan(
 
 
 LAY, CONV, TURN = for_dtypes("conv_lay"), for_dtypes("conv"), for_dtypes("conv_turn")
-WEIGHTS, DOTS = for_dtypes("conv_weights"), for_dtypes("conv_dots")
+WEIGHTS, DOTS, PACK = (
+    for_dtypes("conv_weights"),
+    for_dtypes("conv_dots"),
+    for_dtypes("conv_pack"),
+)
 
 
 def laid_out(x: Any, layout: Layout) -> Any:
@@ -71,23 +75,37 @@ def laid_out(x: Any, layout: Layout) -> Any:
     return room
 
 
-def packed(w: Any, groups: int) -> tuple[Any, int]:
-    """Weights (groups * features, taps) in blocks of some features side by side, and how many."""
-    features, taps = w.shape[0] // groups, w.shape[1]
-    high = 1 if features < 3 else 6 if -features % 6 <= -features % 4 else 4
-    blocks = -(-features // high)
-    room = np.zeros((groups, blocks * high, taps), w.dtype)
-    room[:, :features] = w.reshape(groups, features, taps)
-    return np.ascontiguousarray(room.reshape(groups, blocks, high, taps).swapaxes(2, 3)), high
+class Weights:
+    """An array of weights: where its groups, features, channels and taps are.
+
+    Steps are in elements; `places` are those of the taps.
+    """
+
+    def __init__(self, w: Any, groups: int, sizes: Ints, steps: Ints, places: Any) -> None:
+        self.w = w
+        self.groups = groups
+        self.features, self.depth = sizes
+        self.steps = steps
+        self.places = places
+        # As many features side by side as there are registers for, unless too many are made up.
+        few = self.features < 3
+        self.high = 1 if few else 6 if -self.features % 6 * 12 <= self.features else 4
+
+    def packed(self) -> Any:
+        taps = len(self.places)
+        blocks = -(-self.features // self.high)
+        room = np.empty(self.groups * blocks * self.depth * taps * self.high, self.w.dtype)
+        sizes = (self.groups, self.features, self.depth, taps, self.high)
+        pick(PACK, room)((self.w, self.places, room), (*sizes, *self.steps))
+        return room
 
 
-def fill(x: Any, layout: Layout, offsets: Any, w: Any, bias: Any, groups: int, out: Any) -> None:
-    """The outputs of images; w is (groups * features, taps)."""
-    blocks, high = packed(w, groups)
-    group = layout.plane * (x.shape[1] // groups)
-    n = (x.shape[0], groups, len(offsets), w.shape[0] // groups, high, group * groups, group)
+def fill(x: Any, layout: Layout, offsets: Any, w: Weights, bias: Any, out: Any) -> None:
+    """The outputs of images."""
+    group = layout.plane * w.depth
+    n = (x.shape[0], w.groups, len(offsets), w.features, w.high, group * w.groups, group)
     steps = [s // out.itemsize for s in out.strides]
-    arrays = (laid_out(x, layout), blocks, offsets, bias, out)
+    arrays = (laid_out(x, layout), w.packed(), offsets, bias, out)
     pick(CONV, x)(arrays, (*n, *layout.out, layout.width, *steps))
 
 
@@ -103,20 +121,26 @@ def correlate(
 ) -> Any:
     layout, offsets = plan(x.shape[2:], w.shape[2:], stride, low, dilation, out, w.shape[1])
     y = np.empty((x.shape[0], w.shape[0], *out), x.dtype)
-    fill(x, layout, offsets, w.reshape(w.shape[0], -1), bias, groups, y)
+    features, depth, taps = w.shape[0] // groups, w.shape[1], math.prod(w.shape[2:])
+    steps = (features * depth * taps, depth * taps, taps)
+    weights = Weights(w, groups, (features, depth), steps, np.arange(taps))
+    fill(x, layout, offsets, weights, bias, y)
     return y
 
 
 def x_of(y: Any, w: Any, size: Ints, stride: Ints, low: Ints, dilation: Ints, groups: int) -> Any:
     """Every s-th pixel is a correlation of y with every s-th tap, or so: see `phases`."""
     features, depth, kernel = w.shape[0] // groups, w.shape[1], w.shape[2:]
-    x = np.zeros((y.shape[0], groups * depth, *size), y.dtype)
-    turned = w.reshape(groups, features, depth, *kernel).swapaxes(1, 2)
+    taps = math.prod(kernel)
+    steps = (features * depth * taps, taps, depth * taps)
     axes = [phases(*axis) for axis in zip(size, kernel, stride, low, dilation, strict=True)]
+    whole = all([len(found) == min(s, n) for found, s, n in zip(axes, stride, size, strict=True)])
+    x = (np.empty if whole else np.zeros)((y.shape[0], groups * depth, *size), y.dtype)
     for (a, rows, shifts), (b, columns, others) in itertools.product(*axes):
         layout, offsets = plan_back(y.shape[2:], stride, (a, b), (shifts, others), size, features)
-        part = turned[:, :, :, list(rows)][..., list(columns)].reshape(groups * depth, -1)
-        fill(y, layout, offsets, part, None, groups, x[:, :, a :: stride[0], b :: stride[1]])
+        places = np.array([i * kernel[1] + j for i in rows for j in columns])
+        weights = Weights(w, groups, (depth, features), steps, places)
+        fill(y, layout, offsets, weights, None, x[:, :, a :: stride[0], b :: stride[1]])
     return x
 
 
