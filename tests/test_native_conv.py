@@ -292,3 +292,73 @@ def test_norms_of_what_is_not_finite_or_not_dense():
         expected = reference(a, None, None, 1e-5, a.dtype)
         np.testing.assert_allclose(found[0], expected[0], rtol=1e-4, atol=1e-5)
         assert found[0].strides == expected[0].strides
+
+
+# ------------------------------------------------------------------ pooling
+
+WINDOWS = [  # size, kernel, stride, padding, windows
+    ((8, 8), (2, 2), (2, 2), (0, 0), (4, 4)),
+    ((7, 9), (3, 2), (2, 1), (1, 1), (4, 10)),
+    ((7, 7), (3, 3), (3, 3), (0, 0), (3, 3)),  # ceil_mode: the last windows reach out
+    ((5, 6), (5, 6), (1, 1), (0, 0), (1, 1)),
+    ((4, 700), (2, 3), (1, 2), (0, 1), (3, 350)),
+    ((6, 6), (3, 3), (1, 1), (1, 1), (6, 6)),
+    ((11, 5), (2, 1), (4, 3), (0, 0), (3, 2)),
+]
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("windows", WINDOWS, ids=str)
+@pytest.mark.parametrize("lead", [(2, 3), (4,), (0, 2)], ids=str)
+def test_max_pool(dtype, windows, lead):
+    rng = np.random.default_rng(8)
+    size, kernel, stride, padding, out = windows
+    x = np.round(draw(rng, (*lead, *size), dtype), 1)  # many are equal
+    spoiled = x.copy()
+    spoiled[rng.random(x.shape) < 0.1] = np.nan
+    spoiled[rng.random(x.shape) < 0.3] = -np.inf
+    geometry = (kernel, stride, padding, (1, 1), out)
+    for a in (x, spoiled, np.full_like(x, -np.inf), x[..., ::-1]):
+        for name in ("max_pool2d", "max_pool2d_with_indices", "max_pool_indices"):
+            ours, reference = kernels(name)
+            found, expected = with_threads(ours, a, *geometry), reference(a, *geometry)
+            if name != "max_pool2d_with_indices":
+                found, expected = (found,), (expected,)
+            for f, e in zip(found, expected, strict=True):
+                np.testing.assert_array_equal(f, e)
+                assert f.dtype == e.dtype
+    indices = kernels("max_pool_indices")[1](x, *geometry)
+    grad = np.round(draw(rng, (*lead, *out), dtype) * 8)  # sums are exact
+    ours, reference = kernels("max_pool2d_backward")
+    found = with_threads(ours, grad, indices, size, False)
+    np.testing.assert_array_equal(found, reference(grad, indices, size, False))
+
+
+def test_dilated_max_pool_is_left_to_numpy():
+    x = draw(np.random.default_rng(9), (1, 2, 9, 9), np.float32)
+    geometry = ((2, 2), (1, 1), (1, 1), (3, 3), (8, 8))
+    ours, reference = kernels("max_pool2d_with_indices")
+    for f, e in zip(ours(x, *geometry), reference(x, *geometry), strict=True):
+        np.testing.assert_array_equal(f, e)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("windows", WINDOWS, ids=str)
+@pytest.mark.parametrize("count_padding", [True, False])
+@pytest.mark.parametrize("override", [None, 3, -2])
+def test_avg_pool(dtype, windows, count_padding, override):
+    rng = np.random.default_rng(10)
+    size, kernel, stride, padding, out = windows
+    for lead in ((2, 3), (0,)):
+        x = np.round(draw(rng, (*lead, *size), dtype) * 8)  # sums are exact
+        grad = draw(rng, (*lead, *out), dtype)
+        how = (kernel, stride, padding, out, count_padding, override)
+        ours, reference = kernels("avg_pool2d")
+        found = with_threads(ours, x, *how)
+        np.testing.assert_array_equal(found, reference(x, *how))
+        assert found.dtype == dtype
+        ours, reference = kernels("avg_pool2d_backward")
+        found = with_threads(ours, grad, size, *how)
+        wide = reference(grad.astype(np.float64), size, *how)
+        # As many shares are added up as windows overlap.
+        np.testing.assert_allclose(found, wide, rtol=0, atol=64 * np.finfo(dtype).eps)

@@ -31,8 +31,14 @@
     X(conv_weights_f32) X(conv_weights_f64) X(conv_dots_f32) X(conv_dots_f64)             \
     X(conv_pack_f32) X(conv_pack_f64)
 
+/* pool2d.c */
+#define TG_POOL2D_KERNELS(X)                                                                       \
+    X(max_pool2d_f32) X(max_pool2d_f64) X(max_pool2d_back_f32) X(max_pool2d_back_f64)              \
+    X(avg_pool2d_f32) X(avg_pool2d_f64) X(avg_pool2d_back_f32) X(avg_pool2d_back_f64)
+
 #define TG_KERNELS(X)                                                                              \
-    TG_ROW_KERNELS(X) TG_OPTIM_KERNELS(X) TG_BATCH_NORM_KERNELS(X) TG_CONV_KERNELS(X)
+    TG_ROW_KERNELS(X) TG_OPTIM_KERNELS(X) TG_BATCH_NORM_KERNELS(X) TG_CONV_KERNELS(X)              \
+    TG_POOL2D_KERNELS(X)
 
 #define X(name) void tg_##name(void **p, const int64_t *n, const double *x);
 TG_KERNELS(X)
