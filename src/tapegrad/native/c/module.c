@@ -25,6 +25,7 @@ static PyMethodDef functions[] = {
     {"set_blas", (PyCFunction)(void (*)(void))tg_set_blas, METH_FASTCALL,
      "set_blas(sgemm, dgemm, get_num_threads, set_num_threads): addresses"},
     {"keep_memory", tg_keep_memory, METH_O, "how many bytes of freed arrays are kept at the most"},
+    {"together", tg_together, METH_VARARGS, "a table of many arrays for one kernel, or None"},
     {NULL, NULL, 0, NULL},
 };
 

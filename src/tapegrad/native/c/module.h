@@ -17,6 +17,7 @@
 extern PyTypeObject tg_formula_type, tg_gradients_type;
 int tg_ready_elementwise(void);
 PyObject *tg_all_kernels(void); /* a dict, by name */
+PyObject *tg_together(PyObject *self, PyObject *args);
 
 /* products.c */
 PyObject *tg_product(PyObject *self, PyObject *const *args, Py_ssize_t count);

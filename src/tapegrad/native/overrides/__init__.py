@@ -14,6 +14,15 @@ from typing import Any
 MODULES = {
     "products": ("addmm", "bmm"),
     "softmax": ("softmax", "log_softmax", "softmax_backward_data", "log_softmax_backward_data"),
+    "batch_norm": (
+        *("native_batch_norm", "native_batch_norm_fixed", "native_batch_norm_backward"),
+        *("native_group_norm", "native_group_norm_backward"),
+    ),
+    "conv": ("convolution", "conv_input_grad", "conv_weight_grad"),
+    "pool2d": (
+        *("max_pool2d", "max_pool2d_with_indices", "max_pool_indices", "max_pool2d_backward"),
+        *("avg_pool2d", "avg_pool2d_backward"),
+    ),
 }
 HOME = {op: module for module, ops in MODULES.items() for op in ops}
 
