@@ -10,7 +10,14 @@
     X(softmax_f32) X(softmax_f64) X(log_softmax_f32) X(log_softmax_f64) X(softmax_back_f32)        \
     X(softmax_back_f64) X(log_softmax_back_f32) X(log_softmax_back_f64)
 
-#define TG_KERNELS(X) TG_ROW_KERNELS(X)
+/* norms.c: layer norm and rms norm */
+#define TG_NORM_KERNELS(X)                                                                         \
+    X(layer_norm_f32) X(layer_norm_f64) X(rms_norm_f32) X(rms_norm_f64) X(norm_back_f32)           \
+    X(norm_back_f64)
+
+#define TG_KERNELS(X)                                                                              \
+    TG_ROW_KERNELS(X)                                                                              \
+    TG_NORM_KERNELS(X)
 
 #define X(name) void tg_##name(void **p, const int64_t *n, const double *x);
 TG_KERNELS(X)

@@ -11,7 +11,20 @@ import importlib
 from typing import Any
 
 # By family: the modules here that override something.
-MODULES = {"softmax": ("softmax", "log_softmax", "softmax_backward_data", "log_softmax_backward_data")}
+MODULES: dict[str, tuple[str, ...]] = {
+    "softmax": (
+        "softmax",
+        "log_softmax",
+        "softmax_backward_data",
+        "log_softmax_backward_data",
+    ),
+    "norms": (
+        "native_layer_norm",
+        "native_layer_norm_backward",
+        "fused_rms_norm",
+        "fused_rms_norm_backward",
+    ),
+}
 HOME = {op: module for module, ops in MODULES.items() for op in ops}
 
 
