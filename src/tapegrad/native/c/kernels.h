@@ -15,9 +15,15 @@
     X(layer_norm_f32) X(layer_norm_f64) X(rms_norm_f32) X(rms_norm_f64) X(norm_back_f32)           \
     X(norm_back_f64)
 
+/* gather.c: rows and elements by their numbers */
+#define TG_GATHER_KERNELS(X)                                                                       \
+    X(places) X(take) X(gather) X(marked) X(add_rows_f32) X(add_rows_f64) X(scatter_f32)           \
+    X(scatter_f64) X(nll_f32) X(nll_f64) X(nll_back_f32) X(nll_back_f64)
+
 #define TG_KERNELS(X)                                                                              \
     TG_ROW_KERNELS(X)                                                                              \
-    TG_NORM_KERNELS(X)
+    TG_NORM_KERNELS(X)                                                                             \
+    TG_GATHER_KERNELS(X)
 
 #define X(name) void tg_##name(void **p, const int64_t *n, const double *x);
 TG_KERNELS(X)

@@ -24,6 +24,20 @@ MODULES: dict[str, tuple[str, ...]] = {
         "fused_rms_norm",
         "fused_rms_norm_backward",
     ),
+    "losses": ("nll_loss", "nll_loss_backward"),
+    "gather": (
+        "embedding",
+        "embedding_dense_backward",
+        "index_select",
+        "index_add",
+        "gather",
+        "scatter_add",
+        "scatter_src",
+        "scatter_value",
+        "index",
+        "index_into",
+        "masked_select",
+    ),
 }
 HOME = {op: module for module, ops in MODULES.items() for op in ops}
 
