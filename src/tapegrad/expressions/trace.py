@@ -110,7 +110,9 @@ class Symbols:
             made.append(self.input(source=source + i) if is_number(value) else value)
         return made
 
-    def used(self, results: list[Expression | None]) -> tuple[list[int], list[Expression | None]]:
+    def used(
+        self, results: list[Expression | None]
+    ) -> tuple[list[int], list[Expression | None]]:
         """The inputs that results need, the gradient first, and results that count only those."""
         needed = {0}
         for e in in_order([e for e in results if e is not None]):

@@ -38,6 +38,35 @@ void NAMED(tg_softmax)(void **p, const int64_t *n, const double *x) {
     tg_parallel(n[0], rows_of(n[1], 1.5), NAMED(softmax_rows), &given);
 }
 
+/* The sum of the exponentials of x - shift. */
+TG_INLINE double NAMED(sum_of_powers)(const T *x, int64_t n, T shift) {
+    double sum = 0;
+    for (int64_t start = 0; start < n; start += BLOCK) {
+        const int64_t count = lesser(BLOCK, n - start);
+        T powers[BLOCK];
+        for (int64_t i = 0; i < count; i++)
+            powers[i] = EXP(x[start + i] - shift);
+        SUM_OF(part, count, READ(e, powers), e)
+        sum += part;
+    }
+    return sum;
+}
+
+/* p: input, out; n: rows, width */
+TG_VERSIONS static void NAMED(logsumexp_rows)(void *context, int64_t begin, int64_t end) {
+    const arguments *given = context;
+    const int64_t n = given->n[1];
+    for (int64_t row = begin; row < end; row++) {
+        const T *x = (const T *)given->p[0] + row * n;
+        const T most = NAMED(largest)(x, n), shift = most - most == 0 ? most : 0;
+        ((T *)given->p[1])[row] = LOG((T)NAMED(sum_of_powers)(x, n, shift)) + shift;
+    }
+}
+void NAMED(tg_logsumexp)(void **p, const int64_t *n, const double *x) {
+    arguments given = {p, n, x};
+    tg_parallel(n[0], rows_of(n[1], 1.0), NAMED(logsumexp_rows), &given);
+}
+
 TG_VERSIONS static void NAMED(log_softmax_rows)(void *context, int64_t begin, int64_t end) {
     const arguments *given = context;
     const int64_t n = given->n[1];
@@ -45,16 +74,7 @@ TG_VERSIONS static void NAMED(log_softmax_rows)(void *context, int64_t begin, in
         const T *x = (const T *)given->p[0] + row * n;
         T *out = (T *)given->p[1] + row * n;
         const T most = NAMED(largest)(x, n);
-        double sum = 0;
-        for (int64_t start = 0; start < n; start += BLOCK) {
-            const int64_t count = lesser(BLOCK, n - start);
-            T powers[BLOCK];
-            for (int64_t i = 0; i < count; i++)
-                powers[i] = EXP(x[start + i] - most);
-            SUM_OF(part, count, READ(e, powers), e)
-            sum += part;
-        }
-        const T shift = LOG((T)sum);
+        const T shift = LOG((T)NAMED(sum_of_powers)(x, n, most));
         for (int64_t i = 0; i < n; i++)
             out[i] = (x[i] - most) - shift;
     }

@@ -38,6 +38,19 @@ MODULES: dict[str, tuple[str, ...]] = {
         "index_into",
         "masked_select",
     ),
+    "reduce": (
+        "sum_all",
+        "sum",
+        "mean_all",
+        "mean",
+        "var",
+        "std",
+        "var_mean",
+        "std_mean",
+        "logsumexp",
+        "cumsum",
+        "cumprod",
+    ),
 }
 HOME = {op: module for module, ops in MODULES.items() for op in ops}
 
