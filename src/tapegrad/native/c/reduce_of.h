@@ -51,11 +51,14 @@ TG_VERSIONS static void NAMED(sum_tiles)(void *context, int64_t begin, int64_t e
             T some[TILE];
             for (int64_t i = 0; i < width; i++)
                 some[i] = 0;
-            for (int64_t j = start; j < stop; j++) {
-                const T *restrict x = (const T *)given->p[0] + (o * tall + j) * inner + left;
+            const T *restrict x = (const T *)given->p[0] + (o * tall + start) * inner + left;
+            int64_t j = start;
+            for (; j + 4 <= stop; j += 4, x += 4 * inner)
+                for (int64_t i = 0; i < width; i++)
+                    some[i] += (x[i] + x[inner + i]) + (x[2 * inner + i] + x[3 * inner + i]);
+            for (; j < stop; j++, x += inner)
                 for (int64_t i = 0; i < width; i++)
                     some[i] += x[i];
-            }
             for (int64_t i = 0; i < width; i++)
                 sums[i] += (double)some[i];
         }

@@ -14,7 +14,7 @@ typedef float vector_f32 __attribute__((vector_size(32)));
 typedef double vector_f64 __attribute__((vector_size(32)));
 
 #define WIDE ((int64_t)(sizeof(VECTOR) / sizeof(T)))
-#define BLOCK 1024
+#define BLOCK 256
 #define TALL 64 /* likewise of columns: so many rows are added up before they go to double */
 
 typedef struct {

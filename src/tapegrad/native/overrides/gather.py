@@ -192,7 +192,8 @@ def scatter_source(adds: bool) -> Any:
 
 def scatter_value(reference: Any) -> Any:
     def kernel(input: Any, index: Any, value: Any, dim: int) -> Any:
-        out = scattered(input, index, None, dim, False, float(value))
+        number = 0.0 if pick(SCATTER, input) is None else float(value)
+        out = scattered(input, index, None, dim, False, number)
         return reference(input, index, value, dim) if out is None else out
 
     return kernel

@@ -56,14 +56,14 @@ def sum_over(x: Any, dim: Any, keepdim: bool, divisor: float) -> Any:
         i = last_run(dim)
         if i:
             x = sum_over(x, dim[i:], True, 1.0)
-            return sum_over(x, dim[:i], True, divisor).reshape(
-                reduced_shape(x.shape, dim, keepdim)
-            )
+            return sum_over(x, dim[:i], True, divisor).reshape(reduced_shape(x.shape, dim, keepdim))
     out = np.empty(reduced_shape(x.shape, dim, keepdim), x.dtype)
     if is_last(x, dim):
         rows, width = rows_and_width(x, dim)
         room = np.empty(rows * -(-width // PIECE)) if width > 2 * PIECE else None
-        pick(SUM, x)((x, out, room), (rows, width, PIECE if room is not None else width), (divisor,))
+        pick(SUM, x)(
+            (x, out, room), (rows, width, PIECE if room is not None else width), (divisor,)
+        )
         return out
     shape = x.shape
     outer, tall = math.prod(shape[: dim[0]]), math.prod(shape[dim[0] : dim[-1] + 1])
