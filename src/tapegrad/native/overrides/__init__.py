@@ -11,7 +11,7 @@ import importlib
 from typing import Any
 
 # By family: the modules here that override something.
-MODULES = {
+MODULES: dict[str, tuple[str, ...]] = {
     "products": ("addmm", "bmm"),
     "softmax": ("softmax", "log_softmax", "softmax_backward_data", "log_softmax_backward_data"),
     "batch_norm": (
@@ -22,6 +22,39 @@ MODULES = {
     "pool2d": (
         *("max_pool2d", "max_pool2d_with_indices", "max_pool_indices", "max_pool2d_backward"),
         *("avg_pool2d", "avg_pool2d_backward"),
+    ),
+    "norms": (
+        "native_layer_norm",
+        "native_layer_norm_backward",
+        "fused_rms_norm",
+        "fused_rms_norm_backward",
+    ),
+    "losses": ("nll_loss", "nll_loss_backward"),
+    "gather": (
+        "embedding",
+        "embedding_dense_backward",
+        "index_select",
+        "index_add",
+        "gather",
+        "scatter_add",
+        "scatter_src",
+        "scatter_value",
+        "index",
+        "index_into",
+        "masked_select",
+    ),
+    "reduce": (
+        "sum_all",
+        "sum",
+        "mean_all",
+        "mean",
+        "var",
+        "std",
+        "var_mean",
+        "std_mean",
+        "logsumexp",
+        "cumsum",
+        "cumprod",
     ),
 }
 HOME = {op: module for module, ops in MODULES.items() for op in ops}
