@@ -1,11 +1,14 @@
-/* Maxima and means of windows of planes. A row of windows is done at once, tap by tap. */
+/* Maxima and means of windows of planes. A row of windows is done at once, tap by tap. Every row of
+   windows has elements inside the plane: that is for the caller to see to. */
 
 #include <math.h>
 #include <string.h>
 
 #include "kernels.h"
 
-#define CHUNK 256 /* windows of a row that are done at once */
+#define CHUNK 256   /* windows of a row that are done at once */
+#define TAPS 64     /* elements of a window along a row, at the most */
+#define WIDEST 4096 /* elements of a row, at the most */
 
 typedef struct {
     void **p;
@@ -21,23 +24,36 @@ static int64_t pieces(double cost, int64_t elements) {
     return found < 1 ? 1 : found;
 }
 
-/* The windows first <= w < last whose element at `tap` is inside. */
-static void inside(int64_t size, int64_t stride, int64_t padding, int64_t windows, int64_t tap,
-                   int64_t *first, int64_t *last) {
-    const int64_t shift = tap - padding; /* of the element in window 0 */
-    *first = shift < 0 ? (-shift + stride - 1) / stride : 0;
-    *last = size > shift ? least(windows, (size - shift + stride - 1) / stride) : 0;
-}
-
 /* How many elements a mean is over along one dimension. */
-static int64_t extent(int64_t size, int64_t kernel, int64_t stride, int64_t padding, int64_t window,
-                      int with_padding) {
-    int64_t begin = window * stride - padding, end = least(begin + kernel, size + padding);
+static int64_t extent(const int64_t *side, int64_t window, int with_padding) {
+    int64_t begin = window * side[2] - side[3];
+    int64_t end = least(begin + side[1], side[0] + side[3]);
     if (!with_padding) {
         begin = most(begin, 0);
-        end = least(end, size);
+        end = least(end, side[0]);
     }
     return end - begin;
+}
+
+/* A piece of a row of windows: for each tap, first <= window < last is inside the row. */
+typedef struct {
+    int64_t start, count, base; /* base: the place of the first element of the first window */
+    int64_t first[TAPS], last[TAPS];
+    double extents[CHUNK]; /* how many elements means are over, along the row */
+} piece;
+
+static void find_piece(piece *at, const int64_t *side, int64_t start, int with_padding) {
+    at->start = start;
+    at->count = least(CHUNK, side[4] - start);
+    at->base = start * side[2] - side[3];
+    for (int64_t tap = 0; tap < side[1]; tap++) {
+        const int64_t shift = at->base + tap, stride = side[2];
+        at->first[tap] = least(at->count, shift < 0 ? (-shift + stride - 1) / stride : 0);
+        at->last[tap] = side[0] > shift ? least(at->count, (side[0] - shift + stride - 1) / stride)
+                                        : 0;
+    }
+    for (int64_t i = 0; i < at->count; i++)
+        at->extents[i] = (double)extent(side, start + i, with_padding);
 }
 
 /* `body` for windows i of [first, last), with `at` for the element's place in a row; strides of one

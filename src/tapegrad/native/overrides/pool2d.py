@@ -13,6 +13,8 @@ from .rows import for_dtypes, is_dense, pick
 Ints = tuple[int, ...]
 
 LARGEST = 1 << 31  # elements of a plane: places are counted in 32 bits
+TAPS, WIDEST = 64, 4096  # columns of a window and of a plane: see c/pool2d.c
+FEWEST = 4  # windows of a row, for the kernels to pay
 
 
 def geometry(sizes: Ints, kernel: Ints, stride: Ints, padding: Ints, out: Ints) -> Any:
@@ -20,11 +22,16 @@ def geometry(sizes: Ints, kernel: Ints, stride: Ints, padding: Ints, out: Ints) 
     return itertools.chain(*zip(sizes, kernel, stride, padding, out, strict=True))
 
 
-def takes(x: Any, kernel: Ints, out: Ints) -> bool:
+def takes(x: Any, sizes: Ints, kernel: Ints, stride: Ints, padding: Ints, out: Ints) -> bool:
     """Whether an array, input or gradient, is for the kernels."""
-    if len(kernel) != 2 or x.ndim < 2 or not x.size or not math.prod(out):
+    if len(kernel) != 2 or x.ndim < 2 or not x.size or not math.prod(sizes):
         return False
-    return is_dense(x) and x.shape[-2] * x.shape[-1] < LARGEST
+    if kernel[1] > TAPS or sizes[1] > WIDEST or out[1] < FEWEST or math.prod(sizes) >= LARGEST:
+        return False
+    for n, k, s, p, o in zip(sizes, kernel, stride, padding, out, strict=True):
+        if p >= k or (o - 1) * s - p >= n:  # a window of nothing but padding
+            return False
+    return is_dense(x)
 
 
 def max_pool(values: bool, indices: bool) -> Any:
@@ -36,7 +43,11 @@ def max_pool(values: bool, indices: bool) -> Any:
             input: Any, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, out: Ints
         ) -> Any:
             run = pick(kernels, input)
-            if run is None or not takes(input, kernel, out) or max(dilation) > 1:
+            if (
+                run is None
+                or not takes(input, input.shape[-2:], kernel, stride, padding, out)
+                or max(dilation) > 1
+            ):
                 return reference(input, kernel, stride, padding, dilation, out)
             *lead, height, width = input.shape
             made = np.empty((*lead, *out), input.dtype) if values else None
@@ -83,7 +94,7 @@ def avg_pool(reference: Any) -> Any:
         override: int | None,
     ) -> Any:
         run = pick(kernels, input)
-        if run is None or not takes(input, kernel, out):
+        if run is None or not takes(input, input.shape[-2:], kernel, stride, padding, out):
             return reference(input, kernel, stride, padding, out, count_padding, override)
         *lead, height, width = input.shape
         made = np.empty((*lead, *out), input.dtype)
@@ -109,11 +120,11 @@ def avg_pool_backward(reference: Any) -> Any:
     ) -> Any:
         run = pick(kernels, grad)
         dense = np.ascontiguousarray(grad)
-        if run is None or not takes(dense, kernel, sizes):
+        if run is None or not takes(dense, sizes, kernel, stride, padding, out):
             how = (sizes, kernel, stride, padding, out, count_padding, override)
             return reference(grad, *how)
         lead = grad.shape[:-2]
-        made = np.empty((*lead, *sizes), grad.dtype)
+        made = np.zeros((*lead, *sizes), grad.dtype)
         n = geometry(sizes, kernel, stride, padding, out)
         run((dense, made), (math.prod(lead), *n, count_padding), (override or 0,))
         return made
