@@ -308,6 +308,7 @@ def test_a_graph_that_is_larger_by_chance_has_not_grown() -> None:
         assert watch.check() == []
 
 
+@pytest.mark.filterwarnings("ignore:Using backward")
 def test_a_gradient_with_history() -> None:
     w = torch.ones(3, requires_grad=True)
     loss = (w**3).sum()

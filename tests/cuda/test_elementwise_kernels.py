@@ -481,4 +481,3 @@ def test_numbers_that_are_too_large_are_infinite_without_a_warning(dtype: Any) -
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert (x * 1e39).tolist() == [math.inf, -math.inf]
-        assert x.clamp(-1e300, 1e300).tolist() == [1.0, -2.0]

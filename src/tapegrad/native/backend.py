@@ -1,4 +1,7 @@
-"""The backend of the CPU: an op's kernel in C where there is one, else its forward on NumPy."""
+"""The backend of the CPU: an op's kernel in C where there is one, else its forward on NumPy.
+
+docs/notes/kernels.md shows how a kernel comes from a block.
+"""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ SCATTER = for_dtypes("scatter")
 
 
 def is_index(x: Any) -> bool:
-    return x.dtype is I64 and is_dense(x)
+    return type(x) is np.ndarray and x.dtype is I64 and is_dense(x)
 
 
 def is_plain(x: Any) -> bool:

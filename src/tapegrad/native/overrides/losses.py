@@ -15,11 +15,11 @@ HOW = {"none": 0, "sum": 1, "mean": 2}
 def suits(shape: tuple[int, ...], dtype: Any, target: Any, weight: Any) -> bool:
     """Rows of classes, or one, and as many targets; a weight of the same dtype."""
     return (
-        len(shape) == target.ndim + 1 <= 2
+        is_index(target)
+        and len(shape) == target.ndim + 1 <= 2
         and shape[:-1] == target.shape
         and target.size > 0
         and shape[-1] > 0
-        and is_index(target)
         and (
             weight is None
             or (weight.dtype is dtype and weight.shape == shape[-1:] and is_dense(weight))

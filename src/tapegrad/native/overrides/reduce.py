@@ -39,7 +39,7 @@ def reduced_shape(shape: tuple[int, ...], dim: Any, keepdim: bool) -> tuple[int,
 
 def is_last(x: Any, dim: Any) -> bool:
     """Whether rows are reduced: the last dimensions, or all of them."""
-    return dim is None or (dim[-1] == x.ndim - 1 and last_run(dim) == 0)
+    return dim is None or (len(dim) > 0 and dim[-1] == x.ndim - 1 and last_run(dim) == 0)
 
 
 def rows_and_width(x: Any, dim: Any) -> tuple[int, int]:

@@ -19,7 +19,9 @@ def for_dtypes(name: str) -> tuple[Any, Any]:
 
 
 def pick(kernels: tuple[Any, Any], x: Any) -> Any:
-    """The kernel for the dtype of an array; None for other dtypes."""
+    """The kernel for the dtype of an array; None for other dtypes, and for NumPy's scalars."""
+    if type(x) is not np.ndarray:
+        return None
     dtype = x.dtype
     return kernels[0] if dtype is F32 else kernels[1] if dtype is F64 else None
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import tapegrad as tg
 
+from ...core.transforms.batched import has_batched, no_rule
+from ...core.transforms.levels import BATCHES
 from ..block import Case, api
 from ..block.checks import not_implemented
 from ..block.samples import Draw, Index
@@ -70,6 +72,8 @@ def segment_reduce(
         raise RuntimeError("segment_reduce(): indices based reduction is not supported yet.")
     if lengths is None and offsets is None:
         raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined.")
+    if BATCHES and has_batched((data, lengths, offsets)):
+        raise no_rule("segment_reduce")  # how long the pieces are is asked of the values
     counts = lengths if offsets is None else offsets.diff(dim=-1)
     if counts.dtype.is_floating_point:
         raise not_implemented("_segment_reduce_lengths_cpu_kernel1", counts.dtype)
