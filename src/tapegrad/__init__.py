@@ -64,9 +64,9 @@ _SUBMODULES = frozenset(
     """
     _C __config__ accelerator amp autograd backends compat compiler cpu cuda datasets diagnose
     distributed
-    distributions fft func jit linalg masked multiprocessing nn optim overrides profiler random
-    return_types serialization signal sparse special storage testing torch_version types utils
-    version
+    distributions fft func jit library linalg masked multiprocessing nn optim overrides profiler
+    random return_types serialization signal sparse special storage testing torch_version types
+    utils version
     """.split()
 )
 

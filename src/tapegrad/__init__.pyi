@@ -18,6 +18,7 @@ from . import distributions as distributions
 from . import fft as fft
 from . import func as func
 from . import jit as jit
+from . import library as library
 from . import linalg as linalg
 from . import masked as masked
 from . import multiprocessing as multiprocessing

@@ -24,11 +24,13 @@ from ..core.base import (
 )
 from ..core.layout import address
 from ..core.modes import ANOMALY, MODES, grad_set_to
+from ..core.python_dispatch import is_asked
 from ..core.spaces import RECORDED
 from ..core.subclass import overrides, stays_special
 from ..core.transforms.batched import batched, has_batched, is_batched, lift
 from ..core.transforms.levels import BACKWARD_INSIDE, STACK, TANGENTS, level_of, refuse_inside
 from ..core.upward import RECORDING, VIEWS
+from . import dispatched
 from .anomaly_mode import remember
 from .edges import GradientEdge
 from .engine import Run
@@ -73,7 +75,7 @@ def backward(
     for t in wanted or ():
         if isinstance(t, TensorBase):
             t.retain_grad()  # type: ignore[attr-defined]
-    on_tensors = create_graph or bool(TANGENTS)
+    on_tensors = create_graph or bool(TANGENTS) or dispatched.on_tensors(roots)
     starts = prepare_starts(roots, as_grads(grad_tensors, len(roots)), on_tensors)
     if wanted is None:
         launch(Run(keep, on_tensors, None, asked_by(starts)), starts, create_graph)
@@ -134,6 +136,7 @@ def grad(
         )
     # On tensors: to be recorded itself, or to carry tangents along.
     tensors = create_graph or bool(TANGENTS) or has_batched(as_grads(grad_outputs, 0))
+    tensors = tensors or dispatched.on_tensors(roots)
     starts = prepare_starts(roots, as_grads(grad_outputs, len(roots)), tensors)
     keep = create_graph if retain_graph is None else retain_graph
     run = Run(keep, tensors, targets(wanted), asked_by(starts))
@@ -268,7 +271,7 @@ def implicit_seed(root: Any) -> Any:
             "grad can be implicitly created only for real scalar outputs but got "
             f"{dtypes.of(array.dtype)}"
         )
-    return ones_at(array)
+    return dispatched.ones_like(root) if is_asked(root) else ones_at(array)
 
 
 def ones_at(array: Any) -> Any:
@@ -327,7 +330,7 @@ def batched_seed(root: Any, g: Any, index: int) -> Any:
 
 def backward_plain(root: Any, keep: bool) -> None:
     """`loss.backward()`: one scalar, ones for its gradient, into all leaves."""
-    if STACK.levels:
+    if STACK.levels or dispatched.on_tensors((root,)):
         backward(root, None, keep)
         return
     seed = implicit_seed(root)
@@ -397,7 +400,9 @@ def recorded_copy(g: Any, leaf: Any) -> Any:
 
 def add_to_grad(t: Any, g: Any, record: bool) -> None:
     """backward(inputs=[t]): what AccumulateGrad would have done, for any tensor."""
-    if t.gradient is None:
+    if dispatched.accumulate(t, g):
+        pass
+    elif t.gradient is None:
         t.gradient = recorded_copy(g, t)
     elif record:
         t.gradient = t.gradient + g

@@ -46,6 +46,7 @@ class Run:
         self.shared: bool = captures is not None or STATE.anomaly or len(observers) != 0
         self.watched: bool = self.shared or observer is not None
         self.found: dict[int, Any] = {}
+        self.taken: dict[int, Any] = {}  # on tensors: the gradients that leaves took, by id
         self.late: Any = None  # casts to the dtypes of leaves, done together at the end
         self.order: Any = None  # an Order, once the pass has begun
         self.at: Node | None = None  # the node that is being visited

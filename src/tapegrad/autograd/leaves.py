@@ -9,7 +9,7 @@ import numpy as np
 from ..core.array_memory import NOWHERE, memory_of
 from ..core.base import STATE, TensorBase, cell_of, wrap
 from ..core.modes import MODES
-from ..core.upward import RECORDING
+from ..core.upward import DISPATCHED, RECORDING
 from .node import AccumulateGrad
 
 
@@ -23,8 +23,12 @@ def accumulate(leaf: Any, g: Any, record: bool, owned: int, caller: Any) -> None
         raise RuntimeError("leaf variable has been moved into the graph interior")
     if only_follows(t):
         return
-    if record and not MODES.grad:  # on tensors for the sake of tangents: a leaf keeps none
-        g = g.array
+    if record and not MODES.grad:  # on tensors, but no history is wanted
+        if DISPATCHED.accumulate(t, g):
+            if node.hooks is not None:
+                node.hooks.accumulated(t, False)
+            return
+        g = g.array  # of a dual: a leaf keeps no tangent
         record = False
         owned = 0
     grad = t.gradient

@@ -17,9 +17,10 @@ from .dispatch import unary
 from .op import REGISTRY
 from .operators import OPS
 from .outputs import write_outputs
+from .python_dispatch import is_asked
 from .transforms.levels import BATCHES
 from .transforms.looping import looped
-from .upward import AUTOCAST, GPU, INTERPRETERS, TENSOR
+from .upward import AUTOCAST, DISPATCHED, GPU, INTERPRETERS, TENSOR
 
 # NumPy's spellings, accepted wherever PyTorch's parameter exists.
 NUMPY_NAMES = {
@@ -57,6 +58,7 @@ def make_function(api: Api) -> Callable[..., Any]:
     takes_out = "out" in api.parameters or api.name.startswith("nn.functional.")
     casts = api.autocast is not None
     places = "device" in api.parameters
+    likes = api.name.endswith("_like")
 
     def function(*args: Any, **kwargs: Any) -> Any:
         if kwargs:
@@ -70,6 +72,8 @@ def make_function(api: Api) -> Callable[..., Any]:
                 raise TypeError
             if casts and STATE.casting:
                 return AUTOCAST.call(call, args, kwargs)
+            if places and (STATE.modes_on or likes) and wants_to_create(args):
+                return DISPATCHED.created(api, call, args, kwargs)
             if places and (STATE.device_type is not None or "device" in kwargs):
                 return GPU.created(api, call, args, kwargs)
             return call(*args, **kwargs)
@@ -119,6 +123,8 @@ def make_method(api: Api) -> Callable[..., Any]:
                 raise TypeError
             if casts and STATE.casting:
                 return AUTOCAST.call(call, (self, *args), kwargs)
+            if places and wants_to_create((self,)):
+                return DISPATCHED.created(api, call, (self, *args), kwargs)
             if places and STATE.device_type is not None:
                 return GPU.created(api, call, (self, *args), kwargs)
             return call(self, *args, **kwargs)
@@ -136,6 +142,13 @@ def make_method(api: Api) -> Callable[..., Any]:
         return answered(method, reason, (self, *args), kwargs)
 
     return named(method, api.name, api.doc, "tapegrad.Tensor", call)
+
+
+def wants_to_create(args: tuple[Any, ...]) -> bool:
+    """Whether a mode, or the class of the tensor that is the model, makes a tensor itself."""
+    if STATE.modes_on or (args and isinstance(args[0], TensorBase) and args[0].special):
+        return is_asked(*args[:1])
+    return False
 
 
 def answered(function: Any, reason: Exception, args: Any, kwargs: dict[str, Any]) -> Any:

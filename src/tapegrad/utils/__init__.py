@@ -7,7 +7,7 @@ from types import ModuleType
 
 from . import hooks
 
-_LAZY = frozenset({"_pytree", "checkpoint", "data", "dlpack", "tensorboard"})
+_LAZY = frozenset({"_python_dispatch", "_pytree", "checkpoint", "data", "dlpack", "tensorboard"})
 
 
 def __getattr__(name: str) -> ModuleType:
