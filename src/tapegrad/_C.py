@@ -10,9 +10,11 @@ from .core.python_dispatch import below_classes as _DisableTorchDispatch
 from .core.python_dispatch import disabled_torch_dispatch as _disabled_torch_dispatch_impl
 from .core.subclass import DisableTorchFunctionSubclass
 from .core.subclass import disabled_torch_function as _disabled_torch_function_impl
+from .core.watchers import DisableTorchFunction
 
 __all__ = [
     "Argument",
+    "DisableTorchFunction",
     "DisableTorchFunctionSubclass",
     "FunctionSchema",
     "Generator",

@@ -21,7 +21,7 @@ import tapegrad as tg
 from ._library.registry import DEFS, overloads_of
 from ._library.running import bound
 from ._library.running import call as run_custom
-from ._library.schema import FunctionSchema, aten_lines, aten_schema, parse_schema
+from ._library.schema import FunctionSchema, aten_schema, aten_schemas, parse_schema
 from .core.base import TensorBase
 from .core.op import REGISTRY, Op
 from .core.publish import find, load_family
@@ -75,7 +75,9 @@ class OpOverload:
         definition = DEFS.get(self.name())
         if definition is not None:
             return definition.schema
-        found = aten_schema(self.name()) if self.namespace == "aten" else None
+        found = None
+        if self.namespace == "aten":
+            found = aten_schema(self._overloadpacket.__name__, self._overloadname)
         return found or parse_schema(own_schema(self))
 
     @property
@@ -324,12 +326,10 @@ def overload_of(op: Op, tensors: Any, attrs: tuple[Any, ...], written: bool = Fa
 def written_overload(op: Op, overload: str) -> OpOverload:
     """The in-place form: PyTorch's, with the overload of the op or the one that there is."""
     name = f"{op.aten_name()}_"
-    full = f"aten::{name}"
-    known = [k for k in aten_lines() if k.partition(".")[0] == full]
-    wanted = f"{full}.{overload}" if overload else full
+    known = [schema.overload_name for schema in aten_schemas(name)]
     if not known:
         return OpOverloadPacket("tapegrad", f"{op.name}_", ["default"])._made("default")
-    chosen = (wanted if wanted in known else known[0]).partition(".")[2]
+    chosen = overload if overload in known else known[0]
     packet: OpOverloadPacket = getattr(NAMESPACES["aten"], name)
     return packet._made(chosen or "default")
 

@@ -13,7 +13,7 @@ from ..core.base import STATE, TensorBase, wrap
 from ..core.op import Op
 from ..core.python_dispatch import leaves_of
 from ..device import CPU, device
-from .schema import Argument, FunctionSchema, aten_lines, aten_schema
+from .schema import Argument, FunctionSchema, aten_schemas
 
 # What schemas call the arguments of ops, where our names differ.
 SCHEMA_NAMES = {
@@ -54,7 +54,7 @@ def present(
 
 def written_call(name: str, target: Any, values: dict[str, Any]) -> tuple[OpOverload, Any, Any]:
     """A function that overwrites a tensor, `normal_`, with the arguments that it was given."""
-    for schema in schemas_of(name):
+    for schema in aten_schemas(name):
         kinds = {a.name: a.type.kind() for a in schema.arguments}
         if any([kinds.get(n) in (None, "TensorType") for n in values]):
             continue  # these are numbers
@@ -169,19 +169,12 @@ def factory_call(
             else:
                 values[parameter] = sizes(values[parameter])
     if name not in ("tensor", "as_tensor", "asarray"):
-        for schema in sorted(schemas_of(name), key=lambda s: len(s.arguments)):
+        for schema in sorted(aten_schemas(name), key=lambda s: len(s.arguments)):
             found = factory_arguments(schema, values, by_place)
             if found is not None:
                 full = schema.name.removeprefix("aten::")
                 return overload_named(f"{full}.{schema.overload_name or 'default'}"), *found
     return None
-
-
-def schemas_of(name: str) -> list[FunctionSchema]:
-    """The declarations of all overloads of an aten op."""
-    start = f"aten::{name}"
-    keys = [key for key in aten_lines() if key.partition(".")[0] == start]
-    return [schema for key in keys if (schema := aten_schema(key)) is not None]
 
 
 def factory_arguments(

@@ -304,14 +304,19 @@ def parse_schema(text: str) -> FunctionSchema:
 
 
 @functools.cache
-def aten_lines() -> dict[str, str]:
-    """The schemas of PyTorch's own ops, by "aten::name.overload"; tools/aten_schemas.py."""
-    lines = pathlib.Path(__file__).with_name("aten_schemas.txt").read_text("utf8").splitlines()
-    return {f"aten::{line.partition('(')[0]}": f"aten::{line}" for line in lines}
+def aten_text() -> str:
+    """The schemas of PyTorch's own ops, a line each, without "aten::"; tools/aten_schemas.py."""
+    return pathlib.Path(__file__).with_name("aten_schemas.txt").read_text("utf8")
 
 
 @functools.cache
-def aten_schema(name: str) -> FunctionSchema | None:
-    """The schema of one of PyTorch's ops, or None."""
-    line = aten_lines().get(name)
-    return None if line is None else parse_schema(line)
+def aten_schemas(name: str) -> tuple[FunctionSchema, ...]:
+    """The schemas of all overloads of an op of PyTorch's."""
+    found = re.findall(rf"^{re.escape(name)}(?:\.\w+)?\(.*$", aten_text(), re.MULTILINE)
+    return tuple([parse_schema(f"aten::{line}") for line in found])
+
+
+def aten_schema(name: str, overload: str) -> FunctionSchema | None:
+    """The schema of one overload ("default" is the one without a name), or None."""
+    wanted = "" if overload == "default" else overload
+    return next((s for s in aten_schemas(name) if s.overload_name == wanted), None)

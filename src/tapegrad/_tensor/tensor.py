@@ -25,6 +25,7 @@ from ..core.operators import Operators
 from ..core.transforms import batched, dual, looping
 from ..core.transforms.levels import FLAGGED_INSIDE, STACK, refuse_inside
 from ..core.upward import TENSOR
+from ..core.watchers import WATCHED, ask_watchers, is_watched
 from ..device import CPU, channels_last, channels_last_3d, contiguous_format, strided
 from ..device import device as device_type
 from ..device import layout as layout_type
@@ -255,6 +256,8 @@ class Tensor(Operators):
 
     def detach(self) -> Tensor:
         """The same memory without history; writes are counted together."""
+        if WATCHED and is_watched((self,), {}):
+            return ask_watchers(Tensor.detach, (self,), {})  # type: ignore[no-any-return]
         if self.special and batched.is_batched(self):
             return batched.through(Tensor.detach, self)
         if (self.special or STATE.modes_on) and python_dispatch.is_asked(self):
@@ -439,6 +442,9 @@ class Tensor(Operators):
     # ------------------------------------------------------------------ protocols
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
+        if WATCHED and is_watched((self,), {}):
+            options = {"tensor_contents": tensor_contents}
+            return str(ask_watchers(Tensor.__repr__, (self,), options))
         if self.special and batched.is_batched(self):
             return batched.spell(self)
         tangent = dual.tangent_of(self)
@@ -460,6 +466,8 @@ class Tensor(Operators):
         return iter(self.unbind(0))  # type: ignore[attr-defined]
 
     def __getitem__(self, index: Any) -> Any:
+        if WATCHED and is_watched((self,), {}):
+            return ask_watchers(Tensor.__getitem__, (self, index), {})
         try:
             return indexing.get(self, index)
         except (IndexError, RuntimeError) as error:
@@ -469,6 +477,9 @@ class Tensor(Operators):
             raise
 
     def __setitem__(self, index: Any, value: Any) -> None:
+        if WATCHED and is_watched((self, value), {}):
+            ask_watchers(Tensor.__setitem__, (self, index, value), {})
+            return
         try:
             indexing.put(self, index, value)
         except (IndexError, RuntimeError) as error:

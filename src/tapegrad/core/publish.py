@@ -21,6 +21,7 @@ from .python_dispatch import is_asked
 from .transforms.levels import BATCHES
 from .transforms.looping import looped
 from .upward import AUTOCAST, DISPATCHED, GPU, INTERPRETERS, TENSOR
+from .watchers import NOT_ASKED, WATCHED, ask_watchers, is_watched
 
 # NumPy's spellings, accepted wherever PyTorch's parameter exists.
 NUMPY_NAMES = {
@@ -59,8 +60,11 @@ def make_function(api: Api) -> Callable[..., Any]:
     casts = api.autocast is not None
     places = "device" in api.parameters
     likes = api.name.endswith("_like")
+    asks = api.name not in NOT_ASKED
 
     def function(*args: Any, **kwargs: Any) -> Any:
+        if WATCHED and asks and is_watched(args, kwargs):
+            return ask_watchers(function, args, kwargs)
         if kwargs:
             kwargs = tidy(api, kwargs)
             if "out" in kwargs and not takes_out:
@@ -98,6 +102,8 @@ def make_method(api: Api) -> Callable[..., Any]:
         road = unary if op.elementwise else apply_one
 
         def plain(self: Any, *args: Any) -> Any:
+            if WATCHED and is_watched((self,), {}):
+                return ask_watchers(plain, (self, *args), {})
             if args:
                 raise TypeError(f"TensorBase.{api.spoken}() takes no arguments ({len(args)} given)")
             try:
@@ -116,6 +122,8 @@ def make_method(api: Api) -> Callable[..., Any]:
     places = "device" in api.parameters and api.name.startswith("new_")
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if WATCHED and is_watched((self, *args), kwargs):
+            return ask_watchers(method, (self, *args), kwargs)
         if kwargs:
             kwargs = tidy(api, kwargs)
         try:
@@ -177,6 +185,8 @@ def make_inplace(api: Api) -> Callable[..., Any]:
     call = api.call
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if WATCHED and is_watched((self, *args), kwargs):
+            return ask_watchers(method, (self, *args), kwargs)
         if kwargs:
             kwargs = tidy(api, kwargs)
         try:

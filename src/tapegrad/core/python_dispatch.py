@@ -89,6 +89,7 @@ class Diversion:
     installed = False
     cast_operands: Any = None
     overridden: Any = None
+    watching: Any = None  # watchers.py: modes that see public functions, once there was one
 
     @staticmethod
     def install() -> None:
@@ -105,7 +106,9 @@ class Diversion:
     def take_operands(op: Op, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
         tensors = Diversion.cast_operands(op, tensors)
         # Subclasses, duals and batches come back as the tensors that they are made of.
-        if not ACTIVE.modes or any([INTERPRETERS.is_made_of_others(t) for t in tensors]):
+        if not (ACTIVE.modes or Diversion.is_watching()) or any(
+            [INTERPRETERS.is_made_of_others(t) for t in tensors]
+        ):
             return tensors
         carrier: Any = blank(_Carrier.cls)
         carrier.special = INTERPRETED
@@ -113,9 +116,16 @@ class Diversion:
         return (carrier,)
 
     @staticmethod
+    def is_watching() -> bool:
+        watching = Diversion.watching
+        return watching is not None and bool(watching.modes) and not watching.off
+
+    @staticmethod
     def divert(op: Op, tensors: Any, attrs: tuple[Any, ...], watch: tuple[Any, ...]) -> Any:
         if not tensors or type(tensors[0]) is not _Carrier.cls:
             return Diversion.overridden(op, tensors, attrs, watch)
+        if Diversion.is_watching():
+            return INTERPRETERS.watched(op, tensors[0].call, attrs)
         modes = ACTIVE.modes
         with modes_set_to(modes[:-1]):
             return modes[-1].run(op, tensors[0].call, attrs, watch)
@@ -291,3 +301,6 @@ def ask_about(name: str, args: tuple[Any, ...], run: Callable[..., Any], **kwarg
     """A function that is no op, by its name in PyTorch; `run(*args)` is what happens otherwise."""
     overload = DISPATCHED.overload(name)
     return ask_anyone(Call(overload, args, kwargs, lambda args, kwargs: run(*args)))
+
+
+INTERPRETERS.is_watching = Diversion.is_watching

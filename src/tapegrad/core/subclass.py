@@ -15,6 +15,7 @@ from .op import REGISTRY
 from .python_dispatch import ACTIVE, ask_about, class_dispatches, dispatches
 from .transforms import batched, dual
 from .upward import DISPATCHED, INTERPRETERS, TENSOR
+from .watchers import watch_class
 
 
 class DisableTorchFunctionSubclass:
@@ -86,7 +87,7 @@ def function_of(op: Any) -> Any:
         taken = [p.name for p in found if p.kind is p.POSITIONAL_OR_KEYWORD]
     # `reduction` is a word for an op and a number for its function.
     if taken[: len(names)] == names and "reduction" not in names:
-        return op.public
+        return getattr(TENSOR.cls, op.name, op.public)
 
     def function(*arguments: Any) -> Any:
         width = len(arguments) - len(op.attrs)
@@ -223,6 +224,8 @@ def as_subclass(t: Any, cls: type) -> Any:
     """The same memory as a tensor of `cls`, with one more step of history where there is one."""
     if t.wants_grad and MODES.records:
         t = apply(REGISTRY["alias"], (t if dispatches(t) else plain(t),))
+    if takes_part(cls) and overrides(cls):
+        watch_class(cls)
     made = blank(cls)
     made.array = t.array
     made.special = INTERPRETED if interprets(cls) else special_by(t.array)
@@ -245,3 +248,4 @@ def detached(t: Any) -> Any:
 
 INTERPRETERS.run = overridden
 INTERPRETERS.is_made_of_others = is_made_of_others
+INTERPRETERS.function_of = function_of

@@ -22,6 +22,10 @@ class Interpreters:
 
     run: Any = None  # (op, tensors, attrs, watch)
     ask_foreign: Any = None  # core/publish.py: an operand that is no tensor may know what to do
+    watched: Any = None  # core/watchers.py: (op, tensors, attrs) of an operator, for a mode
+    watched_operator: Any = None  # the same of an operator that is a function: (name, a, b)
+    is_watching: Any = None  # whether such a mode is on in this thread
+    function_of: Any = None  # (op): what users call to run it
     is_made_of_others: Any = None  # whether a tensor is a batched or dual one, or asks its class
 
 

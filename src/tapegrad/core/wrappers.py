@@ -12,6 +12,8 @@ import numpy as np
 
 from .base import INTERPRETED, blank
 from .python_dispatch import class_dispatches
+from .subclass import overrides, takes_part
+from .watchers import watch_class
 
 LOOKING = frozenset(
     {
@@ -70,6 +72,8 @@ def make_wrapper(
     """A tensor of `cls` that has a shape and no memory."""
     if not class_dispatches(cls):
         raise TypeError(f"{cls.__name__} must define __torch_dispatch__")
+    if takes_part(cls) and overrides(cls):
+        watch_class(cls)
     made: Any = blank(cls)
     made.array = nowhere(tuple(shape), strides, int(offset or 0), dtype)
     made.special = INTERPRETED

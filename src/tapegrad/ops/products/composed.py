@@ -11,6 +11,7 @@ from ...core.base import STATE, TensorBase
 from ...core.dispatch import apply
 from ...core.modes import MODES
 from ...core.operators import affine
+from ...core.watchers import WATCHED, ask_watchers, is_watched
 from ...errors import explain_call
 from ..block import LOWER, WIDEST, Autocast, Case, api
 from ..block.samples import Draw
@@ -54,6 +55,9 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     >>> torch.nn.functional.linear(tensor([1.0, 2.0]), tensor([[3.0, 4.0]]))
     tensor([11.])
     """
+    if WATCHED and is_watched((input, weight, bias), {}):
+        given = (input, weight) if bias is None else (input, weight, bias)
+        return ask_watchers(linear, given, {})
     if STATE.casting and MODES.autocast is not None:
         return cast_call(linear, (input, weight, bias), {})
     out = affine(input, weight, bias)
