@@ -58,7 +58,12 @@ def overridden(op: Any, tensors: Any, attrs: Any, watch: Any) -> Any:
 def asked_types(tensors: Any) -> tuple[Any, ...]:
     """The classes, each once, of the tensors that are asked before anything else is done."""
     kinds = [type(t) for t in tensors if isinstance(t, TensorBase) and t.special]
-    return tuple(dict.fromkeys([cls for cls in kinds if takes_part(cls)]))
+    return tuple(dict.fromkeys([cls for cls in kinds if takes_part(cls) or answers(cls)]))
+
+
+def answers(cls: Any) -> bool:
+    """Whether a class has a `__torch_function__` that is to be asked."""
+    return cls.__torch_function__ is not disabled_torch_function and overrides(cls)
 
 
 def is_made_of_others(t: Any) -> bool:
