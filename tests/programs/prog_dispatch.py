@@ -400,3 +400,131 @@ def schemas(torch, log):
     log(str(aten.add.Tensor), aten.add.Tensor.name(), aten.add.Tensor.overloadpacket is aten.add)
     log(aten.add.Tensor(torch.ones(2), torch.ones(2), alpha=3), aten.mul.Tensor(torch.ones(2), 2))
     log(aten.sum.dim_IntList(torch.ones(2, 2), [1]), aten.add_.Tensor(torch.ones(1), 1))
+
+
+@program
+def functions_keep_wrappers(torch, log):
+    cls = wrapper(torch, [])
+
+    class Square(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, t):
+            out = t * t
+            ctx.save_for_backward(t, out)
+            return out
+
+        @staticmethod
+        def backward(ctx, grad):
+            t, out = ctx.saved_tensors
+            log(repr(t), repr(out), type(out.grad_fn).__name__)
+            return 2 * t * grad
+
+    class Unwrap(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, t):
+            return t.elem.clone()
+
+        @staticmethod
+        def backward(ctx, grad):
+            log(type(grad).__name__)
+            return cls(grad)
+
+    x = cls(torch.tensor([1.0, 2.0]), requires_grad=True)
+    Square.apply(x * 3).sum().backward()
+    log(repr(x.grad))
+    x.grad = None
+    inner = Unwrap.apply(x * 3)
+    log(type(inner).__name__, inner.requires_grad)
+    (inner * inner).sum().backward()
+    log(repr(x.grad))
+
+
+@program
+def gradients_are_not_shared(torch, log):
+    cls = wrapper(torch, [])
+    a = cls(torch.ones(2), requires_grad=True)
+    b = cls(torch.ones(2), requires_grad=True)
+    (a + b).sum().backward()
+    (a + b).sum().backward()
+    (a * 3).sum().backward()
+    log(repr(a.grad), repr(b.grad))
+    y = a * 2
+    y.retain_grad()
+    y.sum().backward(inputs=[a])
+    log(repr(a.grad))
+
+
+@program
+def saved_tensors_hooks_see_wrappers(torch, log):
+    cls = wrapper(torch, [])
+    x = cls(torch.tensor([0.0, 1.0]), requires_grad=True)
+
+    def pack(t):
+        log("pack", type(t).__name__)
+        return t
+
+    def unpack(t):
+        log("unpack", type(t).__name__)
+        return t
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+        y = x.exp() * x
+    y.sum().backward()
+    log(repr(x.grad))
+
+
+@program
+def wrappers_in_layers(torch, log):
+    cls = wrapper(torch, [])
+    net = torch.nn.Sequential(
+        torch.nn.Linear(2, 3), torch.nn.LayerNorm(3), torch.nn.GELU(), torch.nn.Linear(3, 1)
+    ).double()
+    with torch.no_grad():
+        for i, p in enumerate(net.parameters()):
+            p.copy_(torch.linspace(-1, 1 + i, p.numel()).view_as(p))
+    out = net(cls(torch.ones(4, 2, dtype=torch.float64)))
+    out.mean().backward()
+    log(out.elem, *[p.grad.elem for p in net.parameters()])
+    target = cls(torch.empty(2))
+    torch.add(cls(torch.ones(2)), 1, out=target)
+    log(repr(target))
+    log(torch.equal(target, target), torch.allclose(target, target))
+    p = torch.nn.Parameter(cls(torch.ones(2)))
+    optimizer = torch.optim.Adam([p], lr=0.5)
+    (p * p).sum().backward()
+    optimizer.step()
+    log(p.elem.tolist())
+
+
+@program
+def reentrant_dispatch(torch, log):
+    class Recording(wrapper(torch, [])):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            inner = torch.ones(2, requires_grad=True)
+            log((inner * 2).requires_grad, torch.is_grad_enabled())
+            with torch.overrides.enable_reentrant_dispatch():
+                log((inner * 2).requires_grad)
+            return super().__torch_dispatch__(func, types, args, kwargs)
+
+    Recording(torch.ones(2)) + 1
+
+
+@program
+def the_most_derived_class_is_asked_first(torch, log):
+    class First(wrapper(torch, [])):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            log("First", [t.__name__ for t in types])
+            return NotImplemented
+
+    class Second(First):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            log("Second", [t.__name__ for t in types])
+            return NotImplemented if func is torch.ops.aten.mul.Tensor else torch.ones(1)
+
+    a, b = First(torch.ones(1)), Second(torch.ones(1))
+    with torch._C.DisableTorchFunctionSubclass():
+        log(torch.add(a, b))
+        log.raises(lambda: torch.mul(a, b))

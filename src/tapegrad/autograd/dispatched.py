@@ -190,8 +190,8 @@ def created(api: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, An
     if found is None:  # from data of all kinds: PyTorch shows the tensor that it made
         with modes_set_to(()):
             made = function(*args, **kwargs)
-        if not isinstance(made, TensorBase) or any([made is a for a in args]):
-            return made
+        if not isinstance(made, TensorBase) or not ACTIVE.modes or any([made is a for a in args]):
+            return made.requires_grad_() if wants_grad else made
         made = ask_about("lift_fresh", (made,), itself)
     else:
         overload, shown, named = found
