@@ -142,7 +142,10 @@ class Tensor(Operators):
         if self.view_of is not None:
             inplace.refresh(self)
         node = self.node
-        return None if node is None or node.is_leaf else shown(node)
+        if node is None or node.is_leaf:
+            return None
+        node.made = self.array.shape, self.array.dtype
+        return shown(node)
 
     @grad_fn.setter
     def grad_fn(self, value: Any) -> None:
@@ -163,6 +166,24 @@ class Tensor(Operators):
     @grad.deleter
     def grad(self) -> None:
         self.gradient = None
+
+    @property
+    def grad_dtype(self) -> Any:
+        """The dtype that `.grad` of a leaf will have; None: any."""
+        if not self.is_leaf:
+            raise RuntimeError("grad_dtype can only be accessed on leaf tensors.")
+        found = api.grad_dtype(self)
+        return None if found is None else dtypes.of(found)
+
+    @grad_dtype.setter
+    def grad_dtype(self, value: Any) -> None:
+        if value is not None and not isinstance(value, dtypes.dtype):
+            raise RuntimeError(
+                f"grad_dtype must be a torch.dtype or None, but got {type(value).__name__}"
+            )
+        if not self.is_leaf:
+            raise RuntimeError("grad_dtype can only be set on leaf tensors.")
+        api.set_grad_dtype(self, None if value is None else value.np)
 
     @property
     def data(self) -> Tensor:

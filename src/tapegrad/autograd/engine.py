@@ -14,7 +14,7 @@ from ..core.base import IGNORED, NUMPY_ERRORS, STATE, Node, TensorBase, ndarray,
 from ..core.upward import GPU, PROFILER
 from ..errors import explain_backward
 from .anomaly_mode import guarded
-from .leaves import accumulate
+from .leaves import accumulate, converted
 from .node import OpNode
 from .order import Order, Pending
 
@@ -74,6 +74,8 @@ class Run:
         if self.captures is not None:
             order.keep_useful(self.captures)
         for node, slot, grad, owned in roots:
+            if node.converts:
+                grad = converted(node, grad, self.record)
             self.add(order.pending[node], slot, grad, owned)
         return order
 
@@ -192,6 +194,8 @@ class Run:
                     own = 0
                     if trusted:
                         own = inherits if aliases(g, total) else 1
+                    if edge.converts:
+                        g = converted(edge, g, self.record)
                     if pending.total is None and edge.outputs is None:
                         pending.total = g
                         pending.owned = own
