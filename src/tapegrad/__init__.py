@@ -62,8 +62,8 @@ from .random import Generator, default_generator  # noqa: E402
 
 _SUBMODULES = frozenset(
     """
-    _C __config__ accelerator amp autograd backends compat compiler cpu cuda datasets diagnose
-    distributed
+    _C __config__ __future__ _lobpcg _vmap_internals accelerator amp autograd backends compat
+    compiler cpu cuda datasets diagnose distributed
     distributions fft func jit linalg masked multiprocessing nn optim overrides profiler random
     return_types serialization signal sparse special storage testing torch_version types utils
     version
@@ -81,6 +81,8 @@ _ELSEWHERE = {
     """,
     "amp.grad_scaler": "GradScaler",
     "compiler": "compile",
+    "_lobpcg": "lobpcg",
+    "ops.reduce.sorting": "_unique _unique2",
     "core.subclass": "DisableTorchFunctionSubclass",
     "func.vmapping": "vmap",
     "jit": "ScriptFunction ScriptModule",

@@ -46,6 +46,8 @@ from .symbolic import SymFloat as SymFloat
 from .symbolic import SymInt as SymInt
 from .storage import TypedStorage as TypedStorage
 from .storage import UntypedStorage as UntypedStorage
+from .ops.reduce.sorting import _unique as _unique
+from .ops.reduce.sorting import _unique2 as _unique2
 from .settings import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
 from .amp.autocast_mode import autocast as autocast
 from .amp.autocast_mode import autocast_decrement_nesting as autocast_decrement_nesting
@@ -77,6 +79,7 @@ from ._tensor.predicates import is_signed as is_signed
 from .settings import is_storage as is_storage
 from .settings import is_vulkan_available as is_vulkan_available
 from .serialization import load as load
+from ._lobpcg import lobpcg as lobpcg
 from .serialization import save as save
 from .amp.autocast_mode import set_autocast_cache_enabled as set_autocast_cache_enabled
 from .amp.autocast_mode import set_autocast_cpu_dtype as set_autocast_cpu_dtype

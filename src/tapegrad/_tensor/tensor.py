@@ -8,6 +8,7 @@ pickling.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -211,6 +212,19 @@ class Tensor(Operators):
     @property
     def _base(self) -> Tensor | None:
         return None if self.view_of is None else self.view_of.base  # type: ignore[return-value]
+
+    def _use_count(self) -> int:
+        """How many hold this tensor: the program, and a graph that leads to it as a leaf."""
+        node = self.node
+        # The tensor's own reference, this one and that of the call are always there.
+        held = node is not None and node.is_leaf and sys.getrefcount(node) > 3
+        return 2 if held else 1
+
+    def module_load(self, other: Any, assign: bool = False) -> Any:
+        """What load_state_dict takes for this tensor from `other`, where it swaps tensors."""
+        if assign:
+            return other.detach()
+        return self.copy_(other).detach()  # type: ignore[attr-defined]
 
     @property
     def output_nr(self) -> int:

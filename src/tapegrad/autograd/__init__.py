@@ -10,7 +10,14 @@ from . import inspect as _inspect
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .api import backward, grad
 from .function import Function
-from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
+from .grad_mode import (
+    _unsafe_preserve_version_counter,
+    enable_grad,
+    inference_mode,
+    no_grad,
+    set_grad_enabled,
+    set_multithreading_enabled,
+)
 from .gradcheck import gradcheck, gradgradcheck
 from .variable import Variable
 
@@ -30,10 +37,11 @@ __all__ = [
     "no_grad",
     "set_detect_anomaly",
     "set_grad_enabled",
+    "set_multithreading_enabled",
 ]
 
 # Imported when they are asked for.
-_LAZY = frozenset({"functional", "profiler", "profiler_util"})
+_LAZY = frozenset({"_functions", "functional", "profiler", "profiler_util"})
 
 
 def __getattr__(name: str) -> Any:

@@ -405,6 +405,9 @@ def launch(run: Run, starts: list[Start], graph: bool = False) -> None:
                 run.go(starts)
         else:
             run.go(starts)
+        run.at = None
+        while run.callbacks:
+            run.callbacks.pop(0)()
     finally:
         MODES.run = outer
 

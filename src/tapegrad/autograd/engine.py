@@ -49,6 +49,8 @@ class Run:
         self.late: Any = None  # casts to the dtypes of leaves, done together at the end
         self.order: Any = None  # an Order, once the pass has begun
         self.at: Node | None = None  # the node that is being visited
+        self.callbacks: list[Any] = []  # to be called when all is done
+        self.number: int = -1  # for those who ask, counted from 0
 
     def go(self, roots: list[tuple[Node, int, Any, int]]) -> None:
         """The whole pass, from (node, output, gradient, 1 if the gradient may be taken over)."""

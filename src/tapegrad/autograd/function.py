@@ -399,6 +399,14 @@ class Function:
         return apply_function(cls, args)
 
 
+class InplaceFunction(Function):
+    """A Function as others; PyTorch keeps the name for old programs."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+
 def bound(
     forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -633,19 +641,23 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
 class ErrorNode(Node):
     """Raises when backward reaches it."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__()
+        self.message = message
+
     def name(self) -> str:
         return "torch::autograd::Error"
 
     def pull(self, grad: Any, record: bool) -> Any:
-        raise RuntimeError(
-            "trying to differentiate twice a function that was marked with @once_differentiable"
-        )
+        raise RuntimeError(self.message)
 
 
 def refuse_twice(g: Any) -> Any:
     physical, batches = grounded(g)
     t = wrap(physical.array)
-    t.node = ErrorNode()
+    t.node = ErrorNode(
+        "trying to differentiate twice a function that was marked with @once_differentiable"
+    )
     t.node.seq = next(sequence)
     t.wants_grad = True
     return above(t, batches)

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from ..core.base import TensorBase
 from ..core.modes import MODES
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "is_inference_mode_enabled",
     "no_grad",
     "set_grad_enabled",
+    "set_multithreading_enabled",
 ]
 
 
@@ -158,6 +160,39 @@ class set_grad_enabled(Mode):
 
     def clone(self) -> Mode:
         return type(self)(self.mode)
+
+
+class set_multithreading_enabled(Mode):
+    """Whether backward may use several threads; a CPU's is done by the caller's in any case."""
+
+    def __init__(self, mode: bool) -> None:
+        self.before = MODES.threads
+        self.mode = mode
+        MODES.threads = mode
+
+    def clone(self) -> Mode:
+        return type(self)(self.mode)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        MODES.threads = self.before
+
+
+class _unsafe_preserve_version_counter:
+    """Inside, writes to some tensors are not counted: for those who know that nobody will mind."""
+
+    def __init__(self, tensors: Any) -> None:
+        self.tensors = (tensors,) if isinstance(tensors, TensorBase) else tuple(tensors)
+        self.before = [t.version_cell().n for t in self.tensors]
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        for t, n in zip(self.tensors, self.before, strict=True):
+            t.version_cell().n = n
 
 
 class inference_mode(Mode):

@@ -177,15 +177,19 @@ def shown(node: Node) -> Node:
     that is named as PyTorch's and can be called, and differs in nothing else."""
     kind = type(node)
     if kind is OpNode or kind is AccumulateGrad:
-        name = node.name().rpartition("::")[2]
-        cls = _classes.get(name)
-        if cls is None:
-            body = {"__slots__": (), "__module__": "builtins", "__call__": call}
-            if kind is OpNode:
-                body["__getattr__"] = node_attribute
-            cls = _classes[name] = type(name, (kind,), body)
-        node.__class__ = cls
+        node.__class__ = class_named(node.name().rpartition("::")[2], kind)
     return node
+
+
+def class_named(name: str, kind: type) -> type:
+    """The class of the nodes of that name."""
+    cls = _classes.get(name)
+    if cls is None:
+        body = {"__slots__": (), "__module__": "builtins", "__call__": call}
+        if kind is OpNode:
+            body["__getattr__"] = node_attribute
+        cls = _classes[name] = type(name, (kind,), body)
+    return cls
 
 
 def call(node: Node, *grads: Any) -> Any:

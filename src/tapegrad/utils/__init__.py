@@ -6,6 +6,9 @@ import importlib
 from types import ModuleType
 
 from . import hooks
+from ._swap import swap_tensors
+
+__all__ = ["hooks", "swap_tensors"]
 
 _LAZY = frozenset({"_pytree", "checkpoint", "data", "dlpack", "tensorboard"})
 
