@@ -9,9 +9,12 @@ import numpy as np
 from ..core.array_memory import NOWHERE, memory_of
 from ..core.base import STATE, TensorBase, cell_of, wrap
 from ..core.modes import MODES
-from ..core.upward import RECORDING
+from ..core.spaces import RAW, RECORDED
+from ..core.upward import DISPATCHED, GPU, RECORDING
 from ..errors import inference_written
 from .node import AccumulateGrad
+
+DIFFERENTIABLE = "fcV"  # NumPy's kinds
 
 
 def accumulate(leaf: Any, g: Any, record: bool, owned: int, caller: Any) -> None:
@@ -24,8 +27,12 @@ def accumulate(leaf: Any, g: Any, record: bool, owned: int, caller: Any) -> None
         return  # switched off since the forward pass
     if t.node is not None and not t.node.is_leaf:
         raise RuntimeError("leaf variable has been moved into the graph interior")
-    if record and not MODES.grad:  # on tensors for the sake of tangents: a leaf keeps none
-        g = g.array
+    if record and not MODES.grad:  # on tensors, but no history is wanted
+        if DISPATCHED.accumulate(t, g):
+            if node.hooks is not None:
+                node.hooks.accumulated(t, False)
+            return
+        g = g.array  # of a dual: a leaf keeps no tangent
         record = False
         owned = 0
     grad = t.gradient
@@ -48,6 +55,19 @@ def accumulate(leaf: Any, g: Any, record: bool, owned: int, caller: Any) -> None
         STATE.captured.append(t)
     if node.hooks is not None:
         node.hooks.accumulated(t, record)
+
+
+def converted(leaf: Any, g: Any, record: bool) -> Any:
+    """A gradient in the `grad_dtype` of its leaf."""
+    node: AccumulateGrad = leaf
+    dtype = node.grad_dtype
+    array = g.array if record else g
+    if dtype is None or array.dtype == dtype:
+        return g
+    if dtype.kind not in DIFFERENTIABLE:
+        raise RuntimeError("isDifferentiableType(grad.scalar_type()) INTERNAL ASSERT FAILED")
+    F: Any = RECORDED if record else RAW if STATE.device_type is None else GPU.space(g)
+    return F.cast(g, dtype)
 
 
 def first_gradient(g: Any, layout: Any, owned: int) -> TensorBase:

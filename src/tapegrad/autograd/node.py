@@ -9,7 +9,7 @@ from ..core.base import STATE, Node, TensorBase, Version, ndarray, wrap
 from ..core.mypyc import mypyc_attr
 from ..core.op import Op
 from ..core.spaces import RAW, RECORDED
-from ..core.upward import FORWARD_MODE, GPU, INSPECTION
+from ..core.upward import DISPATCHED, FORWARD_MODE, GPU, INSPECTION
 from ..errors import freed_graph, modified_in_place, saved_detached
 
 
@@ -111,7 +111,7 @@ class OpNode(Node):
         if self.fixes is not None:
             fix = self.fixes[i]
             if fix is not None:
-                g = fit(F, g, fix[0], fix[1])
+                g = fit(F, g, fix[0], wanted_dtype(self.edges[i], g, fix[1]))
         return g
 
     def promoted(self, F: Any, kept: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
@@ -169,6 +169,8 @@ class OpNode(Node):
         role = "its index"
         if type(place) is int:
             array = self.kept[place]  # type: ignore[index]
+            if isinstance(array, Packed):
+                array = array.value.array
             if place >= op.width:
                 role = "its own output"
                 made_by = self.name()
@@ -186,7 +188,7 @@ class OpNode(Node):
         cells = self.cells
         for k in range(0, len(cells), 3):
             place = cells[k]
-            if type(place) is int:
+            if type(place) is int and not isinstance(kept[place], Packed):
                 made[place] = self.saved_tensor(place, kept[place], cells[k + 1])
         return tuple(made)
 
@@ -227,7 +229,9 @@ class OpNode(Node):
             value = kept[i]
             if isinstance(value, Packed):
                 t = unpack_checked(value)
-                if record:
+                if record and self.on_tensors and t.special:
+                    made[i] = DISPATCHED.saved(self, i, t)
+                elif record:
                     made[i] = self.saved_tensor(i, t.array, t.version_cell())
                 else:
                     made[i] = t.array
@@ -257,6 +261,7 @@ class AccumulateGrad(Node):
     # Of a view made under no_grad, which requires grad as its base does: nothing gets there, and
     # PyTorch has no node.
     follows: bool = False
+    grad_dtype: Any = None  # where `converts`: NumPy's dtype for the gradient; None: any
 
     def name(self) -> str:
         return "torch::autograd::AccumulateGrad"
@@ -322,6 +327,13 @@ def conjugate(F: Any, grad: Any) -> Any:
     if type(grad) is list:
         return [None if g is None else F.conj(g) for g in grad]
     return F.conj(grad)
+
+
+def wanted_dtype(edge: Node | None, g: Any, dtype: Any) -> Any:
+    """The dtype for a gradient: that of the tensor, unless the leaf has another wish."""
+    if edge is not None and edge.converts:
+        return g.array.dtype if isinstance(g, TensorBase) else g.dtype
+    return dtype
 
 
 def fit(F: Any, g: Any, shape: tuple[int, ...], dtype: Any) -> Any:

@@ -191,6 +191,7 @@ class Node(Stamped):
     is_leaf: bool = False
     frees: bool = False  # something saved goes away after backward, so a second one fails
     packed: bool = False  # something in `kept` went through saved_tensors_hooks
+    on_tensors: bool = False  # its values are more than arrays: a pass through it is on tensors
     # Of the backward that dropped the saved values: code, lasti, root's seq, when.
     freed_by: Any = None
     cut: Any = None  # the tombstone of an input that had lost its history before
@@ -198,6 +199,9 @@ class Node(Stamped):
     duals: Any = None  # in forward mode: the tangents of saved values, by position in kept
     notes: Any = None  # `metadata`, a dict made on first access
     detached: Any = None  # the outputs that detach_() took away, a set of slots
+    # (shape, dtype) of the one output, noted when a user gets the node from its tensor.
+    made: Any = None
+    converts: bool = False  # a leaf whose gradient has a dtype of its own: Tensor.grad_dtype
 
     def pull(self, grad: Any, record: bool) -> Any:
         """The gradients for the edges, given the gradient of the output (a list if several)."""
@@ -239,6 +243,11 @@ class Node(Stamped):
     @property
     def _sequence_nr(self) -> int:
         return self.seq
+
+    @property
+    def _input_metadata(self) -> tuple[Any, ...]:
+        found: tuple[Any, ...] = INSPECTION.input_metadata(self)
+        return found
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:

@@ -325,10 +325,11 @@ def fill_(input: Any, value: Any) -> Any:
     >>> zeros(2).fill_(3)
     tensor([3., 3.])
     """
+    given = value
     value = checked_value("fill_", input, value)
     if isinstance(value, TensorBase):
         return write(FillTensor, (input, value))
-    return overwrite(FillNumber, input, value, "fill_")
+    return overwrite(FillNumber, input, value, "fill_", {"value": given})
 
 
 @api(method=False, samples=[Case(Draw(2, 3), 1.5), Case(Draw(2), Draw())])
