@@ -182,3 +182,13 @@ def test_numbers_are_inputs():
     for exponent in [0.5, 2, 2.0, 3, -1, 0.0, -0.0]:
         y = tapegrad.tensor([1.5, 2.5]) ** exponent
         np.testing.assert_allclose(y.numpy(), np.array([1.5, 2.5]) ** exponent, rtol=1e-6)
+
+
+def test_real_gradients_of_complex_numbers_are_not_those_of_real_ones():
+    z = tapegrad.tensor([1 + 2j, -3 + 0.5j], dtype=tapegrad.complex128, requires_grad=True)
+    tapegrad.angle(
+        tapegrad.tensor([1.0, 2.0], dtype=tapegrad.float64).requires_grad_()
+    ).sum().backward()
+    tapegrad.angle(z).sum().backward()
+    x, y = z.detach().real.numpy(), z.detach().imag.numpy()
+    np.testing.assert_allclose(z.grad.numpy(), (-y + 1j * x) / (x * x + y * y))

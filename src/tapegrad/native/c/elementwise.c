@@ -624,6 +624,13 @@ static PyObject *call_gradients(PyObject *callable, PyObject *const *args, size_
     int kind = kind_of_arrays(args, 1);
     if (kind < 0 || count > MOST_TENSORS || self->first + self->count > PyTuple_GET_SIZE(kept))
         Py_RETURN_NONE;
+    /* What a rule does not read says all the same which formula it is: that of real numbers. */
+    for (int i = 0; i < self->first; i++)
+        if (PyArray_Check(PyTuple_GET_ITEM(kept, i))) {
+            int found = kind_of((PyArrayObject *)PyTuple_GET_ITEM(kept, i));
+            if (found != kind && found != TG_BOOL)
+                Py_RETURN_NONE;
+        }
     long mask = 0;
     for (Py_ssize_t i = 0; i < count; i++)
         if (PyTuple_GET_ITEM(edges, i) != Py_None)
