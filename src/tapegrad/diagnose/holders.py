@@ -144,10 +144,16 @@ def attributes(path: str, value: Any) -> Iterator[tuple[Way, Any]]:
 
 
 def user_spaces() -> Iterator[list[dict[str, Any]]]:
-    """The variables of running functions, innermost first, and those of modules."""
+    """The variables of running functions, innermost first, and those of modules.
+
+    A test runner or a server may hold so much that a search gives up: each function is searched
+    on its own, and those of libraries come last.
+    """
     frames = list(evidence.user_frames())
+    frames.sort(key=lambda frame: frame.f_code.co_filename.startswith(LIBRARIES))
     running = [frame.f_locals for frame in frames]
-    yield running
+    for space in running:
+        yield [space]
     modules = [vars(m) for m in list(sys.modules.values()) if is_users(m)]
     spaces = {id(space): space for space in [frame.f_globals for frame in frames] + modules}
     for space in running:
