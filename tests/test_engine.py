@@ -136,7 +136,6 @@ def test_backward_in_threads_adds_up():
     assert w.grad.tolist() == [2.0 * passes, 4.0 * passes]
 
 
-@pytest.mark.xfail(reason="no lock around a leaf's gradient, as PyTorch has: additions are lost")
 def test_backward_in_threads_adds_up_in_large_leaves():
     """NumPy lets other threads run while it adds long arrays; and the first gradient is a race."""
     w = torch.ones(1_000_000, requires_grad=True)
