@@ -199,6 +199,12 @@ def not_scalar(root: Any) -> Exception:
     )
 
 
+def born(t: Any) -> Any:
+    """Where a leaf that requires grad was made."""
+    cell = t.cell if isinstance(t, TensorBase) else None
+    return None if cell is None or cell.born is None else place(*cell.born)
+
+
 def unused_input(t: Any, index: int, roots: tuple[Any, ...]) -> Exception:
     """E05: autograd.grad for a tensor that the outputs do not depend on."""
     is_tensor = isinstance(t, TensorBase)
@@ -207,7 +213,7 @@ def unused_input(t: Any, index: int, roots: tuple[Any, ...]) -> Exception:
     if is_tensor:
         tensor.update(describe(t.array, name))
     node = t.node
-    made = None if node is None or node.is_leaf else of_node(node)
+    made = born(t) if node is None or node.is_leaf else of_node(node)
     graph = reached_from([r.node for r in roots])
     cut, certain = cut_towards(node, graph, roots)
     other = None if certain else other_output(node, roots)
