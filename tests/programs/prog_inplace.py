@@ -807,6 +807,21 @@ def partial_overlap_is_refused(torch, log):
 
 
 @program
+def filled_with_an_element_of_their_own(torch, log):
+    """A 0-d value is read before anything is written: its memory may lie inside."""
+    a = leaf(torch, grad=False)
+    a[...] = a[1]
+    log(a)
+    b = leaf(torch) * 1
+    b.fill_(b[2])
+    log(b)
+    c = leaf(torch, grad=False)
+    log(c.masked_fill_(c > 1, c[0]))
+    d = leaf(torch, grad=False)
+    log(d.index_fill_(0, torch.tensor([0, 1]), d[2]))
+
+
+@program
 def broadcast_result_does_not_fit(torch, log):
     a = torch.ones(3)
     log.raises(lambda: a.add_(torch.ones(2, 3)))

@@ -324,8 +324,8 @@ def check_overlap(destination: Any, sources: Any, name: str = "") -> None:
             "unsupported operation: more than one element of the written-to tensor refers to a "
             "single memory location. Please clone() the tensor before performing the operation."
         )
-    if destination.size == 1 and name.startswith("fill"):
-        return
+    if name.endswith("fill_tensor"):
+        return  # the value is read before anything is written
     for x in sources:
         if x is not destination and type(x) is type(destination):
             if not matches(x, destination) and meets(x, destination):
