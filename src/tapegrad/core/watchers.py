@@ -7,11 +7,11 @@ python_dispatch.py do.
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 from .base import TensorBase
 from .modes import MODES, count
+from .per_thread import PerThread
 from .python_dispatch import Diversion
 from .upward import INTERPRETERS, TENSOR
 
@@ -29,7 +29,7 @@ NOT_ASKED = frozenset(
 WATCHED: list[Any] = []
 
 
-class Watching(threading.local):
+class Watching(PerThread):
     """The modes of this thread, innermost last."""
 
     modes: tuple[Any, ...] = ()
