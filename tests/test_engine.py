@@ -209,7 +209,6 @@ def test_wide_graph_is_not_quadratic():
     assert min(ratios) < 24
 
 
-
 class Countdown(torch.autograd.Function):
     """Its backward runs a backward pass of its own, down to zero."""
 

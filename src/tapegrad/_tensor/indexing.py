@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..autograd.inplace import bump, check_apart, refuse, write
+from ..autograd.anomaly_mode import outside
+from ..autograd.inplace import EXPANDED, bump, check_apart, refuse, write
 from ..core.base import F32, F64, STATE, TensorBase, as_array, ndarray, wrap
 from ..core.devices import is_device, to_host
 from ..core.dispatch import apply
+from ..core.layout import shares_itself
 from ..core.op import REGISTRY
 from ..core.transforms import batched_index
 from ..core.transforms.batched import has_batched, is_batched, memory_of
@@ -99,6 +101,8 @@ def quick_put(t: Any, index: Any, value: Any) -> bool:
     if (array.dtype is not F32 and array.dtype is not F64) or not -9e18 < value < 9e18:
         return False
     if (view is not None and view.base.wants_grad) or (cell is not None and cell.inference):
+        return False
+    if view is not None and shares_itself(array):
         return False
     for item in index if type(index) is tuple else (index,):
         if type(item) is not int and (type(item) is not slice or item.step is not None):
@@ -401,7 +405,10 @@ def put_with(
     if values.array.dtype != t.array.dtype:
         values = with_dtype_of(t, index, values, accumulate)
     try:
-        return run(REGISTRY["index_put"], (t, values), (index, accumulate), watched)
+        out = run(REGISTRY["index_put"], (t, values), (index, accumulate), watched)
+        if run is write and is_masked_fill(index, values, accumulate) and shares_itself(t.array):
+            warnings.warn(EXPANDED["masked_fill"], UserWarning, stacklevel=outside())
+        return out
     except (IndexError, ValueError) as error:
         explain(t.array.shape, index)
         if type(error) is ValueError:
@@ -423,11 +430,18 @@ def check_values(shape: tuple[int, ...], index: tuple[Any, ...], given: tuple[in
         ) from None
 
 
+def is_masked_fill(index: tuple[Any, ...], values: Any, accumulate: bool) -> bool:
+    """Whether PyTorch takes another way: one element under one mask."""
+    arrays = [i for i in index if type(i) is not slice]
+    return (
+        not accumulate and values.array.size == 1 and len(arrays) == 1 and bool(is_mask(arrays[0]))
+    )
+
+
 def with_dtype_of(t: Any, index: tuple[Any, ...], values: Any, accumulate: bool) -> Any:
     """`values` in the dtype of `t`, where PyTorch takes another: one element under one mask."""
     have, want = values.array.dtype, t.array.dtype
-    arrays = [i for i in index if type(i) is not slice]
-    if not accumulate and values.array.size == 1 and len(arrays) == 1 and is_mask(arrays[0]):
+    if is_masked_fill(index, values, accumulate):
         number_as_array(want, to_host(values.array).item())  # which refuses what does not fit
         return values.to(dtypes.of(want))
     check_values(t.array.shape, index, values.array.shape)
@@ -474,7 +488,21 @@ def complete(shape: tuple[int, ...], noted: dict[int, Any]) -> tuple[Any, ...]:
         index.append(array)
     if taken > len(shape):
         raise IndexError(f"too many indices for tensor of dimension {len(shape)} (got {taken})")
-    return tuple(index)
+    return within_nothing(shape, index) if 0 in shape else tuple(index)
+
+
+def within_nothing(shape: tuple[int, ...], index: list[Any]) -> tuple[Any, ...]:
+    """The index where nothing can be picked: PyTorch only looks at dimensions of size 0 then."""
+    dim = 0
+    harmless: list[Any] = []
+    for item in index:
+        if type(item) is not slice and item.dtype.kind != "b":
+            if shape[dim] == 0 and item.size:
+                raise IndexError("index is out of bounds for dimension with size 0")
+            item = item * 0
+        harmless.append(item)
+        dim += item.ndim if type(item) is not slice and item.dtype.kind == "b" else 1
+    return tuple(harmless)
 
 
 def explain(shape: tuple[int, ...], index: tuple[Any, ...]) -> None:
@@ -501,8 +529,6 @@ def explain(shape: tuple[int, ...], index: tuple[Any, ...]) -> None:
             f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}"
         ) from None
     for place, (array, size) in enumerate(zip(arrays, sizes, strict=True)):
-        if size == 0 and array.size:
-            raise IndexError("index is out of bounds for dimension with size 0")
         wrong = array[(array < -size) | (array >= size)]
         if wrong.size:
             at = int(wrong.flat[0])

@@ -127,10 +127,7 @@ def write_values(
             # The rules ran in another dtype than the target's.
             pairs = zip(tensors, node.edges, strict=True)
             node.fixes = tuple([fix_for(t, edge) for t, edge in pairs])
-    if op.name in EXPANDED and shares_itself(destination):
-        changed = out != destination
-        destination[changed] = out[changed]
-    elif not destination.flags.forc and overlaps_itself(destination):
+    if not destination.flags.forc and overlaps_itself(destination):
         store_in_turn(destination, out, op, arrays, attrs)
     else:
         store(destination, out)
@@ -166,6 +163,16 @@ def store_in_turn(destination: Any, out: Any, op: Op, arrays: list[Any], attrs: 
 
     In PyTorch's order: the dimension with the smallest step varies fastest.
     """
+    if op.name == "index_put" and type(destination) is ndarray:
+        if attrs[1]:
+            np.add.at(destination, attrs[0], arrays[1])
+        else:
+            destination[attrs[0]] = arrays[1]
+        return
+    if op.name in EXPANDED:
+        changed = out != destination
+        destination[changed] = out[changed]
+        return
     inner_last = sorted(range(destination.ndim), key=lambda i: (-destination.strides[i], i))
     shape = destination.shape
     if op.elementwise:
