@@ -45,6 +45,7 @@ class WatchingMode:
     def __enter__(self) -> Any:
         Diversion.install()
         Diversion.watching = WATCHING
+        watch_attributes()
         WATCHED.append(self)
         WATCHING.modes = (*WATCHING.modes, self)
         count(1, 1)
@@ -85,6 +86,13 @@ def watch_class(cls: Any) -> None:
     """A tensor of a class with its own `__torch_function__` is made: functions have to look."""
     if cls not in WATCHED and not cls.__module__.startswith("tapegrad."):
         WATCHED.append(cls)
+        watch_attributes()
+
+
+def watch_attributes() -> None:
+    from .watched_attributes import install  # when somebody wants to be asked
+
+    install()
 
 
 def asked_of(args: Any, kwargs: dict[str, Any]) -> list[Any]:
