@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import re
 import warnings
 import weakref
 from typing import Any
@@ -28,7 +29,7 @@ from ..core.base import (
     quiet,
     sequence,
 )
-from ..core.dispatch import apply, run_kernel
+from ..core.dispatch import apply, common_dtype, run_kernel
 from ..core.layout import address, is_dense, memory, overlaps_itself, shares_itself
 from ..core.modes import MODES, grad_set_to
 from ..core.op import REGISTRY, Op, Rule
@@ -110,7 +111,12 @@ def write_values(
     check_overlap(destination, arrays, op.name)
     if STATE.timing:
         PROFILER.start(name, tensors)
-    out = as_array(execute(op, list(arrays), attrs))
+    try:
+        out = as_array(execute(op, list(arrays), attrs))
+    except RuntimeError as error:
+        if KERNEL_REFUSED.search(str(error)):
+            prefer_misfit(op, arrays, destination)
+        raise
     check_fits(op, out, destination)
     if op.name in ("copy", "fill_tensor") and discards(arrays[1], destination):
         from .._creation.arrays import warn_once
@@ -310,6 +316,20 @@ def check_fits(op: Op, out: Any, destination: Any) -> None:
                 f"result type {have.scalar_type} can't be cast to the desired output type "
                 f"{want.scalar_type}"
             )
+
+
+# What kernels complain about: PyTorch comes there last.
+KERNEL_REFUSED = re.compile("not implemented for '|^ZeroDivisionError")
+ORDERS = ("lt", "le", "gt", "ge")  # their results fit into any dtype
+
+
+def prefer_misfit(op: Op, arrays: list[Any], destination: Any) -> None:
+    """A kernel refused its arguments: that the result would not fit goes before, as in PyTorch."""
+    shapes = [x.shape for x in arrays if hasattr(x, "shape")]
+    if not op.elementwise or not op.dtype_rule or len(shapes) < 2:
+        return
+    dtype = destination.dtype if op.name in ORDERS else common_dtype(op, arrays)
+    check_fits(op, np.broadcast_to(np.empty((), dtype), np.broadcast_shapes(*shapes)), destination)
 
 
 EXPANDED = {

@@ -46,10 +46,10 @@ DIMS_CASES = [
 ]
 
 
-def array_of(function: str, input: Any) -> Any:
+def array_of(function: str, input: Any, name: str = "input", position: int = 1) -> Any:
     """The array of an argument that has to be a tensor."""
     if not isinstance(input, TensorBase):
-        raise must_be_tensor(function, "input", 1, input)
+        raise must_be_tensor(function, name, position, input)
     return input.array
 
 
