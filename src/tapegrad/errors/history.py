@@ -263,7 +263,10 @@ def unused_input(t: Any, index: int, roots: tuple[Any, ...]) -> Exception:
 
 def warn_non_leaf_grad(t: Any) -> None:
     """E07: `.grad` of a tensor that is not a leaf, read by the user's code."""
-    if is_probe(sys._getframe(2)):
+    asking, level = sys._getframe(2), 3
+    if asking.f_globals["__name__"] == "tapegrad.core.watched_attributes":
+        asking, level = sys._getframe(3), 4
+    if is_probe(asking):
         return
     name = name_of(t.array)
     made = of_node(t.node)
@@ -288,4 +291,4 @@ def warn_non_leaf_grad(t: Any) -> None:
         fixes=fixes,
         made=made,
     )
-    warnings.warn(warning, stacklevel=3)
+    warnings.warn(warning, stacklevel=level)
