@@ -238,3 +238,37 @@ def test_erfinv_of_single_precision(rng):
     found = op.kernel(edges)
     np.testing.assert_array_equal(found, quiet(op.forward, np, edges))
     assert np.signbit(found[7]) and not np.signbit(found[6])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_an_expanded_number(dtype):
+    """As the gradient of a sum is: it lies as any other operand does, and is read once."""
+    mul = REGISTRY["mul"].kernel
+    x = np.arange(12, dtype=dtype).reshape(3, 4)
+    g = np.broadcast_to(np.array(2.5, dtype), (3, 4))
+    for a, b in (
+        (x, g),
+        (g, x),
+        (x.T, g.T),
+        (x[0], g),
+        (g[:, :1], x),
+        (g, g),
+        (x[:, ::2], g[:, :2]),
+    ):
+        found, want = mul(a, b), a * b
+        np.testing.assert_array_equal(found, want)
+        assert (found.dtype, found.strides) == (want.dtype, want.strides)
+    assert mul(x[:0], np.broadcast_to(g[0, 0], (0, 4))).shape == (0, 4)
+
+
+def test_large_gradients_are_added_up_in_place(rng):
+    """The engine's sums, of arrays that are worth a kernel: the result is NumPy's to the bit."""
+    array = rng.normal(size=200_001).astype(np.float32)
+    x = tapegrad.tensor(array).requires_grad_()
+    (x * 2 + x * 3 + x * x).sum().backward()
+    want = (np.float32(2) * np.ones_like(array) + np.float32(3)) + 2 * array
+    np.testing.assert_allclose(x.grad.numpy(), want, rtol=1e-6, atol=1e-6)
+    before, once = x.grad, x.grad.numpy().copy()
+    (x * 2 + x * 3 + x * x).sum().backward()
+    assert x.grad is before
+    np.testing.assert_array_equal(before.numpy(), 2 * once)

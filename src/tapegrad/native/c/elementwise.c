@@ -73,18 +73,32 @@ static int read_arguments(PyObject *const *args, int count, tg_operand *operands
     return *computed >= 0;
 }
 
-/* The index space of arrays that all lie in C order, broadcast, or all in the same dense order. */
+/* One number that was expanded to a shape, as the gradient of a sum is. */
+static int is_spread(PyArrayObject *x) {
+    if (PyArray_IS_C_CONTIGUOUS(x))
+        return 0;
+    for (int d = 0; d < PyArray_NDIM(x); d++)
+        if (PyArray_DIM(x, d) != 1 && PyArray_STRIDE(x, d) != 0)
+            return 0;
+    return 1;
+}
+
+/* The index space of arrays that all lie in C order, broadcast, or all in the same dense order;
+   those that are spread fit to any. */
 static int find_space(PyArrayObject *const *arrays, int count, tg_operand *operands, int *dims,
                       int64_t *size, int *flat) {
     PyArrayObject *first = NULL;
-    int same = 1, in_c_order = 1, in_f_order = 1;
+    int same = 1, in_c_order = 1, in_f_order = 1, all_spread = 1;
     *dims = 0;
     for (int k = 0; k < count; k++) {
         PyArrayObject *x = arrays[k];
         if (!x)
             continue;
-        in_c_order = in_c_order && PyArray_IS_C_CONTIGUOUS(x);
-        in_f_order = in_f_order && PyArray_IS_F_CONTIGUOUS(x);
+        if (!is_spread(x)) {
+            in_c_order = in_c_order && PyArray_IS_C_CONTIGUOUS(x);
+            in_f_order = in_f_order && PyArray_IS_F_CONTIGUOUS(x);
+            all_spread = 0;
+        }
         if (PyArray_NDIM(x) > *dims)
             *dims = PyArray_NDIM(x);
         if (!first)
@@ -93,7 +107,7 @@ static int find_space(PyArrayObject *const *arrays, int count, tg_operand *opera
             same = same && PyArray_NDIM(x) == PyArray_NDIM(first) &&
                    PyArray_CompareLists(PyArray_DIMS(x), PyArray_DIMS(first), PyArray_NDIM(x));
     }
-    if (*dims > TG_MOST_DIMS)
+    if (*dims > TG_MOST_DIMS || all_spread)
         return 0;
     if (same && (in_c_order || in_f_order)) {
         *flat = in_c_order ? C_ORDER : F_ORDER;
@@ -182,9 +196,10 @@ static int run(Program *self, PyObject *const *args, int want, PyObject *target,
     if (flat) {
         dims = 1;
         for (int k = 0; k < inputs + outputs; k++)
-            operands[k].stride[0] = operands[k].kind == TG_F32   ? 4
-                                    : operands[k].kind == TG_F64 ? 8
-                                                                 : 1;
+            operands[k].stride[0] = k < inputs && arrays[k] && is_spread(arrays[k]) ? 0
+                                    : operands[k].kind == TG_F32                    ? 4
+                                    : operands[k].kind == TG_F64                    ? 8
+                                                                                    : 1;
     }
     if (outputs == 0) {
         ;
