@@ -447,7 +447,7 @@ def _half_blocks(stream: Stream, n: int, dtype: DType, mean: float, std: float) 
     made[:, 1] = radius * np.sin(angle).astype(np.float32)
     made = round_draws(_fma32(made.reshape(-1), _f(std), _f(mean)), dtype, (made.size,))
     if n % 16:
-        made[n - 16 : n] = made[-16:]
+        made[n - 16 : n] = made[-16:].copy()  # the two may overlap
     return made[:n].copy()
 
 
