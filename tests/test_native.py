@@ -465,6 +465,15 @@ def test_running_sums(rng, dtype):
                 assert same(found, np.ascontiguousarray(wanted))
 
 
+@pytest.mark.parametrize("rows", range(1, 10))
+def test_running_sums_of_rows_side_by_side(rows):
+    x = draw(np.random.default_rng(rows), (rows, 5000), np.float32)
+    x[-1, 7], x[0, 4000] = np.nan, np.inf
+    for name in ("cumsum", "cumprod"):
+        (found,), (wanted,) = both(name, x, 1, None)
+        assert same(found, wanted)
+
+
 def test_what_kernels_leave_alone():
     """Other dtypes and layouts go to NumPy, through the same door."""
     x = np.arange(12.0).reshape(3, 4)

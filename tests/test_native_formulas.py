@@ -23,6 +23,11 @@ ULPS = 16
 DTYPES = ["float32", "float64"]
 
 
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
 class OnNumPy:
     """F for rules: the forwards of the blocks, on NumPy."""
 
@@ -192,3 +197,78 @@ def test_real_gradients_of_complex_numbers_are_not_those_of_real_ones():
     tapegrad.angle(z).sum().backward()
     x, y = z.detach().real.numpy(), z.detach().imag.numpy()
     np.testing.assert_allclose(z.grad.numpy(), (-y + 1j * x) / (x * x + y * y))
+
+
+# Computed in double and rounded, with all of their branches.
+BY_PARTS = """
+    special_ndtri i0 special_i0e special_i1 special_i1e special_modified_bessel_k0
+    special_modified_bessel_k1 special_scaled_modified_bessel_k0 special_spherical_bessel_j0
+""".split()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", BY_PARTS)
+def test_functions_by_parts(name, dtype, rng):
+    """All branches are computed for all elements, and each element takes its own."""
+    x = np.concatenate([rng.uniform(-0.1, 1.1, 3000), rng.uniform(-30, 30, 3001), [0, 1, np.nan]])
+    x = x.astype(dtype)
+    kernel = REGISTRY[name].kernel
+    assert kernel.has_program(x)
+    want = quiet(REGISTRY[name].forward, np, x)
+    np.testing.assert_allclose(kernel(x), want, rtol=ULPS * np.finfo(dtype).eps)
+    pairs = x[:6002].reshape(2, -1)
+    np.testing.assert_array_equal(kernel(pairs.T), kernel(x)[:6002].reshape(2, -1).T)
+    assert kernel(x[:0]).shape == (0,)
+
+
+def test_branches_that_cost_more_than_they_save():
+    for name in ("digamma", "special_bessel_j0", "special_airy_ai"):
+        assert not REGISTRY[name].kernel.has_program(np.ones(3, np.float32))
+
+
+def test_erfinv_of_single_precision(rng):
+    """A primitive of its own, against the block in double."""
+    steps = rng.integers(0, 0x3F800000, 1 << 17, dtype=np.uint32).view(np.float32)
+    x = np.concatenate([rng.uniform(-1, 1, 1 << 17).astype(np.float32), steps, -steps])
+    op = REGISTRY["erfinv"]
+    want = op.forward(np, x.astype(np.float64))
+    ulps = np.abs(op.kernel(x) - want) / np.spacing(np.abs(want).astype(np.float32))
+    assert ulps.max() < 3
+    edges = np.array([1, -1, 1.5, -2, np.inf, np.nan, 0.0, -0.0], np.float32)
+    found = op.kernel(edges)
+    np.testing.assert_array_equal(found, quiet(op.forward, np, edges))
+    assert np.signbit(found[7]) and not np.signbit(found[6])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_an_expanded_number(dtype):
+    """As the gradient of a sum is: it lies as any other operand does, and is read once."""
+    mul = REGISTRY["mul"].kernel
+    x = np.arange(12, dtype=dtype).reshape(3, 4)
+    g = np.broadcast_to(np.array(2.5, dtype), (3, 4))
+    for a, b in (
+        (x, g),
+        (g, x),
+        (x.T, g.T),
+        (x[0], g),
+        (g[:, :1], x),
+        (g, g),
+        (x[:, ::2], g[:, :2]),
+    ):
+        found, want = mul(a, b), a * b
+        np.testing.assert_array_equal(found, want)
+        assert (found.dtype, found.strides) == (want.dtype, want.strides)
+    assert mul(x[:0], np.broadcast_to(g[0, 0], (0, 4))).shape == (0, 4)
+
+
+def test_large_gradients_are_added_up_in_place(rng):
+    """The engine's sums, of arrays that are worth a kernel: the result is NumPy's to the bit."""
+    array = rng.normal(size=200_001).astype(np.float32)
+    x = tapegrad.tensor(array).requires_grad_()
+    (x * 2 + x * 3 + x * x).sum().backward()
+    want = (np.float32(2) * np.ones_like(array) + np.float32(3)) + 2 * array
+    np.testing.assert_allclose(x.grad.numpy(), want, rtol=1e-6, atol=1e-6)
+    before, once = x.grad, x.grad.numpy().copy()
+    (x * 2 + x * 3 + x * x).sum().backward()
+    assert x.grad is before
+    np.testing.assert_array_equal(before.numpy(), 2 * once)

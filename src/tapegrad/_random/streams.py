@@ -19,6 +19,7 @@ import numpy as np
 from .._random.checks import check_cauchy, check_exponential
 from ..core.rounding import fused
 from ..dtypes import cpp_name
+from ..native import KERNELS
 from .checks import (
     check_floating,
     check_multinomial,
@@ -56,6 +57,7 @@ class Stream:
         self._seed = seed
         self._bits: Any = None  # numpy.random.MT19937
         self._source: Any = None  # numpy.random.Generator on it, faster for long draws
+        self._state: Any = None  # its 624 words and the place of the next one, for kernels in C
         self._drawn = False
         self.next_normal: float | None = None  # the second value of a pair, not yet handed out
 
@@ -79,6 +81,8 @@ class Stream:
 
     def words(self, n: int) -> Array:
         """The next `n` words of 32 bits, as uint32."""
+        if KERNELS is not None:
+            return self.fill("words", np.empty(n, np.uint32))
         bits = self._bits if self._bits is not None else self._start()
         if n > 0:
             self._drawn = True
@@ -90,6 +94,8 @@ class Stream:
 
     def words64(self, n: int) -> Array:
         """The next `n` words of 64 bits, as uint64: two words each, the high one first."""
+        if KERNELS is not None:
+            return self.fill("words64", np.empty(n, np.uint64))
         bits = self._bits if self._bits is not None else self._start()
         if n > 0:
             self._drawn = True
@@ -112,6 +118,15 @@ class Stream:
             ((high << 32 | low) & (1 << 53) - 1) * 2.0**-53
             for high, low in zip(raw[0::2], raw[1::2], strict=True)
         ]
+
+    def fill(self, kernel: str, out: Array, *numbers: float, kept: Array | None = None) -> Array:
+        """`out`, filled by a kernel in C that goes on from the state of the twister."""
+        bits = self._bits if self._bits is not None else self._start()
+        if out.size:
+            self._drawn = True
+        with bits.lock:
+            KERNELS.KERNELS[kernel]((self._state, out, kept), (out.size,), numbers)
+        return out
 
     def get_state(self) -> Array:
         """The state as PyTorch writes it: 5056 bytes."""
@@ -174,6 +189,12 @@ class Stream:
         self._bits = random.MT19937()
         self._bits._legacy_seeding(self._seed & 0xFFFF_FFFF)
         self._source = random.Generator(self._bits)
+        if KERNELS is not None:
+            import ctypes
+
+            # NumPy's mt19937_state: uint32_t key[624]; int pos;
+            words = (ctypes.c_uint32 * (_WORDS + 1)).from_address(self._bits.ctypes.state_address)
+            self._state = np.frombuffer(words, np.uint32)
         return self._bits
 
 
@@ -190,8 +211,20 @@ Stream.home = sys.modules[__name__]
 # Words to numbers in [0, 1).
 
 
+_SHORT = {F32: "f32", F64: "f64"}
+_LIKE = {F32: np.empty(0, F32), F64: np.empty(0, F64)}
+
+
+def empty(n: int, dtype: DType) -> Array:
+    """A new array of floats for a kernel in C, in memory that is used again."""
+    made: Array = KERNELS.empty((n,), _LIKE[dtype])
+    return made
+
+
 def _unit24(stream: Stream, n: int) -> Array:
     """float32 with 24 random bits."""
+    if KERNELS is not None:
+        return stream.fill("uniform_f32", empty(n, F32), 0.0, 1.0)
     bits = stream.words(n)
     bits &= np.uint32(0xFF_FFFF)
     out = bits.view(np.int32).astype(np.float32)
@@ -201,6 +234,8 @@ def _unit24(stream: Stream, n: int) -> Array:
 
 def unit53(stream: Stream, n: int) -> Array:
     """float64 with 53 random bits."""
+    if KERNELS is not None:
+        return stream.fill("uniform_f64", empty(n, F64), 0.0, 1.0)
     bits = stream.words64(n)
     bits &= np.uint64((1 << 53) - 1)
     out = bits.view(np.int64).astype(np.float64)
@@ -228,12 +263,16 @@ def _fma32(a: Any, b: Any, c: Any) -> Array:
 
 def _libm(name: str, x: Array) -> Array:
     """The C library's function for each element: NumPy's own loops round a few otherwise."""
+    if KERNELS is not None:
+        out = empty(x.size, F64)
+        KERNELS.KERNELS[f"libm_{name}"]((np.ascontiguousarray(x), out), (x.size,))
+        return out
     function: Callable[[float], float] = getattr(math, name)
     try:
         return np.fromiter(map(function, x.tolist()), np.float64, x.size)
     except (OverflowError, ValueError):  # where C gives an infinity
         with np.errstate(all="ignore"):
-            out: Array = getattr(np, name)(x)
+            out = getattr(np, name)(x)
         return out
 
 
@@ -257,6 +296,8 @@ def uniform(
     check_floating("check_uniform_bounds", dtype)
     check_uniform(low, high, dtype)
     n = math.prod(shape)
+    if KERNELS is not None and not is_half(dtype):
+        return stream.fill(f"uniform_{_SHORT[dtype]}", empty(n, dtype), low, high).reshape(shape)
     scaled = (low, high) != (0.0, 1.0)
     unit = unit53(stream, n) if dtype == F64 else _unit24(stream, n)
     if scaled and dtype == F64:
@@ -296,6 +337,8 @@ def normal(
         check_floating("normal_kernel_cpu", dtype)
     if n < 16 or not contiguous:
         return round_draws(_fma(_pairs(stream, n, dtype == F64 or n < 16), std, mean), dtype, shape)
+    if KERNELS is not None and not is_half(dtype):
+        return stream.fill(f"normal_{_SHORT[dtype]}", empty(n, dtype), mean, std).reshape(shape)
     if dtype == F64:
         made = _blocks(stream, n, unit53, lambda u: _fma(_box_muller64(u), std, mean))
         return made.reshape(shape)
@@ -316,6 +359,8 @@ def _as_complex(parts: Array, dtype: DType, shape: Shape) -> Array:
 
 def _pairs(stream: Stream, n: int, exact: bool) -> Array:
     """`n` float64 normals, two from each pair of uniforms; the odd one out waits in the stream."""
+    if KERNELS is not None:
+        return _pairs_in_c(stream, n)
     if exact and n < 16:
         return np.array(_few(stream, n))
     out = np.empty(n)
@@ -333,6 +378,14 @@ def _pairs(stream: Stream, n: int, exact: bool) -> Array:
     out[start + 1 :: 2] = second[: (n - start) // 2]
     if (n - start) % 2:
         stream.next_normal = float(second[-1])
+    return out
+
+
+def _pairs_in_c(stream: Stream, n: int) -> Array:
+    waiting = stream.next_normal
+    kept = np.array([0.0 if waiting is None else waiting, waiting is not None])
+    out = stream.fill("pairs", np.empty(n), kept=kept)
+    stream.next_normal = float(kept[0]) if kept[1] else None
     return out
 
 
@@ -394,7 +447,7 @@ def _half_blocks(stream: Stream, n: int, dtype: DType, mean: float, std: float) 
     made[:, 1] = radius * np.sin(angle).astype(np.float32)
     made = round_draws(_fma32(made.reshape(-1), _f(std), _f(mean)), dtype, (made.size,))
     if n % 16:
-        made[n - 16 : n] = made[-16:]
+        made[n - 16 : n] = made[-16:].copy()  # the two may overlap
     return made[:n].copy()
 
 
@@ -514,6 +567,8 @@ def permutation(stream: Stream, n: int, dtype: DType = I64) -> Array:
     dtype = np.dtype(dtype)
     if n < 2:
         return np.arange(n).astype(dtype)
+    if KERNELS is not None and n < (1 << 32) // 20:
+        return round_draws(stream.fill("permutation", np.empty(n, np.int64)), dtype, (n,))
     steps = np.arange(n, dtype=np.uint64)
     target = steps.copy()
     if n < (1 << 32) // 20:
@@ -554,7 +609,11 @@ def bernoulli(stream: Stream, p: float | Array, shape: Shape, dtype: DType) -> A
     if not isinstance(p, np.ndarray):
         if not 0.0 <= p <= 1.0:
             raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
-        return round_draws(unit53(stream, n) < p, np.dtype(dtype), shape)
+        if KERNELS is not None:
+            thrown = stream.fill("coins", np.empty(n, bool), p)
+        else:
+            thrown = unit53(stream, n) < p
+        return round_draws(thrown, np.dtype(dtype), shape)
     if n:
         check_floating("bernoulli_tensor_cpu_p_", p.dtype)
     if not np.all((p >= 0) & (p <= 1)):

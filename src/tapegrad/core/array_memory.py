@@ -13,7 +13,10 @@ import numpy as np
 from .base import STATE, ndarray
 from .layout import is_dense
 from .mypyc import mypyc_attr
+from .op import REGISTRY
 from .upward import GPU
+
+LARGE: Final = 1 << 17  # bytes: from here on threads and kept memory are worth a question
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -26,11 +29,13 @@ class ArrayMemory:
         return fresh and bool(target.flags.carray)
 
     def add_into(self, target: Any, other: Any) -> None:
-        np.add(target, other, target)
+        if target.nbytes < LARGE or not added_in_c(target, other):
+            np.add(target, other, target)
 
     def accumulate(self, kept: Any, g: Any) -> None:
         """Add `g` to the array of a `.grad`, which may be a view and have another dtype."""
-        np.add(kept, g, kept, casting="unsafe")
+        if kept.nbytes < LARGE or not added_in_c(kept, g):
+            np.add(kept, g, kept, casting="unsafe")
 
     def share(self, g: Any, total: Any) -> bool:
         """Whether `g` may lie in the memory of `total`, though it is no view that NumPy knows."""
@@ -60,6 +65,12 @@ class ArrayMemory:
 
     def zeros(self, like: Any, shape: Any, dtype: Any) -> Any:
         return np.zeros(shape, dtype)
+
+
+def added_in_c(target: Any, other: Any) -> bool:
+    """Add to an array by the kernel of `add`; False where that is not for it."""
+    into = getattr(REGISTRY["add"].kernel, "into", None)
+    return into is not None and bool(into(target, target, other))
 
 
 class NoMemory(ArrayMemory):

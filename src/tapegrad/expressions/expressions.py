@@ -16,7 +16,7 @@ PRIMITIVES: dict[str, int] = {
         """
         neg abs square sqrt reciprocal exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos
         atan sinh cosh tanh asinh acosh atanh sigmoid erf erfc floor ceil rint trunc sign isnan
-        isinf isfinite not_ signbit
+        isinf isfinite not_ signbit polynomial erfinv
         """.split(),
         1,
     ),
@@ -29,6 +29,7 @@ PRIMITIVES: dict[str, int] = {
     ),
     "select": 3,
 }
+SINGLE = frozenset(["erfinv"])  # those of single precision alone
 TRUTHS = frozenset("isnan isinf isfinite not_ signbit lt le gt ge eq ne and_ or_ xor_".split())
 
 
@@ -40,7 +41,7 @@ class Expression:
     def __init__(self, name: str, args: tuple[Expression, ...], value: Any = None) -> None:
         self.name = name
         self.args = args
-        self.value = value  # of a leaf: the place of the input, or the number
+        self.value = value  # of a leaf: the place of the input, or the number; or coefficients
 
     @property
     def is_truth(self) -> bool:
@@ -64,6 +65,8 @@ class Maker:
 
     def __init__(self) -> None:
         self.made: dict[Any, Expression] = {}
+        self.wide = False  # computed in double, whatever it is computed of
+        self.branches = False  # some of it is computed for elements that do not need it
 
     def input(self, place: int, is_truth: bool = False) -> Expression:
         return self._leaf("input", (place, is_truth))
@@ -81,6 +84,12 @@ class Maker:
             key = (name, "nan")  # type: ignore[assignment]
         if key not in self.made:
             self.made[key] = Expression(name, (), value)
+        return self.made[key]
+
+    def polynomial(self, x: Expression, coefficients: tuple[float, ...]) -> Expression:
+        key = ("polynomial", id(x), coefficients)
+        if key not in self.made:
+            self.made[key] = Expression("polynomial", (x,), coefficients)
         return self.made[key]
 
     def apply(self, name: str, *args: Expression) -> Expression:

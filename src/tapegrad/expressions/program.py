@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from .expressions import Expression, in_order
+from .expressions import SINGLE, Expression, Maker, in_order
 
 # About how many nanoseconds one element takes: what decides whether threads are worth it.
 COST: dict[str, float] = {
-    **dict.fromkeys("exp exp2 expm1 log log2 log10 log1p sigmoid tanh erf sin cos".split(), 1.5),
+    **dict.fromkeys(
+        "exp exp2 expm1 log log2 log10 log1p sigmoid tanh erf erfinv sin cos".split(), 1.5
+    ),
     **dict.fromkeys(
         """
         tan asin acos atan sinh cosh asinh acosh atanh erfc pow fmod atan2 hypot
@@ -17,12 +19,18 @@ COST: dict[str, float] = {
     ),
     **dict.fromkeys("div sqrt reciprocal".split(), 0.4),
 }
+SLOW_IN_DOUBLE = frozenset(["sin", "cos"])  # the C library's
+SLOW = 10.0
 CHEAP = 0.15
+# Where elements take branches, NumPy computes only what they need: up to here that is slower.
+MOST_FOR_BRANCHES = 20.0
 FLOAT_KIND, DOUBLE_KIND, BOOL_KIND = range(3)  # TG_F32, TG_F64, TG_BOOL
 COMPUTED, NOTHING = -1, -2
-MOST_REGISTERS = 32
-MOST_STEPS = 48
+MOST_REGISTERS = 64
+MOST_STEPS = 128
 MOST_OPERANDS = 24
+MOST_CONSTANTS = 48
+MOST_LISTED = 256
 
 
 class TooLarge(ValueError):
@@ -30,20 +38,27 @@ class TooLarge(ValueError):
 
 
 def program(
-    kind: int, results: list[Expression | None], sources: list[int], codes: dict[str, Any]
+    kind: int,
+    results: list[Expression | None],
+    sources: list[int],
+    codes: dict[str, Any],
+    maker: Maker,
 ) -> tuple[Any, ...]:
     """(kind, sources, constants, kinds of outputs, given, registers, steps, cost), as C reads it.
 
     A result that is an input is handed on, one that is None stays so; the others are computed.
     Registers are the inputs, the constants, the outputs, and the values in between, whose registers
-    are used again when their last reader is done.
+    are used again when their last reader is done. A wide one computes in double and rounds.
     """
+    inner = DOUBLE_KIND if maker.wide else kind
     inputs = len(sources)
     given = tuple([given_by(e) for e in results])
     outputs = [e for e in results if e is not None and given_by(e) == COMPUTED]
     order = list(in_order(outputs))
     numbers = [e for e in order if e.name == "number"]
-    first_out = inputs + len(numbers)
+    lists = list(dict.fromkeys([e.value for e in order if e.name == "polynomial"]))
+    list_place = {value: inputs + len(numbers) + i for i, value in enumerate(lists)}
+    first_out = inputs + len(numbers) + len(lists)
     free_from = first_out + len(outputs)
     place: dict[int, int] = {id(e): inputs + i for i, e in enumerate(numbers)}
     for e in order:
@@ -77,18 +92,28 @@ def program(
                 register = highest
                 highest += 1
         place[id(e)] = register
+        if e.name == "polynomial":
+            operands.append(list_place[e.value])
+            cost += 0.1 * len(e.value)
         steps.append((codes[e.name][0], register, *operands))
-        cost += COST.get(e.name, CHEAP)
+        slow = e.name in SLOW_IN_DOUBLE and inner == DOUBLE_KIND
+        cost += SLOW if slow else COST.get(e.name, CHEAP)
     for o, e in enumerate(outputs):
         if place[id(e)] != first_out + o:
             steps.append((codes["copy"][0], first_out + o, place[id(e)]))
     if highest > MOST_REGISTERS or len(steps) > MOST_STEPS:
         raise TooLarge("more steps or registers than the machine has")
-    if len(numbers) > MOST_OPERANDS or inputs + len(outputs) > MOST_OPERANDS:
+    if len(numbers) + len(lists) > MOST_CONSTANTS or inputs + len(outputs) > MOST_OPERANDS:
         raise TooLarge("more operands than the machine has")
-    constants = tuple(float(e.value) for e in numbers)
+    if sum([1 + len(value) for value in lists]) > MOST_LISTED:
+        raise TooLarge("more coefficients than the machine has room for")
+    if maker.branches and cost > MOST_FOR_BRANCHES:
+        raise TooLarge("more work for nothing than it is worth")
+    if inner == DOUBLE_KIND and any([e.name in SINGLE for e in order]):
+        raise TooLarge("a primitive of single precision in a program of doubles")
+    constants = (*[float(e.value) for e in numbers], *lists)
     kinds = tuple(BOOL_KIND if e.is_truth else kind for e in outputs)
-    return kind, tuple(sources), constants, kinds, given, highest, tuple(steps), cost
+    return inner, tuple(sources), constants, kinds, given, highest, tuple(steps), cost
 
 
 def given_by(result: Expression | None) -> int:

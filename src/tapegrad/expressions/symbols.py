@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from .expressions import PRIMITIVES, Expression, Maker
+from .expressions import PRIMITIVES, SINGLE, Expression, Maker
 
 BOOL = np.dtype(bool)
 
@@ -117,6 +117,11 @@ class Symbol(NDArrayOperatorsMixin):
 
     def copy(self, order: str = "C") -> Symbol:
         return Symbol(self.maker, self.expression, self.dtype)
+
+    def polynomial(self, coefficients: Any) -> Symbol:
+        """What `horner` in ops/special/kernels.py computes, in one step."""
+        made = self.maker.polynomial(self.expression, tuple(coefficients))
+        return Symbol(self.maker, made, self.dtype)
 
     __hash__ = object.__hash__
 
@@ -281,15 +286,31 @@ class TracedNumPy:
     ascontiguousarray = asarray
 
     @staticmethod
+    def full(shape: Any, value: float, dtype: Any = np.float64) -> Any:
+        return np.dtype(dtype).type(value)
+
+    @staticmethod
     def pointwise(function: Callable[..., Any], operands: tuple[Any, ...], double: bool) -> Any:
         """What ops/special/kernels.py does block by block: a primitive, or the formula itself."""
-        first = operands[0]
-        if function.__name__ in PRIMITIVES:
-            made = first.maker.apply(function.__name__, *[first.read(x) for x in operands])
+        first = next(x for x in operands if isinstance(x, Symbol))
+        name = function.__name__
+        if name in PRIMITIVES and (name not in SINGLE or first.dtype.itemsize == 4):
+            made = first.maker.apply(name, *[first.read(x) for x in operands])
             return Symbol(first.maker, made, first.dtype)
-        if double and first.dtype.itemsize < 8:
-            raise Untraceable("double precision for single")
-        return function(XP, *operands)
+        if not double:
+            return function(XP, *operands)
+        first.maker.wide = True
+        inner = [x.astype(np.float64) if isinstance(x, Symbol) else x for x in operands]
+        return function(XP, *inner).astype(first.dtype)
+
+    @staticmethod
+    def by_parts(default: float, parts: Any, operands: tuple[Any, ...]) -> Any:
+        """Every part is computed for all elements, and each takes its own."""
+        out: Any = default
+        for mask, function in parts:
+            mask.maker.branches = True
+            out = np.where(mask, function(*[x.copy() for x in operands]), out)
+        return out
 
 
 XP = TracedNumPy()

@@ -35,7 +35,7 @@ class Tracer:
             sources = list(range(symbols.count))
             if any([e is None or e.name == "input" for e in results]):
                 return None  # what is handed on as it is must stay a view
-            return program(kind, results, sources, self.codes)
+            return program(kind, results, sources, self.codes, symbols.maker)
         except Exception:  # whatever a formula cannot do with symbols, it may do with arrays
             return None if by_value or not has_numbers(attrs) else BY_VALUE
 
@@ -63,7 +63,7 @@ class Tracer:
                 else:
                     results.append(None)
             sources, results = symbols.used(results)
-            return program(kind, results, sources, self.codes)
+            return program(kind, results, sources, self.codes, symbols.maker)
         except Exception:
             return None if by_value or not has_numbers(attrs) else BY_VALUE
 

@@ -73,18 +73,32 @@ static int read_arguments(PyObject *const *args, int count, tg_operand *operands
     return *computed >= 0;
 }
 
-/* The index space of arrays that all lie in C order, broadcast, or all in the same dense order. */
+/* One number that was expanded to a shape, as the gradient of a sum is. */
+static int is_spread(PyArrayObject *x) {
+    if (PyArray_IS_C_CONTIGUOUS(x))
+        return 0;
+    for (int d = 0; d < PyArray_NDIM(x); d++)
+        if (PyArray_DIM(x, d) != 1 && PyArray_STRIDE(x, d) != 0)
+            return 0;
+    return 1;
+}
+
+/* The index space of arrays that all lie in C order, broadcast, or all in the same dense order;
+   those that are spread fit to any. */
 static int find_space(PyArrayObject *const *arrays, int count, tg_operand *operands, int *dims,
                       int64_t *size, int *flat) {
     PyArrayObject *first = NULL;
-    int same = 1, in_c_order = 1, in_f_order = 1;
+    int same = 1, in_c_order = 1, in_f_order = 1, all_spread = 1;
     *dims = 0;
     for (int k = 0; k < count; k++) {
         PyArrayObject *x = arrays[k];
         if (!x)
             continue;
-        in_c_order = in_c_order && PyArray_IS_C_CONTIGUOUS(x);
-        in_f_order = in_f_order && PyArray_IS_F_CONTIGUOUS(x);
+        if (!is_spread(x)) {
+            in_c_order = in_c_order && PyArray_IS_C_CONTIGUOUS(x);
+            in_f_order = in_f_order && PyArray_IS_F_CONTIGUOUS(x);
+            all_spread = 0;
+        }
         if (PyArray_NDIM(x) > *dims)
             *dims = PyArray_NDIM(x);
         if (!first)
@@ -93,7 +107,7 @@ static int find_space(PyArrayObject *const *arrays, int count, tg_operand *opera
             same = same && PyArray_NDIM(x) == PyArray_NDIM(first) &&
                    PyArray_CompareLists(PyArray_DIMS(x), PyArray_DIMS(first), PyArray_NDIM(x));
     }
-    if (*dims > TG_MOST_DIMS)
+    if (*dims > TG_MOST_DIMS || all_spread)
         return 0;
     if (same && (in_c_order || in_f_order)) {
         *flat = in_c_order ? C_ORDER : F_ORDER;
@@ -182,9 +196,10 @@ static int run(Program *self, PyObject *const *args, int want, PyObject *target,
     if (flat) {
         dims = 1;
         for (int k = 0; k < inputs + outputs; k++)
-            operands[k].stride[0] = operands[k].kind == TG_F32   ? 4
-                                    : operands[k].kind == TG_F64 ? 8
-                                                                 : 1;
+            operands[k].stride[0] = k < inputs && arrays[k] && is_spread(arrays[k]) ? 0
+                                    : operands[k].kind == TG_F32                    ? 4
+                                    : operands[k].kind == TG_F64                    ? 8
+                                                                                    : 1;
     }
     if (outputs == 0) {
         ;
@@ -209,6 +224,23 @@ static int bad_program(const char *what) {
     return -1;
 }
 
+/* A number, or a list of coefficients. */
+static int read_constant(tg_program *program, int i, PyObject *said) {
+    program->list[i] = -1;
+    if (!PyTuple_Check(said)) {
+        program->constant[i] = PyFloat_AsDouble(said);
+        return 0;
+    }
+    const int count = (int)PyTuple_GET_SIZE(said);
+    if (count < 2 || count >= TG_MOST_LISTED - program->all_listed)
+        return bad_program("more coefficients than there is room for, or none");
+    program->list[i] = program->all_listed;
+    program->listed[program->all_listed++] = count;
+    for (int k = 0; k < count; k++)
+        program->listed[program->all_listed++] = PyFloat_AsDouble(PyTuple_GET_ITEM(said, k));
+    return 0;
+}
+
 /* As Python says it:
    (kind, sources, constants, kinds of outputs, given, registers, steps, cost). */
 static int read_program(Program *self, PyObject *said) {
@@ -225,17 +257,18 @@ static int read_program(Program *self, PyObject *said) {
     self->results = (int)PyTuple_GET_SIZE(given);
     if ((program->kind != TG_F32 && program->kind != TG_F64) || program->inputs < 1 ||
         program->inputs + program->outputs > TG_MOST_OPERANDS ||
-        program->constants > TG_MOST_OPERANDS || program->steps > TG_MOST_STEPS / 2 ||
+        program->constants > TG_MOST_CONSTANTS || program->steps > TG_MOST_STEPS / 2 ||
         program->registers < program->inputs + program->constants + program->outputs ||
         program->registers > TG_MOST_REGISTERS / 3 || self->results > TG_MOST_OPERANDS)
         return bad_program("a program that does not fit the vector machine");
     for (int i = 0; i < program->inputs; i++)
         self->source[i] = (int)PyLong_AsLong(PyTuple_GET_ITEM(sources, i));
     for (int i = 0; i < program->constants; i++)
-        program->constant[i] = PyFloat_AsDouble(PyTuple_GET_ITEM(constants, i));
+        if (read_constant(program, i, PyTuple_GET_ITEM(constants, i)) < 0)
+            return -1;
     for (int o = 0; o < program->outputs; o++) {
         self->kind[o] = (int)PyLong_AsLong(PyTuple_GET_ITEM(kinds, o));
-        if (self->kind[o] != program->kind && self->kind[o] != TG_BOOL)
+        if (self->kind[o] < TG_F32 || self->kind[o] > TG_BOOL)
             return bad_program("an output of a kind that there is not");
     }
     int computed = 0;
@@ -253,7 +286,7 @@ static int read_program(Program *self, PyObject *said) {
             return -1;
         int n = program->registers;
         if (code < 0 || code >= TG_STEP_COUNT || out < program->inputs + program->constants ||
-            out >= n || a < 0 || a >= n || b < 0 || b >= n || c < 0 || c >= n)
+            (code == TG_erfinv && program->kind != TG_F32) || out >= n || a < 0 || a >= n || b < 0 || b >= n || c < 0 || c >= n)
             return bad_program("a step that names no primitive or no register");
         program->step[s] =
             (tg_step){(uint8_t)code, (uint8_t)out, (uint8_t)a, (uint8_t)b, (uint8_t)c};

@@ -52,9 +52,18 @@
     X(sum_f32) X(sum_f64) X(sum_columns_f32) X(sum_columns_f64) X(spread_f32) X(spread_f64)        \
     X(running_f32) X(running_f64)
 
+/* random.c */
+#define TG_RANDOM_KERNELS(X)                                                                       \
+    X(words) X(words64) X(permutation) X(uniform_f32) X(uniform_f64) X(coins) X(normal_f32)        \
+    X(normal_f64) X(pairs) X(libm_exp) X(libm_log1p) X(libm_tan)
+
+/* sort.c */
+#define TG_SORT_KERNELS(X) X(sort_32) X(sort_64)
+
 #define TG_KERNELS(X)                                                                              \
     TG_ROW_KERNELS(X) TG_OPTIM_KERNELS(X) TG_BATCH_NORM_KERNELS(X) TG_CONV_KERNELS(X)              \
-    TG_POOL2D_KERNELS(X) TG_NORM_KERNELS(X) TG_GATHER_KERNELS(X) TG_REDUCE_KERNELS(X)
+    TG_POOL2D_KERNELS(X) TG_NORM_KERNELS(X) TG_GATHER_KERNELS(X) TG_REDUCE_KERNELS(X)      \
+    TG_RANDOM_KERNELS(X) TG_SORT_KERNELS(X)
 
 #define X(name) void tg_##name(void **p, const int64_t *n, const double *x);
 TG_KERNELS(X)

@@ -43,6 +43,7 @@ TG_INLINE float log10_f32(float x) { return (float)(log_f64((double)x) * 0x1.bcb
 #define TANH tanh_f32
 #define SIGMOID sigmoid_f32
 #define ERF erf_f32
+#define ERFINV erfinv_f32
 #define FLOOR floorf
 #define CEIL ceilf
 #define RINT rintf
@@ -106,6 +107,7 @@ TG_VERSIONS static void cos_step_f32(float *d, const float *pa, const float *pb,
 #undef TANH
 #undef SIGMOID
 #undef ERF
+#undef ERFINV
 #undef FLOOR
 #undef CEIL
 #undef RINT
@@ -114,6 +116,7 @@ TG_VERSIONS static void cos_step_f32(float *d, const float *pa, const float *pb,
 #undef COPYSIGN
 #undef POW
 
+#define erfinv_step_f64 NULL /* its formula is as good there */
 #define T double
 #define SUFFIX step_f64
 #define KIND TG_F64

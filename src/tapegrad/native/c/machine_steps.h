@@ -69,6 +69,9 @@ UNARY(atanh, LIBM(atanh)(a))
 UNARY(sigmoid, SIGMOID(a))
 UNARY(erf, ERF(a))
 UNARY(erfc, LIBM(erfc)(a))
+#ifdef ERFINV
+UNARY(erfinv, ERFINV(a))
+#endif
 UNARY(floor, FLOOR(a))
 UNARY(ceil, CEIL(a))
 UNARY(rint, RINT(a))
@@ -79,6 +82,40 @@ UNARY(isinf, FABS(a) == (T)INFINITY ? (T)1 : (T)0)
 UNARY(isfinite, FABS(a) < (T)INFINITY ? (T)1 : (T)0)
 UNARY(not_, a == 0 ? (T)1 : (T)0)
 UNARY(signbit, SIGNBIT(a) ? (T)1 : (T)0)
+
+/* Highest power first. `pb` has the number of coefficients, and the coefficients. Several vectors
+   are worked on side by side, as each of their steps waits for the one before. */
+#define SIDE_BY_SIDE(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+TG_VERSIONS static void NAMED(polynomial)(T *d, const T *pa, const T *pb, const T *pc, int64_t n) {
+    (void)pc;
+    typedef T lanes __attribute__((vector_size(32)));
+    const int64_t count = (int64_t)pb[0], wide = sizeof(lanes) / sizeof(T);
+    int64_t i = 0;
+    for (; i + 8 * wide <= n; i += 8 * wide) {
+#define X(k)                                                                                       \
+    lanes x##k, y##k;                                                                              \
+    memcpy(&x##k, pa + i + k * wide, sizeof x##k);                                                 \
+    y##k = x##k * pb[1] + pb[2];
+        SIDE_BY_SIDE(X)
+#undef X
+        for (int64_t c = 3; c <= count; c++) {
+            const T now = pb[c];
+#define X(k) y##k = y##k * x##k + now;
+            SIDE_BY_SIDE(X)
+#undef X
+        }
+#define X(k) memcpy(d + i + k * wide, &y##k, sizeof y##k);
+        SIDE_BY_SIDE(X)
+#undef X
+    }
+    for (; i < n; i++) {
+        const T x = pa[i];
+        T y = x * pb[1] + pb[2];
+        for (int64_t c = 3; c <= count; c++)
+            y = y * x + pb[c];
+        d[i] = y;
+    }
+}
 
 BINARY(add, a + b)
 BINARY(sub, a - b)
@@ -200,6 +237,7 @@ typedef struct {
     int onces, eaches, rooms, registers;
     int16_t room[TG_MOST_REGISTERS]; /* -1: memory itself */
     uint8_t is_number[TG_MOST_REGISTERS];
+    T listed[TG_MOST_LISTED];
 } NAMED(plan);
 
 static void NAMED(do_once)(NAMED(plan) *plan, NAMED(loop) loop, int out, int a, int b, int c,
@@ -219,10 +257,13 @@ static void NAMED(make_plan)(NAMED(plan) *plan, const tg_program *program,
         int o = i < inputs ? i : i - first_out + inputs; /* the operand, if it is one */
         int operand = i < inputs || (i >= first_out && i < first_other);
         plan->is_number[i] = i < inputs ? !operands[i].data || !stride[i] : i < first_out;
+        int list = i >= inputs && i < first_out && program->list[i - inputs] >= 0;
         int direct = operand && !plan->is_number[i] && operands[o].kind == KIND &&
                      stride[o] == (int64_t)sizeof(T);
-        plan->room[i] = direct ? -1 : (int16_t)plan->rooms++;
+        plan->room[i] = direct || list ? -1 : (int16_t)plan->rooms++;
     }
+    for (int i = 0; i < program->all_listed; i++)
+        plan->listed[i] = (T)program->listed[i];
     /* What is computed once gets a register of its own, as those of the program are used again. */
     uint8_t at[TG_MOST_REGISTERS];
     for (int i = 0; i < program->registers; i++)
@@ -263,7 +304,7 @@ static void NAMED(make_plan)(NAMED(plan) *plan, const tg_program *program,
 /* One row of the index space, block by block; `at` are the operands' addresses. */
 static void NAMED(row)(const tg_program *program, const tg_operand *operands, void *made,
                        T (*rooms)[BLOCK], char *const *at, const int64_t *stride, int64_t count) {
-    const NAMED(plan) *plan = made;
+    NAMED(plan) *plan = made;
     T *now[TG_MOST_REGISTERS];
     const int inputs = program->inputs, first_out = inputs + program->constants;
     for (int i = 0; i < plan->registers; i++)
@@ -276,7 +317,10 @@ static void NAMED(row)(const tg_program *program, const tg_operand *operands, vo
                 now[i][0] = (T)operands[i].number;
         }
     for (int i = 0; i < program->constants; i++)
-        now[inputs + i][0] = (T)program->constant[i];
+        if (program->list[i] < 0)
+            now[inputs + i][0] = (T)program->constant[i];
+        else
+            now[inputs + i] = plan->listed + program->list[i];
     for (int s = 0; s < plan->onces; s++) {
         const NAMED(planned) *step = &plan->once[s];
         step->loop(now[step->out], now[step->a], now[step->b], now[step->c], plan->width[s]);
@@ -303,6 +347,7 @@ static void NAMED(row)(const tg_program *program, const tg_operand *operands, vo
     }
 }
 
+#undef SIDE_BY_SIDE
 #undef PASTE_
 #undef PASTE
 #undef NAMED

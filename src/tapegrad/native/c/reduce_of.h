@@ -127,10 +127,24 @@ void NAMED(tg_spread)(void **p, const int64_t *n, const double *x) {
     tg_parallel(n[0], rows_of(n[1], 0.5), NAMED(spread_rows), &given);
 }
 
-/* Running sums or products, in double, along the middle of three dimensions.
+/* Running sums or products, in double, along the middle of three dimensions. Each addition waits for
+   the one before, so four rows run side by side.
    p: input, out; n: outer, size, inner, whether products are wanted */
 #define RUN(start, how)                                                                            \
-    if (inner == 1) {                                                                              \
+    if (inner == 1 && end - piece >= 4) {                                                          \
+        double a = start, b = start, c = start, d = start;                                         \
+        for (int64_t j = 0; j < size; j++) {                                                       \
+            a = a how(double) x[j];                                                                \
+            b = b how(double) x[j + size];                                                         \
+            c = c how(double) x[j + 2 * size];                                                     \
+            d = d how(double) x[j + 3 * size];                                                     \
+            out[j] = (T)a;                                                                         \
+            out[j + size] = (T)b;                                                                  \
+            out[j + 2 * size] = (T)c;                                                              \
+            out[j + 3 * size] = (T)d;                                                              \
+        }                                                                                          \
+        piece += 3;                                                                                \
+    } else if (inner == 1) {                                                                       \
         double run = start;                                                                        \
         for (int64_t j = 0; j < size; j++) {                                                       \
             run = run how(double) x[j];                                                            \

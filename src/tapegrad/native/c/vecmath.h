@@ -61,14 +61,12 @@ TG_INLINE float exp_f32(float x) {
     return p * a * b;
 }
 
-/* log(x) = k log(2) + log(1 + f), 1 + f in [sqrt(1/2), sqrt(2)). */
-TG_INLINE float log_f32(float x) {
-    int tiny = x < 0x1p-126f;
-    float y = tiny ? x * 0x1p23f : x;
-    uint32_t bits = bits_of_f32(y);
+/* log(x / 2^less) = k log(2) + log(1 + f), 1 + f in [sqrt(1/2), sqrt(2)); x is normal. */
+TG_INLINE float log_normal_f32(float x, int less) {
+    uint32_t bits = bits_of_f32(x);
     int32_t k = (int32_t)(bits - 0x3f3504f3u) >> 23;
     float m = f32_of(bits - ((uint32_t)k << 23));
-    float n = (float)(k - (tiny ? 23 : 0));
+    float n = (float)(k - less);
     float f = m - 1.0f;
     float q = -0x1.38b3c0p-4f;
     q = FMA32(q, f, 0x1.055a90p-3f);
@@ -80,7 +78,11 @@ TG_INLINE float log_f32(float x) {
     q = FMA32(q, f, 0x1.555554p-2f);
     float f2 = f * f;
     float low = FMA32(n, 0x1.7f7d1cp-20f, FMA32(f2 * f, q, -0.5f * f2));
-    float r = FMA32(n, 0x1.62e400p-1f, low + f);
+    return FMA32(n, 0x1.62e400p-1f, low + f);
+}
+TG_INLINE float log_f32(float x) {
+    int tiny = x < 0x1p-126f;
+    float r = log_normal_f32(tiny ? x * 0x1p23f : x, tiny ? 23 : 0);
     r = x == INFINITY ? x : r;
     r = x < 0.0f ? NAN : r;
     r = x == 0.0f ? -INFINITY : r;
@@ -192,6 +194,37 @@ TG_INLINE float erf_f32(float x) {
     float far = 1.0f - exp_f32(t);
     float y = copysignf(a < 1.05f ? near : far, x);
     return x != x ? x : y;
+}
+
+/* Up to 3/4 a polynomial in x^2; from there on one in sqrt(-log(1 - |x|)), where 1 - |x| is exact. */
+TG_INLINE float erfinv_f32(float x) {
+    float a = fabsf(x), z = x * x;
+    float q = 0x1.7c38d0p-1f;
+    q = FMA32(q, z, -0x1.477214p+0f);
+    q = FMA32(q, z, 0x1.1c03bcp+0f);
+    q = FMA32(q, z, -0x1.c7f618p-2f);
+    q = FMA32(q, z, 0x1.774feap-3f);
+    q = FMA32(q, z, 0x1.681ecap-5f);
+    q = FMA32(q, z, 0x1.6a425ep-4f);
+    q = FMA32(q, z, 0x1.050f84p-3f);
+    q = FMA32(q, z, 0x1.db2ac0p-3f);
+    float near = FMA32(q, z, 0x1.c5bf88p-1f) * a;
+    float w = sqrtf(-log_normal_f32(1.0f - a, 0)), t = w - 2.625f;
+    float p = 0x1.3d9e22p-21f;
+    p = FMA32(p, t, -0x1.7f9972p-20f);
+    p = FMA32(p, t, -0x1.5f2a32p-20f);
+    p = FMA32(p, t, 0x1.d8c398p-18f);
+    p = FMA32(p, t, -0x1.2b882ep-16f);
+    p = FMA32(p, t, 0x1.403a78p-14f);
+    p = FMA32(p, t, -0x1.39bc56p-12f);
+    p = FMA32(p, t, 0x1.0879f4p-10f);
+    p = FMA32(p, t, -0x1.9e57bep-9f);
+    p = FMA32(p, t, 0x1.305ac6p-7f);
+    p = FMA32(p, t, -0x1.9dc0d0p-6f);
+    p = FMA32(p, t, 0x1.f57198p-5f);
+    float far = FMA32(p, t, 0x1.c529a4p-1f) * w;
+    float y = a <= 0.75f ? near : a < 1.0f ? far : a == 1.0f ? INFINITY : NAN;
+    return copysignf(y, x);
 }
 
 /* tanh of double: (e^2a - 1) / (e^2a + 1) by way of expm1. */

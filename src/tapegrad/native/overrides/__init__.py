@@ -43,6 +43,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "index_into",
         "masked_select",
     ),
+    "sorting": ("sort", "sort_stable", "topk"),
     "reduce": (
         "sum_all",
         "sum",

@@ -17,6 +17,8 @@ BLOCK = 1 << 15  # elements: a few temporaries of this many doubles stay in the 
 
 def horner(coefficients: Sequence[float], x: Any) -> Any:
     """A polynomial, highest power first; `x` has a dimension."""
+    if hasattr(x, "polynomial"):  # a symbol in the place of an array: expressions/symbols.py
+        return x.polynomial(coefficients)
     out = x * coefficients[0]
     out += coefficients[1]
     for c in coefficients[2:]:
@@ -34,6 +36,8 @@ def ratio(coefficients: tuple[Sequence[float], Sequence[float]], x: Any) -> Any:
 
 def by_parts(xp: Any, default: float, parts: Sequence[tuple[Any, Any]], *operands: Any) -> Any:
     """Each (mask, function) fills its own elements; what no mask takes is `default`."""
+    if hasattr(xp, "by_parts"):  # as in `pointwise`
+        return xp.by_parts(default, parts, operands)
     out = xp.full(operands[0].shape, default)
     if xp is not np:
         # Which elements there are, the GPU alone knows: it computes every part for all of them.

@@ -1,0 +1,101 @@
+"""The random streams in C against those on NumPy, which test_streams.py holds to PyTorch's."""
+
+from __future__ import annotations
+
+import threading
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tapegrad import native
+from tapegrad._random import streams
+from tapegrad._random.streams import Stream
+
+if native.KERNELS is None:
+    pytest.skip(f"no kernels in C: {native.REASON}", allow_module_level=True)
+
+SIZES = [0, 1, 2, 3, 7, 15, 16, 17, 31, 33, 100, 623, 624, 625, 1000, 5000, 131071, 131088, 300001]
+FLOATS = [np.dtype(name) for name in ("float32", "float64", "float16")] + [
+    np.dtype(ml_dtypes.bfloat16)
+]
+DRAWS = {
+    "uniform": lambda s, n, t: streams.uniform(s, (n,), t),
+    "uniform in a range": lambda s, n, t: streams.uniform(s, (n,), t, -1.3, 2.7),
+    "normal": lambda s, n, t: streams.normal(s, (n,), t),
+    "normal, scaled": lambda s, n, t: streams.normal(s, (n,), t, 0.3, 1.7),
+    "normal, strided": lambda s, n, t: streams.normal(s, (n,), t, 0.3, 1.7, contiguous=False),
+    "complex": lambda s, n, t: streams.normal(s, (n,), np.dtype(np.complex64)),
+    "integers": lambda s, n, t: streams.integers(s, (n,), streams.I64, 0, 10),
+    "long integers": lambda s, n, t: streams.integers(s, (n,), streams.I64, -5, 1 << 40),
+    "permutation": lambda s, n, t: streams.permutation(s, n),
+    "coins": lambda s, n, t: streams.bernoulli(s, 0.3, (n,), t),
+    "coins of chances": lambda s, n, t: streams.bernoulli(s, np.full(n, 0.3, t), (n,), t),
+    "exponential": lambda s, n, t: streams.exponential(s, (n,), t, 1.5),
+    "cauchy": lambda s, n, t: streams.cauchy(s, (n,), t, 1.5, 2.0),
+    "log_normal": lambda s, n, t: streams.log_normal(s, (n,), t),
+}
+
+
+@pytest.fixture(params=[1, 2])
+def threads(request):
+    before = native.KERNELS.threads()
+    native.KERNELS.set_threads(request.param)
+    yield request.param
+    native.KERNELS.set_threads(before)
+
+
+def on_numpy(monkeypatch, draw, *arguments):
+    with monkeypatch.context() as patch:
+        patch.setattr(streams, "KERNELS", None)
+        return draw(*arguments)
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_same_bytes_as_on_numpy(name, threads, monkeypatch):
+    for dtype in FLOATS:
+        ours, theirs = Stream(7), Stream(7)
+        for n in SIZES:
+            made = DRAWS[name](ours, n, dtype)
+            expected = on_numpy(monkeypatch, DRAWS[name], theirs, n, dtype)
+            assert made.dtype == expected.dtype and made.shape == expected.shape
+            assert made.tobytes() == expected.tobytes(), (dtype, n)
+            assert ours.get_state().tobytes() == theirs.get_state().tobytes()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_draws_of_all_kinds_take_turns(seed, monkeypatch):
+    chosen = np.random.default_rng(seed)
+    ours, theirs = Stream(seed), Stream(seed)
+    for stream in (ours, theirs):
+        stream.words(0)  # both begin where the kernels are
+    for _ in range(40):
+        draw = DRAWS[chosen.choice(list(DRAWS))]
+        n, dtype = int(chosen.choice(SIZES[:-3])), FLOATS[chosen.integers(len(FLOATS))]
+        here, there = (ours, theirs) if chosen.integers(2) else (theirs, ours)
+        made = draw(here, n, dtype)
+        assert made.tobytes() == on_numpy(monkeypatch, draw, there, n, dtype).tobytes()
+    assert ours.get_state().tobytes() == theirs.get_state().tobytes()
+
+
+def test_the_state_is_where_numpy_keeps_it():
+    stream = Stream(3)
+    stream.words(700)
+    state = stream._bits.state["state"]
+    assert state["pos"] == stream._state[624] == 76
+    assert np.array_equal(state["key"], stream._state[:624])
+
+
+def test_threads_share_a_stream():
+    stream, drawn = Stream(5), []
+
+    def work():
+        for _ in range(50):
+            drawn.append(stream.words(1000))
+
+    together = [threading.Thread(target=work) for _ in range(4)]
+    for thread in together:
+        thread.start()
+    for thread in together:
+        thread.join()
+    assert np.array_equal(np.sort(np.concatenate(drawn)), np.sort(Stream(5).words(200_000)))
