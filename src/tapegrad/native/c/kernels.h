@@ -52,9 +52,14 @@
     X(sum_f32) X(sum_f64) X(sum_columns_f32) X(sum_columns_f64) X(spread_f32) X(spread_f64)        \
     X(running_f32) X(running_f64)
 
+/* attention.c */
+#define TG_ATTENTION_KERNELS(X)                                                                    \
+    X(attention_f32) X(attention_f64) X(attention_back_f32) X(attention_back_f64)
+
 #define TG_KERNELS(X)                                                                              \
     TG_ROW_KERNELS(X) TG_OPTIM_KERNELS(X) TG_BATCH_NORM_KERNELS(X) TG_CONV_KERNELS(X)              \
-    TG_POOL2D_KERNELS(X) TG_NORM_KERNELS(X) TG_GATHER_KERNELS(X) TG_REDUCE_KERNELS(X)
+    TG_POOL2D_KERNELS(X) TG_NORM_KERNELS(X) TG_GATHER_KERNELS(X) TG_REDUCE_KERNELS(X)            \
+    TG_ATTENTION_KERNELS(X)
 
 #define X(name) void tg_##name(void **p, const int64_t *n, const double *x);
 TG_KERNELS(X)

@@ -13,6 +13,10 @@ from typing import Any
 # By family: the modules here that override something.
 MODULES: dict[str, tuple[str, ...]] = {
     "products": ("addmm", "bmm"),
+    "attention": (
+        "scaled_dot_product_flash_attention_for_cpu",
+        "scaled_dot_product_flash_attention_for_cpu_backward",
+    ),
     "softmax": ("softmax", "log_softmax", "softmax_backward_data", "log_softmax_backward_data"),
     "batch_norm": (
         *("native_batch_norm", "native_batch_norm_fixed", "native_batch_norm_backward"),
