@@ -56,10 +56,13 @@
 #define TG_ATTENTION_KERNELS(X)                                                                    \
     X(attention_f32) X(attention_f64) X(attention_back_f32) X(attention_back_f64)
 
+/* recurrent.c */
+#define TG_RECURRENT_KERNELS(X) X(lstm_f32) X(lstm_f64) X(lstm_back_f32) X(lstm_back_f64)
+
 #define TG_KERNELS(X)                                                                              \
     TG_ROW_KERNELS(X) TG_OPTIM_KERNELS(X) TG_BATCH_NORM_KERNELS(X) TG_CONV_KERNELS(X)              \
     TG_POOL2D_KERNELS(X) TG_NORM_KERNELS(X) TG_GATHER_KERNELS(X) TG_REDUCE_KERNELS(X)            \
-    TG_ATTENTION_KERNELS(X)
+    TG_ATTENTION_KERNELS(X) TG_RECURRENT_KERNELS(X)
 
 #define X(name) void tg_##name(void **p, const int64_t *n, const double *x);
 TG_KERNELS(X)

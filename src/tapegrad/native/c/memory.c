@@ -12,7 +12,7 @@
 
 #include "module.h"
 
-#define LARGE ((size_t)1 << 20)
+#define LARGE ((size_t)3 << 18)
 #define PAGE ((size_t)1 << 16)
 #define HUGE_FROM ((size_t)4 << 20)
 #define HUGE_PAGE ((size_t)2 << 20)

@@ -33,6 +33,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "fused_rms_norm",
         "fused_rms_norm_backward",
     ),
+    "recurrent": ("lstm_layer", "lstm_back"),
     "losses": ("nll_loss", "nll_loss_backward"),
     "gather": (
         "embedding",
