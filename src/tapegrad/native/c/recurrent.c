@@ -9,7 +9,7 @@
 #include "sums.h"
 #include "vecmath.h"
 
-#define SEQUENCES 32 /* of a piece: with less, products are not worth their preparation */
+#define SEQUENCES 16 /* of a piece: with less, products are not worth their preparation */
 
 typedef struct {
     int64_t first, count;
