@@ -20,7 +20,6 @@ if native.KERNELS is None:
     pytest.skip(f"no kernels in C: {native.REASON}", allow_module_level=True)
 
 import tapegrad.ops.index.along_dim
-import tapegrad.ops.index.gather
 import tapegrad.ops.index.masked
 import tapegrad.ops.nn.embedding
 import tapegrad.ops.nn.layer_norm
@@ -28,7 +27,8 @@ import tapegrad.ops.nn.loss_class
 import tapegrad.ops.reduce.scans
 import tapegrad.ops.reduce.softmax
 import tapegrad.ops.reduce.sums
-from tapegrad.ops.index import advanced
+import tapegrad.ops.shape.part_views
+from tapegrad.ops.index import advanced, gather
 
 FLOATS = (np.float32, np.float64)
 # Blocks of 256 in 16 lanes, or 64 rows four at a time: so many roundings may meet in one sum.
@@ -300,6 +300,37 @@ def test_elements_by_number(rng, dtype):
             moves("scatter_value", x, index, dtype(3), dim)
             if dtype in (np.float32, np.float64, np.int64):
                 moves("scatter_add", x, index, source, dim)
+                (found,) = run(gather.scattered_on_host, source, index, shape, dim)
+                assert same(found, gather.scattered(np, source, index, shape, dim))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_parts_go_back(rng, dtype):
+    """Zeros around what slice and select took."""
+    for _ in range(12):
+        shape = shape_of(rng, int(rng.integers(1, 5)))
+        dim = int(rng.integers(len(shape)))
+        n = shape[dim]
+        start, end = sorted(rng.integers(0, n + 1, 2).tolist())
+        step = int(rng.choice([1, 2, 3, 50]))
+        one = np.ones((), dtype)
+        x = draw(rng, shape, dtype)
+        part = x[(slice(None),) * dim + (slice(start, end, step),)]
+        for values in (part, part.copy(), np.broadcast_to(one, part.shape)):
+            moves("slice_backward", values, shape, dim, start, end, step)
+        if n:
+            part = x.take(n // 2, dim)
+            for values in (part, np.broadcast_to(one, part.shape)):
+                moves("select_backward", values, shape, dim, n // 2)
+
+
+def test_zeros_are_zeros_in_memory_that_was_used():
+    like = np.zeros(0, np.float32)
+    for shape in ((), (3, 0), (5,), (700, 801), (1 << 21,)):
+        for _ in range(3):
+            (found,) = run(native.KERNELS.zeros, shape, like)
+            assert found.dtype == np.float32 and found.shape == shape and not found.any()
+            native.KERNELS.zeros(shape, like)[...] = 7
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -64,6 +64,10 @@ SPATIAL = [
     ((4, 4), (1, 1), (1, 1), (0, 0), (1, 1)),
     ((3, 3), (3, 3), (1, 1), (0, 0), (1, 1)),
     ((30, 31), (3, 3), (1, 1), (1, 1), (1, 1)),
+    ((2, 2), (3, 3), (1, 1), (1, 1), (1, 1)),
+    ((5, 4), (2, 3), (2, 1), (0, 1), (1, 1)),
+    ((9,), (3,), (2,), (1,), (2,)),
+    ((2, 3, 4), (2, 2, 2), (1, 1, 1), (1, 0, 1), (1, 1, 2)),
 ]
 CHANNELS = [  # images, channels of the x side, features, groups
     (2, 3, 8, 1),
@@ -135,7 +139,7 @@ def test_convolutions(dtype, channels, spatial, transposed):
 
 def test_many_channels_and_large_images():
     rng = np.random.default_rng(1)
-    for depth, features, size in ((150, 70, (8, 9)), (3, 5, (70, 60))):
+    for depth, features, size in ((150, 70, (8, 9)), (3, 5, (70, 60)), (170, 300, (2, 2))):
         x = draw(rng, (2, depth, *size), np.float32)
         w = draw(rng, (features, depth, 3, 3), np.float32)
         y = draw(rng, (2, features, *size), np.float32)

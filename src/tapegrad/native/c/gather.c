@@ -129,6 +129,52 @@ void tg_gather(void **p, const int64_t *n, const double *x) {
         tg_parallel(n[0] * n[3], rows_of(n[2], 1), gather_rows, &given);
 }
 
+/* ------------------------------------------------------------------ parts */
+
+/* out[o, first + j * step, k] = part[o, j, k], and zeros everywhere else.
+   p: part, out; n: outer, size, inner, first, step, count, bytes of one, and the strides of part in
+   elements (0 where it is broadcast) */
+#define PUT(type)                                                                                  \
+    for (int64_t line = begin; line < end; line++) {                                               \
+        const int64_t o = inner == 1 ? line : line / size;                                         \
+        const type *from = (const type *)given->p[0] + o * n[7];                                   \
+        if (inner == 1) {                                                                          \
+            type *out = (type *)given->p[1] + o * size;                                            \
+            memset(out, 0, size * sizeof(type));                                                   \
+            for (int64_t j = 0; j < count; j++)                                                    \
+                out[first + j * step] = from[j * n[8]];                                            \
+            continue;                                                                              \
+        }                                                                                          \
+        type *out = (type *)given->p[1] + line * inner;                                            \
+        const int64_t behind = line - o * size - first, j = behind / step;                         \
+        if (behind < 0 || behind % step || j >= count) {                                           \
+            memset(out, 0, inner * sizeof(type));                                                  \
+            continue;                                                                              \
+        }                                                                                          \
+        from += j * n[8];                                                                          \
+        if (n[9] == 1)                                                                             \
+            memcpy(out, from, inner * sizeof(type));                                               \
+        else                                                                                       \
+            for (int64_t k = 0; k < inner; k++)                                                    \
+                out[k] = from[k * n[9]];                                                           \
+    }
+TG_VERSIONS static void put_lines(void *context, int64_t begin, int64_t end) {
+    const arguments *given = context;
+    const int64_t *n = given->n;
+    const int64_t size = n[1], inner = n[2], first = n[3], step = n[4], count = n[5];
+    if (n[6] == 4) {
+        PUT(int32_t)
+    } else {
+        PUT(int64_t)
+    }
+}
+#undef PUT
+void tg_put_part(void **p, const int64_t *n, const double *x) {
+    arguments given = {p, n, x};
+    const int64_t lines = n[2] == 1 ? n[0] : n[0] * n[1];
+    tg_parallel(lines, rows_of(n[2] == 1 ? n[1] : n[2], 0.3), put_lines, &given);
+}
+
 /* ------------------------------------------------------------------ masks */
 
 /* Rows of bytes where the mask is set, one after the other; and back. How many stand before each

@@ -44,8 +44,8 @@
 
 /* gather.c: rows and elements by their numbers */
 #define TG_GATHER_KERNELS(X)                                                                       \
-    X(places) X(take) X(gather) X(marked) X(add_rows_f32) X(add_rows_f64) X(scatter_f32)           \
-    X(scatter_f64) X(nll_f32) X(nll_f64) X(nll_back_f32) X(nll_back_f64)
+    X(places) X(take) X(gather) X(put_part) X(marked) X(add_rows_f32) X(add_rows_f64)               \
+    X(scatter_f32) X(scatter_f64) X(nll_f32) X(nll_f64) X(nll_back_f32) X(nll_back_f64)
 
 /* reduce.c: sums, variances and running sums */
 #define TG_REDUCE_KERNELS(X)                                                                       \
@@ -60,10 +60,17 @@
 /* sort.c */
 #define TG_SORT_KERNELS(X) X(sort_32) X(sort_64)
 
+/* attention.c */
+#define TG_ATTENTION_KERNELS(X)                                                                    \
+    X(attention_f32) X(attention_f64) X(attention_back_f32) X(attention_back_f64)
+
+/* recurrent.c */
+#define TG_RECURRENT_KERNELS(X) X(lstm_f32) X(lstm_f64) X(lstm_back_f32) X(lstm_back_f64)
+
 #define TG_KERNELS(X)                                                                              \
     TG_ROW_KERNELS(X) TG_OPTIM_KERNELS(X) TG_BATCH_NORM_KERNELS(X) TG_CONV_KERNELS(X)              \
-    TG_POOL2D_KERNELS(X) TG_NORM_KERNELS(X) TG_GATHER_KERNELS(X) TG_REDUCE_KERNELS(X)      \
-    TG_RANDOM_KERNELS(X) TG_SORT_KERNELS(X)
+    TG_POOL2D_KERNELS(X) TG_NORM_KERNELS(X) TG_GATHER_KERNELS(X) TG_REDUCE_KERNELS(X)              \
+    TG_RANDOM_KERNELS(X) TG_SORT_KERNELS(X) TG_ATTENTION_KERNELS(X) TG_RECURRENT_KERNELS(X)
 
 #define X(name) void tg_##name(void **p, const int64_t *n, const double *x);
 TG_KERNELS(X)

@@ -12,11 +12,12 @@
 
 #include "module.h"
 
-#define LARGE ((size_t)1 << 20)
+#define LARGE ((size_t)3 << 18)
 #define PAGE ((size_t)1 << 16)
 #define HUGE_FROM ((size_t)4 << 20)
 #define HUGE_PAGE ((size_t)2 << 20)
 #define MOST_KEPT 64
+#define CLEARED ((int64_t)1 << 19) /* bytes: a piece of work */
 #define HEADER 64 /* in front of the data: how much it is */
 
 static struct {
@@ -157,15 +158,30 @@ PyObject *tg_empty(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     npy_intp shape[NPY_MAXDIMS];
     if (count != 2 || !PyTuple_CheckExact(args[0]) || !PyArray_CheckExact(args[1]) ||
         PyTuple_GET_SIZE(args[0]) > NPY_MAXDIMS)
-        return PyErr_Format(PyExc_TypeError, "empty: a shape and an array are wanted");
+        return PyErr_Format(PyExc_TypeError, "a shape and an array are wanted");
     int type = PyArray_TYPE((PyArrayObject *)args[1]);
     if (type != NPY_FLOAT && type != NPY_DOUBLE && type != NPY_BOOL)
-        return PyErr_Format(PyExc_TypeError, "empty: only for float, double and bool");
+        return PyErr_Format(PyExc_TypeError, "only for float, double and bool");
     for (Py_ssize_t d = 0; d < PyTuple_GET_SIZE(args[0]); d++)
         shape[d] = PyLong_AsSsize_t(PyTuple_GET_ITEM(args[0], d));
     if (PyErr_Occurred())
         return NULL;
     return tg_new_array((int)PyTuple_GET_SIZE(args[0]), shape, type, 0);
+}
+
+static void clear(void *data, int64_t begin, int64_t end) {
+    memset((char *)data + begin, 0, (size_t)(end - begin));
+}
+
+/* zeros(shape, like): the same, cleared. */
+PyObject *tg_zeros(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    PyObject *made = tg_empty(self, args, count);
+    if (!made)
+        return NULL;
+    char *data = PyArray_BYTES((PyArrayObject *)made);
+    const int64_t bytes = PyArray_NBYTES((PyArrayObject *)made);
+    Py_BEGIN_ALLOW_THREADS tg_parallel(bytes, CLEARED, clear, data);
+    Py_END_ALLOW_THREADS return made;
 }
 
 /* How much is kept for reuse; 0 gives everything back. */

@@ -20,6 +20,7 @@ static PyMethodDef functions[] = {
     {"set_threads", set_threads, METH_O, "set that number"},
     {"empty", (PyCFunction)(void (*)(void))tg_empty, METH_FASTCALL,
      "empty(shape, like): a new array in C order with the dtype of `like`"},
+    {"zeros", (PyCFunction)(void (*)(void))tg_zeros, METH_FASTCALL, "zeros(shape, like): likewise"},
     {"product", (PyCFunction)(void (*)(void))tg_product, METH_FASTCALL,
      "product(a, b, summand=None): of matrices, or stacks; None where it is not for this"},
     {"set_blas", (PyCFunction)(void (*)(void))tg_set_blas, METH_FASTCALL,

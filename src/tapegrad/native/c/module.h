@@ -27,6 +27,7 @@ PyObject *tg_set_blas(PyObject *self, PyObject *const *args, Py_ssize_t count);
 int tg_ready_memory(void);
 PyObject *tg_new_array(int dims, const npy_intp *shape, int type, int in_f_order);
 PyObject *tg_empty(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *tg_zeros(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *tg_keep_memory(PyObject *self, PyObject *limit);
 
 #endif

@@ -84,9 +84,7 @@ static void run(product *p, int64_t stack) {
         multiply(p, p->m, p->n, p->a.data, p->b.data, p->out);
         return;
     }
-    const int threads = blas.threads();
-    if (threads != 1)
-        blas.set_threads(1);
+    const int threads = tg_blas_alone();
     if (stack > 1) {
         int64_t grain = (int64_t)(PIECE / (work < 1 ? 1 : work));
         tg_parallel(stack, grain < 1 ? 1 : grain, of_a_stack, p);
@@ -99,9 +97,38 @@ static void run(product *p, int64_t stack) {
         p->width = (p->width + 15) / 16 * 16; /* whole blocks of BLAS's kernels */
         tg_parallel((all + p->width - 1) / p->width, 1, piece, p);
     }
+    tg_blas_again(threads);
+}
+
+/* ------------------------------------------------------------------ for other kernels */
+
+int tg_blas_alone(void) {
+    const int threads = blas.threads();
+    if (threads != 1)
+        blas.set_threads(1);
+    return threads;
+}
+
+void tg_blas_again(int threads) {
     if (threads != 1)
         blas.set_threads(threads);
 }
+
+void tg_gemm_f32(int turn_a, int turn_b, int64_t m, int64_t n, int64_t k, float alpha,
+                 const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *out,
+                 int64_t ldc) {
+    blas.f32(ROW_MAJOR, turn_a ? TURNED : AS_IS, turn_b ? TURNED : AS_IS, m, n, k, alpha, a, lda, b,
+             ldb, beta, out, ldc);
+}
+
+void tg_gemm_f64(int turn_a, int turn_b, int64_t m, int64_t n, int64_t k, double alpha,
+                 const double *a, int64_t lda, const double *b, int64_t ldb, double beta,
+                 double *out, int64_t ldc) {
+    blas.f64(ROW_MAJOR, turn_a ? TURNED : AS_IS, turn_b ? TURNED : AS_IS, m, n, k, alpha, a, lda, b,
+             ldb, beta, out, ldc);
+}
+
+/* ------------------------------------------------------------------ for Python */
 
 /* How the last two dimensions lie; 0: not as BLAS wants it. */
 static int read_matrix(PyArrayObject *x, matrix *found) {

@@ -4,13 +4,12 @@
 #include "sums.h"
 #include "vecmath.h"
 
-#define LANES 16
-
 #define T float
 #define VECTOR vector_f32
 #define NAMED(name) name##_f32
 #define EXP exp_f32
 #define LOG log_f32
+#include "largest_of.h"
 #include "rows_of.h"
 #undef T
 #undef VECTOR
@@ -23,4 +22,5 @@
 #define NAMED(name) name##_f64
 #define EXP exp_f64
 #define LOG log_f64
+#include "largest_of.h"
 #include "rows_of.h"

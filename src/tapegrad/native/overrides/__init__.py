@@ -13,6 +13,10 @@ from typing import Any
 # By family: the modules here that override something.
 MODULES: dict[str, tuple[str, ...]] = {
     "products": ("addmm", "bmm"),
+    "attention": (
+        "scaled_dot_product_flash_attention_for_cpu",
+        "scaled_dot_product_flash_attention_for_cpu_backward",
+    ),
     "softmax": ("softmax", "log_softmax", "softmax_backward_data", "log_softmax_backward_data"),
     "batch_norm": (
         *("native_batch_norm", "native_batch_norm_fixed", "native_batch_norm_backward"),
@@ -29,6 +33,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "fused_rms_norm",
         "fused_rms_norm_backward",
     ),
+    "recurrent": ("lstm_layer", "lstm_back"),
     "losses": ("nll_loss", "nll_loss_backward"),
     "gather": (
         "embedding",
@@ -36,6 +41,9 @@ MODULES: dict[str, tuple[str, ...]] = {
         "index_select",
         "index_add",
         "gather",
+        "scatter_into",
+        "select_backward",
+        "slice_backward",
         "scatter_add",
         "scatter_src",
         "scatter_value",

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from ...ops.nn.conv import channels_last, out_size, transposed_size
+from ...ops.nn.conv_kernels import gather, scatter
+from ..blas import CONNECTED, dot
 from .rows import F32, F64, for_dtypes, is_dense, pick
 
 Ints = tuple[int, ...]
@@ -206,6 +208,46 @@ def of_two(stride: Ints, padding: Ints, dilation: Ints) -> tuple[Ints, Ints, Int
     return (1, *stride), (0, *padding), (1, *dilation)
 
 
+# ---------------------------------------------------------------------- small images
+
+
+def is_one_product(a: Any, b: Any, kernel: Ints, out: Ints, how: Any) -> bool:
+    """Whether images are so small that all of them make one matrix; weights are not copied then."""
+    if not CONNECTED or pick(CONV, a) is None or b.dtype is not a.dtype:
+        return False
+    _, _, _, transposed, _, groups = how
+    if transposed or groups > 1 or math.prod(kernel) == 1 or math.prod(out) >= FEW:
+        return False
+    plain = is_dense(a) and is_dense(b) and not channels_last(a) and not channels_last(b)
+    return plain and bool(a.size and b.size) and min(out) > 0
+
+
+def columns(x: Any, kernel: Ints, how: Any, out: Ints) -> Any:
+    """The windows of all images: a row for every channel and tap."""
+    stride, padding, dilation = how[:3]
+    sizes = ((1, *kernel), (1, *stride), (0, *padding), (1, *dilation), (x.shape[0], *out))
+    return gather(np, x.swapaxes(0, 1), *sizes).reshape(x.shape[1] * math.prod(kernel), -1)
+
+
+def features_first(y: Any) -> Any:
+    return np.ascontiguousarray(y.swapaxes(0, 1)).reshape(y.shape[1], -1)
+
+
+def images_first(y: Any, images: int, out: Ints) -> Any:
+    lines = np.ascontiguousarray(y.reshape(len(y), images, -1).swapaxes(0, 1))
+    return lines.reshape(-1).reshape(images, len(y), *out)  # one image has the usual strides too
+
+
+def x_by_product(y: Any, w: Any, shape: Ints, how: Any) -> Any:
+    stride, padding, dilation = how[:3]
+    cols = dot(w.reshape(len(w), -1).T, features_first(y))
+    cols = cols.reshape(*w.shape[1:], y.shape[0], *y.shape[2:])
+    return scatter(np, np.moveaxis(cols, w.ndim - 1, 0), shape[2:], stride, padding, dilation)
+
+
+# ---------------------------------------------------------------------- the overrides
+
+
 def convolution(reference: Any) -> Any:
     def kernel(
         input: Any,
@@ -225,6 +267,12 @@ def convolution(reference: Any) -> Any:
             out = out_size(size, kernel, stride, padding, dilation)
         if not takes(input, weight, kernel, size if transposed else out, bias) or min(out) < 1:
             how = (stride, padding, dilation, transposed, output_padding, groups)
+            fits = bias is None or bias.dtype is input.dtype
+            if fits and is_one_product(input, weight, kernel, out, how):
+                made = dot(weight.reshape(len(weight), -1), columns(input, kernel, how, out))
+                if bias is not None:
+                    made += bias[:, None]
+                return images_first(made, len(input), out)
             return reference(input, weight, bias, *how)
         x, w = as_images(input), as_images(weight)
         how = of_two(stride, padding, dilation)
@@ -248,6 +296,8 @@ def conv_input_grad(reference: Any) -> Any:
         grad = np.ascontiguousarray(grad_output)
         y_size = shape[2:] if transposed else grad.shape[2:]
         if not takes(grad, weight, weight.shape[2:], y_size) or not math.prod(shape):
+            if is_one_product(grad, weight, weight.shape[2:], y_size, how) and math.prod(shape):
+                return x_by_product(grad, weight, shape, how)
             return reference(grad_output, weight, shape, how)
         y, w = as_images(grad), as_images(weight)
         steps = of_two(stride, padding, dilation)
@@ -268,6 +318,9 @@ def conv_weight_grad(reference: Any) -> Any:
         if transposed:
             x, y = y, x
         if not takes(x, y, shape[2:], y.shape[2:]):
+            if is_one_product(x, y, shape[2:], y.shape[2:], how):
+                cols = columns(x, shape[2:], how, y.shape[2:])
+                return dot(features_first(y), cols.T).reshape(shape)
             return reference(grad_output, input, shape, how)
         kernel = shape[2:] if len(shape) == 4 else (1, shape[2])
         made = w_of(as_images(x), as_images(y), kernel, *of_two(stride, padding, dilation), groups)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import KERNELS
-from .rows import for_dtypes, is_dense, pick
+from .rows import empty, for_dtypes, is_dense, pick, zeros
 
 I64 = np.dtype(np.int64)
 BOOL = np.dtype(np.bool_)
@@ -23,6 +23,7 @@ take = KERNELS.KERNELS["take"]
 gather_elements = KERNELS.KERNELS["gather"]
 marked = KERNELS.KERNELS["marked"]
 places = KERNELS.KERNELS["places"]
+put_part = KERNELS.KERNELS["put_part"]
 ADD_ROWS = for_dtypes("add_rows")
 SCATTER = for_dtypes("scatter")
 
@@ -93,7 +94,7 @@ def embedding_backward(reference: Any) -> Any:
             and (entries == 1 or not passes)
         ):
             width = grad_output.shape[-1]
-            out = np.zeros((rows, width), grad_output.dtype)
+            out = zeros((rows, width), grad_output)
             sizes = (1, rows, width, indices.size, 0, passes, padding_idx if passes else 0)
             if succeeds(run, (out, indices, np.ascontiguousarray(grad_output)), sizes):
                 return out
@@ -179,6 +180,22 @@ def scattered(input: Any, index: Any, source: Any, dim: int, adds: bool, value: 
     return out if succeeds(run, (out, index, source), sizes, (value,)) else None
 
 
+def scatter_into(reference: Any) -> Any:
+    """Zeros of a shape with values added along a dimension."""
+
+    def kernel(values: Any, index: Any, shape: tuple[int, ...], dim: int) -> Any:
+        run = pick(SCATTER, values)
+        if run is None or not fits(index, shape, dim) or values.shape != index.shape:
+            return reference(values, index, shape, dim)
+        out = zeros(shape, values)
+        sizes = (*around(shape, dim, dim + 1), index.shape[dim], True)
+        if succeeds(run, (out, index, np.ascontiguousarray(values)), sizes):
+            return out
+        return reference(values, index, shape, dim)
+
+    return kernel
+
+
 def scatter_source(adds: bool) -> Any:
     def make(reference: Any) -> Any:
         def kernel(input: Any, index: Any, src: Any, dim: int) -> Any:
@@ -195,6 +212,45 @@ def scatter_value(reference: Any) -> Any:
         number = 0.0 if pick(SCATTER, input) is None else float(value)
         out = scattered(input, index, None, dim, False, number)
         return reference(input, index, value, dim) if out is None else out
+
+    return kernel
+
+
+# ---------------------------------------------------------------------- one part of a dimension
+
+
+def put(part: Any, shape: tuple[int, ...], dim: int, first: int, step: int, count: int) -> Any:
+    """Zeros with `part` in the middle; None: it cannot."""
+    if pick(ADD_ROWS, part) is None or not part.size or math.prod(shape) < FEW:
+        return None
+    outer, size, inner = around(shape, dim, dim + 1)
+    if any(part.strides):
+        part = np.ascontiguousarray(part)
+        strides = (count * inner, inner, 1)
+    else:  # one number, as from a sum
+        strides = (0, 0, 0)
+    out = empty(shape, part)
+    put_part((part, out), (outer, size, inner, first, step, count, part.itemsize, *strides))
+    return out
+
+
+def select_backward(reference: Any) -> Any:
+    def kernel(input: Any, shape: tuple[int, ...], dim: int, index: int) -> Any:
+        inside = input.shape == (*shape[:dim], *shape[dim + 1 :]) and 0 <= index < shape[dim]
+        out = put(input, shape, dim, index, 1, 1) if inside else None
+        return reference(input, shape, dim, index) if out is None else out
+
+    return kernel
+
+
+def slice_backward(reference: Any) -> Any:
+    def kernel(
+        input: Any, shape: tuple[int, ...], dim: int, start: int, end: int, step: int
+    ) -> Any:
+        count = len(range(start, min(end, shape[dim]), step))
+        inside = input.shape == (*shape[:dim], count, *shape[dim + 1 :]) and start >= 0
+        out = put(input, shape, dim, start, step, count) if inside else None
+        return reference(input, shape, dim, start, end, step) if out is None else out
 
     return kernel
 
@@ -272,7 +328,8 @@ def index_into(reference: Any) -> Any:
                 or values.shape != (total, *shape[first.ndim :])
             ):
                 return reference(values, shape, index)
-            out = np.zeros(shape, values.dtype)
+            floats = pick(ADD_ROWS, values) is not None
+            out = zeros(shape, values) if floats else np.zeros(shape, values.dtype)
             moved(out, first, np.ascontiguousarray(values), total, True)
             return out
         run = pick(ADD_ROWS, values)
@@ -283,7 +340,7 @@ def index_into(reference: Any) -> Any:
         if values.shape != shape[:start] + where.shape + shape[stop:]:
             return reference(values, shape, index)
         outer, size, inner = around(shape, start, stop)
-        out = np.zeros(shape, values.dtype)
+        out = zeros(shape, values)
         sizes = (outer, size, inner, where.size, 1, 0, 0)
         if succeeds(run, (out, where, np.ascontiguousarray(values)), sizes):
             return out
@@ -312,6 +369,9 @@ OVERRIDES = {
     "index_select": index_select,
     "index_add": index_add,
     "gather": gather,
+    "scatter_into": scatter_into,
+    "select_backward": select_backward,
+    "slice_backward": slice_backward,
     "scatter_add": scatter_source(True),
     "scatter_src": scatter_source(False),
     "scatter_value": scatter_value,

@@ -11,6 +11,7 @@ from .. import KERNELS
 F32 = np.dtype(np.float32)
 F64 = np.dtype(np.float64)
 empty = getattr(KERNELS, "empty", None)  # (shape, like): large ones in memory that is used again
+zeros = getattr(KERNELS, "zeros", None)
 
 
 def for_dtypes(name: str) -> tuple[Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from typing import Any
 
@@ -9,9 +10,12 @@ import numpy as np
 
 from ... import dtypes, errors
 from ..._tensor.indexing import number_as_array, wrap_dim
-from ...core.base import STATE, TensorBase, wrap
+from ...core.base import STATE, TensorBase, as_array, wrap
+from ...core.devices import xp_of
+from ...core.spaces import RECORDED
 from ...core.transforms.batched import known_values, memory_of
-from ..block import WIDEST, Autocast, Block, Case, api, apply, op
+from ...native.backend import HOST
+from ..block import WIDEST, Autocast, Block, Case, api, apply, helper, op
 from ..block.checks import OUT_EXACT, not_implemented
 from ..block.samples import Draw, Index
 from ..products.matmul import broadcast_batch
@@ -149,7 +153,7 @@ class Gather(LinearMove):
         return xp.ascontiguousarray(out).reshape(index.shape)
 
     def d_input(F, grad, index, input_shape, dim):
-        return F.scatter_add(F.blank(grad, input_shape), index, grad, dim)
+        return F.scatter_into(grad, index, input_shape, dim)
 
     def call(input, dim, index, *, sparse_grad=False, run=apply):
         check_tensor("gather", "index", 2, index)
@@ -170,6 +174,33 @@ class Gather(LinearMove):
                     )
             check_range(index, shape, dim)
         return run(Gather, (input, index), (dim,))
+
+
+def scattered(xp: Any, values: Any, index: Any, shape: tuple[int, ...], dim: int) -> Any:
+    """Zeros of `shape` with `values` added at the places of `index`: what gather sends back."""
+    return placed(xp, xp.zeros(shape, values.dtype), index, values, dim, xp.add)
+
+
+scattered_on_host = HOST.helper("scatter_into", functools.partial(scattered, np))
+
+
+def scatter_into_raw(grad: Any, index: Any, shape: tuple[int, ...], dim: int) -> Any:
+    xp, values = xp_of(grad), as_array(grad)
+    if xp is np:
+        return scattered_on_host(values, index, shape, dim)
+    return scattered(xp, values, index, shape, dim)
+
+
+def scatter_into_recorded(grad: Any, index: Any, shape: tuple[int, ...], dim: int) -> Any:
+    return RECORDED.scatter_add(RECORDED.blank(grad, shape), index, grad, dim)
+
+
+helper(
+    "scatter_into",
+    scatter_into_raw,
+    scatter_into_recorded,
+    "scatter_add(zeros(shape), dim, index, grad)",
+)
 
 
 # ---------------------------------------------------------------------- scatter

@@ -99,7 +99,7 @@ class Weights:
 class Attention(Block):
     """Leading dimensions are samples and heads; `mask` is added to the scores.
 
-    With `causal` every query sees only the keys up to its own place. On the CPU a mask says that.
+    With `causal` every query sees only the keys up to its own place.
     """
 
     public = False
@@ -385,9 +385,8 @@ def scaled_dot_product_attention(
                 "_scaled_dot_product_attention: Explicit attn_mask should not be set when "
                 "is_causal=True"
             )
-        if not alone or query.device == CPU:
-            causal = causal_bias(query, key)
-            bias = causal if bias is None else bias + causal
+        if not alone:
+            bias = causal_bias(query, key)
             is_causal = False
     if alone:
         tensors = (query, key, value, bias)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+from ...native.backend import HOST
 from ..block import Block, Linear, op
 from ..block.checks import cast_value, half_as_single
 
@@ -274,6 +275,13 @@ class LstmSlopes:
         self.inner = cat_last(F, rest[0] * g, rest[1] * previous, rest[2] * i, rest[3] * squashed)
 
 
+def no_kernel(*args: Any) -> None:
+    """Where there is no loop in C, the rule has its own."""
+
+
+lstm_back = HOST.helper("lstm_back", no_kernel)
+
+
 @op
 class LstmLayer(Block):
     """lstm_layer(input, hx, cx, weight, proj, sizes, turned) -> (Tensor, Tensor, Tensor):
@@ -318,6 +326,11 @@ class LstmLayer(Block):
     def backward(F, grad, needs, hx, cx, weight, proj, out, cells, gates, sizes, turned):
         walk = spans(sizes, turned)
         d_out, d_cells, d_gates = grad[0], grad[1], grad[2]
+        if not F.recorded:
+            found = lstm_back(grad, hx, cx, weight, proj, cells, gates, sizes, turned)
+            if found is not None:
+                states = before(F, hx, out, walk) if needs[3] else None
+                return *found, None if states is None else F.matmul(turn(F, found[0]), states), None
         slopes = LstmSlopes(F, cells, gates, before(F, cx, cells, walk))
         extra = None if d_gates is None else d_gates * cat_last(F, *slopes.gates)
         carry_h, carry_c = Carry(F, hx), Carry(F, cx)

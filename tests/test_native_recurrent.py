@@ -1,0 +1,114 @@
+"""LSTM layers in C, and their gradients, against the block and its rule on NumPy in double."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tapegrad as tg
+from tapegrad import native
+from test_native import both, close, in_double, run, same
+
+if native.KERNELS is None:
+    pytest.skip(f"no kernels in C: {native.REASON}", allow_module_level=True)
+
+from tapegrad.core.spaces import RAW
+from tapegrad.ops.nn import recurrent
+
+FLOATS = (np.float32, np.float64)
+SIZES = [(1,), (3, 3, 3), (5, 4, 4, 1), (40, 40, 33, 2), (70, 70)]
+WIDTHS = (1, 3, 16, 33)
+
+
+def draw(rng, *shape, dtype):
+    return (0.5 * rng.standard_normal(shape)).astype(dtype)
+
+
+def layer(sizes, width, dtype):
+    """What the op gets: gates, states, cells, weight."""
+    rng = np.random.default_rng(len(sizes) + width)
+    given = draw(rng, sum(sizes), 4 * width, dtype=dtype), draw(rng, sizes[0], width, dtype=dtype)
+    return *given, draw(rng, sizes[0], width, dtype=dtype), draw(rng, 4 * width, width, dtype=dtype)
+
+
+def roundings(sizes, width):
+    """Errors pass from step to step, through sums of `width` products of numbers below one."""
+    return 20 * len(sizes) * (4 + width)
+
+
+def by_rule(monkeypatch, grad, args, outs):
+    """The gradients by the rule's own loop, in double."""
+    wide = [x.astype(np.float64) for x in (*args[:4], *outs)]
+    more = [None if g is None else g.astype(np.float64) for g in grad]
+    with monkeypatch.context() as patch:
+        patch.setattr(recurrent, "lstm_back", recurrent.no_kernel)
+        return pull(more, (*wide[:4], *args[4:]), wide[4:])
+
+
+def pull(grad, args, outs):
+    _, hx, cx, weight, proj, sizes, turned = args
+    rule = recurrent.LstmLayer.joint.function
+    needs = (True, True, True, True, False)
+    return rule(RAW, grad, needs, hx, cx, weight, proj, *outs, sizes, turned)[:4]
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("turned", (False, True))
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("sizes", SIZES)
+def test_lstm(monkeypatch, sizes, width, turned, dtype):
+    args = (*layer(sizes, width, dtype), None, sizes, turned)
+    found, _ = both("lstm_layer", *args)
+    bound = roundings(sizes, width)
+    for a, wanted in zip(found, in_double("lstm_layer", *args), strict=True):
+        assert a.dtype == dtype
+        close(a, wanted, 1 + np.abs(wanted), bound)
+    rng = np.random.default_rng(5)
+    to_out = draw(rng, *found[0].shape, dtype=dtype)
+    to_cells = draw(rng, *found[0].shape, dtype=dtype)
+    equal = np.broadcast_to(dtype(0.5), to_out.shape)
+    for grad in ([to_out, None, None], [None, to_cells, None], [equal, to_cells, None]):
+        pulled = run(lambda given=grad: tuple(pull(given, args, found)))
+        wanted = by_rule(monkeypatch, grad, args, found)
+        for a, b in zip(pulled, wanted, strict=True):
+            assert a.dtype == dtype
+            close(a, b, 1 + np.abs(b).max(), bound)
+
+
+@pytest.mark.parametrize("value", (np.nan, np.inf, -np.inf))
+def test_what_is_not_finite(value):
+    gates, hx, cx, weight = layer((4, 4, 2), 8, np.float32)
+    gates[5, 3] = gates[2, 20] = cx[1, 1] = value
+    found, wanted = both("lstm_layer", gates, hx, cx, weight, None, (4, 4, 2), False)
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(np.isnan(a), np.isnan(b))
+        np.testing.assert_array_equal(np.isinf(a), np.isinf(b))
+
+
+def test_what_it_leaves_to_numpy():
+    """Projections, strides, other dtypes and batches of nothing: to the last bit."""
+    rng = np.random.default_rng(3)
+    gates, hx, cx, weight = layer((4, 4), 8, np.float32)
+    proj = draw(rng, 5, 8, dtype=np.float32)
+    short = np.ascontiguousarray(hx[:, :5]), cx, np.ascontiguousarray(weight[:, :5])
+    half = [x.astype(np.float16) for x in (gates, hx, cx, weight)]
+    empty = gates[:0], hx[:0], cx[:0], weight
+    for args in (
+        (gates, *short, proj, (4, 4), False),
+        (np.asfortranarray(gates), hx, cx, weight, None, (4, 4), False),
+        (*half, None, (4, 4), True),
+        (*empty, None, (0, 0), False),
+    ):
+        found, wanted = both("lstm_layer", *args)
+        for a, b in zip(found, wanted, strict=True):
+            assert same(np.ascontiguousarray(a), np.ascontiguousarray(b))
+
+
+@pytest.mark.parametrize("bidirectional", (False, True))
+def test_gradients_by_differences(bidirectional):
+    """Of a whole stack, and twice."""
+    tg.manual_seed(0)
+    stack = tg.nn.LSTM(3, 4, 2, bidirectional=bidirectional, dtype=tg.float64)
+    x = tg.randn(5, 2, 3, dtype=tg.float64, requires_grad=True)
+    assert tg.autograd.gradcheck(lambda x, *_: stack(x)[0], (x, *stack.parameters()))
+    assert tg.autograd.gradgradcheck(lambda x: stack(x)[1][1], (x,))
