@@ -347,9 +347,9 @@ def hidden_teacher():
     model = Student()
     optimizer = optim.SGD(model.parameters(), lr=0.1)
     for _ in range(10):
-        mine, wanted = model(torch.randn(8, 4))
+        predicted, wanted = model(torch.randn(8, 4))
         optimizer.zero_grad()
-        F.mse_loss(mine, wanted).backward()
+        F.mse_loss(predicted, wanted).backward()
         optimizer.step()
 
 

@@ -30,9 +30,9 @@ class Sketch:
             node["saved"] = [{**saved, "bytes": node["bytes"]}]
         node.update(more)
         self.nodes.append(node)
-        mine = len(self.nodes) - 1
-        self.edges += [(mine, other, 0, place) for place, other in enumerate(inputs)]
-        return mine
+        added = len(self.nodes) - 1
+        self.edges += [(added, other, 0, place) for place, other in enumerate(inputs)]
+        return added
 
     def leaf(self, name: str, shape: tuple[int, ...], param: bool = True, **more: Any) -> int:
         more = {"kind": "leaf", "name": name, "param": param, **more}

@@ -387,7 +387,7 @@ def test_many_small_tensors_are_fast():
             start = time.thread_time()
             optimizer.step()
             best[foreach] = min(best[foreach], time.thread_time() - start)
-    # Measured: 15 times in pure Python, 11 compiled; the rest is room for a busy machine.
+    # Measured: 15 times in pure Python, 11 compiled; the rest is room for a slow machine.
     assert best[False] > 7 * best[None]
 
 

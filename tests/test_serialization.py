@@ -25,7 +25,7 @@ import tapegrad as torch
 from serialized import DATA, LEGACY, SAFE, WHOLE, archive_of, same, tensor_pickle
 from tapegrad import serialization
 from tapegrad._serialization import archive
-from tapegrad._serialization.memory import as_bytes
+from tapegrad._serialization.storage_bytes import as_bytes
 from tapegrad.core.arrays import root_of
 
 nn = torch.nn

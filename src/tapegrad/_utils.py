@@ -12,7 +12,7 @@ import numpy as np
 import tapegrad as tg
 
 from . import dtypes
-from ._serialization.memory import as_bytes
+from ._serialization.storage_bytes import as_bytes
 from ._tensor.conversion import TypedStorage, UntypedStorage
 from .core.base import as_array, wrap
 from .core.devices import xp_of

@@ -57,7 +57,7 @@ def is_tensor_like(inp: Any) -> bool:
     return isinstance(inp, TensorBase) or hasattr(inp, "__torch_function__")
 
 
-def in_order(values: Iterable[Any]) -> list[Any]:
+def one_per_class(values: Iterable[Any]) -> list[Any]:
     """One value per class, subclasses before the classes that they extend."""
     found: list[Any] = []
     for value in values:
@@ -73,7 +73,7 @@ def handle_torch_function(
     public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
 ) -> Any:
     """Let the values answer `public_api(*args, **kwargs)`, the first that does."""
-    asked = in_order(relevant_args)
+    asked = one_per_class(relevant_args)
     kinds = tuple(type(value) for value in asked)
     for value in asked:
         answer = value.__torch_function__(public_api, kinds, args, kwargs)

@@ -23,7 +23,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ._serialization import archive, legacy
-from ._serialization.memory import StorageType, checked_type, typed, untyped
 from ._serialization.pickling import Storages, make_pickler, make_unpickler
 from ._serialization.places import (
     MAP_LOCATION,
@@ -33,6 +32,7 @@ from ._serialization.places import (
     restorer,
     validate_cuda_device,
 )
+from ._serialization.storage_bytes import StorageType, checked_type, typed, untyped
 from .device import (
     jagged,
     sparse_bsc,

@@ -1,10 +1,10 @@
-"""A stand-in for CuPy on NumPy, so that the CUDA road is tested where there is no GPU.
+"""A stand-in for CuPy on NumPy, so that the CUDA side is tested where there is no GPU.
 
 It is stricter than it is complete: an array is no NumPy array and does not turn into one by itself,
 functions refuse NumPy arrays, only names that CuPy has exist, reductions give arrays without
 dimensions, and every copy to the host is counted. Values are computed by NumPy, so a test that
-passes here shows that a road stays on the device, not that CuPy computes right; `make test-cuda`
-shows that on a real one.
+passes here shows that a computation stays on the device, not that CuPy computes right;
+`make test-cuda` shows that on a real one.
 """
 
 from __future__ import annotations

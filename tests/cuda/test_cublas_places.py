@@ -83,13 +83,13 @@ def test_a_graph_has_the_default_streams(library: Any, monkeypatch: pytest.Monke
 
 
 def test_threads_have_handles_of_their_own(library: Any) -> None:
-    mine = library.handle().value
-    assert library.handle().value == mine and library.lib.made == 1
+    own = library.handle().value
+    assert library.handle().value == own and library.lib.made == 1
     found: list[int] = []
     other = threading.Thread(target=lambda: found.append(library.handle().value))
     other.start()
     other.join()
-    assert found != [mine] and library.lib.made == 2
+    assert found != [own] and library.lib.made == 2
 
 
 def test_a_handle_follows_the_stream(library: Any) -> None:
@@ -135,7 +135,7 @@ import sys
 sys.modules["ml_dtypes"] = None
 import tapegrad as torch
 from tapegrad.backends.gpu import cublas
-cublas.know_brain()
+cublas.learn_bfloat16()
 print(*cublas.NAMES.values(), sep=" ")
 """
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

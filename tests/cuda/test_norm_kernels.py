@@ -369,7 +369,7 @@ def test_blocks_fit() -> None:
     assert cupy_rms.team(10**6) == (512, 1)
 
 
-# ---------------------------------------------------------------------- the road from the API
+# ---------------------------------------------------------------------- from the API to the kernel
 
 
 def trained(place: str, last: bool, kind: str, graphed: bool = False) -> list[Any]:

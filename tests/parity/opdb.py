@@ -309,10 +309,10 @@ class Subject:
         try:
             same(got, want, what, self.name in UNDEFINED, self.allowed)
         except Miss:
-            mine = self.processed(OURS, sample, got)
-            if mine is got:
+            ours = self.processed(OURS, sample, got)
+            if ours is got:
                 raise
-            same(mine, self.processed(REAL, sample, want), what, False, self.allowed)
+            same(ours, self.processed(REAL, sample, want), what, False, self.allowed)
 
     # Each check returns None where PyTorch has nothing to compare with, else how many comparisons.
 

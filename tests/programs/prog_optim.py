@@ -56,20 +56,20 @@ def trainings(torch, log, name, *cases, shapes=((2, 3), (3,), ())):
 
 def other_roads(torch, log, name, options, fused=False):
     """`foreach`, `fused`, a tensor for the learning rate, `differentiable`: the same values."""
-    roads = [{"foreach": True}, {"foreach": False}, {"differentiable": True}]
-    roads += [{"fused": True}] if fused else []
-    for road in roads:
+    ways = [{"foreach": True}, {"foreach": False}, {"differentiable": True}]
+    ways += [{"fused": True}] if fused else []
+    for way in ways:
         params = parameters(torch, torch.float64)
-        if "differentiable" in road:
+        if "differentiable" in way:
             params = [p.detach().clone() for p in params]
-        optimizer = getattr(torch.optim, name)(params, **options, **road)
+        optimizer = getattr(torch.optim, name)(params, **options, **way)
         for step in range(4):
             for i, p in enumerate(params):
                 p.grad = p.detach() * (i + 1) + 0.1 * step
             optimizer.step()
         # Step counts are float32 tensors here, and what follows from them good to a unit of that.
-        rounded = True in (road.get("differentiable"), road.get("foreach"))
-        log(list(road), [p.tolist() if rounded else p.detach().clone() for p in params])
+        rounded = True in (way.get("differentiable"), way.get("foreach"))
+        log(list(way), [p.tolist() if rounded else p.detach().clone() for p in params])
     for lr in (torch.tensor(0.05), torch.tensor([0.05], dtype=torch.float64)):
         params, optimizer = train(torch, name, {**options, "lr": lr})
         exact = lr.dtype is torch.float64

@@ -90,11 +90,11 @@ def checked_array(array: Any) -> Any:
 def to_array(data: Any, dtype: Any) -> Any:
     """A new array with a copy of `data`; `dtype` is a NumPy dtype or None for inference."""
     if isinstance(data, TensorBase):
-        return cast(data.array, dtype, copy=True)
+        return cast_array(data.array, dtype, copy=True)
     if isinstance(data, np.ndarray):
-        return cast(checked_array(data), dtype, copy=True)
+        return cast_array(checked_array(data), dtype, copy=True)
     if isinstance(data, np.generic) and not isinstance(data, (str, bytes)):
-        return cast(checked_array(np.asarray(data)), dtype, copy=True)
+        return cast_array(checked_array(np.asarray(data)), dtype, copy=True)
     if type(data) in (list, tuple):
         found = quick(data, dtype)
         if found is not None:
@@ -112,7 +112,7 @@ def to_array(data: Any, dtype: Any) -> Any:
     return out
 
 
-def cast(array: Any, dtype: Any, copy: bool) -> Any:
+def cast_array(array: Any, dtype: Any, copy: bool) -> Any:
     """`array` in another dtype, as C casts; the memory order is kept."""
     if dtype is None or dtype == array.dtype:
         return array.copy(order="K") if copy else array

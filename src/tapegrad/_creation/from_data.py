@@ -77,7 +77,7 @@ def from_any(
     if array is not None:
         return made(settled(array, device, pin_memory), requires_grad)
     if hasattr(data, "__cuda_array_interface__") and not isinstance(data, TensorBase):
-        array = from_data.cast(from_device(data), wanted, copy=True)
+        array = from_data.cast_array(from_device(data), wanted, copy=True)
     else:
         array = from_data.to_array(data, wanted)
     if device is not None or pin_memory or not isinstance(data, TensorBase):
@@ -162,9 +162,9 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
         return data if dtype is None else data.to(dtype)  # type: ignore[attr-defined]
     checked_device(device, "as_tensor")
     if isinstance(data, np.ndarray):
-        array = from_data.cast(shareable(data), wanted, copy=False)
+        array = from_data.cast_array(shareable(data), wanted, copy=False)
     elif hasattr(data, "__cuda_array_interface__"):
-        array = from_data.cast(from_device(data), wanted, copy=False)
+        array = from_data.cast_array(from_device(data), wanted, copy=False)
     else:
         array = from_data.to_array(data, wanted)
     return made(settled(array, device))

@@ -22,7 +22,7 @@ from .sized import (
     home,
     in_format,
     made,
-    number,
+    number_argument,
     with_strides,
 )
 
@@ -170,18 +170,18 @@ def full_like(
     >>> full_like(tensor([1, 2]), 2.75)
     tensor([2, 2])
     """
-    value = number(fill_value, "full_like", "fill_value", 2)
+    value = number_argument(fill_value, "full_like", "fill_value", 2)
     return like_tensor(
         "full_like", input, value, dtype, layout, device, pin_memory, requires_grad, memory_format
     )
 
 
-def beside(owner: Any, t: Any) -> Any:
+def batched_like(owner: Any, t: Any) -> Any:
     """A new tensor with a copy for every entry, if the one whose method made it is batched."""
     if not is_batched(owner):
         return t
     batch = batch_of(owner)
-    below = beside(batch.physical, t)
+    below = batched_like(batch.physical, t)
     return batched(repeated(below, batch.level.size).clone(), batch.level)
 
 
@@ -202,7 +202,7 @@ def new_function(source: Any) -> Any:
         own = self.array.dtype
         options = (dtype, device, layout, pin_memory, requires_grad)
         t = fresh(name, size, kwargs, value, *options, default=own)
-        return beside(self, t) if self.special else t
+        return batched_like(self, t) if self.special else t
 
     made_new.__name__, made_new.__doc__ = name, source.__doc__
     return api(function=False, direct=True)(made_new)
@@ -263,7 +263,7 @@ def new_empty_strided(
         requires_grad=requires_grad,
         pin_memory=pin_memory,
     )
-    return beside(self, t) if self.special else t
+    return batched_like(self, t) if self.special else t
 
 
 @api(function=False, direct=True)
@@ -292,4 +292,4 @@ def new_full(
         requires_grad=requires_grad,
         pin_memory=pin_memory,
     )
-    return beside(self, t) if self.special else t
+    return batched_like(self, t) if self.special else t

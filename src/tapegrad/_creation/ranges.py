@@ -15,7 +15,7 @@ from ..errors import does_not_fit
 from ..ops.block.definition import api
 from . import arrays as from_data
 from .arguments import checked_device, np_dtype
-from .sized import CREATION_OPTIONS, check_options, home, made, number, store_out
+from .sized import CREATION_OPTIONS, check_options, home, made, number_argument, store_out
 
 RANGE_USAGE = (
     "{0}() received an invalid combination of arguments - got ({1}), but expected one of:\n"
@@ -61,7 +61,7 @@ def arange(
         start, end, step = (*args, *(end, step)[len(args) - 1 :])[:3]
     given = (0 if start is None else start, end, 1 if step is None else step)
     names = (("end", 1),) * 3 if len(args) == 1 else (("start", 1), ("end", 2), ("step", 3))
-    low, high, by = (number(v, "arange", *n) for v, n in zip(given, names, strict=True))
+    low, high, by = (number_argument(v, "arange", *n) for v, n in zip(given, names, strict=True))
     wanted = np_dtype(dtype, "arange")
     check_options("arange", device, layout, pin_memory)
     target = out.array.dtype if isinstance(out, TensorBase) else wanted
@@ -200,7 +200,10 @@ def space_bounds(function: str, start: Any, end: Any, steps: Any, dtype: Any) ->
             f"({', '.join(given)}), but expected one of:\n * (Number or Tensor start, Number or "
             f"Tensor end, int steps, {CREATION_OPTIONS})\n"
         )
-    low, high = number(start, function, "start", 1), number(end, function, "end", 2)
+    low, high = (
+        number_argument(start, function, "start", 1),
+        number_argument(end, function, "end", 2),
+    )
     count = int(steps)
     if count < 0:
         raise RuntimeError("number of steps must be non-negative")

@@ -262,7 +262,7 @@ def full(
     """
     if fill_value is MISSING:
         raise TypeError('full() missing 1 required positional arguments: "fill_value"')
-    value = number(fill_value, "full", "fill_value", 2)
+    value = number_argument(fill_value, "full", "fill_value", 2)
     if isinstance(size, int):
         raise TypeError("full(): argument 'size' (position 1) must be tuple of ints, not int")
     shape = sizes("full", (size,), {})
@@ -285,7 +285,7 @@ def value_dtype(value: Any, given: Any) -> Any:
     return dtypes.default_complex().np if isinstance(value, complex) else dtypes.default_np()
 
 
-def number(value: Any, function: str, argument: str, position: int) -> Any:
+def number_argument(value: Any, function: str, argument: str, position: int) -> Any:
     """A Python number from a number, a NumPy scalar or a 0-d tensor without a gradient."""
     if isinstance(value, (bool, int, float, complex)):
         return value
@@ -316,7 +316,7 @@ def scalar_tensor(
     """
     wanted = np_dtype(dtype, "scalar_tensor") or dtypes.default_np()
     check_options("scalar_tensor", device, layout, pin_memory)
-    value = from_data.fill_value(number(s, "scalar_tensor", "s", 1), wanted)
+    value = from_data.fill_value(number_argument(s, "scalar_tensor", "s", 1), wanted)
     return made(filled((), value, wanted, home(device)), requires_grad)
 
 

@@ -29,7 +29,7 @@ def is_half(dtype: DType) -> bool:
     return dtype.itemsize == 2 and dtype.kind not in "iu"
 
 
-def cast(values: Array, dtype: DType, shape: Shape) -> Array:
+def round_draws(values: Array, dtype: DType, shape: Shape) -> Array:
     """Round as C++ does: to the two-byte floats by way of float32."""
     if is_half(dtype):
         values = values.astype(np.float32, copy=False)
@@ -38,7 +38,7 @@ def cast(values: Array, dtype: DType, shape: Shape) -> Array:
 
 def rounded(value: float, dtype: DType) -> float:
     """`value` as the dtype holds it."""
-    return float(cast(np.array([value]), dtype, ()))
+    return float(round_draws(np.array([value]), dtype, ()))
 
 
 def is_floating(dtype: DType) -> bool:

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from .checks import cast
+from .checks import round_draws
 from .streams import Array, Stream, unit53
 
 
@@ -17,7 +17,7 @@ def poisson(stream: Stream, rates: Array) -> Array:
     draw = Doubles(stream)
     counts = [poisson_count(float(rate), draw) for rate in rates.ravel().tolist()]
     draw.settle()
-    return cast(np.array(counts, np.float64), rates.dtype, rates.shape)
+    return round_draws(np.array(counts, np.float64), rates.dtype, rates.shape)
 
 
 def binomial(stream: Stream, count: Array, prob: Array) -> Array:
@@ -26,7 +26,7 @@ def binomial(stream: Stream, count: Array, prob: Array) -> Array:
     pairs = zip(count.ravel().tolist(), prob.ravel().tolist(), strict=True)
     found = [binomial_count(float(n), float(p), draw) for n, p in pairs]
     draw.settle()
-    return cast(np.array(found, np.float64), count.dtype, count.shape)
+    return round_draws(np.array(found, np.float64), count.dtype, count.shape)
 
 
 class Doubles:

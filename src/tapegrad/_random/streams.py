@@ -20,13 +20,13 @@ from .._random.checks import check_cauchy, check_exponential
 from ..core.rounding import fused
 from ..dtypes import cpp_name
 from .checks import (
-    cast,
     check_floating,
     check_multinomial,
     check_uniform,
     integer_range,
     is_half,
     not_implemented,
+    round_draws,
 )
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -264,7 +264,7 @@ def uniform(
     elif scaled:
         start, end = np.float32(low), np.float32(high)
         unit = _fma32(unit, np.float64(end - start), np.float64(start))
-    out = cast(unit, dtype, shape)
+    out = round_draws(unit, dtype, shape)
     if scaled or is_half(dtype):  # what rounds up to the open end becomes the closed one
         out[out == dtype.type(high)] = dtype.type(low)
     return out
@@ -295,7 +295,7 @@ def normal(
     if n:
         check_floating("normal_kernel_cpu", dtype)
     if n < 16 or not contiguous:
-        return cast(_fma(_pairs(stream, n, dtype == F64 or n < 16), std, mean), dtype, shape)
+        return round_draws(_fma(_pairs(stream, n, dtype == F64 or n < 16), std, mean), dtype, shape)
     if dtype == F64:
         made = _blocks(stream, n, unit53, lambda u: _fma(_box_muller64(u), std, mean))
         return made.reshape(shape)
@@ -392,7 +392,7 @@ def _half_blocks(stream: Stream, n: int, dtype: DType, mean: float, std: float) 
     made = np.empty_like(pairs)
     made[:, 0] = radius * np.cos(angle).astype(np.float32)
     made[:, 1] = radius * np.sin(angle).astype(np.float32)
-    made = cast(_fma32(made.reshape(-1), _f(std), _f(mean)), dtype, (made.size,))
+    made = round_draws(_fma32(made.reshape(-1), _f(std), _f(mean)), dtype, (made.size,))
     if n % 16:
         made[n - 16 : n] = made[-16:]
     return made[:n].copy()
@@ -501,7 +501,7 @@ def integers(
     values = words.astype(np.int64)
     if low:
         values += np.int64(low)  # wraps as it does in C++
-    return cast(values, dtype, shape)
+    return round_draws(values, dtype, shape)
 
 
 def permutation(stream: Stream, n: int, dtype: DType = I64) -> Array:
@@ -539,7 +539,7 @@ def permutation(stream: Stream, n: int, dtype: DType = I64) -> Array:
     later = np.flatnonzero(~first)
     handed[later] = came[step[later - 1]]
     out[step] = handed
-    return cast(out, dtype, (n,))
+    return round_draws(out, dtype, (n,))
 
 
 # Coin throws and the continuous distributions.
@@ -554,7 +554,7 @@ def bernoulli(stream: Stream, p: float | Array, shape: Shape, dtype: DType) -> A
     if not isinstance(p, np.ndarray):
         if not 0.0 <= p <= 1.0:
             raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
-        return cast(unit53(stream, n) < p, np.dtype(dtype), shape)
+        return round_draws(unit53(stream, n) < p, np.dtype(dtype), shape)
     if n:
         check_floating("bernoulli_tensor_cpu_p_", p.dtype)
     if not np.all((p >= 0) & (p <= 1)):
@@ -564,7 +564,7 @@ def bernoulli(stream: Stream, p: float | Array, shape: Shape, dtype: DType) -> A
         )
     unit = unit53(stream, n) if p.dtype == F64 else _unit24(stream, n)
     chance = p if p.dtype == F64 else p.astype(np.float32)
-    return cast(unit.reshape(shape) < chance, np.dtype(dtype), shape)
+    return round_draws(unit.reshape(shape) < chance, np.dtype(dtype), shape)
 
 
 def exponential(stream: Stream, shape: Shape, dtype: DType, lambd: float = 1.0) -> Array:
@@ -572,7 +572,7 @@ def exponential(stream: Stream, shape: Shape, dtype: DType, lambd: float = 1.0) 
     dtype = np.dtype(dtype)
     check_exponential(dtype, lambd)
     unit = unit53(stream, math.prod(shape))
-    return cast((-1.0 / lambd) * _function("log1p", dtype == F64, -unit), dtype, shape)
+    return round_draws((-1.0 / lambd) * _function("log1p", dtype == F64, -unit), dtype, shape)
 
 
 def cauchy(
@@ -582,7 +582,7 @@ def cauchy(
     dtype = np.dtype(dtype)
     check_cauchy(dtype, sigma, cpp_name(dtype))
     angle = math.pi * (unit53(stream, math.prod(shape)) - 0.5)
-    return cast(_fma(_function("tan", dtype == F64, angle), sigma, median), dtype, shape)
+    return round_draws(_fma(_function("tan", dtype == F64, angle), sigma, median), dtype, shape)
 
 
 def log_normal(
@@ -595,7 +595,7 @@ def log_normal(
     check_floating("log_normal_cpu", dtype)
     exact = dtype == F64
     exponent = _fma(_pairs(stream, math.prod(shape), exact), std, mean)
-    return cast(_function("exp", exact, exponent), dtype, shape)
+    return round_draws(_function("exp", exact, exponent), dtype, shape)
 
 
 def geometric(stream: Stream, shape: Shape, dtype: DType, p: float) -> Array:
@@ -607,7 +607,7 @@ def geometric(stream: Stream, shape: Shape, dtype: DType, p: float) -> Array:
         raise not_implemented("geometric_cpu", dtype)
     with np.errstate(divide="ignore"):
         throws = np.ceil(np.log(unit53(stream, math.prod(shape))) / math.log1p(-p))
-    return cast(throws, dtype, shape)
+    return round_draws(throws, dtype, shape)
 
 
 # Draws from tables and counts.

@@ -11,8 +11,8 @@ import numpy as np
 
 from ..core.devices import where_is
 from .archive import fill, size_of, write_all
-from .memory import as_bytes, checked_type, typed, untyped
 from .pickling import Storages, make_pickler
+from .storage_bytes import as_bytes, checked_type, typed, untyped
 
 MAGIC = 0x1950A86A20F9469CFC6C
 PROTOCOL = 1001

@@ -15,7 +15,7 @@ from .. import _utils, dtypes
 from .._tensor.conversion import TypedStorage, UntypedStorage
 from ..core import named_results as return_types
 from ..device import memory_format
-from .memory import TYPES, UNTYPED, StorageType
+from .storage_bytes import TYPES, UNTYPED, StorageType
 
 # Modules whose public classes are known as `torch.<name>`.
 TOP = ("tapegrad._tensor.tensor", "tapegrad._tensor.size", "tapegrad.device", "tapegrad.dtypes")

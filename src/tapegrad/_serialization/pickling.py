@@ -22,8 +22,8 @@ from ..core.base import wrap
 from ..core.layout import address
 from ..core.named_results import ReturnType
 from ..device import layout, memory_format
-from .memory import TYPE_OF, UNTYPED, as_bytes, typed, untyped
 from .names import is_torch, public_name, resolve
+from .storage_bytes import TYPE_OF, UNTYPED, as_bytes, typed, untyped
 
 # Further parts of a persistent id, after the number of elements: the old format has one.
 Extra = tuple[Any, ...]

@@ -11,7 +11,7 @@ import tapegrad as tg
 
 from .._tensor.conversion import UntypedStorage
 from ..device import device as device_type
-from .memory import untyped
+from .storage_bytes import untyped
 
 Tagger = Callable[[Any], str | None]
 Deserializer = Callable[[Any, str], Any]
@@ -39,7 +39,7 @@ def location_tag(storage: Any) -> str:
         location = tagger(storage)
         if location:
             return location
-    raise RuntimeError(f"don't know how to determine data location of {kind_of(storage)}")
+    raise RuntimeError(f"don't know how to determine data location of {storage_name(storage)}")
 
 
 def default_restore_location(storage: Any, location: str) -> Any:
@@ -51,11 +51,12 @@ def default_restore_location(storage: Any, location: str) -> Any:
         if found is not None:
             return found
     raise RuntimeError(
-        f"don't know how to restore data location of {kind_of(storage)} (tagged with {location})"
+        f"don't know how to restore data location of {storage_name(storage)} (tagged with "
+        f"{location})"
     )
 
 
-def kind_of(storage: Any) -> str:
+def storage_name(storage: Any) -> str:
     return f"torch.storage.{type(storage).__name__}"
 
 

@@ -21,8 +21,8 @@ import tapegrad as tg
 from .. import _utils, dtypes
 from .._tensor import legacy_constructors as legacy
 from .._tensor.size import Size
-from .memory import TYPES, UNTYPED
 from .names import public_name
+from .storage_bytes import TYPES, UNTYPED
 
 LONGEST_NAME = 4096
 CHUNK = 1 << 20

@@ -82,7 +82,7 @@ def tolist(self: Any) -> Any:
     return array.tolist() if array.dtype.kind != "V" else array.astype(np.float32).tolist()
 
 
-def single(self: Any) -> Any:
+def only_number(self: Any) -> Any:
     if self.array.size != 1:
         refusal = ValueError(ONE_ELEMENT)
         errors.explain_call(refusal, "item", ("input",), (self,))
@@ -103,17 +103,17 @@ def real_number(value: Any, dtype: Any) -> Any:
 def to_float(self: Any) -> float:
     if self.requires_grad:
         warn_once(TO_SCALAR, 2)
-    return float(real_number(single(self), dtypes.float64))
+    return float(real_number(only_number(self), dtypes.float64))
 
 
 def to_int(self: Any) -> int:
-    return int(real_number(single(self), dtypes.int64))
+    return int(real_number(only_number(self), dtypes.int64))
 
 
 def to_complex(self: Any) -> complex:
     if self.requires_grad:
         warn_once(TO_SCALAR, 2)
-    return complex(single(self))
+    return complex(only_number(self))
 
 
 def to_bool(self: Any) -> bool:
@@ -256,7 +256,7 @@ def converted(self: Any, dtype: Any = None, copy: bool = False, order: Any = Non
     )
 
 
-def spelled(value: Any) -> str:
+def type_text(value: Any) -> str:
     name = type(value).__name__
     return f"torch.{name}" if type(value) in (dtypes.dtype, device_type, memory_format) else name
 
@@ -317,7 +317,7 @@ def is_plain_int(value: Any) -> bool:
 
 
 def no_such_to(args: Any, kwargs: Any) -> Exception:
-    got = [spelled(a) for a in args] + [f"{k}={spelled(v)}" for k, v in kwargs.items()]
+    got = [type_text(a) for a in args] + [f"{k}={type_text(v)}" for k, v in kwargs.items()]
     return TypeError(TO_USAGE.format(", ".join(got) + (", " if kwargs and not args else "")))
 
 

@@ -140,12 +140,12 @@ def as_value(t: Any, value: Any) -> Any:
     if isinstance(value, TensorBase):
         return value
     if isinstance(value, (bool, int, float, complex, np.integer)):
-        return wrap(number(t.array.dtype, value))
+        return wrap(number_as_array(t.array.dtype, value))
     name = dtypes.of(t.array.dtype).scalar_type
     raise TypeError(f"can't assign a {type_name(value)} to a torch.{name}Tensor")
 
 
-def number(dtype: Any, value: Any) -> Any:
+def number_as_array(dtype: Any, value: Any) -> Any:
     """A Python number as a 0-d array of `dtype`: truncated, but never from complex to real."""
     if type(value) is float and (dtype is F64 or dtype is F32 and -1e38 < value < 1e38):
         return np.array(value, dtype)
@@ -203,7 +203,7 @@ def walk(t: Any, items: tuple[Any, ...]) -> tuple[Any, dict[int, Any], tuple[Any
     ndim = t.array.ndim
     used = len(items)
     if not all([type(item) in BASIC for item in items]):
-        items = tuple([plain(item) for item in items])
+        items = tuple([index_part(item) for item in items])
         used = sum([dims_of(item) for item in items])
     if used > ndim:
         raise IndexError(f"too many indices for tensor of dimension {ndim}")
@@ -249,7 +249,7 @@ def walk(t: Any, items: tuple[Any, ...]) -> tuple[Any, dict[int, Any], tuple[Any
     return t, noted, tuple(watched)
 
 
-def plain(item: Any) -> Any:
+def index_part(item: Any) -> Any:
     """One part of an index as int, bool, slice, None, Ellipsis, tensor or index array."""
     kind = type(item)
     if kind is int or kind is slice or item is None or item is Ellipsis or kind is bool:

@@ -232,7 +232,7 @@ def _exit_autocast(mode: autocast) -> None:
 # --- autograd functions ----------------------------------------------------------------------
 
 
-def cast(value: Any, device_type: str, dtype: Any) -> Any:
+def cast_nested(value: Any, device_type: str, dtype: Any) -> Any:
     """Float tensors of the device in `dtype`, through mappings and sequences; not doubles."""
     if isinstance(value, tg.Tensor):
         takes_part = value.is_floating_point() and value.dtype is not tg.float64
@@ -240,9 +240,12 @@ def cast(value: Any, device_type: str, dtype: Any) -> Any:
     if isinstance(value, (str, bytes)):
         return value
     if isinstance(value, Mapping):
-        return {cast(k, device_type, dtype): cast(v, device_type, dtype) for k, v in value.items()}
+        return {
+            cast_nested(k, device_type, dtype): cast_nested(v, device_type, dtype)
+            for k, v in value.items()
+        }
     if isinstance(value, (list, tuple)):
-        return type(value)([cast(v, device_type, dtype) for v in value])
+        return type(value)([cast_nested(v, device_type, dtype) for v in value])
     return value
 
 
@@ -270,8 +273,8 @@ def custom_fwd(
         if not enabled:
             return fwd(*args, **kwargs)
         with autocast(device_type=device_type, enabled=False):
-            args = tuple([cast(a, device_type, cast_inputs) for a in args])
-            return fwd(*args, **cast(kwargs, device_type, cast_inputs))
+            args = tuple([cast_nested(a, device_type, cast_inputs) for a in args])
+            return fwd(*args, **cast_nested(kwargs, device_type, cast_inputs))
 
     return decorate_fwd
 

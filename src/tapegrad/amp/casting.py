@@ -52,7 +52,7 @@ class Cache:
                 self.prepare(key, t)
             array = self.prepared(key, t)
             if array is None:
-                made = cast(t, dtype)
+                made = cast_tensor(t, dtype)
             else:
                 made = recorded(REGISTRY["cast"], t, (dtype.np,), array)
             found = self.casts[key] = (t, made)
@@ -101,7 +101,7 @@ CACHE = Cache()
 CACHING = [True]  # set_autocast_cache_enabled: one switch for the process
 
 
-def cast(t: Any, dtype: Any) -> Any:
+def cast_tensor(t: Any, dtype: Any) -> Any:
     return apply(REGISTRY["cast"], (t,), (dtype.np,))
 
 
@@ -122,7 +122,7 @@ def converted(t: Any, dtype: Any) -> Any:
     found = t.array.dtype
     if found is dtype.np or found == dtype.np:
         return t
-    return CACHE.cast(t, dtype) if found is F32 and is_parameter(t) else cast(t, dtype)
+    return CACHE.cast(t, dtype) if found is F32 and is_parameter(t) else cast_tensor(t, dtype)
 
 
 def all_converted(values: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:

@@ -213,7 +213,7 @@ def check_gradients(node: Node, total: Any, grads: Any) -> None:
         WATCH.first = None
     found = "", -1
     for i, place in enumerate(differentiable_places(node)):
-        kind = kind_of(grads[place])
+        kind = nonfinite_kind(grads[place])
         wanted = ANOMALY.check_nan if kind == "nan" else kind == "inf" and ANOMALY.check_inf
         if wanted and not found[0]:
             found = kind, i
@@ -250,7 +250,7 @@ def is_finite(x: Any) -> bool:
     return bool(np.isfinite(x).all())
 
 
-def kind_of(g: Any) -> str:
+def nonfinite_kind(g: Any) -> str:
     """ "nan", "inf", or "" for finite values and None."""
     if g is None or is_finite(array_of(g)):
         return ""

@@ -3,6 +3,7 @@
 Values are bare arrays, or tensors when the pass itself is being recorded (`create_graph=True`). The
 loop knows no op, no kind of memory and no feature: hooks, captures, observers and late casts are
 one guarded call each. Which node is next is said by order.py; leaves.py fills `.grad`.
+docs/notes/backward-pass.md walks through it.
 """
 
 from __future__ import annotations

@@ -163,7 +163,7 @@ def pulled_back(output: Any, inputs: list[Any], value: complex) -> tuple[list[An
 def differ_by_more(first: list[Any], second: list[Any], tolerance: float) -> bool:
     """Whether two computations of the same Jacobians disagree anywhere."""
     for a, b in zip(first, second, strict=True):
-        distance = np.abs(plain(a) - plain(b))
+        distance = np.abs(double_values(a) - double_values(b))
         if bool((distance > tolerance).any()):
             return True
     return False
@@ -179,7 +179,7 @@ def analytical_jacobians(
     return tuple(first), reentrant, sizes, dtypes
 
 
-def plain(t: Any) -> Any:
+def double_values(t: Any) -> Any:
     """The values as an array in double precision."""
     return t.detach().cpu().to(tg.complex128 if t.is_complex() else tg.float64).array
 

@@ -495,7 +495,7 @@ def hessian(
         raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
     forward = outer_jacobian_strategy == "forward-mode"
 
-    def single(*values: Any) -> Any:
+    def scalar(*values: Any) -> Any:
         is_outputs_tuple, outputs = called(func, values, "hessian")
         check_scalar(outputs, is_outputs_tuple, "hessian")
         return outputs[0].squeeze()
@@ -503,7 +503,7 @@ def hessian(
     def gradient(*values: Any) -> Any:
         if forward:
             values = tuple([t.requires_grad_() for t in values])
-        found = jacobian(single, values, create_graph=True)
+        found = jacobian(scalar, values, create_graph=True)
         _check_requires_grad(found, "jacobian", strict=strict)
         return found
 

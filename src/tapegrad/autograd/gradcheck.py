@@ -69,7 +69,7 @@ def gradcheck(
         not check_batched_forward_grad or check_forward_ad,
         "Setting check_batched_forward_grad=True requires check_forward_ad to be True",
     )
-    from .gradcheck_modes import Options, check
+    from .gradcheck_modes import Options, check_gradients
 
     options = Options(
         eps=eps,
@@ -85,7 +85,7 @@ def gradcheck(
         fast=fast_mode,
     )
     try:
-        check(func, inputs, options)
+        check_gradients(func, inputs, options)
     except GradcheckError:
         if raise_exception:
             raise

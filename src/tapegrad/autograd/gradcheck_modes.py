@@ -21,10 +21,10 @@ from .finite_differences import (
     central_difference,
     differ_by_more,
     directions,
+    double_values,
     imaginary_part,
     is_inexact,
     is_varied,
-    plain,
     pulled_back,
     pushed_forward,
     real_part,
@@ -112,7 +112,7 @@ def compared_parts(tensors: Any) -> tuple[str, ...]:
     return ("imaginary", "real") if any(t.is_complex() for t in tensors) else ("",)
 
 
-def check(func: Callable[..., Any], inputs: Any, options: Options) -> None:
+def check_gradients(func: Callable[..., Any], inputs: Any, options: Options) -> None:
     """All of gradcheck; returns if there is nothing to complain about."""
     args = as_tuple(inputs)
     check_inputs(args)
@@ -180,7 +180,7 @@ def check_no_slope(trial: Trial) -> None:
     """Outputs that claim to be constant must not move."""
     for index, t in enumerate(trial.inputs):
         for d in directions(t):
-            if any(bool((plain(m) != 0).any()) for m in trial.slopes(index, d)):
+            if any(bool((double_values(m) != 0).any()) for m in trial.slopes(index, d)):
                 raise GradcheckError("Numerical gradient for function expected to be zero")
 
 
@@ -233,7 +233,7 @@ def slow_forward(trial: Trial, part: str) -> None:
 
 def compare(finding: Finding, numeric: Any, analytic: Any) -> None:
     options = finding.trial.options
-    if not close(plain(analytic), plain(numeric), options.rtol, options.atol).all():
+    if not close(double_values(analytic), double_values(numeric), options.rtol, options.atol).all():
         raise mismatch(finding, numeric, analytic, None)
 
 
@@ -264,7 +264,7 @@ def moved_along(trial: Trial, t: Any, u: Any) -> list[Any]:
 def looser(atol: float, *vectors: Any) -> float:
     """The tolerance of a sum of elements weighted by `vectors` that may each be off by `atol`."""
     for v in vectors:
-        atol *= float(np.abs(plain(v)).sum())
+        atol *= float(np.abs(double_values(v)).sum())
     return atol
 
 
@@ -280,8 +280,10 @@ def fast_backward(trial: Trial, part: str) -> None:
     for j, u in enumerate(us):
         for i, v, grads in zip(chosen, vs, pulled, strict=True):
             g = grads[j]
-            numeric = float((plain(take(along[j][i])) * plain(v)).sum())
-            analytic = 0.0 if g is None else float((plain(g) * plain(u).conj()).sum().real)
+            numeric = float((double_values(take(along[j][i])) * double_values(v)).sum())
+            analytic = (
+                0.0 if g is None else float((double_values(g) * double_values(u).conj()).sum().real)
+            )
             atol = looser(options.atol, u, v)
             if not close(np.float64(analytic), np.float64(numeric), options.rtol, atol):
                 full, _, _ = pulled_back(trial.outputs[i], trial.inputs, seed)
@@ -320,7 +322,7 @@ def fast_forward(trial: Trial, part: str) -> None:
         atol = looser(options.atol, u)
         for i, (n, a) in enumerate(zip(numeric, analytic, strict=True)):
             a = tg.zeros_like(n) if a is None else a
-            if not close(plain(a), plain(n), options.rtol, atol).all():
+            if not close(double_values(a), double_values(n), options.rtol, atol).all():
                 found, _ = pushed_forward(trial.func, trial.args, trial.everything, t, direction)
                 slow = trial.chosen(trial.slopes(j, direction))[i], trial.chosen(found)[i]
                 raise mismatch(Finding(trial, i, j, part, True), n, a, slow)
@@ -333,7 +335,7 @@ def check_zero_gradient(trial: Trial) -> None:
     """Backward is linear: nothing in, nothing out."""
     zeros = [tg.zeros_like(o) for o in trial.outputs]
     for g in grad(trial.outputs, trial.inputs, zeros, retain_graph=True, allow_unused=True):
-        if g is not None and bool((plain(g) != 0).any()):
+        if g is not None and bool((double_values(g) != 0).any()):
             raise GradcheckError("backward not multiplied by grad_output")
 
 
@@ -412,7 +414,7 @@ def check_undefined_tangents(trial: Trial) -> None:
         with_zeros = trial.chosen(tangents(trial.func, trial.args, zeros))
         for i, (a, b) in enumerate(zip(without, with_zeros, strict=True)):
             a, b = [tg.zeros_like(trial.outputs[i]) if v is None else v for v in (a, b)]
-            if not np.allclose(plain(a), plain(b), equal_nan=True):
+            if not np.allclose(double_values(a), double_values(b), equal_nan=True):
                 raise GradcheckError(
                     f"Mismatch in tangent values for output with index: {i} when input: {j} has an "
                     f"undefined tangent value.  Got: {a} but expected: {b}"
@@ -474,7 +476,7 @@ def check_batch(got: Any, expected: list[Any], output: int, index: int, advice: 
     if got is None and all(e is None for e in expected):
         return
     wanted = tg.stack([tg.zeros_like(got[0]) if e is None else e for e in expected])
-    if not np.allclose(plain(got), plain(wanted), equal_nan=True):
+    if not np.allclose(double_values(got), double_values(wanted), equal_nan=True):
         raise GradcheckError(
             f"\nFor output {output} and input {index}:\n\n{advice}\n\nGot:\n{got}\n\nExpected:\n"
             f"{wanted}"

@@ -11,7 +11,7 @@ from ..core.base import TensorBase
 from ..core.devices import to_host
 from ..core.layout import address
 from ..errors import evidence
-from .finite_differences import as_tuple, moved, plain
+from .finite_differences import as_tuple, double_values, moved
 from .gradcheck import GradcheckError
 
 FAST_TEXT = (
@@ -59,11 +59,11 @@ def mismatch(finding: Finding, numeric: Any, analytic: Any, slow: Any) -> Gradch
     """The error; `slow` are the full Jacobians (numeric, analytic) if only a sum was compared."""
     text = f"{finding.sentence()}\nnumerical:{numeric}\nanalytical:{analytic}\n"
     if slow is not None:
-        difference = float(np.abs(plain(slow[1]) - plain(slow[0])).max(initial=0.0))
+        difference = float(np.abs(double_values(slow[1]) - double_values(slow[0])).max(initial=0.0))
         text += FAST_TEXT.format(slow[0], slow[1], difference)
         numeric, analytic = slow
-    facts = worst_element(finding, plain(numeric), plain(analytic))
-    cause = likely_cause(finding, plain(numeric), plain(analytic), facts)
+    facts = worst_element(finding, double_values(numeric), double_values(analytic))
+    cause = likely_cause(finding, double_values(numeric), double_values(analytic), facts)
     lines = [*(spell_worst(finding, facts) if facts else []), f"  likely cause: {cause}"]
     error = GradcheckError(text + "\n" + "\n".join(lines))
     error.diagnosis = {  # type: ignore[attr-defined]
@@ -192,11 +192,11 @@ def kink(finding: Finding, facts: dict[str, Any]) -> str | None:
     eps = trial.options.eps
     place = trial.places[finding.output]
     at = tuple(facts["output_index"])
-    here = plain(trial.everything[place])[at]
+    here = double_values(trial.everything[place])[at]
     sides = []
     for delta in (-eps, eps):
         outputs = moved(trial.call, finding.tensor.array, tuple(facts["input_index"]), delta)
-        sides.append((plain(outputs[place])[at] - here) / delta)
+        sides.append((double_values(outputs[place])[at] - here) / delta)
     left, right = sides
     if not (np.isfinite(left) and np.isfinite(right)):
         return "func is not finite next to this point"

@@ -3,7 +3,7 @@
 The order matters: nothing is written before every refusal has been considered, and the node is
 recorded on the values as they were. For a view the base's history becomes a `CopySlices` node
 around the node of the write; the other views of that base re-make theirs from their geometry when
-they notice the newer version.
+they notice the newer version. docs/notes/in-place-and-views.md has a drawing.
 """
 
 from __future__ import annotations

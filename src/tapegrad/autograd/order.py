@@ -2,7 +2,7 @@
 
 PyTorch's order, which decides in what order gradients are added up and hooks are called: a node
 comes when all gradients for it have arrived; of several such nodes leaves come first, then the one
-that was recorded last.
+that was recorded last. (The whole pass: docs/notes/backward-pass.md.)
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`profile`: how long each op, each node of a backward pass and each named block takes.
 
 While a profiler runs, dispatch and engine call `start_timer` and `stop_timer`. While none does,
-they test one number off their fast roads.
+they test one number off their fast paths.
 """
 
 from __future__ import annotations

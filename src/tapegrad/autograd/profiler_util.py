@@ -13,7 +13,7 @@ MAX_NAME = 55
 WIDTH = 12
 
 
-def spelled(microseconds: float) -> str:
+def time_text(microseconds: float) -> str:
     """A time with the unit that suits it."""
     if microseconds >= 1e6:
         return f"{microseconds / 1e6:.3f}s"
@@ -53,15 +53,15 @@ class Times:
 
     @property
     def cpu_time_str(self) -> str:
-        return spelled(self.cpu_time)
+        return time_text(self.cpu_time)
 
     @property
     def cpu_time_total_str(self) -> str:
-        return spelled(self.cpu_time_total)
+        return time_text(self.cpu_time_total)
 
     @property
     def self_cpu_time_total_str(self) -> str:
-        return spelled(self.self_cpu_time_total)
+        return time_text(self.self_cpu_time_total)
 
 
 class FunctionEvent(Times):
@@ -197,7 +197,7 @@ class EventList(list[Any]):
             if top_level_events_only and getattr(event, "cpu_parent", None) is not None:
                 continue
             lines.append("".join(show(event).rjust(width) + "  " for _, width, show in columns))
-        lines += [rule, f"Self CPU time total: {spelled(total)}", ""]
+        lines += [rule, f"Self CPU time total: {time_text(total)}", ""]
         return "\n".join(lines)
 
     def __str__(self) -> str:

@@ -384,7 +384,7 @@ def python_files(path: str) -> list[str]:
     return files
 
 
-def check(paths: Sequence[str]) -> Report:
+def check_files(paths: Sequence[str]) -> Report:
     """Scan files and folders and look every torch name up."""
     report = Report()
     for file in dict.fromkeys(f for path in paths for f in python_files(path)):
@@ -460,7 +460,7 @@ def to_json(report: Report) -> str:
 
 def main(paths: Sequence[str], *, as_json: bool = False) -> int:
     """The ``check`` command: 0 nothing missing, 1 something missing, 2 a file was unreadable."""
-    report = check(paths)
+    report = check_files(paths)
     print(to_json(report) if as_json else to_text(report))
     for bad in report.unreadable:
         where = f"{bad.file}:{bad.line}" if bad.line else bad.file

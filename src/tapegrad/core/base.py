@@ -79,7 +79,7 @@ sequence: Final = itertools.count(1)
 # the numbers of frames that lie at least between `stamp`/`user_frame` and the user's code.
 COMPILED: Final = not __file__.endswith(".py")
 STAMP_DEPTH: Final[int] = 0 if COMPILED else 4
-PAIR_DEPTH: Final[int] = 0 if COMPILED else 5  # from record_pair and record_single
+PAIR_DEPTH: Final[int] = 0 if COMPILED else 5  # from record_two
 NEAR_DEPTH: Final[int] = 0 if COMPILED else 3
 PACKAGE: Final[str] = __file__[: __file__.rindex("core")]
 getframe: Final = sys._getframe

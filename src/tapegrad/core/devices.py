@@ -171,7 +171,7 @@ def where_is(like: Any, array: Any) -> Any:
     return placed(array, found.device.id) if type(found) is STATE.device_type else array
 
 
-def beside(like: Any, array: Any) -> Any:
+def on_device_of(like: Any, array: Any) -> Any:
     """A tensor with the values of a NumPy array, on the device of `like`."""
     return wrap(where_is(like, array))
 

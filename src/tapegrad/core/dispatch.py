@@ -3,6 +3,7 @@
 `unary` and `binary` are short ways for elementwise ops on float tensors; everything else, and every
 case that they do not want to think about, goes through `apply`. Tensors on a GPU go the same ways
 with another kernel; what is peculiar to them is in devices.py.
+docs/notes/call-to-node.md follows one call through.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ def apply(
         modes_on -= STATE.only_casting
     if not modes_on and not watch:
         if op.simple:
-            return single(op, tensors[0], attrs)
+            return apply_to_one(op, tensors[0], attrs)
         if op.paired:
             found = pair(op, tensors[0], tensors[1], attrs)
             if found is not None:
@@ -182,7 +183,7 @@ def run_on_arrays(
     return result
 
 
-def single(op: Op, a: Any, attrs: tuple[Any, ...]) -> Any:
+def apply_to_one(op: Op, a: Any, attrs: tuple[Any, ...]) -> Any:
     """`apply` for the many ops of one tensor with one output: reductions, views, softmax …"""
     if not isinstance(a, TensorBase):
         raise must_be_tensor(op.name, op.tensors[0], 1, a)
@@ -235,7 +236,7 @@ def single(op: Op, a: Any, attrs: tuple[Any, ...]) -> Any:
 
 
 def recorded(op: Op, a: TensorBase, attrs: tuple[Any, ...], out: Any) -> Any:
-    """`single`, where a kernel for several tensors has made the result already."""
+    """`apply_to_one`, where a kernel for several tensors has made the result already."""
     t = wrap(out)
     if a.wants_grad:
         adapt(record_one(op, a, attrs, t), a.array, out)

@@ -137,7 +137,7 @@ class Op:
     simple: bool = False  # one tensor, one output, no dtype rule: dispatch has a short way
     paired: bool = False  # the same with two differentiable tensors
     plan_cache: dict[int, Plan]
-    plan_first: Plan  # the plans of the hot roads
+    plan_first: Plan  # the plans of the hot paths
     plan_second: Plan
     plan_both: Plan
     needed_by: tuple[tuple[str, ...], ...] = ()  # per tensor argument: names its rule reads

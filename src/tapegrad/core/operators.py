@@ -69,7 +69,7 @@ def operate(op: Op, a: Any, b: Any) -> Any:
     return INTERPRETERS.ask_foreign(op.name, a, b) if number is None else binary(op, a, number)
 
 
-def single(op: Op, a: Any) -> Any:
+def unary_below(op: Op, a: Any) -> Any:
     """`unary`, one call further down: `stamp` expects at least two frames of ours."""
     return unary(op, a)
 
@@ -209,13 +209,13 @@ class Operators(TensorBase):
         return other.__matmul__(self) if isinstance(other, Operators) else NotImplemented
 
     def __neg__(self) -> Any:
-        return single(OPS.neg, self)
+        return unary_below(OPS.neg, self)
 
     def __pos__(self) -> Any:
         return OPS.functions["positive"](self)
 
     def __abs__(self) -> Any:
-        return single(OPS.abs, self)
+        return unary_below(OPS.abs, self)
 
     def __invert__(self) -> Any:
         if self.array.dtype.kind not in "biu":

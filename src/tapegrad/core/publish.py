@@ -91,20 +91,20 @@ def make_method(api: Api) -> Callable[..., Any]:
     call = api.call
     op = getattr(call, "op", None)
     if op is not None:
-        road = unary if op.elementwise else apply_one
+        run_one = unary if op.elementwise else apply_one
 
-        def plain(self: Any, *args: Any) -> Any:
+        def of_one_tensor(self: Any, *args: Any) -> Any:
             if args:
                 raise TypeError(f"TensorBase.{api.spoken}() takes no arguments ({len(args)} given)")
             try:
-                return road(op, self)
+                return run_one(op, self)
             except RuntimeError as error:
                 if BATCHES and hasattr(error, "unbatched"):
-                    return looped(error, api.name, plain, (self,), {})
+                    return looped(error, api.name, of_one_tensor, (self,), {})
                 explain_call(error, api.name, api.parameters, (self,))
                 raise
 
-        return named(plain, api.name, api.doc, "tapegrad.Tensor")
+        return named(of_one_tensor, api.name, api.doc, "tapegrad.Tensor")
 
     writes = api.name.endswith("_")
     most = positional_limit(api) - 1

@@ -37,12 +37,12 @@ def overridden(op: Any, tensors: Any, attrs: Any, watch: Any) -> Any:
     if STATE.device_type is not None and only_on_device(tensors):
         return run_on_arrays(op, tensors, attrs, watch, True)
     if MODES.subclasses_off:
-        return below(op, tuple(map(plain, tensors)), attrs, watch)
+        return below(op, tuple(map(without_class, tensors)), attrs, watch)
     types = tuple({type(t): None for t in tensors if isinstance(t, TensorBase) and t.special})
     # The most derived class answers first.
     cls = min(types, key=lambda c: -len(c.__mro__))
     if not overrides(cls):
-        return convert(below(op, tuple(map(plain, tensors)), attrs, watch), cls)
+        return convert(below(op, tuple(map(without_class, tensors)), attrs, watch), cls)
     arguments = (tuple(tensors), *attrs) if op.variadic else (*tensors, *attrs)
     return cls.__torch_function__(function_of(op), types, arguments, {})  # type: ignore[attr-defined]
 
@@ -69,7 +69,7 @@ def function_of(op: Any) -> Any:
     def function(*arguments: Any) -> Any:
         width = len(arguments) - len(op.attrs)
         tensors = arguments[0] if op.variadic else arguments[:width]
-        return below(op, tuple(map(plain, tensors)), arguments[width:], ())
+        return below(op, tuple(map(without_class, tensors)), arguments[width:], ())
 
     function.__name__ = function.__qualname__ = evidence.public_name(op.name)
     function.runs = op.name  # type: ignore[attr-defined]
@@ -120,7 +120,7 @@ def default_torch_function(cls: type, func: Any, types: Any, args: Any, kwargs: 
     return convert(result, cls)
 
 
-def plain(t: Any) -> Any:
+def without_class(t: Any) -> Any:
     """A plain tensor with the memory and the history of `t`."""
     return same_plain(t) if isinstance(t, TensorBase) and t.special else t
 
@@ -159,7 +159,7 @@ def takes_part(cls: Any) -> bool:
 def as_subclass(t: Any, cls: type) -> Any:
     """The same memory as a tensor of `cls`, with one more step of history where there is one."""
     if t.wants_grad and MODES.records:
-        t = apply(REGISTRY["alias"], (plain(t),))
+        t = apply(REGISTRY["alias"], (without_class(t),))
     made = blank(cls)
     made.array = t.array
     made.special = INTERPRETED if takes_part(cls) else special_by(t.array)

@@ -1,4 +1,4 @@
-"""What `torch.cuda` says about GPUs, said about the CPU: there is one, and it is never busy."""
+"""What `torch.cuda` says about GPUs, said about the CPU: there is one, and it is always ready."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def halves(xp: Any, words: list[Any], part: Any) -> tuple[Any, Any]:
 # ---------------------------------------------------------------------- floats
 
 
-def single(xp: Any, word: Any) -> Any:
+def unit_float32(xp: Any, word: Any) -> Any:
     """A word in (0, 1], in single precision."""
     return word.astype(xp.float32) * xp.float32(2.0**-32) + xp.float32(2.0**-33)
 
@@ -165,7 +165,7 @@ def philox_uniform(xp: Any, shape: Shape, dtype: Any, start: Start) -> Any:
     words, part = blocks(xp, math.prod(shape), each_of(dtype), start)
     if dtype == F64:
         return double(xp, *halves(xp, words, part)).reshape(shape)
-    return single(xp, quarter(xp, words, part)).reshape(shape)
+    return unit_float32(xp, quarter(xp, words, part)).reshape(shape)
 
 
 def philox_between(xp: Any, shape: Shape, dtype: Any, low: float, high: float, start: Start) -> Any:
@@ -199,8 +199,8 @@ def philox_normal(xp: Any, shape: Shape, dtype: Any, mean: float, std: float, st
         angle = angle * (2.0 * math.pi)
     else:
         first, second = halves(xp, words, part // xp.uint64(2))
-        radius = single(xp, first)
-        angle = single(xp, second) * xp.float32(2.0 * math.pi)
+        radius = unit_float32(xp, first)
+        angle = unit_float32(xp, second) * xp.float32(2.0 * math.pi)
         part = part % xp.uint64(2)
     length = xp.sqrt(work.type(-2) * xp.log(radius))
     made = length * xp.where(part == 0, xp.sin(angle), xp.cos(angle))
@@ -229,7 +229,7 @@ def philox_fours(xp: Any, count: int, start: Start) -> Any:
     number = xp.arange(count, dtype=xp.uint64)
     four = xp.uint64(4)
     words = block_of(xp, start, xp.zeros_like(number), number // four)
-    return single(xp, quarter(xp, words, number % four))
+    return unit_float32(xp, quarter(xp, words, number % four))
 
 
 def side_by_side(x: Any) -> int:
@@ -251,7 +251,7 @@ def philox_kept(xp: Any, count: int, keep: float, work: Any, start: Start) -> An
         turn, thread = group // xp.uint64(start.threads), group % xp.uint64(start.threads)
         blocks_each = xp.uint64(max(vector // 4, 1))
         words = block_of(xp, start, turn * blocks_each + place // xp.uint64(4), thread)
-        unit = single(xp, quarter(xp, words, place % xp.uint64(4)))
+        unit = unit_float32(xp, quarter(xp, words, place % xp.uint64(4)))
     return unit < work.type(keep)
 
 

@@ -79,7 +79,7 @@ class Summary:
             values = zip(
                 (*names, "mean", "std"), (self.min, self.max, self.mean, self.std), strict=True
             )
-            text = "  ".join(f"{name} {words.number(value)}" for name, value in values)
+            text = "  ".join(f"{name} {words.digits(value)}" for name, value in values)
             lines.append(f"  {text}" + ("  (of the finite values)" if self.nan + self.inf else ""))
         counts = f"{self.nan} NaN, {self.inf} Inf, {self.zero} zero"
         lines.append(f"  {words.counted(self.size, 'value')}: {counts}")

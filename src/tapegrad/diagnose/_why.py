@@ -96,7 +96,7 @@ def filled(t: Any, name: str, facts: Facts) -> str:
     if lines and first == lines[-1]:
         first = None  # the graph knows the last pass only
     facts["backward"] = ([] if first is None else [first]) + lines
-    text = [f"{with_grad(name)} is filled (norm {words.number(size)}):"]
+    text = [f"{with_grad(name)} is filled (norm {words.digits(size)}):"]
     if t.retained:
         facts["cause"] = "filled, retained"
         text.append(f"{name} is no leaf, but retain_grad() was called before backward().")

@@ -80,7 +80,7 @@ class GradientFlow:
                 rows.append([name, shape, row["mark"], "", "", "", ""])
                 continue
             keys = ("norm", "mean_abs", "max_abs", "ratio")
-            values = [words.number(row[key]) for key in keys]
+            values = [words.digits(row[key]) for key in keys]
             bar = self._bar(row["norm"]) if row["mark"] == "" else f"<- {row['mark'].upper()}"
             rows.append([name, shape, *values, bar])
         lines = words.table(rows, right=[2, 3, 4, 5], indent=0)

@@ -33,7 +33,7 @@ from ..errors.functions import forward_arguments
 from . import formulas, words
 from ._graph import data as graph_data
 from ._graph import values as graph_values
-from ._graph.page import plain
+from ._graph.page import for_json
 
 SHOWN = 64  # gradients with more numbers than this are told by shape and norm alone
 PICTURED = 5_000  # larger graphs are drawn when asked for, with what is left of them then
@@ -137,7 +137,10 @@ class Trace:
                 if not isinstance(step.incoming, tuple):
                     array = host(step.incoming.array)
                     numbers = graph_values.statistics(array)
-                    self._gradients[step.node] = {"norm": graph_values.norm(array), **numbers}
+                    self._gradients[step.node] = {
+                        "norm": graph_values.finite_norm(array),
+                        **numbers,
+                    }
                 return step
         raise StopIteration
 
@@ -281,7 +284,7 @@ class Trace:
 
     def _ids(self) -> dict[Node, int]:
         """The numbers that nodes have in the picture."""
-        order, _ = graph_data.in_order([self._root], graph_data.LIMIT)
+        order, _ = graph_data.nodes_in_order([self._root], graph_data.LIMIT)
         return {node: i for i, node in enumerate(order)}
 
     def _draw_early(self) -> None:
@@ -347,7 +350,7 @@ def input_and_rule(node: Any, index: int) -> tuple[str, str]:
 
 def spell(grad: Any) -> str:
     array = host(grad.array)
-    text = f"shape {tuple(array.shape)}, norm {words.number(norm(array))}"
+    text = f"shape {tuple(array.shape)}, norm {words.digits(array_norm(array))}"
     if array.size <= 8:
         inner = np.array2string(array, precision=4, separator=", ", suppress_small=False)
         text += f"  {' '.join(inner.split())}"
@@ -365,7 +368,7 @@ def copied(total: Any) -> Any:
     return wrap(array.copy("K"))
 
 
-def norm(array: Any) -> float:
+def array_norm(array: Any) -> float:
     wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
     with np.errstate(all="ignore"):
         return float(np.linalg.norm(wide.reshape(-1)))
@@ -398,7 +401,7 @@ def gradient_data(grad: Any) -> Any:
         return found[0] if len(found) == 1 else found
     array = host(grad.array)
     values = array.tolist() if array.size <= SHOWN else None
-    return plain({"shape": list(array.shape), "norm": norm(array), "values": values})
+    return for_json({"shape": list(array.shape), "norm": array_norm(array), "values": values})
 
 
 def with_ids(entry: dict[str, Any], ids: dict[Node, int]) -> dict[str, Any]:

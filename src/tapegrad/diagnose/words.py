@@ -30,10 +30,10 @@ def as_bytes(count: float) -> str:
     return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
 
 
-def number(value: Any) -> str:
+def digits(value: Any) -> str:
     """Four significant digits; '-' for what is not known.
 
-    >>> number(0.123456), number(12), number(None), number(1e-12)
+    >>> digits(0.123456), digits(12), digits(None), digits(1e-12)
     ('0.1235', '12', '-', '1e-12')
     """
     if value is None:

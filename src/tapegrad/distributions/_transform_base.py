@@ -170,7 +170,7 @@ class _InverseTransform(Transform):
         return self._inv.forward_shape(shape)
 
 
-def widened(constraint: Any, event_dim: int) -> Any:
+def over_events(constraint: Any, event_dim: int) -> Any:
     """The constraint over events of `event_dim` dimensions."""
     missing = event_dim - constraint.event_dim
     return constraints.independent(constraint, missing) if missing > 0 else constraint
@@ -203,7 +203,7 @@ class ComposeTransform(Transform):
         for part in reversed(self.parts):
             event_dim += part.domain.event_dim - part.codomain.event_dim
             event_dim = max(event_dim, part.domain.event_dim)
-        return widened(self.parts[0].domain, event_dim)
+        return over_events(self.parts[0].domain, event_dim)
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Any:
@@ -213,7 +213,7 @@ class ComposeTransform(Transform):
         for part in self.parts:
             event_dim += part.codomain.event_dim - part.domain.event_dim
             event_dim = max(event_dim, part.codomain.event_dim)
-        return widened(self.parts[-1].codomain, event_dim)
+        return over_events(self.parts[-1].codomain, event_dim)
 
     @lazy_property
     def bijective(self) -> bool:

@@ -15,7 +15,8 @@ from .arrays import numpy_refused
 from .evidence import describe, here, of_node
 from .functions import wrong_gradient, wrong_gradient_count
 from .history import freed_graph, no_history, not_scalar, unused_input, warn_non_leaf_grad
-from .plain import (
+from .report import build, type_name
+from .sentences import (
     check_broadcast,
     does_not_fit,
     inference_saved,
@@ -23,7 +24,6 @@ from .plain import (
     must_be_tensor,
     no_tensor_in_list,
 )
-from .report import build, type_name
 from .writes import leaf_written, modified_in_place, view_written
 
 __all__ = [

@@ -2,7 +2,8 @@
 
 Nodes, writes and cuts keep a code object and an instruction offset. Here they become file, line and
 text, and a tensor gets the name under which the user's running functions know it. All of it happens
-when an error or a warning is put into words, never while something is recorded.
+when an error or a warning is put into words, never while something is recorded. What is noted, and
+when, is in docs/notes/evidence.md.
 """
 
 from __future__ import annotations

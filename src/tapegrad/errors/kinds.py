@@ -33,12 +33,12 @@ def advice(
 ) -> Advice:
     """`names` are the arguments whose dtypes (and devices) are shown."""
     shown = [name for name in names if call.get(name) is not None]
-    listed = ", ".join(f"{call.label(name)} is {kind_of(call.get(name))}" for name in shown)
+    listed = ", ".join(f"{call.label(name)} is {tensor_kind(call.get(name))}" for name in shown)
     facts = {"dtypes": {name: str(call.get(name).dtype) for name in shown}, **facts}
     return Advice(what, fixes[:3], [("dtypes", listed)] if listed else [], facts, tensor)
 
 
-def kind_of(t: Any) -> str:
+def tensor_kind(t: Any) -> str:
     device = str(t.device)
     return f"{t.dtype}" if device == "cpu" else f"{t.dtype} on {device}"
 

@@ -74,7 +74,7 @@ def fits(a: Shape, b: Shape) -> bool:
     return all(m == n or 1 in (m, n) for m, n in pairs)
 
 
-def spelled(shape: Any) -> str:
+def shape_text(shape: Any) -> str:
     return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
 
 
@@ -124,7 +124,7 @@ def linear(call: Call) -> Advice | None:
     layer = f"nn.Linear({{}}, {out})"
     fixes = []
     if len(x) > 2 and flat == wanted:
-        fixes.append(f"flatten first: {name}.flatten(1) has shape {spelled((x[0], flat))}")
+        fixes.append(f"flatten first: {name}.flatten(1) has shape {shape_text((x[0], flat))}")
     elif len(x) == 4:
         fixes.append(
             f"flatten first and write {layer.format(flat)}: {name}.flatten(1) has {flat} features"
@@ -236,12 +236,12 @@ def stretch(name: str, small: Shape, big: Shape) -> str:
         shape = small + (1,) * trailing
         if fits(shape, big):
             if trailing == 1:
-                return f"{name}.unsqueeze(-1) has shape {spelled(shape)}, which fits"
-            return f"{name}.view{spelled(shape)} fits"
+                return f"{name}.unsqueeze(-1) has shape {shape_text(shape)}, which fits"
+            return f"{name}.view{shape_text(shape)} fits"
     for place in range(1, len(small)):
         shape = small[:place] + (1,) + small[place:]
         if fits(shape, big):
-            return f"{name}.unsqueeze({place}) has shape {spelled(shape)}, which fits"
+            return f"{name}.unsqueeze({place}) has shape {shape_text(shape)}, which fits"
     return ""
 
 
@@ -255,7 +255,7 @@ def grown(call: Call, match: Match) -> Advice | None:
     plain = call.name.rstrip("_")
     return advice(
         call,
-        f"an in-place op cannot change the shape {spelled(a)} of `{x}`",
+        f"an in-place op cannot change the shape {shape_text(a)} of `{x}`",
         [f"out of place: {x} = {x}.{plain}({y}), of shape {match.group(1)}"],
         [(first, None), (second, None)] if a != b else [(first, None)],
         first,
@@ -311,7 +311,7 @@ def reshape(call: Call, match: Match) -> Advice | None:
         rest = known // asked[i] if asked[i] > 0 and -1 not in asked else 0
         if rest and size % rest == 0 and not fixes:
             better = [*asked[:i], size // rest, *asked[i + 1 :]]
-            fixes.append(f"{name}.{call.name}{spelled(better)} has {size} elements")
+            fixes.append(f"{name}.{call.name}{shape_text(better)} has {size} elements")
     fixes = fixes or [f"choose sizes whose product is {size}, or let one of them be -1"]
     what = f"{' x '.join(str(n) for n in asked)} = {known} elements are asked for, there are {size}"
     if -1 in asked:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from .calls import Advice, Call, Rule
-from .shapes import Match, advice, spelled, two_names
+from .shapes import Match, advice, shape_text, two_names
 
 # ---------------------------------------------------------------------- layers
 
@@ -21,7 +21,7 @@ def channels(call: Call, match: Match) -> Advice | None:
     fixes = []
     if len(x) == spatial + 2 and x[-1] == want:
         order = (0, spatial + 1, *range(1, spatial + 1))
-        fixes.append(f"the channels are last: {name}.permute{spelled(order)}")
+        fixes.append(f"the channels are last: {name}.permute{shape_text(order)}")
     if len(x) == spatial + 1 and want == 1:
         fixes.append(f"add the channel: {name}.unsqueeze(1)")
     out = weight[0] if "transposed" not in match.string else weight[1]
@@ -102,7 +102,7 @@ def normalized(call: Call, match: Match) -> Advice | None:
     written = got[0] if len(got) == 1 else list(got)
     return advice(
         call,
-        f"the layer normalises over {spelled(want)}, the input ends in {spelled(got)}",
+        f"the layer normalises over {shape_text(want)}, the input ends in {shape_text(got)}",
         [f"write nn.LayerNorm({written}), or normalise another tensor"],
         [("input", len(x) - 1)],
         "input",
@@ -150,7 +150,7 @@ def batch_sizes(call: Call, match: Match) -> Advice | None:
     if math.prod(target) == x[0]:
         fixes.append(f"flatten the labels: {label}.flatten()")
     if len(x) == 2 and x[1] == target[0]:
-        fixes.append(f"transpose the scores: {name}.T has shape {spelled(x[::-1])}")
+        fixes.append(f"transpose the scores: {name}.T has shape {shape_text(x[::-1])}")
     if x[0] % target[0] == 0 and len(x) == 2 and not fixes:
         per = x[0] // target[0]
         fixes.append(f"{per} rows of scores per label: {name}.view({target[0]}, -1)?")
@@ -165,7 +165,9 @@ def many_labels(call: Call, match: Match) -> Advice | None:
     fixes = [f"{label}.argmax(1), if it is one-hot"]
     if target[-1:] == (1,):
         fixes = [f"{label}.squeeze(1)"]
-    what = f"cross entropy takes one class index per row; the labels have shape {spelled(target)}"
+    what = (
+        f"cross entropy takes one class index per row; the labels have shape {shape_text(target)}"
+    )
     return advice(call, what, fixes, [("input", None), ("target", None)], "target")
 
 
@@ -179,7 +181,7 @@ def label_grid(call: Call, match: Match) -> Advice | None:
         label = call.spell("target")
         fixes.append(f"or flatten both: {name}.flatten(0, 1), {label}.flatten()")
     fixes = fixes or ["scores (batch, classes, ...) and labels (batch, ...)"]
-    what = f"scores {spelled(x)} are read as (batch, classes, ...), labels as (batch, ...)"
+    what = f"scores {shape_text(x)} are read as (batch, classes, ...), labels as (batch, ...)"
     return advice(call, what, fixes, [("input", None), ("target", None)], "target")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 REDUCTIONS = ("none", "mean", "sum")
 
 
-def check(reduction: str) -> str:
+def known_reduction(reduction: str) -> str:
     """The reduction, if it is one."""
     if reduction == "elementwise_mean":
         warnings.warn(

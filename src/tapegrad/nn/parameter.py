@@ -10,7 +10,7 @@ import tapegrad as tg
 from ..core.base import INTERPRETED, blank, special_by
 from ..core.dispatch import apply
 from ..core.op import REGISTRY
-from ..core.subclass import convert, op_name, plain
+from ..core.subclass import convert, op_name, without_class
 
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
 
@@ -183,7 +183,7 @@ class UninitializedTensorMixin:
         """Every op comes here; only conversions (`module.double()`) make sense so early."""
         name = op_name(func)
         if name in ("cast", "to_device"):
-            made = apply(REGISTRY[name], (plain(args[0]),), args[1:])
+            made = apply(REGISTRY[name], (without_class(args[0]),), args[1:])
             # A parameter gets new data; a buffer is replaced, by one that still waits.
             return made if issubclass(cls, Parameter) else convert(made, cls)
         refuse(cls, name)

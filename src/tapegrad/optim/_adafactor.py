@@ -7,7 +7,14 @@ from typing import Any
 
 import tapegrad as tg
 
-from ._per_tensor import check_one_element, evaluate, new_scalar, number, update_real, use_tensor
+from ._per_tensor import (
+    check_one_element,
+    evaluate,
+    new_scalar,
+    python_number,
+    update_real,
+    use_tensor,
+)
 from .optimizer import Optimizer
 
 __all__ = ["Adafactor", "adafactor"]
@@ -108,7 +115,7 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
     if p.is_cuda:
         p.sub_(step.mul_(step_size / clip))
     else:
-        p.add_(step, alpha=number(-step_size / clip))
+        p.add_(step, alpha=python_number(-step_size / clip))
 
 
 def at_least(least: float, length: Any, divisor: float) -> Any:

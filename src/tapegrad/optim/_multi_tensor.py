@@ -156,7 +156,7 @@ def update_gathered(
         if name not in columns:
             divide(name, value, params, states)
         elif name in scalars:
-            spread(value, columns[name])
+            fill_all(value, columns[name])
         else:
             scatter(value, columns[name])
 
@@ -191,7 +191,7 @@ def divide(name: str, flat: Any, params: list[Any], states: list[dict[str, Any]]
         start = stop
 
 
-def spread(number: Any, tensors: list[Any]) -> None:
+def fill_all(number: Any, tensors: list[Any]) -> None:
     """One new value into the tensors that all held the old one."""
     writes = count_writes(number)
     if writes:

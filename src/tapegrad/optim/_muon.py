@@ -12,7 +12,7 @@ import tapegrad as tg
 
 from ..core.base import wrap
 from ..core.devices import xp_of
-from ._per_tensor import check_one_element, evaluate, number, update_real
+from ._per_tensor import check_one_element, evaluate, python_number, update_real
 from .optimizer import Optimizer
 
 __all__ = ["Muon"]
@@ -90,7 +90,7 @@ def begin(p: Any, state: dict[str, Any]) -> None:
 
 def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
     """One step of one parameter."""
-    lr, momentum, buffer = number(group["lr"]), group["momentum"], state["momentum_buffer"]
+    lr, momentum, buffer = python_number(group["lr"]), group["momentum"], state["momentum_buffer"]
     buffer.lerp_(grad, 1 - momentum)
     step = grad.lerp(buffer, momentum) if group["nesterov"] else buffer
     step = _zeropower_via_newtonschulz(

@@ -186,7 +186,7 @@ def scalar(value: Any) -> Any:
     return value.reshape(()) if isinstance(value, tg.Tensor) and value.dim() else value
 
 
-def number(value: Any) -> Any:
+def python_number(value: Any) -> Any:
     """A learning rate or the like as a Python number."""
     return value.item() if isinstance(value, tg.Tensor) else value
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from ._on_device import Fused
-from ._per_tensor import PerTensorOptimizer, Rule, begun, check_options, decayed, from_zeros, number
+from ._per_tensor import (
+    PerTensorOptimizer,
+    Rule,
+    begun,
+    check_options,
+    decayed,
+    from_zeros,
+    python_number,
+)
 
 __all__ = ["Adadelta", "adadelta"]
 
@@ -23,7 +31,7 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
         step = step.clone()
     step.div_(root).mul_(grad)
     steps.mul_(rho).addcmul_(step, step, value=1 - rho)
-    p.add_(step, alpha=-number(group["lr"]))
+    p.add_(step, alpha=-python_number(group["lr"]))
 
 
 FUSED = Fused(

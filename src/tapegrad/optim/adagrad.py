@@ -15,7 +15,7 @@ from ._per_tensor import (
     check_options,
     decayed,
     new_scalar,
-    number,
+    python_number,
 )
 
 __all__ = ["Adagrad", "adagrad"]
@@ -35,7 +35,7 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
     p, grad, state = begun(p, grad, state, group)
     count = state["step"].item()
     grad = decayed(p, grad, group)
-    step_size = number(group["lr"] / (1 + (count - 1) * group["lr_decay"]))
+    step_size = python_number(group["lr"] / (1 + (count - 1) * group["lr_decay"]))
     total = state["sum"]
     total.addcmul_(grad, grad, value=1)
     root = total.sqrt()

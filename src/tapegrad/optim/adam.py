@@ -14,7 +14,7 @@ from ._per_tensor import (
     check_fused,
     check_options,
     from_zeros,
-    number,
+    python_number,
     scalar,
 )
 
@@ -35,7 +35,7 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
     if group["differentiable"] and isinstance(beta2, tg.Tensor) and beta2.requires_grad:
         square.lerp_(tg.square(grad), 1 - beta2)
     else:
-        square.mul_(beta2).addcmul_(grad, grad, value=number(1 - beta2))
+        square.mul_(beta2).addcmul_(grad, grad, value=python_number(1 - beta2))
     if group["amsgrad"]:
         highest = state["max_exp_avg_sq"]
         before = highest.clone() if group["differentiable"] else highest
@@ -47,14 +47,14 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
     count = state["step"].item()
     step_size = lr / (1 - beta1**count)
     root = (square.sqrt() / (1 - beta2**count) ** 0.5).add_(group["eps"])
-    p.addcdiv_(mean, root, value=-number(step_size))
+    p.addcdiv_(mean, root, value=-python_number(step_size))
 
 
 def add_decay(grad: Any, p: Any, weight_decay: Any, group: dict[str, Any]) -> Any:
     """The gradient with the decay of the weights as a part of it."""
     if group["differentiable"] and isinstance(weight_decay, tg.Tensor):
         return grad.addcmul(p, weight_decay)
-    return grad.add(p, alpha=number(weight_decay))
+    return grad.add(p, alpha=python_number(weight_decay))
 
 
 def step_with_tensors(p: Any, mean: Any, square: Any, step: Any, group: dict[str, Any]) -> None:

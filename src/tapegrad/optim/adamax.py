@@ -7,7 +7,15 @@ from typing import Any
 import tapegrad as tg
 
 from ._on_device import Fused
-from ._per_tensor import PerTensorOptimizer, Rule, begun, check_options, decayed, from_zeros, number
+from ._per_tensor import (
+    PerTensorOptimizer,
+    Rule,
+    begun,
+    check_options,
+    decayed,
+    from_zeros,
+    python_number,
+)
 
 __all__ = ["Adamax", "adamax"]
 
@@ -23,7 +31,7 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
     largest.copy_(tg.maximum(largest, grad.abs().add_(group["eps"])))
     # The mean starts at zero; the division takes that bias out again.
     step_size = group["lr"] / (1 - beta1 ** state["step"].item())
-    p.addcdiv_(mean, largest, value=-number(step_size))
+    p.addcdiv_(mean, largest, value=-python_number(step_size))
 
 
 FUSED = Fused(

@@ -14,7 +14,7 @@ from ._per_tensor import (
     check_options,
     decayed,
     new_scalar,
-    number,
+    python_number,
     scalar,
 )
 
@@ -24,7 +24,7 @@ __all__ = ["ASGD", "asgd"]
 def start(p: Any, group: dict[str, Any]) -> dict[str, Any]:
     return {
         "step": new_scalar(0.0),
-        "eta": new_scalar(number(group["lr"])),
+        "eta": new_scalar(python_number(group["lr"])),
         "mu": new_scalar(1.0),
         "ax": tg.zeros_like(p, memory_format=tg.preserve_format),
     }

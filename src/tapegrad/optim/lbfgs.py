@@ -8,7 +8,7 @@ from typing import Any
 
 import tapegrad as tg
 
-from ._per_tensor import check_options, number
+from ._per_tensor import check_options, python_number
 from .optimizer import Optimizer
 
 __all__ = ["LBFGS"]
@@ -70,7 +70,7 @@ class LBFGS(Optimizer):
         state.setdefault("func_evals", 0)
         state.setdefault("n_iter", 0)
         first_loss = evaluate()
-        loss = float(number(first_loss))
+        loss = float(python_number(first_loss))
         evaluations = 1
         state["func_evals"] += 1
         flat_grad = self._gather_flat_grad()
@@ -81,7 +81,7 @@ class LBFGS(Optimizer):
             state["n_iter"] += 1
             history.set_direction(flat_grad, state, group)
             history.prev_loss = loss
-            t = first_step_size(flat_grad, state["n_iter"]) * number(group["lr"])
+            t = first_step_size(flat_grad, state["n_iter"]) * python_number(group["lr"])
             history.t = t
             slope = flat_grad.dot(history.d)
             if slope > -group["tolerance_change"]:
@@ -98,7 +98,7 @@ class LBFGS(Optimizer):
             else:
                 self._move(t, history.d)
                 if iteration != group["max_iter"]:
-                    loss = float(number(evaluate()))
+                    loss = float(python_number(evaluate()))
                     flat_grad = self._gather_flat_grad()
                     taken = 1
             evaluations += taken
@@ -127,7 +127,7 @@ class LBFGS(Optimizer):
         start = 0
         for p in self._params:
             part = real_view(p)
-            part.add_(d[start : start + part.numel()].view_as(part), alpha=number(t))
+            part.add_(d[start : start + part.numel()].view_as(part), alpha=python_number(t))
             start += part.numel()
 
     def _search(
@@ -137,7 +137,7 @@ class LBFGS(Optimizer):
 
         def at(x: list[Any], t: Any, d: Any) -> tuple[float, Any]:
             self._move(t, d)
-            found = float(number(evaluate())), self._gather_flat_grad()
+            found = float(python_number(evaluate())), self._gather_flat_grad()
             for p, before in zip(self._params, x, strict=True):
                 p.copy_(before)
             return found

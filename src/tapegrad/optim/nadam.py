@@ -12,7 +12,7 @@ from ._per_tensor import (
     check_options,
     decayed,
     from_zeros,
-    number,
+    python_number,
     scalar,
 )
 
@@ -39,8 +39,8 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
         return
     so_far = state["mu_product"].item()
     root.add_(group["eps"])
-    p.addcdiv_(grad, root, value=number(-lr * (1.0 - momentum) / (1.0 - so_far)))
-    p.addcdiv_(mean, root, value=number(-lr * ahead / (1.0 - so_far * ahead)))
+    p.addcdiv_(grad, root, value=python_number(-lr * (1.0 - momentum) / (1.0 - so_far)))
+    p.addcdiv_(mean, root, value=python_number(-lr * ahead / (1.0 - so_far * ahead)))
 
 
 def momentum_at(count: float, group: dict[str, Any]) -> Any:

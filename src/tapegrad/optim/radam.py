@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from ._on_device import Fused
-from ._per_tensor import PerTensorOptimizer, Rule, begun, check_options, decayed, from_zeros, number
+from ._per_tensor import (
+    PerTensorOptimizer,
+    Rule,
+    begun,
+    check_options,
+    decayed,
+    from_zeros,
+    python_number,
+)
 
 __all__ = ["RAdam", "radam"]
 
@@ -13,7 +21,7 @@ __all__ = ["RAdam", "radam"]
 def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
     """One step of one parameter."""
     p, grad, state = begun(p, grad, state, group)
-    lr, (beta1, beta2) = number(group["lr"]), group["betas"]
+    lr, (beta1, beta2) = python_number(group["lr"]), group["betas"]
     mean, square = state["exp_avg"], state["exp_avg_sq"]
     count = state["step"].item()
     grad = decayed(p, grad, group, lr)

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from ._on_device import Fused
-from ._per_tensor import PerTensorOptimizer, Rule, begun, check_options, decayed, from_zeros, number
+from ._per_tensor import (
+    PerTensorOptimizer,
+    Rule,
+    begun,
+    check_options,
+    decayed,
+    from_zeros,
+    python_number,
+)
 
 __all__ = ["RMSprop", "rmsprop"]
 
@@ -13,7 +21,7 @@ __all__ = ["RMSprop", "rmsprop"]
 def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
     """One step of one parameter."""
     p, grad, state = begun(p, grad, state, group)
-    lr, alpha = number(group["lr"]), group["alpha"]
+    lr, alpha = python_number(group["lr"]), group["alpha"]
     square = state["square_avg"]
     grad = decayed(p, grad, group)
     square.mul_(alpha).addcmul_(grad, grad, value=1 - alpha)

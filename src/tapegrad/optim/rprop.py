@@ -7,13 +7,13 @@ from typing import Any
 import tapegrad as tg
 
 from ._on_device import Fused
-from ._per_tensor import PerTensorOptimizer, Rule, begun, check_options, new_scalar, number
+from ._per_tensor import PerTensorOptimizer, Rule, begun, check_options, new_scalar, python_number
 
 __all__ = ["Rprop", "rprop"]
 
 
 def start(p: Any, group: dict[str, Any]) -> dict[str, Any]:
-    lr = number(group["lr"])
+    lr = python_number(group["lr"])
     return {
         "step": new_scalar(0.0),
         "prev": tg.zeros_like(p, memory_format=tg.preserve_format),

@@ -16,7 +16,7 @@ from ._per_tensor import (
     check_fused,
     check_one_element,
     evaluate,
-    number,
+    python_number,
     update_group,
 )
 from .optimizer import _use_grad_for_differentiable
@@ -52,7 +52,7 @@ def add_decay(grad: Any, p: Any, weight_decay: Any, group: dict[str, Any]) -> An
     if isinstance(weight_decay, tg.Tensor) and weight_decay.requires_grad:
         if group["differentiable"]:
             return grad.addcmul(p.clone(), weight_decay)
-    return grad.add(p, alpha=number(weight_decay))
+    return grad.add(p, alpha=python_number(weight_decay))
 
 
 FUSED = Fused(

@@ -397,7 +397,7 @@ KEPT = frozenset(
 )
 
 
-def cast(name: str) -> Callable[..., Any]:
+def cast_method(name: str) -> Callable[..., Any]:
     def method(self: SparseTensor) -> SparseTensor:
         entries = getattr(self._entries, name)()
         return self if entries is self._entries else self._with(entries)
@@ -418,7 +418,7 @@ def close_class(computed: set[str]) -> None:
     """Casts act on the values; every other method of Tensor that is not `computed` refuses."""
     own = vars(SparseTensor)
     for name in CASTS.split():
-        setattr(SparseTensor, name, cast(name))
+        setattr(SparseTensor, name, cast_method(name))
     for name in dir(Tensor):
         found = getattr(Tensor, name)
         known = name in own or name in KEPT or name in computed

@@ -233,12 +233,12 @@ def as_tensors(
     raise Mismatch(
         TypeError,
         "No comparison pair was able to handle inputs of type "
-        f"{spelled(type(actual))} and {spelled(type(expected))}.",
+        f"{class_text(type(actual))} and {class_text(type(expected))}.",
         at,
     )
 
 
-def spelled(cls: type) -> str:
+def class_text(cls: type) -> str:
     return "<class 'torch.Tensor'>" if cls is tg.Tensor else str(cls)
 
 

@@ -78,7 +78,7 @@ class Progress:
         self.values: dict[str, float | str] = {}
         self.count = 0
         self._functions: dict[str, Callable[[], Any]] = {}
-        self._kind = kind_of(self.file)
+        self._kind = display_kind(self.file)
         self._drawn = ""  # what stands in the terminal's line now
         self._open = False
         self._norm_at: float
@@ -194,7 +194,7 @@ class Progress:
             if callable(value) and not hasattr(value, "item"):
                 self._functions[name] = value
             else:
-                self.values[name] = plain(value)
+                self.values[name] = number_or_text(value)
 
     def _due(self, now: float | None = None) -> bool:
         if self._kind == "none" or not self._open:
@@ -213,9 +213,9 @@ class Progress:
     def line(self, room: int) -> str:
         """The display in at most `room` columns."""
         for name, function in self._functions.items():
-            self.values[name] = plain(quietly(function, math.nan))
+            self.values[name] = number_or_text(quietly(function, math.nan))
         outer = "".join(bar.head() + " > " for bar in around(self))
-        numbers = [f"{name} {spelled(value)}" for name, value in self.values.items()]
+        numbers = [f"{name} {value_text(value)}" for name, value in self.values.items()]
         rate, left = self.rate(), self.left()
         ends = [f"{rate}"] * bool(rate) + [f"{left} left"] * bool(left)
         head = outer + self.head()
@@ -297,8 +297,8 @@ class Progress:
         what = "step" if self.count == 1 else "steps"
         stopped = "" if done or self.total is None else f" of {self.total}, stopped"
         for key, function in self._functions.items():
-            self.values[key] = plain(quietly(function, math.nan))
-        numbers = [f"{key} {spelled(value)}" for key, value in self.values.items()]
+            self.values[key] = number_or_text(quietly(function, math.nan))
+        numbers = [f"{key} {value_text(value)}" for key, value in self.values.items()]
         return "  ".join([f"{name}{self.count} {what}{stopped} in {seconds}", *numbers])
 
 
@@ -316,7 +316,7 @@ def around(bar: Progress) -> list[Progress]:
 # ---------------------------------------------------------------------- values
 
 
-def plain(value: Any) -> float | str:
+def number_or_text(value: Any) -> float | str:
     """A number or a short text, without holding on to anything."""
     if isinstance(value, str):
         return value
@@ -349,7 +349,7 @@ def gradient_norm(source: Any) -> float:
     return math.sqrt(total)
 
 
-def spelled(value: float | str) -> str:
+def value_text(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:.4g}"
 
 
@@ -379,7 +379,7 @@ def length(iterable: Any) -> int | None:
     return quietly(lambda: len(iterable), None)
 
 
-def kind_of(file: Any) -> str:
+def display_kind(file: Any) -> str:
     """Where the display goes: "terminal", "notebook", or "none" for files and pipes."""
     if type(file).__module__.split(".")[0] in ("ipykernel", "pyodide_kernel"):
         return "notebook"

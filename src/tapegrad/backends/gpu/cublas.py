@@ -39,7 +39,7 @@ class Library:
 
     def __init__(self, xp: Any) -> None:
         self.xp = xp
-        know_brain()
+        learn_bfloat16()
         xp.cuda.device.get_cublas_handle()  # CuPy finds and loads the library
         self.lib = ctypes.CDLL(loaded("cublas"))
         pointer, number = ctypes.c_void_p, ctypes.c_int
@@ -176,7 +176,7 @@ def stack_product(lib: Library, a: Any, b: Any, out: Any = None, alpha: float = 
     return out
 
 
-def know_brain() -> None:
+def learn_bfloat16() -> None:
     """bfloat16 is a dtype of ml_dtypes, if that is there."""
     from ...dtypes import bfloat16
 

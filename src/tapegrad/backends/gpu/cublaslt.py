@@ -55,7 +55,7 @@ class Plan:
         compute = lt.blas.compute(a.dtype)
         scale = 1 if kind == "float64" else 0
         self.desc = ctypes.c_void_p()
-        check(lib.cublasLtMatmulDescCreate(ctypes.byref(self.desc), compute, scale))
+        check_status(lib.cublasLtMatmulDescCreate(ctypes.byref(self.desc), compute, scale))
         # By columns, as the library counts: our right factor is its left one.
         for attribute, value in ((TRANS_A, turn_b), (TRANS_B, turn_a)):
             lt.set(self.desc, attribute, ctypes.c_int(value))
@@ -82,16 +82,16 @@ class Plan:
     def offered(self) -> list[Heuristic]:
         lib = self.lt.lib
         preference = ctypes.c_void_p()
-        check(lib.cublasLtMatmulPreferenceCreate(ctypes.byref(preference)))
+        check_status(lib.cublasLtMatmulPreferenceCreate(ctypes.byref(preference)))
         size = ctypes.c_size_t(cublas.WORKSPACE)
-        check(
+        check_status(
             lib.cublasLtMatmulPreferenceSetAttribute(
                 preference, MAX_WORKSPACE, ctypes.byref(size), ctypes.sizeof(size)
             )
         )
         results = (Heuristic * TRIED)()
         count = ctypes.c_int()
-        check(
+        check_status(
             lib.cublasLtMatmulAlgoGetHeuristic(
                 self.lt.handle,
                 *(self.desc, self.left, self.right, self.out, self.out, preference),
@@ -153,14 +153,14 @@ class Plan:
             stream,
         )
         if status:
-            check(status)
+            check_status(status)
 
     def choose(self, a: int, b: int, out: int, bias: int) -> None:
         """Keep the fastest kernel: the result is computed several times over, from the same data.
 
         Not while a graph is captured.
         """
-        if self.lt.busy():
+        if self.lt.may_not_try():
             return
         self.tried = True
         xp = self.lt.xp
@@ -188,7 +188,7 @@ class Lt:
         self.blas = blas
         self.lib = ctypes.CDLL(cublas.loaded("cublasLt"))
         self.handle = ctypes.c_void_p()
-        check(self.lib.cublasLtCreate(ctypes.byref(self.handle)))
+        check_status(self.lib.cublasLtCreate(ctypes.byref(self.handle)))
         pointer = ctypes.c_void_p
         # No argtypes: what is passed is made ready once, and converted no more.
         self.matmul = self.lib.cublasLtMatmul
@@ -197,7 +197,7 @@ class Lt:
         self.plans: dict[tuple[Any, ...], Any] = {}
 
     def set(self, desc: Any, attribute: int, value: Any) -> None:
-        check(
+        check_status(
             self.lib.cublasLtMatmulDescSetAttribute(
                 desc, attribute, ctypes.byref(value), ctypes.sizeof(value)
             )
@@ -205,7 +205,7 @@ class Lt:
 
     def layout(self, code: int, rows: int, columns: int, step: int) -> Any:
         made = ctypes.c_void_p()
-        check(
+        check_status(
             self.lib.cublasLtMatrixLayoutCreate(
                 ctypes.byref(made),
                 code,
@@ -216,7 +216,7 @@ class Lt:
         )
         return made
 
-    def busy(self) -> bool:
+    def may_not_try(self) -> bool:
         """Whether trying kernels out would disturb something."""
         from ...core.devices import DEVICE
         from ...settings import are_deterministic_algorithms_enabled
@@ -224,7 +224,7 @@ class Lt:
         return DEVICE.capturing() or are_deterministic_algorithms_enabled()
 
 
-def check(status: int) -> None:
+def check_status(status: int) -> None:
     if status:
         raise RuntimeError(f"CUDA error: cuBLASLt status {status}")
 

@@ -54,26 +54,26 @@ class Library:
         return self.module.triu(bits(m), k).view(m.dtype)
 
     def sort(self, a: Any, axis: int = -1, kind: Any = None) -> Any:
-        return self.module.sort(single(a), axis, kind).astype(a.dtype, copy=False)
+        return self.module.sort(sortable(a), axis, kind).astype(a.dtype, copy=False)
 
     def argsort(self, a: Any, axis: int = -1, kind: Any = None) -> Any:
-        return self.module.argsort(single(a), axis, kind)
+        return self.module.argsort(sortable(a), axis, kind)
 
     def partition(self, a: Any, kth: Any, axis: int = -1) -> Any:
-        return self.module.partition(single(a), kth, axis).astype(a.dtype, copy=False)
+        return self.module.partition(sortable(a), kth, axis).astype(a.dtype, copy=False)
 
     def argpartition(self, a: Any, kth: Any, axis: int = -1) -> Any:
-        return self.module.argpartition(single(a), kth, axis)
+        return self.module.argpartition(sortable(a), kth, axis)
 
     def unique(self, ar: Any, *args: Any, **kwargs: Any) -> Any:
-        found = self.module.unique(single(ar), *args, **kwargs)
+        found = self.module.unique(sortable(ar), *args, **kwargs)
         if isinstance(found, tuple):
             return (found[0].astype(ar.dtype, copy=False), *found[1:])
         return found.astype(ar.dtype, copy=False)
 
     def isin(self, element: Any, test_elements: Any, **kwargs: Any) -> Any:
         """CuPy's, of numbers too."""
-        given = [single(self.array_of(v)) for v in (element, test_elements)]
+        given = [sortable(self.array_of(v)) for v in (element, test_elements)]
         return self.module.isin(*given, **kwargs)
 
     def broadcast_to(self, array: Any, shape: Any) -> Any:
@@ -93,7 +93,7 @@ def bits(x: Any) -> Any:
     return x.view(np.uint16) if x.dtype.kind == "V" else x
 
 
-def single(x: Any) -> Any:
+def sortable(x: Any) -> Any:
     """bfloat16 in single precision, where all its numbers are in the same order."""
     return x.astype(np.float32) if x.dtype.kind == "V" else x
 

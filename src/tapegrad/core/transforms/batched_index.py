@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..base import wrap
-from ..devices import beside
+from ..devices import on_device_of
 from ..op import REGISTRY
 from .batched import (
     batch_of,
@@ -57,7 +57,7 @@ class Places:
         self.shape = np.broadcast_shapes(*shapes)
         rank = len(self.shape)
         numbers = np.arange(level.size).reshape(level.size, *(1,) * rank)
-        self.indices = [beside(t, numbers), *[aligned(p, b, rank) for p, b in found]]
+        self.indices = [on_device_of(t, numbers), *[aligned(p, b, rank) for p, b in found]]
         rest = [d for d in range(t.array.ndim) if d not in self.dims]
         self.order = [0, *[d + 1 for d in self.dims], *[d + 1 for d in rest]]
         first = self.dims[0]

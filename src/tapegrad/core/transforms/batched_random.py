@@ -124,12 +124,12 @@ def room(t: Any) -> Any:
     for level in drawing():
         if not physical_at(t, level)[1]:
             t = entered(repeated(t, level.size), level)
-    return in_order(t)
+    return memory_in_order(t)
 
 
-def in_order(t: Any) -> Any:
+def memory_in_order(t: Any) -> Any:
     """A tensor whose memory, batches and all, has the order of its dimensions."""
     if not is_batched(t):
         return t.contiguous()
     batch = batch_of(t)
-    return mirrored(in_order(batch.physical), batch)
+    return mirrored(memory_in_order(batch.physical), batch)

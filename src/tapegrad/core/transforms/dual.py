@@ -303,7 +303,7 @@ def store(target: Any, level: Level, tangent: Any) -> None:
         return
     wanted = grounded(tangent)[1]
     if not set(wanted) <= set(grounded(own)[1]):
-        own = widened(target, level, wanted)
+        own = batch_tangent(target, level, wanted)
     own.copy_(tangent)
 
 
@@ -318,10 +318,10 @@ def begin(target: Any, level: Level, tangent: Any) -> None:
     ):
         attach(owner, tangent, level)
     else:
-        widened(target, level, batches).copy_(tangent)
+        batch_tangent(target, level, batches).copy_(tangent)
 
 
-def widened(target: Any, level: Level, batches: list[Level]) -> Any:
+def batch_tangent(target: Any, level: Level, batches: list[Level]) -> Any:
     """Give a tensor a tangent of its own that is batched at some levels, with the values so far.
 
     It is zero where there was none. Where a base is dual, or nothing was, a view shows that of its

@@ -8,7 +8,7 @@ from typing import Any
 from ...errors import evidence
 from .state import Patient
 from .values import fingerprint, grad_of, is_zero, named
-from .watch import BackwardCall, Listener, Spot, StepCall, spelled
+from .watch import BackwardCall, Listener, Spot, StepCall, place_of_spot
 
 SURE = 2  # a fault is reported when it happened for the second time
 
@@ -111,7 +111,7 @@ class LoopOrder(Listener):
         self.patient.report.add(
             "D04",
             f"`{name}` {how}",
-            spelled(call.where),
+            place_of_spot(call.where),
             fix,
             ["do not set requires_grad on a loss: it hides the error that would have told you"],
         )
@@ -153,7 +153,7 @@ class LoopOrder(Listener):
             "D01",
             f"{names}: the gradients of earlier steps are still in .grad, and the new ones were "
             "added to them",
-            spelled(call.where),
+            place_of_spot(call.where),
             "call optimizer.zero_grad() in every iteration, before loss.backward() or right after "
             "optimizer.step()",
         )
@@ -165,13 +165,13 @@ class LoopOrder(Listener):
         gone = all(is_zero(g) for g in grads)
         if trained and order.reached and gone and (order.zeroed is not None or not grads):
             if order.again("D02"):
-                step = spelled(call.where)
-                backward = spelled(order.backward_line)
+                step = place_of_spot(call.where)
+                backward = place_of_spot(order.backward_line)
                 came = "" if backward is None else f" from {evidence.spell(backward)}"
                 self.patient.report.add(
                     "D02",
                     f"every gradient{came} was reset before step() could use it",
-                    spelled(order.zeroed) or step,
+                    place_of_spot(order.zeroed) or step,
                     "the order is optimizer.zero_grad(), loss.backward(), optimizer.step()",
                 )
             return
@@ -187,7 +187,7 @@ class LoopOrder(Listener):
             self.patient.report.add(
                 "D03",
                 f"no backward() has run since the last step: {state if grads else 'no gradients'}",
-                spelled(call.where),
+                place_of_spot(call.where),
                 "call loss.backward() before every optimizer.step()",
             )
 
@@ -207,7 +207,7 @@ class LoopOrder(Listener):
             self.patient.report.add(
                 "D05",
                 "the first learning rate of the schedule was never used",
-                spelled(where),
+                place_of_spot(where),
                 "call scheduler.step() after optimizer.step()",
             )
 

@@ -119,8 +119,8 @@ class Losses(Listener):
             return
         if op_name(predicted) == "unsqueeze" or not leads_to_loss(node, graph):
             return
-        mine = 0 if node.edges[0] is not None else 1
-        self.tell_mixed(shapes[mine], shapes[1 - mine], where)
+        predicts = 0 if node.edges[0] is not None else 1
+        self.tell_mixed(shapes[predicts], shapes[1 - predicts], where)
 
     def check_expand(self, node: Any, graph: Walk) -> None:
         """The same inside mse_loss and its relatives, which broadcast first."""
@@ -148,15 +148,15 @@ class Losses(Listener):
                     return tuple(saved.shape)
         return None
 
-    def tell_mixed(self, mine: Any, other: Any, where: evidence.Place) -> None:
-        size = mine[0]
+    def tell_mixed(self, prediction: Any, target: Any, where: evidence.Place) -> None:
+        size = prediction[0]
         fix = "squeeze the prediction: pred.squeeze(-1)"
-        if len(mine) == 1:
+        if len(prediction) == 1:
             fix = "squeeze the target: target.squeeze(-1)"
         self.patient.report.add(
             "D10",
-            f"the prediction has shape {tuple(mine)} and the target {tuple(other)}: they broadcast "
-            f"to ({size}, {size}), and the loss is taken over all pairs",
+            f"the prediction has shape {tuple(prediction)} and the target {tuple(target)}: they "
+            f"broadcast to ({size}, {size}), and the loss is taken over all pairs",
             where,
             fix,
             ["give both the same shape before the loss: pred.view_as(target)"],

@@ -10,7 +10,7 @@ from ...errors import evidence
 from ...errors.evidence import Place
 from .state import Known, Patient
 from .values import line_of_attribute, named
-from .watch import BackwardCall, ForwardCall, Listener, StepCall, spelled
+from .watch import BackwardCall, ForwardCall, Listener, StepCall, place_of_spot
 
 ENOUGH = 3  # steps after which a parameter should have had a gradient
 RECENT = 10  # backward passes
@@ -113,7 +113,7 @@ class Parameters(Listener):
         patient = self.patient
         if not patient.step:
             return
-        step_line = spelled(patient.last_step_line)
+        step_line = place_of_spot(patient.last_step_line)
         for what, line, fix, members in self.hidden.values():
             if not any(known.optimized for known in members):
                 patient.report.add("D09", what, line or step_line, fix)
@@ -144,7 +144,7 @@ class Parameters(Listener):
             what += f"; the model has {named([n.name or '?' for n in newcomers])} instead, "
             what += "which no optimizer updates"
         where = next((n.line for n in newcomers if n.line is not None), None)
-        made = next((spelled(o.made) for o in orphans if o.made is not None), None)
+        made = next((place_of_spot(o.made) for o in orphans if o.made is not None), None)
         patient.report.add(
             "D08",
             what,
@@ -172,7 +172,7 @@ class Parameters(Listener):
                 by_line.setdefault(key, []).append(known)
         for group in by_line.values():
             names = [k.name or f"a parameter of shape {k.shape}" for k in group]
-            where = group[0].line or spelled(group[0].made) or step_line
+            where = group[0].line or place_of_spot(group[0].made) or step_line
             patient.report.add(
                 "D06",
                 f"{named(names)}: no backward() reached {'it' if len(names) == 1 else 'them'} in "
@@ -220,7 +220,7 @@ class Parameters(Listener):
             self.patient.report.add(
                 "D07",
                 f"{names}: backward() computes gradients for them, but no optimizer updates them",
-                group[0].line or (spelled(made[0]) if made else step_line),
+                group[0].line or (place_of_spot(made[0]) if made else step_line),
                 "give the optimizer all parameters: optim.SGD(model.parameters(), ...)",
                 ["if they are to stay as they are: requires_grad_(False) saves the work"],
             )

@@ -14,7 +14,16 @@ from ...core.base import PACKAGE
 from ...errors import evidence
 from .state import Patient
 from .values import tensors_in
-from .watch import DECISIONS, LOSSES, BackwardCall, ForwardCall, Listener, Spot, StepCall, spelled
+from .watch import (
+    DECISIONS,
+    LOSSES,
+    BackwardCall,
+    ForwardCall,
+    Listener,
+    Spot,
+    StepCall,
+    place_of_spot,
+)
 
 SURE = 2
 SEVERAL = 3  # forward passes in a row whose results are all kept
@@ -37,8 +46,8 @@ class Trial:
         return any(ref() is not None for ref in self.outputs)
 
     def owns(self, values: list[Any]) -> bool:
-        mine = [m for m in (ref() for ref in self.outputs) if m is not None]
-        return any(evidence.memory(t.array) is m for t in values for m in mine)
+        alive = [m for m in (ref() for ref in self.outputs) if m is not None]
+        return any(evidence.memory(t.array) is m for t in values for m in alive)
 
 
 class Asleep:
@@ -53,8 +62,8 @@ class Asleep:
     def has(self, parameters: list[Any]) -> bool:
         """Whether one of these belongs to the model."""
         model = self.model()
-        mine = set() if model is None else {id(p) for p in model.parameters()}
-        return any(id(p) in mine for p in parameters)
+        own = set() if model is None else {id(p) for p in model.parameters()}
+        return any(id(p) in own for p in parameters)
 
 
 class Modes(Listener):
@@ -156,8 +165,8 @@ class Modes(Listener):
 
     def finish(self) -> None:
         for trial in self.trials if self.patient.backward else ():
-            mine = [t for t in self.trials if t.where == trial.where]
-            if len(mine) >= SEVERAL and repeated(mine):
+            here = [t for t in self.trials if t.where == trial.where]
+            if len(here) >= SEVERAL and repeated(here):
                 continue
             if trial.where not in self.suspects and (trial.kept() or not trial.only_norms):
                 self.suspect(trial)
@@ -168,7 +177,7 @@ class Modes(Listener):
                 self.patient.report.add(
                     "D15",
                     f"{name} ran under no_grad() in train mode: {trial.layers}",
-                    spelled(where),
+                    place_of_spot(where),
                     "call model.eval() before evaluating, and model.train() before training goes "
                     "on",
                 )
@@ -190,7 +199,7 @@ class Modes(Listener):
                     "D16",
                     f"`{self.patient.module_name(model)}` is trained in eval mode: "
                     f"{sleeper.layers}",
-                    spelled(sleeper.where),
+                    place_of_spot(sleeper.where),
                     "call model.train() before the training loop, and again after every evaluation",
                 )
         self.asleep = []

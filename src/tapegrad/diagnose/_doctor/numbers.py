@@ -10,12 +10,12 @@ import numpy as np
 
 from ...errors import evidence
 from ...errors.evidence import Place
-from ..words import number
+from ..words import digits
 from .nan import suspects, where_nan_began
 from .state import Patient
-from .values import array_of, copied, finite, grad_of, is_zero, named, norm, scalar, wide
+from .values import array_of, copied, double_norm, finite, grad_of, is_zero, named, scalar, wide
 from .walk import Walk, op_name, saved_outputs
-from .watch import BackwardCall, Listener, Spot, StepCall, spelled
+from .watch import BackwardCall, Listener, Spot, StepCall, place_of_spot
 
 EARLY = 2  # steps that are not judged: layers that start at zero, warm-up
 ROW = 5  # steps in a row that have to agree about depth
@@ -98,14 +98,14 @@ class Numbers(Listener):
         kind = "not finite" if value is None else f"{value}"
         before = self.lines.get(call.where)
         if before is not None and grew(before):
-            where = spelled(call.where)
+            where = place_of_spot(call.where)
             how = (
-                f"it grew from {number(before.first)} to {number(before.last)} in the steps before"
+                f"it grew from {digits(before.first)} to {digits(before.last)} in the steps before"
             )
             fix = "a smaller learning rate, or clip_grad_norm_() before step()"
         else:
             where, how, fix = where_nan_began(call.graph)
-        return f"the loss is {kind}: {how}", where or spelled(call.where), fix
+        return f"the loss is {kind}: {how}", where or place_of_spot(call.where), fix
 
     def tell_nan_loss(self) -> None:
         if self.nan_loss is not None and not self.nan_told:
@@ -191,7 +191,7 @@ class Numbers(Listener):
         self.nan_told = True
         names = named([self.patient.name(p) for p in bad], 3)
         what = f"step() was called with NaN or infinite gradients in {names}"
-        where, fix = spelled(call.where), "run it once under torch.autograd.detect_anomaly()"
+        where, fix = place_of_spot(call.where), "run it once under torch.autograd.detect_anomaly()"
         also = []
         if self.danger:
             where, reason, cure = self.danger[0]
@@ -205,9 +205,9 @@ class Numbers(Listener):
 
     def check_depth(self, call: StepCall, course: Course) -> None:
         sizes = []
-        mine = {id(p): p for p in call.parameters}
+        by_id = {id(p): p for p in call.parameters}
         for key, spot in self.depths.items():
-            p = mine.get(key)
+            p = by_id.get(key)
             grad = None if p is None or p.array.ndim < 2 else grad_of(p)
             if grad is not None and (size := typical(grad)) > 0:
                 sizes.append((size, p, spot))
@@ -223,10 +223,10 @@ class Numbers(Listener):
         if len(course.depth) < ROW:
             return
         first, last = sizes[0], sizes[-1]
-        where = spelled(first[2]) or spelled(call.where)
+        where = place_of_spot(first[2]) or place_of_spot(call.where)
         facts = (
-            f"the gradients of `{self.patient.name(first[1])}` are about {number(first[0])}, those "
-            f"of `{self.patient.name(last[1])}` {number(last[0])}, {len(sizes) - 1} layers later"
+            f"the gradients of `{self.patient.name(first[1])}` are about {digits(first[0])}, those "
+            f"of `{self.patient.name(last[1])}` {digits(last[0])}, {len(sizes) - 1} layers later"
         )
         if max(course.depth) < np.log10(VANISHED):
             self.patient.report.add(
@@ -258,8 +258,8 @@ class Numbers(Listener):
         for p in call.parameters:
             before = course.before.get(id(p))
             if before is not None and before.shape == p.array.shape:
-                moved += norm(copied(array_of(p)) - before) ** 2
-                whole += norm(before) ** 2
+                moved += double_norm(copied(array_of(p)) - before) ** 2
+                whole += double_norm(before) ** 2
         rate = learning_rate(call.optimizer)
         loss = None if self.last is None else self.last.last
         if course.checked == 0:
@@ -273,11 +273,11 @@ class Numbers(Listener):
         if len(recent) == LARGE_ROW and min(recent) > LARGE and not fell(course.first_loss, loss):
             self.patient.report.add(
                 "D22",
-                f"a step moves the weights by {number(100 * float(np.median(recent)))} % of their "
-                f"size (0.1 % is usual), and the loss went from {number(course.first_loss)} to "
-                f"{number(loss)}",
-                spelled(call.where),
-                f"a smaller learning rate (now {number(rate)})",
+                f"a step moves the weights by {digits(100 * float(np.median(recent)))} % of their "
+                f"size (0.1 % is usual), and the loss went from {digits(course.first_loss)} to "
+                f"{digits(loss)}",
+                place_of_spot(call.where),
+                f"a smaller learning rate (now {digits(rate)})",
                 ["nn.utils.clip_grad_norm_() before step(); inputs scaled to about 1"],
             )
         elif course.checked == SMALL_ROW and 0 < max(course.ratios) < SMALL:
@@ -286,9 +286,9 @@ class Numbers(Listener):
                 self.patient.report.add(
                     "D23",
                     f"a step moves the weights by {100 * max(course.ratios):.1e} % of their size "
-                    f"(0.1 % is usual), and the loss stays at {number(loss)}",
-                    spelled(call.where),
-                    f"a larger learning rate (now {number(rate)})",
+                    f"(0.1 % is usual), and the loss stays at {digits(loss)}",
+                    place_of_spot(call.where),
+                    f"a larger learning rate (now {digits(rate)})",
                 )
 
     # ------------------------------------------------------------------ a loss that stands still
@@ -309,10 +309,10 @@ class Numbers(Listener):
         else:
             why = "the gradients are not zero, but the steps do not change the loss"
             fix = "make sure that the optimizer has the parameters of the model that runs"
-        where: Place | None = spelled(self.last_line)
+        where: Place | None = place_of_spot(self.last_line)
         self.patient.report.add(
             "D24",
-            f"the loss has been {number(line.last)} from the first step on: {why}",
+            f"the loss has been {digits(line.last)} from the first step on: {why}",
             where,
             fix,
         )
@@ -324,7 +324,7 @@ def often(step: int) -> bool:
 
 def typical(grad: Any) -> float:
     """The root mean square of the values that are not zero (rows that a batch did not use are)."""
-    size = norm(grad)
+    size = double_norm(grad)
     count = int(np.count_nonzero(wide(grad)))
     return size / count**0.5 if count and np.isfinite(size) else 0.0
 

@@ -12,7 +12,7 @@ from ...errors import evidence
 from ...errors.evidence import Place
 from .state import Patient
 from .values import line_in, line_of_attribute, reachable, source_of, tensors_in
-from .watch import BackwardCall, ForwardCall, Listener, StepCall, spelled
+from .watch import BackwardCall, ForwardCall, Listener, StepCall, place_of_spot
 
 OLD = 2  # steps after which nobody should need a graph any more
 PILE = 4  # old ones at the same time
@@ -144,7 +144,7 @@ class Piles(Listener):
             "D27",
             f"{old} of {len(call.graph.nodes)} nodes behind the loss were recorded before the last "
             f"steps; {name} carries them over",
-            where or spelled(call.where),
+            where or place_of_spot(call.where),
             "detach() what is carried from one iteration to the next: h = h.detach()",
             ["leave out retain_graph=True: it hides the error that would have told you"],
         )

@@ -57,7 +57,7 @@ def finite(array: Any) -> bool:
     return array.dtype.kind not in "fcV" or bool(np.isfinite(wide(array)).all())
 
 
-def norm(array: Any) -> float:
+def double_norm(array: Any) -> float:
     """The Euclidean norm in double precision."""
     flat = wide(array).reshape(-1)
     if flat.dtype.kind == "c":

@@ -39,7 +39,7 @@ def spot() -> Spot:
     return None if frame is None else (frame.f_code, frame.f_lasti)
 
 
-def spelled(where: Spot) -> Place | None:
+def place_of_spot(where: Spot) -> Place | None:
     return None if where is None else place(*where)
 
 

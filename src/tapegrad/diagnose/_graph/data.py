@@ -19,9 +19,9 @@ from .values import (
     Shape,
     attributes,
     dtype_name,
+    finite_norm,
     inner_of,
     input_facts,
-    norm,
     operand_shape,
     result_shape,
     same_as_output,
@@ -62,7 +62,7 @@ class Collector:
         self.places: dict[tuple[Any, int], Any] = {}
         self.texts: dict[tuple[Any, ...], str | None] = {}
         self.roots = roots
-        self.order, self.total = in_order([node for node, _, _ in roots], limit)
+        self.order, self.total = nodes_in_order([node for node, _, _ in roots], limit)
         self.ids: dict[Node, int] = {node: i for i, node in enumerate(self.order)}
         self.shapes: list[Shape | None] = [None] * len(self.order)
         self.dtypes: list[Any] = [None] * len(self.order)
@@ -219,7 +219,7 @@ class Collector:
         return {
             "id": i,
             "op": node.name().removeprefix(PREFIX),
-            "kind": kind_of(node),
+            "kind": kind_of_node(node),
             "name": name,
             "shape": None if shape is None else list(shape),
             "dtype": None if dtype is None else dtype_name(dtype),
@@ -242,7 +242,9 @@ class Collector:
             "module": module,
             "module_type": None if module is None else self.names.types.get(module),
             "param": param,
-            "attrs": {} if inner.op is None else spelled(attributes(inner.op, self.kept(inner))),
+            "attrs": {}
+            if inner.op is None
+            else attribute_texts(attributes(inner.op, self.kept(inner))),
             "freed": inner.frees and inner.op is not None and self.kept(inner) is None,
         }
 
@@ -303,7 +305,7 @@ class Collector:
             return None
         self.budget -= grad.array.size
         array = host(grad.array)
-        return {"norm": norm(array), **statistics(array)}
+        return {"norm": finite_norm(array), **statistics(array)}
 
     def formula_of(self, node: Any) -> str | None:
         """The op's line of documentation, then a gradient rule per input that gets one."""
@@ -428,7 +430,7 @@ class Collector:
         return unique_bytes([a for a in arrays if id(evidence.memory(a)) not in own])
 
 
-def in_order(roots: list[Node | None], limit: int) -> tuple[list[Node], int]:
+def nodes_in_order(roots: list[Node | None], limit: int) -> tuple[list[Node], int]:
     """The first `limit` nodes in the order of a backward pass, and how many there are in all."""
     starts = list(dict.fromkeys([n for n in roots if n is not None]))
     waiting: dict[Node, int] = dict.fromkeys(starts, 0)
@@ -473,7 +475,7 @@ def is_number(node: Any, kept: Any, position: int) -> bool:
     )
 
 
-def kind_of(node: Any) -> str:
+def kind_of_node(node: Any) -> str:
     if node.is_leaf:
         return "leaf"
     if inner_of(node) is not node:
@@ -488,7 +490,7 @@ def custom_formula(node: Any) -> str | None:
     return words.partition("\n")[0] or None
 
 
-def spelled(values: dict[str, Any]) -> dict[str, str]:
+def attribute_texts(values: dict[str, Any]) -> dict[str, str]:
     """Attributes as short text."""
     made: dict[str, str] = {}
     for name, value in values.items():

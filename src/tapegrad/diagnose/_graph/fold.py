@@ -143,13 +143,13 @@ class Outline:
         known: dict[tuple[Any, ...], int] = {}
         self.labels = [label_of(data, box) for box in shown]
         for i in range(count - 1, -1, -1):
-            mine = self.owned(i)
-            if mine:
-                main = max(mine, key=lambda b: self.height[b])
+            owned = self.owned(i)
+            if owned:
+                main = max(owned, key=lambda b: self.height[b])
                 self.main[i] = main
                 self.height[i] = self.height[main] + 1
             parts = [
-                (whole[b],) if b in mine else (known.get(self.labels[b], -1), "refers")
+                (whole[b],) if b in owned else (known.get(self.labels[b], -1), "refers")
                 for b in shown[i].inputs
                 if b != self.main[i]
             ]

@@ -50,20 +50,20 @@ def embed(data: Any) -> str:
     try:
         text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError):
-        text = json.dumps(plain(data), allow_nan=False, separators=(",", ":"))
+        text = json.dumps(for_json(data), allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c")
 
 
-def plain(value: Any) -> Any:
+def for_json(value: Any) -> Any:
     """`value` with everything in it that JSON cannot hold written in another way."""
     if isinstance(value, dict):
-        return {str(key): plain(entry) for key, entry in value.items()}
+        return {str(key): for_json(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(entry) for entry in value]
+        return [for_json(entry) for entry in value]
     if value is None or isinstance(value, (str, bool, int)):
         return value
     if hasattr(value, "tolist"):  # NumPy's numbers and arrays
-        return plain(value.tolist())
+        return for_json(value.tolist())
     if isinstance(value, float):
         if math.isfinite(value):
             return value

@@ -53,7 +53,7 @@ def statistics_of(array: Any) -> dict[str, Any]:
     return facts | {"min": low, "max": high, "mean": mean, "std": std if std < math.inf else None}
 
 
-def norm(array: Any) -> float | None:
+def finite_norm(array: Any) -> float | None:
     """The 2-norm; None if it is not finite, since JSON has no word for that."""
     if array.dtype.kind == "V":
         array = array.astype(np.float32)

@@ -70,7 +70,7 @@ class BackwardHook:
     def gradients_arrived(self, grads: tuple[Any, ...]) -> Any:
         """The gradients of the outputs are complete; the pre-hooks may change them."""
         size, indices = self.outputs
-        outputs = spread(grads, size, indices)
+        outputs = at_positions(grads, size, indices)
         for hook in self.pre_hooks:
             answer = hook(self.module, outputs)
             if answer is not None:
@@ -105,7 +105,7 @@ class BackwardHook:
             return None  # the outputs took no part in this backward
         assert self.inputs is not None
         size, indices = self.arguments, self.inputs
-        outputs, inputs = self.grad_outputs, spread(grads, size, indices)
+        outputs, inputs = self.grad_outputs, at_positions(grads, size, indices)
         for hook in self.hooks:
             answer = hook(self.module, inputs, outputs)
             if answer is not None:
@@ -140,7 +140,7 @@ def wrap_tensors(values: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[int], A
     return whole, indices, node
 
 
-def spread(grads: tuple[Any, ...], size: int, indices: list[int]) -> tuple[Any, ...]:
+def at_positions(grads: tuple[Any, ...], size: int, indices: list[int]) -> tuple[Any, ...]:
     """Gradients back at the positions of their tensors; None at all others."""
     found: list[Any] = [None] * size
     for i, g in zip(indices, grads, strict=True):

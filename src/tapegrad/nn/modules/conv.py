@@ -80,7 +80,7 @@ class _ConvNd(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        check(in_channels, out_channels, stride, padding, groups, padding_mode)
+        check_sizes(in_channels, out_channels, stride, padding, groups, padding_mode)
         self.in_channels = in_channels
         self.out_channels = out_channels
         self.kernel_size = kernel_size
@@ -134,7 +134,7 @@ class _ConvNd(Module):
             self.padding_mode = "zeros"
 
 
-def check(
+def check_sizes(
     in_channels: int,
     out_channels: int,
     stride: tuple[int, ...],

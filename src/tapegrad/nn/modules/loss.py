@@ -504,8 +504,8 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
         )
 
 
-class CosineEmbeddingLoss(_Loss):
-    """Pairs with target 1 should point the same way, those with -1 should not."""
+class _PairLoss(_Loss):
+    """Two inputs that a target compares, with a margin."""
 
     __constants__ = ["margin", "reduction"]
     margin: float
@@ -519,6 +519,10 @@ class CosineEmbeddingLoss(_Loss):
     ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.margin = margin
+
+
+class CosineEmbeddingLoss(_PairLoss):
+    """Pairs with target 1 should point the same way, those with -1 should not."""
 
     def forward(self, input1: Any, input2: Any, target: Any) -> Any:
         return F.cosine_embedding_loss(
@@ -526,25 +530,12 @@ class CosineEmbeddingLoss(_Loss):
         )
 
 
-class MarginRankingLoss(_Loss):
+class MarginRankingLoss(_PairLoss):
     """Which of two inputs should be larger.
 
     >>> nn.MarginRankingLoss()(tensor([1.0]), tensor([3.0]), tensor([1.0]))
     tensor(2.)
     """
-
-    __constants__ = ["margin", "reduction"]
-    margin: float
-
-    def __init__(
-        self,
-        margin: float = 0.0,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
 
     def forward(self, input1: Any, input2: Any, target: Any) -> Any:
         return F.margin_ranking_loss(

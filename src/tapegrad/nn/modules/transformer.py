@@ -357,6 +357,20 @@ class _Layer(Module):
     def _note_kind(self, activation: Any) -> None:
         """Encoders say which activations have a fast way."""
 
+    def _sa_block(
+        self, x: Any, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False
+    ) -> Any:
+        x = self.self_attn(
+            x,
+            x,
+            x,
+            attn_mask=attn_mask,
+            key_padding_mask=key_padding_mask,
+            need_weights=False,
+            is_causal=is_causal,
+        )[0]
+        return self.dropout1(x)
+
 
 class TransformerEncoderLayer(_Layer):
     """Self-attention and two linear layers, each added to what it was given and normalised.
@@ -391,20 +405,6 @@ class TransformerEncoderLayer(_Layer):
             return x + self._ff_block(self.norm2(x))
         x = self.norm1(x + self._sa_block(x, mask, padding, is_causal))
         return self.norm2(x + self._ff_block(x))
-
-    def _sa_block(
-        self, x: Any, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False
-    ) -> Any:
-        x = self.self_attn(
-            x,
-            x,
-            x,
-            attn_mask=attn_mask,
-            key_padding_mask=key_padding_mask,
-            need_weights=False,
-            is_causal=is_causal,
-        )[0]
-        return self.dropout1(x)
 
     def _ff_block(self, x: Any) -> Any:
         x = self.linear2(self.dropout(self.activation(self.linear1(x))))
@@ -441,20 +441,6 @@ class TransformerDecoderLayer(_Layer):
         x = self.norm1(x + self._sa_block(x, *own))
         x = self.norm2(x + self._mha_block(x, memory, *other))
         return self.norm3(x + self._ff_block(x))
-
-    def _sa_block(
-        self, x: Any, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False
-    ) -> Any:
-        x = self.self_attn(
-            x,
-            x,
-            x,
-            attn_mask=attn_mask,
-            key_padding_mask=key_padding_mask,
-            is_causal=is_causal,
-            need_weights=False,
-        )[0]
-        return self.dropout1(x)
 
     def _mha_block(
         self, x: Any, mem: Any, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False

@@ -135,7 +135,7 @@ def flattened(F: Any, x: Any) -> Any:
     return F.reshape(x, (x.shape[0], math.prod(x.shape[1:])))
 
 
-def spread(F: Any, x: Any, size: int, batched: bool, shape: tuple[int, ...]) -> Any:
+def broadcast_entries(F: Any, x: Any, size: int, batched: bool, shape: tuple[int, ...]) -> Any:
     """`x` with the batch in front and its entries broadcast to `shape`."""
     return F.expand(padded(F, lift(F, x, size, batched), 1, len(shape) + 1), (size, *shape))
 

@@ -46,14 +46,14 @@ def common(*values: Any) -> dtypes.dtype:
     return promote.result_dtype(operands)
 
 
-def cast(value: Any, dtype: Any) -> Any:
+def cast_value(value: Any, dtype: Any) -> Any:
     """An array or a number in a NumPy dtype."""
     if not hasattr(value, "dtype"):
         return number_as(value, dtype)
     return value if value.dtype == dtype else value.astype(dtype)
 
 
-def widened(value: Any) -> Any:
+def half_as_single(value: Any) -> Any:
     """Half precision as single: what PyTorch computes in before it rounds once at the end."""
     dtype = getattr(value, "dtype", None)
     if dtype is not None and dtype.itemsize == 2 and dtype.kind in "fV":
@@ -68,7 +68,7 @@ def as_stored(input: Any, number: Any) -> Any:
     return number
 
 
-def plain(array: Any, *numbers: Any) -> bool:
+def is_wide_float(array: Any, *numbers: Any) -> bool:
     """Single or double precision beside real numbers: nothing is promoted and nothing refused."""
     if array.dtype.kind != "f" or array.dtype.itemsize < 4:
         return False

@@ -20,7 +20,7 @@ How the op is mapped over a batch (vmap) follows from `elementwise`, or is said 
 A name with a dot, as in `name = "linalg.det"`, is published in that module and is no method; the
 op itself is then called `linalg_det`.
 
-`guard` is called with the arrays and numbers before promotion, off the hot road, and raises for
+`guard` is called with the arrays and numbers before promotion, off the hot path, and raises for
 dtypes that PyTorch refuses.
 
 From the block come the function `tapegrad.<name>`, the method, the in-place method (`inplace =
@@ -434,10 +434,10 @@ def apply_one(record: Op, input: Any) -> Any:
 def default_call(record: Op) -> Callable[..., Any]:
     """The public signature of an op that takes its tensors and nothing else."""
     if len(record.tensors) == 1:
-        road = unary if record.elementwise else apply_one
+        run_one = unary if record.elementwise else apply_one
 
         def call_unary(input: Any, *, run: Any = None) -> Any:
-            return road(record, input) if run is None else run(record, (input,))
+            return run_one(record, input) if run is None else run(record, (input,))
 
         call_unary.op = record  # type: ignore[attr-defined]  # the method needs nothing else
         return call_unary

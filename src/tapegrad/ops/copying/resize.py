@@ -15,12 +15,13 @@ from ...core.base import TensorBase
 from ...core.layout import contiguous_strides, strided
 from ...core.transforms.batched import has_batched, is_batched, no_rule
 from ...device import contiguous_format
-from ...ops.shape.copying import ByStrides
+from ...ops.shape.strided import ByStrides
 from ..block import api, op
 from ..block.checks import invalid_call
-from ..shape.copying import as_strided, format_name, fresh, storage_bytes
+from ..shape.copying import format_name, fresh
 from ..shape.dim_views import expanded
-from ..shape.views import as_ints, spread
+from ..shape.strided import as_strided, storage_bytes
+from ..shape.views import as_ints, ints_of_call
 
 # ruff: noqa: N805
 
@@ -71,7 +72,7 @@ def resize_(input: Any, *size: Any, memory_format: Any = contiguous_format) -> A
             [2, 3]])
     """
     only_self("resize_", input)
-    shape = spread("resize_", "size", size)
+    shape = ints_of_call("resize_", "size", size)
     refuse_grad(input)
     if any([n < 0 for n in shape]):
         raise RuntimeError("numel: integer multiplication overflow")
@@ -249,12 +250,12 @@ def refuse_calls(name: str, *tensors: Any) -> None:
 def called(input: Any, function: Any, columns: list[Any]) -> Any:
     """Write `function` of the elements of `columns`, one after the other, into `input`."""
     x = input.array
-    values = [number(x, function(*row)) for row in zip(*columns, strict=True)]
+    values = [fill_number(x, function(*row)) for row in zip(*columns, strict=True)]
     x[...] = np.asarray(values).astype(x.dtype).reshape(x.shape)
     return input
 
 
-def number(x: Any, value: Any) -> Any:
+def fill_number(x: Any, value: Any) -> Any:
     if not isinstance(value, (int, float, np.generic)) and not (
         x.dtype.kind == "c" and isinstance(value, complex)
     ):
@@ -278,7 +279,7 @@ def apply_(input: Any, callable: Any) -> Any:
     return called(input, callable, [elements(input.array)])
 
 
-def beside(name: str, input: Any, other: Any, argument: str, position: int) -> Any:
+def expanded_source(name: str, input: Any, other: Any, argument: str, position: int) -> Any:
     """The elements of another tensor of the same type, expanded to the shape of `input`."""
     if not isinstance(other, TensorBase):
         raise errors.must_be_tensor(name, argument, position, other)
@@ -295,7 +296,7 @@ def map_(input: Any, other: Any, callable: Any) -> Any:
     tensor([3., 8.])
     """
     only_self("map_", input)
-    column = beside("map_", input, other, "other", 1)
+    column = expanded_source("map_", input, other, "other", 1)
     refuse_calls("map_", input, other)
     return called(input, callable, [elements(input.array), column])
 
@@ -308,8 +309,8 @@ def map2_(input: Any, x: Any, y: Any, callable: Any) -> Any:
     tensor([4., 5.])
     """
     only_self("map2_", input)
-    first = beside("map2_", input, x, "x", 1)
-    second = beside("map2_", input, y, "y", 2)
+    first = expanded_source("map2_", input, x, "x", 1)
+    second = expanded_source("map2_", input, y, "y", 2)
     refuse_calls("map2_", input, x, y)
     return called(input, callable, [elements(input.array), first, second])
 

@@ -12,15 +12,16 @@ from ..._tensor.indexing import wrap_dim
 from ...core.layout import strides_of
 from ...core.op import REGISTRY
 from ...core.transforms.batched import batched, has_batched, innermost, is_batched, lift
-from ...ops.shape.views import inverse_order
+from ...ops.shape.dim_order import inverse_order
 from ..block import Block, Case, Linear, api, apply, op
 from ..block.batching import padded, up
 from ..block.samples import Draw, Index
 from ..index.view_scatter import check_part
-from ..shape.copying import as_strided, place
-from ..shape.copying import bounds as extent
+from ..shape.dim_order import permuted
 from ..shape.dim_views import expanded, put_back, squeeze_dims, unbroadcast, without
-from ..shape.views import as_int, as_ints, full_shape, permuted
+from ..shape.strided import as_strided, place
+from ..shape.strided import bounds as extent
+from ..shape.views import as_int, as_ints, full_shape
 
 # ruff: noqa: N805
 

@@ -11,7 +11,7 @@ import numpy as np
 from ... import dtypes
 from ..._creation.arrays import warn_once
 from ...core.base import TensorBase
-from ...core.devices import beside, to_host
+from ...core.devices import on_device_of, to_host
 from ...core.dispatch import apply
 from ...core.op import REGISTRY
 from ...core.transforms.batched import memory_of
@@ -49,7 +49,7 @@ TOO_SHORT = (
 ONE_SIDED = "Cannot have onesided output if window or input is complex"
 
 
-def kind_of(t: Any) -> str:
+def tensor_type_name(t: Any) -> str:
     """A tensor's type as PyTorch's older sentences name it."""
     dtype = dtypes.of(t.array.dtype)
     if dtype.is_complex:
@@ -57,16 +57,16 @@ def kind_of(t: Any) -> str:
     return f"torch.{dtype.scalar_type}Tensor"
 
 
-def spelled(value: Any) -> str:
+def argument_text(value: Any) -> str:
     """An argument in those sentences: bools are numbers, a window is its type and size."""
     if isinstance(value, TensorBase):
-        return f"{kind_of(value)}{{{list(value.array.shape)}}}"
+        return f"{tensor_type_name(value)}{{{list(value.array.shape)}}}"
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 
 def complaint(function: str, input: Any, said: str, **arguments: Any) -> RuntimeError:
-    shown = ", ".join([f"{name}={spelled(value)}" for name, value in arguments.items()])
-    head = f"{function}({kind_of(input)}{list(input.array.shape)}, {shown})"
+    shown = ", ".join([f"{name}={argument_text(value)}" for name, value in arguments.items()])
+    head = f"{function}({tensor_type_name(input)}{list(input.array.shape)}, {shown})"
     return RuntimeError(f"{head} {said}")
 
 
@@ -190,7 +190,7 @@ def spectra(
             f"{list(window.array.shape)}"
         )
     if length < n_fft:
-        window = widened(window, length, n_fft, input)
+        window = padded_window(window, length, n_fft, input)
     frames = 1 + (samples - (length if align_to_window else n_fft)) // hop
     if align_to_window:
         margin = (n_fft - length) // 2
@@ -219,13 +219,13 @@ def transformed(pieces: Any, normalization: int, onesided: bool | None) -> Any:
     return apply(FftC2C, (pieces,), ((2,), normalization, True))
 
 
-def widened(window: Any, length: int, n_fft: int, input: Any) -> Any:
+def padded_window(window: Any, length: int, n_fft: int, input: Any) -> Any:
     """A window with zeros around it; without one, ones in the middle."""
     left = (n_fft - length) // 2
     if window is None:
         array = np.zeros(n_fft, input.array.dtype)
         array[left : left + length] = 1
-        return beside(input, array)
+        return on_device_of(input, array)
     wide = window.new_zeros(n_fft)
     wide.narrow(0, left, length).copy_(window)
     return wide
@@ -309,7 +309,7 @@ def istft(
     }
     half = check_inverse(input, n_fft, hop, size, window, onesided, shown)
     if window is None:
-        window = beside(input, np.ones(size, dtypes.of(input.array.dtype).to_real().np))
+        window = on_device_of(input, np.ones(size, dtypes.of(input.array.dtype).to_real().np))
     left = (n_fft - size) // 2
     if size != n_fft:
         window = constant_pad_nd(window, [left, n_fft - size - left])

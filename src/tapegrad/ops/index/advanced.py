@@ -51,7 +51,7 @@ class IndexAt(LinearMove):
             out = input[index]
         if input.flags.c_contiguous:
             return xp.ascontiguousarray(out).reshape(out.shape)
-        return in_order(xp, out, input, index)
+        return in_memory_order(xp, out, input, index)
 
     def d_input(F, grad, input_shape, index):
         return F.index_into(grad, input_shape, index)
@@ -61,9 +61,9 @@ class IndexAt(LinearMove):
         return F.permute(out, batch_to_front(input, index, len(out.shape)))
 
 
-def in_order(xp: Any, out: Any, input: Any, index: tuple[Any, ...]) -> Any:
+def in_memory_order(xp: Any, out: Any, input: Any, index: tuple[Any, ...]) -> Any:
     """`out` in the memory order that PyTorch gives it: kept dimensions in the order of `input`."""
-    strides, _, _ = spread(input, index)
+    strides, _, _ = index_layout(input, index)
     order = list(range(out.ndim - 1, -1, -1))  # innermost first
     # Indexed dimensions have no stride and so no say: they stay where they are unless passed over.
     for i in range(1, out.ndim):
@@ -82,7 +82,7 @@ def in_order(xp: Any, out: Any, input: Any, index: tuple[Any, ...]) -> Any:
     return dense.transpose(np.argsort(order).tolist()) if out.ndim else dense
 
 
-def spread(input: Any, index: tuple[Any, ...]) -> tuple[list[int], int, int]:
+def index_layout(input: Any, index: tuple[Any, ...]) -> tuple[list[int], int, int]:
     """Of a result: its strides in `input` (0 where indexed), and where the index part lies."""
     dim = 0
     kept: list[int] = []
@@ -110,8 +110,8 @@ def spread(input: Any, index: tuple[Any, ...]) -> tuple[list[int], int, int]:
 
 def batch_to_front(input: Any, index: tuple[Any, ...], rank: int) -> tuple[int, ...]:
     """The order of dimensions that brings the batch of an indexed batch to the front again."""
-    _, start, count = spread(np.broadcast_to(np.zeros(()), input.shape[1:]), index)
-    _, moved, _ = spread(np.broadcast_to(np.zeros(()), input.shape), (slice(None), *index))
+    _, start, count = index_layout(np.broadcast_to(np.zeros(()), input.shape[1:]), index)
+    _, moved, _ = index_layout(np.broadcast_to(np.zeros(()), input.shape), (slice(None), *index))
     if moved == 0 and count:
         # Index arrays with a slice between them put what they find in front of everything.
         return (count, *range(count), *range(count + 1, rank))
@@ -183,7 +183,7 @@ def add_up(xp: Any, values: Any, shape: tuple[int, ...], index: tuple[Any, ...])
             taken.append(dim)
             dim += 1
     left = [d for d in range(len(shape)) if d not in taken]
-    _, start, count = spread(xp.broadcast_to(xp.zeros(()), shape), index)
+    _, start, count = index_layout(xp.broadcast_to(xp.zeros(()), shape), index)
     where = xp.zeros((), np.int64)
     height = 1
     for d, item in zip(taken, flat, strict=True):

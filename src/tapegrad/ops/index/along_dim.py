@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._tensor.indexing import number, wrap_dim
+from ..._tensor.indexing import number_as_array, wrap_dim
 from ...core.base import TensorBase
 from ...core.dispatch import number_as
 from ...core.transforms.batched import known_values
@@ -269,12 +269,12 @@ class IndexCopy(Move):
             )
         own, other = without(shape, dim), without(given, dim)
         if own != other:
-            mine = " ".join(map(str, own))
-            theirs = " ".join(map(str, other))
+            own_sizes = " ".join(map(str, own))
+            its_sizes = " ".join(map(str, other))
             raise RuntimeError(
                 "index_copy_(): Source/destination tensor must have same slice shapes. Destination "
-                f"slice shape: {mine} at dimension {dim} and source slice shape: {theirs} at "
-                f"dimension {0 if not given else dim}."
+                f"slice shape: {own_sizes} at dimension {dim} and source slice shape: {its_sizes} "
+                f"at dimension {0 if not given else dim}."
             )
         count = given[dim] if given else 1
         if not given and index.array.size != 1:
@@ -386,4 +386,4 @@ def index_fill(input: Any, dim: int, index: Any, value: Any, *, run: Any = apply
         )
     if isinstance(value, TensorBase):
         return run(IndexFillTensor, (input, index, value), (dim,))
-    return run(IndexFillValue, (input, index), (number(input.array.dtype, value)[()], dim))
+    return run(IndexFillValue, (input, index), (number_as_array(input.array.dtype, value)[()], dim))

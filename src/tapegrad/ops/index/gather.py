@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes, errors
-from ..._tensor.indexing import number, wrap_dim
+from ..._tensor.indexing import number_as_array, wrap_dim
 from ...core.base import STATE, TensorBase, wrap
 from ...core.transforms.batched import known_values, memory_of
 from ..block import WIDEST, Autocast, Block, Case, api, apply, op
@@ -379,7 +379,7 @@ def scatter(
             return run(ScatterSrc, (input, index, src), (dim,))
         return run(ScatterOld, (input, index, src), (dim, reduce))
     dim = check_scatter("scatter", input, dim, index, None)
-    fill = number(input.array.dtype, src)[()]
+    fill = number_as_array(input.array.dtype, src)[()]
     if reduce is None:
         return run(ScatterValue, (input, index), (fill, dim))
     return run(ScatterOld, (input, index, wrap(np.asarray(fill))), (dim, reduce))
@@ -440,9 +440,9 @@ class ScatterReduce(Block):
         if reduce == "prod":
             own = a / input if include_self else F.scatter_value(a / input, index, 0, dim)
             return F.scatter_add(own, index, b / src, dim) * out
-        mine, theirs = winners(F, input, index, src, out, dim, include_self)
-        total = F.scatter_add(mine * a, index, theirs * b, dim)
-        return total / F.scatter_add(mine, index, theirs, dim)
+        from_input, from_src = winners(F, input, index, src, out, dim, include_self)
+        total = F.scatter_add(from_input * a, index, from_src * b, dim)
+        return total / F.scatter_add(from_input, index, from_src, dim)
 
     def call(input, dim, index, src, reduce, *, include_self=True, run=apply):
         if reduce not in ("sum", "prod", "mean", "amax", "amin"):
@@ -477,12 +477,12 @@ def winners(
     F: Any, input: Any, index: Any, src: Any, out: Any, dim: int, include_self: bool
 ) -> tuple[Any, Any]:
     """Ones where an element of input, or of src, is the extreme that came out."""
-    mine = F.where(input == out, F.ones_like(input), F.zeros_like(input))
+    from_input = F.where(input == out, F.ones_like(input), F.zeros_like(input))
     if not include_self:
         untouched = F.scatter_value(F.ones_like(input), index, 0, dim)
-        mine = mine * untouched
-    theirs = F.where(src == F.gather(out, index, dim), F.ones_like(src), F.zeros_like(src))
-    return mine, theirs
+        from_input = from_input * untouched
+    from_src = F.where(src == F.gather(out, index, dim), F.ones_like(src), F.zeros_like(src))
+    return from_input, from_src
 
 
 def reduced_gradients(
@@ -523,9 +523,9 @@ def reduced_gradients(
             others = F.gather(grad * out, index, dim) / F.masked_fill(src, zero, 1)
             d_src = F.where(alone, F.gather(grad, index, dim) * F.gather(rest, index, dim), others)
         return d_input, d_src
-    mine, theirs = winners(F, input, index, src, out, dim, True)
-    share = grad / F.scatter_add(mine, index, theirs, dim)
-    return mine * share, theirs * F.gather(share, index, dim)
+    from_input, from_src = winners(F, input, index, src, out, dim, True)
+    share = grad / F.scatter_add(from_input, index, from_src, dim)
+    return from_input * share, from_src * F.gather(share, index, dim)
 
 
 @api(

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from ... import errors
-from ..._tensor.indexing import number
+from ..._tensor.indexing import number_as_array
 from ...core.base import STATE, TensorBase, wrap
 from ...core.devices import to_host
 from ...core.dispatch import apply
 from ...core.transforms.batched import dynamic_shape, is_batched, known_values, memory_of, refusal
 from ...dtypes import cpp_name
 from ..block import Block, Case, api, op
-from ..block.batching import flattened, lift, spread
+from ..block.batching import broadcast_entries, flattened, lift
 from ..block.checks import OUT_SAME_TYPE
 from ..block.samples import Draw, Index
 from .advanced import LinearMove, Move
@@ -135,9 +135,9 @@ def fill_masked(input: Any, mask: Any, value: Any = None, *, run: Any = apply) -
         )
     if isinstance(value, TensorBase):
         if value.array.dtype.kind == "c" and input.array.dtype.kind != "c":
-            number(input.array.dtype, complex(value.array))  # which refuses it
+            number_as_array(input.array.dtype, complex(value.array))  # which refuses it
         return run(MaskedFillTensor, (input, mask, value))
-    return run(MaskedFill, (input, mask), (number(input.array.dtype, value)[()],))
+    return run(MaskedFill, (input, mask), (number_as_array(input.array.dtype, value)[()],))
 
 
 @op
@@ -189,8 +189,8 @@ class MaskedSelect(LinearMove):
 
     def batch(F, size, batched, input, mask):
         shape = np.broadcast_shapes(input.shape[batched[0] :], mask.shape[batched[1] :])
-        where = spread(F, mask, size, batched[1], shape)
-        found = F.masked_select(spread(F, input, size, batched[0], shape), where)
+        where = broadcast_entries(F, mask, size, batched[1], shape)
+        found = F.masked_select(broadcast_entries(F, input, size, batched[0], shape), where)
         if batched[1]:
             marked = memory_of(where) if F.recorded else where
             counts = np.count_nonzero(to_host(marked), axis=tuple(range(-len(shape), 0)))
@@ -260,8 +260,8 @@ class MaskedScatter(Move):
 
     def batch(F, size, batched, input, mask, source):
         shape = np.broadcast_shapes(input.shape[batched[0] :], mask.shape[batched[1] :])
-        whole = spread(F, input, size, batched[0], shape)
-        mask = spread(F, mask, size, batched[1], shape)
+        whole = broadcast_entries(F, input, size, batched[0], shape)
+        mask = broadcast_entries(F, mask, size, batched[1], shape)
         # The k-th marked element of an entry takes the k-th element of its source.
         flat = flattened(F, mask)
         values = flattened(F, lift(F, source, size, batched[2]))

@@ -13,13 +13,13 @@ from ...core.transforms.batched import memory_of
 from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.checks import OUT_EXACT
 from ..block.samples import Draw, Index
-from .common import (
+from .matrices import (
     NOT_POSITIVE,
     SINGULAR_INVERSE,
     LinAlgError,
     adjoint,
     by_column,
-    check_floating,
+    check_factorable,
     check_kernel,
     check_matrix,
     check_square,
@@ -159,10 +159,7 @@ class Cholesky(Block):
 def factorize(A: Any, upper: bool, function: str) -> Any:
     """Factors and infos; an error, unless `function` is empty, says that name."""
     array = A.array
-    check_square("linalg.cholesky", array)
-    check_floating("linalg.cholesky", array)
-    if array.size:
-        check_kernel("cholesky_cpu", array)
+    check_factorable("linalg.cholesky", "cholesky_cpu", array)
     result = apply(LinalgCholeskyEx, (A,), (upper,))
     if function:
         report(memory_of(result[1]), LinAlgError, function, NOT_POSITIVE)

@@ -12,14 +12,14 @@ from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.checks import OUT_EXACT, is_complex
 from ..block.samples import Draw, Index
 from ..pointwise.choices import where
-from .common import (
+from .matrices import (
     SINGULAR_INVERSE,
     LinAlgError,
     as_matrices,
     as_result,
     by_column,
+    check_factorable,
     check_floating,
-    check_kernel,
     check_square,
     report,
     solve_arrays,
@@ -156,10 +156,7 @@ class LinalgDet(Block):
 
 def determinant(A: Any) -> Any:
     array = A.array
-    check_square("linalg.det", array)
-    check_floating("linalg.det", array)
-    if array.size:
-        check_kernel("lu_cpu", array)
+    check_factorable("linalg.det", "lu_cpu", array)
     return apply(LinalgDet, (A,))
 
 

@@ -13,7 +13,7 @@ from ...core.dispatch import apply
 from ...core.named_results import return_type
 from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.samples import Draw
-from .common import adjoint, by_column, check_kernel, scalar_type
+from .matrices import adjoint, by_column, check_kernel, scalar_type
 
 # Blocks: their first argument is not a `self`.
 # ruff: noqa: N805

@@ -12,9 +12,11 @@ from ...core.named_results import return_type
 from ...core.transforms.batched import memory_of
 from ..block import Block, Case, api, op
 from ..block.samples import Draw, Index
-from .common import (
+from .det import SQUARE, SQUARES
+from .matrices import (
     as_result,
     by_column,
+    check_factorable,
     check_floating,
     check_kernel,
     check_square,
@@ -24,7 +26,6 @@ from .common import (
     report,
     scalar_type,
 )
-from .det import SQUARE, SQUARES
 from .solve import check_pair
 
 # Blocks: their first argument is not a `self`.
@@ -216,10 +217,7 @@ class LinalgLdlFactorEx(Block):
 def ldl_factors(A: Any, hermitian: bool, function: str) -> Any:
     """Factors, pivots and infos; an error, unless `function` is empty, says that name."""
     array = A.array
-    check_square("torch.linalg.ldl_factor_ex", array)
-    check_floating("torch.linalg.ldl_factor_ex", array)
-    if array.size:
-        check_kernel("ldl_factor_kernel_cpu", array)
+    check_factorable("torch.linalg.ldl_factor_ex", "ldl_factor_kernel_cpu", array)
     result = apply(LinalgLdlFactorEx, (A,), (hermitian,))
     if function:
         report(memory_of(result[2]), RuntimeError, function, "Unknown error code: {}.")

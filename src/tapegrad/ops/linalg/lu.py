@@ -15,7 +15,8 @@ from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.checks import OUT_EXACT
 from ..block.samples import Draw, Index
 from . import solve as linalg_solve  # noqa: F401  # rules use its triangular solve
-from .common import (
+from .det import COMPLEX, SQUARE, SQUARES
+from .matrices import (
     adjoint,
     as_result,
     by_column,
@@ -32,7 +33,6 @@ from .common import (
     stacked,
     turned,
 )
-from .det import COMPLEX, SQUARE, SQUARES
 
 # Blocks: their first argument is not a `self`.
 # ruff: noqa: N803, N805, N806

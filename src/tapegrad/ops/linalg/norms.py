@@ -10,14 +10,14 @@ import numpy as np
 from ... import dtypes
 from ..._tensor.indexing import wrap_dim
 from ...core.base import TensorBase
-from ...core.devices import beside
+from ...core.devices import on_device_of
 from ...errors import does_not_fit
 from ..block import APIS, SINGLE, Autocast, Case, api
 from ..block.checks import invalid_call
 from ..block.samples import Draw
 from ..reduce.vector_norm import check_dtype, vector_norm
 from . import solve as linalg_solve  # noqa: F401  cond calls linalg.inv_ex
-from .common import check_floating, check_matrix, check_square, is_half, scalar_type, tensor_array
+from .matrices import check_floating, check_matrix, check_square, is_half, scalar_type, tensor_array
 from .spectral import eigh_of, svd_of
 
 # ruff: noqa: N803, N805, N806
@@ -203,7 +203,9 @@ def cond(input: Any, p: Any = None) -> Any:
         raise does_not_fit(dtypes.float64)
     if p is None or (not isinstance(p, str) and abs(p) == 2):
         if array.size == 0:
-            return beside(input, np.zeros(array.shape[:-2], dtypes.of(array.dtype).to_real().np))
+            return on_device_of(
+                input, np.zeros(array.shape[:-2], dtypes.of(array.dtype).to_real().np)
+            )
         values = svd_of(input, False, False)[1]
         largest, smallest = values[..., :1], values[..., -1:]
         ratio = smallest / largest if p == -2 else largest / smallest
@@ -213,7 +215,7 @@ def cond(input: Any, p: Any = None) -> Any:
         raise RuntimeError(f"linalg.cond got an invalid norm type: {shown}")
     check_square(f"linalg.cond(ord={p if isinstance(p, str) else f'{p:g}'})", array)
     if array.size == 0:
-        return beside(input, np.zeros(array.shape[:-2], dtypes.of(array.dtype).to_real().np))
+        return on_device_of(input, np.zeros(array.shape[:-2], dtypes.of(array.dtype).to_real().np))
     if p == "nuc":
         values = svd_of(input, False, False)[1]
         return values.sum(-1) * values.reciprocal().sum(-1)
@@ -300,7 +302,7 @@ def matrix_rank(
     else:
         values = svd_of(plain, False, False)[1]
     if values.array.shape[-1] == 0:
-        return beside(input, np.zeros(array.shape[:-2], np.int64))
+        return on_device_of(input, np.zeros(array.shape[:-2], np.int64))
     limit = values.amax(-1, True) * per_matrix(rtol)
     if isinstance(atol, TensorBase):
         limit = APIS["maximum"].call(limit, per_matrix(atol))

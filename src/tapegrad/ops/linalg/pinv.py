@@ -14,7 +14,7 @@ from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.batching import lift, padded
 from ..block.checks import invalid_call
 from ..block.samples import Draw
-from .common import adjoint, check_square, common_batch, is_half, scalar_type
+from .matrices import adjoint, check_square, common_batch, is_half, scalar_type
 from .norms import default_tolerance, real_tolerance, tolerances
 from .spectral import LinalgEigh, LinalgSvd, as_row, product
 

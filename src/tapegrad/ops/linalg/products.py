@@ -10,18 +10,18 @@ from ... import dtypes
 from ..._creation.arrays import warn_once
 from ..._tensor.indexing import wrap_dim
 from ...core.base import TensorBase
-from ...core.devices import beside
+from ...core.devices import on_device_of
 from ...core.dispatch import apply
 from ...dtypes import cpp_name
 from ...errors import check_broadcast, no_tensor_in_list
 from ..block import LOWER, WIDEST, Autocast, Block, Case, api, op
-from ..block.checks import not_implemented, widened
+from ..block.checks import half_as_single, not_implemented
 from ..block.samples import Draw, Index
 from ..products.composed import multi_dot
 from ..products.matmul import Vdot, check_dot, matmul
 from ..shape.joining import Cat
-from .common import check_floating, check_same_dtype, check_square, is_half, scalar_type, turned
 from .det import COMPLEX, SQUARE, SQUARES, invert
+from .matrices import check_floating, check_same_dtype, check_square, is_half, scalar_type, turned
 
 # Blocks: their first argument is not a `self`.
 # ruff: noqa: N803, N805, N806
@@ -151,7 +151,7 @@ def power(function: str, A: Any, n: Any) -> Any:
         )
     if n == 0:
         array = A.array
-        return A.clone().copy_(beside(A, np.eye(array.shape[-1], dtype=array.dtype)))
+        return A.clone().copy_(on_device_of(A, np.eye(array.shape[-1], dtype=array.dtype)))
     if n == 1:
         return A.clone()
     square = A if n > 0 else invert(A, "linalg.inv")[0]
@@ -275,9 +275,9 @@ def linalg_vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
 
 def minor(a: Any, b: Any, c: Any, d: Any) -> Any:
     """a b - c d; half precision is rounded at every step, as PyTorch's loop does."""
-    first = (widened(a) * widened(b)).astype(a.dtype, copy=False)
-    second = (widened(c) * widened(d)).astype(a.dtype, copy=False)
-    return (widened(first) - widened(second)).astype(a.dtype, copy=False)
+    first = (half_as_single(a) * half_as_single(b)).astype(a.dtype, copy=False)
+    second = (half_as_single(c) * half_as_single(d)).astype(a.dtype, copy=False)
+    return (half_as_single(first) - half_as_single(second)).astype(a.dtype, copy=False)
 
 
 @op
@@ -413,7 +413,7 @@ def powers(x: Any, count: int) -> Any:
     """Powers 0, 1, …, count - 1 along a new last dimension."""
     shape = x.array.shape or (1,)
     rest = x.unsqueeze(-1).expand(*shape, count - 1).cumprod(-1)
-    first = beside(x, np.ones((*shape, 1), rest.array.dtype))
+    first = on_device_of(x, np.ones((*shape, 1), rest.array.dtype))
     return apply(Cat, (first, rest), (len(shape),))
 
 
@@ -441,7 +441,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
         raise RuntimeError("N must be non-negative.")
     if count < 2:
         dtype = np.dtype(np.int64) if array.dtype.kind in "biu" else array.dtype
-        return beside(x, np.ones((array.size, count), dtype))
+        return on_device_of(x, np.ones((array.size, count), dtype))
     # PyTorch's own writes over what its gradient needs, and so has none.
     result = powers(x, count)
     return result if increasing else result.flip(1)

@@ -12,7 +12,8 @@ from ...core.transforms.batched import memory_of
 from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.checks import OUT_EXACT
 from ..block.samples import Draw, Index
-from .common import (
+from .det import SQUARE, SQUARES
+from .matrices import (
     SINGULAR_SOLVE,
     LinAlgError,
     by_column,
@@ -29,7 +30,6 @@ from .common import (
     substitute,
     turned,
 )
-from .det import SQUARE, SQUARES
 
 # Blocks: their first argument is not a `self`.
 # ruff: noqa: N803, N805, N806

@@ -21,7 +21,7 @@ from ..block import APIS, SINGLE, Autocast, Block, Case, api, helper, op
 from ..block.checks import OUT_EXACT, is_complex
 from ..block.samples import Draw
 from . import solve as linalg_solve  # noqa: F401  rules call linalg.solve
-from .common import (
+from .matrices import (
     LinAlgError,
     adjoint,
     by_column,

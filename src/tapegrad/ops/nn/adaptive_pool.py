@@ -14,7 +14,7 @@ import numpy as np
 
 from ...core.op import Op
 from ..block import SINGLE, Autocast, Block, Case, api, apply, op
-from ..block.checks import widened
+from ..block.checks import half_as_single
 from ..block.samples import Draw
 from .pool_windows import (
     COUNT,
@@ -86,7 +86,7 @@ class AdaptiveMean(Block):
     public = False
 
     def fwd(xp, input, out_sizes):
-        x = widened(input)
+        x = half_as_single(input)
         lead = x.ndim - len(out_sizes)
         if not input.size or not volume(out_sizes):
             return xp.zeros((*input.shape[:lead], *out_sizes), input.dtype)
@@ -109,12 +109,12 @@ def rounded_means(xp: Any, x: Any, out_sizes: Sizes) -> Any:
     total = xp.zeros((*x.shape[:lead], *out_sizes), xp.float32)
     for offset in offsets(tuple([table.shape[1] for table, _ in tables])):
         part, own = x, xp.ones((), bool)
-        for axis, (k, (table, mine)) in enumerate(zip(offset, tables, strict=True), lead):
+        for axis, (k, (table, counted)) in enumerate(zip(offset, tables, strict=True), lead):
             part = part.take(xp.asarray(table[:, k]), axis)
-            own = own[..., None] & xp.asarray(mine[:, k])
+            own = own[..., None] & xp.asarray(counted[:, k])
         total = (total + xp.where(own, part, xp.float32(0))).astype(dtype).astype(xp.float32)
-    for axis, (_, mine) in enumerate(tables):
-        length = mine.sum(1).reshape(-1, *(1,) * (len(tables) - 1 - axis))
+    for axis, (_, counted) in enumerate(tables):
+        length = counted.sum(1).reshape(-1, *(1,) * (len(tables) - 1 - axis))
         total = (total / xp.asarray(length, xp.float32)).astype(dtype).astype(xp.float32)
     return total.astype(dtype)
 
@@ -125,7 +125,7 @@ class AdaptiveMeanBackward(Block):
     public = False
 
     def fwd(xp, grad, sizes):
-        g = widened(grad)
+        g = half_as_single(grad)
         lead = g.ndim - len(sizes)
         if not grad.size:
             return xp.zeros((*grad.shape[:lead], *sizes), grad.dtype)
@@ -204,7 +204,7 @@ class AdaptiveMax(Block):
         if not all(out_sizes) or not input.size:
             shape = (*input.shape[:lead], *out_sizes)
             return xp.empty(shape, input.dtype), xp.empty(shape, np.int64)
-        x = widened(input)
+        x = half_as_single(input)
         places = xp.zeros((), np.int64)  # into the plane, by window and place inside
         for axis, out in enumerate(out_sizes):
             size = input.shape[lead + axis]

@@ -14,7 +14,7 @@ from ...device import CPU
 from ...dtypes import cpp_name
 from ...errors import must_be_tensor
 from ..block import APIS, LOWER, Autocast, Block, Case, api, apply, op
-from ..block.checks import cast, not_implemented, widened
+from ..block.checks import cast_value, half_as_single, not_implemented
 from ..block.samples import Draw, Index
 from ..pointwise.with_number import mul_number
 from .dropout import dropped
@@ -46,8 +46,8 @@ class SafeSoftmax(Block):
     def fwd(xp, input, dim):
         if input.dtype.kind not in "fV":
             raise not_implemented("softmax_lastdim_kernel_impl", dtypes.of(input.dtype))
-        above, below = exponentials(xp, xp.array(widened(input)), dim)
-        return cast(above / below, input.dtype)
+        above, below = exponentials(xp, xp.array(half_as_single(input)), dim)
+        return cast_value(above / below, input.dtype)
 
     def d_input(F, grad, out, dim):
         return F.softmax_backward_data(grad, out, dim)
@@ -65,7 +65,7 @@ def weights(
     """How much every query looks at every key, still to be divided by the second."""
     scores = xp.matmul(query * scale, key.swapaxes(-1, -2))
     if mask is not None:
-        scores = scores + widened(mask)
+        scores = scores + half_as_single(mask)
     if causal:
         scores += xp.triu(xp.full(scores.shape[-2:], -math.inf, scores.dtype), 1)
     return exponentials(xp, scores, -1)
@@ -120,10 +120,10 @@ class ScaledDotProductFlashAttentionForCpu(Attention):
     }
 
     def fwd(xp, query, key, value, mask, scale, causal):
-        q, k, v = widened(query), widened(key), widened(value)
+        q, k, v = half_as_single(query), half_as_single(key), half_as_single(value)
         above, below = weights(xp, q, k, mask, scale, causal)
         if q is not query:  # half precision: what is multiplied is rounded, as in PyTorch
-            above = widened(cast(above, query.dtype))
+            above = half_as_single(cast_value(above, query.dtype))
         out = empty_like(xp, query)
         out[...] = xp.matmul(above, v) / below
         return out
@@ -155,7 +155,7 @@ class ScaledDotProductFlashAttentionForCpuBackward(Attention):
     leading = (2, 2, 2, 2, 2)
 
     def fwd(xp, grad_output, query, key, value, mask, scale, causal):
-        grad, q, k, v = [widened(x) for x in (grad_output, query, key, value)]
+        grad, q, k, v = [half_as_single(x) for x in (grad_output, query, key, value)]
         p, below = weights(xp, q, k, mask, scale, causal)
         p /= below
         to_value = xp.matmul(p.swapaxes(-1, -2), grad)
@@ -165,7 +165,11 @@ class ScaledDotProductFlashAttentionForCpuBackward(Attention):
         to_scores *= scale
         to_query = xp.matmul(to_scores, k)
         to_key = xp.matmul(to_scores.swapaxes(-1, -2), q)
-        return cast(to_query, query.dtype), cast(to_key, key.dtype), cast(to_value, value.dtype)
+        return (
+            cast_value(to_query, query.dtype),
+            cast_value(to_key, key.dtype),
+            cast_value(to_value, value.dtype),
+        )
 
     def backward(F, grad, needs, grad_output, query, key, value, mask, scale, causal):
         a, b, c = grad
@@ -242,7 +246,7 @@ def fits_one_op(query: Any, key: Any, value: Any, mask: Any, dropout_p: float) -
 # ---------------------------------------------------------------------- the function
 
 
-def check(query: Any, key: Any, value: Any, mask: Any) -> None:
+def check_attention(query: Any, key: Any, value: Any, mask: Any) -> None:
     arguments = (query, key, value, mask)
     for place, t in enumerate(arguments):
         if not isinstance(t, TensorBase) and (t is not None or place < 3):
@@ -367,7 +371,7 @@ def scaled_dot_product_attention(
     tensor([[1.0000, 0.0000],
             [0.3302, 0.6698]])
     """
-    check(query, key, value, attn_mask)
+    check_attention(query, key, value, attn_mask)
     if enable_gqa:
         key, value = heads_for(query, key), heads_for(query, value)
     if scale is None:

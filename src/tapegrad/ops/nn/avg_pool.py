@@ -12,7 +12,7 @@ import numpy as np
 
 from ...core.op import Op
 from ..block import APIS, SINGLE, Autocast, Block, Case, api, apply, op
-from ..block.checks import widened
+from ..block.checks import half_as_single
 from ..block.samples import Draw
 from .pool_windows import (
     COUNT,
@@ -118,7 +118,7 @@ class AvgPooling(Block):
     public = False
 
     def fwd(xp, input, kernel, stride, padding, out_sizes, count_padding, override):
-        x = widened(input)
+        x = half_as_single(input)
         lead = x.ndim - len(kernel)
         sizes = x.shape[lead:]
         by = divisors(
@@ -139,7 +139,7 @@ class AvgPoolingBackward(Block):
     public = False
 
     def fwd(xp, grad, sizes, kernel, stride, padding, out_sizes, count_padding, override):
-        g = widened(grad)
+        g = half_as_single(grad)
         g = g / divisors(
             xp, sizes, kernel, stride, padding, out_sizes, count_padding, override, g.dtype
         )

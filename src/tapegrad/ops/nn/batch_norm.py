@@ -12,7 +12,7 @@ from ...core.transforms.batched import is_batched
 from ...errors import must_be_tensor
 from ..block import Block, Case, api, apply, op
 from ..block.batching import lift
-from ..block.checks import cast, widened
+from ..block.checks import cast_value, half_as_single
 from ..block.samples import Draw
 from ..shape.copying import fresh
 from .group_norm import channels_as_samples, grouped, joined, samples_as_channels
@@ -58,7 +58,7 @@ def by_channel(xp: Any, x: Any, last: bool) -> Any:
 
 def as_before(xp: Any, out: Any, x: Any, last: bool) -> Any:
     """A result of `by_channel` in the shape, layout and dtype of `x`."""
-    out = cast(out, x.dtype)
+    out = cast_value(out, x.dtype)
     if not last:
         return out.reshape(x.shape)
     ordered = fresh(xp, x, "channels_last")
@@ -89,7 +89,7 @@ def affine(xp: Any, x: Any, factor: Any, shift: Any) -> Any:
 
 
 def times(weight: Any, r: Any) -> Any:
-    return r if weight is None else widened(weight).reshape(-1) * r
+    return r if weight is None else half_as_single(weight).reshape(-1) * r
 
 
 # ---------------------------------------------------------------------- rules
@@ -127,16 +127,18 @@ class NativeBatchNorm(Block):
         last = by_channels_last(input)
         x = by_channel(xp, input, last)
         count = x.shape[0] * x.shape[2]
-        mean = cast(channel_sums(xp, x) / count, kept)
-        out = x - widened(mean)[:, None]
+        mean = cast_value(channel_sums(xp, x) / count, kept)
+        out = x - half_as_single(mean)[:, None]
         sums = channel_dots(xp, out, out)
         var = sums / count
         spread = var
         if kept.kind == "V":  # PyTorch rounds the steps in between to bfloat16
-            spread = widened(cast(widened(cast(sums, kept)) / count, kept))
-        r = cast(1 / xp.sqrt(spread + eps), kept)
-        shift = None if bias is None else widened(bias).reshape(-1)
-        out = as_before(xp, affine(xp, out, times(weight, widened(r)), shift), input, last)
+            spread = half_as_single(
+                cast_value(half_as_single(cast_value(sums, kept)) / count, kept)
+            )
+        r = cast_value(1 / xp.sqrt(spread + eps), kept)
+        shift = None if bias is None else half_as_single(bias).reshape(-1)
+        out = as_before(xp, affine(xp, out, times(weight, half_as_single(r)), shift), input, last)
         stats = xp.empty((3, len(mean)), kept)
         stats[0] = mean
         stats[1] = r
@@ -177,10 +179,10 @@ class NativeBatchNormFixed(Block):
 
     def fwd(xp, input, weight, bias, mean, var, eps):
         check_floating("batch_norm", input.dtype)
-        r = 1 / xp.sqrt(widened(var) + eps)
+        r = 1 / xp.sqrt(half_as_single(var) + eps)
         last = by_channels_last(input)
-        out = by_channel(xp, input, last) - widened(mean).reshape(-1, 1)
-        shift = None if bias is None else widened(bias).reshape(-1)
+        out = by_channel(xp, input, last) - half_as_single(mean).reshape(-1, 1)
+        shift = None if bias is None else half_as_single(bias).reshape(-1)
         return as_before(xp, affine(xp, out, times(weight, r), shift), input, last)
 
     def backward(F, grad, needs, input, weight, mean, var, eps):
@@ -216,7 +218,7 @@ class NativeBatchNormBackward(Block):
     def fwd(xp, grad_output, input, weight, stats, training, eps, biased):
         last = by_channels_last(input)
         x, grad = by_channel(xp, input, last), by_channel(xp, grad_output, last)
-        mean, r = widened(stats)[:2]
+        mean, r = half_as_single(stats)[:2]
         factor = times(weight, r)
         count = x.shape[0] * x.shape[2]
         out = grad * factor[:, None]
@@ -231,8 +233,8 @@ class NativeBatchNormBackward(Block):
         kept = input.dtype if weight is None else weight.dtype
         return (
             as_before(xp, out, input, last),
-            placeholder(xp) if weight is None else cast(dots, kept),
-            cast(sums, kept) if biased else placeholder(xp),
+            placeholder(xp) if weight is None else cast_value(dots, kept),
+            cast_value(sums, kept) if biased else placeholder(xp),
         )
 
     def backward(F, grad, needs, grad_output, input, weight, stats, training, eps):
@@ -295,7 +297,7 @@ def follow(running: Any, found: Any, momentum: float) -> None:
         running.copy_(running * (1 - momentum) + found * momentum)
         return
     array = running.array
-    array[...] = widened(array) * (1 - momentum) + widened(found) * momentum
+    array[...] = half_as_single(array) * (1 - momentum) + half_as_single(found) * momentum
 
 
 def update(running_mean: Any, running_var: Any, stats: Any, x: Any, momentum: float) -> None:

@@ -12,7 +12,7 @@ from ...core.dispatch import apply
 from ...dtypes import cpp_name
 from ...errors import must_be_tensor
 from ..block import WIDEST, Autocast, Block, Case, api, op
-from ..block.checks import widened
+from ..block.checks import half_as_single
 from ..block.samples import Draw, Index
 from ..products.matmul import check_supported
 
@@ -30,10 +30,10 @@ class Trilinear(Block):
     leading = (2, 3, 2)
 
     def fwd(xp, input1, weight, input2):
-        x, w, y = widened(input1), widened(weight), widened(input2)
+        x, w, y = half_as_single(input1), half_as_single(weight), half_as_single(input2)
         features, inner, outer = w.shape[-3:]
         flat = w.swapaxes(-3, -2).reshape(*w.shape[:-3], inner, features * outer)
-        left = widened(xp.matmul(x, flat).astype(input1.dtype, copy=False))  # rounded twice
+        left = half_as_single(xp.matmul(x, flat).astype(input1.dtype, copy=False))  # rounded twice
         left = left.reshape(*left.shape[:-1], features, outer)
         return xp.matmul(left, y[..., None])[..., 0].astype(input1.dtype, copy=True)
 

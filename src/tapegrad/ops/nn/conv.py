@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..block import LOWER, Autocast, Block, op
-from ..block.checks import widened
+from ..block.checks import half_as_single
 from .conv_kernels import Ints, correlate, w_of, x_of
 
 # ruff: noqa: N805
@@ -56,7 +56,7 @@ class Convolution(Block):
     gradient_text = {"bias": "sum(grad, every dim but the channels)"}
 
     def fwd(xp, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
-        x, w = widened(input), widened(weight)
+        x, w = half_as_single(input), half_as_single(weight)
         kernel, size = w.shape[2:], x.shape[2:]
         if transposed:
             out = transposed_size(size, kernel, stride, padding, dilation, output_padding)
@@ -108,7 +108,7 @@ class Convolution(Block):
     ):
         how = (stride, padding, dilation, transposed, output_padding, groups)
         if t_input is None and t_weight is None:
-            return F.expand(beside(F, t_bias, len(out.shape)), out.shape)
+            return F.expand(addable_bias(F, t_bias, len(out.shape)), out.shape)
         if t_input is None:
             return F.convolution(input, t_weight, t_bias, *how)
         total = F.convolution(t_input, weight, t_bias, *how)
@@ -135,14 +135,14 @@ class Convolution(Block):
             x = side_by_side(F, size, input, batched[0])
             out = apart(F, size, F.convolution(x, join(F, weight), None, *how, size * groups))
             if common_bias is not None:
-                out = out + beside(F, common_bias, len(out.shape) - 1)
+                out = out + addable_bias(F, common_bias, len(out.shape) - 1)
         else:
             x = join(F, lift(F, input, size, batched[0]))
             out = part(F, size, F.convolution(x, weight, common_bias, *how, groups))
-        return out + beside(F, bias, len(out.shape) - 1) if batched[2] else out
+        return out + addable_bias(F, bias, len(out.shape) - 1) if batched[2] else out
 
 
-def beside(F: Any, bias: Any, ndim: int) -> Any:
+def addable_bias(F: Any, bias: Any, ndim: int) -> Any:
     """A bias (channels) or (batch, channels) as it is added; `ndim` is that of an entry."""
     *batch, channels = bias.shape
     ones = (1,) * (ndim - 2)
@@ -173,25 +173,30 @@ def apart(F: Any, size: int, x: Any) -> Any:
     return F.transpose(F.reshape(x, (images, size, channels // size, *rest)), 0, 1)
 
 
-# In the two blocks below `how` is (stride, padding, dilation, transposed, output_padding, groups).
+class ConvGradient(Block):
+    """What goes back to one of the arguments: linear in `grad_output`."""
 
-
-@op
-class ConvInputGrad(Block):
-    """conv_input_grad(grad_output, weight, shape, how) -> Tensor: what goes back to the input."""
-
-    tensors = ("grad_output", "weight")
     node = "ConvolutionBackwardBackward0"
     aten = None
     public = False
     linear = True
+
+
+# In the two blocks below `how` is (stride, padding, dilation, transposed, output_padding, groups).
+
+
+@op
+class ConvInputGrad(ConvGradient):
+    """conv_input_grad(grad_output, weight, shape, how) -> Tensor: what goes back to the input."""
+
+    tensors = ("grad_output", "weight")
     formula = "transposed_convolution(grad_output, weight)"
 
     def fwd(xp, grad_output, weight, shape, how):
         stride, padding, dilation, transposed, _, groups = how
         if not grad_output.size:
             return xp.zeros(shape, grad_output.dtype)
-        y, w = widened(grad_output), widened(weight)
+        y, w = half_as_single(grad_output), half_as_single(weight)
         if transposed:
             made = correlate(xp, y, w, stride, padding, dilation, groups, shape[2:])
         else:
@@ -215,21 +220,17 @@ class ConvInputGrad(Block):
 
 
 @op
-class ConvWeightGrad(Block):
+class ConvWeightGrad(ConvGradient):
     """conv_weight_grad(grad_output, input, shape, how) -> Tensor: what goes back to the weights."""
 
     tensors = ("grad_output", "input")
-    node = "ConvolutionBackwardBackward0"
-    aten = None
-    public = False
-    linear = True
     formula = "convolution(input, grad_output)"
 
     def fwd(xp, grad_output, input, shape, how):
         stride, padding, dilation, transposed, _, groups = how
         if not grad_output.size or not input.size:
             return xp.zeros(shape, grad_output.dtype)
-        y, x = widened(grad_output), widened(input)
+        y, x = half_as_single(grad_output), half_as_single(input)
         if transposed:
             x, y = y, x
         made = w_of(xp, x, y, shape[2:], stride, padding, dilation, groups)
@@ -249,21 +250,17 @@ class ConvWeightGrad(Block):
 
 
 @op
-class ConvBiasGrad(Block):
+class ConvBiasGrad(ConvGradient):
     """conv_bias_grad(grad_output) -> Tensor: what goes back to the bias."""
 
     tensors = ("grad_output",)
-    node = "ConvolutionBackwardBackward0"
-    aten = None
-    public = False
-    linear = True
 
     def fwd(xp, grad_output):
         dims = (0, *range(2, grad_output.ndim))
-        return widened(grad_output).sum(axis=dims).astype(grad_output.dtype, copy=False)
+        return half_as_single(grad_output).sum(axis=dims).astype(grad_output.dtype, copy=False)
 
     def d_grad_output(F, grad, grad_output_shape):
-        return F.expand(beside(F, grad, len(grad_output_shape)), grad_output_shape)
+        return F.expand(addable_bias(F, grad, len(grad_output_shape)), grad_output_shape)
 
     def batch(F, size, batched, grad_output):
         return part(F, size, F.conv_bias_grad(side_by_side(F, size, grad_output, True)))
@@ -279,7 +276,7 @@ class ConvTbc(Block):
     autocast = Autocast(cpu=LOWER, gpu=LOWER)
 
     def fwd(xp, input, weight, bias, pad):
-        x, w = widened(input).transpose(1, 2, 0), widened(weight).transpose(2, 1, 0)
+        x, w = half_as_single(input).transpose(1, 2, 0), half_as_single(weight).transpose(2, 1, 0)
         one = (1,)
         out = out_size(x.shape[2:], w.shape[2:], one, (pad,), one)
         made = correlate(xp, x, w, one, (pad,), one, 1, out).transpose(2, 0, 1)

@@ -40,7 +40,7 @@ def same_types(x: Any, other: Any, what: str) -> None:
         )
 
 
-def spread(name: str, values: Ints, count: int) -> Ints:
+def per_dimension(name: str, values: Ints, count: int) -> Ints:
     """One number per dimension."""
     if len(values) == 1:
         return values * count
@@ -183,10 +183,10 @@ def convolve(
         raise RuntimeError("weight should have at least three dimensions")
     if groups <= 0:
         raise RuntimeError("non-positive groups is not supported")
-    stride = spread("stride", stride, dims)
-    padding = spread("padding", padding, dims)
-    dilation = spread("dilation", dilation, dims)
-    output_padding = spread("output_padding", output_padding, dims)
+    stride = per_dimension("stride", stride, dims)
+    padding = per_dimension("padding", padding, dims)
+    dilation = per_dimension("dilation", dilation, dims)
+    output_padding = per_dimension("output_padding", output_padding, dims)
     b = None if bias is None else bias.array
     check_sizes(x, w, b, stride, padding, dilation, transposed, output_padding, groups)
     same_types(x, w, "weight")

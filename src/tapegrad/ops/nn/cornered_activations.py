@@ -12,10 +12,10 @@ from ...autograd.inplace import write
 from ...core.base import TensorBase
 from ...errors import must_be_tensor
 from ..block import Block, Case, api, apply, op
-from ..block.checks import OUT_FOUND, as_stored, cast, not_implemented, widened
+from ..block.checks import OUT_FOUND, as_stored, cast_value, half_as_single, not_implemented
 from ..block.samples import Draw, unary_cases
 from ..pointwise.branchless import keep, pick
-from .smooth_activations import Activation, Slope, logistic, number, real
+from .smooth_activations import Activation, Slope, logistic, number_of, real
 
 # ruff: noqa: N805
 
@@ -88,7 +88,7 @@ def hardtanh(input: Any, min_val: Any = -1.0, max_val: Any = 1.0, inplace: bool 
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
     name = "hardtanh_" if inplace else "hardtanh"
-    attrs = (number(name, "min_val", 2, min_val), number(name, "max_val", 3, max_val))
+    attrs = (number_of(name, "min_val", 2, min_val), number_of(name, "max_val", 3, max_val))
     return (write if inplace else apply)(Hardtanh, (input,), attrs)
 
 
@@ -132,7 +132,7 @@ class Hardsigmoid(Activation):
 
     def fwd(xp, input):
         x = real(input, "hardsigmoid_cpu")
-        return cast(ramp(xp, x) / 6, input.dtype)
+        return cast_value(ramp(xp, x) / 6, input.dtype)
 
     def d_input(F, grad, input):
         return F.hardsigmoid_backward(grad, input)
@@ -150,7 +150,7 @@ class HardsigmoidBackward(Corners):
 
     def fwd(xp, grad_output, input):
         inside = (input > -3) & (input < 3)
-        return cast(keep(xp, inside, widened(grad_output) * SIXTH), grad_output.dtype)
+        return cast_value(keep(xp, inside, half_as_single(grad_output) * SIXTH), grad_output.dtype)
 
     def d_grad_output(F, grad, input):
         return F.hardsigmoid_backward(grad, input)
@@ -177,7 +177,7 @@ class Hardswish(Activation):
         out = ramp(xp, x)
         out *= x
         out /= 6
-        return cast(out, input.dtype)
+        return cast_value(out, input.dtype)
 
     def d_input(F, grad, input):
         return F.hardswish_backward(grad, input)
@@ -191,9 +191,9 @@ class HardswishBackward(Slope):
     aten = "hardswish_backward"
 
     def fwd(xp, grad_output, input):
-        grad, x = widened(grad_output), widened(input)
+        grad, x = half_as_single(grad_output), half_as_single(input)
         slope = pick(xp, x < 3, grad * (x / 3 + 0.5), grad)
-        return cast(keep(xp, ~(x <= -3), slope), grad_output.dtype)
+        return cast_value(keep(xp, ~(x <= -3), slope), grad_output.dtype)
 
     def d_grad_output(F, grad, input):
         return F.hardswish_backward(grad, input)
@@ -237,10 +237,10 @@ class Softshrink(Activation):
     aten = "softshrink"
 
     def fwd(xp, input, lambd):
-        x = widened(input)
+        x = half_as_single(input)
         # What is left after cutting off the small part; zeros keep the sign of the element.
         rest = x - xp.maximum(xp.minimum(x, lambd), -lambd)
-        return cast(xp.copysign(rest, x), input.dtype)
+        return cast_value(xp.copysign(rest, x), input.dtype)
 
     def d_input(F, grad, input, lambd):
         return F.softshrink_backward(grad, input, lambd)
@@ -286,7 +286,7 @@ def hardshrink(input: Any, lambd: Any = 0.5) -> Any:
     >>> hardshrink(tensor([-2.0, 0.3, 0.6]))
     tensor([-2.0000,  0.0000,  0.6000])
     """
-    return apply(Hardshrink, (input,), (number("hardshrink", "lambd", 2, lambd),))
+    return apply(Hardshrink, (input,), (number_of("hardshrink", "lambd", 2, lambd),))
 
 
 @api(name="nn.functional.softshrink", method=False, samples=SHRINK_CASES)
@@ -296,7 +296,7 @@ def softshrink(input: Any, lambd: Any = 0.5) -> Any:
     >>> torch.nn.functional.softshrink(tensor([-2.0, 0.3, 0.6]))
     tensor([-1.5000,  0.0000,  0.1000])
     """
-    width = number("softshrink", "lambd", 2, lambd)
+    width = number_of("softshrink", "lambd", 2, lambd)
     if not isinstance(input, TensorBase):
         raise must_be_tensor("softshrink", "input", 1, input)
     dtype = input.dtype
@@ -338,38 +338,36 @@ def above(xp: Any, input: Any, threshold: Any, value: Any) -> Any:
     if input.dtype.kind in "bc":
         raise not_implemented("threshold_cpu", dtypes.of(input.dtype))
     if input.dtype.kind in "iu":
-        low = input <= cast(threshold, input.dtype)
+        low = input <= cast_value(threshold, input.dtype)
         return xp.where(low, input.dtype.type(value), input)
-    low = widened(input) <= threshold
+    low = half_as_single(input) <= threshold
     return pick(xp, low, xp.full_like(input, value), input) if value else keep(xp, ~low, input)
 
 
+class AboveThreshold(Activation):
+    """A value for what is not above a threshold."""
+
+    def fwd(xp, input, threshold, value):
+        return above(xp, input, threshold, value)
+
+    def d_input(F, grad, input, threshold):
+        return F.threshold_backward(grad, input, threshold)
+
+
 @op
-class Threshold(Activation):
+class Threshold(AboveThreshold):
     """threshold(input, threshold, value) -> Tensor: a value for what is not above a threshold."""
 
     aten = "threshold"
     keeps_finite = True
 
-    def fwd(xp, input, threshold, value):
-        return above(xp, input, threshold, value)
-
-    def d_input(F, grad, input, threshold):
-        return F.threshold_backward(grad, input, threshold)
-
 
 @op
-class ThresholdWrite(Activation):
+class ThresholdWrite(AboveThreshold):
     """threshold_write(input, threshold, value) -> Tensor: `threshold` in place."""
 
     node = "ThresholdBackward1"
     aten = None
-
-    def fwd(xp, input, threshold, value):
-        return above(xp, input, threshold, value)
-
-    def d_input(F, grad, input, threshold):
-        return F.threshold_backward(grad, input, threshold)
 
 
 @op
@@ -391,7 +389,7 @@ THRESHOLD_CASES = [Case(Draw(3, 4), 0.1, 5.0), Case(Draw(3, 2, layout="T"), -0.5
 
 
 def threshold_attributes(function: str, threshold: Any, value: Any) -> tuple[Any, Any]:
-    return number(function, "threshold", 2, threshold), number(function, "value", 3, value)
+    return number_of(function, "threshold", 2, threshold), number_of(function, "value", 3, value)
 
 
 @api(method=False, samples=THRESHOLD_CASES)
@@ -461,7 +459,7 @@ class Glu(Block):
 
     def fwd(xp, input, dim):
         a, b = cut(real(input, "glu_cpu"), dim)
-        return cast(a * logistic(xp, b), input.dtype)
+        return cast_value(a * logistic(xp, b), input.dtype)
 
     def d_input(F, grad, input, dim):
         return F.glu_backward(grad, input, dim)
@@ -484,8 +482,8 @@ class GluBackward(Block):
     dims = ("dim",)
 
     def fwd(xp, grad_output, input, dim):
-        grad = widened(grad_output)
-        a, b = cut(widened(input), dim)
+        grad = half_as_single(grad_output)
+        a, b = cut(half_as_single(input), dim)
         s = logistic(xp, b)
         out = xp.empty(input.shape, grad_output.dtype)
         first, second = cut(out, dim)

@@ -20,12 +20,12 @@ from ..block import SINGLE, Autocast, Block, Case, api, helper, op
 from ..block.batching import lift
 from ..block.checks import not_implemented
 from ..block.samples import Draw
-from ..linalg.common import is_half, scalar_type, tensor_array, turned
+from ..linalg.matrices import is_half, scalar_type, tensor_array, turned
 from ..pointwise.with_number import add_number
 from ..products.matmul import broadcast_batch, product
-from ..reduce.sums import widened
+from ..reduce.sums import computed_wide
 from ..reduce.vector_norm import NormAlong, check_identity, lengths, norm_gradient, norm_tangent
-from .smooth_activations import number
+from .smooth_activations import number_of
 
 # ruff: noqa: N805
 
@@ -144,7 +144,7 @@ class CdistForward(Block):
 
 def squared(xp: Any, x: Any) -> Any:
     """The squares of the lengths of rows."""
-    return widened(xp, x * x).sum(-1, keepdims=True).astype(x.dtype, copy=False)
+    return computed_wide(xp, x * x).sum(-1, keepdims=True).astype(x.dtype, copy=False)
 
 
 @op
@@ -162,7 +162,7 @@ class EuclideanDist(Block):
         left = xp.concatenate([-2 * x1, squares1, xp.ones_like(squares1)], axis=-1)
         right = xp.concatenate([x2, xp.ones_like(squares2), squares2], axis=-1)
         found = product(xp, left, right.swapaxes(-1, -2))
-        return xp.sqrt(xp.maximum(widened(xp, found), 0)).astype(x1.dtype, copy=False)
+        return xp.sqrt(xp.maximum(computed_wide(xp, found), 0)).astype(x1.dtype, copy=False)
 
     def d_x1(F, grad, x1, x2, out):
         ratio = F.where(out == 0, 0, grad / F.where(out == 0, 1, out))
@@ -378,8 +378,8 @@ def pairwise_distance(
         raise TypeError(
             f"pairwise_distance(): argument 'keepdim' must be bool, not {type(keepdim).__name__}"
         )
-    p = number("pairwise_distance", "p", 3, p, "float")
-    apart = add_number(x1 - x2, number("pairwise_distance", "eps", 4, eps, "float"))
+    p = number_of("pairwise_distance", "p", 3, p, "float")
+    apart = add_number(x1 - x2, number_of("pairwise_distance", "eps", 4, eps, "float"))
     ndim = apart.array.ndim
     dims = (ndim - 1,) if ndim else None
     check_identity(apart.array.shape, p, dims)
@@ -477,7 +477,7 @@ class Renorm(Block):
     )
 
     def fwd(xp, input, p, dim, maxnorm):
-        wide = widened(xp, input)
+        wide = computed_wide(xp, input)
         norm = lengths(xp, wide, p, other_dims(input.ndim, dim), True)
         factor = xp.where(norm > maxnorm, maxnorm / (norm + 1e-7), 1).astype(norm.dtype)
         return xp.ascontiguousarray((wide * factor).astype(input.dtype, copy=False))

@@ -17,7 +17,7 @@ from ...core.transforms.batched_random import room
 from ...core.transforms.levels import BATCHES
 from ...errors import must_be_tensor
 from ..block import APIS, AS_IS, Block, Case, Elementwise, api, apply, op
-from ..block.checks import cast, widened
+from ..block.checks import cast_value, half_as_single
 from ..block.samples import Draw
 from ..block.shapes import same_shape
 
@@ -329,7 +329,7 @@ class NativeDropout(Masked):
     shape = same_shape
 
     def fwd(xp, input, mask, scale):
-        return cast(widened(input) * mask * scale, input.dtype)
+        return cast_value(half_as_single(input) * mask * scale, input.dtype)
 
     def d_input(F, grad, mask, scale):
         return F.native_dropout_backward(grad, mask, scale)
@@ -346,7 +346,7 @@ class NativeDropoutBackward(Masked):
     formula = "grad_output * mask * scale"
 
     def fwd(xp, grad_output, mask, scale):
-        return cast(widened(grad_output) * mask * scale, grad_output.dtype)
+        return cast_value(half_as_single(grad_output) * mask * scale, grad_output.dtype)
 
     def d_grad_output(F, grad, mask, scale):
         return F.native_dropout_backward(grad, mask, scale)
@@ -370,7 +370,7 @@ class DrawnDropout(Block):
         work = working(input.dtype)
         x, back = ordered(input)
         mask = philox_kept(xp, x.size, keep, work, start).reshape(x.shape)
-        out = cast(widened(x) * mask * work.type(scale), x.dtype)
+        out = cast_value(half_as_single(x) * mask * work.type(scale), x.dtype)
         return out.transpose(back), mask.transpose(back)
 
     def backward(F, grad, needs, mask, scale):

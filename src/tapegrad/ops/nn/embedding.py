@@ -17,7 +17,7 @@ from ...core.transforms.batched import known_values
 from ...errors import must_be_tensor
 from ..block import Block, Case, api, op
 from ..block.batching import join, lift, part
-from ..block.checks import cast, widened
+from ..block.checks import cast_value, half_as_single
 from ..block.samples import Draw, Index
 from ..index.advanced import sum_rows
 
@@ -79,8 +79,8 @@ class EmbeddingDenseBackward(Block):
         if not where.size:
             return xp.zeros((rows, width), grad_output.dtype)
         if scale_grad_by_freq:
-            lines = cast(lines / times_named(xp, where, rows)[where][:, None], lines.dtype)
-        return cast(sum_rows(xp, widened(lines), where, rows), lines.dtype)
+            lines = cast_value(lines / times_named(xp, where, rows)[where][:, None], lines.dtype)
+        return cast_value(sum_rows(xp, half_as_single(lines), where, rows), lines.dtype)
 
     def d_grad_output(F, grad, indices, rows, padding_idx, scale_grad_by_freq, entries):
         found = F.embedding(grad, indices, None, False, entries)
@@ -255,11 +255,11 @@ def embedding(
 def shortened(xp: Any, weight: Any, indices: Any, max_norm: float, norm_type: float) -> Any:
     """The named rows that are too long, and what they become."""
     rows = xp.unique(indices)
-    lines = widened(weight[rows])
+    lines = half_as_single(weight[rows])
     lengths = xp.linalg.norm(lines, norm_type, axis=1)
     long = lengths > max_norm
     scale = max_norm / (lengths[long] + lengths.dtype.type(1e-7))
-    return rows[long], cast(lines[long] * scale[:, None], weight.dtype)
+    return rows[long], cast_value(lines[long] * scale[:, None], weight.dtype)
 
 
 @op

@@ -16,7 +16,7 @@ from ...core.transforms.batched import known_values, memory_of, refusal
 from ...errors import must_be_tensor
 from ..block import Block, Case, api, op
 from ..block.batching import join, lift, part
-from ..block.checks import cast, widened
+from ..block.checks import cast_value, half_as_single
 from ..block.samples import Draw, Index
 from .embedding import (
     check_indices,
@@ -81,9 +81,9 @@ class EmbeddingBag(Block):
         kept = counting(indices, padding_idx, weight.shape[0] // entries)
         where = indices if kept is None else indices[kept]
         sizes = ends - offsets if kept is None else xp.bincount(bag_of[kept], minlength=bags)
-        lines = widened(weight.take(where, 0))
+        lines = half_as_single(weight.take(where, 0))
         if sample_weights is not None:
-            factor = widened(sample_weights if kept is None else sample_weights[kept])
+            factor = half_as_single(sample_weights if kept is None else sample_weights[kept])
             lines = lines * factor[:, None]
         out = xp.zeros((bags, weight.shape[1]), lines.dtype)
         rows = xp.zeros((bags, weight.shape[1]) if mode == MAX else (0,), np.int64)
@@ -100,7 +100,7 @@ class EmbeddingBag(Block):
                 out[filled] = xp.add.reduceat(lines, starts, 0)
         if mode == MEAN:
             out /= xp.maximum(sizes, 1)[:, None].astype(out.dtype)
-        return cast(out, weight.dtype), bag_of, sizes, rows
+        return cast_value(out, weight.dtype), bag_of, sizes, rows
 
     def d_weight(
         F,
@@ -215,9 +215,9 @@ def bags_on_device(
     kept = counting(indices, padding_idx, weight.shape[0] // entries)
     sizes = xp.zeros(bags, np.int64)
     xp.add.at(sizes, bag_of, xp.ones(count, np.int64) if kept is None else kept.astype(np.int64))
-    lines = widened(weight.take(indices, 0))
+    lines = half_as_single(weight.take(indices, 0))
     if sample_weights is not None:
-        lines = lines * widened(sample_weights)[:, None]
+        lines = lines * half_as_single(sample_weights)[:, None]
     rows = xp.zeros((bags, width) if mode == MAX else (0,), np.int64)
     if mode == MAX:
         if kept is not None:
@@ -239,7 +239,7 @@ def bags_on_device(
         xp.add.at(out, bag_of, lines)
     if mode == MEAN:
         out /= xp.maximum(sizes, 1)[:, None].astype(out.dtype)
-    return cast(out, weight.dtype), bag_of, sizes, rows
+    return cast_value(out, weight.dtype), bag_of, sizes, rows
 
 
 def column(F: Any, x: Any) -> Any:

@@ -18,7 +18,7 @@ from ... import dtypes
 from ...core.base import TensorBase
 from ...errors import must_be_tensor
 from ..block import SINGLE, WIDEST, Autocast, Block, Case, Linear, api, apply, op
-from ..block.checks import not_implemented, widened
+from ..block.checks import half_as_single, not_implemented
 from ..block.samples import Draw, Index
 from .grid_taps import (
     BICUBIC,
@@ -101,8 +101,8 @@ class Adder(Block):
     def fwd(xp, values, grid, sizes, mode, padding, align, order):
         batch, channels = values.shape[:2]
         count = volume(grid.shape[1:-1])
-        points = widened(grid).reshape(batch, count, len(order))
-        given = widened(values).reshape(batch, channels, count)
+        points = half_as_single(grid).reshape(batch, count, len(order))
+        given = half_as_single(values).reshape(batch, channels, count)
         planes = batch * channels
         start = xp.arange(planes).reshape(batch, channels, 1) * volume(sizes)
         outside = planes * volume(sizes)  # one more place, for what has none
@@ -169,9 +169,9 @@ class Slope(Block):
         sizes = input.shape[2:]
         n = len(order)
         count = volume(grid.shape[1:-1])
-        pixels = channels_last(xp, widened(input))
-        points = widened(grid).reshape(batch, count, n)
-        given = widened(values).reshape(batch, channels, count).transpose(0, 2, 1)
+        pixels = channels_last(xp, half_as_single(input))
+        points = half_as_single(grid).reshape(batch, count, n)
+        given = half_as_single(values).reshape(batch, channels, count).transpose(0, 2, 1)
         given = xp.ascontiguousarray(given)
         plain, steep = [
             all_taps(xp, points, sizes, mode, padding, align, orders)
@@ -342,8 +342,8 @@ class AffineGrid(Linear):
     leading = (2,)
 
     def fwd(xp, theta, sizes, align):
-        points = widened(base_points(xp, sizes, align, theta.dtype))
-        out = xp.matmul(points, widened(theta).swapaxes(-1, -2))
+        points = half_as_single(base_points(xp, sizes, align, theta.dtype))
+        out = xp.matmul(points, half_as_single(theta).swapaxes(-1, -2))
         return out.reshape(*theta.shape[:-2], *sizes, len(sizes)).astype(theta.dtype, copy=False)
 
     def d_theta(F, grad, sizes, align):
@@ -362,8 +362,8 @@ class AffineGridBackward(Linear):
     def fwd(xp, grad, sizes, align):
         n = len(sizes)
         lead = grad.shape[: grad.ndim - n - 1]
-        points = widened(base_points(xp, sizes, align, grad.dtype))
-        flat = widened(grad).reshape(*lead, len(points), n)
+        points = half_as_single(base_points(xp, sizes, align, grad.dtype))
+        flat = half_as_single(grad).reshape(*lead, len(points), n)
         return xp.matmul(flat.swapaxes(-1, -2), points).astype(grad.dtype, copy=False)
 
     def d_grad(F, grad, sizes, align):

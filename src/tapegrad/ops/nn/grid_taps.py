@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..block.checks import widened
+from ..block.checks import half_as_single
 from .pool_windows import volume
 
 BILINEAR, NEAREST, BICUBIC = 0, 1, 2
@@ -69,7 +69,7 @@ def kept_inside(xp: Any, x: Any, size: int, padding: int, align: bool) -> tuple[
 
 def whole(xp: Any, x: Any) -> Any:
     """As integers; what is none, or too large for one, lies outside."""
-    x = widened(x)
+    x = half_as_single(x)
     return xp.where(xp.abs(x) < 2**31, x, -100).astype(np.int64)
 
 

@@ -9,7 +9,7 @@ from ...core.base import TensorBase
 from ...errors import must_be_tensor
 from ..block import SINGLE, Autocast, Block, Case, api, apply, op
 from ..block.batching import lift
-from ..block.checks import cast, widened
+from ..block.checks import cast_value, half_as_single
 from ..block.samples import Draw
 from ..shape.copying import fresh
 from ..shape.views import as_int
@@ -85,13 +85,17 @@ class NativeGroupNorm(Block):
             out *= weight.reshape(groups, k, 1)
         if bias is not None:
             out += bias.reshape(groups, k, 1)
-        out = cast(out, input.dtype).reshape(input.shape)
+        out = cast_value(out, input.dtype).reshape(input.shape)
         if by_channels_last(input):
             ordered = fresh(xp, input, "channels_last")
             ordered[...] = out
             out = ordered
         kept = statistics_dtype(input, weight, bias)
-        return out, cast(mean, kept).reshape(n, groups), cast(r, kept).reshape(n, groups)
+        return (
+            out,
+            cast_value(mean, kept).reshape(n, groups),
+            cast_value(r, kept).reshape(n, groups),
+        )
 
     def backward(F, grad, needs, input, weight, mean, rstd, groups, eps):
         first, to_mean, to_rstd = grad
@@ -170,8 +174,8 @@ class NativeGroupNormBackward(Block):
         shape = split(input.shape, groups)
         n, _, k, length = shape
         grad = dense(xp, grad_output).reshape(shape)
-        r = widened(rstd).reshape(n, groups)
-        centred = dense(xp, input).reshape(shape) - widened(mean).reshape(n, groups, 1, 1)
+        r = half_as_single(rstd).reshape(n, groups)
+        centred = dense(xp, input).reshape(shape) - half_as_single(mean).reshape(n, groups, 1, 1)
         sums = row_sums(xp, grad)
         dots = row_dots(xp, grad, centred) * r[..., None]
         to_weight = to_bias = None
@@ -180,19 +184,19 @@ class NativeGroupNormBackward(Block):
             a, b = xp.add.reduce(sums, 2), xp.add.reduce(dots, 2)
             out = grad * r[..., None, None]
         else:
-            w = widened(weight).reshape(groups, k)
+            w = half_as_single(weight).reshape(groups, k)
             a, b = xp.add.reduce(sums * w, 2), xp.add.reduce(dots * w, 2)
             out = grad * (w * r[..., None])[..., None]
-            to_weight = cast(xp.add.reduce(dots, 0), weight.dtype).reshape(-1)
+            to_weight = cast_value(xp.add.reduce(dots, 0), weight.dtype).reshape(-1)
         if biased:
             to_bias = xp.add.reduce(sums, 0).reshape(-1)
-            to_bias = cast(to_bias, input.dtype if weight is None else weight.dtype)
+            to_bias = cast_value(to_bias, input.dtype if weight is None else weight.dtype)
         count = k * length
         centred *= (b * (r * r) / count)[..., None, None]
         centred += (a * r / count)[..., None, None]
         out -= centred
         return (
-            cast(out, input.dtype).reshape(input.shape),
+            cast_value(out, input.dtype).reshape(input.shape),
             placeholder(xp) if to_weight is None else to_weight,
             placeholder(xp) if to_bias is None else to_bias,
         )

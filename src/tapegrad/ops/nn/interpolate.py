@@ -17,7 +17,7 @@ from ...core.base import TensorBase
 from ...dtypes import int64
 from ...errors import does_not_fit
 from ..block import SINGLE, Autocast, Block, Case, api, apply, op
-from ..block.checks import widened
+from ..block.checks import half_as_single
 from ..block.samples import Draw
 from .adaptive_pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from .pool_windows import Sizes, check_tensor, laid_out_like, refuse_dtype
@@ -37,7 +37,7 @@ class Upsample(Block):
         lead = input.ndim - len(out_sizes)
         sizes = input.shape[lead:]
         in_bytes = input.dtype.kind == "u" and not mode.startswith("nearest")
-        x = input if mode.startswith("nearest") else widened(input)
+        x = input if mode.startswith("nearest") else half_as_single(input)
         kind = np.float64 if x.dtype == np.float64 else np.float32
         small = len(sizes) == 2 and sum(out_sizes) <= 128
         half = x is not input and not (small and mode == "bilinear")
@@ -64,7 +64,7 @@ class UpsampleBackward(Block):
     public = False
 
     def fwd(xp, grad, mode, sizes, scales, align):
-        g = widened(grad)
+        g = half_as_single(grad)
         kind = np.float64 if g.dtype == np.float64 else np.float32
         lead = g.ndim - len(sizes)
         for i, n in enumerate(sizes):

@@ -11,7 +11,7 @@ from ...core.transforms.batched import memory_of
 from ...errors import must_be_tensor
 from ..block import APIS, SINGLE, Autocast, Block, Case, api, apply, op
 from ..block.batching import lift, padded
-from ..block.checks import cast, not_implemented, widened
+from ..block.checks import cast_value, half_as_single, not_implemented
 from ..block.samples import Draw
 from ..pointwise.with_number import add_number
 from ..shape.views import as_ints
@@ -85,7 +85,7 @@ class NativeLayerNorm(Block):
         flat = stats.reshape(2, -1)
         flat[0] = mean
         flat[1] = r
-        return cast(out, input.dtype).reshape(shape), stats
+        return cast_value(out, input.dtype).reshape(shape), stats
 
     def backward(F, grad, needs, input, weight, stats, nd, eps):
         return F.native_layer_norm_backward(grad[0], input, stats, weight, nd, eps, needs[2])
@@ -126,7 +126,7 @@ class NativeLayerNormBackward(Block):
     def fwd(xp, grad_output, input, stats, weight, nd, eps, biased):
         shape = input.shape
         length = math.prod(shape[len(shape) - nd :])
-        mean, r = widened(stats).reshape(2, -1, 1)
+        mean, r = half_as_single(stats).reshape(2, -1, 1)
         rows = (len(r), length)
         grad = dense(xp, grad_output).reshape(rows)
         hat = dense(xp, input).reshape(rows) - mean
@@ -137,19 +137,21 @@ class NativeLayerNormBackward(Block):
             a, b = row_sums(xp, grad), row_sums(xp, along)
             out = grad.copy()
         else:
-            w = widened(weight).reshape(-1)
+            w = half_as_single(weight).reshape(-1)
             a, b = grad @ w, along @ w
             out = grad * w
-            to_weight = cast(column_sums(xp, along), weight.dtype).reshape(weight.shape)
+            to_weight = cast_value(column_sums(xp, along), weight.dtype).reshape(weight.shape)
         if biased:
-            to_bias = cast(column_sums(xp, grad), input.dtype if weight is None else weight.dtype)
+            to_bias = cast_value(
+                column_sums(xp, grad), input.dtype if weight is None else weight.dtype
+            )
             to_bias = to_bias.reshape(shape[len(shape) - nd :])
         out -= (a / length)[:, None]
         hat *= (b / length)[:, None]
         out -= hat
         out *= r
         return (
-            cast(out, input.dtype).reshape(shape),
+            cast_value(out, input.dtype).reshape(shape),
             placeholder(xp) if to_weight is None else to_weight,
             placeholder(xp) if to_bias is None else to_bias,
         )
@@ -373,7 +375,7 @@ class FusedRmsNorm(Block):
         out = rows * r[:, None]
         if weight is not None:
             out *= weight.reshape(-1)
-        return cast(out, input.dtype).reshape(shape), r.reshape(*lead, *(1,) * nd)
+        return cast_value(out, input.dtype).reshape(shape), r.reshape(*lead, *(1,) * nd)
 
     def backward(F, grad, needs, input, weight, rstd, nd, eps):
         return F.fused_rms_norm_backward(grad[0], input, rstd, weight, nd, eps)
@@ -412,18 +414,18 @@ class FusedRmsNormBackward(Block):
     def fwd(xp, grad_output, input, rstd, weight, nd, eps):
         shape = input.shape
         inside = shape[len(shape) - nd :]
-        r = widened(rstd).reshape(-1, 1)
+        r = half_as_single(rstd).reshape(-1, 1)
         rows = (len(r), math.prod(inside))
         grad = dense(xp, grad_output).reshape(rows)
         hat = dense(xp, input).reshape(rows) * r
         out, to_weight = grad, None
         if weight is not None:
-            to_weight = cast(column_sums(xp, grad * hat), weight.dtype).reshape(inside)
-            out = grad * widened(weight).reshape(-1)
+            to_weight = cast_value(column_sums(xp, grad * hat), weight.dtype).reshape(inside)
+            out = grad * half_as_single(weight).reshape(-1)
         hat *= (row_dots(xp, out, hat) / rows[1])[:, None]
         out = (out - hat) * r
         found = placeholder(xp) if to_weight is None else to_weight
-        return cast(out, input.dtype).reshape(shape), found
+        return cast_value(out, input.dtype).reshape(shape), found
 
     def backward(F, grad, needs, grad_output, input, rstd, weight, nd, eps):
         s = Scaled(F, input, rstd, trailing(input, nd), eps)

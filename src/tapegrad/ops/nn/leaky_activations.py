@@ -17,11 +17,11 @@ from ...core.transforms.levels import BATCHES
 from ...errors import must_be_tensor
 from ..block import LOWER, Autocast, Case, api, apply, op
 from ..block.batching import lift, padded
-from ..block.checks import cast, not_implemented, widened
+from ..block.checks import cast_value, half_as_single, not_implemented
 from ..block.samples import Draw, Index
 from ..pointwise.branchless import keep, pick
 from .cornered_activations import Corners
-from .smooth_activations import Activation, dense, number, real
+from .smooth_activations import Activation, dense, number_of, real
 
 # ruff: noqa: N805
 
@@ -31,8 +31,8 @@ from .smooth_activations import Activation, dense, number, real
 def leaky(xp: Any, input: Any, slope: float) -> Any:
     x = real(input, "leaky_relu_cpu")
     if 0 < slope <= 1:
-        return cast(xp.maximum(x, x * slope), input.dtype)
-    return cast(pick(xp, x > 0, x, x * slope), input.dtype)
+        return cast_value(xp.maximum(x, x * slope), input.dtype)
+    return cast_value(pick(xp, x > 0, x, x * slope), input.dtype)
 
 
 def no_negative_slope(slope: float) -> None:
@@ -87,12 +87,12 @@ class LeakyReluBackward(Corners):
     formula = "where(input > 0, grad_output, grad_output * slope)"
 
     def fwd(xp, grad_output, input, slope):
-        grad = widened(grad_output)
+        grad = half_as_single(grad_output)
         if 0 <= slope <= 1:
             out = grad * xp.maximum((input > 0).astype(grad.dtype), slope)
         else:
             out = pick(xp, input > 0, grad, grad * slope)
-        return cast(out, grad_output.dtype)
+        return cast_value(out, grad_output.dtype)
 
     def d_grad_output(F, grad, input, slope):
         return F.leaky_relu_backward(grad, input, slope)
@@ -109,7 +109,9 @@ def leaky_relu(input: Any, negative_slope: Any = 0.01, inplace: bool = False) ->
     >>> torch.nn.functional.leaky_relu(tensor([-1.0, 2.0]), 0.1)
     tensor([-0.1000,  2.0000])
     """
-    slope = number("leaky_relu_" if inplace else "leaky_relu", "negative_slope", 2, negative_slope)
+    slope = number_of(
+        "leaky_relu_" if inplace else "leaky_relu", "negative_slope", 2, negative_slope
+    )
     if inplace:
         return write(LeakyReluWrite, (input,), (slope,))
     return apply(LeakyRelu, (input,), (slope,))
@@ -130,7 +132,7 @@ class WithNoise(Activation):
     plain_tensors = ("noise",)
 
     def fwd(xp, input, noise):
-        return cast(dense(xp, widened(input)) * widened(noise), input.dtype)
+        return cast_value(dense(xp, half_as_single(input)) * half_as_single(noise), input.dtype)
 
     def d_input(F, grad, noise):
         return F.rrelu_with_noise_backward(grad, noise)
@@ -161,7 +163,7 @@ class RreluWithNoiseBackward(Activation):
     plain_tensors = ("noise",)
 
     def fwd(xp, grad_output, noise):
-        return cast(widened(grad_output) * widened(noise), grad_output.dtype)
+        return cast_value(half_as_single(grad_output) * half_as_single(noise), grad_output.dtype)
 
     def d_grad_output(F, grad, noise):
         return F.rrelu_with_noise_backward(grad, noise)
@@ -228,7 +230,7 @@ def random_leaky(
     name = "rrelu_" if inplace else "rrelu"
     if not isinstance(input, TensorBase):
         raise must_be_tensor(name, "input", 1, input)
-    low, high = number(name, "lower", 2, lower), number(name, "upper", 3, upper)
+    low, high = number_of(name, "lower", 2, lower), number_of(name, "upper", 3, upper)
     for side, bound in (("lower", low), ("upper", high)):
         if not math.isfinite(bound):
             raise RuntimeError(f"rrelu: {side} bound must be finite, got {bound:g}")
@@ -319,8 +321,8 @@ class PreluKernel(Activation):
     tensors = ("input", "weight")
 
     def fwd(xp, input, weight):
-        x, w = real(input, "prelu_cpu"), widened(weight)
-        return cast(pick(xp, x > 0, x, x * w), input.dtype)
+        x, w = real(input, "prelu_cpu"), half_as_single(weight)
+        return cast_value(pick(xp, x > 0, x, x * w), input.dtype)
 
     def backward(F, grad, needs, input, weight):
         return F.prelu_kernel_backward(grad, input, weight)
@@ -345,11 +347,11 @@ class PreluKernelBackward(Activation):
     outs = ("grad_input", "grad_weight")
 
     def fwd(xp, grad_output, input, weight):
-        grad, x, w = widened(grad_output), widened(input), widened(weight)
+        grad, x, w = half_as_single(grad_output), half_as_single(input), half_as_single(weight)
         up = x > 0
         to_input = pick(xp, up, grad, grad * w)
         to_weight = keep(xp, ~up, x * grad)
-        return cast(to_input, grad_output.dtype), cast(to_weight, grad_output.dtype)
+        return cast_value(to_input, grad_output.dtype), cast_value(to_weight, grad_output.dtype)
 
     def backward(F, grad, needs, grad_output, input, weight):
         first, second = grad

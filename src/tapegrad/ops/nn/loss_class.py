@@ -341,7 +341,7 @@ def nll_loss(
     >>> nn.functional.nll_loss(tensor([[-0.5, -1.0], [-2.0, -0.1]]), tensor([0, 1]))
     tensor(0.3000)
     """
-    how = _reduction.check(_reduction.chosen(reduction, size_average, reduce))
+    how = _reduction.known_reduction(_reduction.chosen(reduction, size_average, reduce))
     check_tensors("nll_loss_nd", input, target, weight)
     return nll(input, target, weight, how, ignore_index)
 
@@ -390,7 +390,7 @@ def cross_entropy(
     >>> nn.functional.cross_entropy(tensor([[2.0, 0.0], [0.0, 1.0]]), tensor([0, 1]))
     tensor(0.2201)
     """
-    how = _reduction.check(_reduction.chosen(reduction, size_average, reduce))
+    how = _reduction.known_reduction(_reduction.chosen(reduction, size_average, reduce))
     if weight is None and label_smoothing == 0 and is_plain(input, target):
         known = ignored(target, input.array.shape[1], ignore_index)
         scores = apply(LogSoftmax, (input,), (1,))

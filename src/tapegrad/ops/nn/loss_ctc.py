@@ -423,7 +423,7 @@ def ctc_loss(
     >>> nn.functional.ctc_loss(log_probs, tensor([[1]]), tensor([2]), tensor([1]))
     tensor(0.2877)
     """
-    how = BY_NUMBER.index(_reduction.check(reduction))
+    how = BY_NUMBER.index(_reduction.known_reduction(reduction))
     return ctc_loss_by_number(
         log_probs, targets, input_lengths, target_lengths, blank, how, zero_infinity
     )

@@ -13,7 +13,7 @@ from ...core.transforms.batched import known_values, memory_of
 from ...nn import _reduction
 from ..block import AS_IS, SINGLE, UNSAFE, Autocast, Block, Case, Elementwise, api, op
 from ..block.batching import lift, padded
-from ..block.checks import cast, not_implemented, widened
+from ..block.checks import cast_value, half_as_single, not_implemented
 from ..block.samples import Draw
 from ..pointwise.with_number import add_number, mul_number
 from .loss_pointwise import (
@@ -51,11 +51,11 @@ class BinaryCrossEntropy(Block):
     autocast = Autocast(cpu=SINGLE, gpu=UNSAFE)
 
     def fwd(xp, input, target, weight, reduction):
-        x, t = widened(input), widened(target)
+        x, t = half_as_single(input), half_as_single(target)
         yes = xp.maximum(xp.log(x), x.dtype.type(LEAST_LOG))
         no = xp.maximum(xp.log1p(-x), x.dtype.type(LEAST_LOG))
         losses = times((t - 1) * no - t * yes, weight)
-        return reduced(xp, cast(losses, input.dtype), reduction)
+        return reduced(xp, cast_value(losses, input.dtype), reduction)
 
     def d_input(F, grad, input, target, weight, reduction):
         part = share(grad, input.shape, reduction)
@@ -101,7 +101,7 @@ class BinaryCrossEntropyBackward(Elementwise):
     public = False
 
     def fwd(xp, grad_output, input, target, weight):
-        return times(grad_output * (input - target) / spread(xp, input), weight)
+        return times(grad_output * (input - target) / variance_of_array(xp, input), weight)
 
     def d_grad_output(F, grad, input, target, weight):
         return F.binary_cross_entropy_backward(grad, input, target, weight)
@@ -113,7 +113,7 @@ class BinaryCrossEntropyBackward(Elementwise):
         return times(-grad * grad_output / variance(F, input), weight)
 
 
-def spread(xp: Any, input: Any) -> Any:
+def variance_of_array(xp: Any, input: Any) -> Any:
     return xp.maximum((1 - input) * input, input.dtype.type(EPSILON))
 
 
@@ -204,12 +204,14 @@ class BinaryCrossEntropyWithLogits(Block):
     gradient_text = {"input": "grad * (sigmoid(input) - target) * weight / n"}
 
     def fwd(xp, input, target, weight, pos_weight, reduction):
-        x, t = widened(input), widened(target)
+        x, t = half_as_single(input), half_as_single(target)
         surprise = xp.maximum(-x, x.dtype.type(0)) + xp.log1p(xp.exp(-xp.abs(x)))
         if pos_weight is not None:
             surprise = surprise * ((pos_weight - 1) * t + 1)
         losses = times((1 - t) * x + surprise, weight)
-        return reduced(xp, cast(losses, xp.promote_types(input.dtype, target.dtype)), reduction)
+        return reduced(
+            xp, cast_value(losses, xp.promote_types(input.dtype, target.dtype)), reduction
+        )
 
     def d_input(F, grad, input, target, weight, pos_weight, reduction):
         slope = logit_slope(F, input, target, pos_weight)
@@ -391,7 +393,7 @@ def kl_div(
                 "major release.",
                 stacklevel=3,
             )
-        how = "sum" if reduction == "batchmean" else _reduction.check(reduction)
+        how = "sum" if reduction == "batchmean" else _reduction.known_reduction(reduction)
     loss = kl_div_by_number(input, target, BY_NUMBER.index(how), log_target=log_target)
     return loss / input.size(0) if reduction == "batchmean" and input.dim() else loss
 

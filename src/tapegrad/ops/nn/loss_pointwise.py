@@ -18,7 +18,7 @@ from ...errors import check_broadcast
 from ...nn import _reduction
 from ..block import PROMOTE, SINGLE, Autocast, Block, Case, api, op, reads_as
 from ..block.batching import lift, padded
-from ..block.checks import cast, not_implemented, widened
+from ..block.checks import cast_value, half_as_single, not_implemented
 from ..block.samples import Draw, Index
 from ..reduce.sums import is_half
 
@@ -40,7 +40,7 @@ def by_number(function: str, reduction: Any) -> str:
 
 def chosen(reduction: str, size_average: bool | None, reduce: bool | None) -> str:
     """The checked reduction of a call that may still use the old flags."""
-    return _reduction.check(_reduction.chosen(reduction, size_average, reduce))
+    return _reduction.known_reduction(_reduction.chosen(reduction, size_average, reduce))
 
 
 def refuse_grad(function: str, **arguments: Any) -> None:
@@ -226,7 +226,7 @@ def mse_loss(
     if weight is not None:
         return weighted(lambda: tg.pow(input - target, 2), weight, input, reduction)
     record = MseLoss if plain else MseLossMixed
-    return apply(record, (input, target), (_reduction.check(reduction),))
+    return apply(record, (input, target), (_reduction.known_reduction(reduction),))
 
 
 def weighted(losses: Any, weight: Any, input: Any, reduction: str, by_weight: bool = True) -> Any:
@@ -268,7 +268,7 @@ def l1_loss(
     reduction = _reduction.chosen(reduction, size_average, reduce)
     if weight is not None:
         return weighted(lambda: (input - target).abs(), weight, input, reduction)
-    return _reduction.apply((input - target).abs(), _reduction.check(reduction))
+    return _reduction.apply((input - target).abs(), _reduction.known_reduction(reduction))
 
 
 @op
@@ -283,10 +283,10 @@ class SmoothL1Loss(Block):
     autocast = Autocast(cpu=SINGLE, gpu=SINGLE)
 
     def fwd(xp, input, target, reduction, beta):
-        distance = xp.abs(widened(input) - widened(target))
+        distance = xp.abs(half_as_single(input) - half_as_single(target))
         near = 0.5 * distance * distance / beta
         losses = xp.where(distance < beta, near, distance - 0.5 * beta)
-        return reduced(xp, cast(losses, input.dtype), reduction)
+        return reduced(xp, cast_value(losses, input.dtype), reduction)
 
     def d_input(F, grad, input, target, reduction, beta):
         return share(grad, input.shape, reduction) * smooth_slope(F, input - target, beta)
@@ -350,10 +350,10 @@ class HuberLoss(Block):
     autocast = Autocast(cpu=SINGLE, gpu=SINGLE)
 
     def fwd(xp, input, target, reduction, delta, result):
-        distance = xp.abs(widened(input) - widened(target))
+        distance = xp.abs(half_as_single(input) - half_as_single(target))
         far = delta * (distance - 0.5 * delta)
         losses = xp.where(distance < delta, 0.5 * distance * distance, far)
-        return reduced(xp, cast(losses, result), reduction)
+        return reduced(xp, cast_value(losses, result), reduction)
 
     def d_input(F, grad, input, target, reduction, delta):
         return share(grad, input.shape, reduction) * huber_slope(F, input - target, delta)
@@ -392,7 +392,7 @@ def huber_loss(
     """
     warn_of_broadcast(input, target)
     input, target = tg.broadcast_tensors(input, target)
-    how = _reduction.check(reduction) if weight is None else "none"
+    how = _reduction.known_reduction(reduction) if weight is None else "none"
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     result, other = input.dtype, target.dtype

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...core.op import Op
 from ..block import SINGLE, Autocast, Block, Case, apply, op
-from ..block.checks import widened
+from ..block.checks import half_as_single
 from ..block.samples import Draw
 from .pool_windows import (
     COUNT,
@@ -57,7 +57,7 @@ def slices(xp: Any, x: Any, kernel: Any, stride: Any, padding: Any, dilation: An
 
 def largest(xp: Any, x: Any, *geometry: Any) -> Any:
     """The maxima of all windows."""
-    parts = slices(xp, widened(x), *geometry)
+    parts = slices(xp, half_as_single(x), *geometry)
     if len(parts) == 1:
         return parts[0].astype(x.dtype, order="C")
     best = xp.maximum(parts[0], parts[1], order="C")
@@ -119,7 +119,7 @@ def plane_indices(
         inside = inside * sizes[axis] + steps.reshape(-1, *behind)
         begins = xp.arange(out[axis]) * stride[axis] - padding[axis]
         start = start * sizes[axis] + begins.reshape(-1, *behind)
-    found = winners(xp, widened(x), kernel, stride, padding, dilation, out)
+    found = winners(xp, half_as_single(x), kernel, stride, padding, dilation, out)
     indices = inside.reshape(-1).take(found)
     indices += start
     return indices

@@ -15,7 +15,7 @@ from ...core.op import Op
 from ...core.transforms.batched import known_values
 from ...errors import must_be_tensor
 from ..block import APIS, SINGLE, Autocast, Block, Case, apply, op
-from ..block.checks import widened
+from ..block.checks import half_as_single
 from ..block.samples import Draw, Index
 from .adaptive_pool import with_indices
 from .pool_windows import (
@@ -279,7 +279,7 @@ class FractionalMax(Block):
         shape = (*input.shape[:lead], *out_sizes)
         if not volume(shape):
             return xp.empty(shape, input.dtype), xp.empty(shape, np.int64)
-        x = widened(input).reshape(*input.shape[:lead], -1)
+        x = half_as_single(input).reshape(*input.shape[:lead], -1)
         draws = samples.reshape(*input.shape[:lead], n)
         # The windows' corners as indices into the plane. In two dimensions x is drawn before y.
         order = (1, 0) if n == 2 else (0, 1, 2)

@@ -16,11 +16,11 @@ from ...core.dispatch import apply
 from ...core.op import Op
 from ...errors import must_be_tensor
 from ..block import SINGLE, Autocast, Block, Case, api, op
-from ..block.checks import cast, not_implemented
+from ..block.checks import cast_value, not_implemented
 from ..block.samples import Draw
 from ..shape.views import as_ints
 from .conv_kernels import Ints
-from .smooth_activations import number
+from .smooth_activations import number_of
 
 # ruff: noqa: N805
 
@@ -50,7 +50,7 @@ class ConstantPadNd(Block):
             shape[d] = n + low + high
             to.append(slice(max(low, 0), max(low, 0) + max(min(n, n + high) - max(-low, 0), 0)))
             at.append(slice(max(-low, 0), max(min(n, n + high), max(-low, 0))))
-        out = xp.full(shape, cast(value, input.dtype), input.dtype)
+        out = xp.full(shape, cast_value(value, input.dtype), input.dtype)
         out[tuple(to)] = input[tuple(at)]
         return out
 
@@ -87,7 +87,7 @@ def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Any:
     tensor([9, 1, 2, 9, 9])
     """
     shape = check_input("constant_pad_nd", input)
-    value = number("constant_pad_nd", "value", 3, value)
+    value = number_of("constant_pad_nd", "value", 3, value)
     border = as_ints("constant_pad_nd", "pad", 2, pad)
     if len(border) % 2:
         raise RuntimeError(f"Length of pad must be even but instead it equals {len(border)}")

@@ -15,7 +15,7 @@ import itertools
 from typing import Any
 
 from ..block import Block, Linear, op
-from ..block.checks import cast, widened
+from ..block.checks import cast_value, half_as_single
 
 # ruff: noqa: N805
 
@@ -45,7 +45,7 @@ def running(xp: Any, state: Any, initial: Any, count: int) -> Any:
 
 
 def turned_matrix(xp: Any, weight: Any) -> Any:
-    return xp.swapaxes(widened(weight), -1, -2)
+    return xp.swapaxes(half_as_single(weight), -1, -2)
 
 
 def sigmoid_(xp: Any, x: Any) -> None:
@@ -69,7 +69,7 @@ def columns(F: Any, x: Any, count: int) -> list[Any]:
     return [F.narrow(x, last, i * width, width) for i in range(count)]
 
 
-def beside(F: Any, *parts: Any) -> Any:
+def cat_last(F: Any, *parts: Any) -> Any:
     return F.cat(list(parts), len(parts[0].shape) - 1)
 
 
@@ -102,7 +102,7 @@ def before(F: Any, initial: Any, states: Any, walk: Spans) -> Any:
     return below(F, [rows(F, source, (start, count)) for _, source, start, count in joined])
 
 
-def in_order(F: Any, parts: list[Any], walk: Spans) -> Any:
+def rows_in_order(F: Any, parts: list[Any], walk: Spans) -> Any:
     """What was found step by step, in the order of the rows."""
     return below(F, parts if walk[0][0] == 0 else parts[::-1])
 
@@ -203,9 +203,9 @@ class RnnLayer(Block):
     public = False
 
     def fwd(xp, input, hx, weight, relu, sizes, turned):
-        out = xp.array(widened(input), order="C")
+        out = xp.array(half_as_single(input), order="C")
         matrix = turned_matrix(xp, weight)
-        initial = state = widened(hx)
+        initial = state = half_as_single(hx)
         for span in spans(sizes, turned):
             h = at(out, span)
             h += xp.matmul(running(xp, state, initial, span[1]), matrix)
@@ -214,7 +214,7 @@ class RnnLayer(Block):
             else:
                 xp.tanh(h, out=h)
             state = h
-        return cast(out, input.dtype)
+        return cast_value(out, input.dtype)
 
     def backward(F, grad, needs, hx, weight, out, relu, sizes, turned):
         walk = spans(sizes, turned)
@@ -225,7 +225,7 @@ class RnnLayer(Block):
             d = plus(rows(F, grad, span), carry.at(span[1])) * rows(F, slope, span)
             found.append(d)
             carry.value = F.matmul(d, weight)
-        to_input = in_order(F, found[::-1], walk)
+        to_input = rows_in_order(F, found[::-1], walk)
         to_weight = F.matmul(turn(F, to_input), before(F, hx, out, walk)) if needs[2] else None
         return to_input, carry.to_initial(), to_weight
 
@@ -244,7 +244,7 @@ class RnnLayer(Block):
                 t = t + rows(F, change, span)
             pushed.value = t * rows(F, slope, span)
             found.append(pushed.value)
-        return in_order(F, found, walk)
+        return rows_in_order(F, found, walk)
 
 
 def slope_of(out: Any, relu: bool) -> Any:
@@ -269,7 +269,7 @@ class LstmSlopes:
         self.raw = o * squashed
         rest = [i * (1 - i), f * (1 - f), 1 - g * g, o * (1 - o)]
         self.gates = rest
-        self.inner = beside(F, rest[0] * g, rest[1] * previous, rest[2] * i, rest[3] * squashed)
+        self.inner = cat_last(F, rest[0] * g, rest[1] * previous, rest[2] * i, rest[3] * squashed)
 
 
 @op
@@ -285,11 +285,11 @@ class LstmLayer(Block):
     public = False
 
     def fwd(xp, input, hx, cx, weight, proj, sizes, turned):
-        gates = xp.array(widened(input), order="C")
+        gates = xp.array(half_as_single(input), order="C")
         matrix = turned_matrix(xp, weight)
         project = None if proj is None else turned_matrix(xp, proj)
-        first_h = h = widened(hx)
-        first_c = c = widened(cx)
+        first_h = h = half_as_single(hx)
+        first_c = c = half_as_single(cx)
         width = cx.shape[-1]
         cells = xp.empty((*gates.shape[:-1], width), gates.dtype)
         out = xp.empty((*gates.shape[:-1], hx.shape[-1]), gates.dtype)
@@ -311,13 +311,13 @@ class LstmLayer(Block):
                 squashed *= gate[..., 3 * width :]
                 xp.matmul(squashed, project, out=h)
         dtype = input.dtype
-        return cast(out, dtype), cast(cells, dtype), cast(gates, dtype)
+        return cast_value(out, dtype), cast_value(cells, dtype), cast_value(gates, dtype)
 
     def backward(F, grad, needs, hx, cx, weight, proj, out, cells, gates, sizes, turned):
         walk = spans(sizes, turned)
         d_out, d_cells, d_gates = grad[0], grad[1], grad[2]
         slopes = LstmSlopes(F, cells, gates, before(F, cx, cells, walk))
-        extra = None if d_gates is None else d_gates * beside(F, *slopes.gates)
+        extra = None if d_gates is None else d_gates * cat_last(F, *slopes.gates)
         carry_h, carry_c = Carry(F, hx), Carry(F, cx)
         found, through = [], []
         for span in reversed(walk):
@@ -331,18 +331,18 @@ class LstmLayer(Block):
             dc = plus(dm * rows(F, slopes.to_cell, span), carry_c.at(count))
             if d_cells is not None:
                 dc = dc + rows(F, d_cells, span)
-            d = beside(F, dc, dc, dc, dm) * rows(F, slopes.inner, span)
+            d = cat_last(F, dc, dc, dc, dm) * rows(F, slopes.inner, span)
             if extra is not None:
                 d = d + rows(F, extra, span)
             found.append(d)
             carry_h.value = F.matmul(d, weight)
             carry_c.value = dc * rows(F, slopes.forget, span)
-        to_input = in_order(F, found[::-1], walk)
+        to_input = rows_in_order(F, found[::-1], walk)
         to_weight = to_proj = None
         if needs[3]:
             to_weight = F.matmul(turn(F, to_input), before(F, hx, out, walk))
         if needs[4]:
-            to_proj = F.matmul(turn(F, in_order(F, through[::-1], walk)), slopes.raw)
+            to_proj = F.matmul(turn(F, rows_in_order(F, through[::-1], walk)), slopes.raw)
         return to_input, carry_h.to_initial(), carry_c.to_initial(), to_weight, to_proj
 
     def jvp(
@@ -387,9 +387,9 @@ class LstmLayer(Block):
             t_cells.append(c)
             t_out.append(h)
         return (
-            in_order(F, t_out, walk),
-            in_order(F, t_cells, walk),
-            in_order(F, sums, walk) * beside(F, *slopes.gates),
+            rows_in_order(F, t_out, walk),
+            rows_in_order(F, t_cells, walk),
+            rows_in_order(F, sums, walk) * cat_last(F, *slopes.gates),
         )
 
 
@@ -409,7 +409,7 @@ class GruSlopes:
         self.of_reset, self.of_update, self.of_new = r * (1 - r), z * (1 - z), 1 - n * n
         self.outer = (1 - z) * self.of_new
         self.to_update = (previous - n) * self.of_update
-        self.inner = beside(F, self.outer * s * self.of_reset, self.to_update, self.outer * r)
+        self.inner = cat_last(F, self.outer * s * self.of_reset, self.to_update, self.outer * r)
 
 
 @op
@@ -425,10 +425,10 @@ class GruLayer(Block):
     public = False
 
     def fwd(xp, input, hx, weight, bias, sizes, turned):
-        x = widened(input)
+        x = half_as_single(input)
         matrix = turned_matrix(xp, weight)
-        initial = state = widened(hx)
-        shift = None if bias is None else widened(bias)[..., None, :]
+        initial = state = half_as_single(hx)
+        shift = None if bias is None else half_as_single(bias)[..., None, :]
         width = hx.shape[-1]
         both = 2 * width
         gates = xp.empty((*x.shape[:-1], 4 * width), x.dtype)
@@ -451,7 +451,7 @@ class GruLayer(Block):
             h *= gate[..., width:both]
             h += new
             state = h
-        return cast(out, input.dtype), cast(gates, input.dtype)
+        return cast_value(out, input.dtype), cast_value(gates, input.dtype)
 
     def backward(F, grad, needs, hx, weight, bias, out, gates, sizes, turned):
         walk = spans(sizes, turned)
@@ -464,7 +464,7 @@ class GruLayer(Block):
             new = d_new * slopes.of_new
             reset = (new * slopes.hidden + d_reset) * slopes.of_reset
             update = d_update * slopes.of_update
-            extra = beside(F, reset, update, new * slopes.reset + d_hidden)
+            extra = cat_last(F, reset, update, new * slopes.reset + d_hidden)
         carry = Carry(F, hx)
         found, through = [], []
         for span in reversed(walk):
@@ -473,19 +473,19 @@ class GruLayer(Block):
             if dh is None:
                 dh = F.zeros_like(rows(F, out, span))
             through.append(dh)
-            d = beside(F, dh, dh, dh) * rows(F, slopes.inner, span)
+            d = cat_last(F, dh, dh, dh) * rows(F, slopes.inner, span)
             if extra is not None:
                 d = d + rows(F, extra, span)
             found.append(d)
             carry.value = F.matmul(d, weight) + dh * rows(F, slopes.update, span)
-        inner = in_order(F, found[::-1], walk)
-        outer = in_order(F, through[::-1], walk) * slopes.outer
+        inner = rows_in_order(F, found[::-1], walk)
+        outer = rows_in_order(F, through[::-1], walk) * slopes.outer
         if d_gates is not None:
             outer = outer + new
         to_reset, to_update, _ = columns(F, inner, 3)
         to_weight = F.matmul(turn(F, inner), previous) if needs[2] else None
         to_bias = F.sum(inner, (len(inner.shape) - 2,), False, None) if needs[3] else None
-        return beside(F, to_reset, to_update, outer), carry.to_initial(), to_weight, to_bias
+        return cat_last(F, to_reset, to_update, outer), carry.to_initial(), to_weight, to_bias
 
     def jvp(
         F,
@@ -526,8 +526,8 @@ class GruLayer(Block):
             update = rows(F, slopes.update, span)
             pushed.value = n + update * (last - n) + of_z * rows(F, slopes.to_update, span)
             t_out.append(pushed.value)
-            t_gates.append(beside(F, r, z, n, s))
+            t_gates.append(cat_last(F, r, z, n, s))
         return (
-            in_order(F, t_out, walk),
-            in_order(F, t_gates, walk),
+            rows_in_order(F, t_out, walk),
+            rows_in_order(F, t_gates, walk),
         )

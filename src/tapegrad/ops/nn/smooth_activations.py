@@ -11,7 +11,7 @@ from ... import dtypes
 from ...autograd.inplace import write
 from ...core.base import TensorBase
 from ..block import AS_IS, SINGLE, Autocast, Case, Elementwise, api, apply, op
-from ..block.checks import cast, is_number, not_implemented, widened
+from ..block.checks import cast_value, half_as_single, is_number, not_implemented
 from ..block.samples import Draw, unary_cases
 from ..pointwise.branchless import pick
 from ..special.kernels import pointwise
@@ -38,7 +38,7 @@ def real(x: Any, kernel: str) -> Any:
     """`x` in the dtype to compute in; only real floats have the kernel."""
     if x.dtype.kind not in "fV":
         raise not_implemented(kernel, dtypes.of(x.dtype))
-    return widened(x)
+    return half_as_single(x)
 
 
 def dense(xp: Any, x: Any) -> Any:
@@ -46,7 +46,7 @@ def dense(xp: Any, x: Any) -> Any:
     return x if x.flags.c_contiguous else xp.ascontiguousarray(x)
 
 
-def number(function: str, argument: str, position: int, value: Any, kind: str = "Number") -> Any:
+def number_of(function: str, argument: str, position: int, value: Any, kind: str = "Number") -> Any:
     """A Python number; 0-d tensors stand for theirs."""
     if type(value) is float or type(value) is int:
         return value
@@ -79,7 +79,7 @@ def elu_values(xp: Any, input: Any, alpha: float, scale: float, input_scale: flo
     x = real(input, "elu_cpu")
     # One of the two parts is zero, and exactly so.
     bent = xp.expm1(xp.minimum(x, 0) * input_scale) * (alpha * scale)
-    return cast(xp.maximum(x, 0) * scale + bent, input.dtype)
+    return cast_value(xp.maximum(x, 0) * scale + bent, input.dtype)
 
 
 def refuse_negative(alpha: float) -> None:
@@ -92,7 +92,7 @@ def refuse_negative(alpha: float) -> None:
         )
 
 
-def single(alpha: float) -> float:
+def rounded_alpha(alpha: float) -> float:
     """PyTorch's gradients of celu take `alpha` in single precision."""
     return float(np.float32(alpha))
 
@@ -140,7 +140,7 @@ class Celu(EluFamily):
     aten = "celu"
 
     def d_input(F, grad, input, alpha):
-        return F.elu_backward(grad, input, alpha, 1.0, 1 / single(alpha), False)
+        return F.elu_backward(grad, input, alpha, 1.0, 1 / rounded_alpha(alpha), False)
 
 
 @op
@@ -152,7 +152,7 @@ class CeluWrite(EluWritten):
 
     def d_input(F, grad, out, alpha):
         refuse_negative(alpha)
-        return F.elu_backward(grad, out, alpha, 1.0, 1 / single(alpha), True)
+        return F.elu_backward(grad, out, alpha, 1.0, 1 / rounded_alpha(alpha), True)
 
 
 @op
@@ -164,10 +164,12 @@ class EluBackward(Slope):
     formula = "where(input > 0, grad_output, grad_output * alpha * exp(input))"
 
     def fwd(xp, grad_output, input, alpha, scale, input_scale, is_result):
-        grad, x = widened(grad_output), widened(input)
+        grad, x = half_as_single(grad_output), half_as_single(input)
         factor = alpha * scale
         bent = x + factor if is_result else factor * xp.exp(xp.minimum(x, 0) * input_scale)
-        return cast(pick(xp, x <= 0, grad * (bent * input_scale), grad * scale), grad_output.dtype)
+        return cast_value(
+            pick(xp, x <= 0, grad * (bent * input_scale), grad * scale), grad_output.dtype
+        )
 
     def d_grad_output(F, grad, input, alpha, scale, input_scale, is_result):
         return F.elu_backward(grad, input, alpha, scale, input_scale, is_result)
@@ -190,7 +192,7 @@ def elu(input: Any, alpha: Any = 1.0, inplace: bool = False) -> Any:
     >>> torch.nn.functional.elu(tensor([-1.0, 2.0]))
     tensor([-0.6321,  2.0000])
     """
-    attrs = (number("elu_" if inplace else "elu", "alpha", 2, alpha), 1.0, 1.0)
+    attrs = (number_of("elu_" if inplace else "elu", "alpha", 2, alpha), 1.0, 1.0)
     return write(EluWrite, (input,), attrs) if inplace else apply(Elu, (input,), attrs)
 
 
@@ -205,7 +207,7 @@ def elu_(input: Any, alpha: Any = 1.0) -> Any:
 
 
 def celu_attributes(alpha: Any, function: str) -> tuple[Any, ...]:
-    value = number(function, "alpha", 2, alpha)
+    value = number_of(function, "alpha", 2, alpha)
     if value == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
     return value, 1.0, 1.0 / value
@@ -340,8 +342,8 @@ class Gelu(Activation):
     def fwd(xp, input, approximate):
         x = real(input, "GeluKernelImpl")
         if approximate == "tanh":
-            return cast(0.5 * x * (1 + xp.tanh(inner(x))), input.dtype)
-        return cast(x * normal_share(xp, x), input.dtype)
+            return cast_value(0.5 * x * (1 + xp.tanh(inner(x))), input.dtype)
+        return cast_value(x * normal_share(xp, x), input.dtype)
 
     def d_input(F, grad, input, approximate):
         return F.gelu_backward(grad, input, approximate)
@@ -356,14 +358,14 @@ class GeluBackward(Slope):
     formula = "grad_output * (cdf(input) + input * pdf(input))"
 
     def fwd(xp, grad_output, input, approximate):
-        grad, x = widened(grad_output), widened(input)
+        grad, x = half_as_single(grad_output), half_as_single(input)
         if approximate == "tanh":
             t = xp.tanh(inner(x))
             steep = INNER * (1 + 3 * CUBIC * (x * x))
             slope = 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * steep
         else:
             slope = normal_share(xp, x) + x * (DENSITY * xp.exp(-0.5 * (x * x)))
-        return cast(grad * slope, grad_output.dtype)
+        return cast_value(grad * slope, grad_output.dtype)
 
     def d_grad_output(F, grad, input, approximate):
         return F.gelu_backward(grad, input, approximate)
@@ -409,9 +411,9 @@ class Silu(Activation):
         x = real(input, "silu_cpu")
         out = xp.exp(-x)
         if not out.ndim:
-            return cast(x / (1 + out), input.dtype)
+            return cast_value(x / (1 + out), input.dtype)
         xp.add(out, 1, out)
-        return cast(xp.divide(x, out, out), input.dtype)
+        return cast_value(xp.divide(x, out, out), input.dtype)
 
     def d_input(F, grad, input):
         if F.recorded:
@@ -429,9 +431,9 @@ class SiluBackward(Slope):
     formula = "grad_output * sigmoid(input) * (1 + input * (1 - sigmoid(input)))"
 
     def fwd(xp, grad_output, input):
-        grad, x = widened(grad_output), widened(input)
+        grad, x = half_as_single(grad_output), half_as_single(input)
         s = logistic(xp, x)
-        return cast(grad * (s * (1 + x * (1 - s))), grad_output.dtype)
+        return cast_value(grad * (s * (1 + x * (1 - s))), grad_output.dtype)
 
     def d_grad_output(F, grad, input):
         s = F.sigmoid(input)
@@ -460,7 +462,7 @@ class Mish(Activation):
 
     def fwd(xp, input):
         x = real(input, "mish_cpu")
-        return cast(x * xp.tanh(xp.log1p(xp.exp(x))), input.dtype)
+        return cast_value(x * xp.tanh(xp.log1p(xp.exp(x))), input.dtype)
 
     def d_input(F, grad, input):
         if F.recorded:
@@ -477,9 +479,9 @@ class MishBackward(Slope):
     aten = "mish_backward"
 
     def fwd(xp, grad_output, input):
-        grad, x = widened(grad_output), widened(input)
+        grad, x = half_as_single(grad_output), half_as_single(input)
         t = xp.tanh(xp.log1p(xp.exp(x)))
-        return cast(grad * (t + x * logistic(xp, x) * (1 - t * t)), grad_output.dtype)
+        return cast_value(grad * (t + x * logistic(xp, x) * (1 - t * t)), grad_output.dtype)
 
     def d_grad_output(F, grad, input):
         return F.mish_backward(grad, input)
@@ -517,7 +519,7 @@ class Softplus(Activation):
         bent = xp.log1p(xp.exp(scaled))
         if beta != 1:
             bent = bent / beta
-        return cast(pick(xp, scaled > threshold, x, bent), input.dtype)
+        return cast_value(pick(xp, scaled > threshold, x, bent), input.dtype)
 
     def d_input(F, grad, input, beta, threshold):
         return F.softplus_backward(grad, input, beta, threshold)
@@ -532,10 +534,10 @@ class SoftplusBackward(Slope):
     formula = "grad_output * sigmoid(input * beta)"
 
     def fwd(xp, grad_output, input, beta, threshold):
-        grad, x = widened(grad_output), widened(input)
+        grad, x = half_as_single(grad_output), half_as_single(input)
         scaled = x if beta == 1 else x * beta
         slope = pick(xp, scaled > threshold, grad, grad * logistic(xp, scaled))
-        return cast(slope, grad_output.dtype)
+        return cast_value(slope, grad_output.dtype)
 
     def d_grad_output(F, grad, input, beta, threshold):
         return F.softplus_backward(grad, input, beta, threshold)
@@ -560,7 +562,10 @@ def softplus(input: Any, beta: Any = 1, threshold: Any = 20) -> Any:
     >>> torch.nn.functional.softplus(tensor([-1.0, 2.0]))
     tensor([0.3133, 2.1269])
     """
-    attrs = (number("softplus", "beta", 2, beta), number("softplus", "threshold", 3, threshold))
+    attrs = (
+        number_of("softplus", "beta", 2, beta),
+        number_of("softplus", "threshold", 3, threshold),
+    )
     return apply(Softplus, (input,), attrs)
 
 
@@ -572,7 +577,7 @@ class LogSigmoid(Activation):
 
     def fwd(xp, input):
         x = dense(xp, real(input, "log_sigmoid_cpu"))
-        return cast(xp.minimum(x, 0) - xp.log1p(xp.exp(-xp.abs(x))), input.dtype)
+        return cast_value(xp.minimum(x, 0) - xp.log1p(xp.exp(-xp.abs(x))), input.dtype)
 
     def d_input(F, grad, input):
         return F.log_sigmoid_backward(grad, input)
@@ -587,8 +592,8 @@ class LogSigmoidBackward(Slope):
     formula = "grad_output * sigmoid(-input)"
 
     def fwd(xp, grad_output, input):
-        grad, x = widened(grad_output), widened(input)
-        return cast(grad * logistic(xp, -x), grad_output.dtype)
+        grad, x = half_as_single(grad_output), half_as_single(input)
+        return cast_value(grad * logistic(xp, -x), grad_output.dtype)
 
     def d_grad_output(F, grad, input):
         return F.log_sigmoid_backward(grad, input)

@@ -13,7 +13,7 @@ from typing import Any
 
 from ... import dtypes
 from ...core.base import TensorBase
-from ..block.checks import not_implemented, widened
+from ..block.checks import half_as_single, not_implemented
 
 # What is shown for the rules of the norms.
 GRADIENT_TEXT = {
@@ -181,7 +181,7 @@ def standard_rows(xp: Any, rows: Any, eps: float) -> tuple[Any, Any, Any]:
 
 def dense(xp: Any, x: Any) -> Any:
     """Contiguous, and not in half precision."""
-    return xp.ascontiguousarray(widened(x))
+    return xp.ascontiguousarray(half_as_single(x))
 
 
 def by_channels_last(x: Any) -> bool:

@@ -11,7 +11,7 @@ from ...core.base import TensorBase
 from ...core.dispatch import apply
 from ...errors import must_be_tensor
 from ..block import Case, Linear, api, op
-from ..block.checks import not_implemented, widened
+from ..block.checks import half_as_single, not_implemented
 from ..block.samples import Draw
 from ..shape.views import as_int, as_ints
 from .conv import out_size
@@ -50,7 +50,9 @@ class Col2Im(Linear):
     def fwd(xp, input, output_size, kernel_size, dilation, padding, stride):
         *lead, rows, _ = input.shape
         out = out_size(output_size, kernel_size, stride, padding, dilation)
-        cols = widened(input).reshape(*lead, rows // math.prod(kernel_size), *kernel_size, *out)
+        cols = half_as_single(input).reshape(
+            *lead, rows // math.prod(kernel_size), *kernel_size, *out
+        )
         made = scatter(xp, cols, output_size, stride, padding, dilation)
         return made.astype(input.dtype, copy=False)
 

@@ -7,7 +7,7 @@ from typing import Any
 from ...core.base import TensorBase
 from ...errors import must_be_tensor
 from ..block import Block, Case, api, apply, op
-from ..block.checks import BOOL, COMPLEX, INTEGRAL, cast, not_for, widened
+from ..block.checks import BOOL, COMPLEX, INTEGRAL, cast_value, half_as_single, not_for
 from ..block.samples import Draw
 
 # ruff: noqa: N805
@@ -24,9 +24,9 @@ class WeightNormInterface(Block):
     public = False
 
     def fwd(xp, input, g, over):
-        v = widened(input)
+        v = half_as_single(input)
         norm = xp.sqrt(xp.sum(v * v, axis=over, keepdims=True))
-        return cast(v * (widened(g) / norm), input.dtype)
+        return cast_value(v * (half_as_single(g) / norm), input.dtype)
 
     def d_input(F, grad, input, g, over):
         norm = F.sqrt(F.sum(input * input, over, True, None))

@@ -18,14 +18,14 @@ from ..block.checks import (
     COMPLEX,
     INTEGRAL,
     OUT_FOUND,
-    cast,
+    cast_value,
     category,
     common,
+    half_as_single,
     invalid_call,
     is_number,
+    is_wide_float,
     not_implemented,
-    plain,
-    widened,
 )
 from ..block.samples import Draw, binary_cases, unary_cases
 
@@ -82,7 +82,7 @@ class Add(Arithmetic):
 def scaled(xp: Any, value: Any, alpha: Any) -> Any:
     """`alpha * value` in the dtype of `value`."""
     dtype = getattr(value, "dtype", None)
-    return xp.multiply(value, alpha if dtype is None else cast(alpha, dtype))
+    return xp.multiply(value, alpha if dtype is None else cast_value(alpha, dtype))
 
 
 HALF_VECTORS = 32  # elements that PyTorch's vector loops take at once in half precision
@@ -100,14 +100,14 @@ class AddAlpha(Arithmetic):
     def fwd(xp, input, other, alpha):
         if type(alpha) is float and same_floats(input, other):
             return xp.add(input, xp.multiply(other, alpha))
-        wide = widened(other)
+        wide = half_as_single(other)
         if wide is not other:
             alpha = float(other.dtype.type(alpha))  # PyTorch rounds the factor to half as well
         term = scaled(xp, wide, alpha)
         if wide is not other and other.size < HALF_VECTORS:
             term = term.astype(other.dtype)  # … and outside its vector loop the product
-        out = xp.add(widened(input), widened(term))
-        return cast(out, getattr(input, "dtype", out.dtype))
+        out = xp.add(half_as_single(input), half_as_single(term))
+        return cast_value(out, getattr(input, "dtype", out.dtype))
 
     def d_input(F, grad):
         return grad
@@ -216,8 +216,8 @@ class SubAlpha(Arithmetic):
     vmap_write = "inplace arithmetic"
 
     def fwd(xp, input, other, alpha):
-        out = xp.subtract(widened(input), scaled(xp, widened(other), alpha))
-        return cast(out, getattr(input, "dtype", out.dtype))
+        out = xp.subtract(half_as_single(input), scaled(xp, half_as_single(other), alpha))
+        return cast_value(out, getattr(input, "dtype", out.dtype))
 
     def d_input(F, grad):
         return grad
@@ -254,7 +254,10 @@ class Rsub(Arithmetic):
     guard = refuse_bools
 
     def fwd(xp, input, other, alpha):
-        return cast(xp.subtract(widened(other), scaled(xp, widened(input), alpha)), input.dtype)
+        return cast_value(
+            xp.subtract(half_as_single(other), scaled(xp, half_as_single(input), alpha)),
+            input.dtype,
+        )
 
     def d_input(F, grad, alpha):
         return grad * -alpha
@@ -273,14 +276,14 @@ class RsubScalar(Elementwise):
     public = False
 
     def fwd(xp, input, number, alpha):
-        if alpha == 1 and plain(input, number):
+        if alpha == 1 and is_wide_float(input, number):
             return xp.subtract(number, input)
         refuse_bools(input, number)
         dtype = promote.scalar_result(input, number)
-        x = widened(cast(input, dtype))
+        x = half_as_single(cast_value(input, dtype))
         if alpha != 1:
             x = scaled(xp, x, alpha)
-        return cast(xp.subtract(cast(number, x.dtype), x), dtype)
+        return cast_value(xp.subtract(cast_value(number, x.dtype), x), dtype)
 
     def d_input(F, grad, alpha):
         return -grad if alpha == 1 else grad * -alpha
@@ -391,8 +394,8 @@ def quotient(xp: Any, input: Any, other: Any, mode: str) -> Any:
         return xp.floor_divide(input, other)
     if dtype_of(input, other).kind in "iu":
         return (input - xp.fmod(input, other)) // other
-    exact = xp.true_divide(widened(input), widened(other))
-    return xp.trunc(cast(exact, dtype_of(input, other)))
+    exact = xp.true_divide(half_as_single(input), half_as_single(other))
+    return xp.trunc(cast_value(exact, dtype_of(input, other)))
 
 
 @op
@@ -530,8 +533,8 @@ class RemainderScalar(Elementwise):
 
     def fwd(xp, input, number):
         dtype = promote.scalar_result(input, number)
-        x = widened(cast(input, dtype))
-        return cast(remainder_of(xp, x, cast(number, x.dtype)), dtype)
+        x = half_as_single(cast_value(input, dtype))
+        return cast_value(remainder_of(xp, x, cast_value(number, x.dtype)), dtype)
 
     def d_input(F, grad):
         return grad
@@ -549,8 +552,8 @@ class RemainderOf(Elementwise):
 
     def fwd(xp, other, number):
         dtype = promote.scalar_result(other, number)
-        x = widened(cast(other, dtype))
-        return cast(remainder_of(xp, cast(number, x.dtype), x), dtype)
+        x = half_as_single(cast_value(other, dtype))
+        return cast_value(remainder_of(xp, cast_value(number, x.dtype), x), dtype)
 
     def d_other(F, grad):
         raise no_derivative("remainder")
@@ -612,10 +615,10 @@ class FmodScalar(Elementwise):
 
     def fwd(xp, input, number):
         dtype = promote.scalar_result(input, number)
-        x = widened(cast(input, dtype))
-        divisor = cast(number, x.dtype)
+        x = half_as_single(cast_value(input, dtype))
+        divisor = cast_value(number, x.dtype)
         check_divisor("fmod_cpu", x, divisor)
-        return cast(xp.fmod(x, divisor), dtype)
+        return cast_value(xp.fmod(x, divisor), dtype)
 
     def d_input(F, grad):
         return grad

@@ -19,13 +19,13 @@ from ..block.checks import (
     COMPLEX,
     INTEGRAL,
     OUT_FOUND,
-    cast,
+    cast_value,
+    half_as_single,
     invalid_call,
     is_complex,
     not_for,
     not_implemented,
     only_tensors,
-    widened,
 )
 from ..block.samples import Draw, binary_cases, unary_cases
 
@@ -352,8 +352,24 @@ def whole(name: str) -> Any:
     return guard
 
 
+def rounding(ufunc: str) -> Any:
+    """A forward that leaves integers as they are."""
+
+    def fwd(xp: Any, input: Any) -> Any:
+        return xp.copy(input) if input.dtype.kind in "iu" else getattr(xp, ufunc)(input)
+
+    return fwd
+
+
+class Rounding(Flat):
+    """To an integer in one direction."""
+
+    out_dtype = OUT_FOUND
+    foreach = "unary"
+
+
 @op
-class Floor(Flat):
+class Floor(Rounding):
     """floor(input) -> Tensor: the next integer below.
 
     >>> floor(tensor([-1.5, 2.5]))
@@ -362,15 +378,11 @@ class Floor(Flat):
 
     guard = whole("floor")
     inplace_functions = ("floor_",)
-    out_dtype = OUT_FOUND
-    foreach = "unary"
-
-    def fwd(xp, input):
-        return xp.copy(input) if input.dtype.kind in "iu" else xp.floor(input)
+    fwd = rounding("floor")
 
 
 @op
-class Ceil(Flat):
+class Ceil(Rounding):
     """ceil(input) -> Tensor: the next integer above.
 
     >>> ceil(tensor([-1.5, 2.5]))
@@ -379,15 +391,11 @@ class Ceil(Flat):
 
     guard = whole("ceil")
     inplace_functions = ("ceil_",)
-    out_dtype = OUT_FOUND
-    foreach = "unary"
-
-    def fwd(xp, input):
-        return xp.copy(input) if input.dtype.kind in "iu" else xp.ceil(input)
+    fwd = rounding("ceil")
 
 
 @op
-class Trunc(Flat):
+class Trunc(Rounding):
     """trunc(input) -> Tensor: the next integer towards zero.
 
     >>> trunc(tensor([-1.5, 2.5]))
@@ -397,11 +405,7 @@ class Trunc(Flat):
     aliases = ("fix",)
     guard = whole("trunc")
     inplace_functions = ("trunc_", "fix_")
-    out_dtype = OUT_FOUND
-    foreach = "unary"
-
-    def fwd(xp, input):
-        return xp.copy(input) if input.dtype.kind in "iu" else xp.trunc(input)
+    fwd = rounding("trunc")
 
 
 @op
@@ -411,9 +415,7 @@ class Round(Flat):
     aten = "round"
     public = False
     guard = not_for("round_vml_cpu", BOOL, COMPLEX)
-
-    def fwd(xp, input):
-        return xp.copy(input) if input.dtype.kind in "iu" else xp.rint(input)
+    fwd = rounding("rint")
 
 
 @op
@@ -426,11 +428,11 @@ class RoundDecimals(Flat):
 
     def fwd(xp, input, decimals):
         not_for("round_cpu" if decimals else "round_vml_cpu", BOOL, INTEGRAL, COMPLEX)(input)
-        x = widened(input)
+        x = half_as_single(input)
         places = abs_int(decimals)
         unit = x.dtype.type(10.0**places if places < 309 else math.inf)
         out = xp.rint(x * unit) / unit if decimals > 0 else xp.rint(x / unit) * unit
-        return cast(out, input.dtype)
+        return cast_value(out, input.dtype)
 
 
 def abs_int(n: int) -> int:

@@ -16,15 +16,15 @@ from ..block import PROMOTE, SINGLE, Autocast, Case, Elementwise, api, op
 from ..block.checks import (
     BOOL,
     COMPLEX,
-    cast,
+    cast_value,
     category,
+    half_as_single,
     invalid_call,
     is_complex,
     is_number,
+    is_wide_float,
     not_for,
     not_implemented,
-    plain,
-    widened,
 )
 from ..block.samples import Draw, unary_cases
 
@@ -33,20 +33,20 @@ from ..block.samples import Draw, unary_cases
 
 def power(xp: Any, input: Any, exponent: Any) -> Any:
     """`input ** exponent` for a number; the common exponents without the general function."""
-    if plain(input, exponent) and exponent == 2:
+    if is_wide_float(input, exponent) and exponent == 2:
         return input * input
     dtype = promote.scalar_result(input, exponent)
     if dtype.kind in "biu":
         if exponent < 0:
             raise RuntimeError("Integers to negative integer powers are not allowed.")
-        return cast(
+        return cast_value(
             xp.power(
-                cast(input, dtype).astype(np.int8 if dtype.kind == "b" else dtype),
-                cast(exponent, np.dtype(np.int64)),
+                cast_value(input, dtype).astype(np.int8 if dtype.kind == "b" else dtype),
+                cast_value(exponent, np.dtype(np.int64)),
             ),
             dtype,
         )
-    x = widened(cast(input, dtype))
+    x = half_as_single(cast_value(input, dtype))
     if exponent == 0:
         out = xp.ones_like(x)
     elif exponent == 1:
@@ -65,7 +65,7 @@ def power(xp: Any, input: Any, exponent: Any) -> Any:
         out = 1 / (x * x)
     else:
         out = xp.power(x, exponent)
-    return cast(out, dtype)
+    return cast_value(out, dtype)
 
 
 @op
@@ -142,12 +142,12 @@ class PowOf(Elementwise):
         dtype = promote.scalar_result(exponent, base)
         if dtype.kind == "b":
             raise not_implemented("pow", dtypes.bool_)
-        x = widened(cast(exponent, dtype))
+        x = half_as_single(cast_value(exponent, dtype))
         if dtype.kind in "iu":
-            return integer_power(xp, cast(base, dtype), x)
+            return integer_power(xp, cast_value(base, dtype), x)
         if base == 1:
             return xp.ones_like(x, dtype=dtype)
-        return cast(xp.power(x.dtype.type(base), x), dtype)
+        return cast_value(xp.power(x.dtype.type(base), x), dtype)
 
     def d_exponent(F, grad, exponent, out, base):
         if base == 0:

@@ -7,7 +7,15 @@ from typing import Any
 
 from ...core.base import F32, F64
 from ..block import PROMOTE, SINGLE, WIDEST, Autocast, Elementwise, apply, op, ufunc
-from ..block.checks import BOOL, COMPLEX, INTEGRAL, cast, not_for, only_tensors, widened
+from ..block.checks import (
+    BOOL,
+    COMPLEX,
+    INTEGRAL,
+    cast_value,
+    half_as_single,
+    not_for,
+    only_tensors,
+)
 from ..block.samples import binary_cases, unary_cases
 from ..special.kernels import pointwise
 from ..special.kernels_error import erf, erf_single, erfc
@@ -50,7 +58,7 @@ class Rsqrt(Elementwise):
     samples = unary_cases(low=0.2)
 
     def fwd(xp, input):
-        return cast(1 / xp.sqrt(widened(input)), input.dtype)
+        return cast_value(1 / xp.sqrt(half_as_single(input)), input.dtype)
 
     def d_input(F, grad, out):
         return -0.5 * grad * F.pow_scalar(out, 3)
@@ -529,7 +537,7 @@ class Sigmoid(Elementwise):
             xp.exp(out, out)
             xp.add(out, 1, out)
             return xp.reciprocal(out, out)
-        return cast(1 / (1 + xp.exp(-widened(input))), input.dtype)
+        return cast_value(1 / (1 + xp.exp(-half_as_single(input))), input.dtype)
 
     def d_input(F, grad, out):
         return F.sigmoid_backward(grad, out)

@@ -6,7 +6,7 @@ from typing import Any
 
 from ... import dtypes
 from ..block import PROMOTE, Elementwise, apply, op
-from ..block.checks import cast, widened
+from ..block.checks import cast_value, half_as_single
 
 # ruff: noqa: N805
 
@@ -16,12 +16,12 @@ class WithNumber(Elementwise):
     public = False
 
 
-def beside(ufunc: Any, x: Any, number: Any) -> Any:
+def apply_with_number(ufunc: Any, x: Any, number: Any) -> Any:
     """`ufunc` of an array and a number; integers give way to a number that is none."""
     if x.dtype.kind in "biu" and isinstance(number, float):
         x = x.astype(dtypes.default_np())
-    out = ufunc(widened(x), number)  # a complex number beside floats gives complex ones
-    return out if isinstance(number, complex) else cast(out, x.dtype)
+    out = ufunc(half_as_single(x), number)  # a complex number beside floats gives complex ones
+    return out if isinstance(number, complex) else cast_value(out, x.dtype)
 
 
 @op
@@ -32,7 +32,7 @@ class AddNumber(WithNumber):
     aten = "add.Scalar"
 
     def fwd(xp, input, number):
-        return beside(xp.add, input, number)
+        return apply_with_number(xp.add, input, number)
 
     def d_input(F, grad):
         return grad
@@ -46,7 +46,7 @@ class SubNumber(WithNumber):
     aten = "sub.Scalar"
 
     def fwd(xp, input, number):
-        return beside(xp.subtract, input, number)
+        return apply_with_number(xp.subtract, input, number)
 
     def d_input(F, grad):
         return grad
@@ -60,7 +60,7 @@ class MulNumber(WithNumber):
     aten = "mul.Scalar"
 
     def fwd(xp, input, number):
-        return beside(xp.multiply, input, number)
+        return apply_with_number(xp.multiply, input, number)
 
     def d_input(F, grad, number):
         return grad * number
@@ -74,7 +74,7 @@ class DivNumber(WithNumber):
     aten = "div.Scalar"
 
     def fwd(xp, input, number):
-        return beside(xp.true_divide, input, float(number))
+        return apply_with_number(xp.true_divide, input, float(number))
 
     def d_input(F, grad, number):
         return grad / number

@@ -17,7 +17,7 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 def from_sublists(args: tuple[Any, ...]) -> tuple[str, list[Any]]:
     """`einsum(op1, [0, 1], op2, [1, 2], [0, 2])` in letters."""
 
-    def spelled(subscripts: Any) -> str:
+    def letters_of(subscripts: Any) -> str:
         text = ""
         for s in subscripts:
             if s is Ellipsis:
@@ -31,9 +31,9 @@ def from_sublists(args: tuple[Any, ...]) -> tuple[str, list[Any]]:
         return text
 
     operands = list(args[0 : len(args) - len(args) % 2 : 2])
-    equation = ",".join([spelled(s) for s in args[1::2]])
+    equation = ",".join([letters_of(s) for s in args[1::2]])
     if len(args) % 2:
-        equation += "->" + spelled(args[-1])
+        equation += "->" + letters_of(args[-1])
     return equation, operands
 
 
@@ -102,11 +102,13 @@ class Plan:
             output = (["..."] if "..." in counts else []) + names
         else:
             output = given
-        self.output = self.spread(output)
+        self.output = self.with_labels_for_ellipsis(output)
         names = (["..."] if "..." in counts else []) + sorted(
             counts.keys() - {"..."}, key=LETTERS.index
         )
-        self.all = self.output + [n for n in self.spread(names) if n not in self.output]
+        self.all = self.output + [
+            n for n in self.with_labels_for_ellipsis(names) if n not in self.output
+        ]
         self.check_sizes(operands)
 
     def check_ranks(self, operands: list[Any]) -> None:
@@ -141,7 +143,7 @@ class Plan:
                 )
             seen.add(name)
 
-    def spread(self, labels: list[str], covered: int | None = None) -> list[str]:
+    def with_labels_for_ellipsis(self, labels: list[str], covered: int | None = None) -> list[str]:
         """The ellipsis as so many labels of its own, counted from the back."""
         count = self.covered if covered is None else covered
         return [
@@ -153,7 +155,7 @@ class Plan:
     def labels(self, i: int, ndim: int) -> list[str]:
         """The subscripts of operand `i`, one per dimension."""
         named = len([n for n in self.inputs[i] if n != "..."])
-        return self.spread(self.inputs[i], ndim - named)
+        return self.with_labels_for_ellipsis(self.inputs[i], ndim - named)
 
     def check_sizes(self, operands: list[Any]) -> None:
         """Dimensions of one subscript must have one size, or 1."""

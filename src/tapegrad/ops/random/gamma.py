@@ -12,7 +12,7 @@ from ..._random.sampling import sampled
 from ...core.base import TensorBase
 from ...errors import check_broadcast, must_be_tensor
 from ..block import Block, Case, Elementwise, api, apply, op
-from ..block.checks import cast, not_implemented, widened
+from ..block.checks import cast_value, half_as_single, not_implemented
 from ..block.samples import Draw, Index
 from ..special import gamma as gamma  # the rules below use its ops
 from ..special.kernels import pointwise
@@ -158,7 +158,9 @@ def standard_gamma(input: Any, generator: Any = None) -> Any:
 def gammas(stream: Any, shapes: Any) -> Any:
     """Gamma numbers in the dtype of their shapes; none is smaller than its least normal number."""
     if shapes.dtype.itemsize == 2:
-        return cast(np.fmax(gammas(stream, widened(shapes)), least(shapes)), shapes.dtype)
+        return cast_value(
+            np.fmax(gammas(stream, half_as_single(shapes)), least(shapes)), shapes.dtype
+        )
     return np.fmax(gamma_numbers(stream, shapes).astype(shapes.dtype), least(shapes))
 
 

@@ -364,17 +364,21 @@ def arg_over_batch(F: Any, which: Any, size: int, input: Any, dim: Any, keepdim:
     return F.reshape(found, (size, *(1,) * (len(input.shape) - 1))) if keepdim else found
 
 
+class WhereExtremum(Block):
+    """The place of an extreme element."""
+
+    out_dtype = OUT_EXACT
+    undifferentiable = "the results are indices"
+    samples = ARG_CASES
+
+
 @op
-class Argmax(Block):
+class Argmax(WhereExtremum):
     """argmax(input, dim=None, keepdim=False) -> LongTensor: where the largest element is.
 
     >>> argmax(tensor([[1.0, 3.0], [5.0, 2.0]])), argmax(tensor([[1.0, 3.0], [5.0, 2.0]]), 1)
     (tensor(2), tensor([1, 0]))
     """
-
-    out_dtype = OUT_EXACT
-    undifferentiable = "the results are indices"
-    samples = ARG_CASES
 
     def fwd(xp, input, dim, keepdim):
         return dense(xp, xp.argmax(input, axis=dim, keepdims=keepdim))
@@ -387,16 +391,12 @@ class Argmax(Block):
 
 
 @op
-class Argmin(Block):
+class Argmin(WhereExtremum):
     """argmin(input, dim=None, keepdim=False) -> LongTensor: where the smallest element is.
 
     >>> argmin(tensor([[1.0, 3.0], [5.0, 2.0]])), argmin(tensor([[1.0, 3.0], [5.0, 2.0]]), 1)
     (tensor(0), tensor([0, 1]))
     """
-
-    out_dtype = OUT_EXACT
-    undifferentiable = "the results are indices"
-    samples = ARG_CASES
 
     def fwd(xp, input, dim, keepdim):
         return dense(xp, xp.argmin(input, axis=dim, keepdims=keepdim))

@@ -12,7 +12,7 @@ from ..block import SINGLE, Autocast, Block, Case, op
 from ..block.checks import OUT_EXACT, only_bool
 from ..block.samples import Draw
 from ..block.shapes import same_shape
-from .sums import all_dims, dense, one_dim, plain_dtype, unreduce, widened
+from .sums import all_dims, computed_wide, dense, one_dim, plain_dtype, unreduce
 
 # ruff: noqa: N805, E704
 
@@ -56,7 +56,7 @@ class Logsumexp(Block):
     def fwd(xp, input, dim, keepdim):
         if input.dtype.kind in "biu":
             input = input.astype(dtypes.default_np())
-        x = widened(xp, input)
+        x = computed_wide(xp, input)
         shift = level(xp, x, dim)
         out = xp.log(xp.add.reduce(xp.exp(x - shift), axis=dim, keepdims=True)) + shift
         out = out if keepdim else out.squeeze(dim)
@@ -83,7 +83,7 @@ def wide_and_dense(xp: Any, x: Any) -> Any:
     """`x`, contiguous and not in half precision."""
     if (x.dtype is F32 or x.dtype is F64) and x.flags.c_contiguous:
         return x
-    return xp.ascontiguousarray(widened(xp, x)).reshape(x.shape)
+    return xp.ascontiguousarray(computed_wide(xp, x)).reshape(x.shape)
 
 
 class FromOutput(Block):
@@ -91,6 +91,16 @@ class FromOutput(Block):
 
     tensors = ("input", "output")
     public = False
+    dims = ("dim",)
+
+
+class AlongDim(Block):
+    """Every line along a dimension, normalised."""
+
+    autocast = Autocast(gpu=SINGLE)
+    out_dtype = OUT_EXACT
+    shape = same_shape
+    samples = SOFTMAX_CASES
     dims = ("dim",)
 
 
@@ -124,7 +134,7 @@ class SoftmaxBackwardData(FromOutput):
 
 
 @op
-class Softmax(Block):
+class Softmax(AlongDim):
     """softmax(input, dim, dtype=None) -> Tensor: exponentials divided by their sum along `dim`.
 
     >>> softmax(tensor([[0.0, 0.0], [0.0, 2.0]]), 1)
@@ -133,12 +143,7 @@ class Softmax(Block):
     """
 
     aten = "_softmax"
-    autocast = Autocast(gpu=SINGLE)
-    out_dtype = OUT_EXACT
     aliases = ("special.softmax",)
-    shape = same_shape
-    samples = SOFTMAX_CASES
-    dims = ("dim",)
 
     def fwd(xp, input, dim):
         if not input.size:
@@ -187,7 +192,7 @@ class LogSoftmaxBackwardData(FromOutput):
 
 
 @op
-class LogSoftmax(Block):
+class LogSoftmax(AlongDim):
     """log_softmax(input, dim, dtype=None) -> Tensor: the logarithm of softmax, without overflow.
 
     >>> log_softmax(tensor([0.0, 0.0]), 0)
@@ -195,12 +200,7 @@ class LogSoftmax(Block):
     """
 
     aten = "_log_softmax"
-    autocast = Autocast(gpu=SINGLE)
-    out_dtype = OUT_EXACT
     aliases = ("special.log_softmax",)
-    shape = same_shape
-    samples = SOFTMAX_CASES
-    dims = ("dim",)
 
     def fwd(xp, input, dim):
         if not input.size:

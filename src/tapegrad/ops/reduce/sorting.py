@@ -9,7 +9,7 @@ import numpy as np
 from ... import dtypes
 from ..._tensor.indexing import wrap_dim
 from ...core.base import TensorBase, wrap
-from ...core.devices import beside, xp_of
+from ...core.devices import on_device_of, xp_of
 from ...core.named_results import return_type
 from ...core.promote import promote_types
 from ...core.transforms.batched import is_batched, known_values, refusal
@@ -434,7 +434,7 @@ class Searchsorted(Block):
                 )
             right = side == "right"
         if not isinstance(input, TensorBase):
-            input = beside(sorted_sequence, np.asarray(input, sorted_sequence.array.dtype))
+            input = on_device_of(sorted_sequence, np.asarray(input, sorted_sequence.array.dtype))
         have, want = sorted_sequence.array.shape, input.array.shape
         if not want and len(have) != 1:
             raise RuntimeError(
@@ -473,7 +473,7 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
             f"{boundaries.array.ndim})"
         )
     if not isinstance(input, TensorBase):
-        input = beside(boundaries, np.asarray(input, boundaries.array.dtype))
+        input = on_device_of(boundaries, np.asarray(input, boundaries.array.dtype))
     check_sortable(boundaries, input)
     return apply(Searchsorted, (boundaries, input), (bool(out_int32), bool(right)))
 
@@ -496,7 +496,7 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
     if not x.size:
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
-        return beside(input, np.empty((*x.shape, num_classes), np.int64))
+        return on_device_of(input, np.empty((*x.shape, num_classes), np.int64))
     xp = xp_of(x)
     if num_classes == -1:
         num_classes = max(int(x.max()) + 1, 1)
@@ -520,4 +520,4 @@ def one_hot_in_batch(input: Any, num_classes: int) -> Any:
             "num_classes argument."
         )
     check_classes(input, num_classes)
-    return (input.unsqueeze(-1) == beside(input, np.arange(num_classes))).to(dtypes.int64)
+    return (input.unsqueeze(-1) == on_device_of(input, np.arange(num_classes))).to(dtypes.int64)

@@ -16,14 +16,14 @@ from ..block.batching import lift, padded
 from ..block.checks import OUT_EXACT
 from ..block.samples import Draw
 from ..pointwise.arithmetic import refuse_bools
-from .sums import all_dims, array_of, count, dense, plain_dtype, unreduce, widened
+from .sums import all_dims, array_of, computed_wide, count, dense, plain_dtype, unreduce
 
 # ruff: noqa: N805, E704
 
 
 def lengths(xp: Any, x: Any, ord: float, dim: Any, keepdim: bool) -> Any:
     """The `ord`-norm over dimensions."""
-    size = xp.absolute(widened(xp, x))
+    size = xp.absolute(computed_wide(xp, x))
     if ord != 0 and count(x.shape, dim) == 1:
         ord = 1  # the size itself, whose powers may be too large or too small
     if ord == 0:

@@ -19,8 +19,9 @@ from ..block.batching import padded
 from ..block.checks import without_complex32
 from ..block.samples import Draw, Index
 from ..block.shapes import asked_shape
+from .dim_order import PROPERTIES
 from .part_views import select
-from .views import PROPERTIES, as_int, as_ints, spread
+from .views import as_int, as_ints, ints_of_call
 
 # ruff: noqa: N805
 
@@ -106,7 +107,7 @@ def expand(input: Any, *size: Any, implicit: bool = False, **kwargs: Any) -> Any
     """
     if "size" in kwargs:
         size = (kwargs["size"],)
-    return expanded(input, spread("expand", "size", size))
+    return expanded(input, ints_of_call("expand", "size", size))
 
 
 @api(function=False, samples=[Case(Draw(3), Draw(2, 3))])

@@ -9,7 +9,7 @@ import numpy as np
 from ... import dtypes
 from ..._tensor.indexing import wrap_dim
 from ...core.base import TensorBase
-from ...core.devices import beside, to_host
+from ...core.devices import on_device_of, to_host
 from ...core.dispatch import apply
 from ...core.transforms.batched import dynamic_shape, is_batched
 from ...errors import no_tensor_in_list
@@ -17,7 +17,7 @@ from ..block import PROMOTE, WIDEST, Autocast, Case, api, op
 from ..block.batching import flattened, lift, padded, up
 from ..block.samples import Draw, Index
 from ..index.advanced import LinearMove
-from .views import as_int, as_ints, spread
+from .views import as_int, as_ints, ints_of_call
 
 # ruff: noqa: N805
 
@@ -314,7 +314,7 @@ def repeat_tile(input: Any, *given: Any, repeats: Any = None) -> Any:
     tensor([[1, 2, 1, 2],
             [1, 2, 1, 2]])
     """
-    times = spread("repeat", "repeats", given if repeats is None else (repeats,))
+    times = ints_of_call("repeat", "repeats", given if repeats is None else (repeats,))
     shape = input.array.shape
     if len(times) < len(shape):
         raise RuntimeError(
@@ -337,7 +337,7 @@ def tile(input: Any, *given: Any, dims: Any = None) -> Any:
     tensor([[1, 1],
             [2, 2]])
     """
-    times = spread("tile", "dims", given if dims is None else (dims,))
+    times = ints_of_call("tile", "dims", given if dims is None else (dims,))
     return repeat_tile(input, (1,) * (input.array.ndim - len(times)) + times)
 
 
@@ -353,7 +353,7 @@ def repeat_interleave(
     if is_batched(input if repeats is None else repeats):
         raise dynamic_shape("repeat_interleave")
     if repeats is None:
-        return beside(input, repeated(to_host(input.array), input.array.size, output_size))
+        return on_device_of(input, repeated(to_host(input.array), input.array.size, output_size))
     if not isinstance(repeats, TensorBase):
         if repeats < 0:
             raise RuntimeError("Repeats must be non-negative")
@@ -382,7 +382,7 @@ def repeat_interleave(
             "repeats must have the same size as input along dim, but got repeats.size(0) = "
             f"{times.size} and input.size({dim}) = {size}"
         )
-    return input.index_select(dim, beside(input, repeated(times, size, output_size)))
+    return input.index_select(dim, on_device_of(input, repeated(times, size, output_size)))
 
 
 def repeated(times: Any, size: int, output_size: int | None) -> Any:
@@ -433,7 +433,7 @@ class Flip(LinearMove):
         return F.flip(grad, dims)
 
     def call(input, *given, dims=None, run=apply):
-        found = spread("flip", "dims", given if dims is None else (dims,))
+        found = ints_of_call("flip", "dims", given if dims is None else (dims,))
         return run(Flip, (input,), (distinct(found, input.array.ndim),))
 
 

@@ -23,19 +23,23 @@ def check_matrix(function: str, input: Any) -> None:
         raise RuntimeError(f"{function}: input tensor must have at least 2 dimensions")
 
 
+class Triangle(LinearMove):
+    """A part of every matrix; the rest becomes zero."""
+
+    inplace = True
+    out_dtype = OUT_EXACT
+    samples = [Case(Draw(3, 3)), Case(Draw(2, 2, 3), 1), Case(Draw(3, 2, layout="T"), diagonal=-1)]
+    leading = (2,)
+
+
 @op
-class Tril(LinearMove):
+class Tril(Triangle):
     """tril(input, diagonal=0) -> Tensor: the lower triangle, zeros above it.
 
     >>> tril(ones(2, 2))
     tensor([[1., 0.],
             [1., 1.]])
     """
-
-    inplace = True
-    out_dtype = OUT_EXACT
-    samples = [Case(Draw(3, 3)), Case(Draw(2, 2, 3), 1), Case(Draw(3, 2, layout="T"), diagonal=-1)]
-    leading = (2,)
 
     def fwd(xp, input, diagonal):
         return xp.ascontiguousarray(xp.tril(input, diagonal))
@@ -49,18 +53,13 @@ class Tril(LinearMove):
 
 
 @op
-class Triu(LinearMove):
+class Triu(Triangle):
     """triu(input, diagonal=0) -> Tensor: the upper triangle, zeros below it.
 
     >>> triu(ones(2, 2))
     tensor([[1., 1.],
             [0., 1.]])
     """
-
-    inplace = True
-    out_dtype = OUT_EXACT
-    samples = [Case(Draw(3, 3)), Case(Draw(2, 2, 3), 1), Case(Draw(3, 2, layout="T"), diagonal=-1)]
-    leading = (2,)
 
     def fwd(xp, input, diagonal):
         return xp.ascontiguousarray(xp.triu(input, diagonal))

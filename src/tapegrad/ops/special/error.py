@@ -7,7 +7,15 @@ from typing import Any
 
 from ...core.base import TensorBase
 from ..block import SINGLE, Autocast, Case, Elementwise, api, apply, op
-from ..block.checks import COMPLEX, cast, invalid_call, is_number, not_for, only_wide, widened
+from ..block.checks import (
+    COMPLEX,
+    cast_value,
+    half_as_single,
+    invalid_call,
+    is_number,
+    not_for,
+    only_wide,
+)
 from ..block.samples import Draw, Index, binary_cases, unary_cases
 from ..pointwise.transcendental import Erf
 from .kernels import pointwise
@@ -75,7 +83,7 @@ class TimesNumber(Elementwise):
     public = False
 
     def fwd(xp, input, number):
-        return cast(widened(input) * number, input.dtype)
+        return cast_value(half_as_single(input) * number, input.dtype)
 
     def d_input(F, grad, number):
         return grad * number
@@ -90,7 +98,7 @@ class PlusNumber(Elementwise):
     public = False
 
     def fwd(xp, input, number):
-        return cast(widened(input) + number, input.dtype)
+        return cast_value(half_as_single(input) + number, input.dtype)
 
     def d_input(F, grad):
         return grad
@@ -161,10 +169,10 @@ class SpecialEntr(Named):
     samples = unary_cases(low=0.1)
 
     def fwd(xp, input):
-        x = widened(input)
+        x = half_as_single(input)
         value = -x * xp.log(x)
         out = xp.where(x > 0, value, xp.where(x == 0, 0.0, -math.inf))
-        return cast(xp.where(xp.isnan(x), x, out), input.dtype)
+        return cast_value(xp.where(xp.isnan(x), x, out), input.dtype)
 
     def d_input(F, grad, input):
         return grad * (-F.log(input) - 1)
@@ -188,12 +196,12 @@ class Logit(Elementwise):
     ]
 
     def fwd(xp, input, eps):
-        x = widened(input)
+        x = half_as_single(input)
         if eps is not None:
             x = xp.where(
                 x < eps, x.dtype.type(eps), xp.where(x > 1 - eps, x.dtype.type(1 - eps), x)
             )
-        return cast(xp.log(x / (1 - x)), input.dtype)
+        return cast_value(xp.log(x / (1 - x)), input.dtype)
 
     def call(input, eps=None, *, run=None):
         if eps is not None and (isinstance(eps, TensorBase) or not is_number(eps)):
@@ -220,10 +228,10 @@ class Sinc(Elementwise):
     inplace_functions = ("sinc_",)
 
     def fwd(xp, input):
-        x = widened(input)
+        x = half_as_single(input)
         turned = x * x.dtype.type(math.pi)
         safe = xp.where(x == 0, x.dtype.type(1), turned)
-        return cast(xp.where(x == 0, x.dtype.type(1), xp.sin(safe) / safe), input.dtype)
+        return cast_value(xp.where(x == 0, x.dtype.type(1), xp.sin(safe) / safe), input.dtype)
 
     def d_input(F, grad, input):
         turned = input * math.pi
@@ -235,10 +243,10 @@ class Sinc(Elementwise):
 def product_with_log(xp: Any, x: Any, y: Any, log: Any) -> Any:
     """x log(y), zero where x is, unless y is no number; in the dtype of the arrays."""
     dtype = next(v.dtype for v in (x, y) if hasattr(v, "dtype"))
-    x, y = widened(x), widened(y)
+    x, y = half_as_single(x), half_as_single(y)
     value = x * log(y)
     zero = xp.equal(x, 0) & ~xp.isnan(y)
-    return cast(xp.where(zero, value.dtype.type(0), value), dtype)
+    return cast_value(xp.where(zero, value.dtype.type(0), value), dtype)
 
 
 class WithLog(Elementwise):

@@ -7,7 +7,16 @@ from typing import Any
 
 from ...core.named_results import return_type
 from ..block import APIS, PROMOTE, Block, Case, Elementwise, api, apply, op, ufunc
-from ..block.checks import BOOL, COMPLEX, FLOATING, INTEGRAL, cast, not_for, only_tensors, widened
+from ..block.checks import (
+    BOOL,
+    COMPLEX,
+    FLOATING,
+    INTEGRAL,
+    cast_value,
+    half_as_single,
+    not_for,
+    only_tensors,
+)
 from ..block.samples import Draw, Index, binary_cases
 from ..pointwise.arithmetic import no_derivative
 
@@ -34,7 +43,7 @@ class Logaddexp2(TwoTensors):
     samples = binary_cases()[:-1]
 
     def fwd(xp, input, other):
-        return cast(xp.logaddexp2(widened(input), widened(other)), input.dtype)
+        return cast_value(xp.logaddexp2(half_as_single(input), half_as_single(other)), input.dtype)
 
     def call(input, other, *, run=None):
         only_tensors("logaddexp2", run, input=input, other=other)
@@ -141,9 +150,9 @@ class Ldexp(Elementwise):
     samples = [*binary_cases()[:-1], Case(Draw(3), Index([1, 0, 3]))]
 
     def fwd(xp, input, other):
-        x, y = widened(input), widened(other)
+        x, y = half_as_single(input), half_as_single(other)
         power = xp.exp(y * math.log(2)) if y.dtype.kind == "c" else xp.exp2(y)
-        return cast(x * power, input.dtype)
+        return cast_value(x * power, input.dtype)
 
     def call(input, other, *, run=None):
         only_tensors("ldexp", run, input=input, other=other)
@@ -182,10 +191,10 @@ class Frexp(Block):
     ]
 
     def fwd(xp, input):
-        mantissa, exponent = xp.frexp(widened(input))
+        mantissa, exponent = xp.frexp(half_as_single(input))
         # The C library leaves the exponents of what is not finite open.
         exponent = xp.where(xp.isfinite(mantissa), exponent, 0).astype(xp.int32)
-        return cast(mantissa, input.dtype), exponent
+        return cast_value(mantissa, input.dtype), exponent
 
     def call(input, *, run=None):
         only_tensors("frexp", run, input=input)
@@ -270,7 +279,7 @@ class Deg2Rad(Elementwise):
     inplace_functions = ("deg2rad_",)
 
     def fwd(xp, input):
-        return cast(widened(input) * (math.pi / 180), input.dtype)
+        return cast_value(half_as_single(input) * (math.pi / 180), input.dtype)
 
     def d_input(F, grad):
         return grad * (math.pi / 180)
@@ -289,7 +298,7 @@ class Rad2Deg(Elementwise):
     inplace_functions = ("rad2deg_",)
 
     def fwd(xp, input):
-        return cast(widened(input) * (180 / math.pi), input.dtype)
+        return cast_value(half_as_single(input) * (180 / math.pi), input.dtype)
 
     def d_input(F, grad):
         return grad * (180 / math.pi)

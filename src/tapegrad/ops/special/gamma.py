@@ -13,15 +13,15 @@ from ..block.checks import (
     BOOL,
     COMPLEX,
     INTEGRAL,
-    cast,
+    cast_value,
     common,
+    half_as_single,
     invalid_call,
     is_number,
     not_for,
     not_implemented,
     only_tensors,
     only_wide,
-    widened,
 )
 from ..block.samples import Draw, Index, unary_cases
 from .kernels import pointwise
@@ -72,7 +72,7 @@ class Digamma(Elementwise):
 
 def derivative_of_digamma(xp: Any, x: Any) -> Any:
     """ψ', with the sine in the precision of `x`: that decides what stands near the poles."""
-    x = widened(x)
+    x = half_as_single(x)
     left = x < 0.5
     right = pointwise(xp, trigamma, xp.where(left, 1 - x, x))
     sine = xp.sin(x.dtype.type(math.pi) * x)
@@ -94,10 +94,10 @@ class Polygamma(Elementwise):
         if n == 0:
             return pointwise(xp, digamma, input)
         if n == 1:
-            return cast(derivative_of_digamma(xp, input), input.dtype)
-        values = pointwise(xp, zeta, xp.asarray(n + 1.0, input.dtype), widened(input))
+            return cast_value(derivative_of_digamma(xp, input), input.dtype)
+        values = pointwise(xp, zeta, xp.asarray(n + 1.0, input.dtype), half_as_single(input))
         scale = xp.asarray(math.factorial(n) if n <= 170 else math.inf).astype(values.dtype)
-        return cast(values * (scale if n % 2 else -scale), input.dtype)
+        return cast_value(values * (scale if n % 2 else -scale), input.dtype)
 
     def d_input(F, grad, input, n):
         return grad * F.polygamma(input, n + 1)

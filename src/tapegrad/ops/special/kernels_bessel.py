@@ -349,28 +349,28 @@ def j1(xp: Any, x: Any) -> Any:
     return xp.copysign(1.0, x) * by_parts(xp, math.nan, parts, size)
 
 
+def y_by_parts(xp: Any, x: Any, order: int, near: Any) -> Any:
+    """Y of an order: `near` up to 5, the expansion beyond it, nan for negative numbers."""
+    parts = [
+        ((x > 0) & (x <= 5), near),
+        (x > 5, lambda x: y_far(xp, x, order)),
+        (x == 0, lambda x: xp.full(x.shape, -math.inf)),
+    ]
+    return by_parts(xp, math.nan, parts, x)
+
+
 def y0(xp: Any, x: Any) -> Any:
     def near(x: Any) -> Any:
         return horner(Y0_NEAR, x * x) + 2 / math.pi * xp.log(x) * j0_near(x)
 
-    parts = [
-        ((x > 0) & (x <= 5), near),
-        (x > 5, lambda x: y_far(xp, x, 0)),
-        (x == 0, lambda x: xp.full(x.shape, -math.inf)),
-    ]
-    return by_parts(xp, math.nan, parts, x)
+    return y_by_parts(xp, x, 0, near)
 
 
 def y1(xp: Any, x: Any) -> Any:
     def near(x: Any) -> Any:
         return x * horner(Y1_NEAR, x * x) + 2 / math.pi * (xp.log(x) * j1_near(x) - 1 / x)
 
-    parts = [
-        ((x > 0) & (x <= 5), near),
-        (x > 5, lambda x: y_far(xp, x, 1)),
-        (x == 0, lambda x: xp.full(x.shape, -math.inf)),
-    ]
-    return by_parts(xp, math.nan, parts, x)
+    return y_by_parts(xp, x, 1, near)
 
 
 def spherical_j0(xp: Any, x: Any) -> Any:

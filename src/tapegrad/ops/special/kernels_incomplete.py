@@ -80,7 +80,7 @@ def log1p_less(d: Any) -> Any:
 def prefactor(xp: Any, a: Any, x: Any) -> Any:
     """x^a e^-x / Γ(a + 1)."""
 
-    def plain(a: Any, x: Any) -> Any:
+    def direct(a: Any, x: Any) -> Any:
         return xp.exp(a * xp.log(x) - x - log_gamma_positive(xp, a + 1))
 
     def stirling(a: Any, less: Any) -> Any:
@@ -94,7 +94,7 @@ def prefactor(xp: Any, a: Any, x: Any) -> Any:
 
     large = a >= 8
     close = large & (xp.abs(x - a) <= 0.4 * a)
-    return by_parts(xp, 0.0, [(~large, plain), (close, near), (large & ~close, apart)], a, x)
+    return by_parts(xp, 0.0, [(~large, direct), (close, near), (large & ~close, apart)], a, x)
 
 
 def lower_series(xp: Any, a: Any, x: Any) -> Any:

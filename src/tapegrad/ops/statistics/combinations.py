@@ -10,12 +10,12 @@ import numpy as np
 from ... import dtypes
 from ..._tensor.size import Size
 from ...core.base import TensorBase, wrap
-from ...core.devices import beside
+from ...core.devices import on_device_of
 from ...core.dispatch import apply
 from ...errors import must_be_tensor, no_tensor_in_list
 from ..block import PROMOTE, Block, Case, Linear, api, op
 from ..block.batching import flattened, lift
-from ..block.checks import invalid_call, is_number, widened
+from ..block.checks import half_as_single, invalid_call, is_number
 from ..block.samples import Draw, Index
 from ..shape.joining import Stack
 from ..shape.triangles import meshgrid
@@ -155,10 +155,10 @@ def combinations(input: Any, r: Any = 2, with_replacement: bool = False) -> Any:
     if r < 0:
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
     if r == 0:
-        return beside(input, np.empty(0, input.array.dtype))
+        return on_device_of(input, np.empty(0, input.array.dtype))
     places = np.indices((input.array.shape[0],) * r)
     earlier = places[:-1] <= places[1:] if with_replacement else places[:-1] < places[1:]
-    chosen = beside(input, earlier.all(axis=0))
+    chosen = on_device_of(input, earlier.all(axis=0))
     grids = meshgrid(*[input] * r, indexing="ij")
     return apply(Stack, tuple([grid.masked_select(chosen) for grid in grids]), (1,))
 
@@ -252,8 +252,8 @@ def unravel_index(indices: Any, shape: Any) -> Any:
     if any([n < 0 for n in sizes]):
         raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
     steps = np.cumprod([1, *sizes[:0:-1]], dtype=np.int64)[::-1][: len(sizes)].copy()
-    places = indices.unsqueeze(-1).div(beside(indices, steps), rounding_mode="floor")
-    return places.remainder(beside(indices, np.asarray(sizes, np.int64))).unbind(-1)
+    places = indices.unsqueeze(-1).div(on_device_of(indices, steps), rounding_mode="floor")
+    return places.remainder(on_device_of(indices, np.asarray(sizes, np.int64))).unbind(-1)
 
 
 @op
@@ -327,7 +327,7 @@ class Isin(Block):
     undifferentiable = "the result is a bool"
 
     def fwd(xp, elements, test_elements, invert):
-        return xp.isin(widened(elements), widened(test_elements), invert=invert)
+        return xp.isin(half_as_single(elements), half_as_single(test_elements), invert=invert)
 
     def batch(F, size, batched, elements, test_elements, invert):
         if not batched[1]:

@@ -13,7 +13,7 @@ from ...core.devices import to_host
 from ...core.transforms.batched import memory_of
 from ..block import APIS, Case, api
 from ..block.samples import Draw, Index
-from ..linalg.common import tensor_array
+from ..linalg.matrices import tensor_array
 
 
 def check_weights(name: str, weights: Any, floating: bool, observations: int) -> None:

@@ -13,7 +13,7 @@ from ...core.transforms.batched import has_batched, is_batched, no_rule
 from ...errors import no_tensor_in_list
 from ..block import Block, Case, api, apply, op
 from ..block.batching import up
-from ..block.checks import invalid_call, is_number, not_implemented, widened
+from ..block.checks import half_as_single, invalid_call, is_number, not_implemented
 from ..block.samples import Draw, Index
 from ..reduce.sums import all_dims, array_of, dense
 
@@ -113,8 +113,8 @@ def not_differentiable(name: str) -> Any:
 def counted(xp: Any, columns: Any, edges: list[Any], weight: Any, density: bool) -> Any:
     """What falls into each cell of the grid that `edges` span; `columns` is (elements, D)."""
     dtype = columns.dtype
-    columns, weight = widened(columns), widened(weight)
-    edges = [widened(ends) for ends in edges]
+    columns, weight = half_as_single(columns), half_as_single(weight)
+    edges = [half_as_single(ends) for ends in edges]
     inside = xp.ones(len(columns), bool)
     cell = xp.zeros(len(columns), xp.int64)
     for d, ends in enumerate(edges):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ...core.devices import beside
+from ...core.devices import on_device_of
 from ...core.publish import find
 from ..block import Case, api
 from ..block.samples import Draw, Index
@@ -76,7 +76,7 @@ def combined(function: str, input: Any, mask: Any, ord: Any = None) -> Any:
         return input
     canonical = input_mask(input, mask)
     filling = np.asarray(identity(function, input, ord)).astype(input.array.dtype)
-    return find("where")(canonical, input, beside(input, filling))
+    return find("where")(canonical, input, on_device_of(input, filling))
 
 
 def canonical_dim(dim: Any, ndim: int) -> tuple[int, ...]:
@@ -243,7 +243,7 @@ def norm(
 def count_of(input: Any, dim: Any, keepdim: bool, mask: Any) -> Any:
     """How many elements count."""
     if mask is None:
-        every = beside(input, np.ones(input.array.shape, np.int64))
+        every = on_device_of(input, np.ones(input.array.shape, np.int64))
         return every.sum(canonical_dim(dim, input.ndim), keepdim)
     return mask.sum(dim=dim, keepdim=keepdim)
 
@@ -293,7 +293,7 @@ def median(
     return output.to(dtype=want)
 
 
-def spread(
+def masked_variance(
     input: Any,
     dim: Any,
     unbiased: Any,
@@ -347,7 +347,7 @@ def var(
     >>> torch.masked.var(tensor([1.0, 9.0, 5.0]), mask=tensor([True, False, True]))
     tensor(8.)
     """
-    return spread(input, dim, unbiased, correction, keepdim, dtype, mask)
+    return masked_variance(input, dim, unbiased, correction, keepdim, dtype, mask)
 
 
 @api(name="masked.std", samples=SPREAD_CASES)
@@ -366,7 +366,7 @@ def std(
     >>> torch.masked.std(tensor([1.0, 9.0, 5.0]), mask=tensor([True, False, True]))
     tensor(2.8284)
     """
-    return spread(input, dim, unbiased, correction, keepdim, dtype, mask).sqrt()
+    return masked_variance(input, dim, unbiased, correction, keepdim, dtype, mask).sqrt()
 
 
 # ---------------------------------------------------------------------- along one dimension

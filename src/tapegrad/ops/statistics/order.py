@@ -8,12 +8,12 @@ import numpy as np
 
 from ... import dtypes
 from ...core.base import TensorBase
-from ...core.devices import beside
+from ...core.devices import on_device_of
 from ...core.named_results import return_type
 from ...core.transforms.batched import known_values
 from ..block import SINGLE, Autocast, Case, api, apply, op
 from ..block.batching import flattened
-from ..block.checks import invalid_call, is_number, not_implemented, only_bool, widened
+from ..block.checks import half_as_single, invalid_call, is_number, not_implemented, only_bool
 from ..block.samples import Draw, Index
 from ..reduce.extrema import ExtremumAlong, WholeExtremum, check_not_empty
 from ..reduce.sums import all_dims, array_of, dense, one_dim, plain_dtype
@@ -32,7 +32,7 @@ def refuse(kernel: str, input: Any, kinds: str) -> None:
 
 def lines(xp: Any, x: Any, dim: int) -> Any:
     """Everything along `dim`, as rows."""
-    moved = xp.moveaxis(widened(x), dim, -1)
+    moved = xp.moveaxis(half_as_single(x), dim, -1)
     return moved.reshape(x.size // max(x.shape[dim], 1), x.shape[dim])
 
 
@@ -107,7 +107,7 @@ class MedianAll(WholeExtremum):
     aten = "median"
 
     def fwd(xp, input):
-        x = widened(input.reshape(-1))
+        x = half_as_single(input.reshape(-1))
         if not x.size:
             return nothing(xp, input.dtype)
         if xp is not np:
@@ -129,7 +129,7 @@ class NanmedianAll(WholeExtremum):
     aten = "nanmedian"
 
     def fwd(xp, input):
-        x = widened(input.reshape(-1))
+        x = half_as_single(input.reshape(-1))
         if not x.size:
             return nothing(xp, input.dtype)
         if xp is not np:
@@ -316,7 +316,7 @@ def check_quantile(input: Any, q: Any, interpolation: str) -> Any:
     if not input.array.size:
         raise RuntimeError("quantile() input tensor must be non-empty")
     check_floating(input)
-    return beside(input, np.asarray(q, dtype))
+    return on_device_of(input, np.asarray(q, dtype))
 
 
 def check_floating(input: Any) -> None:
@@ -325,7 +325,7 @@ def check_floating(input: Any) -> None:
         raise RuntimeError("quantile() input tensor must be either float or double dtype")
 
 
-def in_order(input: Any, dim: int | None, keepdim: bool) -> Any:
+def sorted_last(input: Any, dim: int | None, keepdim: bool) -> Any:
     """The input sorted along its last dimension, the others as in the result."""
     shape = list(input.array.shape)
     if dim is None or not shape:
@@ -345,7 +345,7 @@ def quantiles(
 ) -> Any:
     place = None if dim is None else one_dim("quantile", input, dim)
     q = check_quantile(input, q, interpolation)
-    ordered = in_order(input, place, keepdim)
+    ordered = sorted_last(input, place, keepdim)
     size = ordered.array.shape[-1]
     if size > LARGEST:
         raise RuntimeError("quantile() input tensor is too large")

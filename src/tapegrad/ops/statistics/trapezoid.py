@@ -25,7 +25,7 @@ CASES = [
 ]
 
 
-def check(function: str, y: Any, x: Any, dx: Any, dim: Any) -> int:
+def checked_dim(function: str, y: Any, x: Any, dx: Any, dim: Any) -> int:
     """The dimension, of arguments that fit one of the two signatures."""
     if not isinstance(y, TensorBase):
         raise must_be_tensor(function, "y", 1, y)
@@ -93,7 +93,7 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: Any = -1) -> Any:
     >>> trapezoid(tensor([1.0, 5.0, 10.0])), trapezoid(tensor([1.0, 3.0]), tensor([0.0, 2.0]))
     (tensor(10.5000), tensor(4.))
     """
-    return integral(y, x, dx, check("trapezoid", y, x, dx, dim))
+    return integral(y, x, dx, checked_dim("trapezoid", y, x, dx, dim))
 
 
 @api(method=False, samples=CASES)
@@ -103,7 +103,7 @@ def trapz(y: Any, x: Any = None, *, dx: Any = None, dim: Any = -1) -> Any:
     >>> trapz(tensor([1.0, 5.0, 10.0]))
     tensor(10.5000)
     """
-    return integral(y, x, dx, check("trapz", y, x, dx, dim))
+    return integral(y, x, dx, checked_dim("trapz", y, x, dx, dim))
 
 
 @api(method=False, samples=CASES)
@@ -114,7 +114,7 @@ def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: Any = -1
     tensor([ 3.0000, 10.5000])
     """
     function = "cumulative_trapezoid"
-    d = wrap_dim(check(function, y, x, dx, dim), y.array.ndim)
+    d = wrap_dim(checked_dim(function, y, x, dx, dim), y.array.ndim)
     check_kinds(function, y, x, dx)
     left, right = sides(y, d)
     if x is None:

@@ -29,7 +29,7 @@ typedef unsigned long long u64;
     i64 turn = 0;
 // The rounds of a thread that makes PER numbers of a block: `first`, `first + threads`, ...
 #define TURNS for (i64 first = thread; first < n; first += threads * PER, turn++)
-#define MINE(j, at) for (int j = 0; j < PER; j++) \
+#define EACH_NUMBER(j, at) for (int j = 0; j < PER; j++) \
     for (i64 at = first + threads * j; at < n; at = n)
 
 struct Words { u32 w[4]; };
@@ -62,7 +62,7 @@ extern "C" __global__ void words(u32* __restrict__ y, START, i64 n) {
     BEGIN
     TURNS {
         Words w = philox(seed, thread, round + turn);
-        MINE(j, at) y[at] = w.w[j];
+        EACH_NUMBER(j, at) y[at] = w.w[j];
     }
 }
 extern "C" __global__ void long_words(u64* __restrict__ y, START, i64 n) {
@@ -70,7 +70,7 @@ extern "C" __global__ void long_words(u64* __restrict__ y, START, i64 n) {
     BEGIN
     TURNS {
         Words w = philox(seed, thread, round + turn);
-        MINE(j, at) y[at] = (u64)w.w[2 * j] << 32 | w.w[2 * j + 1];
+        EACH_NUMBER(j, at) y[at] = (u64)w.w[2 * j] << 32 | w.w[2 * j + 1];
     }
 }
 extern "C" __global__ void fours(float* __restrict__ y, START, i64 n) {
@@ -133,7 +133,7 @@ extern "C" __global__ void uniform(T* __restrict__ y, START, i64 n) {
     TURNS {
         A v[PER];
         units(philox(seed, thread, round + turn), v);
-        MINE(j, at) STORE(y + at, v[j]);
+        EACH_NUMBER(j, at) STORE(y + at, v[j]);
     }
 }
 // `open` and `closed` are the ends of the range as T has them: no number is the open end.
@@ -143,7 +143,7 @@ extern "C" __global__ void between(T* __restrict__ y, START, A low, A range, A c
     TURNS {
         A v[PER];
         units(philox(seed, thread, round + turn), v);
-        MINE(j, at) {
+        EACH_NUMBER(j, at) {
             STORE(y + at, v[j] * range + low);
             if (LOAD(y + at) == open) STORE(y + at, closed);
         }
@@ -154,7 +154,7 @@ extern "C" __global__ void normal(T* __restrict__ y, START, A mean, A std, i64 n
     TURNS {
         A v[PER];
         normals(philox(seed, thread, round + turn), v);
-        MINE(j, at) STORE(y + at, v[j] * std + mean);
+        EACH_NUMBER(j, at) STORE(y + at, v[j] * std + mean);
     }
 }
 // Of a uniform or a normal `v`, with the quick functions that PyTorch takes for single precision.
@@ -178,7 +178,7 @@ extern "C" __global__ void name(T* __restrict__ y, START, A s, A t, i64 n) { \
     TURNS { \
         A all[PER]; \
         from(philox(seed, thread, round + turn), all); \
-        MINE(j, at) { A v = all[j]; STORE(y + at, (number)); } \
+        EACH_NUMBER(j, at) { A v = all[j]; STORE(y + at, (number)); } \
     } \
 }
 MAPPED(exponential, units, (-1 / s) * (v >= 1 - EPS / 2 ? -EPS / 2 : quick_log(v)))
@@ -191,7 +191,7 @@ extern "C" __global__ void bernoulli(T* __restrict__ y, START, A chance, i64 n) 
     TURNS {
         A v[PER];
         units(philox(seed, thread, round + turn), v);
-        MINE(j, at) STORE(y + at, v[j] < chance ? (A)1 : (A)0);
+        EACH_NUMBER(j, at) STORE(y + at, v[j] < chance ? (A)1 : (A)0);
     }
 }
 """
@@ -222,7 +222,7 @@ extern "C" __global__ void dropout(const T* __restrict__ x, T* __restrict__ y,
     const int PER = 4;
     TURNS {
         Words w = philox(seed, thread, round + turn);
-        MINE(j, at) {
+        EACH_NUMBER(j, at) {
             unsigned char kept = (A)single(w.w[j]) < keep;
             STORE(y + at, LOAD(x + at) * (A)kept * scale);
             mask[at] = kept;

@@ -33,7 +33,7 @@ from ..sources.expressions import (
 )
 from ..sources.templates import ACCESS
 from . import gates as cupy_gates
-from .kernels import BLOCK, I32, I64, NOTHING, Gpu, accumulator, plain, real
+from .kernels import BLOCK, I32, I64, NOTHING, Gpu, accumulator, contiguous_floats, real
 from .moves import Plans, contiguous, plan_order
 
 FORMS = ("", "unary", "binary", "ternary")
@@ -81,7 +81,7 @@ def register(backend: Any, gpu: Gpu, reference: Any) -> None:
     register_bounds(backend, each, reference)
     register_powers(backend, each, reference)
     for name in IN_ORDER:
-        backend.override(name)(in_order(backend, backend.overrides[name]))
+        backend.override(name)(same_order_first(backend, backend.overrides[name]))
     cupy_gates.register(backend, gpu, reference)
 
 
@@ -96,7 +96,7 @@ class Each:
 
     def one(self, expression: str, x: Any, *numbers: float) -> Any:
         """An expression of one array; None if it has gaps, or is not of floats."""
-        if plain(x):
+        if contiguous_floats(x):
             return self.gpu.unary(expression, x, *numbers)
         return self.of(expression, (x,), numbers)
 
@@ -145,7 +145,7 @@ class Each:
         if not arrays:
             return self.scaled(expression, grad, numbers)
         first = arrays[0]
-        if len(arrays) == 1 and type(first) is self.array and plain(grad, first):
+        if len(arrays) == 1 and type(first) is self.array and contiguous_floats(grad, first):
             return self.gpu.binary(expression, grad, first, *numbers)
         if type(first) is not self.array or first.dtype is not grad.dtype:
             return None
@@ -157,8 +157,8 @@ class Each:
             if grad.ndim and grad.shape != first.shape:
                 return None
             return self.of(expression, arrays, numbers, once=grad)
-        if len(arrays) == 1 and plain(grad) and contiguous(first):
-            out = self.gpu.spread(expression, grad, first, *numbers)
+        if len(arrays) == 1 and contiguous_floats(grad) and contiguous(first):
+            out = self.gpu.binary_broadcast(expression, grad, first, *numbers)
             return out if out is not None and out.shape == grad.shape else None
         return None
 
@@ -206,7 +206,7 @@ def unary_kernel(each: Each, expression: str, other: Any) -> Any:
     gpu = each.gpu
 
     def run(x: Any) -> Any:
-        if plain(x):
+        if contiguous_floats(x):
             return gpu.unary(expression, x)
         out = each.of(expression, (x,))
         return other(x) if out is None else out
@@ -214,7 +214,7 @@ def unary_kernel(each: Each, expression: str, other: Any) -> Any:
     return run
 
 
-def in_order(backend: Any, kernel: Any) -> Any:
+def same_order_first(backend: Any, kernel: Any) -> Any:
     def run(x: Any, y: Any) -> Any:
         return kernel(x if contiguous(x) else backend.copied(x), y)
 
@@ -225,7 +225,7 @@ def number_kernel(each: Each, expression: str, other: Any) -> Any:
     gpu = each.gpu
 
     def run(x: Any, number: Any, *more: Any) -> Any:
-        if not more and isinstance(number, NUMBERS) and plain(x):
+        if not more and isinstance(number, NUMBERS) and contiguous_floats(x):
             return gpu.unary(expression, x, number)
         out = each.one(expression, x, number, *more) if all_real((number, *more)) else None
         return other(x, number, *more) if out is None else out
@@ -268,14 +268,14 @@ def binary_kernel(each: Each, both: str, number: str, turned: str, other: Any) -
                     if contiguous(x) and contiguous(y):
                         if x.shape == y.shape:
                             return gpu.binary(both, x, y)
-                        out = gpu.spread(both, x, y)
+                        out = gpu.binary_broadcast(both, x, y)
                     else:
                         out = each.of(both, (x, y))
                     if out is not None:
                         return out
-            elif isinstance(y, NUMBERS) and plain(x):
+            elif isinstance(y, NUMBERS) and contiguous_floats(x):
                 return gpu.unary(number, x, y)
-        elif isinstance(x, NUMBERS) and type(y) is device_array and plain(y):
+        elif isinstance(x, NUMBERS) and type(y) is device_array and contiguous_floats(y):
             return gpu.unary(turned, y, x)
         return other(x, y)
 
@@ -290,7 +290,11 @@ def mixed_kernel(each: Each, both: str, kernel: Any) -> Any:
         if type(x) is not device_array or type(y) is not device_array:
             array = x if type(x) is device_array else y
             number = y if array is x else x
-            if type(number) not in NUMBERS or array.dtype.itemsize != 2 or not plain(array):
+            if (
+                type(number) not in NUMBERS
+                or array.dtype.itemsize != 2
+                or not contiguous_floats(array)
+            ):
                 return None
             return kernel(x, y)
         kinds = NAMES.get(x.dtype), NAMES.get(y.dtype)
@@ -317,8 +321,8 @@ def pair_kernel(each: Each, expression: str, other: Any) -> Any:
     def run(x: Any, y: Any) -> Any:
         if type(x) is device_array and type(y) is device_array and x.dtype is y.dtype:
             out = each.of(expression, (x, y))
-            if out is None and plain(x) and contiguous(y):
-                out = gpu.spread(expression, x, y)
+            if out is None and contiguous_floats(x) and contiguous(y):
+                out = gpu.binary_broadcast(expression, x, y)
             if out is not None:
                 return out
         return other(x, y)
@@ -342,7 +346,7 @@ def pull_kernel(each: Each, expression: str, other: Any) -> Any:
     gpu = each.gpu
 
     def run(grad: Any, y: Any, *numbers: Any) -> Any:
-        if plain(grad, y):
+        if contiguous_floats(grad, y):
             return gpu.binary(expression, grad, y, *numbers)
         out = each.pull(expression, grad, (y,), numbers)
         return other(grad, y, *numbers) if out is None else out
@@ -374,7 +378,7 @@ def gradients(each: Each, formulas: tuple[Formula, ...]) -> Callable[..., Any]:
         if reading.simple:
             y = arrays[0]
             if type(y) is device_array:
-                if plain(grad, y):
+                if contiguous_floats(grad, y):
                     return gpu.binary(reading.expression, grad, y)
             elif isinstance(y, NUMBERS):
                 return each.scaled(reading.with_number, grad, (y,))
@@ -412,7 +416,7 @@ def loss_kernel(each: Each, name: str, value: str, other: Any) -> Any:
         fits = not any([w is not None for w in rest[:place]])
         if name == "huber_loss":
             fits = numbers.pop() == x.dtype  # the dtype of the result
-        if not fits or not plain(x, y) or not x.size:
+        if not fits or not contiguous_floats(x, y) or not x.size:
             return other(x, y, *rest)
         if reduction == "none":
             return each.gpu.binary(value, x, y, *numbers)

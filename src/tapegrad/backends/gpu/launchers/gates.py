@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..cublas import NAMES
-from .kernels import BLOCK, I32, NOTHING, Gpu, accumulator, plain, real
+from .kernels import BLOCK, I32, NOTHING, Gpu, accumulator, contiguous_floats, real
 from .moves import MANY, U32, Plans, contiguous, plan_order
 
 NUMBERS = (int, float)
@@ -36,7 +36,7 @@ def register_masks(backend: Any, gpu: Gpu, reference: Any) -> None:
                 return None
             out = choice(expression, *[v.transpose(plan[0]) for v in (mask, x, y)], number)
             return None if out is None else out.transpose(plan[1])
-        if not contiguous(mask) or not plain(x, y):
+        if not contiguous(mask) or not contiguous_floats(x, y):
             return None
         plan = gpu.spreads.get((x.shape, mask.shape))
         if plan is None or plan[0] != x.shape:
@@ -83,7 +83,7 @@ def register_gates(backend: Any, gpu: Gpu, reference: Any) -> None:
 
     @backend.override("glu")
     def glu(input: Any, dim: int) -> Any:
-        if not plain(input) or not 0 < input.size < MANY:
+        if not contiguous_floats(input) or not 0 < input.size < MANY:
             return others[0](input, dim)
         shape = input.shape
         out = ndarray((*shape[:dim], shape[dim] // 2, *shape[dim + 1 :]), input.dtype)
@@ -93,7 +93,11 @@ def register_gates(backend: Any, gpu: Gpu, reference: Any) -> None:
 
     @backend.override("glu_backward")
     def glu_backward(grad_output: Any, input: Any, dim: int) -> Any:
-        if not plain(input) or not 0 < input.size < MANY or grad_output.dtype is not input.dtype:
+        if (
+            not contiguous_floats(input)
+            or not 0 < input.size < MANY
+            or grad_output.dtype is not input.dtype
+        ):
             return others[1](grad_output, input, dim)
         grad = straight(grad_output)
         out = ndarray(input.shape, input.dtype)
@@ -104,7 +108,11 @@ def register_gates(backend: Any, gpu: Gpu, reference: Any) -> None:
 
     def slopes_fit(grad: Any, input: Any, weight: Any) -> Any:
         """How the weights are spread over the input; None if the kernels do not take them."""
-        if not plain(input) or grad.dtype is not input.dtype or grad.shape != input.shape:
+        if (
+            not contiguous_floats(input)
+            or grad.dtype is not input.dtype
+            or grad.shape != input.shape
+        ):
             return None
         if weight.dtype is not input.dtype or not contiguous(weight):
             return None

@@ -37,7 +37,7 @@ class Gpu:
 
     def __init__(self, xp: Any) -> None:
         self.xp = xp
-        cublas.know_brain()  # plans are made for the dtypes that are known
+        cublas.learn_bfloat16()  # plans are made for the dtypes that are known
         self.compiled: dict[tuple[str, ...], Any] = {}
         self.quick: dict[Any, Any] = {}  # elementwise kernels by expression and dtype
         self.spreads = Plans(plan_spread)
@@ -126,7 +126,7 @@ class Gpu:
             run(self.fours(n), BLOCK, (*arrays, out, n, *map(real_of(dtype), numbers)))
         return out
 
-    def spread(self, expression: str, x: Any, y: Any, *numbers: float) -> Any:
+    def binary_broadcast(self, expression: str, x: Any, y: Any, *numbers: float) -> Any:
         """`binary` with broadcasting; None if it is not of the simple kind."""
         plan = self.spreads.get((x.shape, y.shape))
         if plan is None:
@@ -254,10 +254,10 @@ SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
 def real_of(dtype: Any) -> Any:
     """What makes numbers those that kernels compute with, for arrays of a dtype."""
-    return np.float64 if dtype.itemsize == 8 else single
+    return np.float64 if dtype.itemsize == 8 else float32_number
 
 
-def single(number: float) -> Any:
+def float32_number(number: float) -> Any:
     """In single precision; what is too large is infinite there, and NumPy would warn."""
     if number > LARGEST or number < -LARGEST:
         number = math.copysign(math.inf, number)
@@ -266,7 +266,7 @@ def single(number: float) -> Any:
 
 def real(dtype: Any, number: float) -> Any:
     """A number as kernels compute with it, for arrays of a dtype."""
-    return np.float64(number) if dtype.itemsize == 8 else single(number)
+    return np.float64(number) if dtype.itemsize == 8 else float32_number(number)
 
 
 def accumulator(dtype: Any) -> Any:
@@ -278,7 +278,7 @@ def is_float(x: Any) -> bool:
     return x.dtype in NAMES
 
 
-def plain(x: Any, y: Any = None) -> bool:
+def contiguous_floats(x: Any, y: Any = None) -> bool:
     """Whether these are contiguous floats; if there are two, of one shape and dtype."""
     if x.dtype not in NAMES or not contiguous(x):
         return False
@@ -432,7 +432,11 @@ def register_sums(backend: Any, gpu: Gpu, reference: Any) -> None:
 
 def sum_kernel(gpu: Gpu, mean: bool, other: Any) -> Any:
     def run(input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
-        if plain(input) and type(dim) is not list and (dtype is None or dtype is input.dtype):
+        if (
+            contiguous_floats(input)
+            and type(dim) is not list
+            and (dtype is None or dtype is input.dtype)
+        ):
             out = gpu.summed(input, dim, bool(keepdim), mean)
             if out is not None:
                 return out
@@ -443,7 +447,7 @@ def sum_kernel(gpu: Gpu, mean: bool, other: Any) -> Any:
 
 def whole_sum_kernel(gpu: Gpu, mean: bool, other: Any) -> Any:
     def run(input: Any, dtype: Any) -> Any:
-        if plain(input) and (dtype is None or dtype is input.dtype):
+        if contiguous_floats(input) and (dtype is None or dtype is input.dtype):
             out = gpu.summed(input, None, False, mean)
             if out is not None:
                 return out

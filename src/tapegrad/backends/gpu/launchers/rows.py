@@ -9,7 +9,18 @@ import numpy as np
 
 from .. import cublaslt
 from ..cublas import NAMES
-from .kernels import I32, I64, NOTHING, SQUARE, WARPS, Gpu, accumulator, is_float, plain, real
+from .kernels import (
+    I32,
+    I64,
+    NOTHING,
+    SQUARE,
+    WARPS,
+    Gpu,
+    accumulator,
+    contiguous_floats,
+    is_float,
+    real,
+)
 from .moves import Plans, contiguous
 
 TARGETS = 1 << 14  # above, they are counted before, not by every block
@@ -112,7 +123,7 @@ def softmax_kernel(backend: Any, gpu: Gpu, logs: int, other: Any) -> Any:
         if not input.size or dim != input.ndim - 1:
             return other(input, dim)
         input = dense(backend, input)
-        if not plain(input):
+        if not contiguous_floats(input):
             return other(input, dim)
         out = gpu.empty(input.shape, input.dtype)
         n = input.shape[-1]
@@ -129,7 +140,7 @@ def softmax_pull(backend: Any, gpu: Gpu, logs: int, other: Any) -> Any:
         if not input.size or dim != input.ndim - 1:
             return other(input, output, dim)
         input, output = dense(backend, input), dense(backend, output)
-        if not plain(input, output):
+        if not contiguous_floats(input, output):
             return other(input, output, dim)
         out = gpu.empty(input.shape, input.dtype)
         n = input.shape[-1]

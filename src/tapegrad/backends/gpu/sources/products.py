@@ -179,7 +179,7 @@ template <typename Left, typename Right> __device__ __forceinline__ void multipl
             }
         }
         float part[4][4] = {};
-        // Small terms first; four independent sums at a time keep the tensor cores busy.
+        // Small terms first; four independent sums at a time fill the tensor cores.
         EVERY for (int s = 0; s < 2; s++) {
             EVERY for (int j = 0; j < 4; j++) mma_tf32(part[j], low[s], b_high[s][j]);
         }

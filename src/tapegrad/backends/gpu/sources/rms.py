@@ -76,17 +76,17 @@ extern "C" __global__ void __launch_bounds__(512) rms_back(const T* __restrict__
         }
     }
     if (!parts) return;
-    A* mine = columns + threadIdx.y * blockDim.x + threadIdx.x;
+    A* cell = columns + threadIdx.y * blockDim.x + threadIdx.x;
     HOLDING(i) {
         EVERY(c) {
             A total = along[i][c];
             if (blockDim.y > 1) {
-                *mine = total;
+                *cell = total;
                 for (unsigned o = blockDim.y / 2; o; o >>= 1) {
                     __syncthreads();
-                    if (threadIdx.y < o) *mine += mine[o * blockDim.x];
+                    if (threadIdx.y < o) *cell += cell[o * blockDim.x];
                 }
-                total = *mine;
+                total = *cell;
                 __syncthreads();
             }
             if (threadIdx.y == 0 && COLUMN(i) < n) {

@@ -17,8 +17,10 @@ __device__ __forceinline__ float from_half(u16 h) {
 __device__ __forceinline__ u16 to_half(float f) {
     u16 h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h;
 }
-__device__ __forceinline__ float from_brain(u16 b) { return __uint_as_float(((unsigned)b) << 16); }
-__device__ __forceinline__ u16 to_brain(float f) {
+__device__ __forceinline__ float from_bfloat16(u16 b) {
+    return __uint_as_float(((unsigned)b) << 16);
+}
+__device__ __forceinline__ u16 to_bfloat16(float f) {
     unsigned u = __float_as_uint(f);
     if ((u & 0x7fffffffu) > 0x7f800000u) return (u16)0x7fc0;
     return (u16)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
@@ -38,7 +40,7 @@ ACCESS = {
     "float32": ("float", "(*(p))", "(*(p) = (v))"),
     "float64": ("double", "(*(p))", "(*(p) = (v))"),
     "float16": ("u16", "from_half(*(p))", "(*(p) = to_half(v))"),
-    "bfloat16": ("u16", "from_brain(*(p))", "(*(p) = to_brain(v))"),
+    "bfloat16": ("u16", "from_bfloat16(*(p))", "(*(p) = to_bfloat16(v))"),
 }
 # Memory that is only moved, by the size of its items.
 RAW = {1: "unsigned char", 2: "u16", 4: "unsigned", 8: "unsigned long long", 16: "ulonglong2"}

@@ -83,6 +83,14 @@ def check_kernel(kernel: str, x: Any) -> None:
         raise not_implemented(kernel, dtypes.of(x.dtype))
 
 
+def check_factorable(function: str, kernel: str, x: Any) -> None:
+    """Square matrices of floats that the kernel takes; it is not asked where there are none."""
+    check_square(function, x)
+    check_floating(function, x)
+    if x.size:
+        check_kernel(kernel, x)
+
+
 def check_same_dtype(function: str, first: tuple[str, Any], second: tuple[str, Any]) -> None:
     if first[1].dtype != second[1].dtype:
         raise RuntimeError(

@@ -1,0 +1,66 @@
+"""The pages name files that exist: links, paths in text and drawings, the map in the READMEs."""
+
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "src" / "tapegrad"
+PAGES = sorted(
+    p for p in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md")]
+)
+# CHANGELOG tells of files that are gone; operators.md is generated from the tree.
+READ = [p for p in PAGES if p.name not in ("CHANGELOG.md", "operators.md")]
+LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
+PATH = re.compile(
+    r"(?<![\w./<*-])((?:[\w.-]+/)+[\w*-]+\.(?:py|md|npz|txt|js)|(?:[\w-]+/)+)(?![\w/*])"
+)
+SOURCES = [
+    *PACKAGE.rglob("*.py"),
+    *ROOT.glob("tests/**/*.py"),
+    *ROOT.glob("tools/*.py"),
+    ROOT / "setup.py",
+]
+
+
+def page_name(path):
+    return str(path.relative_to(ROOT))
+
+
+def is_there(path, page):
+    """Whether a path is one of the repository, of the package or of the page's own folder."""
+    places = (ROOT, ROOT / "src", PACKAGE, ROOT / "tests", page.parent)
+    return any(any(place.glob(path)) for place in places)
+
+
+@pytest.mark.parametrize("page", READ, ids=page_name)
+def test_links(page):
+    text = page.read_text(encoding="utf-8")
+    assert [link for link in LINK.findall(text) if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", READ, ids=page_name)
+def test_paths(page):
+    text = re.sub(r"https?://\S+", "", page.read_text(encoding="utf-8"))
+    assert [path for path in PATH.findall(text) if not is_there(path, page)] == []
+    known = {path.name for path in SOURCES}
+    own = {"example.py", "script.py", "train.py"}  # the reader's own
+    assert set(re.findall(r"`([\w-]+\.py)`", text)) - known - own == set()
+
+
+@pytest.mark.parametrize("source", ["README.md", "README.zh-CN.md"])
+def test_the_map_names_every_folder(source):
+    text = (ROOT / source).read_text(encoding="utf-8")
+    drawn = set(re.findall(r"(\w+)/", text[text.index("\nsrc/tapegrad/\n") :]))
+    folders = {p.parent.name for p in PACKAGE.glob("*/*.py")}
+    assert folders - drawn == set()
+
+
+def test_notes_that_code_cites():
+    cited = set()
+    for path in PACKAGE.rglob("*.py"):
+        cited |= set(re.findall(r"docs/(?:notes/)?[\w-]+\.md", path.read_text(encoding="utf-8")))
+    assert [name for name in sorted(cited) if not (ROOT / name).exists()] == []
+    notes = {f"docs/notes/{p.name}" for p in ROOT.glob("docs/notes/*.md")}
+    assert notes - cited == {"docs/notes/glossary.md"}  # for people, not for one place
