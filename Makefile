@@ -77,6 +77,7 @@ parity-pure: $(VENV_PARITY)/.tools
 
 parity-page: $(VENV_PARITY)/.tools
 	PYTHONPATH=src $(VENV_PARITY)/bin/python tests/parity/opdb.py --workers $(WORKERS) --write
+	PYTHONPATH=src $(VENV_PARITY)/bin/python tools/names.py --write
 
 golden: $(VENV_PARITY)/.tools
 	$(VENV_PARITY)/bin/python tests/programs/record.py

@@ -22,7 +22,11 @@ from ._creation.sized import *  # noqa: F403 (its __all__ is partly computed)
 from ._tensor import printing as _tensor_str
 from ._tensor.printing import set_printoptions
 from ._tensor.size import Size
-from .autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled
+from .autograd.anomaly_mode import (
+    is_anomaly_check_nan_enabled,
+    is_anomaly_enabled,
+    set_anomaly_enabled,
+)
 from .autograd.grad_mode import (
     enable_grad,
     inference_mode,
@@ -63,15 +67,24 @@ from .random import Generator, default_generator  # noqa: E402
 _SUBMODULES = frozenset(
     """
     _C __config__ accelerator amp autograd backends compat compiler cpu cuda datasets diagnose
-    distributed
-    distributions fft func jit linalg masked multiprocessing nn optim overrides profiler random
-    return_types serialization signal sparse special storage testing torch_version types utils
-    version
+    distributed distributions fft func functional futures jit linalg masked multiprocessing nn
+    optim overrides profiler random return_types serialization
+    signal sparse special storage testing torch_version types utils version
     """.split()
 )
 
 # Public names of modules that are imported when they are asked for.
 _ELSEWHERE = {
+    "_control_flow": "cond while_loop",
+    "_old_names": """
+        AcceleratorError classproperty eig get_file_path has_lapack has_mkl has_openmp has_spectral
+        init_num_threads legacy_contiguous_format lstsq matrix_rank
+        prepare_multiprocessing_environment solve symeig
+    """,
+    "_tensor.legacy_storages": """
+        BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage
+        DoubleStorage FloatStorage HalfStorage IntStorage LongStorage ShortStorage Storage
+    """,
     "amp.autocast_mode": """
         autocast autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache
         get_autocast_cpu_dtype get_autocast_dtype get_autocast_gpu_dtype is_autocast_cache_enabled
@@ -81,9 +94,12 @@ _ELSEWHERE = {
     """,
     "amp.grad_scaler": "GradScaler",
     "compiler": "compile",
+    "cuda.memory": "OutOfMemoryError",
+    "cuda.streams": "Event Stream",
     "core.subclass": "DisableTorchFunctionSubclass",
     "func.vmapping": "vmap",
-    "jit": "ScriptFunction ScriptModule",
+    "futures": "Future",
+    "jit": "ScriptFunction ScriptModule fork wait",
     "_tensor.predicates": """
         detach detach_ get_device is_conj is_distributed is_inference is_neg is_same_size is_signed
     """,
@@ -96,7 +112,12 @@ _ELSEWHERE = {
         set_num_interop_threads set_num_threads typename use_deterministic_algorithms
     """,
     "sparse.functions": "sparse_coo_tensor",
-    "storage": "TypedStorage UntypedStorage",
+    "sparse.more": "dsmm hsmm hspmm resize_as_sparse_ saddmm smm spmm sspaddmm",
+    "signal": "windows",
+    "device": "jagged sparse_bsc sparse_bsr sparse_csc sparse_csr",
+    "storage": "StorageBase TypedStorage UntypedStorage",
+    "random": "thread_safe_generator",
+    "utils.dlpack": "to_dlpack",
     "symbolic": """
         SymBool SymFloat SymInt sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum
     """,

@@ -17,6 +17,8 @@ from . import distributed as distributed
 from . import distributions as distributions
 from . import fft as fft
 from . import func as func
+from . import functional as functional
+from . import futures as futures
 from . import jit as jit
 from . import linalg as linalg
 from . import masked as masked
@@ -37,10 +39,29 @@ from . import torch_version as torch_version
 from . import types as types
 from . import utils as utils
 from . import version as version
+from ._old_names import AcceleratorError as AcceleratorError
+from ._tensor.legacy_storages import BFloat16Storage as BFloat16Storage
+from ._tensor.legacy_storages import BoolStorage as BoolStorage
+from ._tensor.legacy_storages import ByteStorage as ByteStorage
+from ._tensor.legacy_storages import CharStorage as CharStorage
+from ._tensor.legacy_storages import ComplexDoubleStorage as ComplexDoubleStorage
+from ._tensor.legacy_storages import ComplexFloatStorage as ComplexFloatStorage
 from .core.subclass import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
+from ._tensor.legacy_storages import DoubleStorage as DoubleStorage
+from .cuda.streams import Event as Event
+from ._tensor.legacy_storages import FloatStorage as FloatStorage
+from .futures import Future as Future
 from .amp.grad_scaler import GradScaler as GradScaler
+from ._tensor.legacy_storages import HalfStorage as HalfStorage
+from ._tensor.legacy_storages import IntStorage as IntStorage
+from ._tensor.legacy_storages import LongStorage as LongStorage
+from .cuda.memory import OutOfMemoryError as OutOfMemoryError
 from .jit import ScriptFunction as ScriptFunction
 from .jit import ScriptModule as ScriptModule
+from ._tensor.legacy_storages import ShortStorage as ShortStorage
+from ._tensor.legacy_storages import Storage as Storage
+from .storage import StorageBase as StorageBase
+from .cuda.streams import Stream as Stream
 from .symbolic import SymBool as SymBool
 from .symbolic import SymFloat as SymFloat
 from .symbolic import SymInt as SymInt
@@ -50,20 +71,33 @@ from .settings import are_deterministic_algorithms_enabled as are_deterministic_
 from .amp.autocast_mode import autocast as autocast
 from .amp.autocast_mode import autocast_decrement_nesting as autocast_decrement_nesting
 from .amp.autocast_mode import autocast_increment_nesting as autocast_increment_nesting
+from ._old_names import classproperty as classproperty
 from .amp.autocast_mode import clear_autocast_cache as clear_autocast_cache
 from .compiler import compile as compile
 from .settings import compiled_with_cxx11_abi as compiled_with_cxx11_abi
+from ._control_flow import cond as cond
 from ._tensor.predicates import detach as detach
 from ._tensor.predicates import detach_ as detach_
+from .sparse.more import dsmm as dsmm
+from ._old_names import eig as eig
+from .jit import fork as fork
 from .amp.autocast_mode import get_autocast_cpu_dtype as get_autocast_cpu_dtype
 from .amp.autocast_mode import get_autocast_dtype as get_autocast_dtype
 from .amp.autocast_mode import get_autocast_gpu_dtype as get_autocast_gpu_dtype
 from .settings import get_deterministic_debug_mode as get_deterministic_debug_mode
 from ._tensor.predicates import get_device as get_device
 from .settings import get_device_module as get_device_module
+from ._old_names import get_file_path as get_file_path
 from .settings import get_float32_matmul_precision as get_float32_matmul_precision
 from .settings import get_num_interop_threads as get_num_interop_threads
 from .settings import get_num_threads as get_num_threads
+from ._old_names import has_lapack as has_lapack
+from ._old_names import has_mkl as has_mkl
+from ._old_names import has_openmp as has_openmp
+from ._old_names import has_spectral as has_spectral
+from .sparse.more import hsmm as hsmm
+from .sparse.more import hspmm as hspmm
+from ._old_names import init_num_threads as init_num_threads
 from .amp.autocast_mode import is_autocast_cache_enabled as is_autocast_cache_enabled
 from .amp.autocast_mode import is_autocast_cpu_enabled as is_autocast_cpu_enabled
 from .amp.autocast_mode import is_autocast_enabled as is_autocast_enabled
@@ -76,7 +110,14 @@ from ._tensor.predicates import is_same_size as is_same_size
 from ._tensor.predicates import is_signed as is_signed
 from .settings import is_storage as is_storage
 from .settings import is_vulkan_available as is_vulkan_available
+from .device import jagged as jagged
+from ._old_names import legacy_contiguous_format as legacy_contiguous_format
 from .serialization import load as load
+from ._old_names import lstsq as lstsq
+from ._old_names import matrix_rank as matrix_rank
+from ._old_names import prepare_multiprocessing_environment as prepare_multiprocessing_environment
+from .sparse.more import resize_as_sparse_ as resize_as_sparse_
+from .sparse.more import saddmm as saddmm
 from .serialization import save as save
 from .amp.autocast_mode import set_autocast_cache_enabled as set_autocast_cache_enabled
 from .amp.autocast_mode import set_autocast_cpu_dtype as set_autocast_cpu_dtype
@@ -89,7 +130,15 @@ from .settings import set_float32_matmul_precision as set_float32_matmul_precisi
 from .settings import set_flush_denormal as set_flush_denormal
 from .settings import set_num_interop_threads as set_num_interop_threads
 from .settings import set_num_threads as set_num_threads
+from .sparse.more import smm as smm
+from ._old_names import solve as solve
+from .device import sparse_bsc as sparse_bsc
+from .device import sparse_bsr as sparse_bsr
 from .sparse.functions import sparse_coo_tensor as sparse_coo_tensor
+from .device import sparse_csc as sparse_csc
+from .device import sparse_csr as sparse_csr
+from .sparse.more import spmm as spmm
+from .sparse.more import sspaddmm as sspaddmm
 from .symbolic import sym_float as sym_float
 from .symbolic import sym_int as sym_int
 from .symbolic import sym_ite as sym_ite
@@ -98,9 +147,15 @@ from .symbolic import sym_min as sym_min
 from .symbolic import sym_not as sym_not
 from .symbolic import sym_sqrt as sym_sqrt
 from .symbolic import sym_sum as sym_sum
+from ._old_names import symeig as symeig
+from .random import thread_safe_generator as thread_safe_generator
+from .utils.dlpack import to_dlpack as to_dlpack
 from .settings import typename as typename
 from .settings import use_deterministic_algorithms as use_deterministic_algorithms
 from .func.vmapping import vmap as vmap
+from .jit import wait as wait
+from ._control_flow import while_loop as while_loop
+from .signal import windows as windows
 from ._tensor.tensor import Tensor as Tensor
 from ._random.generators import Generator as Generator
 from ._tensor.size import Size as Size
@@ -355,7 +410,9 @@ def fmod(input: Tensor, other: Any, *, out: Any = ...) -> Tensor: ...
 def frac(input: Tensor, *, out: Any = ...) -> Tensor: ...
 def frac_(input: Tensor, *, out: Any = ...) -> Tensor: ...
 def frexp(input: Tensor, *, out: Any = ...) -> tuple[Tensor, Tensor]: ...
+def frobenius_norm(input: Tensor, dim: Any, keepdim: builtins.bool = ..., *, out: Any = ...) -> Tensor: ...
 def from_dlpack(ext_tensor: Any, *, device: Any = ..., copy: builtins.bool | None = ..., out: Any = ...) -> Tensor: ...
+def from_file(filename: Any, shared: builtins.bool | None = ..., size: builtins.int = ..., *, dtype: Any = ..., layout: Any = ..., device: Any = ..., pin_memory: builtins.bool = ..., requires_grad: builtins.bool = ..., out: Any = ...) -> Tensor: ...
 def from_numpy(array: Any, *, out: Any = ...) -> Tensor: ...
 def frombuffer(buffer: Any, *, dtype: Any = ..., count: builtins.int = ..., offset: builtins.int = ..., requires_grad: builtins.bool = ..., out: Any = ...) -> Tensor: ...
 def full(size: Any, fill_value: Any = ..., *, out: Any = ..., dtype: Any = ..., layout: Any = ..., device: Any = ..., pin_memory: builtins.bool = ..., requires_grad: builtins.bool = ...) -> Tensor: ...
@@ -532,6 +589,7 @@ def norm(input: Tensor, p: Any = ..., dim: Any = ..., keepdim: builtins.bool = .
 def norm_except_dim(v: Any, pow: builtins.int = ..., dim: builtins.int = ..., *, out: Any = ...) -> Tensor: ...
 def normal(mean: Any = ..., std: Any = ..., size: Any = ..., *, generator: Any = ..., dtype: Any = ..., layout: Any = ..., device: Any = ..., pin_memory: builtins.bool = ..., requires_grad: builtins.bool = ..., out: Any = ...) -> Tensor: ...
 def not_equal(input: Tensor, other: Any, *, out: Any = ...) -> Tensor: ...
+def nuclear_norm(input: Tensor, dim: Any = ..., keepdim: builtins.bool = ..., *, out: Any = ...) -> Tensor: ...
 def numel(input: Tensor, *, out: Any = ...) -> builtins.int: ...
 def ones(*size: Any, out: Any = ..., dtype: Any = ..., layout: Any = ..., device: Any = ..., pin_memory: builtins.bool = ..., requires_grad: builtins.bool = ..., **kwargs: Any) -> Tensor: ...
 def ones_like(input: Tensor, *, dtype: Any = ..., layout: Any = ..., device: Any = ..., pin_memory: builtins.bool = ..., requires_grad: builtins.bool = ..., memory_format: Any = ..., out: Any = ...) -> Tensor: ...
@@ -605,11 +663,13 @@ def scatter_add(input: Tensor, dim: Any, index: Tensor, src: Tensor, *, out: Any
 def scatter_reduce(input: Tensor, dim: Any, index: Tensor, src: Tensor, reduce: Any, *, include_self: builtins.bool = ..., out: Any = ...) -> Tensor: ...
 def searchsorted(sorted_sequence: Any, input: Tensor, *, out_int32: builtins.bool = ..., right: builtins.bool = ..., side: Any = ..., sorter: Any = ..., out: Any = ...) -> Tensor: ...
 def seed(*, out: Any = ...) -> builtins.int: ...
+def segment_reduce(data: Any, reduce: builtins.str, *, lengths: Any = ..., indices: Any = ..., offsets: Any = ..., axis: builtins.int = ..., unsafe: builtins.bool = ..., initial: Any = ..., out: Any = ...) -> Tensor: ...
 def select(input: Tensor, dim: Any, index: Tensor, *, out: Any = ...) -> Tensor: ...
 def select_copy(input: Tensor, dim: Any, index: Tensor, *, out: Any = ...) -> Tensor: ...
 def select_scatter(input: Tensor, src: Tensor, dim: Any, index: Tensor, *, out: Any = ...) -> Tensor: ...
 def selu(input: Tensor, *, out: Any = ...) -> Tensor: ...
 def selu_(input: Tensor, *, out: Any = ...) -> Tensor: ...
+def set_anomaly_enabled(enabled: builtins.bool, check_nan: builtins.bool = ...) -> None: ...
 def set_default_device(device: Any) -> None: ...
 def set_default_dtype(d: Any) -> None: ...
 def set_default_tensor_type(t: Any) -> None: ...
@@ -706,6 +766,7 @@ def var(input: Tensor, dim: Any = ..., unbiased: Any = ..., keepdim: builtins.bo
 def var_mean(input: Tensor, dim: Any = ..., unbiased: Any = ..., keepdim: builtins.bool = ..., *, correction: Any = ..., out: Any = ...) -> tuple[Tensor, Tensor]: ...
 def vdot(input: Tensor, other: Any, *, out: Any = ...) -> Tensor: ...
 def view_as_complex(input: Tensor, *, out: Any = ...) -> Tensor: ...
+def view_as_complex_copy(input: Tensor, *, out: Any = ...) -> Tensor: ...
 def view_as_real(input: Tensor, *, out: Any = ...) -> Tensor: ...
 def view_as_real_copy(input: Tensor, *, out: Any = ...) -> Tensor: ...
 def view_copy(input: Tensor, size: Any = ..., *, dtype: Any = ..., out: Any = ...) -> Tensor: ...

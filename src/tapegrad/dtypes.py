@@ -42,6 +42,11 @@ class dtype:
     is_signed: bool
     np: numpy.dtype[Any]
 
+    @property
+    def abbr(self) -> str:
+        """A short name: "f32", "bf16", "c64"."""
+        return f"{'bf' if self.name == 'bfloat16' else self.name[0]}{8 * self.itemsize}"
+
     def __new__(cls, *args: object, **kwargs: object) -> dtype:
         raise TypeError("cannot create 'torch.dtype' instances")
 

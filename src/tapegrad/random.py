@@ -69,6 +69,11 @@ def set_rng_state(new_state: Any) -> None:
     default_generator.set_state(new_state)
 
 
+def thread_safe_generator() -> None:
+    """The generator of a worker thread of a DataLoader; None, since workers are processes."""
+    return None
+
+
 @contextlib.contextmanager
 def fork_rng(
     devices: Any = None,

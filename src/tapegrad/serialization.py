@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import importlib
 import io
 import mmap as mmap_module
 import operator
@@ -17,7 +18,9 @@ import pickle
 import pickletools
 import secrets
 import stat
+import struct
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -41,6 +44,26 @@ from .device import (
     sparse_csc,
     sparse_csr,
     strided,
+)
+
+MAGIC_NUMBER, PROTOCOL_VERSION = legacy.MAGIC, legacy.PROTOCOL
+STORAGE_KEY_SEPARATOR = ","
+SHORT_SIZE, INT_SIZE, LONG_SIZE = (struct.calcsize(kind) for kind in ("=h", "=i", "=l"))
+IS_WINDOWS = sys.platform == "win32"
+MAP_SHARED, MAP_PRIVATE = [
+    getattr(mmap_module, name, None) for name in ("MAP_SHARED", "MAP_PRIVATE")
+]
+
+
+class SourceChangeWarning(Warning):
+    """For a class whose source has changed since it was saved, in very old files."""
+
+
+UNSAFE_MESSAGE = (
+    "In PyTorch 2.6, we changed the default value of the `weights_only` argument in `torch.load` "
+    "from `False` to `True`. Re-running `torch.load` with `weights_only` set to `False` will "
+    "likely succeed, but it can result in arbitrary code execution. Do it only if you got the file "
+    "from a trusted source."
 )
 
 __all__ = [
@@ -543,3 +566,41 @@ SCRIPT = (
     "the file is a TorchScript archive, which tapegrad does not run; it loads what torch.save has "
     "saved: save the model's state_dict() in PyTorch"
 )
+
+
+# ---------------------------------------------------------------------- small helpers
+
+
+@contextlib.contextmanager
+def mkdtemp() -> Iterator[str]:
+    """A directory for the time of a `with` block."""
+    with tempfile.TemporaryDirectory() as path:
+        yield path
+
+
+def normalize_storage_type(storage_type: Any) -> Any:
+    """The class of storages in `torch` with the name of another one."""
+    return getattr(importlib.import_module("tapegrad"), storage_type.__name__)
+
+
+def check_module_version_greater_or_equal(
+    module: Any, req_version_tuple: tuple[Any, ...], error_if_malformed: bool = True
+) -> bool:
+    """Whether a module's version is at least the one asked for."""
+    parts = module.__version__.split(".")
+    try:
+        have = tuple(
+            [type(want)(part) for want, part in zip(req_version_tuple, parts, strict=False)]
+        )
+        if len(have) < len(req_version_tuple):
+            raise ValueError("too few parts")
+    except ValueError as error:
+        message = (
+            f"'{module.__name__}' module version string is malformed '{module.__version__}' and "
+            f"cannot be compared with tuple {req_version_tuple}"
+        )
+        if error_if_malformed:
+            raise RuntimeError(message) from error
+        warnings.warn(f"{message}, but continuing assuming that requirement is met", stacklevel=2)
+        return True
+    return have >= req_version_tuple

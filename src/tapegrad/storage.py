@@ -15,6 +15,8 @@ from .core.base import STATE, wrap
 from .core.devices import placed
 from .core.layout import address
 
+HAS_NUMPY = True
+
 
 class UntypedStorage:
     """The bytes behind a tensor and all its views."""
@@ -94,6 +96,9 @@ class UntypedStorage:
 
     def kind(self) -> str:
         return f"UntypedStorage(device={self.device})"
+
+
+StorageBase = UntypedStorage  # PyTorch has the two apart
 
 
 class TypedStorage(UntypedStorage):

@@ -635,7 +635,10 @@ def main() -> int:
         return 0
     print(summary(found))
     if options.write:
-        (HERE.parent.parent / "docs" / "parity.md").write_text(page(found))
+        path = HERE.parent.parent / "docs" / "parity.md"
+        # What follows this heading is written by tools/names.py.
+        _, heading, names = path.read_text().partition("## Names\n")
+        path.write_text(page(found) + "\n" + heading + names)
     lines = unexplained(found)
     for line in (*lines, *not_missed(found)):
         print(line)

@@ -65,7 +65,7 @@ def not_missed(found: Found) -> list[str]:
 def page(found: Found) -> str:
     """docs/parity.md."""
     lines = [
-        "# Parity with PyTorch's operators",
+        "# Parity with PyTorch",
         "",
         "Made by `make parity-page` from a run over `op_db`, the table of operators and sample",
         "inputs of PyTorch 2.13 (`torch.testing._internal.common_methods_invocations`). Each",

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
+from .._tensor.indexing import number_as_array
 from ..core import promote
 from ..core.base import TensorBase, quiet
 from ..errors import does_not_fit
@@ -49,6 +50,12 @@ def warn_once(text: str, stacklevel: int) -> None:
     if Warned.always or text not in Warned.said:
         Warned.said.add(text)
         warnings.warn(text, UserWarning, stacklevel=stacklevel + 1)
+
+
+def warn_of_lost_part(have: Any, want: Any, stacklevel: int) -> None:
+    """Say that a cast from one dtype to another loses the imaginary part, if it does."""
+    if have.kind == "c" and want.kind not in "cb":
+        warn_once("Casting complex values to real discards the imaginary part", stacklevel + 1)
 
 
 def set_warn_always(b: bool, /) -> None:
@@ -118,7 +125,7 @@ def cast_array(array: Any, dtype: Any, copy: bool) -> Any:
         return array.copy(order="K") if copy else array
     with np.errstate(all="ignore"):
         if array.dtype.kind == "c" and dtype.kind not in "cb":
-            warn_once("Casting complex values to real discards the imaginary part", 4)
+            warn_of_lost_part(array.dtype, dtype, 5)
             array = array.real
         if array.dtype.kind == "f" and dtype.kind in "iu" and dtype.itemsize < 4:
             # Through int32, as the compilers do: out of range is 0, the rest wraps around.
@@ -289,27 +296,4 @@ def fill_value(value: Any, dtype: Any) -> Any:
         return value
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.item()
-    kind = dtype.kind
-    if kind == "b":
-        return bool(value)
-    if isinstance(value, complex):
-        if kind == "c":
-            return value
-        if value.imag:
-            raise does_not_fit(dtype)
-        value = value.real
-    if kind == "c":
-        return value
-    if kind in "fV":
-        number = float(value)
-        limit = dtypes.finfo(dtypes.of(dtype)).max
-        if math.isfinite(number) and abs(number) > limit:
-            raise does_not_fit(dtype)
-        return number
-    limits = np.iinfo(dtype)
-    if isinstance(value, float) and not math.isfinite(value):
-        raise does_not_fit(dtype)
-    number = int(value)
-    if number > limits.max or number < (-limits.max if kind == "u" else limits.min):
-        raise does_not_fit(dtype)
-    return number + limits.max + 1 if kind == "u" and number < 0 else number
+    return number_as_array(dtype, value)[()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from typing import Any
 
@@ -387,3 +388,40 @@ def result_type(*args: Any, **kwargs: Any) -> dtypes.dtype:
     if len(values) != 2 or not all([isinstance(v, kinds) for v in values]):
         raise TypeError(RESULT_TYPE.format(", ".join([type(v).__name__ for v in values])))
     return promote.result_dtype([v.array if isinstance(v, TensorBase) else v for v in values])
+
+
+@api(method=False)
+def from_file(
+    filename: Any,
+    shared: bool | None = None,
+    size: int = 0,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Any:
+    """from_file(filename, shared=None, size=0, *, dtype=None) -> Tensor: the memory of a file.
+
+    With `shared`, what is written into the tensor is written into the file, which grows if need be.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     t = from_file(os.path.join(folder, "numbers"), shared=True, size=2)
+    >>> t
+    tensor([0., 0.])
+    """
+    wanted = np_dtype(dtype, "from_file") or dtypes.default_np()
+    if shared:
+        with open(filename, "ab") as file:
+            file.truncate(max(file.tell(), size * wanted.itemsize))
+    elif os.path.getsize(filename) < size * wanted.itemsize:
+        raise RuntimeError(
+            f"file <{filename}> size <{os.path.getsize(filename)}> is smaller than the required "
+            f"mapping size <{size * wanted.itemsize}>"
+        )
+    if not size:
+        return made(np.empty(0, wanted), requires_grad)
+    mapped = np.memmap(filename, wanted, "r+" if shared else "c", shape=(size,))
+    return made(np.asarray(mapped), requires_grad)

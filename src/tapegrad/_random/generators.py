@@ -22,9 +22,10 @@ class Generator:
     tensor([0.4963])
     """
 
+    device = CPU
+
     def __init__(self, device: Any = "cpu") -> None:
         found = device_type(device)
-        self.device = CPU
         self.stream: Any = None
         if found.type == "cpu":
             self.stream = streams.Stream()

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import dtypes, errors
 from .._creation.arguments import INSTALL, PYTHON_DTYPES, checked_device
-from .._creation.arrays import TO_SCALAR, warn_once
+from .._creation.arrays import TO_SCALAR, warn_of_lost_part, warn_once
 from ..core.arrays import host
 from ..core.base import STATE, TensorBase, wrap
 from ..core.devices import is_device
@@ -240,6 +240,8 @@ def converted(self: Any, dtype: Any = None, copy: bool = False, order: Any = Non
     """The tensor itself if it is as asked, else a recorded copy."""
     array = self.array
     wanted = array.dtype if dtype is None else dtype
+    if array.dtype.kind == "c":
+        warn_of_lost_part(array.dtype, wanted, 4)
     if order in (None, preserve_format):
         if wanted == array.dtype and not copy:
             return self

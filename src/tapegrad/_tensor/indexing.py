@@ -139,27 +139,34 @@ def as_value(t: Any, value: Any) -> Any:
     """The right-hand side of an assignment as a tensor; numbers take the dtype of `t`."""
     if isinstance(value, TensorBase):
         return value
+    dtype = t.array.dtype
     if isinstance(value, (bool, int, float, complex, np.integer)):
-        return wrap(number_as_array(t.array.dtype, value))
-    name = dtypes.of(t.array.dtype).scalar_type
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise ValueError("Overflow when unpacking long long")
+        if dtype.itemsize == 2 and dtype.kind in "fV":
+            # Half precision gets the number by way of double, where it becomes infinite.
+            with np.errstate(over="ignore"):
+                return wrap(number_as_array(F64, value).astype(dtype))
+        return wrap(number_as_array(dtype, value))
+    name = dtypes.of(dtype).scalar_type
     raise TypeError(f"can't assign a {type_name(value)} to a torch.{name}Tensor")
 
 
 def number_as_array(dtype: Any, value: Any) -> Any:
-    """A Python number as a 0-d array of `dtype`: truncated, but never from complex to real."""
+    """A Python number as a 0-d array of `dtype`: truncated, but refused where it does not fit."""
     if type(value) is float and (dtype is F64 or dtype is F32 and -1e38 < value < 1e38):
         return np.array(value, dtype)
     kind = dtype.kind
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        raise ValueError("Overflow when unpacking long long")
-    if isinstance(value, complex) and kind != "c":
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        raise OverflowError("int too big to convert")
+    if isinstance(value, complex) and kind not in "cb":
         if value.imag:
             raise does_not_fit(dtype)
         value = value.real
     if kind in "iu":
         limits = np.iinfo(dtype)
-        # Negative numbers wrap around in unsigned dtypes.
-        low = limits.min if kind == "i" else -limits.max
+        # Negative integers wrap around in unsigned dtypes.
+        low = -limits.max if kind == "u" and isinstance(value, int) else limits.min
         if not low <= value <= limits.max:
             raise does_not_fit(dtype)
         return np.asarray(int(value) & (1 << 64) - 1, np.uint64).astype(dtype)
@@ -183,7 +190,7 @@ def parts_of(index: Any) -> tuple[Any, ...]:
     if kind is list or (
         hasattr(index, "__getitem__")
         and hasattr(index, "__len__")
-        and not isinstance(index, (TensorBase, ndarray, np.generic, str, dict))
+        and not isinstance(index, (TensorBase, ndarray, np.generic, dict))
     ):
         if len(index) < 32 and any([stands_for_a_dim(item) for item in index]):
             warnings.warn(NOT_A_TUPLE, UserWarning, stacklevel=4)
@@ -195,7 +202,7 @@ def stands_for_a_dim(item: Any) -> bool:
     """Whether a list with this item is meant as a tuple (a habit from old NumPy)."""
     if item is None or item is Ellipsis:
         return True
-    return isinstance(item, (TensorBase, slice, list, tuple, range, ndarray))
+    return isinstance(item, (TensorBase, slice, list, tuple, range, str, ndarray))
 
 
 def walk(t: Any, items: tuple[Any, ...]) -> tuple[Any, dict[int, Any], tuple[Any, ...]]:
@@ -230,6 +237,8 @@ def walk(t: Any, items: tuple[Any, ...]) -> tuple[Any, dict[int, Any], tuple[Any
             t = apply(REGISTRY["unsqueeze"], (t,), (dim,))
             noted[dim] = np.zeros(1 if item else 0, np.int64)
             dim += 1
+        elif kind is str:
+            raise TypeError("new(): invalid data type 'str'")
         else:
             array = item
             if kind is not ndarray:
@@ -254,6 +263,8 @@ def index_part(item: Any) -> Any:
     kind = type(item)
     if kind is int or kind is slice or item is None or item is Ellipsis or kind is bool:
         return item
+    if kind is str:
+        return item  # refused when it is its turn
     if isinstance(item, TensorBase):
         return item
     if isinstance(item, ndarray):
@@ -262,8 +273,6 @@ def index_part(item: Any) -> Any:
         return item if item.dtype.kind == "b" or item.dtype == np.uint8 else item.astype(np.int64)
     if isinstance(item, (int, np.integer)):
         return int(item)
-    if isinstance(item, str):
-        raise TypeError("new(): invalid data type 'str'")
     if (
         hasattr(item, "__getitem__")
         and hasattr(item, "__len__")
@@ -383,27 +392,47 @@ def put_with(
     """`index_put` at index arrays, given by dimension; in place unless `run` says otherwise."""
     if BATCHES and has_batched(watched):
         return batched_index.put(t, noted, values, accumulate, watched, run)
-    have, want = values.array.dtype, t.array.dtype
-    if have != want:
-        raise RuntimeError(
-            "Index put requires the source and destination dtypes match, got "
-            f"{dtypes.of(want).scalar_type} for the destination and {dtypes.of(have).scalar_type} "
-            "for the source."
-        )
     index = complete(t.array.shape, noted)
     if STATE.device_type is not None:
         check_places(t, index)
+    if values.array.dtype != t.array.dtype:
+        values = with_dtype_of(t, index, values, accumulate)
     try:
         return run(REGISTRY["index_put"], (t, values), (index, accumulate), watched)
     except (IndexError, ValueError) as error:
         explain(t.array.shape, index)
         if type(error) is ValueError:
-            shape = np.broadcast_to(np.empty(()), t.array.shape)[index].shape
-            raise RuntimeError(
-                f"shape mismatch: value tensor of shape {list(values.array.shape)} cannot be "
-                f"broadcast to indexing result of shape {list(shape)}"
-            ) from None
+            check_values(t.array.shape, index, values.array.shape)
         raise
+
+
+def check_values(shape: tuple[int, ...], index: tuple[Any, ...], given: tuple[int, ...]) -> None:
+    """Refuse values that do not broadcast to what an index picks."""
+    picked = np.broadcast_to(np.empty(()), shape)[tuple([to_host(i) for i in index])].shape
+    try:
+        fits = np.broadcast_shapes(given, picked) == picked
+    except ValueError:
+        fits = False
+    if not fits:
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {list(given)} cannot be "
+            f"broadcast to indexing result of shape {list(picked)}"
+        ) from None
+
+
+def with_dtype_of(t: Any, index: tuple[Any, ...], values: Any, accumulate: bool) -> Any:
+    """`values` in the dtype of `t`, where PyTorch takes another: one element under one mask."""
+    have, want = values.array.dtype, t.array.dtype
+    arrays = [i for i in index if type(i) is not slice]
+    if not accumulate and values.array.size == 1 and len(arrays) == 1 and is_mask(arrays[0]):
+        number_as_array(want, to_host(values.array).item())  # which refuses what does not fit
+        return values.to(dtypes.of(want))
+    check_values(t.array.shape, index, values.array.shape)
+    raise RuntimeError(
+        "Index put requires the source and destination dtypes match, got "
+        f"{dtypes.of(want).scalar_type} for the destination and {dtypes.of(have).scalar_type} "
+        "for the source."
+    )
 
 
 def check_places(t: Any, index: tuple[Any, ...]) -> None:

@@ -60,7 +60,7 @@ def only_sparse(name: str, kind: str = "sparse coordinate tensor") -> Callable[.
 
 
 def no_kernel(name: str) -> Callable[..., Any]:
-    def method(self: Any) -> Any:
+    def method(self: Any, *args: Any) -> Any:
         from ..sparse.history import could_not_run
 
         raise could_not_run(name, "CPU")
@@ -69,7 +69,23 @@ def no_kernel(name: str) -> Callable[..., Any]:
     return method
 
 
+def smm(self: Any, mat: Any) -> Any:
+    """smm(mat) -> Tensor: the product of a sparse and a dense matrix, as a sparse one."""
+    from ..sparse.more import smm as product
+
+    return product(self, mat)
+
+
+def sspaddmm(self: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """sspaddmm(mat1, mat2) -> Tensor: a sparse matrix plus a product, as a sparse one."""
+    from ..sparse.more import sspaddmm as weighted
+
+    return weighted(self, mat1, mat2, beta=beta, alpha=alpha)
+
+
 METHODS = {
+    "smm": smm,
+    "sspaddmm": sspaddmm,
     "to_sparse": to_sparse,
     "to_sparse_coo": to_sparse_coo,
     "sparse_mask": sparse_mask,
@@ -79,6 +95,9 @@ METHODS = {
     "is_coalesced": only_sparse("is_coalesced"),
     "indices": only_sparse("indices"),
     "values": only_sparse("values", "sparse tensor"),
+    "resize_as_sparse_": no_kernel("resize_as_sparse_"),
+    "sparse_resize_": no_kernel("sparse_resize_"),
+    "sparse_resize_and_clear_": no_kernel("sparse_resize_and_clear_"),
     "_indices": no_kernel("_indices"),
     "_values": no_kernel("_values"),
     "_nnz": no_kernel("_nnz"),

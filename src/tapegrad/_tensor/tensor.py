@@ -412,6 +412,9 @@ class Tensor(Operators):
             raise TypeError("iteration over a 0-d tensor")
         return iter(self.unbind(0))  # type: ignore[attr-defined]
 
+    def __reversed__(self) -> Tensor:
+        return self.flip(0) if self.array.ndim else self  # type: ignore[attr-defined,no-any-return]
+
     def __getitem__(self, index: Any) -> Any:
         try:
             return indexing.get(self, index)

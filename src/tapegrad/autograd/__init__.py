@@ -10,7 +10,13 @@ from . import inspect as _inspect
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .api import backward, grad
 from .function import Function
-from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
+from .grad_mode import (
+    enable_grad,
+    inference_mode,
+    no_grad,
+    set_grad_enabled,
+    set_multithreading_enabled,
+)
 from .gradcheck import gradcheck, gradgradcheck
 from .variable import Variable
 
@@ -30,13 +36,25 @@ __all__ = [
     "no_grad",
     "set_detect_anomaly",
     "set_grad_enabled",
+    "set_multithreading_enabled",
 ]
 
 # Imported when they are asked for.
 _LAZY = frozenset({"functional", "profiler", "profiler_util"})
 
 
+_ELSEWHERE = {
+    "ProfilerActivity": "tapegrad.profiler",
+    "kineto_available": "tapegrad.profiler",
+    "is_multithreading_enabled": "tapegrad.autograd.grad_mode",
+    "is_view_replay_enabled": "tapegrad.autograd.grad_mode",
+    "has_torch_function": "tapegrad.overrides",
+}
+
+
 def __getattr__(name: str) -> Any:
+    if name in _ELSEWHERE:
+        return getattr(importlib.import_module(_ELSEWHERE[name]), name)
     if name in _LAZY:
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module 'torch.autograd' has no attribute '{name}'")

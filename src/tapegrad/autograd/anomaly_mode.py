@@ -46,6 +46,11 @@ def is_anomaly_check_nan_enabled() -> bool:
     return ANOMALY.check_nan
 
 
+def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
+    """Switch anomaly mode on or off, from here on."""
+    switch(enabled, check_nan, False)
+
+
 class set_detect_anomaly:
     """Switch anomaly mode on or off, for a `with` block or from here on.
 

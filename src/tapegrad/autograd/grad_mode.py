@@ -21,6 +21,7 @@ __all__ = [
     "is_inference_mode_enabled",
     "no_grad",
     "set_grad_enabled",
+    "set_multithreading_enabled",
 ]
 
 
@@ -158,6 +159,40 @@ class set_grad_enabled(Mode):
 
     def clone(self) -> Mode:
         return type(self)(self.mode)
+
+
+class Threads:
+    """What was asked for; `backward` runs in the thread that calls it either way."""
+
+    several = True
+
+
+class set_multithreading_enabled(Mode):
+    """Allow `backward` several threads, or not; also a plain function call."""
+
+    def __init__(self, mode: bool) -> None:
+        self.before = Threads.several
+        self.mode = mode
+        Threads.several = mode
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        Threads.several = self.before
+
+    def clone(self) -> Mode:
+        return type(self)(self.mode)
+
+
+def is_multithreading_enabled() -> bool:
+    """Whether `backward` may use several threads."""
+    return Threads.several
+
+
+def is_view_replay_enabled() -> bool:
+    """Whether views are always made again step by step; they are where strides do not suffice."""
+    return False
 
 
 class inference_mode(Mode):

@@ -362,9 +362,9 @@ def number_as(value: Any, dtype: Any) -> Any:
     """A Python number for an array of `dtype`: integers wrap around, as in C."""
     kind = dtype.kind
     if kind == "c":
-        return dtype.type(value)
+        return quiet(dtype.type, value)  # it may overflow
     if kind in FLOATS:
-        return float(value) if dtype.itemsize >= 4 else dtype.type(value)
+        return float(value) if dtype.itemsize >= 4 else quiet(dtype.type, value)
     if kind == "b":
         return bool(value)
     return np.asarray(int(value) & (1 << 64) - 1, np.uint64).astype(dtype)[()]

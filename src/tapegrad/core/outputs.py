@@ -51,6 +51,8 @@ def write_outputs(
                     f"{name}(): functions with out=... arguments don't support automatic "
                     "differentiation, but one of the arguments requires grad."
                 )
+    if api is not None and api.out_decides and kwargs.get("dtype") is None:
+        kwargs = {**kwargs, "dtype": targets[0].dtype}
     apart = api is not None and api.out_apart
     sources = [x.array for x in (*flatten(args), *flatten(kwargs.values()))]
     for t in targets:

@@ -54,14 +54,15 @@ def make_function(api: Api) -> Callable[..., Any]:
     """The function `tapegrad.<name>`; `out=` goes to outputs.py."""
     call = api.call
     most = positional_limit(api)
-    takes_out = "out" in api.parameters or api.name.startswith("nn.functional.")
+    functional = api.name.startswith("nn.functional.") and not api.functional_out
+    own_out = "out" in api.parameters or functional
     casts = api.autocast is not None
     places = "device" in api.parameters
 
     def function(*args: Any, **kwargs: Any) -> Any:
         if kwargs:
             kwargs = tidy(api, kwargs)
-            if "out" in kwargs and not takes_out:
+            if "out" in kwargs and not own_out:
                 out = kwargs.pop("out")
                 if out is not None:
                     return write_outputs(api.spoken, out, call, args, kwargs, api)
@@ -320,7 +321,7 @@ AUGMENTED = {
 
 # Besides the families of ops, the modules whose functions are public.
 LIBRARY = (
-    *("_tensor.conversion", "_tensor.sparse_questions"),
+    *("_tensor.conversion", "_tensor.sparse_questions", "_tensor.small_methods"),
     *("_creation.sized", "_creation.like", "_creation.from_data", "_creation.ranges"),
     *("random", "_random.tensors", "_random.fill", "_random.sampling"),
 )
@@ -360,7 +361,7 @@ def special_methods(module: Any) -> None:
     for name, method in getattr(module, "METHODS", {}).items():
         setattr(Places.cls, name, method)
     for name, getter in getattr(module, "PROPERTIES", {}).items():
-        setattr(Places.cls, name, property(getter))
+        setattr(Places.cls, name, getter if isinstance(getter, property) else property(getter))
 
 
 def hand_out() -> None:

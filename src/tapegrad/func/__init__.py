@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from ..core.transforms.looping import loop_over
 from .derivatives import grad, grad_and_value, jvp, linearize, vjp
+from .functionalization import functionalize
 from .jacobians import hessian, hessian_diag, hvp, jacfwd, jacrev, laplacian
 from .module_state import (
     functional_call,
     replace_all_batch_norm_modules_,
     stack_module_state,
 )
+from .rearranging import rearrange
 from .vmapping import debug_unwrap, vmap
 
 __all__ = [
     "debug_unwrap",
     "functional_call",
+    "functionalize",
     "grad",
     "grad_and_value",
     "hessian",
@@ -26,6 +29,7 @@ __all__ = [
     "laplacian",
     "linearize",
     "loop_over",
+    "rearrange",
     "replace_all_batch_norm_modules_",
     "stack_module_state",
     "vjp",

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
+from ..futures import Future
 from ..nn.modules.module import Module
 
 __all__ = [
@@ -218,32 +219,15 @@ def isinstance(obj: Any, target_type: Any) -> bool:
 # --- futures ---------------------------------------------------------------------------------
 
 
-class Future:
-    """The result of `fork`, which is there at once."""
-
-    def __init__(self, value: Any) -> None:
-        self.result = value
-
-    def wait(self) -> Any:
-        return self.result
-
-    def value(self) -> Any:
-        return self.result
-
-    def done(self) -> bool:
-        return True
-
-    def then(self, callback: Callable[[Future], Any]) -> Future:
-        return Future(callback(self))
-
-
-def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future:
+def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
     """Call `func` now and hand over its result with `wait`."""
     warn_deprecated("fork", "use `torch.compile` instead")
-    return Future(func(*args, **kwargs))
+    made: Future[Any] = Future()
+    made.set_result(func(*args, **kwargs))
+    return made
 
 
-def wait(future: Future) -> Any:
+def wait(future: Future[Any]) -> Any:
     """The result of `fork`."""
     warn_deprecated("wait", "use `torch.compile` instead")
     return future.wait()

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from ..errors import no_such_name
-from . import functional, init, modules, parallel, parameter, utils
+from . import functional, grad, init, modules, parallel, parameter, utils
+from ._factory import factory_kwargs
 from .modules import *  # noqa: F403
+from .modules.container import Container
 from .parallel import DataParallel
 from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 
 __all__ = [
     *modules.__all__,
     "Buffer",
+    "Container",
     "DataParallel",
     "Parameter",
     "UninitializedBuffer",
     "UninitializedParameter",
+    "factory_kwargs",
     "functional",
+    "grad",
     "init",
     "modules",
     "parallel",
@@ -27,4 +33,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("attention", "common_types"):
+        return importlib.import_module(f".{name}", __name__)
     raise no_such_name("torch.nn", name, lambda: __all__)

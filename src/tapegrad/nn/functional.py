@@ -12,6 +12,11 @@ from ..core.publish import lazy_space
 from ..core.transforms.batched_random import room
 from ..core.transforms.levels import BATCHES
 from ..ops.block.definition import APIS
+from ..overrides import (  # noqa: F401  PyTorch's own functions ask them here
+    has_torch_function,
+    has_torch_function_unary,
+    has_torch_function_variadic,
+)
 
 # What is not below is published by ops/ as `nn.functional.<name>`.
 __getattr__, __dir__, _published = lazy_space("nn.functional", globals())
@@ -28,6 +33,50 @@ __all__ = [
     "softmin",
     "tanh",
 ]
+
+
+GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
+GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}
+
+
+def grouped_mm(
+    mat_a: Any, mat_b: Any, *, offs: Any = None, bias: Any = None, out_dtype: Any = None
+) -> Any:
+    """grouped_mm(mat_a, mat_b, *, offs=None) -> Tensor: one product for each group of rows.
+
+    A matrix is cut into groups that end at `offs`; a batch of matrices has one for each group.
+
+    >>> rows, weights = ones(3, 2), stack([eye(2), 2 * eye(2)])
+    >>> nn.functional.grouped_mm(rows, weights, offs=tensor([1, 3], dtype=int32))
+    tensor([[1., 1.],
+            [2., 2.],
+            [2., 2.]])
+    """
+    if bias is not None:
+        raise RuntimeError("Bias not supported yet")
+    flat_a, flat_b = mat_a.dim() == 2, mat_b.dim() == 2
+    if (offs is not None) != (flat_a or flat_b):
+        raise RuntimeError(
+            "Have to provide offsets if there is a 2d matrix, or no offset if both matrices are 3d"
+        )
+    if not flat_a and not flat_b:
+        out = tg.bmm(mat_a, mat_b)
+    else:
+        ends = offs.tolist()
+        spans = [slice(first, last) for first, last in zip([0, *ends], ends, strict=False)]
+        if flat_a and flat_b:
+            out = tg.stack([mat_a[:, span] @ mat_b[span] for span in spans])
+        elif flat_a:
+            out = tg.cat([mat_a[span] @ b for span, b in zip(spans, mat_b, strict=True)])
+        else:
+            out = tg.cat([a @ mat_b[:, span] for a, span in zip(mat_a, spans, strict=True)], 1)
+    return out if out_dtype is None else out.to(out_dtype)
+
+
+def assert_int_or_pair(arg: Any, arg_name: str, message: str) -> None:
+    """Refuse what is neither one number nor two."""
+    if not (isinstance(arg, int) or len(arg) == 2):
+        raise AssertionError(message.format(arg_name))
 
 
 RELU = APIS["relu"].call

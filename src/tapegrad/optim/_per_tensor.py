@@ -187,8 +187,8 @@ def scalar(value: Any) -> Any:
 
 
 def python_number(value: Any) -> Any:
-    """A learning rate or the like as a Python number."""
-    return value.item() if isinstance(value, tg.Tensor) else value
+    """A learning rate or the like as a Python number; one with a history is left to be refused."""
+    return value.item() if isinstance(value, tg.Tensor) and not value.requires_grad else value
 
 
 def new_scalar(value: float, fused: Any = False) -> Any:

@@ -53,7 +53,7 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
 def add_decay(grad: Any, p: Any, weight_decay: Any, group: dict[str, Any]) -> Any:
     """The gradient with the decay of the weights as a part of it."""
     if group["differentiable"] and isinstance(weight_decay, tg.Tensor):
-        return grad.addcmul(p, weight_decay)
+        return grad.addcmul(p.clone(), weight_decay)  # the step writes over `p`
     return grad.add(p, alpha=python_number(weight_decay))
 
 
@@ -62,6 +62,8 @@ def step_with_tensors(p: Any, mean: Any, square: Any, step: Any, group: dict[str
     beta1, beta2 = group["betas"]
     step_size = -(group["lr"] / (1 - beta1**step))
     root = square.sqrt() / ((1 - beta2**step).sqrt() * step_size)
+    # The next step writes over the mean, which the gradient of this one needs.
+    mean = mean.clone() if group["differentiable"] else mean
     p.addcdiv_(mean, root.add_(group["eps"] / step_size))
 
 

@@ -70,7 +70,7 @@ class LBFGS(Optimizer):
         state.setdefault("func_evals", 0)
         state.setdefault("n_iter", 0)
         first_loss = evaluate()
-        loss = float(python_number(first_loss))
+        loss = loss_value(first_loss)
         evaluations = 1
         state["func_evals"] += 1
         flat_grad = self._gather_flat_grad()
@@ -98,7 +98,7 @@ class LBFGS(Optimizer):
             else:
                 self._move(t, history.d)
                 if iteration != group["max_iter"]:
-                    loss = float(python_number(evaluate()))
+                    loss = loss_value(evaluate())
                     flat_grad = self._gather_flat_grad()
                     taken = 1
             evaluations += taken
@@ -137,7 +137,7 @@ class LBFGS(Optimizer):
 
         def at(x: list[Any], t: Any, d: Any) -> tuple[float, Any]:
             self._move(t, d)
-            found = float(python_number(evaluate())), self._gather_flat_grad()
+            found = loss_value(evaluate()), self._gather_flat_grad()
             for p, before in zip(self._params, x, strict=True):
                 p.copy_(before)
             return found
@@ -151,6 +151,10 @@ class LBFGS(Optimizer):
 
 def real_view(t: Any) -> Any:
     return tg.view_as_real(t) if t.is_complex() else t
+
+
+def loss_value(loss: Any) -> float:
+    return loss.item() if isinstance(loss, tg.Tensor) else float(loss)
 
 
 def first_step_size(flat_grad: Any, n_iter: int) -> Any:

@@ -92,6 +92,9 @@ class Optimizer:
     A subclass passes parameters and default options to `__init__`, and defines `step`.
     """
 
+    OptimizerPreHook = Callable[..., Any]
+    OptimizerPostHook = Callable[..., Any]
+
     param_groups: list[dict[str, Any]]
     state: defaultdict[Any, Any]
 

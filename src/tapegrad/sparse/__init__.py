@@ -8,8 +8,40 @@ import tapegrad as tg
 
 from . import functions
 from .coo import SparseTensor
+from .invariants import check_sparse_tensor_invariants
+from .more import (
+    BFloat16Tensor,
+    ByteTensor,
+    CharTensor,
+    DoubleTensor,
+    FloatTensor,
+    HalfTensor,
+    IntTensor,
+    LongTensor,
+    ShortTensor,
+    log_softmax,
+    softmax,
+    spdiags,
+)
 
-__all__ = ["addmm", "mm", "sum"]
+__all__ = [
+    "BFloat16Tensor",
+    "ByteTensor",
+    "CharTensor",
+    "DoubleTensor",
+    "FloatTensor",
+    "HalfTensor",
+    "IntTensor",
+    "LongTensor",
+    "ShortTensor",
+    "addmm",
+    "check_sparse_tensor_invariants",
+    "log_softmax",
+    "mm",
+    "softmax",
+    "spdiags",
+    "sum",
+]
 
 
 def mm(mat1: Any, mat2: Any) -> Any:

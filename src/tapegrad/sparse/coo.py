@@ -229,6 +229,44 @@ class SparseTensor(Tensor):
         shape = tuple([self._shape[d] for d in order])
         return sparse(places, entries, shape, self._coalesced and same)
 
+    def sparse_resize_(self, size: Any, sparse_dim: int, dense_dim: int) -> SparseTensor:
+        """Another shape for the entries, which keep their places."""
+        shape, before = tuple(size), [self.sparse_dim(), self.dense_dim()]
+        if self._nnz():
+            for kind, old, new in zip(
+                ("sparse", "dense"), before, (sparse_dim, dense_dim), strict=True
+            ):
+                if old != new:
+                    raise RuntimeError(
+                        f"changing the number of {kind} dimensions (from {old} to {new}) on a "
+                        "non-empty sparse tensor is not supported."
+                    )
+            have, want = list(self._shape[:sparse_dim]), list(shape[:sparse_dim])
+            if any(n < m for n, m in zip(want, have, strict=True)):
+                raise RuntimeError(
+                    f"shrinking the size of sparse dimensions (from {have} to {want}) on a "
+                    "non-empty sparse tensor is not supported."
+                )
+            if shape[sparse_dim:] != self._shape[sparse_dim:]:
+                raise RuntimeError("the dense dimensions of a sparse tensor keep their size here")
+        else:
+            self._places = self._places.new_zeros(sparse_dim, 0)
+            self._entries = self._entries.new_zeros(0, *shape[sparse_dim:])
+        self._shape = shape
+        self.array = NoElements(shape, self._entries.array.dtype)
+        return self
+
+    def sparse_resize_and_clear_(self, size: Any, sparse_dim: int, dense_dim: int) -> SparseTensor:
+        """Another shape, and no entries."""
+        self._places, self._entries = self._places[:, :0], self._entries[:0]
+        return self.sparse_resize_(size, sparse_dim, dense_dim)
+
+    def resize_as_sparse_(self, the_template: Any) -> SparseTensor:
+        """The shape of another sparse tensor."""
+        return self.sparse_resize_(
+            the_template.shape, the_template.sparse_dim(), the_template.dense_dim()
+        )
+
     def sparse_mask(self, mask: Any) -> SparseTensor:
         return self.to_dense().sparse_mask(mask)  # type: ignore[no-any-return]
 

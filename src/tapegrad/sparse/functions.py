@@ -24,6 +24,7 @@ from .coo import (
     unflat,
 )
 from .history import could_not_run, named
+from .invariants import Switch
 
 INVARIANTS = (
     "Sparse invariant checks are implicitly disabled. Memory errors (e.g. SEGFAULT) will occur "
@@ -65,6 +66,8 @@ def sparse_coo_tensor(
         shape = tuple(int(n) for n in size)
         indices = tg.zeros(len(shape), 0, dtype=tg.int64)
         values = tg.zeros(0, dtype=dtype, device=device)
+    elif check_invariants is None and Switch.on is not None:
+        check_invariants = Switch.on
     elif check_invariants is None:
         from .._creation.arrays import warn_once
 

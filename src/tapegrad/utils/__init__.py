@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import importlib
-from types import ModuleType
+from typing import Any
 
 from . import hooks
+from .swapping import set_module, swap_tensors
 
-_LAZY = frozenset({"_pytree", "checkpoint", "data", "dlpack", "tensorboard"})
+_LAZY = frozenset(
+    "_pytree backcompat checkpoint collect_env data deterministic dlpack tensorboard weak".split()
+)
 
 
-def __getattr__(name: str) -> ModuleType:
+def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -170,10 +170,13 @@ class StateMethods:
                 missing_keys.append(key)
         extra = prefix + EXTRA_STATE
         if overrides(self, "get_extra_state") or overrides(self, "set_extra_state"):
-            if extra in state_dict:
+            if extra not in state_dict:
+                if strict:
+                    missing_keys.append(extra)
+            elif overrides(self, "set_extra_state"):
                 self.set_extra_state(state_dict[extra])
             elif strict:
-                missing_keys.append(extra)
+                unexpected_keys.append(extra)
         elif strict and extra in state_dict:
             unexpected_keys.append(extra)
         if strict:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import tapegrad as tg
 
@@ -47,6 +47,9 @@ __all__ = [
 REGISTERED = ("_parameters", "_buffers", "_modules")
 
 
+T_destination = TypeVar("T_destination", bound=dict[str, Any])
+
+
 class Module(HookMethods, StateMethods):
     """The base of all layers: attributes that are parameters or modules are registered by name.
 
@@ -60,6 +63,7 @@ class Module(HookMethods, StateMethods):
     tensor([6.], grad_fn=<MulBackward0>)
     """
 
+    T_destination = T_destination
     dump_patches: bool = False
     call_super_init: bool = False
     training: bool

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import tapegrad as tg
@@ -321,3 +321,8 @@ def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = Fals
         sequence[steps < length]
         for sequence, length in zip(padded_sequences, lengths, strict=False)
     ]
+
+
+def bind(optional: Any, fn: Callable[[Any], Any]) -> Any:
+    """`fn` of something, if there is something."""
+    return None if optional is None else fn(optional)

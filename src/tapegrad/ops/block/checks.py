@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from ... import dtypes
+from ..._tensor.indexing import number_as_array
+from ...autograd.inplace import write
 from ...core import promote
 from ...core.base import TensorBase
 from ...core.dispatch import number_as
@@ -51,6 +53,25 @@ def cast_value(value: Any, dtype: Any) -> Any:
     if not hasattr(value, "dtype"):
         return number_as(value, dtype)
     return value if value.dtype == dtype else value.astype(dtype)
+
+
+def as_number(function: str, argument: str, value: Any, run: Any = None) -> Any:
+    """A number, or that in a 0-d tensor without history; `run` tells the in-place form apart."""
+    if is_number(value):
+        return value
+    if isinstance(value, TensorBase) and not value.array.ndim and not value.wants_grad:
+        return value.item()  # type: ignore[attr-defined]
+    name = f"{function}_" if run is write else function
+    raise TypeError(f"{name}(): argument '{argument}' must be Number, not {type(value).__name__}")
+
+
+def refuse_overflow(numbers: Iterable[Any], *operands: Any) -> None:
+    """Refuse numbers that the common dtype of some operands cannot hold."""
+    for value in numbers:
+        # What an int8 holds, every dtype holds.
+        if is_number(value) and (isinstance(value, complex) or not -128 <= value <= 127):
+            arrays = [v.array if isinstance(v, TensorBase) else v for v in operands]
+            number_as_array(common(*arrays).np, value)
 
 
 def half_as_single(value: Any) -> Any:

@@ -78,6 +78,8 @@ class Public:
     samples: Sequence[Case] = ()
     autocast: Autocast | None = None  # the precision that autocast runs it in
     out_dtype = ""  # what an `out` of another dtype than the result hears, where it is not cast
+    functional_out = False  # one of the few functions of nn.functional with an `out`
+    out_decides = False  # the result is made in the dtype of `out`
     out_apart = False  # `out` may share no memory with the arguments
     direct = False  # makes its result on the device that `device` names, without a copy on the host
     follows = False  # stays where its argument is, whatever the default device

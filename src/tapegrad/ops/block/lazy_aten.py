@@ -13,7 +13,8 @@ ATEN: dict[str, str] = {
     """,
     "copying.view_copies": """
         alias_copy as_strided_copy as_strided_scatter detach_copy expand_copy permute_copy
-        squeeze_copy t_copy transpose_copy unsqueeze_copy view_as_real_copy view_copy
+        squeeze_copy t_copy transpose_copy unsqueeze_copy view_as_complex_copy view_as_real_copy
+        view_copy
     """,
     "fft.one_dim": """
         _fft_c2c _fft_c2r _fft_r2c

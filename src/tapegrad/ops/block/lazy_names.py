@@ -12,8 +12,8 @@ NAMES: dict[str, str] = {
     """,
     "copying.view_copies": """
         Tensor.as_strided_scatter alias_copy as_strided_copy as_strided_scatter detach_copy
-        expand_copy permute_copy squeeze_copy t_copy transpose_copy unsqueeze_copy view_as_real_copy
-        view_copy
+        expand_copy permute_copy squeeze_copy t_copy transpose_copy unsqueeze_copy
+        view_as_complex_copy view_as_real_copy view_copy
     """,
     "fft.many_dims": """
         fft.fft2 fft.fftn fft.hfft2 fft.hfftn fft.ifft2 fft.ifftn fft.ihfft2 fft.ihfftn fft.irfft2
@@ -55,7 +55,7 @@ NAMES: dict[str, str] = {
         lu_solve lu_unpack
     """,
     "linalg.norms": """
-        linalg.cond linalg.matrix_norm linalg.matrix_rank linalg.norm
+        frobenius_norm linalg.cond linalg.matrix_norm linalg.matrix_rank linalg.norm nuclear_norm
     """,
     "linalg.pinv": """
         Tensor.pinverse linalg.lstsq linalg.pinv pinverse
@@ -261,6 +261,9 @@ NAMES: dict[str, str] = {
     "statistics.order": """
         Tensor.kthvalue Tensor.median Tensor.mode Tensor.nanmean Tensor.nanmedian Tensor.nanquantile
         Tensor.quantile kthvalue median mode nanmean nanmedian nanquantile quantile
+    """,
+    "statistics.segments": """
+        segment_reduce
     """,
     "statistics.trapezoid": """
         cumulative_trapezoid trapezoid trapz

@@ -13,7 +13,7 @@ from ...core.layout import strides_of
 from ...core.op import REGISTRY
 from ...core.transforms.batched import batched, has_batched, innermost, is_batched, lift
 from ...ops.shape.dim_order import inverse_order
-from ..block import Block, Case, Linear, api, apply, op
+from ..block import APIS, Block, Case, Linear, api, apply, op
 from ..block.batching import padded, up
 from ..block.samples import Draw, Index
 from ..index.view_scatter import check_part
@@ -321,6 +321,30 @@ class UnsqueezeCopy(CopyOp):
 
 
 # ------------------------------------------------------------------ complex numbers, strides
+
+
+@op
+class ViewAsComplexCopy(CopyOp):
+    """view_as_complex_copy(input) -> Tensor: pairs in the last dimension as complex numbers.
+
+    >>> view_as_complex_copy(tensor([[1.0, 2.0]]))
+    tensor([1.+2.j])
+    """
+
+    node = "ViewAsComplexBackward0_copy"
+    wirtinger = True
+    samples = (Case(Draw(3, 2)),)
+    leading = (0,)
+
+    def fwd(xp, input):
+        return looked(xp, "view_as_complex", input)
+
+    def d_input(F, grad):
+        return F.view_as_real(grad)
+
+    def call(input):
+        APIS["view_as_complex"].call(input.detach())  # which says what is wrong with it
+        return apply(ViewAsComplexCopy, (input,))
 
 
 @op

@@ -12,7 +12,7 @@ from ...core.dispatch import number_as
 from ...core.transforms.batched import known_values
 from ..block import WIDEST, Autocast, Case, Linear, api, apply, op
 from ..block.batching import lift, padded
-from ..block.checks import OUT_EXACT, OUT_SAME_TYPE
+from ..block.checks import OUT_EXACT, OUT_SAME_TYPE, refuse_overflow
 from ..block.samples import Draw, Index
 from .advanced import LinearMove, Move, sum_rows
 from .gather import (
@@ -196,6 +196,7 @@ class IndexAdd(Linear):
             check_range(index, shape, dim)
         elif first_outside(index, shape[0] if shape else 1) is not None:
             raise IndexError("index out of range in self")
+        refuse_overflow((alpha,), input)
         return run(IndexAdd, (input, index, source), (dim, alpha))
 
     def batch(F, size, batched, input, index, source, dim, alpha):

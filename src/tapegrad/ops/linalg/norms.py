@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
+from ..._creation.arrays import warn_once
 from ..._tensor.indexing import wrap_dim
 from ...core.base import TensorBase
 from ...core.devices import on_device_of
@@ -313,3 +314,33 @@ def matrix_rank(
 
 def per_matrix(tolerance: Any) -> Any:
     return tolerance.unsqueeze(-1) if isinstance(tolerance, TensorBase) else tolerance
+
+
+# ---------------------------------------------------------------------- old names
+
+OLD = (
+    "at::{}_norm is deprecated and it is just left for JIT compatibility. It will be removed in a "
+    "future PyTorch release. Please use `linalg.{}` instead"
+)
+
+
+@api(method=False, samples=[Case(Draw(2, 3), (0, 1)), Case(Draw(2, 3), 1, True)])
+def frobenius_norm(input: Any, dim: Any, keepdim: bool = False) -> Any:
+    """frobenius_norm(input, dim, keepdim=False) -> Tensor: old; the root of the sum of squares.
+
+    >>> frobenius_norm(tensor([[3.0, 4.0]]), (0, 1))
+    tensor(5.)
+    """
+    warn_once(OLD.format("frobenius", "vector_norm(A, 2., dim, keepdim)"), 3)
+    return vector_norm(input, 2.0, dim, keepdim)
+
+
+@api(method=False, samples=[Case(Draw(2, 3)), Case(Draw(2, 3, 2), (0, 2), True)])
+def nuclear_norm(input: Any, dim: Any = (-2, -1), keepdim: bool = False) -> Any:
+    """nuclear_norm(input, dim=(-2, -1), keepdim=False) -> Tensor: old; the sum of singular values.
+
+    >>> nuclear_norm(tensor([[3.0, 0.0], [0.0, 4.0]]))
+    tensor(7.)
+    """
+    warn_once(OLD.format("nuclear", "matrix_norm(A, 'nuc', dim, keepdim)"), 3)
+    return matrix_norm(input, "nuc", dim, keepdim)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...core.op import Op
 from ..block import APIS, SINGLE, Autocast, Block, Case, api, apply, op
-from ..block.checks import half_as_single
+from ..block.checks import OUT_EXACT, half_as_single
 from ..block.samples import Draw
 from .pool_windows import (
     COUNT,
@@ -318,7 +318,9 @@ def avg_pool_function(**fields: Any) -> Any:
         Case(Draw(1, 1, 7, 6, layout="T"), 3, 2, 1, True, False),
         Case(Draw(1, 1, 5, 5), 3, 1, divisor_override=2),
         Case(Draw(0, 2, 4, 4), 2),
-    ]
+    ],
+    functional_out=True,
+    out_dtype=OUT_EXACT,
 )
 def avg_pool2d(*given: Any) -> Any:
     """avg_pool2d(input, kernel_size, stride=None, padding=0, ceil_mode=False) -> Tensor: means.
@@ -336,6 +338,8 @@ def avg_pool2d(*given: Any) -> Any:
         Case(Draw(1, 2, 3, 3), 2, 1, divisor_override=3),
     ],
     autocast=Autocast(cpu=SINGLE),
+    functional_out=True,
+    out_dtype=OUT_EXACT,
 )
 def avg_pool3d(*given: Any) -> Any:
     """avg_pool3d(input, kernel_size, stride=None, padding=0, ceil_mode=False) -> Tensor: means.

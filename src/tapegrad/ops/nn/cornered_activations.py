@@ -279,7 +279,12 @@ class SoftshrinkBackward(Shrinking):
 SHRINK_CASES = [Case(Draw(3, 4)), Case(Draw()), Case(Draw(3, 2, layout="T"), 0.7), Case(Draw(0, 2))]
 
 
-@api(aliases=("nn.functional.hardshrink",), samples=SHRINK_CASES, out_dtype=OUT_FOUND)
+@api(
+    aliases=("nn.functional.hardshrink",),
+    samples=SHRINK_CASES,
+    functional_out=True,
+    out_dtype=OUT_FOUND,
+)
 def hardshrink(input: Any, lambd: Any = 0.5) -> Any:
     """hardshrink(input, lambd=0.5) -> Tensor: zero for elements in [-lambd, lambd].
 
@@ -289,7 +294,13 @@ def hardshrink(input: Any, lambd: Any = 0.5) -> Any:
     return apply(Hardshrink, (input,), (number_of("hardshrink", "lambd", 2, lambd),))
 
 
-@api(name="nn.functional.softshrink", method=False, samples=SHRINK_CASES)
+@api(
+    name="nn.functional.softshrink",
+    method=False,
+    samples=SHRINK_CASES,
+    functional_out=True,
+    out_dtype=OUT_FOUND,
+)
 def softshrink(input: Any, lambd: Any = 0.5) -> Any:
     """softshrink(input, lambd=0.5) -> Tensor: elements moved towards zero by `lambd`, not past it.
 

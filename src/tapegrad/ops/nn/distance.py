@@ -440,6 +440,7 @@ def raised(x: Any, dim: int, eps: float) -> Any:
         Case(Draw(2, 3, 2), 3.0, (1, 2)),
         Case(Draw(4), dim=0),
     ],
+    functional_out=True,
 )
 def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Any:
     """nn.functional.normalize(input, p=2.0, dim=1, eps=1e-12, out=None) -> Tensor: lengths of 1.

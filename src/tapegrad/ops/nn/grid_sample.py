@@ -399,7 +399,7 @@ def sample(n: int, input: Any, grid: Any, mode: int, padding: int, align: bool) 
                 "grid_sampler(): expected input to have non-empty spatial dimensions, but input "
                 f"has sizes {list(shape)} with dimension {d} being empty"
             )
-    ranks = (n + 2,) if n else (4, 5)
+    ranks = (n + 2,) if n else (len(shape),) if len(shape) in (4, 5) else (4, 5)
     if len(shape) not in ranks or len(shape) != len(at):
         wanted = " or ".join([f"{r}D" for r in ranks])
         raise RuntimeError(

@@ -15,6 +15,7 @@ from ..block import AS_IS, SINGLE, UNSAFE, Autocast, Block, Case, Elementwise, a
 from ..block.batching import lift, padded
 from ..block.checks import cast_value, half_as_single, not_implemented
 from ..block.samples import Draw
+from ..pointwise.arithmetic import refuse_bools
 from ..pointwise.with_number import add_number, mul_number
 from .loss_pointwise import (
     BY_NUMBER,
@@ -208,10 +209,9 @@ class BinaryCrossEntropyWithLogits(Block):
         surprise = xp.maximum(-x, x.dtype.type(0)) + xp.log1p(xp.exp(-xp.abs(x)))
         if pos_weight is not None:
             surprise = surprise * ((pos_weight - 1) * t + 1)
+        surprise = half_as_single(cast_value(surprise, input.dtype))
         losses = times((1 - t) * x + surprise, weight)
-        return reduced(
-            xp, cast_value(losses, xp.promote_types(input.dtype, target.dtype)), reduction
-        )
+        return reduced(xp, cast_value(losses, target.dtype), reduction)
 
     def d_input(F, grad, input, target, weight, pos_weight, reduction):
         slope = logit_slope(F, input, target, pos_weight)
@@ -254,6 +254,8 @@ def logits_loss(input: Any, target: Any, weight: Any, pos_weight: Any, reduction
     refuse_grad("binary_cross_entropy_with_logits", weight=weight, pos_weight=pos_weight)
     if not input.dtype.is_floating_point:
         raise not_implemented("log_sigmoid_cpu", input.dtype)
+    if target.array.dtype.kind == "b":
+        refuse_bools(target.array, target.array)
     if not target.dtype.is_floating_point:
         raise RuntimeError(
             f"result type {input.dtype.scalar_type} can't be cast to the desired output type "

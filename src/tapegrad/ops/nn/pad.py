@@ -16,10 +16,11 @@ from ...core.dispatch import apply
 from ...core.op import Op
 from ...errors import must_be_tensor
 from ..block import SINGLE, Autocast, Block, Case, api, op
-from ..block.checks import cast_value, not_implemented
+from ..block.checks import cast_value, not_implemented, refuse_overflow
 from ..block.samples import Draw
 from ..shape.views import as_ints
 from .conv_kernels import Ints
+from .pool_windows import laid_out_like
 from .smooth_activations import number_of
 
 # ruff: noqa: N805
@@ -52,7 +53,7 @@ class ConstantPadNd(Block):
             at.append(slice(max(-low, 0), max(min(n, n + high), max(-low, 0))))
         out = xp.full(shape, cast_value(value, input.dtype), input.dtype)
         out[tuple(to)] = input[tuple(at)]
-        return out
+        return laid_out_like(xp, input, out, input.ndim - 2) if input.ndim in (4, 5) else out
 
     def d_input(F, grad, pad):
         return F.constant_pad_nd(grad, tuple([-n for n in pad]), 0)
@@ -88,6 +89,7 @@ def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Any:
     """
     shape = check_input("constant_pad_nd", input)
     value = number_of("constant_pad_nd", "value", 3, value)
+    refuse_overflow((value,), input)
     border = as_ints("constant_pad_nd", "pad", 2, pad)
     if len(border) % 2:
         raise RuntimeError(f"Length of pad must be even but instead it equals {len(border)}")
@@ -181,7 +183,10 @@ def border(title: str, node_title: str, mode: str, what: str) -> Op:
         autocast = Autocast(cpu=SINGLE) if in_single else None
 
         def fwd(xp, input, pad):
-            return surround(xp, input, pad, mode)
+            out = surround(xp, input, pad, mode)
+            if mode == "circular" or input.ndim not in (4, 5):
+                return out
+            return laid_out_like(xp, input, out, input.ndim - 2)
 
         def d_input(F, grad, input_shape, pad):
             return getattr(F, back)(grad, input_shape[-(len(pad) // 2) :], pad)

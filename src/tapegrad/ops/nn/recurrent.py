@@ -99,6 +99,8 @@ def before(F: Any, initial: Any, states: Any, walk: Spans) -> Any:
             joined[-1][3] += part[3]
         else:
             joined.append(part)
+    if not joined:
+        return rows(F, initial, (0, 0))  # a batch of nothing
     return below(F, [rows(F, source, (start, count)) for _, source, start, count in joined])
 
 

@@ -83,6 +83,8 @@ def final(rows: Any, sizes: tuple[int, ...], turned: bool) -> Any:
         if count > have:
             parts.append(rows[start + have : start + count])
             have = count
+    if not parts:
+        return rows[: sizes[0]]  # a batch of nothing
     return parts[0] if len(parts) == 1 else tg.cat(parts)
 
 

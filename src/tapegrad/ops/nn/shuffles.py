@@ -10,6 +10,7 @@ from ...errors import must_be_tensor
 from ..block import Case, Linear, api, op
 from ..block.samples import Draw, Index
 from ..shape.views import as_int
+from .pool_windows import laid_out_like
 
 # ruff: noqa: N805
 
@@ -29,7 +30,7 @@ class PixelShuffle(Linear):
         at = len(lead)
         order = (*range(at), at, at + 3, at + 1, at + 4, at + 2)
         shape = (*lead, channels // (r * r), height * r, width * r)
-        return parts.transpose(order).copy().reshape(shape)
+        return laid_out_like(xp, input, parts.transpose(order).copy().reshape(shape), 2)
 
     def d_input(F, grad, upscale_factor):
         return F.pixel_unshuffle(grad, upscale_factor)
@@ -50,7 +51,7 @@ class PixelUnshuffle(Linear):
         at = len(lead)
         order = (*range(at), at, at + 2, at + 4, at + 1, at + 3)
         shape = (*lead, channels * r * r, height // r, width // r)
-        return parts.transpose(order).copy().reshape(shape)
+        return laid_out_like(xp, input, parts.transpose(order).copy().reshape(shape), 2)
 
     def d_input(F, grad, downscale_factor):
         return F.pixel_shuffle(grad, downscale_factor)
@@ -61,7 +62,7 @@ class Dealt(Linear):
     fold = True
 
     def fwd(xp, input, groups):
-        return dealt(input, groups)
+        return laid_out_like(xp, input, dealt(input, groups), input.ndim - 2)
 
 
 @op

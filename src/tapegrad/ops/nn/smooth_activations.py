@@ -11,7 +11,7 @@ from ... import dtypes
 from ...autograd.inplace import write
 from ...core.base import TensorBase
 from ..block import AS_IS, SINGLE, Autocast, Case, Elementwise, api, apply, op
-from ..block.checks import cast_value, half_as_single, is_number, not_implemented
+from ..block.checks import OUT_FOUND, cast_value, half_as_single, is_number, not_implemented
 from ..block.samples import Draw, unary_cases
 from ..pointwise.branchless import pick
 from ..special.kernels import pointwise
@@ -384,6 +384,8 @@ class GeluBackward(Slope):
     name="nn.functional.gelu",
     method=False,
     samples=[*unary_cases(), Case(Draw(3, 2), approximate="tanh")],
+    functional_out=True,
+    out_dtype=OUT_FOUND,
 )
 def gelu(input: Any, *, approximate: str = "none") -> Any:
     """gelu(input, approximate="none") -> Tensor: `x` times the normal distribution function at `x`.
@@ -553,6 +555,8 @@ class SoftplusBackward(Slope):
     method=False,
     samples=[*unary_cases(), Case(Draw(3, 4), 2.0), Case(Draw(3, 4), beta=1.5, threshold=1)],
     autocast=Autocast(gpu=SINGLE),
+    functional_out=True,
+    out_dtype=OUT_FOUND,
 )
 def softplus(input: Any, beta: Any = 1, threshold: Any = 20) -> Any:
     """softplus(input, beta=1, threshold=20) -> Tensor: `log(1 + exp(beta * x)) / beta`.
@@ -603,7 +607,13 @@ class LogSigmoidBackward(Slope):
         return grad * grad_output * (s * (s - 1))
 
 
-@api(name="nn.functional.logsigmoid", method=False, samples=unary_cases())
+@api(
+    name="nn.functional.logsigmoid",
+    method=False,
+    samples=unary_cases(),
+    functional_out=True,
+    out_dtype="expected scalar type {want} but found {got}",
+)
 def logsigmoid(input: Any) -> Any:
     """logsigmoid(input) -> Tensor: the logarithm of `sigmoid`, without overflow.
 

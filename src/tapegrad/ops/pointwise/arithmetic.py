@@ -18,6 +18,7 @@ from ..block.checks import (
     COMPLEX,
     INTEGRAL,
     OUT_FOUND,
+    as_number,
     cast_value,
     category,
     common,
@@ -26,6 +27,7 @@ from ..block.checks import (
     is_number,
     is_wide_float,
     not_implemented,
+    refuse_overflow,
 )
 from ..block.samples import Draw, binary_cases, unary_cases
 
@@ -154,6 +156,7 @@ def check_alpha(alpha: Any, *operands: Any) -> None:
         raise RuntimeError(
             "For non-complex input tensors, argument alpha must not be a complex number."
         )
+    refuse_overflow((alpha,), *operands)
 
 
 @api(
@@ -169,6 +172,7 @@ def add(input: Any, other: Any, *, alpha: Any = 1, run: Any = None) -> Any:
         return binary(Add, input, other) if run is None else run(Add, (input, other))
     if run is write and type(alpha) is float and add_quietly(input, other, alpha):
         return input
+    alpha = as_number("add", "alpha", alpha, run)
     check_alpha(alpha, input, other)
     return (run or apply)(AddAlpha, (input, other), (alpha,))
 
@@ -241,6 +245,7 @@ def sub(input: Any, other: Any, *, alpha: Any = 1, run: Any = None) -> Any:
     if type(alpha) is int and alpha == 1:
         return binary(Sub, input, other) if run is None else run(Sub, (input, other))
     refuse_bools(*[t.array if isinstance(t, TensorBase) else t for t in (input, other)])
+    alpha = as_number("sub", "alpha", alpha, run)
     check_alpha(alpha, input, other)
     return (run or apply)(SubAlpha, (input, other), (alpha,))
 

@@ -18,6 +18,7 @@ from ..block.checks import (
     FLOATING,
     INTEGRAL,
     OUT_FOUND,
+    as_number,
     as_stored,
     cast_value,
     category,
@@ -30,6 +31,7 @@ from ..block.checks import (
     not_for,
     not_implemented,
     only_tensors,
+    refuse_overflow,
 )
 from ..block.samples import Draw, Index, binary_cases
 from .branchless import SMALL, keep, pick
@@ -138,6 +140,7 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
             stacklevel=3,
         )
         condition = condition != 0
+    refuse_overflow((input, other), input, other)
     return apply(Where, (condition, input, other))
 
 
@@ -440,6 +443,7 @@ def clamp(input: Any, min: Any = None, max: Any = None, *, run: Any = None) -> A
     if (min is None or is_number(min)) and (max is None or is_number(max)):
         if run is not None:
             check_stays(input, min, max)
+        refuse_overflow((min, max), input, min, max)
         return (run or apply)(ClampScalar, (input,), (min, max))
     if all([isinstance(b, TensorBase) for b in (min, max) if b is not None]):
         return (run or apply)(Clamp, (input, min, max))
@@ -467,6 +471,7 @@ def clamp_min(input: Any, min: Any, *, run: Any = None) -> Any:
         return (run or apply)(ClampMin, (input, min))
     if not is_number(min):
         raise invalid_call("clamp_min", min)
+    refuse_overflow((min,), input, min)
     return (run or apply)(ClampMinScalar, (input,), (min, None))
 
 
@@ -489,6 +494,7 @@ def clamp_max(input: Any, max: Any, *, run: Any = None) -> Any:
         return (run or apply)(ClampMax, (input, max))
     if not is_number(max):
         raise invalid_call("clamp_max", max)
+    refuse_overflow((max,), input, max)
     return (run or apply)(ClampMaxScalar, (input,), (None, max))
 
 
@@ -574,7 +580,8 @@ def lerp(input: Any, end: Any, weight: Any, *, run: Any = None) -> Any:
         raise invalid_call("lerp", input, end, weight)
     check_same_dtype(input, "end", end)
     if isinstance(weight, TensorBase):
-        check_same_dtype(input, "weight", weight)
+        if weight.array.ndim:
+            check_same_dtype(input, "weight", weight)
         return (run or apply)(Lerp, (input, end, weight))
     if isinstance(weight, complex) and input.array.dtype.kind != "c":
         raise does_not_fit(input.dtype)
@@ -589,13 +596,6 @@ class ThreeTensors(Elementwise):
 
     def d_input(F, grad):
         return grad
-
-
-def check_value(function: str, value: Any) -> None:
-    if not is_number(value):
-        raise TypeError(
-            f"{function}(): argument 'value' must be Number, not {type(value).__name__}"
-        )
 
 
 @op
@@ -620,7 +620,8 @@ class Addcmul(ThreeTensors):
 
     def call(input, tensor1, tensor2, *, value=1, run=None):
         only_tensors("addcmul", run, input=input, tensor1=tensor1, tensor2=tensor2)
-        check_value("addcmul", value)
+        value = as_number("addcmul", "value", value, run)
+        refuse_overflow((value,), input, tensor1, tensor2)
         return (run or apply)(Addcmul, (input, tensor1, tensor2), (value,))
 
     def d_tensor1(F, grad, tensor2, value):
@@ -667,7 +668,8 @@ class Addcdiv(ThreeTensors):
 
     def call(input, tensor1, tensor2, *, value=1, run=None):
         only_tensors("addcdiv", run, input=input, tensor1=tensor1, tensor2=tensor2)
-        check_value("addcdiv", value)
+        value = as_number("addcdiv", "value", value, run)
+        refuse_overflow((value,), input, tensor1, tensor2)
         return (run or apply)(Addcdiv, (input, tensor1, tensor2), (value,))
 
     def d_tensor1(F, grad, tensor2, value):

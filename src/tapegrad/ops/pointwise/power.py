@@ -25,6 +25,7 @@ from ..block.checks import (
     is_wide_float,
     not_for,
     not_implemented,
+    refuse_overflow,
 )
 from ..block.samples import Draw, unary_cases
 
@@ -178,6 +179,8 @@ def pow(input: Any, exponent: Any, *, run: Any = None) -> Any:
         if isinstance(exponent, TensorBase):
             return (run or apply)(Pow, (input, exponent))
         if is_number(exponent):
+            if input.array.dtype.kind in "iu" or input.array.dtype.itemsize == 2:
+                refuse_overflow((exponent,), input, exponent)
             return (run or apply)(PowScalar, (input,), (exponent,))
     elif isinstance(exponent, TensorBase) and is_number(input):
         return apply(PowOf, (exponent,), (input,))

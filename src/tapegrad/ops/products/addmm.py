@@ -10,7 +10,7 @@ from ...core.dispatch import apply
 from ...dtypes import cpp_name
 from ..block import LOWER, PROMOTE, Autocast, Block, Case, op, reads_as
 from ..block.batching import join, lift, padded, part
-from ..block.checks import OUT_EXACT
+from ..block.checks import OUT_EXACT, as_number, refuse_overflow
 from ..block.samples import Draw
 from .matmul import (
     check_bmm,
@@ -65,6 +65,14 @@ def summand_jvp(
             part = scaled(times(a, b), alpha)
             total = part if total is None else total + part
     return F.expand(total, out.shape) if tuple(total.shape) != tuple(out.shape) else total
+
+
+def factors(function: str, input: Any, beta: Any, alpha: Any, run: Any) -> tuple[Any, Any]:
+    """`beta` and `alpha` as numbers that fit."""
+    beta = as_number(function, "beta", beta, run)
+    alpha = as_number(function, "alpha", alpha, run)
+    refuse_overflow((beta, alpha), input)
+    return beta, alpha
 
 
 def check_sum(kernel: str, a: Any, b: Any) -> None:
@@ -145,7 +153,7 @@ class Addmm(WithSummand):
             is_tensor("addmm", "mat1", 2, mat1),
             is_tensor("addmm", "mat2", 3, mat2),
         )
-        return run(Addmm, (input, mat1, mat2), (beta, alpha))
+        return run(Addmm, (input, mat1, mat2), factors("addmm", input, beta, alpha, run))
 
     def batch(F, size, batched, input, mat1, mat2, beta, alpha):
         left = lift(F, mat1, size, batched[1])
@@ -188,7 +196,7 @@ class Addmv(WithSummand):
             is_tensor("addmv", "mat", 2, mat),
             is_tensor("addmv", "vec", 3, vec),
         )
-        return run(Addmv, (input, mat, vec), (beta, alpha))
+        return run(Addmv, (input, mat, vec), factors("addmv", input, beta, alpha, run))
 
     def batch(F, size, batched, input, mat, vec, beta, alpha):
         column = F.unsqueeze(lift(F, vec, size, batched[2]), 2)
@@ -246,7 +254,7 @@ class Addr(WithSummand):
                     "number."
                 )
         check_expands(summand.shape, (a.size, b.size))
-        return run(Addr, (input, vec1, vec2), (beta, alpha))
+        return run(Addr, (input, vec1, vec2), factors("addr", input, beta, alpha, run))
 
     def batch(F, size, batched, input, vec1, vec2, beta, alpha):
         column = F.unsqueeze(lift(F, vec1, size, batched[1]), 2)
@@ -335,7 +343,7 @@ class Baddbmm(WithSummand):
             is_tensor("baddbmm", "batch2", 3, batch2),
             summed=False,
         )
-        return run(Baddbmm, (input, batch1, batch2), (beta, alpha))
+        return run(Baddbmm, (input, batch1, batch2), factors("baddbmm", input, beta, alpha, run))
 
     def batch(F, size, batched, input, batch1, batch2, beta, alpha):
         left = lift(F, batch1, size, batched[1])
@@ -388,7 +396,7 @@ class Addbmm(WithSummand):
         sizes = (batch1.array.shape[1], batch2.array.shape[2])
         if run is write and input.array.shape != sizes and input.view_of is None:
             return grown(input, batch1, batch2, beta, alpha)
-        return run(Addbmm, (input, batch1, batch2), (beta, alpha))
+        return run(Addbmm, (input, batch1, batch2), factors("addbmm", input, beta, alpha, run))
 
     def batch(F, size, batched, input, batch1, batch2, beta, alpha):
         # The products are added up: one product of the batches laid side by side.

@@ -11,8 +11,10 @@ from ...core.base import STATE, TensorBase
 from ...core.dispatch import apply
 from ...core.modes import MODES
 from ...core.operators import affine
+from ...core.outputs import write_outputs
 from ...errors import explain_call
-from ..block import LOWER, WIDEST, Autocast, Case, api
+from ..block import APIS, LOWER, WIDEST, Autocast, Case, api
+from ..block.checks import OUT_EXACT
 from ..block.samples import Draw
 from .addmm import Addmm, check_addmm
 from .matmul import Dot, check_dot, is_tensor, matmul, mm, unsafe_view, view
@@ -47,18 +49,22 @@ def outer(input: Any, vec2: Any) -> Any:
         Case(Draw(2, 2, 3), Draw(4, 3), Draw(4)),
     ],
     autocast=Autocast(cpu=LOWER, gpu=LOWER),
+    out_dtype=OUT_EXACT,
 )
-def linear(input: Any, weight: Any, bias: Any = None) -> Any:
+def linear(input: Any, weight: Any, bias: Any = None, *, out: Any = None) -> Any:
     """linear(input, weight, bias=None) -> Tensor: `input @ weight.T + bias`.
 
     >>> torch.nn.functional.linear(tensor([1.0, 2.0]), tensor([[3.0, 4.0]]))
     tensor([11.])
     """
+    if out is not None:
+        record = APIS["nn.functional.linear"]
+        return write_outputs("linear", out, linear, (input, weight, bias), {}, record)
     if STATE.casting and MODES.autocast is not None:
         return cast_call(linear, (input, weight, bias), {})
-    out = affine(input, weight, bias)
-    if out is not None:
-        return out  # by the same ops as below
+    found = affine(input, weight, bias)
+    if found is not None:
+        return found  # by the same ops as below
     try:
         x = is_tensor("linear", "input", 1, input)
         w = is_tensor("linear", "weight", 2, weight)

@@ -68,6 +68,7 @@ class Cumsum(Linear):
     shape = same_shape
     samples = SCAN_CASES
     dims = ("dim",)
+    out_decides = True
 
     def fwd(xp, input, dim, dtype=None):
         return accumulated(xp, xp.add, input, dim, dtype)
@@ -144,6 +145,7 @@ class Cumprod(Block):
     shape = same_shape
     samples = SCAN_CASES
     dims = ("dim",)
+    out_decides = True
 
     def fwd(xp, input, dim, dtype=None):
         return accumulated(xp, xp.multiply, input, dim, dtype)

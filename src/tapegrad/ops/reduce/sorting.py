@@ -373,6 +373,25 @@ class Bincount(Block):
         return run(Bincount, (input, weights), (minlength,))
 
 
+def has_nan(xp: Any, array: Any) -> bool:
+    return array.dtype.kind in "fV" and bool(xp.isnan(array).any())
+
+
+def bisected(xp: Any, rows: Any, wanted: Any, right: bool) -> Any:
+    """A binary search step by step: with NaNs about, what it finds depends on where it looks."""
+    start = xp.zeros(wanted.shape, np.int64)
+    end = xp.full(wanted.shape, rows.shape[-1], np.int64)
+    while (start < end).any():
+        middle = (start + end) // 2
+        at = xp.minimum(middle, rows.shape[-1] - 1)
+        value = rows[at] if rows.ndim == 1 else xp.take_along_axis(rows, at, axis=-1)
+        onwards = ~(value > wanted) if right else ~(value >= wanted)
+        open_ = start < end
+        end = xp.where(open_ & ~onwards, middle, end)
+        start = xp.where(open_ & onwards, middle + 1, start)
+    return start
+
+
 def check_sortable(boundaries: Any, input: Any) -> None:
     if not input.array.size:
         return
@@ -398,7 +417,9 @@ class Searchsorted(Block):
     def fwd(xp, sorted_sequence, input, out_int32, right):
         side = "right" if right else "left"
         width = sorted_sequence.shape[-1]
-        if sorted_sequence.ndim == 1:
+        if has_nan(xp, sorted_sequence) or has_nan(xp, input):
+            found = bisected(xp, sorted_sequence, input, right)
+        elif sorted_sequence.ndim == 1:
             found = xp.searchsorted(sorted_sequence, input, side)
         else:
             # One search over all rows: ranks within the union are comparable across rows.

@@ -202,7 +202,7 @@ class Sum(Linear):
         return F.expand(unreduce(F, grad, dim, keepdim), input_shape)
 
 
-@api(samples=[*REDUCTION_CASES, *DIMS_CASES], autocast=Autocast(gpu=SINGLE))
+@api(samples=[*REDUCTION_CASES, *DIMS_CASES], autocast=Autocast(gpu=SINGLE), out_decides=True)
 def sum(input: Any, dim: Any = MISSING, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """sum(input, dim=None, keepdim=False, *, dtype=None) -> Tensor: the sum of the elements.
 
@@ -387,7 +387,7 @@ class Prod(Block):
         return F.sum(t_input * others(F, input, dim), (dim,), keepdim, dtype)
 
 
-@api(samples=REDUCTION_CASES, autocast=Autocast(cpu=SINGLE, gpu=SINGLE))
+@api(samples=REDUCTION_CASES, autocast=Autocast(cpu=SINGLE, gpu=SINGLE), out_decides=True)
 def prod(input: Any, dim: Any = MISSING, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """prod(input, dim=None, keepdim=False, *, dtype=None) -> Tensor: the product of the elements.
 

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from ... import errors
+from ..._creation.arrays import warn_of_lost_part
+from ..._tensor.indexing import number_as_array
 from ...autograd.inplace import overwrite, write
 from ...core.base import STATE, TensorBase, wrap
 from ...core.devices import is_device
@@ -19,7 +21,6 @@ from ...device import (
     memory_format,
     preserve_format,
 )
-from ...errors import does_not_fit
 from ..block import Block, Case, Linear, api, apply, op
 from ..block.batching import lift, padded
 from ..block.samples import Draw
@@ -124,12 +125,11 @@ class Cast(Linear):
 
     def fwd(xp, input, dtype):
         input = xp.asarray(input)
-        if input.dtype.kind == "c" and dtype.kind not in "cb":
-            input = input.real
+        part = input.real if input.dtype.kind == "c" and dtype.kind not in "cb" else input
         if input.size and input.flags.c_contiguous and 1 not in input.shape:
-            return input.astype(dtype)
+            return part.astype(dtype)
         out = empty_like(xp, input, dtype)
-        out[...] = input
+        out[...] = part
         return out
 
     def d_input(F, grad, input_dtype):
@@ -190,9 +190,11 @@ def copy_(input: Any, src: Any, non_blocking: bool = False) -> Any:
     if not isinstance(src, TensorBase):
         if not isinstance(src, (bool, int, float, complex)):
             raise errors.must_be_tensor("copy_", "other", 1, src)
-        src = wrap(np.asarray(filling(input, src), input.array.dtype))
+        with np.errstate(over="ignore"):
+            src = wrap(np.asarray(number_as(src, input.array.dtype), input.array.dtype))
     if STATE.device_type is not None and is_device(input) != is_device(src):
         src = moved_to(input, src)
+    warn_of_lost_part(src.array.dtype, input.array.dtype, 3)
     return write(Copy, (input, src))
 
 
@@ -201,16 +203,6 @@ def moved_to(input: Any, src: Any) -> Any:
     from ...cuda import runtime
 
     return runtime.move(src, runtime.place_of(input))
-
-
-def filling(input: Any, value: Any) -> Any:
-    """A number as the dtype of `input` holds it."""
-    dtype = input.array.dtype
-    if isinstance(value, complex) and dtype.kind != "c":
-        if value.imag:
-            raise does_not_fit(dtype)
-        value = value.real
-    return number_as(value, dtype)
 
 
 class Filling(Block):
@@ -234,6 +226,8 @@ class FillingTensor(Filling):
     tensors = ("input", "value")
 
     def fwd(xp, input, value):
+        if value.dtype.kind == "c" and input.dtype.kind not in "cb":
+            value = value.real
         return xp.full_like(input, value)
 
     def d_value(F, grad):
@@ -323,7 +317,7 @@ def checked_value(function: str, input: Any, value: Any) -> Any:
             f"{function}() received an invalid combination of arguments - got "
             f"({type(value).__name__}), but expected one of:"
         )
-    return filling(input, value)
+    return number_as_array(input.array.dtype, value)[()]
 
 
 @api(function=False, inplace_functions=("fill_",))
@@ -335,6 +329,7 @@ def fill_(input: Any, value: Any) -> Any:
     """
     value = checked_value("fill_", input, value)
     if isinstance(value, TensorBase):
+        warn_of_lost_part(value.array.dtype, input.array.dtype, 3)
         return write(FillTensor, (input, value))
     return overwrite(FillNumber, input, value, "fill_")
 

@@ -150,6 +150,8 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
         raise RuntimeError(
             f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}'
         )
+    if any([t.array.dtype != tensors[0].array.dtype for t in tensors]):
+        raise RuntimeError("meshgrid expects all tensors to have the same dtype")
     for t in tensors:
         if t.array.ndim > 1:
             raise RuntimeError(

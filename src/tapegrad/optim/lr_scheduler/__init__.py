@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .base import LRScheduler
+from .base import EPOCH_DEPRECATION_WARNING, LRScheduler
 from .combined import ChainedScheduler, SequentialLR
 from .cycles import CosineAnnealingWarmRestarts, CyclicLR, OneCycleLR
 from .decay import (
@@ -24,6 +24,7 @@ __all__ = [
     "CosineAnnealingLR",
     "CosineAnnealingWarmRestarts",
     "CyclicLR",
+    "EPOCH_DEPRECATION_WARNING",
     "ExponentialLR",
     "LRScheduler",
     "LambdaLR",
@@ -44,4 +45,5 @@ class _LRScheduler(LRScheduler):
 
 # Schedulers are known, printed and pickled by this module's name, wherever they are written.
 for _name in __all__:
-    globals()[_name].__module__ = __name__
+    if isinstance(globals()[_name], type):
+        globals()[_name].__module__ = __name__
