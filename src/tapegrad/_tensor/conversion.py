@@ -245,6 +245,8 @@ def converted(self: Any, dtype: Any = None, copy: bool = False, order: Any = Non
     if order in (None, preserve_format):
         if wanted == array.dtype and not copy:
             return self
+        if array.dtype.kind == "c" and wanted.kind not in "cb" and array.size:
+            warn_once("Casting complex values to real discards the imaginary part", 4)
         return apply(REGISTRY["cast"], (self,), (wanted,))
     if order in (channels_last, channels_last_3d):
         rank = 4 if order is channels_last else 5

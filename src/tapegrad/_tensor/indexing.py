@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..autograd.inplace import bump, write
+from ..autograd.inplace import bump, check_apart, refuse, write
 from ..core.base import F32, F64, STATE, TensorBase, as_array, ndarray, wrap
 from ..core.devices import is_device, to_host
 from ..core.dispatch import apply
@@ -240,10 +240,10 @@ def walk(t: Any, items: tuple[Any, ...]) -> tuple[Any, dict[int, Any], tuple[Any
         elif kind is str:
             raise TypeError("new(): invalid data type 'str'")
         else:
-            array = item
-            if kind is not ndarray:
-                array = item.array
-                watched.append(item)
+            if kind is ndarray:
+                item = wrap(item)
+            array = item.array
+            watched.append(item)
             if array.ndim == 0 and array.dtype.kind in "iub" and not is_batched(item):
                 if array.dtype.kind == "b" or array.dtype == U8:
                     t = apply(REGISTRY["unsqueeze"], (t,), (dim,))
@@ -392,6 +392,9 @@ def put_with(
     """`index_put` at index arrays, given by dimension; in place unless `run` says otherwise."""
     if BATCHES and has_batched(watched):
         return batched_index.put(t, noted, values, accumulate, watched, run)
+    if run is write:
+        refuse(t, False)
+        check_apart(t.array, values.array)
     index = complete(t.array.shape, noted)
     if STATE.device_type is not None:
         check_places(t, index)

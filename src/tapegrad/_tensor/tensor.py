@@ -83,6 +83,8 @@ class Tensor(Operators):
             raise RuntimeError("requires_grad must be a bool")
         if self.special and batched.is_batched(self):
             return  # PyTorch flags the entry, which nothing looks at
+        if value and not self.is_leaf:
+            raise RuntimeError("you can only change requires_grad flags of leaf variables.")
         if value and self.array.dtype.kind not in "fcV":
             raise RuntimeError(
                 "only Tensors of floating point and complex dtype can require gradients"
@@ -131,7 +133,7 @@ class Tensor(Operators):
         if self.special and batched.is_batched(self):
             return batched.is_leaf(self)
         if self.view_of is not None:
-            inplace.refresh(self)
+            inplace.look_again(self)
         node = self.node
         return node is None or node.is_leaf
 
@@ -140,7 +142,7 @@ class Tensor(Operators):
         if self.special and batched.is_batched(self):
             return batched.grad_fn(self)
         if self.view_of is not None:
-            inplace.refresh(self)
+            inplace.look_again(self)
         node = self.node
         return None if node is None or node.is_leaf else shown(node)
 
@@ -151,7 +153,8 @@ class Tensor(Operators):
     @property
     def grad(self) -> Any:
         """The gradient that backward accumulated here; None before."""
-        if self.gradient is None and self.wants_grad and not self.retained and not self.is_leaf:
+        node = self.node
+        if self.gradient is None and node is not None and not (node.is_leaf or self.retained):
             errors.warn_non_leaf_grad(self)
         return self.gradient
 
@@ -170,6 +173,8 @@ class Tensor(Operators):
         if self.special and batched.is_batched(self):
             raise RuntimeError("accessing `data` under vmap transform is not allowed")
         t: Tensor = same_class(self, self.array)
+        if self.cell is not None and self.cell.inference:
+            t.cell = self.cell
         if self.requires_grad:
             t.cut = Cut("data", self)
         return t
@@ -239,6 +244,8 @@ class Tensor(Operators):
         if self.wants_grad:
             self.cut = Cut("detach_")
         if self.node is not None and not self.node.is_leaf:
+            STATE.detached = True
+            self.node.detached = {self.slot, *(self.node.detached or ())}
             self.node = None
         self.wants_grad = False
         self.slot = 0
@@ -308,7 +315,11 @@ class Tensor(Operators):
     def storage_offset(self) -> int:
         if self.special and batched.is_batched(self):
             return batched.batch_of(self).physical.storage_offset()  # type: ignore[no-any-return]
-        base = owner(self.array if self.view_of is None else self.view_of.base.array)
+        base = owner(self.array)
+        if self.view_of is not None:
+            whole = owner(self.view_of.base.array)
+            if 0 <= address(self.array) - address(whole) <= whole.nbytes:
+                base = whole  # not so if `.data` was assigned since
         return (address(self.array) - address(base)) // self.array.itemsize
 
     def dim(self) -> int:

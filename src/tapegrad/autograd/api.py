@@ -16,25 +16,33 @@ from ..core.base import (
     STATE,
     Node,
     TensorBase,
+    Version,
     as_array,
     blank,
     sequence,
     user_frame,
     wrap,
 )
-from ..core.layout import address
+from ..core.layout import address, is_dense
 from ..core.modes import ANOMALY, MODES, grad_set_to
 from ..core.spaces import RECORDED
 from ..core.subclass import overrides, stays_special
 from ..core.transforms.batched import batched, has_batched, is_batched, lift
 from ..core.transforms.levels import BACKWARD_INSIDE, STACK, TANGENTS, level_of, refuse_inside
 from ..core.upward import RECORDING, VIEWS
-from .anomaly_mode import remember
+from .anomaly_mode import outside, remember
 from .edges import GradientEdge
 from .engine import Run
 from .hooks import hooks_of
 from .leaves import only_follows
-from .node import OpNode, accumulate_node
+from .node import AccumulateGrad, OpNode, accumulate_node
+
+CYCLE = (
+    "Using backward() with create_graph=True will create a reference cycle between the parameter "
+    "and its gradient which can cause a memory leak. We recommend using autograd.grad when "
+    "creating the graph to avoid this. If you have to use this function, make sure to reset the "
+    ".grad fields of your parameters to None after use to break the cycle and avoid the leak."
+)
 
 
 def backward(
@@ -69,23 +77,20 @@ def backward(
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     keep = create_graph if retain_graph is None else retain_graph
     roots = as_tuple(tensors)
-    wanted = None if inputs is None else as_tuple(inputs)
-    for t in wanted or ():
-        if isinstance(t, TensorBase):
-            t.retain_grad()  # type: ignore[attr-defined]
     on_tensors = create_graph or bool(TANGENTS)
     starts = prepare_starts(roots, as_grads(grad_tensors, len(roots)), on_tensors)
-    if wanted is None:
-        launch(Run(keep, on_tensors, None, asked_by(starts)), starts, create_graph)
-    else:
-        run = Run(keep, on_tensors, targets(wanted), asked_by(starts))
-        found = gradients(run, starts, create_graph, len(wanted))
-        for t, g in zip(wanted, found, strict=True):
-            if not isinstance(t, TensorBase):
-                t = t.node.tensor() if t.node.is_leaf else None
-            # What is not a leaf retains its gradient, and has it already.
-            if g is not None and t is not None and t.is_leaf:
-                add_to_grad(t, g if create_graph else g.detach(), create_graph)
+    run = Run(keep, on_tensors, None, asked_by(starts))
+    if inputs is not None:
+        wanted = as_tuple(inputs)
+        for t in wanted:
+            if isinstance(t, TensorBase):
+                t.retain_grad()  # type: ignore[attr-defined]
+        run.only_for = targets(wanted)
+    if create_graph:
+        from .._creation.arrays import warn_once
+
+        warn_once(CYCLE, outside())
+    launch(run, starts, create_graph)
 
 
 def grad(
@@ -141,7 +146,7 @@ def grad(
     for i, (t, g) in enumerate(zip(wanted, found, strict=True)):
         if g is None:
             if materialize_grads:
-                found[i] = zeros_like(t)
+                found[i] = zeros_like(t, create_graph)
             elif not allow_unused:
                 raise errors.unused_input(t, i, roots)
     return tuple(found)
@@ -185,11 +190,13 @@ def batch_of_passes(
         return tuple(stacked)
     # As PyTorch has it: zeros without a batch.
     pairs = zip(stacked, wanted, strict=True)
-    return tuple([zeros_like(t) if g is None else g for g, t in pairs])
+    return tuple([zeros_like(t, create_graph) if g is None else g for g, t in pairs])
 
 
-def zeros_like(t: Any) -> Any:
-    return wrap(np.zeros_like(t.array))
+def zeros_like(t: Any, wants_grad: bool) -> Any:
+    made = wrap(np.zeros_like(t.array))
+    made.wants_grad = wants_grad
+    return made
 
 
 def as_tuple(value: Any) -> tuple[Any, ...]:
@@ -217,6 +224,11 @@ def edge_of(value: Any) -> tuple[Node, int] | None:
     return value.node or accumulate_node(value), value.slot
 
 
+def leads_nowhere(node: Node) -> bool:
+    """Of a view made under no_grad, that only follows its base in requiring grad."""
+    return isinstance(node, AccumulateGrad) and node.follows
+
+
 Start = tuple[Node, int, Any, int]
 
 
@@ -229,7 +241,7 @@ def prepare_starts(roots: tuple[Any, ...], grads: tuple[Any, ...], record: bool)
     for i, root in enumerate(roots):
         edge = edge_of(root)
         seed = seeds[i]
-        if edge is None or seed is None:
+        if edge is None or seed is None or leads_nowhere(edge[0]):
             raise errors.no_history(root, i)
         value = seed
         if not record:
@@ -332,7 +344,7 @@ def backward_plain(root: Any, keep: bool) -> None:
         return
     seed = implicit_seed(root)
     edge = edge_of(root)
-    if edge is None or seed is None:
+    if edge is None or seed is None or leads_nowhere(edge[0]):
         raise errors.no_history(root, 0)
     starts: list[Start] = [(edge[0], edge[1], seed.array, 1)]
     launch(Run(keep, False, None, asked_by(starts)), starts)
@@ -390,22 +402,8 @@ def as_result(value: Any) -> Any:
 def recorded_copy(g: Any, leaf: Any) -> Any:
     """A copy of a gradient that stays differentiable, laid out like the leaf."""
     layout = leaf.array
-    dense = layout.flags.forc
-    fresh: Any = wrap(np.empty_like(layout, order="K" if dense else "C"))
+    fresh: Any = wrap(np.empty_like(layout, order="K" if is_dense(layout) else "C"))
     return fresh.copy_(g)
-
-
-def add_to_grad(t: Any, g: Any, record: bool) -> None:
-    """backward(inputs=[t]): what AccumulateGrad would have done, for any tensor."""
-    if t.gradient is None:
-        t.gradient = recorded_copy(g, t)
-    elif record:
-        t.gradient = t.gradient + g
-    else:
-        np.add(t.gradient.array, g.array, out=t.gradient.array)
-        t.gradient.version_cell().bump("accumulate_grad")
-    if t.node is not None and t.node.is_leaf and t.node.hooks is not None:
-        t.node.hooks.accumulated(t, record)
 
 
 def retain(t: Any) -> None:
@@ -455,6 +453,10 @@ def assign_data(t: Any, value: Any) -> None:
         )
     if t.node is not None and t.node.is_leaf:
         t.node.kept = (value.array,)
+    inference = value.cell is not None and value.cell.inference
+    if t.is_inference() is not inference:
+        t.cell = Version()
+        t.cell.inference = inference
     moves = type(t.array) is not type(value.array)
     t.array = value.array
     if moves:  # between the CPU and a GPU
@@ -554,6 +556,9 @@ def rebuild(
     t.wants_grad = wants_grad
     t.special = special
     t.__dict__.update(attributes)
+    cell = t.version_cell()
+    cell.n = 1  # PyTorch points an empty tensor at the memory, and counts that as a write
+    cell.inference = MODES.inference
     return t
 
 
@@ -571,14 +576,16 @@ def pack_outputs(node: Any) -> None:
 
 
 def pack_saved(node: OpNode, inputs: bool) -> None:
-    from .inspect import pack_place
+    from .inspect import pack_place, saved_places
 
     pack, unpack = MODES.saved_hooks[-1]
     width = node.op.width
-    places = [node.cells[k] for k in range(0, len(node.cells), 3)]
+    places = [p for p in node.cells[::3] if type(p) is int and (p < width) is inputs]
+    if inputs and len(places) > 1:  # in the order of PyTorch's names
+        names = {place: name for name, place in saved_places(node).items()}
+        places.sort(key=lambda place: names.get(place, ""))
     for place in places:
-        if type(place) is int and (place < width) is inputs:
-            pack_place(node, place, pack, unpack)
+        pack_place(node, place, pack, unpack)
 
 
 RECORDING.in_mode = recorded_in_mode

@@ -13,7 +13,7 @@ from typing import Any, Final
 from ..core.array_memory import HOST, aliases, memory_of
 from ..core.base import IGNORED, NUMPY_ERRORS, STATE, Node, TensorBase, ndarray, wrap
 from ..core.upward import GPU, PROFILER
-from ..errors import explain_backward
+from ..errors import explain_backward, freed_graph
 from .anomaly_mode import guarded
 from .leaves import accumulate
 from .node import OpNode
@@ -47,6 +47,9 @@ class Run:
         self.shared: bool = captures is not None or STATE.anomaly or len(observers) != 0
         self.watched: bool = self.shared or observer is not None
         self.found: dict[int, Any] = {}
+        # The nodes that backward(inputs=...) is for: where the pass ends.
+        self.only_for: dict[Node, list[tuple[int, int]]] | None = None
+        self.only_root: Node | None = None
         self.late: Any = None  # casts to the dtypes of leaves, done together at the end
         self.order: Any = None  # an Order, once the pass has begun
         self.at: Node | None = None  # the node that is being visited
@@ -72,8 +75,13 @@ class Run:
 
     def start(self, roots: list[tuple[Node, int, Any, int]]) -> Order:
         order = self.order = Order([root[0] for root in roots])
+        if len(roots) == 1:
+            self.only_root = roots[0][0]
         if self.captures is not None:
             order.keep_useful(self.captures)
+        elif self.only_for is not None:
+            order.keep_useful(self.only_for)
+            self.watched = True
         for node, slot, grad, owned in roots:
             self.add(order.pending[node], slot, grad, owned)
         return order
@@ -116,6 +124,8 @@ class Run:
             except RuntimeError as error:
                 explain_backward(error, node)
                 raise
+        else:
+            grads = self.pull_nothing(node)
         if node.frees and not self.keep:
             self.release(node)
         self.hand_on(order, node, total, pending.owned, grads)
@@ -124,7 +134,7 @@ class Run:
         """The same for a node with hooks, or in a pass that captures gradients or is observed."""
         record = self.record
         hooks = node.hooks
-        goes_on = self.captures is None or order.leads_on(node)
+        goes_on = self.runs(order, node)
         if self.shared or (hooks is not None and hooks.sees_gradients()):
             owned = 0
         if goes_on:
@@ -154,12 +164,34 @@ class Run:
                     observer(node, total, grads)
             if self.observer is not None:
                 self.observer(node, total, grads)
-        elif node.frees and not self.keep:
-            self.release(node)
+        elif not node.is_leaf:
+            grads = self.pull_nothing(node)
+            if node.frees and not self.keep:
+                self.release(node)
         self.hand_on(order, node, total, owned, grads)
+
+    def pull_nothing(self, node: Node) -> Any:
+        """Run a node that no gradient reached: Functions may make zeros of that."""
+        if node.op is not None:
+            own: Any = node
+            check_kept(own)
+        elif node.outputs is not None:
+            return node.pull([None] * len(node.outputs), self.record)
+        return None
+
+    def is_whole(self) -> bool:
+        """Whether the pass goes everywhere, and not only to the inputs that were named."""
+        return self.captures is None and self.only_for is None
+
+    def runs(self, order: Order, node: Node) -> bool:
+        """Whether a node has to run: grad() may only want what arrives there, or not even that."""
+        if self.captures is not None:
+            return order.leads_on(node)
+        return self.only_for is None or node in self.only_for or order.leads_on(node)
 
     def pull_watched(self, node: Node, total: Any) -> Any:
         if type(total) is list:
+            total = list(total)  # hooks see None where nothing arrived
             fill_in(node, total, self.record)
         if STATE.timing:
             PROFILER.start(node.name(), None)
@@ -248,6 +280,15 @@ def pull_op(node: Any, total: Any, record: bool) -> Any:
     """`node.pull` where the class is known: the compiled build calls it without a look-up."""
     own: OpNode = node
     return own.pull(total, record)
+
+
+def check_kept(node: Any) -> None:
+    """What a rule would notice about saved values before it computes anything."""
+    own: OpNode = node
+    if own.kept is None:
+        raise freed_graph(own, None)
+    if own.cells:
+        own.check_versions()
 
 
 def fill_in(node: Node, parts: list[Any], record: bool) -> None:

@@ -28,7 +28,6 @@ from ..core.spaces import RAW, RECORDED
 from ..core.transforms.batched import above, grounded
 from ..core.transforms.dual import dual_of, with_tangent
 from ..core.transforms.levels import STACK, TANGENTS, forward_set_to
-from ..core.upward import INSPECTION
 from . import inplace
 from .api import edge_of, recorded_in_mode
 from .engine import zeros_beside
@@ -70,6 +69,8 @@ class SavedTensor:
             t = unpack_checked(self.packed)
             array, cell = t.array, t.version_cell()
         else:
+            if self.node is not None and self.slot in (self.node.detached or ()):
+                raise errors.saved_detached()
             if self.cell.n != self.version:
                 made_by = owner.name()
                 if not self.is_output:
@@ -148,8 +149,8 @@ class BackwardFunction(Node, FunctionCtx):
         self._released = False
         self._places: Any = None  # function_transforms.Places, where arguments are batched
 
-    def __call__(self, *grads: Any) -> Any:
-        return INSPECTION.call(self, *grads)
+    def __repr__(self) -> str:
+        return f"<torch.autograd.function.{self.name()} object at {id(self):#x}>"
 
     def name(self) -> str:
         return type(self).__name__
@@ -351,7 +352,10 @@ def bound(forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[
     return found.args
 
 
-def apply_function(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def apply_function(
+    cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], in_levels: bool = False
+) -> Any:
+    """One application; `in_levels`: the innermost one, on behalf of a transform."""
     ctx: BackwardFunction = cls._backward_cls()
     tensors = [a for a in args if isinstance(a, TensorBase)]
     for t in tensors:
@@ -376,7 +380,7 @@ def apply_function(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     if frame is not None:
         ctx.code, ctx.lasti = frame.f_code, frame.f_lasti
     outputs = output if isinstance(output, tuple) else (output,)
-    made = wrap_outputs(ctx, cls, outputs, args, recording)
+    made = wrap_outputs(ctx, outputs, args, recording, in_levels)
     if TANGENTS and STACK.forward:
         from .function_transforms import push_plain
 
@@ -404,7 +408,7 @@ def run_forward(ctx: Any, cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any
 
 
 def wrap_outputs(
-    ctx: Any, cls: Any, outputs: tuple[Any, ...], args: tuple[Any, ...], recording: bool
+    ctx: Any, outputs: tuple[Any, ...], args: tuple[Any, ...], recording: bool, in_levels: bool
 ) -> list[Any]:
     """Give the outputs of forward a history: new ones, dirty inputs, views, inputs as they are."""
     check_dirty(ctx, outputs)
@@ -423,14 +427,16 @@ def wrap_outputs(
         differentiable = recording and id(out) not in plain and out.array.dtype.kind in "fcV"
         if id(out) in dirty:
             write_back(ctx, out, slot, differentiable)
-        elif id(out) in inputs:
-            out = alias(out, "custom")
-            if not differentiable:
-                out.cut = None
-        elif out.view_of is not None and differentiable:
-            out.view_of.kind = "multi" if several else "custom"
-        if id(out) not in dirty:
-            set_history(ctx, out, slot, differentiable)
+        returned: Any = out
+        if id(out) in inputs and not (differentiable or in_levels) and returned.requires_grad:
+            out = returned.detach()
+        elif id(out) not in dirty:
+            if id(out) in inputs:
+                out = alias(out, "custom")
+            elif out.view_of is not None:
+                out.view_of.kind = "multi" if several and recording else "custom"
+            if recording or out.view_of is None:
+                set_history(ctx, out, slot, differentiable)
         made.append(out)
     return made
 
@@ -451,6 +457,8 @@ def alias(source: Any, kind: str) -> Any:
     """A view of all of `source`: how a Function returns an input as it is."""
     out = wrap(source.array)
     out.cell = source.version_cell()
+    if out.cell.inference:
+        return out
     base = source if source.view_of is None else source.view_of.base
     steps = () if source.view_of is None else source.view_of.steps
     out.view_of = View(base, kind, out.cell.n, steps)
@@ -480,6 +488,16 @@ def check_dirty(ctx: Any, outputs: tuple[Any, ...]) -> None:
             )
 
 
+VIEW_AND_MORE = (
+    "If your Function modifies inplace an input that is a view of another Tensor, your Function "
+    "cannot return more than one Tensor. This is not supported by the current autograd engine. You "
+    "should either make sure the input is not a view (using .clone() for example) or make your "
+    "Function only return one Tensor (potentially splitting it into two Functions: one doing the "
+    "inplace that returns a single Tensor and a second one that does the other operations). You "
+    "can ask on the forum https://discuss.pytorch.org/ if you need help to do this change."
+)
+
+
 def write_back(ctx: Any, out: Any, slot: int, differentiable: bool) -> None:
     """An input that forward wrote to and returns: its history continues with this node."""
     out.version_cell().bump(ctx.name())
@@ -489,6 +507,9 @@ def write_back(ctx: Any, out: Any, slot: int, differentiable: bool) -> None:
         raise RuntimeError(
             "a leaf Variable that requires grad has been used in an in-place operation."
         )
+    if out.view_of is not None and len(ctx.outputs) > 1:
+        raise RuntimeError(VIEW_AND_MORE)
+    inplace.refuse(out, True)
     if out.view_of is not None:
         inplace.rebase(out, ctx)
     else:
@@ -521,7 +542,7 @@ def save(ctx: Any, made: list[Any]) -> None:
         pack, unpack = MODES.saved_hooks[-1]
         for s in saved:
             if s is not None:
-                tensor = wrap(s.array) if s.is_output else s.physical(ctx)
+                tensor = s.physical(ctx)
                 with no_grad():
                     s.packed = Packed(pack(tensor), unpack)
                 s.array = None

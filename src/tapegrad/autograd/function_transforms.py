@@ -39,6 +39,7 @@ from .function import (
     Function,
     alias,
     apply_function,
+    bound,
     check_dirty,
     finished,
     run_forward,
@@ -98,7 +99,7 @@ def at_levels(cls: Any, args: tuple[Any, ...], levels: list[Level]) -> Any:
     """Apply a Function where only these levels are seen."""
     with shown(levels):
         if not levels:
-            return cls.apply(*args)
+            return apply_function(cls, bound(cls.forward, args, {}), {}, in_levels=True)
         level, rest = levels[-1], levels[:-1]
         if level.kind == "vmap":
             return over_batch(cls, args, level, rest)

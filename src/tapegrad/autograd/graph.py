@@ -9,7 +9,7 @@ from typing import Any
 
 from ..core.base import Node, TensorBase
 from ..core.modes import MODES
-from .api import edge_of
+from .api import edge_of, leads_nowhere
 from .edges import GradientEdge
 from .hooks import RemovableHandle
 
@@ -29,18 +29,21 @@ __all__ = [
 
 def get_gradient_edge(tensor: Any) -> GradientEdge:
     """The edge that stands for `tensor`: it can be differentiated without keeping the tensor."""
-    if not tensor.requires_grad:
-        raise RuntimeError(
-            "It is not possible to get the gradient edge for a Tensor that does not require "
-            "gradients"
-        )
-    edge = edge_of(tensor)
-    if edge is None:
+    edge = edge_of(tensor) if tensor.requires_grad else None
+    if edge is not None:
+        check_accessible(edge[0])
+    if edge is None or leads_nowhere(edge[0]):
         raise RuntimeError(
             "It is not possible to get the gradient edge for a Tensor that does not require "
             "gradients"
         )
     return GradientEdge(edge[0], edge[1])
+
+
+def check_accessible(node: Node) -> None:
+    """PyTorch finds the node of a leaf behind a view of it, and inference mode records none."""
+    if node.is_leaf and MODES.inference:
+        raise AttributeError("'NoneType' object has no attribute 'next_functions'")
 
 
 class saved_tensors_hooks:
@@ -103,9 +106,6 @@ def register_multi_grad_hook(
     """Call `fn` once per backward: with all gradients ("all"), or with the first one ("any")."""
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
-    nodes = [edge_of(t) for t in tensors]
-    if any(edge is None for edge in nodes):
-        raise AssertionError("Expected gradient function to be set")
     lock = threading.Lock()
     if mode == "any":
         done: dict[Any, bool] = {}
@@ -120,8 +120,14 @@ def register_multi_grad_hook(
             if not seen:
                 fn(grad)
 
-        return MultiHandle([t.register_hook(first) for t in tensors])
+        return MultiHandle([t.register_hook(first) for t in tensors if t.requires_grad])
 
+    nodes = [edge_of(t) for t in tensors]
+    for edge in nodes:
+        if edge is not None:
+            check_accessible(edge[0])
+        if edge is None or leads_nowhere(edge[0]):
+            raise AssertionError("Expected gradient function to be set")
     arrived: dict[Any, list[Any]] = {}
     counts: dict[Any, int] = {}
 
@@ -133,7 +139,7 @@ def register_multi_grad_hook(
                     arrived.clear()
                     counts.clear()
                     arrived[run] = [None] * len(tensors)
-                    counts[run] = sum(run.will_visit(edge[0]) for edge in nodes if edge)
+                    counts[run] = sum(will_visit(run, edge[0]) for edge in nodes if edge)
                 arrived[run][index] = grad
                 counts[run] -= 1
                 complete = counts[run] == 0
@@ -144,6 +150,18 @@ def register_multi_grad_hook(
         return collect
 
     return MultiHandle([t.register_hook(collector(i)) for i, t in enumerate(tensors)])
+
+
+def will_visit(run: Any, node: Node) -> bool:
+    if node is run.only_root:
+        return False
+    if node.is_leaf and run.captures is not None:
+        raise RuntimeError(
+            "A leaf node was passed to _will_engine_execute_node but we are currently running "
+            "autograd.grad(). This is currently not supported."
+        )
+    found: bool = run.will_visit(node)
+    return found
 
 
 class MutationContext:

@@ -131,6 +131,9 @@ def differentiable_places(node: Node) -> list[int]:
     if node.is_leaf:
         return []
     op = node.op
+    inner = getattr(node, "inner", None)
+    if inner is not None and inner.op is not None:  # the edges of CopySlices are those of its write
+        return differentiable_places(inner)
     if op is None or op.joint is not None or len(op.rules) != len(node.edges):
         return list(range(len(node.edges)))
     return [i for i, rule in enumerate(op.rules) if rule is not None]

@@ -13,6 +13,8 @@ import functools
 import weakref
 from typing import Any
 
+import numpy as np
+
 from .. import dtypes, errors
 from ..core import devices
 from ..core.base import (
@@ -26,8 +28,8 @@ from ..core.base import (
     sequence,
 )
 from ..core.dispatch import apply, run_kernel
-from ..core.layout import address, is_dense, memory, shares_itself
-from ..core.modes import MODES
+from ..core.layout import address, is_dense, memory, overlaps_itself, shares_itself
+from ..core.modes import MODES, grad_set_to
 from ..core.op import REGISTRY, Op, Rule
 from ..core.record import FLOATS, prepare, save_outputs
 from ..core.spaces import RAW, RECORDED
@@ -104,7 +106,10 @@ def write_values(
             # The rules ran in another dtype than the target's.
             pairs = zip(tensors, node.edges, strict=True)
             node.fixes = tuple([fix_for(t, edge) for t, edge in pairs])
-    store(destination, out)
+    if not destination.flags.forc and overlaps_itself(destination):
+        store_in_turn(destination, out, op, arrays, attrs)
+    else:
+        store(destination, out)
     bump(target, name, node is not None)
     if node is not None:
         rebase(target, node)
@@ -122,6 +127,27 @@ def store(destination: Any, value: Any) -> None:
         destination[...] = value
     else:
         quiet(destination.__setitem__, ..., value)
+
+
+def store_in_turn(destination: Any, out: Any, op: Op, arrays: list[Any], attrs: Any) -> None:
+    """Write elements that share memory one after the other, each seeing what came before.
+
+    In PyTorch's order: the dimension with the smallest step varies fastest.
+    """
+    inner_last = sorted(range(destination.ndim), key=lambda i: (-destination.strides[i], i))
+    shape = destination.shape
+    if op.elementwise:
+        arrays = [np.broadcast_to(x, shape) if isinstance(x, ndarray) else x for x in arrays]
+    for place in np.ndindex(*[shape[i] for i in inner_last]):
+        index = [0] * len(shape)
+        for i, at in zip(inner_last, place, strict=True):
+            index[i] = at
+        here: Any = (*index, ...)  # a 0-d array, not a number
+        if op.elementwise:
+            parts: list[Any] = [x[here] if isinstance(x, ndarray) else x for x in arrays]
+            store(destination[here], as_array(run_kernel(op, parts, attrs)))
+        else:
+            store(destination[here], out[here])
 
 
 def fix_for(t: Any, edge: Node | None) -> Any:
@@ -188,10 +214,11 @@ def repoint(op: Op, target: Any, attrs: tuple[Any, ...]) -> Any:
         refresh(target)
     array = looked(op, target.array, attrs)
     recording = target.wants_grad and (not STATE.modes_on or MODES.records)
-    if not recording and target.node is not None and not target.node.is_leaf:
+    if not recording and target.view_of is None and target.node is not None:
         # A history has to follow the new shape even under no_grad, else gradients would not fit.
         old = target.array
-        recording = array.shape != old.shape or array.strides != old.strides
+        changes = array.shape != old.shape or array.strides != old.strides
+        recording = changes and not target.node.is_leaf
     node = prepare(op, (target,), attrs, (), 1, (array,)) if recording else None
     target.array = array
     if TANGENTS:
@@ -248,24 +275,42 @@ def check_overlap(destination: Any, sources: Any, name: str = "") -> None:
             "unsupported operation: more than one element of the written-to tensor refers to a "
             "single memory location. Please clone() the tensor before performing the operation."
         )
+    if destination.size == 1 and name.startswith("fill"):
+        return
     for x in sources:
-        if x is not destination and type(x) is type(destination) and meets(x, destination):
-            raise RuntimeError(
-                "unsupported operation: some elements of the input tensor and the written-to "
-                "tensor refer to a single memory location. Please clone() the tensor before "
-                "performing the operation."
-            )
+        if x is not destination and type(x) is type(destination):
+            if not matches(x, destination) and meets(x, destination):
+                raise shared_memory()
+
+
+def check_apart(destination: Any, source: Any) -> None:
+    """The same where elements go to other places than they come from."""
+    if type(source) is type(destination) and meets(source, destination):
+        raise shared_memory()
+
+
+def shared_memory() -> Exception:
+    return RuntimeError(
+        "unsupported operation: some elements of the input tensor and the written-to tensor refer "
+        "to a single memory location. Please clone() the tensor before performing the operation."
+    )
+
+
+def matches(x: Any, destination: Any) -> bool:
+    """Whether two arrays are the same memory, element for element."""
+    same_strides: bool = x.strides == destination.strides
+    return same_strides and x.nbytes == destination.nbytes and address(x) == address(destination)
 
 
 def meets(x: Any, destination: Any) -> bool:
-    """Whether two dense arrays share some memory, but not element for element."""
+    """Whether two dense arrays share some memory."""
+    if x is destination:
+        return bool(x.size) and is_dense(x)
     if x.base is None and destination.base is None or not x.size or not destination.size:
         if type(x) is not STATE.device_type or memory(x) is not memory(destination):
             return False
     start, other = address(x), address(destination)
     if start >= other + destination.nbytes or other >= start + x.nbytes:
-        return False
-    if start == other and x.strides == destination.strides and x.nbytes == destination.nbytes:
         return False
     return is_dense(x) and is_dense(destination)
 
@@ -302,11 +347,9 @@ def prefer_refusal(target: Any, error: Exception) -> None:
 def rebase(target: Any, node: Node) -> None:
     """Make `node` the history of `target` and, for a view, of its base."""
     view = target.view_of
-    if target.retained:
-        # The gradient that retain_grad shows is that of the new value.
-        del target.node.hooks.retained[target.slot]
-        hooks_of(node).retained[0] = weakref.ref(target)
     if view is None:
+        if target.retained:
+            move_retained(target, node, 0)
         target.node = node
         target.slot = 0
         target.wants_grad = True
@@ -325,7 +368,7 @@ def rebase(target: Any, node: Node) -> None:
     slices.edges = (edge, *node.edges[1:])
     slots = (0,) * len(node.edges) if node.edge_slots is None else node.edge_slots
     slices.edge_slots = (base.slot, *slots[1:])
-    slices.frees = node.frees
+    slices.frees = True  # PyTorch drops the node of the write
     slices.seq = next(sequence)
     slices.code = node.code
     slices.lasti = node.lasti
@@ -337,6 +380,13 @@ def rebase(target: Any, node: Node) -> None:
     base.wants_grad = True
     base.cut = None
     regenerate(target, view)
+
+
+def move_retained(target: Any, node: Node, slot: int) -> None:
+    """The gradient that retain_grad shows is that of the new value."""
+    if target.node is not None and target.node.hooks is not None:
+        target.node.hooks.retained.pop(target.slot, None)
+    hooks_of(node).retained[slot] = weakref.ref(target)
 
 
 class CopySlices(Node):
@@ -354,7 +404,8 @@ class CopySlices(Node):
     def pull(self, grad: Any, record: bool) -> Any:
         F: Any = RECORDED if record else RAW if type(grad) is ndarray else GPU.space(grad)
         inner = self.inner
-        inner.freed_by = self.freed_by
+        if self.freed_by is not None or inner is None:
+            raise errors.freed_graph(self, grad)
         region = F.region_of(grad, self.way)
         grads = list(inner.pull(region if inner.outputs is None else [region], record))
         if self.edges[0] is None:
@@ -366,7 +417,7 @@ class CopySlices(Node):
         return grads
 
     def release(self) -> None:
-        self.inner.release()
+        self.inner = None
 
 
 def refresh(target: Any) -> None:
@@ -391,9 +442,17 @@ def refresh(target: Any) -> None:
     regenerate(target, view)
 
 
+def look_again(target: Any) -> None:
+    """`refresh` for somebody who asks for the history itself, which grad mode does not change."""
+    with grad_set_to(True):
+        refresh(target)
+
+
 def regenerate(target: Any, view: View) -> None:
     """The history of a view, made again from the base's: one as_strided, or its recipe."""
     made = replay(target, view)
+    if target.retained:
+        move_retained(target, made.node, made.slot)
     target.node = made.node
     target.slot = made.slot
     target.wants_grad = made.wants_grad

@@ -148,10 +148,12 @@ def register_hook(node: Node, fn: Any, before: bool) -> Any:
 _classes: dict[str, type] = {}
 
 
-def shown(node: Node) -> Node:
+def shown(node: Node) -> Node | None:
     """A node as users get it. Recording makes plain nodes; those that are looked at get a class
     that is named as PyTorch's and can be called, and differs in nothing else."""
     kind = type(node)
+    if isinstance(node, AccumulateGrad) and node.follows:
+        return None
     if kind is OpNode or kind is AccumulateGrad:
         name = node.name().rpartition("::")[2]
         cls = _classes.get(name)
@@ -180,7 +182,12 @@ def call(node: Node, *grads: Any) -> Any:
         return ()
     if type(total) is list:
         fill_in(node, total, record)
-    made = node.pull(total, record)
+    # The engine brings gradients to the shapes and dtypes of the inputs, not the node.
+    fixes, node.fixes = node.fixes, None
+    try:
+        made = node.pull(total, record)
+    finally:
+        node.fixes = fixes
     found = [None if made[i] is None else as_result(made[i]) for i in differentiable_places(node)]
     return found[0] if len(found) == 1 else tuple(found)
 

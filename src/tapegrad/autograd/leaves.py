@@ -16,13 +16,13 @@ from .node import AccumulateGrad
 def accumulate(leaf: Any, g: Any, record: bool, owned: int, caller: Any) -> None:
     """Add `g` to the leaf's `.grad`; take it over when it belongs to this pass (`owned`)."""
     node: AccumulateGrad = leaf
+    if node.follows:
+        return
     t = node.tensor()
     if not t.wants_grad:
         return  # switched off since the forward pass
     if t.node is not None and not t.node.is_leaf:
         raise RuntimeError("leaf variable has been moved into the graph interior")
-    if only_follows(t):
-        return
     if record and not MODES.grad:  # on tensors for the sake of tangents: a leaf keeps none
         g = g.array
         record = False

@@ -10,7 +10,7 @@ from ..core.mypyc import mypyc_attr
 from ..core.op import Op
 from ..core.spaces import RAW, RECORDED
 from ..core.upward import FORWARD_MODE, GPU
-from ..errors import freed_graph, modified_in_place
+from ..errors import freed_graph, modified_in_place, saved_detached
 
 
 class Packed:
@@ -124,6 +124,18 @@ class OpNode(Node):
             cell: Version = cells[k + 1]
             if cell.n != cells[k + 2]:
                 self.complain()
+        if STATE.detached:
+            self.check_detached()
+
+    def check_detached(self) -> None:
+        """PyTorch finds the history of a saved input at the tensor, which must still have it."""
+        for place in self.cells[::3]:
+            if type(place) is int and place < len(self.edges):
+                edge = self.edges[place]
+                if edge is not None and edge.detached is not None:
+                    slot = 0 if self.edge_slots is None else self.edge_slots[place]
+                    if slot in edge.detached:
+                        raise saved_detached()
 
     def complain(self) -> None:
         """E01, for the first overwritten value in the order of PyTorch's names."""
@@ -234,6 +246,9 @@ class AccumulateGrad(Node):
 
     leaf: Any = None  # weak reference to the tensor
     revived: TensorBase | None = None  # stands in for a leaf that died before its graph
+    # Of a view made under no_grad, which requires grad as its base does: nothing gets there, and
+    # PyTorch has no node.
+    follows: bool = False
 
     def name(self) -> str:
         return "torch::autograd::AccumulateGrad"
@@ -273,7 +288,11 @@ def accumulate_node(t: TensorBase) -> AccumulateGrad:
     node.is_leaf = True
     node.leaf = weakref.ref(t)
     node.kept = (t.array,)
-    t.node = node
+    view = t.view_of
+    if view is not None and not view.asked and view.base.wants_grad:
+        node.follows = True  # and the tensor goes without: it may still be asked
+    else:
+        t.node = node
     return node
 
 

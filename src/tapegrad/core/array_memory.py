@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from .base import STATE, ndarray
+from .layout import is_dense
 from .mypyc import mypyc_attr
 from .upward import GPU
 
@@ -39,7 +40,7 @@ class ArrayMemory:
         """Whether `g` lies in memory as the gradient of a leaf with this layout should."""
         if not g.flags.behaved:
             return False
-        if layout.flags.c_contiguous or not layout.flags.forc:
+        if layout.flags.c_contiguous or not is_dense(layout):
             contiguous: bool = g.flags.c_contiguous
             return contiguous
         same: bool = g.strides == layout.strides
@@ -51,7 +52,7 @@ class ArrayMemory:
 
     def copy(self, g: Any, layout: Any) -> Any:
         """A copy with the memory order of `layout` where that is dense, else contiguous."""
-        if layout.flags.c_contiguous or not layout.flags.forc:
+        if layout.flags.c_contiguous or not is_dense(layout):
             return np.array(g, order="C", subok=False, copy=True)
         out = np.empty_like(layout)
         out[...] = g

@@ -67,6 +67,7 @@ class State:
     captured: Any = None
     device_type: Any = None  # the class of arrays on a GPU, once one is used (devices.py)
     several: bool = False  # whether there is more than one GPU
+    detached: bool = False  # whether detach_() ever took a tensor out of a graph
 
 
 STATE: Final = State()
@@ -196,6 +197,7 @@ class Node(Stamped):
     trace: Any = None  # where the forward ran, in anomaly mode
     duals: Any = None  # in forward mode: the tangents of saved values, by position in kept
     notes: Any = None  # `metadata`, a dict made on first access
+    detached: Any = None  # the outputs that detach_() took away, a set of slots
 
     def pull(self, grad: Any, record: bool) -> Any:
         """The gradients for the edges, given the gradient of the output (a list if several)."""

@@ -216,6 +216,9 @@ def apply_to_one(op: Op, a: Any, attrs: tuple[Any, ...]) -> Any:
         t.cut = Cut(op.name, a)
     if op.view:
         cell = cell_of(a)
+        if cell.inference:
+            t.cell = cell
+            return t
         parent = a.view_of
         steps: tuple[Any, ...] = ()
         kind = ""

@@ -147,6 +147,17 @@ def shares_itself(array: Any) -> bool:
     )
 
 
+def overlaps_itself(array: Any) -> bool:
+    """Whether elements share memory as overlapping windows do (`unfold`, `as_strided`)."""
+    reach = 0  # how far the elements of the faster dimensions lie apart
+    for stride, n in sorted(zip(array.strides, array.shape, strict=True)):
+        if n > 1:
+            if stride <= reach:
+                return bool(array.size)
+            reach += stride * (n - 1)
+    return False
+
+
 def kept_strides(array: Any) -> Shape:
     """The strides of a copy: the array's own if dense, else dense ones in the same order."""
     if is_dense(array):

@@ -394,6 +394,10 @@ def link_views(
 ) -> None:
     """Tell the results what they are views of."""
     cell = cell_of(source)
+    if cell.inference:  # nothing will follow it: PyTorch does not call these views
+        for r in results:
+            r.cell = cell
+        return
     parent = source.view_of
     base = source if parent is None else parent.base
     kind = "multi" if op.multi_view else ""

@@ -23,6 +23,7 @@ from .sentences import (
     inference_written,
     must_be_tensor,
     no_tensor_in_list,
+    saved_detached,
 )
 from .writes import leaf_written, modified_in_place, view_written
 
@@ -47,6 +48,7 @@ __all__ = [
     "not_scalar",
     "numpy_refused",
     "of_node",
+    "saved_detached",
     "type_name",
     "unused_input",
     "view_written",

@@ -34,6 +34,13 @@ def inference_saved() -> Exception:
     )
 
 
+def saved_detached() -> Exception:
+    return RuntimeError(
+        "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_()."
+        "This is not supported, please use out-of-place `.detach()` instead"
+    )
+
+
 def inference_written() -> Exception:
     return RuntimeError(
         "Inplace update to inference tensor outside InferenceMode is not allowed."

@@ -454,7 +454,7 @@ class CheckpointFunction(tg.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *args: Any) -> Any:
-        if MODES.run is not None and MODES.run.captures is not None:
+        if MODES.run is not None and not MODES.run.is_whole():
             raise RuntimeError(
                 "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or "
                 "passing an `inputs` parameter to .backward(). To resolve this error, you can "

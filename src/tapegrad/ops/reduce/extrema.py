@@ -187,11 +187,12 @@ def extremum(
     if other is not None:
         return APIS[name + "imum"].call(input, other)
     if dim is None:
-        check_no_complex(f"{name}_all", array)
         check_not_empty(name, array, None)
+        check_no_complex(f"{name}_all", array)
         return apply(whole, (input,))
     place = one_dim(name, input, dim, MAX_FORMS)
     only_bool(name, "keepdim", 3, keepdim)
+    check_not_empty(name, array, (place,))
     if array.dtype.kind == "c":
         raise RuntimeError(f"{name}(): does not support complex input")
     check_not_empty(name, array, (place,))
