@@ -46,9 +46,20 @@ SUBJECT.set_warn_always(True)
 NAMED = re.compile(r", which is output \d+ of [\w:]+,")
 # The size that PyTorch reads for a tensor without dimensions is not defined.
 SCALAR = re.compile(r"(is out of bounds for dimension 0 with size) \d+")
-ADDRESS = re.compile(r"0x[0-9a-f]+")
+ADDRESS = re.compile(r"(?<=backward hook )<function \S+|0x[0-9a-f]+")
 TURNED = re.compile(r"(v\d+)\.(?:t|squeeze|unsqueeze|transpose)_\(")
-STALE = "its base or another view of its base has been modified"
+# PyTorch also blames the node of a leaf, for hooks that raise.
+SINGLE = re.compile(r"float32|\.float\(\)|int64|argmax")
+ANOMALY = "Error detected in torch::autograd::AccumulateGrad"
+EITHER = (
+    "its base or another view of its base has been modified",
+    "Inference tensors cannot be saved for backward",
+    "more than one element of the written-to tensor",
+    "has been modified by an inplace operation",
+    "is a view of a view which was created",
+    "The expanded size of the tensor",
+    "Inplace update to inference tensor",
+)
 LATE = ("Inplace update to inference tensor",)
 
 
@@ -180,9 +191,10 @@ class Machine:
                 exec(compiled(line), self.scope)
             except Exception as error:
                 raised = type(error).__name__, first_line(error)
+        warned = [(w.category.__name__, first_line(w.message)) for w in caught]
         return {
             "raised": raised,
-            "warnings": sorted({(w.category.__name__, first_line(w.message)) for w in caught}),
+            "warnings": sorted({w for w in warned if not w[1].startswith(ANOMALY)}),
             "events": self.events,
         }
 
@@ -210,12 +222,13 @@ class Machine:
             yield n, "output_nr", attempt(lambda t=t: t.output_nr)
             yield n, "has grad_fn", attempt(lambda t=t: t.grad_fn is not None)
             yield n, "grad_fn", attempt(lambda t=t: node_names(t.grad_fn))
-            yield n, "values", attempt(lambda t=t: Values(t.detach().tolist()))
+            yield n, "values", readable(t)
             yield n, "retains_grad", attempt(lambda t=t: t.retains_grad)
             grad = attempt(lambda t=t: t.grad if t.is_leaf or t.retains_grad else None)
             if isinstance(grad, self.module.Tensor):
                 yield n, "grad", self.described(grad)
-                yield n, "grad.stride", strides(grad)
+                if is_leaf(t):
+                    yield n, "grad.stride", strides(grad)
             else:
                 yield n, "grad", grad
 
@@ -253,6 +266,8 @@ def node_names(node: Any) -> Any:
 class Values:
     """Nested lists of numbers, equal if they agree to rounding; NaN is equal to itself."""
 
+    tolerance = 1e-9
+
     def __init__(self, values: Any) -> None:
         self.values = values
 
@@ -260,19 +275,19 @@ class Values:
         return repr(self.values)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Values) and close(self.values, other.values)
+        return isinstance(other, Values) and close(self.values, other.values, Values.tolerance)
 
     __hash__ = None  # type: ignore[assignment]
 
 
-def close(a: Any, b: Any) -> bool:
+def close(a: Any, b: Any, tolerance: float) -> bool:
     if isinstance(a, list):
-        return len(a) == len(b) and all(close(x, y) for x, y in zip(a, b, strict=True))
+        return len(a) == len(b) and all(map(lambda x, y: close(x, y, tolerance), a, b))
     if isinstance(a, complex):
-        return close(a.real, b.real) and close(a.imag, b.imag)
+        return close(a.real, b.real, tolerance) and close(a.imag, b.imag, tolerance)
     if isinstance(a, float) and math.isnan(a):
         return math.isnan(b)
-    return bool(a == b or math.isclose(a, b, rel_tol=2e-6, abs_tol=1e-9))
+    return bool(a == b or math.isclose(a, b, rel_tol=tolerance, abs_tol=tolerance / 10))
 
 
 def spread(line: str, formulas: set[str], reference: Machine) -> None:
@@ -296,11 +311,15 @@ def compare(program: Program) -> Difference | None:
     """Run a program in both libraries, up to the first disagreement."""
     machines = Machine(torch), Machine(SUBJECT)
     formulas: set[str] = set()
+    single = any(SINGLE.search(line) for line in program.lines)
+    Values.tolerance = 1e-5 if single else 1e-9
     try:
         for i, line in enumerate(program.lines):
             expected, found = (m.run(line) for m in machines)
             spread(line, formulas, machines[0])
             for what in expected:
+                if expected["raised"] is not None and "INTERNAL ASSERT" in expected["raised"][1]:
+                    return None
                 if expected[what] != found[what] and not excused(expected, found):
                     return Difference(i, what, expected[what], found[what])
             if ends(line, expected["raised"], machines[0]):
@@ -321,7 +340,8 @@ def excused(expected: dict[str, Any], found: dict[str, Any]) -> bool:
         return False
     if expected["raised"] == found["raised"]:
         return expected["events"] != found["events"]  # how far it came
-    return any(STALE in r["raised"][1] for r in (expected, found))
+    lines = expected["raised"][1], found["raised"][1]
+    return any(text in line for text in EITHER for line in lines)
 
 
 def ends(line: str, raised: Any, reference: Machine) -> bool:
@@ -330,7 +350,7 @@ def ends(line: str, raised: Any, reference: Machine) -> bool:
     PyTorch refuses to write to an inference tensor after it has written. An inference tensor that
     requires grad says so, and nothing comes of it. A tensor that is turned under no_grad keeps its
     node in PyTorch, and gradients that no longer fit. Two leaves of PyTorch can come to share the
-    memory of their gradients.
+    memory of their gradients. `.data` of an inference tensor is one that counts its writes.
     """
     turned = TURNED.search(line)
     if turned and raised is None and requires_grad(reference.scope[turned[1]]):
@@ -338,6 +358,10 @@ def ends(line: str, raised: Any, reference: Machine) -> bool:
         if off or not torch.is_grad_enabled():
             return True
     if shares_gradients(reference):
+        return True
+    tensors = reference.tensors()
+    used = [tensors[n] for n in VARIABLE.findall(line) if n in tensors]
+    if any(t.is_inference() for t in used) and (".data" in line or "allow_mutation" in line):
         return True
     if raised is not None and raised[1].startswith(LATE):
         return True
@@ -358,7 +382,7 @@ def compare_tensors(
         return Difference(line, "names", list(theirs), list(ours))
     pairs = zip(machines[0].facts(theirs), machines[1].facts(ours), strict=False)
     for (n, what, expected), (_, _, found) in pairs:
-        if expected != found and not (what == "grad_fn" and n in formulas):
+        if expected != found and not (what in ("grad_fn", "grad.stride") and n in formulas):
             return Difference(line, f"{n} {what}", expected, found)
     return None
 

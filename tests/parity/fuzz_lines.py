@@ -12,7 +12,9 @@ import re
 from typing import Any
 
 # PyTorch puts the index tensors that it keeps through saved_tensors_hooks, tapegrad does not.
-USES_INDEX = re.compile(r"\[\[|, \[0\]|\w\[v\d+ >|masked_fill|max\(|sort\(|prod\(|create_graph")
+USES_INDEX = re.compile(
+    r"\[\[|, \[0\]|\w\[v\d+ >|masked_fill|max\(|sort\(|prod\(|where|grad\(|backward\("
+)
 VARIABLE = re.compile(r"\bv\d+\b")
 
 SHAPES = ["()", "(1,)", "(3,)", "(4,)", "(2, 3)", "(3, 1)", "(2, 2, 2)", "(0,)"]
@@ -140,7 +142,7 @@ COMPUTATIONS = [
     "{t}.pow(3)",
     "{t} ** 2",
     "{t} ** 0",
-    "{t}.pow({t})",
+    "{t}.abs().pow({t})",
     "{t}.sum()",
     "{t}.sum({d})",
     "{t}.mean()",
@@ -169,7 +171,6 @@ COMPUTATIONS = [
     "copy.deepcopy({t})",
     "copy.copy({t})",
     "{t}.new_ones(2)",
-    "{t}.repeat(2)",
     "{t}.round()",
     "torch.tensor({t}.tolist(), requires_grad=True)",
 ]
@@ -238,7 +239,6 @@ LOOKS = [
     "show({t}.tolist())",
     "show({t}.grad_fn(torch.ones_like({t})))",
     "show(torch.autograd.graph.get_gradient_edge({t}).output_nr)",
-    "show(repr({t}))",
     "{t}.grad = None",
     "{t}.grad.zero_()",
     "{t}.grad.mul_(2)",
@@ -307,6 +307,8 @@ class Writer:
         text: str = rng.choices(list(kinds), list(kinds.values()))[0](tensors)
         if rng.random() < 0.16:
             mode = rng.choice(MODES)
+            if "anomaly" in mode and "batched" in text:
+                mode = MODES[0]  # PyTorch's check for NaN does not work on batches
             if "saved_tensors" not in mode or not USES_INDEX.search(text):
                 text = f"with {mode.format(h=self.hook())}: {text}"
         return text
@@ -314,6 +316,10 @@ class Writer:
     def filled(self, template: str, tensors: dict[str, Any]) -> str:
         """`template` about some of the tensors: recent ones more often, a second one that fits."""
         rng = self.rng
+        if ".data" in template:
+            tensors = {n: t for n, t in tensors.items() if not t.is_inference()} or tensors
+        if "prod(" in template:
+            tensors = {n: t for n, t in tensors.items() if t.numel() and t.dim()} or tensors
         names = list(tensors)
         t = names[-1 - int(len(names) * rng.random() ** 1.5)] if rng.random() < 0.7 else ""
         t = t or rng.choice(names)
@@ -341,7 +347,13 @@ class Writer:
         if any(word in template for word in FOR_LOOSE_TENSORS):
             bases = {id(t._base) for t in tensors.values()}
             loose = {n: t for n, t in tensors.items() if t._base is None and id(t) not in bases}
-            tensors = loose or tensors
+            if not loose:
+                return self.leaf()
+            tensors = loose
+        if ".data." in template:  # a saved result would differ, and formulas that use it
+            tensors = {n: t for n, t in tensors.items() if is_leaf(t)} or tensors
+        if "[[" in template:  # PyTorch does not look at indices with nothing to write
+            tensors = {n: t for n, t in tensors.items() if t.numel()} or tensors
         if "cumsum_" in template:  # not where elements share memory
             tensors = {n: t for n, t in tensors.items() if t.is_contiguous()} or tensors
         if ".data =" in template or "out=" in template:
@@ -350,7 +362,10 @@ class Writer:
 
     def filled_alike(self, template: str, tensors: dict[str, Any]) -> str:
         """`template` about a leaf and a tensor like it."""
-        leaves = [n for n in tensors if is_leaf(tensors[n])] or list(tensors)
+        tensors = {n: t for n, t in tensors.items() if t.is_contiguous() and not t.is_inference()}
+        leaves = [n for n in tensors if is_leaf(tensors[n])]
+        if not leaves:
+            return self.leaf()
         t = self.rng.choice(leaves)
         kind = tensors[t].shape, tensors[t].dtype, tensors[t].stride()
         alike = [n for n, u in tensors.items() if (u.shape, u.dtype, u.stride()) == kind]
@@ -369,6 +384,9 @@ class Writer:
     def function_line(self, tensors: dict[str, Any]) -> str:
         if self.rng.random() < 0.7:
             text = self.filled(self.rng.choice(FUNCTIONS), tensors)
+            if "Product" in text and any(tensors[n].is_complex() for n in VARIABLE.findall(text)):
+                text = text.replace("Product.apply(", "Square.apply(").partition(",")[0].rstrip(")")
+                text += ")"
             if "Product" in text:
                 text = self.packed(text, tensors)
             return f"{self.name()} = {text}"

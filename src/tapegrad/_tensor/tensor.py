@@ -233,6 +233,8 @@ class Tensor(Operators):
 
     def detach_(self) -> Tensor:
         """Forget the history in place."""
+        if MODES.inference:
+            return self  # what would do it does not run there
         if self.view_of is not None or (self.special and batched.is_batched(self)):
             raise RuntimeError(
                 "Can't detach views in-place. Use detach() instead. If you are using "

@@ -466,7 +466,10 @@ def assign_data(t: Any, value: Any) -> None:
 
 def shallow_copy(t: Any) -> Any:
     """copy.copy: the same memory as a new leaf."""
+    from .._serialization.pickling import warn_of_hooks
+
     check_storage(t)
+    warn_of_hooks(t)
     attributes = {k: v for k, v in t.__dict__.items() if k != "_dual"}  # the tangent stays here
     special = stays_special(t) if t.special else 0
     return rebuild(type(t), t.array, t.requires_grad, attributes, special)
@@ -576,16 +579,14 @@ def pack_outputs(node: Any) -> None:
 
 
 def pack_saved(node: OpNode, inputs: bool) -> None:
-    from .inspect import pack_place, saved_places
+    from .inspect import pack_place, unpacking_order
 
     pack, unpack = MODES.saved_hooks[-1]
     width = node.op.width
     places = [p for p in node.cells[::3] if type(p) is int and (p < width) is inputs]
-    if inputs and len(places) > 1:  # in the order of PyTorch's names
-        names = {place: name for name, place in saved_places(node).items()}
-        places.sort(key=lambda place: names.get(place, ""))
-    for place in places:
-        pack_place(node, place, pack, unpack)
+    for place in unpacking_order(node):
+        if place in places:
+            pack_place(node, place, pack, unpack)
 
 
 RECORDING.in_mode = recorded_in_mode

@@ -134,40 +134,42 @@ class Run:
         """The same for a node with hooks, or in a pass that captures gradients or is observed."""
         record = self.record
         hooks = node.hooks
+        if not (self.is_whole() or order.pending[node].useful or node is self.only_root):
+            self.hand_on(order, node, None, 0, None)
+            return
         goes_on = self.runs(order, node)
         if self.shared or (hooks is not None and hooks.sees_gradients()):
             owned = 0
         if goes_on:
             # PyTorch: before the tensor hooks here, after them at the end.
             self.capture(node, total)
-        if hooks is not None and total is not None:
+        if hooks is not None:
             total = hooks.on_tensors(node, total, record)
         if not goes_on:
             self.capture(node, total)
             self.hand_on(order, node, None, 0, None)
             return
         grads: Any = None
-        if total is not None:
-            if hooks is not None:
-                total = hooks.before(node, total, record)
-            if node.is_leaf:
+        if hooks is not None:
+            total = hooks.before(node, total, record)
+        if node.is_leaf:
+            if total is not None:
                 accumulate(node, total, record, owned, self.caller)
-                grads = ()
-            else:
-                grads = self.pull_watched(node, total)
-                if node.frees and not self.keep:
-                    self.release(node)
-            if hooks is not None:
-                grads = hooks.after(node, grads, total, record)
+            grads = ()
+        else:
+            grads = self.pull_nothing(node) if total is None else self.pull_watched(node, total)
+            if node.frees and not self.keep:
+                self.release(node)
+            if grads is not None and not self.is_whole():
+                grads = order.wanted(node, grads)
+        if hooks is not None:
+            grads = hooks.after(node, grads, total, record)
+        if total is not None:
             if not node.is_leaf:
                 for observer in observers:
                     observer(node, total, grads)
             if self.observer is not None:
                 self.observer(node, total, grads)
-        elif not node.is_leaf:
-            grads = self.pull_nothing(node)
-            if node.frees and not self.keep:
-                self.release(node)
         self.hand_on(order, node, total, owned, grads)
 
     def pull_nothing(self, node: Node) -> Any:

@@ -503,10 +503,11 @@ def write_back(ctx: Any, out: Any, slot: int, differentiable: bool) -> None:
     out.version_cell().bump(ctx.name())
     if not differentiable:
         return
-    if out.view_of is None and out.is_leaf and out.requires_grad:
+    if out.is_leaf and out.requires_grad:
         raise RuntimeError(
             "a leaf Variable that requires grad has been used in an in-place operation."
         )
+    out.gradient = None
     if out.view_of is not None and len(ctx.outputs) > 1:
         raise RuntimeError(VIEW_AND_MORE)
     inplace.refuse(out, True)

@@ -32,7 +32,9 @@ def get_gradient_edge(tensor: Any) -> GradientEdge:
     edge = edge_of(tensor) if tensor.requires_grad else None
     if edge is not None:
         check_accessible(edge[0])
-    if edge is None or leads_nowhere(edge[0]):
+    if edge is not None and leads_nowhere(edge[0]):
+        raise AssertionError("Expected gradient function to be set")
+    if edge is None:
         raise RuntimeError(
             "It is not possible to get the gradient edge for a Tensor that does not require "
             "gradients"

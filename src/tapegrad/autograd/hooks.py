@@ -74,7 +74,7 @@ class NodeHooks:
         if not self.tensor and not self.retained:
             return total
         several = node.outputs is not None
-        parts = list(total) if several else [total]
+        parts = parts_of(node, total)
         for slot, hooks in self.tensor.items():
             for hook in list(hooks.values()):
                 with grad_set_to(record):
@@ -84,27 +84,32 @@ class NodeHooks:
             tensor = ref()
             if tensor is not None and parts[slot] is not None:
                 keep_gradient(tensor, wrapped(parts[slot]))
+        if several and all(part is None for part in parts):
+            return None
         return parts if several else parts[0]
 
     def before(self, node: Node, total: Any, record: bool) -> Any:
         if not self.before_node:
             return total
         several = node.outputs is not None
-        parts = tuple(wrapped(g) for g in (total if several else [total]))
+        parts = tuple(wrapped(g) for g in parts_of(node, total))
         for hook in list(self.before_node.values()):
             with grad_set_to(record):
                 answer = hook(parts)
             if answer is not None:
                 parts = checked_parts(hook, answer, parts)
         bare = [unwrapped(g, record) for g in parts]
+        if several and all(part is None for part in bare):
+            return None
         return bare if several else bare[0]
 
     def after(self, node: Node, grads: Any, total: Any, record: bool) -> Any:
         if not self.after_node:
             return grads
-        incoming = total if node.outputs is not None else [total]
-        outgoing = tuple(wrapped(g) for g in incoming)
+        outgoing = tuple(wrapped(g) for g in parts_of(node, total))
         places = differentiable_places(node)
+        if grads is None:
+            grads = [None] * len(node.edges)
         parts = tuple(wrapped(grads[i]) for i in places)
         for hook in list(self.after_node.values()):
             with grad_set_to(record):
@@ -124,6 +129,13 @@ class NodeHooks:
                 raise TypeError(f"expected Variable, but hook returned '{type(answer).__name__}'")
             if answer is not None:
                 raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+
+
+def parts_of(node: Node, total: Any) -> list[Any]:
+    """What arrived, per output; None where nothing did."""
+    if node.outputs is None:
+        return [total]
+    return [None] * len(node.outputs) if total is None else list(total)
 
 
 def differentiable_places(node: Node) -> list[int]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import warnings
 import weakref
 from typing import Any
 
@@ -36,8 +37,11 @@ from ..core.spaces import RAW, RECORDED
 from ..core.transforms import batched, batched_widen, dual
 from ..core.transforms.levels import BATCHES, TANGENTS
 from ..core.upward import ANOMALY_MODE, GPU, INSPECTION, PROFILER, VIEWS
+from .anomaly_mode import outside
 from .hooks import hooks_of
 from .node import accumulate_node
+
+DISCARDS = "Casting complex values to real discards the imaginary part"
 
 
 def write(
@@ -95,6 +99,10 @@ def write_values(
         PROFILER.start(name, tensors)
     out = as_array(execute(op, list(arrays), attrs))
     check_fits(op, out, destination)
+    if op.name in ("copy", "fill_tensor") and discards(arrays[1], destination):
+        from .._creation.arrays import warn_once
+
+        warn_once(DISCARDS, outside())
     if STATE.anomaly:
         ANOMALY_MODE.check_forward(op, tensors, attrs, (out,))
     node = None
@@ -106,7 +114,10 @@ def write_values(
             # The rules ran in another dtype than the target's.
             pairs = zip(tensors, node.edges, strict=True)
             node.fixes = tuple([fix_for(t, edge) for t, edge in pairs])
-    if not destination.flags.forc and overlaps_itself(destination):
+    if op.name in EXPANDED and shares_itself(destination):
+        changed = out != destination
+        destination[changed] = out[changed]
+    elif not destination.flags.forc and overlaps_itself(destination):
         store_in_turn(destination, out, op, arrays, attrs)
     else:
         store(destination, out)
@@ -119,12 +130,20 @@ def write_values(
     return target
 
 
+def discards(source: Any, destination: Any) -> bool:
+    """Whether a copy loses imaginary parts."""
+    lost: bool = source.dtype.kind == "c" and destination.dtype.kind not in "cb"
+    return lost and bool(source.size)
+
+
 def store(destination: Any, value: Any) -> None:
     """Write, without NumPy's warnings about values that the dtype cannot hold."""
     if type(destination) is STATE.device_type:
         devices.DEVICE.backend.assign(destination, devices.storable(destination, value))
     elif isinstance(value, ndarray) and value.dtype is destination.dtype:
         destination[...] = value
+    elif isinstance(value, ndarray) and discards(value, destination):
+        quiet(destination.__setitem__, ..., value.real)
     else:
         quiet(destination.__setitem__, ..., value)
 
@@ -266,11 +285,21 @@ def check_fits(op: Op, out: Any, destination: Any) -> None:
             )
 
 
+EXPANDED = {
+    name: f"Use of {name}_ on expanded tensors is deprecated. Please clone() the tensor before "
+    f"performing this operation. This also applies to advanced indexing e.g. tensor[{what}"
+    for name, what in (("index_put", "indices] = tensor"), ("masked_fill", "mask] = scalar"))
+}
+
+
 def check_overlap(destination: Any, sources: Any, name: str = "") -> None:
     """Refuse to write where the order of writing would show in the result."""
     if shares_itself(destination):
         if name == "copy" and layout(sources[1]) == layout(destination):
             return  # everything is in its place already
+        if name in EXPANDED:
+            warnings.warn(EXPANDED[name], UserWarning, stacklevel=outside())
+            return
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a "
             "single memory location. Please clone() the tensor before performing the operation."
@@ -305,7 +334,7 @@ def matches(x: Any, destination: Any) -> bool:
 def meets(x: Any, destination: Any) -> bool:
     """Whether two dense arrays share some memory."""
     if x is destination:
-        return bool(x.size) and is_dense(x)
+        return True
     if x.base is None and destination.base is None or not x.size or not destination.size:
         if type(x) is not STATE.device_type or memory(x) is not memory(destination):
             return False
@@ -372,6 +401,8 @@ def rebase(target: Any, node: Node) -> None:
     slices.seq = next(sequence)
     slices.code = node.code
     slices.lasti = node.lasti
+    if base.retained:
+        move_retained(base, slices, 0)
     base.node = slices
     cell = base.version_cell()
     cell.rebased = slices.name()

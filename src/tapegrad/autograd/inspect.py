@@ -44,6 +44,14 @@ def saved_places(node: Any) -> dict[str, int]:
     return places
 
 
+def unpacking_order(node: Any) -> list[int]:
+    """The places of saved tensors: inputs in the order of PyTorch's names, then outputs."""
+    width = node.op.width
+    names = {place: name for name, place in saved_places(node).items()}
+    inputs = sorted(range(width), key=lambda place: names.get(place, ""))
+    return [*inputs, *range(width, width + len(node.op.outs))]
+
+
 def node_attribute(node: Any, name: str) -> Any:
     """`grad_fn._saved_self` and friends; raises AttributeError for anything else."""
     if isinstance(node, OpNode):
@@ -169,6 +177,10 @@ def shown(node: Node) -> Node | None:
 def call(node: Node, *grads: Any) -> Any:
     """`grad_fn(grad)`: one gradient per output; as a tuple if there are several inputs."""
     width = 1 if node.outputs is None else len(node.outputs)
+    if node.op is not None and len(grads) < width:
+        last = [i for i in range(width) if i not in node.op.plain_outs][-1]
+        if len(grads) == last + 1:  # PyTorch does not count outputs without gradient at the end
+            grads += (None,) * (width - len(grads))
     if len(grads) != width:
         raise TypeError(f"expected {width} arguments, got {len(grads)} instead")
     for i, g in enumerate(grads):
@@ -188,8 +200,16 @@ def call(node: Node, *grads: Any) -> Any:
         made = node.pull(total, record)
     finally:
         node.fixes = fixes
-    found = [None if made[i] is None else as_result(made[i]) for i in differentiable_places(node)]
+    places = differentiable_places(node)
+    found = [
+        as_result(made[i]) if made[i] is not None and has_edge(node, i) else None for i in places
+    ]
     return found[0] if len(found) == 1 else tuple(found)
+
+
+def has_edge(node: Node, i: int) -> bool:
+    edge = node.edges[i]
+    return edge is not None and shown(edge) is not None
 
 
 def as_result(g: Any) -> Any:
@@ -197,6 +217,7 @@ def as_result(g: Any) -> Any:
 
 
 INSPECTION.attributes = node_attributes
+INSPECTION.unpacking_order = unpacking_order
 INSPECTION.shown_edges = differentiable_places
 INSPECTION.register_hook = register_hook
 INSPECTION.shown = shown

@@ -10,6 +10,7 @@ from ..core.array_memory import NOWHERE, memory_of
 from ..core.base import STATE, TensorBase, cell_of, wrap
 from ..core.modes import MODES
 from ..core.upward import RECORDING
+from ..errors import inference_written
 from .node import AccumulateGrad
 
 
@@ -33,11 +34,16 @@ def accumulate(leaf: Any, g: Any, record: bool, owned: int, caller: Any) -> None
     elif grad is None:
         t.gradient = first_gradient(g, t.array, owned)
     else:
-        memory_of(grad.array).accumulate(grad.array, g)
         cell = cell_of(grad)
+        if cell.inference and not MODES.inference:
+            raise inference_written()
+        memory_of(grad.array).accumulate(grad.array, g)
         cell.n += 1
         if caller is not None:
             cell.note("accumulate_grad", caller[0], caller[1], None)
+    if STATE.modes_on and MODES.inference and grad is None:
+        made: Any = t.gradient
+        cell_of(made).inference = True
     if STATE.captured is not None:
         STATE.captured.append(t)
     if node.hooks is not None:

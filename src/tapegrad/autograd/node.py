@@ -9,7 +9,7 @@ from ..core.base import STATE, Node, TensorBase, Version, ndarray, wrap
 from ..core.mypyc import mypyc_attr
 from ..core.op import Op
 from ..core.spaces import RAW, RECORDED
-from ..core.upward import FORWARD_MODE, GPU
+from ..core.upward import FORWARD_MODE, GPU, INSPECTION
 from ..errors import freed_graph, modified_in_place, saved_detached
 
 
@@ -216,7 +216,8 @@ class OpNode(Node):
         if record:
             kept = self.tensors(kept)
         made = list(kept)
-        for i, value in enumerate(kept):
+        for i in INSPECTION.unpacking_order(self):
+            value = kept[i]
             if isinstance(value, Packed):
                 t = unpack_checked(value)
                 if record:

@@ -76,6 +76,11 @@ class Order:
                 pending.useful = True
                 stack.extend(users.get(node, ()))
 
+    def wanted(self, node: Node, grads: Any) -> list[Any]:
+        """`grads` with None for the edges that lead to nothing useful."""
+        pairs = zip(node.edges, grads, strict=True)
+        return [g if e is not None and self.pending[e].useful else None for e, g in pairs]
+
     def leads_on(self, node: Node) -> bool:
         """Whether something useful lies behind a node."""
         return any([edge is not None and self.pending[edge].useful for edge in node.edges])

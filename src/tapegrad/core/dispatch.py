@@ -139,7 +139,7 @@ def apply(
     special = 0
     for t in tensors:
         if isinstance(t, TensorBase):
-            if is_stale(t):
+            if is_stale(t) and op.differentiable:
                 VIEWS.refresh(t)
             special |= t.special
     if special and special != ON_DEVICE:
@@ -187,7 +187,7 @@ def apply_to_one(op: Op, a: Any, attrs: tuple[Any, ...]) -> Any:
     """`apply` for the many ops of one tensor with one output: reductions, views, softmax …"""
     if not isinstance(a, TensorBase):
         raise must_be_tensor(op.name, op.tensors[0], 1, a)
-    if is_stale(a):
+    if is_stale(a) and op.differentiable:
         VIEWS.refresh(a)
     x = a.array
     if a.special:

@@ -43,6 +43,7 @@ class Inspection:
     """autograd/inspect.py: what nodes answer to users."""
 
     attributes: Any = None
+    unpacking_order: Any = None
     shown_edges: Any = None
     shown: Any = None  # the node as its class
     register_hook: Any = None

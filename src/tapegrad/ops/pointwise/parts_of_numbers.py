@@ -11,7 +11,7 @@ from ... import dtypes
 from ...core.base import STATE, wrap
 from ...core.devices import xp_of
 from ...core.modes import MODES
-from ...core.spaces import RAW, RECORDED
+from ...core.spaces import RAW
 from ...core.transforms.batched import memory_of
 from ..block import APIS, PROMOTE, Case, Elementwise, api, apply, helper, op, ufunc
 from ..block.checks import (
@@ -518,8 +518,15 @@ def masked_by(F: Any) -> Any:
     return run
 
 
+def threshold_at_zero(grad: Any, out: Any) -> Any:
+    """The same, recorded as PyTorch does: the result depends on `out`, though with no slope."""
+    from ..nn.cornered_activations import ThresholdBackward
+
+    return apply(ThresholdBackward, (grad, out), (0,))
+
+
 # A helper, so that a GPU can do it in one kernel.
-helper("masked_by", masked_by(RAW), masked_by(RECORDED), "where(out <= 0, 0, grad)")
+helper("masked_by", masked_by(RAW), threshold_at_zero, "where(out <= 0, 0, grad)")
 
 
 @op
