@@ -76,7 +76,6 @@ MISSES: dict[str, dict[str, str]] = {
     "__rmul__": {"errors": REFLECTED},
     "__ror__": {"errors": REFLECTED},
     "__rxor__": {"errors": REFLECTED},
-    "addr": {"dtypes": HALF},
     "as_strided_scatter": {
         "gradient": "PyTorch's is wrong, as its own table says; ours is right",
         "second gradient": "PyTorch's gradient is wrong already",

@@ -225,6 +225,11 @@ class Addr(WithSummand):
     def fwd(xp, input, vec1, vec2, beta, alpha):
         if vec1.dtype.kind in "biu":
             return combine(xp, input, xp.outer(vec1, vec2), beta, alpha, vec1.dtype)
+        if vec1.dtype.itemsize == 2 and input.dtype == vec2.dtype == vec1.dtype:
+            # Half precision all the way, as PyTorch has it: every step is rounded.
+            number = vec1.dtype.type
+            prod = (number(alpha) * vec1)[:, None] * vec2
+            return number(beta) * input + prod if beta else prod
         return combine(xp, input, xp.outer(scaled(vec1, alpha), vec2), beta, 1, vec1.dtype)
 
     def d_vec1(F, grad, vec2, alpha):
