@@ -4,10 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+from ._library.schema import Argument, FunctionSchema, parse_schema
 from ._random.generators import Generator
+from .core.python_dispatch import below_classes as _DisableTorchDispatch
+from .core.python_dispatch import disabled_torch_dispatch as _disabled_torch_dispatch_impl
 from .core.subclass import DisableTorchFunctionSubclass
+from .core.subclass import disabled_torch_function as _disabled_torch_function_impl
+from .core.watchers import DisableTorchFunction
 
-__all__ = ["DisableTorchFunctionSubclass", "Generator"]
+__all__ = [
+    "Argument",
+    "DisableTorchFunction",
+    "DisableTorchFunctionSubclass",
+    "FunctionSchema",
+    "Generator",
+    "_DisableTorchDispatch",
+    "_disabled_torch_dispatch_impl",
+    "_disabled_torch_function_impl",
+    "parse_schema",
+]
 
 
 def _get_tracing_state() -> None:

@@ -67,8 +67,8 @@ from .random import Generator, default_generator  # noqa: E402
 _SUBMODULES = frozenset(
     """
     _C __config__ accelerator amp autograd backends compat compiler cpu cuda datasets diagnose
-    distributed distributions fft func functional futures jit linalg masked multiprocessing nn
-    optim overrides profiler random return_types serialization
+    distributed distributions fft func functional futures jit library linalg masked
+    multiprocessing nn optim overrides profiler random return_types serialization
     signal sparse special storage testing torch_version types utils version
     """.split()
 )

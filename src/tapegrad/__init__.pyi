@@ -20,6 +20,7 @@ from . import func as func
 from . import functional as functional
 from . import futures as futures
 from . import jit as jit
+from . import library as library
 from . import linalg as linalg
 from . import masked as masked
 from . import multiprocessing as multiprocessing

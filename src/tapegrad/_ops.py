@@ -18,10 +18,16 @@ from typing import Any
 
 import tapegrad as tg
 
+from ._library.registry import DEFS, overloads_of
+from ._library.running import bound
+from ._library.running import call as run_custom
+from ._library.schema import FunctionSchema, aten_schema, aten_schemas, parse_schema
 from .core.base import TensorBase
 from .core.op import REGISTRY, Op
 from .core.publish import find, load_family
+from .core.python_dispatch import ACTIVE, pending
 from .core.spaces import RECORDED
+from .core.upward import DISPATCHED
 from .ops.block.lazy_aten import ATEN
 
 __all__ = ["OpOverload", "OpOverloadPacket"]
@@ -59,8 +65,52 @@ class OpOverload:
         packet = self._overloadpacket._qualified_op_name
         return packet if self._overloadname == "default" else f"{packet}.{self._overloadname}"
 
+    @property
+    def op(self) -> OpOverloadPacket:
+        return self._overloadpacket
+
+    @functools.cached_property
+    def _schema(self) -> FunctionSchema:
+        """The declaration; of ops that PyTorch does not have, one in our names."""
+        definition = DEFS.get(self.name())
+        if definition is not None:
+            return definition.schema
+        found = None
+        if self.namespace == "aten":
+            found = aten_schema(self._overloadpacket.__name__, self._overloadname)
+        return found or parse_schema(own_schema(self))
+
+    @property
+    def tags(self) -> list[Any]:
+        return []
+
+    @property
+    def is_view(self) -> bool:
+        """Whether a result shares memory with an argument that is not written."""
+        shared = [r.alias_info for r in self._schema.returns]
+        return any(info is not None and not info.is_write for info in shared)
+
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        return self._overloadpacket(*args, **kwargs)
+        if ACTIVE.calls:
+            call = pending(self, args, kwargs)
+            if call is not None:
+                return call.again(args, kwargs)
+        definition = DEFS.get(self.name())
+        if definition is not None:
+            return run_custom(definition, self, args, kwargs)
+        return self._overloadpacket(*args, **self.named(kwargs))
+
+    def named(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Keyword arguments under the names that our functions have."""
+        if self.namespace != "aten":
+            return kwargs
+        if "self" in kwargs:
+            kwargs = {("input" if k == "self" else k): v for k, v in kwargs.items()}
+        # A word about memory that most of our functions do not take.
+        return {k: v for k, v in kwargs.items() if k != "pin_memory" or v}
+
+    def __hash__(self) -> int:
+        return id(self)
 
     def __str__(self) -> str:
         return f"{self._overloadpacket}.{self._overloadname}"
@@ -98,7 +148,23 @@ class OpOverloadPacket:
         return iter(self._dir)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        return implementation(self.__name__)(*args, **kwargs)
+        if self.namespace in ("aten", "tapegrad"):
+            return implementation(self.__name__)(*args, **kwargs)
+        reasons = []
+        for each in self._dir:
+            overload = self._made(each)
+            try:
+                bound(DEFS[overload.name()], args, kwargs)
+            except RuntimeError as error:
+                if len(self._dir) == 1:
+                    raise
+                reasons.append(str(error))
+                continue
+            return overload(*args, **kwargs)
+        raise RuntimeError(
+            "Overloaded torch operator invoked from Python failed to match any schema:\n"
+            + "\n\n".join(reasons)
+        )
 
     def __str__(self) -> str:
         return f"{self.namespace}.{self.__name__}"
@@ -123,6 +189,8 @@ class _OpNamespace(types.ModuleType):
         return found
 
     def _known(self, name: str) -> list[str]:
+        if self.name not in ("aten", "tapegrad"):
+            return overloads_of(self.name, name)
         if self.name == "tapegrad":
             return ["default"] if any(op.aten is None for op in ops_called(name)) else []
         if name.endswith("_"):
@@ -131,6 +199,23 @@ class _OpNamespace(types.ModuleType):
 
     def __repr__(self) -> str:
         return f"<module 'torch.ops.{self.name}' from 'torch.ops'>"
+
+
+def own_schema(overload: OpOverload) -> str:
+    """A declaration for an op that PyTorch has not, from what we know of it."""
+    name = overload._overloadpacket.__name__
+    op = REGISTRY.get(name.removesuffix("_")) or REGISTRY.get(name)
+    if op is None:
+        return f"{overload.name()}(Tensor self) -> Tensor"
+    operands = [f"Tensor[] {t}" if op.variadic else f"Tensor? {t}" for t in op.tensors]
+    rest = [f"Any {a}=None" for a in op.attrs]
+    returns = "Tensor" if op.single else "Tensor[]"
+    return f"{overload.name()}({', '.join([*operands, *rest])}) -> {returns}"
+
+
+def is_aten(name: str) -> bool:
+    """Whether an op of PyTorch's is one that can be called here."""
+    return bool(NAMESPACES["aten"]._known(name))
 
 
 def written_form(name: str) -> list[str]:
@@ -142,7 +227,7 @@ def written_form(name: str) -> list[str]:
 
 def exists(name: str) -> bool:
     """Whether a function that is no op of ours is one of PyTorch's. It has no `softmax`."""
-    if name in ABROAD:
+    if name in ABROAD or name in QUESTIONS:
         return True
     return public(name) is not None and name not in REGISTRY
 
@@ -182,6 +267,8 @@ def public(name: str) -> Callable[..., Any] | None:
 QUESTIONS: dict[str, Callable[..., Any]] = {
     "size": lambda input: list(input.shape),
     "stride": lambda input: list(input.stride()),
+    "_local_scalar_dense": lambda input: input.item(),
+    "lift_fresh": lambda input: input,
 }
 
 
@@ -201,10 +288,24 @@ def implementation(name: str) -> Callable[..., Any]:
 NAMESPACES: dict[str, _OpNamespace] = {n: _OpNamespace(n) for n in ("aten", "tapegrad")}
 
 
-def overload_of(op: Op, tensors: Any, attrs: tuple[Any, ...]) -> OpOverload:
-    """What PyTorch would call an op of ours that runs with these arguments."""
+def ops_namespace(name: str) -> _OpNamespace:
+    """`torch.ops.<name>`: every name is one, whether something is defined in it or not."""
+    if name not in NAMESPACES:
+        NAMESPACES[name] = _OpNamespace(name)
+    return NAMESPACES[name]
+
+
+def forget(namespace: str, name: str) -> None:
+    """The overloads of an op changed: objects made of it are made again."""
+    vars(ops_namespace(namespace)).pop(name, None)
+
+
+def overload_of(op: Op, tensors: Any, attrs: tuple[Any, ...], written: bool = False) -> OpOverload:
+    """What PyTorch would call an op of ours, or its in-place form, with these arguments."""
     packet: OpOverloadPacket
     if op.aten is None:
+        if written:
+            return written_overload(op, "")
         packet = getattr(NAMESPACES["tapegrad"], op.name)
         return packet._made("default")
     name, _, overload = op.aten.partition(".")
@@ -216,5 +317,28 @@ def overload_of(op: Op, tensors: Any, attrs: tuple[Any, ...]) -> OpOverload:
         if dim is not None:
             single = isinstance(dim, int) or len(dim) == 1
             overload = one if single and one else several
+    if written:
+        return written_overload(op, overload)
     packet = getattr(NAMESPACES["aten"], name)
     return packet._made(overload or "default")
+
+
+def written_overload(op: Op, overload: str) -> OpOverload:
+    """The in-place form: PyTorch's, with the overload of the op or the one that there is."""
+    name = f"{op.aten_name()}_"
+    known = [schema.overload_name for schema in aten_schemas(name)]
+    if not known:
+        return OpOverloadPacket("tapegrad", f"{op.name}_", ["default"])._made("default")
+    chosen = overload if overload in known else known[0]
+    packet: OpOverloadPacket = getattr(NAMESPACES["aten"], name)
+    return packet._made(chosen or "default")
+
+
+def overload_named(name: str) -> OpOverload:
+    """`torch.ops.aten` by "name.overload", the name alone for the default."""
+    name, _, overload = name.partition(".")
+    packet: OpOverloadPacket = getattr(NAMESPACES["aten"], name)
+    return packet._made(overload or "default")
+
+
+DISPATCHED.overload = overload_named

@@ -6,20 +6,29 @@ function finds them among its arguments, which costs nothing as long as there ar
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import inspect
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import tapegrad as tg
 
 from .core.base import TensorBase
 from .core.modes import MODES
+from .core.python_dispatch import below_autograd
 from .core.subclass import takes_part
+from .core.watchers import NOT_ASKED, WATCHING, WatchingMode, watching_set_to
 
 __all__ = [
+    "BaseTorchFunctionMode",
+    "TorchFunctionMode",
+    "enable_reentrant_dispatch",
     "get_default_nowrap_functions",
+    "get_ignored_functions",
     "get_overridable_functions",
+    "get_testing_overrides",
     "handle_torch_function",
     "has_torch_function",
     "has_torch_function_unary",
@@ -31,7 +40,94 @@ __all__ = [
 ]
 
 
+class TorchFunctionMode(WatchingMode):
+    """A block in which every public function goes through `__torch_function__`.
+
+    >>> class Names(torch.overrides.TorchFunctionMode):
+    ...     def __torch_function__(self, func, types, args=(), kwargs=None):
+    ...         print(torch.overrides.resolve_name(func))
+    ...         return func(*args, **(kwargs or {}))
+    >>> with Names():
+    ...     x = torch.ones(2) + 1
+    torch.ones
+    torch.Tensor.add
+    """
+
+    @classmethod
+    def push(cls, *args: Any, **kwargs: Any) -> Any:
+        """The old way to enter a mode."""
+        return cls(*args, **kwargs)
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        raise NotImplementedError
+
+
+class BaseTorchFunctionMode(TorchFunctionMode):
+    """A mode that changes nothing."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+def _get_current_function_mode() -> Any:
+    """The innermost mode, or None."""
+    return WATCHING.modes[-1] if WATCHING.modes else None
+
+
+def _get_current_function_mode_stack() -> list[Any]:
+    """All modes, innermost last."""
+    return list(WATCHING.modes)
+
+
+def _len_torch_function_stack() -> int:
+    return len(WATCHING.modes)
+
+
+def _is_torch_function_mode_enabled() -> bool:
+    return bool(WATCHING.modes) and not WATCHING.off
+
+
+def _push_mode(mode: Any) -> None:
+    WatchingMode.__enter__(mode)
+
+
+def _pop_mode() -> Any:
+    mode = WATCHING.modes[-1]
+    WatchingMode.__exit__(mode)
+    return mode
+
+
+@contextlib.contextmanager
+def _pop_mode_temporarily() -> Iterator[Any]:
+    """Without the innermost mode, which is what `with … as` gives."""
+    mode = WATCHING.modes[-1]
+    with watching_set_to(WATCHING.modes[:-1]):
+        yield mode
+
+
+@contextlib.contextmanager
+def enable_reentrant_dispatch() -> Iterator[None]:
+    """Inside a `__torch_dispatch__`: autograd records again, as it does above."""
+    if not MODES.below:
+        raise RuntimeError(
+            "Accessing torch dispatch state outside of '__torch_dispatch__' is not allowed."
+        )
+    with below_autograd(False):
+        yield
+
+
 def has_torch_function_unary(value: Any) -> bool:
+    """Whether a value, or a mode, wants to answer torch functions."""
+    if _is_torch_function_mode_enabled():
+        return True
+    return wants_to_answer(value)
+
+
+def wants_to_answer(value: Any) -> bool:
     """Whether a value wants to answer torch functions itself."""
     if isinstance(value, TensorBase):
         return takes_part(type(value)) and not MODES.subclasses_off
@@ -40,7 +136,7 @@ def has_torch_function_unary(value: Any) -> bool:
 
 def has_torch_function_variadic(*values: Any) -> bool:
     """Whether one of the arguments does."""
-    return any(map(has_torch_function_unary, values))
+    return _is_torch_function_mode_enabled() or any(map(wants_to_answer, values))
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
@@ -49,7 +145,7 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     >>> torch.overrides.has_torch_function((torch.ones(1), 2))
     False
     """
-    return any(map(has_torch_function_unary, relevant_args))
+    return _is_torch_function_mode_enabled() or any(map(wants_to_answer, relevant_args))
 
 
 def is_tensor_like(inp: Any) -> bool:
@@ -69,12 +165,22 @@ def one_per_class(values: Iterable[Any]) -> list[Any]:
     return found
 
 
+def _get_overloaded_args(relevant_args: Iterable[Any], get_type_fn: Any = None) -> list[Any]:
+    """The values that are asked, one per class, in the order in which they are."""
+    return one_per_class(relevant_args)
+
+
 def handle_torch_function(
     public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
 ) -> Any:
     """Let the values answer `public_api(*args, **kwargs)`, the first that does."""
     asked = one_per_class(relevant_args)
     kinds = tuple(type(value) for value in asked)
+    if _is_torch_function_mode_enabled():
+        with _pop_mode_temporarily() as mode:
+            answer = mode.__torch_function__(public_api, kinds, args, kwargs)
+        if answer is not NotImplemented:
+            return answer
     for value in asked:
         answer = value.__torch_function__(public_api, kinds, args, kwargs)
         if answer is not NotImplemented:
@@ -106,7 +212,7 @@ def wrap_torch_function(dispatcher: Callable[..., Any]) -> Callable[..., Any]:
 def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
     """The functions that ask their arguments, by the module or class that has them."""
     found: dict[Any, list[Callable[..., Any]]] = {}
-    for owner in (tg, tg.nn.functional, tg.linalg, tg.fft, tg.special, tg.Tensor):
+    for owner in places().values():
         names = [n for n in dir(owner) if not n.startswith("_")]
         functions = [getattr(owner, n, None) for n in names]
         found[owner] = [f for f in functions if isinstance(f, types.FunctionType)]
@@ -121,12 +227,56 @@ def is_tensor_method_or_property(func: Any) -> bool:
 
 def resolve_name(f: Any) -> str | None:
     """The public name of a function: `torch.add`, `torch.Tensor.add`; None for others."""
-    module = getattr(f, "__module__", None) or ""
-    name = getattr(f, "__qualname__", None) or getattr(f, "__name__", "")
-    head, _, rest = module.partition(".")
-    if head not in ("tapegrad", "torch"):
-        return None
-    return ".".join(filter(None, ["torch", rest, name]))
+    name = getattr(f, "__name__", "")
+    owner = getattr(f, "__self__", None)
+    if isinstance(owner, property):
+        fields = [n for n, value in vars(tg.Tensor).items() if value is owner]
+        return f"torch.Tensor.{fields[0]}.{name}" if fields else None
+    for place, found in places().items():
+        if getattr(found, name, None) is f:
+            return f"{place}.{name}"
+    return None
+
+
+def places() -> dict[str, Any]:
+    """Where public functions are, by the name of the place."""
+    return {
+        "torch": tg,
+        "torch.nn.functional": tg.nn.functional,
+        "torch.nn.init": tg.nn.init,
+        "torch.linalg": tg.linalg,
+        "torch.fft": tg.fft,
+        "torch.special": tg.special,
+        "torch.Tensor": tg.Tensor,
+    }
+
+
+@functools.cache
+def get_ignored_functions() -> set[Callable[..., Any]]:
+    """The functions that ask nobody."""
+    found = [getattr(tg, name, None) for name in NOT_ASKED]
+    own = [value for name, value in vars(tg.Tensor).items() if name in ("__new__", "__init__")]
+    return {f for f in (*found, *own, handle_torch_function, has_torch_function) if callable(f)}
+
+
+@functools.cache
+def get_testing_overrides() -> dict[Callable[..., Any], Callable[..., Any]]:
+    """For every function that asks, one with its signature that returns -1: for tests."""
+    found: dict[Callable[..., Any], Callable[..., Any]] = {}
+    ignored = get_ignored_functions()
+    for functions in get_overridable_functions().values():
+        for f in functions:
+            if f not in ignored:
+                found[f] = standing_in(f)
+    return found
+
+
+def standing_in(f: Callable[..., Any]) -> Callable[..., Any]:
+    def stand_in(*args: Any, **kwargs: Any) -> int:
+        return -1
+
+    stand_in.__signature__ = inspect.signature(f)  # type: ignore[attr-defined]
+    return stand_in
 
 
 def get_default_nowrap_functions() -> set[Any]:
@@ -140,7 +290,7 @@ def ask_foreign(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     values = [*args, *kwargs.values()]
     values += [v for value in values if isinstance(value, (list, tuple)) for v in value]
     foreign = [v for v in values if not isinstance(v, (TensorBase, type))]
-    if not has_torch_function(foreign):
+    if not any(map(wants_to_answer, foreign)):
         return NotImplemented
-    asked = [v for v in values if not isinstance(v, type) and has_torch_function_unary(v)]
+    asked = [v for v in values if not isinstance(v, type) and wants_to_answer(v)]
     return handle_torch_function(function, asked, *args, **kwargs)

@@ -61,21 +61,33 @@ GEOMETRIC_ = filling("geometric_fill", "GeometricBackward0")
 
 
 def redraw(
-    block: Any, target: Any, name: str, draw: Any, generator: Any, ordered: bool = False
+    block: Any,
+    target: Any,
+    name: str,
+    draw: Any,
+    generator: Any,
+    ordered: bool = False,
+    **shown: Any,
 ) -> Any:
     """Overwrite `target` with what `draw(stream, shape, dtype)` gives, in PyTorch's element order.
 
-    An `ordered` draw wants to know whether the memory is in order.
+    An `ordered` draw wants to know whether the memory is in order. `shown` are the arguments.
     """
     if BATCHES:
         return batched_random.into(
-            target, lambda t: redraw_plain(block, t, name, draw, generator, ordered)
+            target, lambda t: redraw_plain(block, t, name, draw, generator, ordered, shown)
         )
-    return redraw_plain(block, target, name, draw, generator, ordered)
+    return redraw_plain(block, target, name, draw, generator, ordered, shown)
 
 
 def redraw_plain(
-    block: Any, target: Any, name: str, draw: Any, generator: Any, ordered: bool
+    block: Any,
+    target: Any,
+    name: str,
+    draw: Any,
+    generator: Any,
+    ordered: bool,
+    shown: dict[str, Any],
 ) -> Any:
     array = target.array
     stream = stream_of(generator, name, place_of(target))
@@ -87,7 +99,7 @@ def redraw_plain(
         order = stride_order(array.shape, list(array.strides))[::-1]
         made_in_order = draw(stream, tuple([array.shape[i] for i in order]), array.dtype)
         value = made_in_order.transpose(np.argsort(order).tolist())
-    return overwrite(block, target, value, name)
+    return overwrite(block, target, value, name, shown)
 
 
 @api(function=False)
@@ -101,7 +113,7 @@ def normal_(self: Any, mean: float = 0, std: float = 1, *, generator: Any = None
     def draw(stream: Any, shape: Any, dtype: Any, contiguous: bool) -> Any:
         return stream.home.normal(stream, shape, dtype, float(mean), float(std), contiguous)
 
-    return redraw(NORMAL_, self, "normal_", draw, generator, ordered=True)
+    return redraw(NORMAL_, self, "normal_", draw, generator, ordered=True, mean=mean, std=std)
 
 
 @api(function=False)
@@ -116,7 +128,7 @@ def uniform_(self: Any, *bounds: Any, generator: Any = None, **kwargs: Any) -> A
     def draw(stream: Any, shape: Any, dtype: Any) -> Any:
         return stream.home.uniform(stream, shape, dtype, float(low), float(high))
 
-    return redraw(UNIFORM_, self, "uniform_", draw, generator)
+    return redraw(UNIFORM_, self, "uniform_", draw, generator, **{"from": low, "to": high})
 
 
 def interval(
@@ -165,7 +177,7 @@ def bernoulli_(self: Any, p: Any = 0.5, *, generator: Any = None) -> Any:
         def draw(stream: Any, shape: Any, dtype: Any) -> Any:
             return stream.home.bernoulli(stream, chance, shape, dtype)
 
-        return redraw(BERNOULLI_, self, "bernoulli_", draw, generator)
+        return redraw(BERNOULLI_, self, "bernoulli_", draw, generator, p=chance)
     stream = stream_of(generator, "bernoulli_", place_of(self))
     if BATCHES:
         return coins_in_batch(self, p, stream)

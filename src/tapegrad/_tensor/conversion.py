@@ -17,6 +17,7 @@ from ..core.dispatch import apply
 from ..core.layout import address
 from ..core.modes import MODES
 from ..core.op import REGISTRY
+from ..core.python_dispatch import ask_about, is_asked
 from ..core.transforms.batched import CONTROL_FLOW, is_batched, no_rule, no_values
 from ..core.transforms.batched import refusal as not_in_batch
 from ..core.transforms.looping import explained
@@ -56,6 +57,13 @@ def python_number(array: Any) -> Any:
     return array.item() if array.dtype.kind != "V" else float(array.reshape(())[()])
 
 
+def the_element(t: Any) -> Any:
+    """The one element of a tensor; PyTorch has an op for that."""
+    if (t.special or STATE.modes_on) and is_asked(t):
+        return ask_about("_local_scalar_dense", (t,), the_element)
+    return python_number(t.array)
+
+
 @api(function=False)
 def item(self: Any) -> Any:
     """item() -> number: the one element as a Python number.
@@ -68,7 +76,7 @@ def item(self: Any) -> Any:
         raise no_values()
     if array.size != 1:
         raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
-    return python_number(array)
+    return the_element(self)
 
 
 @api(function=False)
@@ -78,6 +86,9 @@ def tolist(self: Any) -> Any:
     >>> tensor([[1, 2], [3, 4]]).tolist()
     [[1, 2], [3, 4]]
     """
+    if self.special and is_asked(self):
+        kind = type(self).__name__
+        raise RuntimeError(f".tolist() is not supported for tensor subclasses, got {kind}")
     array = with_memory(self)
     return array.tolist() if array.dtype.kind != "V" else array.astype(np.float32).tolist()
 
@@ -89,7 +100,7 @@ def only_number(self: Any) -> Any:
         raise refusal
     if self.special and is_batched(self):
         raise explained(no_values(), "item")
-    return python_number(self.array)
+    return the_element(self)
 
 
 def real_number(value: Any, dtype: Any) -> Any:
@@ -125,7 +136,7 @@ def to_bool(self: Any) -> bool:
         refusal = RuntimeError(f"Boolean value of Tensor with {many} is ambiguous")
         errors.explain_call(refusal, "bool", ("input",), (self,))
         raise refusal
-    return bool(python_number(array))
+    return bool(the_element(self))
 
 
 def to_index(self: Any) -> int:
@@ -134,7 +145,7 @@ def to_index(self: Any) -> int:
         raise explained(no_values(), "__index__")
     if array.size != 1 or array.dtype.kind not in "iub":
         raise TypeError(AS_INDEX)
-    return int(array.item())
+    return int(the_element(self))
 
 
 # ---------------------------------------------------------------------- NumPy and DLPack
@@ -147,6 +158,8 @@ def numpy(self: Any, *, force: bool = False) -> Any:
     >>> tensor([1, 2]).numpy()
     array([1, 2])
     """
+    if self.special and is_asked(self):
+        raise RuntimeError(".numpy() is not supported for tensor subclasses.")
     if not force:
         if is_device(self):
             raise TypeError(
@@ -240,13 +253,11 @@ def converted(self: Any, dtype: Any = None, copy: bool = False, order: Any = Non
     """The tensor itself if it is as asked, else a recorded copy."""
     array = self.array
     wanted = array.dtype if dtype is None else dtype
-    if array.dtype.kind == "c":
+    if array.dtype.kind == "c" and array.size:
         warn_of_lost_part(array.dtype, wanted, 4)
     if order in (None, preserve_format):
         if wanted == array.dtype and not copy:
             return self
-        if array.dtype.kind == "c" and wanted.kind not in "cb" and array.size:
-            warn_once("Casting complex values to real discards the imaginary part", 4)
         return apply(REGISTRY["cast"], (self,), (wanted,))
     if order in (channels_last, channels_last_3d):
         rank = 4 if order is channels_last else 5

@@ -17,7 +17,7 @@ from .. import dtypes, errors
 from ..autograd import api, inplace
 from ..autograd.hooks import HookDict, RemovableHandle, add_hook, hooks_of
 from ..autograd.node import accumulate_node
-from ..core import subclass
+from ..core import python_dispatch, subclass, wrappers
 from ..core.base import INTERPRETED, STATE, Cut, Node, TensorBase, blank, shown, wrap
 from ..core.layout import address, strides_of
 from ..core.modes import MODES
@@ -25,6 +25,7 @@ from ..core.operators import Operators
 from ..core.transforms import batched, dual, looping
 from ..core.transforms.levels import FLAGGED_INSIDE, STACK, refuse_inside
 from ..core.upward import TENSOR
+from ..core.watchers import WATCHED, ask_watchers, is_watched
 from ..device import CPU, channels_last, channels_last_3d, contiguous_format, strided
 from ..device import device as device_type
 from ..device import layout as layout_type
@@ -56,9 +57,46 @@ class Tensor(Operators):
         """How ops treat a subclass: compute as usual, then convert the results to it."""
         return subclass.default_torch_function(cls, func, types, args, kwargs)
 
+    # What a class that wants to see ops puts in its place: core/python_dispatch.py.
+    __torch_dispatch__ = staticmethod(python_dispatch.disabled_torch_dispatch)
+
     @staticmethod
-    def _make_subclass(cls: type, data: Any, require_grad: bool = False) -> Any:
-        made = subclass.as_subclass(data.detach(), cls)
+    def _make_wrapper_subclass(
+        cls: type,
+        size: Any,
+        strides: Any = None,
+        storage_offset: int | None = None,
+        memory_format: Any = None,
+        dtype: Any = None,
+        layout: Any = strided,
+        device: Any = None,
+        pin_memory: bool = False,
+        requires_grad: bool = False,
+        dispatch_sizes_strides_policy: str | None = None,
+        dispatch_device: bool = False,
+        dispatch_layout: bool = False,
+        _extra_dispatch_keys: Any = None,
+        storage_size: int | None = None,
+    ) -> Any:
+        """A tensor of a class with `__torch_dispatch__`: it has a shape and no memory."""
+        kind = dtypes.default_np() if dtype is None else dtype.np
+        place = None if device is None else device_type(device)
+        return wrappers.make_wrapper(
+            cls, size, strides, storage_offset, kind, place, bool(requires_grad)
+        )
+
+    @staticmethod
+    def _make_subclass(
+        cls: type,
+        data: Any,
+        require_grad: bool = False,
+        dispatch_sizes_strides_policy: str | None = None,
+        dispatch_device: bool = False,
+        dispatch_layout: bool = False,
+        device_for_backend_keys: Any = None,
+    ) -> Any:
+        with python_dispatch.modes_set_to(()), python_dispatch.below_classes():
+            made = subclass.as_subclass(data.detach(), cls)
         made.cell = None
         made.cut = None
         made.wants_grad = require_grad
@@ -172,6 +210,8 @@ class Tensor(Operators):
         """The same memory with no history and a version counter of its own."""
         if self.special and batched.is_batched(self):
             raise RuntimeError("accessing `data` under vmap transform is not allowed")
+        if (self.special or STATE.modes_on) and python_dispatch.is_asked(self):
+            return self.detach()
         t: Tensor = same_class(self, self.array)
         if self.cell is not None and self.cell.inference:
             t.cell = self.cell
@@ -221,8 +261,12 @@ class Tensor(Operators):
 
     def detach(self) -> Tensor:
         """The same memory without history; writes are counted together."""
+        if WATCHED and is_watched((self,), {}):
+            return ask_watchers(Tensor.detach, (self,), {})  # type: ignore[no-any-return]
         if self.special and batched.is_batched(self):
             return batched.through(Tensor.detach, self)
+        if (self.special or STATE.modes_on) and python_dispatch.is_asked(self):
+            return subclass.detached(self)
         t: Tensor = same_class(self, self.array)
         t.cell = self.version_cell()
         if self.requires_grad:
@@ -344,7 +388,13 @@ class Tensor(Operators):
 
     @property
     def device(self) -> device_type:
-        return cuda_device(self) if self.special and STATE.device_type is not None else CPU
+        if self.special:
+            claimed: device_type | None = self.__dict__.get("_claimed_device")
+            if claimed is not None:
+                return claimed
+            if STATE.device_type is not None:
+                return cuda_device(self)
+        return CPU
 
     @property
     def layout(self) -> layout_type:
@@ -405,6 +455,9 @@ class Tensor(Operators):
     # ------------------------------------------------------------------ protocols
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
+        if WATCHED and is_watched((self,), {}):
+            options = {"tensor_contents": tensor_contents}
+            return str(ask_watchers(Tensor.__repr__, (self,), options))
         if self.special and batched.is_batched(self):
             return batched.spell(self)
         tangent = dual.tangent_of(self)
@@ -429,6 +482,8 @@ class Tensor(Operators):
         return self.flip(0) if self.array.ndim else self  # type: ignore[attr-defined,no-any-return]
 
     def __getitem__(self, index: Any) -> Any:
+        if WATCHED and is_watched((self,), {}):
+            return ask_watchers(Tensor.__getitem__, (self, index), {})
         try:
             return indexing.get(self, index)
         except (IndexError, RuntimeError) as error:
@@ -438,6 +493,9 @@ class Tensor(Operators):
             raise
 
     def __setitem__(self, index: Any, value: Any) -> None:
+        if WATCHED and is_watched((self, value), {}):
+            ask_watchers(Tensor.__setitem__, (self, index, value), {})
+            return
         try:
             indexing.put(self, index, value)
         except (IndexError, RuntimeError) as error:

@@ -23,9 +23,11 @@ class Tensor:
     def __len__(self) -> builtins.int: ...
     __new__: Any
     def __setitem__(self, index: Tensor, value: Any) -> None: ...
+    __torch_dispatch__: Any
     _backward_hooks: Any
     _base: Any
     _make_subclass: Any
+    _make_wrapper_subclass: Any
     _takes_part: builtins.bool
     _version: Any
     def abs(self) -> Tensor: ...

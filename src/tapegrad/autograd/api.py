@@ -25,11 +25,13 @@ from ..core.base import (
 )
 from ..core.layout import address, is_dense
 from ..core.modes import ANOMALY, MODES, grad_set_to
+from ..core.python_dispatch import is_asked
 from ..core.spaces import RECORDED
 from ..core.subclass import overrides, stays_special
 from ..core.transforms.batched import batched, has_batched, is_batched, lift
 from ..core.transforms.levels import BACKWARD_INSIDE, STACK, TANGENTS, level_of, refuse_inside
 from ..core.upward import RECORDING, VIEWS
+from . import dispatched
 from .anomaly_mode import outside, remember
 from .edges import GradientEdge
 from .engine import Run
@@ -77,7 +79,7 @@ def backward(
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     keep = create_graph if retain_graph is None else retain_graph
     roots = as_tuple(tensors)
-    on_tensors = create_graph or bool(TANGENTS)
+    on_tensors = create_graph or bool(TANGENTS) or dispatched.on_tensors(roots)
     starts = prepare_starts(roots, as_grads(grad_tensors, len(roots)), on_tensors)
     run = Run(keep, on_tensors, None, asked_by(starts))
     if inputs is not None:
@@ -139,6 +141,7 @@ def grad(
         )
     # On tensors: to be recorded itself, or to carry tangents along.
     tensors = create_graph or bool(TANGENTS) or has_batched(as_grads(grad_outputs, 0))
+    tensors = tensors or dispatched.on_tensors(roots)
     starts = prepare_starts(roots, as_grads(grad_outputs, len(roots)), tensors)
     keep = create_graph if retain_graph is None else retain_graph
     run = Run(keep, tensors, targets(wanted), asked_by(starts))
@@ -280,7 +283,7 @@ def implicit_seed(root: Any) -> Any:
             "grad can be implicitly created only for real scalar outputs but got "
             f"{dtypes.of(array.dtype)}"
         )
-    return ones_at(array)
+    return dispatched.ones_like(root) if is_asked(root) else ones_at(array)
 
 
 def ones_at(array: Any) -> Any:
@@ -339,7 +342,7 @@ def batched_seed(root: Any, g: Any, index: int) -> Any:
 
 def backward_plain(root: Any, keep: bool) -> None:
     """`loss.backward()`: one scalar, ones for its gradient, into all leaves."""
-    if STACK.levels:
+    if STACK.levels or dispatched.on_tensors((root,)):
         backward(root, None, keep)
         return
     seed = implicit_seed(root)

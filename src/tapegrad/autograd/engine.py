@@ -50,6 +50,7 @@ class Run:
         # The nodes that backward(inputs=...) is for: where the pass ends.
         self.only_for: dict[Node, list[tuple[int, int]]] | None = None
         self.only_root: Node | None = None
+        self.taken: dict[int, Any] = {}  # on tensors: the gradients that leaves took, by id
         self.late: Any = None  # casts to the dtypes of leaves, done together at the end
         self.order: Any = None  # an Order, once the pass has begun
         self.at: Node | None = None  # the node that is being visited

@@ -24,11 +24,13 @@ from ..core.base import (
     wrap,
 )
 from ..core.modes import MODES, grad_set_to
+from ..core.python_dispatch import dispatches
 from ..core.spaces import RAW, RECORDED
+from ..core.subclass import bare_twin
 from ..core.transforms.batched import above, grounded
 from ..core.transforms.dual import dual_of, with_tangent
 from ..core.transforms.levels import STACK, TANGENTS, forward_set_to
-from . import inplace
+from . import dispatched, inplace
 from .api import edge_of, recorded_in_mode
 from .engine import zeros_beside
 from .grad_mode import no_grad
@@ -43,6 +45,8 @@ class SavedTensor:
     ) -> None:
         self.batches = batches  # the levels at which the user sees it batched
         self.dual = dual_of(tensor) if tensor.special else None
+        # Of a class with `__torch_dispatch__`: the tensor, without its history.
+        self.wrapper = bare_twin(tensor) if tensor.special and dispatches(tensor) else None
         self.array = tensor.array
         self.cell = tensor.version_cell()
         self.version = self.cell.n
@@ -91,7 +95,7 @@ class SavedTensor:
             leaf: Any = node
             made = leaf.saved_alias(array)
         else:
-            made = wrap(array)
+            made = wrap(array) if self.wrapper is None else bare_twin(self.wrapper)
             made.wants_grad = self.wants_grad
             made.node = node
             made.slot = self.slot
@@ -381,6 +385,8 @@ def apply_function(
         ctx.code, ctx.lasti = frame.f_code, frame.f_lasti
     outputs = output if isinstance(output, tuple) else (output,)
     made = wrap_outputs(ctx, outputs, args, recording, in_levels)
+    if recording:
+        dispatched.note(ctx, (*args, *made))
     if TANGENTS and STACK.forward:
         from .function_transforms import push_plain
 

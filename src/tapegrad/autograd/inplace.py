@@ -32,11 +32,13 @@ from ..core.dispatch import apply, run_kernel
 from ..core.layout import address, is_dense, memory, overlaps_itself, shares_itself
 from ..core.modes import MODES, grad_set_to
 from ..core.op import REGISTRY, Op, Rule
+from ..core.python_dispatch import ACTIVE, is_asked, modes_set_to
 from ..core.record import FLOATS, prepare, save_outputs
 from ..core.spaces import RAW, RECORDED
 from ..core.transforms import batched, batched_widen, dual
 from ..core.transforms.levels import BATCHES, TANGENTS
 from ..core.upward import ANOMALY_MODE, GPU, INSPECTION, PROFILER, VIEWS
+from . import dispatched
 from .anomaly_mode import outside
 from .hooks import hooks_of
 from .node import accumulate_node
@@ -58,7 +60,18 @@ def write(
         write_values(op, tensors, attrs, watch)
         dual.after_write(target, value)
         return target
+    if (STATE.modes_on or any_special(tensors)) and is_asked(*tensors):
+        return dispatched.write(op, tensors, attrs, watch)
     return write_values(op, tensors, attrs, watch)
+
+
+def any_special(tensors: tuple[Any, ...]) -> int:
+    """Whether dispatch's short ways are not for one of the tensors."""
+    special = 0
+    for t in tensors:
+        if isinstance(t, TensorBase):
+            special |= t.special
+    return special
 
 
 def write_values(
@@ -133,7 +146,7 @@ def write_values(
 def discards(source: Any, destination: Any) -> bool:
     """Whether a copy loses imaginary parts."""
     lost: bool = source.dtype.kind == "c" and destination.dtype.kind not in "cb"
-    return lost and bool(source.size)
+    return lost and bool(destination.size)
 
 
 def store(destination: Any, value: Any) -> None:
@@ -204,11 +217,18 @@ def no_derivative(name: str, F: Any, grad: Any) -> Any:
     raise NotImplementedError(f"the derivative for 'inplace version of {name}' is not implemented.")
 
 
-def overwrite(op: Op, target: Any, value: Any, name: str) -> Any:
-    """Write values that do not depend on any tensor (`zero_`, `fill_`, `normal_` …)."""
+def overwrite(
+    op: Op, target: Any, value: Any, name: str, shown: dict[str, Any] | None = None
+) -> Any:
+    """Write values that do not depend on any tensor (`zero_`, `fill_`, `normal_` …).
+
+    `shown` are the other arguments of the function, for who looks on.
+    """
     if BATCHES and batched.is_batched(target):
-        overwrite(op, batched.batch_of(target).physical, value, name)
+        overwrite(op, batched.batch_of(target).physical, value, name, shown)
         return target
+    if (STATE.modes_on or target.special) and is_asked(target):
+        return dispatched.overwrite(op, target, value, name, shown or {})
     refuse(target, False)
     if target.view_of is not None:
         refresh(target)
@@ -481,7 +501,11 @@ def look_again(target: Any) -> None:
 
 def regenerate(target: Any, view: View) -> None:
     """The history of a view, made again from the base's: one as_strided, or its recipe."""
-    made = replay(target, view)
+    if ACTIVE.modes:
+        with modes_set_to(()):  # the op ran long ago
+            made = replay(target, view)
+    else:
+        made = replay(target, view)
     if target.retained:
         move_retained(target, made.node, made.slot)
     target.node = made.node

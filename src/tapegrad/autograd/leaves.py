@@ -9,7 +9,7 @@ import numpy as np
 from ..core.array_memory import NOWHERE, memory_of
 from ..core.base import STATE, TensorBase, cell_of, wrap
 from ..core.modes import MODES
-from ..core.upward import RECORDING
+from ..core.upward import DISPATCHED, RECORDING
 from ..errors import inference_written
 from .node import AccumulateGrad
 
@@ -24,8 +24,12 @@ def accumulate(leaf: Any, g: Any, record: bool, owned: int, caller: Any) -> None
         return  # switched off since the forward pass
     if t.node is not None and not t.node.is_leaf:
         raise RuntimeError("leaf variable has been moved into the graph interior")
-    if record and not MODES.grad:  # on tensors for the sake of tangents: a leaf keeps none
-        g = g.array
+    if record and not MODES.grad:  # on tensors, but no history is wanted
+        if DISPATCHED.accumulate(t, g):
+            if node.hooks is not None:
+                node.hooks.accumulated(t, False)
+            return
+        g = g.array  # of a dual: a leaf keeps no tangent
         record = False
         owned = 0
     grad = t.gradient

@@ -9,7 +9,7 @@ from ..core.base import STATE, Node, TensorBase, Version, ndarray, wrap
 from ..core.mypyc import mypyc_attr
 from ..core.op import Op
 from ..core.spaces import RAW, RECORDED
-from ..core.upward import FORWARD_MODE, GPU, INSPECTION
+from ..core.upward import DISPATCHED, FORWARD_MODE, GPU, INSPECTION
 from ..errors import freed_graph, modified_in_place, saved_detached
 
 
@@ -162,6 +162,8 @@ class OpNode(Node):
         role = "its index"
         if type(place) is int:
             array = self.kept[place]  # type: ignore[index]
+            if isinstance(array, Packed):
+                array = array.value.array
             if place >= op.width:
                 role = "its own output"
                 made_by = self.name()
@@ -179,7 +181,7 @@ class OpNode(Node):
         cells = self.cells
         for k in range(0, len(cells), 3):
             place = cells[k]
-            if type(place) is int:
+            if type(place) is int and not isinstance(kept[place], Packed):
                 made[place] = self.saved_tensor(place, kept[place], cells[k + 1])
         return tuple(made)
 
@@ -220,7 +222,9 @@ class OpNode(Node):
             value = kept[i]
             if isinstance(value, Packed):
                 t = unpack_checked(value)
-                if record:
+                if record and self.on_tensors and t.special:
+                    made[i] = DISPATCHED.saved(self, i, t)
+                elif record:
                     made[i] = self.saved_tensor(i, t.array, t.version_cell())
                 else:
                     made[i] = t.array

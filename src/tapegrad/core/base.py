@@ -191,6 +191,7 @@ class Node(Stamped):
     is_leaf: bool = False
     frees: bool = False  # something saved goes away after backward, so a second one fails
     packed: bool = False  # something in `kept` went through saved_tensors_hooks
+    on_tensors: bool = False  # its values are more than arrays: a pass through it is on tensors
     # Of the backward that dropped the saved values: code, lasti, root's seq, when.
     freed_by: Any = None
     cut: Any = None  # the tombstone of an input that had lost its history before

@@ -28,7 +28,8 @@ class Modes(threading.local):
 
     grad: bool = True
     inference: bool = False
-    records: bool = True  # grad mode on, inference mode off
+    below: bool = False  # inside a `__torch_dispatch__`: autograd is above
+    records: bool = True  # grad mode on, inference mode off, autograd not above
     saved_hooks: tuple[Any, ...] = ()  # (pack, unpack) pairs, innermost last
     saved_hooks_error: str | None = None  # set by disable_saved_tensors_hooks
     # The dtypes that autocast casts to on the CPU and on GPUs, None where it is off; None: off.
@@ -39,7 +40,7 @@ class Modes(threading.local):
 
     def set(self, name: str, value: Any) -> None:
         setattr(self, name, value)
-        self.records = self.grad and not self.inference
+        self.records = self.grad and not self.inference and not self.below
         plain = self.records and not self.saved_hooks
         casting = self.autocast is not None
         share = self.share

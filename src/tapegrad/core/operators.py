@@ -129,6 +129,8 @@ def call(name: str, a: Any, b: Any) -> Any:
         if number is None:
             return INTERPRETERS.ask_foreign(name, a, b)
         b = number
+    if STATE.modes_on and INTERPRETERS.is_watching():
+        return INTERPRETERS.watched_operator(name, a, b)
     try:
         return OPS.functions[name](a, b)
     except RuntimeError as error:
@@ -197,6 +199,8 @@ class Operators(TensorBase):
                     return found
         if not isinstance(other, TensorBase):
             return INTERPRETERS.ask_foreign("matmul", self, other)
+        if STATE.modes_on and INTERPRETERS.is_watching():
+            return INTERPRETERS.watched_operator("matmul", self, other)
         if STATE.casting:
             return AUTOCAST.call(OPS.functions["matmul"], (self, other), {})
         try:

@@ -12,6 +12,7 @@ from .. import dtypes
 from .base import STATE, TensorBase, quiet, wrap
 from .devices import two_devices, xp_of
 from .modes import MODES
+from .python_dispatch import dispatches
 from .transforms.batched import has_batched
 from .transforms.levels import TANGENTS
 
@@ -67,7 +68,10 @@ def write_outputs(
             if apart and target.array.shape != part.array.shape:
                 # It grows into the memory behind it.
                 refuse_shared([x for x in sources if x.base is not None], target.array.base)
-            store(name, target, part.array, "" if api is None else api.out_dtype)
+            if dispatches(target) or dispatches(part):
+                target.copy_(part)  # what there is of memory, the class knows
+            else:
+                store(name, target, part.array, "" if api is None else api.out_dtype)
     finally:
         MODES.set("grad", before)
         MODES.set("autocast", cast)

@@ -17,9 +17,11 @@ from .dispatch import unary
 from .op import REGISTRY
 from .operators import OPS
 from .outputs import write_outputs
+from .python_dispatch import is_asked
 from .transforms.levels import BATCHES
 from .transforms.looping import looped
-from .upward import AUTOCAST, GPU, INTERPRETERS, TENSOR
+from .upward import AUTOCAST, DISPATCHED, GPU, INTERPRETERS, TENSOR
+from .watchers import NOT_ASKED, WATCHED, ask_watchers, is_watched
 
 # NumPy's spellings, accepted wherever PyTorch's parameter exists.
 NUMPY_NAMES = {
@@ -58,8 +60,12 @@ def make_function(api: Api) -> Callable[..., Any]:
     own_out = "out" in api.parameters or functional
     casts = api.autocast is not None
     places = "device" in api.parameters
+    likes = api.name.endswith("_like")
+    asks = api.name not in NOT_ASKED
 
     def function(*args: Any, **kwargs: Any) -> Any:
+        if WATCHED and asks and is_watched(args, kwargs):
+            return ask_watchers(function, args, kwargs)
         if kwargs:
             kwargs = tidy(api, kwargs)
             if "out" in kwargs and not own_out:
@@ -71,6 +77,8 @@ def make_function(api: Api) -> Callable[..., Any]:
                 raise TypeError
             if casts and STATE.casting:
                 return AUTOCAST.call(call, args, kwargs)
+            if places and (STATE.modes_on or likes) and wants_to_create(args):
+                return DISPATCHED.created(api, call, args, kwargs)
             if places and (STATE.device_type is not None or "device" in kwargs):
                 return GPU.created(api, call, args, kwargs)
             return call(*args, **kwargs)
@@ -95,6 +103,8 @@ def make_method(api: Api) -> Callable[..., Any]:
         run_one = unary if op.elementwise else apply_one
 
         def of_one_tensor(self: Any, *args: Any) -> Any:
+            if WATCHED and is_watched((self,), {}):
+                return ask_watchers(of_one_tensor, (self, *args), {})
             if args:
                 raise TypeError(f"TensorBase.{api.spoken}() takes no arguments ({len(args)} given)")
             try:
@@ -113,6 +123,8 @@ def make_method(api: Api) -> Callable[..., Any]:
     places = "device" in api.parameters and api.name.startswith("new_")
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if WATCHED and is_watched((self, *args), kwargs):
+            return ask_watchers(method, (self, *args), kwargs)
         if kwargs:
             kwargs = tidy(api, kwargs)
         try:
@@ -120,6 +132,8 @@ def make_method(api: Api) -> Callable[..., Any]:
                 raise TypeError
             if casts and STATE.casting:
                 return AUTOCAST.call(call, (self, *args), kwargs)
+            if places and wants_to_create((self,)):
+                return DISPATCHED.created(api, call, (self, *args), kwargs)
             if places and STATE.device_type is not None:
                 return GPU.created(api, call, (self, *args), kwargs)
             return call(self, *args, **kwargs)
@@ -137,6 +151,13 @@ def make_method(api: Api) -> Callable[..., Any]:
         return answered(method, reason, (self, *args), kwargs)
 
     return named(method, api.name, api.doc, "tapegrad.Tensor", call)
+
+
+def wants_to_create(args: tuple[Any, ...]) -> bool:
+    """Whether a mode, or the class of the tensor that is the model, makes a tensor itself."""
+    if STATE.modes_on or (args and isinstance(args[0], TensorBase) and args[0].special):
+        return is_asked(*args[:1])
+    return False
 
 
 def answered(function: Any, reason: Exception, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -165,6 +186,8 @@ def make_inplace(api: Api) -> Callable[..., Any]:
     call = api.call
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if WATCHED and is_watched((self, *args), kwargs):
+            return ask_watchers(method, (self, *args), kwargs)
         if kwargs:
             kwargs = tidy(api, kwargs)
         try:

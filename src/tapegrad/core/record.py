@@ -401,7 +401,7 @@ def link_views(
     parent = source.view_of
     base = source if parent is None else parent.base
     kind = "multi" if op.multi_view else ""
-    if STATE.modes_on and not MODES.records:
+    if STATE.modes_on and not MODES.records and not MODES.below:
         kind = "inference" if MODES.inference else "no_grad"
     if parent is not None and parent.kind and not kind:
         kind = parent.kind

@@ -12,8 +12,10 @@ from .base import INTERPRETED, STATE, TensorBase, blank, special_by, wrap
 from .dispatch import apply, run_on_arrays
 from .modes import MODES
 from .op import REGISTRY
+from .python_dispatch import ACTIVE, ask_about, class_dispatches, dispatches
 from .transforms import batched, dual
-from .upward import INTERPRETERS, TENSOR
+from .upward import DISPATCHED, INTERPRETERS, TENSOR
+from .watchers import watch_class
 
 
 class DisableTorchFunctionSubclass:
@@ -36,15 +38,41 @@ def overridden(op: Any, tensors: Any, attrs: Any, watch: Any) -> Any:
         return dual.push(op, tensors, attrs, watch)
     if STATE.device_type is not None and only_on_device(tensors):
         return run_on_arrays(op, tensors, attrs, watch, True)
-    if MODES.subclasses_off:
+    # The classes with a `__torch_function__`; the others are special for another reason.
+    types = () if MODES.subclasses_off else asked_types(tensors)
+    if not types:
+        if not ACTIVE.classes_off and any([dispatches(t) for t in tensors]):
+            return DISPATCHED.run(op, tensors, attrs, watch)
         return below(op, tuple(map(without_class, tensors)), attrs, watch)
-    types = tuple({type(t): None for t in tensors if isinstance(t, TensorBase) and t.special})
     # The most derived class answers first.
     cls = min(types, key=lambda c: -len(c.__mro__))
     if not overrides(cls):
+        if ACTIVE.modes or any([dispatches(t) for t in tensors]):
+            with DisableTorchFunctionSubclass():
+                return convert(apply(op, tensors, attrs, watch), cls)
         return convert(below(op, tuple(map(without_class, tensors)), attrs, watch), cls)
     arguments = (tuple(tensors), *attrs) if op.variadic else (*tensors, *attrs)
-    return cls.__torch_function__(function_of(op), types, arguments, {})  # type: ignore[attr-defined]
+    return cls.__torch_function__(function_of(op), types, arguments, {})
+
+
+def asked_types(tensors: Any) -> tuple[Any, ...]:
+    """The classes, each once, of the tensors that are asked before anything else is done."""
+    kinds = [type(t) for t in tensors if isinstance(t, TensorBase) and t.special]
+    return tuple(dict.fromkeys([cls for cls in kinds if takes_part(cls) or answers(cls)]))
+
+
+def answers(cls: Any) -> bool:
+    """Whether a class has a `__torch_function__` that is to be asked."""
+    return cls.__torch_function__ is not disabled_torch_function and overrides(cls)
+
+
+def is_made_of_others(t: Any) -> bool:
+    """Whether a mode sees not this tensor, but those that it is made of or that its class gives."""
+    if not isinstance(t, TensorBase) or t.special != INTERPRETED:
+        return False
+    if batched.is_batched(t) or dual.has_dual((t,)):
+        return True
+    return takes_part(type(t)) and not MODES.subclasses_off
 
 
 # What public functions call the attributes of their ops, where the names differ.
@@ -64,7 +92,7 @@ def function_of(op: Any) -> Any:
         taken = [p.name for p in found if p.kind is p.POSITIONAL_OR_KEYWORD]
     # `reduction` is a word for an op and a number for its function.
     if taken[: len(names)] == names and "reduction" not in names:
-        return op.public
+        return getattr(TENSOR.cls, op.name, op.public)
 
     def function(*arguments: Any) -> Any:
         width = len(arguments) - len(op.attrs)
@@ -87,7 +115,7 @@ def only_on_device(tensors: Any) -> bool:
     found = False
     for t in tensors:
         if isinstance(t, TensorBase) and t.special:
-            if type(t.array) is not STATE.device_type or takes_part(type(t)):
+            if type(t.array) is not STATE.device_type or interprets(type(t)):
                 return False
             found = True
     return found
@@ -102,7 +130,7 @@ def below(op: Any, tensors: Any, attrs: Any, watch: Any) -> Any:
 
 def stays_special(t: Any) -> int:
     """What `special` is for a tensor without its tangent."""
-    return 1 if "_batch" in t.__dict__ or takes_part(type(t)) else special_by(t.array)
+    return 1 if "_batch" in t.__dict__ or interprets(type(t)) else special_by(t.array)
 
 
 def overrides(cls: type) -> bool:
@@ -127,16 +155,39 @@ def without_class(t: Any) -> Any:
 
 def same_plain(t: Any) -> Any:
     """Another tensor, of no class of its own, with the memory and the history of `t`."""
+    p = wrap(t.array)
+    share_history(p, t)
+    return p
+
+
+def same_class(t: Any) -> Any:
+    """Another tensor of the class of `t`, with its memory, attributes and history."""
+    made = blank(type(t))
+    made.array = t.array
+    made.special = t.special
+    share_history(made, t)
+    made.__dict__.update(t.__dict__)
+    return made
+
+
+def bare_twin(t: Any) -> Any:
+    """The same without its history."""
+    made = same_class(t)
+    made.wants_grad = False
+    made.node = made.view_of = None
+    made.slot = 0
+    return made
+
+
+def share_history(p: Any, t: Any) -> None:
     from ..autograd.node import accumulate_node
 
-    p = wrap(t.array)
     p.wants_grad = t.wants_grad
     p.node = accumulate_node(t) if t.wants_grad and t.node is None else t.node
     p.slot = t.slot
     p.cell = t.version_cell()
     p.view_of = None if t.view_of is None else t.view_of.twin()
     p.cut = t.cut
-    return p
 
 
 def convert(result: Any, cls: type) -> Any:
@@ -153,16 +204,36 @@ def convert(result: Any, cls: type) -> Any:
 
 def takes_part(cls: Any) -> bool:
     """Whether ops on tensors of this class give that class (or ask it)."""
-    return cls is not TENSOR.cls and bool(cls._takes_part)
+    if cls is TENSOR.cls or not cls._takes_part:
+        return False
+    return cls.__torch_function__ is not disabled_torch_function
+
+
+def interprets(cls: Any) -> bool:
+    """Whether ops on tensors of this class are not for dispatch's short ways."""
+    return takes_part(cls) or class_dispatches(cls)
+
+
+class _Disabled:
+    """A `__torch_function__` for classes that do not want to be asked."""
+
+    def __call__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        with DisableTorchFunctionSubclass():
+            return func(*args, **(kwargs or {}))
+
+
+disabled_torch_function = _Disabled()
 
 
 def as_subclass(t: Any, cls: type) -> Any:
     """The same memory as a tensor of `cls`, with one more step of history where there is one."""
     if t.wants_grad and MODES.records:
-        t = apply(REGISTRY["alias"], (without_class(t),))
+        t = apply(REGISTRY["alias"], (t if dispatches(t) else without_class(t),))
+    if takes_part(cls) and overrides(cls):
+        watch_class(cls)
     made = blank(cls)
     made.array = t.array
-    made.special = INTERPRETED if takes_part(cls) else special_by(t.array)
+    made.special = INTERPRETED if interprets(cls) else special_by(t.array)
     made.wants_grad = t.wants_grad
     made.node = t.node
     made.slot = t.slot
@@ -172,4 +243,14 @@ def as_subclass(t: Any, cls: type) -> Any:
     return made
 
 
+def detached(t: Any) -> Any:
+    """`t.detach()` where a mode, or the class of `t`, is asked."""
+    found = ask_about("detach", (t,), TENSOR.cls.detach)
+    if takes_part(type(t)) and not MODES.subclasses_off and not overrides(type(t)):
+        return convert(found, type(t))
+    return found
+
+
 INTERPRETERS.run = overridden
+INTERPRETERS.is_made_of_others = is_made_of_others
+INTERPRETERS.function_of = function_of

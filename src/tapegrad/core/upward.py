@@ -22,6 +22,21 @@ class Interpreters:
 
     run: Any = None  # (op, tensors, attrs, watch)
     ask_foreign: Any = None  # core/publish.py: an operand that is no tensor may know what to do
+    watched: Any = None  # core/watchers.py: (op, tensors, attrs) of an operator, for a mode
+    watched_operator: Any = None  # the same of an operator that is a function: (name, a, b)
+    is_watching: Any = None  # whether such a mode is on in this thread
+    function_of: Any = None  # (op): what users call to run it
+    is_made_of_others: Any = None  # whether a tensor is a batched or dual one, or asks its class
+
+
+class Dispatched:
+    """autograd/dispatched.py: ops that `__torch_dispatch__` runs, with their history above."""
+
+    run: Any = None  # (op, tensors, attrs, watch)
+    overload: Any = None  # _ops.py: the object of torch.ops.aten for "name.overload"
+    created: Any = None  # (api, function, args, kwargs): `zeros`, `ones_like` …
+    saved: Any = None  # (node, place, tensor): a saved tensor with its history
+    accumulate: Any = None  # (leaf, gradient): False if it is left to do
 
 
 class Views:
@@ -89,6 +104,7 @@ class Gpu:
 
 TENSOR: Final = TensorClass()
 INTERPRETERS: Final = Interpreters()
+DISPATCHED: Final = Dispatched()
 VIEWS: Final = Views()
 RECORDING: Final = Recording()
 INSPECTION: Final = Inspection()

@@ -13,11 +13,13 @@ from typing import Any
 
 import tapegrad as tg
 
+from ..autograd import dispatched
 from ..autograd.api import as_result, check_seed, edge_of, launch, ones_at, targets
 from ..autograd.engine import Run
 from ..autograd.node import AccumulateGrad
 from ..core.base import Node, TensorBase
 from ..core.modes import MODES, grad_set_to
+from ..core.python_dispatch import is_asked
 from ..core.transforms.batched import (
     above,
     batch_of,
@@ -89,6 +91,7 @@ class Tracked:
         if graph is None:
             graph = self.is_recorded([o for o, _ in pairs])
         on_tensors = graph or bool(TANGENTS) or has_batched(seeds)
+        on_tensors = on_tensors or dispatched.on_tensors(outputs)
         for out, seed in pairs:
             node, slot = edge_of(out)  # type: ignore[misc]
             starts.append((node, slot, seed if on_tensors else seed.array, 0))
@@ -260,7 +263,7 @@ def differentiate(
             f"{out.array.ndim} dims. Maybe you wanted to use the vjp or jacrev APIs instead?"
         )
     inner = below(out, tracked.levels) if tracked.levels else out
-    seed = ones_at(inner.array)
+    seed = dispatched.ones_like(inner) if is_asked(inner) else ones_at(inner.array)
     grads = tracked.gradients([inner], [seed], keep=False)
     gradient = pytree.tree_unflatten(grads, spec)
     value = tracked.released(out)
@@ -492,6 +495,7 @@ def pulled_again(
 ) -> list[Any]:
     """One pass over the graph of a pull-back."""
     on_tensors = graph or bool(TANGENTS) or has_batched(seeds)
+    on_tensors = on_tensors or dispatched.on_tensors(outputs)
     starts = []
     for out, seed in zip(outputs, seeds, strict=True):
         if out.requires_grad:

@@ -11,6 +11,7 @@ from ..core.base import STATE
 from ..core.publish import lazy_space
 from ..core.transforms.batched_random import room
 from ..core.transforms.levels import BATCHES
+from ..core.watchers import WATCHED, ask_watchers, is_watched
 from ..ops.block.definition import APIS
 from ..overrides import (  # noqa: F401  PyTorch's own functions ask them here
     has_torch_function,
@@ -92,6 +93,8 @@ def relu(input: Any, inplace: bool = False) -> Any:
     >>> nn.functional.relu(tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
+    if WATCHED and is_watched((input,), {}):
+        return ask_watchers(relu, (input,), {"inplace": inplace})
     return input.relu_() if inplace else RELU(input)
 
 
@@ -116,6 +119,9 @@ def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any
     >>> nn.functional.softmax(tensor([0.0, 0.0]), dim=0)
     tensor([0.5000, 0.5000])
     """
+    if WATCHED and is_watched((input,), {}):
+        options = {"dim": dim, "_stacklevel": _stacklevel, "dtype": dtype}
+        return ask_watchers(softmax, (input,), options)
     dim = softmax_dim("softmax", input.dim(), _stacklevel) if dim is None else dim
     return input.softmax(dim) if dtype is None else input.softmax(dim, dtype=dtype)
 
@@ -132,6 +138,9 @@ def log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype:
     >>> nn.functional.log_softmax(tensor([0.0, 0.0]), dim=0)
     tensor([-0.6931, -0.6931])
     """
+    if WATCHED and is_watched((input,), {}):
+        options = {"dim": dim, "_stacklevel": _stacklevel, "dtype": dtype}
+        return ask_watchers(log_softmax, (input,), options)
     dim = softmax_dim("log_softmax", input.dim(), _stacklevel) if dim is None else dim
     return input.log_softmax(dim) if dtype is None else input.log_softmax(dim, dtype=dtype)
 
@@ -155,6 +164,9 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
     >>> nn.functional.dropout(tensor([1.0, 2.0]), training=False)
     tensor([1., 2.])
     """
+    if WATCHED and is_watched((input,), {}):
+        options = {"p": p, "training": training, "inplace": inplace}
+        return ask_watchers(dropout, (input,), options)
     if p < 0.0 or p > 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     if p == 0 or not training or input.numel() == 0:

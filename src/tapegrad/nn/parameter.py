@@ -10,6 +10,7 @@ import tapegrad as tg
 from ..core.base import INTERPRETED, blank, special_by
 from ..core.dispatch import apply
 from ..core.op import REGISTRY
+from ..core.python_dispatch import modes_set_to
 from ..core.subclass import convert, op_name, without_class
 
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
@@ -65,7 +66,8 @@ def _adopt(cls: type, data: Any, requires_grad: bool) -> Any:
     """A tensor of class `cls` on the memory of `data`; writes to either are counted together."""
     if requires_grad and not (data.is_floating_point() or data.is_complex()):
         raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
-    source = data.detach()
+    with modes_set_to(()):  # PyTorch shows nobody this step
+        source = data.detach()
     made = blank(cls)
     made.array = source.array
     made.special = special_by(made.array)

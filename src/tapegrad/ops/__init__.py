@@ -7,6 +7,7 @@ their public names is first asked for: block/lazy_names.py, made by tools/genera
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import pkgutil
 from typing import Any
 
@@ -29,7 +30,8 @@ def files_of(folders: tuple[str, ...]) -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """`torch.ops.aten` and, for what only we have, `torch.ops.tapegrad`."""
-    if name in ("aten", "tapegrad"):
-        return importlib.import_module(".._ops", __name__).NAMESPACES[name]
-    raise AttributeError(f"module 'torch.ops' has no attribute '{name}'")
+    """`torch.ops.aten`, `torch.ops.tapegrad` for what only we have, and the namespaces of users."""
+    # An import of one of our own modules asks for an attribute first.
+    if name.startswith("__") or importlib.util.find_spec(f"{__name__}.{name}") is not None:
+        raise AttributeError(f"module 'torch.ops' has no attribute '{name}'")
+    return importlib.import_module(".._ops", __name__).ops_namespace(name)

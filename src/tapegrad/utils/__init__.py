@@ -9,7 +9,8 @@ from . import hooks
 from .swapping import set_module, swap_tensors
 
 _LAZY = frozenset(
-    "_pytree backcompat checkpoint collect_env data deterministic dlpack tensorboard weak".split()
+    "_python_dispatch _pytree backcompat checkpoint collect_env data deterministic dlpack "
+    "tensorboard weak".split()
 )
 
 

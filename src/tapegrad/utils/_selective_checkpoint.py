@@ -8,25 +8,19 @@ its node is recorded around the kept result.
 from __future__ import annotations
 
 import enum
-import inspect
-import threading
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 import tapegrad as tg
 
-from .. import dtypes
+from .._library.calls import present
 from .._ops import OpOverload, OpOverloadPacket, overload_of
-from ..core.base import INTERPRETED, ON_DEVICE, TensorBase, blank
+from ..autograd.dispatched import wanting
 from ..core.dispatch import apply
-from ..core.modes import count
 from ..core.op import Op
+from ..core.python_dispatch import OpMode
 from ..core.record import finish
-from ..core.upward import AUTOCAST, INTERPRETERS, VIEWS
 from ..errors import evidence
-from ..ops.block.definition import APIS, Api
 
 __all__ = [
     "SAC_IGNORED_OPS",
@@ -79,140 +73,6 @@ class SelectiveCheckpointContext:
         self.op_output = op_output
 
 
-# ---------------------------------------------------------------------- seeing every op
-
-
-class _Active(threading.local):
-    """The modes of this thread, innermost last."""
-
-    modes: tuple[_Mode, ...] = ()
-
-
-ACTIVE = _Active()
-
-
-class _Mode:
-    """A block in which ops go through `run`; inside `run` the next outer mode is the active one."""
-
-    def __enter__(self) -> None:
-        Diversion.install()
-        ACTIVE.modes = (*ACTIVE.modes, self)
-        count(1, 1)
-
-    def __exit__(self, *error: object) -> None:
-        count(-1, -1)
-        ACTIVE.modes = ACTIVE.modes[:-1]
-
-    def run(
-        self, op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: tuple[Any, ...]
-    ) -> Any:
-        raise NotImplementedError
-
-
-class _Carrier(tg.Tensor):
-    """Stands for the operands of a call, so that dispatch turns to `Diversion.divert`."""
-
-    call: tuple[Any, ...]
-
-
-class Diversion:
-    """How a mode gets to see ops, with no cost to dispatch while there is none.
-
-    Dispatch already asks two questions of what is registered with it: how autocast casts the
-    operands, and what a special tensor among them wants to happen. While a mode is active the first
-    answer is a special tensor of ours, and so the second question comes here.
-    """
-
-    lock = threading.Lock()
-    installed = False
-    cast_operands: Any = None
-    overridden: Any = None
-
-    @staticmethod
-    def install() -> None:
-        with Diversion.lock:
-            if not Diversion.installed:
-                Diversion.installed = True
-                Diversion.cast_operands = AUTOCAST.operands
-                Diversion.overridden = INTERPRETERS.run
-                AUTOCAST.operands = Diversion.take_operands
-                INTERPRETERS.run = Diversion.divert
-
-    @staticmethod
-    def take_operands(op: Op, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
-        tensors = Diversion.cast_operands(op, tensors)
-        # Subclasses, duals and batches come back as the plain tensors that they are made of.
-        if not ACTIVE.modes or any([is_made_of_others(t) for t in tensors]):
-            return tensors
-        carrier: Any = blank(_Carrier)
-        carrier.special = INTERPRETED
-        carrier.call = tensors
-        return (carrier,)
-
-    @staticmethod
-    def divert(op: Op, tensors: Any, attrs: tuple[Any, ...], watch: tuple[Any, ...]) -> Any:
-        if not tensors or type(tensors[0]) is not _Carrier:
-            return Diversion.overridden(op, tensors, attrs, watch)
-        modes = ACTIVE.modes
-        ACTIVE.modes = modes[:-1]
-        try:
-            return modes[-1].run(op, tensors[0].call, attrs, watch)
-        finally:
-            ACTIVE.modes = modes
-
-
-def is_made_of_others(t: Any) -> bool:
-    return isinstance(t, TensorBase) and t.special not in (0, ON_DEVICE)
-
-
-# ---------------------------------------------------------------------- what policies see
-
-
-def arguments(
-    name: str, op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...]
-) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments of an op in the order of the public function, without trailing defaults."""
-    operands = [list(tensors)] if op.variadic else tensors
-    values = dict(zip(op.tensors, operands, strict=False))
-    values.update(zip(op.attrs, [shown(a) for a in attrs], strict=False))
-    api = APIS.get(name) or APIS.get(f"nn.functional.{name}")
-    if api is not None and set(values) <= set(api.parameters):
-        return ordered(api, values)
-    args = list(values.values())
-    while args[-1] is None and len(args) > len(op.tensors):
-        args.pop()
-    return args, {}
-
-
-def ordered(api: Api, values: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Positional and keyword arguments of a function, those left out that it would take anyway."""
-    positional: dict[str, Any] = {}
-    named: dict[str, Any] = {}
-    for p in inspect.signature(api.call).parameters.values():
-        if p.name != "run":
-            kind = named if p.kind is inspect.Parameter.KEYWORD_ONLY else positional
-            kind[p.name] = p.default
-    args = [values.get(name, default) for name, default in positional.items()]
-    for default in reversed(positional.values()):
-        if not same(args[-1], default):
-            break
-        args.pop()
-    kwargs = {n: values[n] for n, d in named.items() if n in values and not same(values[n], d)}
-    return args, kwargs
-
-
-def same(a: Any, b: Any) -> bool:
-    """Equal, for values that are no tensors."""
-    return a is b or (not isinstance(a, TensorBase) and type(a) is type(b) and bool(a == b))
-
-
-def shown(value: Any) -> Any:
-    """An attribute as PyTorch has it: shapes and dimensions are lists."""
-    if isinstance(value, np.dtype):
-        return dtypes.of(value)
-    return list(value) if type(value) is tuple else value
-
-
 def detached(result: Any) -> Any:
     return tuple([t.detach() for t in result]) if isinstance(result, tuple) else result.detach()
 
@@ -249,7 +109,7 @@ def mutated(cell: Any, n: int) -> RuntimeError:
     return RuntimeError(sentence)
 
 
-class _Keeping(_Mode):
+class _Keeping(OpMode):
     """Around forward: asks the policy, keeps what it wants kept."""
 
     def __init__(self, policy: Callable[..., Any], storage: Storage) -> None:
@@ -264,11 +124,10 @@ class _Keeping(_Mode):
         if op.single and not op.view and id(evidence.memory(result.array)) in self.owned:
             # `unsafe_view` allows writes that no version cell shows; what is kept must not change.
             result.array = result.array.copy()
-        name = overload_of(op, tensors, attrs)
+        name, args, kwargs = present(op, tensors, attrs, watch)
         if name in SAC_IGNORED_OPS:
             return result
         context = SelectiveCheckpointContext(is_recompute=False, op_output=detached(result))
-        args, kwargs = arguments(name._overloadpacket.__name__, op, tensors, attrs)
         answer = self.policy(context, name, *args, **kwargs)
         # A view is made again for nothing, and then looks at the right memory.
         keeps = (answer is True or answer in SAVING) and not op.view
@@ -279,7 +138,7 @@ class _Keeping(_Mode):
         return result
 
 
-class _Reusing(_Mode):
+class _Reusing(OpMode):
     """Around recomputation: ops whose results were kept do not run."""
 
     def __init__(self, storage: Storage, allow_mutation: bool) -> None:
@@ -287,9 +146,9 @@ class _Reusing(_Mode):
         self.allow_mutation = allow_mutation
         self.counts: dict[OpOverload, int] = {}
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Any:
         self.counts = {}
-        super().__enter__()
+        return super().__enter__()
 
     def run(
         self, op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: tuple[Any, ...]
@@ -334,18 +193,6 @@ class _Reusing(_Mode):
             self.storage[name][index] = CONSUMED
 
 
-def wanting(tensors: tuple[Any, ...]) -> int:
-    """The mask of the operands that want a gradient, as dispatch has it."""
-    mask = 0
-    for i, t in enumerate(tensors):
-        if isinstance(t, TensorBase):
-            if t.view_of is not None:
-                VIEWS.refresh(t)
-            if t.wants_grad:
-                mask |= 1 << i
-    return mask
-
-
 def recorded(
     op: Op,
     tensors: tuple[Any, ...],
@@ -366,7 +213,7 @@ def recorded(
 
 def create_selective_checkpoint_contexts(
     policy_fn_or_list: Any, allow_cache_entry_mutation: bool = False
-) -> tuple[_Mode, _Mode]:
+) -> tuple[OpMode, OpMode]:
     """The two contexts of a `context_fn`: results that the policy wants kept are not recomputed.
 
     The policy is a function of (ctx, op, *args, **kwargs), or a list of ops whose results are kept.

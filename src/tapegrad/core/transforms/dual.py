@@ -20,6 +20,7 @@ from ..devices import xp_of
 from ..dispatch import apply
 from ..modes import MODES
 from ..op import Op
+from ..python_dispatch import dispatches
 from ..record import FLOATS
 from ..spaces import RECORDED
 from ..upward import FORWARD_MODE, VIEWS
@@ -172,8 +173,12 @@ class stripped:
 
 def same_tensor(t: Any) -> Any:
     """Another tensor with the memory and the history of `t`, and no tangents."""
-    from ..subclass import as_subclass, same_plain, takes_part
+    from ..subclass import as_subclass, same_class, same_plain, takes_part
 
+    if dispatches(t):
+        p = same_class(t)
+        set_dual(p, None)
+        return p
     p = same_plain(t)
     return as_subclass(p, type(t)) if takes_part(type(t)) else p
 

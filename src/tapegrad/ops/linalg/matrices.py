@@ -16,6 +16,7 @@ from ... import dtypes
 from ...core.base import TensorBase
 from ...core.devices import to_host
 from ...core.named_results import return_type
+from ...core.wrappers import Nowhere
 from ...errors import must_be_tensor
 from ..block.batching import lift, padded
 from ..block.checks import not_implemented
@@ -119,6 +120,8 @@ def common_batch(a: Any, b: Any) -> tuple[int, ...]:
 
 def report(info: Any, cls: type[Exception], function: str, sentence: str) -> None:
     """Raise for the first matrix with a nonzero `info`, which fills the {} of `sentence`."""
+    if isinstance(info, Nowhere):
+        return  # of a wrapper, which nobody can read
     info = to_host(info)  # PyTorch waits for the GPU here too
     bad = np.flatnonzero(info)
     if bad.size:

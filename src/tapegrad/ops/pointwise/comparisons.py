@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ... import dtypes
+from ...core.base import STATE
+from ...core.python_dispatch import ask_about, is_asked
 from ...core.transforms.batched import is_batched, no_rule, refusal
 from ..block import APIS, PROMOTE, Block, Case, api, apply, op, ufunc
 from ..block.checks import COMPLEX, not_for, only_tensors
@@ -373,6 +375,8 @@ def allclose(
             "vmap over torch.allclose isn't supported yet. Please file an issue at "
             "https://github.com/pytorch/pytorch/issues if you need this feature."
         )
+    if (close.special or STATE.modes_on) and is_asked(close):
+        return bool(close.all())
     return bool(close.array.all())
 
 
@@ -386,5 +390,7 @@ def equal(input: Any, other: Any) -> bool:
     only_tensors("equal", input=input, other=other)
     if is_batched(input) or is_batched(other):
         raise no_rule("equal")
+    if (STATE.modes_on or input.special or other.special) and is_asked(input, other):
+        return bool(ask_about("equal", (input, other), equal))
     a, b = input.array, other.array
     return a.shape == b.shape and bool((a == b).all())

@@ -12,6 +12,7 @@ from ...core.dispatch import apply
 from ...core.modes import MODES
 from ...core.operators import affine
 from ...core.outputs import write_outputs
+from ...core.watchers import WATCHED, ask_watchers, is_watched
 from ...errors import explain_call
 from ..block import APIS, LOWER, WIDEST, Autocast, Case, api
 from ..block.checks import OUT_EXACT
@@ -57,6 +58,9 @@ def linear(input: Any, weight: Any, bias: Any = None, *, out: Any = None) -> Any
     >>> torch.nn.functional.linear(tensor([1.0, 2.0]), tensor([[3.0, 4.0]]))
     tensor([11.])
     """
+    if WATCHED and is_watched((input, weight, bias, out), {}):
+        given = (input, weight) if bias is None else (input, weight, bias)
+        return ask_watchers(linear, given, {} if out is None else {"out": out})
     if out is not None:
         record = APIS["nn.functional.linear"]
         return write_outputs("linear", out, linear, (input, weight, bias), {}, record)

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from ... import errors
-from ..._creation.arrays import warn_of_lost_part
 from ..._tensor.indexing import number_as_array
 from ...autograd.inplace import overwrite, write
 from ...core.base import STATE, TensorBase, wrap
@@ -194,7 +193,6 @@ def copy_(input: Any, src: Any, non_blocking: bool = False) -> Any:
             src = wrap(np.asarray(number_as(src, input.array.dtype), input.array.dtype))
     if STATE.device_type is not None and is_device(input) != is_device(src):
         src = moved_to(input, src)
-    warn_of_lost_part(src.array.dtype, input.array.dtype, 3)
     return write(Copy, (input, src))
 
 
@@ -327,11 +325,11 @@ def fill_(input: Any, value: Any) -> Any:
     >>> zeros(2).fill_(3)
     tensor([3., 3.])
     """
+    given = value
     value = checked_value("fill_", input, value)
     if isinstance(value, TensorBase):
-        warn_of_lost_part(value.array.dtype, input.array.dtype, 3)
         return write(FillTensor, (input, value))
-    return overwrite(FillNumber, input, value, "fill_")
+    return overwrite(FillNumber, input, value, "fill_", {"value": given})
 
 
 @api(method=False, samples=[Case(Draw(2, 3), 1.5), Case(Draw(2), Draw())])

@@ -1,0 +1,1 @@
+"""Behind `torch.library` and `torch.ops`: schemas, and ops that users define."""

@@ -1,0 +1,338 @@
+"""Ops that `__torch_dispatch__` runs: what autograd does above it.
+
+The class or the mode is asked below autograd (core/python_dispatch.py). Its results get a node as
+all results do; what the node saves are tensors, of whatever class, and a backward pass that gets
+there runs on tensors too, so that the ops of the rules are seen as well.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.base import Node, TensorBase
+from ..core.dispatch import apply
+from ..core.modes import MODES
+from ..core.op import Op
+from ..core.python_dispatch import (
+    ACTIVE,
+    Call,
+    OpCall,
+    ask,
+    ask_about,
+    ask_anyone,
+    below_autograd,
+    dispatches,
+    is_asked,
+    leaves_of,
+    modes_set_to,
+)
+from ..core.record import FLOATS, link_views, prepare, record, save_outputs
+from ..core.subclass import same_class
+from ..core.upward import DISPATCHED, VIEWS
+from .node import OpNode, Packed
+
+
+class Seen:
+    """Whether a node was ever recorded whose values are more than arrays."""
+
+    nodes: bool = False
+
+
+def run(op: Op, tensors: Any, attrs: Any, watch: Any, mode: Any = None) -> Any:
+    """`apply` where a mode or the class of a tensor is asked."""
+    tensors = tuple(tensors)
+    mask = wanting(tensors)
+    answer = ask(call_of(op, tensors, attrs, watch, apply), mode)
+    if op.single:
+        if isinstance(answer, TensorBase):
+            above(op, tensors, attrs, watch, mask, [answer])
+        return answer
+    if not isinstance(answer, (tuple, list)):
+        return answer
+    results = tuple(answer)
+    if all([isinstance(r, TensorBase) for r in results]):
+        above(op, tensors, attrs, watch, mask, list(results))
+    return results if op.result is None else op.result(results)
+
+
+def wanting(tensors: tuple[Any, ...]) -> int:
+    """The mask of the operands that want a gradient, as dispatch has it."""
+    mask = 0
+    for i, t in enumerate(tensors):
+        if isinstance(t, TensorBase):
+            if t.view_of is not None:
+                VIEWS.refresh(t)
+            if t.wants_grad:
+                mask |= 1 << i
+    return mask
+
+
+def call_of(op: Op, tensors: Any, attrs: Any, watch: Any, execute: Any) -> Call:
+    """An op as its schema has it; run with other arguments, it runs with the tensors in there."""
+    from .._library.calls import present
+    from .inplace import write_values
+
+    overload, args, kwargs = present(op, tensors, attrs, watch, execute is write_values)
+    leaves = leaves_of((args, kwargs))
+    places: list[int] = []
+    for t in tensors:
+        free = [i for i, leaf in enumerate(leaves) if leaf is t and i not in places]
+        places.append(free[0] if free else -1)
+
+    def again(args: Any, kwargs: Any) -> Any:
+        now = leaves_of((args, kwargs))
+        operands = [t if i < 0 else now[i] for t, i in zip(tensors, places, strict=True)]
+        return execute(op, tuple(operands), attrs, watch)
+
+    kind = OpCall if execute is apply else Call
+    return kind(overload, args, kwargs, again)
+
+
+def above(op: Op, tensors: Any, attrs: Any, watch: Any, mask: int, results: list[Any]) -> None:
+    """Give the results that somebody else made their history."""
+    recorded = mask and MODES.records and op.differentiable
+    if op.view and not any([r is tensors[0] for r in results]):
+        look_into(op, tensors[0], attrs, results)
+        link_views(op, tensors[0], attrs, results)
+    for r in results:
+        if not recorded and r.wants_grad and not op.view and not any(r is t for t in tensors):
+            r.wants_grad = False
+    if recorded and results and results[0].array.dtype.kind in FLOATS:
+        hooks, MODES.saved_hooks = MODES.saved_hooks, ()
+        try:
+            arrays = tuple([r.array for r in results])
+            node = record(op, tensors, attrs, watch, mask, arrays, results)
+        finally:
+            MODES.saved_hooks = hooks
+        keep_tensors(node, tensors, results)
+
+
+def look_into(op: Op, source: Any, attrs: Any, results: list[Any]) -> None:
+    """Views without memory of their own lie where they would lie in that of their base."""
+    if source.array.dtype.hasobject or not dispatches(source):
+        return
+    made = op.kernel(source.array, *attrs)
+    for r, array in zip(results, (made,) if op.single else made, strict=True):
+        if dispatches(r) and not has_memory(r) and r.array.shape == array.shape:
+            r.array = array
+
+
+def has_memory(t: Any) -> bool:
+    from ..core.wrappers import Nowhere
+
+    return not isinstance(t.array, Nowhere)
+
+
+def keep_tensors(node: OpNode, tensors: Any, results: list[Any]) -> None:
+    """Save tensors in the place of their arrays, where a class or hooks want them."""
+    op: Op = node.op
+    if not any([dispatches(t) for t in (*tensors, *results)]) and not MODES.saved_hooks:
+        return
+    Seen.nodes = node.on_tensors = True
+    kept = list(node.kept)  # type: ignore[arg-type]
+    for k in range(0, len(node.cells), 3):
+        place = node.cells[k]
+        if type(place) is not int or isinstance(kept[place], Packed):
+            continue
+        is_input = place < op.width
+        t: Any = tensors[place] if is_input else results[place - op.width]
+        if is_input and t.array is not kept[place]:
+            continue  # overwritten: `keep_overwritten` has what it was
+        if MODES.saved_hooks:
+            pack, unpack = MODES.saved_hooks[-1]
+            kept[place] = Packed(pack(detached(t)), unpack)
+        elif dispatches(t):
+            kept[place] = Packed(t, itself) if is_input else Packed(detached(t), detached)
+    node.kept = tuple(kept)
+    node.packed = node.packed or any([isinstance(value, Packed) for value in kept])
+
+
+def note(node: Any, values: Any) -> None:
+    """Of a Function: a class sees its values."""
+    if any([dispatches(v) for v in values]):
+        Seen.nodes = node.on_tensors = True
+
+
+def itself(t: Any) -> Any:
+    return t
+
+
+def detached(t: Any) -> Any:
+    """The same tensor without its history; its class is asked, below autograd."""
+    with below_autograd():
+        return t.detach()
+
+
+def saved(node: Any, place: int, t: Any) -> Any:
+    """A saved tensor with the history that it had when it was saved."""
+    width = node.op.width
+    edge: Node | None
+    if place < width:
+        edge = node.edges[place]
+        slot = 0 if node.edge_slots is None else node.edge_slots[place]
+    else:
+        edge = None if place - width in node.op.plain_outs else node
+        slot = place - width
+    if edge is not None and (t.node is not edge or t.slot != slot):
+        t = same_class(t) if place < width else t
+        t.wants_grad = True
+        t.node = edge
+        t.slot = slot
+    return t
+
+
+def created(api: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A function that makes a tensor, where a mode or the class of its model makes it."""
+    from .._library.calls import factory_call
+
+    wants_grad = kwargs.pop("requires_grad", False)
+    found = factory_call(api.name, function, args, kwargs)
+    if found is None:  # from data of all kinds: PyTorch shows the tensor that it made
+        with modes_set_to(()):
+            made = function(*args, **kwargs)
+        if not isinstance(made, TensorBase) or not ACTIVE.modes or any([made is a for a in args]):
+            return made.requires_grad_() if wants_grad else made
+        made = ask_about("lift_fresh", (made,), itself)
+    else:
+        overload, shown, named = found
+
+        def again(now: Any, options: Any) -> Any:
+            model = isinstance(shown[0], TensorBase) and args
+            return function(*((now[0], *args[1:]) if model else args), **kwargs)
+
+        made = ask_anyone(Call(overload, shown, named, again))
+    return made.requires_grad_() if wants_grad else made
+
+
+# ---------------------------------------------------------------------- writes
+
+
+def write(op: Op, tensors: Any, attrs: Any, watch: Any) -> Any:
+    """`inplace.write` where a mode or a class is asked."""
+    from . import inplace
+
+    tensors = tuple(tensors)
+    target = tensors[0]
+    if not op.silent:
+        inplace.refuse(target, False)
+    mask = wanting(tensors)
+    records = mask != 0 and not op.silent and MODES.records
+    recording = records and target.array.dtype.kind in FLOATS
+    if recording:
+        inplace.refuse(target, True)
+    node = None
+    inputs = tensors
+    call = call_of(op, tensors, attrs, watch, inplace.write_values)
+    if recording:
+        op = inplace.written(op, tensors)
+        copy: Any = None
+        if op.plan(mask).first:
+            with below_autograd():
+                copy = target.clone()
+            inputs = (copy, *tensors[1:])
+        overwritten = None if copy is None else copy.array
+        node = prepare(op, tensors, attrs, watch, mask, (target.array,), overwritten)
+    finish_write(op, inputs, target, call, f"{op.name}_", node, mask)
+    return target
+
+
+def finish_write(
+    op: Op, inputs: Any, target: Any, call: Call, name: str, node: Any, mask: int
+) -> None:
+    """Ask; then count the write, unless memory was written that did, and give it its history."""
+    from . import inplace
+
+    cell = target.version_cell()
+    before = cell.n
+    ask_anyone(call)
+    if cell.n == before:
+        inplace.bump(target, name, node is not None)
+    if node is not None:
+        inplace.rebase(target, node)
+        save_outputs(node, op.plan(mask), [target])
+        keep_tensors(node, inputs, [target])
+
+
+def overwrite(op: Op, target: Any, value: Any, name: str, shown: dict[str, Any]) -> Any:
+    """`inplace.overwrite`, likewise."""
+    from .._library.calls import written_call
+    from . import inplace
+
+    inplace.refuse(target, False)
+    if target.view_of is not None:
+        VIEWS.refresh(target)
+    node = prepare(op, (target,), (), (), 1, (target.array,)) if is_recorded(target) else None
+    overload, args, kwargs = written_call(name, target, shown)
+
+    def again(args: Any, kwargs: Any) -> Any:
+        return inplace.overwrite(op, args[0], value, name, shown)
+
+    finish_write(op, (target,), target, Call(overload, args, kwargs, again), name, node, 1)
+    return target
+
+
+def is_recorded(target: Any) -> bool:
+    return bool(target.wants_grad and MODES.records)
+
+
+# ---------------------------------------------------------------------- backward
+
+
+def on_tensors(roots: Any) -> bool:
+    """Whether a backward pass from these roots has to run on tensors."""
+    if ACTIVE.modes:
+        return True
+    if not Seen.nodes:
+        return False
+    stack = [r.node for r in roots if r.node is not None]
+    seen = set(stack)
+    while stack:
+        node = stack.pop()
+        if node.on_tensors:
+            return True
+        for edge in node.edges:
+            if edge is not None and edge not in seen:
+                seen.add(edge)
+                stack.append(edge)
+    return False
+
+
+def ones_like(root: Any) -> Any:
+    """The gradient that a scalar has with respect to itself, as its class has it."""
+    from .. import ones_like as like
+    from ..device import preserve_format
+
+    with below_autograd():
+        return like(root, memory_format=preserve_format)
+
+
+def accumulate(leaf: Any, g: Any) -> bool:
+    """Add a gradient to that of a leaf, as tensors; False where arrays will do."""
+    if not is_asked(leaf, g, leaf.gradient):
+        return False
+    with below_autograd():
+        if leaf.gradient is not None:
+            leaf.gradient.add_(g)
+        elif may_take(leaf, g):
+            leaf.gradient = g.detach()
+        else:
+            leaf.gradient = g.clone()
+    return True
+
+
+def may_take(leaf: Any, g: Any) -> bool:
+    """Whether a gradient may become that of a leaf: it is of its layout, and nobody's yet."""
+    if not is_asked(g) or g.array.strides != leaf.array.strides:
+        return False
+    run = MODES.run
+    if run is None:  # trace_backward, which goes step by step
+        return False
+    first = id(g) not in run.taken
+    run.taken[id(g)] = g
+    return first
+
+
+DISPATCHED.run = run
+DISPATCHED.created = created
+DISPATCHED.saved = saved
+DISPATCHED.accumulate = accumulate

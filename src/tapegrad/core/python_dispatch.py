@@ -1,0 +1,306 @@
+"""`__torch_dispatch__`: ops shown, as PyTorch's own ops, to modes and to the classes of tensors.
+
+That happens below autograd: whoever is asked computes, and what comes back is recorded above, in
+autograd/dispatched.py. A call is shown as a `Call`: an overload of `torch.ops` with the arguments
+of its schema. Who calls the overload with them, or with other tensors in their places, runs just
+what would have run here.
+
+Nothing of this costs dispatch anything while nobody wants to be asked. Tensors of classes with a
+`__torch_dispatch__` are `special`. While a mode is on, `Diversion` is in the place of autocast.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from .base import INTERPRETED, TensorBase, blank
+from .modes import MODES, count
+from .op import Op
+from .upward import AUTOCAST, DISPATCHED, INTERPRETERS, TENSOR
+
+
+class Active(threading.local):
+    """What goes on in this thread."""
+
+    modes: tuple[Any, ...] = ()  # innermost last
+    calls: tuple[Call, ...] = ()  # that somebody is being asked about, innermost last
+    classes_off: bool = False  # _DisableTorchDispatch
+
+
+ACTIVE = Active()
+
+
+class OpMode:
+    """A block in which ops go through `run`; inside `run` the next outer mode is the active one."""
+
+    def __enter__(self) -> Any:
+        Diversion.install()
+        ACTIVE.modes = (*ACTIVE.modes, self)
+        count(1, 1)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        count(-1, -1)
+        ACTIVE.modes = ACTIVE.modes[:-1]
+
+    def run(
+        self, op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: tuple[Any, ...]
+    ) -> Any:
+        """An op, in the place of `apply`."""
+        raise NotImplementedError
+
+    def ask(self, call: Call) -> Any:
+        """A call of a function that is no op (`zeros`, `detach`), or that writes into a tensor."""
+        return call.again(call.args, call.kwargs)
+
+
+class modes_set_to:
+    """Other modes for a block."""
+
+    def __init__(self, modes: tuple[Any, ...]) -> None:
+        self.modes = modes
+
+    def __enter__(self) -> None:
+        self.before = ACTIVE.modes
+        ACTIVE.modes = self.modes
+
+    def __exit__(self, *error: object) -> None:
+        ACTIVE.modes = self.before
+
+
+class _Carrier:
+    """Made on first need: a tensor that stands for the operands of a call."""
+
+    cls: Any = None
+
+
+class Diversion:
+    """How a mode gets to see ops, with no cost to dispatch while there is none.
+
+    Dispatch already asks two questions of what is registered with it: how autocast casts the
+    operands, and what a special tensor among them wants to happen. While a mode is active the first
+    answer is a special tensor of ours, and so the second question comes here.
+    """
+
+    lock = threading.Lock()
+    installed = False
+    cast_operands: Any = None
+    overridden: Any = None
+    watching: Any = None  # watchers.py: modes that see public functions, once there was one
+
+    @staticmethod
+    def install() -> None:
+        with Diversion.lock:
+            if not Diversion.installed:
+                Diversion.installed = True
+                _Carrier.cls = type("_Carrier", (TENSOR.cls,), {})
+                Diversion.cast_operands = AUTOCAST.operands
+                Diversion.overridden = INTERPRETERS.run
+                AUTOCAST.operands = Diversion.take_operands
+                INTERPRETERS.run = Diversion.divert
+
+    @staticmethod
+    def take_operands(op: Op, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
+        tensors = Diversion.cast_operands(op, tensors)
+        # Subclasses, duals and batches come back as the tensors that they are made of.
+        if not (ACTIVE.modes or Diversion.is_watching()) or any(
+            [INTERPRETERS.is_made_of_others(t) for t in tensors]
+        ):
+            return tensors
+        carrier: Any = blank(_Carrier.cls)
+        carrier.special = INTERPRETED
+        carrier.call = tensors
+        return (carrier,)
+
+    @staticmethod
+    def is_watching() -> bool:
+        watching = Diversion.watching
+        return watching is not None and bool(watching.modes) and not watching.off
+
+    @staticmethod
+    def divert(op: Op, tensors: Any, attrs: tuple[Any, ...], watch: tuple[Any, ...]) -> Any:
+        if not tensors or type(tensors[0]) is not _Carrier.cls:
+            return Diversion.overridden(op, tensors, attrs, watch)
+        if Diversion.is_watching():
+            return INTERPRETERS.watched(op, tensors[0].call, attrs)
+        modes = ACTIVE.modes
+        with modes_set_to(modes[:-1]):
+            return modes[-1].run(op, tensors[0].call, attrs, watch)
+
+
+# ---------------------------------------------------------------------- classes
+
+
+def disabled_torch_dispatch(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """The `__torch_dispatch__` of tensors that have none."""
+    with below_classes():
+        return func(*args, **(kwargs or {}))
+
+
+class below_classes:
+    """Inside, no class is asked: its tensors are what their memory says."""
+
+    def __enter__(self) -> None:
+        self.before = ACTIVE.classes_off
+        ACTIVE.classes_off = True
+
+    def __exit__(self, *error: object) -> None:
+        ACTIVE.classes_off = self.before
+
+
+def class_dispatches(cls: Any) -> bool:
+    """Whether a class has a `__torch_dispatch__` of its own."""
+    return cls.__torch_dispatch__ is not disabled_torch_dispatch
+
+
+def dispatches(t: Any) -> bool:
+    """Whether a value is a tensor whose class wants to see ops."""
+    return isinstance(t, TensorBase) and t.special == INTERPRETED and class_dispatches(type(t))
+
+
+def is_asked(*values: Any) -> bool:
+    """Whether a mode or the class of one of the values wants to see a call."""
+    if ACTIVE.modes:
+        return True
+    return not ACTIVE.classes_off and any([dispatches(v) for v in values])
+
+
+# ---------------------------------------------------------------------- calls
+
+
+def leaves_of(value: Any) -> list[Any]:
+    """What is in nested lists, tuples and dicts, in order."""
+    if isinstance(value, (list, tuple)):
+        return [leaf for v in value for leaf in leaves_of(v)]
+    if isinstance(value, dict):
+        return [leaf for v in value.values() for leaf in leaves_of(v)]
+    return [value]
+
+
+class Call:
+    """A call of one of PyTorch's ops, as a handler is told about it."""
+
+    def __init__(
+        self, overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any], run: Any
+    ) -> None:
+        self.overload = overload
+        self.args = args
+        self.kwargs = kwargs
+        self.run: Callable[[Any, Any], Any] = run  # (args, kwargs)
+        self.rules: dict[Any, Any] = {}  # what classes and modes do with this very op
+
+    def again(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The call with other tensors: the next mode or class is asked, if there is one."""
+        if not is_asked(*leaves_of((args, kwargs))):
+            return self.run(args, kwargs)
+        call = Call(self.overload, args, kwargs, self.run)
+        call.rules = self.rules
+        return ask_anyone(call)
+
+    def handler(self, cls: Any, asked: Any) -> Any:
+        """The function that a class or mode is asked with."""
+        rule = self.rules.get(cls)
+        return asked.__torch_dispatch__ if rule is None else functools.partial(rule, asked)
+
+    def fits(self, args: Any, kwargs: Any) -> bool:
+        """Whether other arguments differ from those shown in tensors only."""
+        mine, others = leaves_of((self.args, self.kwargs)), leaves_of((args, kwargs))
+        if list(kwargs) != list(self.kwargs) or len(mine) != len(others):
+            return False
+        return all([matches(a, b) for a, b in zip(mine, others, strict=True)])
+
+
+class OpCall(Call):
+    """The call of an op: what runs it asks by itself."""
+
+    def again(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self.run(args, kwargs)
+
+
+def matches(a: Any, b: Any) -> bool:
+    if isinstance(a, TensorBase) or isinstance(b, TensorBase):
+        return isinstance(a, TensorBase) and isinstance(b, TensorBase)
+    return a is b or (type(a) is type(b) and bool(a == b))
+
+
+def pending(overload: Any, args: Any, kwargs: Any) -> Call | None:
+    """The call with these arguments, tensors aside, that a handler is being asked about."""
+    for call in reversed(ACTIVE.calls):
+        if call.overload is overload and call.fits(args, kwargs):
+            return call
+    return None
+
+
+class below_autograd:
+    """Inside, nothing is recorded, whatever the grad mode says; `above` takes that back."""
+
+    def __init__(self, wanted: bool = True) -> None:
+        self.wanted = wanted
+
+    def __enter__(self) -> None:
+        self.before = MODES.below
+        if self.before is not self.wanted:
+            MODES.set("below", self.wanted)
+
+    def __exit__(self, *error: object) -> None:
+        if self.before is not self.wanted:
+            MODES.set("below", self.before)
+
+
+def in_order(values: list[Any]) -> list[Any]:
+    """One tensor per class that is to be asked, subclasses before the classes that they extend."""
+    found: list[Any] = []
+    for value in values:
+        cls = type(value)
+        if not dispatches(value) or any([type(f) is cls for f in found]):
+            continue
+        at = [i for i, f in enumerate(found) if issubclass(cls, type(f))]
+        found.insert(at[0] if at else len(found), value)
+    return found
+
+
+def ask(call: Call, mode: Any = None) -> Any:
+    """What a mode says about a call or, if it says nothing, the classes of the tensors."""
+    asked = [] if ACTIVE.classes_off else in_order(leaves_of((call.args, call.kwargs)))
+    types = tuple([type(t) for t in asked])
+    handlers = [call.handler(cls, cls) for cls in types]
+    if mode is not None:
+        handlers.insert(0, call.handler(type(mode), mode))
+    before = ACTIVE.calls
+    ACTIVE.calls = (*before, call)
+    try:
+        with below_autograd():
+            for handler in handlers:
+                answer = handler(call.overload, types, call.args, call.kwargs)
+                if answer is not NotImplemented:
+                    return answer
+    finally:
+        ACTIVE.calls = before
+    refused = [] if mode is None else [f"  - mode object {mode!r}"]
+    refused += [f"  - tensor subclass {cls!r}" for cls in types]
+    raise TypeError(
+        f"Multiple dispatch failed for 'torch._ops.{call.overload}'; all __torch_dispatch__ "
+        "handlers returned NotImplemented:\n\n" + "\n".join(refused) + "\n\nFor more information, "
+        "try re-running with TORCH_LOGS=not_implemented"
+    )
+
+
+def ask_anyone(call: Call) -> Any:
+    """The same from the innermost mode on, for what is no op."""
+    modes = ACTIVE.modes
+    if not modes:
+        return ask(call)
+    with modes_set_to(modes[:-1]):
+        return modes[-1].ask(call)
+
+
+def ask_about(name: str, args: tuple[Any, ...], run: Callable[..., Any], **kwargs: Any) -> Any:
+    """A function that is no op, by its name in PyTorch; `run(*args)` is what happens otherwise."""
+    overload = DISPATCHED.overload(name)
+    return ask_anyone(Call(overload, args, kwargs, lambda args, kwargs: run(*args)))
+
+
+INTERPRETERS.is_watching = Diversion.is_watching

@@ -1,0 +1,313 @@
+"""`torch.library`: ops of one's own, as `torch.ops.<namespace>.<name>`.
+
+>>> import tapegrad as torch
+>>> lib = torch.library.Library("docs_lib", "DEF")
+>>> lib.define("shift(Tensor x, float by=1.0) -> Tensor")
+'shift'
+>>> lib.impl("shift", lambda x, by=1.0: x + by, "CPU")
+>>> torch.ops.docs_lib.shift(torch.zeros(2))
+tensor([1., 1.])
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ._library import registry
+from ._library.custom_ops import CUSTOM, CustomOpDef, custom_op, set_autocast, set_autograd
+from ._library.infer_schema import infer_schema
+from ._library.opcheck import FakeContext, opcheck
+from ._library.registry import OpDef, dispatch_key
+from ._ops import OpOverload, OpOverloadPacket, forget
+
+__all__ = [
+    "CustomOpDef",
+    "Library",
+    "custom_op",
+    "define",
+    "fallthrough_kernel",
+    "get_ctx",
+    "get_kernel",
+    "impl",
+    "impl_abstract",
+    "infer_schema",
+    "opcheck",
+    "register_autocast",
+    "register_autograd",
+    "register_fake",
+    "register_kernel",
+    "register_torch_dispatch",
+    "register_vmap",
+]
+
+RESERVED = ("prim",)
+DEFINED: set[str] = {"aten"}  # the namespaces that have their one "DEF"
+
+
+def fallthrough_kernel() -> None:
+    """Stands for "go on with the next kernel" in `impl`."""
+    raise NotImplementedError("fallthrough_kernel() should never be called.")
+
+
+class Library:
+    """A namespace of ops: "DEF" a new one, "FRAGMENT" more of one, "IMPL" kernels for ops."""
+
+    def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
+        if kind not in ("IMPL", "DEF", "FRAGMENT"):
+            raise ValueError(f"Unsupported kind: {kind}")
+        if ns in RESERVED and kind in ("DEF", "FRAGMENT"):
+            raise ValueError(
+                f"{ns} is a reserved namespace. Please try creating a library with another name."
+            )
+        if kind == "DEF":
+            if ns in DEFINED:
+                raise RuntimeError(
+                    f"Only a single TORCH_LIBRARY can be used to register the namespace {ns}; "
+                    "please put all of your definitions in a single TORCH_LIBRARY block.  If you "
+                    "were trying to specify implementations, consider using TORCH_LIBRARY_IMPL "
+                    "(which can be duplicated).  If you really intended to define operators for a "
+                    "single namespace in a distributed way, you can use TORCH_LIBRARY_FRAGMENT to "
+                    "explicitly indicate this."
+                )
+            DEFINED.add(ns)
+        self.ns = ns
+        self.kind = kind
+        self.dispatch_key = dispatch_key
+        self.made: list[str] = []  # the full names of the ops defined here
+        self.kernels: list[tuple[OpDef, str]] = []
+
+    def __repr__(self) -> str:
+        return f"Library(kind={self.kind}, ns={self.ns}, dispatch_key={self.dispatch_key})>"
+
+    def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
+        """Declare an op: "name.overload(Tensor x, …) -> Tensor"."""
+        if alias_analysis not in ("", "FROM_SCHEMA", "CONSERVATIVE"):
+            raise RuntimeError(f"Invalid alias_analysis type {alias_analysis}")
+        made = registry.define(self.ns, schema)
+        self.made.append(made.full_name)
+        return schema.partition("(")[0].strip()
+
+    def impl(
+        self,
+        op_name: Any,
+        fn: Callable[..., Any],
+        dispatch_key: str = "",
+        *,
+        with_keyset: bool = False,
+        allow_override: bool = False,
+    ) -> None:
+        """What runs for an op on a device or, for "Autograd", with gradients."""
+        if not callable(fn):
+            raise TypeError(
+                f"Input function is required to be a callable but found type {type(fn)}"
+            )
+        if fn is fallthrough_kernel:
+            return
+        name = op_name if isinstance(op_name, str) else op_name.name()
+        name = name.partition("::")[2] or name
+        key = registry.dispatch_key(
+            dispatch_key or self.dispatch_key or "CompositeImplicitAutograd"
+        )
+        full = f"{self.ns}::{name.removesuffix('.default')}"
+        if self.ns == "aten":
+            raise NotImplementedError(
+                f"{full}: the kernels of PyTorch's own ops cannot be replaced here; a "
+                "TorchDispatchMode sees every call of them."
+            )
+        found = registry.DEFS.get(full)
+        if found is None:
+            registry.WAITING.setdefault(full, {})[key] = fn
+            return
+        if key in found.kernels and not allow_override and (found, key) in self.kernels:
+            raise RuntimeError(
+                "This is not allowed since there's already a kernel registered from python "
+                f"overriding {name}'s behavior for {key} dispatch key and {self.ns} namespace."
+            )
+        found.kernels[key] = fn
+        self.kernels.append((found, key))
+
+    def fallback(
+        self, fn: Callable[..., Any], dispatch_key: str = "", *, with_keyset: bool = False
+    ) -> None:
+        """What runs for every op on a device; PyTorch's own devices have kernels."""
+        raise NotImplementedError(
+            "a fallback for all ops of a device is not supported; a TorchDispatchMode sees every op"
+        )
+
+    def _destroy(self) -> None:
+        """Forget all that was defined here."""
+        for definition, key in self.kernels:
+            definition.kernels.pop(key, None)
+        for full in self.made:
+            registry.DEFS.pop(full, None)
+            forget(self.ns, full.partition("::")[2].partition(".")[0])
+        if self.kind == "DEF":
+            DEFINED.discard(self.ns)
+        self.kernels, self.made = [], []
+
+
+@contextlib.contextmanager
+def _scoped_library(*args: Any, **kwargs: Any) -> Iterator[Library]:
+    """A library for a block, for tests."""
+    made = Library(*args, **kwargs)
+    try:
+        yield made
+    finally:
+        made._destroy()
+
+
+def resolved(op: Any) -> OpDef:
+    """An op by its name, as an object of `torch.ops`, or as `custom_op` made it."""
+    if isinstance(op, CustomOpDef):
+        return op._definition
+    if isinstance(op, OpOverloadPacket):
+        op = getattr(op, op.overloads()[0])
+    if isinstance(op, OpOverload):
+        op = op.name()
+    if not isinstance(op, str):
+        raise ValueError(f"got unexpected type for op: {type(op)}")
+    return registry.lookup(op)
+
+
+def define(qualname: str, schema: str, *, lib: Library | None = None, tags: Any = ()) -> Any:
+    """Declare an op: `define("mylib::sin", "(Tensor x) -> Tensor")`."""
+    namespace, _, name = qualname.partition("::")
+    if not name:
+        raise ValueError(
+            f'torch.library.define(qualname, ...): expected qualname to be of the form "ns::name", '
+            f"got {qualname}"
+        )
+    if lib is None:
+        registry.define(namespace, name + schema)
+    else:
+        lib.define(name + schema)
+
+
+def impl(
+    qualname: str, types: Any, func: Callable[..., Any] | None = None, *, lib: Any = None
+) -> Any:
+    """Register a kernel for devices: `impl("mylib::sin", "cpu", f)`; a decorator without `f`."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for name in [types] if isinstance(types, str) else types:
+            key = "CompositeExplicitAutograd" if name == "default" else dispatch_key(name)
+            resolved(qualname).kernels[key] = function
+        return function
+
+    return decorate if func is None else decorate(func)
+
+
+def register_kernel(
+    op: Any,
+    device_types: Any,
+    func: Callable[..., Any] | None = None,
+    /,
+    *,
+    lib: Library | None = None,
+) -> Any:
+    """What runs for an op on tensors of some devices; `None`: of all."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        names = [device_types] if isinstance(device_types, str) else device_types
+        for name in names or [None]:
+            key = "CompositeExplicitAutograd" if name is None else dispatch_key(name)
+            resolved(op).kernels[key] = function
+        return function
+
+    return decorate if func is None else decorate(func)
+
+
+def register_fake(
+    op: Any,
+    func: Callable[..., Any] | None = None,
+    /,
+    *,
+    lib: Library | None = None,
+    _stacklevel: int = 1,
+    allow_override: bool = False,
+) -> Any:
+    """What shape and dtype the results of an op have: a function of tensors without values."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        resolved(op).fake = function
+        return function
+
+    return decorate if func is None else decorate(func)
+
+
+impl_abstract = register_fake
+
+
+def register_autograd(
+    op: Any,
+    backward: Callable[..., Any],
+    /,
+    *,
+    setup_context: Callable[..., Any] | None = None,
+    lib: Library | None = None,
+) -> None:
+    """The gradient of an op: `backward(ctx, *grads)`."""
+    set_autograd(resolved(op), backward, setup_context)
+
+
+def register_vmap(
+    op: Any, func: Callable[..., Any] | None = None, /, *, lib: Library | None = None
+) -> Any:
+    """How an op is mapped: `func(info, in_dims, *args)` gives results and their dims."""
+
+    def decorate(function: Callable[..., Any]) -> None:
+        resolved(op).vmap = function
+
+    return decorate if func is None else decorate(func)
+
+
+def register_torch_dispatch(
+    op: Any,
+    torch_dispatch_class: Any,
+    func: Callable[..., Any] | None = None,
+    /,
+    *,
+    lib: Library | None = None,
+) -> Any:
+    """What a mode or a class of tensors does with an op."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        resolved(op).rules[torch_dispatch_class] = function
+        return function
+
+    return decorate if func is None else decorate(func)
+
+
+def register_autocast(
+    op: Any, device_type: str, cast_inputs: Any, /, *, lib: Library | None = None
+) -> None:
+    """The dtype in which an op runs where autocast is on."""
+    set_autocast(resolved(op), device_type, cast_inputs)
+
+
+def get_ctx() -> Any:
+    """Inside a fake kernel: what gives sizes that depend on values."""
+    if FakeContext.active is None:
+        raise RuntimeError(
+            "Attempted to call get_ctx() for the meta implementation outside of a fake kernel"
+        )
+    return FakeContext.active
+
+
+def get_kernel(op: Any, dispatch_key: str) -> Callable[..., Any]:
+    """The kernel that was registered for an op."""
+    definition = resolved(op)
+    found = definition.kernels.get(registry.dispatch_key(dispatch_key))
+    if found is None:
+        raise RuntimeError(f"No kernel for {definition.full_name} and {dispatch_key}")
+    return found
+
+
+def _maybe_get_opdef(op: Any) -> CustomOpDef | None:
+    """What `custom_op` made, by any of its names."""
+    if isinstance(op, CustomOpDef):
+        return op
+    name = op.name() if isinstance(op, OpOverload) else op
+    return CUSTOM.get(name) if isinstance(name, str) else None

@@ -1,0 +1,144 @@
+"""`torch.overrides`: modes and classes that see public functions."""
+
+from programs.harness import program
+
+
+def naming(torch, seen, prefix=""):
+    class Naming(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            seen.append(prefix + str(torch.overrides.resolve_name(func)))
+            return func(*args, **(kwargs or {}))
+
+    return Naming()
+
+
+@program
+def modes_see_functions(torch, log):
+    seen = []
+    x = torch.ones(2)
+    calls = [
+        lambda: (x + 1, 1 + x, x * x, x @ x, -x, abs(x), x - 1, x / 2, x > 0, x < x),
+        lambda: (x**2, 2 - x, 1 / x, 2**x, x // 2, x % 2),
+        lambda: (torch.add(x, 1), x.add(1), x.sum(), torch.sum(x), x.clone().add_(1), x[0]),
+        lambda: (torch.zeros(2), torch.tensor([1.0]), torch.ones_like(x), torch.arange(3)),
+        lambda: (torch.cat([x, x]), torch.where(x > 0, x, x), torch.linalg.norm(x), x.detach()),
+        lambda: (torch.nn.functional.relu(x), torch.nn.functional.linear(x, torch.ones(1, 2))),
+        lambda: (torch.nn.functional.softmax(x, dim=0), torch.softmax(x, 0), x.unsqueeze(0)),
+        lambda: (torch.is_tensor(x), torch.manual_seed(0), torch.get_default_dtype(), repr(x)),
+        lambda: torch.nn.functional.cross_entropy(torch.ones(2, 3), torch.ones(2, 3)),
+    ]
+    with naming(torch, seen):
+        for call in calls:
+            seen.clear()
+            call()
+            log(list(seen))
+
+
+@program
+def function_modes_nest(torch, log):
+    overrides = torch.overrides
+    seen = []
+    x = torch.ones(2)
+    log(overrides._get_current_function_mode())
+    with naming(torch, seen, "outer ") as outer, naming(torch, seen, "inner ") as inner:
+        torch.add(x, 1)
+        log(list(seen), overrides._get_current_function_mode() is inner)
+        log(overrides._get_current_function_mode_stack() == [outer, inner])
+        log(overrides._len_torch_function_stack(), overrides.has_torch_function((x,)))
+        seen.clear()
+        with torch._C.DisableTorchFunction():
+            torch.add(x, 1)
+        log(list(seen))
+        with overrides._pop_mode_temporarily() as mode:
+            log(mode is inner)
+            torch.add(x, 1)
+        log(list(seen))
+    log(overrides.has_torch_function((x,)))
+
+
+@program
+def function_modes_answer(torch, log):
+    class Replacing(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            if func is torch.add or func is torch.Tensor.mul:
+                return "replaced"
+            return func(*args, **(kwargs or {}))
+
+    class Refusing(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            return NotImplemented
+
+    class Wider(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            kwargs = dict(kwargs or {})
+            if func in (torch.zeros, torch.ones):
+                kwargs.setdefault("dtype", torch.float64)
+            return func(*args, **kwargs)
+
+    x = torch.ones(2)
+    with Replacing():
+        log(torch.add(x, 1), x * 2, torch.sub(x, 1))
+    with Wider():
+        log(torch.zeros(2), torch.ones(1), torch.full((1,), 2.0))
+    with Refusing():
+        log.raises(lambda: torch.add(x, 1))
+    with torch.overrides.BaseTorchFunctionMode():
+        log(torch.add(x, 1))
+
+
+@program
+def classes_see_functions(torch, log):
+    seen = []
+
+    class Asked(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            seen.append(torch.overrides.resolve_name(func))
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    s = Asked([1.0, 2.0])
+    weight = torch.ones(1, 2)
+    calls = [
+        lambda: (s + 1, s * s, torch.add(s, 1), s.add(1), s.sum(), s[0]),
+        lambda: (torch.nn.functional.linear(s, weight), torch.nn.functional.relu(s)),
+        lambda: (torch.cat([s, s]), torch.stack([s, torch.ones(2)]), s.unsqueeze(0)),
+    ]
+    for call in calls:
+        seen.clear()
+        log([type(r).__name__ for r in call()], list(seen))
+    seen.clear()
+    with naming(torch, seen, "mode "):
+        torch.add(s, 1)
+    log(seen)
+
+
+@program
+def questions(torch, log):
+    overrides = torch.overrides
+
+    class Mine(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return "mine"
+
+    x, s = torch.ones(1), Mine([1.0])
+    log(overrides.has_torch_function((x,)), overrides.has_torch_function((s,)))
+    log(overrides.has_torch_function_unary(s), overrides.has_torch_function_variadic(x, s))
+    log(overrides.is_tensor_like(s), overrides.is_tensor_like(3))
+    log(overrides.is_tensor_method_or_property(torch.Tensor.add))
+    log(overrides.is_tensor_method_or_property(torch.add))
+    functions = [torch.add, torch.Tensor.add, torch.nn.functional.relu, torch.linalg.norm]
+    functions += [torch.fft.fft, torch.special.erf, torch.Tensor.__getitem__, len]
+    log([overrides.resolve_name(f) for f in functions])
+    log(
+        torch.add in overrides.get_testing_overrides(),
+        torch.is_tensor in overrides.get_ignored_functions(),
+    )
+    log([type(v).__name__ for v in overrides._get_overloaded_args((x, s, s))])
+    log.raises(lambda: overrides.enable_reentrant_dispatch().__enter__())
+
+    @overrides.wrap_torch_function(lambda a: (a,))
+    def function(a):
+        return "plain"
+
+    log(function(x), function(s))
