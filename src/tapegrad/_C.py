@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
+import weakref
 from typing import Any
 
 from ._library.schema import Argument, FunctionSchema, parse_schema
 from ._random.generators import Generator
+from .core.modes import MODES
 from .core.python_dispatch import below_classes as _DisableTorchDispatch
 from .core.python_dispatch import disabled_torch_dispatch as _disabled_torch_dispatch_impl
 from .core.subclass import DisableTorchFunctionSubclass
 from .core.subclass import disabled_torch_function as _disabled_torch_function_impl
+from .core.transforms.levels import STACK
 from .core.watchers import DisableTorchFunction
 
 __all__ = [
@@ -33,9 +37,56 @@ def _log_api_usage_once(event: str, *facts: Any) -> None:
     """Tell PyTorch's makers that something is used; nobody is told here."""
 
 
-def __getattr__(name: str) -> Any:
-    if name == "_nn":  # softplus, gelu and others, which are functions of nn.functional
-        from .nn import functional
+class _WeakTensorRef:
+    """Says whether a tensor is still there."""
 
-        return functional
+    def __init__(self, tensor: Any) -> None:
+        self.ref = weakref.ref(tensor)
+
+    def expired(self) -> bool:
+        return self.ref() is None
+
+
+def _set_grad_enabled(mode: bool) -> None:
+    MODES.set("grad", mode)
+
+
+def _set_fwd_grad_enabled(mode: bool) -> None:
+    STACK.forward = mode
+
+
+def _is_multithreading_enabled() -> bool:
+    return MODES.threads
+
+
+def _set_multithreading_enabled(mode: bool) -> None:
+    MODES.threads = mode
+
+
+def _are_functorch_transforms_active() -> bool:
+    return bool(STACK.transforms())
+
+
+# Modules that PyTorch writes in C++, and names that other modules have.
+_MODULES = {"_nn": "nn.functional"}
+_ELSEWHERE = {
+    "TensorBase": ("core.base", "TensorBase"),
+    "_FunctionBase": ("autograd.function", "BackwardFunction"),
+    "_TensorBase": ("core.base", "TensorBase"),
+    "_autograd": ("autograd.c_names", "_autograd"),
+    "_current_autograd_node": ("autograd.variable", "current_node"),
+    "_current_graph_task_id": ("autograd.variable", "current_pass"),
+    "_functions": ("autograd.c_names", "_functions"),
+    "_is_fwd_grad_enabled": ("autograd.forward_ad", "_is_fwd_grad_enabled"),
+    "is_grad_enabled": ("autograd.grad_mode", "is_grad_enabled"),
+    "is_inference_mode_enabled": ("autograd.grad_mode", "is_inference_mode_enabled"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f".{_MODULES[name]}", __package__)
+    if name in _ELSEWHERE:
+        module, found = _ELSEWHERE[name]
+        return getattr(importlib.import_module(f".{module}", __package__), found)
     raise AttributeError(f"module 'torch._C' has no attribute '{name}'")

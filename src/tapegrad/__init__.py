@@ -66,10 +66,10 @@ from .random import Generator, default_generator  # noqa: E402
 
 _SUBMODULES = frozenset(
     """
-    _C __config__ accelerator amp autograd backends compat compiler cpu cuda datasets diagnose
-    distributed distributions fft func functional futures jit library linalg masked
-    multiprocessing nn optim overrides profiler random return_types serialization
-    signal sparse special storage testing torch_version types utils version
+    _C __config__ __future__ _lobpcg _vmap_internals accelerator amp autograd backends compat
+    compiler cpu cuda datasets diagnose distributed distributions fft func functional futures jit
+    library linalg masked multiprocessing nn optim overrides profiler random return_types
+    serialization signal sparse special storage testing torch_version types utils version
     """.split()
 )
 
@@ -96,6 +96,8 @@ _ELSEWHERE = {
     "compiler": "compile",
     "cuda.memory": "OutOfMemoryError",
     "cuda.streams": "Event Stream",
+    "_lobpcg": "lobpcg",
+    "ops.reduce.sorting": "_unique _unique2",
     "core.subclass": "DisableTorchFunctionSubclass",
     "func.vmapping": "vmap",
     "futures": "Future",

@@ -68,6 +68,8 @@ from .symbolic import SymFloat as SymFloat
 from .symbolic import SymInt as SymInt
 from .storage import TypedStorage as TypedStorage
 from .storage import UntypedStorage as UntypedStorage
+from .ops.reduce.sorting import _unique as _unique
+from .ops.reduce.sorting import _unique2 as _unique2
 from .settings import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
 from .amp.autocast_mode import autocast as autocast
 from .amp.autocast_mode import autocast_decrement_nesting as autocast_decrement_nesting
@@ -114,6 +116,7 @@ from .settings import is_vulkan_available as is_vulkan_available
 from .device import jagged as jagged
 from ._old_names import legacy_contiguous_format as legacy_contiguous_format
 from .serialization import load as load
+from ._lobpcg import lobpcg as lobpcg
 from ._old_names import lstsq as lstsq
 from ._old_names import matrix_rank as matrix_rank
 from ._old_names import prepare_multiprocessing_environment as prepare_multiprocessing_environment

@@ -8,6 +8,7 @@ pickling.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -182,7 +183,10 @@ class Tensor(Operators):
         if self.view_of is not None:
             inplace.look_again(self)
         node = self.node
-        return None if node is None or node.is_leaf else shown(node)
+        if node is None or node.is_leaf:
+            return None
+        node.made = self.array.shape, self.array.dtype
+        return shown(node)
 
     @grad_fn.setter
     def grad_fn(self, value: Any) -> None:
@@ -204,6 +208,24 @@ class Tensor(Operators):
     @grad.deleter
     def grad(self) -> None:
         self.gradient = None
+
+    @property
+    def grad_dtype(self) -> Any:
+        """The dtype that `.grad` of a leaf will have; None: any."""
+        if not self.is_leaf:
+            raise RuntimeError("grad_dtype can only be accessed on leaf tensors.")
+        found = api.grad_dtype(self)
+        return None if found is None else dtypes.of(found)
+
+    @grad_dtype.setter
+    def grad_dtype(self, value: Any) -> None:
+        if value is not None and not isinstance(value, dtypes.dtype):
+            raise RuntimeError(
+                f"grad_dtype must be a torch.dtype or None, but got {type(value).__name__}"
+            )
+        if not self.is_leaf:
+            raise RuntimeError("grad_dtype can only be set on leaf tensors.")
+        api.set_grad_dtype(self, None if value is None else value.np)
 
     @property
     def data(self) -> Tensor:
@@ -235,6 +257,19 @@ class Tensor(Operators):
     @property
     def _base(self) -> Tensor | None:
         return None if self.view_of is None else self.view_of.base  # type: ignore[return-value]
+
+    def _use_count(self) -> int:
+        """How many hold this tensor: the program, and a graph that leads to it as a leaf."""
+        node = self.node
+        # The tensor's own reference, this one and that of the call are always there.
+        held = node is not None and node.is_leaf and sys.getrefcount(node) > 3
+        return 2 if held else 1
+
+    def module_load(self, other: Any, assign: bool = False) -> Any:
+        """What load_state_dict takes for this tensor from `other`, where it swaps tensors."""
+        if assign:
+            return other.detach()
+        return self.copy_(other).detach()  # type: ignore[attr-defined]
 
     @property
     def output_nr(self) -> int:

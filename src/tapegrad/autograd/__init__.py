@@ -11,6 +11,7 @@ from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .api import backward, grad
 from .function import Function
 from .grad_mode import (
+    _unsafe_preserve_version_counter,
     enable_grad,
     inference_mode,
     no_grad,
@@ -40,7 +41,7 @@ __all__ = [
 ]
 
 # Imported when they are asked for.
-_LAZY = frozenset({"functional", "profiler", "profiler_util"})
+_LAZY = frozenset({"_functions", "functional", "profiler", "profiler_util"})
 
 
 _ELSEWHERE = {

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import math
 import warnings
 import weakref
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import numpy as np
 from .. import dtypes, errors
 from ..core import devices
 from ..core.base import (
+    F32,
     INTERPRETED,
     STATE,
     Node,
@@ -33,7 +36,7 @@ from ..core.transforms.levels import BACKWARD_INSIDE, STACK, TANGENTS, level_of,
 from ..core.upward import RECORDING, VIEWS
 from . import dispatched
 from .anomaly_mode import outside, remember
-from .edges import GradientEdge
+from .edges import GradientEdge, output_facts
 from .engine import Run
 from .hooks import hooks_of
 from .leaves import only_follows
@@ -75,15 +78,13 @@ def backward(
             )
         grad_tensors = grad_variables
     refuse_inside(BACKWARD_INSIDE)
-    if inputs is not None and not isinstance(inputs, TensorBase) and len(inputs) == 0:
-        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    wanted = None if inputs is None else as_inputs(inputs, "backward")
     keep = create_graph if retain_graph is None else retain_graph
     roots = as_tuple(tensors)
     on_tensors = create_graph or bool(TANGENTS) or dispatched.on_tensors(roots)
     starts = prepare_starts(roots, as_grads(grad_tensors, len(roots)), on_tensors)
     run = Run(keep, on_tensors, None, asked_by(starts))
-    if inputs is not None:
-        wanted = as_tuple(inputs)
+    if wanted is not None:
         for t in wanted:
             if isinstance(t, TensorBase):
                 t.retain_grad()  # type: ignore[attr-defined]
@@ -105,8 +106,10 @@ def grad(
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
-) -> tuple[Any, ...]:
+) -> Any:
     """The gradients of `outputs` with respect to `inputs`; no `.grad` is touched.
+
+    For inputs in a dict they come in one with the same keys.
 
     >>> x = tensor(3.0, requires_grad=True)
     >>> autograd.grad(x ** 2, x)
@@ -126,11 +129,9 @@ def grad(
             stacklevel=2,
         )
     roots = as_tuple(outputs)
-    wanted = as_tuple(inputs)
-    if not wanted:
-        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
+    wanted = as_inputs(inputs, "grad")
     if is_grads_batched:
-        return batch_of_passes(
+        batch = batch_of_passes(
             roots,
             wanted,
             as_grads(grad_outputs, len(roots)),
@@ -139,6 +140,7 @@ def grad(
             allow_unused,
             materialize_grads,
         )
+        return as_given(inputs, batch)
     # On tensors: to be recorded itself, or to carry tangents along.
     tensors = create_graph or bool(TANGENTS) or has_batched(as_grads(grad_outputs, 0))
     tensors = tensors or dispatched.on_tensors(roots)
@@ -149,10 +151,30 @@ def grad(
     for i, (t, g) in enumerate(zip(wanted, found, strict=True)):
         if g is None:
             if materialize_grads:
-                found[i] = zeros_like(t, create_graph)
+                found[i] = zeros_in_place_of(t, create_graph)
             elif not allow_unused:
                 raise errors.unused_input(t, i, roots)
-    return tuple(found)
+    return as_given(inputs, tuple(found))
+
+
+def as_inputs(inputs: Any, function: str) -> tuple[Any, ...]:
+    """What to differentiate with respect to; the values of a dict."""
+    if type(inputs) is dict:
+        inputs = inputs.values()
+    elif isinstance(inputs, Mapping):
+        raise TypeError(
+            f"`inputs` argument to `{function}()` must be a dict, not {type(inputs).__name__}. "
+            "Other Mapping types are not supported."
+        )
+    wanted = as_tuple(inputs)
+    if not wanted:
+        raise RuntimeError(f"`inputs` argument to `{function}()` cannot be empty.")
+    return wanted
+
+
+def as_given(inputs: Any, found: tuple[Any, ...]) -> Any:
+    """Gradients as the inputs were given."""
+    return dict(zip(inputs, found, strict=True)) if type(inputs) is dict else found
 
 
 def batch_of_passes(
@@ -193,10 +215,15 @@ def batch_of_passes(
         return tuple(stacked)
     # As PyTorch has it: zeros without a batch.
     pairs = zip(stacked, wanted, strict=True)
-    return tuple([zeros_like(t, create_graph) if g is None else g for g, t in pairs])
+    return tuple([zeros_in_place_of(t, create_graph) if g is None else g for g, t in pairs])
 
 
-def zeros_like(t: Any, wants_grad: bool) -> Any:
+def zeros_in_place_of(t: Any, wants_grad: bool) -> Any:
+    """The gradient of what was not used, with materialize_grads."""
+    if not isinstance(t, TensorBase):
+        raise RuntimeError(
+            "materialize_grads cannot be used when the given input is a GradientEdge"
+        )
     made = wrap(np.zeros_like(t.array))
     made.wants_grad = wants_grad
     return made
@@ -240,19 +267,22 @@ def prepare_starts(roots: tuple[Any, ...], grads: tuple[Any, ...], record: bool)
     if len(grads) < len(roots):
         raise RuntimeError(f"got {len(roots)} tensors and {len(grads)} gradients")
     starts: list[Start] = []
+    if not all([is_root(root) for root in roots]):
+        raise AssertionError("Expected output to be a torch.Tensor")
     seeds = [seed_of(root, g, i) for i, (root, g) in enumerate(zip(roots, grads, strict=False))]
     for i, root in enumerate(roots):
         edge = edge_of(root)
         seed = seeds[i]
         if edge is None or seed is None or leads_nowhere(edge[0]):
             raise errors.no_history(root, i)
+        made = root_facts(root)
         value = seed
         if not record:
             value = seed.array
-            if isinstance(root, TensorBase) and value.dtype is not root.array.dtype:
-                value = value.astype(root.array.dtype)
-        elif isinstance(root, TensorBase) and seed.array.dtype != root.array.dtype:
-            value = RECORDED.cast(seed, root.array.dtype)
+            if made is not None and value.dtype is not made[1]:
+                value = value.astype(made[1])
+        elif made is not None and seed.array.dtype != made[1]:
+            value = RECORDED.cast(seed, made[1])
         starts.append((edge[0], edge[1], value, 0 if record or grads[i] is not None else 1))
     return starts
 
@@ -262,28 +292,42 @@ def seed_of(root: Any, g: Any, index: int) -> Any:
         return implicit_seed(root)
     if not isinstance(g, TensorBase):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
-    if isinstance(root, TensorBase):
-        check_seed(root, g, index)
+    check_seed(root, g, index)
     return g
+
+
+def root_facts(root: Any) -> tuple[Any, Any] | None:
+    """(shape, dtype) of what is differentiated; None where an edge's tensor was never seen."""
+    if isinstance(root, TensorBase):
+        return root.array.shape, root.array.dtype
+    facts = output_facts(root.node)
+    return None if facts is None else facts[root.output_nr]
 
 
 def implicit_seed(root: Any) -> Any:
     if not isinstance(root, TensorBase):
-        meta = root.node.outputs[root.output_nr] if root.node.outputs else None
-        if meta is None:
-            return wrap(np.ones((), np.float32))
-        return ones(*meta)
+        facts = root_facts(root)
+        if facts is None:
+            return ones((), F32)
+        if math.prod(facts[0]) != 1:
+            raise RuntimeError("grad can be implicitly created only for scalar outputs")
+        refuse_complex(facts[1])
+        return ones(*facts)
     if not (root.wants_grad or root.requires_grad):  # type: ignore[attr-defined]
         return None
     array = root.array
     if array.size != 1:
         raise errors.not_scalar(root)
-    if array.dtype.kind not in "fV":
+    refuse_complex(array.dtype)
+    return dispatched.ones_like(root) if is_asked(root) else ones_at(array)
+
+
+def refuse_complex(dtype: Any) -> None:
+    if dtype.kind not in "fV":
         raise RuntimeError(
             "grad can be implicitly created only for real scalar outputs but got "
-            f"{dtypes.of(array.dtype)}"
+            f"{dtypes.of(dtype)}"
         )
-    return dispatched.ones_like(root) if is_asked(root) else ones_at(array)
 
 
 def ones_at(array: Any) -> Any:
@@ -300,18 +344,22 @@ def ones(shape: Any, dtype: Any) -> Any:
 
 
 def check_seed(root: Any, g: Any, index: int) -> None:
-    if root.array.shape != g.array.shape:
+    facts = root_facts(root)
+    if facts is None:
+        return
+    shape, dtype = facts
+    if shape != g.array.shape:
         raise RuntimeError(
             f"Mismatch in shape: grad_output[{index}] has a shape of {g.shape} and "
             f"output[{index}] has "
-            f"a shape of {root.shape}."
+            f"a shape of torch.Size({list(shape)})."
         )
-    if (root.array.dtype.kind == "c") != (g.array.dtype.kind == "c"):
+    if (dtype.kind == "c") != (g.array.dtype.kind == "c"):
         raise RuntimeError(
             "For complex Tensors, both grad_output and output are required to have the same dtype. "
             f"Mismatch in dtype: grad_output[{index}] has a dtype of {g.dtype} and "
             f"output[{index}] has "
-            f"a dtype of {root.dtype}."
+            f"a dtype of {dtypes.of(dtype)}."
         )
 
 
@@ -328,14 +376,15 @@ def batched_seed(root: Any, g: Any, index: int) -> Any:
             "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` "
             "in C++ to convert a 0-dim tensor to a number"
         )
-    if g.array.shape[1:] != root.array.shape:
+    facts = root_facts(root)
+    if facts is not None and g.array.shape[1:] != facts[0]:
         raise RuntimeError(
             "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as "
             "the batch dimension. The sizes of the remaining dimensions are expected to match the "
             "shape of corresponding output, but a mismatch was detected: "
             f"grad_output[{index}] has a shape of {g.shape[2:]} and output[{index}] has a shape of "  # type: ignore[attr-defined]
-            f"{root.shape}. If you only want some tensors in `grad_output` to be considered "
-            "batched, consider using vmap."
+            f"torch.Size({list(facts[0])}). If you only want some tensors in `grad_output` to be "
+            "considered batched, consider using vmap."
         )
     return g
 
@@ -371,6 +420,9 @@ def launch(run: Run, starts: list[Start], graph: bool = False) -> None:
                 run.go(starts)
         else:
             run.go(starts)
+        run.at = None
+        while run.callbacks:
+            run.callbacks.pop(0)()
     finally:
         MODES.run = outer
 
@@ -405,7 +457,8 @@ def as_result(value: Any) -> Any:
 def recorded_copy(g: Any, leaf: Any) -> Any:
     """A copy of a gradient that stays differentiable, laid out like the leaf."""
     layout = leaf.array
-    fresh: Any = wrap(np.empty_like(layout, order="K" if is_dense(layout) else "C"))
+    dense = is_dense(layout)
+    fresh: Any = wrap(np.empty_like(layout, g.array.dtype, order="K" if dense else "C"))
     return fresh.copy_(g)
 
 
@@ -413,6 +466,28 @@ def retain(t: Any) -> None:
     """Have the engine leave the gradient of a non-leaf in its `.grad`."""
     hooks_of(t.node).retained[t.slot] = weakref.ref(t)
     t.retained = True
+
+
+def grad_dtype(t: Any) -> Any:
+    """NumPy's dtype for the gradient of a tensor; None: any."""
+    node = t.node
+    if node is not None and node.converts:
+        return node.grad_dtype
+    return t.array.dtype
+
+
+def set_grad_dtype(t: Any, dtype: Any) -> None:
+    """Have backward leave gradients of another dtype in a leaf; None: of any dtype."""
+    if t.gradient is not None and dtype is not None and t.gradient.array.dtype != dtype:
+        raise RuntimeError(
+            f"Cannot set grad_dtype to '{dtypes.of(dtype).scalar_type}' because there is already a "
+            f"gradient with dtype '{dtypes.cpp_name(t.gradient.array.dtype)}'. Please clear the "
+            "gradient (.grad = None) before changing grad_dtype, or ensure the new grad_dtype "
+            "matches the existing gradient's dtype."
+        )
+    node = t.node if t.node is not None else accumulate_node(t)
+    node.converts = True
+    node.grad_dtype = dtype
 
 
 def check_assigned_grad(t: Any, value: Any) -> None:
@@ -426,11 +501,12 @@ def check_assigned_grad(t: Any, value: Any) -> None:
         )
     if value is t:
         raise RuntimeError("can't assign Variable as its own grad")
-    if value.array.dtype != t.array.dtype:
+    wanted = grad_dtype(t)
+    if wanted is not None and value.array.dtype != wanted:
         spelled = dtypes.cpp_name(value.array.dtype)
         raise RuntimeError(
             f"attempting to assign a gradient with dtype '{spelled}' to a tensor with grad_dtype "
-            f"'{dtypes.of(t.array.dtype).scalar_type}'. The gradient must match the tensor's "
+            f"'{dtypes.of(wanted).scalar_type}'. The gradient must match the tensor's "
             "grad_dtype (defaults to the tensor's dtype). You can set the tensor's grad_dtype "
             "attribute with a specific dtype, or None to allow any dtype. Set grad_dtype with "
             "caution. Diverging the dtypes of a tensor and its gradient may break downstream "

@@ -284,7 +284,9 @@ def on_tensors(roots: Any) -> bool:
         return True
     if not Seen.nodes:
         return False
-    stack = [r.node for r in roots if r.node is not None]
+    # Roots of the wrong kind are refused later.
+    nodes = [getattr(r, "node", None) for r in roots]
+    stack = [node for node in nodes if node is not None]
     seen = set(stack)
     while stack:
         node = stack.pop()

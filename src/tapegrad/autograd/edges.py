@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..core.base import Node
+from .node import AccumulateGrad
 
 
 class GradientEdge(NamedTuple):
@@ -13,3 +14,13 @@ class GradientEdge(NamedTuple):
     node: Node
     output_nr: int
     ownership_token: Any = None
+
+
+def output_facts(node: Node) -> tuple[Any, ...] | None:
+    """(shape, dtype) of each output of a node; None where no user ever had its tensor."""
+    if isinstance(node, AccumulateGrad):
+        array = node.tensor().array
+        return ((array.shape, node.grad_dtype if node.converts else array.dtype),)
+    if node.outputs is not None:
+        return node.outputs
+    return None if node.made is None else (node.made,)

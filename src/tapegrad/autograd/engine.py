@@ -15,7 +15,7 @@ from ..core.base import IGNORED, NUMPY_ERRORS, STATE, Node, TensorBase, ndarray,
 from ..core.upward import GPU, PROFILER
 from ..errors import explain_backward, freed_graph
 from .anomaly_mode import guarded
-from .leaves import accumulate
+from .leaves import accumulate, converted
 from .node import OpNode
 from .order import Order, Pending
 
@@ -54,6 +54,8 @@ class Run:
         self.late: Any = None  # casts to the dtypes of leaves, done together at the end
         self.order: Any = None  # an Order, once the pass has begun
         self.at: Node | None = None  # the node that is being visited
+        self.callbacks: list[Any] = []  # to be called when all is done
+        self.number: int = -1  # for those who ask, counted from 0
 
     def go(self, roots: list[tuple[Node, int, Any, int]]) -> None:
         """The whole pass, from (node, output, gradient, 1 if the gradient may be taken over)."""
@@ -84,6 +86,8 @@ class Run:
             order.keep_useful(self.only_for)
             self.watched = True
         for node, slot, grad, owned in roots:
+            if node.converts:
+                grad = converted(node, grad, self.record)
             self.add(order.pending[node], slot, grad, owned)
         return order
 
@@ -228,6 +232,8 @@ class Run:
                     own = 0
                     if trusted:
                         own = inherits if aliases(g, total) else 1
+                    if edge.converts:
+                        g = converted(edge, g, self.record)
                     if pending.total is None and edge.outputs is None:
                         pending.total = g
                         pending.owned = own

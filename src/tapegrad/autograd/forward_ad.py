@@ -30,6 +30,12 @@ __all__ = [
 ]
 
 
+def __getattr__(name: str) -> Any:
+    if name == "_current_level":  # of this thread
+        return -1 if current() is None else 0
+    raise AttributeError(f"module 'torch.autograd.forward_ad' has no attribute '{name}'")
+
+
 class UnpackedDualTensor(NamedTuple):
     """The value and the tangent of a dual tensor; the tangent is None if it has none."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import errors
@@ -34,10 +34,11 @@ from . import dispatched, inplace
 from .api import edge_of, recorded_in_mode
 from .engine import zeros_beside
 from .grad_mode import no_grad
-from .node import Packed, fit, history_now, unpack_checked
+from .node import Packed, fit, history_now, unpack_checked, wanted_dtype
+from .saved import SavedTensor
 
 
-class SavedTensor:
+class Kept:
     """One tensor of `save_for_backward`: its memory, version and edge, never the tensor itself."""
 
     def __init__(
@@ -67,6 +68,13 @@ class SavedTensor:
         if self.dual is not None:
             with_tangent(made, self.dual)
         return above(made, owner.reopened(self.batches)) if self.batches else made
+
+    def pack(self, owner: Node, pack: Any, unpack: Any) -> None:
+        """Put the tensor through a pair of hooks."""
+        tensor = self.physical(owner)
+        with no_grad():
+            self.packed = Packed(pack(tensor), unpack)
+        self.array = None
 
     def physical(self, owner: Node) -> Any:
         if self.packed is not None:
@@ -148,13 +156,18 @@ class BackwardFunction(Node, FunctionCtx):
         self.non_differentiable: tuple[Any, ...] = ()
         self.materialize_grads = True
         self.needs_input_grad: tuple[bool, ...] = ()
-        self._saved: tuple[SavedTensor | None, ...] = ()
+        self._saved: tuple[Kept | None, ...] = ()
         self._input_metas: tuple[Any, ...] = ()  # per argument (shape, dtype); None if no tensor
         self._released = False
+        self._read = False  # saved_tensors was asked for, which a Function may allow once
         self._places: Any = None  # function_transforms.Places, where arguments are batched
 
     def __repr__(self) -> str:
         return f"<torch.autograd.function.{self.name()} object at {id(self):#x}>"
+
+    def apply(self, *grads: Any) -> Any:
+        """What the user's backward returns for these gradients."""
+        return call_backward(self._forward_cls, self, grads)
 
     def name(self) -> str:
         return type(self).__name__
@@ -163,11 +176,40 @@ class BackwardFunction(Node, FunctionCtx):
     def saved_tensors(self) -> tuple[Any, ...]:
         if self.saved_for_forward is not None:
             return self.saved_for_forward  # until the application is finished: `jvp` asks
+        if self._read:
+            raise RuntimeError(
+                "saved_tensors can only be accessed once when clear_saved_tensors_on_access=True "
+                "is set on the autograd.Function. Either access saved_tensors only once, or set "
+                "clear_saved_tensors_on_access=False."
+            )
         if self._released:
             raise errors.freed_graph(self)
-        return tuple(None if s is None else s.tensor(self) for s in self._saved)
+        found = tuple(None if s is None else s.tensor(self) for s in self._saved)
+        if self._forward_cls is not None and self._forward_cls.clear_saved_tensors_on_access:
+            self._read = True
+            self._saved = ()
+        return found
 
     saved_variables = saved_tensors
+
+    @property
+    def _raw_saved_tensors(self) -> tuple[SavedTensor, ...]:
+        """The saved tensors before unpacking: hooks can be put on them."""
+        if self._released:
+            raise errors.freed_graph(self)
+        return tuple(self._raw(s) for s in self._saved)
+
+    def _raw(self, kept: Kept | None) -> SavedTensor:
+        def look() -> Any:
+            if kept is None:
+                return None
+            return kept.packed if kept.packed is not None else kept.tensor(self)
+
+        def replace(pack: Any, unpack: Any) -> None:
+            if kept is not None:
+                kept.pack(self, pack, unpack)
+
+        return SavedTensor(look, replace, lambda: self._released)
 
     def release(self) -> None:
         if self._saved:
@@ -191,7 +233,7 @@ class BackwardFunction(Node, FunctionCtx):
                 grads.append(g if isinstance(g, TensorBase) else wrap(as_array(g)))
         # A pass on tensors need not be recorded: it may carry tangents or batches along.
         with grad_set_to(record and MODES.grad):
-            found = user_backward(self._forward_cls)(self, *grads)
+            found = self.apply(*grads)
         return self.checked(found, record)
 
     def checked(self, found: Any, record: bool) -> list[Any]:
@@ -229,6 +271,7 @@ class BackwardFunction(Node, FunctionCtx):
                     i,
                     found,
                 )
+            dtype = wanted_dtype(self.edges[len(result)], g, dtype)
             result.append(fit(F, g if record else g.array, shape, dtype))
         return result
 
@@ -251,6 +294,11 @@ def user_backward(cls: Any) -> Callable[..., Any]:
     return cls.backward if has_backward else cls.vjp  # type: ignore[no-any-return]
 
 
+def call_backward(cls: Any, ctx: Any, grads: Sequence[Any]) -> Any:
+    function = user_backward(cls)
+    return function(ctx, list(grads)) if cls.boxed_grads_call else function(ctx, *grads)
+
+
 BackwardCFunction = BackwardFunction  # PyTorch's name for it
 
 
@@ -271,6 +319,8 @@ class Function:
     """
 
     generate_vmap_rule = False
+    clear_saved_tensors_on_access = False  # backward reads them once, and they are let go then
+    boxed_grads_call = False  # backward gets its gradients in one list, from which it may drop them
     _backward_cls: Any = BackwardFunction
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -338,27 +388,71 @@ class Function:
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Run forward and record the node."""
         if cls.setup_context is not Function.setup_context:
-            args, kwargs = bound(cls.forward, args, kwargs), {}
+            args, kwargs = bound(cls.forward, args, kwargs)
+        elif STACK.transforms():
+            raise RuntimeError(
+                "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, "
+                "jacrev, ...), it must override the setup_context staticmethod. For more details, "
+                "please see https://pytorch.org/docs/main/notes/extending.func.html"
+            )
+        if kwargs:
+            args = by_position(cls, args, kwargs)
         if STACK.levels:
             from .function_transforms import apply_in_levels
 
-            return apply_in_levels(cls, args, kwargs)
-        return apply_function(cls, args, kwargs)
+            return apply_in_levels(cls, args)
+        return apply_function(cls, args)
 
 
-def bound(forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """The arguments of forward by position, defaults filled in."""
+class InplaceFunction(Function):
+    """A Function as others; PyTorch keeps the name for old programs."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+
+def bound(
+    forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of forward, defaults filled in."""
     code = getattr(forward, "__code__", None)
-    if code is not None and not kwargs and code.co_argcount == len(args):
-        return args
+    if (
+        code is not None
+        and not kwargs
+        and code.co_argcount == len(args)
+        and not code.co_kwonlyargcount
+    ):
+        return args, kwargs
     found = inspect.signature(forward).bind(*args, **kwargs)
     found.apply_defaults()
-    return found.args
+    return found.args, found.kwargs
 
 
-def apply_function(
-    cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], in_levels: bool = False
-) -> Any:
+def by_position(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """Arguments given by name, at their places: backward returns one gradient for each place."""
+    names = [
+        p.name
+        for p in inspect.signature(cls.forward).parameters.values()
+        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
+    if cls.setup_context is Function.setup_context:
+        del names[0]  # ctx
+    for name in kwargs:
+        if name not in names:
+            raise TypeError(f"forward() got an unexpected keyword argument '{name}'")
+        if name in names[: len(args)]:
+            raise TypeError(f"forward() got multiple values for argument '{name}'")
+    last = max(names.index(name) for name in kwargs)
+    made = list(args)
+    for i in range(len(args), last + 1):
+        if names[i] not in kwargs:
+            raise TypeError(f"forward() missing required argument: '{names[i]}' (position {i})")
+        made.append(kwargs[names[i]])
+    return tuple(made)
+
+
+def apply_function(cls: Any, args: tuple[Any, ...], in_levels: bool = False) -> Any:
     """One application; `in_levels`: the innermost one, on behalf of a transform."""
     ctx: BackwardFunction = cls._backward_cls()
     tensors = [a for a in args if isinstance(a, TensorBase)]
@@ -376,9 +470,9 @@ def apply_function(
     with no_grad():
         if TANGENTS:
             with forward_set_to(False):
-                output = run_forward(ctx, cls, args, kwargs)
+                output = run_forward(ctx, cls, args)
         else:
-            output = run_forward(ctx, cls, args, kwargs)
+            output = run_forward(ctx, cls, args)
     ctx.seq = next(sequence)
     frame = user_frame(1)
     if frame is not None:
@@ -405,10 +499,10 @@ def finished(ctx: Any, made: list[Any], output: Any, recording: bool) -> Any:
     return tuple(made) if isinstance(output, tuple) else made[0]
 
 
-def run_forward(ctx: Any, cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def run_forward(ctx: Any, cls: Any, args: tuple[Any, ...]) -> Any:
     if cls.setup_context is Function.setup_context:
-        return cls.forward(ctx, *args, **kwargs)
-    output = cls.forward(*args, **kwargs)
+        return cls.forward(ctx, *args)
+    output = cls.forward(*args)
     cls.setup_context(ctx, args, output)
     return output
 
@@ -525,8 +619,8 @@ def write_back(ctx: Any, out: Any, slot: int, differentiable: bool) -> None:
 
 
 def save(ctx: Any, made: list[Any]) -> None:
-    """Turn the tensors of save_for_backward into SavedTensors, now that outputs have a history."""
-    saved: list[SavedTensor | None] = []
+    """Turn the tensors of save_for_backward into Kept ones, now that outputs have a history."""
+    saved: list[Kept | None] = []
     to_save = ctx.to_save if isinstance(ctx.to_save, tuple) else (ctx.to_save,)
     for i, t in enumerate(to_save):
         if t is None:
@@ -542,17 +636,14 @@ def save(ctx: Any, made: list[Any]) -> None:
         physical, batches = grounded(t) if t.special else (t, ())
         is_output = physical.node is ctx
         slot = physical.slot if is_output else 0
-        saved.append(SavedTensor(physical, ctx, slot, is_output, batches))
+        saved.append(Kept(physical, ctx, slot, is_output, batches))
     ctx._saved = tuple(saved)
     ctx.frees = bool(saved)
     if MODES.saved_hooks:
         pack, unpack = MODES.saved_hooks[-1]
         for s in saved:
             if s is not None:
-                tensor = s.physical(ctx)
-                with no_grad():
-                    s.packed = Packed(pack(tensor), unpack)
-                s.array = None
+                s.pack(ctx, pack, unpack)
 
 
 def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -576,19 +667,23 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
 class ErrorNode(Node):
     """Raises when backward reaches it."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__()
+        self.message = message
+
     def name(self) -> str:
         return "torch::autograd::Error"
 
     def pull(self, grad: Any, record: bool) -> Any:
-        raise RuntimeError(
-            "trying to differentiate twice a function that was marked with @once_differentiable"
-        )
+        raise RuntimeError(self.message)
 
 
 def refuse_twice(g: Any) -> Any:
     physical, batches = grounded(g)
     t = wrap(physical.array)
-    t.node = ErrorNode()
+    t.node = ErrorNode(
+        "trying to differentiate twice a function that was marked with @once_differentiable"
+    )
     t.node.seq = next(sequence)
     t.wants_grad = True
     return above(t, batches)

@@ -11,7 +11,7 @@ from typing import Any
 from ..core.base import TensorBase
 from ..core.spaces import RECORDED
 from ..core.transforms.levels import level_of
-from .function import Function, sums_to, user_backward
+from .function import Function, call_backward, sums_to
 from .function_transforms import put_in, taken_out
 from .node import unbroadcast
 
@@ -66,7 +66,7 @@ class Batches:
             dims = self.out_dims if isinstance(self.out_dims, tuple) else (self.out_dims,)
             known = [None if g is None else d for g, d in zip(grads, dims, strict=True)]
             shown = SavedContext(ctx, put_in(ctx.saved_tensors, self.saved_dims, level))
-            found = user_backward(self.cls)(shown, *put_in(grads, tuple(known), level))
+            found = call_backward(self.cls, shown, put_in(grads, tuple(known), level))
             found = found if isinstance(found, tuple) else (found,)
             # More or fewer than there are arguments: whoever counts them complains.
             shapes = (*self.entry_shapes, *[None] * len(found))

@@ -40,11 +40,11 @@ from .function import (
     alias,
     apply_function,
     bound,
+    call_backward,
     check_dirty,
     finished,
     run_forward,
     set_history,
-    user_backward,
     write_back,
 )
 from .grad_mode import no_grad
@@ -66,31 +66,24 @@ class VmapInfo(NamedTuple):
 # ---------------------------------------------------------------------- down the levels
 
 
-def apply_in_levels(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def apply_in_levels(cls: Any, args: tuple[Any, ...]) -> Any:
     """`apply` where levels are open."""
     if not STACK.transforms():
         if not has_batched(args):
-            return apply_function(cls, args, kwargs)
+            return apply_function(cls, args)
         level = current()
         if level is not None and not any([moves_at(a, level) for a in args]):
             level = None
-        return one_step(
-            cls._backward_cls(), cls, args, level, forward_on_batches(cls, args, kwargs)
-        )
-    if cls.setup_context is Function.setup_context:
-        raise RuntimeError(
-            "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, "
-            f"jacrev, ...), it must override the setup_context staticmethod. {NOTES}"
-        )
+        return one_step(cls._backward_cls(), cls, args, level, forward_on_batches(cls, args))
     return at_levels(cls, args, STACK.levels)
 
 
-def forward_on_batches(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def forward_on_batches(cls: Any, args: tuple[Any, ...]) -> Any:
     """Forward itself on batched tensors: what autograd's own batches come to."""
 
     def values(ctx: Any) -> Any:
         with no_grad(), forward_set_to(False):
-            return run_forward(ctx, cls, args, kwargs)
+            return run_forward(ctx, cls, args)
 
     return values
 
@@ -99,7 +92,7 @@ def at_levels(cls: Any, args: tuple[Any, ...], levels: list[Level]) -> Any:
     """Apply a Function where only these levels are seen."""
     with shown(levels):
         if not levels:
-            return apply_function(cls, bound(cls.forward, args, {}), {}, in_levels=True)
+            return apply_function(cls, bound(cls.forward, args, {})[0], in_levels=True)
         level, rest = levels[-1], levels[:-1]
         if level.kind == "vmap":
             return over_batch(cls, args, level, rest)
@@ -326,7 +319,7 @@ class Places:
                     self.instead[level] = stack.enter_context(again)
             try:
                 grads = [self.shown_gradient(ctx, i, g) for i, g in enumerate(grad)]
-                found = user_backward(ctx._forward_cls)(ctx, *grads)
+                found = call_backward(ctx._forward_cls, ctx, grads)
                 checked = ctx.checked(found, True)
                 return [
                     self.lowered(g, levels, own, record)

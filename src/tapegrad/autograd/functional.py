@@ -162,7 +162,7 @@ def _autograd_grad(
     ]
     if not pairs:
         return (None,) * len(inputs)
-    return tg.autograd.grad(
+    found: tuple[Any, ...] = tg.autograd.grad(
         [out for out, _ in pairs],
         inputs,
         [v for _, v in pairs],
@@ -171,6 +171,7 @@ def _autograd_grad(
         retain_graph=retain_graph,
         is_grads_batched=is_grads_batched,
     )
+    return found
 
 
 def _fill_in_zeros(

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from ..core.base import TensorBase
 from ..core.modes import MODES
 
 __all__ = [
@@ -161,38 +162,47 @@ class set_grad_enabled(Mode):
         return type(self)(self.mode)
 
 
-class Threads:
-    """What was asked for; `backward` runs in the thread that calls it either way."""
-
-    several = True
-
-
 class set_multithreading_enabled(Mode):
-    """Allow `backward` several threads, or not; also a plain function call."""
+    """Whether backward may use several threads; a CPU's is done by the caller's in any case."""
 
     def __init__(self, mode: bool) -> None:
-        self.before = Threads.several
+        self.before = MODES.threads
         self.mode = mode
-        Threads.several = mode
+        MODES.threads = mode
+
+    def clone(self) -> Mode:
+        return type(self)(self.mode)
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *error: object) -> None:
-        Threads.several = self.before
-
-    def clone(self) -> Mode:
-        return type(self)(self.mode)
+        MODES.threads = self.before
 
 
 def is_multithreading_enabled() -> bool:
     """Whether `backward` may use several threads."""
-    return Threads.several
+    return MODES.threads
 
 
 def is_view_replay_enabled() -> bool:
     """Whether views are always made again step by step; they are where strides do not suffice."""
     return False
+
+
+class _unsafe_preserve_version_counter:
+    """Inside, writes to some tensors are not counted: for those who know that nobody will mind."""
+
+    def __init__(self, tensors: Any) -> None:
+        self.tensors = (tensors,) if isinstance(tensors, TensorBase) else tuple(tensors)
+        self.before = [t.version_cell().n for t in self.tensors]
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        for t, n in zip(self.tensors, self.before, strict=True):
+            t.version_cell().n = n
 
 
 class inference_mode(Mode):

@@ -296,7 +296,7 @@ def vjp_checked(trial: Trial, index: int, v: Any) -> tuple[Any, ...]:
     output = trial.outputs[index]
     v = v.to(output.dtype)
     tolerance = trial.options.nondet_tol
-    first = grad(output, trial.inputs, v, retain_graph=True, allow_unused=True)
+    first: tuple[Any, ...] = grad(output, trial.inputs, v, retain_graph=True, allow_unused=True)
     second = grad(output, trial.inputs, v, retain_graph=True, allow_unused=True)
     if differ_by_more(known(first), known(second), tolerance):
         raise GradcheckError(NOT_REENTRANT.format(tolerance))

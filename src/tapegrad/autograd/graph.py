@@ -6,11 +6,14 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from ..core.base import Node, TensorBase
-from ..core.modes import MODES
+from ..core.base import Node, TensorBase, Version, shown
+from ..core.layout import address
+from ..core.modes import MODES, grad_set_to
 from .api import edge_of, leads_nowhere
 from .edges import GradientEdge
+from .function import BackwardFunction
 from .hooks import RemovableHandle
 
 __all__ = [
@@ -39,7 +42,18 @@ def get_gradient_edge(tensor: Any) -> GradientEdge:
             "It is not possible to get the gradient edge for a Tensor that does not require "
             "gradients"
         )
-    return GradientEdge(edge[0], edge[1])
+    node = edge[0]
+    if not node.is_leaf:
+        node.made = tensor.array.shape, tensor.array.dtype
+    # Nodes keep what they need alive; PyTorch's need a second one to hold those of Functions.
+    token = viewing(tensor) if isinstance(node, BackwardFunction) else None
+    return GradientEdge(shown(node), edge[1], token)
+
+
+def viewing(tensor: Any) -> Node:
+    with grad_set_to(True):
+        found: Node = tensor.view_as(tensor).grad_fn
+        return found
 
 
 def check_accessible(node: Node) -> None:
@@ -166,15 +180,50 @@ def will_visit(run: Any, node: Node) -> bool:
     return found
 
 
+class SavedCopy:
+    """Stands in a node for a tensor that was saved."""
+
+    def __init__(self, cell: Version) -> None:
+        self.cell = cell
+        self.version = cell.n
+
+
 class MutationContext:
-    """The copies that allow_mutation_on_saved_tensors made, by memory and version."""
+    """What allow_mutation_on_saved_tensors keeps, for as long as a node refers to it."""
 
     def __init__(self) -> None:
-        self.saved: dict[object, Any] = {}
+        self.copies: WeakKeyDictionary[SavedCopy, Any] = WeakKeyDictionary()
+        # By (tensor, address, version): what is saved twice is kept once.
+        self.tid_to_weakhandle: WeakValueDictionary[Any, SavedCopy] = WeakValueDictionary()
+
+        self.sid_to_tid: dict[Any, set[Any]] = {}  # the same keys by (address, version)
+
+    def keep(self, tensor: Any) -> SavedCopy:
+        array = tensor.array
+        cell = tensor.version_cell()
+        key = id(cell), address(array), array.shape, array.strides, cell.n
+        found = self.tid_to_weakhandle.get(key)
+        if found is None:
+            found = self.tid_to_weakhandle[key] = SavedCopy(cell)
+            self.sid_to_tid.setdefault((key[1], cell.n), set()).add(key)
+            self.copies[found] = tensor.detach().clone()
+        return found
+
+    @property
+    def cloned(self) -> dict[SavedCopy, Any]:
+        """The tensors as they were saved, for those that were written to since."""
+        return {k: v for k, v in self.copies.items() if k.cell.n != k.version}
+
+    @property
+    def original(self) -> dict[SavedCopy, Any]:
+        """The same for those that nobody wrote to."""
+        return {k: v for k, v in self.copies.items() if k.cell.n == k.version}
 
     def clear(self) -> None:
         """Forget the copies: backward through what was recorded so far is no longer possible."""
-        self.saved.clear()
+        self.copies.clear()
+        self.tid_to_weakhandle.clear()
+        self.sid_to_tid.clear()
 
 
 _mutation = threading.local()
@@ -187,22 +236,17 @@ def allow_mutation_on_saved_tensors() -> Iterator[MutationContext]:
         raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
     context = MutationContext()
 
-    def pack(tensor: Any) -> Any:
-        key = object()
-        context.saved[key] = tensor.detach().clone()
-        return key
-
-    def unpack(key: object) -> Any:
-        if key not in context.saved:
+    def unpack(handle: SavedCopy) -> Any:
+        if handle not in context.copies:
             raise AssertionError(
                 "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context"
                 "in which the graph was originally recorded."
             )
-        return context.saved[key]
+        return context.copies[handle]
 
     _mutation.context = context
     try:
-        with saved_tensors_hooks(pack, unpack):
+        with saved_tensors_hooks(context.keep, unpack):
             yield context
     finally:
         context.clear()

@@ -17,14 +17,16 @@ class RemovableHandle:
     next_id = 0
 
     def __init__(self, hooks: Any, *, extra_dict: Any = None) -> None:
-        self.hooks_ref = weakref.ref(hooks)
+        self.hooks_dict_ref = weakref.ref(hooks)
         self.id = RemovableHandle.next_id
         RemovableHandle.next_id += 1
         extra = extra_dict if isinstance(extra_dict, list) else [extra_dict]
-        self.extra = [weakref.ref(d) for d in extra if d is not None]
+        self.extra_dict_ref: tuple[Any, ...] = tuple(
+            [weakref.ref(d) for d in extra if d is not None]
+        )
 
     def remove(self) -> None:
-        for ref in (self.hooks_ref, *self.extra):
+        for ref in (self.hooks_dict_ref, *self.extra_dict_ref):
             hooks = ref()
             if hooks is not None and self.id in hooks:
                 del hooks[self.id]
@@ -36,12 +38,12 @@ class RemovableHandle:
         self.remove()
 
     def __getstate__(self) -> Any:
-        return self.hooks_ref(), self.id
+        return self.hooks_dict_ref(), self.id
 
     def __setstate__(self, state: Any) -> None:
-        self.hooks_ref = weakref.ref(OrderedDict() if state[0] is None else state[0])
+        self.hooks_dict_ref = weakref.ref(OrderedDict() if state[0] is None else state[0])
         self.id = state[1]
-        self.extra = []
+        self.extra_dict_ref = ()
         RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import errors
+from .. import dtypes, errors
 from ..core.base import Node, TensorBase, wrap
 from ..core.modes import MODES
 from ..core.upward import INSPECTION
+from ..device import CPU
+from .edges import output_facts
 from .engine import fill_in
 from .hooks import add_hook, differentiable_places, hooks_of
 from .leaves import accumulate
 from .node import AccumulateGrad, OpNode, Packed, unpack_checked
+from .saved import SavedTensor
 
 # How PyTorch's formulas spell our names.
 SPELLED = {"input": "self", "out": "result", "low": "min", "high": "max"}
@@ -61,7 +64,7 @@ def node_attribute(node: Any, name: str) -> Any:
             places = saved_places(node)
             place = places.get(wanted)
             if place is not None:
-                return RawSaved(node, place) if raw else saved_value(node, place)
+                return raw_saved(node, place) if raw else saved_value(node, place)
             if wanted.endswith("_sym_sizes") and wanted[:-10] in places:
                 saved = saved_value(node, places[wanted[:-10]])
                 return () if saved is None else tuple(saved.shape)
@@ -71,7 +74,8 @@ def node_attribute(node: Any, name: str) -> Any:
 def node_attributes(node: Any) -> list[str]:
     names = list(object.__dir__(node))
     if isinstance(node, OpNode):
-        names += [f"_saved_{name}" for name in saved_places(node)]
+        for name in saved_places(node):
+            names += [f"_saved_{name}", f"_raw_saved_{name}"]
     return sorted(set(names))
 
 
@@ -97,24 +101,23 @@ def saved_value(node: OpNode, place: int) -> Any:
     return value
 
 
-class RawSaved:
-    """A saved value before unpacking: hooks can be put on it."""
+def raw_saved(node: OpNode, place: int) -> SavedTensor:
+    """The saved value at `place` before unpacking."""
 
-    def __init__(self, node: OpNode, place: int) -> None:
-        self.node = node
-        self.place = place
+    def look() -> Any:
+        if node.kept is None:
+            raise errors.freed_graph(node)
+        value = node.kept[place]
+        if isinstance(value, Packed):
+            return value
+        # An output is kept without its history, which is this node.
+        return saved_value(node, place) if place < node.op.width else wrap(value)
 
-    def register_hooks(self, pack: Any, unpack: Any) -> None:
-        """Replace the saved tensor by `pack(tensor)` until `unpack` gives it back."""
-        kept = self.node.kept
-        if kept is None:
-            raise errors.freed_graph(self.node)
-        if isinstance(kept[self.place], Packed):
-            raise RuntimeError(
-                "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: "
-                "only one pair of hooks is allowed at a time."
-            )
-        pack_place(self.node, self.place, pack, unpack)
+    return SavedTensor(
+        look,
+        lambda pack, unpack: pack_place(node, place, pack, unpack),
+        lambda: node.kept is None,
+    )
 
 
 def pack_place(node: OpNode, place: int, pack: Any, unpack: Any) -> None:
@@ -151,6 +154,27 @@ def register_hook(node: Node, fn: Any, before: bool) -> Any:
     return add_hook(hooks.before_node if before else hooks.after_node, fn)
 
 
+class InputMetadata(NamedTuple):
+    """What a node expects of the gradient of one output; PyTorch counts it among its inputs."""
+
+    shape: list[int]
+    dtype: Any
+    device: Any
+    is_nested_tensor: bool = False
+    is_cpp_nested_tensor: bool = False
+    is_tensor_subclass: bool = False
+
+
+def input_metadata(node: Node) -> tuple[InputMetadata, ...]:
+    """One entry for each output of a node that was got from its tensor."""
+    facts = output_facts(node)
+    if facts is None:
+        raise RuntimeError("the shape of this node's output is known to its tensor's grad_fn only")
+    plain = node.op.plain_outs if node.op is not None else ()
+    made = [fact for i, fact in enumerate(facts) if fact is not None and i not in plain]
+    return tuple([InputMetadata(list(shape), dtypes.of(dtype), CPU) for shape, dtype in made])
+
+
 # ---------------------------------------------------------------------- as PyTorch's objects
 
 _classes: dict[str, type] = {}
@@ -163,15 +187,19 @@ def shown(node: Node) -> Node | None:
     if isinstance(node, AccumulateGrad) and node.follows:
         return None
     if kind is OpNode or kind is AccumulateGrad:
-        name = node.name().rpartition("::")[2]
-        cls = _classes.get(name)
-        if cls is None:
-            body = {"__slots__": (), "__module__": "builtins", "__call__": call}
-            if kind is OpNode:
-                body["__getattr__"] = node_attribute
-            cls = _classes[name] = type(name, (kind,), body)
-        node.__class__ = cls
+        node.__class__ = class_named(node.name().rpartition("::")[2], kind)
     return node
+
+
+def class_named(name: str, kind: type) -> type:
+    """The class of the nodes of that name."""
+    cls = _classes.get(name)
+    if cls is None:
+        body = {"__slots__": (), "__module__": "builtins", "__call__": call}
+        if kind is OpNode:
+            body["__getattr__"] = node_attribute
+        cls = _classes[name] = type(name, (kind,), body)
+    return cls
 
 
 def call(node: Node, *grads: Any) -> Any:
@@ -222,3 +250,4 @@ INSPECTION.shown_edges = differentiable_places
 INSPECTION.register_hook = register_hook
 INSPECTION.shown = shown
 INSPECTION.call = call
+INSPECTION.input_metadata = input_metadata

@@ -9,9 +9,12 @@ import numpy as np
 from ..core.array_memory import NOWHERE, memory_of
 from ..core.base import STATE, TensorBase, cell_of, wrap
 from ..core.modes import MODES
-from ..core.upward import DISPATCHED, RECORDING
+from ..core.spaces import RAW, RECORDED
+from ..core.upward import DISPATCHED, GPU, RECORDING
 from ..errors import inference_written
 from .node import AccumulateGrad
+
+DIFFERENTIABLE = "fcV"  # NumPy's kinds
 
 
 def accumulate(leaf: Any, g: Any, record: bool, owned: int, caller: Any) -> None:
@@ -52,6 +55,19 @@ def accumulate(leaf: Any, g: Any, record: bool, owned: int, caller: Any) -> None
         STATE.captured.append(t)
     if node.hooks is not None:
         node.hooks.accumulated(t, record)
+
+
+def converted(leaf: Any, g: Any, record: bool) -> Any:
+    """A gradient in the `grad_dtype` of its leaf."""
+    node: AccumulateGrad = leaf
+    dtype = node.grad_dtype
+    array = g.array if record else g
+    if dtype is None or array.dtype == dtype:
+        return g
+    if dtype.kind not in DIFFERENTIABLE:
+        raise RuntimeError("isDifferentiableType(grad.scalar_type()) INTERNAL ASSERT FAILED")
+    F: Any = RECORDED if record else RAW if STATE.device_type is None else GPU.space(g)
+    return F.cast(g, dtype)
 
 
 def first_gradient(g: Any, layout: Any, owned: int) -> TensorBase:

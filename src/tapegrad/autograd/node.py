@@ -104,7 +104,7 @@ class OpNode(Node):
         if self.fixes is not None:
             fix = self.fixes[i]
             if fix is not None:
-                g = fit(F, g, fix[0], fix[1])
+                g = fit(F, g, fix[0], wanted_dtype(self.edges[i], g, fix[1]))
         return g
 
     def promoted(self, F: Any, kept: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
@@ -254,6 +254,7 @@ class AccumulateGrad(Node):
     # Of a view made under no_grad, which requires grad as its base does: nothing gets there, and
     # PyTorch has no node.
     follows: bool = False
+    grad_dtype: Any = None  # where `converts`: NumPy's dtype for the gradient; None: any
 
     def name(self) -> str:
         return "torch::autograd::AccumulateGrad"
@@ -319,6 +320,13 @@ def conjugate(F: Any, grad: Any) -> Any:
     if type(grad) is list:
         return [None if g is None else F.conj(g) for g in grad]
     return F.conj(grad)
+
+
+def wanted_dtype(edge: Node | None, g: Any, dtype: Any) -> Any:
+    """The dtype for a gradient: that of the tensor, unless the leaf has another wish."""
+    if edge is not None and edge.converts:
+        return g.array.dtype if isinstance(g, TensorBase) else g.dtype
+    return dtype
 
 
 def fit(F: Any, g: Any, shape: tuple[int, ...], dtype: Any) -> Any:

@@ -2,11 +2,46 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
+from collections.abc import Callable
 from typing import Any
 
-from ..core.base import TensorBase
+from ..core.base import Node, TensorBase, shown
+from ..core.modes import MODES
 from ..core.upward import TENSOR
+
+
+class Engine:
+    """What programs ask of the engine itself."""
+
+    def queue_callback(self, callback: Callable[[], Any]) -> None:
+        """Call a function when the backward pass that is going on has come to its end."""
+        if MODES.run is None:
+            raise RuntimeError("Final callbacks can only be installed during backward pass.")
+        MODES.run.callbacks.append(callback)
+
+    def is_checkpoint_valid(self) -> bool:
+        """Whether the pass fills leaves, which a reentrant checkpoint needs."""
+        return MODES.run is None or MODES.run.captures is None
+
+
+passes = itertools.count()
+
+
+def current_pass() -> int:
+    """The number of the backward pass that is going on in this thread; -1: none."""
+    run = MODES.run
+    if run is None:
+        return -1
+    if run.number < 0:
+        run.number = next(passes)
+    return int(run.number)
+
+
+def current_node() -> Node | None:
+    """The node that the backward pass in this thread is at."""
+    return None if MODES.run is None else shown(MODES.run.at)
 
 
 class VariableMeta(type):
@@ -20,6 +55,8 @@ class Variable(metaclass=VariableMeta):
     >>> autograd.Variable(tensor([1.0]), requires_grad=True)
     tensor([1.], requires_grad=True)
     """
+
+    _execution_engine = Engine()
 
     def __new__(
         cls, data: Any = None, requires_grad: bool = False, volatile: Any = None, **kwargs: Any

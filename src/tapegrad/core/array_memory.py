@@ -54,7 +54,7 @@ class ArrayMemory:
         """A copy with the memory order of `layout` where that is dense, else contiguous."""
         if layout.flags.c_contiguous or not is_dense(layout):
             return np.array(g, order="C", subok=False, copy=True)
-        out = np.empty_like(layout)
+        out = np.empty_like(layout, g.dtype)
         out[...] = g
         return out
 

@@ -199,6 +199,9 @@ class Node(Stamped):
     duals: Any = None  # in forward mode: the tangents of saved values, by position in kept
     notes: Any = None  # `metadata`, a dict made on first access
     detached: Any = None  # the outputs that detach_() took away, a set of slots
+    # (shape, dtype) of the one output, noted when a user gets the node from its tensor.
+    made: Any = None
+    converts: bool = False  # a leaf whose gradient has a dtype of its own: Tensor.grad_dtype
 
     def pull(self, grad: Any, record: bool) -> Any:
         """The gradients for the edges, given the gradient of the output (a list if several)."""
@@ -240,6 +243,11 @@ class Node(Stamped):
     @property
     def _sequence_nr(self) -> int:
         return self.seq
+
+    @property
+    def _input_metadata(self) -> tuple[Any, ...]:
+        found: tuple[Any, ...] = INSPECTION.input_metadata(self)
+        return found
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:

@@ -36,6 +36,7 @@ class Modes(threading.local):
     autocast: Any = None
     subclasses_off: bool = False  # DisableTorchFunctionSubclass
     run: Any = None  # the backward pass that is going on in this thread
+    threads: bool = True  # set_multithreading_enabled; one thread does all in any case
     node: Any = None  # in anomaly mode: the node that it is running
 
     def set(self, name: str, value: Any) -> None:

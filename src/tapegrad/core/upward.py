@@ -63,6 +63,7 @@ class Inspection:
     shown: Any = None  # the node as its class
     register_hook: Any = None
     call: Any = None  # a node as a function of gradients
+    input_metadata: Any = None
 
 
 class Autocast:

@@ -8,6 +8,8 @@ from typing import Any
 from . import hooks
 from .swapping import set_module, swap_tensors
 
+__all__ = ["hooks", "set_module", "swap_tensors"]
+
 _LAZY = frozenset(
     "_python_dispatch _pytree backcompat checkpoint collect_env data deterministic dlpack "
     "tensorboard weak".split()

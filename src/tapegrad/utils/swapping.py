@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
+import copyreg
 import weakref
 from typing import Any
+
+from ..autograd.hooks import NodeHooks, add_hook
+from ..autograd.node import AccumulateGrad, accumulate_node
+from ..core.base import TensorBase
+
+POISONED = (
+    "Trying to execute AccumulateGrad node that was poisoned by swap_tensors this can happen when "
+    "you try to run backward on a tensor that was swapped. For a module m with "
+    "`torch.__future__.set_swap_module_params_on_conversion(True)` you should not change the "
+    "device or dtype of the module (e.g. `m.cpu()` or `m.half()`) between running forward and "
+    "backward. To resolve this, please only change the device/dtype before running forward (or "
+    "after both forward and backward)."
+)
+# The first is what a compiled class has in place of the second.
+FIELDS = TensorBase.__dict__.get("__mypyc_attrs__") or TensorBase.__slots__
 
 
 def set_module(obj: Any, mod: str) -> None:
@@ -14,7 +30,7 @@ def set_module(obj: Any, mod: str) -> None:
 
 
 def swap_tensors(t1: Any, t2: Any) -> None:
-    """Give each of two tensors what the other is: its memory, its history, its class and fields.
+    """Let `t1` have the content, class and attributes of `t2`, and the other way round.
 
     >>> a, b = tensor([1.0]), tensor([2.0, 3.0])
     >>> utils.swap_tensors(a, b)
@@ -22,29 +38,39 @@ def swap_tensors(t1: Any, t2: Any) -> None:
     tensor([2., 3.])
     """
     for name, t in (("t1", t1), ("t2", t2)):
-        if weakref.getweakrefs(t):
+        if has_foreign_weakref(t):
             raise RuntimeError(f"Cannot swap {name} because it has weakref associated with it")
-    names = {name for t in (t1, t2) for name in slots_of(type(t))}
-    fields = [{name: getattr(t, name) for name in names if hasattr(t, name)} for t in (t1, t2)]
-    own = [getattr(t, "__dict__", {}).copy() for t in (t1, t2)]
-    if type(t1) is not type(t2):
-        t1.__class__, t2.__class__ = type(t2), type(t1)
-    for t, values, others in ((t1, fields[1], own[1]), (t2, fields[0], own[0])):
-        for name in names:
-            if name in values:
-                setattr(t, name, values[name])
-            elif hasattr(t, name):
-                delattr(t, name)
-        if hasattr(t, "__dict__"):
-            t.__dict__.clear()
-            t.__dict__.update(others)
+    if set(copyreg._slotnames(type(t1))) != set(copyreg._slotnames(type(t2))):  # type: ignore[attr-defined]
+        raise RuntimeError("Cannot swap t1 and t2 if they have different slots")
+    t1.__class__, t2.__class__ = t2.__class__, t1.__class__
+    t1.__dict__, t2.__dict__ = t2.__dict__, t1.__dict__
+    for field in FIELDS:
+        first, second = getattr(t1, field), getattr(t2, field)
+        setattr(t1, field, second)
+        setattr(t2, field, first)
+    for t in (t1, t2):
+        point_at(t)
 
 
-def slots_of(cls: type) -> list[str]:
-    """The fields of a tensor, in whatever way its class keeps them."""
-    found: list[str] = []
-    for base in cls.__mro__:
-        # The first is what compiled classes have in place of the second.
-        slots = base.__dict__.get("__mypyc_attrs__") or base.__dict__.get("__slots__", ())
-        found.extend([slots] if isinstance(slots, str) else slots)
-    return [name for name in found if name not in ("__dict__", "__weakref__")]
+def has_foreign_weakref(t: Any) -> bool:
+    """Whether somebody outside holds a weak reference; the graph's own are to leaves."""
+    refs = weakref.getweakrefs(t)
+    return any(ref.__callback__ is not None for ref in refs) or bool(refs and not t.wants_grad)
+
+
+def point_at(t: Any) -> None:
+    """Let what the graph knows of a content find it in the tensor that holds it now."""
+    node = t.node
+    if isinstance(node, AccumulateGrad):
+        # Graphs that were recorded before lead to another tensor now: they refuse to run.
+        fresh = accumulate_node(t)
+        fresh.hooks, fresh.converts = node.hooks, node.converts
+        fresh.grad_dtype = node.grad_dtype
+        node.hooks = NodeHooks()
+        add_hook(node.hooks.before_node, refuse)
+    elif node is not None and t.retained:
+        node.hooks.retained[t.slot] = weakref.ref(t)
+
+
+def refuse(grads: Any) -> None:
+    raise RuntimeError(POISONED)

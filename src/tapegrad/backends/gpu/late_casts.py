@@ -34,7 +34,9 @@ class LateCasts:
         if op is None or not op.casts or type(total) is not STATE.device_type or STATE.several:
             return False
         leaf = node.edges[0]
-        if leaf is None or not leaf.is_leaf or leaf.hooks is not None or node.kept is None:
+        if leaf is None or not leaf.is_leaf or leaf.hooks is not None or leaf.converts:
+            return False
+        if node.kept is None:
             return False
         pending = self.run.order.pending[leaf]
         if pending.waiting != 1 or pending.total is not None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import tapegrad as tg
 
 from ...autograd.hooks import RemovableHandle
+from ...utils.swapping import swap_tensors
 from ..parameter import Parameter, is_lazy
 from ._hooks import BoundHook, add
 
@@ -280,8 +281,12 @@ def load_tensor(
                 f"size mismatch for {key}: copying a param with shape {value.shape} from "
                 f"checkpoint, the shape in current model is {tensor.shape}."
             )
+    swaps = tg.__future__.get_swap_module_params_on_conversion()
     try:
         with tg.no_grad():
+            if swaps:
+                swap_in(tensor, value, assign)
+                return None
             if not assign:
                 tensor.copy_(value)
                 return None
@@ -292,12 +297,29 @@ def load_tensor(
                     value = Parameter(value, requires_grad=tensor.requires_grad)
             setattr(module, name, value)
     except Exception as error:
+        action = "swapping" if swaps else "copying"
         return (
-            f'While copying the parameter named "{key}", whose dimensions in the model are '
+            f'While {action} the parameter named "{key}", whose dimensions in the model are '
             f"{tensor.size()} and whose dimensions in the checkpoint are {value.size()}, "
             f"an exception occurred : {error.args}."
         )
     return None
+
+
+def swap_in(tensor: Any, value: Any, assign: bool) -> None:
+    """Give a parameter or buffer the content that `module_load` makes for it."""
+    made = tensor.module_load(value, assign=assign)
+    if made is value or made is tensor:
+        raise RuntimeError(
+            "module_load returned one of self or other, please .detach() the result if returning "
+            "one of the inputs in module_load"
+        )
+    if isinstance(tensor, Parameter):
+        if isinstance(made, Parameter):
+            made.requires_grad_(tensor.requires_grad)
+        else:
+            made = Parameter(made, requires_grad=tensor.requires_grad)
+    swap_tensors(tensor, made)
 
 
 def unreachable(method: str) -> str:

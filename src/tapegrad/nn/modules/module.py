@@ -13,6 +13,7 @@ from ...core.base import STATE
 from ...errors import argument_names, explain_call
 from ...utils.grads import set_to_zero
 from ...utils.naming import typename
+from ...utils.swapping import swap_tensors
 from ..parameter import Buffer, Parameter
 from ._hooks import (
     GLOBAL,
@@ -419,18 +420,49 @@ class Module(HookMethods, StateMethods):
         if recurse:
             for module in self.children():
                 module._apply(fn)
-        for parameter in self._parameters.values():
-            if parameter is None:
-                continue
-            grad = parameter.grad
-            with tg.no_grad():
-                parameter.data = fn(parameter)
-                if grad is not None:
-                    grad.data = fn(grad)
+        for name, parameter in self._parameters.items():
+            if parameter is not None:
+                grad = parameter.grad
+                with tg.no_grad():
+                    self._parameters[name] = self._converted(name, parameter, fn)
+                    if grad is not None:
+                        self._parameters[name].grad = self._converted(f"{name}.grad", grad, fn)
         for name, buffer in self._buffers.items():
             if buffer is not None:
                 self._buffers[name] = fn(buffer)
         return self
+
+    def _converted(self, name: str, tensor: Any, fn: Callable[[Any], Any]) -> Any:
+        """A parameter or gradient with other values: the same object, or a new one if that is
+        not possible or not wanted (`torch.__future__`)."""
+        made = fn(tensor)
+        cls = Parameter if isinstance(tensor, Parameter) else None
+        if tg.__future__.get_swap_module_params_on_conversion():
+            if made is tensor:
+                return tensor
+            if cls is not None and not isinstance(made, cls):
+                made = cls(made, tensor.requires_grad)
+            tensor.grad = None
+            try:
+                swap_tensors(tensor, made)
+            except Exception as error:
+                raise RuntimeError(f"_apply(): Couldn't swap {self._get_name()}.{name}") from error
+            return tensor
+        if tg.__future__.get_overwrite_module_params_on_conversion():
+            return made if cls is None else cls(made, tensor.requires_grad)
+        tensor.data = made
+        return tensor
+
+    def _replicate_for_data_parallel(self) -> Any:
+        """A module of the same kind without parameters, buffers and parts, which DataParallel
+        fills with copies."""
+        replica = self.__new__(type(self))
+        replica.__dict__ = self.__dict__.copy()
+        replica._parameters = {}
+        replica._buffers = self._buffers.copy()
+        replica._modules = self._modules.copy()
+        replica._is_replica = True
+        return replica
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
         """Convert parameters and buffers: `to(device)`, `to(dtype)`, `to(tensor)`, in place.

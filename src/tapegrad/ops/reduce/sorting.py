@@ -297,6 +297,24 @@ def unique(
     return chosen(parts, return_inverse, return_counts)
 
 
+def _unique(input: Any, sorted: bool = True, return_inverse: bool = False) -> Any:
+    """The values and where each element is among them, which is empty if not asked for."""
+    return _unique2(input, sorted, return_inverse)[:2]
+
+
+def _unique2(
+    input: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+) -> Any:
+    """The values, where each element is among them, and how often they occur."""
+    values, inverse, counts = unique(input, sorted, True, True)
+    nothing = inverse.new_empty(0)
+    return (
+        values,
+        inverse if return_inverse else nothing,
+        counts if return_counts else nothing,
+    )
+
+
 def check_slices(input: Any, dim: int | None) -> None:
     """Slices along a dimension are compared by their elements: there have to be some."""
     shape = input.array.shape

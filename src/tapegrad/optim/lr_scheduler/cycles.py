@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import types
 from collections.abc import Callable
@@ -78,6 +79,8 @@ class CyclicLR(LRScheduler):
         self.mode = mode
         self.gamma = gamma
         self._scale_fn_custom = scale_fn
+        self._scale_fn_ref: Any = None
+        self._init_scale_fn()
         self.scale_mode = "iterations" if scale_fn is None and mode == "exp_range" else scale_mode
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
@@ -98,15 +101,33 @@ class CyclicLR(LRScheduler):
             group["max_momentum"] = highest
             group["base_momentum"] = lowest
 
+    def _init_scale_fn(self) -> None:
+        if self._scale_fn_custom is not None:
+            return
+        shapes = {
+            "triangular": self._triangular_scale_fn,
+            "triangular2": self._triangular2_scale_fn,
+            "exp_range": functools.partial(self._exp_range_scale_fn, self.gamma),
+        }
+        self._scale_fn_ref = shapes[self.mode]
+
     def scale_fn(self, x: float) -> float:
         """How high the peak is in cycle (or iteration) `x`."""
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
-        if self.mode == "triangular":
-            return 1.0
-        if self.mode == "triangular2":
-            return 1 / (2.0 ** (x - 1))
-        return self.gamma**x
+        return self._scale_fn_ref(x)
+
+    @staticmethod
+    def _triangular_scale_fn(x: float) -> float:
+        return 1.0
+
+    @staticmethod
+    def _triangular2_scale_fn(x: float) -> float:
+        return 1 / (2.0 ** (x - 1))
+
+    @staticmethod
+    def _exp_range_scale_fn(gamma: float, x: float) -> float:
+        return gamma**x
 
     def get_lr(self) -> list[Any]:
         """The learning rates of epoch `last_epoch`; sets the momentum too."""
@@ -136,7 +157,7 @@ class CyclicLR(LRScheduler):
 
     def state_dict(self) -> dict[str, Any]:
         """The state; of a scale function only what an object keeps in its attributes."""
-        state = without(self.__dict__, ("optimizer", "_scale_fn_custom"))
+        state = without(self.__dict__, ("optimizer", "_scale_fn_custom", "_scale_fn_ref"))
         custom = self._scale_fn_custom
         plain = custom is None or isinstance(custom, types.FunctionType)
         state["_scale_fn_custom"] = None if plain else custom.__dict__.copy()
@@ -148,6 +169,7 @@ class CyclicLR(LRScheduler):
         super().load_state_dict(without(state_dict, ("_scale_fn_custom",)))
         if kept is not None and self._scale_fn_custom is not None:
             self._scale_fn_custom.__dict__.update(kept)
+        self._init_scale_fn()
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
@@ -298,17 +320,24 @@ class OneCycleLR(LRScheduler):
         share = (at - start) / (phase["end_step"] - start)
         rates = []
         for group in self.optimizer.param_groups:
-            rates.append(self._anneal(group[phase["start_lr"]], group[phase["end_lr"]], share))
+            rates.append(self._anneal_func(group[phase["start_lr"]], group[phase["end_lr"]], share))
             if self.cycle_momentum:
                 ends = group[phase["start_momentum"]], group[phase["end_momentum"]]
-                set_momentum(group, self.use_beta1, self._anneal(*ends, share))
+                set_momentum(group, self.use_beta1, self._anneal_func(*ends, share))
         return rates
 
-    def _anneal(self, start: Any, end: Any, share: float) -> Any:
+    def _anneal_func(self, start: Any, end: Any, pct: float) -> Any:
         """The value at a share of the way from `start` to `end`."""
-        if self._anneal_func_type == "linear":
-            return (end - start) * share + start
-        return end + (start - end) / 2.0 * (math.cos(math.pi * share) + 1)
+        linear = self._anneal_func_type == "linear"
+        return (self._annealing_linear if linear else self._annealing_cos)(start, end, pct)
+
+    @staticmethod
+    def _annealing_cos(start: Any, end: Any, pct: float) -> Any:
+        return end + (start - end) / 2.0 * (math.cos(math.pi * pct) + 1)
+
+    @staticmethod
+    def _annealing_linear(start: Any, end: Any, pct: float) -> Any:
+        return (end - start) * pct + start
 
 
 def phases(steps: int, pct_start: float, three_phase: bool) -> list[dict[str, Any]]:
