@@ -70,7 +70,7 @@ def make_function(api: Api) -> Callable[..., Any]:
                 raise TypeError
             if casts and STATE.casting:
                 return AUTOCAST.call(call, args, kwargs)
-            if places and (STATE.device_type is not None or "device" in kwargs):
+            if places and (STATE.elsewhere or "device" in kwargs):
                 return GPU.created(api, call, args, kwargs)
             return call(*args, **kwargs)
         except TypeError as error:
@@ -119,7 +119,7 @@ def make_method(api: Api) -> Callable[..., Any]:
                 raise TypeError
             if casts and STATE.casting:
                 return AUTOCAST.call(call, (self, *args), kwargs)
-            if places and STATE.device_type is not None:
+            if places and STATE.elsewhere:
                 return GPU.created(api, call, (self, *args), kwargs)
             return call(self, *args, **kwargs)
         except TypeError as error:

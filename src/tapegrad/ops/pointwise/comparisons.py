@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import dtypes
+from ...core.arrays import refuse_meta
 from ...core.transforms.batched import is_batched, no_rule, refusal
 from ..block import APIS, PROMOTE, Block, Case, api, apply, op, ufunc
 from ..block.checks import COMPLEX, not_for, only_tensors
@@ -386,5 +387,6 @@ def equal(input: Any, other: Any) -> bool:
     only_tensors("equal", input=input, other=other)
     if is_batched(input) or is_batched(other):
         raise no_rule("equal")
+    refuse_meta("equal", input, other)
     a, b = input.array, other.array
     return a.shape == b.shape and bool((a == b).all())
