@@ -37,7 +37,7 @@ class UntypedStorage:
         return flat.reshape(-1).view(np.uint8)
 
     def data_ptr(self) -> int:
-        return address(self.owner)
+        return 0 if type(self.owner) is STATE.meta_type else address(self.owner)
 
     def nbytes(self) -> int:
         return self.owner.nbytes  # type: ignore[no-any-return]

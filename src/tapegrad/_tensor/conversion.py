@@ -161,7 +161,7 @@ def numpy(self: Any, *, force: bool = False) -> Any:
     if self.special and is_asked(self):
         raise RuntimeError(".numpy() is not supported for tensor subclasses.")
     if not force:
-        if is_device(self):
+        if is_device(self) or self.is_meta:
             raise TypeError(
                 f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to "
                 "copy the tensor to host memory first."
@@ -320,6 +320,12 @@ def on_device(t: Any, device: Any, function: str) -> Any:
     """The tensor on a device; itself if it is there already."""
     from ..cuda import runtime
 
+    if device_type(device).type == "meta":
+        from ..core import meta
+
+        return meta.moved(t)
+    if t.is_meta:
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
     place = runtime.target(device)
     if place is None:
         checked_device(device, function)
@@ -344,7 +350,7 @@ def type_(self: Any, dtype: Any = None, non_blocking: bool = False, **kwargs: An
     ('torch.FloatTensor', tensor([1]))
     """
     if dtype is None:
-        space = "torch.cuda" if is_device(self) else "torch"
+        space = "torch.cuda" if is_device(self) else "torch.meta" if self.is_meta else "torch"
         return f"{space}.{dtypes.of(self.array.dtype).scalar_type}Tensor"
     if isinstance(dtype, dtypes.dtype):
         return converted(self, dtype.np)

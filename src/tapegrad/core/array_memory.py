@@ -13,7 +13,7 @@ import numpy as np
 from .base import STATE, ndarray
 from .layout import is_dense
 from .mypyc import mypyc_attr
-from .upward import GPU
+from .upward import GPU, META_SIDE
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -78,8 +78,8 @@ def memory_of(value: Any) -> ArrayMemory:
     kind = type(value)
     if kind is ndarray:
         return HOST
-    if kind is STATE.device_type:
-        found: ArrayMemory = GPU.memory
+    if kind is STATE.device_type or kind is STATE.meta_type:
+        found: ArrayMemory = GPU.memory if kind is STATE.device_type else META_SIDE.memory
         return found
     return NOWHERE
 

@@ -93,6 +93,8 @@ def trunc_normal_(
             stacklevel=2,
         )
     with tg.no_grad():
+        if tensor.is_meta:
+            return tensor.copy_(tensor)  # there is nothing to draw
         if below((b - mean) / std) - below((a - mean) / std) > 0.3:
             return normals_within(tensor, mean, std, a, b, generator)
         return uniforms_accepted(tensor, mean, std, a, b, generator)

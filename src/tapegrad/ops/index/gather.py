@@ -9,7 +9,8 @@ import numpy as np
 
 from ... import dtypes, errors
 from ..._tensor.indexing import number_as_array, wrap_dim
-from ...core.base import STATE, TensorBase, wrap
+from ...core.arrays import out_of_sight
+from ...core.base import TensorBase, wrap
 from ...core.transforms.batched import known_values, memory_of
 from ..block import WIDEST, Autocast, Block, Case, api, apply, op
 from ..block.checks import OUT_EXACT, not_implemented
@@ -96,7 +97,7 @@ def any_negative(index: Any) -> bool:
     """Whether an index counts from the end; on a GPU, whether it may."""
     return (
         index.special
-        and type(memory_of(index)) is STATE.device_type
+        and out_of_sight(memory_of(index))
         or bool(memory_of(index).min(initial=0) < 0)
     )
 

@@ -352,6 +352,9 @@ def repeat_interleave(
     """
     if is_batched(input if repeats is None else repeats):
         raise dynamic_shape("repeat_interleave")
+    counts = input if repeats is None else repeats
+    if isinstance(counts, TensorBase) and counts.is_meta and output_size is None:  # type: ignore[attr-defined]
+        raise RuntimeError("cannot repeat_interleave a meta tensor without output_size")
     if repeats is None:
         return on_device_of(input, repeated(to_host(input.array), input.array.size, output_size))
     if not isinstance(repeats, TensorBase):

@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import dtypes
 from ..._creation.ranges import evenly
-from ...core.base import TensorBase
+from ...core.base import STATE, TensorBase
 from ...core.named_results import return_type
 from ...core.transforms.batched import has_batched, is_batched, no_rule
 from ...errors import no_tensor_in_list
@@ -77,7 +77,7 @@ class Histc(Block):
             raise RuntimeError("torch.histc: max must be larger than min")
         if is_batched(input):
             raise no_rule("histc")
-        if low == high and x.size:
+        if low == high and x.size and type(x) is not STATE.meta_type:
             if x.dtype.kind == "c":
                 raise not_implemented("aminmax_cpu", input.dtype)
             low, high = float(x.min()), float(x.max())
