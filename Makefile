@@ -11,6 +11,8 @@
 #   make parity-pure  the same on the pure Python build, as far as the core matters
 #   make golden       record again what PyTorch answers (tests/golden)
 #   make bench        timings against PyTorch;  make bench-pure for the pure build
+#   make bench-page   the same, written to docs/benchmarks.md
+#   make sanitize     the kernels in C under AddressSanitizer and UBSan (GCC, Linux)
 #   make wheel        both wheels, in dist/
 #   make clean        remove everything that was made here
 
@@ -34,7 +36,7 @@ SOURCES := pyproject.toml setup.py README.md LICENSE \
     $(shell find src/tapegrad -name __pycache__ -prune -o -print)
 
 .PHONY: help demo test test-pure test-cuda lint generate parity parity-pure parity-page golden bench \
-    bench-pure wheel clean
+    bench-pure bench-page sanitize wheel clean
 .DELETE_ON_ERROR:
 
 help:
@@ -85,8 +87,25 @@ golden: $(VENV_PARITY)/.tools
 bench: $(VENV_PARITY)/.installed
 	$(VENV_PARITY)/bin/python benchmarks/run.py
 
+bench-page: $(VENV_PARITY)/.installed
+	$(VENV_PARITY)/bin/python benchmarks/run.py --write
+
 bench-pure: $(VENV_PARITY)/.tools
 	PYTHONPATH=src $(VENV_PARITY)/bin/python benchmarks/run.py
+
+# The kernels of this tree, compiled apart and tested from the sources with the checkers' libraries in
+# front. Python itself leaks by their standards, so leaks are not looked for.
+SANITIZED = build/sanitized/tapegrad
+sanitize: $(VENV)/.tools
+	rm -rf build/sanitized && mkdir -p build/sanitized && cp -r src/tapegrad build/sanitized/
+	$(CC) -std=gnu11 -O1 -g -march=native -ffp-contract=off -fno-math-errno -fno-trapping-math \
+	  -fsanitize=address,undefined -fno-sanitize-recover=undefined -DTG_ONE_VERSION -shared -fPIC \
+	  $$($(VENV)/bin/python -c "import numpy, sysconfig as s; \
+	    print('-I' + numpy.get_include(), '-I' + s.get_paths()['include'])") \
+	  $(SANITIZED)/native/c/*.c -o $(SANITIZED)/native/_kernels.so -lpthread -lm
+	ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=build/sanitized TAPEGRAD_NATIVE=1 \
+	  LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
+	  $(VENV)/bin/python -m pytest -q -p no:cacheprovider $(wildcard tests/test_native*.py)
 
 wheel: $(VENV)/.tools
 	rm -f dist/tapegrad-*.whl

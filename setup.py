@@ -1,4 +1,4 @@
-"""Two builds from one source: the core compiled with mypyc, or pure Python.
+"""Two builds from one source: the core compiled with mypyc and kernels in C, or pure Python.
 
 TAPEGRAD_PURE unset   compiled where mypyc and a C compiler work, else pure, with a note
 TAPEGRAD_PURE=1       pure: a py3-none-any wheel
@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import pathlib
+import platform
 import sys
 from typing import Any
 
-from setuptools import setup
+from setuptools import Extension, setup
 from setuptools.command.build_py import build_py
 
 # Small, hot and fully typed; everything else is interpreted in both builds.
@@ -34,6 +35,19 @@ MYPYC_MODULES = [
     "src/tapegrad/autograd/engine.py",
     "src/tapegrad/backends/gpu/late_casts.py",
 ]
+
+# No fast-math, and no fused multiply-adds but those that are written down: results do not depend on
+# the processor more than they must. Loops are compiled for AVX-512 too (native/c/tapegrad.h).
+NATIVE_FLAGS = [
+    "-std=gnu11",
+    "-O3",
+    "-g0",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fvisibility=hidden",
+]
+X86_BASELINE = "-march=x86-64-v3"  # AVX2; native/__init__.py asks the processor before it loads
 
 # The commands that compile; for the others (metadata, sdist) mypyc would run for nothing.
 BUILDING = {"bdist_wheel", "build", "build_ext", "develop", "editable_wheel", "install"}
@@ -63,7 +77,30 @@ def compiled_extensions() -> list[Any]:
     paths = [path for path in MYPYC_MODULES if pathlib.Path(path).exists()]
     if not paths:
         raise RuntimeError("none of MYPYC_MODULES exists")
-    return mypycify(paths, opt_level="3", debug_level="0", group_name="tapegrad")
+    core = mypycify(paths, opt_level="3", debug_level="0", group_name="tapegrad")
+    return [*core, *native_extensions()]
+
+
+def native_extensions() -> list[Any]:
+    """The kernels in C; they need pthreads, and a compiler that talks like GCC."""
+    if sys.platform == "win32":
+        return []
+    import numpy
+
+    flags = list(NATIVE_FLAGS)
+    if platform.machine() in ("x86_64", "AMD64"):
+        flags.append(X86_BASELINE)
+    folder = pathlib.Path("src/tapegrad/native/c")
+    return [
+        Extension(
+            "tapegrad.native._kernels",
+            sources=sorted([path.as_posix() for path in folder.glob("*.c")]),
+            depends=sorted([path.as_posix() for path in folder.glob("*.h")]),
+            include_dirs=[numpy.get_include()],
+            extra_compile_args=flags,
+            libraries=["m", "pthread"],
+        )
+    ]
 
 
 def build(extensions: list[Any]) -> None:

@@ -1,7 +1,9 @@
 """tapegrad against PyTorch: `make bench` (compiled build), `make bench-pure`.
 
-Both libraries run in one process, in turns, on one thread; the best of many rounds counts, since
-noise only ever adds time. A case that one library cannot run yet is reported, not hidden.
+Each library runs in a process of its own, so that neither's threads are in the other's way; the two
+take turns, and the best of many rounds counts, since noise only ever adds time. Every case runs
+with each library's default number of threads and with one. A case that one library cannot run is
+reported, not hidden.
 """
 
 from __future__ import annotations
@@ -9,161 +11,56 @@ from __future__ import annotations
 import argparse
 import gc
 import importlib
+import json
 import os
 import pathlib
+import platform
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from typing import Any
 
+from cases import CASES, Work, training_step
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-Work = Callable[[], Any]
+PAGE = ROOT / "docs" / "benchmarks.md"
+NAMES = ("tapegrad", "torch")
+TURN = 0.01  # seconds: long enough that each library finds its own code in the caches
 
 
-def recorded_product(torch: Any) -> Work:
-    a, b = small(torch), small(torch)
-    return lambda: a * b
+# ---------------------------------------------------------------------- the process of a library
 
 
-def product_sum_backward(torch: Any) -> Work:
-    a, b = small(torch), small(torch)
-
-    def work() -> None:
-        (a * b).sum().backward()
-
-    return work
-
-
-def mixed_ops(torch: Any) -> Work:
-    """200 recorded ops: 25 rounds of eight, then backward through all of them."""
-    a, b = small(torch), small(torch)
-
-    def work() -> None:
-        h = a
-        for _ in range(25):
-            h = h * b
-            h = h + a
-            h = h.tanh()
-            h = h - b
-            h = h.sigmoid()
-            h = h @ a
-            h = h.t()
-            h = h / 2
-        h.sum().backward()
-
-    return work
+def serve(name: str, threads: int) -> None:
+    """Answer lines of {"case", "seconds"} with the best time of a turn, in nanoseconds."""
+    library = importlib.import_module(name)
+    if threads:
+        library.set_num_threads(threads)
+    work: Work | None = None
+    current, loops, problem = -1, 1, ""
+    for line in sys.stdin:
+        asked = json.loads(line)
+        if asked["case"] != current:
+            current = asked["case"]
+            work, problem = prepare(CASES[current][2], library)
+            gc.collect()
+            gc.disable()
+            if work is not None:
+                loops = max(1, int(TURN * 1e9 / time_once(work, 3)))
+        taken = None if work is None else time_once(work, loops)
+        print(json.dumps({"time": taken, "problem": problem}), flush=True)
 
 
-def training_step(torch: Any) -> Work:
-    """One SGD step of a 64-64-10 network on a batch of 32."""
-    nn, optim = submodule(torch, "nn"), submodule(torch, "optim")
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
-    optimizer = optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
-    inputs, labels = torch.randn(32, 64), torch.randint(0, 10, (32, 1))
-
-    def work() -> None:
-        optimizer.zero_grad()
-        logits = model(inputs)
-        loss = (logits.logsumexp(1) - logits.gather(1, labels).squeeze(1)).mean()
-        loss.backward()
-        optimizer.step()
-
-    return work
-
-
-def many_small_tensors(torch: Any) -> Work:
-    """One Adam step on 1,000 tensors of 100 elements, as each library does it by default."""
-    nn, optim = submodule(torch, "nn"), submodule(torch, "optim")
-    params = [nn.Parameter(torch.ones(100)) for _ in range(1000)]
-    for p in params:
-        p.grad = torch.ones(100)
-    optimizer = optim.Adam(params)
-    return lambda: optimizer.step()
-
-
-def classifier(torch: Any) -> tuple[Any, Any, Any, Any]:
-    """A 64-128-128-10 network as a function of its parameters, those, and a batch of 64."""
-    nn, func = submodule(torch, "nn"), submodule(torch, "func")
-    torch.manual_seed(0)
-    model = nn.Sequential(
-        nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 10)
-    )
-    params = {name: p.detach() for name, p in model.named_parameters()}
-
-    def loss(values: Any, inputs: Any, labels: Any) -> Any:
-        out = func.functional_call(model, values, (inputs,))
-        return nn.functional.cross_entropy(out, labels)
-
-    return loss, params, torch.randn(64, 64), torch.randint(0, 10, (64,))
-
-
-def one_example(loss: Any) -> Any:
-    return lambda p, x, y: loss(p, x.unsqueeze(0), y.unsqueeze(0))
-
-
-def gradients_per_example(torch: Any) -> Work:
-    func = submodule(torch, "func")
-    loss, params, inputs, labels = classifier(torch)
-    mapped = func.vmap(func.grad(one_example(loss)), in_dims=(None, 0, 0))
-    return lambda: mapped(params, inputs, labels)
-
-
-def gradients_in_a_loop(torch: Any) -> Work:
-    func = submodule(torch, "func")
-    loss, params, inputs, labels = classifier(torch)
-    gradient = func.grad(one_example(loss))
-
-    def work() -> Any:
-        rows = [gradient(params, inputs[i], labels[i]) for i in range(len(labels))]
-        return {name: torch.stack([row[name] for row in rows]) for name in params}
-
-    return work
-
-
-def full_hessian(torch: Any) -> Work:
-    """Of a function of 30 numbers."""
-    func = submodule(torch, "func")
-    torch.manual_seed(0)
-    matrix, x = torch.randn(30, 30), torch.randn(30)
-
-    def function(z: Any) -> Any:
-        return (torch.tanh(matrix @ z) ** 2).sum() + (z.sin() * z).sum() + torch.logsumexp(z, 0)
-
-    hessian = func.hessian(function)
-    return lambda: hessian(x)
-
-
-def hessian_vector_product(torch: Any) -> Work:
-    func = submodule(torch, "func")
-    loss, params, inputs, labels = classifier(torch)
-    direction = {name: torch.ones_like(p) for name, p in params.items()}
-    gradient = func.grad(lambda p: loss(p, inputs, labels))
-    return lambda: func.jvp(gradient, (params,), (direction,))[1]
-
-
-CASES: list[tuple[str, Callable[[Any], Work]]] = [
-    ("a*b, 4x4, recorded", recorded_product),
-    ("(a*b).sum().backward(), 4x4", product_sum_backward),
-    ("200 mixed 4x4 ops, forward + backward", mixed_ops),
-    ("training step, 32 x 64-64-10, SGD", training_step),
-    ("Adam step, 1000 tensors of 100", many_small_tensors),
-    ("vmap(grad), 64 x 64-128-128-10", gradients_per_example),
-    ("the same in a Python loop", gradients_in_a_loop),
-    ("Hessian, 30 inputs", full_hessian),
-    ("Hessian-vector product, 64-128-128-10", hessian_vector_product),
-]
-
-
-def small(torch: Any) -> Any:
-    values = [[0.1 * (i + j) - 0.3 for j in range(4)] for i in range(4)]
-    return torch.tensor(values, requires_grad=True)
-
-
-def submodule(torch: Any, name: str) -> Any:
-    return importlib.import_module(f"{torch.__name__}.{name}")
+def prepare(make: Any, library: Any) -> tuple[Work | None, str]:
+    """The work, tried out once, or the reason why this library cannot do it."""
+    gc.enable()
+    try:
+        work = make(library)
+        work()
+    except Exception as error:
+        return None, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+    return work, ""
 
 
 def time_once(work: Work, loops: int) -> float:
@@ -173,48 +70,92 @@ def time_once(work: Work, loops: int) -> float:
     return (time.perf_counter_ns() - start) / loops
 
 
-def prepare(make: Callable[[Any], Work], library: Any) -> tuple[Work | None, str]:
-    """The work, tried out once, or the reason why this library cannot do it."""
-    try:
-        work = make(library)
-        work()
-    except Exception as error:
-        return None, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-    return work, ""
+# ---------------------------------------------------------------------- the two in turns
 
 
-def best_times(works: list[Work | None], seconds: float) -> list[float | None]:
-    """The best time of each, in nanoseconds, taken in turns until the time is used up."""
-    best: list[float | None] = [None] * len(works)
-    # Turns of about 10 ms: long enough that each library finds its own code in the caches.
-    loops = [max(1, int(1e7 / time_once(w, 3))) if w is not None else 0 for w in works]
+class Runner:
+    """A library in a process of its own."""
+
+    def __init__(self, library: str, threads: int) -> None:
+        environment = dict(os.environ)
+        if threads:
+            for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+                environment[name] = str(threads)
+        command = [sys.executable, __file__, "--serve", library, str(threads)]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+
+    def turn(self, case: int) -> tuple[float | None, str]:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(json.dumps({"case": case}) + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            return None, f"its process ended with {self.process.wait()}"
+        answer = json.loads(line)
+        return answer["time"], answer["problem"]
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def best_times(case: int, threads: int, seconds: float) -> tuple[list[float | None], list[str]]:
+    """The best time of tapegrad and of PyTorch, and why one has none."""
+    runners = [Runner(name, threads) for name in NAMES]
+    best: list[float | None] = [None, None]
+    problems = ["", ""]
+    rounds = 0
     end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        for i, work in enumerate(works):
-            if work is not None:
-                taken = time_once(work, loops[i])
-                best[i] = min(taken, best[i] or taken)
-    return best
+    try:
+        while rounds < 3 or time.perf_counter() < end:
+            for i, runner in enumerate(runners):
+                if not problems[i]:
+                    taken, problems[i] = runner.turn(case)
+                    # The first turn finds everything cold.
+                    if taken is not None and rounds:
+                        best[i] = min(taken, best[i] or taken)
+            if all(problems):
+                break
+            rounds += 1
+            if rounds == 1:
+                end = time.perf_counter() + seconds
+    finally:
+        for runner in runners:
+            runner.stop()
+    return best, problems
 
 
-def compare(libraries: list[Any], seconds: float) -> None:
-    print(f"{'':<40}{'tapegrad':>15}{'torch':>15}{'ratio':>8}")
-    for label, make in CASES:
-        prepared = [prepare(make, library) for library in libraries]
-        gc.collect()
-        gc.disable()
-        times = best_times([work for work, _ in prepared], seconds)
-        gc.enable()
-        ours, theirs = times
-        ratio = f"{ours / theirs:8.2f}" if ours and theirs else f"{'-':>8}"
-        print(f"{label:<40}{in_ns(ours)}{in_ns(theirs)}{ratio}")
-        for library, (_, problem) in zip(libraries, prepared, strict=True):
-            if problem:
-                print(f"    {library.__name__} cannot run it: {problem}")
+def compare(seconds: float, only: str, threads: list[int]) -> list[dict[str, Any]]:
+    """The table, printed as it grows: each case with default threads (0) and with one."""
+    columns = "".join([f"{'default' if not n else f'{n} thread':>30}" for n in threads])
+    print(f"{'':<44}{'aim':>5}{columns}")
+    found = []
+    for index, (label, aim, _) in enumerate(CASES):
+        if only not in label:
+            continue
+        row: dict[str, Any] = {"label": label, "aim": aim}
+        print(f"{label:<44}{aim:>5.2f}", end="", flush=True)
+        notes = []
+        for n in threads:
+            (ours, theirs), problems = best_times(index, n, seconds)
+            ratio = ours / theirs if ours and theirs else None
+            row[str(n)] = {"tapegrad": ours, "torch": theirs, "ratio": ratio}
+            print(f"{in_us(ours)}{in_us(theirs)}{ratio or 0:>6.2f}", end="", flush=True)
+            notes += [f"    {name}: {p}" for name, p in zip(NAMES, problems, strict=True) if p]
+        print()
+        for note in dict.fromkeys(notes):
+            print(note)
+        found.append(row)
+    return found
 
 
-def in_ns(value: float | None) -> str:
-    return f"{'-':>15}" if value is None else f"{value:>12,.0f} ns"
+def in_us(value: float | None) -> str:
+    return f"{'-':>12}" if value is None else f"{value / 1e3:>10,.1f}us"
+
+
+# ---------------------------------------------------------------------- beside the table
 
 
 def cost_of_evidence(library: Any, seconds: float) -> None:
@@ -230,10 +171,13 @@ def cost_of_evidence(library: Any, seconds: float) -> None:
         finally:
             STATE.recording = True
 
-    with_lines, without = best_times([work, silent], seconds)
-    if with_lines and without:
-        share = 100 * (with_lines / without - 1)
-        print(f"{'recording lines, of a training step':<40}{share:>11.1f} %")
+    with_lines = without = float("inf")
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        with_lines = min(with_lines, time_once(work, 50))
+        without = min(without, time_once(silent, 50))
+    share = 100 * (with_lines / without - 1)
+    print(f"{'recording lines, of a training step':<40}{share:>11.1f} %")
 
 
 def import_times(rounds: int) -> None:
@@ -277,24 +221,79 @@ def wheel_size() -> None:
         print(f"{'pure wheel':<40}{wheels[0].stat().st_size / 1e3:>12.0f} kB")
 
 
+def write_page(rows: list[dict[str, Any]], build: str) -> None:
+    """docs/benchmarks.md: the table and a chart of the ratios."""
+    lines = [
+        "# tapegrad against PyTorch",
+        "",
+        "Written by `make bench-page`. Ratios of times, tapegrad to PyTorch: below 1 tapegrad is",
+        "faster. Each library in a process of its own, in turns, the best of many rounds.",
+        "",
+        "```",
+        build.strip(),
+        f"  processor: {processor()}, {os.cpu_count()} cores",
+        "```",
+        "",
+        "| workload | aim | default threads | one thread | |",
+        "|---|---|---|---|---|",
+    ]
+    for row in rows:
+        cells = [row.get(n, {}).get("ratio") for n in ("0", "1")]
+        shown = ["-" if r is None else f"{r:.2f}" for r in cells]
+        bar = "" if cells[0] is None else "█" * max(1, round(10 * min(cells[0], 3)))
+        lines.append(f"| {row['label']} | {row['aim']:.2f} | {shown[0]} | {shown[1]} | {bar} |")
+    lines += [
+        "",
+        "The bars show the ratio with default threads; ten blocks are PyTorch's time.",
+        "",
+    ]
+    PAGE.write_text("\n".join(lines))
+
+
+def processor() -> str:
+    path = pathlib.Path("/proc/cpuinfo")
+    if path.exists():
+        for line in path.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--seconds", type=float, default=3.0, help="time for each case")
-    options.add_argument("--quick", action="store_true", help="no import times, no wheel")
+    options.add_argument("--seconds", type=float, default=2.0, help="time for each case")
+    options.add_argument(
+        "--quick", action="store_true", help="three minutes: one second, one table"
+    )
+    options.add_argument("--only", default="", help="cases whose label contains this")
+    options.add_argument("--threads", type=int, help="with so many alone")
+    options.add_argument("--write", action="store_true", help="write docs/benchmarks.md")
+    options.add_argument("--serve", nargs=2, help=argparse.SUPPRESS)
     chosen = options.parse_args()
-    import torch
-
+    if chosen.serve:
+        serve(chosen.serve[0], int(chosen.serve[1]))
+        return
     import tapegrad
     from tapegrad import __config__
 
-    torch.set_num_threads(1)
-    print(__config__.show() + f"  torch: {torch.__version__}, one thread\n")
-    compare([tapegrad, torch], chosen.seconds)
-    cost_of_evidence(tapegrad, chosen.seconds)
-    if not chosen.quick:
+    build = __config__.show() + f"  torch: {version('torch')}\n"
+    print(build)
+    threads = [0, 1] if chosen.threads is None and not chosen.quick else [chosen.threads or 0]
+    rows = compare(0.5 if chosen.quick else chosen.seconds, chosen.only, threads)
+    if chosen.write:
+        write_page(rows, build)
+    if not chosen.only:
+        cost_of_evidence(tapegrad, chosen.seconds)
+    if not chosen.quick and not chosen.only:
         print()
         import_times(rounds=5)
         wheel_size()
+
+
+def version(package: str) -> str:
+    import importlib.metadata
+
+    return importlib.metadata.version(package)
 
 
 if __name__ == "__main__":

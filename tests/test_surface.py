@@ -245,9 +245,9 @@ def test_spawn_reports_failures():
 
 
 def test_threads_of_the_blas_follow():
-    from tapegrad import settings
+    from tapegrad.native.blas import blas_function
 
-    ask = settings.blas_function("get_num_threads")
+    ask = blas_function("get_num_threads")
     if ask is None:
         pytest.skip("NumPy uses another BLAS than OpenBLAS")
     before = torch.get_num_threads()

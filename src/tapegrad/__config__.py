@@ -1,4 +1,4 @@
-"""Which build of tapegrad is running: compiled core or pure Python."""
+"""Which build of tapegrad is running: compiled core or pure Python, with kernels in C or not."""
 
 from __future__ import annotations
 
@@ -24,7 +24,16 @@ def compiled_modules() -> list[str]:
             stem = path.relative_to(_PACKAGE.parent).as_posix().split(".", 1)[0]
             found.add(stem.replace("/", "."))
     # mypyc's shared halves are plumbing, not modules that anybody imports.
-    return sorted(name for name in found if not name.endswith("__mypyc"))
+    return sorted(name for name in found if not name.endswith(("__mypyc", "._kernels")))
+
+
+def native_kernels() -> str:
+    """Whether kernels in C compute on the CPU, and if not, why."""
+    from .native import KERNELS, REASON
+
+    if KERNELS is None:
+        return f"NumPy alone ({REASON})"
+    return f"in C, {KERNELS.threads()} threads"
 
 
 def show() -> str:
@@ -33,6 +42,7 @@ def show() -> str:
     >>> print(tapegrad.__config__.show())  # doctest: +SKIP
     tapegrad 0.1.0
       build: pure Python
+      kernels: NumPy alone (not built)
       Python: CPython 3.11.7 on Linux x86_64
       NumPy: 2.4.6
     """
@@ -50,6 +60,7 @@ def show() -> str:
     lines = [
         f"tapegrad {tapegrad.__version__}",
         *build,
+        f"  kernels: {native_kernels()}",
         f"  Python: {python} on {platform.system()} {platform.machine()}",
         f"  NumPy: {numpy.__version__}",
     ]
@@ -58,7 +69,8 @@ def show() -> str:
 
 def parallel_info() -> str:
     """How many threads are used for what, as a string."""
-    from tapegrad.settings import blas_library, get_num_interop_threads, get_num_threads
+    from tapegrad.native.blas import blas_library
+    from tapegrad.settings import get_num_interop_threads, get_num_threads
 
     blas = "OpenBLAS" if blas_library() is not None else "unknown"
     return (

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
-import functools
 import os
-import pathlib
 import types
 import warnings
 from typing import Any
 
-import numpy as np
-
 from ._tensor.conversion import TypedStorage, UntypedStorage
 from .core.base import TensorBase
+from .native import KERNELS
+from .native.blas import blas_function
 from .utils.naming import public_module
 from .utils.naming import typename as typename_of
 
@@ -54,25 +50,6 @@ class Settings:
 # --- threads ---------------------------------------------------------------------------------
 
 
-@functools.cache
-def blas_library() -> ctypes.CDLL | None:
-    """The OpenBLAS that NumPy's wheels bring along; None with another BLAS."""
-    root = pathlib.Path(np.__file__).parent
-    for folder in (root.parent / "numpy.libs", root / ".dylibs"):
-        for path in folder.glob("*openblas*"):
-            with contextlib.suppress(OSError):
-                return ctypes.CDLL(str(path))
-    return None
-
-
-def blas_function(name: str) -> Any:
-    library = blas_library()
-    for spelled in (f"scipy_openblas_{name}64_", f"openblas_{name}64_", f"openblas_{name}"):
-        if hasattr(library, spelled):
-            return getattr(library, spelled)
-    return None
-
-
 def checked_threads(function: str, value: Any) -> int:
     if type(value) is not int:
         raise RuntimeError(f"{function} expects an int, but got {type(value).__name__}")
@@ -82,7 +59,7 @@ def checked_threads(function: str, value: Any) -> int:
 
 
 def get_num_threads() -> int:
-    """How many threads a product of matrices may use."""
+    """How many threads kernels and products of matrices may use."""
     if not Settings.threads:
         ask = blas_function("get_num_threads")
         Settings.threads = int(ask()) if ask is not None else os.cpu_count() or 1
@@ -90,8 +67,10 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(num: int) -> None:
-    """Let products of matrices use `num` threads (where NumPy uses OpenBLAS)."""
+    """Let kernels in C, and products of matrices where NumPy uses OpenBLAS, use `num` threads."""
     Settings.threads = checked_threads("set_num_threads", num)
+    if KERNELS is not None:
+        KERNELS.set_threads(num)
     tell = blas_function("set_num_threads")
     if tell is not None:
         tell(num)

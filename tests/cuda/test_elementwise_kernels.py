@@ -66,7 +66,7 @@ def on_gpu(x: Any) -> Any:
 def compare(name: str, arrays: list[Any], attrs: tuple[Any, ...], kind: str) -> None:
     """The kernel against the block's own forward on the CPU: values, NaN and strides."""
     op = REGISTRY[name]
-    want = op.kernel(*arrays, *attrs)
+    want = op.forward(np, *arrays, *attrs)
     got = devices.kernel_of(op)(*[on_gpu(x) for x in arrays], *attrs)
     for w, g in zip(*[(v,) if op.single else v for v in (want, got)], strict=True):
         w = np.asarray(w)
@@ -481,4 +481,3 @@ def test_numbers_that_are_too_large_are_infinite_without_a_warning(dtype: Any) -
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert (x * 1e39).tolist() == [math.inf, -math.inf]
-        assert x.clamp(-1e300, 1e300).tolist() == [1.0, -2.0]

@@ -30,6 +30,10 @@ WRONG_IN_PYTORCH = {"_weight_norm", "as_strided_scatter"}
 # Products of many rotations: each entry of their gradients has the error of the largest ones, and
 # which one it is depends on the machine's LAPACK.
 ROTATIONS = {"linalg.householder_product", "linalg.qr", "orgqr", "ormqr", "qr"}
+# PyTorch has no gradient for it, and says so when it is called.
+ONLY_OURS_HAS_A_GRADIENT = {"view_as_complex_copy"}
+# Made of other ops here, so that their nodes have other names.
+COMPOSED = {"frobenius_norm", "segment_reduce"}
 CASTS: dict[str, Any] = {
     "int64": lambda a: (a * 3).astype("int64"),
     "bool": lambda a: a > 0,
@@ -112,7 +116,7 @@ def same_result(got: Any, want: Any, what: str, strides: bool = True) -> None:
     for g, w in zip(ours, theirs, strict=True):
         same_tensor(g, w, what, strides)
         assert g.requires_grad == w.requires_grad, what
-        if w.grad_fn is not None:
+        if w.grad_fn is not None and what.split(",")[0] not in COMPOSED:
             assert g.grad_fn.name() == w.grad_fn.name(), what
 
 
@@ -128,7 +132,7 @@ def test_exists(name):
 @pytest.mark.parametrize("precision", ["float64", "float32"])
 @pytest.mark.parametrize("name", [n for n in SAMPLED if n not in UP_TO_SIGN])
 def test_values_and_gradients(name, precision):
-    writes = name.endswith("_")
+    writes = name.endswith("_") or name in ONLY_OURS_HAS_A_GRADIENT
     for index in sampled(name):
         found = []
         for library in (OURS, REAL):

@@ -109,7 +109,7 @@ def with_saved_tensors_hooks_around(torch, log):
         unpacked.append(t.tolist())
         return t
 
-    x = leaf(torch, 1.0, 2.0)
+    x = leaf(torch, 0.25, 0.5)
     with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
         y = module(torch).checkpoint(lambda t: t.exp().exp(), x * 2, use_reentrant=False)
     log(packed)
@@ -185,7 +185,7 @@ def group_of_backward_passes(torch, log):
         y = x.sin().exp()
         return y, (x * 2).cos().exp()
 
-    x = leaf(torch, 1.0, 2.0)
+    x = leaf(torch, 0.25, 2.5)
     a, b = utils.checkpoint(function, x, use_reentrant=False)
     with utils.GraphExecGroup():
         a.sum().backward()

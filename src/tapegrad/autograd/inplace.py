@@ -468,7 +468,7 @@ class CopySlices(Node):
     def pull(self, grad: Any, record: bool) -> Any:
         F: Any = RECORDED if record else RAW if type(grad) is ndarray else GPU.space(grad)
         inner = self.inner
-        if self.freed_by is not None or inner is None:
+        if self.freed_by is not None:
             raise errors.freed_graph(self, grad)
         region = F.region_of(grad, self.way)
         grads = list(inner.pull(region if inner.outputs is None else [region], record))
@@ -481,7 +481,7 @@ class CopySlices(Node):
         return grads
 
     def release(self) -> None:
-        self.inner = None
+        self.inner.release()
 
 
 def refresh(target: Any) -> None:

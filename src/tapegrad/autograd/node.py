@@ -60,6 +60,13 @@ class OpNode(Node):
                 at_once = op.device.pull(self, grad, kept)
                 if at_once is not None:
                     return at_once
+        elif op.gradients is not None and not record and not self.conjugates and not self.mixed:
+            found = op.gradients(grad, kept, self.edges)
+            if found is not None:
+                if self.fixes is not None:
+                    for i, g in enumerate(found):
+                        found[i] = self.finish(F, i, g)
+                return found
         if self.mixed:
             kept = self.promoted(F, kept, grad.array.dtype if record else grad.dtype)
         if self.conjugates:

@@ -59,7 +59,7 @@ def unary(op: Op, a: Any) -> Any:
             return apply(op, (a,))
     else:
         try:
-            out = enter(op.kernel, x)
+            out = op.kernel(x) if op.native else enter(op.kernel, x)
         except RuntimeError:
             return apply(op, (a,))  # another thread is in the quiet context
         if type(out) is not ndarray:
@@ -101,7 +101,7 @@ def binary(op: Op, a: Any, b: Any) -> Any:
             return apply(op, (a, b))
     else:
         try:
-            out = enter(op.kernel, x, y)
+            out = op.kernel(x, y) if op.native else enter(op.kernel, x, y)
         except (ValueError, RuntimeError):
             return apply(op, (a, b))  # which complains, or another thread is in the quiet context
         if type(out) is not ndarray:

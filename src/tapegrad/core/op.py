@@ -96,7 +96,10 @@ class Op:
     outs: tuple[str, ...] = ("out",)  # names of the outputs; () when their number varies
     variadic: bool = False  # the tensor argument is a list
     single: bool = True  # exactly one output, not in a tuple
-    kernel: Any = None  # (arrays…, attributes…) -> array or tuple of arrays, on NumPy
+    kernel: Any = None  # (arrays…, attributes…) -> array or tuple of arrays, on the CPU
+    native: bool = False  # the kernel is in C: it gives no floating point warnings
+    # All gradients at once: (gradient, kept, edges) -> list, or None to use the rules.
+    gradients: Any = None
     forward: Any = None  # the same with the array module in front: the reference
     host_number: bool = False  # on a device, one number of the host may stand for a tensor
     across_devices: bool = False  # the tensors may be on two devices

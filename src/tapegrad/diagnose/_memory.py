@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd.function import BackwardFunction, SavedTensor
+from ..autograd.function import BackwardFunction, Kept
 from ..autograd.node import Packed
 from ..core.arrays import is_array, owner_of
 from ..core.base import COMPILED, Cut, Node, Stamped, TensorBase, Version
@@ -279,7 +279,7 @@ def contents(node: Any, seen: set[int]) -> tuple[list[tuple[Any, int, Any]], int
             stack.append(value.writers)
         elif isinstance(value, Packed):
             stack.append(value.value)
-        elif isinstance(value, SavedTensor):
+        elif isinstance(value, Kept):
             stack.append(value.array)
         elif not isinstance(value, (int, float, complex, Stamped)):
             continue  # nothing of ours

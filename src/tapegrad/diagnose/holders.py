@@ -55,18 +55,29 @@ def ways_to(
 
     What is in a container goes before what has a name of its own, then the shortest way wins.
     The search starts from `spaces` (names and values): by default the variables of the user's
-    running functions, of their modules, and of the other modules of the user's.
+    running functions, and then those of their modules and of the other modules of the user's,
+    which may hold very much.
     """
     tensors = list(wanted)
     found: dict[int, Way] = {}
     missing = {id(t) for t in tensors}
     seen: set[int] = set()
+    for group in user_spaces() if spaces is None else [spaces]:
+        search(group, missing, found, seen)
+    return [found.get(id(t)) for t in tensors]
+
+
+def search(
+    spaces: Iterable[dict[str, Any]], missing: set[int], found: dict[int, Way], seen: set[int]
+) -> None:
+    """Look for the tensors with the ids `missing`, breadth first, and note the ways to them."""
     queue: deque[tuple[Way, Any, int]] = deque()
-    for space in user_spaces() if spaces is None else spaces:
+    for space in spaces:
         for name, value in list(space.items()):
             if not name.startswith("__"):
                 queue.append((Way(name, name, "variable"), value, 0))
-    while queue and missing and len(seen) < MAX_VALUES:
+    limit = len(seen) + MAX_VALUES
+    while queue and missing and len(seen) < limit:
         way, value, depth = queue.popleft()
         if id(value) in missing:
             if way.kind != "variable":
@@ -86,7 +97,6 @@ def ways_to(
                 ]
             except Exception:  # an object with ideas of its own about attributes
                 continue
-    return [found.get(id(t)) for t in tensors]
 
 
 def is_plain(value: Any) -> bool:
@@ -133,18 +143,22 @@ def attributes(path: str, value: Any) -> Iterator[tuple[Way, Any]]:
             yield Way(f"{path}.{name}", f"{path}.{name}", "attribute"), item
 
 
-def user_spaces() -> Iterator[dict[str, Any]]:
-    """The variables of running functions, innermost first, then those of modules."""
+def user_spaces() -> Iterator[list[dict[str, Any]]]:
+    """The variables of running functions, innermost first, and those of modules.
+
+    A test runner or a server may hold so much that a search gives up: each function is searched
+    on its own, and those of libraries come last.
+    """
     frames = list(evidence.user_frames())
-    seen: set[int] = set()
-    for frame in frames:
-        yield frame.f_locals
-        seen.add(id(frame.f_locals))
+    frames.sort(key=lambda frame: frame.f_code.co_filename.startswith(LIBRARIES))
+    running = [frame.f_locals for frame in frames]
+    for space in running:
+        yield [space]
     modules = [vars(m) for m in list(sys.modules.values()) if is_users(m)]
-    for space in [frame.f_globals for frame in frames] + modules:
-        if id(space) not in seen:
-            seen.add(id(space))
-            yield space
+    spaces = {id(space): space for space in [frame.f_globals for frame in frames] + modules}
+    for space in running:
+        spaces.pop(id(space), None)  # those of a module's own frame
+    yield list(spaces.values())
 
 
 LIBRARIES = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")})

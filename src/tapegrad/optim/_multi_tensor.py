@@ -151,7 +151,7 @@ def update_gathered(
     }
     update(flat, grad, state, group)
     scatter(flat, params)
-    note_writes(flat, params)
+    note_writes(flat.cell, params)
     for name, value in state.items():
         if name not in columns:
             divide(name, value, params, states)
@@ -201,11 +201,14 @@ def fill_all(number: Any, tensors: list[Any]) -> None:
             (t.cell or t.version_cell()).n += writes
 
 
-def note_writes(flat: Any, params: list[Any]) -> None:
-    """Note on the parameters whose line wrote them; the writes are counted already."""
-    if not STATE.recording or not flat.cell.writers:
+def note_writes(written: Any, params: list[Any]) -> None:
+    """Note on the parameters whose line wrote them, as the cell `written` knows it.
+
+    The writes are counted already.
+    """
+    if not STATE.recording or not written.writers:
         return
-    last = flat.cell.writers[-1]
+    last = written.writers[-1]
     # Parameters that were always written together share one tuple of notes, before and after.
     n, before, after = -1, None, None
     for p in params:

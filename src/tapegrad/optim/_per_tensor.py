@@ -9,7 +9,9 @@ from typing import Any
 import tapegrad as tg
 
 from ..core.base import STATE
+from ..native import KERNELS
 from ._multi_tensor import FEWEST, Update, update_many
+from ._native import update_natively
 from ._on_device import Fused, update_on_device
 from .optimizer import Optimizer, _use_grad_for_differentiable
 
@@ -35,7 +37,7 @@ class Rule:
     captured: str = "params and state_steps"
     captured_foreach: str = "params and state_steps"
     on_xla: tuple[bool, bool] = (True, False)
-    on_device: Fused | None = None  # for the kernel that does it for many parameters on a GPU
+    on_device: Fused | None = None  # for the kernels that do it for many parameters at once
 
     def update_listed(
         self,
@@ -111,8 +113,8 @@ def evaluate(closure: Callable[[], Any] | None) -> Any:
 def update_group(states: Any, group: dict[str, Any], rule: Rule) -> None:
     """Update the parameters of a group that have a gradient.
 
-    With `foreach=False` every tensor is updated by itself; otherwise many small ones are taken
-    together, with the same results.
+    With `foreach=False` every tensor is updated by itself; otherwise a kernel takes all that it
+    can, or many small ones are taken together, with the same results.
     """
     params = [p for p in group["params"] if p.grad is not None]
     if rule.start is not None:
@@ -124,6 +126,8 @@ def update_group(states: Any, group: dict[str, Any], rule: Rule) -> None:
         check_modes(group, params, rule)
     if rule.on_device is not None and STATE.device_type is not None and params:
         params = update_on_device(params, states, group, rule.on_device)
+    if rule.on_device and KERNELS is not None and params and group["foreach"] is not False:
+        params = update_natively(params, states, group, rule.on_device, rule.update)
     if rule.gathers and len(params) >= FEWEST and group["foreach"] is not False:
         params = update_many(params, states, group, rule.update, rule.scalars)
     for p in params:

@@ -9,8 +9,10 @@ from typing import Any
 
 import tapegrad as tg
 
+from ...autograd.inplace import bump
 from ...core import devices
 from ...core.base import writing_for_caller
+from ...native.gradients import GRADIENTS
 from ...utils.deprecation import old_name
 
 __all__ = [
@@ -37,7 +39,7 @@ def get_total_norm(
     norm_type = float(norm_type)
     if not given:
         return tg.tensor(0.0)
-    found = on_gpu(given, foreach)
+    found = all_at_once(given, foreach)
     total = None
     if found is not None:
         total = found[0].total_norm(found[1], norm_type)
@@ -58,7 +60,7 @@ def clip_grads_with_norm_(
 ) -> None:
     """Scale all gradients by `max_norm / total_norm`, if that is less than one."""
     grads = grads_of(parameters)
-    found = on_gpu(grads, foreach)
+    found = all_at_once(grads, foreach)
     if found is not None and found[0].shorten(found[1], total_norm, float(max_norm)):
         writing_for_caller(note_writes, grads, "mul_")
         return
@@ -112,7 +114,7 @@ def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = 
     """Limit every element of all gradients to [-clip_value, clip_value]."""
     clip_value = float(clip_value)
     grads = grads_of(parameters)
-    found = on_gpu(grads, foreach)
+    found = all_at_once(grads, foreach)
     if found is not None:
         found[0].limit_elements(found[1], clip_value)
         writing_for_caller(note_writes, grads, "clamp_")
@@ -127,15 +129,17 @@ def grads_of(parameters: Iterable[Any] | Any) -> list[Any]:
     return [p.grad for p in given if p.grad is not None]
 
 
-def on_gpu(tensors: list[Any], foreach: bool | None) -> tuple[Any, list[Any]] | None:
+def all_at_once(tensors: list[Any], foreach: bool | None) -> tuple[Any, Any] | None:
     """Kernels that take all tensors at once, and the tensors' arrays; None where there are none."""
-    kernels = getattr(devices.DEVICE.backend, "gradients", None)
-    if kernels is None or foreach is False:
+    if foreach is False:
         return None
-    arrays = kernels.arrays_of(tensors)
-    return None if arrays is None else (kernels, arrays)
+    for kernels in (getattr(devices.DEVICE.backend, "gradients", None), GRADIENTS):
+        arrays = None if kernels is None else kernels.arrays_of(tensors)
+        if arrays is not None:
+            return kernels, arrays
+    return None
 
 
 def note_writes(tensors: list[Any], name: str) -> None:
     for t in tensors:
-        t.version_cell().bump(name)
+        bump(t, name)

@@ -40,10 +40,10 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...backends.base import NUMPY
 from ...core.dispatch import apply, binary, unary
 from ...core.op import AS_IS, PROMOTE, PROMOTE_FLOAT, REGISTRY, Autocast, Op, Rule
 from ...core.spaces import RAW, RECORDED
+from ...native.backend import HOST
 from .batching import batching_rule
 from .samples import Case, binary_cases, unary_cases
 
@@ -228,13 +228,14 @@ def op(block: type[Block]) -> Op:
     if not isinstance(forward, Ufunc):
         record.attrs = parameter_names(forward)[1 + len(block.tensors) :]
     record.forward = forward
-    record.kernel = NUMPY.kernel(record)
+    record.kernel = HOST.kernel(record)
     record.result = None if block.result is None else block.result._make
     record.differentiable = not block.undifferentiable
     record.dtype_rule = block.dtype
     if record.elementwise and len(record.tensors) > 1:
         record.broadcasts = record.numbers = True
     add_rules(record, block)
+    record.gradients = HOST.gradients(record)
     if block.shape is not None:
         record.shape_rules = shape_rules(record, block)
     record.jvp = forward_rule(record, block)

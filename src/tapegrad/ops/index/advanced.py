@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from ...autograd.node import unbroadcast
 from ...core.base import as_array, wrap
 from ...core.devices import xp_of
 from ...core.transforms.batched import memory_of
+from ...native.backend import HOST
 from ..block import WIDEST, Autocast, Block, Case, api, apply, helper, op
 from ..block.batching import lift, padded
 from ..block.samples import Draw, Index
@@ -133,7 +135,7 @@ class IndexPut(Move):
         out = xp.array(input, order="K", copy=True)
         if accumulate:
             shape = out[index].shape
-            out += add_up(xp, xp.broadcast_to(values, shape), input.shape, index)
+            out += added_up(xp, xp.broadcast_to(values, shape), input.shape, index)
         else:
             out[index] = values
         return out
@@ -229,8 +231,16 @@ def sum_rows(xp: Any, rows: Any, where: Any, height: int) -> Any:
     return out
 
 
+add_up_on_host = HOST.helper("index_into", functools.partial(add_up, np))
+
+
+def added_up(xp: Any, values: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
+    """The same, where there is a kernel for it by that."""
+    return add_up_on_host(values, shape, index) if xp is np else add_up(xp, values, shape, index)
+
+
 def index_into_raw(grad: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
-    return add_up(xp_of(grad), as_array(grad), shape, index)
+    return added_up(xp_of(grad), as_array(grad), shape, index)
 
 
 def index_into_recorded(grad: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:

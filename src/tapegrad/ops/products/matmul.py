@@ -17,6 +17,7 @@ from ...core.op import REGISTRY
 from ...core.spaces import RECORDED
 from ...dtypes import cpp_name
 from ...errors import check_broadcast, must_be_tensor
+from ...native.blas import dot
 from ..block import LOWER, WIDEST, Autocast, Block, Case, api, helper, op
 from ..block.batching import join, lift, part
 from ..block.checks import OUT_EXACT
@@ -141,7 +142,7 @@ def left_grad_array(grad: Any, right: Any, strides: tuple[int, ...]) -> Any:
     if grad.dtype is not F32 and grad.dtype is not F64:
         xp = xp_of(grad)
         return product(xp, right, grad.T).T if turned else product(xp, grad, right.T)
-    return right.dot(grad.T).T if turned else grad.dot(right.T)
+    return dot(right, grad.T).T if turned else dot(grad, right.T)
 
 
 def right_grad(grad: Any, left: Any, strides: tuple[int, ...]) -> Any:
@@ -156,7 +157,7 @@ def right_grad_array(grad: Any, left: Any, strides: tuple[int, ...]) -> Any:
     if grad.dtype is not F32 and grad.dtype is not F64:
         xp = xp_of(grad)
         return product(xp, grad.T, left).T if turned else product(xp, left.T, grad)
-    return grad.T.dot(left).T if turned else left.T.dot(grad)
+    return dot(grad.T, left).T if turned else dot(left.T, grad)
 
 
 helper("left_grad", left_grad_array, left_grad, "grad @ right.T")
@@ -199,7 +200,7 @@ class Mm(MatrixProduct):
 
     def fwd(xp, input, mat2):
         if input.dtype is F32 or input.dtype is F64:
-            return input.dot(mat2)  # the same product with less ado than matmul
+            return dot(input, mat2)
         return product(xp, input, mat2)
 
     def d_input(F, grad, mat2, input_strides):

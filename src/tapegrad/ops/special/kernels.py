@@ -54,6 +54,8 @@ def pointwise(xp: Any, function: Callable[..., Any], *operands: Any, double: boo
     Operands broadcast; the result has their dtype, and the layout that a ufunc would give it. With
     `double=False` the function gets their own dtype.
     """
+    if hasattr(xp, "pointwise"):  # symbols in the place of arrays: expressions/symbols.py
+        return xp.pointwise(function, operands, double)
     dtype = next(x.dtype for x in operands if hasattr(x, "dtype"))
     inner = xp.float64 if double else dtype
     wide = [xp.asarray(x).astype(inner, copy=False) for x in operands]

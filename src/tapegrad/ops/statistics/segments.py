@@ -59,6 +59,8 @@ def segment_reduce(
     counts = lengths if offsets is None else offsets.diff(dim=-1)
     if counts.dtype.is_floating_point:
         raise not_implemented("_segment_reduce_lengths_cpu_kernel1", counts.dtype)
+    if not data.dtype.is_floating_point:
+        raise not_implemented("_segment_reduce_cpu", data.dtype)
     axis = axis + data.dim() if axis < 0 else axis
     if axis != counts.dim() - 1:
         raise RuntimeError("segment_reduce(): Expected axis to be the last dimension of lengths.")

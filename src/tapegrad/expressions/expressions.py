@@ -1,0 +1,147 @@
+"""Expressions: primitives applied to inputs, numbers and other expressions.
+
+An expression is made once per trace: asking for the same primitive of the same arguments gives the
+same object, so that a value which a formula uses twice is computed once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+# Name and number of arguments; the vector machine and the printers know exactly these.
+PRIMITIVES: dict[str, int] = {
+    **dict.fromkeys(
+        """
+        neg abs square sqrt reciprocal exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos
+        atan sinh cosh tanh asinh acosh atanh sigmoid erf erfc floor ceil rint trunc sign isnan
+        isinf isfinite not_ signbit
+        """.split(),
+        1,
+    ),
+    **dict.fromkeys(
+        """
+        add sub mul div maximum minimum fmax fmin pow fmod atan2 hypot copysign lt le gt ge eq ne
+        and_ or_ xor_
+        """.split(),
+        2,
+    ),
+    "select": 3,
+}
+TRUTHS = frozenset("isnan isinf isfinite not_ signbit lt le gt ge eq ne and_ or_ xor_".split())
+
+
+class Expression:
+    """A primitive and its arguments; `input` and `number` are the leaves."""
+
+    __slots__ = ("args", "name", "value")
+
+    def __init__(self, name: str, args: tuple[Expression, ...], value: Any = None) -> None:
+        self.name = name
+        self.args = args
+        self.value = value  # of a leaf: the place of the input, or the number
+
+    @property
+    def is_truth(self) -> bool:
+        """Whether it is a bool: 0 or 1 in the machine."""
+        if self.name == "input":
+            return bool(self.value[1])
+        if self.name == "number":
+            return isinstance(self.value, bool)
+        if self.name == "select":
+            return self.args[1].is_truth and self.args[2].is_truth
+        return self.name in TRUTHS
+
+    def __repr__(self) -> str:
+        if not self.args:
+            return f"{self.name}({self.value})"
+        return f"{self.name}({', '.join(map(repr, self.args))})"
+
+
+class Maker:
+    """Makes the expressions of one trace, each of them once."""
+
+    def __init__(self) -> None:
+        self.made: dict[Any, Expression] = {}
+
+    def input(self, place: int, is_truth: bool = False) -> Expression:
+        return self._leaf("input", (place, is_truth))
+
+    def number(self, value: Any) -> Expression:
+        if not isinstance(value, (bool, int, float)):
+            value = value.item()  # NumPy's numbers
+        return self._leaf("number", value)
+
+    def _leaf(self, name: str, value: Any) -> Expression:
+        # -0.0 and 0.0 are equal, and so are 1, 1.0 and True; they are not the same number.
+        sign = math.copysign(1.0, value) if name == "number" else 0
+        key = (name, type(value), value, sign)
+        if value != value:
+            key = (name, "nan")  # type: ignore[assignment]
+        if key not in self.made:
+            self.made[key] = Expression(name, (), value)
+        return self.made[key]
+
+    def apply(self, name: str, *args: Expression) -> Expression:
+        simple = simplified(self, name, args)
+        if simple is not None:
+            return simple
+        key = (name, *map(id, args))
+        if key not in self.made:
+            self.made[key] = Expression(name, args)
+        return self.made[key]
+
+
+def simplified(maker: Maker, name: str, args: tuple[Expression, ...]) -> Expression | None:
+    """What can be said without computing, and changes no bit of any result."""
+    values = [a.value for a in args if a.name == "number"]
+    if len(values) == len(args) and name in FOLDED:
+        try:
+            return maker.number(FOLDED[name](*[float(v) for v in values]))
+        except (ArithmeticError, ValueError):
+            return None
+    if name == "mul":
+        for this, other in (args, args[::-1]):
+            if this.name == "number" and this.value == 1 and not other.is_truth:
+                return other
+    if name == "div" and args[1].name == "number" and args[1].value == 1 and not args[0].is_truth:
+        return args[0]
+    if name == "mul" and args[0] is args[1] and not args[0].is_truth:
+        return maker.apply("square", args[0])
+    if name == "neg" and args[0].name == "neg":
+        return args[0].args[0]
+    if name == "not_" and args[0].name == "not_" and args[0].args[0].is_truth:
+        return args[0].args[0]
+    if name == "select" and args[1] is args[2]:
+        return args[1]
+    return None
+
+
+FOLDED: dict[str, Callable[..., float]] = {
+    "neg": lambda a: -a,
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / b,
+    "square": lambda a: a * a,
+    "sqrt": math.sqrt,
+    "abs": abs,
+}
+
+
+def in_order(outputs: list[Expression]) -> Iterator[Expression]:
+    """Every expression that the outputs are made of, arguments first, each once."""
+    done: set[int] = set()
+    for output in outputs:
+        stack: list[tuple[Expression, int]] = [(output, 0)]
+        while stack:
+            expression, place = stack.pop()
+            if id(expression) in done:
+                continue
+            if place < len(expression.args):
+                stack.append((expression, place + 1))
+                stack.append((expression.args[place], 0))
+            else:
+                done.add(id(expression))
+                yield expression

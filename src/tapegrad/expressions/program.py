@@ -1,0 +1,97 @@
+"""From expressions to a program of the vector machine (native/c/machine.h)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .expressions import Expression, in_order
+
+# About how many nanoseconds one element takes: what decides whether threads are worth it.
+COST: dict[str, float] = {
+    **dict.fromkeys("exp exp2 expm1 log log2 log10 log1p sigmoid tanh erf sin cos".split(), 1.5),
+    **dict.fromkeys(
+        """
+        tan asin acos atan sinh cosh asinh acosh atanh erfc pow fmod atan2 hypot
+        """.split(),
+        10.0,
+    ),
+    **dict.fromkeys("div sqrt reciprocal".split(), 0.4),
+}
+CHEAP = 0.15
+FLOAT_KIND, DOUBLE_KIND, BOOL_KIND = range(3)  # TG_F32, TG_F64, TG_BOOL
+COMPUTED, NOTHING = -1, -2
+MOST_REGISTERS = 32
+MOST_STEPS = 48
+MOST_OPERANDS = 24
+
+
+class TooLarge(ValueError):
+    """An expression with more steps or registers than the machine has."""
+
+
+def program(
+    kind: int, results: list[Expression | None], sources: list[int], codes: dict[str, Any]
+) -> tuple[Any, ...]:
+    """(kind, sources, constants, kinds of outputs, given, registers, steps, cost), as C reads it.
+
+    A result that is an input is handed on, one that is None stays so; the others are computed.
+    Registers are the inputs, the constants, the outputs, and the values in between, whose registers
+    are used again when their last reader is done.
+    """
+    inputs = len(sources)
+    given = tuple([given_by(e) for e in results])
+    outputs = [e for e in results if e is not None and given_by(e) == COMPUTED]
+    order = list(in_order(outputs))
+    numbers = [e for e in order if e.name == "number"]
+    first_out = inputs + len(numbers)
+    free_from = first_out + len(outputs)
+    place: dict[int, int] = {id(e): inputs + i for i, e in enumerate(numbers)}
+    for e in order:
+        if e.name == "input":
+            place[id(e)] = e.value[0]
+    last_use: dict[int, int] = {}
+    for i, e in enumerate(order):
+        for a in e.args:
+            last_use[id(a)] = i
+    home: dict[int, int] = {}  # expressions that are an output are computed in its register
+    for o, e in enumerate(outputs):
+        if e.args:
+            home.setdefault(id(e), first_out + o)
+    steps: list[tuple[int, ...]] = []
+    free: list[int] = []
+    highest = free_from
+    cost = CHEAP
+    for i, e in enumerate(order):
+        if not e.args:
+            continue
+        operands = [place[id(a)] for a in e.args]
+        for a in e.args:
+            register = place[id(a)]
+            if last_use[id(a)] == i and register >= free_from and register not in free:
+                free.append(register)
+        register = home.get(id(e), -1)
+        if register < 0:
+            if free:
+                register = free.pop()
+            else:
+                register = highest
+                highest += 1
+        place[id(e)] = register
+        steps.append((codes[e.name][0], register, *operands))
+        cost += COST.get(e.name, CHEAP)
+    for o, e in enumerate(outputs):
+        if place[id(e)] != first_out + o:
+            steps.append((codes["copy"][0], first_out + o, place[id(e)]))
+    if highest > MOST_REGISTERS or len(steps) > MOST_STEPS:
+        raise TooLarge("more steps or registers than the machine has")
+    if len(numbers) > MOST_OPERANDS or inputs + len(outputs) > MOST_OPERANDS:
+        raise TooLarge("more operands than the machine has")
+    constants = tuple(float(e.value) for e in numbers)
+    kinds = tuple(BOOL_KIND if e.is_truth else kind for e in outputs)
+    return kind, tuple(sources), constants, kinds, given, highest, tuple(steps), cost
+
+
+def given_by(result: Expression | None) -> int:
+    if result is None:
+        return NOTHING
+    return result.value[0] if result.name == "input" else COMPUTED

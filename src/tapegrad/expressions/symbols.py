@@ -1,0 +1,295 @@
+"""Symbols: they stand for arrays while a formula runs, and note what it does with them.
+
+NumPy asks its arguments whether they want to answer themselves (`__array_ufunc__`,
+`__array_function__`), so that a block's forward runs on symbols as it is, with NumPy for `xp`
+(`TracedNumPy`: some functions do not ask), and a rule with raw `F`. What a symbol cannot answer
+(its values, its shape, a mask as an index) raises `Untraceable`: such a formula has no expression,
+and runs on NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from .expressions import PRIMITIVES, Expression, Maker
+
+BOOL = np.dtype(bool)
+
+
+class Untraceable(TypeError):
+    """A formula asked for more than a symbol knows."""
+
+
+class Flags:
+    """A symbol's memory is as simple as can be."""
+
+    c_contiguous = f_contiguous = contiguous = forc = behaved = carray = owndata = True
+    writeable = aligned = True
+
+
+class Symbol(NDArrayOperatorsMixin):
+    """An array of unknown size. Writing into it changes what it stands for."""
+
+    base = None
+    ndim = 1
+    size = 1
+    shape = (1,)
+    flags = Flags()
+
+    def __init__(self, maker: Maker, expression: Expression, dtype: np.dtype[Any]) -> None:
+        self.maker = maker
+        self.expression = expression
+        self.dtype = dtype
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return (self.itemsize,)
+
+    # ------------------------------------------------------------------ what NumPy asks
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        out = kwargs.pop("out", None)
+        kwargs.pop("casting", None)
+        if method != "__call__" or kwargs:
+            raise Untraceable(f"{ufunc.__name__}.{method} with {sorted(kwargs)}")
+        rule = UFUNCS.get(ufunc.__name__)
+        if rule is None:
+            raise Untraceable(f"no primitive computes {ufunc.__name__}")
+        made = rule(self.maker, *[self.read(x) for x in inputs])
+        result = Symbol(self.maker, made, BOOL if made.is_truth else self.float_dtype(inputs))
+        if out is None:
+            return result
+        return written(out[0], result)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        rule = FUNCTIONS.get(function.__name__)
+        if rule is None:
+            raise Untraceable(f"no expression for numpy.{function.__name__}")
+        return rule(self, *args, **kwargs)
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise Untraceable("the values of a symbol")
+
+    def read(self, x: Any) -> Expression:
+        """An argument as an expression."""
+        if isinstance(x, Symbol):
+            return x.expression
+        if isinstance(x, (bool, int, float, np.bool_, np.floating, np.integer)):
+            return self.maker.number(x)
+        if isinstance(x, np.ndarray) and x.ndim == 0 and x.dtype.kind in "bfiu":
+            return self.maker.number(x[()])
+        raise Untraceable(f"a {type(x).__name__} beside symbols")
+
+    def float_dtype(self, inputs: Any) -> np.dtype[Any]:
+        """The dtype of a float result: that of the symbols, which is one."""
+        found = {x.dtype for x in inputs if isinstance(x, Symbol) and x.dtype != BOOL}
+        found |= {
+            x.dtype for x in inputs if isinstance(x, (np.ndarray, np.floating)) and x.ndim == 0
+        }
+        floats = {dtype for dtype in found if dtype.kind == "f"}
+        if not floats:
+            return np.dtype(np.float64)
+        return max(floats, key=lambda dtype: dtype.itemsize)
+
+    # ------------------------------------------------------------------ methods of arrays
+
+    def astype(self, dtype: Any, copy: bool = True, **kwargs: Any) -> Symbol:
+        dtype = np.dtype(dtype)
+        if dtype == BOOL and self.dtype != BOOL:
+            zero = self.maker.number(0.0)
+            return Symbol(self.maker, self.maker.apply("ne", self.expression, zero), BOOL)
+        if dtype != BOOL and dtype.kind != "f":
+            raise Untraceable(f"a cast to {dtype}")
+        made = self.expression
+        if self.dtype == BOOL and dtype != BOOL:
+            # The machine has 0 and 1 for truths: a number already, but no truth any more.
+            one, zero = self.maker.number(1.0), self.maker.number(0.0)
+            made = self.maker.apply("select", made, one, zero)
+        return Symbol(self.maker, made, dtype)
+
+    def copy(self, order: str = "C") -> Symbol:
+        return Symbol(self.maker, self.expression, self.dtype)
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        raise Untraceable("a decision that depends on values")
+
+    def __len__(self) -> int:
+        raise Untraceable("the length of a symbol")
+
+    def __iter__(self) -> Any:
+        raise Untraceable("the elements of a symbol")
+
+    def __getitem__(self, index: Any) -> Any:
+        if index is Ellipsis or index == ():
+            return self
+        raise Untraceable("elements of a symbol")
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if index is not Ellipsis:
+            raise Untraceable("writing to elements of a symbol")
+        self.expression = self.read(value)
+
+    def __float__(self) -> float:
+        raise Untraceable("the value of a symbol")
+
+    __int__ = __index__ = __complex__ = __float__  # type: ignore[assignment]
+
+    def __getattr__(self, name: str) -> Any:
+        raise Untraceable(f"the attribute {name} of a symbol")
+
+
+def written(target: Any, result: Symbol) -> Symbol:
+    """`out=`: the target stands for the result from now on."""
+    if not isinstance(target, Symbol):
+        raise Untraceable("writing into an array")
+    target.expression = result.expression
+    return target
+
+
+def as_truth(maker: Maker, x: Expression) -> Expression:
+    return x if x.is_truth else maker.apply("ne", x, maker.number(0.0))
+
+
+def primitive(name: str) -> Callable[..., Expression]:
+    return lambda maker, *args: maker.apply(name, *args)
+
+
+def of_truths(name: str) -> Callable[..., Expression]:
+    """Logic: any argument counts as what it is not zero."""
+    return lambda maker, *args: maker.apply(name, *[as_truth(maker, x) for x in args])
+
+
+def only_of_truths(name: str) -> Callable[..., Expression]:
+    """Bits, of bools alone."""
+
+    def rule(maker: Maker, *args: Expression) -> Expression:
+        if not all(x.is_truth for x in args):
+            raise Untraceable("bits of numbers")
+        return maker.apply(name, *args)
+
+    return rule
+
+
+# What NumPy's ufuncs are in primitives.
+UFUNCS: dict[str, Callable[..., Expression]] = {
+    **{
+        theirs: primitive(ours)
+        for theirs, ours in {
+            "negative": "neg",
+            "absolute": "abs",
+            "fabs": "abs",
+            "subtract": "sub",
+            "multiply": "mul",
+            "divide": "div",
+            "true_divide": "div",
+            "power": "pow",
+            "float_power": "pow",
+            "arcsin": "asin",
+            "arccos": "acos",
+            "arctan": "atan",
+            "arcsinh": "asinh",
+            "arccosh": "acosh",
+            "arctanh": "atanh",
+            "arctan2": "atan2",
+            "less": "lt",
+            "less_equal": "le",
+            "greater": "gt",
+            "greater_equal": "ge",
+            "equal": "eq",
+            "not_equal": "ne",
+        }.items()
+    },
+    **{
+        name: primitive(name)
+        for name in """
+        add square sqrt reciprocal exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh
+        floor ceil rint trunc sign isnan isinf isfinite signbit maximum minimum fmax fmin fmod
+        hypot copysign
+        """.split()
+    },
+    "positive": lambda maker, x: x,
+    "conjugate": lambda maker, x: x,
+    "logical_and": of_truths("and_"),
+    "logical_or": of_truths("or_"),
+    "logical_xor": of_truths("xor_"),
+    "logical_not": of_truths("not_"),
+    "bitwise_and": only_of_truths("and_"),
+    "bitwise_or": only_of_truths("or_"),
+    "bitwise_xor": only_of_truths("xor_"),
+    "invert": only_of_truths("not_"),
+}
+
+
+def where(self: Symbol, condition: Any, x: Any, y: Any) -> Symbol:
+    test, a, b = as_truth(self.maker, self.read(condition)), self.read(x), self.read(y)
+    made = self.maker.apply("select", test, a, b)
+    return Symbol(self.maker, made, BOOL if made.is_truth else self.float_dtype((x, y)))
+
+
+def clip(self: Symbol, a: Any, a_min: Any = None, a_max: Any = None, out: Any = None) -> Symbol:
+    made = a
+    if a_min is not None:
+        made = np.maximum(made, a_min)
+    if a_max is not None:
+        made = np.minimum(made, a_max)
+    return made if out is None else written(out, made)
+
+
+def filled(value: float) -> Callable[..., Symbol]:
+    def rule(self: Symbol, a: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
+        kind = a.dtype if dtype is None else np.dtype(dtype)
+        return Symbol(self.maker, self.maker.number(bool(value) if kind == BOOL else value), kind)
+
+    return rule
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "where": where,
+    "clip": clip,
+    "copy": lambda self, a, **kwargs: a.copy(),
+    "zeros_like": filled(0.0),
+    "ones_like": filled(1.0),
+    "empty_like": filled(0.0),
+    "full_like": lambda self, a, value, **kwargs: filled(value)(self, a, **kwargs),
+    "iscomplexobj": lambda self, a: False,
+    "result_type": lambda self, *args: self.float_dtype(args),
+}
+
+
+class TracedNumPy:
+    """NumPy for symbols: with those functions that do not ask their arguments."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+    @staticmethod
+    def asarray(a: Any, dtype: Any = None, **kwargs: Any) -> Any:
+        if not isinstance(a, Symbol):
+            return np.asarray(a, dtype, **kwargs)
+        return a if dtype is None else a.astype(dtype)
+
+    ascontiguousarray = asarray
+
+    @staticmethod
+    def pointwise(function: Callable[..., Any], operands: tuple[Any, ...], double: bool) -> Any:
+        """What ops/special/kernels.py does block by block: a primitive, or the formula itself."""
+        first = operands[0]
+        if function.__name__ in PRIMITIVES:
+            made = first.maker.apply(function.__name__, *[first.read(x) for x in operands])
+            return Symbol(first.maker, made, first.dtype)
+        if double and first.dtype.itemsize < 8:
+            raise Untraceable("double precision for single")
+        return function(XP, *operands)
+
+
+XP = TracedNumPy()

@@ -1,0 +1,34 @@
+"""Kernels in C for arrays on the CPU, where they were built with the package.
+
+`KERNELS` is the module of them, or None: not built (pure Python, no C compiler), switched off with
+TAPEGRAD_NATIVE=0, or a processor without AVX2. Everything works without them, on NumPy.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from typing import Any
+
+from numpy._core._multiarray_umath import __cpu_features__ as _features
+
+
+def _load() -> tuple[Any, str]:
+    """The module, and why there is none."""
+    choice = os.environ.get("TAPEGRAD_NATIVE", "1")
+    if choice not in ("0", "1"):
+        raise ValueError(f"TAPEGRAD_NATIVE must be 0, 1 or unset, not {choice!r}")
+    if choice == "0":
+        return None, "switched off by TAPEGRAD_NATIVE=0"
+    if platform.machine() in ("x86_64", "AMD64") and not (
+        _features.get("AVX2") and _features.get("FMA3")
+    ):
+        return None, "the processor has no AVX2"
+    try:
+        from . import _kernels
+    except ImportError:
+        return None, "not built"
+    return _kernels, ""
+
+
+KERNELS, REASON = _load()

@@ -1,0 +1,81 @@
+"""The backend of the CPU: an op's kernel in C where there is one, else its forward on NumPy.
+
+docs/notes/kernels.md shows how a kernel comes from a block.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..backends.base import NUMPY, Backend
+from ..core.base import quiet
+from ..core.op import Op
+from . import KERNELS
+from .overrides import override
+
+# PyTorch's results of these are contiguous, however their input lies; a program's lie as that does.
+CONTIGUOUS = frozenset(
+    """
+    log_sigmoid rrelu_with_noise rrelu_with_noise_write rrelu_on_average rrelu_on_average_write
+    """.split()
+)
+
+
+class Native(Backend):
+    """Elementwise ops run as programs made from their blocks; the rest is NumPy's."""
+
+    def kernel(self, op: Op) -> Any:
+        reference = NUMPY.kernel(op)
+        if KERNELS is None:
+            return reference
+        by_hand = override(op.name, reference)
+        if by_hand is not None:
+            return by_hand
+        if not op.elementwise or op.variadic or op.view or op.name in CONTIGUOUS:
+            return reference
+        op.native = True
+        return KERNELS.Formula(Traces(op).forward, Quiet(reference), op.width)
+
+    def helper(self, name: str, reference: Any) -> Any:
+        """The same for a function that is no op."""
+        return reference if KERNELS is None else override(name, reference) or reference
+
+    def gradients(self, op: Op) -> Any:
+        """All gradients at once: (gradient, kept, edges) -> list, or None to use the rules."""
+        if KERNELS is None or not op.native or not op.rules or op.joint or not op.single:
+            return None
+        return KERNELS.Gradients(Traces(op).gradients, op.width + 1, len(op.attrs))
+
+
+class Quiet:
+    """A kernel of NumPy's, without floating point warnings."""
+
+    __slots__ = ("kernel",)
+
+    def __init__(self, kernel: Any) -> None:
+        self.kernel = kernel
+
+    def __call__(self, *args: Any) -> Any:
+        return quiet(self.kernel, *args)
+
+
+class Traces:
+    """What C asks about an op, answered by expressions/, which is imported with the first call."""
+
+    __slots__ = ("op",)
+
+    def __init__(self, op: Op) -> None:
+        self.op = op
+
+    def forward(self, *question: Any) -> Any:
+        from ..expressions.trace import Tracer
+
+        return Tracer(self.op, KERNELS.STEPS).forward(*question)
+
+    def gradients(self, *question: Any) -> Any:
+        from ..expressions.trace import Tracer
+
+        return Tracer(self.op, KERNELS.STEPS).gradients(*question)
+
+
+HOST = Native("native", NUMPY.xp)

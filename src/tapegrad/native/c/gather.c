@@ -1,0 +1,214 @@
+/* Rows and elements by their numbers. Every kernel looks at all numbers before it touches an array,
+   and reports in its last array (one int64) whether one was out of range: then nothing was done. */
+
+#include <string.h>
+
+#include "kernels.h"
+#include "sums.h"
+
+/* Whether all of them are in [low, high). */
+TG_VERSIONS static int64_t are_within(const int64_t *index, int64_t count, int64_t low,
+                                      int64_t high) {
+    const uint64_t room = (uint64_t)(high - low);
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < count; i++)
+        wrong |= (uint64_t)(index[i] - low) >= room;
+    return !wrong;
+}
+
+TG_INLINE int64_t wrapped(int64_t i, int64_t size) { return i < 0 ? i + size : i; }
+
+/* ------------------------------------------------------------------ places */
+
+/* Several indices as one, for the dimensions they are of taken together; negative ones count from
+   the end. p: out, index arrays …, whether something was wrong; n: count, how many, their sizes … */
+TG_VERSIONS static void places_of(void *context, int64_t begin, int64_t end) {
+    const arguments *given = context;
+    const int64_t many = given->n[1], *sizes = given->n + 2;
+    int64_t *restrict out = given->p[0];
+    for (int64_t k = 0; k < many; k++) {
+        const int64_t *restrict index = given->p[1 + k];
+        const int64_t size = sizes[k];
+        for (int64_t i = begin; i < end; i++)
+            out[i] = (k ? out[i] * size : 0) + wrapped(index[i], size);
+    }
+}
+void tg_places(void **p, const int64_t *n, const double *x) {
+    arguments given = {p, n, x};
+    int64_t *wrong = p[1 + n[1]];
+    *wrong = 0;
+    for (int64_t k = 0; k < n[1]; k++)
+        *wrong |= !are_within(p[1 + k], n[0], -n[2 + k], n[2 + k]);
+    if (!*wrong)
+        tg_parallel(n[0], tg_grain(1), places_of, &given);
+}
+
+/* ------------------------------------------------------------------ whole rows */
+
+/* out[o, j] = source[o, index[j]], all of them rows of bytes.
+   p: source, index, out, whether something was wrong; n: outer, size, bytes of a row, count, whether
+   negative numbers count from the end */
+#define TAKE(type)                                                                                 \
+    for (int64_t j = first; j < last; j++)                                                         \
+        ((type *)out)[j] = ((const type *)source)[wrapped(index[j], size)];
+TG_VERSIONS static void take_rows(void *context, int64_t begin, int64_t end) {
+    const arguments *given = context;
+    const int64_t size = given->n[1], bytes = given->n[2], count = given->n[3];
+    const int64_t *restrict index = given->p[1];
+    for (int64_t row = begin; row < end;) {
+        const int64_t o = row / count, first = row - o * count;
+        const int64_t last = lesser(count, first + end - row);
+        const char *restrict source = (const char *)given->p[0] + o * size * bytes;
+        char *restrict out = (char *)given->p[2] + o * count * bytes;
+        if (bytes == 4)
+            TAKE(int32_t)
+        else if (bytes == 8)
+            TAKE(int64_t)
+        else
+            for (int64_t j = first; j < last; j++)
+                memcpy(out + j * bytes, source + wrapped(index[j], size) * bytes, bytes);
+        row += last - first;
+    }
+}
+#undef TAKE
+void tg_take(void **p, const int64_t *n, const double *x) {
+    arguments given = {p, n, x};
+    int64_t *wrong = p[3];
+    *wrong = !are_within(p[1], n[3], n[4] ? -n[1] : 0, n[1]);
+    if (!*wrong)
+        tg_parallel(n[0] * n[3], rows_of(n[2] + 8, 0.05), take_rows, &given);
+}
+
+/* ------------------------------------------------------------------ along a dimension */
+
+/* out[o, j, k] = source[o, index[o, j, k], k]
+   p: source, index, out, whether something was wrong; n: outer, size, inner, count, bytes of one */
+#define GATHER(type)                                                                               \
+    for (int64_t row = begin; row < end; row++) {                                                  \
+        const type *from = (const type *)given->p[0] + row / count * size * inner;                 \
+        const int64_t *index = (const int64_t *)given->p[1] + row * inner;                         \
+        type *out = (type *)given->p[2] + row * inner;                                             \
+        for (int64_t k = 0; k < inner; k++)                                                        \
+            out[k] = from[index[k] * inner + k];                                                   \
+    }
+TG_VERSIONS static void gather_rows(void *context, int64_t begin, int64_t end) {
+    const arguments *given = context;
+    int64_t size = given->n[1], inner = given->n[2], count = given->n[3];
+    if (inner == 1) { /* rows of the last dimension, the inner loop along it */
+        const int64_t bytes = given->n[4];
+        for (int64_t o = begin; o < end; o++) {
+            const int64_t *index = (const int64_t *)given->p[1] + o * count;
+            if (bytes == 4) {
+                const int32_t *from = (const int32_t *)given->p[0] + o * size;
+                int32_t *out = (int32_t *)given->p[2] + o * count;
+                for (int64_t j = 0; j < count; j++)
+                    out[j] = from[index[j]];
+            } else {
+                const int64_t *from = (const int64_t *)given->p[0] + o * size;
+                int64_t *out = (int64_t *)given->p[2] + o * count;
+                for (int64_t j = 0; j < count; j++)
+                    out[j] = from[index[j]];
+            }
+        }
+    } else if (given->n[4] == 4) {
+        GATHER(int32_t)
+    } else {
+        GATHER(int64_t)
+    }
+}
+#undef GATHER
+void tg_gather(void **p, const int64_t *n, const double *x) {
+    arguments given = {p, n, x};
+    int64_t *wrong = p[3];
+    *wrong = !are_within(p[1], n[0] * n[2] * n[3], 0, n[1]);
+    if (*wrong)
+        return;
+    if (n[2] == 1)
+        tg_parallel(n[0], rows_of(n[3], 1), gather_rows, &given);
+    else
+        tg_parallel(n[0] * n[3], rows_of(n[2], 1), gather_rows, &given);
+}
+
+/* ------------------------------------------------------------------ masks */
+
+/* Rows of bytes where the mask is set, one after the other; and back. How many stand before each
+   piece of the mask is counted first. `total` is what the caller counted: nothing is written beyond
+   it, even if someone writes to the mask meanwhile.
+   p: all, mask, some, place for a count per piece and one more; n: length of the mask, bytes of a
+   row, total, whether they go back, length of a piece */
+static void count_marks(void *context, int64_t begin, int64_t end) {
+    const arguments *given = context;
+    const unsigned char *mask = given->p[1];
+    const int64_t length = given->n[4];
+    for (int64_t piece = begin; piece < end; piece++) {
+        const int64_t last = lesser((piece + 1) * length, given->n[0]);
+        int64_t count = 0;
+        for (int64_t i = piece * length; i < last; i++)
+            count += mask[i] != 0;
+        ((int64_t *)given->p[3])[piece] = count;
+    }
+}
+/* Without branches, as masks are hard to foresee: what is not marked is written over by the next. */
+#define MOVE(type)                                                                                 \
+    {                                                                                              \
+        type *all = given->p[0], *some = given->p[2];                                              \
+        if (back)                                                                                  \
+            for (; i < last && at < stop; i++) {                                                   \
+                all[i] = mask[i] ? some[at] : all[i];                                              \
+                at += mask[i] != 0;                                                                \
+            }                                                                                      \
+        else                                                                                       \
+            for (; i < last && at < stop; i++) {                                                   \
+                some[at] = all[i];                                                                 \
+                at += mask[i] != 0;                                                                \
+            }                                                                                      \
+    }
+static void move_marked(void *context, int64_t begin, int64_t end) {
+    const arguments *given = context;
+    const unsigned char *mask = given->p[1];
+    const int64_t *before = given->p[3];
+    const int64_t bytes = given->n[1], total = given->n[2], back = given->n[3];
+    const int64_t length = given->n[4];
+    for (int64_t piece = begin; piece < end; piece++) {
+        const int64_t last = lesser((piece + 1) * length, given->n[0]);
+        const int64_t stop = lesser(before[piece + 1], total);
+        int64_t i = piece * length, at = before[piece];
+        if (bytes == 4)
+            MOVE(int32_t)
+        else if (bytes == 8)
+            MOVE(int64_t)
+        else
+            for (; i < last && at < stop; i++)
+                if (mask[i]) {
+                    char *one = (char *)given->p[0] + i * bytes;
+                    char *other = (char *)given->p[2] + at++ * bytes;
+                    memcpy(back ? one : other, back ? other : one, bytes);
+                }
+    }
+}
+#undef MOVE
+void tg_marked(void **p, const int64_t *n, const double *x) {
+    arguments given = {p, n, x};
+    const int64_t pieces = (n[0] + n[4] - 1) / n[4];
+    int64_t *before = p[3], sum = 0;
+    tg_parallel(pieces, 8, count_marks, &given);
+    for (int64_t i = 0; i < pieces; i++) {
+        const int64_t count = before[i];
+        before[i] = sum;
+        sum += count;
+    }
+    before[pieces] = sum;
+    tg_parallel(pieces, 1, move_marked, &given);
+}
+
+/* ------------------------------------------------------------------ sums, by type */
+
+#define T float
+#define NAMED(name) name##_f32
+#include "gather_of.h"
+#undef T
+#undef NAMED
+
+#define T double
+#define NAMED(name) name##_f64
+#include "gather_of.h"

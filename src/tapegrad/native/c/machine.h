@@ -1,0 +1,67 @@
+/* The vector machine: an elementwise formula, however long, in one pass over memory.
+
+   A program is a list of steps, each one primitive on blocks that stay in the first-level cache. It
+   is made from the formula of an op, from its gradient rule, or from a chain of both
+   (expressions/program.py), and runs on float or double; other dtypes are converted when they are
+   read and written. */
+
+#ifndef TAPEGRAD_MACHINE_H
+#define TAPEGRAD_MACHINE_H
+
+#include "tapegrad.h"
+
+/* name, number of operands */
+#define TG_STEPS(X)                                                                                \
+    X(copy, 1) X(neg, 1) X(abs, 1) X(square, 1) X(sqrt, 1) X(reciprocal, 1) X(exp, 1) X(exp2, 1)   \
+    X(expm1, 1) X(log, 1) X(log2, 1) X(log10, 1) X(log1p, 1) X(sin, 1) X(cos, 1) X(tan, 1)         \
+    X(asin, 1) X(acos, 1) X(atan, 1) X(sinh, 1) X(cosh, 1) X(tanh, 1) X(asinh, 1) X(acosh, 1)      \
+    X(atanh, 1) X(sigmoid, 1) X(erf, 1) X(erfc, 1) X(floor, 1) X(ceil, 1) X(rint, 1) X(trunc, 1)   \
+    X(sign, 1) X(isnan, 1) X(isinf, 1) X(isfinite, 1) X(not_, 1) X(signbit, 1)                     \
+    X(add, 2) X(sub, 2) X(mul, 2) X(div, 2) X(maximum, 2) X(minimum, 2) X(fmax, 2) X(fmin, 2)      \
+    X(pow, 2) X(fmod, 2) X(atan2, 2) X(hypot, 2) X(copysign, 2) X(lt, 2) X(le, 2) X(gt, 2)         \
+    X(ge, 2) X(eq, 2) X(ne, 2) X(and_, 2) X(or_, 2) X(xor_, 2)                                     \
+    X(select, 3)
+
+enum {
+#define X(name, width) TG_##name,
+    TG_STEPS(X)
+#undef X
+        TG_STEP_COUNT
+};
+
+enum { TG_F32, TG_F64, TG_BOOL, TG_BF16, TG_I64, TG_I32, TG_KINDS };
+
+#define TG_MOST_DIMS 8
+#define TG_MOST_OPERANDS 24
+#define TG_MOST_REGISTERS 96
+#define TG_MOST_STEPS 96
+
+typedef struct {
+    uint8_t code, out, a, b, c;
+} tg_step;
+
+/* Registers: inputs first, then constants, then outputs, then what is in between. */
+typedef struct {
+    int kind; /* TG_F32 or TG_F64: what is computed in */
+    int inputs, constants, outputs, registers, steps;
+    double constant[TG_MOST_OPERANDS];
+    tg_step step[TG_MOST_STEPS];
+    double cost; /* nanoseconds an element, about */
+} tg_program;
+
+typedef struct {
+    char *data; /* NULL: `number` everywhere */
+    double number;
+    int kind;
+    int64_t stride[TG_MOST_DIMS]; /* in bytes */
+} tg_operand;
+
+/* Inputs, then outputs, over an index space of `dims` dimensions. Outputs do not overlap inputs,
+   except element for element. */
+void tg_machine(const tg_program *program, const tg_operand *operands, int dims,
+                const int64_t *size);
+
+extern const char *const tg_step_names[];
+extern const int tg_step_widths[];
+
+#endif

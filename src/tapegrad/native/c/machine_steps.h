@@ -1,0 +1,313 @@
+/* The primitives for one type: T, its suffix and its functions. Included by machine.c, twice. */
+
+#define PASTE_(a, b) a##_##b
+#define PASTE(a, b) PASTE_(a, b)
+#define NAMED(name) PASTE(name, SUFFIX)
+
+#define LOOP _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++)
+
+#define UNARY(name, value)                                                                         \
+    TG_VERSIONS static void NAMED(name)(T * d, const T *pa, const T *pb, const T *pc, int64_t n) { \
+        (void)pb, (void)pc;                                                                        \
+        LOOP {                                                                                     \
+            const T a = pa[i];                                                                     \
+            d[i] = (value);                                                                        \
+        }                                                                                          \
+    }
+
+/* Of two vectors, of a vector and a number, of a number and a vector. */
+#define BINARY(name, value)                                                                        \
+    TG_VERSIONS static void NAMED(name)(T * d, const T *pa, const T *pb, const T *pc, int64_t n) { \
+        (void)pc;                                                                                  \
+        LOOP {                                                                                     \
+            const T a = pa[i], b = pb[i];                                                          \
+            d[i] = (value);                                                                        \
+        }                                                                                          \
+    }                                                                                              \
+    TG_VERSIONS static void NAMED(name##_vs)(T * d, const T *pa, const T *pb, const T *pc,         \
+                                             int64_t n) {                                          \
+        (void)pc;                                                                                  \
+        const T b = *pb;                                                                           \
+        LOOP {                                                                                     \
+            const T a = pa[i];                                                                     \
+            d[i] = (value);                                                                        \
+        }                                                                                          \
+    }                                                                                              \
+    TG_VERSIONS static void NAMED(name##_sv)(T * d, const T *pa, const T *pb, const T *pc,         \
+                                             int64_t n) {                                          \
+        (void)pc;                                                                                  \
+        const T a = *pa;                                                                           \
+        LOOP {                                                                                     \
+            const T b = pb[i];                                                                     \
+            d[i] = (value);                                                                        \
+        }                                                                                          \
+    }
+
+UNARY(copy, a)
+UNARY(neg, -a)
+UNARY(abs, FABS(a))
+UNARY(square, a * a)
+UNARY(sqrt, SQRT(a))
+UNARY(reciprocal, 1 / a)
+UNARY(exp, EXP(a))
+UNARY(exp2, EXP2(a))
+UNARY(expm1, EXPM1(a))
+UNARY(log, LOG(a))
+UNARY(log2, LOG2(a))
+UNARY(log10, LOG10(a))
+UNARY(log1p, LOG1P(a))
+UNARY(tan, LIBM(tan)(a))
+UNARY(asin, LIBM(asin)(a))
+UNARY(acos, LIBM(acos)(a))
+UNARY(atan, LIBM(atan)(a))
+UNARY(sinh, LIBM(sinh)(a))
+UNARY(cosh, LIBM(cosh)(a))
+UNARY(tanh, TANH(a))
+UNARY(asinh, LIBM(asinh)(a))
+UNARY(acosh, LIBM(acosh)(a))
+UNARY(atanh, LIBM(atanh)(a))
+UNARY(sigmoid, SIGMOID(a))
+UNARY(erf, ERF(a))
+UNARY(erfc, LIBM(erfc)(a))
+UNARY(floor, FLOOR(a))
+UNARY(ceil, CEIL(a))
+UNARY(rint, RINT(a))
+UNARY(trunc, TRUNC(a))
+UNARY(sign, a != a ? a : (T)((a > 0) - (a < 0)))
+UNARY(isnan, a != a ? (T)1 : (T)0)
+UNARY(isinf, FABS(a) == (T)INFINITY ? (T)1 : (T)0)
+UNARY(isfinite, FABS(a) < (T)INFINITY ? (T)1 : (T)0)
+UNARY(not_, a == 0 ? (T)1 : (T)0)
+UNARY(signbit, SIGNBIT(a) ? (T)1 : (T)0)
+
+BINARY(add, a + b)
+BINARY(sub, a - b)
+BINARY(mul, a *b)
+BINARY(div, a / b)
+BINARY(maximum, (a > b) | (a != a) ? a : b)
+BINARY(minimum, (a < b) | (a != a) ? a : b)
+BINARY(fmax, (a > b) | (b != b) ? a : b)
+BINARY(fmin, (a < b) | (b != b) ? a : b)
+BINARY(pow, POW(a, b))
+BINARY(fmod, LIBM(fmod)(a, b))
+BINARY(atan2, LIBM(atan2)(a, b))
+BINARY(hypot, LIBM(hypot)(a, b))
+BINARY(copysign, COPYSIGN(a, b))
+BINARY(lt, a < b ? (T)1 : (T)0)
+BINARY(le, a <= b ? (T)1 : (T)0)
+BINARY(gt, a > b ? (T)1 : (T)0)
+BINARY(ge, a >= b ? (T)1 : (T)0)
+BINARY(eq, a == b ? (T)1 : (T)0)
+BINARY(ne, a != b ? (T)1 : (T)0)
+BINARY(and_, (a != 0) & (b != 0) ? (T)1 : (T)0)
+BINARY(or_, (a != 0) | (b != 0) ? (T)1 : (T)0)
+BINARY(xor_, (a != 0) != (b != 0) ? (T)1 : (T)0)
+
+TG_VERSIONS static void NAMED(select)(T *d, const T *pa, const T *pb, const T *pc, int64_t n) {
+    LOOP {
+        const T b = pb[i], c = pc[i];
+        d[i] = pa[i] != 0 ? b : c;
+    }
+}
+/* A number everywhere. */
+TG_VERSIONS static void NAMED(spread)(T *d, const T *pa, const T *pb, const T *pc, int64_t n) {
+    (void)pb, (void)pc;
+    const T a = *pa;
+    for (int64_t i = 0; i < n; i++)
+        d[i] = a;
+}
+
+/* Reading: from an operand of any kind and stride to a block. */
+#define READ(kind, S, value)                                                                       \
+    case kind:                                                                                     \
+        if (stride == (int64_t)sizeof(S)) {                                                        \
+            const S *s = (const S *)from;                                                          \
+            for (int64_t i = 0; i < n; i++) {                                                      \
+                const S v = s[i];                                                                  \
+                d[i] = (value);                                                                    \
+            }                                                                                      \
+        } else {                                                                                   \
+            for (int64_t i = 0; i < n; i++) {                                                      \
+                S v;                                                                               \
+                memcpy(&v, from + i * stride, sizeof(S));                                          \
+                d[i] = (value);                                                                    \
+            }                                                                                      \
+        }                                                                                          \
+        break;
+
+TG_VERSIONS static void NAMED(read)(T *d, const char *from, int kind, int64_t stride, int64_t n) {
+    switch (kind) {
+        READ(TG_F32, float, (T)v)
+        READ(TG_F64, double, (T)v)
+        READ(TG_BOOL, uint8_t, v ? (T)1 : (T)0)
+        READ(TG_BF16, uint16_t, (T)f32_of((uint32_t)v << 16))
+        READ(TG_I64, int64_t, (T)v)
+        READ(TG_I32, int32_t, (T)v)
+    }
+}
+
+#define WRITE(kind, S, value)                                                                      \
+    case kind:                                                                                     \
+        if (stride == (int64_t)sizeof(S)) {                                                        \
+            S *s = (S *)to;                                                                        \
+            for (int64_t i = 0; i < n; i++) {                                                      \
+                const T v = d[i];                                                                  \
+                s[i] = (value);                                                                    \
+            }                                                                                      \
+        } else {                                                                                   \
+            for (int64_t i = 0; i < n; i++) {                                                      \
+                const T v = d[i];                                                                  \
+                S w = (value);                                                                     \
+                memcpy(to + i * stride, &w, sizeof(S));                                            \
+            }                                                                                      \
+        }                                                                                          \
+        break;
+
+TG_VERSIONS static void NAMED(write)(const T *d, char *to, int kind, int64_t stride, int64_t n) {
+    switch (kind) {
+        WRITE(TG_F32, float, (float)v)
+        WRITE(TG_F64, double, (double)v)
+        WRITE(TG_BOOL, uint8_t, v != 0)
+        WRITE(TG_BF16, uint16_t, bf16_of((float)v))
+    }
+}
+
+typedef void (*NAMED(loop))(T *, const T *, const T *, const T *, int64_t);
+
+/* Per primitive: for vectors, for a number on the right, for a number on the left. */
+#define X1(name) {NAMED(name), NULL, NULL},
+#define X2(name) {NAMED(name), NAMED(name##_vs), NAMED(name##_sv)},
+#define X3(name) {NAMED(name), NULL, NULL},
+static const NAMED(loop) NAMED(loops)[TG_STEP_COUNT][3] = {
+#define X(name, width) X##width(name)
+    TG_STEPS(X)
+#undef X
+};
+#undef X1
+#undef X2
+#undef X3
+
+typedef struct {
+    NAMED(loop) loop;
+    uint8_t out, a, b, c;
+} NAMED(planned);
+
+/* A program on operands of given strides along the last dimension: which registers are memory
+   itself, which need room, which are numbers; and the steps, with the loop for each. */
+typedef struct {
+    NAMED(planned) once[TG_MOST_STEPS], each[TG_MOST_STEPS]; /* per row, per block */
+    int64_t width[TG_MOST_STEPS]; /* of the steps done once: 1, or a whole block */
+    int onces, eaches, rooms, registers;
+    int16_t room[TG_MOST_REGISTERS]; /* -1: memory itself */
+    uint8_t is_number[TG_MOST_REGISTERS];
+} NAMED(plan);
+
+static void NAMED(do_once)(NAMED(plan) *plan, NAMED(loop) loop, int out, int a, int b, int c,
+                           int64_t width) {
+    plan->width[plan->onces] = width;
+    plan->once[plan->onces++] =
+        (NAMED(planned)){loop, (uint8_t)out, (uint8_t)a, (uint8_t)b, (uint8_t)c};
+}
+
+static void NAMED(make_plan)(NAMED(plan) *plan, const tg_program *program,
+                             const tg_operand *operands, const int64_t *stride) {
+    const int inputs = program->inputs, first_out = inputs + program->constants;
+    const int first_other = first_out + program->outputs;
+    plan->onces = plan->eaches = plan->rooms = 0;
+    plan->registers = program->registers;
+    for (int i = 0; i < program->registers; i++) {
+        int o = i < inputs ? i : i - first_out + inputs; /* the operand, if it is one */
+        int operand = i < inputs || (i >= first_out && i < first_other);
+        plan->is_number[i] = i < inputs ? !operands[i].data || !stride[i] : i < first_out;
+        int direct = operand && !plan->is_number[i] && operands[o].kind == KIND &&
+                     stride[o] == (int64_t)sizeof(T);
+        plan->room[i] = direct ? -1 : (int16_t)plan->rooms++;
+    }
+    /* What is computed once gets a register of its own, as those of the program are used again. */
+    uint8_t at[TG_MOST_REGISTERS];
+    for (int i = 0; i < program->registers; i++)
+        at[i] = (uint8_t)i;
+    for (int s = 0; s < program->steps; s++) {
+        const tg_step *step = &program->step[s];
+        const int width = tg_step_widths[step->code];
+        const uint8_t from[3] = {at[step->a], at[step->b], at[step->c]};
+        int numbers = 0;
+        for (int k = 0; k < width; k++)
+            numbers += plan->is_number[from[k]] != 0;
+        if (numbers == width) {
+            int out = plan->registers++;
+            plan->room[out] = (int16_t)plan->rooms++;
+            plan->is_number[out] = 1;
+            NAMED(do_once)(plan, NAMED(loops)[step->code][0], out, from[0], from[1], from[2], 1);
+            if (step->out < first_other) /* an output is a vector all the same */
+                plan->each[plan->eaches++] =
+                    (NAMED(planned)){NAMED(spread), step->out, (uint8_t)out, 0, 0};
+            else
+                at[step->out] = (uint8_t)out;
+            continue;
+        }
+        int variant = width == 2 ? (plan->is_number[from[1]] ? 1 : plan->is_number[from[0]] ? 2 : 0)
+                                 : 0;
+        if (width == 3)
+            for (int k = 0; k < 3; k++)
+                if (plan->is_number[from[k]] == 1) {
+                    NAMED(do_once)(plan, NAMED(spread), from[k], from[k], 0, 0, BLOCK);
+                    plan->is_number[from[k]] = 2; /* still a number, and spread out */
+                }
+        plan->each[plan->eaches++] = (NAMED(planned)){NAMED(loops)[step->code][variant], step->out,
+                                                      from[0], from[1], from[2]};
+        at[step->out] = step->out;
+    }
+}
+
+/* One row of the index space, block by block; `at` are the operands' addresses. */
+static void NAMED(row)(const tg_program *program, const tg_operand *operands, void *made,
+                       T (*rooms)[BLOCK], char *const *at, const int64_t *stride, int64_t count) {
+    const NAMED(plan) *plan = made;
+    T *now[TG_MOST_REGISTERS];
+    const int inputs = program->inputs, first_out = inputs + program->constants;
+    for (int i = 0; i < plan->registers; i++)
+        now[i] = plan->room[i] >= 0 ? rooms[plan->room[i]] : NULL;
+    for (int i = 0; i < inputs; i++)
+        if (plan->is_number[i]) {
+            if (operands[i].data)
+                NAMED(read)(now[i], at[i], operands[i].kind, 0, 1);
+            else
+                now[i][0] = (T)operands[i].number;
+        }
+    for (int i = 0; i < program->constants; i++)
+        now[inputs + i][0] = (T)program->constant[i];
+    for (int s = 0; s < plan->onces; s++) {
+        const NAMED(planned) *step = &plan->once[s];
+        step->loop(now[step->out], now[step->a], now[step->b], now[step->c], plan->width[s]);
+    }
+    for (int64_t begin = 0; begin < count; begin += BLOCK) {
+        const int64_t n = count - begin < BLOCK ? count - begin : BLOCK;
+        for (int i = 0; i < inputs; i++) {
+            if (plan->room[i] < 0)
+                now[i] = (T *)at[i] + begin;
+            else if (!plan->is_number[i])
+                NAMED(read)(now[i], at[i] + begin * stride[i], operands[i].kind, stride[i], n);
+        }
+        for (int o = 0; o < program->outputs; o++)
+            if (plan->room[first_out + o] < 0)
+                now[first_out + o] = (T *)at[inputs + o] + begin;
+        for (int s = 0; s < plan->eaches; s++) {
+            const NAMED(planned) *step = &plan->each[s];
+            step->loop(now[step->out], now[step->a], now[step->b], now[step->c], n);
+        }
+        for (int o = 0; o < program->outputs; o++)
+            if (plan->room[first_out + o] >= 0)
+                NAMED(write)(now[first_out + o], at[inputs + o] + begin * stride[inputs + o],
+                             operands[inputs + o].kind, stride[inputs + o], n);
+    }
+}
+
+#undef PASTE_
+#undef PASTE
+#undef NAMED
+#undef LOOP
+#undef UNARY
+#undef BINARY
+#undef READ
+#undef WRITE

@@ -1,0 +1,186 @@
+/* Memory of large arrays, kept for the next one of the same size.
+
+   Fresh pages cost as much as computing on them: the kernel clears each one when it is first
+   touched. A training step makes and drops arrays of the same sizes again and again, so what is
+   freed here is kept, up to a limit, and given out again. NumPy's arrays remember who allocated them
+   (PyDataMem_Handler), so these are ordinary arrays that own their data. */
+
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "module.h"
+
+#define LARGE ((size_t)1 << 20)
+#define PAGE ((size_t)1 << 16)
+#define HUGE_FROM ((size_t)4 << 20)
+#define HUGE_PAGE ((size_t)2 << 20)
+#define MOST_KEPT 64
+#define HEADER 64 /* in front of the data: how much it is */
+
+static struct {
+    pthread_mutex_t lock;
+    struct {
+        char *at;
+        size_t size;
+    } kept[MOST_KEPT];
+    int count;
+    size_t bytes;
+    size_t limit;
+} store = {.lock = PTHREAD_MUTEX_INITIALIZER, .limit = (size_t)512 << 20};
+
+static PyObject *handler;
+
+/* What is mapped for so many bytes; 0: more than there can be. */
+static size_t mapped(size_t size) {
+    size_t page = size >= HUGE_FROM ? HUGE_PAGE : PAGE;
+    return size > (size_t)-1 / 2 ? 0 : (size + HEADER + page - 1) / page * page;
+}
+
+static size_t size_of(const void *data) {
+    size_t size;
+    memcpy(&size, (const char *)data - HEADER, sizeof size);
+    return size;
+}
+
+static void *get(void *context, size_t bytes) {
+    (void)context;
+    const size_t size = mapped(bytes);
+    char *at = NULL;
+    if (!size)
+        return NULL;
+    pthread_mutex_lock(&store.lock);
+    for (int i = store.count - 1; i >= 0 && !at; i--)
+        if (store.kept[i].size == size) {
+            at = store.kept[i].at;
+            store.bytes -= size;
+            store.count--;
+            memmove(&store.kept[i], &store.kept[i + 1],
+                    (size_t)(store.count - i) * sizeof store.kept[0]);
+        }
+    pthread_mutex_unlock(&store.lock);
+    if (!at) {
+        at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (at == MAP_FAILED)
+            return NULL;
+#if defined(MADV_HUGEPAGE)
+        if (size >= HUGE_FROM)
+            madvise(at, size, MADV_HUGEPAGE);
+#endif
+        memcpy(at, &size, sizeof size);
+    }
+    return at + HEADER;
+}
+
+static void *get_zeros(void *context, size_t count, size_t size) {
+    if (size && count > (size_t)-1 / size)
+        return NULL;
+    void *data = get(context, count * size);
+    return data ? memset(data, 0, count * size) : NULL;
+}
+
+/* Keep it; when there is too much, what was kept longest goes. */
+static void give_back(void *context, void *data, size_t unused) {
+    (void)context, (void)unused;
+    if (!data)
+        return;
+    char *at = (char *)data - HEADER;
+    const size_t size = size_of(data);
+    pthread_mutex_lock(&store.lock);
+    while (store.count && (store.count == MOST_KEPT || store.bytes + size > store.limit)) {
+        munmap(store.kept[0].at, store.kept[0].size);
+        store.bytes -= store.kept[0].size;
+        store.count--;
+        memmove(&store.kept[0], &store.kept[1], (size_t)store.count * sizeof store.kept[0]);
+    }
+    if (store.bytes + size <= store.limit) {
+        store.kept[store.count].at = at;
+        store.kept[store.count].size = size;
+        store.count++;
+        store.bytes += size;
+        at = NULL;
+    }
+    pthread_mutex_unlock(&store.lock);
+    if (at)
+        munmap(at, size);
+}
+
+static void *get_again(void *context, void *data, size_t bytes) {
+    if (!data)
+        return get(context, bytes);
+    const size_t before = size_of(data);
+    if (mapped(bytes) == before)
+        return data;
+    void *made = get(context, bytes);
+    if (made) {
+        memcpy(made, data, bytes < before - HEADER ? bytes : before - HEADER);
+        give_back(context, data, 0);
+    }
+    return made;
+}
+
+static PyDataMem_Handler functions = {
+    "tapegrad", 1, {NULL, get, get_zeros, get_again, give_back},
+};
+
+static void before_fork(void) { pthread_mutex_lock(&store.lock); }
+static void after_fork(void) { pthread_mutex_unlock(&store.lock); }
+
+int tg_ready_memory(void) {
+    handler = PyCapsule_New(&functions, "mem_handler", NULL);
+    pthread_atfork(before_fork, after_fork, after_fork);
+    return handler ? 0 : -1;
+}
+
+PyObject *tg_new_array(int dims, const npy_intp *shape, int type, int in_f_order) {
+    double bytes = type == NPY_DOUBLE ? 8 : type == NPY_FLOAT ? 4 : 1;
+    for (int d = 0; d < dims; d++)
+        bytes *= (double)shape[d];
+    if (bytes < (double)LARGE)
+        return PyArray_New(&PyArray_Type, dims, (npy_intp *)shape, type, NULL, NULL, 0, in_f_order,
+                           NULL);
+    PyObject *before = PyDataMem_SetHandler(handler);
+    if (!before)
+        return NULL;
+    PyObject *made = PyArray_New(&PyArray_Type, dims, (npy_intp *)shape, type, NULL, NULL, 0,
+                                 in_f_order, NULL);
+    PyObject *ours = PyDataMem_SetHandler(before);
+    Py_XDECREF(ours);
+    Py_DECREF(before);
+    return made;
+}
+
+/* empty(shape, like): a new array in C order, with the dtype of `like`. */
+PyObject *tg_empty(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    (void)self;
+    npy_intp shape[NPY_MAXDIMS];
+    if (count != 2 || !PyTuple_CheckExact(args[0]) || !PyArray_CheckExact(args[1]) ||
+        PyTuple_GET_SIZE(args[0]) > NPY_MAXDIMS)
+        return PyErr_Format(PyExc_TypeError, "empty: a shape and an array are wanted");
+    int type = PyArray_TYPE((PyArrayObject *)args[1]);
+    if (type != NPY_FLOAT && type != NPY_DOUBLE && type != NPY_BOOL)
+        return PyErr_Format(PyExc_TypeError, "empty: only for float, double and bool");
+    for (Py_ssize_t d = 0; d < PyTuple_GET_SIZE(args[0]); d++)
+        shape[d] = PyLong_AsSsize_t(PyTuple_GET_ITEM(args[0], d));
+    if (PyErr_Occurred())
+        return NULL;
+    return tg_new_array((int)PyTuple_GET_SIZE(args[0]), shape, type, 0);
+}
+
+/* How much is kept for reuse; 0 gives everything back. */
+PyObject *tg_keep_memory(PyObject *self, PyObject *limit) {
+    (void)self;
+    Py_ssize_t bytes = PyLong_AsSsize_t(limit);
+    if (bytes == -1 && PyErr_Occurred())
+        return NULL;
+    pthread_mutex_lock(&store.lock);
+    store.limit = bytes < 0 ? 0 : (size_t)bytes;
+    while (store.count && store.bytes > store.limit) {
+        store.count--;
+        munmap(store.kept[store.count].at, store.kept[store.count].size);
+        store.bytes -= store.kept[store.count].size;
+    }
+    pthread_mutex_unlock(&store.lock);
+    Py_RETURN_NONE;
+}

@@ -1,0 +1,66 @@
+#define TAPEGRAD_IMPORTS_NUMPY
+#include "module.h"
+
+static PyObject *threads(PyObject *self, PyObject *unused) {
+    (void)self, (void)unused;
+    return PyLong_FromLong(tg_threads());
+}
+
+static PyObject *set_threads(PyObject *self, PyObject *count) {
+    (void)self;
+    long n = PyLong_AsLong(count);
+    if (n == -1 && PyErr_Occurred())
+        return NULL;
+    tg_set_threads(n < 1 ? 1 : n > 1 << 20 ? 1 << 20 : (int)n);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    {"threads", threads, METH_NOARGS, "how many threads large pieces of work are done by"},
+    {"set_threads", set_threads, METH_O, "set that number"},
+    {"empty", (PyCFunction)(void (*)(void))tg_empty, METH_FASTCALL,
+     "empty(shape, like): a new array in C order with the dtype of `like`"},
+    {"product", (PyCFunction)(void (*)(void))tg_product, METH_FASTCALL,
+     "product(a, b, summand=None): of matrices, or stacks; None where it is not for this"},
+    {"set_blas", (PyCFunction)(void (*)(void))tg_set_blas, METH_FASTCALL,
+     "set_blas(sgemm, dgemm, get_num_threads, set_num_threads): addresses"},
+    {"keep_memory", tg_keep_memory, METH_O, "how many bytes of freed arrays are kept at the most"},
+    {"together", tg_together, METH_VARARGS, "a table of many arrays for one kernel, or None"},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "tapegrad.native._kernels",
+    .m_doc = "Kernels in C for arrays on the CPU.",
+    .m_size = -1,
+    .m_methods = functions,
+};
+
+PyMODINIT_FUNC PyInit__kernels(void) {
+    import_array();
+    if (tg_ready_elementwise() < 0 || tg_ready_memory() < 0)
+        return NULL;
+    PyObject *module = PyModule_Create(&definition);
+    if (!module)
+        return NULL;
+    PyObject *steps = PyDict_New();
+    for (int i = 0; steps && i < TG_STEP_COUNT; i++) {
+        PyObject *entry = Py_BuildValue("(ii)", i, tg_step_widths[i]);
+        if (!entry || PyDict_SetItemString(steps, tg_step_names[i], entry) < 0) {
+            Py_XDECREF(entry);
+            Py_CLEAR(steps);
+            break;
+        }
+        Py_DECREF(entry);
+    }
+    PyObject *kernels = tg_all_kernels();
+    if (!steps || PyModule_AddObject(module, "STEPS", steps) < 0 || !kernels ||
+        PyModule_AddObject(module, "KERNELS", kernels) < 0 ||
+        PyModule_AddObjectRef(module, "Formula", (PyObject *)&tg_formula_type) < 0 ||
+        PyModule_AddObjectRef(module, "Gradients", (PyObject *)&tg_gradients_type) < 0) {
+        Py_DECREF(module);
+        return NULL;
+    }
+    return module;
+}

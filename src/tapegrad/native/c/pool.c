@@ -1,0 +1,191 @@
+/* A small pool of threads. It starts with the first large piece of work; a worker that has nothing
+   to do spins for a moment, since work comes in bursts and waking a sleeper costs 50 to 400
+   microseconds, and then sleeps. After fork the child has no workers and starts its own. */
+
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tapegrad.h"
+
+#define MOST 64
+#define SPINS 20000 /* about 50 microseconds */
+
+typedef struct {
+    tg_part part;
+    void *context;
+    int64_t count, grain;
+    _Atomic int64_t next; /* the next piece to be taken */
+    _Atomic int busy;     /* workers that are inside */
+} work_t;
+
+static struct {
+    pthread_mutex_t owner; /* held by the thread whose work the pool does */
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    _Atomic uint64_t round; /* odd while there is work; workers wait for it to change */
+    _Atomic int sleeping;
+    int wanted;  /* threads to use, the caller's included; 0: not asked yet */
+    int started; /* workers */
+    work_t work;
+} pool = {.owner = PTHREAD_MUTEX_INITIALIZER,
+          .lock = PTHREAD_MUTEX_INITIALIZER,
+          .wake = PTHREAD_COND_INITIALIZER};
+
+static __thread int inside; /* a part that calls tg_parallel again runs alone */
+
+static inline void relax(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static void take_pieces(work_t *work) {
+    int64_t pieces = (work->count + work->grain - 1) / work->grain;
+    for (;;) {
+        int64_t i = atomic_fetch_add_explicit(&work->next, 1, memory_order_relaxed);
+        if (i >= pieces)
+            return;
+        int64_t begin = i * work->grain, end = begin + work->grain;
+        work->part(work->context, begin, end < work->count ? end : work->count);
+    }
+}
+
+static void *worker(void *index) {
+    uint64_t seen = 0;
+    int number = (int)(intptr_t)index;
+    inside = 1;
+    for (;;) {
+        uint64_t now;
+        int spins = 0;
+        while ((now = atomic_load_explicit(&pool.round, memory_order_acquire)) == seen) {
+            if (++spins < SPINS) {
+                relax();
+                continue;
+            }
+            pthread_mutex_lock(&pool.lock);
+            atomic_fetch_add(&pool.sleeping, 1);
+            while (atomic_load(&pool.round) == seen)
+                pthread_cond_wait(&pool.wake, &pool.lock);
+            atomic_fetch_sub(&pool.sleeping, 1);
+            pthread_mutex_unlock(&pool.lock);
+        }
+        seen = now;
+        if (seen % 2 == 0 || number >= pool.wanted)
+            continue; /* the work is over already, or this worker is not wanted any more */
+        /* While the round is the same its owner waits for `busy`, so the work cannot change. */
+        atomic_fetch_add(&pool.work.busy, 1);
+        if (atomic_load(&pool.round) == seen)
+            take_pieces(&pool.work);
+        atomic_fetch_sub(&pool.work.busy, 1);
+    }
+    return NULL;
+}
+
+static void forget(void) {
+    /* In the child of a fork: no worker came along, and locks may be held by threads that are
+       not there. */
+    pool.owner = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    pool.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    pool.wake = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+    pool.started = 0;
+    inside = 0;
+    atomic_store(&pool.sleeping, 0);
+    if (atomic_load(&pool.round) % 2)
+        atomic_fetch_add(&pool.round, 1);
+    atomic_store(&pool.work.busy, 0);
+}
+
+static void start(void) {
+    static int registered;
+    if (!registered) {
+        registered = 1;
+        pthread_atfork(NULL, NULL, forget);
+    }
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, 1 << 20);
+    while (pool.started < pool.wanted - 1) {
+        pthread_t thread;
+        if (pthread_create(&thread, &attributes, worker, (void *)(intptr_t)(pool.started + 1))) {
+            pool.wanted = pool.started + 1; /* as many as there are */
+            break;
+        }
+        pool.started++;
+    }
+    pthread_attr_destroy(&attributes);
+}
+
+int tg_threads(void) {
+    if (pool.wanted == 0) {
+        int count = (int)sysconf(_SC_NPROCESSORS_ONLN);
+#if defined(__linux__)
+        cpu_set_t set;
+        if (sched_getaffinity(0, sizeof set, &set) == 0)
+            count = CPU_COUNT(&set);
+#endif
+        const char *said = getenv("OMP_NUM_THREADS");
+        if (said && atoi(said) > 0)
+            count = atoi(said);
+        tg_set_threads(count);
+    }
+    return pool.wanted;
+}
+
+void tg_set_threads(int count) {
+    pool.wanted = count < 1 ? 1 : count > MOST ? MOST : count;
+}
+
+void tg_parallel(int64_t count, int64_t grain, tg_part part, void *context) {
+    if (count <= 0)
+        return;
+    if (grain < 1)
+        grain = 1;
+    if (count <= grain) {
+        part(context, 0, count);
+        return;
+    }
+    if (tg_threads() == 1 || inside || pthread_mutex_trylock(&pool.owner)) {
+        /* The same pieces, one after the other. */
+        for (int64_t begin = 0; begin < count; begin += grain)
+            part(context, begin, begin + grain < count ? begin + grain : count);
+        return;
+    }
+    if (pool.started < pool.wanted - 1)
+        start();
+    inside = 1;
+    work_t *work = &pool.work;
+    work->part = part;
+    work->context = context;
+    work->count = count;
+    work->grain = grain;
+    atomic_store(&work->next, 0);
+    atomic_fetch_add(&pool.round, 1);
+    if (atomic_load(&pool.sleeping)) {
+        pthread_mutex_lock(&pool.lock);
+        pthread_cond_broadcast(&pool.wake);
+        pthread_mutex_unlock(&pool.lock);
+    }
+    take_pieces(work);
+    atomic_fetch_add(&pool.round, 1);
+    for (int spins = 0; atomic_load(&work->busy); spins++)
+        if (spins < SPINS)
+            relax();
+        else
+            sched_yield(); /* a worker that has lost its processor needs one */
+    inside = 0;
+    pthread_mutex_unlock(&pool.owner);
+}
+
+int64_t tg_grain(double cost) {
+    /* A piece should take at least some 20 microseconds. */
+    double elements = 20000.0 / cost;
+    return elements < 64 ? 64 : (int64_t)elements;
+}

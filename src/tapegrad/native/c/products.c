@@ -1,0 +1,188 @@
+/* Products of matrices by the BLAS that NumPy brings along, called by pointer.
+
+   A product that is worth several threads is cut into pieces that depend on its size alone, each of
+   them computed by one thread of BLAS: beside a pool of our own, BLAS's threads would only be in the
+   way. Very large products are left to BLAS and its threads. */
+
+#include "module.h"
+
+#include <string.h>
+
+enum { ROW_MAJOR = 101, COLUMN_MAJOR = 102, AS_IS = 111, TURNED = 112 };
+
+typedef void (*gemm_f32)(int, int, int, int64_t, int64_t, int64_t, float, const float *, int64_t,
+                         const float *, int64_t, float, float *, int64_t);
+typedef void (*gemm_f64)(int, int, int, int64_t, int64_t, int64_t, double, const double *, int64_t,
+                         const double *, int64_t, double, double *, int64_t);
+
+static struct {
+    gemm_f32 f32;
+    gemm_f64 f64;
+    int (*threads)(void);
+    void (*set_threads)(int);
+} blas;
+
+/* Multiplications in a piece of work, and from where on BLAS's own threads are better. */
+#define PIECE ((double)(1 << 20))
+#define MOST_PIECES 8
+#define VERY_LARGE ((double)(1 << 28))
+
+typedef struct {
+    const char *data;
+    int64_t step; /* from row to row, or from column to column, in elements */
+    int turn;
+} matrix;
+
+typedef struct {
+    int wide; /* double */
+    int64_t m, n, k, ldc;
+    matrix a, b;
+    char *out;
+    int adds;           /* to what stands in `out` */
+    int by_rows;        /* how it is cut */
+    int64_t batch[3];   /* steps in bytes from one product of a stack to the next */
+    int64_t width;      /* of a piece */
+} product;
+
+static void multiply(const product *p, int64_t m, int64_t n, const char *a, const char *b,
+                     char *out) {
+    if (p->wide)
+        blas.f64(ROW_MAJOR, p->a.turn, p->b.turn, m, n, p->k, 1.0, (const double *)a, p->a.step,
+                 (const double *)b, p->b.step, p->adds, (double *)out, p->ldc);
+    else
+        blas.f32(ROW_MAJOR, p->a.turn, p->b.turn, m, n, p->k, 1.0f, (const float *)a, p->a.step,
+                 (const float *)b, p->b.step, (float)p->adds, (float *)out, p->ldc);
+}
+
+static void piece(void *context, int64_t begin, int64_t end) {
+    const product *p = context;
+    const int64_t item = p->wide ? 8 : 4;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t from = i * p->width, all = p->by_rows ? p->m : p->n;
+        const int64_t count = from + p->width < all ? p->width : all - from;
+        if (p->by_rows)
+            multiply(p, count, p->n,
+                     p->a.data + from * item * (p->a.turn == AS_IS ? p->a.step : 1), p->b.data,
+                     p->out + from * p->ldc * item);
+        else
+            multiply(p, p->m, count, p->a.data,
+                     p->b.data + from * item * (p->b.turn == AS_IS ? 1 : p->b.step),
+                     p->out + from * item);
+    }
+}
+
+static void of_a_stack(void *context, int64_t begin, int64_t end) {
+    const product *p = context;
+    for (int64_t i = begin; i < end; i++)
+        multiply(p, p->m, p->n, p->a.data + i * p->batch[0], p->b.data + i * p->batch[1],
+                 p->out + i * p->batch[2]);
+}
+
+static void run(product *p, int64_t stack) {
+    const double work = (double)p->m * (double)p->n * (double)p->k;
+    if (work * (double)stack >= VERY_LARGE && stack == 1) {
+        multiply(p, p->m, p->n, p->a.data, p->b.data, p->out);
+        return;
+    }
+    const int threads = blas.threads();
+    if (threads != 1)
+        blas.set_threads(1);
+    if (stack > 1) {
+        int64_t grain = (int64_t)(PIECE / (work < 1 ? 1 : work));
+        tg_parallel(stack, grain < 1 ? 1 : grain, of_a_stack, p);
+    } else {
+        int64_t pieces = (int64_t)(work / PIECE), all;
+        pieces = pieces < 1 ? 1 : pieces > MOST_PIECES ? MOST_PIECES : pieces;
+        p->by_rows = p->m >= p->n;
+        all = p->by_rows ? p->m : p->n;
+        p->width = (all + pieces - 1) / pieces;
+        p->width = (p->width + 15) / 16 * 16; /* whole blocks of BLAS's kernels */
+        tg_parallel((all + p->width - 1) / p->width, 1, piece, p);
+    }
+    if (threads != 1)
+        blas.set_threads(threads);
+}
+
+/* How the last two dimensions lie; 0: not as BLAS wants it. */
+static int read_matrix(PyArrayObject *x, matrix *found) {
+    const int d = PyArray_NDIM(x) - 2;
+    const int64_t item = PyArray_ITEMSIZE(x), rows = PyArray_DIM(x, d),
+                  columns = PyArray_DIM(x, d + 1), down = PyArray_STRIDE(x, d),
+                  right = PyArray_STRIDE(x, d + 1);
+    found->data = PyArray_BYTES(x);
+    if ((right == item || columns == 1) && (rows == 1 || (down >= columns * item && !(down % item)))) {
+        found->turn = AS_IS;
+        found->step = rows == 1 ? columns : down / item;
+        return 1;
+    }
+    if ((down == item || rows == 1) && right >= rows * item && !(right % item)) {
+        found->turn = TURNED;
+        found->step = right / item;
+        return 1;
+    }
+    return 0;
+}
+
+/* product(a, b, summand=None): a @ b, plus a row or nothing; None where it is not for us. */
+PyObject *tg_product(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    (void)self;
+    if (!blas.f32 || count < 2 || count > 3 || !PyArray_CheckExact(args[0]) ||
+        !PyArray_CheckExact(args[1]))
+        Py_RETURN_NONE;
+    PyArrayObject *a = (PyArrayObject *)args[0], *b = (PyArrayObject *)args[1];
+    PyArrayObject *row = count == 3 && args[2] != Py_None ? (PyArrayObject *)args[2] : NULL;
+    const int type = PyArray_TYPE(a), dims = PyArray_NDIM(a);
+    product p = {.wide = type == NPY_DOUBLE, .adds = row != NULL};
+    if ((type != NPY_FLOAT && type != NPY_DOUBLE) || PyArray_TYPE(b) != type ||
+        PyArray_NDIM(b) != dims || (dims != 2 && dims != 3) || !PyArray_ISBEHAVED_RO(a) ||
+        !PyArray_ISBEHAVED_RO(b))
+        Py_RETURN_NONE;
+    p.m = PyArray_DIM(a, dims - 2);
+    p.k = PyArray_DIM(a, dims - 1);
+    p.n = PyArray_DIM(b, dims - 1);
+    const int64_t stack = dims == 3 ? PyArray_DIM(a, 0) : 1;
+    if (p.k != PyArray_DIM(b, dims - 2) || p.m < 1 || p.n < 1 || p.k < 1 || stack < 1 ||
+        (dims == 3 && PyArray_DIM(b, 0) != stack) || !read_matrix(a, &p.a) ||
+        !read_matrix(b, &p.b))
+        Py_RETURN_NONE;
+    if (row && (!PyArray_CheckExact(args[2]) || PyArray_TYPE(row) != type ||
+                PyArray_NDIM(row) != 1 || PyArray_DIM(row, 0) != p.n ||
+                !PyArray_IS_C_CONTIGUOUS(row) || !PyArray_ISBEHAVED_RO(row) || dims == 3))
+        Py_RETURN_NONE;
+    npy_intp shape[3] = {stack, p.m, p.n};
+    PyObject *out = tg_new_array(dims, shape + 3 - dims, type, 0);
+    if (!out)
+        return NULL;
+    p.out = PyArray_BYTES((PyArrayObject *)out);
+    p.ldc = p.n;
+    if (dims == 3) {
+        p.batch[0] = PyArray_STRIDE(a, 0);
+        p.batch[1] = PyArray_STRIDE(b, 0);
+        p.batch[2] = PyArray_STRIDE((PyArrayObject *)out, 0);
+    }
+    if (row)
+        for (int64_t i = 0; i < p.m; i++)
+            memcpy(p.out + i * p.n * PyArray_ITEMSIZE(a), PyArray_DATA(row),
+                   (size_t)(p.n * PyArray_ITEMSIZE(a)));
+    Py_BEGIN_ALLOW_THREADS run(&p, stack);
+    Py_END_ALLOW_THREADS return out;
+}
+
+/* set_blas(sgemm, dgemm, get_num_threads, set_num_threads): addresses, with 64-bit integers. */
+PyObject *tg_set_blas(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    (void)self;
+    if (count != 4)
+        return PyErr_Format(PyExc_TypeError, "set_blas: four addresses are wanted");
+    void *found[4];
+    for (int i = 0; i < 4; i++) {
+        found[i] = PyLong_AsVoidPtr(args[i]);
+        if (!found[i])
+            return PyErr_Occurred() ? NULL
+                                    : PyErr_Format(PyExc_ValueError, "set_blas: no address");
+    }
+    memcpy(&blas.f32, &found[0], sizeof found[0]);
+    memcpy(&blas.f64, &found[1], sizeof found[0]);
+    memcpy(&blas.threads, &found[2], sizeof found[0]);
+    memcpy(&blas.set_threads, &found[3], sizeof found[0]);
+    Py_RETURN_NONE;
+}

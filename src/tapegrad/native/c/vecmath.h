@@ -1,0 +1,278 @@
+/* Exponentials, logarithms and friends, written without branches so that loops over them become
+   vector instructions. Errors: at most 1 unit in the last place (tests/test_native_math.py measures
+   them); NaN, infinities, signed zeros and subnormal numbers as in the C library.
+
+   The polynomials are minimax fits of our own. Fused multiply-adds stand where the error bound needs
+   them; the compiler makes no others (-ffp-contract=off). */
+
+#ifndef TAPEGRAD_VECMATH_H
+#define TAPEGRAD_VECMATH_H
+
+#include <math.h>
+#include <string.h>
+
+#include "tapegrad.h"
+
+#define FMA32 __builtin_fmaf
+#define FMA64 __builtin_fma
+
+TG_INLINE float f32_of(uint32_t bits) {
+    float x;
+    memcpy(&x, &bits, 4);
+    return x;
+}
+TG_INLINE uint32_t bits_of_f32(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, 4);
+    return bits;
+}
+TG_INLINE double f64_of(uint64_t bits) {
+    double x;
+    memcpy(&x, &bits, 8);
+    return x;
+}
+TG_INLINE uint64_t bits_of_f64(double x) {
+    uint64_t bits;
+    memcpy(&bits, &x, 8);
+    return bits;
+}
+
+/* ------------------------------------------------------------------ float */
+
+/* e^x = 2^n e^r, |r| <= ln(2)/2; the power of two in two factors, so that subnormal results are
+   rounded once. */
+TG_INLINE float exp_f32(float x) {
+    const float magic = 0x1.8p23f;
+    x = x > 89.0f ? 89.0f : x;
+    x = x < -104.0f ? -104.0f : x;
+    float t = FMA32(x, 0x1.715476p0f, magic);
+    float n = t - magic;
+    float r = FMA32(n, -0x1.62e400p-1f, x);
+    r = FMA32(n, -0x1.7f7d1cp-20f, r);
+    float q = 0x1.6a2466p-10f;
+    q = FMA32(q, r, 0x1.1239e2p-7f);
+    q = FMA32(q, r, 0x1.5558f2p-5f);
+    q = FMA32(q, r, 0x1.555492p-3f);
+    q = FMA32(q, r, 0x1.fffffcp-2f);
+    float p = FMA32(q * r, r, r) + 1.0f;
+    int32_t k = (int32_t)(bits_of_f32(t) - bits_of_f32(magic));
+    int32_t half = k >> 1;
+    float a = f32_of((uint32_t)(half + 127) << 23), b = f32_of((uint32_t)(k - half + 127) << 23);
+    return p * a * b;
+}
+
+/* log(x) = k log(2) + log(1 + f), 1 + f in [sqrt(1/2), sqrt(2)). */
+TG_INLINE float log_f32(float x) {
+    int tiny = x < 0x1p-126f;
+    float y = tiny ? x * 0x1p23f : x;
+    uint32_t bits = bits_of_f32(y);
+    int32_t k = (int32_t)(bits - 0x3f3504f3u) >> 23;
+    float m = f32_of(bits - ((uint32_t)k << 23));
+    float n = (float)(k - (tiny ? 23 : 0));
+    float f = m - 1.0f;
+    float q = -0x1.38b3c0p-4f;
+    q = FMA32(q, f, 0x1.055a90p-3f);
+    q = FMA32(q, f, -0x1.0d8530p-3f);
+    q = FMA32(q, f, 0x1.22da3cp-3f);
+    q = FMA32(q, f, -0x1.54724ap-3f);
+    q = FMA32(q, f, 0x1.99a008p-3f);
+    q = FMA32(q, f, -0x1.000226p-2f);
+    q = FMA32(q, f, 0x1.555554p-2f);
+    float f2 = f * f;
+    float low = FMA32(n, 0x1.7f7d1cp-20f, FMA32(f2 * f, q, -0.5f * f2));
+    float r = FMA32(n, 0x1.62e400p-1f, low + f);
+    r = x == INFINITY ? x : r;
+    r = x < 0.0f ? NAN : r;
+    r = x == 0.0f ? -INFINITY : r;
+    return x != x ? x : r;
+}
+
+TG_INLINE double exp_f64(double x) {
+    const double magic = 0x1.8p52;
+    x = x > 710.0 ? 710.0 : x;
+    x = x < -746.0 ? -746.0 : x;
+    double t = FMA64(x, 0x1.71547652b82fep0, magic);
+    double n = t - magic;
+    double r = FMA64(n, -0x1.62e42fefa39efp-1, x);
+    double c = n * 0x1.abc9e3b39803fp-56; /* what the product above leaves out */
+    r = r - c;
+    double q = 0x1.100ba4c597b53p-29;
+    q = FMA64(q, r, 0x1.ae98178fb1822p-26);
+    q = FMA64(q, r, 0x1.27eaf17446deap-22);
+    q = FMA64(q, r, 0x1.71de4b977fe4dp-19);
+    q = FMA64(q, r, 0x1.a01a00185a83bp-16);
+    q = FMA64(q, r, 0x1.a01a019889e1ap-13);
+    q = FMA64(q, r, 0x1.6c16c16c3a244p-10);
+    q = FMA64(q, r, 0x1.1111111111e72p-7);
+    q = FMA64(q, r, 0x1.555555555553ep-5);
+    q = FMA64(q, r, 0x1.5555555555554p-3);
+    q = FMA64(q, r, 0.5);
+    double p = FMA64(q * r, r, r) + 1.0;
+    int64_t k = (int64_t)(bits_of_f64(t) - bits_of_f64(magic));
+    int64_t half = (int64_t)((int32_t)k >> 1);
+    double a = f64_of((uint64_t)(half + 1023) << 52), b = f64_of((uint64_t)(k - half + 1023) << 52);
+    return p * a * b;
+}
+
+TG_INLINE double log_f64(double x) {
+    int tiny = x < 0x1p-1022;
+    double y = tiny ? x * 0x1p54 : x;
+    uint64_t bits = bits_of_f64(y);
+    int64_t k = (int64_t)((bits - 0x3fe6a09e667f3bcdull) >> 52);
+    k = (k ^ 0x800) - 0x800; /* twelve bits with a sign */
+    double m = f64_of(bits - ((uint64_t)k << 52));
+    double n = (double)(int32_t)(k - (tiny ? 54 : 0));
+    double f = m - 1.0;
+    double s = f / (2.0 + f), z = s * s;
+    double w = 0x1.2f0db39397d5ap-3;
+    w = FMA64(w, z, 0x1.39a0f0e201e0fp-3);
+    w = FMA64(w, z, 0x1.7466465b4b833p-3);
+    w = FMA64(w, z, 0x1.c71c51e6edc59p-3);
+    w = FMA64(w, z, 0x1.249249421929bp-2);
+    w = FMA64(w, z, 0x1.999999997fb0fp-2);
+    w = FMA64(w, z, 0x1.5555555555593p-1);
+    /* log(1+f) = f - f^2/2 + s (f^2/2 + z w) */
+    double h = 0.5 * f * f;
+    double low = FMA64(n, 0x1.a39ef35793c76p-33, s * FMA64(w, z, h));
+    double r = FMA64(n, 0x1.62e42fee00000p-1, f - (h - low));
+    r = x == (double)INFINITY ? x : r;
+    r = x < 0.0 ? (double)NAN : r;
+    r = x == 0.0 ? (double)-INFINITY : r;
+    return x != x ? x : r;
+}
+
+/* Of float, in double: what cancels there is far below float's last place. */
+TG_INLINE float expm1_f32(float x) {
+    float y = (float)(exp_f64((double)x) - 1.0);
+    return fabsf(x) < 0x1p-24f ? x : y;
+}
+TG_INLINE float log1p_f32(float x) {
+    float y = (float)log_f64(1.0 + (double)x);
+    return fabsf(x) < 0x1p-24f ? x : y;
+}
+
+TG_INLINE float tanh_f32(float x) {
+    float a = fabsf(x), z = x * x;
+    float q = 0x1.01a768p-13f;
+    q = FMA32(q, z, -0x1.bbe302p-11f);
+    q = FMA32(q, z, 0x1.94adbep-9f);
+    q = FMA32(q, z, -0x1.19e300p-7f);
+    q = FMA32(q, z, 0x1.64f9fcp-6f);
+    q = FMA32(q, z, -0x1.b9fd98p-5f);
+    q = FMA32(q, z, 0x1.11106cp-3f);
+    q = FMA32(q, z, -0x1.555552p-2f);
+    float near = FMA32(q * z, a, a);
+    float e = exp_f32(2.0f * (a > 10.0f ? 10.0f : a));
+    float far = 1.0f - 2.0f / (e + 1.0f);
+    float y = copysignf(a < 1.0f ? near : far, x);
+    return x != x ? x : y;
+}
+
+TG_INLINE float erf_f32(float x) {
+    float a = fabsf(x), z = x * x;
+    float q = 0x1.aa2514p-21f;
+    q = FMA32(q, z, -0x1.a6d808p-17f);
+    q = FMA32(q, z, 0x1.ea5a98p-14f);
+    q = FMA32(q, z, -0x1.be6458p-11f);
+    q = FMA32(q, z, 0x1.563c38p-8f);
+    q = FMA32(q, z, -0x1.b82a74p-6f);
+    q = FMA32(q, z, 0x1.ce2f0ap-4f);
+    q = FMA32(q, z, -0x1.812746p-2f);
+    /* 2/sqrt(pi) = 1 + 0.128...: the sum below is rounded once */
+    float near = FMA32(FMA32(q, z, 0x1.06eba8p-3f), a, a);
+    float b = a > 4.0f ? 4.0f : a;
+    float t = -0x1.67cc50p-16f;
+    t = FMA32(t, b, 0x1.cbd52ep-12f);
+    t = FMA32(t, b, -0x1.12a6f2p-8f);
+    t = FMA32(t, b, 0x1.9c6a3ep-6f);
+    t = FMA32(t, b, -0x1.bbd954p-4f);
+    t = FMA32(t, b, -0x1.443c48p-1f);
+    t = FMA32(t, b, -0x1.212a52p0f);
+    t = FMA32(t, b, 0x1.7ea5a0p-13f);
+    float far = 1.0f - exp_f32(t);
+    float y = copysignf(a < 1.05f ? near : far, x);
+    return x != x ? x : y;
+}
+
+/* tanh of double: (e^2a - 1) / (e^2a + 1) by way of expm1. */
+TG_INLINE double expm1_f64(double x) {
+    /* e^x - 1 = 2^n (e^r - 1) + (2^n - 1), with e^r - 1 from the polynomial itself */
+    const double magic = 0x1.8p52;
+    double c = x > 710.0 ? 710.0 : x;
+    c = c < -60.0 ? -60.0 : c;
+    double t = FMA64(c, 0x1.71547652b82fep0, magic);
+    double n = t - magic;
+    double r0 = FMA64(n, -0x1.62e42fefa39efp-1, c);
+    double tail = n * 0x1.abc9e3b39803fp-56;
+    double r = r0 - tail;
+    double lost = (r0 - r) - tail;
+    double q = 0x1.100ba4c597b53p-29;
+    q = FMA64(q, r, 0x1.ae98178fb1822p-26);
+    q = FMA64(q, r, 0x1.27eaf17446deap-22);
+    q = FMA64(q, r, 0x1.71de4b977fe4dp-19);
+    q = FMA64(q, r, 0x1.a01a00185a83bp-16);
+    q = FMA64(q, r, 0x1.a01a019889e1ap-13);
+    q = FMA64(q, r, 0x1.6c16c16c3a244p-10);
+    q = FMA64(q, r, 0x1.1111111111e72p-7);
+    q = FMA64(q, r, 0x1.555555555553ep-5);
+    q = FMA64(q, r, 0x1.5555555555554p-3);
+    q = FMA64(q, r, 0.5);
+    double rest = FMA64(q * r, r, lost); /* e^r - 1 = r + rest */
+    int64_t k = (int64_t)(bits_of_f64(t) - bits_of_f64(magic));
+    int64_t half = (int64_t)((int32_t)k >> 1);
+    double a = f64_of((uint64_t)(half + 1023) << 52), b = f64_of((uint64_t)(k - half + 1023) << 52);
+    double two = a * b;
+    /* 2^n - 1 is exact where it matters (|n| <= 53); r two + (two - 1) with its rounding error */
+    double high = FMA64(r, two, two - 1.0);
+    double err = FMA64(r, two, (two - 1.0) - high);
+    double y = high + FMA64(rest, two, err);
+    y = n == 0.0 ? r + rest : y;
+    y = k >= 1024 ? (r + rest + 1.0) * a * b : y; /* two is infinite there, the result may not be */
+    return fabs(x) < 0x1p-54 ? x : (x != x ? x : y);
+}
+TG_INLINE double tanh_f64(double x) {
+    double a = fabs(x);
+    double e = expm1_f64(2.0 * (a > 22.0 ? 22.0 : a));
+    double y = copysign(e / (e + 2.0), x);
+    return x != x ? x : y;
+}
+TG_INLINE double log1p_f64(double x) {
+    /* log(u) with u = 1 + x rounded, and the first-order correction for what was rounded away */
+    double u = 1.0 + x;
+    double c = (x - (u - 1.0)) / u;
+    double y = log_f64(u) + c;
+    y = u == (double)INFINITY ? x : y;
+    y = x == -1.0 ? (double)-INFINITY : y;
+    return fabs(x) < 0x1p-53 ? x : y;
+}
+
+TG_INLINE float sigmoid_f32(float x) { return 1.0f / (1.0f + exp_f32(-x)); }
+TG_INLINE double sigmoid_f64(double x) { return 1.0 / (1.0 + exp_f64(-x)); }
+
+/* Arguments reduced in double: pi/2 in two parts, good up to a billion; the caller does the rest. */
+#define TRIG_LIMIT 1e9f
+TG_INLINE void sincos_f32(float x, float *sine, float *cosine) {
+    const double magic = 0x1.8p52;
+    double t = FMA64((double)x, 0x1.45f306dc9c883p-1, magic);
+    double n = t - magic;
+    double r = FMA64(n, -0x1.921fb54442d18p0, (double)x);
+    r = FMA64(n, -0x1.1a62633145c07p-54, r);
+    double zz = r * r;
+    double a = 0x1.6cd7340000000p-19;
+    a = FMA64(a, zz, -0x1.a00f980000000p-13);
+    a = FMA64(a, zz, 0x1.1111080000000p-7);
+    a = FMA64(a, zz, -0x1.5555560000000p-3);
+    float sn = (float)FMA64(a * zz, r, r);
+    double b = -0x1.2429fe0000000p-22;
+    b = FMA64(b, zz, 0x1.a0111c0000000p-16);
+    b = FMA64(b, zz, -0x1.6c16b80000000p-10);
+    b = FMA64(b, zz, 0x1.5555560000000p-5);
+    float cs = (float)FMA64(b * zz, zz, FMA64(zz, -0.5, 1.0));
+    uint64_t k = bits_of_f64(t);
+    int odd = k & 1;
+    float one = odd ? cs : sn, other = odd ? sn : cs;
+    *sine = (k & 2) ? -one : one;
+    *cosine = ((k + 1) & 2) ? -other : other;
+}
+
+#endif

@@ -1,0 +1,68 @@
+"""Ops whose kernels on the CPU are written by hand in C.
+
+Each module here gives overrides to the backend. An override looks at its arguments, takes what it
+can do (float and double that lie in C order, mostly) and leaves the rest to the reference, which is
+the op's forward on NumPy.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+# By family: the modules here that override something.
+MODULES: dict[str, tuple[str, ...]] = {
+    "products": ("addmm", "bmm"),
+    "softmax": ("softmax", "log_softmax", "softmax_backward_data", "log_softmax_backward_data"),
+    "batch_norm": (
+        *("native_batch_norm", "native_batch_norm_fixed", "native_batch_norm_backward"),
+        *("native_group_norm", "native_group_norm_backward"),
+    ),
+    "conv": ("convolution", "conv_input_grad", "conv_weight_grad"),
+    "pool2d": (
+        *("max_pool2d", "max_pool2d_with_indices", "max_pool_indices", "max_pool2d_backward"),
+        *("avg_pool2d", "avg_pool2d_backward"),
+    ),
+    "norms": (
+        "native_layer_norm",
+        "native_layer_norm_backward",
+        "fused_rms_norm",
+        "fused_rms_norm_backward",
+    ),
+    "losses": ("nll_loss", "nll_loss_backward"),
+    "gather": (
+        "embedding",
+        "embedding_dense_backward",
+        "index_select",
+        "index_add",
+        "gather",
+        "scatter_add",
+        "scatter_src",
+        "scatter_value",
+        "index",
+        "index_into",
+        "masked_select",
+    ),
+    "reduce": (
+        "sum_all",
+        "sum",
+        "mean_all",
+        "mean",
+        "var",
+        "std",
+        "var_mean",
+        "std_mean",
+        "logsumexp",
+        "cumsum",
+        "cumprod",
+    ),
+}
+HOME = {op: module for module, ops in MODULES.items() for op in ops}
+
+
+def override(name: str, reference: Any) -> Any:
+    """The kernel that takes the place of `reference` for the op `name`; None: there is none."""
+    home = HOME.get(name)
+    if home is None:
+        return None
+    return importlib.import_module(f"{__name__}.{home}").OVERRIDES[name](reference)

@@ -1,0 +1,161 @@
+"""Batch norm and group norm, and their gradients."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .rows import F64, for_dtypes, is_dense, pick
+
+NOTHING = np.zeros(0, np.float32)  # in the place of a gradient that nobody asks for
+
+
+def alike(x: Any, *others: Any) -> bool:
+    """Whether all that are there have the dtype of `x` and are dense."""
+    for other in others:
+        if other is not None and (other.dtype is not x.dtype or not is_dense(other)):
+            return False
+    return is_dense(x)
+
+
+def sizes(x: Any) -> tuple[int, int, int]:
+    return x.shape[0], x.shape[1], math.prod(x.shape[2:])
+
+
+def batch_norm(reference: Any) -> Any:
+    images, matrices = for_dtypes("batch_norm"), for_dtypes("columns_norm")
+
+    def kernel(input: Any, weight: Any, bias: Any, eps: float, kept: Any) -> Any:
+        run = pick(images, input)
+        if (
+            run is None
+            or not input.size
+            or kept is not input.dtype
+            or not alike(input, weight, bias)
+        ):
+            return reference(input, weight, bias, eps, kept)
+        n = sizes(input)
+        if n[2] == 1:
+            run = pick(matrices, input)
+        out = np.empty(input.shape, input.dtype)
+        stats = np.empty((3, n[1]), kept)
+        run((input, weight, bias, out, stats), n, (eps,))
+        return out, stats
+
+    return kernel
+
+
+def batch_norm_fixed(reference: Any) -> Any:
+    kernels = for_dtypes("batch_norm_fixed")
+
+    def kernel(input: Any, weight: Any, bias: Any, mean: Any, var: Any, eps: float) -> Any:
+        run = pick(kernels, input)
+        if run is None or not input.size or not alike(input, weight, bias, mean, var):
+            return reference(input, weight, bias, mean, var, eps)
+        out = np.empty(input.shape, input.dtype)
+        run((input, weight, bias, mean, var, out), sizes(input), (eps,))
+        return out
+
+    return kernel
+
+
+def batch_norm_backward(reference: Any) -> Any:
+    images, matrices = for_dtypes("batch_norm_back"), for_dtypes("columns_norm_back")
+
+    def kernel(
+        grad_output: Any,
+        input: Any,
+        weight: Any,
+        stats: Any,
+        training: bool,
+        eps: float,
+        biased: bool,
+    ) -> Any:
+        run = pick(images, input)
+        if (
+            run is None
+            or not input.size
+            or grad_output.dtype is not input.dtype
+            or not alike(input, weight, stats)
+        ):
+            return reference(grad_output, input, weight, stats, training, eps, biased)
+        n = sizes(input)
+        if n[2] == 1:
+            run = pick(matrices, input)
+        out = np.empty(input.shape, input.dtype)
+        to_weight = None if weight is None else np.empty(n[1], input.dtype)
+        to_bias = np.empty(n[1], input.dtype) if biased else None
+        grad = np.ascontiguousarray(grad_output)
+        given = (grad, input, weight, stats[0], stats[1], out, to_weight, to_bias)
+        run(given, (*n, training))
+        return (
+            out,
+            NOTHING.copy() if to_weight is None else to_weight,
+            NOTHING.copy() if to_bias is None else to_bias,
+        )
+
+    return kernel
+
+
+def group_norm(reference: Any) -> Any:
+    kernels = for_dtypes("group_norm")
+
+    def kernel(input: Any, weight: Any, bias: Any, groups: int, eps: float) -> Any:
+        run = pick(kernels, input)
+        if run is None or not input.size or not alike(input, weight, bias):
+            return reference(input, weight, bias, groups, eps)
+        images, channels, length = sizes(input)
+        out = np.empty(input.shape, input.dtype)
+        mean, r = np.empty((2, images, groups), input.dtype)
+        n = (images * groups, groups, channels // groups, length)
+        run((input, weight, bias, out, mean, r), n, (eps,))
+        return out, mean, r
+
+    return kernel
+
+
+def group_norm_backward(reference: Any) -> Any:
+    kernels = for_dtypes("group_norm_back")
+
+    def kernel(
+        grad_output: Any,
+        input: Any,
+        mean: Any,
+        rstd: Any,
+        weight: Any,
+        groups: int,
+        eps: float,
+        biased: bool,
+    ) -> Any:
+        run = pick(kernels, input)
+        if (
+            run is None
+            or not input.size
+            or grad_output.dtype is not input.dtype
+            or not alike(input, mean, rstd, weight)
+        ):
+            return reference(grad_output, input, mean, rstd, weight, groups, eps, biased)
+        images, channels, length = sizes(input)
+        out = np.empty(input.shape, input.dtype)
+        sums, dots = np.empty((2, images, channels), F64)
+        n = (images * groups, groups, channels // groups, length)
+        run((np.ascontiguousarray(grad_output), input, mean, rstd, weight, out, sums, dots), n)
+        dtype = input.dtype
+        return (
+            out,
+            NOTHING.copy() if weight is None else dots.sum(0).astype(dtype),
+            sums.sum(0).astype(dtype) if biased else NOTHING.copy(),
+        )
+
+    return kernel
+
+
+OVERRIDES = {
+    "native_batch_norm": batch_norm,
+    "native_batch_norm_fixed": batch_norm_fixed,
+    "native_batch_norm_backward": batch_norm_backward,
+    "native_group_norm": group_norm,
+    "native_group_norm_backward": group_norm_backward,
+}

@@ -1,0 +1,321 @@
+"""Rows and elements by their numbers: embedding, gather, scatter and advanced indexing.
+
+The kernels look at the numbers themselves. Where one is out of range nothing is done, and the
+reference says what it says.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .. import KERNELS
+from .rows import for_dtypes, is_dense, pick
+
+I64 = np.dtype(np.int64)
+BOOL = np.dtype(np.bool_)
+FEW = 512  # rows: NumPy copies so many as well as anyone
+MARKS = 16384  # of a mask: a piece of work
+
+take = KERNELS.KERNELS["take"]
+gather_elements = KERNELS.KERNELS["gather"]
+marked = KERNELS.KERNELS["marked"]
+places = KERNELS.KERNELS["places"]
+ADD_ROWS = for_dtypes("add_rows")
+SCATTER = for_dtypes("scatter")
+
+
+def is_index(x: Any) -> bool:
+    return type(x) is np.ndarray and x.dtype is I64 and is_dense(x)
+
+
+def is_plain(x: Any) -> bool:
+    """Bytes may be moved about: no Python objects, and not those of a view in another order."""
+    return is_dense(x) and x.dtype.kind in "fiubc" and x.dtype.isnative
+
+
+def succeeds(run: Any, arrays: tuple[Any, ...], sizes: tuple[int, ...], *numbers: Any) -> bool:
+    """Run a kernel that says in its last array whether an index was out of range."""
+    wrong = np.empty(1, np.int64)
+    run((*arrays, wrong), sizes, *numbers)
+    return not wrong[0]
+
+
+def around(shape: tuple[int, ...], first: int, last: int) -> tuple[int, int, int]:
+    """How many elements there are before, in and after the dimensions first … last - 1."""
+    return math.prod(shape[:first]), math.prod(shape[first:last]), math.prod(shape[last:])
+
+
+# ---------------------------------------------------------------------- whole rows
+
+
+def taken(input: Any, index: Any, first: int, last: int, wraps: bool) -> Any:
+    """`input` with an index in the place of its dimensions first … last - 1; None: it cannot."""
+    if index.size < FEW:
+        return None
+    outer, size, inner = around(input.shape, first, last)
+    out = np.empty(input.shape[:first] + index.shape + input.shape[last:], input.dtype)
+    sizes = (outer, size, inner * input.itemsize, index.size, wraps)
+    return out if not out.size or succeeds(take, (input, index, out), sizes) else None
+
+
+def embedding(reference: Any) -> Any:
+    def kernel(
+        weight: Any, indices: Any, padding_idx: Any, scale_grad_by_freq: bool, entries: int
+    ) -> Any:
+        if weight.size and is_plain(weight) and is_index(indices):
+            out = taken(weight, indices, 0, 1, False)
+            if out is not None:
+                return out
+        return reference(weight, indices, padding_idx, scale_grad_by_freq, entries)
+
+    return kernel
+
+
+def embedding_backward(reference: Any) -> Any:
+    def kernel(
+        grad_output: Any,
+        indices: Any,
+        rows: int,
+        padding_idx: Any,
+        scale_grad_by_freq: bool,
+        entries: int,
+    ) -> Any:
+        run = pick(ADD_ROWS, grad_output)
+        passes = padding_idx is not None
+        if (
+            run is not None
+            and grad_output.size
+            and is_index(indices)
+            and not scale_grad_by_freq
+            and (entries == 1 or not passes)
+        ):
+            width = grad_output.shape[-1]
+            out = np.zeros((rows, width), grad_output.dtype)
+            sizes = (1, rows, width, indices.size, 0, passes, padding_idx if passes else 0)
+            if succeeds(run, (out, indices, np.ascontiguousarray(grad_output)), sizes):
+                return out
+        return reference(grad_output, indices, rows, padding_idx, scale_grad_by_freq, entries)
+
+    return kernel
+
+
+def index_select(reference: Any) -> Any:
+    def kernel(input: Any, index: Any, dim: int) -> Any:
+        if input.size and input.ndim and index.ndim == 1 and is_plain(input) and is_index(index):
+            out = taken(input, index, dim, dim + 1, False)
+            if out is not None:
+                return out
+        return reference(input, index, dim)
+
+    return kernel
+
+
+def index_add(reference: Any) -> Any:
+    def kernel(input: Any, index: Any, source: Any, dim: int, alpha: Any) -> Any:
+        run = pick(ADD_ROWS, input)
+        if (
+            run is not None
+            and input.size
+            and input.ndim
+            and input.ndim == source.ndim
+            and source.dtype is input.dtype
+            and index.ndim == 1
+            and is_index(index)
+            and alpha == 1
+        ):
+            outer, size, inner = around(input.shape, dim, dim + 1)
+            out = np.array(input, order="C", copy=True)
+            sizes = (outer, size, inner, index.size, 0, 0, 0)
+            if succeeds(run, (out, index, np.ascontiguousarray(source)), sizes):
+                return out
+        return reference(input, index, source, dim, alpha)
+
+    return kernel
+
+
+# ---------------------------------------------------------------------- along a dimension
+
+
+def fits(index: Any, shape: tuple[int, ...], dim: int) -> bool:
+    """An index for all elements of the other dimensions."""
+    at = index.shape
+    return (
+        len(at) == len(shape) > 0
+        and bool(index.size)
+        and is_index(index)
+        and at[:dim] == shape[:dim]
+        and at[dim + 1 :] == shape[dim + 1 :]
+    )
+
+
+def gather(reference: Any) -> Any:
+    def kernel(input: Any, index: Any, dim: int) -> Any:
+        if input.itemsize in (4, 8) and fits(index, input.shape, dim) and is_plain(input):
+            outer, size, inner = around(input.shape, dim, dim + 1)
+            out = np.empty(index.shape, input.dtype)
+            sizes = (outer, size, inner, index.shape[dim], input.itemsize)
+            if succeeds(gather_elements, (input, index, out), sizes):
+                return out
+        return reference(input, index, dim)
+
+    return kernel
+
+
+def scattered(input: Any, index: Any, source: Any, dim: int, adds: bool, value: float) -> Any:
+    """A copy of `input` with a source or a number put in or added; None: it cannot."""
+    run = pick(SCATTER, input)
+    if run is None or not fits(index, input.shape, dim):
+        return None
+    if source is not None:
+        if source.dtype is not input.dtype or source.shape != index.shape:
+            return None
+        source = np.ascontiguousarray(source)
+    outer, size, inner = around(input.shape, dim, dim + 1)
+    out = np.array(input, order="C", copy=True)
+    sizes = (outer, size, inner, index.shape[dim], adds)
+    return out if succeeds(run, (out, index, source), sizes, (value,)) else None
+
+
+def scatter_source(adds: bool) -> Any:
+    def make(reference: Any) -> Any:
+        def kernel(input: Any, index: Any, src: Any, dim: int) -> Any:
+            out = scattered(input, index, src, dim, adds, 0.0)
+            return reference(input, index, src, dim) if out is None else out
+
+        return kernel
+
+    return make
+
+
+def scatter_value(reference: Any) -> Any:
+    def kernel(input: Any, index: Any, value: Any, dim: int) -> Any:
+        number = 0.0 if pick(SCATTER, input) is None else float(value)
+        out = scattered(input, index, None, dim, False, number)
+        return reference(input, index, value, dim) if out is None else out
+
+    return kernel
+
+
+# ---------------------------------------------------------------------- advanced indexing
+
+
+def single_run(index: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[int, int, Any] | None:
+    """Neighbouring dimensions that integer arrays index, and their places; None: something else."""
+    first = 0
+    while type(index[first]) is slice:
+        first += 1
+    last = first
+    while last < len(index) and type(index[last]) is not slice:
+        last += 1
+    arrays = index[first:last]
+    at = arrays[0].shape
+    for item in arrays:
+        if item.dtype is not I64 or item.shape != at or not is_dense(item):
+            return None
+    if any([type(item) is not slice for item in index[last:]]):
+        return None
+    if len(arrays) == 1:
+        return first, last, arrays[0]
+    where = np.empty(at, np.int64)
+    if not succeeds(places, (where, *arrays), (where.size, len(arrays), *shape[first:last])):
+        return None
+    return first, last, where
+
+
+def moved(all: Any, mask: Any, some: Any, total: int, back: bool) -> None:
+    """The marked rows of `all` to `some`, or back."""
+    room = np.empty(mask.size // MARKS + 2, np.int64)
+    marked((all, mask, some, room), (mask.size, all.nbytes // mask.size, total, back, MARKS))
+
+
+def is_mask(mask: Any, shape: tuple[int, ...]) -> bool:
+    return bool(mask.size and mask.ndim) and mask.shape == shape[: mask.ndim] and is_dense(mask)
+
+
+def index_at(reference: Any) -> Any:
+    def kernel(input: Any, index: tuple[Any, ...]) -> Any:
+        if not input.size or not input.ndim or not is_plain(input):
+            return reference(input, index)
+        if max([0 if type(item) is slice else item.size for item in index]) < FEW:
+            return reference(input, index)
+        first = index[0]
+        if type(first) is not slice and first.dtype is BOOL:
+            if len(index) > 1 or not is_mask(first, input.shape):
+                return reference(input, index)
+            total = int(np.count_nonzero(first))
+            out = np.empty((total, *input.shape[first.ndim :]), input.dtype)
+            moved(input, first, out, total, False)
+            return out
+        found = single_run(index, input.shape)
+        out = None if found is None else taken(input, found[2], *found[:2], True)
+        return reference(input, index) if out is None else out
+
+    return kernel
+
+
+def index_into(reference: Any) -> Any:
+    """Zeros of a shape with values added at index arrays."""
+
+    def kernel(values: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
+        first = index[0]
+        if not values.size or not math.prod(shape):
+            return reference(values, shape, index)
+        if type(first) is not slice and first.dtype is BOOL:
+            total = int(np.count_nonzero(first))
+            if (
+                len(index) > 1
+                or not is_mask(first, shape)
+                or values.dtype.kind not in "fiubc"
+                or values.shape != (total, *shape[first.ndim :])
+            ):
+                return reference(values, shape, index)
+            out = np.zeros(shape, values.dtype)
+            moved(out, first, np.ascontiguousarray(values), total, True)
+            return out
+        run = pick(ADD_ROWS, values)
+        found = None if run is None else single_run(index, shape)
+        if found is None:
+            return reference(values, shape, index)
+        start, stop, where = found
+        if values.shape != shape[:start] + where.shape + shape[stop:]:
+            return reference(values, shape, index)
+        outer, size, inner = around(shape, start, stop)
+        out = np.zeros(shape, values.dtype)
+        sizes = (outer, size, inner, where.size, 1, 0, 0)
+        if succeeds(run, (out, where, np.ascontiguousarray(values)), sizes):
+            return out
+        return reference(values, shape, index)
+
+    return kernel
+
+
+def masked_select(reference: Any) -> Any:
+    def kernel(input: Any, mask: Any) -> Any:
+        if input.shape != mask.shape or not input.ndim or not input.size or not is_plain(input):
+            return reference(input, mask)
+        if mask.dtype is not BOOL or not is_dense(mask):
+            return reference(input, mask)
+        total = int(np.count_nonzero(mask))
+        out = np.empty(total, input.dtype)
+        moved(input, mask, out, total, False)
+        return out
+
+    return kernel
+
+
+OVERRIDES = {
+    "embedding": embedding,
+    "embedding_dense_backward": embedding_backward,
+    "index_select": index_select,
+    "index_add": index_add,
+    "gather": gather,
+    "scatter_add": scatter_source(True),
+    "scatter_src": scatter_source(False),
+    "scatter_value": scatter_value,
+    "index": index_at,
+    "index_into": index_into,
+    "masked_select": masked_select,
+}

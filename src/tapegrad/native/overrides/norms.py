@@ -1,0 +1,138 @@
+"""Layer norm and rms norm over the last dimensions, and their gradients."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .rows import for_dtypes, is_dense, pick
+
+BLOCKS = 16  # at most: pieces of the rows whose shares of a weight's gradient are added up apart
+
+
+def fits(parameter: Any, input: Any, length: int) -> bool:
+    return parameter is None or (
+        parameter.dtype is input.dtype and parameter.size == length and is_dense(parameter)
+    )
+
+
+def length_of(x: Any, nd: int) -> int:
+    return math.prod(x.shape[x.ndim - nd :])
+
+
+def layer_norm(reference: Any) -> Any:
+    kernels = for_dtypes("layer_norm")
+
+    def kernel(input: Any, weight: Any, bias: Any, nd: int, eps: float) -> Any:
+        run = pick(kernels, input)
+        length = length_of(input, nd)
+        if (
+            run is None
+            or not input.size
+            or not is_dense(input)
+            or not fits(weight, input, length)
+            or not fits(bias, input, length)
+        ):
+            return reference(input, weight, bias, nd, eps)
+        out = np.empty(input.shape, input.dtype)
+        stats = np.empty((2, *input.shape[: input.ndim - nd], *(1,) * nd), input.dtype)
+        rows = input.size // length
+        run((input, weight, bias, out, stats[0], stats[1]), (rows, length), (eps,))
+        return out, stats
+
+    return kernel
+
+
+def rms_norm(reference: Any) -> Any:
+    kernels = for_dtypes("rms_norm")
+
+    def kernel(input: Any, weight: Any, nd: int, eps: float) -> Any:
+        run = pick(kernels, input)
+        length = length_of(input, nd)
+        if run is None or not input.size or not is_dense(input) or not fits(weight, input, length):
+            return reference(input, weight, nd, eps)
+        out = np.empty(input.shape, input.dtype)
+        scales = np.empty((*input.shape[: input.ndim - nd], *(1,) * nd), input.dtype)
+        run((input, weight, out, scales), (input.size // length, length), (eps,))
+        return out, scales
+
+    return kernel
+
+
+def pull(
+    run: Any, grad: Any, input: Any, stats: tuple[Any, Any], weight: Any, nd: int, biased: bool
+) -> tuple[Any, Any, Any]:
+    """The gradients of input, weight and bias; what nobody asks for is empty."""
+    length = length_of(input, nd)
+    rows = input.size // length
+    tall = max(-(-rows // BLOCKS), 8192 // length + 1)
+    blocks = -(-rows // tall)
+    inside = input.shape[input.ndim - nd :]
+    out = np.empty(input.shape, input.dtype)
+    to_weight = to_bias = room = None
+    if weight is not None:
+        to_weight = np.empty(inside, input.dtype)
+    if biased:
+        to_bias = np.empty(inside, input.dtype)
+    if to_weight is not None or to_bias is not None:
+        room = np.empty((blocks, 4, length))
+    arrays = (grad, input, *stats, weight, out, to_weight, to_bias, room)
+    run(arrays, (rows, length, tall))
+    nothing = np.zeros(0, np.float32)
+    return (
+        out,
+        nothing if to_weight is None else to_weight,
+        nothing if to_bias is None else to_bias,
+    )
+
+
+def can_pull(run: Any, grad: Any, input: Any, stats: Any, weight: Any, nd: int) -> bool:
+    dtype = input.dtype
+    return (
+        run is not None
+        and grad.dtype is dtype
+        and stats.dtype is dtype
+        and grad.shape == input.shape
+        and bool(input.size)
+        and is_dense(input)
+        and is_dense(stats)
+        and fits(weight, input, length_of(input, nd))
+    )
+
+
+def layer_norm_backward(reference: Any) -> Any:
+    kernels = for_dtypes("norm_back")
+
+    def kernel(
+        grad_output: Any, input: Any, stats: Any, weight: Any, nd: int, eps: float, biased: bool
+    ) -> Any:
+        run = pick(kernels, input)
+        if not can_pull(run, grad_output, input, stats, weight, nd):
+            return reference(grad_output, input, stats, weight, nd, eps, biased)
+        grad = np.ascontiguousarray(grad_output)
+        return pull(run, grad, input, (stats[0], stats[1]), weight, nd, biased)
+
+    return kernel
+
+
+def rms_norm_backward(reference: Any) -> Any:
+    kernels = for_dtypes("norm_back")
+
+    def kernel(grad_output: Any, input: Any, rstd: Any, weight: Any, nd: int, eps: float) -> Any:
+        run = pick(kernels, input)
+        if not can_pull(run, grad_output, input, rstd, weight, nd):
+            return reference(grad_output, input, rstd, weight, nd, eps)
+        grad = np.ascontiguousarray(grad_output)
+        return pull(run, grad, input, (None, rstd), weight, nd, False)[:2]
+
+    return kernel
+
+
+OVERRIDES = {
+    "native_layer_norm": layer_norm,
+    "native_layer_norm_backward": layer_norm_backward,
+    "fused_rms_norm": rms_norm,
+    "fused_rms_norm_backward": rms_norm_backward,
+}

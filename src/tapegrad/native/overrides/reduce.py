@@ -1,0 +1,171 @@
+"""Sums, means and variances over dimensions of arrays in C order, and running sums."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .rows import for_dtypes, is_dense, pick
+
+SMALL = 4096  # elements: NumPy reduces so many in less time than it takes to look at them
+PIECE = 32768  # of a long row
+BLOCKS = 16  # at most: pieces of a column
+
+SUM = for_dtypes("sum")
+SUM_COLUMNS = for_dtypes("sum_columns")
+
+
+def is_large(x: Any) -> bool:
+    return x.size >= SMALL and is_dense(x)
+
+
+def last_run(dim: tuple[int, ...]) -> int:
+    """Where the last run of neighbours in ascending dimensions starts: dim[i:]."""
+    i = len(dim) - 1
+    while i and dim[i - 1] == dim[i] - 1:
+        i -= 1
+    return i
+
+
+def reduced_shape(shape: tuple[int, ...], dim: Any, keepdim: bool) -> tuple[int, ...]:
+    if dim is None:
+        return (1,) * len(shape) if keepdim else ()
+    if keepdim:
+        return tuple([1 if d in dim else n for d, n in enumerate(shape)])
+    return tuple([n for d, n in enumerate(shape) if d not in dim])
+
+
+def is_last(x: Any, dim: Any) -> bool:
+    """Whether rows are reduced: the last dimensions, or all of them."""
+    return dim is None or (len(dim) > 0 and dim[-1] == x.ndim - 1 and last_run(dim) == 0)
+
+
+def rows_and_width(x: Any, dim: Any) -> tuple[int, int]:
+    width = x.size if dim is None else math.prod(x.shape[dim[0] :])
+    return x.size // width, width
+
+
+# ---------------------------------------------------------------------- sums and means
+
+
+def sum_over(x: Any, dim: Any, keepdim: bool, divisor: float) -> Any:
+    """Sums divided by a number. Several runs of dimensions go one after the other."""
+    if dim is not None:
+        i = last_run(dim)
+        if i:
+            x = sum_over(x, dim[i:], True, 1.0)
+            return sum_over(x, dim[:i], True, divisor).reshape(reduced_shape(x.shape, dim, keepdim))
+    out = np.empty(reduced_shape(x.shape, dim, keepdim), x.dtype)
+    if is_last(x, dim):
+        rows, width = rows_and_width(x, dim)
+        room = np.empty(rows * -(-width // PIECE)) if width > 2 * PIECE else None
+        pick(SUM, x)(
+            (x, out, room), (rows, width, PIECE if room is not None else width), (divisor,)
+        )
+        return out
+    shape = x.shape
+    outer, tall = math.prod(shape[: dim[0]]), math.prod(shape[dim[0] : dim[-1] + 1])
+    inner = x.size // (outer * tall)
+    height = max(-(-tall // BLOCKS), 16384 // inner + 1) if outer == 1 else tall
+    blocks = -(-tall // height)
+    room = np.empty((outer, blocks, inner)) if blocks > 1 else None
+    pick(SUM_COLUMNS, x)((x, out, room), (outer, tall, inner, height), (divisor,))
+    return out
+
+
+def sums(whole: bool, averages: bool) -> Any:
+    def make(reference: Any) -> Any:
+        def over_all(input: Any, dtype: Any) -> Any:
+            if dtype is None and pick(SUM, input) is not None and is_large(input):
+                return sum_over(input, None, False, input.size if averages else 1.0)
+            return reference(input, dtype)
+
+        def over_some(input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+            if dtype is None and pick(SUM, input) is not None and is_large(input):
+                n = 1
+                if averages:
+                    n = input.size if dim is None else math.prod([input.shape[d] for d in dim])
+                return sum_over(input, dim, keepdim, n)
+            return reference(input, dim, keepdim, dtype)
+
+        return over_all if whole else over_some
+
+    return make
+
+
+# ---------------------------------------------------------------------- variances
+
+
+def spread(root: bool, both: bool) -> Any:
+    kernels = for_dtypes("spread")
+
+    def make(reference: Any) -> Any:
+        def kernel(input: Any, dim: Any, correction: Any, keepdim: bool) -> Any:
+            run = pick(kernels, input)
+            if run is None or not is_large(input) or not is_last(input, dim):
+                return reference(input, dim, correction, keepdim)
+            rows, width = rows_and_width(input, dim)
+            shape = reduced_shape(input.shape, dim, keepdim)
+            out = np.empty(shape, input.dtype)
+            mean = np.empty(shape, input.dtype) if both else None
+            freedom = width - correction if width > correction else 0
+            run((input, out, mean), (rows, width, root), (freedom,))
+            return (out, mean) if both else out
+
+        return kernel
+
+    return make
+
+
+def logsumexp(reference: Any) -> Any:
+    kernels = for_dtypes("logsumexp")
+
+    def kernel(input: Any, dim: Any, keepdim: bool) -> Any:
+        run = pick(kernels, input)
+        if run is None or not input.size or not is_dense(input) or not is_last(input, dim):
+            return reference(input, dim, keepdim)
+        out = np.empty(reduced_shape(input.shape, dim, keepdim), input.dtype)
+        run((input, out), rows_and_width(input, dim))
+        return out
+
+    return kernel
+
+
+# ---------------------------------------------------------------------- running sums
+
+
+def running(product: bool) -> Any:
+    kernels = for_dtypes("running")
+
+    def make(reference: Any) -> Any:
+        def kernel(input: Any, dim: int, dtype: Any = None) -> Any:
+            run = pick(kernels, input)
+            if run is None or dtype is not None or not input.ndim or not input.size:
+                return reference(input, dim, dtype)
+            x = np.ascontiguousarray(input)
+            out = np.empty(x.shape, x.dtype)
+            inner = math.prod(x.shape[dim + 1 :])
+            size = x.shape[dim]
+            run((x, out), (x.size // (size * inner), size, inner, product))
+            return out
+
+        return kernel
+
+    return make
+
+
+OVERRIDES = {
+    "sum_all": sums(True, False),
+    "sum": sums(False, False),
+    "mean_all": sums(True, True),
+    "mean": sums(False, True),
+    "var": spread(False, False),
+    "std": spread(True, False),
+    "var_mean": spread(False, True),
+    "std_mean": spread(True, True),
+    "logsumexp": logsumexp,
+    "cumsum": running(False),
+    "cumprod": running(True),
+}

@@ -1,0 +1,63 @@
+"""softmax and log_softmax along the last dimension, and their gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .rows import empty, for_dtypes, is_dense, pick
+
+
+def along_rows(name: str) -> Any:
+    """(input, dim), with a kernel that goes along rows."""
+    kernels = for_dtypes(name)
+
+    def make(reference: Any) -> Any:
+        def kernel(input: Any, dim: int) -> Any:
+            run = pick(kernels, input)
+            if run is None or dim != input.ndim - 1 or not input.size or not is_dense(input):
+                return reference(input, dim)
+            out = empty(input.shape, input)
+            width = input.shape[-1]
+            run((input, out), (input.size // width, width))
+            return out
+
+        return kernel
+
+    return make
+
+
+def back_along_rows(name: str) -> Any:
+    """(gradient, output, dim) likewise."""
+    kernels = for_dtypes(name)
+
+    def make(reference: Any) -> Any:
+        def kernel(input: Any, output: Any, dim: int) -> Any:
+            run = pick(kernels, output)
+            if (
+                run is None
+                or input.dtype is not output.dtype
+                or input.shape != output.shape
+                or dim != output.ndim - 1
+                or not output.size
+                or not is_dense(output)
+            ):
+                return reference(input, output, dim)
+            gradient = np.ascontiguousarray(input)  # a broadcast one, mostly
+            out = empty(output.shape, output)
+            width = output.shape[-1]
+            run((gradient, output, out), (output.size // width, width))
+            return out
+
+        return kernel
+
+    return make
+
+
+OVERRIDES = {
+    "softmax": along_rows("softmax"),
+    "log_softmax": along_rows("log_softmax"),
+    "softmax_backward_data": back_along_rows("softmax_back"),
+    "log_softmax_backward_data": back_along_rows("log_softmax_back"),
+}
