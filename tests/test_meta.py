@@ -12,14 +12,23 @@ from tapegrad.ops.block.definition import APIS
 
 # Their results depend on values, so PyTorch refuses them on meta as we do (tests/programs).
 VALUES = {
-    *("allclose", "argwhere", "bincount", "combinations", "cov", "equal", "histogram"),
-    *("is_nonzero", "istft", "masked_select", "nn.functional.gaussian_nll_loss", "nonzero"),
+    *("allclose", "argwhere", "bincount", "combinations", "corrcoef", "cov", "equal", "histogram"),
+    *(
+        "histogramdd",
+        "is_nonzero",
+        "istft",
+        "masked_select",
+        "nn.functional.gaussian_nll_loss",
+        "nonzero",
+    ),
     *("repeat_interleave", "unique", "unique_consecutive", "nn.functional.one_hot"),
     # PyTorch has no kernels for these on meta.
-    *("gru", "lstm", "rnn_tanh", "nn.functional.embedding_bag"),
+    *("geqrf", "gru", "linalg.lstsq", "lstm", "rnn_tanh", "nn.functional.embedding_bag"),
 }
 # What they return as it is lies denser in memory after a move to meta.
 SAME = {"conj", "conj_physical", "positive"}
+# PyTorch's results of these lie otherwise on meta than on the CPU.
+OTHERWISE = {"linalg.eig", "linalg.svd", "nonzero_static", "pca_lowrank", "svd", "svd_lowrank"}
 
 
 def facts(t):
@@ -41,9 +50,7 @@ def test_shapes_without_values(name):
             continue
         found = tensors_in(call(name, args, kwargs))
         assert all(t.is_meta for t in found)
-        if name in SAME:
-            assert [t.shape for t in found] == [t.shape for t in expected]
-        elif name == "linalg.lstsq":  # empty ones may have any strides
+        if name in SAME or name in OTHERWISE:
             assert [facts(t)[::2] for t in found] == [facts(t)[::2] for t in expected]
         else:
             assert [facts(t) for t in found] == [facts(t) for t in expected]

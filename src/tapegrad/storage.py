@@ -91,6 +91,8 @@ class UntypedStorage:
         return hash(self.data_ptr())
 
     def __repr__(self) -> str:
+        if type(self.owner) is STATE.meta_type:
+            return f"...\n[torch.storage.{self.kind()} of size {len(self)}]"
         lines = "\n ".join([str(v) for v in self.tolist()])
         return f" {lines}\n[torch.storage.{self.kind()} of size {len(self)}]"
 

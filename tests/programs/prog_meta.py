@@ -367,3 +367,159 @@ def the_generator_is_left_alone(torch, log):
     torch.nn.functional.dropout(meta(torch, 5))
     meta(torch, 3).normal_()
     log(torch.rand(2))
+
+
+@program
+def indices_of_the_cpu(torch, log):
+    x, functional = meta(torch, 5, 4), torch.nn.functional
+    rows, places_of_all = torch.tensor([1, 2]), torch.zeros(5, 4, dtype=torch.int64)
+    for t in (
+        *(x.index_select(0, rows), x.gather(0, places_of_all), x.take(rows), x[rows]),
+        *(x.scatter(0, places_of_all, x), x.scatter_add(0, places_of_all, x)),
+        *(x.scatter(0, places_of_all, 1.0), x.scatter_(0, places_of_all, x)),
+        *(functional.embedding(rows, x), meta(torch, 5000, 4).index_select(0, rows)),
+    ):
+        log(layout(t))
+    layer = torch.nn.Embedding(1000, 6, device="meta")
+    layer(rows).sum().backward()
+    log(layout(layer.weight.grad))
+
+
+@program
+def how_many_is_known(torch, log):
+    x, counts = meta(torch, 4, 1), places(torch, 4)
+    one = meta(torch)
+    log(layout(torch.repeat_interleave(x, counts, 0, output_size=6)))
+    log(layout(torch.repeat_interleave(counts, output_size=6)))
+    log(layout(torch.linspace(one, one, 3)), layout(torch.linspace(1, one, 3, device="meta")))
+    log(layout(torch.logspace(one, 5, 4)), layout(torch.linspace(0, 1, 5, device="meta")))
+    bags = torch.nn.functional.embedding_bag
+    for mode in ("sum", "mean", "max"):
+        index, offsets = places(torch, 6), places(torch, 3)
+        weight = meta(torch, 5, 5)
+        log(layout(bags(index, weight, offsets, mode=mode, include_last_offset=True)))
+    scores, labels = meta(torch, 50, 16, 20), places(torch, 16, 30)
+    for reduction in ("none", "mean", "sum"):
+        loss = torch.nn.functional.ctc_loss(scores, labels, (50,) * 16, (20,) * 16, 0, reduction)
+        log(layout(loss))
+    log.raises(
+        lambda: torch.nn.functional.ctc_loss(scores, labels, places(torch, 16), places(torch, 16))
+    )
+
+
+@program
+def laid_out_otherwise(torch, log):
+    x = meta(torch, 6, 4)
+    square = x[:4]
+    log([layout(t) for t in torch.linalg.svd(x)], [layout(t) for t in torch.svd(x)])
+    log([layout(t) for t in torch.linalg.svd(x, full_matrices=False)])
+    log([layout(t) for t in torch.linalg.eig(square)], layout(torch.nonzero_static(x, size=3)))
+    log([layout(t) for t in torch.svd_lowrank(x, 2)], [layout(t) for t in torch.linalg.qr(x)])
+
+
+@program
+def no_kernels(torch, log):
+    x = meta(torch, 6, 4)
+    for action in (
+        *(lambda: torch.cov(x), lambda: torch.corrcoef(x), lambda: torch.geqrf(x)),
+        *(lambda: torch.histogram(x, 3), lambda: torch.histogram(x, meta(torch, 4))),
+        *(lambda: torch.histogramdd(x, 3), lambda: torch.linalg.lstsq(x, x)),
+        *(lambda: x.tensor_split(places(torch, 2)), lambda: x.pin_memory()),
+        *(lambda: x.bfloat16()[0, 0].item(), lambda: torch.utils.dlpack.to_dlpack(x)),
+    ):
+        log.raises(action)
+    log(repr(x.untyped_storage()))
+
+
+@program
+def initialised(torch, log):
+    init, x = torch.nn.init, meta(torch, 4, 4)
+    for change in (
+        *(init.uniform_, init.normal_, init.ones_, init.zeros_, init.eye_, init.xavier_uniform_),
+        *(init.xavier_normal_, init.kaiming_uniform_, init.kaiming_normal_, init.trunc_normal_),
+        *(init.orthogonal_, lambda t: init.constant_(t, 3.0), lambda t: init.sparse_(t, 0.5)),
+        lambda t: init.dirac_(meta(torch, 3, 3, 2)),
+    ):
+        try:
+            log(facts(change(x)))
+        except (NotImplementedError, RuntimeError) as error:
+            log(type(error).__name__, str(error).splitlines()[0])
+
+
+@program
+def built_and_filled(torch, log):
+    nn = torch.nn
+    made = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+    with torch.device("meta"):
+        model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+    log([facts(p) for p in model.parameters()], [facts(b) for b in model.buffers()])
+    log(model.load_state_dict(made.state_dict(), assign=True))
+    log([p.device for p in model.parameters()], model(torch.ones(2, 3)).shape)
+    log(model[0].weight.requires_grad, type(model[0].weight).__name__)
+    empty = nn.Linear(3, 4, device="meta").to_empty(device="cpu")
+    log(facts(empty.weight), empty.weight.is_leaf)
+    parts = nn.ModuleList([nn.Linear(2, 2, device="meta"), nn.Linear(2, 2)])
+    parts.to_empty(device="cpu", recurse=False)
+    log([p.device for p in parts.parameters()])
+    log.raises(lambda: nn.Linear(2, 2, device="meta").to("cpu"))
+    log.raises(lambda: nn.Linear(2, 2, device="meta").cpu())
+    log(facts(nn.Linear(2, 2).to("meta").weight), facts(nn.Linear(2, 2, device="meta").half().bias))
+    tied = nn.Linear(3, 3, device="meta")
+    tied.also = tied.weight
+    log(len(list(tied.parameters())), tied.to_empty(device="cpu").also is tied.weight)
+
+
+@program
+def blocks_within_blocks(torch, log):
+    with torch.device("meta"):
+        log(torch.ones(2).device, torch.tensor([1.0]).device, torch.ones(2, device="cpu").device)
+        with torch.device("cpu"):
+            log(torch.ones(2).device, torch.nn.Linear(2, 2).weight.device)
+        log(torch.arange(3).device, torch.eye(2).device, torch.randn(2).device)
+        log(torch.full((2,), 1.0).device, torch.empty_strided((2,), (1,)).device)
+        log(torch.from_numpy(torch.ones(2, device="cpu").numpy()).device)
+        log(torch.linspace(0, 1, 3).device, torch.randperm(3).device, torch.as_tensor([1]).device)
+        log(torch.zeros_like(torch.ones(2, device="cpu")).device, torch.get_default_device())
+    log(torch.ones(2).device, torch.get_default_device())
+    log(torch.ones(2).device, torch.empty_like(torch.ones(2, 3).t(), device="meta").stride())
+    log(facts(torch.ones(2).new_empty((2, 3), device="meta")), facts(meta(torch, 3).new_ones(2)))
+
+
+@program
+def pickled(torch, log):
+    x = meta(torch, 3, 4, requires_grad=True)
+    for t in (x, x.detach().t(), torch.nn.Parameter(meta(torch, 2)), x.detach()[1:, ::2]):
+        log(facts(pickle.loads(pickle.dumps(t))), type(pickle.loads(pickle.dumps(t))).__name__)
+        log(facts(copy.deepcopy(t)), facts(copy.copy(t)))
+    file = io.BytesIO()
+    torch.save({"x": x, "layer": torch.nn.Linear(2, 3, device="meta").state_dict()}, file)
+    file.seek(0)
+    found = torch.load(file)
+    log(facts(found["x"]), [(name, facts(t)) for name, t in found["layer"].items()])
+    file = io.BytesIO()
+    torch.save(torch.ones(3, 2), file)
+    file.seek(0)
+    log(facts(torch.load(file, map_location="meta")))
+    layer = copy.deepcopy(torch.nn.Linear(2, 3, device="meta"))
+    log(facts(layer.weight), type(layer.weight).__name__)
+    log.raises(lambda: copy.deepcopy(x * 2))
+
+
+@program
+def every_optimizer(torch, log):
+    names = "Adadelta Adagrad Adam AdamW Adamax NAdam RAdam RMSprop Rprop SGD Adafactor Muon"
+    for name in names.split():
+        for foreach in (False, True):
+            weight = torch.nn.Parameter(meta(torch, 4, 3))
+            options = {} if name in ("Adafactor", "Muon") else {"foreach": foreach}
+            try:
+                optimizer = getattr(torch.optim, name)([weight], lr=0.1, **options)
+                for _ in range(2):
+                    weight.grad = meta(torch, 4, 3)
+                    optimizer.step()
+                    optimizer.zero_grad()
+            except Exception as error:
+                log(name, type(error).__name__, str(error).splitlines()[0])
+                continue
+            state = sorted(optimizer.state[weight].items())
+            log(name, layout(weight), [(key, layout(v)) for key, v in state if v is not None])

@@ -61,6 +61,8 @@ def the_element(t: Any) -> Any:
     """The one element of a tensor; PyTorch has an op for that."""
     if (t.special or STATE.modes_on) and is_asked(t):
         return ask_about("_local_scalar_dense", (t,), the_element)
+    if t.special and t.is_meta:
+        t.array.item()  # which says that there is none
     return python_number(t.array)
 
 
@@ -192,6 +194,8 @@ def array_wrap(self: Any, array: Any, context: Any = None, return_scalar: bool =
 def dlpack(self: Any, **kwargs: Any) -> Any:
     if self.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    if self.is_meta:
+        raise BufferError("Cannot pack tensors on meta")
     return with_memory(self).__dlpack__(**kwargs)
 
 
@@ -557,6 +561,9 @@ def pin_memory(self: Any, device: Any = None) -> Any:
     from ..cuda import runtime
     from ..cuda.memory import pinned_copy
 
+    if self.is_meta:
+        name = f"Meta{self.dtype.scalar_type}Type"
+        raise RuntimeError(f"cannot pin '{name}' only dense CPU tensors can be pinned")
     if not runtime.look():
         raise RuntimeError(f"Cannot access accelerator device when none is available.\n  {INSTALL}")
     runtime.start()

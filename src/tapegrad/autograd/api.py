@@ -600,7 +600,7 @@ def deep_copy(t: Any, memo: dict[int, Any]) -> Any:
 def copy_memory(array: Any, memo: dict[int, Any]) -> Any:
     """The same view of a copy of the whole memory, which is copied once per memo."""
     if type(array) is STATE.meta_type:
-        return devices.xp_of(array).twin(array, memo)
+        return devices.xp_of(array).like(array)
     whole = array
     while type(whole.base) is type(array):
         whole = whole.base
@@ -633,7 +633,7 @@ def reduce(t: Any) -> Any:
             int(t.array.device.id),
         )
     if is_valueless(t):
-        facts = t.array.shape, t.stride(), t.storage_offset(), t.array.dtype
+        facts = t.array.shape, t.stride(), t.array.dtype
         return rebuild_on_meta, (type(t), *facts, t.requires_grad, dict(t.__dict__))
     return rebuild, (
         type(t),
@@ -662,7 +662,6 @@ def rebuild_on_meta(
     cls: type,
     shape: Any,
     strides: Any,
-    offset: int,
     dtype: Any,
     wants_grad: bool,
     attributes: dict[str, Any],
@@ -670,7 +669,7 @@ def rebuild_on_meta(
     """The same for a tensor without values."""
     from ..core import meta
 
-    array = meta.with_layout(shape, strides, offset, dtype)
+    array = meta.with_layout(shape, strides, dtype)
     made = rebuild(cls, array, wants_grad, attributes, 0)
     made.special = stays_special(made)
     return made
@@ -685,7 +684,8 @@ def rebuild(
     t.special = special
     t.__dict__.update(attributes)
     cell = t.version_cell()
-    cell.n = 1  # PyTorch points an empty tensor at the memory, and counts that as a write
+    # PyTorch points an empty tensor at the memory, if there is any, and counts that as a write.
+    cell.n = 0 if is_valueless(t) else 1
     cell.inference = MODES.inference
     return t
 

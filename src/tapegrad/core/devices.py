@@ -368,6 +368,10 @@ def created(api: Any, call: Any, args: Any, kwargs: dict[str, Any]) -> Any:
 
 def goes_to_meta(api: Any, device: Any, args: Any, kwargs: dict[str, Any]) -> bool:
     """Whether a new tensor has no values: as asked, as those of another, or by default."""
+    if api.name in ("linspace", "logspace"):
+        given = (*args, kwargs.get("start"), kwargs.get("end"))
+        if any([isinstance(t, TensorBase) and type(t.array) is STATE.meta_type for t in given]):
+            return True
     if device is not None:
         return str(device).partition(":")[0] == "meta"
     first = args[0] if args else kwargs.get("input")

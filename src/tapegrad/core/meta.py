@@ -21,7 +21,6 @@ from ..device import META as META_DEVICE
 from .array_memory import ArrayMemory
 from .base import STATE, TensorBase, wrap
 from .dispatch import NUMBERS, run_kernel
-from .layout import address
 from .op import Op
 from .record import finish
 from .upward import META_SIDE
@@ -130,13 +129,11 @@ def same_layout(array: Any) -> MetaArray:
     return MetaArray(array.shape, array.dtype, reserved(size), 0, array.strides)
 
 
-def with_layout(shape: Any, strides: Any, offset: int, dtype: Any) -> MetaArray:
-    """An array with these strides, in elements, so many of them behind the start of its memory."""
-    pairs = zip(shape, strides, strict=True)
-    extent = offset + 1 + sum([(n - 1) * s for n, s in pairs])
+def with_layout(shape: Any, strides: Any, dtype: Any) -> MetaArray:
+    """An array with these strides, in elements."""
+    extent = 1 + sum([(n - 1) * s for n, s in zip(shape, strides, strict=True)])
     steps = tuple([s * dtype.itemsize for s in strides])
-    whole = empty(extent, dtype)
-    return np.ndarray.__new__(MetaArray, shape, dtype, whole, offset * dtype.itemsize, steps)
+    return np.ndarray.__new__(MetaArray, shape, dtype, empty(extent, dtype), 0, steps)
 
 
 def memory_order(array: Any) -> list[int]:
@@ -153,20 +150,8 @@ class MetaModule:
     """What creation functions use for NumPy when a tensor is to have no values."""
 
     empty = zeros = ones = staticmethod(empty)
+    like = staticmethod(like)
     ndarray = MetaArray
-
-    def twin(self, array: Any, memo: dict[int, Any]) -> MetaArray:
-        """copy.deepcopy: the same view of other memory, one for all that share it."""
-        whole = array
-        while type(whole.base) is MetaArray:
-            whole = whole.base
-        copied: MetaArray | None = memo.get(id(whole))
-        if copied is None:
-            copied = memo[id(whole)] = same_layout(whole)
-        if whole is array:
-            return copied
-        start = address(array) - address(whole)
-        return np.ndarray.__new__(MetaArray, array.shape, array.dtype, copied, start, array.strides)
 
     def eye(self, rows: int, columns: int, dtype: Any) -> MetaArray:
         return empty((rows, columns), dtype)
@@ -240,11 +225,22 @@ def run(op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: tuple[A
     return made if op.result is None else op.result(made)
 
 
+# Ops of which PyTorch takes the indices from the CPU too.
+INDICES_ANYWHERE: Final = frozenset(
+    """
+    index_select gather take scatter_src scatter_value scatter_add index_put embedding
+    embedding_dense_backward
+    """.split()
+)
+
+
 def check_devices(op: Op, tensors: tuple[Any, ...]) -> None:
     """One number of the CPU may stand beside meta tensors; other tensors may not."""
     first = next((t for t in tensors if isinstance(t, TensorBase)), None)
+    if op.across_devices or (op.name in INDICES_ANYWHERE and is_meta(tensors[0])):
+        return
     for t in tensors:
-        if isinstance(t, TensorBase) and not is_meta(t) and t.array.ndim and not op.across_devices:
+        if isinstance(t, TensorBase) and not is_meta(t) and t.array.ndim:
             odd = t if is_meta(first) else next(x for x in tensors if is_meta(x))
             raise RuntimeError(
                 f"Tensor on device {odd.device} is not on the expected device {first.device}!"  # type: ignore[union-attr]
@@ -269,6 +265,8 @@ def execute(op: Op, arrays: list[Any], attrs: tuple[Any, ...]) -> Any:
         raise NotImplementedError(NO_KERNEL.format(name))
     if op.name == "index" and any([x.dtype.kind == "b" for x in flat(attrs) if is_array(x)]):
         raise NotImplementedError(NO_NONZERO)
+    if op.name in INDICES_ANYWHERE:
+        arrays = [like(x) if isinstance(x, np.ndarray) else x for x in arrays]
     check_shapes(op, arrays)
     if op.view or op.name.startswith("unsafe_"):
         return remade(op.kernel(*[plain(x) for x in arrays], *attrs))
@@ -281,7 +279,7 @@ def execute(op: Op, arrays: list[Any], attrs: tuple[Any, ...]) -> Any:
     key = signature(op, given)
     known = None if key is None else KNOWN.get(key)
     if known is None:
-        out = inferred(call, given)
+        out = laid_out(op, inferred(call, given))
         if not op.single and not isinstance(out, (tuple, list)):
             out = (out,)
         known = described(out)
@@ -318,6 +316,19 @@ def facts_of(x: Any) -> Any:
 def described(out: Any) -> list[Any]:
     outs = out if isinstance(out, (tuple, list)) else [out]
     return [None if o is None else (o.shape, memory_order(o), o.dtype) for o in outs]
+
+
+# Results that lie in memory otherwise on meta than on the CPU, in PyTorch.
+BY_ROWS: Final = {"linalg_eig": 1, "linalg_svd": 2}
+
+
+def laid_out(op: Op, out: Any) -> Any:
+    if op.name == "nonzero_static":
+        return in_order(out.shape, list(range(out.ndim))[::-1], out.dtype)
+    place = BY_ROWS.get(op.name)
+    if place is None:
+        return out
+    return tuple([empty(o.shape, o.dtype) if i == place else o for i, o in enumerate(out)])
 
 
 def check_shapes(op: Op, arrays: list[Any]) -> None:
@@ -556,6 +567,9 @@ def created(api: Any, call: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         return call(*args, **{**kwargs, "device": META_DEVICE})
     from ..device import CPU
 
+    if api.name in ("linspace", "logspace"):  # between any numbers: as many as they are
+        args = [1.0 if is_meta(x) else x for x in args]
+        kwargs = {name: 1.0 if is_meta(x) else x for name, x in kwargs.items()}
     t = call(*args, **{**kwargs, "device": CPU})
     if not isinstance(t, TensorBase):
         return t

@@ -75,6 +75,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
         if given is not None:
             check_weights(name, given, floating, observations)
             weights = given if weights is None else weights * given
+    refuse_meta("equal", input)
     total: Any = observations
     if weights is not None:
         total = weights.sum()
