@@ -8,6 +8,7 @@ import tapegrad as torch
 from table import PURE, call, draw, plain, tensors_in
 from tapegrad.core import meta
 from tapegrad.core.base import wrap
+from tapegrad.core.op import REGISTRY
 from tapegrad.ops.block.definition import APIS
 
 # Their results depend on values, so PyTorch refuses them on meta as we do (tests/programs).
@@ -111,3 +112,55 @@ def test_nothing_is_computed():
     assert x.grad.shape == x.shape
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert after - before < 100 * 1024  # kilobytes; one of these tensors has 4 terabytes
+
+
+def is_without_values(x):
+    if isinstance(x, (tuple, list)):
+        return any(map(is_without_values, x))
+    return type(x) is meta.MetaArray
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_kernels_never_see_arrays_without_values(monkeypatch):
+    """They are made for memory: in C they would read it, or write to it."""
+    calls = []
+
+    def watched(kernel):
+        def run(*args, **kwargs):
+            assert not any(map(is_without_values, (*args, *kwargs.values())))
+            calls.append(kernel)
+            return kernel(*args, **kwargs)
+
+        return run
+
+    for record in REGISTRY.values():
+        monkeypatch.setattr(record, "kernel", watched(record.kernel))
+    meta.KNOWN.clear()
+    for name in PURE:
+        if name not in VALUES:
+            for index in range(len(APIS[name].samples)):
+                args, kwargs, _ = draw(name, index, without_values)
+                call(name, args, kwargs)
+    layers = [torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU()]
+    layers += [torch.nn.MaxPool2d(2), torch.nn.Flatten(), torch.nn.Linear(16, 5)]
+    model = torch.nn.Sequential(*layers).to("meta")
+    optimizer = torch.optim.AdamW(model.parameters())
+    scores = model(torch.empty(2, 3, 6, 6, device="meta"))
+    target = torch.empty(2, dtype=torch.int64, device="meta")
+    torch.nn.functional.cross_entropy(scores, target).backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    assert all(p.is_meta and p.grad.is_meta for p in model.parameters())
+    assert calls
+
+
+@pytest.mark.parametrize("name", ["exp", "mul", "sum_all", "softmax", "mm"])
+def test_kernels_decline_them(name):
+    """Were they asked, they would leave it to NumPy's functions, which carry shapes over."""
+    array = meta.empty((4, 4), "float32")
+    pair = array, array
+    given = {"mul": pair, "mm": pair, "softmax": (array, 1), "sum_all": (array, None)}
+    out = REGISTRY[name].kernel(*given.get(name, (array,)))
+    assert type(out) is meta.MetaArray
+    assert out.dtype == "float32"
+    assert out.shape == (() if name == "sum_all" else (4, 4))
