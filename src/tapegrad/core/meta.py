@@ -266,7 +266,7 @@ def execute(op: Op, arrays: list[Any], attrs: tuple[Any, ...]) -> Any:
     if op.name == "index" and any([x.dtype.kind == "b" for x in flat(attrs) if is_array(x)]):
         raise NotImplementedError(NO_NONZERO)
     if op.name in INDICES_ANYWHERE:
-        arrays = [like(x) if isinstance(x, np.ndarray) else x for x in arrays]
+        arrays = [like(x) if type(x) is np.ndarray else x for x in arrays]
     check_shapes(op, arrays)
     if op.view or op.name.startswith("unsafe_"):
         return remade(op.kernel(*[plain(x) for x in arrays], *attrs))
