@@ -97,12 +97,11 @@ def write_values(
         execute = devices.run_kernel
         tensors, attrs = devices.on_one_device(op, tensors, attrs, written=True)
         arrays = [t.array if isinstance(t, TensorBase) else t for t in tensors]
-    if STATE.meta_type is not None:
+    if STATE.meta_type is not None and any([type(x) is STATE.meta_type for x in arrays]):
         from ..core import meta
 
-        if meta.has_meta(tensors):
-            execute = meta.execute
-            meta.check_written(op, tensors)
+        execute = meta.execute
+        meta.check_written(op, tensors)
     recording = (
         mask != 0
         and not op.silent
