@@ -323,7 +323,7 @@ CASES = [
         "not in the graph",
         """
         a = torch.tensor([1.0, 2.0], requires_grad=True)
-        b = torch.tensor([3.0, 4.0], requires_grad=True)
+        b = torch.tensor([3.0, 4.0], requires_grad=True)  #: made
         y = (a * 2).sum()
         torch.autograd.grad(y, [a, b])  #: noticed
         """,
@@ -355,7 +355,7 @@ CASES = [
         with torch.no_grad():
             target = torch.exp(b)  #: cut
         y = (target * a).sum()
-        b = b.detach().requires_grad_()
+        b = b.detach().requires_grad_()  #: made
         torch.autograd.grad(y, b)  #: noticed
         """,
         e05(0),
@@ -368,7 +368,7 @@ CASES = [
         "reachable only from another output",
         """
         a = torch.tensor([1.0, 2.0], requires_grad=True)
-        b = torch.tensor([3.0, 4.0], requires_grad=True)
+        b = torch.tensor([3.0, 4.0], requires_grad=True)  #: made
         y = (a * 2).sum()
         penalty = (b * b).sum()
         torch.autograd.grad(y, b)  #: noticed

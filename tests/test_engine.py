@@ -136,7 +136,6 @@ def test_backward_in_threads_adds_up():
     assert w.grad.tolist() == [2.0 * passes, 4.0 * passes]
 
 
-@pytest.mark.xfail(reason="no lock around a leaf's gradient, as PyTorch has: additions are lost")
 def test_backward_in_threads_adds_up_in_large_leaves():
     """NumPy lets other threads run while it adds long arrays; and the first gradient is a race."""
     w = torch.ones(1_000_000, requires_grad=True)
@@ -208,3 +207,57 @@ def test_wide_graph_is_not_quadratic():
     run(100)
     ratios = [min(run(8000) for _ in range(3)) / min(run(1000) for _ in range(3)) for _ in range(4)]
     assert min(ratios) < 24
+
+
+class Countdown(torch.autograd.Function):
+    """Its backward runs a backward pass of its own, down to zero."""
+
+    at_the_bottom = staticmethod(lambda: None)
+
+    @staticmethod
+    def forward(ctx, x):
+        with torch.enable_grad():
+            ctx.x = x.detach().requires_grad_()
+            ctx.y = ctx.x - 1
+        return ctx.y.detach()
+
+    @staticmethod
+    def backward(ctx, grad):
+        if ctx.x < 0:
+            Countdown.at_the_bottom()
+            return grad * 0
+        with torch.enable_grad():
+            Countdown.apply(ctx.y).sum().backward()
+        return ctx.x
+
+
+def test_passes_inside_passes_do_not_use_up_the_stack(monkeypatch):
+    """PyTorch's own test goes 2,000 deep; the switches of the thread are the same down there."""
+    seen = []
+
+    def look():
+        seen.append((torch.is_autocast_enabled("cpu"), torch.ones(1).dtype, len(packed)))
+
+    packed = []
+    monkeypatch.setattr(Countdown, "at_the_bottom", staticmethod(look))
+    v = torch.tensor(2000.0, requires_grad=True)
+    hooks = torch.autograd.graph.saved_tensors_hooks(lambda t: packed.append(1) or t, lambda t: t)
+    with torch.autocast("cpu"), hooks:
+        Countdown.apply(v).sum().backward()
+        (v * v).sum()  # these hooks are still on
+    assert v.grad == 2000.0
+    assert seen == [(True, torch.float32, 0)] and len(packed) == 2
+    assert not torch.is_autocast_enabled("cpu")
+
+
+def test_errors_come_up_from_deep_inside(monkeypatch):
+    def fail():
+        raise ValueError("at the bottom")
+
+    monkeypatch.setattr(Countdown, "at_the_bottom", staticmethod(fail))
+    v = torch.tensor(150.0, requires_grad=True)
+    with pytest.raises(ValueError, match="at the bottom"):
+        Countdown.apply(v).sum().backward()
+    x = torch.ones(2, requires_grad=True)
+    (x * x).sum().backward()  # the engine goes on
+    assert x.grad.tolist() == [2.0, 2.0]

@@ -443,3 +443,22 @@ def test_index_lists_every_page() -> None:
     index = (DOCS / "README.md").read_text()
     for page in IDS:
         assert f"[{page}]({page}.md)" in index
+
+
+def test_e07_where_somebody_is_asked_about_fields(tmp_path: pathlib.Path) -> None:
+    """A mode puts other getters in place; the warning is about the user's line all the same."""
+    path, labels = write_source(
+        tmp_path,
+        """
+        class Mode(torch.overrides.TorchFunctionMode):
+            def __torch_function__(self, func, types, args=(), kwargs=None):
+                return func(*args, **(kwargs or {}))
+
+        with Mode():
+            pass
+        x = torch.randn(3, requires_grad=True) * 0.1
+        x.grad  #: noticed
+        """,
+    )
+    (warning,) = warnings_of(path)
+    assert (warning.filename, [warning.lineno]) == (str(path), labels["noticed"])

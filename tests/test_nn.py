@@ -1,6 +1,8 @@
 """Modules: what the recorded programs (prog_nn) leave out: copies, pickles, hooks, containers."""
 
 import copy
+import multiprocessing
+import os
 import pickle
 from collections import OrderedDict
 
@@ -559,3 +561,26 @@ def test_parameters_as_a_vector():
     nn.utils.vector_to_parameters(torch.tensor([1.0, 2.0, 3.0]), net.parameters())
     assert net.weight.tolist() == [[1.0, 2.0]] and net.bias.tolist() == [3.0]
     assert nn.utils.parameters_to_vector(net.parameters()).tolist() == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_share_memory_is_seen_by_forked_processes():
+    """As in Hogwild training: the child's step is the parent's."""
+    model = nn.Linear(3, 2)
+    before = model.weight.detach().clone()
+    assert model.share_memory() is model and model.weight.is_shared()
+    assert model.weight.untyped_storage().is_shared()
+    assert torch.equal(model.weight, before) and not before.is_shared()
+
+    def step():
+        loss = model(torch.ones(4, 3)).sum()
+        loss.backward()
+        torch.optim.SGD(model.parameters(), 0.5).step()
+
+    child = multiprocessing.get_context("fork").Process(target=step)
+    child.start()
+    child.join()
+    assert child.exitcode == 0
+    assert torch.allclose(model.weight, before - 0.5 * 4)
+    turned = torch.arange(6.0).view(2, 3).t().share_memory_()
+    assert turned.stride() == (1, 3) and turned.tolist() == [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib
 import re
-import threading
 from typing import Any, NoReturn
 
 import numpy as np
+
+from .core.per_thread import PerThread
 
 TYPES = (
     *("cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga"),
@@ -16,7 +17,7 @@ TYPES = (
 _PATTERN = re.compile(r"([a-zA-Z_]+)(?::(0|[1-9][0-9]*))?")
 
 
-class _Stack(threading.local):
+class _Stack(PerThread):
     """The devices of the `with` blocks that this thread is in, innermost last."""
 
     def __init__(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import mmap
 from collections.abc import Iterator
 from copy import copy
 from typing import Any
@@ -16,6 +17,20 @@ from .core.devices import placed
 from .core.layout import address
 
 HAS_NUMPY = True
+
+
+def in_shared_memory(array: Any) -> bool:
+    """Whether processes that are forked from this one see what is written."""
+    root = root_of(array)
+    return type(root) is np.ndarray and type(root.base) is mmap.mmap
+
+
+def in_new_shared_memory(array: Any) -> Any:
+    """A copy of an array, with its strides where it is dense, in memory that a fork shares."""
+    like = np.empty_like(array)  # NumPy's choice of strides
+    made = np.ndarray(like.shape, like.dtype, mmap.mmap(-1, max(like.nbytes, 1)), 0, like.strides)
+    made[...] = array
+    return made
 
 
 class UntypedStorage:
@@ -67,7 +82,7 @@ class UntypedStorage:
         return 1
 
     def is_shared(self) -> bool:
-        return False
+        return in_shared_memory(self.owner)
 
     def is_pinned(self, device: Any = None) -> bool:
         return False

@@ -49,7 +49,7 @@ SCALAR = re.compile(r"(is out of bounds for dimension 0 with size) \d+")
 ADDRESS = re.compile(r"(?<=backward hook )<function \S+|0x[0-9a-f]+")
 TURNED = re.compile(r"(v\d+)\.(?:t|squeeze|unsqueeze|transpose)_\(")
 # PyTorch also blames the node of a leaf, for hooks that raise.
-SINGLE = re.compile(r"float32|\.float\(\)|int64|argmax")
+SINGLE = re.compile(r"float32|\.float\(\)|int64|argmax|tolist")
 ANOMALY = "Error detected in torch::autograd::AccumulateGrad"
 EITHER = (
     "its base or another view of its base has been modified",

@@ -807,6 +807,68 @@ def partial_overlap_is_refused(torch, log):
 
 
 @program
+def filled_with_an_element_of_their_own(torch, log):
+    """A 0-d value is read before anything is written: its memory may lie inside."""
+    a = leaf(torch, grad=False)
+    a[...] = a[1]
+    log(a)
+    b = leaf(torch) * 1
+    b.fill_(b[2])
+    log(b)
+    c = leaf(torch, grad=False)
+    log(c.masked_fill_(c > 1, c[0]))
+    d = leaf(torch, grad=False)
+    log(d.index_fill_(0, torch.tensor([0, 1]), d[2]))
+
+
+@program
+def index_arrays_over_shared_memory(torch, log):
+    """Each element is written in its turn, into memory that others see."""
+    for values in (-0.25, torch.tensor([[10.0, 20.0], [30.0, 40.0]])):
+        a = torch.arange(4.0)
+        a.unfold(0, 2, 1)[[1, 0]] = values
+        log(a)
+    b = torch.arange(4.0)
+    windows = b.unfold(0, 2, 1)
+    log(windows.index_put_((torch.tensor([0, 1]),), torch.tensor(1.0), accumulate=True), b)
+    c = torch.arange(6.0).view(2, 3)
+    d = c.expand(2, 2, 3)
+    d[d > 2] = 0.5
+    log(c)
+    e = torch.arange(1.0)
+
+    def put():
+        e.expand(2, 1)[0:] = 0.5
+
+    log.raises(put)
+    log(e)
+
+
+@program
+def index_arrays_where_there_is_nothing(torch, log):
+    log.raises(lambda: torch.ones(0, 0)[..., [0]])
+    log.raises(lambda: torch.ones(0, 3)[torch.tensor([0])])
+    log(torch.ones(1, 0)[[1, 0]], torch.ones(0, 3)[:, [5]])
+    log(torch.ones(2, 0).index_put((torch.tensor([5]),), torch.tensor(1.0)))
+    a = torch.ones(1, 0, requires_grad=True)
+    (a[[1, 0]] * 2).sum().backward()
+    log(a.grad.shape)
+
+
+@program
+def product_then_a_write(torch, log):
+    x = torch.tensor([2.0, 3.0, 4.0], requires_grad=True)
+    for make in (lambda: x.prod(), lambda: x.prod(0)):
+        y = make()
+        log(y.grad_fn._saved_result, torch.autograd.grad(y, x))
+        y = make()
+        y.mul_(2)
+        log.raises(lambda y=y: y.backward())
+    z = torch.tensor([2.0, 0.0, 4.0], requires_grad=True)
+    log(torch.autograd.grad(z.prod(), z), torch.autograd.grad(z.prod(0), z))
+
+
+@program
 def broadcast_result_does_not_fit(torch, log):
     a = torch.ones(3)
     log.raises(lambda: a.add_(torch.ones(2, 3)))

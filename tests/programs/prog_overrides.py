@@ -142,3 +142,46 @@ def questions(torch, log):
         return "plain"
 
     log(function(x), function(s))
+
+
+@program
+def modes_see_fields_and_methods(torch, log):
+    seen = []
+    x = torch.ones(2, 2)[0].detach()
+    y = torch.ones(2, 2)
+    with naming(torch, seen):
+        log(x.shape, y.mT, x.device.type)
+        found = (x.size(), len(x), x.dim(), x.stride(), bool(x[0]), float(x[1]))
+        x.requires_grad_()
+        x.sum().backward()
+        x.grad = None
+    log(found, seen)
+
+
+@program
+def classes_see_fields_and_methods(torch, log):
+    seen = []
+
+    class Seeing(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            seen.append(func.__name__)
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    class Shaped(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            if func is torch.Tensor.size or func == torch.Tensor.shape.__get__:
+                return torch.Size([7])
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    x = torch.ones(2).as_subclass(Seeing)
+    found = (x.shape, x.grad, x.requires_grad, x.is_leaf, x.dtype, x.ndim, x.grad_fn, x._version)
+    found += (x.size(), len(x), x.dim(), x.numel(), x.stride(), x.is_contiguous())
+    log(found, seen)
+    x.requires_grad_()
+    x.sum().backward()
+    names = [type(t).__name__ for t in (x.grad, x.data, x.real, x.detach())]
+    log(names, seen)
+    shaped = torch.ones(2).as_subclass(Shaped)
+    log(shaped.shape, shaped.size(), shaped.dim(), (shaped + 1).shape)

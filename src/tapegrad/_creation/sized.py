@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import dtypes
 from .._tensor.legacy_constructors import TYPES, legacy_tensor
-from ..core.base import STATE, TensorBase, wrap
+from ..core.base import STATE, TensorBase, note_birth, wrap
 from ..core.devices import DEVICE, is_device, sent, xp_of
 from ..core.layout import strided as strided_view
 from ..core.modes import MODES
@@ -49,6 +49,8 @@ def made(array: Any, requires_grad: bool = False) -> Any:
         raise RuntimeError(GRAD_DTYPE)
     t = wrap(array if array.size else restrided(array))
     t.wants_grad = bool(requires_grad)
+    if requires_grad:
+        note_birth(t)
     if MODES.inference:
         t.version_cell().inference = True
     return t

@@ -24,7 +24,12 @@ from ..core.transforms.looping import explained
 from ..device import CPU, channels_last, channels_last_3d, memory_format, preserve_format
 from ..device import device as device_type
 from ..ops.block.definition import api
-from ..storage import TypedStorage, UntypedStorage
+from ..storage import (
+    TypedStorage,
+    UntypedStorage,
+    in_new_shared_memory,
+    in_shared_memory,
+)
 from . import legacy_constructors as legacy
 
 DLPACK_CUDA = (2, 13)  # what DLPack calls memory on a GPU, and memory that moves there by itself
@@ -528,24 +533,28 @@ def is_set_to(self: Any, tensor: Any) -> bool:
 
 @api(function=False)
 def share_memory_(self: Any) -> Any:
-    """share_memory_() -> Tensor: self; threads share memory anyway, processes get copies.
+    """share_memory_() -> Tensor: self, in memory that processes forked from this one share.
+
+    Views that were made before stay where they were; a process that is spawned gets a copy.
 
     >>> a = zeros(1)
-    >>> a.share_memory_() is a
+    >>> a.share_memory_().is_shared()
     True
     """
-    owned_array(self)
+    array = owned_array(self)
+    if not (is_device(self) or in_shared_memory(array)):
+        self.array = in_new_shared_memory(array)
     return self
 
 
 @api(function=False)
 def is_shared(self: Any) -> bool:
-    """is_shared() -> bool: whether other processes see the memory: never.
+    """is_shared() -> bool: whether other processes see the memory; that of a GPU always counts.
 
     >>> zeros(1).is_shared()
     False
     """
-    return False
+    return is_device(self) or in_shared_memory(owned_array(self))
 
 
 @api(function=False)

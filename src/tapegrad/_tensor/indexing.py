@@ -7,16 +7,19 @@ noted is then applied at once to the view that the other parts made.
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
 import numpy as np
 
 from .. import dtypes
-from ..autograd.inplace import bump, check_apart, refuse, write
+from ..autograd.anomaly_mode import outside
+from ..autograd.inplace import EXPANDED, bump, check_apart, refuse, write
 from ..core.base import F32, F64, STATE, TensorBase, as_array, ndarray, wrap
 from ..core.devices import is_device, to_host
 from ..core.dispatch import apply
+from ..core.layout import shares_itself
 from ..core.op import REGISTRY
 from ..core.transforms import batched_index
 from ..core.transforms.batched import has_batched, is_batched, memory_of
@@ -26,6 +29,7 @@ from ..errors import does_not_fit, no_tensor_in_list
 ALL = slice(None)
 BASIC = (int, slice)  # parts of an index that need no looking at
 I32, I64, U8 = np.dtype(np.int32), np.dtype(np.int64), np.dtype(np.uint8)
+INDEX_DTYPES = (I64, I32, U8, np.dtype(bool))
 NOT_A_TUPLE = (
     "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in "
     "pytorch 2.9; use x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as "
@@ -75,7 +79,10 @@ def put(t: Any, index: Any, value: Any) -> None:
     source = as_value(t, value)
     if not t.array.ndim and kind in BASIC:
         raise scalar_index(index)
-    if len(items) == 1 and items[0] is False:
+    if index is False:
+        return
+    if index is True:  # a view with one more dimension, not an index array
+        copy_into(apply(REGISTRY["unsqueeze"], (t,), (0,)), source)
         return
     # A part that is a full slice makes no view: `t[:] = …` writes `t` itself.
     view, noted, watched = walk(t, items)
@@ -99,6 +106,8 @@ def quick_put(t: Any, index: Any, value: Any) -> bool:
     if (array.dtype is not F32 and array.dtype is not F64) or not -9e18 < value < 9e18:
         return False
     if (view is not None and view.base.wants_grad) or (cell is not None and cell.inference):
+        return False
+    if view is not None and shares_itself(array):
         return False
     for item in index if type(index) is tuple else (index,):
         if type(item) is not int and (type(item) is not slice or item.step is not None):
@@ -328,6 +337,7 @@ def is_mask(array: Any) -> bool:
 
 def scalar_index(index: Any) -> Exception:
     if type(index) is slice:
+        bounds(index, 0)  # which may complain about the step
         return IndexError("slice() cannot be applied to a 0-dim tensor.")
     if index:
         return IndexError(f"index {index} is out of bounds for dimension 0 with size 0")
@@ -392,26 +402,33 @@ def put_with(
     """`index_put` at index arrays, given by dimension; in place unless `run` says otherwise."""
     if BATCHES and has_batched(watched):
         return batched_index.put(t, noted, values, accumulate, watched, run)
+    filling = is_masked_fill(list(noted.values()), values, accumulate)
     if run is write:
         refuse(t, False)
-        check_apart(t.array, values.array)
+        if not filling:
+            check_apart(t.array, values.array)
     index = complete(t.array.shape, noted)
     if STATE.device_type is not None:
         check_places(t, index)
     if values.array.dtype != t.array.dtype:
-        values = with_dtype_of(t, index, values, accumulate)
+        values = with_dtype_of(t, index, values, filling)
     try:
-        return run(REGISTRY["index_put"], (t, values), (index, accumulate), watched)
-    except (IndexError, ValueError) as error:
+        out = run(REGISTRY["index_put"], (t, values), (index, accumulate), watched)
+        if run is write and filling and shares_itself(t.array):
+            warnings.warn(EXPANDED["masked_fill"], UserWarning, stacklevel=outside())
+        return out
+    except (IndexError, ValueError, TypeError):
+        check_values(t.array.shape, index, values.array.shape)
         explain(t.array.shape, index)
-        if type(error) is ValueError:
-            check_values(t.array.shape, index, values.array.shape)
         raise
 
 
 def check_values(shape: tuple[int, ...], index: tuple[Any, ...], given: tuple[int, ...]) -> None:
-    """Refuse values that do not broadcast to what an index picks."""
-    picked = np.broadcast_to(np.empty(()), shape)[tuple([to_host(i) for i in index])].shape
+    """Refuse values that do not broadcast to what an index picks, wherever that may be."""
+    arrays = tuple([to_host(i) for i in index])
+    check_together(shape, arrays)
+    first = tuple([a if type(a) is slice or a.dtype.kind == "b" else a * 0 for a in arrays])
+    picked = np.broadcast_to(np.empty(()), with_a_first(shape, first))[first].shape
     try:
         fits = np.broadcast_shapes(given, picked) == picked
     except ValueError:
@@ -423,11 +440,17 @@ def check_values(shape: tuple[int, ...], index: tuple[Any, ...], given: tuple[in
         ) from None
 
 
-def with_dtype_of(t: Any, index: tuple[Any, ...], values: Any, accumulate: bool) -> Any:
+def is_masked_fill(arrays: list[Any], values: Any, accumulate: bool) -> bool:
+    """Whether PyTorch takes another way: one element under one mask."""
+    if accumulate or len(arrays) != 1 or values.array.size != 1:
+        return False
+    return bool(is_mask(arrays[0]))
+
+
+def with_dtype_of(t: Any, index: tuple[Any, ...], values: Any, filling: bool) -> Any:
     """`values` in the dtype of `t`, where PyTorch takes another: one element under one mask."""
     have, want = values.array.dtype, t.array.dtype
-    arrays = [i for i in index if type(i) is not slice]
-    if not accumulate and values.array.size == 1 and len(arrays) == 1 and is_mask(arrays[0]):
+    if filling:
         number_as_array(want, to_host(values.array).item())  # which refuses what does not fit
         return values.to(dtypes.of(want))
     check_values(t.array.shape, index, values.array.shape)
@@ -451,6 +474,8 @@ def complete(shape: tuple[int, ...], noted: dict[int, Any]) -> tuple[Any, ...]:
     """A NumPy index: an array or a full slice per dimension. Masks must have the right shape."""
     index: list[Any] = []
     taken = 0  # dimensions that `index` covers: a mask covers as many as it has
+    if any([array.dtype not in INDEX_DTYPES for array in noted.values()]):
+        raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
     for dim, array in noted.items():
         index.extend([ALL] * (dim - taken))
         taken = dim
@@ -467,42 +492,69 @@ def complete(shape: tuple[int, ...], noted: dict[int, Any]) -> tuple[Any, ...]:
                         f"the shape of the indexed tensor {list(shape)} at index {dim + j}"
                     )
             taken += array.ndim
-        elif array.dtype == I64 or array.dtype == I32:
-            taken += 1
         else:
-            raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+            taken += 1
         index.append(array)
     if taken > len(shape):
         raise IndexError(f"too many indices for tensor of dimension {len(shape)} (got {taken})")
-    return tuple(index)
+    return within_nothing(shape, index) if 0 in shape else tuple(index)
 
 
-def explain(shape: tuple[int, ...], index: tuple[Any, ...]) -> None:
-    """Raise PyTorch's sentence for index arrays that NumPy refused, if they are at fault."""
-    arrays: list[Any] = []
-    sizes: list[int] = []
+def within_nothing(shape: tuple[int, ...], index: list[Any]) -> tuple[Any, ...]:
+    """The index where nothing can be picked: PyTorch only looks at dimensions of size 0 then."""
+    check_together(shape, tuple(index))
+    places = places_of(shape, tuple(index))
+    picks = math.prod(np.broadcast_shapes(*[array.shape for array, _ in places]))
+    if picks and any([size == 0 for _, size in places]):
+        raise IndexError("index is out of bounds for dimension with size 0")
+    return tuple([i if type(i) is slice or i.dtype.kind == "b" else i * 0 for i in index])
+
+
+def with_a_first(shape: tuple[int, ...], index: tuple[Any, ...]) -> list[int]:
+    """The shape, where index arrays go into dimensions of size 0 with one more."""
+    sizes = list(shape)
+    dim = 0
+    for item in index:
+        if type(item) is slice or item.dtype.kind != "b":
+            sizes[dim] = sizes[dim] if type(item) is slice else max(sizes[dim], 1)
+            dim += 1
+        else:
+            dim += item.ndim
+    return sizes
+
+
+def places_of(shape: tuple[int, ...], index: tuple[Any, ...]) -> list[tuple[Any, int]]:
+    """The index arrays, those of masks too, each with the size that it goes into."""
+    found: list[tuple[Any, int]] = []
     dim = 0
     for item in index:
         if type(item) is slice:
             dim += 1
         elif item.dtype.kind == "b":
-            arrays.extend(item.nonzero())
-            sizes.extend(shape[dim : dim + item.ndim])
+            found += zip(item.nonzero(), shape[dim : dim + item.ndim], strict=True)
             dim += item.ndim
         else:
-            arrays.append(item)
-            sizes.append(shape[dim])
+            found.append((item, shape[dim]))
             dim += 1
+    return found
+
+
+def check_together(shape: tuple[int, ...], index: tuple[Any, ...]) -> None:
+    """Refuse index arrays that do not broadcast."""
+    shapes = [array.shape for array, _ in places_of(shape, index)]
     try:
-        np.broadcast_shapes(*[a.shape for a in arrays])
+        np.broadcast_shapes(*shapes)
     except ValueError:
-        shapes = ", ".join([str(list(a.shape)) for a in arrays])
         raise IndexError(
-            f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}"
+            "shape mismatch: indexing tensors could not be broadcast together with shapes "
+            + ", ".join([str(list(each)) for each in shapes])
         ) from None
-    for place, (array, size) in enumerate(zip(arrays, sizes, strict=True)):
-        if size == 0 and array.size:
-            raise IndexError("index is out of bounds for dimension with size 0")
+
+
+def explain(shape: tuple[int, ...], index: tuple[Any, ...]) -> None:
+    """Raise PyTorch's sentence for index arrays that NumPy refused, if they are at fault."""
+    check_together(shape, index)
+    for place, (array, size) in enumerate(places_of(shape, index)):
         wrong = array[(array < -size) | (array >= size)]
         if wrong.size:
             at = int(wrong.flat[0])

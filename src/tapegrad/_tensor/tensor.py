@@ -19,7 +19,17 @@ from ..autograd import api, inplace
 from ..autograd.hooks import HookDict, RemovableHandle, add_hook, hooks_of
 from ..autograd.node import accumulate_node
 from ..core import python_dispatch, subclass, wrappers
-from ..core.base import INTERPRETED, STATE, Cut, Node, TensorBase, blank, shown, wrap
+from ..core.base import (
+    INTERPRETED,
+    STATE,
+    Cut,
+    Node,
+    TensorBase,
+    blank,
+    note_birth,
+    shown,
+    wrap,
+)
 from ..core.layout import address, strides_of
 from ..core.modes import MODES
 from ..core.operators import Operators
@@ -161,6 +171,8 @@ class Tensor(Operators):
             )
         # The AccumulateGrad stays: a graph may lead there, and gradients may be wanted again.
         self.wants_grad = requires_grad
+        if requires_grad and self.node is None:
+            note_birth(self)
         view = self.view_of
         if view is not None:
             view.asked = requires_grad

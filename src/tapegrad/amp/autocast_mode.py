@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import threading
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import tapegrad as tg
 
 from ..core.modes import MODES
+from ..core.per_thread import PerThread
 from .casting import CACHE, CACHING
 
 __all__ = ["autocast", "autocast_decorator", "custom_bwd", "custom_fwd", "is_autocast_available"]
@@ -19,7 +19,7 @@ LOW_PRECISION = (tg.bfloat16, tg.float16)
 AVAILABLE = frozenset("cpu cuda hpu ipu maia mps mtia privateuseone xla xpu".split())
 
 
-class State(threading.local):
+class State(PerThread):
     """What is set in this thread, per device type."""
 
     def __init__(self) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import sys
-import threading
 import traceback
 import warnings
 import weakref
@@ -20,6 +19,7 @@ import numpy as np
 
 from ..core.base import F32, F64, STATE, Node, TensorBase, user_frame
 from ..core.modes import ANOMALY, MODES, count
+from ..core.per_thread import PerThread
 from ..core.transforms.batched import memory_of
 from ..core.upward import ANOMALY_MODE
 from .hooks import differentiable_places
@@ -122,7 +122,7 @@ def line_of(code: Any, lasti: int) -> int:
     return line
 
 
-class Watch(threading.local):
+class Watch(PerThread):
     """What was seen of non-finite values in this thread."""
 
     frame: Any = None  # where the last node was made; let go of in backward and with the mode

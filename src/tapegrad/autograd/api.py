@@ -29,6 +29,7 @@ from ..core.base import (
 )
 from ..core.layout import address, is_dense
 from ..core.modes import ANOMALY, MODES, grad_set_to
+from ..core.per_thread import instead
 from ..core.python_dispatch import is_asked
 from ..core.spaces import RECORDED
 from ..core.subclass import overrides, stays_special
@@ -422,8 +423,22 @@ def asked_by(starts: list[Start]) -> Any:
     return frame.f_code, frame.f_lasti, starts[0][0].seq if starts else 0, next(sequence)
 
 
+MOST_NESTED = 60  # passes inside of each other in one thread; Python's stack holds about 120
+
+
 def launch(run: Run, starts: list[Start], graph: bool = False) -> None:
-    """Run the engine. Hooks and Functions set the grad mode themselves; recorded ops need it on."""
+    """Run the engine, in this thread or, deep inside other passes, in a new one."""
+    outer = MODES.run
+    if outer is not None:
+        run.depth = outer.depth + 1
+        if run.depth % MOST_NESTED == 0:
+            instead(run_here, run, starts, graph)
+            return
+    run_here(run, starts, graph)
+
+
+def run_here(run: Run, starts: list[Start], graph: bool) -> None:
+    """Hooks and Functions set the grad mode themselves; recorded ops need it on."""
     outer = MODES.run
     MODES.run = run
     try:

@@ -56,6 +56,7 @@ class Run:
         self.at: Node | None = None  # the node that is being visited
         self.callbacks: list[Any] = []  # to be called when all is done
         self.number: int = -1  # for those who ask, counted from 0
+        self.depth: int = 0  # how many passes this one is inside of
 
     def go(self, roots: list[tuple[Node, int, Any, int]]) -> None:
         """The whole pass, from (node, output, gradient, 1 if the gradient may be taken over)."""

@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from ..core.base import Node, TensorBase, Version, shown
 from ..core.layout import address
 from ..core.modes import MODES, grad_set_to
+from ..core.per_thread import PerThread
 from .api import edge_of, leads_nowhere
 from .edges import GradientEdge
 from .function import BackwardFunction
@@ -226,7 +227,7 @@ class MutationContext:
         self.sid_to_tid.clear()
 
 
-_mutation = threading.local()
+_mutation = PerThread()
 
 
 @contextlib.contextmanager

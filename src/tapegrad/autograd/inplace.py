@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import re
 import warnings
 import weakref
 from typing import Any
@@ -28,7 +29,7 @@ from ..core.base import (
     quiet,
     sequence,
 )
-from ..core.dispatch import apply, run_kernel
+from ..core.dispatch import apply, common_dtype, run_kernel
 from ..core.layout import address, is_dense, memory, overlaps_itself, shares_itself
 from ..core.modes import MODES, grad_set_to
 from ..core.op import REGISTRY, Op, Rule
@@ -115,7 +116,12 @@ def write_values(
     check_overlap(destination, arrays, op.name)
     if STATE.timing:
         PROFILER.start(name, tensors)
-    out = as_array(execute(op, list(arrays), attrs))
+    try:
+        out = as_array(execute(op, list(arrays), attrs))
+    except RuntimeError as error:
+        if KERNEL_REFUSED.search(str(error)):
+            prefer_misfit(op, arrays, destination)
+        raise
     check_fits(op, out, destination)
     if op.name in ("copy", "fill_tensor") and discards(arrays[1], destination):
         from .._creation.arrays import warn_once
@@ -132,10 +138,7 @@ def write_values(
             # The rules ran in another dtype than the target's.
             pairs = zip(tensors, node.edges, strict=True)
             node.fixes = tuple([fix_for(t, edge) for t, edge in pairs])
-    if op.name in EXPANDED and shares_itself(destination):
-        changed = out != destination
-        destination[changed] = out[changed]
-    elif not destination.flags.forc and overlaps_itself(destination):
+    if not destination.flags.forc and overlaps_itself(destination):
         store_in_turn(destination, out, op, arrays, attrs)
     else:
         store(destination, out)
@@ -171,6 +174,16 @@ def store_in_turn(destination: Any, out: Any, op: Op, arrays: list[Any], attrs: 
 
     In PyTorch's order: the dimension with the smallest step varies fastest.
     """
+    if op.name == "index_put" and type(destination) is ndarray:
+        if attrs[1]:
+            np.add.at(destination, attrs[0], arrays[1])
+        else:
+            destination[attrs[0]] = arrays[1]
+        return
+    if op.name in EXPANDED:
+        changed = out != destination
+        destination[changed] = out[changed]
+        return
     inner_last = sorted(range(destination.ndim), key=lambda i: (-destination.strides[i], i))
     shape = destination.shape
     if op.elementwise:
@@ -317,6 +330,20 @@ def check_fits(op: Op, out: Any, destination: Any) -> None:
             )
 
 
+# What kernels complain about: PyTorch comes there last.
+KERNEL_REFUSED = re.compile("not implemented for '|^ZeroDivisionError")
+ORDERS = ("lt", "le", "gt", "ge")  # their results fit into any dtype
+
+
+def prefer_misfit(op: Op, arrays: list[Any], destination: Any) -> None:
+    """A kernel refused its arguments: that the result would not fit goes before, as in PyTorch."""
+    shapes = [x.shape for x in arrays if hasattr(x, "shape")]
+    if not op.elementwise or not op.dtype_rule or len(shapes) < 2:
+        return
+    dtype = destination.dtype if op.name in ORDERS else common_dtype(op, arrays)
+    check_fits(op, np.broadcast_to(np.empty((), dtype), np.broadcast_shapes(*shapes)), destination)
+
+
 EXPANDED = {
     name: f"Use of {name}_ on expanded tensors is deprecated. Please clone() the tensor before "
     f"performing this operation. This also applies to advanced indexing e.g. tensor[{what}"
@@ -336,8 +363,8 @@ def check_overlap(destination: Any, sources: Any, name: str = "") -> None:
             "unsupported operation: more than one element of the written-to tensor refers to a "
             "single memory location. Please clone() the tensor before performing the operation."
         )
-    if destination.size == 1 and name.startswith("fill"):
-        return
+    if name.endswith("fill_tensor"):
+        return  # the value is read before anything is written
     for x in sources:
         if x is not destination and type(x) is type(destination):
             if not matches(x, destination) and meets(x, destination):

@@ -68,7 +68,8 @@ def node_attribute(node: Any, name: str) -> Any:
             if wanted.endswith("_sym_sizes") and wanted[:-10] in places:
                 saved = saved_value(node, places[wanted[:-10]])
                 return () if saved is None else tuple(saved.shape)
-    raise AttributeError(f"'{node.name()}' object has no attribute '{name}'")
+    kind = node.name().rpartition("::")[2]
+    raise AttributeError(f"'{kind}' object has no attribute '{name}'")
 
 
 def node_attributes(node: Any) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,13 @@ from ..errors import inference_written
 from .node import AccumulateGrad
 
 DIFFERENTIABLE = "fcV"  # NumPy's kinds
+
+# Passes of several threads meet in the leaves; NumPy lets other threads run while it adds.
+ADDING = threading.RLock()  # a collected object may start a pass while one is adding
+if hasattr(os, "register_at_fork"):  # a child must not inherit a lock that nobody opens
+    os.register_at_fork(
+        before=ADDING.acquire, after_in_parent=ADDING.release, after_in_child=ADDING.release
+    )
 
 
 def accumulate(leaf: Any, g: Any, record: bool, owned: int, caller: Any) -> None:
@@ -38,16 +47,13 @@ def accumulate(leaf: Any, g: Any, record: bool, owned: int, caller: Any) -> None
     grad = t.gradient
     if record:
         t.gradient = RECORDING.copy_of_gradient(g, t) if grad is None else recorded_sum(grad, g)
-    elif grad is None:
-        t.gradient = first_gradient(g, t.array, owned)
     else:
-        cell = cell_of(grad)
-        if cell.inference and not MODES.inference:
-            raise inference_written()
-        memory_of(grad.array).accumulate(grad.array, g)
-        cell.n += 1
-        if caller is not None:
-            cell.note("accumulate_grad", caller[0], caller[1], None)
+        with ADDING:
+            grad = t.gradient
+            if grad is None:
+                t.gradient = first_gradient(g, t.array, owned)
+            else:
+                add_to(grad, g, caller)
     if STATE.modes_on and MODES.inference and grad is None:
         made: Any = t.gradient
         cell_of(made).inference = True
@@ -55,6 +61,17 @@ def accumulate(leaf: Any, g: Any, record: bool, owned: int, caller: Any) -> None
         STATE.captured.append(t)
     if node.hooks is not None:
         node.hooks.accumulated(t, record)
+
+
+def add_to(grad: TensorBase, g: Any, caller: Any) -> None:
+    """Add a pass's gradient to the one that is there, in place: a write, with its line."""
+    cell = cell_of(grad)
+    if cell.inference and not MODES.inference:
+        raise inference_written()
+    memory_of(grad.array).accumulate(grad.array, g)
+    cell.n += 1
+    if caller is not None:
+        cell.note("accumulate_grad", caller[0], caller[1], None)
 
 
 def converted(leaf: Any, g: Any, record: bool) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 
 from ..core.base import STATE, TensorBase
 from ..core.modes import count
+from ..core.per_thread import PerThread
 from ..core.upward import PROFILER
 from . import engine
 from .profiler_util import EventList, FunctionEvent, FunctionEventAvg
@@ -38,7 +39,7 @@ class Frame:
         self.start = clock()
 
 
-class Open(threading.local):
+class Open(PerThread):
     """What is going on in this thread, outermost first."""
 
     def __init__(self) -> None:

@@ -132,6 +132,7 @@ class Version:
     rebased: str = ""  # the name of the base's node since the last recorded write
     rebased_array: int = 0  # the id of the base's array then
     inference: bool = False
+    born: Any = None  # (code, lasti) of the line that made a leaf which requires grad
 
     def bump(self, name: str, how: Any = None) -> None:
         """Count a write by `name`; `how` is what inplace.bump knows about it."""
@@ -346,6 +347,14 @@ def cell_of(t: TensorBase) -> Version:
     if cell is None:
         cell = t.cell = Version()
     return cell
+
+
+def note_birth(t: TensorBase) -> None:
+    """Keep the user's line that made a leaf which requires grad: E05 tells it."""
+    if STATE.recording:
+        frame = user_frame(0 if COMPILED else 1)
+        if frame is not None:
+            cell_of(t).born = (frame.f_code, frame.f_lasti)
 
 
 def blank(cls: Any) -> TensorBase:

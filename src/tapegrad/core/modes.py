@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 from .base import STATE
+from .per_thread import PerThread
 
 
 class Share:
@@ -20,11 +21,15 @@ class Share:
             count(-self.modes_on, -self.casting, -self.only_casting)
 
 
-class Modes(threading.local):
+class Modes(PerThread):
     """Per-thread switches. Change them through `set`, which keeps `STATE.modes_on` right."""
 
     def __init__(self) -> None:
         self.share = Share()
+
+    def carry_over(self, state: dict[str, Any]) -> None:
+        super().carry_over({**state, "share": self.share})
+        self.set("run", self.run)
 
     grad: bool = True
     inference: bool = False

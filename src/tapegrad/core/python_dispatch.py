@@ -19,10 +19,11 @@ from typing import Any
 from .base import INTERPRETED, TensorBase, blank
 from .modes import MODES, count
 from .op import Op
+from .per_thread import PerThread
 from .upward import AUTOCAST, DISPATCHED, INTERPRETERS, TENSOR
 
 
-class Active(threading.local):
+class Active(PerThread):
     """What goes on in this thread."""
 
     modes: tuple[Any, ...] = ()  # innermost last

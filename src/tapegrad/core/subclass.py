@@ -158,6 +158,9 @@ def default_torch_function(cls: type, func: Any, types: Any, args: Any, kwargs: 
         return NotImplemented
     with DisableTorchFunctionSubclass():
         result = func(*args, **(kwargs or {}))
+    field = getattr(func, "__self__", None)
+    if isinstance(field, property) and field in (TENSOR.cls._base, TENSOR.cls.grad):
+        return result  # a tensor of its own
     return convert(result, cls)
 
 

@@ -7,11 +7,11 @@ python_dispatch.py do.
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 from .base import TensorBase
 from .modes import MODES, count
+from .per_thread import PerThread
 from .python_dispatch import Diversion
 from .upward import INTERPRETERS, TENSOR
 
@@ -29,7 +29,7 @@ NOT_ASKED = frozenset(
 WATCHED: list[Any] = []
 
 
-class Watching(threading.local):
+class Watching(PerThread):
     """The modes of this thread, innermost last."""
 
     modes: tuple[Any, ...] = ()
@@ -45,6 +45,7 @@ class WatchingMode:
     def __enter__(self) -> Any:
         Diversion.install()
         Diversion.watching = WATCHING
+        watch_attributes()
         WATCHED.append(self)
         WATCHING.modes = (*WATCHING.modes, self)
         count(1, 1)
@@ -85,6 +86,13 @@ def watch_class(cls: Any) -> None:
     """A tensor of a class with its own `__torch_function__` is made: functions have to look."""
     if cls not in WATCHED and not cls.__module__.startswith("tapegrad."):
         WATCHED.append(cls)
+        watch_attributes()
+
+
+def watch_attributes() -> None:
+    from .watched_attributes import install  # when somebody wants to be asked
+
+    install()
 
 
 def asked_of(args: Any, kwargs: dict[str, Any]) -> list[Any]:

@@ -199,6 +199,12 @@ def not_scalar(root: Any) -> Exception:
     )
 
 
+def born(t: Any) -> Any:
+    """Where a leaf that requires grad was made."""
+    cell = t.cell if isinstance(t, TensorBase) else None
+    return None if cell is None or cell.born is None else place(*cell.born)
+
+
 def unused_input(t: Any, index: int, roots: tuple[Any, ...]) -> Exception:
     """E05: autograd.grad for a tensor that the outputs do not depend on."""
     is_tensor = isinstance(t, TensorBase)
@@ -207,7 +213,7 @@ def unused_input(t: Any, index: int, roots: tuple[Any, ...]) -> Exception:
     if is_tensor:
         tensor.update(describe(t.array, name))
     node = t.node
-    made = None if node is None or node.is_leaf else of_node(node)
+    made = born(t) if node is None or node.is_leaf else of_node(node)
     graph = reached_from([r.node for r in roots])
     cut, certain = cut_towards(node, graph, roots)
     other = None if certain else other_output(node, roots)
@@ -257,7 +263,10 @@ def unused_input(t: Any, index: int, roots: tuple[Any, ...]) -> Exception:
 
 def warn_non_leaf_grad(t: Any) -> None:
     """E07: `.grad` of a tensor that is not a leaf, read by the user's code."""
-    if is_probe(sys._getframe(2)):
+    asking, level = sys._getframe(2), 3
+    if asking.f_globals["__name__"] == "tapegrad.core.watched_attributes":
+        asking, level = sys._getframe(3), 4
+    if is_probe(asking):
         return
     name = name_of(t.array)
     made = of_node(t.node)
@@ -282,4 +291,4 @@ def warn_non_leaf_grad(t: Any) -> None:
         fixes=fixes,
         made=made,
     )
-    warnings.warn(warning, stacklevel=3)
+    warnings.warn(warning, stacklevel=level)

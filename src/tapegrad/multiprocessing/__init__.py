@@ -1,4 +1,4 @@
-"""Python's multiprocessing, with `spawn`. Tensors travel between processes by value."""
+"""Python's multiprocessing, with `spawn`. Tensors travel by value; a fork sees shared memory."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def get_all_sharing_strategies() -> set[str]:
 
 
 def get_sharing_strategy() -> str:
-    """The way that was chosen; memory is not shared, so nothing depends on it."""
+    """The way that was chosen; a fork shares memory as it is, so nothing depends on it."""
     return _strategy
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import tapegrad as tg
 
-from ..core.base import INTERPRETED, blank, special_by
+from ..core.base import INTERPRETED, blank, note_birth, special_by
 from ..core.dispatch import apply
 from ..core.op import REGISTRY
 from ..core.python_dispatch import modes_set_to
@@ -73,6 +73,8 @@ def _adopt(cls: type, data: Any, requires_grad: bool) -> Any:
     made.special = special_by(made.array)
     made.cell = source.cell
     made.wants_grad = bool(requires_grad)
+    if requires_grad:
+        note_birth(made)
     return made
 
 

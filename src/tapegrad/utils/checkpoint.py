@@ -11,7 +11,6 @@ tensor([2.0000, 5.4366])
 from __future__ import annotations
 
 import contextlib
-import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -23,6 +22,7 @@ from .._random.streams import Stream
 from ..autograd.graph import saved_tensors_hooks
 from ..core.base import TensorBase
 from ..core.modes import MODES
+from ..core.per_thread import PerThread
 from ._checkpoint_errors import CheckpointError, Mismatch, Seen
 from ._selective_checkpoint import (
     SAC_IGNORED_OPS,
@@ -119,7 +119,7 @@ class DefaultDeviceType:
 class GraphExecGroup:
     """Backward passes inside the block share what is recomputed; they must not need it twice."""
 
-    _current = threading.local()
+    _current = PerThread()
 
     def __enter__(self) -> GraphExecGroup:
         inside = GraphExecGroup._get_current_group()

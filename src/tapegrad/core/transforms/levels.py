@@ -7,8 +7,9 @@ use the ordinary tape, but what may not be called inside a transform has to know
 
 from __future__ import annotations
 
-import threading
 from typing import Any
+
+from ..per_thread import PerThread
 
 
 class Level:
@@ -25,7 +26,7 @@ class Level:
         self.open = True
 
 
-class Stack(threading.local):
+class Stack(PerThread):
     """The open levels of a thread, innermost last."""
 
     def __init__(self) -> None:

@@ -9,12 +9,12 @@ refused.
 from __future__ import annotations
 
 import difflib
-import threading
 import warnings
 from typing import Any
 
 from ...errors.evidence import here
 from ..base import TensorBase
+from ..per_thread import PerThread
 from ..spaces import RECORDED
 from .batched import batched, innermost, is_batched, physical_at
 from .levels import Level
@@ -46,7 +46,7 @@ SPOKEN = {
 INDEXING = ("index", "index_put")
 
 
-class Asked(threading.local):
+class Asked(PerThread):
     """The names that the open `loop_over` blocks of a thread gave."""
 
     def __init__(self) -> None:

@@ -52,7 +52,7 @@ class IndexAt(LinearMove):
         else:
             out = input[index]
         if input.flags.c_contiguous:
-            return xp.ascontiguousarray(out).reshape(out.shape)
+            return dense(xp, out)
         return in_memory_order(xp, out, input, index)
 
     def d_input(F, grad, input_shape, index):
@@ -80,8 +80,15 @@ def in_memory_order(xp: Any, out: Any, input: Any, index: tuple[Any, ...]) -> An
             elif inner < outer:
                 break
     order.reverse()
-    dense = xp.ascontiguousarray(out.transpose(order)) if out.ndim else out.copy()
-    return dense.transpose(np.argsort(order).tolist()) if out.ndim else dense
+    if not out.ndim:
+        return out.copy()
+    return dense(xp, out.transpose(order)).transpose(np.argsort(order).tolist())
+
+
+def dense(xp: Any, out: Any) -> Any:
+    """The same, contiguous; in dimensions of size 1 NumPy leaves any stride as it is."""
+    made = xp.ascontiguousarray(out)
+    return (made.reshape(-1) if 1 in out.shape else made).reshape(out.shape)
 
 
 def index_layout(input: Any, index: tuple[Any, ...]) -> tuple[list[int], int, int]:

@@ -357,7 +357,6 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     tensor([ 0, -1,  0])
     """
     a = input.array
-    check_same_rank(a, other.array)
     if dim is None:
         if 3 not in a.shape:
             raise RuntimeError("no dimension of size 3 in input")
@@ -368,6 +367,7 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
             3,
         )
         dim = a.shape.index(3)
+    check_same_rank(a, other.array)
     return cross_product(input, other, dim)
 
 

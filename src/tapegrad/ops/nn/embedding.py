@@ -165,8 +165,8 @@ def refuse_sparse(sparse: bool, weight: Any) -> None:
     """Without a gradient there is no difference."""
     if sparse and weight.requires_grad and MODES.records:
         raise NotImplementedError(
-            "sparse=True asks for a sparse gradient, and tapegrad has no sparse tensors; use "
-            "sparse=False, whose gradient is dense"
+            "sparse=True asks for a sparse gradient, and tapegrad's gradients of dense tensors are "
+            "dense; use sparse=False"
         )
 
 

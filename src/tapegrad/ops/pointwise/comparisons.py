@@ -370,6 +370,7 @@ def allclose(
     >>> allclose(tensor([1.0]), tensor([1.0 + 1e-7]))
     True
     """
+    only_tensors("allclose", input=input, other=other)
     close = APIS["isclose"].call(input, other, rtol, atol, equal_nan)
     if is_batched(close):
         raise refusal(

@@ -46,10 +46,10 @@ DIMS_CASES = [
 ]
 
 
-def array_of(function: str, input: Any) -> Any:
+def array_of(function: str, input: Any, name: str = "input", position: int = 1) -> Any:
     """The array of an argument that has to be a tensor."""
     if not isinstance(input, TensorBase):
-        raise must_be_tensor(function, "input", 1, input)
+        raise must_be_tensor(function, name, position, input)
     return input.array
 
 
@@ -338,6 +338,13 @@ def others(F: Any, x: Any, dim: int) -> Any:
     return before * F.flip(after, (dim,))
 
 
+def has_no_zero(F: Any, x: Any) -> bool:
+    """Whether the product of the others may be had by a division; a pass that is recorded asks for
+    what holds everywhere.
+    """
+    return not F.recorded and bool((x != 0).all())
+
+
 @op
 class ProdAll(Block):
     """prod_all(input, dtype) -> Tensor: the product of all elements."""
@@ -350,7 +357,9 @@ class ProdAll(Block):
     def fwd(xp, input, dtype):
         return reduced(xp, xp.multiply, input, None, False, dtype)
 
-    def d_input(F, grad, input, input_shape):
+    def d_input(F, grad, input, out, input_shape):
+        if has_no_zero(F, input):
+            return grad * (out / input)
         line = F.reshape(input, (count(input_shape, None),))
         return grad * F.reshape(others(F, line, 0), input_shape)
 
@@ -376,10 +385,13 @@ class Prod(Block):
     def fwd(xp, input, dim, keepdim, dtype):
         return reduced(xp, xp.multiply, input, (dim,) if input.ndim else None, keepdim, dtype)
 
-    def d_input(F, grad, input, dim, keepdim):
+    def d_input(F, grad, input, out, dim, keepdim):
         if not input.shape:
             return grad * F.ones_like(input)
-        return unreduce(F, grad, (dim,), keepdim) * others(F, input, dim)
+        grad = unreduce(F, grad, (dim,), keepdim)
+        if has_no_zero(F, input):
+            return grad * (unreduce(F, out, (dim,), keepdim) / input)
+        return grad * others(F, input, dim)
 
     def jvp(F, input, t_input, dim, keepdim, dtype):
         if not input.shape:

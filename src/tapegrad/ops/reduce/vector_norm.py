@@ -284,8 +284,9 @@ class Dist(Block):
 
     def call(input, other, p=2):
         array = array_of("dist", input)
-        refuse_bools(array, array_of("dist", other))
-        kind = promote.binary_result(array, array_of("dist", other))
+        second = array_of("dist", other, "other", 2)
+        refuse_bools(array, second)
+        kind = promote.binary_result(array, second)
         if kind.kind in "biu":
             raise RuntimeError(
                 "norm(): input dtype should be either floating point or complex. "

@@ -9,6 +9,7 @@ from ... import dtypes, errors
 from ..._tensor.indexing import wrap_dim
 from ...core.base import Cut, TensorBase, wrap
 from ...core.layout import strided, strides_of, viewed_strides
+from ...core.python_dispatch import ACTIVE
 from ...core.transforms.batched import is_batched, through
 from ...device import contiguous_format
 from ..block import Case, ViewOp, api, apply, helper, op
@@ -174,7 +175,8 @@ def reshaped(input: Any, shape: tuple[int, ...]) -> Any:
     if x.flags.c_contiguous:
         return apply(View, (input,), (shape,))
     if viewed_strides(x.shape, x.strides, shape, x.itemsize) is not None:
-        return apply(ReshapeAlias, (input,), (shape,))
+        # Where somebody looks at the ops, PyTorch calls it by its public name.
+        return apply(View if ACTIVE.modes else ReshapeAlias, (input,), (shape,))
     return apply(UnsafeView, (input.clone(memory_format=contiguous_format),), (shape,))
 
 

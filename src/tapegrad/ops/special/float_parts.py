@@ -159,6 +159,8 @@ class Ldexp(Elementwise):
         if run and input.array.dtype.kind in "biu":
             name = input.dtype.scalar_type
             raise RuntimeError(f"ldexp can't be cast to the desired output type {name}")
+        if input.array.dtype.kind in "fV" and other.array.dtype.kind == "b":
+            raise NotImplementedError("\"ldexp_cpu_exp\" not implemented for 'Bool'")
         return (run or apply)(Ldexp, (input, other))
 
     def d_input(F, grad, other):

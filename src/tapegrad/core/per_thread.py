@@ -1,0 +1,47 @@
+"""State that every thread has for itself, and a thread that goes on in another's place.
+
+Backward passes inside backward passes use up Python's stack. From some depth on, the next one is
+run by a thread with a fresh stack while the asking one waits; it must find every switch as it was.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable
+from typing import Any
+
+MADE: list[PerThread] = []  # every such state of the process
+
+
+class PerThread(threading.local):
+    """What a thread has for itself; `instead` carries it over."""
+
+    def __new__(cls, *args: Any) -> PerThread:
+        made = super().__new__(cls, *args)
+        MADE.append(made)
+        return made
+
+    def carry_over(self, state: dict[str, Any]) -> None:
+        """Take what another thread had; the lists are shared, as that one waits."""
+        vars(self).update(state)
+
+
+def instead(f: Callable[..., None], *args: Any) -> None:
+    """Call `f` in a new thread that has this one's state, and wait for it."""
+    states = [(each, dict(vars(each))) for each in MADE]
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        for each, state in states:
+            each.carry_over(state)
+        try:
+            f(*args)
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=contextvars.copy_context().run, args=(work,), daemon=True)
+    thread.start()
+    thread.join()
+    if failures:
+        raise failures[0]
