@@ -26,7 +26,7 @@ NARROW = "vmap: {}(self, *extra_args) is not possible because there exists a Ten
 REFUSED = {
     **dict.fromkeys("argwhere bincount nonzero repeat_interleave".split(), DYNAMIC),
     **dict.fromkeys("unique unique_consecutive".split(), DYNAMIC),
-    **dict.fromkeys("equal histc histogram histogramdd segment_reduce".split(), NO_RULE),
+    **dict.fromkeys("equal histc histogram histogramdd".split(), NO_RULE),
     **dict.fromkeys("gru lstm rnn_tanh".split(), NO_STORAGE),  # how long sequences are
     **dict.fromkeys("_sample_dirichlet _standard_gamma bernoulli".split(), SAME),
     **dict.fromkeys("multinomial nn.functional.rrelu poisson rrelu".split(), SAME),

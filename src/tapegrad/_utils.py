@@ -130,6 +130,14 @@ def checked_tensor(data: Any) -> Any:
     return data
 
 
+def _rebuild_meta_tensor_no_storage(dtype: Any, size: Any, stride: Any, requires_grad: Any) -> Any:
+    """A tensor without values."""
+    shape, steps = checked_ints("size", size), checked_ints("stride", stride)
+    return tg.empty_strided(
+        shape, steps, dtype=dtype, device="meta", requires_grad=bool(requires_grad)
+    )
+
+
 def _rebuild_parameter(data: Any, requires_grad: Any, backward_hooks: Any) -> Any:
     return tg.nn.Parameter(checked_tensor(data), requires_grad)
 
@@ -208,6 +216,7 @@ REBUILDERS = (
     _rebuild_tensor,
     _rebuild_tensor_v2,
     _rebuild_tensor_v3,
+    _rebuild_meta_tensor_no_storage,
     _rebuild_parameter,
     _rebuild_parameter_with_state,
 )

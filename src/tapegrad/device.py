@@ -77,6 +77,8 @@ class device:
     def __enter__(self) -> device:
         if self.type == "cuda":
             importlib.import_module("tapegrad.cuda.runtime").start_if_any()
+        if self.type == "meta":
+            importlib.import_module("tapegrad.core.meta")
         _stack.entered.append(self)
         return self
 

@@ -52,7 +52,7 @@ class UntypedStorage:
         return flat.reshape(-1).view(np.uint8)
 
     def data_ptr(self) -> int:
-        return address(self.owner)
+        return 0 if type(self.owner) is STATE.meta_type else address(self.owner)
 
     def nbytes(self) -> int:
         return self.owner.nbytes  # type: ignore[no-any-return]
@@ -106,6 +106,8 @@ class UntypedStorage:
         return hash(self.data_ptr())
 
     def __repr__(self) -> str:
+        if type(self.owner) is STATE.meta_type:
+            return f"...\n[torch.storage.{self.kind()} of size {len(self)}]"
         lines = "\n ".join([str(v) for v in self.tolist()])
         return f" {lines}\n[torch.storage.{self.kind()} of size {len(self)}]"
 

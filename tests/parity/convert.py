@@ -43,6 +43,9 @@ def to_ours(value: Any, seen: Storages | None = None) -> Any:
 def our_tensor(t: torch.Tensor, seen: Storages) -> Any:
     """The whole storage is copied, and looked at in the same way."""
     plain = t.detach()
+    if t.is_meta:
+        options = {"dtype": tapegrad_dtype(t.dtype), "requires_grad": t.requires_grad}
+        return tapegrad.empty_strided(tuple(t.shape), t.stride(), device="meta", **options)
     if plain.is_conj():
         return our_tensor(plain.conj(), seen).conj().requires_grad_(t.requires_grad)
     if plain.is_neg():
@@ -82,7 +85,7 @@ def to_theirs(value: Any, seen: Storages | None = None) -> Any:
 
 
 def their_tensor(t: torch.Tensor, seen: Storages) -> torch.Tensor:
-    if t.layout is not torch.strided or t.is_quantized:
+    if t.layout is not torch.strided or t.is_quantized or t.is_meta:
         return t
     plain = t.detach()
     if plain.is_conj():
@@ -95,3 +98,29 @@ def their_tensor(t: torch.Tensor, seen: Storages) -> torch.Tensor:
     made = torch.empty(0, dtype=plain.dtype)
     made.set_(seen[where], plain.storage_offset(), plain.shape, plain.stride())
     return made.requires_grad_(t.requires_grad)
+
+
+def without_values(module: Any, value: Any, seen: dict[Any, Any]) -> Any:
+    """A value of either library with its tensors on meta, which have the same strides."""
+    if isinstance(value, module.Tensor):
+        if module is torch and value.layout is not torch.strided:
+            return value
+        plain = value.detach()
+        if plain.is_conj():
+            return without_values(module, plain.conj(), seen).conj()
+        plain = plain.resolve_neg()
+        storage = plain.untyped_storage()
+        key = storage.data_ptr(), plain.dtype
+        if key not in seen:
+            count = storage.nbytes() // plain.element_size()
+            seen[key] = module.empty(count, dtype=plain.dtype, device="meta")
+        looked = seen[key].as_strided(tuple(plain.shape), plain.stride(), plain.storage_offset())
+        return looked.detach().requires_grad_(value.requires_grad)
+    if isinstance(value, module.device):
+        return module.device("meta")
+    if isinstance(value, (tuple, list)) and not isinstance(value, module.Size):
+        make = getattr(value, "_make", type(value))
+        return make([without_values(module, v, seen) for v in value])
+    if isinstance(value, dict):
+        return {k: without_values(module, v, seen) for k, v in value.items()}
+    return value

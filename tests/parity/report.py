@@ -15,6 +15,7 @@ CHECKS = (
     "dtypes",
     "in-place",
     "errors",
+    "meta",
 )
 
 # What was found: operator -> check -> number of comparisons, None, or what differs.
@@ -84,6 +85,8 @@ def page(found: Found) -> str:
         "  error in every dtype that it refuses",
         "- **in-place**: the in-place method, on all samples",
         "- **errors**: an exception of the same class, with matching text, for every error input",
+        "- **meta**: shapes, dtypes and strides (of sizes above 1) of all samples on the device",
+        "  `meta`, or the class of the error",
         "",
         "The tolerances are those of `torch.testing.assert_close`, or, where PyTorch's own tests",
         "of an operator allow more, those. *Everyday* operators are those that at least two of a",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any, NoReturn
 
 import numpy as np
@@ -62,7 +63,8 @@ def checked_device(device: Any, function: str) -> device_type:
         device = entered() or Default.device
         # With a GPU in use core/devices.py names it to public functions; what asks without a name
         # is the library itself, which wants the CPU.
-        if device is None or (device.type == "cuda" and STATE.device_type is not None):
+        elsewhere = device is not None and device.type == "cuda" and STATE.device_type is not None
+        if device is None or elsewhere or device.type == "meta":
             return CPU
     elif not isinstance(device, device_type):
         if isinstance(device, (str, int)) and not isinstance(device, bool):
@@ -71,7 +73,7 @@ def checked_device(device: Any, function: str) -> device_type:
             raise TypeError(
                 f"{function}(): argument 'device' must be torch.device, not {type(device).__name__}"
             )
-    if device.type != "cpu" and (device.type != "cuda" or STATE.device_type is None):
+    if device.type not in ("cpu", "meta") and (device.type != "cuda" or STATE.device_type is None):
         refuse_device(device)
     return device  # type: ignore[no-any-return]
 
@@ -97,6 +99,8 @@ def set_default_device(device: Any) -> None:
         from ..cuda import runtime
 
         runtime.start_if_any()
+    elif Default.device is not None and Default.device.type == "meta":
+        importlib.import_module("tapegrad.core.meta")
 
 
 def set_default_tensor_type(t: Any) -> None:

@@ -91,7 +91,7 @@ def from_any(
 
 def settled(array: Any, device: Any, pin_memory: bool = False) -> Any:
     """A new array on the device that was asked for; without a name, where it is."""
-    if device is not None and STATE.device_type is not None:
+    if device is not None and STATE.elsewhere:
         array = sent(array, home(device))
     if not pin_memory:
         return array

@@ -32,7 +32,7 @@ def like(input: Any, dtype: Any, memory_format: Any = None, device: Any = None) 
     array = input.array
     if dtype is None:
         dtype = array.dtype
-    xp = np if STATE.device_type is None else home(device, input)
+    xp = home(device, input) if STATE.elsewhere or device is not None else np
     if memory_format in (channels_last, channels_last_3d):
         return in_format(array.shape, dtype, memory_format, xp)
     if memory_format is contiguous_format or (array.flags.c_contiguous and 1 not in array.shape):

@@ -58,6 +58,12 @@ def made(array: Any, requires_grad: bool = False) -> Any:
 
 def home(device: Any, beside: Any = None) -> Any:
     """The module that makes arrays on a device; on that of a tensor where none is named."""
+    if device is not None and device_type(device).type == "meta":
+        from ..core import meta
+
+        return meta.XP
+    if device is None and beside is not None and STATE.meta_type is not None:
+        return xp_of(beside.array)
     if STATE.device_type is None:
         return np
     if device is None:
@@ -418,9 +424,10 @@ def with_strides(shape: tuple[int, ...], steps: tuple[int, ...], dtype: Any, xp:
     extent = 0 if 0 in shape else 1 + sum([(n - 1) * s for n, s in zip(shape, steps, strict=True)])
     memory = xp.empty(extent, dtype)
     item = memory.itemsize
-    if xp is not np:
+    if not isinstance(memory, np.ndarray):
         return strided_view(xp, memory, shape, tuple([s * item for s in steps]))
-    return np.ndarray(shape, memory.dtype, memory, 0, tuple([s * item for s in steps]))
+    strides = tuple([s * item for s in steps])
+    return np.ndarray.__new__(type(memory), shape, memory.dtype, memory, 0, strides)
 
 
 def in_format(shape: tuple[int, ...], dtype: Any, memory_format: Any, xp: Any = np) -> Any:

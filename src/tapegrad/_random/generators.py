@@ -129,26 +129,37 @@ def has_gpu() -> bool:
 default_generator = Generator()
 
 
+META_PLACE = -1  # draws nothing
+
+
 def place_of(t: Any) -> int | None:
     """The GPU that a tensor is on; None for the CPU."""
-    if STATE.device_type is None:
+    if not STATE.elsewhere:
         return None
     array = memory_of(t)
+    if type(array) is STATE.meta_type:
+        return META_PLACE
     return int(array.device.id) if type(array) is STATE.device_type else None
 
 
 def wanted_place(device: Any, out: Any) -> int | None:
     """The GPU that a new tensor goes to, or that `out` is on; None for the CPU."""
-    if STATE.device_type is None:
+    if not STATE.elsewhere:
         return None
     if out is not None:
         return place_of(out) if isinstance(out, TensorBase) else None
     found = None if device is None else device_type(device)
+    if found is not None and found.type == "meta":
+        return META_PLACE
     return found.index if found is not None and found.type == "cuda" else None
 
 
 def stream_of(generator: Any, function: str = "rand", place: int | None = None) -> Any:
     """The stream that a function draws from for a tensor on the CPU, or on a GPU."""
+    if place == META_PLACE:
+        from ..core import meta
+
+        return meta.STREAM
     if generator is None:
         return default_generator.stream if place is None else generator_of(place).stream
     if not isinstance(generator, Generator):

@@ -82,6 +82,9 @@ def reduce_parameter(t: Any) -> tuple[Any, ...]:
 def reduce_plain(t: Any) -> tuple[Any, tuple[Any, ...]]:
     array = t.array
     dtype = dtypes.of(array.dtype)
+    if t.is_meta:
+        facts = (dtype, tuple(array.shape), element_strides(array), t.requires_grad)
+        return _utils._rebuild_meta_tensor_no_storage, facts
     root = root_of(array)
     memory = as_bytes(root)
     start = address(array) - address(memory)

@@ -109,12 +109,20 @@ def to_nowhere(storage: Any, location: str) -> Any:
         )
     if kind in ("hpu", "mtia", "privateuseone"):
         raise RuntimeError(f"The {kind.upper()} device module is not registered. {ADVICE}")
-    if kind in ("mps", "meta"):
+    if kind == "mps":
         raise RuntimeError(
             f"torch.UntypedStorage(): Storage device not recognized: {kind}\n"
             f"  tapegrad has no tensors on the device '{kind}'. {ADVICE}"
         )
     return None
+
+
+def to_meta(storage: Any, location: str) -> Any:
+    if location != "meta":
+        return None
+    from ..core import meta
+
+    return storage.moved(meta.same_layout(storage.owner))
 
 
 def cuda_tag(storage: Any) -> str | None:
@@ -127,6 +135,7 @@ def no_tag(storage: Any) -> None:
 
 register_package(10, cpu_tag, to_cpu)
 register_package(20, cuda_tag, to_cuda)
+register_package(22, no_tag, to_meta)
 register_package(30, no_tag, to_nowhere)
 
 

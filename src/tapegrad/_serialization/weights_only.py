@@ -33,7 +33,7 @@ PROTOCOL = 2
 NOT_HERE = frozenset(
     """
     _rebuild_device_tensor_from_cpu_tensor _rebuild_device_tensor_from_numpy
-    _rebuild_meta_tensor_no_storage _rebuild_nested_tensor _rebuild_qtensor _rebuild_sparse_tensor
+    _rebuild_nested_tensor _rebuild_qtensor _rebuild_sparse_tensor
     _rebuild_wrapper_subclass bits16 bits1x8 bits2x4 bits4x2 bits8 complex32 float4_e2m1fn_x2
     float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu int1 int2 int3 int4
     int5 int6 int7 per_channel_affine per_channel_affine_float_qparams per_channel_symmetric

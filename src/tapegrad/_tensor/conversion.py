@@ -66,6 +66,8 @@ def the_element(t: Any) -> Any:
     """The one element of a tensor; PyTorch has an op for that."""
     if (t.special or STATE.modes_on) and is_asked(t):
         return ask_about("_local_scalar_dense", (t,), the_element)
+    if t.special and t.is_meta:
+        t.array.item()  # which says that there is none
     return python_number(t.array)
 
 
@@ -166,7 +168,7 @@ def numpy(self: Any, *, force: bool = False) -> Any:
     if self.special and is_asked(self):
         raise RuntimeError(".numpy() is not supported for tensor subclasses.")
     if not force:
-        if is_device(self):
+        if is_device(self) or self.is_meta:
             raise TypeError(
                 f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to "
                 "copy the tensor to host memory first."
@@ -197,6 +199,8 @@ def array_wrap(self: Any, array: Any, context: Any = None, return_scalar: bool =
 def dlpack(self: Any, **kwargs: Any) -> Any:
     if self.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    if self.is_meta:
+        raise BufferError("Cannot pack tensors on meta")
     return with_memory(self).__dlpack__(**kwargs)
 
 
@@ -325,6 +329,12 @@ def on_device(t: Any, device: Any, function: str) -> Any:
     """The tensor on a device; itself if it is there already."""
     from ..cuda import runtime
 
+    if device_type(device).type == "meta":
+        from ..core import meta
+
+        return meta.moved(t)
+    if t.is_meta:
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
     place = runtime.target(device)
     if place is None:
         checked_device(device, function)
@@ -349,7 +359,7 @@ def type_(self: Any, dtype: Any = None, non_blocking: bool = False, **kwargs: An
     ('torch.FloatTensor', tensor([1]))
     """
     if dtype is None:
-        space = "torch.cuda" if is_device(self) else "torch"
+        space = "torch.cuda" if is_device(self) else "torch.meta" if self.is_meta else "torch"
         return f"{space}.{dtypes.of(self.array.dtype).scalar_type}Tensor"
     if isinstance(dtype, dtypes.dtype):
         return converted(self, dtype.np)
@@ -560,6 +570,9 @@ def pin_memory(self: Any, device: Any = None) -> Any:
     from ..cuda import runtime
     from ..cuda.memory import pinned_copy
 
+    if self.is_meta:
+        name = f"Meta{self.dtype.scalar_type}Type"
+        raise RuntimeError(f"cannot pin '{name}' only dense CPU tensors can be pinned")
     if not runtime.look():
         raise RuntimeError(f"Cannot access accelerator device when none is available.\n  {INSTALL}")
     runtime.start()

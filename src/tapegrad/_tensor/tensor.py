@@ -37,7 +37,7 @@ from ..core.transforms import batched, dual, looping
 from ..core.transforms.levels import FLAGGED_INSIDE, STACK, refuse_inside
 from ..core.upward import TENSOR
 from ..core.watchers import WATCHED, ask_watchers, is_watched
-from ..device import CPU, channels_last, channels_last_3d, contiguous_format, strided
+from ..device import CPU, META, channels_last, channels_last_3d, contiguous_format, strided
 from ..device import device as device_type
 from ..device import layout as layout_type
 from . import indexing, printing
@@ -439,8 +439,8 @@ class Tensor(Operators):
             claimed: device_type | None = self.__dict__.get("_claimed_device")
             if claimed is not None:
                 return claimed
-            if STATE.device_type is not None:
-                return cuda_device(self)
+            if STATE.elsewhere:
+                return elsewhere(self)
         return CPU
 
     @property
@@ -461,6 +461,8 @@ class Tensor(Operators):
     def data_ptr(self) -> int:
         if self.special and batched.is_batched(self):
             raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
+        if type(self.array) is STATE.meta_type:
+            return self.storage_offset() * self.array.itemsize  # type: ignore[attr-defined, no-any-return]
         return address(self.array) if self.array.size else 0
 
     def is_contiguous(self, memory_format: Any = contiguous_format) -> bool:
@@ -493,9 +495,13 @@ class Tensor(Operators):
 
     @property
     def is_cpu(self) -> bool:
-        return not self.is_cuda
+        return not self.special or self.device.type == "cpu"
 
-    is_sparse = is_mps = is_meta = is_quantized = is_nested = is_mkldnn = is_xpu = False
+    @property
+    def is_meta(self) -> bool:
+        return bool(self.special) and self.device.type == "meta"
+
+    is_sparse = is_mps = is_quantized = is_nested = is_mkldnn = is_xpu = False
     is_sparse_csr = is_ipu = is_xla = is_vulkan = is_mtia = is_maia = False
     names = property(lambda self: (None,) * self.array.ndim)
 
@@ -584,11 +590,15 @@ TENSOR.new = Operators.__new__
 TENSOR.plain = functools.partial(Operators.__new__, Tensor)
 
 
-def cuda_device(t: Any) -> device_type:
-    """The device of a tensor, when one is in use."""
+def elsewhere(t: Any) -> device_type:
+    """The device of a tensor, when others than the CPU are in use."""
+    array = batched.memory_of(t)
+    if type(array) is STATE.meta_type:
+        return META
+    if STATE.device_type is None:
+        return CPU
     from ..cuda.runtime import device_of
 
-    array = batched.memory_of(t)
     return device_of(t if array is t.array else wrap(array))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import dtypes
-from ..core.base import F32, ON_DEVICE, STATE, TensorBase, cell_of
+from ..core.base import F32, ON_DEVICE, ON_META, STATE, TensorBase, cell_of
 from ..core.dispatch import REALS, apply, recorded
 from ..core.modes import MODES
 from ..core.op import AS_CALLED, LOWER, REGISTRY, SINGLE, UNSAFE, WIDEST, Autocast, Op
@@ -107,7 +107,7 @@ def cast_tensor(t: Any, dtype: Any) -> Any:
 
 def eligible(t: Any) -> bool:
     """Floats that are not double, as PyTorch casts."""
-    if not isinstance(t, TensorBase):
+    if not isinstance(t, TensorBase) or t.special == ON_META:
         return False
     dtype = t.array.dtype
     return dtype is F32 or (dtype.itemsize == 2 and dtype.kind in REALS)

@@ -22,6 +22,7 @@ from ..core.base import (
     Version,
     as_array,
     blank,
+    ndarray,
     sequence,
     user_frame,
     wrap,
@@ -82,7 +83,8 @@ def backward(
     wanted = None if inputs is None else as_inputs(inputs, "backward")
     keep = create_graph if retain_graph is None else retain_graph
     roots = as_tuple(tensors)
-    on_tensors = create_graph or bool(TANGENTS) or dispatched.on_tensors(roots)
+    on_tensors = create_graph or bool(TANGENTS) or any([is_valueless(t) for t in roots])
+    on_tensors = on_tensors or dispatched.on_tensors(roots)
     starts = prepare_starts(roots, as_grads(grad_tensors, len(roots)), on_tensors)
     run = Run(keep, on_tensors, None, asked_by(starts))
     if wanted is not None:
@@ -144,7 +146,7 @@ def grad(
         return as_given(inputs, batch)
     # On tensors: to be recorded itself, or to carry tangents along.
     tensors = create_graph or bool(TANGENTS) or has_batched(as_grads(grad_outputs, 0))
-    tensors = tensors or dispatched.on_tensors(roots)
+    tensors = tensors or any([is_valueless(t) for t in roots]) or dispatched.on_tensors(roots)
     starts = prepare_starts(roots, as_grads(grad_outputs, len(roots)), tensors)
     keep = create_graph if retain_graph is None else retain_graph
     run = Run(keep, tensors, targets(wanted), asked_by(starts))
@@ -333,7 +335,7 @@ def refuse_complex(dtype: Any) -> None:
 
 def ones_at(array: Any) -> Any:
     """Ones of the shape, dtype and device of an array."""
-    if type(array) is STATE.device_type:
+    if type(array) is not ndarray:
         return wrap(np.ones_like(array))
     return ones(array.shape, array.dtype)
 
@@ -354,6 +356,11 @@ def check_seed(root: Any, g: Any, index: int) -> None:
             f"Mismatch in shape: grad_output[{index}] has a shape of {g.shape} and "
             f"output[{index}] has "
             f"a shape of torch.Size({list(shape)})."
+        )
+    if isinstance(root, TensorBase) and is_valueless(root) != is_valueless(g):
+        raise RuntimeError(
+            f"invalid gradient at index {index} - expected device {root.device} but got "  # type: ignore[attr-defined]
+            f"{g.device}"
         )
     if (dtype.kind == "c") != (g.array.dtype.kind == "c"):
         raise RuntimeError(
@@ -392,7 +399,7 @@ def batched_seed(root: Any, g: Any, index: int) -> Any:
 
 def backward_plain(root: Any, keep: bool) -> None:
     """`loss.backward()`: one scalar, ones for its gradient, into all leaves."""
-    if STACK.levels or dispatched.on_tensors((root,)):
+    if STACK.levels or is_valueless(root) or dispatched.on_tensors((root,)):
         backward(root, None, keep)
         return
     seed = implicit_seed(root)
@@ -401,6 +408,11 @@ def backward_plain(root: Any, keep: bool) -> None:
         raise errors.no_history(root, 0)
     starts: list[Start] = [(edge[0], edge[1], seed.array, 1)]
     launch(Run(keep, False, None, asked_by(starts)), starts)
+
+
+def is_valueless(root: Any) -> bool:
+    """Whether a pass starts on the device meta: ops on its tensors know what to do."""
+    return isinstance(root, TensorBase) and type(root.array) is STATE.meta_type is not None
 
 
 def asked_by(starts: list[Start]) -> Any:
@@ -527,6 +539,12 @@ def check_assigned_grad(t: Any, value: Any) -> None:
             "caution. Diverging the dtypes of a tensor and its gradient may break downstream "
             "systems that assume they match."
         )
+    if type(value.array) is not type(t.array) and value.device.type != t.device.type:  # type: ignore[attr-defined]
+        raise RuntimeError(
+            f"attempting to assign a gradient with device type '{value.device.type}' to a tensor "  # type: ignore[attr-defined]
+            f"with device type '{t.device.type}'. Please ensure that the gradient and the tensor "
+            "are on the same device"
+        )
     if value.array.shape != t.array.shape:
         raise RuntimeError(
             f"attempting to assign a gradient of size '{list(value.array.shape)}' to a tensor of "
@@ -541,6 +559,11 @@ def assign_data(t: Any, value: Any) -> None:
         raise RuntimeError("mutating directly with `.data` under vmap transform is not allowed.")
     if not isinstance(value, TensorBase):
         raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+    if is_valueless(t) != is_valueless(value):
+        raise RuntimeError(
+            "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have "
+            "incompatible tensor type."
+        )
     if t.wants_grad and value.array.dtype.kind not in "fcV":
         raise RuntimeError(
             "data set to a tensor that requires gradients must be floating point or complex dtype"
@@ -591,6 +614,8 @@ def deep_copy(t: Any, memo: dict[int, Any]) -> Any:
 
 def copy_memory(array: Any, memo: dict[int, Any]) -> Any:
     """The same view of a copy of the whole memory, which is copied once per memo."""
+    if type(array) is STATE.meta_type:
+        return devices.xp_of(array).like(array)
     whole = array
     while type(whole.base) is type(array):
         whole = whole.base
@@ -622,6 +647,9 @@ def reduce(t: Any) -> Any:
             *(type(t), host, t.requires_grad, dict(t.__dict__)),
             int(t.array.device.id),
         )
+    if is_valueless(t):
+        facts = t.array.shape, t.stride(), t.array.dtype
+        return rebuild_on_meta, (type(t), *facts, t.requires_grad, dict(t.__dict__))
     return rebuild, (
         type(t),
         np.array(t.array, copy=True),
@@ -645,6 +673,23 @@ def rebuild_on_device(
     return made
 
 
+def rebuild_on_meta(
+    cls: type,
+    shape: Any,
+    strides: Any,
+    dtype: Any,
+    wants_grad: bool,
+    attributes: dict[str, Any],
+) -> Any:
+    """The same for a tensor without values."""
+    from ..core import meta
+
+    array = meta.with_layout(shape, strides, dtype)
+    made = rebuild(cls, array, wants_grad, attributes, 0)
+    made.special = stays_special(made)
+    return made
+
+
 def rebuild(
     cls: type, array: Any, wants_grad: bool, attributes: dict[str, Any], special: int
 ) -> Any:
@@ -654,7 +699,8 @@ def rebuild(
     t.special = special
     t.__dict__.update(attributes)
     cell = t.version_cell()
-    cell.n = 1  # PyTorch points an empty tensor at the memory, and counts that as a write
+    # PyTorch points an empty tensor at the memory, if there is any, and counts that as a write.
+    cell.n = 0 if is_valueless(t) else 1
     cell.inference = MODES.inference
     return t
 

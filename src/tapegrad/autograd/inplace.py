@@ -98,6 +98,11 @@ def write_values(
         execute = devices.run_kernel
         tensors, attrs = devices.on_one_device(op, tensors, attrs, written=True)
         arrays = [t.array if isinstance(t, TensorBase) else t for t in tensors]
+    if STATE.meta_type is not None and any([type(x) is STATE.meta_type for x in arrays]):
+        from ..core import meta
+
+        execute = meta.execute
+        meta.check_written(op, tensors)
     recording = (
         mask != 0
         and not op.silent
@@ -289,6 +294,8 @@ def looked(op: Op, array: Any, attrs: tuple[Any, ...]) -> Any:
     """The kernel of a view, wherever the array is."""
     if type(array) is STATE.device_type:
         return devices.kernel_of(op)(array, *attrs)
+    if type(array) is STATE.meta_type:
+        return op.kernel(array.view(ndarray), *attrs).view(STATE.meta_type)
     return op.kernel(array, *attrs)
 
 
@@ -305,6 +312,11 @@ def bump(target: TensorBase, name: str, recorded: bool = False) -> None:
 def check_fits(op: Op, out: Any, destination: Any) -> None:
     """The result must have the target's shape and, where dtypes matter, one that can be stored."""
     if out.shape != destination.shape:
+        if type(destination) is STATE.meta_type:
+            raise RuntimeError(
+                f"output with shape torch.Size({list(destination.shape)}) doesn't match the "
+                f"broadcast shape {tuple(out.shape)}"
+            )
         raise RuntimeError(
             f"output with shape {list(destination.shape)} doesn't match the broadcast shape "
             f"{list(out.shape)}"

@@ -43,7 +43,7 @@ def accumulate(leaf: Any, g: Any, record: bool, owned: int, caller: Any) -> None
             return
         g = g.array  # of a dual: a leaf keeps no tangent
         record = False
-        owned = 0
+        owned = 1 if type(g) is STATE.meta_type else 0
     grad = t.gradient
     if record:
         t.gradient = RECORDING.copy_of_gradient(g, t) if grad is None else recorded_sum(grad, g)

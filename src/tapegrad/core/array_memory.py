@@ -14,7 +14,7 @@ from .base import STATE, ndarray
 from .layout import is_dense
 from .mypyc import mypyc_attr
 from .op import REGISTRY
-from .upward import GPU
+from .upward import GPU, META_SIDE
 
 LARGE: Final = 1 << 17  # bytes: from here on threads and kept memory are worth a question
 
@@ -89,8 +89,8 @@ def memory_of(value: Any) -> ArrayMemory:
     kind = type(value)
     if kind is ndarray:
         return HOST
-    if kind is STATE.device_type:
-        found: ArrayMemory = GPU.memory
+    if kind is STATE.device_type or kind is STATE.meta_type:
+        found: ArrayMemory = GPU.memory if kind is STATE.device_type else META_SIDE.memory
         return found
     return NOWHERE
 

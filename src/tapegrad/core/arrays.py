@@ -22,6 +22,19 @@ def is_array(value: Any) -> bool:
     return isinstance(value, np.ndarray) or type(value) is STATE.device_type
 
 
+def out_of_sight(array: Any) -> bool:
+    """Whether nobody can look at the values now: they are on a GPU, or there are none."""
+    return type(array) is STATE.device_type or type(array) is STATE.meta_type
+
+
+def refuse_meta(aten: str, *tensors: Any) -> None:
+    """PyTorch's error for a function that is asked about values, of tensors that have none."""
+    if any([type(t.array) is STATE.meta_type for t in tensors]):
+        from .meta import NO_KERNEL
+
+        raise NotImplementedError(NO_KERNEL.format(aten))
+
+
 def host(value: Any) -> Any:
     """A device array as a NumPy array with the same values; anything else as it is."""
     if type(value) is not STATE.device_type:

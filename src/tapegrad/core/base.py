@@ -68,6 +68,8 @@ class State:
     device_type: Any = None  # the class of arrays on a GPU, once one is used (devices.py)
     several: bool = False  # whether there is more than one GPU
     detached: bool = False  # whether detach_() ever took a tensor out of a graph
+    meta_type: Any = None  # the class of arrays without values, once one is used (meta.py)
+    elsewhere: bool = False  # whether tensors may be made elsewhere than on the CPU
 
 
 STATE: Final = State()
@@ -75,6 +77,7 @@ STATE: Final = State()
 ORDINARY: Final = 0  # they are
 INTERPRETED: Final = 1  # a subclass, or a transform's tensor: core/subclass.py knows what to do
 ON_DEVICE: Final = 2  # on a GPU, and nothing else besides
+ON_META: Final = 4  # on the device meta: it has no values
 sequence: Final = itertools.count(1)
 # Compiled functions have no frame of their own; interpreted ones have to be passed over. These are
 # the numbers of frames that lie at least between `stamp`/`user_frame` and the user's code.
@@ -324,7 +327,7 @@ class TensorBase:
 
     array: Any
     wants_grad: bool
-    special: int  # ORDINARY, INTERPRETED or ON_DEVICE
+    special: int  # ORDINARY, INTERPRETED, ON_DEVICE or ON_META
     node: Node | None  # the grad_fn; for a leaf that has been used, its AccumulateGrad
     slot: int  # which output of `node` this is
     cell: Version | None
@@ -379,18 +382,22 @@ def wrap(array: Any) -> TensorBase:
     t: TensorBase = TENSOR.plain()
     t.array = array
     clear(t)
-    if type(array) is STATE.device_type:
-        t.special = ON_DEVICE
+    if type(array) is not ndarray:
+        t.special = special_by(array)
     return t
 
 
 def special_by(array: Any) -> int:
     """What `special` is for a tensor of no class of its own around an array."""
-    return ON_DEVICE if type(array) is STATE.device_type else ORDINARY
+    kind = type(array)
+    if kind is STATE.device_type:
+        return ON_DEVICE
+    return ON_META if kind is STATE.meta_type else ORDINARY
 
 
 def as_array(value: Any) -> Any:
     """NumPy gives scalars for 0-d results; tensors hold arrays."""
-    if type(value) is ndarray or type(value) is STATE.device_type:
+    kind = type(value)
+    if kind is ndarray or kind is STATE.device_type or kind is STATE.meta_type:
         return value
     return np.asarray(value)

@@ -62,6 +62,7 @@ def use(xp: Any, backend: Any) -> None:
     DEVICE.backend = backend
     DEVICE.space = DeviceSpace(meaning)
     STATE.device_type = xp.ndarray
+    STATE.elsewhere = True
     GPU.memory = DeviceMemory()
     for record in REGISTRY.values():
         record.device.clear()
@@ -133,7 +134,12 @@ def is_device(t: Any) -> bool:
 
 def xp_of(array: Any) -> Any:
     """The module that computes with an array."""
-    return DEVICE.xp if type(array) is STATE.device_type and DEVICE.xp is not None else np
+    kind = type(array)
+    if kind is STATE.meta_type and kind is not None:
+        from . import meta
+
+        return meta.XP
+    return DEVICE.xp if kind is STATE.device_type and DEVICE.xp is not None else np
 
 
 def uploaded(array: Any) -> Any:
@@ -165,9 +171,11 @@ def memory_order(array: Any) -> tuple[list[int], list[int]]:
 
 def where_is(like: Any, array: Any) -> Any:
     """A NumPy array as one on the device of `like`, an array or a tensor."""
-    if STATE.device_type is None:
+    if STATE.device_type is None and STATE.meta_type is None:
         return array
     found = memory_of(like) if isinstance(like, TensorBase) else like
+    if type(found) is STATE.meta_type:
+        return xp_of(found).asarray(array)
     return placed(array, found.device.id) if type(found) is STATE.device_type else array
 
 
@@ -323,6 +331,10 @@ def on_device(value: Any) -> Any:
 def created(api: Any, call: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """Call a function that makes a tensor, with the device that was asked for or is the default."""
     device = kwargs.get("device")
+    if goes_to_meta(api, device, args, kwargs):
+        from . import meta
+
+        return meta.created(api, call, args, kwargs)
     if STATE.device_type is None and (device is None or device == "cpu" or device == CPU):
         return call(*args, **kwargs)
     from ..cuda import runtime
@@ -354,6 +366,26 @@ def created(api: Any, call: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     return made
 
 
+def goes_to_meta(api: Any, device: Any, args: Any, kwargs: dict[str, Any]) -> bool:
+    """Whether a new tensor has no values: as asked, as those of another, or by default."""
+    if api.name in ("linspace", "logspace"):
+        given = (*args, kwargs.get("start"), kwargs.get("end"))
+        if any([isinstance(t, TensorBase) and type(t.array) is STATE.meta_type for t in given]):
+            return True
+    if device is not None:
+        return str(device).partition(":")[0] == "meta"
+    first = args[0] if args else kwargs.get("input")
+    if api.name.startswith("new_"):
+        return isinstance(first, TensorBase) and type(first.array) is STATE.meta_type
+    if api.name.endswith("_like") or kwargs.get("out") is not None:
+        return False
+    from .._creation.arguments import Default
+    from ..device import entered
+
+    device = entered() or Default.device
+    return device is not None and device.type == "meta"
+
+
 def no_memory(error: MemoryError) -> Exception:
     """PyTorch's error for CuPy's when the GPU is full; NumPy's as it is."""
     from ..cuda.memory import explained
@@ -371,6 +403,8 @@ def sent(array: Any, xp: Any) -> Any:
     """An array where `xp` computes: on the host, or on the current GPU."""
     if xp is np:
         return to_host(array)
+    if xp is not DEVICE.xp:
+        return xp.asarray(array)
     return array if type(array) is STATE.device_type else uploaded(array)
 
 

@@ -32,6 +32,9 @@ def memory(array: Any) -> Any:
 
 def strided(xp: Any, array: Any, shape: Shape, strides: Shape, offset: int = 0) -> Any:
     """A view of the memory of `array` with exactly these strides, `offset` bytes further on."""
+    if type(array) is STATE.meta_type:
+        plain = array.view(np.ndarray)
+        return strided(np, plain, shape, strides, offset).view(STATE.meta_type)
     if xp is not np:
         return xp.ndarray(shape, array.dtype, array.data + offset, strides)
     array = np.asarray(array)  # rules hand over NumPy scalars

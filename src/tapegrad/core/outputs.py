@@ -120,8 +120,14 @@ def store(name: str, target: TensorBase, array: Any, refusal: str) -> None:
 
     `refusal` is what another dtype hears, with names in braces; empty where it is cast.
     """
-    if STATE.device_type is not None and type(array) is not type(target.array):
-        raise two_devices((target, wrap(array)))
+    if type(array) is not type(target.array) and STATE.elsewhere:
+        made = wrap(array)
+        if STATE.meta_type in (type(array), type(target.array)):
+            raise RuntimeError(
+                f"Attempting to copy from device {made.device} to device {target.device}, but "  # type: ignore[attr-defined]
+                "cross-device copies are not allowed!"
+            )
+        raise two_devices((target, made))
     have, want = dtypes.of(array.dtype), dtypes.of(target.array.dtype)
     if have is not want and refusal:
         expected, got = have.scalar_type, want.scalar_type

@@ -79,7 +79,7 @@ def make_function(api: Api) -> Callable[..., Any]:
                 return AUTOCAST.call(call, args, kwargs)
             if places and (STATE.modes_on or likes) and wants_to_create(args):
                 return DISPATCHED.created(api, call, args, kwargs)
-            if places and (STATE.device_type is not None or "device" in kwargs):
+            if places and (STATE.elsewhere or "device" in kwargs):
                 return GPU.created(api, call, args, kwargs)
             return call(*args, **kwargs)
         except TypeError as error:
@@ -134,7 +134,7 @@ def make_method(api: Api) -> Callable[..., Any]:
                 return AUTOCAST.call(call, (self, *args), kwargs)
             if places and wants_to_create((self,)):
                 return DISPATCHED.created(api, call, (self, *args), kwargs)
-            if places and STATE.device_type is not None:
+            if places and STATE.elsewhere:
                 return GPU.created(api, call, (self, *args), kwargs)
             return call(self, *args, **kwargs)
         except TypeError as error:

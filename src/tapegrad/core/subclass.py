@@ -38,6 +38,8 @@ def overridden(op: Any, tensors: Any, attrs: Any, watch: Any) -> Any:
         return dual.push(op, tensors, attrs, watch)
     if STATE.device_type is not None and only_on_device(tensors):
         return run_on_arrays(op, tensors, attrs, watch, True)
+    if STATE.meta_type is not None and only_on_meta(tensors):
+        return below(op, tensors, attrs, watch)
     # The classes with a `__torch_function__`; the others are special for another reason.
     types = () if MODES.subclasses_off else asked_types(tensors)
     if not types:
@@ -121,10 +123,21 @@ def only_on_device(tensors: Any) -> bool:
     return found
 
 
+def only_on_meta(tensors: Any) -> bool:
+    """Whether what makes these tensors special is that they have no values."""
+    found = [t for t in tensors if isinstance(t, TensorBase) and t.special]
+    return all([type(t.array) is STATE.meta_type and not interprets(type(t)) for t in found])
+
+
 def below(op: Any, tensors: Any, attrs: Any, watch: Any) -> Any:
     """`apply` on tensors that are no subclass any more, wherever they are."""
     if STATE.device_type is not None and devices.has_device(tensors):
         return run_on_arrays(op, tensors, attrs, watch, True)
+    if STATE.meta_type is not None:
+        from . import meta
+
+        if meta.has_meta(tensors):
+            return meta.run(op, tensors, attrs, watch)
     return apply(op, tensors, attrs, watch)
 
 

@@ -103,6 +103,12 @@ class Gpu:
     late_casts: Any = None  # backends/gpu/late_casts.py: the casts of a pass, to be done together
 
 
+class MetaSide:
+    """core/meta.py: tensors without values."""
+
+    memory: Any = None  # an ArrayMemory, once there is one
+
+
 TENSOR: Final = TensorClass()
 INTERPRETERS: Final = Interpreters()
 DISPATCHED: Final = Dispatched()
@@ -114,3 +120,4 @@ PROFILER: Final = Profiler()
 ANOMALY_MODE: Final = AnomalyMode()
 FORWARD_MODE: Final = ForwardMode()
 GPU: Final = Gpu()
+META_SIDE: Final = MetaSide()

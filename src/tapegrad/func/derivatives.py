@@ -14,7 +14,7 @@ from typing import Any
 import tapegrad as tg
 
 from ..autograd import dispatched
-from ..autograd.api import as_result, check_seed, edge_of, launch, ones_at, targets
+from ..autograd.api import as_result, check_seed, edge_of, is_valueless, launch, ones_at, targets
 from ..autograd.engine import Run
 from ..autograd.node import AccumulateGrad
 from ..core.base import Node, TensorBase
@@ -90,7 +90,7 @@ class Tracked:
         pairs = [(o, s) for o, s in zip(outputs, seeds, strict=True) if o.requires_grad]
         if graph is None:
             graph = self.is_recorded([o for o, _ in pairs])
-        on_tensors = graph or bool(TANGENTS) or has_batched(seeds)
+        on_tensors = graph or bool(TANGENTS) or has_batched(seeds) or any(map(is_valueless, seeds))
         on_tensors = on_tensors or dispatched.on_tensors(outputs)
         for out, seed in pairs:
             node, slot = edge_of(out)  # type: ignore[misc]
@@ -494,7 +494,7 @@ def pulled_again(
     outputs: Sequence[Any], inputs: Sequence[Any], seeds: Sequence[Any], graph: bool
 ) -> list[Any]:
     """One pass over the graph of a pull-back."""
-    on_tensors = graph or bool(TANGENTS) or has_batched(seeds)
+    on_tensors = graph or bool(TANGENTS) or has_batched(seeds) or any(map(is_valueless, seeds))
     on_tensors = on_tensors or dispatched.on_tensors(outputs)
     starts = []
     for out, seed in zip(outputs, seeds, strict=True):

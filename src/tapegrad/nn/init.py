@@ -86,6 +86,8 @@ def trunc_normal_(
     generator: Any = None,
 ) -> Any:
     """Draw from the normal distribution cut off at `a` and `b`."""
+    if tensor.is_meta:
+        return tensor  # there is nothing to draw
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The "
@@ -164,6 +166,8 @@ def dirac_(tensor: Any, groups: int = 1) -> Any:
     out_channels, in_channels, *kernel = tensor.shape
     if out_channels % groups != 0:
         raise ValueError("dim 0 must be divisible by groups")
+    if tensor.is_meta:
+        return tensor
     per_group = out_channels // groups
     middle = tuple(n // 2 for n in kernel)
     with tg.no_grad():
@@ -183,7 +187,7 @@ def orthogonal_(tensor: Any, gain: float = 1, generator: Any = None) -> Any:
     """
     if tensor.dim() < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
-    if tensor.numel() == 0:
+    if tensor.numel() == 0 or tensor.is_meta:
         return tensor
     rows = tensor.size(0)
     wide = rows < tensor.numel() // rows
@@ -202,6 +206,8 @@ def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Any = No
         raise ValueError("Only tensors with 2 dimensions are supported")
     rows, columns = tensor.shape
     zeros = math.ceil(sparsity * rows)
+    if tensor.is_meta:
+        return tensor
     with tg.no_grad():
         tensor.normal_(0, std, generator=generator)
         for column in range(columns):

@@ -12,6 +12,7 @@ import tapegrad as tg
 from .. import dtypes
 from .._tensor import indexing
 from .._tensor.tensor import Tensor
+from ..core.arrays import refuse_meta
 from ..core.base import wrap
 from ..ops.block.definition import APIS
 from .coo import (
@@ -138,6 +139,7 @@ def check_parts(places: Any, entries: Any, shape: tuple[int, ...]) -> None:
 
 def to_sparse(dense: Any, sparse_dim: int | None = None) -> SparseTensor:
     """The elements of a dense tensor that are not zero."""
+    refuse_meta("_to_sparse", dense)
     shape = tuple(dense.shape)
     count = len(shape) if sparse_dim is None else sparse_dim
     if not 0 <= count <= len(shape):

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from ..base import INTERPRETED, STATE, TensorBase, wrap
+from ..arrays import out_of_sight
+from ..base import INTERPRETED, TensorBase, wrap
 from ..dispatch import common_dtype
 from ..modes import MODES
 from ..op import Op
@@ -220,12 +221,12 @@ def memory_of(t: Any) -> Any:
 
 
 def known_values(t: Any) -> Any:
-    """The values for a check, none if they are on a GPU: to look at them would be to wait for it.
+    """The values for a check, none on a GPU (to look at them would be to wait for it) and on meta.
 
     PyTorch checks those while it computes with them, and says so later.
     """
     array = memory_of(t)
-    return np.empty(0, array.dtype) if type(array) is STATE.device_type else array
+    return np.empty(0, array.dtype) if out_of_sight(array) else array
 
 
 # ---------------------------------------------------------------------- in and out of a level

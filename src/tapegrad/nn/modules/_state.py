@@ -281,6 +281,14 @@ def load_tensor(
                 f"size mismatch for {key}: copying a param with shape {value.shape} from "
                 f"checkpoint, the shape in current model is {tensor.shape}."
             )
+    if tensor.is_meta and not value.is_meta and not assign:
+        warnings.warn(
+            f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter "
+            "in the current model, which is a no-op. (Did you mean to pass `assign=True` to assign "
+            "items in the state dictionary to their corresponding key in the module instead of "
+            "copying them in place?)",
+            stacklevel=2,
+        )
     swaps = tg.__future__.get_swap_module_params_on_conversion()
     try:
         with tg.no_grad():

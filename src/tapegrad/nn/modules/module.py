@@ -49,6 +49,7 @@ REGISTERED = ("_parameters", "_buffers", "_modules")
 
 
 T_destination = TypeVar("T_destination", bound=dict[str, Any])
+NO_DATA = "Cannot copy out of meta tensor; no data!"
 
 
 class Module(HookMethods, StateMethods):
@@ -448,7 +449,9 @@ class Module(HookMethods, StateMethods):
             except Exception as error:
                 raise RuntimeError(f"_apply(): Couldn't swap {self._get_name()}.{name}") from error
             return tensor
-        if tg.__future__.get_overwrite_module_params_on_conversion():
+        if tg.__future__.get_overwrite_module_params_on_conversion() or (
+            made.is_meta != tensor.is_meta
+        ):
             return made if cls is None else cls(made, tensor.requires_grad)
         tensor.data = made
         return tensor
@@ -495,7 +498,15 @@ class Module(HookMethods, StateMethods):
                 options["dtype"] = dtype
             if memory_format is not None and t.dim() in (4, 5):
                 options["memory_format"] = memory_format
-            return t.to(**options)
+            try:
+                return t.to(**options)
+            except NotImplementedError as error:
+                if str(error) != NO_DATA:
+                    raise
+                raise NotImplementedError(
+                    f"{NO_DATA} Please use torch.nn.Module.to_empty() instead of "
+                    "torch.nn.Module.to() when moving module from meta to a different device."
+                ) from None
 
         return self._apply(convert)
 

@@ -12,6 +12,7 @@ from ..._creation.sized import check_options, made, np_dtype, sizes, with_stride
 from ..._tensor.conversion import UntypedStorage
 from ...autograd.inplace import bump, refuse, repoint
 from ...core.base import TensorBase
+from ...core.devices import xp_of
 from ...core.layout import contiguous_strides, strided
 from ...core.transforms.batched import has_batched, is_batched, no_rule
 from ...device import contiguous_format
@@ -54,7 +55,7 @@ def resized(input: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any
     count = math.prod(shape)
     room = (storage_bytes(input) // x.itemsize - input.storage_offset()) if x.size else 0
     if count > room:
-        memory = np.empty(count, x.dtype)
+        memory = xp_of(x).empty(count, x.dtype)
         kept = max(min(room, count), 0)
         memory[:kept] = strided(np, x, (kept,), (x.itemsize,))
         x = memory

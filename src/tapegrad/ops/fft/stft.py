@@ -10,6 +10,7 @@ import numpy as np
 
 from ... import dtypes
 from ..._creation.arrays import warn_once
+from ...core.arrays import refuse_meta
 from ...core.base import TensorBase
 from ...core.devices import on_device_of, to_host
 from ...core.dispatch import apply
@@ -323,6 +324,7 @@ def istft(
     if length is None and center:
         end = total - n_fft // 2
     y, envelope = y[:, start:end], envelope[:, start:end]
+    refuse_meta("equal", envelope)
     if to_host(memory_of(envelope.abs().min())).min(initial=1) < 1e-11:
         raise complaint("istft", input, "window overlap add min: 1", **shown)
     y = y / envelope

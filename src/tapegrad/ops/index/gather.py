@@ -10,7 +10,8 @@ import numpy as np
 
 from ... import dtypes, errors
 from ..._tensor.indexing import number_as_array, wrap_dim
-from ...core.base import STATE, TensorBase, as_array, wrap
+from ...core.arrays import out_of_sight
+from ...core.base import TensorBase, as_array, wrap
 from ...core.devices import xp_of
 from ...core.spaces import RECORDED
 from ...core.transforms.batched import known_values, memory_of
@@ -100,7 +101,7 @@ def any_negative(index: Any) -> bool:
     """Whether an index counts from the end; on a GPU, whether it may."""
     return (
         index.special
-        and type(memory_of(index)) is STATE.device_type
+        and out_of_sight(memory_of(index))
         or bool(memory_of(index).min(initial=0) < 0)
     )
 

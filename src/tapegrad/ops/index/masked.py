@@ -9,7 +9,8 @@ import numpy as np
 
 from ... import errors
 from ..._tensor.indexing import number_as_array
-from ...core.base import STATE, TensorBase, wrap
+from ...core.arrays import out_of_sight
+from ...core.base import TensorBase, wrap
 from ...core.devices import to_host
 from ...core.dispatch import apply
 from ...core.transforms.batched import dynamic_shape, is_batched, known_values, memory_of, refusal
@@ -152,6 +153,7 @@ class MaskedSelect(LinearMove):
     plain_tensors = ("mask",)
     out_apart = True
     out_dtype = OUT_SAME_TYPE
+    dynamic_shape = True
     samples = [
         Case(Draw(2, 3), MASK),
         Case(Draw(3, layout="step"), MASK),
@@ -272,7 +274,7 @@ class MaskedScatter(Move):
 def most_marked(mask: Any, shape: tuple[int, ...]) -> int:
     """How many elements of `shape` a mask marks; of a batch of masks, the one that marks most."""
     values, size = memory_of(mask), mask.array.size
-    if type(values) is STATE.device_type:
+    if out_of_sight(values):
         return 0  # the GPU sees for itself
     dims = tuple(range(values.ndim - mask.array.ndim, values.ndim))
     counts = np.count_nonzero(values, axis=dims)

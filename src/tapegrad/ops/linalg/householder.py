@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...core.arrays import refuse_meta
 from ...core.dispatch import apply
 from ...core.named_results import return_type
 from ..block import SINGLE, Autocast, Block, Case, api, op
@@ -363,5 +364,6 @@ def geqrf(input: Any) -> Any:
     array = input.array
     if array.ndim < 2:
         raise RuntimeError("torch.geqrf: input must have at least 2 dimensions.")
+    refuse_meta("geqrf", input)
     check_kernel("geqrf_cpu", array)
     return apply(Geqrf, (input,))

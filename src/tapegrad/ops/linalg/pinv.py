@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...autograd.node import unbroadcast
+from ...core.arrays import refuse_meta
 from ...core.base import TensorBase
 from ...core.dispatch import apply
 from ...core.named_results import return_type
@@ -320,6 +321,7 @@ class LinalgLstsq(Block):
             raise RuntimeError(
                 f"{function}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)"
             )
+        refuse_meta("linalg_lstsq.out", input)
         own = default_tolerance(x)
         limit = own if rcond is None or rcond < 0 else float(rcond)
         return apply(LinalgLstsq, (input, b), (limit, driver))

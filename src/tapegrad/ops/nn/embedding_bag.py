@@ -350,7 +350,7 @@ def checked_bags(
         )
     # What follows the last bag, or stands in none, is not looked at.
     end = length if offsets.numel() else 0
-    if include_last_offset and offsets.numel():
+    if include_last_offset and offsets.numel() and not offsets.is_meta:
         at = to_host(memory_of(offsets))  # a shape depends on it
         end = int(at[..., -1].flat[0])
         if (at[..., -1] != end).any():

@@ -8,7 +8,8 @@ import numpy as np
 
 import tapegrad as tg
 
-from ...core.base import F32, F64, STATE, TensorBase
+from ...core.arrays import out_of_sight
+from ...core.base import F32, F64, TensorBase
 from ...core.dispatch import apply
 from ...core.transforms.batched import memory_of
 from ...errors import must_be_tensor
@@ -203,7 +204,7 @@ class NllLossBackward(Block):
 def ignored(labels: Any, classes: int, ignore_index: int) -> int | None:
     """`ignore_index` if a target may be it; raises for targets that are no classes."""
     target = memory_of(labels)  # under vmap, of all entries
-    if type(target) is STATE.device_type:
+    if out_of_sight(target):
         return ignore_index  # the GPU sees for itself
     if not target.size:
         return None

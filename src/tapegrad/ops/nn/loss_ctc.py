@@ -12,6 +12,7 @@ import numpy as np
 
 import tapegrad as tg
 
+from ...core.arrays import refuse_meta
 from ...core.base import TensorBase, wrap
 from ...core.dispatch import apply
 from ...nn import _reduction
@@ -377,6 +378,8 @@ def ctc_loss_by_number(
             zero_infinity,
         )
     how = by_number("ctc_loss", reduction)
+    if tensors[2]:
+        refuse_meta("_ctc_loss.Tensor", log_probs)
     inputs = lengths_of("input_lengths", input_lengths)
     labels = lengths_of("target_lengths", target_lengths)
     if not log_probs.array.size:
@@ -392,12 +395,15 @@ def ctc_loss_by_number(
         rows = wrap(in_rows(targets.array, labels))
     else:
         rows = targets.to(tg.int64)
-    made = (steps, rows, wrap(inputs), wrap(labels))
-    losses, _ = apply(CtcLoss, made, (blank, bool(zero_infinity)))
+    made = [steps, rows, wrap(inputs), wrap(labels)]
+    divisors = wrap(np.maximum(labels, 1).astype(steps.array.dtype))
+    if steps.is_meta:
+        divisors, *made = [t.to("meta") for t in (divisors, *made)]  # type: ignore[attr-defined]
+    losses, _ = apply(CtcLoss, tuple(made), (blank, bool(zero_infinity)))
     if zero_infinity:
         losses = tg.where(losses == tg.inf, tg.zeros_like(losses), losses)
     if how == "mean":
-        return (losses / wrap(np.maximum(labels, 1).astype(losses.array.dtype))).mean()
+        return (losses / divisors).mean()
     if how == "sum":
         return losses.sum()
     return losses if batched else losses.squeeze(0)

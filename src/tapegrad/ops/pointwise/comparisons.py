@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import dtypes
+from ...core.arrays import refuse_meta
 from ...core.base import STATE
 from ...core.python_dispatch import ask_about, is_asked
 from ...core.transforms.batched import is_batched, no_rule, refusal
@@ -393,5 +394,6 @@ def equal(input: Any, other: Any) -> bool:
         raise no_rule("equal")
     if (STATE.modes_on or input.special or other.special) and is_asked(input, other):
         return bool(ask_about("equal", (input, other), equal))
+    refuse_meta("equal", input, other)
     a, b = input.array, other.array
     return a.shape == b.shape and bool((a == b).all())

@@ -8,7 +8,7 @@ import numpy as np
 
 from ... import dtypes
 from ..._tensor.indexing import wrap_dim
-from ...core.base import TensorBase, wrap
+from ...core.base import STATE, TensorBase, wrap
 from ...core.devices import on_device_of, xp_of
 from ...core.named_results import return_type
 from ...core.promote import promote_types
@@ -378,7 +378,7 @@ class Bincount(Block):
             raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{name}'")
         if minlength < 0:
             raise RuntimeError("minlength should be >= 0")
-        if is_batched(input):
+        if is_batched(input) or type(x) is STATE.meta_type:
             return run(Bincount, (input, weights), (minlength,))
         if x.ndim != 1 or (x.size and x.min() < 0):
             raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")

@@ -8,7 +8,7 @@ import numpy as np
 
 from ... import dtypes
 from ..._tensor.indexing import wrap_dim
-from ...core.base import TensorBase
+from ...core.base import STATE, TensorBase
 from ...core.devices import on_device_of, to_host
 from ...core.dispatch import apply
 from ...core.transforms.batched import dynamic_shape, is_batched
@@ -352,6 +352,9 @@ def repeat_interleave(
     """
     if is_batched(input if repeats is None else repeats):
         raise dynamic_shape("repeat_interleave")
+    counts = input if repeats is None else repeats
+    if isinstance(counts, TensorBase) and counts.is_meta and output_size is None:  # type: ignore[attr-defined]
+        raise RuntimeError("cannot repeat_interleave a meta tensor without output_size")
     if repeats is None:
         return on_device_of(input, repeated(to_host(input.array), input.array.size, output_size))
     if not isinstance(repeats, TensorBase):
@@ -386,7 +389,9 @@ def repeat_interleave(
 
 
 def repeated(times: Any, size: int, output_size: int | None) -> Any:
-    """The numbers up to `size`, each as often as `times` says."""
+    """The numbers up to `size`, each as often as `times` says; on meta, as many as are to be."""
+    if type(times) is STATE.meta_type:
+        return np.zeros(output_size or 0, times.dtype)
     places = np.repeat(np.arange(size), checked_repeats(times))
     if output_size is not None and output_size != len(places):
         raise RuntimeError("allocated size does not match required size")

@@ -340,6 +340,11 @@ def tensor_split(
                 "tensor_split expected tensor_indices_or_sections to have dtype of long, "
                 f"but got {kind.scalar_type}"
             )
+        if not where.is_cpu:  # type: ignore[attr-defined]
+            raise RuntimeError(
+                "tensor_split expected tensor_indices_or_sections to be on cpu, but it's on "
+                f"{where.device}"  # type: ignore[attr-defined]
+            )
         where = where.array.tolist()
     if isinstance(where, (tuple, list)):
         cuts = [0, *as_ints("tensor_split", "indices", 1, where), size]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
+from ...core.arrays import refuse_meta
 from ...core.base import TensorBase
 from ...core.devices import to_host
 from ...core.transforms.batched import memory_of
@@ -35,6 +36,7 @@ def check_weights(name: str, weights: Any, floating: bool, observations: int) ->
             f"cov(): expected {name} to have the same numel as there are observations in the "
             f"input but got {array.size} != {observations}"
         )
+    refuse_meta("equal", weights)
     if observations and (memory_of(weights) < 0).any():
         raise RuntimeError(f"cov(): {name} cannot be negative")
 
@@ -73,6 +75,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
         if given is not None:
             check_weights(name, given, floating, observations)
             weights = given if weights is None else weights * given
+    refuse_meta("equal", input)
     total: Any = observations
     if weights is not None:
         total = weights.sum()

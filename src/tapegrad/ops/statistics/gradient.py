@@ -139,7 +139,7 @@ def gradient(input: Any, *, spacing: Any = None, dim: Any = None, edge_order: in
         count = x.ndim if dim is None else len(dim) if isinstance(dim, (tuple, list)) else 1
         check_spacing(len(spacing), count, dim is None)
     if given:
-        check_places(spacing)
+        check_places(input, spacing)
     dims = checked_dims(x, dim, edge_order)
     if x.dtype.name == "uint8":
         raise RuntimeError("torch.gradient does not support uint8 input.")
@@ -151,11 +151,16 @@ def gradient(input: Any, *, spacing: Any = None, dim: Any = None, edge_order: in
     return tuple([slopes(input, d, step, edge_order) for d, step in zip(dims, steps, strict=True)])
 
 
-def check_places(spacing: Any) -> None:
+def check_places(input: Any, spacing: Any) -> None:
     for i, places in enumerate(spacing):
         if not isinstance(places, TensorBase):
             raise no_tensor_in_list(i, 1, places)
     for places in spacing:
+        if places.device != input.device:
+            raise RuntimeError(
+                "torch.gradient expected each tensor to be on the same device, but got devices "
+                f"{input.device} and {places.device}!"
+            )
         if places.array.ndim != 1:
             raise RuntimeError(
                 "torch.gradient expected each element of spacing to have one dimension, but got an "

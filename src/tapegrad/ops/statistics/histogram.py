@@ -7,7 +7,8 @@ from typing import Any
 
 from ... import dtypes
 from ..._creation.ranges import evenly
-from ...core.base import TensorBase
+from ...core.arrays import refuse_meta
+from ...core.base import STATE, TensorBase
 from ...core.named_results import return_type
 from ...core.transforms.batched import has_batched, is_batched, no_rule
 from ...errors import no_tensor_in_list
@@ -77,7 +78,7 @@ class Histc(Block):
             raise RuntimeError("torch.histc: max must be larger than min")
         if is_batched(input):
             raise no_rule("histc")
-        if low == high and x.size:
+        if low == high and x.size and type(x) is not STATE.meta_type:
             if x.dtype.kind == "c":
                 raise not_implemented("aminmax_cpu", input.dtype)
             low, high = float(x.min()), float(x.max())
@@ -261,6 +262,7 @@ class Histogram(Block):
             raise invalid_call("histogram", input, bins)
         if given and range is not None:
             raise invalid_call("histogram", input, bins)
+        refuse_meta("histogram.bins_tensor" if given else "histogram.bin_ct", input)
         flat = None if weight is None else weight.reshape(-1)
         check_histogram(input, x, [bins.array if given else int(bins)], flat, range)
         edges = None if given else even_edges(x, [int(bins)], range)[0]
@@ -358,6 +360,7 @@ def histogramdd(
     for i, each in enumerate(bins):
         if not isinstance(each, TensorBase if given else int):
             raise no_tensor_in_list(i, 1, each)
+    refuse_meta("_histogramdd_from_bin_tensors" if given else "_histogramdd_bin_edges", input)
     if given:
         check_histogram(input, x, [each.array for each in bins], weight, None)
         parts = tuple(bins)

@@ -6,37 +6,21 @@ from typing import Any
 
 import tapegrad as tg
 
-from ...core.transforms.batched import has_batched, no_rule
-from ...core.transforms.levels import BATCHES
+from ...core.transforms.batched import is_batched
 from ..block import Case, api
 from ..block.checks import not_implemented
 from ..block.samples import Draw, Index
 
-# What a reduction is called here, and what it gives for nothing.
+# What a reduction is called here, and what it starts from.
 KINDS = {
     "sum": ("sum", 0.0),
-    "mean": ("mean", float("nan")),
+    "mean": ("sum", 0.0),
     "max": ("amax", -float("inf")),
     "amax": ("amax", -float("inf")),
     "min": ("amin", float("inf")),
     "amin": ("amin", float("inf")),
     "prod": ("prod", 1.0),
 }
-
-
-def one(piece: Any, kind: str, empty: float, initial: Any) -> Any:
-    """The reduction of the first dimension of a piece, which `initial` takes part in."""
-    if not piece.shape[0]:
-        return piece.new_full(piece.shape[1:], empty if initial is None else initial)
-    found = getattr(tg, "sum" if kind == "mean" else kind)(piece, 0)
-    if initial is not None:
-        if kind in ("sum", "mean"):
-            found = found + initial
-        elif kind == "prod":
-            found = found * initial
-        else:
-            found = getattr(tg, kind)(tg.stack([found, tg.full_like(found, initial)]), 0)
-    return found / piece.shape[0] if kind == "mean" else found
 
 
 @api(
@@ -72,8 +56,6 @@ def segment_reduce(
         raise RuntimeError("segment_reduce(): indices based reduction is not supported yet.")
     if lengths is None and offsets is None:
         raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined.")
-    if BATCHES and has_batched((data, lengths, offsets)):
-        raise no_rule("segment_reduce")  # how long the pieces are is asked of the values
     counts = lengths if offsets is None else offsets.diff(dim=-1)
     if counts.dtype.is_floating_point:
         raise not_implemented("_segment_reduce_lengths_cpu_kernel1", counts.dtype)
@@ -82,7 +64,7 @@ def segment_reduce(
     axis = axis + data.dim() if axis < 0 else axis
     if axis != counts.dim() - 1:
         raise RuntimeError("segment_reduce(): Expected axis to be the last dimension of lengths.")
-    if not unsafe and offsets is None:
+    if not unsafe and offsets is None and has_values(counts):
         if int(counts.min()) < 0:
             raise RuntimeError("lengths contains negative value!")
         if not bool((counts.sum(-1) == data.shape[axis]).all()):
@@ -90,11 +72,28 @@ def segment_reduce(
                 "segment_reduce(): Expected all rows of lengths along axis to sum to "
                 "data.size(lengths.dim()-1) when !unsafe."
             )
-    kind, empty = KINDS[reduce]
-    shape = counts.shape[:-1]
-    rows = data.reshape(-1, *data.shape[axis:])
-    made = [
-        tg.stack([one(piece, kind, empty, initial) for piece in row[: sum(n)].split(n)])
-        for row, n in zip(rows, counts.reshape(-1, counts.shape[-1]).tolist(), strict=True)
-    ]
-    return tg.stack(made).reshape(*shape, *made[0].shape)
+    kind, start = KINDS[reduce]
+    start = start if initial is None else initial
+    rows, many = counts.shape[:-1], counts.shape[-1]
+    rest = (1,) * (data.dim() - axis - 1)
+    places = tg.arange(data.shape[axis], device=data.device).expand(*rows, -1).contiguous()
+    index = tg.searchsorted(counts.cumsum(-1), places, right=True)
+    index = index.reshape(*index.shape, *rest).expand(data.shape)
+    counts = counts.reshape(*counts.shape, *rest)
+    # Extrema share no gradient with what they start from, so that this is no number at first.
+    joins = kind in ("sum", "prod")
+    # One place more, for what lies behind the last piece.
+    shape = (*rows, many + 1, *data.shape[axis + 1 :])
+    made = data.new_full(shape, start if joins else float("nan"))
+    made = made.scatter_reduce(axis, index, data, kind, include_self=joins).narrow(axis, 0, many)
+    if not joins:
+        below = made < start if kind == "amax" else made > start
+        made = tg.where(below | (counts == 0), start, made)
+    if reduce == "mean":
+        made = made / (counts if initial is None else counts.clamp(min=1))
+    return made.contiguous()
+
+
+def has_values(t: Any) -> bool:
+    """Whether one can look at the values of a tensor: not in a batch, not on meta."""
+    return not (is_batched(t) or t.is_meta)
