@@ -6,6 +6,7 @@ differs the oracle is NumPy in double, and the bound is that of the sums that ar
 
 from __future__ import annotations
 
+import importlib
 import math
 
 import numpy as np
@@ -15,6 +16,7 @@ import tapegrad as tg
 from tapegrad import native
 from tapegrad.backends.base import NUMPY
 from tapegrad.core.op import REGISTRY
+from tapegrad.native import overrides
 
 if native.KERNELS is None:
     pytest.skip(f"no kernels in C: {native.REASON}", allow_module_level=True)
@@ -516,3 +518,12 @@ def test_what_kernels_leave_alone():
     swapped = np.ones((3, 4), ">f4")
     (found,), (wanted,) = both("index", swapped, (np.array([0, 1] * 400),))
     np.testing.assert_array_equal(found, wanted)
+
+
+def test_the_list_of_overrides_is_what_the_modules_have():
+    """Modules are imported when an op of theirs is: the list says which."""
+    import table  # noqa: F401 - which has all ops, and modules need theirs first
+
+    for module, names in overrides.MODULES.items():
+        found = importlib.import_module(f"tapegrad.native.overrides.{module}").OVERRIDES
+        assert set(found) == set(names), module

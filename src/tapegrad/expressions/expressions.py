@@ -10,25 +10,17 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-# Name and number of arguments; the vector machine and the printers know exactly these.
-PRIMITIVES: dict[str, int] = {
-    **dict.fromkeys(
-        """
-        neg abs square sqrt reciprocal exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos
-        atan sinh cosh tanh asinh acosh atanh sigmoid erf erfc floor ceil rint trunc sign isnan
-        isinf isfinite not_ signbit polynomial erfinv
-        """.split(),
-        1,
-    ),
-    **dict.fromkeys(
-        """
-        add sub mul div maximum minimum fmax fmin pow fmod atan2 hypot copysign lt le gt ge eq ne
-        and_ or_ xor_
-        """.split(),
-        2,
-    ),
-    "select": 3,
-}
+# The vector machine (native/c/machine.h) knows exactly these, and how many arguments each has.
+PRIMITIVES = frozenset(
+    """
+    neg abs square sqrt reciprocal exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan
+    sinh cosh tanh asinh acosh atanh sigmoid erf erfc floor ceil rint trunc sign isnan isinf
+    isfinite not_ signbit polynomial erfinv
+    add sub mul div maximum minimum fmax fmin pow fmod atan2 hypot copysign lt le gt ge eq ne and_
+    or_ xor_
+    select
+    """.split()
+)
 SINGLE = frozenset(["erfinv"])  # those of single precision alone
 TRUTHS = frozenset("isnan isinf isfinite not_ signbit lt le gt ge eq ne and_ or_ xor_".split())
 

@@ -15,13 +15,6 @@ const int tg_step_widths[] = {
 #undef X
 };
 
-/* Round to the nearest bfloat16, ties to even; a NaN stays one. */
-TG_INLINE uint16_t bf16_of(float x) {
-    uint32_t bits = bits_of_f32(x);
-    uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-    return (uint16_t)(x != x ? (bits >> 16) | 0x40 : rounded);
-}
-
 TG_INLINE float exp2_f32(float x) { return (float)exp_f64((double)x * 0x1.62e42fefa39efp-1); }
 TG_INLINE float log2_f32(float x) { return (float)(log_f64((double)x) * 0x1.71547652b82fep0); }
 TG_INLINE float log10_f32(float x) { return (float)(log_f64((double)x) * 0x1.bcb7b1526e50ep-2); }

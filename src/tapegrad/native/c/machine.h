@@ -30,7 +30,7 @@ enum {
         TG_STEP_COUNT
 };
 
-enum { TG_F32, TG_F64, TG_BOOL, TG_BF16, TG_I64, TG_I32, TG_KINDS };
+enum { TG_F32, TG_F64, TG_BOOL };
 
 #define TG_MOST_DIMS 8
 #define TG_MOST_OPERANDS 24

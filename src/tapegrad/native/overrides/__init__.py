@@ -10,7 +10,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-# By family: the modules here that override something.
+# By family: the modules here that override something. They import the ops in turn, and so are
+# imported when an op of theirs is made.
 MODULES: dict[str, tuple[str, ...]] = {
     "products": ("addmm", "bmm"),
     "attention": (
