@@ -195,6 +195,12 @@ class Stream:
             # NumPy's mt19937_state: uint32_t key[624]; int pos;
             words = (ctypes.c_uint32 * (_WORDS + 1)).from_address(self._bits.ctypes.state_address)
             self._state = np.frombuffer(words, np.uint32)
+            told = self._bits.state["state"]
+            if not np.array_equal(self._state, np.append(told["key"], np.uint32(told["pos"]))):
+                raise RuntimeError(
+                    "this NumPy keeps its Mersenne twister in another way than the kernels in C "
+                    "know; TAPEGRAD_NATIVE=0 switches them off"
+                )
         return self._bits
 
 
