@@ -146,16 +146,17 @@ def attributes(path: str, value: Any) -> Iterator[tuple[Way, Any]]:
 def user_spaces() -> Iterator[list[dict[str, Any]]]:
     """The variables of running functions, innermost first, and those of modules.
 
-    A test runner or a server may hold so much that a search gives up: each function is searched
-    on its own, and those of libraries come last.
+    A test runner or a server may hold so much that a search gives up: each of the user's functions
+    is searched on its own, and those of libraries come last, with the modules.
     """
     frames = list(evidence.user_frames())
-    frames.sort(key=lambda frame: frame.f_code.co_filename.startswith(LIBRARIES))
-    running = [frame.f_locals for frame in frames]
+    libraries = [frame for frame in frames if frame.f_code.co_filename.startswith(LIBRARIES)]
+    running = [frame.f_locals for frame in frames if frame not in libraries]
     for space in running:
         yield [space]
     modules = [vars(m) for m in list(sys.modules.values()) if is_users(m)]
-    spaces = {id(space): space for space in [frame.f_globals for frame in frames] + modules}
+    others = [frame.f_locals for frame in libraries] + [frame.f_globals for frame in frames]
+    spaces = {id(space): space for space in others + modules}
     for space in running:
         spaces.pop(id(space), None)  # those of a module's own frame
     yield list(spaces.values())
