@@ -4,6 +4,7 @@ import functools
 import itertools
 import math
 import random
+import re
 
 import numpy as np
 import pytest
@@ -366,3 +367,23 @@ def test_avg_pool(dtype, windows, count_padding, override):
         wide = reference(grad.astype(np.float64), size, *how)
         # As many shares are added up as windows overlap.
         np.testing.assert_allclose(found, wide, rtol=0, atol=64 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_shapes_that_do_not_go_together_never_reach_the_kernels(transposed):
+    """Internal callers could pass them; kernels in C would read what is not there."""
+    x, w = np.ones((4, 20, 300), np.float32), np.ones((384, 20, 3), np.float32)
+    how = ((1,), (1,), (1,), transposed, (0,), 4)
+    for name, args in (
+        ("convolution", (x, w, None, *how)),
+        ("conv_input_grad", (np.ones((4, 384, 300), np.float32), w, x.shape, how)),
+        ("conv_weight_grad", (np.ones((4, 80, 90), np.float32), x, w.shape, how)),
+    ):
+        reference = NUMPY.kernel(REGISTRY[name])
+        try:
+            expected = reference(*args)
+        except ValueError as error:
+            with pytest.raises(ValueError, match=re.escape(str(error))):
+                REGISTRY[name].kernel(*args)
+        else:
+            np.testing.assert_array_equal(REGISTRY[name].kernel(*args), expected)

@@ -304,13 +304,18 @@ def holds_array(args: tuple[Any, ...]) -> bool:
 
 def run_kernel(op: Op, arrays: list[Any], attrs: tuple[Any, ...]) -> Any:
     """The kernel on arrays brought to one dtype; shape errors in PyTorch's words."""
+    return run_as(op.kernel, op, arrays, attrs)
+
+
+def run_as(kernel: Any, op: Op, arrays: list[Any], attrs: tuple[Any, ...]) -> Any:
+    """The same with `kernel` in place of the op's own."""
     down = None
     if op.guard is not None:
         op.guard(*arrays)
     if op.dtype_rule:
         down = unify(op, arrays)
     try:
-        out = quiet(op.kernel, arrays, *attrs) if op.variadic else quiet(op.kernel, *arrays, *attrs)
+        out = quiet(kernel, arrays, *attrs) if op.variadic else quiet(kernel, *arrays, *attrs)
     except ValueError:
         if op.broadcasts:
             from ..errors import check_broadcast

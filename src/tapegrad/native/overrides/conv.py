@@ -197,6 +197,25 @@ def takes(a: Any, b: Any, kernel: Ints, out: Ints, *others: Any) -> bool:
     return all([x is None or (x.dtype is a.dtype and is_dense(x)) for x in (a, b, *others)])
 
 
+def go_together(x: Ints, w: Ints, y: Ints, how: Any) -> bool:
+    """Whether the shapes of images, weights and results (sizes after channels) are a convolution's:
+    kernels do not look, so that others must not get there.
+    """
+    stride, padding, dilation, transposed, output_padding, groups = how
+    if transposed:
+        inputs, outputs = w[0], w[1] * groups
+        out = transposed_size(x[2:], w[2:], stride, padding, dilation, output_padding)
+    else:
+        inputs, outputs = w[1] * groups, w[0]
+        out = out_size(x[2:], w[2:], stride, padding, dilation)
+    return (
+        w[0] % groups == 0
+        and len(x) == len(w) == len(y)
+        and (x[1], y[0], y[1]) == (inputs, x[0], outputs)
+        and tuple(out) == tuple(y[2:])
+    )
+
+
 def as_images(x: Any) -> Any:
     return x if x.ndim == 4 else x.reshape(*x.shape[:2], 1, x.shape[2])
 
@@ -265,8 +284,14 @@ def convolution(reference: Any) -> Any:
             out = transposed_size(size, kernel, stride, padding, dilation, output_padding)
         else:
             out = out_size(size, kernel, stride, padding, dilation)
+        how = (stride, padding, dilation, transposed, output_padding, groups)
+        features = weight.shape[1] * groups if transposed else weight.shape[0]
+        shape = (input.shape[0], features, *out)
+        if not go_together(input.shape, weight.shape, shape, how) or (
+            bias is not None and bias.shape != (features,)
+        ):
+            return reference(input, weight, bias, *how)
         if not takes(input, weight, kernel, size if transposed else out, bias) or min(out) < 1:
-            how = (stride, padding, dilation, transposed, output_padding, groups)
             fits = bias is None or bias.dtype is input.dtype
             if fits and is_one_product(input, weight, kernel, out, how):
                 made = dot(weight.reshape(len(weight), -1), columns(input, kernel, how, out))
@@ -275,14 +300,14 @@ def convolution(reference: Any) -> Any:
                 return images_first(made, len(input), out)
             return reference(input, weight, bias, *how)
         x, w = as_images(input), as_images(weight)
-        how = of_two(stride, padding, dilation)
+        steps = of_two(stride, padding, dilation)
         sizes = out if len(out) == 2 else (1, *out)
         if transposed:
-            made = x_of(x, w, sizes, *how, groups)
+            made = x_of(x, w, sizes, *steps, groups)
             if bias is not None:
                 made += bias.reshape(-1, 1, 1)
         else:
-            made = correlate(x, w, bias, *how, groups, sizes)
+            made = correlate(x, w, bias, *steps, groups, sizes)
         if len(kernel) > 1 and (channels_last(input) or channels_last(weight)):
             return np.moveaxis(np.ascontiguousarray(np.moveaxis(made, 1, -1)), -1, 1)
         return made.reshape(*made.shape[:2], *out)
@@ -293,6 +318,8 @@ def convolution(reference: Any) -> Any:
 def conv_input_grad(reference: Any) -> Any:
     def kernel(grad_output: Any, weight: Any, shape: Ints, how: Any) -> Any:
         stride, padding, dilation, transposed, _, groups = how
+        if not go_together(shape, weight.shape, grad_output.shape, how):
+            return reference(grad_output, weight, shape, how)
         grad = np.ascontiguousarray(grad_output)
         y_size = shape[2:] if transposed else grad.shape[2:]
         if not takes(grad, weight, weight.shape[2:], y_size) or not math.prod(shape):
@@ -314,6 +341,8 @@ def conv_input_grad(reference: Any) -> Any:
 def conv_weight_grad(reference: Any) -> Any:
     def kernel(grad_output: Any, input: Any, shape: Ints, how: Any) -> Any:
         stride, padding, dilation, transposed, _, groups = how
+        if not go_together(input.shape, shape, grad_output.shape, how):
+            return reference(grad_output, input, shape, how)
         y, x = np.ascontiguousarray(grad_output), np.ascontiguousarray(input)
         if transposed:
             x, y = y, x
