@@ -31,7 +31,7 @@ from ..core.base import PACKAGE, Node, Stamped, TensorBase
 from ..errors import evidence
 
 MAX_DEPTH = 6
-MAX_VALUES = 300_000
+MAX_VALUES = 100_000
 PLAIN = (
     str, bytes, int, float, complex, type(None), np.generic, type, types.ModuleType,
     types.BuiltinFunctionType, types.CodeType, Node, Stamped,
