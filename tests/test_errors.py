@@ -462,3 +462,9 @@ def test_e07_where_somebody_is_asked_about_fields(tmp_path: pathlib.Path) -> Non
     )
     (warning,) = warnings_of(path)
     assert (warning.filename, [warning.lineno]) == (str(path), labels["noticed"])
+
+
+def test_e07_in_code_without_a_module() -> None:
+    x = tapegrad.ones(3, requires_grad=True) * 2
+    with pytest.warns(UserWarning, match="not a leaf Tensor"):
+        exec("x.grad", {"x": x, "__builtins__": {}})

@@ -264,7 +264,7 @@ def unused_input(t: Any, index: int, roots: tuple[Any, ...]) -> Exception:
 def warn_non_leaf_grad(t: Any) -> None:
     """E07: `.grad` of a tensor that is not a leaf, read by the user's code."""
     asking, level = sys._getframe(2), 3
-    if asking.f_globals["__name__"] == "tapegrad.core.watched_attributes":
+    if asking.f_globals.get("__name__") == "tapegrad.core.watched_attributes":
         asking, level = sys._getframe(3), 4
     if is_probe(asking):
         return
