@@ -20,7 +20,7 @@ import tapegrad
 from tapegrad.utils.data import Dataset, IterableDataset, get_worker_info
 
 SOURCE = str(Path(tapegrad.__file__).parent.parent)
-SECONDS = 20
+SECONDS = 60  # far more than any test takes: what hangs must end
 LINUX = sys.platform == "linux"
 
 MARKS = [
@@ -41,21 +41,21 @@ def open_files() -> set[str]:
 @pytest.fixture(autouse=True)
 def nothing_left_behind():
     """Every test ends in time, and leaves no process, no thread and no file."""
-    before = signal.signal(signal.SIGALRM, alarm)
-    signal.alarm(SECONDS)
     threads = set(threading.enumerate())
     resource_tracker.ensure_running()  # Python starts it once, with the first spawn, and keeps it
-    gc.collect()
+    gc.collect()  # outside of the alarm: a runner's many objects may take long
     files = open_files()
+    before = signal.signal(signal.SIGALRM, alarm)
+    signal.alarm(SECONDS)
     try:
         yield
-        gc.collect()
-        assert multiprocessing.active_children() == []
-        assert set(threading.enumerate()) <= threads
-        assert len(open_files()) <= len(files)
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
+    gc.collect()
+    assert multiprocessing.active_children() == []
+    assert set(threading.enumerate()) <= threads
+    assert len(open_files()) <= len(files)
 
 
 class Numbers(Dataset):
