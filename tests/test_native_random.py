@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tapegrad import native
-from tapegrad._random import streams
-from tapegrad._random.streams import Stream
+from tapegrad._random import streams, twister
+from tapegrad._random.twister import Stream
 
 if native.KERNELS is None:
     pytest.skip(f"no kernels in C: {native.REASON}", allow_module_level=True)
@@ -48,6 +48,7 @@ def threads(request):
 def on_numpy(monkeypatch, draw, *arguments):
     with monkeypatch.context() as patch:
         patch.setattr(streams, "KERNELS", None)
+        patch.setattr(twister, "KERNELS", None)
         return draw(*arguments)
 
 

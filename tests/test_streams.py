@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tapegrad._random import rejection, streams
-from tapegrad._random.streams import Stream
+from tapegrad._random.twister import Stream
 
 # Function, dtype, size, seed, further arguments, CRC-32 of the bytes that PyTorch gives.
 EXACT = [

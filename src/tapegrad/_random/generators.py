@@ -12,7 +12,8 @@ from ..core.devices import to_host
 from ..core.transforms.batched import memory_of
 from ..device import CPU
 from ..device import device as device_type
-from . import streams
+from . import streams  # noqa: F401 - which gives a Stream its functions
+from .twister import DEFAULT_SEED, Stream
 
 
 class Generator:
@@ -28,7 +29,7 @@ class Generator:
         found = device_type(device)
         self.stream: Any = None
         if found.type == "cpu":
-            self.stream = streams.Stream()
+            self.stream = Stream()
         elif found.type == "cuda" and has_gpu():
             from ..cuda import draws, runtime
 
@@ -179,7 +180,7 @@ class Gpus:
     """The default generators of the GPUs that were used, and the seed of those that come."""
 
     made: dict[int, Generator] = {}
-    seed = streams.DEFAULT_SEED
+    seed = DEFAULT_SEED
 
 
 def generator_of(place: int) -> Generator:

@@ -9,7 +9,8 @@ import math
 import numpy as np
 
 from .checks import round_draws
-from .streams import Array, Stream, unit53
+from .streams import unit53
+from .twister import Array, Stream
 
 
 def poisson(stream: Stream, rates: Array) -> Array:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes, errors
-from ..autograd import api, inplace
+from ..autograd import api, copies, inplace
 from ..autograd.hooks import HookDict, RemovableHandle, add_hook, hooks_of
 from ..autograd.node import accumulate_node
 from ..core import python_dispatch, subclass, wrappers
@@ -255,7 +255,7 @@ class Tensor(Operators):
 
     @data.setter
     def data(self, value: Any) -> None:
-        api.assign_data(self, value)
+        copies.assign_data(self, value)
 
     @property
     def _version(self) -> int:
@@ -576,13 +576,13 @@ class Tensor(Operators):
         )
 
     def __copy__(self) -> Tensor:
-        return api.shallow_copy(self)
+        return copies.shallow_copy(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        return api.deep_copy(self, memo)
+        return copies.deep_copy(self, memo)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return api.reduce(self)
+        return copies.reduce(self)
 
 
 TENSOR.cls = Tensor

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..._random.rejection import Doubles
-from ..._random.streams import Array, Stream
+from ..._random.twister import Array, Stream
 from ..special.kernels import by_parts
 from ..special.kernels_gamma import digamma
 

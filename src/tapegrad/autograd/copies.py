@@ -1,0 +1,174 @@
+"""Tensors made of tensors without an op: `.data =`, copies, and pickles."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+from ..core import devices
+from ..core.base import (
+    INTERPRETED,
+    STATE,
+    TensorBase,
+    Version,
+    blank,
+)
+from ..core.layout import address
+from ..core.modes import MODES
+from ..core.subclass import overrides, stays_special
+from ..core.transforms.batched import is_batched
+from .api import is_valueless
+
+
+def assign_data(t: Any, value: Any) -> None:
+    """`t.data = value`: look at other memory; identity, flags and version stay."""
+    if is_batched(t):
+        raise RuntimeError("mutating directly with `.data` under vmap transform is not allowed.")
+    if not isinstance(value, TensorBase):
+        raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+    if is_valueless(t) != is_valueless(value):
+        raise RuntimeError(
+            "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have "
+            "incompatible tensor type."
+        )
+    if t.wants_grad and value.array.dtype.kind not in "fcV":
+        raise RuntimeError(
+            "data set to a tensor that requires gradients must be floating point or complex dtype"
+        )
+    if t.node is not None and t.node.is_leaf:
+        t.node.kept = (value.array,)
+    inference = value.cell is not None and value.cell.inference
+    if t.is_inference() is not inference:
+        t.cell = Version()
+        t.cell.inference = inference
+    moves = type(t.array) is not type(value.array)
+    t.array = value.array
+    if moves:  # between the CPU and a GPU
+        own = overrides(type(t)) or "_dual" in t.__dict__
+        t.special = INTERPRETED if own else stays_special(t)
+
+
+def shallow_copy(t: Any) -> Any:
+    """copy.copy: the same memory as a new leaf."""
+    from .._serialization.pickling import warn_of_hooks
+
+    check_storage(t)
+    warn_of_hooks(t)
+    attributes = {k: v for k, v in t.__dict__.items() if k != "_dual"}  # the tangent stays here
+    special = stays_special(t) if t.special else 0
+    return rebuild(type(t), t.array, t.requires_grad, attributes, special)
+
+
+def deep_copy(t: Any, memo: dict[int, Any]) -> Any:
+    """copy.deepcopy: tensors that share memory share the copied memory."""
+    check_storage(t)
+    if not t.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+            "protocol at the moment.  If you were attempting to deepcopy a module, this may be "
+            "because of a torch.nn.utils.weight_norm usage, see "
+            "https://github.com/pytorch/pytorch/pull/103001"
+        )
+    if id(t) in memo:
+        return memo[id(t)]
+    made = rebuild(type(t), copy_memory(t.array, memo), t.requires_grad, {}, t.special)
+    memo[id(t)] = made
+    if t.gradient is not None:
+        made.gradient = deep_copy(t.gradient, memo)
+    made.__dict__.update(copy.deepcopy(t.__dict__, memo))
+    return made
+
+
+def copy_memory(array: Any, memo: dict[int, Any]) -> Any:
+    """The same view of a copy of the whole memory, which is copied once per memo."""
+    if type(array) is STATE.meta_type:
+        return devices.xp_of(array).like(array)
+    whole = array
+    while type(whole.base) is type(array):
+        whole = whole.base
+    copied = memo.get(id(whole))
+    if copied is None:
+        copied = memo[id(whole)] = whole.copy(order="K")
+    if whole is array:
+        return copied
+    start = address(array) - address(whole)
+    flat = copied if copied.flags.c_contiguous else copied.T
+    if start < 0 or not flat.flags.c_contiguous:
+        return array.copy(order="K")
+    if type(array) is STATE.device_type:
+        return devices.DEVICE.xp.ndarray(array.shape, array.dtype, flat.data + start, array.strides)
+    return np.ndarray(array.shape, array.dtype, flat.reshape(-1).data, start, array.strides)
+
+
+def check_storage(t: Any) -> None:
+    """What a vmap batches has no memory of its own that could be copied."""
+    if is_batched(t):
+        raise NotImplementedError("Cannot access storage of BatchedTensorImpl")
+
+
+def reduce(t: Any) -> Any:
+    check_storage(t)
+    if devices.is_device(t):
+        host = devices.to_host(t.array)
+        return rebuild_on_device, (
+            *(type(t), host, t.requires_grad, dict(t.__dict__)),
+            int(t.array.device.id),
+        )
+    if is_valueless(t):
+        facts = t.array.shape, t.stride(), t.array.dtype
+        return rebuild_on_meta, (type(t), *facts, t.requires_grad, dict(t.__dict__))
+    return rebuild, (
+        type(t),
+        np.array(t.array, copy=True),
+        t.requires_grad,
+        dict(t.__dict__),
+        t.special,
+    )
+
+
+def rebuild_on_device(
+    cls: type, array: Any, wants_grad: bool, attributes: dict[str, Any], place: int
+) -> Any:
+    """The same for a tensor that was on a GPU; PyTorch's sentence where there is none."""
+    from .._serialization.places import validate_cuda_device
+    from ..cuda import runtime
+
+    validate_cuda_device(f"cuda:{place}")
+    runtime.start()
+    made = rebuild(cls, devices.placed(array, place), wants_grad, attributes, 0)
+    made.special = stays_special(made)
+    return made
+
+
+def rebuild_on_meta(
+    cls: type,
+    shape: Any,
+    strides: Any,
+    dtype: Any,
+    wants_grad: bool,
+    attributes: dict[str, Any],
+) -> Any:
+    """The same for a tensor without values."""
+    from ..core import meta
+
+    array = meta.with_layout(shape, strides, dtype)
+    made = rebuild(cls, array, wants_grad, attributes, 0)
+    made.special = stays_special(made)
+    return made
+
+
+def rebuild(
+    cls: type, array: Any, wants_grad: bool, attributes: dict[str, Any], special: int
+) -> Any:
+    t: Any = blank(cls)
+    t.array = array
+    t.wants_grad = wants_grad
+    t.special = special
+    t.__dict__.update(attributes)
+    cell = t.version_cell()
+    # PyTorch points an empty tensor at the memory, if there is any, and counts that as a write.
+    cell.n = 0 if is_valueless(t) else 1
+    cell.inference = MODES.inference
+    return t
