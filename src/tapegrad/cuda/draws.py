@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .._random import rejection, streams
+from .._random import rejection, twister
 from .._random.checks import (
     check_cauchy,
     check_exponential,
@@ -38,14 +38,14 @@ class DeviceStream:
 
     home: Any = None  # the module of the functions that draw: this one
 
-    def __init__(self, place: int, seed: int = streams.DEFAULT_SEED) -> None:
+    def __init__(self, place: int, seed: int = twister.DEFAULT_SEED) -> None:
         self.place = place
         self._seed = seed
         self.drawn = 0
 
     def manual_seed(self, seed: int) -> DeviceStream:
         """Start again from `seed`; negative seeds count back from 2**64."""
-        streams.check_seed(seed)
+        twister.check_seed(seed)
         if devices.DEVICE.capturing():
             if seed & MASK != self._seed:
                 raise RuntimeError(
@@ -362,8 +362,8 @@ def by_rejection(
         return kernel(stream.take_rounds(arrays[0].size, rounds), *arrays)
     devices.DEVICE.refuse_in_graph("drawing such numbers, which the host does,")
     first = stream.take_rounds(arrays[0].size, rounds).round
-    twister = streams.Stream((stream._seed * 0x9E3779B97F4A7C15 + first + 1) & MASK)
-    found = draw(twister, *[devices.to_host(a) for a in arrays])
+    words = twister.Stream((stream._seed * 0x9E3779B97F4A7C15 + first + 1) & MASK)
+    found = draw(words, *[devices.to_host(a) for a in arrays])
     return devices.uploaded(np.asarray(found, order="C"))
 
 
