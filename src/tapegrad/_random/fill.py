@@ -11,6 +11,7 @@ from .._creation.like import stride_order
 from ..autograd.inplace import overwrite
 from ..core.base import TensorBase, wrap
 from ..core.devices import xp_of
+from ..core.python_dispatch import called_as_a_whole
 from ..core.transforms import batched_random
 from ..core.transforms.batched import is_batched, narrow
 from ..core.transforms.levels import BATCHES
@@ -80,6 +81,7 @@ def redraw(
     return redraw_plain(block, target, name, draw, generator, ordered, shown)
 
 
+@called_as_a_whole
 def redraw_plain(
     block: Any,
     target: Any,

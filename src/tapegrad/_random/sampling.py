@@ -13,6 +13,7 @@ from ..core.base import STATE, TensorBase
 from ..core.devices import stand_in, xp_of
 from ..core.dispatch import apply
 from ..core.outputs import check_memory
+from ..core.python_dispatch import called_as_a_whole
 from ..core.transforms import batched_random
 from ..core.transforms.levels import BATCHES
 from ..ops.block.checks import not_implemented
@@ -187,6 +188,7 @@ def of_dtype(value: Any, dtype: Any) -> Any:
 
 
 @api(samples=[Case(Draw(3, low=0.0, high=1.0)), Case(Draw(4, 5, low=0.0, high=1.0, layout="T"))])
+@called_as_a_whole
 def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = None) -> Any:
     """bernoulli(input, *, generator=None) -> Tensor: ones with the chances given, zeros else.
 
@@ -213,6 +215,7 @@ def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = No
 
 
 @api(method=False, samples=[Case(Draw(3, low=0.0, high=9.0)), Case(Draw(2, 2, low=9.0, high=30.0))])
+@called_as_a_whole
 def poisson(input: Any, generator: Any = None) -> Any:
     """poisson(input, generator=None) -> Tensor: counts with these rates.
 
@@ -231,6 +234,7 @@ def poisson(input: Any, generator: Any = None) -> Any:
 
 
 @api(method=False)
+@called_as_a_whole
 def binomial(count: Any, prob: Any, generator: Any = None) -> Any:
     """binomial(count, prob, generator=None) -> Tensor: successes among `count` throws.
 
@@ -269,6 +273,7 @@ def check_binomial(count: Any, prob: Any, on_cpu: bool) -> None:
     samples=[Case(Draw(5, low=0.1), 3), Case(Draw(2, 4, low=0.1), 6, True)],
     out_dtype="{name} expects Long tensor out, got: {got}",
 )
+@called_as_a_whole
 def multinomial(
     input: Any,
     num_samples: Any,

@@ -63,7 +63,13 @@ def compile(
         )
     if not callable(model):
         raise AssertionError(f"A callable function is expected, but {type(model)} is provided.")
-    return model
+    if disable or not callable(model):
+        return model
+    from .program import Compiled
+
+    if isinstance(model, tg.nn.Module):
+        return model
+    return functools.wraps(model)(Compiled(model, fullgraph, False))
 
 
 def is_compiling() -> bool:

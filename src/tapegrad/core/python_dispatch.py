@@ -57,6 +57,23 @@ class OpMode:
         """A call of a function that is no op (`zeros`, `detach`), or that writes into a tensor."""
         return call.again(call.args, call.kwargs)
 
+    def whole(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """A function that a recorded step calls again as it is (compiler/recorder.py)."""
+        return function(*args, **kwargs)
+
+
+def called_as_a_whole(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Tell a mode about the calls of a function that changes more than tensors."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        modes = ACTIVE.modes
+        if modes:
+            return modes[-1].whole(function, args, kwargs)
+        return function(*args, **kwargs)
+
+    return call
+
 
 class modes_set_to:
     """Other modes for a block."""

@@ -15,6 +15,7 @@ import tapegrad as tg
 from ..autograd.hooks import RemovableHandle
 from ..core.base import writing_for_caller
 from ..core.modes import MODES
+from ..core.python_dispatch import called_as_a_whole
 from ..utils.grads import set_to_zero
 from ..utils.naming import typename
 
@@ -160,7 +161,7 @@ class Optimizer:
                 hook(self, args, kwargs)
             return out
 
-        return wrapper
+        return called_as_a_whole(wrapper)
 
     def step(self, closure: Hook | None = None) -> Any:
         """Update the parameters once; `closure` computes the loss and its gradients again."""
@@ -225,6 +226,7 @@ class Optimizer:
         if not known.isdisjoint(param_group["params"]):
             raise ValueError("some parameters appear in more than one parameter group")
 
+    @called_as_a_whole
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters, or set them to zero."""
         for group in self.param_groups:

@@ -144,6 +144,35 @@ static int find_space(PyArrayObject *const *arrays, int count, tg_operand *opera
 }
 
 
+/* What the machine is given, for a tape. */
+typedef struct {
+    const tg_program *program;
+    int dims;
+    int64_t size[TG_MOST_DIMS];
+    tg_operand operands[TG_MOST_OPERANDS];
+} given;
+
+static int again(void *context) {
+    given *g = context;
+    tg_machine(g->program, g->operands, g->dims, g->size);
+    return 1;
+}
+
+static int tape(Program *self, const tg_operand *operands, int dims, const int64_t *size,
+                PyArrayObject *const *inputs, PyObject *const *outputs) {
+    PyObject *kept[TG_MOST_OPERANDS + 1];
+    given g = {.program = &self->program, .dims = dims};
+    const int all = self->program.inputs + self->program.outputs;
+    memcpy(g.size, size, (size_t)dims * sizeof *size);
+    memcpy(g.operands, operands, (size_t)all * sizeof *operands);
+    for (int k = 0; k < all; k++)
+        kept[k] = k < self->program.inputs ? (PyObject *)inputs[k]
+                                           : outputs[k - self->program.inputs];
+    kept[all] = (PyObject *)self;
+    return tg_tape(again, &g, sizeof g - (size_t)(TG_MOST_OPERANDS - all) * sizeof *operands, kept,
+                   all + 1);
+}
+
 /* Run a program on its inputs. The results go to `found`; 0: not for us, -1: an exception. */
 static int run(Program *self, PyObject *const *args, int want, PyObject *target,
                PyObject **found) {
@@ -200,6 +229,11 @@ static int run(Program *self, PyObject *const *args, int want, PyObject *target,
                                     : operands[k].kind == TG_F32                    ? 4
                                     : operands[k].kind == TG_F64                    ? 8
                                                                                     : 1;
+    }
+    if (outputs && tg_is_taping() && tape(self, operands, dims, size, arrays, made) < 0) {
+        for (int o = 0; o < outputs; o++)
+            Py_DECREF(made[o]);
+        return -1;
     }
     if (outputs == 0) {
         ;

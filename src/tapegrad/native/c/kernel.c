@@ -3,6 +3,8 @@
    Arrays are given by their memory alone (None is NULL). What they must be like is for the caller to
    see to: native/overrides checks dtype, layout and bounds before it calls. */
 
+#include <string.h>
+
 #include "kernels.h"
 #include "module.h"
 
@@ -13,6 +15,29 @@ typedef struct {
     tg_kernel function;
     const char *name;
 } Kernel;
+
+typedef struct {
+    tg_kernel function;
+    void *pointers[MOST_ARGUMENTS];
+    int64_t sizes[MOST_ARGUMENTS];
+    double numbers[MOST_ARGUMENTS];
+} given;
+
+static int again(void *context) {
+    given *g = context;
+    g->function(g->pointers, g->sizes, g->numbers);
+    return 1;
+}
+
+static int tape(const Kernel *self, void *const *pointers, const int64_t *sizes,
+                const double *numbers, PyObject *arrays) {
+    given g = {.function = self->function};
+    const int count = (int)PyTuple_GET_SIZE(arrays);
+    memcpy(g.pointers, pointers, (size_t)count * sizeof *pointers);
+    memcpy(g.sizes, sizes, sizeof g.sizes);
+    memcpy(g.numbers, numbers, sizeof g.numbers);
+    return tg_tape(again, &g, sizeof g, &PyTuple_GET_ITEM(arrays, 0), count);
+}
 
 static PyObject *call(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *names) {
     Kernel *self = (Kernel *)callable;
@@ -37,6 +62,8 @@ static PyObject *call(PyObject *callable, PyObject *const *args, size_t nargsf, 
     for (Py_ssize_t i = 0; given > 2 && i < PyTuple_GET_SIZE(args[2]); i++)
         numbers[i] = PyFloat_AsDouble(PyTuple_GET_ITEM(args[2], i));
     if (PyErr_Occurred())
+        return NULL;
+    if (tg_is_taping() && tape(self, pointers, sizes, numbers, args[0]) < 0)
         return NULL;
     Py_BEGIN_ALLOW_THREADS self->function(pointers, sizes, numbers);
     Py_END_ALLOW_THREADS Py_RETURN_NONE;

@@ -173,14 +173,28 @@ static void clear(void *data, int64_t begin, int64_t end) {
     memset((char *)data + begin, 0, (size_t)(end - begin));
 }
 
+typedef struct {
+    char *data;
+    int64_t bytes;
+} cleared;
+
+static int clear_all(void *context) {
+    const cleared *c = context;
+    tg_parallel(c->bytes, CLEARED, clear, c->data);
+    return 1;
+}
+
 /* zeros(shape, like): the same, cleared. */
 PyObject *tg_zeros(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     PyObject *made = tg_empty(self, args, count);
     if (!made)
         return NULL;
-    char *data = PyArray_BYTES((PyArrayObject *)made);
-    const int64_t bytes = PyArray_NBYTES((PyArrayObject *)made);
-    Py_BEGIN_ALLOW_THREADS tg_parallel(bytes, CLEARED, clear, data);
+    cleared c = {PyArray_BYTES((PyArrayObject *)made), PyArray_NBYTES((PyArrayObject *)made)};
+    if (tg_is_taping() && tg_tape(clear_all, &c, sizeof c, &made, 1) < 0) {
+        Py_DECREF(made);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS clear_all(&c);
     Py_END_ALLOW_THREADS return made;
 }
 

@@ -27,6 +27,10 @@ static PyMethodDef functions[] = {
      "set_blas(sgemm, dgemm, get_num_threads, set_num_threads): addresses"},
     {"keep_memory", tg_keep_memory, METH_O, "how many bytes of freed arrays are kept at the most"},
     {"together", tg_together, METH_VARARGS, "a table of many arrays for one kernel, or None"},
+    {"succeeded", tg_succeeded, METH_O, "whether the one number of a flag is zero"},
+    {"tape_begin", tg_tape_begin, METH_NOARGS, "write down what this thread computes from here on"},
+    {"tape_end", tg_tape_end, METH_NOARGS, "what was computed since, as a Tape"},
+    {"join_tapes", tg_join_tapes, METH_O, "join_tapes(list): one tape that does what they do"},
     {NULL, NULL, 0, NULL},
 };
 
@@ -40,7 +44,7 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit__kernels(void) {
     import_array();
-    if (tg_ready_elementwise() < 0 || tg_ready_memory() < 0)
+    if (tg_ready_elementwise() < 0 || tg_ready_memory() < 0 || tg_ready_tape() < 0)
         return NULL;
     PyObject *module = PyModule_Create(&definition);
     if (!module)

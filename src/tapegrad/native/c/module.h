@@ -19,6 +19,16 @@ int tg_ready_elementwise(void);
 PyObject *tg_all_kernels(void); /* a dict, by name */
 PyObject *tg_together(PyObject *self, PyObject *args);
 
+/* tape.c: a call of a kernel to be made again; 0 from it says that it failed */
+typedef int (*tg_again)(void *context);
+int tg_ready_tape(void);
+int tg_is_taping(void);
+int tg_tape(tg_again again, const void *context, size_t bytes, PyObject *const *kept, int count);
+PyObject *tg_succeeded(PyObject *self, PyObject *flag);
+PyObject *tg_tape_begin(PyObject *self, PyObject *unused);
+PyObject *tg_tape_end(PyObject *self, PyObject *unused);
+PyObject *tg_join_tapes(PyObject *self, PyObject *tapes);
+
 /* products.c */
 PyObject *tg_product(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *tg_set_blas(PyObject *self, PyObject *const *args, Py_ssize_t count);

@@ -100,6 +100,23 @@ static void run(product *p, int64_t stack) {
     tg_blas_again(threads);
 }
 
+/* A product with the row that is added to all of its rows, if there is one. */
+typedef struct {
+    product p;
+    int64_t stack;
+    const char *row;
+} whole;
+
+static int compute(void *context) {
+    whole *w = context;
+    const size_t bytes = (size_t)(w->p.n * (w->p.wide ? 8 : 4));
+    if (w->row)
+        for (int64_t i = 0; i < w->p.m; i++)
+            memcpy(w->p.out + i * (int64_t)bytes, w->row, bytes);
+    run(&w->p, w->stack);
+    return 1;
+}
+
 /* ------------------------------------------------------------------ for other kernels */
 
 int tg_blas_alone(void) {
@@ -187,11 +204,13 @@ PyObject *tg_product(PyObject *self, PyObject *const *args, Py_ssize_t count) {
         p.batch[1] = PyArray_STRIDE(b, 0);
         p.batch[2] = PyArray_STRIDE((PyArrayObject *)out, 0);
     }
-    if (row)
-        for (int64_t i = 0; i < p.m; i++)
-            memcpy(p.out + i * p.n * PyArray_ITEMSIZE(a), PyArray_DATA(row),
-                   (size_t)(p.n * PyArray_ITEMSIZE(a)));
-    Py_BEGIN_ALLOW_THREADS run(&p, stack);
+    whole w = {p, stack, row ? PyArray_BYTES(row) : NULL};
+    PyObject *kept[] = {args[0], args[1], (PyObject *)row, out};
+    if (tg_is_taping() && tg_tape(compute, &w, sizeof w, kept, 4) < 0) {
+        Py_DECREF(out);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS compute(&w);
     Py_END_ALLOW_THREADS return out;
 }
 

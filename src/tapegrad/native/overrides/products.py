@@ -27,4 +27,4 @@ def bmm(reference: Any) -> Any:
     return kernel if CONNECTED else reference
 
 
-OVERRIDES = {"addmm": addmm, "bmm": bmm}
+OVERRIDES = {"addmm": addmm, "bmm": bmm, "mm": bmm}

@@ -12,6 +12,7 @@ import tapegrad as tg
 from ...autograd.inplace import bump
 from ...core import devices
 from ...core.base import writing_for_caller
+from ...core.python_dispatch import called_as_a_whole
 from ...native.gradients import GRADIENTS
 from ...utils.deprecation import old_name
 
@@ -24,6 +25,7 @@ __all__ = [
 ]
 
 
+@called_as_a_whole
 def get_total_norm(
     tensors: Any,
     norm_type: float = 2.0,
@@ -55,6 +57,7 @@ def get_total_norm(
     return total
 
 
+@called_as_a_whole
 def clip_grads_with_norm_(
     parameters: Any, max_norm: float, total_norm: Any, foreach: bool | None = None
 ) -> None:
@@ -72,6 +75,7 @@ def clip_grads_with_norm_(
             grad.mul_(scale)
 
 
+@called_as_a_whole
 def clip_grad_norm_(
     parameters: Any,
     max_norm: float,
@@ -110,6 +114,7 @@ clip_grad_norm = old_name(
 )
 
 
+@called_as_a_whole
 def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
     """Limit every element of all gradients to [-clip_value, clip_value]."""
     clip_value = float(clip_value)

@@ -8,6 +8,7 @@ from typing import Any
 from ... import dtypes
 from ...core.base import TensorBase, quiet
 from ...core.devices import DEVICE, is_device
+from ...core.python_dispatch import called_as_a_whole
 from ...core.transforms.batched import is_batched
 from ...errors import must_be_tensor
 from ..block import Block, Case, api, apply, op
@@ -300,6 +301,7 @@ def follow(running: Any, found: Any, momentum: float) -> None:
     array[...] = half_as_single(array) * (1 - momentum) + half_as_single(found) * momentum
 
 
+@called_as_a_whole
 def update(running_mean: Any, running_var: Any, stats: Any, x: Any, momentum: float) -> None:
     count = x.size // max(x.shape[1], 1)
     # The unbiased variance; of one element there is none.

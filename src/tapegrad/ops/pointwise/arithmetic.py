@@ -12,6 +12,7 @@ from ...core import promote
 from ...core.base import F32, F64, STATE, TensorBase
 from ...core.dispatch import apply, binary, unary
 from ...core.modes import MODES
+from ...core.python_dispatch import ACTIVE
 from ..block import PROMOTE, PROMOTE_FLOAT, SINGLE, Autocast, Case, Elementwise, api, op, ufunc
 from ..block.checks import (
     BOOL,
@@ -128,7 +129,7 @@ def add_quietly(t: Any, other: Any, alpha: float) -> bool:
     """`t.add_(other, alpha=alpha)` as optimizers call it, under no_grad; False if it is not so."""
     if MODES.records or not isinstance(t, TensorBase) or not isinstance(other, TensorBase):
         return False
-    if t.special or other.special or t.view_of is not None:
+    if t.special or other.special or t.view_of is not None or ACTIVE.modes:
         return False
     if t.cell is not None and t.cell.inference:
         return False

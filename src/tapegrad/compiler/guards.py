@@ -1,0 +1,185 @@
+"""What a recorded call took for granted: Python's values that it could see, and their changes.
+
+A function reads more than its arguments: variables around it, globals, attributes of its modules.
+`Guards` goes through all that can be reached from it and remembers the plain values and which
+objects are where. A recording is used again while all of that is the same. A call that changes any
+of it by itself (it counts, it appends to a list) has an effect that no recording would repeat.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import random
+import types
+from typing import Any
+
+import numpy as np
+
+from ..core.base import TensorBase
+from ..errors import evidence
+
+DEEPEST = 4  # containers and objects inside each other
+MOST_ITEMS = 512  # of a list or dict that are looked at
+PLAIN = (bool, int, float, complex, str, bytes, type(None), enum.Enum, type)
+ABSENT = object()
+
+
+class Guards:
+    """The state of Python around a function, as far as it can be seen."""
+
+    def __init__(self, function: Any) -> None:
+        self.entries: list[tuple[Any, Any, Any, str]] = []  # dict, key, value, what it is called
+        self.cells: list[tuple[Any, Any, str]] = []
+        self.lengths: list[tuple[Any, int, str]] = []
+        self.tensors: list[Any] = []
+        self.kept_apart: list[Any] = []  # optimizers and schedulers
+        self.trouble: str = ""
+        self.seen: dict[int, Any] = {}
+        self.random = (random.getstate(), str(np.random.get_state()))
+        self.visit(function, getattr(function, "__qualname__", type(function).__name__), 0)
+
+    def changed(self) -> str:
+        """What is not as it was, by name; "" if all is."""
+        for each, key, value, name in self.entries:
+            now = each.get(key, ABSENT)
+            if now is not value and not is_same(now, value):
+                return name
+        for cell, value, name in self.cells:
+            now = contents(cell)
+            if now is not value and not is_same(now, value):
+                return name
+        for each, length, name in self.lengths:
+            if len(each) != length:
+                return name
+        return ""
+
+    def drew(self) -> str:
+        """Whether Python's or NumPy's own random numbers were drawn since."""
+        if random.getstate() != self.random[0]:
+            return "Python's random numbers"
+        return "NumPy's random numbers" if str(np.random.get_state()) != self.random[1] else ""
+
+    # ------------------------------------------------------------------ what can be reached
+
+    def visit(self, value: Any, name: str, depth: int) -> None:
+        if isinstance(value, PLAIN) or id(value) in self.seen:
+            return
+        self.seen[id(value)] = value
+        if isinstance(value, TensorBase):
+            self.tensors.append(value)
+        elif isinstance(value, types.FunctionType):
+            self.visit_function(value, name, depth)
+        elif isinstance(value, types.MethodType):
+            self.visit(value.__self__, name.rpartition(".")[0] or name, depth)
+            self.visit(value.__func__, name, depth)
+        elif isinstance(value, functools.partial):
+            self.visit((value.func, value.args, value.keywords), name, depth)
+        elif is_kept_apart(value):
+            self.kept_apart.append(value)
+        elif isinstance(value, types.ModuleType):
+            pass
+        elif hasattr(value, "__next__"):
+            self.trouble = self.trouble or f"it can take values from the iterator {name}"
+        elif depth < DEEPEST:
+            self.visit_inside(value, name, depth + 1)
+
+    def visit_inside(self, value: Any, name: str, depth: int) -> None:
+        if isinstance(value, dict):
+            self.lengths.append((value, len(value), name))
+            for key in list(value)[:MOST_ITEMS]:
+                self.visit_entry(value, key, f"{name}[{key!r}]", depth)
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            if not isinstance(value, (tuple, frozenset)):
+                self.lengths.append((value, len(value), name))
+            for i, item in enumerate(list(value)[:MOST_ITEMS]):
+                self.visit(item, f"{name}[{i}]", depth)
+        elif is_module(value):
+            self.visit_module(value, name, depth)
+        elif hasattr(value, "__dict__") and not is_library(type(value)):
+            for key in list(vars(value)):
+                self.visit_entry(vars(value), key, f"{name}.{key}", depth)
+
+    def visit_entry(self, each: Any, key: Any, name: str, depth: int) -> None:
+        value = each[key]
+        self.entries.append((each, key, value, name))
+        self.visit(value, name, depth)
+
+    def visit_module(self, module: Any, name: str, depth: int) -> None:
+        """A module with all that is inside, however deep."""
+        for key, value in vars(module).items():
+            if key == "_modules":
+                for child, inner in value.items():
+                    self.entries.append((value, child, inner, f"{name}.{child}"))
+                    if inner is not None and id(inner) not in self.seen:
+                        self.seen[id(inner)] = inner
+                        self.visit_module(inner, f"{name}.{child}", depth)
+                continue
+            if key in ("_parameters", "_buffers"):
+                for child in value:
+                    self.visit_entry(value, child, f"{name}.{child}", depth)
+            elif key.endswith("_hooks"):
+                self.lengths.append((value, len(value), f"{name}.{key}"))
+            else:
+                self.visit_entry(vars(module), key, f"{name}.{key}", depth)
+
+    def visit_function(self, function: Any, name: str, depth: int) -> None:
+        """The variables around a function of the user's, its defaults, and the globals it names."""
+        code = function.__code__
+        if is_library_file(code.co_filename):
+            return
+        for variable, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+            value = contents(cell)
+            self.cells.append((cell, value, f"`{variable}`"))
+            self.visit(value, f"`{variable}`", depth)
+        for value in function.__defaults__ or ():
+            self.visit(value, f"a default of {name}", depth)
+        for variable in sorted(names_in(code)):
+            if variable in function.__globals__:
+                self.visit_entry(function.__globals__, variable, f"`{variable}`", depth)
+
+
+def contents(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not assigned yet
+        return ABSENT
+
+
+def is_same(a: Any, b: Any) -> bool:
+    """Whether two plain values are equal; other objects have to be the same one."""
+    if type(a) is not type(b) or not isinstance(a, PLAIN):
+        return False
+    return bool(a == b) or (a != a and b != b)
+
+
+def names_in(code: Any) -> set[str]:
+    """The names that a function and the functions in it look up."""
+    found = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            found |= names_in(constant)
+    return found
+
+
+def is_module(value: Any) -> bool:
+    return hasattr(value, "_parameters") and hasattr(value, "_modules")
+
+
+def is_kept_apart(value: Any) -> bool:
+    """Optimizers and schedulers: their steps are called again, and change what they change."""
+    return hasattr(value, "param_groups") or (
+        hasattr(value, "optimizer") and hasattr(value, "last_epoch")
+    )
+
+
+def is_library(cls: Any) -> bool:
+    """Whether a class is this package's, NumPy's or Python's own."""
+    root = cls.__module__.partition(".")[0]
+    return root in ("tapegrad", "torch", "numpy", "builtins", "functools", "collections")
+
+
+def is_library_file(name: str) -> bool:
+    if "-packages" in name:
+        return False
+    return name.startswith((evidence.PACKAGE, evidence.STDLIB, "<frozen"))

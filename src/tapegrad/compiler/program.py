@@ -1,0 +1,286 @@
+"""A recorded call: its steps, what has to hold for them, and how they are run again."""
+
+from __future__ import annotations
+
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from ..core import modes
+from ..core.base import TensorBase, wrap
+from ..core.modes import MODES
+from ..core.python_dispatch import ACTIVE
+from ..errors import evidence
+from ..utils import _pytree as pytree
+from .guards import Guards
+from .recorder import Recorder, Step
+from .snapshots import same_bits
+from .tapes import in_segments
+
+MOST_RECORDINGS = 8  # of one function, for as many signatures
+
+
+class Recording:
+    """One signature of a compiled function: seen once, recorded, or not to be recorded."""
+
+    def __init__(self, key: Any) -> None:
+        self.key = key
+        self.calls = 0
+        self.reason = ""  # why it runs as ordinary Python
+        self.where: Any = None
+        self.guards: Guards | None = None
+        self.inputs: list[Any] = []  # tensors at fixed places, or None for what is no tensor
+        self.steps: list[Step] = []
+        self.run_steps: list[Callable[[], Any]] = []
+        self.externals: list[tuple[Any, Any]] = []  # tensors that were there, and their arrays
+        self.results: list[Any] = []
+        self.spec: Any = None
+        self.seconds = 0.0  # that recording took
+        self.replays = 0
+
+    def fail(self, reason: str, where: Any = None) -> None:
+        self.reason = reason
+        self.where = where
+        self.steps, self.run_steps, self.inputs = [], [], []
+        self.guards = None
+        self.externals = []
+
+    def still_holds(self) -> str:
+        """What has changed since the recording; "" if nothing that matters has."""
+        guards: Any = self.guards
+        changed: str = guards.changed()
+        if changed:
+            return changed
+        for t, array in self.externals:
+            if t.array is not array:
+                return "a tensor looks at other memory"
+        return ""
+
+    def replay(self, values: list[Any]) -> Any:
+        for static, value in zip(self.inputs, values, strict=True):
+            if static is not None and static is not value:
+                static.array[...] = value.array
+        for run in self.run_steps:
+            run()
+        self.replays += 1
+        return pytree.tree_unflatten([fresh(r) for r in self.results], self.spec)
+
+
+class Result:
+    """A tensor that a recorded call returned."""
+
+    def __init__(self, t: Any) -> None:
+        self.array = t.array
+        self.node = t.node
+        self.slot = t.slot
+        self.wants_grad = t.wants_grad
+
+    def fresh(self) -> Any:
+        """A new tensor with the values of now; its history is over, as after any backward pass."""
+        made = wrap(self.array.copy(order="K"))
+        made.wants_grad = self.wants_grad
+        made.node = self.node
+        made.slot = self.slot
+        return made
+
+
+def fresh(result: Any) -> Any:
+    return result.fresh() if type(result) is Result else result
+
+
+def described(value: Any) -> Any:
+    """What has to be the same for a recording to fit an argument."""
+    if isinstance(value, TensorBase):
+        if value.wants_grad:
+            return id(value)  # it is used as it is: its gradient is its own
+        array = value.array
+        return type(value), array.shape, array.dtype, array.strides, value.special
+    try:
+        hash(value)
+    except TypeError:
+        return id(value)
+    return type(value), value
+
+
+def around() -> Any:
+    """The switches that ops look at."""
+    return MODES.grad, MODES.inference, MODES.autocast, modes.ANOMALY.enabled
+
+
+class Compiled:
+    """A function whose calls are recorded, and replayed from the third one on."""
+
+    def __init__(self, function: Callable[..., Any], fullgraph: bool, check: bool) -> None:
+        self.function = function
+        self.fullgraph = fullgraph
+        self.check = check
+        self.recordings: dict[Any, Recording] = {}
+        self.lock = threading.Lock()
+        self.triggers: list[tuple[str, Any]] = []  # why something was recorded, and where
+        self.warned = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if ACTIVE.modes or MODES.saved_hooks or not self.lock.acquire(blocking=False):
+            return self.function(*args, **kwargs)
+        try:
+            values, spec = pytree.tree_flatten((args, kwargs))
+            key = (spec, around(), *[described(v) for v in values])
+            found = self.recordings.get(key)
+            if found is None:
+                found = self.first_of(key)
+            if found.run_steps:
+                changed = found.still_holds()
+                if not changed:
+                    return found.replay(values)
+                found = self.again(found, changed)
+            found.calls += 1
+            if found.reason or found.calls < 2:
+                return self.function(*args, **kwargs)
+            return self.record(found, values, spec)
+        finally:
+            self.lock.release()
+
+    def first_of(self, key: Any) -> Recording:
+        made = self.recordings[key] = Recording(key)
+        if len(self.recordings) > MOST_RECORDINGS:
+            made.fail(f"there are {MOST_RECORDINGS} recordings already")
+        self.triggers.append(("a first call" if len(self.recordings) == 1 else "other arguments",
+                              evidence.here()))
+        return made
+
+    def again(self, stale: Recording, changed: str) -> Recording:
+        """A recording in the place of one that no longer fits."""
+        made = self.recordings[stale.key] = Recording(stale.key)
+        made.calls = 1
+        self.triggers.append((f"{changed} changed", evidence.here()))
+        if len(self.triggers) > 4 * MOST_RECORDINGS:
+            made.fail(f"{changed} changes all the time")
+        return made
+
+    def refuse(self, recording: Recording, reason: str, where: Any) -> None:
+        recording.fail(reason, where)
+        line = "" if where is None else f"\n  at:  {evidence.spell(where)}"
+        name = getattr(self.function, "__qualname__", type(self.function).__name__)
+        text = f"{name} cannot be compiled: {reason}{line}"
+        if self.fullgraph:
+            raise RuntimeError(text)
+        if not self.warned:
+            self.warned = True
+            warnings.warn(text + "\n  It runs as ordinary Python.", stacklevel=5)
+
+    def record(self, recording: Recording, values: list[Any], spec: Any) -> Any:
+        """Run the call and write it down; then once more from the list, to see that it is whole."""
+        start = time.perf_counter()
+        inputs = [static_input(v) for v in values]
+        guards = Guards(self.function)
+        fixed = [t for t in inputs if t is not None]
+        recorder = Recorder(fixed, guards.tensors, guards.kept_apart)
+        given = [v if t is None else t for t, v in zip(inputs, values, strict=True)]
+        args, kwargs = pytree.tree_unflatten(given, spec)
+        schedulers = [each for each in guards.kept_apart if hasattr(each, "last_epoch")]
+        with recorder, recorder.listening_to(schedulers):
+            out = self.function(*args, **kwargs)
+        recorder.note_gradients()
+        results, result_spec = pytree.tree_flatten(out)
+        reason, where = why_not(recorder, guards, inputs, results)
+        if reason:
+            self.refuse(recording, reason, where)
+            return out
+        recording.guards = guards
+        recording.inputs = inputs
+        recording.steps = recorder.steps
+        recording.externals = [(t, t.array) for t in recorder.externals.values()]
+        recording.results = [as_result(recorder, r) for r in results]
+        recording.spec = result_spec
+        recording.run_steps = [step.run for step in in_segments(recorder.steps)]
+        wrong = differs_when_replayed(recording, recorder, values)
+        if wrong:
+            self.refuse(recording, wrong, None)
+            return out
+        recording.seconds = time.perf_counter() - start
+        return pytree.tree_unflatten([fresh(r) for r in recording.results], result_spec)
+
+
+def static_input(value: Any) -> Any:
+    """A tensor at a fixed place for an argument; None where the argument itself is used."""
+    if not isinstance(value, TensorBase) or value.wants_grad:
+        return None
+    return wrap(value.array.copy(order="K"))
+
+
+def as_result(recorder: Recorder, value: Any) -> Any:
+    """What is returned by later calls: new tensors, except for those that were there before."""
+    if not isinstance(value, TensorBase) or not recorder.is_made(value.array):
+        return value
+    return Result(value)
+
+
+def why_not(
+    recorder: Recorder, guards: Guards, inputs: list[Any], results: list[Any]
+) -> tuple[str, Any]:
+    """Why a recorded call cannot stand for later ones, and the line; "" if it can."""
+    if recorder.trouble:
+        return recorder.trouble, recorder.where
+    if guards.trouble:
+        return guards.trouble, None
+    changed = guards.changed()
+    if changed:
+        return f"it changes {changed}", None
+    drawn = guards.drew()
+    if drawn:
+        return f"it draws {drawn}", None
+    if any([t is not None and t.cell is not None and t.cell.n for t in inputs]):
+        return "it writes into an argument", None
+    for t, array in recorder.before.met:
+        if t.array is not array:
+            return "it gives a tensor other memory", None
+    for r in results:
+        if not isinstance(r, TensorBase):
+            continue
+        if r.special:
+            return f"it returns a {type(r).__name__}", None
+        if any([r is t for t in inputs]):
+            return "it returns an argument", None
+        if is_alive(r.node, recorder):
+            return "what it returns is differentiated outside of it", None
+    return "", None
+
+
+def is_alive(node: Any, recorder: Recorder) -> bool:
+    """Whether a backward pass could still go through a result."""
+    if node is None or node.is_leaf:
+        return False
+    saves = False
+    stack, seen = [node], {node}
+    while stack:
+        node = stack.pop()
+        if node.frees:
+            saves = True
+            if node.kept is not None:
+                return True
+        for edge in node.edges:
+            if edge is not None and edge not in seen:
+                seen.add(edge)
+                stack.append(edge)
+    return not saves and not any([type(s).__name__ == "GradientStep" for s in recorder.steps])
+
+
+def differs_when_replayed(recording: Recording, recorder: Recorder, values: list[Any]) -> str:
+    """Put everything back, run the steps, compare: what comes out otherwise than before."""
+    expected = [r.array.copy() if type(r) is Result else None for r in recording.results]
+    after = recorder.before.restore()
+    try:
+        recording.replay(values)
+        now = recorder.before.now()
+        wrong = after.differs(now)
+        for r, array in zip(recording.results, expected, strict=True):
+            if type(r) is Result and not wrong and not same_bits(r.array, array):
+                wrong = "a result"
+    except Exception as error:
+        wrong = f"{type(error).__name__}: {error}"
+    if not wrong:
+        return ""
+    after.restore()
+    return f"a replay gave something else than the call that was recorded: {wrong}"

@@ -1,0 +1,300 @@
+"""Recording a step: every op that runs, in order, with the arrays that it read and made.
+
+A `Recorder` is a mode below autograd, as `__torch_dispatch__` modes are, so it sees the ops of the
+forward pass, those of the gradient rules and every write. The call that is being recorded runs as
+usual. What comes of it is a list of steps over arrays that stay where they are: views need no step,
+and running the steps again computes the same things in the same memory.
+
+What Python does with a value (`.item()`, `if loss > 1`) is not in such a list. The recorder notes
+the first line that does it, and the call ends as any other call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ..autograd.dispatched import above, wanting
+from ..core.base import TensorBase, as_array, wrap
+from ..core.dispatch import apply, run_kernel
+from ..core.layout import memory
+from ..core.op import Op
+from ..core.python_dispatch import Call, OpMode, below_autograd, leaves_of, modes_set_to
+from ..errors import evidence
+from .snapshots import Snapshots
+from .tapes import Tape, taped
+
+# Ops that hand a value to Python, by their names in PyTorch.
+READS = frozenset(("aten::_local_scalar_dense", "aten::equal"))
+
+
+class Step:
+    """Something to do again."""
+
+    name: str
+    made: list[Any]  # the arrays that it fills
+
+    def run(self) -> None:
+        raise NotImplementedError
+
+
+class OpStep(Step):
+    """An op on arrays. Its kernel makes new ones, which are copied to where the others look."""
+
+    def __init__(self, op: Op, arrays: list[Any], attrs: Any, made: list[Any], tape: Any) -> None:
+        self.op = op
+        self.name = op.name
+        self.arrays = arrays
+        self.attrs = attrs
+        self.made = made
+        self.tape: Tape | None = tape  # the same as calls of kernels in C; None: there is no such
+
+    def run(self) -> None:
+        out = run_kernel(self.op, list(self.arrays), self.attrs)
+        for static, new in zip(self.made, (out,) if self.op.single else out, strict=True):
+            static[...] = as_array(new)
+
+
+class CallStep(Step):
+    """A function that is no op (`zeros`, `rand`), or that writes into a tensor."""
+
+    def __init__(self, call: Call, args: Any, kwargs: Any, made: list[Any]) -> None:
+        self.name = str(call.overload)
+        self.function = call.run
+        self.args = args
+        self.kwargs = kwargs
+        self.made = made
+
+    def run(self) -> None:
+        with below_autograd():
+            out = self.function(self.args, self.kwargs)
+        for static, new in zip(self.made, arrays_in(out) if self.made else (), strict=True):
+            static[...] = new
+
+
+class WholeStep(Step):
+    """A function that is called again as it is: the step of an optimizer or of a scheduler."""
+
+    def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
+        self.name = getattr(function, "__qualname__", str(function))
+        self.function = function
+        self.args = args
+        self.kwargs = kwargs
+        self.made: list[Any] = []
+
+    def run(self) -> None:
+        out = self.function(*self.args, **self.kwargs)
+        for static, new in zip(self.made, arrays_in(out) if self.made else (), strict=True):
+            static[...] = new
+
+
+class GradientStep(Step):
+    """What `.grad` of the leaves is at this point."""
+
+    name = "gradients"
+
+    def __init__(self, gradients: list[tuple[Any, Any]]) -> None:
+        self.gradients = gradients
+        self.made: list[Any] = []
+
+    def run(self) -> None:
+        for leaf, gradient in self.gradients:
+            leaf.gradient = gradient
+
+
+def arrays_in(value: Any) -> list[Any]:
+    return [t.array for t in leaves_of(value) if isinstance(t, TensorBase)]
+
+
+class Recorder(OpMode):
+    """A block whose ops become steps."""
+
+    def __init__(self, inputs: list[Any], tensors: list[Any], owners: list[Any]) -> None:
+        self.steps: list[Step] = []
+        self.trouble: str = ""  # why this cannot be done again
+        self.where: Any = None  # and the user's line
+        self.made: dict[int, Any] = {}  # by id: memory that the recorded call fills
+        self.externals: dict[int, Any] = {}  # by id: tensors that were there before
+        self.before = Snapshots()
+        self.leaves: dict[int, Any] = {}  # tensors whose .grad may change
+        self.gradients: dict[int, Any] = {}  # what it was when a step last said so
+        for t in inputs:
+            self.made[id(memory(t.array))] = memory(t.array)
+        for t in tensors:  # that can be reached: they must not change unseen
+            if not t.special:
+                self.before.watch(t)
+        for each in owners:
+            self.before.take_object(each)
+
+    # ------------------------------------------------------------------ what is seen
+
+    def give_up(self, reason: str) -> None:
+        """This call cannot be replayed; the first reason counts."""
+        if not self.trouble:
+            self.trouble = reason
+            self.where = evidence.here()
+
+    def meet(self, t: Any) -> None:
+        """A tensor that is used: if it was there before, remember what it was like."""
+        if t.special:
+            self.give_up(f"it uses a {type(t).__name__} on {t.device}")
+            return
+        if not self.is_made(t.array):
+            self.before.take(t)
+            self.externals[id(t)] = t
+        if t.wants_grad and (t.node is None or t.node.is_leaf) and id(t) not in self.leaves:
+            self.leaves[id(t)] = t
+            self.gradients[id(t)] = t.gradient
+            self.before.take_gradient(t)
+
+    def is_made(self, array: Any) -> bool:
+        """Whether the memory of an array is filled by the steps, or with the arguments."""
+        return id(memory(array)) in self.made
+
+    def is_known(self, array: Any) -> bool:
+        return self.is_made(array) or self.before.has(memory(array))
+
+    def check_attributes(self, op: Op, attrs: Any) -> None:
+        """Arrays among the attributes must be those of tensors: others hold values of this call."""
+        for value in leaves_of(attrs):
+            if isinstance(value, TensorBase):
+                self.meet(value)
+            elif isinstance(value, np.ndarray) and not self.is_known(value):
+                self.give_up(f"{op.name} depends on values that were computed outside of ops")
+
+    def run(
+        self, op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: tuple[Any, ...]
+    ) -> Any:
+        tensors = tuple(tensors)
+        if self.trouble:
+            return self.unseen(op, tensors, attrs, watch)
+        for t in (*tensors, *watch):
+            if isinstance(t, TensorBase):
+                self.meet(t)
+        self.check_attributes(op, attrs)
+        if op.dynamic_shape:
+            self.give_up(f"the shape of the result of {op.name} depends on values")
+        if self.trouble:
+            return self.unseen(op, tensors, attrs, watch)
+        mask = wanting(tensors)
+        arrays = [t.array if isinstance(t, TensorBase) else t for t in tensors]
+        with below_autograd():
+            answer, tape = taped(apply, op, tensors, attrs, watch)
+        results = [answer] if op.single else list(answer)
+        made = [r.array for r in results]
+        if not all([self.is_known(array) for array in made]):
+            self.take_over(made)
+            self.steps.append(OpStep(op, arrays, attrs, made, tape))
+        above(op, tensors, attrs, watch, mask, results)
+        if op.single:
+            return answer
+        return tuple(results) if op.result is None else op.result(tuple(results))
+
+    def unseen(self, op: Op, tensors: Any, attrs: Any, watch: Any) -> Any:
+        """The op as it would run without a recorder."""
+        mask = wanting(tensors)
+        with below_autograd():
+            answer = apply(op, tensors, attrs, watch)
+        results = [answer] if op.single else list(answer)
+        above(op, tensors, attrs, watch, mask, results)
+        return answer
+
+    def ask(self, call: Call) -> Any:
+        given = leaves_of((call.args, call.kwargs))
+        name = call.overload.name().split(".")[0]
+        if not self.trouble:
+            if name in READS:
+                self.give_up("a value is handed to Python")
+            elif name == "aten::lift_fresh":
+                self.give_up("a tensor is made of Python's values")
+            for t in given:
+                if isinstance(t, TensorBase):
+                    self.meet(t)
+        with below_autograd():
+            out = call.run(call.args, call.kwargs)
+        if self.trouble:
+            return out
+        made = [r.array for r in leaves_of(out) if isinstance(r, TensorBase)]
+        is_write = any([out is t for t in given])
+        if is_write:
+            made = []
+        elif made and all([self.is_known(array) for array in made]):
+            return out  # a view
+        self.take_over(made)
+        self.steps.append(CallStep(call, *self.without_history((call.args, call.kwargs)), made))
+        return out
+
+    def take_over(self, made: list[Any]) -> None:
+        for array in made:
+            self.made[id(memory(array))] = memory(array)
+
+    # ------------------------------------------------------------------ whole functions
+
+    def whole(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Run a function that is to be called again as it is."""
+        args = tuple([list(a) if hasattr(a, "__next__") else a for a in args])
+        if not self.trouble:
+            self.note_gradients()
+            owner = getattr(function, "__self__", None)
+            for value in (owner, *leaves_of(args), *leaves_of(kwargs)):
+                if isinstance(value, TensorBase):
+                    self.meet(value)
+                elif hasattr(value, "param_groups") or hasattr(value, "optimizer"):
+                    self.before.take_object(value)
+            is_optimizer = bool(args) and hasattr(args[0], "param_groups")
+            if is_optimizer and any([callable(a) for a in (*args[1:], *kwargs.values())]):
+                self.give_up("an optimizer is given a closure")
+        with modes_set_to(()):
+            out = function(*args, **kwargs)
+        if not self.trouble:
+            step = WholeStep(function, *self.without_history((args, kwargs)))
+            step.made = [array for array in arrays_in(out) if not self.is_known(array)]
+            self.take_over(step.made)
+            self.steps.append(step)
+            for t in self.leaves.values():
+                self.gradients[id(t)] = t.gradient
+        return out
+
+    @contextlib.contextmanager
+    def listening_to(self, schedulers: list[Any]) -> Iterator[None]:
+        """Schedulers are of many classes, the user's among them: their steps are caught here."""
+        for each in schedulers:
+            each.step = functools.partial(self.called, each.step)
+        try:
+            yield
+        finally:
+            for each in schedulers:
+                each.step = each.step.args[0]
+                if getattr(each.step, "__func__", None) is getattr(type(each), "step", None):
+                    del each.step
+
+    def called(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return self.whole(function, args, kwargs)
+
+    def note_gradients(self) -> None:
+        """A step for the leaves whose `.grad` is another tensor than before."""
+        changed = []
+        for key, t in self.leaves.items():
+            if t.gradient is not self.gradients[key]:
+                self.gradients[key] = t.gradient
+                changed.append((t, t.gradient))
+        if changed:
+            self.steps.append(GradientStep(changed))
+
+    def without_history(self, value: Any) -> Any:
+        """Tensors of this call replaced by others with the same memory and version."""
+        if isinstance(value, TensorBase):
+            if not self.is_made(value.array):
+                return value
+            alias = wrap(value.array)
+            alias.cell = value.version_cell()
+            return alias
+        if isinstance(value, (list, tuple)):
+            return type(value)([self.without_history(v) for v in value])
+        if isinstance(value, dict):
+            return {key: self.without_history(v) for key, v in value.items()}
+        return value

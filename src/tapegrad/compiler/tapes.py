@@ -1,0 +1,108 @@
+"""Ops as calls of kernels in C, to be run again without Python.
+
+What an op's kernel computes with the native library alone can be replayed by pointer. Whether it is
+the native library alone is not said anywhere: it is tried. The results and all memory in between
+are spoilt, the written-down calls are run, and the results must be there again, bit for bit.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.base import TensorBase
+from ..core.layout import memory
+from ..native import KERNELS
+from ..native.overrides import HOME
+from .snapshots import same_bits
+
+Tape = Any  # native/c/tape.c
+
+# The families of kernels that do the same whatever the values are, and some of the others' ops.
+FAMILIES = frozenset(("products", "softmax", "norms", "reduce", "attention", "losses", "pool2d"))
+ALSO = frozenset(("embedding", "embedding_dense_backward", "gather", "scatter_add"))
+
+
+def taped(function: Callable[..., Any], op: Any, tensors: Any, *rest: Any) -> tuple[Any, Any]:
+    """What a function of ops returns, and the kernels that it called; None if Python did more."""
+    if KERNELS is None or not (op.native or HOME.get(op.name) in FAMILIES or op.name in ALSO):
+        return function(op, tensors, *rest), None
+    KERNELS.tape_begin()
+    try:
+        answer = function(op, tensors, *rest)
+    finally:
+        tape = KERNELS.tape_end()
+    results = [t.array for t in ((answer,) if op.single else answer)]
+    inputs = [t.array for t in tensors if isinstance(t, TensorBase)]
+    return answer, tape if len(tape) and does_the_same(tape, inputs, results) else None
+
+
+def does_the_same(tape: Tape, inputs: list[Any], results: list[Any]) -> bool:
+    """Whether a tape computes the results from the inputs."""
+    given = {id(memory(x)) for x in inputs}
+    owners = {id(memory(x)): memory(x) for x in results}
+    if not given.isdisjoint(owners):
+        return False  # it writes into an input, or looks at one
+    wanted = [x.copy() for x in results]
+    own = {id(memory(x)) for x in results}
+    flags = {id(x) for x in tape.checked}
+    for x in tape.kept:
+        if not isinstance(x, np.ndarray) or id(memory(x)) in given or id(x) in flags:
+            continue
+        owner = memory(x)
+        if id(owner) not in own and owner.dtype.kind not in "f":
+            return False  # a table of places, perhaps made from values: nothing to play with
+        owners[id(owner)] = owner
+    for owner in owners.values():
+        spoil(owner)
+    done = tape() < 0
+    same = done and all([same_bits(a, b) for a, b in zip(results, wanted, strict=True)])
+    if not same:
+        for x, values in zip(results, wanted, strict=True):
+            x[...] = values
+    return same
+
+
+def spoil(array: Any) -> None:
+    """Other values, none of which a kernel could take for a place in memory."""
+    kind = array.dtype.kind
+    array[...] = np.nan if kind == "f" else ~array if kind == "b" else -1
+
+
+class Segment:
+    """Steps that follow each other, as one call into C."""
+
+    name = "kernels"
+
+    def __init__(self, steps: list[Any]) -> None:
+        self.steps = steps
+        self.tape = KERNELS.join_tapes([step.tape for step in steps])
+        self.ends: list[int] = []
+        for step in steps:
+            self.ends.append(len(step.tape) + (self.ends[-1] if self.ends else 0))
+
+    def run(self) -> None:
+        stopped = self.tape()
+        while stopped >= 0:  # an index out of range: the op itself says what is wrong
+            i = bisect.bisect_right(self.ends, stopped)
+            self.steps[i].run()
+            stopped = self.tape(self.ends[i])
+
+
+def in_segments(steps: list[Any]) -> list[Any]:
+    """The same steps, those with tapes joined."""
+    found: list[Any] = []
+    together: list[Any] = []
+    for step in [*steps, None]:
+        if step is not None and getattr(step, "tape", None) is not None:
+            together.append(step)
+            continue
+        if together:
+            found.append(Segment(together))
+            together = []
+        if step is not None:
+            found.append(step)
+    return found

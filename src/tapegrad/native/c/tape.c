@@ -1,0 +1,171 @@
+/* Tape: calls of kernels, written down while they run, to be run again without Python.
+
+   While a thread has a tape, everything here that computes adds itself to it: the function, a copy
+   of what it was given, and references to the arrays, whose memory therefore stays where it is. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "module.h"
+
+typedef struct {
+    tg_again again;
+    void *context; /* a copy of our own */
+    size_t bytes;
+} entry;
+
+typedef struct {
+    PyObject_HEAD entry *entries;
+    Py_ssize_t count, room;
+    PyObject *kept; /* a list: arrays and programs */
+    PyObject *checked; /* a list: the arrays that say whether a kernel failed */
+} Tape;
+
+static PyTypeObject tape_type;
+static __thread Tape *current;
+
+static Tape *new_tape(void) {
+    Tape *self = (Tape *)tape_type.tp_alloc(&tape_type, 0);
+    if (!self)
+        return NULL;
+    self->kept = PyList_New(0);
+    self->checked = PyList_New(0);
+    if (!self->kept || !self->checked)
+        Py_CLEAR(self);
+    return self;
+}
+
+static void dealloc(PyObject *o) {
+    Tape *self = (Tape *)o;
+    for (Py_ssize_t i = 0; i < self->count; i++)
+        free(self->entries[i].context);
+    free(self->entries);
+    Py_XDECREF(self->kept);
+    Py_XDECREF(self->checked);
+    Py_TYPE(o)->tp_free(o);
+}
+
+static int append(Tape *self, tg_again again, const void *context, size_t bytes) {
+    if (self->count == self->room) {
+        Py_ssize_t room = self->room ? 2 * self->room : 8;
+        entry *entries = realloc(self->entries, (size_t)room * sizeof *entries);
+        if (!entries)
+            return PyErr_NoMemory(), -1;
+        self->entries = entries;
+        self->room = room;
+    }
+    void *copy = malloc(bytes);
+    if (!copy)
+        return PyErr_NoMemory(), -1;
+    memcpy(copy, context, bytes);
+    self->entries[self->count++] = (entry){again, copy, bytes};
+    return 0;
+}
+
+int tg_is_taping(void) { return current != NULL; }
+
+int tg_tape(tg_again again, const void *context, size_t bytes, PyObject *const *kept, int count) {
+    for (int i = 0; i < count; i++)
+        if (kept[i] && PyList_Append(current->kept, kept[i]) < 0)
+            return -1;
+    return append(current, again, context, bytes);
+}
+
+/* ------------------------------------------------------------------ for Python */
+
+static int is_zero(void *context) {
+    return **(int64_t **)context == 0;
+}
+
+/* succeeded(flag): whether the one number of an array is zero; a tape stops there if it is not. */
+PyObject *tg_succeeded(PyObject *self, PyObject *flag) {
+    (void)self;
+    if (!PyArray_Check(flag) || PyArray_TYPE((PyArrayObject *)flag) != NPY_INT64 ||
+        PyArray_SIZE((PyArrayObject *)flag) != 1)
+        return PyErr_Format(PyExc_TypeError, "succeeded: one int64 is wanted");
+    int64_t *at = PyArray_DATA((PyArrayObject *)flag);
+    if (current && (tg_tape(is_zero, &at, sizeof at, &flag, 1) < 0 ||
+                    PyList_Append(current->checked, flag) < 0))
+        return NULL;
+    return PyBool_FromLong(*at == 0);
+}
+
+PyObject *tg_tape_begin(PyObject *self, PyObject *unused) {
+    (void)self, (void)unused;
+    if (current)
+        return PyErr_Format(PyExc_RuntimeError, "this thread has a tape already");
+    current = new_tape();
+    if (!current)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+PyObject *tg_tape_end(PyObject *self, PyObject *unused) {
+    (void)self, (void)unused;
+    if (!current)
+        return PyErr_Format(PyExc_RuntimeError, "this thread has no tape");
+    Tape *done = current;
+    current = NULL;
+    return (PyObject *)done;
+}
+
+/* join_tapes(tapes): one that does what they do, one after the other. */
+PyObject *tg_join_tapes(PyObject *self, PyObject *tapes) {
+    (void)self;
+    if (!PyList_Check(tapes))
+        return PyErr_Format(PyExc_TypeError, "join_tapes: a list is wanted");
+    Tape *made = new_tape();
+    for (Py_ssize_t i = 0; made && i < PyList_GET_SIZE(tapes); i++) {
+        Tape *part = (Tape *)PyList_GET_ITEM(tapes, i);
+        if (!Py_IS_TYPE((PyObject *)part, &tape_type)) {
+            PyErr_SetString(PyExc_TypeError, "join_tapes: tapes are wanted");
+            Py_CLEAR(made);
+            break;
+        }
+        int failed = PyList_SetSlice(made->kept, PY_SSIZE_T_MAX, PY_SSIZE_T_MAX, part->kept);
+        for (Py_ssize_t k = 0; !failed && k < part->count; k++)
+            failed = append(made, part->entries[k].again, part->entries[k].context,
+                            part->entries[k].bytes);
+        if (failed)
+            Py_CLEAR(made);
+    }
+    return (PyObject *)made;
+}
+
+/* tape(begin=0): all calls again, from one on; where it stopped, or -1 at the end. */
+static PyObject *run(PyObject *o, PyObject *args, PyObject *kwargs) {
+    Tape *self = (Tape *)o;
+    Py_ssize_t begin = 0;
+    if ((kwargs && PyDict_GET_SIZE(kwargs)) || !PyArg_ParseTuple(args, "|n", &begin))
+        return NULL;
+    Py_ssize_t stopped = -1;
+    Py_BEGIN_ALLOW_THREADS for (Py_ssize_t i = begin < 0 ? 0 : begin; i < self->count; i++) {
+        if (!self->entries[i].again(self->entries[i].context)) {
+            stopped = i;
+            break;
+        }
+    }
+    Py_END_ALLOW_THREADS return PyLong_FromSsize_t(stopped);
+}
+
+static Py_ssize_t length(PyObject *self) { return ((Tape *)self)->count; }
+
+static PySequenceMethods as_sequence = {.sq_length = length};
+static PyMemberDef members[] = {
+    {"kept", T_OBJECT, offsetof(Tape, kept), READONLY, "the arrays and programs in it"},
+    {"checked", T_OBJECT, offsetof(Tape, checked), READONLY, "the arrays that tell of failures"},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyTypeObject tape_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "tapegrad.native.Tape",
+    .tp_basicsize = sizeof(Tape),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_doc = "Calls of kernels, to be run again.",
+    .tp_dealloc = dealloc,
+    .tp_call = run,
+    .tp_as_sequence = &as_sequence,
+    .tp_members = members,
+};
+
+int tg_ready_tape(void) { return PyType_Ready(&tape_type); }
