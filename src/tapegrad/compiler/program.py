@@ -19,6 +19,7 @@ from .recorder import Recorder, Step
 from .snapshots import same_bits
 from .tapes import in_segments
 
+FLAT = (TensorBase, int, float, str, type(None))
 MOST_RECORDINGS = 8  # of one function, for as many signatures
 
 
@@ -65,6 +66,12 @@ class Recording:
         for run in self.run_steps:
             run()
         self.replays += 1
+        return self.answer()
+
+    def answer(self) -> Any:
+        """What the call returns, in new tensors."""
+        if self.spec is None:
+            return fresh(self.results[0])
         return pytree.tree_unflatten([fresh(r) for r in self.results], self.spec)
 
 
@@ -88,6 +95,17 @@ class Result:
 
 def fresh(result: Any) -> Any:
     return result.fresh() if type(result) is Result else result
+
+
+def is_tensor(value: Any) -> bool:
+    return isinstance(value, TensorBase)
+
+
+def flat(args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """The arguments in a row, and how they were nested; None: they were not."""
+    if not kwargs and all([isinstance(a, FLAT) for a in args]):
+        return args, None
+    return pytree.tree_flatten((args, kwargs))
 
 
 def described(value: Any) -> Any:
@@ -125,7 +143,7 @@ class Compiled:
         if ACTIVE.modes or MODES.saved_hooks or not self.lock.acquire(blocking=False):
             return self.function(*args, **kwargs)
         try:
-            values, spec = pytree.tree_flatten((args, kwargs))
+            values, spec = flat(args, kwargs)
             key = (spec, around(), *[described(v) for v in values])
             found = self.recordings.get(key)
             if found is None:
@@ -178,29 +196,29 @@ class Compiled:
         fixed = [t for t in inputs if t is not None]
         recorder = Recorder(fixed, guards.tensors, guards.kept_apart)
         given = [v if t is None else t for t, v in zip(inputs, values, strict=True)]
-        args, kwargs = pytree.tree_unflatten(given, spec)
+        args, kwargs = (given, {}) if spec is None else pytree.tree_unflatten(given, spec)
         schedulers = [each for each in guards.kept_apart if hasattr(each, "last_epoch")]
         with recorder, recorder.listening_to(schedulers):
             out = self.function(*args, **kwargs)
         recorder.note_gradients()
-        results, result_spec = pytree.tree_flatten(out)
+        results, result_spec = ([out], None) if is_tensor(out) else pytree.tree_flatten(out)
         reason, where = why_not(recorder, guards, inputs, results)
         if reason:
             self.refuse(recording, reason, where)
             return out
         recording.guards = guards
         recording.inputs = inputs
-        recording.steps = recorder.steps
+        recording.steps = recorder.needed_steps()
         recording.externals = [(t, t.array) for t in recorder.externals.values()]
         recording.results = [as_result(recorder, r) for r in results]
         recording.spec = result_spec
-        recording.run_steps = [step.run for step in in_segments(recorder.steps)]
+        recording.run_steps = [step.run for step in in_segments(recording.steps)]
         wrong = differs_when_replayed(recording, recorder, values)
         if wrong:
             self.refuse(recording, wrong, None)
             return out
         recording.seconds = time.perf_counter() - start
-        return pytree.tree_unflatten([fresh(r) for r in recording.results], result_spec)
+        return recording.answer()
 
 
 def static_input(value: Any) -> Any:

@@ -25,8 +25,20 @@ from ..core.layout import memory
 from ..core.op import Op
 from ..core.python_dispatch import Call, OpMode, below_autograd, leaves_of, modes_set_to
 from ..errors import evidence
+from ..optim._native import WATCHING
+from ..optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 from .snapshots import Snapshots
 from .tapes import Tape, taped
+
+# Functions that always make the same, by their names in PyTorch.
+SAME_ALWAYS = frozenset(
+    f"aten::{name}"
+    for name in (
+        *("ones", "zeros", "full", "empty", "ones_like", "zeros_like", "full_like", "empty_like"),
+        *("new_ones", "new_zeros", "new_full", "new_empty", "arange", "eye", "linspace"),
+        *("scalar_tensor", "logspace", "empty_strided", "tril_indices", "triu_indices"),
+    )
+)
 
 # Ops that hand a value to Python, by their names in PyTorch.
 READS = frozenset(("aten::_local_scalar_dense", "aten::equal"))
@@ -76,6 +88,18 @@ class CallStep(Step):
             static[...] = new
 
 
+class FillStep(Step):
+    """A tensor that always has the same values when it is made."""
+
+    def __init__(self, name: str, array: Any) -> None:
+        self.name = name
+        self.values = array.copy()
+        self.made = [array]
+
+    def run(self) -> None:
+        self.made[0][...] = self.values
+
+
 class WholeStep(Step):
     """A function that is called again as it is: the step of an optimizer or of a scheduler."""
 
@@ -92,6 +116,20 @@ class WholeStep(Step):
             static[...] = new
 
 
+class UpdateStep(WholeStep):
+    """The step of an optimizer that was nothing but calls of kernels in C: those calls."""
+
+    updates: list[Any]
+
+    def run(self) -> None:
+        optimizer = self.args[0]
+        if has_hooks(optimizer) or not all([update.fits() for update in self.updates]):
+            super().run()
+            return
+        for update in self.updates:
+            update.again()
+
+
 class GradientStep(Step):
     """What `.grad` of the leaves is at this point."""
 
@@ -104,6 +142,50 @@ class GradientStep(Step):
     def run(self) -> None:
         for leaf, gradient in self.gradients:
             leaf.gradient = gradient
+
+    def forget_others(self, optimizer: Any) -> None:
+        """The parameters of an optimizer that get no gradient have none, in `zero_grad`'s place."""
+        known = {id(leaf) for leaf, _ in self.gradients}
+        for group in optimizer.param_groups:
+            self.gradients += [(p, None) for p in group["params"] if id(p) not in known]
+
+
+def is_zero_grad(step: Step) -> Any:
+    """Whether a step forgets the gradients of an optimizer's parameters."""
+    if not isinstance(step, WholeStep) or step.function.__name__ != "zero_grad":
+        return False
+    to_none = step.args[1] if len(step.args) > 1 else step.kwargs.get("set_to_none", True)
+    return bool(to_none) and hasattr(step.args[0], "param_groups")
+
+
+def sees_gradients(step: Step) -> bool:
+    """Whether a step may look at `.grad` of something."""
+    if isinstance(step, WholeStep):
+        given = leaves_of((step.args, step.kwargs))
+        return any([not isinstance(v, TensorBase) or v.wants_grad for v in given if is_object(v)])
+    return isinstance(step, GradientStep)
+
+
+def is_object(value: Any) -> bool:
+    return isinstance(value, TensorBase) or hasattr(value, "param_groups") or callable(value)
+
+
+def has_hooks(optimizer: Any) -> bool:
+    return bool(
+        optimizer._optimizer_step_pre_hooks
+        or optimizer._optimizer_step_post_hooks
+        or _global_optimizer_pre_hooks
+        or _global_optimizer_post_hooks
+    )
+
+
+def is_all_of(optimizer: Any, updates: list[Any]) -> bool:
+    """Whether the kernels did the whole of a step."""
+    given = [p for group in optimizer.param_groups for p in group["params"]]
+    wanted = {id(p) for p in given if p.gradient is not None}
+    return wanted == {id(p) for update in updates for p in update.params} and not has_hooks(
+        optimizer
+    )
 
 
 def arrays_in(value: Any) -> list[Any]:
@@ -120,6 +202,7 @@ class Recorder(OpMode):
         self.made: dict[int, Any] = {}  # by id: memory that the recorded call fills
         self.externals: dict[int, Any] = {}  # by id: tensors that were there before
         self.before = Snapshots()
+        self.written: set[int] = set()  # ids of memory that something writes into
         self.leaves: dict[int, Any] = {}  # tensors whose .grad may change
         self.gradients: dict[int, Any] = {}  # what it was when a step last said so
         for t in inputs:
@@ -225,6 +308,11 @@ class Recorder(OpMode):
         elif made and all([self.is_known(array) for array in made]):
             return out  # a view
         self.take_over(made)
+        if name in SAME_ALWAYS and len(made) == 1 and not is_write:
+            self.steps.append(FillStep(name, made[0]))
+            return out
+        if is_write:
+            self.written.update([id(memory(t.array)) for t in given if isinstance(t, TensorBase)])
         self.steps.append(CallStep(call, *self.without_history((call.args, call.kwargs)), made))
         return out
 
@@ -243,15 +331,23 @@ class Recorder(OpMode):
             for value in (owner, *leaves_of(args), *leaves_of(kwargs)):
                 if isinstance(value, TensorBase):
                     self.meet(value)
+                    self.written.add(id(memory(value.array)))
                 elif hasattr(value, "param_groups") or hasattr(value, "optimizer"):
                     self.before.take_object(value)
             is_optimizer = bool(args) and hasattr(args[0], "param_groups")
             if is_optimizer and any([callable(a) for a in (*args[1:], *kwargs.values())]):
                 self.give_up("an optimizer is given a closure")
-        with modes_set_to(()):
-            out = function(*args, **kwargs)
+        before, WATCHING.done = WATCHING.done, []
+        try:
+            with modes_set_to(()):
+                out = function(*args, **kwargs)
+        finally:
+            updates, WATCHING.done = WATCHING.done, before
         if not self.trouble:
             step = WholeStep(function, *self.without_history((args, kwargs)))
+            if updates and is_all_of(args[0], updates):
+                step = UpdateStep(function, args, kwargs)
+                step.updates = updates
             step.made = [array for array in arrays_in(out) if not self.is_known(array)]
             self.take_over(step.made)
             self.steps.append(step)
@@ -284,6 +380,20 @@ class Recorder(OpMode):
                 changed.append((t, t.gradient))
         if changed:
             self.steps.append(GradientStep(changed))
+
+    def needed_steps(self) -> list[Step]:
+        """The steps without those that later ones make up for."""
+        kept: list[Step] = []
+        for i, step in enumerate(self.steps):
+            if isinstance(step, FillStep) and id(memory(step.made[0])) not in self.written:
+                continue
+            if is_zero_grad(step):
+                following = next((s for s in self.steps[i + 1 :] if sees_gradients(s)), None)
+                if isinstance(following, GradientStep):
+                    following.forget_others(step.args[0])
+                    continue
+            kept.append(step)
+        return kept
 
     def without_history(self, value: Any) -> Any:
         """Tensors of this call replaced by others with the same memory and version."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..core.base import STATE, Version, wrap
 from ..core.modes import MODES
+from ..core.per_thread import PerThread
 from ..core.transforms.levels import TANGENTS
 from ..native import KERNELS
 from ._multi_tensor import PLAIN, Update, count_writes, note_writes
@@ -76,14 +77,63 @@ def update_natively(
             for own, made in zip(owns, rows[2 + list(rule.rows).index(fresh)], strict=True):
                 own[fresh] = wrap(made)
         narrow = bool(rule.scalars) and owns[0][rule.scalars[0]].array.dtype.itemsize == 4
-        run = KERNELS.KERNELS[f"{rule.kernel}_{SUFFIXES[dtype]}"]
-        run((table,), (len(some), narrow), (group["lr"], *values, *options))
-        count(some, owns, writes_of(rule, update, group, present, options, fresh), fresh)
-        advance(rule, owns, group)
+        writes = writes_of(rule, update, group, present, options, fresh)
+        done = Done(some, owns, group, rule, rows, table, narrow, writes)
+        done.run(values, options)
+        if WATCHING.done is not None:
+            WATCHING.done.append(done)
     return rest
 
 
 SUFFIXES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
+
+
+class Watching(PerThread):
+    """Whether a compiled step wants to know which updates a call of `step` was made of."""
+
+    done: list[Done] | None = None
+
+
+WATCHING = Watching()
+
+
+@dataclass
+class Done:
+    """One call of a kernel for many parameters, which a compiled step makes again."""
+
+    params: list[Any]
+    owns: list[State]
+    group: Group
+    rule: Fused
+    rows: list[Any]
+    table: Any
+    narrow: bool
+    writes: Writes
+
+    def run(self, values: Any, options: list[float]) -> None:
+        dtype = self.rows[0][0].dtype
+        run = KERNELS.KERNELS[f"{self.rule.kernel}_{SUFFIXES[dtype]}"]
+        run((self.table,), (len(self.params), self.narrow), (self.group["lr"], *values, *options))
+        count(self.params, self.owns, self.writes)
+        advance(self.rule, self.owns, self.group)
+
+    def fits(self) -> bool:
+        """Whether the same arrays are to be updated again, after the first step."""
+        rows = self.rows
+        for p, array, gradient in zip(self.params, rows[0], rows[1], strict=True):
+            if p.array is not array or p.gradient is None or p.gradient.array is not gradient:
+                return False
+        for name, row in zip(self.rule.rows, rows[2:], strict=True):
+            if row is not None:
+                for own, array in zip(self.owns, row, strict=True):
+                    t = own.get(name)
+                    if t is None or t.array is not array:
+                        return False
+        return numbers_of(self.group, self.rule) is not None
+
+    def again(self) -> None:
+        options: Any = numbers_of(self.group, self.rule)
+        self.run(self.rule.values(self.owns[0]), options)
 
 
 def is_ordinary(p: Any, own: State, present: list[str]) -> bool:
@@ -117,7 +167,7 @@ def table_of(
     return rows, KERNELS.together(rows, GRADIENTS)
 
 
-def count(params: list[Any], owns: list[State], writes: Writes, fresh: str) -> None:
+def count(params: list[Any], owns: list[State], writes: Writes) -> None:
     """Count the writes, and note whose line made them."""
     for p in params:
         (p.cell or p.version_cell()).n += writes.parameter

@@ -90,6 +90,11 @@ PyObject *tg_succeeded(PyObject *self, PyObject *flag) {
     return PyBool_FromLong(*at == 0);
 }
 
+PyObject *tg_has_tape(PyObject *self, PyObject *unused) {
+    (void)self, (void)unused;
+    return PyBool_FromLong(current != NULL);
+}
+
 PyObject *tg_tape_begin(PyObject *self, PyObject *unused) {
     (void)self, (void)unused;
     if (current)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import KERNELS
 from .rows import for_dtypes, is_dense, pick
 
 SMALL = 4096  # elements: NumPy reduces so many in less time than it takes to look at them
@@ -18,7 +19,8 @@ SUM_COLUMNS = for_dtypes("sum_columns")
 
 
 def is_large(x: Any) -> bool:
-    return x.size >= SMALL and is_dense(x)
+    """Worth a kernel in C; on a tape everything is."""
+    return (x.size >= SMALL or KERNELS.has_tape()) and x.size > 0 and is_dense(x)
 
 
 def last_run(dim: tuple[int, ...]) -> int:
