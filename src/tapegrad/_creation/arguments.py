@@ -11,6 +11,7 @@ from .. import dtypes
 from ..core.base import STATE, TensorBase
 from ..device import CPU, entered
 from ..device import device as device_type
+from ..core.python_dispatch import read_values
 
 INSTALL = (
     "this runs on the CPU; for a GPU install the extra `tapegrad[cuda]` (pip install "
@@ -146,7 +147,7 @@ def is_whole(value: Any) -> bool:
 
 
 def whole(value: Any) -> int:
-    return int(value.array.item()) if isinstance(value, TensorBase) else int(value)
+    return int(read_values(value).item()) if isinstance(value, TensorBase) else int(value)
 
 
 def sizes(function: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:

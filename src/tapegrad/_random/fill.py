@@ -104,6 +104,9 @@ def redraw_plain(
     return overwrite(block, target, value, name, shown)
 
 
+redraw_plain.__wrapped__.overwrites = 1  # type: ignore[attr-defined]  # which argument, all of it
+
+
 @api(function=False)
 def normal_(self: Any, mean: float = 0, std: float = 1, *, generator: Any = None) -> Any:
     """normal_(mean=0, std=1, *, generator=None) -> Tensor: filled with normal numbers.

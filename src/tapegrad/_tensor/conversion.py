@@ -17,7 +17,7 @@ from ..core.dispatch import apply
 from ..core.layout import address
 from ..core.modes import MODES
 from ..core.op import REGISTRY
-from ..core.python_dispatch import ask_about, is_asked
+from ..core.python_dispatch import ask_about, is_asked, read_values
 from ..core.transforms.batched import CONTROL_FLOW, is_batched, no_rule, no_values
 from ..core.transforms.batched import refusal as not_in_batch
 from ..core.transforms.looping import explained
@@ -54,7 +54,7 @@ def with_memory(t: Any) -> Any:
     """The array of a tensor whose values can be read."""
     if t.special and is_batched(t):
         raise not_in_batch(NO_STORAGE)
-    return t.array
+    return read_values(t)
 
 
 def python_number(array: Any) -> Any:

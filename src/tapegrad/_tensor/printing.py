@@ -16,6 +16,7 @@ from typing import Any
 import numpy
 
 from .. import dtypes
+from ..core.python_dispatch import read_values
 
 
 @dataclasses.dataclass
@@ -87,6 +88,7 @@ def tensor_repr(tensor: Any, tensor_contents: str | None = None, tangent: Any = 
 
     `tensor_contents` stands in for the elements; `tangent` is the forward-mode tangent, if any.
     """
+    read_values(tensor)
     kind = type(tensor)
     lineage = [base.__name__ for base in kind.__mro__]
     own_name = kind.__name__ not in ("Tensor", "Parameter")

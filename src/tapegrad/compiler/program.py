@@ -20,6 +20,7 @@ from .snapshots import same_bits
 from .tapes import in_segments
 
 FLAT = (TensorBase, int, float, str, type(None))
+OUTSIDE = "what it returns is differentiated outside of it"
 MOST_RECORDINGS = 8  # of one function, for as many signatures
 
 
@@ -36,10 +37,12 @@ class Recording:
         self.steps: list[Step] = []
         self.run_steps: list[Callable[[], Any]] = []
         self.externals: list[tuple[Any, Any]] = []  # tensors that were there, and their arrays
+        self.memory: dict[int, Any] = {}  # that the steps fill, by id
         self.results: list[Any] = []
         self.spec: Any = None
         self.seconds = 0.0  # that recording took
         self.replays = 0
+        self.confirmed = False  # by a second recording, of other values
 
     def fail(self, reason: str, where: Any = None) -> None:
         self.reason = reason
@@ -47,6 +50,17 @@ class Recording:
         self.steps, self.run_steps, self.inputs = [], [], []
         self.guards = None
         self.externals = []
+
+    def take(self, seen: Seen) -> None:
+        recorder = seen.recorder
+        self.guards = seen.guards
+        self.inputs = seen.inputs
+        self.steps = recorder.needed_steps()
+        self.memory = recorder.made
+        self.externals = [(t, t.array) for t in recorder.externals.values()]
+        self.results = [as_result(recorder, r) for r in seen.results]
+        self.spec = seen.spec
+        self.run_steps = [step.run for step in in_segments(self.steps)]
 
     def still_holds(self) -> str:
         """What has changed since the recording; "" if nothing that matters has."""
@@ -151,7 +165,9 @@ class Compiled:
             if found.run_steps:
                 changed = found.still_holds()
                 if not changed:
-                    return found.replay(values)
+                    if found.confirmed:
+                        return found.replay(values)
+                    return self.confirm(found, values, spec)
                 found = self.again(found, changed)
             found.calls += 1
             if found.reason or found.calls < 2:
@@ -182,43 +198,68 @@ class Compiled:
         line = "" if where is None else f"\n  at:  {evidence.spell(where)}"
         name = getattr(self.function, "__qualname__", type(self.function).__name__)
         text = f"{name} cannot be compiled: {reason}{line}"
+        if reason == OUTSIDE:  # as programs for PyTorch have it; nothing is wrong with that
+            return
         if self.fullgraph:
             raise RuntimeError(text)
         if not self.warned:
             self.warned = True
             warnings.warn(text + "\n  It runs as ordinary Python.", stacklevel=5)
 
-    def record(self, recording: Recording, values: list[Any], spec: Any) -> Any:
+    def record(self, recording: Recording, values: Any, spec: Any) -> Any:
         """Run the call and write it down; then once more from the list, to see that it is whole."""
         start = time.perf_counter()
-        inputs = [static_input(v) for v in values]
-        guards = Guards(self.function)
-        fixed = [t for t in inputs if t is not None]
-        recorder = Recorder(fixed, guards.tensors, guards.kept_apart)
-        given = [v if t is None else t for t, v in zip(inputs, values, strict=True)]
-        args, kwargs = (given, {}) if spec is None else pytree.tree_unflatten(given, spec)
-        schedulers = [each for each in guards.kept_apart if hasattr(each, "last_epoch")]
-        with recorder, recorder.listening_to(schedulers):
-            out = self.function(*args, **kwargs)
-        recorder.note_gradients()
-        results, result_spec = ([out], None) if is_tensor(out) else pytree.tree_flatten(out)
-        reason, where = why_not(recorder, guards, inputs, results)
-        if reason:
-            self.refuse(recording, reason, where)
-            return out
-        recording.guards = guards
-        recording.inputs = inputs
-        recording.steps = recorder.needed_steps()
-        recording.externals = [(t, t.array) for t in recorder.externals.values()]
-        recording.results = [as_result(recorder, r) for r in results]
-        recording.spec = result_spec
-        recording.run_steps = [step.run for step in in_segments(recording.steps)]
-        wrong = differs_when_replayed(recording, recorder, values)
+        seen = self.watched(recording, values, spec)
+        if recording.reason:
+            return seen.out
+        recording.take(seen)
+        wrong = differs_when_replayed(recording, seen, values)
         if wrong:
             self.refuse(recording, wrong, None)
-            return out
+            return seen.out
         recording.seconds = time.perf_counter() - start
         return recording.answer()
+
+    def confirm(self, recording: Recording, values: Any, spec: Any) -> Any:
+        """Record a second call, most likely with other values: the list must do what it did."""
+        seen = self.watched(recording, values, spec)
+        if recording.reason:
+            return seen.out
+        wrong = differs_when_replayed(recording, seen, values)
+        if wrong:
+            self.refuse(recording, wrong, None)
+            return seen.out
+        recording.confirmed = True
+        return recording.answer()
+
+    def watched(self, recording: Recording, values: Any, spec: Any) -> Seen:
+        """Run the call under a recorder; the recording says if it cannot be repeated."""
+        seen = Seen(self.function, values, spec)
+        reason, where = why_not(seen)
+        if reason:
+            self.refuse(recording, reason, where)
+        return seen
+
+
+class Seen:
+    """A call that ran under a recorder."""
+
+    def __init__(self, function: Callable[..., Any], values: Any, spec: Any) -> None:
+        self.inputs = [static_input(v) for v in values]
+        self.guards = Guards(function)
+        fixed = [t for t in self.inputs if t is not None]
+        owners = self.guards.kept_apart
+        self.recorder = recorder = Recorder(fixed, self.guards.tensors, owners)
+        given = [v if t is None else t for t, v in zip(self.inputs, values, strict=True)]
+        args, kwargs = (given, {}) if spec is None else pytree.tree_unflatten(given, spec)
+        schedulers = [each for each in owners if hasattr(each, "last_epoch")]
+        with recorder, recorder.listening_to(schedulers):
+            self.out = function(*args, **kwargs)
+        recorder.note_gradients()
+        if is_tensor(self.out):
+            self.results, self.spec = [self.out], None
+        else:
+            self.results, self.spec = pytree.tree_flatten(self.out)
 
 
 def static_input(value: Any) -> Any:
@@ -235,10 +276,9 @@ def as_result(recorder: Recorder, value: Any) -> Any:
     return Result(value)
 
 
-def why_not(
-    recorder: Recorder, guards: Guards, inputs: list[Any], results: list[Any]
-) -> tuple[str, Any]:
+def why_not(seen: Seen) -> tuple[str, Any]:
     """Why a recorded call cannot stand for later ones, and the line; "" if it can."""
+    recorder, guards, inputs, results = seen.recorder, seen.guards, seen.inputs, seen.results
     if recorder.trouble:
         return recorder.trouble, recorder.where
     if guards.trouble:
@@ -251,6 +291,8 @@ def why_not(
         return f"it draws {drawn}", None
     if any([t is not None and t.cell is not None and t.cell.n for t in inputs]):
         return "it writes into an argument", None
+    if any([t is not None and t.wants_grad for t in inputs]):
+        return "it lets an argument require grad", None
     for t, array in recorder.before.met:
         if t.array is not array:
             return "it gives a tensor other memory", None
@@ -262,7 +304,7 @@ def why_not(
         if any([r is t for t in inputs]):
             return "it returns an argument", None
         if is_alive(r.node, recorder):
-            return "what it returns is differentiated outside of it", None
+            return OUTSIDE, None
     return "", None
 
 
@@ -285,20 +327,25 @@ def is_alive(node: Any, recorder: Recorder) -> bool:
     return not saves and not any([type(s).__name__ == "GradientStep" for s in recorder.steps])
 
 
-def differs_when_replayed(recording: Recording, recorder: Recorder, values: list[Any]) -> str:
+def differs_when_replayed(recording: Recording, seen: Seen, values: Any) -> str:
     """Put everything back, run the steps, compare: what comes out otherwise than before."""
-    expected = [r.array.copy() if type(r) is Result else None for r in recording.results]
-    after = recorder.before.restore()
+    expected = [r.array.copy() if is_tensor(r) else r for r in seen.results]
+    before = seen.recorder.before
+    after = before.restore()
     try:
         recording.replay(values)
-        now = recorder.before.now()
-        wrong = after.differs(now)
-        for r, array in zip(recording.results, expected, strict=True):
-            if type(r) is Result and not wrong and not same_bits(r.array, array):
-                wrong = "a result"
+        wrong = after.differs(before.now(), recording.memory)
+        if not wrong and not all(map(is_same_result, recording.results, expected)):
+            wrong = "a result"
     except Exception as error:
         wrong = f"{type(error).__name__}: {error}"
     if not wrong:
         return ""
     after.restore()
-    return f"a replay gave something else than the call that was recorded: {wrong}"
+    return f"a replay gave something else than the call itself: {wrong}"
+
+
+def is_same_result(result: Any, expected: Any) -> bool:
+    if type(result) is Result or is_tensor(result):
+        return same_bits(result.array, expected)
+    return result is expected or bool(result == expected)

@@ -322,11 +322,17 @@ class Recorder(OpMode):
 
     # ------------------------------------------------------------------ whole functions
 
+    def read(self, t: TensorBase) -> None:
+        self.give_up("a value is handed to Python")
+
     def whole(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Run a function that is to be called again as it is."""
         args = tuple([list(a) if hasattr(a, "__next__") else a for a in args])
         if not self.trouble:
             self.note_gradients()
+            target = getattr(function, "overwrites", None)
+            if target is not None and not self.is_known(args[target].array):
+                self.take_over([args[target].array])  # made for this: what it holds does not matter
             owner = getattr(function, "__self__", None)
             for value in (owner, *leaves_of(args), *leaves_of(kwargs)):
                 if isinstance(value, TensorBase):

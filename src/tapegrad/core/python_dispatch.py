@@ -57,9 +57,20 @@ class OpMode:
         """A call of a function that is no op (`zeros`, `detach`), or that writes into a tensor."""
         return call.again(call.args, call.kwargs)
 
+    def read(self, t: TensorBase) -> None:
+        """Python looks at the values of a tensor."""
+
     def whole(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """A function that a recorded step calls again as it is (compiler/recorder.py)."""
         return function(*args, **kwargs)
+
+
+def read_values(t: Any) -> Any:
+    """The array of a tensor whose values decide what Python does next; modes are told."""
+    modes = ACTIVE.modes
+    if modes:
+        modes[-1].read(t)
+    return t.array
 
 
 def called_as_a_whole(function: Callable[..., Any]) -> Callable[..., Any]:

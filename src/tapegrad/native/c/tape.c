@@ -114,6 +114,27 @@ PyObject *tg_tape_end(PyObject *self, PyObject *unused) {
     return (PyObject *)done;
 }
 
+/* as_before(entries): the first of many (dict, key, value, ...) whose dict has another object under
+   the key; -1: there is none. */
+PyObject *tg_as_before(PyObject *self, PyObject *entries) {
+    (void)self;
+    if (!PyList_CheckExact(entries))
+        return PyErr_Format(PyExc_TypeError, "as_before: a list is wanted");
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(entries); i++) {
+        PyObject *entry = PyList_GET_ITEM(entries, i);
+        if (!PyTuple_CheckExact(entry) || PyTuple_GET_SIZE(entry) < 3 ||
+            !PyDict_Check(PyTuple_GET_ITEM(entry, 0)))
+            return PyErr_Format(PyExc_TypeError, "as_before: (dict, key, value, ...) is wanted");
+        PyObject *now = PyDict_GetItemWithError(PyTuple_GET_ITEM(entry, 0),
+                                                PyTuple_GET_ITEM(entry, 1));
+        if (!now && PyErr_Occurred())
+            return NULL;
+        if (now != PyTuple_GET_ITEM(entry, 2))
+            return PyLong_FromSsize_t(i);
+    }
+    return PyLong_FromLong(-1);
+}
+
 /* join_tapes(tapes): one that does what they do, one after the other. */
 PyObject *tg_join_tapes(PyObject *self, PyObject *tapes) {
     (void)self;

@@ -10,6 +10,7 @@ import numpy as np
 from ... import dtypes
 from ...autograd.inplace import write
 from ...core.base import TensorBase
+from ...core.python_dispatch import read_values
 from ..block import AS_IS, SINGLE, Autocast, Case, Elementwise, api, apply, op
 from ..block.checks import OUT_FOUND, cast_value, half_as_single, is_number, not_implemented
 from ..block.samples import Draw, unary_cases
@@ -51,7 +52,7 @@ def number_of(function: str, argument: str, position: int, value: Any, kind: str
     if type(value) is float or type(value) is int:
         return value
     if isinstance(value, TensorBase) and not value.array.ndim and not value.wants_grad:
-        return value.array.item()
+        return read_values(value).item()
     if not is_number(value):
         raise TypeError(
             f"{function}(): argument '{argument}' (position {position}) must be {kind}, "

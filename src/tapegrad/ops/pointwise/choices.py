@@ -11,6 +11,7 @@ from ...core.dispatch import binary
 from ...core.transforms.batched import dynamic_shape, is_batched
 from ...dtypes import cpp_name
 from ...errors import does_not_fit
+from ...core.python_dispatch import read_values
 from ..block import APIS, PROMOTE, WIDEST, Autocast, Block, Case, Elementwise, api, apply, op, ufunc
 from ..block.checks import (
     BOOL,
@@ -448,7 +449,7 @@ def clamp(input: Any, min: Any = None, max: Any = None, *, run: Any = None) -> A
     if all([isinstance(b, TensorBase) for b in (min, max) if b is not None]):
         return (run or apply)(Clamp, (input, min, max))
     if isinstance(min, TensorBase) and is_number(max) and min.array.ndim == 0:
-        return (run or apply)(ClampScalar, (input,), (min.array.item(), max))
+        return (run or apply)(ClampScalar, (input,), (read_values(min).item(), max))
     raise invalid_call("clamp", *[b for b in (min, max) if b is not None])
 
 

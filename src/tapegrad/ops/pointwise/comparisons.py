@@ -7,7 +7,7 @@ from typing import Any
 from ... import dtypes
 from ...core.arrays import refuse_meta
 from ...core.base import STATE
-from ...core.python_dispatch import ask_about, is_asked
+from ...core.python_dispatch import ask_about, is_asked, read_values
 from ...core.transforms.batched import is_batched, no_rule, refusal
 from ..block import APIS, PROMOTE, Block, Case, api, apply, op, ufunc
 from ..block.checks import COMPLEX, not_for, only_tensors
@@ -379,7 +379,7 @@ def allclose(
         )
     if (close.special or STATE.modes_on) and is_asked(close):
         return bool(close.all())
-    return bool(close.array.all())
+    return bool(read_values(close).all())
 
 
 @api(samples=[Case(Draw(3), Draw(3)), Case(Draw(2, 1), Draw(3)), Case(Draw(0), Draw(0))])

@@ -14,6 +14,7 @@ from ...core.operators import affine
 from ...core.outputs import write_outputs
 from ...core.watchers import WATCHED, ask_watchers, is_watched
 from ...errors import explain_call
+from ...core.python_dispatch import read_values
 from ..block import APIS, LOWER, WIDEST, Autocast, Case, api
 from ..block.checks import OUT_EXACT
 from ..block.samples import Draw
@@ -114,7 +115,7 @@ def inner(input: Any, other: Any) -> Any:
 def dimension_lists(a: Any, b: Any, dims: Any) -> tuple[list[int], list[int]]:
     """The dimensions of both tensors that tensordot sums over."""
     if isinstance(dims, TensorBase):
-        dims = dims.array.tolist()
+        dims = read_values(dims).tolist()
     if isinstance(dims, (tuple, list)):
         if len(dims) == 2 and all([isinstance(d, (tuple, list)) for d in dims]):
             return list(dims[0]), list(dims[1])

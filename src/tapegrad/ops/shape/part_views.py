@@ -9,6 +9,7 @@ from ..._tensor.indexing import wrap_dim
 from ...core.base import TensorBase
 from ...core.layout import settled, strided, strides_of
 from ...core.spaces import RAW, RECORDED
+from ...core.python_dispatch import read_values
 from ..block import Case, Linear, ViewOp, api, apply, helper, op
 from ..block.checks import OUT_EXACT
 from ..block.samples import Draw
@@ -345,7 +346,7 @@ def tensor_split(
                 "tensor_split expected tensor_indices_or_sections to be on cpu, but it's on "
                 f"{where.device}"  # type: ignore[attr-defined]
             )
-        where = where.array.tolist()
+        where = read_values(where).tolist()
     if isinstance(where, (tuple, list)):
         cuts = [0, *as_ints("tensor_split", "indices", 1, where), size]
         bounds = [slice(a, b).indices(size)[:2] for a, b in zip(cuts[:-1], cuts[1:], strict=True)]

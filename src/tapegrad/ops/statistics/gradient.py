@@ -7,6 +7,7 @@ from typing import Any
 from ..._tensor.indexing import wrap_dim
 from ...core.base import TensorBase
 from ...errors import no_tensor_in_list
+from ...core.python_dispatch import read_values
 from ..block import APIS, Case, api
 from ..block.checks import invalid_call, is_number
 from ..block.samples import Draw, Index
@@ -130,7 +131,7 @@ def gradient(input: Any, *, spacing: Any = None, dim: Any = None, edge_order: in
     """
     x = array_of("gradient", input)
     if isinstance(spacing, TensorBase) and not spacing.array.ndim:
-        spacing = spacing.array.item()
+        spacing = read_values(spacing).item()
     listed = isinstance(spacing, (tuple, list))
     if not listed and not (spacing is None or is_number(spacing)):
         raise invalid_call("gradient", input, spacing)
