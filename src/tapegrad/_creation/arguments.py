@@ -9,9 +9,9 @@ import numpy as np
 
 from .. import dtypes
 from ..core.base import STATE, TensorBase
+from ..core.python_dispatch import read_values
 from ..device import CPU, entered
 from ..device import device as device_type
-from ..core.python_dispatch import read_values
 
 INSTALL = (
     "this runs on the CPU; for a GPU install the extra `tapegrad[cuda]` (pip install "

@@ -1,4 +1,11 @@
-"""`torch.compile` without a compiler: functions run as the Python that they are."""
+"""`tapegrad.compile`: a whole training step, recorded once and replayed by the kernels in C.
+
+    step = tapegrad.compile(train_step)
+
+The first call of each kind runs as usual, the next two are recorded and compared, and from then on
+a call checks what it takes for granted and runs the list of kernels. docs/compile.md says what can
+be recorded, and what happens to the rest.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +13,8 @@ import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any
+
+from ..core.python_dispatch import ACTIVE
 
 __all__ = [
     "allow_in_graph",
@@ -39,8 +48,14 @@ def compile(
     recompile_limit: int | None = None,
     isolate_recompiles: bool = False,
     shapes_spec: Any = None,
+    check: bool = False,
 ) -> Any:
-    """The function or module itself, or a decorator that gives it back.
+    """A function that does the same as `model`, from a recording once it was called three times.
+
+    `fullgraph` raises where something cannot be recorded; else it runs as ordinary Python, and says
+    why once. With `check` every call runs both ways and is compared. A module is returned as it is:
+    what it returns is differentiated outside of it. `compile.explain(f)` tells what became of a
+    compiled function.
 
     >>> double = torch.compile(lambda x: 2 * x)
     >>> double(torch.tensor([1.0]))
@@ -60,21 +75,41 @@ def compile(
             backend=backend,
             mode=mode,
             options=options,
+            disable=disable,
+            check=check,
         )
     if not callable(model):
         raise AssertionError(f"A callable function is expected, but {type(model)} is provided.")
-    if disable or not callable(model):
+    import tapegrad as tg
+
+    if disable or isinstance(model, (tg.nn.Module, type)):
         return model
     from .program import Compiled
 
-    if isinstance(model, tg.nn.Module):
-        return model
-    return functools.wraps(model)(Compiled(model, fullgraph, False))
+    return functools.wraps(model)(Compiled(model, fullgraph, check))
+
+
+def explain(function: Any) -> str:
+    """What became of a compiled function: its recordings, or why there are none."""
+    from .explanation import explain as spelled
+
+    return spelled(function)
+
+
+compile.explain = explain  # type: ignore[attr-defined]
+
+
+def recording_now() -> Any:
+    """What records a step in this thread, if anything does."""
+    for mode in ACTIVE.modes:
+        if mode.records_steps:
+            return mode
+    return None
 
 
 def is_compiling() -> bool:
-    """Whether a compiler is looking: never."""
-    return False
+    """Whether the code that runs is being recorded."""
+    return recording_now() is not None
 
 
 def is_dynamo_compiling() -> bool:
@@ -86,8 +121,20 @@ def is_exporting() -> bool:
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """Keep the compiler away from a function: the function itself, or a decorator."""
-    return (lambda f: f) if fn is None else fn
+    """A function that is not to be recorded; what calls it runs as ordinary Python."""
+    if fn is None:
+        return functools.partial(disable, recursive=recursive, reason=reason)
+    if not callable(fn) or isinstance(fn, type) or hasattr(fn, "_parameters"):
+        return fn
+
+    @functools.wraps(fn)
+    def kept_out(*args: Any, **kwargs: Any) -> Any:
+        active = recording_now()
+        if active is not None:
+            active.give_up(reason or f"{fn.__name__} is kept out by torch.compiler.disable")
+        return fn(*args, **kwargs)
+
+    return kept_out
 
 
 def allow_in_graph(fn: Any) -> Any:
@@ -128,11 +175,15 @@ def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def reset() -> None:
-    """Forget what was compiled: nothing."""
+    """Forget all recordings."""
+    from .program import ALL
+
+    for compiled in list(ALL):
+        compiled.forget()
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Say that another iteration begins; nothing is recorded that would have to know."""
+    """Say that another iteration begins; results are new tensors, which do not have to know."""
 
 
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:

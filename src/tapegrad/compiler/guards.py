@@ -29,7 +29,7 @@ ABSENT = object()
 class Guards:
     """The state of Python around a function, as far as it can be seen."""
 
-    def __init__(self, function: Any) -> None:
+    def __init__(self, function: Any, arguments: Any = ()) -> None:
         self.entries: list[tuple[Any, Any, Any, str]] = []  # dict, key, value, what it is called
         self.cells: list[tuple[Any, Any, str]] = []
         self.lengths: list[tuple[Any, int, str]] = []
@@ -39,6 +39,9 @@ class Guards:
         self.seen: dict[int, Any] = {}
         self.random = (random.getstate(), str(np.random.get_state()))
         self.visit(function, getattr(function, "__qualname__", type(function).__name__), 0)
+        for i, value in enumerate(arguments):
+            if not isinstance(value, TensorBase):
+                self.visit(value, f"argument {i + 1}", 0)
 
     def changed(self) -> str:
         """What is not as it was, by name; "" if all is."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
+import types
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -24,11 +26,20 @@ OUTSIDE = "what it returns is differentiated outside of it"
 MOST_RECORDINGS = 8  # of one function, for as many signatures
 
 
+class NothingDone(Exception):
+    """A replay failed before it had changed anything that was there before."""
+
+
+ALL: weakref.WeakSet[Compiled] = weakref.WeakSet()
+
+
 class Recording:
     """One signature of a compiled function: seen once, recorded, or not to be recorded."""
 
-    def __init__(self, key: Any) -> None:
+    def __init__(self, key: Any, trigger: str) -> None:
         self.key = key
+        self.trigger = trigger  # what led to it
+        self.called = evidence.here()  # and where
         self.calls = 0
         self.reason = ""  # why it runs as ordinary Python
         self.where: Any = None
@@ -36,12 +47,14 @@ class Recording:
         self.inputs: list[Any] = []  # tensors at fixed places, or None for what is no tensor
         self.steps: list[Step] = []
         self.run_steps: list[Callable[[], Any]] = []
-        self.externals: list[tuple[Any, Any]] = []  # tensors that were there, and their arrays
+        self.externals: list[tuple[Any, Any, bool]] = []  # tensors that were there before
         self.memory: dict[int, Any] = {}  # that the steps fill, by id
         self.results: list[Any] = []
         self.spec: Any = None
         self.seconds = 0.0  # that recording took
+        self.first_effect = 0  # the first step after which the call could not be made anew
         self.replays = 0
+        self.times: list[float] = []  # of the steps, when they were last timed
         self.confirmed = False  # by a second recording, of other values
 
     def fail(self, reason: str, where: Any = None) -> None:
@@ -57,10 +70,14 @@ class Recording:
         self.inputs = seen.inputs
         self.steps = recorder.needed_steps()
         self.memory = recorder.made
-        self.externals = [(t, t.array) for t in recorder.externals.values()]
+        found = recorder.externals.values()
+        self.externals = [(t, t.array, t.wants_grad) for t in found]
         self.results = [as_result(recorder, r) for r in seen.results]
         self.spec = seen.spec
-        self.run_steps = [step.run for step in in_segments(self.steps)]
+        steps = in_segments(self.steps)
+        self.run_steps = [step.run for step in steps]
+        effects = [i for i, step in enumerate(steps) if step.has_effects]
+        self.first_effect = effects[0] if effects else len(steps)
 
     def still_holds(self) -> str:
         """What has changed since the recording; "" if nothing that matters has."""
@@ -68,19 +85,39 @@ class Recording:
         changed: str = guards.changed()
         if changed:
             return changed
-        for t, array in self.externals:
-            if t.array is not array:
-                return "a tensor looks at other memory"
+        for t, array, wants_grad in self.externals:
+            if t.array is not array or t.wants_grad is not wants_grad:
+                return "a tensor"
         return ""
 
     def replay(self, values: list[Any]) -> Any:
-        for static, value in zip(self.inputs, values, strict=True):
-            if static is not None and static is not value:
-                static.array[...] = value.array
-        for run in self.run_steps:
-            run()
+        self.fill(values)
+        done = 0
+        try:
+            for run in self.run_steps:
+                run()
+                done += 1
+        except Exception as error:
+            if done <= self.first_effect:
+                raise NothingDone from error
+            raise
         self.replays += 1
         return self.answer()
+
+    def fill(self, values: Any) -> None:
+        """Copy the arguments to where the steps read them."""
+        for static, value in zip(self.inputs, values, strict=True):
+            if static is not None:
+                static.array[...] = value.array
+
+    def replay_timed(self, values: list[Any]) -> None:
+        """The steps with a clock beside them."""
+        self.fill(values)
+        self.times = []
+        for run in self.run_steps:
+            start = time.perf_counter()
+            run()
+            self.times.append(time.perf_counter() - start)
 
     def answer(self) -> Any:
         """What the call returns, in new tensors."""
@@ -150,8 +187,16 @@ class Compiled:
         self.check = check
         self.recordings: dict[Any, Recording] = {}
         self.lock = threading.Lock()
-        self.triggers: list[tuple[str, Any]] = []  # why something was recorded, and where
+        self.changes = 0  # after which something had to be recorded again
         self.warned = False
+        ALL.add(self)
+
+    def forget(self) -> None:
+        self.recordings = {}
+        self.changes = 0
+
+    def __get__(self, owner: Any, kind: Any = None) -> Any:
+        return self if owner is None else types.MethodType(self, owner)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if ACTIVE.modes or MODES.saved_hooks or not self.lock.acquire(blocking=False):
@@ -165,8 +210,11 @@ class Compiled:
             if found.run_steps:
                 changed = found.still_holds()
                 if not changed:
-                    if found.confirmed:
-                        return found.replay(values)
+                    if found.confirmed and not self.check:
+                        try:
+                            return found.replay(values)
+                        except NothingDone:  # the call itself says what is wrong
+                            return self.function(*args, **kwargs)
                     return self.confirm(found, values, spec)
                 found = self.again(found, changed)
             found.calls += 1
@@ -177,19 +225,21 @@ class Compiled:
             self.lock.release()
 
     def first_of(self, key: Any) -> Recording:
-        made = self.recordings[key] = Recording(key)
-        if len(self.recordings) > MOST_RECORDINGS:
+        """A recording for arguments that were not seen before."""
+        trigger = "other arguments" if self.recordings else "a first call"
+        made = Recording(key, trigger)
+        if len(self.recordings) < MOST_RECORDINGS:
+            self.recordings[key] = made
+        else:  # not kept: there is no end to them
             made.fail(f"there are {MOST_RECORDINGS} recordings already")
-        self.triggers.append(("a first call" if len(self.recordings) == 1 else "other arguments",
-                              evidence.here()))
         return made
 
     def again(self, stale: Recording, changed: str) -> Recording:
         """A recording in the place of one that no longer fits."""
-        made = self.recordings[stale.key] = Recording(stale.key)
+        made = self.recordings[stale.key] = Recording(stale.key, f"a change of {changed}")
         made.calls = 1
-        self.triggers.append((f"{changed} changed", evidence.here()))
-        if len(self.triggers) > 4 * MOST_RECORDINGS:
+        self.changes += 1
+        if self.changes > 4 * MOST_RECORDINGS:
             made.fail(f"{changed} changes all the time")
         return made
 
@@ -211,12 +261,12 @@ class Compiled:
         start = time.perf_counter()
         seen = self.watched(recording, values, spec)
         if recording.reason:
-            return seen.out
+            return seen.given_back(values)
         recording.take(seen)
         wrong = differs_when_replayed(recording, seen, values)
         if wrong:
             self.refuse(recording, wrong, None)
-            return seen.out
+            return seen.given_back(values)
         recording.seconds = time.perf_counter() - start
         return recording.answer()
 
@@ -224,11 +274,11 @@ class Compiled:
         """Record a second call, most likely with other values: the list must do what it did."""
         seen = self.watched(recording, values, spec)
         if recording.reason:
-            return seen.out
+            return seen.given_back(values)
         wrong = differs_when_replayed(recording, seen, values)
         if wrong:
             self.refuse(recording, wrong, None)
-            return seen.out
+            return seen.given_back(values)
         recording.confirmed = True
         return recording.answer()
 
@@ -246,7 +296,7 @@ class Seen:
 
     def __init__(self, function: Callable[..., Any], values: Any, spec: Any) -> None:
         self.inputs = [static_input(v) for v in values]
-        self.guards = Guards(function)
+        self.guards = Guards(function, values)
         fixed = [t for t in self.inputs if t is not None]
         owners = self.guards.kept_apart
         self.recorder = recorder = Recorder(fixed, self.guards.tensors, owners)
@@ -260,6 +310,21 @@ class Seen:
             self.results, self.spec = [self.out], None
         else:
             self.results, self.spec = pytree.tree_flatten(self.out)
+
+    def given_back(self, values: Any) -> Any:
+        """What the call returned, with its effects on the arguments, for which others stood in."""
+        pairs = [(s, v) for s, v in zip(self.inputs, values, strict=True) if s is not None]
+        for static, value in pairs:
+            if static.cell is not None and static.cell.n:
+                value.array[...] = static.array
+                value.version_cell().n += static.cell.n
+            if static.wants_grad and static.node is not None and static.node.is_leaf:
+                value.requires_grad_()
+                value.gradient = static.gradient
+        own = {id(static): value for static, value in pairs}
+        if self.spec is None:
+            return own.get(id(self.out), self.out)
+        return pytree.tree_unflatten([own.get(id(r), r) for r in self.results], self.spec)
 
 
 def static_input(value: Any) -> Any:
@@ -333,7 +398,7 @@ def differs_when_replayed(recording: Recording, seen: Seen, values: Any) -> str:
     before = seen.recorder.before
     after = before.restore()
     try:
-        recording.replay(values)
+        recording.replay_timed(values)
         wrong = after.differs(before.now(), recording.memory)
         if not wrong and not all(map(is_same_result, recording.results, expected)):
             wrong = "a result"

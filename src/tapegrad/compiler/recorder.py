@@ -47,11 +47,28 @@ READS = frozenset(("aten::_local_scalar_dense", "aten::equal"))
 class Step:
     """Something to do again."""
 
+    has_effects = False  # on what was there before the call
     name: str
     made: list[Any]  # the arrays that it fills
 
     def run(self) -> None:
         raise NotImplementedError
+
+
+def store(step: Step, arrays: list[Any]) -> None:
+    """Copy results to where later steps look for them."""
+    for static, new in zip(step.made, arrays, strict=True):
+        if static.shape != new.shape:
+            raise RuntimeError(
+                f"a compiled step cannot go on: {step.name} gave {new.shape} instead of "
+                f"{static.shape}"
+            )
+        static[...] = new
+
+
+def has_mask(attrs: Any) -> bool:
+    """Whether an index chooses elements by their values."""
+    return any([isinstance(v, np.ndarray) and v.dtype.kind == "b" for v in leaves_of(attrs)])
 
 
 class OpStep(Step):
@@ -67,12 +84,13 @@ class OpStep(Step):
 
     def run(self) -> None:
         out = run_kernel(self.op, list(self.arrays), self.attrs)
-        for static, new in zip(self.made, (out,) if self.op.single else out, strict=True):
-            static[...] = as_array(new)
+        store(self, [as_array(new) for new in ((out,) if self.op.single else out)])
 
 
 class CallStep(Step):
     """A function that is no op (`zeros`, `rand`), or that writes into a tensor."""
+
+    has_effects = True
 
     def __init__(self, call: Call, args: Any, kwargs: Any, made: list[Any]) -> None:
         self.name = str(call.overload)
@@ -84,8 +102,7 @@ class CallStep(Step):
     def run(self) -> None:
         with below_autograd():
             out = self.function(self.args, self.kwargs)
-        for static, new in zip(self.made, arrays_in(out) if self.made else (), strict=True):
-            static[...] = new
+        store(self, arrays_in(out) if self.made else [])
 
 
 class FillStep(Step):
@@ -103,6 +120,8 @@ class FillStep(Step):
 class WholeStep(Step):
     """A function that is called again as it is: the step of an optimizer or of a scheduler."""
 
+    has_effects = True
+
     def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
         self.name = getattr(function, "__qualname__", str(function))
         self.function = function
@@ -112,8 +131,7 @@ class WholeStep(Step):
 
     def run(self) -> None:
         out = self.function(*self.args, **self.kwargs)
-        for static, new in zip(self.made, arrays_in(out) if self.made else (), strict=True):
-            static[...] = new
+        store(self, arrays_in(out) if self.made else [])
 
 
 class UpdateStep(WholeStep):
@@ -132,6 +150,8 @@ class UpdateStep(WholeStep):
 
 class GradientStep(Step):
     """What `.grad` of the leaves is at this point."""
+
+    has_effects = True
 
     name = "gradients"
 
@@ -194,6 +214,8 @@ def arrays_in(value: Any) -> list[Any]:
 
 class Recorder(OpMode):
     """A block whose ops become steps."""
+
+    records_steps = True
 
     def __init__(self, inputs: list[Any], tensors: list[Any], owners: list[Any]) -> None:
         self.steps: list[Step] = []
@@ -259,7 +281,7 @@ class Recorder(OpMode):
             if isinstance(t, TensorBase):
                 self.meet(t)
         self.check_attributes(op, attrs)
-        if op.dynamic_shape:
+        if op.dynamic_shape or (op.name == "index" and has_mask(attrs)):
             self.give_up(f"the shape of the result of {op.name} depends on values")
         if self.trouble:
             return self.unseen(op, tensors, attrs, watch)

@@ -76,6 +76,7 @@ class Segment:
     """Steps that follow each other, as one call into C."""
 
     name = "kernels"
+    has_effects = False
 
     def __init__(self, steps: list[Any]) -> None:
         self.steps = steps

@@ -37,6 +37,8 @@ ACTIVE = Active()
 class OpMode:
     """A block in which ops go through `run`; inside `run` the next outer mode is the active one."""
 
+    records_steps = False  # compiler/recorder.py
+
     def __enter__(self) -> Any:
         Diversion.install()
         ACTIVE.modes = (*ACTIVE.modes, self)

@@ -8,10 +8,10 @@ from typing import Any
 from ... import dtypes
 from ...core.base import F32, F64, TensorBase, ndarray
 from ...core.dispatch import binary
+from ...core.python_dispatch import read_values
 from ...core.transforms.batched import dynamic_shape, is_batched
 from ...dtypes import cpp_name
 from ...errors import does_not_fit
-from ...core.python_dispatch import read_values
 from ..block import APIS, PROMOTE, WIDEST, Autocast, Block, Case, Elementwise, api, apply, op, ufunc
 from ..block.checks import (
     BOOL,

@@ -12,9 +12,9 @@ from ...core.dispatch import apply
 from ...core.modes import MODES
 from ...core.operators import affine
 from ...core.outputs import write_outputs
+from ...core.python_dispatch import read_values
 from ...core.watchers import WATCHED, ask_watchers, is_watched
 from ...errors import explain_call
-from ...core.python_dispatch import read_values
 from ..block import APIS, LOWER, WIDEST, Autocast, Case, api
 from ..block.checks import OUT_EXACT
 from ..block.samples import Draw

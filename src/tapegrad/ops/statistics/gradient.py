@@ -6,8 +6,8 @@ from typing import Any
 
 from ..._tensor.indexing import wrap_dim
 from ...core.base import TensorBase
-from ...errors import no_tensor_in_list
 from ...core.python_dispatch import read_values
+from ...errors import no_tensor_in_list
 from ..block import APIS, Case, api
 from ..block.checks import invalid_call, is_number
 from ..block.samples import Draw, Index

@@ -1,0 +1,86 @@
+"""What became of a compiled function, in words: `tapegrad.compile.explain(f)`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from ..errors import evidence
+from .program import Compiled, Recording
+from .recorder import GradientStep, OpStep, WholeStep
+from .tapes import Segment
+
+UNITS = ((1e-3, 1e3, "ms"), (0.0, 1e6, "µs"))
+
+
+def explain(function: Any) -> str:
+    """The recordings of a compiled function: what led to each, what it does, or why there is none.
+
+    >>> import tapegrad as tg
+    >>> @tg.compile
+    ... def double(x):
+    ...     return 2 * x
+    >>> for i in range(4):
+    ...     y = double(tg.tensor([1.0, 2.0]))
+    >>> print(tg.compile.explain(double).splitlines()[0])
+    double: 1 recording
+    """
+    compiled = getattr(function, "__func__", function)
+    if not isinstance(compiled, Compiled):
+        raise TypeError(f"explain expects a compiled function, but got {type(function).__name__}")
+    recordings = list(compiled.recordings.values())
+    name = getattr(compiled.function, "__qualname__", type(compiled.function).__name__)
+    count = sum([bool(r.run_steps) for r in recordings])
+    lines = [f"{name}: {count} recording{'' if count == 1 else 's'}"]
+    for recording in recordings:
+        at = "" if recording.called is None else f", at {evidence.spell(recording.called)}"
+        lines.append(f"  {spell_key(recording)}, because of {recording.trigger}{at}")
+        lines += ["    " + line for line in spell(recording)]
+    return "\n".join(lines)
+
+
+def spell_key(recording: Recording) -> str:
+    """The arguments that a recording is for."""
+    words = []
+    for part in recording.key[2:]:
+        if type(part) is tuple and len(part) == 5:
+            words.append(f"{part[0].__name__}{list(part[1])}")
+        elif type(part) is tuple:
+            words.append(repr(part[1]))
+        else:
+            words.append("a tensor that requires grad")
+    return f"({', '.join(words)})"
+
+
+def spell(recording: Recording) -> list[str]:
+    if recording.reason:
+        line = "" if recording.where is None else f" at {evidence.spell(recording.where)}"
+        return [f"runs as ordinary Python: {recording.reason}{line}"]
+    if not recording.run_steps:
+        return ["was called once; the next call is recorded"]
+    state = f"replayed {recording.replays} times" if recording.confirmed else "not confirmed yet"
+    size = sum([array.nbytes for array in recording.memory.values()])
+    lines = [f"{state}; recorded in {spell_time(recording.seconds)}, {size / 1e6:.2f} MB"]
+    for run, seconds in zip(recording.run_steps, recording.times, strict=True):
+        lines.append(f"{spell_time(seconds):>9}  {spell_step(run.__self__)}")  # type: ignore[attr-defined]
+    return lines
+
+
+def spell_step(step: Any) -> str:
+    if isinstance(step, Segment):
+        names = Counter([s.name for s in step.steps])
+        shown = ", ".join([n if k == 1 else f"{n} x{k}" for n, k in names.items()])
+        return f"{len(step.steps)} ops in C: {shown}"
+    if isinstance(step, GradientStep):
+        return f"{len(step.gradients)} gradients are set"
+    if isinstance(step, WholeStep):
+        owner = step.args[0] if step.args else None
+        name = step.name.rpartition(".")[2]
+        return f"{type(owner).__name__}.{name}()" if hasattr(owner, "param_groups") else f"{name}()"
+    kind = "an op" if isinstance(step, OpStep) else "a function"
+    return f"{step.name}, {kind} in Python"
+
+
+def spell_time(seconds: float) -> str:
+    factor, unit = next((f, u) for least, f, u in UNITS if seconds >= least)
+    return f"{seconds * factor:.1f} {unit}"

@@ -1,0 +1,805 @@
+"""`tapegrad.compile`: a recorded step does what the step does, or is not recorded."""
+
+from __future__ import annotations
+
+import gc
+import random
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tapegrad as tg
+from tapegrad import nn
+from tapegrad.compiler.program import OUTSIDE, Compiled
+from tapegrad.nn import functional as F
+
+Program = tuple[Any, Callable[..., Any], Callable[[], tuple[Any, ...]]]
+PROGRAMS: dict[str, Callable[[], Program]] = {}
+
+
+def program(function: Callable[[], Program]) -> Callable[[], Program]:
+    PROGRAMS[function.__name__] = function
+    return function
+
+
+def step_of(model: Any, optimizer: Any, loss: Any) -> Callable[..., Any]:
+    def step(x: Any, y: Any) -> Any:
+        optimizer.zero_grad()
+        value = loss(model(x), y)
+        value.backward()
+        optimizer.step()
+        return value
+
+    return step
+
+
+def numbers(*shapes: tuple[int, ...], dtype: Any = None) -> Callable[[], tuple[Any, ...]]:
+    return lambda: tuple([tg.randn(shape, dtype=dtype) for shape in shapes])
+
+
+@program
+def perceptron() -> Program:
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+    step = step_of(model, tg.optim.SGD(model.parameters(), lr=0.1), F.cross_entropy)
+    return model, step, lambda: (tg.randn(5, 8), tg.randint(0, 3, (5,)))
+
+
+@program
+def with_dropout() -> Program:
+    model = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.3), nn.Linear(16, 3))
+    optimizer = tg.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, nesterov=True)
+    step = step_of(model, optimizer, F.mse_loss)
+    return model, step, numbers((5, 8), (5, 3))
+
+
+@program
+def batch_norm_and_convolution() -> Program:
+    model = nn.Sequential(
+        *(nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Flatten(), nn.Linear(64, 10)),
+    )
+    step = step_of(model, tg.optim.SGD(model.parameters(), lr=0.1), F.cross_entropy)
+    return model, step, lambda: (tg.randn(5, 1, 8, 8), tg.randint(0, 10, (5,)))
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(4, 8, batch_first=True)
+        self.last = nn.Linear(8, 2)
+
+    def forward(self, x: Any) -> Any:
+        return self.last(self.lstm(x)[0][:, -1])
+
+
+@program
+def recurrent() -> Program:
+    model = Recurrent()
+    step = step_of(model, tg.optim.RMSprop(model.parameters()), F.smooth_l1_loss)
+    return model, step, numbers((3, 6, 4), (3, 2))
+
+
+@program
+def attention() -> Program:
+    model = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+    step = step_of(model, tg.optim.SGD(model.parameters(), lr=0.1), F.mse_loss)
+    return model, step, numbers((3, 6, 16), (3, 6, 16))
+
+
+@program
+def clipped_embedding() -> Program:
+    model = nn.Sequential(nn.Embedding(20, 8), nn.LayerNorm(8), nn.GELU(), nn.Linear(8, 20))
+    optimizer = tg.optim.AdamW(model.parameters())
+
+    def step(x: Any, y: Any) -> Any:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x).view(-1, 20), y.view(-1))
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        optimizer.step()
+        return {"loss": loss, "norm": norm}
+
+    return model, step, lambda: (tg.randint(0, 20, (3, 6)), tg.randint(0, 20, (3, 6)))
+
+
+@program
+def with_scheduler() -> Program:
+    model = nn.Linear(4, 2)
+    optimizer = tg.optim.SGD(model.parameters(), lr=0.1)
+    scheduler = tg.optim.lr_scheduler.CosineAnnealingLR(optimizer, 10)
+    inner = step_of(model, optimizer, F.mse_loss)
+
+    def step(x: Any, y: Any) -> Any:
+        loss = inner(x, y)
+        scheduler.step()
+        return loss
+
+    return model, step, numbers((3, 4), (3, 2))
+
+
+@program
+def by_hand() -> Program:
+    model = nn.Linear(4, 2)
+
+    def step(x: Any, y: Any) -> Any:
+        loss = ((model(x) - y) ** 2).mean()
+        loss.backward()
+        with tg.no_grad():
+            for p in model.parameters():
+                p.sub_(0.1 * p.grad)
+                p.grad = None
+        return loss.detach()
+
+    return model, step, numbers((3, 4), (3, 2))
+
+
+@program
+def by_hand_with_zeroed_gradients() -> Program:
+    model = nn.Linear(4, 2)
+
+    def step(x: Any, y: Any) -> Any:
+        loss = ((model(x) - y) ** 2).mean()
+        loss.backward()
+        with tg.no_grad():
+            for p in model.parameters():
+                p.add_(p.grad, alpha=-0.1)
+        for p in model.parameters():
+            p.grad.zero_()
+        return loss
+
+    return model, step, numbers((3, 4), (3, 2))
+
+
+@program
+def through_data() -> Program:
+    model = nn.Linear(4, 2)
+
+    def step(x: Any, y: Any) -> Any:
+        model.zero_grad()
+        loss = F.mse_loss(model(x), y)
+        loss.backward()
+        for p in model.parameters():
+            p.data -= 0.1 * p.grad.data
+        return loss
+
+    return model, step, numbers((3, 4), (3, 2))
+
+
+@program
+def accumulated() -> Program:
+    model = nn.Linear(4, 2)
+    optimizer = tg.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x: Any, y: Any) -> Any:
+        for i in range(2):
+            F.mse_loss(model(x[i]), y[i]).backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=False)
+
+    return model, step, numbers((2, 3, 4), (2, 3, 2))
+
+
+@program
+def noisy() -> Program:
+    model = nn.Linear(4, 2)
+    optimizer = tg.optim.Adam(model.parameters())
+
+    def step(x: Any, y: Any) -> Any:
+        optimizer.zero_grad()
+        noise = 0.1 * tg.randn_like(x) + tg.bernoulli(tg.full((3, 4), 0.5))
+        loss = F.mse_loss(model(x + noise), y + tg.rand(3, 2))
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return model, step, numbers((3, 4), (3, 2))
+
+
+@program
+def tied_weights() -> Program:
+    model = nn.Sequential(nn.Embedding(10, 6), nn.Linear(6, 10, bias=False))
+    model[1].weight = model[0].weight
+    optimizer = tg.optim.Adam(model.parameters())
+
+    def step(x: Any, y: Any) -> Any:
+        optimizer.zero_grad()
+        scores = model(x)
+        loss = F.cross_entropy(scores, y)
+        loss.backward()
+        optimizer.step()
+        return loss, (scores.argmax(1) == y).float().mean()
+
+    return model, step, lambda: (tg.randint(0, 10, (7,)), tg.randint(0, 10, (7,)))
+
+
+@program
+def inference() -> Program:
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)).eval()
+
+    @tg.no_grad()
+    def step(x: Any, y: Any) -> Any:
+        return [model(x).softmax(-1), y * 2]
+
+    return model, step, numbers((3, 4), (3, 2))
+
+
+@program
+def autocast() -> Program:
+    model = nn.Linear(4, 2)
+
+    def loss(out: Any, y: Any) -> Any:
+        with tg.autocast("cpu", dtype=tg.bfloat16):
+            return F.mse_loss(F.linear(out, out.detach()).float(), y)
+
+    step = step_of(model, tg.optim.SGD(model.parameters(), lr=0.1), loss)
+    return model, step, numbers((3, 4), (3, 3))
+
+
+class Square(tg.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return 2 * x * grad
+
+
+@program
+def own_function_and_hooks() -> Program:
+    model = nn.Linear(4, 2)
+    model.weight.register_hook(lambda grad: grad * 0.5)
+    optimizer = tg.optim.Adagrad(model.parameters())
+    step = step_of(model, optimizer, lambda out, y: (Square.apply(out) - y).abs().mean())
+    return model, step, numbers((3, 4), (3, 2))
+
+
+@program
+def indexed() -> Program:
+    model = nn.Linear(4, 3)
+    optimizer = tg.optim.SGD(model.parameters(), lr=0.1)
+
+    def loss(out: Any, y: Any) -> Any:
+        return -F.log_softmax(out, -1)[tg.arange(3), y].mean()
+
+    step = step_of(model, optimizer, loss)
+    return model, step, lambda: (tg.randn(3, 4), tg.randint(0, 3, (3,)))
+
+
+@program
+def two_optimizers() -> Program:
+    g, d = nn.Linear(3, 4), nn.Linear(4, 1)
+    first, second = tg.optim.Adam(d.parameters()), tg.optim.Adam(g.parameters())
+
+    def step(x: Any, z: Any) -> Any:
+        first.zero_grad()
+        fake = g(z)
+        loss = F.softplus(-d(x)).mean() + F.softplus(d(fake.detach())).mean()
+        loss.backward()
+        first.step()
+        second.zero_grad()
+        other = F.softplus(-d(fake)).mean()
+        other.backward()
+        second.step()
+        return loss, other
+
+    return nn.ModuleList([g, d]), step, numbers((6, 4), (6, 3))
+
+
+@program
+def double_precision() -> Program:
+    model = nn.Sequential(nn.Linear(4, 8), nn.SiLU(), nn.Linear(8, 2)).double()
+    step = step_of(model, tg.optim.NAdam(model.parameters()), F.smooth_l1_loss)
+    return model, step, numbers((3, 4), (3, 2), dtype=tg.float64)
+
+
+@program
+def second_derivatives() -> Program:
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+    params = list(model.parameters())
+    v = [tg.ones_like(p) for p in params]
+
+    def step(x: Any, y: Any) -> Any:
+        grads = tg.autograd.grad(F.mse_loss(model(x), y), params, create_graph=True)
+        return tg.autograd.grad(grads, params, v)
+
+    return model, step, numbers((3, 4), (3, 1))
+
+
+@program
+def transforms() -> Program:
+    w = tg.randn(4)
+
+    def step(x: Any) -> Any:
+        return tg.func.vmap(tg.func.grad(lambda a: (a * w).sin().sum()))(x)
+
+    return nn.Linear(1, 1), step, numbers((3, 4))
+
+
+def leaves(value: Any) -> list[Any]:
+    if isinstance(value, tg.Tensor):
+        return [value]
+    if isinstance(value, dict):
+        value = value.values()
+    return [] if value is None else [leaf for v in value for leaf in leaves(v)]
+
+
+def run(name: str, compiled: bool) -> tuple[list[Any], Any]:
+    tg.manual_seed(0)
+    model, step, data = PROGRAMS[name]()
+    function = Compiled(step, True, False) if compiled else step
+    tg.manual_seed(3)
+    seen: list[Any] = []
+    for _ in range(8):
+        seen += [t.detach().clone() for t in leaves(function(*data()))]
+        seen += [t.detach().clone() for t in model.state_dict().values()]
+        seen += [p.grad.clone() for p in model.parameters() if p.grad is not None]
+    return [*seen, tg.rand(3)], function
+
+
+@pytest.mark.parametrize("name", list(PROGRAMS))
+def test_a_compiled_step_does_what_the_step_does(name: str) -> None:
+    expected, _ = run(name, False)
+    found, function = run(name, True)
+    recording = next(iter(function.recordings.values()))
+    assert recording.confirmed
+    assert recording.replays == 5
+    assert len(found) == len(expected)
+    for a, b in zip(found, expected, strict=True):
+        # Small sums are added up in another order by the kernels in C.
+        scale = float(b.abs().max()) if b.numel() and b.is_floating_point() else 0.0
+        tolerance = 1e-12 if b.dtype == tg.float64 else 3e-5
+        tg.testing.assert_close(a, b, rtol=tolerance, atol=tolerance * max(scale, 1.0))
+
+
+# ---------------------------------------------------------------------- what is not recorded
+
+
+def line_of(function: Callable[..., Any], text: str) -> int:
+    import inspect
+
+    lines, first = inspect.getsourcelines(function)
+    return first + next(i for i, line in enumerate(lines) if text in line)
+
+
+def called(function: Callable[..., Any], *args: Any, times: int = 5) -> Any:
+    """The recording of a function after some calls, which must not change what it returns."""
+    compiled = Compiled(function, False, False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(times):
+            compiled(*args)
+    return next(iter(compiled.recordings.values()))
+
+
+def branches(x: Any) -> Any:
+    return x * 2 if x.sum() > 0 else x
+
+
+def reads(x: Any) -> Any:
+    return x * x.max().item()
+
+
+def lists(x: Any) -> Any:
+    return x + len(x.tolist())
+
+
+def arrays(x: Any) -> Any:
+    return x + float(x.numpy().sum())
+
+
+def prints(x: Any) -> Any:
+    return x + len(repr(x))
+
+
+def selects(x: Any) -> Any:
+    return x[x > 0] * 2
+
+
+def compares(x: Any) -> Any:
+    return x if tg.allclose(x, x * 1) else -x
+
+
+def tensors_of_python(x: Any) -> Any:
+    return x * tg.tensor([1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("function", "text", "reason"),
+    [
+        (branches, "x.sum()", "a value is handed to Python"),
+        (reads, "item()", "a value is handed to Python"),
+        (lists, "tolist()", "a value is handed to Python"),
+        (arrays, "numpy()", "a value is handed to Python"),
+        (prints, "repr(x)", "a value is handed to Python"),
+        (compares, "allclose", "a value is handed to Python"),
+        (selects, "x > 0", "the shape of the result of"),
+        (tensors_of_python, "tg.tensor", "a tensor is made of Python's values"),
+    ],
+)
+def test_what_python_sees_is_named_with_its_line(function: Any, text: str, reason: str) -> None:
+    recording = called(function, tg.tensor([1.0, -2.0, 3.0]))
+    assert recording.reason.startswith(reason)
+    assert recording.where["line"] == line_of(function, text)
+    assert not recording.run_steps
+
+
+def test_a_refusal_is_said_once() -> None:
+    compiled = tg.compile(branches)
+    x = tg.ones(3)
+    compiled(x)
+    with pytest.warns(UserWarning, match=r"branches cannot be compiled: a value is handed to"):
+        compiled(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert compiled(x).tolist() == [2.0, 2.0, 2.0]
+        assert compiled(-x).tolist() == [-1.0, -1.0, -1.0]
+
+
+def test_fullgraph_raises() -> None:
+    compiled = tg.compile(branches, fullgraph=True)
+    compiled(tg.ones(3))
+    with pytest.raises(RuntimeError, match="branches cannot be compiled: a value is handed"):
+        compiled(tg.ones(3))
+
+
+def test_effects_on_python_are_found() -> None:
+    history: list[Any] = []
+    counts = {"calls": 0}
+
+    def appends(x: Any) -> Any:
+        history.append(x.shape)
+        return x * 2
+
+    def counts_up(x: Any) -> Any:
+        counts["calls"] += 1
+        return x * 2
+
+    assert called(appends, tg.ones(2)).reason == "it changes `history`"
+    assert len(history) == 5
+    assert called(counts_up, tg.ones(2)).reason == "it changes `counts`['calls']"
+    assert counts["calls"] == 5
+
+
+def test_iterators_and_other_random_numbers_are_found() -> None:
+    batches = iter([tg.full((2,), float(i)) for i in range(9)])
+
+    def takes(x: Any) -> Any:
+        return x * next(batches)
+
+    def draws(x: Any) -> Any:
+        return x * random.random()
+
+    assert called(takes, tg.ones(2)).reason == "it can take values from the iterator `batches`"
+    assert called(draws, tg.ones(2)).reason == "it draws Python's random numbers"
+
+
+def test_arguments_that_are_changed() -> None:
+    def writes(x: Any) -> Any:
+        return x.add_(1)
+
+    def asks(x: Any) -> Any:
+        return x.requires_grad_().detach() * 2
+
+    x = tg.zeros(2)
+    assert called(writes, x).reason == "it writes into an argument"
+    assert x.tolist() == [5.0, 5.0]
+    compiled = Compiled(asks, False, False)
+    with pytest.warns(UserWarning, match="it lets an argument require grad"):
+        for _ in range(3):
+            x = tg.ones(2)
+            assert compiled(x).tolist() == [2.0, 2.0]
+            assert x.requires_grad
+
+
+def test_a_result_that_is_differentiated_outside() -> None:
+    model = nn.Linear(2, 1)
+    compiled = tg.compile(lambda x: model(x), fullgraph=True)
+    for _ in range(4):
+        model.zero_grad()
+        compiled(tg.ones(3, 2)).sum().backward()
+        assert model.weight.grad.tolist() == [[3.0, 3.0]]
+    assert next(iter(compiled.recordings.values())).reason == OUTSIDE
+
+
+def test_values_that_ops_do_not_show() -> None:
+    """What was computed from values without an op differs when it is recorded a second time."""
+    table = tg.arange(10.0)
+
+    def frozen(x: Any) -> Any:
+        return x * tg.Tensor._make_subclass(tg.Tensor, table[int(x.array[0]) :][:1])
+
+    compiled = Compiled(frozen, False, False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for i in range(5):
+            assert compiled(tg.full((1,), float(i))).tolist() == [float(i * i)]
+
+
+def test_a_step_that_fails_raises_every_time() -> None:
+    def fails(x: Any) -> Any:
+        return x @ x
+
+    compiled = tg.compile(fails)
+    for _ in range(4):
+        with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+            compiled(tg.ones(2, 3))
+
+
+def test_an_index_out_of_range_in_a_replay() -> None:
+    table = nn.Embedding(5, 3)
+
+    @tg.no_grad()
+    def look_up(i: Any) -> Any:
+        return table(i) * 2
+
+    compiled = tg.compile(look_up)
+    for _ in range(4):
+        compiled(tg.tensor([0, 4]))
+    with pytest.raises(IndexError, match="index out of range in self"):
+        compiled(tg.tensor([0, 5]))
+    assert tg.equal(compiled(tg.tensor([1, 2])), look_up(tg.tensor([1, 2])))
+
+
+# ---------------------------------------------------------------------- what has to be the same
+
+
+def trained(step: Any, count: int) -> Any:
+    tg.manual_seed(5)
+    return [step(tg.randn(3, 4), tg.randn(3, 2)).item() for _ in range(count)]
+
+
+def both(change: Callable[[Any, Any], None]) -> tuple[Any, Any, Any]:
+    """Losses before and after a change, of the step itself and of the compiled one."""
+    found = []
+    compiled: Any = None
+    for is_compiled in (False, True):
+        tg.manual_seed(0)
+        model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.Linear(4, 2))
+        optimizer = tg.optim.SGD(model.parameters(), lr=0.1)
+        step: Any = step_of(model, optimizer, F.mse_loss)
+        if is_compiled:
+            step = compiled = Compiled(step, False, False)
+        losses = trained(step, 5)
+        change(model, optimizer)
+        found.append(losses + trained(step, 5))
+    return *found, compiled
+
+
+def load(model: Any, optimizer: Any) -> None:
+    model.load_state_dict({k: v * 0.5 for k, v in model.state_dict().items()})
+
+
+def slower(model: Any, optimizer: Any) -> None:
+    optimizer.param_groups[0]["lr"] = 0.01
+
+
+def freeze(model: Any, optimizer: Any) -> None:
+    model[0].weight.requires_grad_(False)
+
+
+def evaluate(model: Any, optimizer: Any) -> None:
+    model.eval()
+
+
+def less_dropout(model: Any, optimizer: Any) -> None:
+    model[1].p = 0.1
+
+
+def other_layer(model: Any, optimizer: Any) -> None:
+    model[1] = nn.Tanh()
+
+
+def other_memory(model: Any, optimizer: Any) -> None:
+    model[0].weight.data = model[0].weight.data * 2
+
+
+def watch(model: Any, optimizer: Any) -> None:
+    model[2].register_forward_hook(lambda module, args, out: out * 2)
+
+
+@pytest.mark.parametrize(
+    ("change", "again"),
+    [
+        *[(load, False), (slower, False), (freeze, True), (evaluate, True)],
+        *[(less_dropout, True), (other_layer, True), (other_memory, True), (watch, True)],
+    ],
+)
+def test_changes_between_calls(change: Any, again: bool) -> None:
+    expected, found, compiled = both(change)
+    assert found == pytest.approx(expected, rel=1e-5)
+    assert (compiled.changes > 0) is again
+
+
+def test_signatures_are_recorded_apart() -> None:
+    compiled = Compiled(lambda x, k: x * k, False, False)
+    for _ in range(5):
+        for n in (2, 3):
+            for k in (1.5, 2):
+                assert compiled(tg.ones(n), k).tolist() == [k] * n
+        assert compiled(tg.ones(2, dtype=tg.float64), 2).dtype == tg.float64
+    assert len(compiled.recordings) == 5
+    assert all([r.confirmed for r in compiled.recordings.values()])
+
+
+def test_there_is_a_limit_to_recordings() -> None:
+    compiled = Compiled(lambda x: x * 2, False, False)
+    for n in range(1, 13):
+        for _ in range(4):
+            assert compiled(tg.ones(n)).tolist() == [2.0] * n
+    assert len([r for r in compiled.recordings.values() if r.run_steps]) == 8
+    assert len(compiled.recordings) == 8
+
+
+def test_grad_mode_is_part_of_the_signature() -> None:
+    w = nn.Parameter(tg.ones(2))
+
+    def loss(x: Any) -> Any:
+        value = (w * x).sum()
+        if tg.is_grad_enabled():
+            value.backward()
+        return value.detach()
+
+    compiled = Compiled(loss, False, False)
+    for _ in range(5):
+        compiled(tg.ones(2))
+        with tg.no_grad():
+            compiled(tg.ones(2))
+    assert w.grad.tolist() == [5.0, 5.0]
+
+
+# ---------------------------------------------------------------------- results and gradients
+
+
+def test_results_are_new_tensors() -> None:
+    compiled = tg.compile(lambda x: x * 2)
+    kept = [compiled(tg.full((2,), float(i))) for i in range(6)]
+    assert [t.tolist() for t in kept] == [[2.0 * i] * 2 for i in range(6)]
+
+
+def test_results_look_like_those_of_the_step() -> None:
+    w = nn.Parameter(tg.ones(2))
+
+    def step(x: Any) -> Any:
+        w.grad = None
+        loss = (w * x).exp().sum()
+        loss.backward()
+        return loss
+
+    compiled = tg.compile(step)
+    for _ in range(5):
+        loss = compiled(tg.ones(2))
+    assert repr(loss) == "tensor(5.4366, grad_fn=<SumBackward0>)"
+    with pytest.raises(RuntimeError, match="Trying to backward through the graph a second time"):
+        loss.backward()
+
+
+def test_parameters_count_their_writes() -> None:
+    model = nn.Linear(2, 1)
+    step = step_of(model, tg.optim.SGD(model.parameters(), lr=0.1), F.mse_loss)
+    versions = []
+    for function in (step, Compiled(step, False, False)):
+        for _ in range(5):
+            before = model.weight._version
+            function(tg.ones(3, 2), tg.ones(3, 1))
+            versions.append(model.weight._version - before)
+    assert len(set(versions[:1] + versions[8:])) == 1
+
+
+def test_methods_and_decorators() -> None:
+    class Scale:
+        factor = 2.0
+
+        @tg.compile(mode="reduce-overhead")
+        def __call__(self, x: Any) -> Any:
+            return x * self.factor
+
+    first, second = Scale(), Scale()
+    second.factor = 3.0
+    for _ in range(5):
+        assert first(tg.ones(2)).tolist() == [2.0, 2.0]
+        assert second(tg.ones(2)).tolist() == [3.0, 3.0]
+    second.factor = 4.0
+    for _ in range(5):
+        assert second(tg.ones(2)).tolist() == [4.0, 4.0]
+
+
+def test_disable_and_is_compiling() -> None:
+    @tg.compiler.disable
+    def outside(x: Any) -> Any:
+        return x + 1
+
+    def f(x: Any) -> Any:
+        if tg.compiler.is_compiling():
+            return outside(x) * 2
+        return (x + 1) * 2
+
+    recording = called(f, tg.ones(2))
+    assert recording.reason == "outside is kept out by torch.compiler.disable"
+    assert not tg.compiler.is_compiling()
+    assert tg.compile(f, disable=True) is f
+
+
+def test_reset_forgets_recordings() -> None:
+    compiled = tg.compile(lambda x: x * 2)
+    for _ in range(4):
+        compiled(tg.ones(2))
+    tg.compiler.reset()
+    assert not compiled.recordings
+    assert compiled(tg.ones(2)).tolist() == [2.0, 2.0]
+
+
+def test_check_runs_both_ways() -> None:
+    """With `check` a replay is never believed; here it is made wrong on purpose."""
+    compiled = tg.compile(lambda x: x * 2 + 1, check=True)
+    for _ in range(5):
+        assert compiled(tg.ones(2)).tolist() == [3.0, 3.0]
+    recording = next(iter(compiled.recordings.values()))
+    assert recording.confirmed
+    recording.run_steps.append(lambda: recording.results[0].array.fill(7.0))
+    with pytest.warns(UserWarning, match="a replay gave something else than the call itself"):
+        assert compiled(tg.ones(2)).tolist() == [3.0, 3.0]
+
+
+def test_explain() -> None:
+    _, function = run("perceptron", True)
+    text = tg.compile.explain(function)
+    assert text.startswith(
+        "step_of.<locals>.step: 1 recording\n  (Tensor[5, 8], Tensor[5]), because"
+    )
+    assert "replayed 5 times; recorded in " in text
+    assert "SGD.step()" in text
+    refused = tg.compile(branches)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(3):
+            refused(tg.ones(2))
+    text = tg.compile.explain(refused)
+    assert "branches: 0 recordings" in text
+    assert "runs as ordinary Python: a value is handed to Python at " in text
+    with pytest.raises(TypeError, match="explain expects a compiled function, but got function"):
+        tg.compile.explain(branches)
+
+
+# ---------------------------------------------------------------------- threads and memory
+
+
+def test_two_threads() -> None:
+    compiled = tg.compile(lambda x: (x * 2).exp().sum())
+    for _ in range(4):
+        compiled(tg.ones(3))
+    wrong: list[Any] = []
+
+    def work(k: float) -> None:
+        expected = float((tg.full((3,), k) * 2).exp().sum())
+        for _ in range(200):
+            found = float(compiled(tg.full((3,), k)))
+            if abs(found - expected) > 1e-4 * expected:
+                wrong.append((k, found))
+
+    threads = [threading.Thread(target=work, args=(float(k),)) for k in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_replays_do_not_gather_memory() -> None:
+    tg.manual_seed(0)
+    _, step, data = PROGRAMS["perceptron"]()
+    compiled = tg.compile(step)
+    x, y = data()
+    for _ in range(10):
+        compiled(x, y)
+    gc.collect()
+    before = len(gc.get_objects())
+    for _ in range(2000):
+        compiled(x, y)
+    gc.collect()
+    assert len(gc.get_objects()) < before + 50
