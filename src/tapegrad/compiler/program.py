@@ -318,7 +318,7 @@ class Seen:
             if static.cell is not None and static.cell.n:
                 value.array[...] = static.array
                 value.version_cell().n += static.cell.n
-            if static.wants_grad and static.node is not None and static.node.is_leaf:
+            if static.wants_grad and (static.node is None or static.node.is_leaf):
                 value.requires_grad_()
                 value.gradient = static.gradient
         own = {id(static): value for static, value in pairs}
