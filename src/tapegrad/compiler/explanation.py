@@ -68,9 +68,9 @@ def spell(recording: Recording) -> list[str]:
 
 def spell_step(step: Any) -> str:
     if isinstance(step, Segment):
-        names = Counter([s.name for s in step.steps])
-        shown = ", ".join([n if k == 1 else f"{n} x{k}" for n, k in names.items()])
-        return f"{len(step.steps)} ops in C: {shown}"
+        names = Counter(step.names).items()
+        shown = ", ".join([name if k == 1 else f"{name} x{k}" for name, k in names])
+        return f"{step.count} ops in C: {shown}"
     if isinstance(step, GradientStep):
         return f"{len(step.gradients)} gradients are set"
     if isinstance(step, WholeStep):

@@ -17,7 +17,7 @@ from ..core.python_dispatch import ACTIVE
 from ..errors import evidence
 from ..utils import _pytree as pytree
 from .guards import Guards
-from .recorder import Recorder, Step
+from .recorder import Recorder
 from .snapshots import same_bits
 from .tapes import in_segments
 
@@ -45,10 +45,10 @@ class Recording:
         self.where: Any = None
         self.guards: Guards | None = None
         self.inputs: list[Any] = []  # tensors at fixed places, or None for what is no tensor
-        self.steps: list[Step] = []
         self.run_steps: list[Callable[[], Any]] = []
         self.externals: list[tuple[Any, Any, bool]] = []  # tensors that were there before
-        self.memory: dict[int, Any] = {}  # that the steps fill, by id
+        # That the steps fill, by id; what was only needed in between is gone.
+        self.memory: Any = weakref.WeakValueDictionary()
         self.results: list[Any] = []
         self.spec: Any = None
         self.seconds = 0.0  # that recording took
@@ -60,7 +60,7 @@ class Recording:
     def fail(self, reason: str, where: Any = None) -> None:
         self.reason = reason
         self.where = where
-        self.steps, self.run_steps, self.inputs = [], [], []
+        self.run_steps, self.inputs = [], []
         self.guards = None
         self.externals = []
 
@@ -68,13 +68,13 @@ class Recording:
         recorder = seen.recorder
         self.guards = seen.guards
         self.inputs = seen.inputs
-        self.steps = recorder.needed_steps()
-        self.memory = recorder.made
+        needed = recorder.needed_steps()
+        self.memory = weakref.WeakValueDictionary(recorder.made)
         found = recorder.externals.values()
         self.externals = [(t, t.array, t.wants_grad) for t in found]
         self.results = [as_result(recorder, r) for r in seen.results]
         self.spec = seen.spec
-        steps = in_segments(self.steps)
+        steps = in_segments(needed, [r.array for r in self.results if type(r) is Result])
         self.run_steps = [step.run for step in steps]
         effects = [i for i, step in enumerate(steps) if step.has_effects]
         self.first_effect = effects[0] if effects else len(steps)

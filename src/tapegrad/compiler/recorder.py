@@ -50,9 +50,14 @@ class Step:
     has_effects = False  # on what was there before the call
     name: str
     made: list[Any]  # the arrays that it fills
+    tape: Any = None  # the same as calls of kernels in C; None: there is no such
 
     def run(self) -> None:
         raise NotImplementedError
+
+    def reads(self) -> list[Any]:
+        """The arrays that it looks at."""
+        return []
 
 
 def store(step: Step, arrays: list[Any]) -> None:
@@ -64,6 +69,10 @@ def store(step: Step, arrays: list[Any]) -> None:
                 f"{static.shape}"
             )
         static[...] = new
+
+
+def has_memory(value: Any) -> bool:
+    return isinstance(value, (np.ndarray, TensorBase))
 
 
 def has_mask(attrs: Any) -> bool:
@@ -80,7 +89,11 @@ class OpStep(Step):
         self.arrays = arrays
         self.attrs = attrs
         self.made = made
-        self.tape: Tape | None = tape  # the same as calls of kernels in C; None: there is no such
+        self.tape: Tape | None = tape
+
+    def reads(self) -> list[Any]:
+        given = (*self.arrays, *leaves_of(self.attrs))
+        return [x.array if isinstance(x, TensorBase) else x for x in given if has_memory(x)]
 
     def run(self) -> None:
         out = run_kernel(self.op, list(self.arrays), self.attrs)
@@ -98,6 +111,9 @@ class CallStep(Step):
         self.args = args
         self.kwargs = kwargs
         self.made = made
+
+    def reads(self) -> list[Any]:
+        return arrays_in((self.args, self.kwargs))
 
     def run(self) -> None:
         with below_autograd():
@@ -128,6 +144,9 @@ class WholeStep(Step):
         self.args = args
         self.kwargs = kwargs
         self.made: list[Any] = []
+
+    def reads(self) -> list[Any]:
+        return arrays_in((self.args, self.kwargs))
 
     def run(self) -> None:
         out = self.function(*self.args, **self.kwargs)
@@ -162,6 +181,9 @@ class GradientStep(Step):
     def run(self) -> None:
         for leaf, gradient in self.gradients:
             leaf.gradient = gradient
+
+    def reads(self) -> list[Any]:
+        return [gradient.array for _, gradient in self.gradients if gradient is not None]
 
     def forget_others(self, optimizer: Any) -> None:
         """The parameters of an optimizer that get no gradient have none, in `zero_grad`'s place."""

@@ -17,6 +17,7 @@ from ..core.base import TensorBase
 from ..core.layout import memory
 from ..native import KERNELS
 from ..native.overrides import HOME
+from .fusion import fused
 from .snapshots import same_bits
 
 Tape = Any  # native/c/tape.c
@@ -78,31 +79,45 @@ class Segment:
     name = "kernels"
     has_effects = False
 
-    def __init__(self, steps: list[Any]) -> None:
-        self.steps = steps
-        self.tape = KERNELS.join_tapes([step.tape for step in steps])
+    def __init__(self, steps: list[Any], is_needed: Any) -> None:
+        parts = fused(steps, is_needed)
+        self.count = len(steps)
+        self.tape = KERNELS.join_tapes([tape for tape, _ in parts])
+        self.names = ["+".join([step.name for step in some]) for _, some in parts]
+        # The step of each part; joined ones cannot fail, and what they do not keep is forgotten.
+        self.alone = [some[0] if len(some) == 1 else None for _, some in parts]
         self.ends: list[int] = []
-        for step in steps:
-            self.ends.append(len(step.tape) + (self.ends[-1] if self.ends else 0))
+        for tape, _ in parts:
+            self.ends.append(len(tape) + (self.ends[-1] if self.ends else 0))
 
     def run(self) -> None:
         stopped = self.tape()
         while stopped >= 0:  # an index out of range: the op itself says what is wrong
             i = bisect.bisect_right(self.ends, stopped)
-            self.steps[i].run()
+            self.alone[i].run()
             stopped = self.tape(self.ends[i])
 
 
-def in_segments(steps: list[Any]) -> list[Any]:
-    """The same steps, those with tapes joined."""
+def in_segments(steps: list[Any], results: list[Any]) -> list[Any]:
+    """The same steps, those with tapes joined; `results` are the arrays that are read at the end."""
+    readers: dict[int, set[int]] = {}
+    for step in steps:
+        for array in step.reads():
+            readers.setdefault(id(memory(array)), set()).add(id(step))
+    pinned = {id(memory(array)) for array in results}
+
+    def is_needed(array: Any, by_others_than: list[Any]) -> bool:
+        owner = id(memory(array))
+        return owner in pinned or bool(readers.get(owner, set()) - set(map(id, by_others_than)))
+
     found: list[Any] = []
     together: list[Any] = []
     for step in [*steps, None]:
-        if step is not None and getattr(step, "tape", None) is not None:
+        if step is not None and step.tape is not None:
             together.append(step)
             continue
         if together:
-            found.append(Segment(together))
+            found.append(Segment(together, is_needed))
             together = []
         if step is not None:
             found.append(step)

@@ -22,6 +22,7 @@ typedef struct {
     int given[TG_MOST_OPERANDS];  /* per result: COMPUTED, NOTHING, or the input that it is */
     int results;                  /* computed ones, given ones and None */
     int source[TG_MOST_OPERANDS]; /* of a gradient's inputs: a place in `kept`, -1 the gradient */
+    PyObject *said;               /* what it was made from */
 } Program;
 
 static int kind_of(PyArrayObject *x) {
@@ -328,21 +329,35 @@ static int read_program(Program *self, PyObject *said) {
     return PyErr_Occurred() ? -1 : 0;
 }
 
+static void dealloc_program(PyObject *o) {
+    Py_XDECREF(((Program *)o)->said);
+    Py_TYPE(o)->tp_free(o);
+}
+
 static PyTypeObject program_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "tapegrad.native.Program",
     .tp_basicsize = sizeof(Program),
+    .tp_dealloc = dealloc_program,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .tp_doc = "A program of the vector machine.",
 };
+
+static Program *new_program(PyObject *said) {
+    Program *program = (Program *)program_type.tp_alloc(&program_type, 0);
+    if (!program)
+        return NULL;
+    program->said = Py_NewRef(said);
+    if (read_program(program, said) < 0)
+        Py_CLEAR(program);
+    return program;
+}
 
 /* What `maker(*question)` answers: a Program, None (there is none), or True (ask by value). */
 static PyObject *ask(PyObject *maker, PyObject *question) {
     PyObject *said = PyObject_CallObject(maker, question);
     if (!said || said == Py_None || said == Py_True)
         return said;
-    Program *program = (Program *)program_type.tp_alloc(&program_type, 0);
-    if (program && read_program(program, said) < 0)
-        Py_CLEAR(program);
+    Program *program = new_program(said);
     Py_DECREF(said);
     return (PyObject *)program;
 }
@@ -785,6 +800,70 @@ PyTypeObject tg_gradients_type = {
     .tp_call = PyVectorcall_Call,
     .tp_vectorcall_offset = offsetof(Gradients, vectorcall),
 };
+
+/* ------------------------------------------------------------------ on tapes */
+
+/* What a tape has of a call of the machine, to be joined with others (compiler/fusion.py):
+   (program, sizes, operands), an operand being (kind, address, number, steps in bytes). */
+PyObject *tg_describe_machine(tg_again function, const void *context) {
+    if (function != again)
+        Py_RETURN_NONE;
+    const given *g = context;
+    const Program *owner =
+        (const Program *)(const void *)((const char *)g->program - offsetof(Program, program));
+    const int all = g->program->inputs + g->program->outputs;
+    PyObject *sizes = PyTuple_New(g->dims), *operands = PyTuple_New(all);
+    for (int d = 0; sizes && d < g->dims; d++)
+        PyTuple_SET_ITEM(sizes, d, PyLong_FromLongLong(g->size[d]));
+    for (int k = 0; operands && k < all; k++) {
+        const tg_operand *x = &g->operands[k];
+        PyObject *steps = PyTuple_New(g->dims);
+        for (int d = 0; steps && d < g->dims; d++)
+            PyTuple_SET_ITEM(steps, d, PyLong_FromLongLong(x->data ? x->stride[d] : 0));
+        PyTuple_SET_ITEM(operands, k,
+                         Py_BuildValue("(iLdN)", x->data ? x->kind : g->program->kind,
+                                       (long long)(intptr_t)x->data, x->data ? 0.0 : x->number,
+                                       steps));
+    }
+    if (!sizes || !operands || PyErr_Occurred()) {
+        Py_XDECREF(sizes);
+        Py_XDECREF(operands);
+        return NULL;
+    }
+    return Py_BuildValue("(ONN)", owner->said, sizes, operands);
+}
+
+/* The same the other way round: fused(program, sizes, operands, kept) puts it on a tape. */
+int tg_tape_machine(PyObject *said, PyObject *sizes, PyObject *operands, PyObject *kept) {
+    if (!PyTuple_Check(sizes) || PyTuple_GET_SIZE(sizes) > TG_MOST_DIMS ||
+        !PyTuple_Check(operands) || !PyList_Check(kept))
+        return bad_program("sizes, operands and what they belong to are wanted");
+    Program *program = new_program(said);
+    if (!program)
+        return -1;
+    given g = {.program = &program->program, .dims = (int)PyTuple_GET_SIZE(sizes)};
+    const int all = program->program.inputs + program->program.outputs;
+    PyObject *held[] = {(PyObject *)program, kept};
+    int failed = PyTuple_GET_SIZE(operands) != all ? bad_program("too few operands") : 0;
+    for (int d = 0; d < g.dims; d++)
+        g.size[d] = PyLong_AsLongLong(PyTuple_GET_ITEM(sizes, d));
+    for (int k = 0; !failed && k < all; k++) {
+        tg_operand *x = &g.operands[k];
+        long long at;
+        PyObject *steps;
+        failed = !PyArg_ParseTuple(PyTuple_GET_ITEM(operands, k), "iLdO!", &x->kind, &at,
+                                   &x->number, &PyTuple_Type, &steps) ||
+                 PyTuple_GET_SIZE(steps) != g.dims;
+        for (int d = 0; !failed && d < g.dims; d++)
+            x->stride[d] = PyLong_AsLongLong(PyTuple_GET_ITEM(steps, d));
+        if (!failed)
+            x->data = (char *)(intptr_t)at;
+    }
+    if (!failed && !PyErr_Occurred())
+        failed = tg_tape(again, &g, sizeof g, held, 2);
+    Py_DECREF(program);
+    return failed || PyErr_Occurred() ? -1 : 0;
+}
 
 int tg_ready_elementwise(void) {
     return PyType_Ready(&program_type) < 0 || PyType_Ready(&tg_formula_type) < 0 ||

@@ -29,6 +29,8 @@ static PyMethodDef functions[] = {
     {"together", tg_together, METH_VARARGS, "a table of many arrays for one kernel, or None"},
     {"succeeded", tg_succeeded, METH_O, "whether the one number of a flag is zero"},
     {"as_before", tg_as_before, METH_O, "as_before(list of (dict, key, value)): the first change"},
+    {"fused_tape", tg_fused_tape, METH_VARARGS,
+     "fused_tape(program, sizes, operands, kept): a tape with one call of the vector machine"},
     {"has_tape", tg_has_tape, METH_NOARGS, "whether this thread writes down what it computes"},
     {"tape_begin", tg_tape_begin, METH_NOARGS, "write down what this thread computes from here on"},
     {"tape_end", tg_tape_end, METH_NOARGS, "what was computed since, as a Tape"},

@@ -135,6 +135,22 @@ PyObject *tg_as_before(PyObject *self, PyObject *entries) {
     return PyLong_FromLong(-1);
 }
 
+/* fused_tape(program, sizes, operands, kept): a tape with one call of the vector machine. */
+PyObject *tg_fused_tape(PyObject *self, PyObject *args) {
+    (void)self;
+    PyObject *said, *sizes, *operands, *kept;
+    if (!PyArg_ParseTuple(args, "OOOO", &said, &sizes, &operands, &kept))
+        return NULL;
+    Tape *made = new_tape(), *before = current;
+    if (!made)
+        return NULL;
+    current = made;
+    if (tg_tape_machine(said, sizes, operands, kept) < 0)
+        Py_CLEAR(made);
+    current = before;
+    return (PyObject *)made;
+}
+
 /* join_tapes(tapes): one that does what they do, one after the other. */
 PyObject *tg_join_tapes(PyObject *self, PyObject *tapes) {
     (void)self;
@@ -174,6 +190,20 @@ static PyObject *run(PyObject *o, PyObject *args, PyObject *kwargs) {
     Py_END_ALLOW_THREADS return PyLong_FromSsize_t(stopped);
 }
 
+/* tape.machine(i): what the vector machine does in call i; None if that is another kernel. */
+static PyObject *machine(PyObject *o, PyObject *number) {
+    Tape *self = (Tape *)o;
+    Py_ssize_t i = PyLong_AsSsize_t(number);
+    if (i < 0 || i >= self->count)
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_IndexError, "there is no call %zd", i);
+    return tg_describe_machine(self->entries[i].again, self->entries[i].context);
+}
+
+static PyMethodDef methods[] = {
+    {"machine", machine, METH_O, "what the vector machine does in a call, or None"},
+    {NULL, NULL, 0, NULL},
+};
+
 static Py_ssize_t length(PyObject *self) { return ((Tape *)self)->count; }
 
 static PySequenceMethods as_sequence = {.sq_length = length};
@@ -192,6 +222,7 @@ static PyTypeObject tape_type = {
     .tp_call = run,
     .tp_as_sequence = &as_sequence,
     .tp_members = members,
+    .tp_methods = methods,
 };
 
 int tg_ready_tape(void) { return PyType_Ready(&tape_type); }

@@ -1,0 +1,215 @@
+"""Elementwise ops that follow each other, joined into one pass over memory.
+
+Each of them is a program of the vector machine already. A group of them over the same elements
+becomes one program: what one op makes and only others of the group read never gets to memory. An op
+joins a group that comes before it if nothing between the two makes what it reads; so the gradients
+of a loss often join its forward pass. Programs compute in the precision of their arrays, step by
+step, and joined ones do the same steps: no bit changes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..core.layout import address, memory
+from ..expressions.expressions import Expression, Maker
+from ..expressions.program import TooLarge, program
+from ..native import KERNELS
+
+FLOAT_SIZES = (4, 8, 1)  # of the machine's kinds: float, double, bool
+MOST_TOGETHER = 40  # ops in a group
+
+
+class Call:
+    """What the vector machine does for one op."""
+
+    def __init__(self, step: Any) -> None:
+        self.step = step
+        said, self.sizes, operands = step.tape.machine(0)
+        self.kind, _, self.constants, self.kinds, _, _, self.steps, self.cost = said
+        count = len(operands) - len(self.kinds)
+        self.inputs, self.outputs = operands[:count], operands[count:]
+
+    def is_plain(self) -> bool:
+        """Whether it computes in the precision of its arrays, as joined programs do."""
+        arrays = [x for x in (*self.inputs, *self.outputs) if x[1]]
+        return all([x[0] in (self.kind, 2) for x in arrays])
+
+    def count(self) -> int:
+        return math.prod(self.sizes)
+
+    def over(self, sizes: tuple[int, ...]) -> None:
+        """The same over an index space with more dimensions; now the elements lie in a row."""
+        if sizes == self.sizes:
+            return
+        self.inputs = tuple([spread_out(x, sizes) for x in self.inputs])
+        self.outputs = tuple([spread_out(x, sizes) for x in self.outputs])
+        self.sizes = sizes
+
+
+def spread_out(operand: Any, sizes: tuple[int, ...]) -> Any:
+    kind, at, number, steps = operand
+    made = []
+    step = steps[0]
+    for n in reversed(sizes):
+        made.append(step)
+        step *= n
+    return kind, at, number, tuple(reversed(made))
+
+
+class Group:
+    """Calls over the same elements."""
+
+    tape: Any
+
+    def __init__(self, call: Call) -> None:
+        self.calls = [call]
+        self.made = {x[1]: x for x in call.outputs}  # by address
+
+    def takes(self, call: Call) -> bool:
+        first = self.calls[0]
+        if call.kind != first.kind or len(self.calls) >= MOST_TOGETHER:
+            return False
+        if call.count() != first.count():
+            return False
+        a, b = call.sizes, first.sizes
+        if a != b:
+            if len(a) > 1 and len(b) > 1:
+                return False
+            sizes = a if len(a) > 1 else b
+            call.over(sizes)
+            for own in self.calls:
+                own.over(sizes)
+            self.made = {x[1]: x for own in self.calls for x in own.outputs}
+        # What it reads of the group must be read element for element.
+        own = owners([array for c in self.calls for array in c.step.made])
+        for array in call.step.arrays:
+            if is_array(array) and id(memory(array)) in own and address(array) not in self.made:
+                return False
+        return all([x[1] not in self.made or self.made[x[1]] == x for x in call.inputs])
+
+    def add(self, call: Call) -> None:
+        self.calls.append(call)
+        self.made.update({x[1]: x for x in call.outputs})
+
+
+class Alone:
+    """A step that is no call of the machine."""
+
+    def __init__(self, step: Any) -> None:
+        self.step = step
+
+
+def is_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray)
+
+
+def owners(arrays: Any) -> set[int]:
+    return {id(memory(x)) for x in arrays if is_array(x)}
+
+
+def fused(steps: list[Any], is_needed: Any) -> list[Any]:
+    """The tapes of steps, elementwise ones joined; `is_needed(array, steps)`: who else reads it."""
+    placed: list[Any] = []
+    for step in steps:
+        call = Call(step) if len(step.tape) == 1 and step.tape.machine(0) is not None else None
+        if call is None or not call.is_plain():
+            placed.append(Alone(step))
+            continue
+        reads = owners(step.arrays)
+        for item in reversed(placed):
+            if isinstance(item, Group):
+                if item.takes(call):
+                    item.add(call)
+                    break
+                if reads & owners([x for c in item.calls for x in c.step.made]):
+                    placed.append(Group(call))
+                    break
+            elif reads & owners(item.step.made):
+                placed.append(Group(call))
+                break
+        else:
+            placed.append(Group(call))
+    return [tape for item in placed for tape in tapes_of(item, is_needed)]
+
+
+def tapes_of(item: Any, is_needed: Any) -> list[Any]:
+    """The tapes of one place in the order, with the steps that each does."""
+    if isinstance(item, Alone):
+        return [(item.step.tape, [item.step])]
+    if len(item.calls) == 1:
+        return [(item.calls[0].step.tape, [item.calls[0].step])]
+    try:
+        tape = joined(item.calls, is_needed)
+        return [] if tape is None else [(tape, [call.step for call in item.calls])]
+    except TooLarge:
+        half = len(item.calls) // 2
+        found = []
+        for part in (item.calls[:half], item.calls[half:]):
+            group = Group(part[0])
+            group.calls = part
+            found += tapes_of(group, is_needed)
+        return found
+
+
+def joined(calls: list[Call], is_needed: Any) -> Any:
+    """One tape for all calls of a group; None if it would do nothing."""
+    maker = Maker()
+    values: dict[Any, Expression] = {}  # of operands, by address and steps
+    inputs: list[Any] = []
+    outputs: list[Any] = []
+    results: list[Expression] = []
+    names = {code: name for name, (code, _) in KERNELS.STEPS.items()}
+    steps = [call.step for call in calls]
+    for call in calls:
+        registers: dict[int, Any] = {}
+        for i, operand in enumerate(call.inputs):
+            registers[i] = value_of(operand, maker, values, inputs)
+        first = len(call.inputs)
+        for i, constant in enumerate(call.constants):
+            is_list = isinstance(constant, tuple)
+            registers[first + i] = constant if is_list else maker.number(constant)
+        first += len(call.constants)
+        for code, out, *args in call.steps:
+            given = [registers[a] for a in args]
+            if names[code] == "polynomial":
+                registers[out] = maker.polynomial(*given)
+            elif names[code] == "copy":
+                registers[out] = given[0]
+            else:
+                registers[out] = maker.apply(names[code], *given)
+        for i, operand in enumerate(call.outputs):
+            made = registers[first + i]
+            if made.is_truth is not (operand[0] == 2):
+                raise TooLarge("a value of another kind than its array")
+            values[operand[1], operand[3]] = made
+            array = call.step.made[i] if len(call.outputs) > 1 else call.step.made[0]
+            if is_needed(array, steps):
+                outputs.append(operand)
+                results.append(made)
+    if not results:
+        return None  # nobody reads what they make
+    if any([r.name in ("input", "number") for r in results]) or len(set(map(id, results))) < len(
+        results
+    ):
+        raise TooLarge("a result that is not computed, or twice")
+    said = program(calls[0].kind, list(results), list(range(len(inputs))), KERNELS.STEPS, maker)
+    # Only what is read and written from now on is kept in memory.
+    places = {x[1] for x in (*inputs, *outputs)}
+    arrays = [x for step in steps for x in step.tape.kept if is_array(x)]
+    kept = [x for x in arrays if address(x) in places]
+    return KERNELS.fused_tape(said, calls[0].sizes, (*inputs, *outputs), kept)
+
+
+def value_of(operand: Any, maker: Maker, values: Any, inputs: list[Any]) -> Expression:
+    """An operand of a call: a value of the group, a number, or an input from memory."""
+    kind, at, number, steps = operand
+    if not at:
+        return maker.number(number)
+    if (at, steps) not in values:
+        values[at, steps] = maker.input(len(inputs), kind == 2)
+        inputs.append(operand)
+    return values[at, steps]
