@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,15 @@ _STATE_BYTES = 5056
 # three doubles of which the middle one is the cached normal, its flag (i4), and a cached float that
 # PyTorch never fills.
 _LEFT, _SEEDED, _NEXT, _KEY, _NORMAL, _HAS_NORMAL = 8, 12, 16, 24, 5024, 5040
+
+
+_STARTING = threading.RLock()
+if hasattr(os, "register_at_fork"):  # a child must not inherit a lock that nobody opens
+    os.register_at_fork(
+        before=_STARTING.acquire,
+        after_in_parent=_STARTING.release,
+        after_in_child=_STARTING.release,
+    )
 
 
 class Stream:
@@ -157,24 +167,31 @@ class Stream:
         return new
 
     def _start(self) -> Any:
+        """The twister, made by the first thread that draws."""
+        with _STARTING:
+            if self._bits is None:
+                self._bits = self._made()  # last: who sees it finds the rest beside it
+        return self._bits
+
+    def _made(self) -> Any:
         from numpy import random
 
-        self._bits = random.MT19937()
-        self._bits._legacy_seeding(self._seed & 0xFFFF_FFFF)
-        self._source = random.Generator(self._bits)
+        bits = random.MT19937()
+        bits._legacy_seeding(self._seed & 0xFFFF_FFFF)
+        self._source = random.Generator(bits)
         if KERNELS is not None:
             import ctypes
 
             # NumPy's mt19937_state: uint32_t key[624]; int pos;
-            words = (ctypes.c_uint32 * (_WORDS + 1)).from_address(self._bits.ctypes.state_address)
+            words = (ctypes.c_uint32 * (_WORDS + 1)).from_address(bits.ctypes.state_address)
             self._state = np.frombuffer(words, np.uint32)
-            told = self._bits.state["state"]
+            told = bits.state["state"]
             if not np.array_equal(self._state, np.append(told["key"], np.uint32(told["pos"]))):
                 raise RuntimeError(
                     "this NumPy keeps its Mersenne twister in another way than the kernels in C "
                     "know; TAPEGRAD_NATIVE=0 switches them off"
                 )
-        return self._bits
+        return bits
 
 
 def check_seed(seed: Any) -> None:

@@ -124,7 +124,11 @@ def copied(t: Any) -> Any:
 def same_bits(a: Any, b: Any) -> bool:
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
-    return a is b or np.ascontiguousarray(a).tobytes() == np.ascontiguousarray(b).tobytes()
+    if a is b:
+        return True
+    a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
+    word = np.uint64 if a.nbytes % 8 == 0 else np.uint8
+    return bool(np.array_equal(a.reshape(-1).view(word), b.reshape(-1).view(word)))
 
 
 def remembered(owner: Any) -> list[tuple[Any, Any, Any]]:

@@ -99,7 +99,7 @@ class Segment:
 
 
 def in_segments(steps: list[Any], results: list[Any]) -> list[Any]:
-    """The same steps, those with tapes joined; `results` are the arrays that are read at the end."""
+    """The same steps, those with tapes joined; `results` are arrays that are read at the end."""
     readers: dict[int, set[int]] = {}
     for step in steps:
         for array in step.reads():

@@ -84,12 +84,25 @@ static int is_spread(PyArrayObject *x) {
     return 1;
 }
 
+/* An array in C order that was expanded in some dimensions, as the gradient of a mean over rows. */
+static int is_expanded(PyArrayObject *x) {
+    npy_intp step = PyArray_ITEMSIZE(x);
+    for (int d = PyArray_NDIM(x) - 1; d >= 0; d--) {
+        if (PyArray_DIM(x, d) == 1 || PyArray_STRIDE(x, d) == 0)
+            continue;
+        if (PyArray_STRIDE(x, d) != step)
+            return 0;
+        step *= PyArray_DIM(x, d);
+    }
+    return 1;
+}
+
 /* The index space of arrays that all lie in C order, broadcast, or all in the same dense order;
    those that are spread fit to any. */
 static int find_space(PyArrayObject *const *arrays, int count, tg_operand *operands, int *dims,
                       int64_t *size, int *flat) {
     PyArrayObject *first = NULL;
-    int same = 1, in_c_order = 1, in_f_order = 1, all_spread = 1;
+    int same = 1, in_c_order = 1, in_f_order = 1, expanded = 1;
     *dims = 0;
     for (int k = 0; k < count; k++) {
         PyArrayObject *x = arrays[k];
@@ -98,7 +111,7 @@ static int find_space(PyArrayObject *const *arrays, int count, tg_operand *opera
         if (!is_spread(x)) {
             in_c_order = in_c_order && PyArray_IS_C_CONTIGUOUS(x);
             in_f_order = in_f_order && PyArray_IS_F_CONTIGUOUS(x);
-            all_spread = 0;
+            expanded = expanded && is_expanded(x);
         }
         if (PyArray_NDIM(x) > *dims)
             *dims = PyArray_NDIM(x);
@@ -108,14 +121,14 @@ static int find_space(PyArrayObject *const *arrays, int count, tg_operand *opera
             same = same && PyArray_NDIM(x) == PyArray_NDIM(first) &&
                    PyArray_CompareLists(PyArray_DIMS(x), PyArray_DIMS(first), PyArray_NDIM(x));
     }
-    if (*dims > TG_MOST_DIMS || all_spread)
+    if (*dims > TG_MOST_DIMS)
         return 0;
     if (same && (in_c_order || in_f_order)) {
         *flat = in_c_order ? C_ORDER : F_ORDER;
         size[0] = PyArray_SIZE(first);
         return 1;
     }
-    if (!in_c_order)
+    if (!expanded)
         return 0;
     *flat = BROADCAST;
     for (int d = 0; d < *dims; d++)
