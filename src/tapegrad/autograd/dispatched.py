@@ -84,8 +84,11 @@ def call_of(op: Op, tensors: Any, attrs: Any, watch: Any, execute: Any) -> Call:
         operands = [t if i < 0 else now[i] for t, i in zip(tensors, places, strict=True)]
         return execute(op, tuple(operands), attrs, watch)
 
-    kind = OpCall if execute is apply else Call
-    return kind(overload, args, kwargs, again)
+    if execute is apply:
+        return OpCall(overload, args, kwargs, again)
+    call = Call(overload, args, kwargs, again)
+    call.written = (op, tensors, attrs)
+    return call
 
 
 def above(op: Op, tensors: Any, attrs: Any, watch: Any, mask: int, results: list[Any]) -> None:

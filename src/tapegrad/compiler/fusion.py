@@ -115,7 +115,9 @@ def fused(steps: list[Any], is_needed: Any) -> list[Any]:
     """The tapes of steps, elementwise ones joined; `is_needed(array, steps)`: who else reads it."""
     placed: list[Any] = []
     for step in steps:
-        call = Call(step) if len(step.tape) == 1 and step.tape.machine(0) is not None else None
+        call = None
+        if not step.has_effects and len(step.tape) == 1 and step.tape.machine(0) is not None:
+            call = Call(step)
         if call is None or not call.is_plain():
             placed.append(Alone(step))
             continue

@@ -28,7 +28,7 @@ from ..errors import evidence
 from ..optim._native import WATCHING
 from ..optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 from .snapshots import Snapshots
-from .tapes import Tape, taped
+from .tapes import Tape, taped, taped_write
 
 # Functions that always make the same, by their names in PyTorch.
 SAME_ALWAYS = frozenset(
@@ -69,6 +69,15 @@ def store(step: Step, arrays: list[Any]) -> None:
                 f"{static.shape}"
             )
         static[...] = new
+
+
+def is_ordinary_write(op: Op, arrays: list[Any]) -> bool:
+    """Whether writing is nothing but a copy of what the kernel gives."""
+    target = arrays[0]
+    if not target.flags.forc or not op.elementwise or op.name in ("copy", "fill_tensor"):
+        return False
+    given = [x for x in arrays[1:] if isinstance(x, np.ndarray)]
+    return all([x.dtype == target.dtype for x in given])
 
 
 def has_memory(value: Any) -> bool:
@@ -119,6 +128,21 @@ class CallStep(Step):
         with below_autograd():
             out = self.function(self.args, self.kwargs)
         store(self, arrays_in(out) if self.made else [])
+
+
+class WriteStep(OpStep):
+    """An op whose result is written into its first tensor, whose version counts it."""
+
+    has_effects = True
+
+    def __init__(self, op: Op, arrays: list[Any], attrs: Any, cell: Any, tape: Any) -> None:
+        super().__init__(op, arrays, attrs, [arrays[0]], tape)
+        self.name = f"{op.name}_"
+        self.cell = cell
+
+    def run(self) -> None:
+        super().run()
+        self.cell.n += 1
 
 
 class FillStep(Step):
@@ -341,6 +365,8 @@ class Recorder(OpMode):
             for t in given:
                 if isinstance(t, TensorBase):
                     self.meet(t)
+        if call.written is not None and not self.trouble:
+            return self.write(call, *call.written)
         with below_autograd():
             out = call.run(call.args, call.kwargs)
         if self.trouble:
@@ -358,6 +384,25 @@ class Recorder(OpMode):
         if is_write:
             self.written.update([id(memory(t.array)) for t in given if isinstance(t, TensorBase)])
         self.steps.append(CallStep(call, *self.without_history((call.args, call.kwargs)), made))
+        return out
+
+    def write(self, call: Call, op: Op, tensors: Any, attrs: Any) -> Any:
+        """An op in place: its kernel, a copy and a count, where nothing is peculiar about it."""
+        target = tensors[0]
+        self.written.add(id(memory(target.array)))
+        self.check_attributes(op, attrs)
+        before = target.array.copy()
+        with below_autograd():
+            out = call.run(call.args, call.kwargs)
+        if self.trouble:
+            return out
+        arrays = [t.array if isinstance(t, TensorBase) else t for t in tensors]
+        if is_ordinary_write(op, arrays):
+            tape = taped_write(op, arrays, before) if not attrs else None
+            self.steps.append(WriteStep(op, arrays, attrs, target.version_cell(), tape))
+        else:
+            given = self.without_history((call.args, call.kwargs))
+            self.steps.append(CallStep(call, *given, []))
         return out
 
     def take_over(self, made: list[Any]) -> None:

@@ -23,13 +23,15 @@ from .snapshots import same_bits
 Tape = Any  # native/c/tape.c
 
 # The families of kernels that do the same whatever the values are, and some of the others' ops.
-FAMILIES = frozenset(("products", "softmax", "norms", "reduce", "attention", "losses", "pool2d"))
+TABLES = frozenset(("conv", "batch_norm", "recurrent", "attention"))  # with tables of places
+FAMILIES = TABLES | {"products", "softmax", "norms", "reduce", "losses", "pool2d"}
 ALSO = frozenset(("embedding", "embedding_dense_backward", "gather", "scatter_add"))
 
 
 def taped(function: Callable[..., Any], op: Any, tensors: Any, *rest: Any) -> tuple[Any, Any]:
     """What a function of ops returns, and the kernels that it called; None if Python did more."""
-    if KERNELS is None or not (op.native or HOME.get(op.name) in FAMILIES or op.name in ALSO):
+    home = HOME.get(op.name)
+    if KERNELS is None or not (op.native or home in FAMILIES or op.name in ALSO):
         return function(op, tensors, *rest), None
     KERNELS.tape_begin()
     try:
@@ -38,11 +40,32 @@ def taped(function: Callable[..., Any], op: Any, tensors: Any, *rest: Any) -> tu
         tape = KERNELS.tape_end()
     results = [t.array for t in ((answer,) if op.single else answer)]
     inputs = [t.array for t in tensors if isinstance(t, TensorBase)]
-    return answer, tape if len(tape) and does_the_same(tape, inputs, results) else None
+    return answer, tape if len(tape) and does_the_same(
+        tape, inputs, results, home in TABLES
+    ) else None
 
 
-def does_the_same(tape: Tape, inputs: list[Any], results: list[Any]) -> bool:
-    """Whether a tape computes the results from the inputs."""
+def taped_write(op: Any, arrays: list[Any], before: Any) -> Any:
+    """A write as a call of the vector machine; `before`: what the target was. It has been done."""
+    into = getattr(op.kernel, "into", None)
+    if into is None:
+        return None
+    target = arrays[0]
+    after = target.copy()
+    target[...] = before
+    KERNELS.tape_begin()
+    try:
+        done = into(target, *arrays)
+    finally:
+        tape = KERNELS.tape_end()
+    if done and len(tape) and same_bits(target, after):
+        return tape
+    target[...] = after
+    return None
+
+
+def does_the_same(tape: Tape, inputs: list[Any], results: list[Any], of_shapes: bool) -> bool:
+    """Whether a tape computes the results from the inputs; `of_shapes`: tables depend on those."""
     given = {id(memory(x)) for x in inputs}
     owners = {id(memory(x)): memory(x) for x in results}
     if not given.isdisjoint(owners):
@@ -55,7 +78,9 @@ def does_the_same(tape: Tape, inputs: list[Any], results: list[Any]) -> bool:
             continue
         owner = memory(x)
         if id(owner) not in own and owner.dtype.kind not in "f":
-            return False  # a table of places, perhaps made from values: nothing to play with
+            if not of_shapes:
+                return False  # a table of places, perhaps made from values: nothing to play with
+            continue
         owners[id(owner)] = owner
     for owner in owners.values():
         spoil(owner)
@@ -77,12 +102,13 @@ class Segment:
     """Steps that follow each other, as one call into C."""
 
     name = "kernels"
-    has_effects = False
 
     def __init__(self, steps: list[Any], is_needed: Any) -> None:
         parts = fused(steps, is_needed)
         self.count = len(steps)
         self.tape = KERNELS.join_tapes([tape for tape, _ in parts])
+        self.cells = [step.cell for step in steps if hasattr(step, "cell")]
+        self.has_effects = bool(self.cells)
         self.names = ["+".join([step.name for step in some]) for _, some in parts]
         # The step of each part; joined ones cannot fail, and what they do not keep is forgotten.
         self.alone = [some[0] if len(some) == 1 else None for _, some in parts]
@@ -96,6 +122,8 @@ class Segment:
             i = bisect.bisect_right(self.ends, stopped)
             self.alone[i].run()
             stopped = self.tape(self.ends[i])
+        for cell in self.cells:
+            cell.n += 1
 
 
 def in_segments(steps: list[Any], results: list[Any]) -> list[Any]:

@@ -222,6 +222,7 @@ class Call:
         self.kwargs = kwargs
         self.run: Callable[[Any, Any], Any] = run  # (args, kwargs)
         self.rules: dict[Any, Any] = {}  # what classes and modes do with this very op
+        self.written: Any = None  # (op, tensors, attrs) whose result is written into the first one
 
     def again(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The call with other tensors: the next mode or class is asked, if there is one."""
