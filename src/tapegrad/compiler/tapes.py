@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..core.base import TensorBase
-from ..core.layout import memory
+from ..core.layout import address, memory
 from ..native import KERNELS
 from ..native.overrides import HOME
 from .fusion import fused
@@ -25,14 +25,19 @@ Tape = Any  # native/c/tape.c
 # The families of kernels that do the same whatever the values are, and some of the others' ops.
 TABLES = frozenset(("conv", "batch_norm", "recurrent", "attention"))  # with tables of places
 FAMILIES = TABLES | {"products", "softmax", "norms", "reduce", "losses", "pool2d"}
-ALSO = frozenset(("embedding", "embedding_dense_backward", "gather", "scatter_add"))
+ALSO = frozenset(
+    ("embedding", "embedding_dense_backward", "gather", "scatter_add", "select_backward")
+)
 
 
 def taped(function: Callable[..., Any], op: Any, tensors: Any, *rest: Any) -> tuple[Any, Any]:
     """What a function of ops returns, and the kernels that it called; None if Python did more."""
     home = HOME.get(op.name)
     if KERNELS is None or not (op.native or home in FAMILIES or op.name in ALSO):
-        return function(op, tensors, *rest), None
+        answer = function(op, tensors, *rest)
+        if not op.single or not all([isinstance(t, TensorBase) for t in tensors]):
+            return answer, None
+        return answer, taped_copies(op, [t.array for t in tensors], [answer.array])
     KERNELS.tape_begin()
     try:
         answer = function(op, tensors, *rest)
@@ -77,7 +82,7 @@ def does_the_same(tape: Tape, inputs: list[Any], results: list[Any], of_shapes: 
         if not isinstance(x, np.ndarray) or id(memory(x)) in given or id(x) in flags:
             continue
         owner = memory(x)
-        if id(owner) not in own and owner.dtype.kind not in "f":
+        if id(owner) not in own and owner.dtype.kind != "f":
             if not of_shapes:
                 return False  # a table of places, perhaps made from values: nothing to play with
             continue
@@ -96,6 +101,68 @@ def spoil(array: Any) -> None:
     """Other values, none of which a kernel could take for a place in memory."""
     kind = array.dtype.kind
     array[...] = np.nan if kind == "f" else ~array if kind == "b" else -1
+
+
+# ---------------------------------------------------------------------- copies
+
+KINDS = {np.dtype(np.float32): 0, np.dtype(np.float64): 1, np.dtype(bool): 2}
+MOST_DIMS = 8
+
+
+def copies(op: Any, arrays: list[Any], results: list[Any]) -> list[tuple[Any, Any]]:
+    """The (source, target) pairs that an op consists of; none if it is not made of copies."""
+    if op.name in ("clone", "cast") and len(arrays) == 1:
+        return [(arrays[0], results[0])]
+    if op.name == "cat" and op.variadic:
+        pairs, start = [], 0
+        dim = joined_dim(arrays, results[0])
+        for x in arrays:
+            if dim is None or x.ndim != results[0].ndim:
+                return []
+            part = [slice(None)] * dim + [slice(start, start + x.shape[dim])]
+            pairs.append((x, results[0][tuple(part)]))
+            start += x.shape[dim]
+        return pairs
+    return []
+
+
+def joined_dim(arrays: list[Any], result: Any) -> int | None:
+    """Along which dimension arrays were joined; None where that cannot be seen."""
+    found = [
+        d
+        for d in range(result.ndim)
+        if any([x.shape[d : d + 1] != result.shape[d : d + 1] for x in arrays])
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def taped_copies(op: Any, arrays: list[Any], results: list[Any]) -> Any:
+    """A tape of an op that only copies, cast or not."""
+    pairs = copies(op, arrays, results)
+    if KERNELS is None or not pairs:
+        return None
+    tapes = [copy_tape(source, target) for source, target in pairs if target.size]
+    if any([tape is None for tape in tapes]):
+        return None
+    tape = KERNELS.join_tapes(tapes)
+    return tape if len(tape) and does_the_same(tape, arrays, results, False) else None
+
+
+def copy_tape(source: Any, target: Any) -> Any:
+    """One array copied into another of the same shape; floats may be of two kinds, bools not."""
+    kinds = KINDS.get(source.dtype), KINDS.get(target.dtype)
+    if None in kinds or source.ndim > MOST_DIMS or source.shape != target.shape:
+        return None
+    if (2 in kinds and kinds != (2, 2)) or not source.flags.aligned or not target.flags.aligned:
+        return None
+    kind = 0 if kinds in ((0, 0), (2, 2)) else 1
+    code = KERNELS.STEPS["copy"][0]
+    said = (kind, (0,), (), (kinds[1],), (-1,), 2, ((code, 1, 0),), 0.15)
+    operands = (
+        (kinds[0], address(source), 0.0, source.strides),
+        (kinds[1], address(target), 0.0, target.strides),
+    )
+    return KERNELS.fused_tape(said, source.shape, operands, [source, target])
 
 
 class Segment:
