@@ -60,6 +60,7 @@ class Recording:
     def fail(self, reason: str, where: Any = None) -> None:
         self.reason = reason
         self.where = where
+        self.confirmed = False
         self.run_steps, self.inputs = [], []
         self.guards = None
         self.externals = []
@@ -78,6 +79,23 @@ class Recording:
         self.run_steps = [step.run for step in steps]
         effects = [i for i, step in enumerate(steps) if step.has_effects]
         self.first_effect = effects[0] if effects else len(steps)
+
+    def suits(self, args: Any) -> bool:
+        """Whether arguments are like those that were recorded: `described`, a little faster."""
+        inputs = self.inputs
+        if len(args) != len(inputs) or not self.confirmed or around() != self.key[1]:
+            return False
+        for value, static, part in zip(args, inputs, self.key[2:], strict=True):
+            if static is None:
+                if described(value) != part:
+                    return False
+                continue
+            if type(value) is not part[0] or value.wants_grad or value.special:
+                return False
+            a, b = value.array, static.array
+            if a.shape != b.shape or a.dtype is not b.dtype or a.strides != part[3]:
+                return False
+        return True
 
     def still_holds(self) -> str:
         """What has changed since the recording; "" if nothing that matters has."""
@@ -188,12 +206,14 @@ class Compiled:
         self.recordings: dict[Any, Recording] = {}
         self.lock = threading.Lock()
         self.changes = 0  # after which something had to be recorded again
+        self.last: Recording | None = None  # that was replayed, for arguments without nesting
         self.warned = False
         ALL.add(self)
 
     def forget(self) -> None:
         self.recordings = {}
         self.changes = 0
+        self.last = None
 
     def __get__(self, owner: Any, kind: Any = None) -> Any:
         return self if owner is None else types.MethodType(self, owner)
@@ -202,27 +222,40 @@ class Compiled:
         if ACTIVE.modes or MODES.saved_hooks or not self.lock.acquire(blocking=False):
             return self.function(*args, **kwargs)
         try:
-            values, spec = flat(args, kwargs)
-            key = (spec, around(), *[described(v) for v in values])
-            found = self.recordings.get(key)
-            if found is None:
-                found = self.first_of(key)
-            if found.run_steps:
-                changed = found.still_holds()
+            last = self.last
+            if last is not None and not kwargs and last.suits(args):
+                changed = last.still_holds()
                 if not changed:
-                    if found.confirmed and not self.check:
-                        try:
-                            return found.replay(values)
-                        except NothingDone:  # the call itself says what is wrong
-                            return self.function(*args, **kwargs)
-                    return self.confirm(found, values, spec)
-                found = self.again(found, changed)
-            found.calls += 1
-            if found.reason or found.calls < 2:
-                return self.function(*args, **kwargs)
-            return self.record(found, values, spec)
+                    try:
+                        return last.replay(args)
+                    except NothingDone:  # the call itself says what is wrong
+                        return self.function(*args, **kwargs)
+            return self.find(args, kwargs)
         finally:
             self.lock.release()
+
+    def find(self, args: Any, kwargs: Any) -> Any:
+        """The call by the recording for such arguments, which may have to be made."""
+        values, spec = flat(args, kwargs)
+        key = (spec, around(), *[described(v) for v in values])
+        found = self.recordings.get(key)
+        if found is None:
+            found = self.first_of(key)
+        if found.run_steps:
+            changed = found.still_holds()
+            if not changed:
+                if not found.confirmed or self.check:
+                    return self.confirm(found, values, spec)
+                try:
+                    self.last = found if spec is None else None
+                    return found.replay(values)
+                except NothingDone:
+                    return self.function(*args, **kwargs)
+            found = self.again(found, changed)
+        found.calls += 1
+        if found.reason or found.calls < 2:
+            return self.function(*args, **kwargs)
+        return self.record(found, values, spec)
 
     def first_of(self, key: Any) -> Recording:
         """A recording for arguments that were not seen before."""

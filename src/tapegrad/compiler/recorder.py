@@ -187,8 +187,8 @@ class UpdateStep(WholeStep):
         if has_hooks(optimizer) or not all([update.fits() for update in self.updates]):
             super().run()
             return
-        for update in self.updates:
-            update.again()
+        if not all([update.again() for update in self.updates]):
+            super().run()
 
 
 class GradientStep(Step):

@@ -129,11 +129,15 @@ class Done:
                     t = own.get(name)
                     if t is None or t.array is not array:
                         return False
-        return numbers_of(self.group, self.rule) is not None
+        return True
 
-    def again(self) -> None:
-        options: Any = numbers_of(self.group, self.rule)
+    def again(self) -> bool:
+        """Update once more; False where the options are no numbers now."""
+        options = numbers_of(self.group, self.rule)
+        if options is None:
+            return False
         self.run(self.rule.values(self.owns[0]), options)
+        return True
 
 
 def is_ordinary(p: Any, own: State, present: list[str]) -> bool:

@@ -29,6 +29,7 @@ static PyMethodDef functions[] = {
     {"together", tg_together, METH_VARARGS, "a table of many arrays for one kernel, or None"},
     {"succeeded", tg_succeeded, METH_O, "whether the one number of a flag is zero"},
     {"as_before", tg_as_before, METH_O, "as_before(list of (dict, key, value)): the first change"},
+    {"same_lengths", tg_same_lengths, METH_O, "same_lengths(list of (container, length)): likewise"},
     {"fused_tape", tg_fused_tape, METH_VARARGS,
      "fused_tape(program, sizes, operands, kept): a tape with one call of the vector machine"},
     {"has_tape", tg_has_tape, METH_NOARGS, "whether this thread writes down what it computes"},

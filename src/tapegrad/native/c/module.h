@@ -29,6 +29,7 @@ PyObject *tg_describe_machine(tg_again function, const void *context); /* elemen
 int tg_tape_machine(PyObject *said, PyObject *sizes, PyObject *operands, PyObject *kept);
 PyObject *tg_fused_tape(PyObject *self, PyObject *args);
 PyObject *tg_as_before(PyObject *self, PyObject *entries);
+PyObject *tg_same_lengths(PyObject *self, PyObject *entries);
 PyObject *tg_has_tape(PyObject *self, PyObject *unused);
 PyObject *tg_tape_begin(PyObject *self, PyObject *unused);
 PyObject *tg_tape_end(PyObject *self, PyObject *unused);

@@ -135,6 +135,24 @@ PyObject *tg_as_before(PyObject *self, PyObject *entries) {
     return PyLong_FromLong(-1);
 }
 
+/* same_lengths(entries): the same for (container, length, ...). */
+PyObject *tg_same_lengths(PyObject *self, PyObject *entries) {
+    (void)self;
+    if (!PyList_CheckExact(entries))
+        return PyErr_Format(PyExc_TypeError, "same_lengths: a list is wanted");
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(entries); i++) {
+        PyObject *entry = PyList_GET_ITEM(entries, i);
+        if (!PyTuple_CheckExact(entry) || PyTuple_GET_SIZE(entry) < 2)
+            return PyErr_Format(PyExc_TypeError, "same_lengths: (container, length) is wanted");
+        Py_ssize_t now = PyObject_Size(PyTuple_GET_ITEM(entry, 0));
+        if (now < 0)
+            return NULL;
+        if (now != PyLong_AsSsize_t(PyTuple_GET_ITEM(entry, 1)))
+            return PyErr_Occurred() ? NULL : PyLong_FromSsize_t(i);
+    }
+    return PyLong_FromLong(-1);
+}
+
 /* fused_tape(program, sizes, operands, kept): a tape with one call of the vector machine. */
 PyObject *tg_fused_tape(PyObject *self, PyObject *args) {
     (void)self;
