@@ -183,12 +183,13 @@ class UpdateStep(WholeStep):
     updates: list[Any]
 
     def run(self) -> None:
-        optimizer = self.args[0]
-        if has_hooks(optimizer) or not all([update.fits() for update in self.updates]):
+        options = [update.options() for update in self.updates]
+        fits = None not in options and all([update.fits() for update in self.updates])
+        if not fits or has_hooks(self.args[0]):
             super().run()
             return
-        if not all([update.again() for update in self.updates]):
-            super().run()
+        for update, numbers in zip(self.updates, options, strict=True):
+            update.again(numbers)
 
 
 class GradientStep(Step):

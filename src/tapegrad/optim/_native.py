@@ -131,13 +131,12 @@ class Done:
                         return False
         return True
 
-    def again(self) -> bool:
-        """Update once more; False where the options are no numbers now."""
-        options = numbers_of(self.group, self.rule)
-        if options is None:
-            return False
+    def options(self) -> list[float] | None:
+        """The options of the group as they are now; None where one of them is no number."""
+        return numbers_of(self.group, self.rule)
+
+    def again(self, options: list[float]) -> None:
         self.run(self.rule.values(self.owns[0]), options)
-        return True
 
 
 def is_ordinary(p: Any, own: State, present: list[str]) -> bool:
