@@ -2,8 +2,8 @@
 
 Each library runs in a process of its own, so that neither's threads are in the other's way; the two
 take turns, and the best of many rounds counts, since noise only ever adds time. Every case runs
-with each library's default number of threads and with one. A case that one library cannot run is
-reported, not hidden.
+with each library's default number of threads and with one, and compiled by tapegrad.compile, against
+PyTorch as it is. A case that one library cannot run is reported, not hidden.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from typing import Any
 
 from cases import CASES, Work, training_step
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "benchmarks.md"
-NAMES = ("tapegrad", "torch")
+NAMES = ("tapegrad", "torch", "compiled")  # the last one is tapegrad.compile of the same work
 TURN = 0.01  # seconds: long enough that each library finds its own code in the caches
 
 
@@ -34,7 +35,7 @@ TURN = 0.01  # seconds: long enough that each library finds its own code in the 
 
 def serve(name: str, threads: int) -> None:
     """Answer lines of {"case", "seconds"} with the best time of a turn, in nanoseconds."""
-    library = importlib.import_module(name)
+    library = importlib.import_module("tapegrad" if name == "compiled" else name)
     if threads:
         library.set_num_threads(threads)
     work: Work | None = None
@@ -44,6 +45,8 @@ def serve(name: str, threads: int) -> None:
         if asked["case"] != current:
             current = asked["case"]
             work, problem = prepare(CASES[current][2], library)
+            if work is not None and name == "compiled":
+                work, problem = compiled(work)
             gc.collect()
             gc.disable()
             if work is not None:
@@ -61,6 +64,19 @@ def prepare(make: Any, library: Any) -> tuple[Work | None, str]:
     except Exception as error:
         return None, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
     return work, ""
+
+
+def compiled(work: Work) -> tuple[Work | None, str]:
+    """The work from a recording, or why there is none."""
+    from tapegrad.compiler.program import Compiled
+
+    made = Compiled(work, False, False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(4):
+            made()
+    recording = next(iter(made.recordings.values()))
+    return (made, "") if recording.replays else (None, recording.reason)
 
 
 def time_once(work: Work, loops: int) -> float:
@@ -102,10 +118,10 @@ class Runner:
 
 
 def best_times(case: int, threads: int, seconds: float) -> tuple[list[float | None], list[str]]:
-    """The best time of tapegrad and of PyTorch, and why one has none."""
+    """The best time of tapegrad, of PyTorch and of a compiled one, and why one has none."""
     runners = [Runner(name, threads) for name in NAMES]
-    best: list[float | None] = [None, None]
-    problems = ["", ""]
+    best: list[float | None] = [None] * len(NAMES)
+    problems = [""] * len(NAMES)
     rounds = 0
     end = time.perf_counter() + seconds
     try:
@@ -129,7 +145,7 @@ def best_times(case: int, threads: int, seconds: float) -> tuple[list[float | No
 
 def compare(seconds: float, only: str, threads: list[int]) -> list[dict[str, Any]]:
     """The table, printed as it grows: each case with default threads (0) and with one."""
-    columns = "".join([f"{'default' if not n else f'{n} thread':>30}" for n in threads])
+    columns = "".join([f"{'default' if not n else f'{n} thread':>36}" for n in threads])
     print(f"{'':<44}{'aim':>5}{columns}")
     found = []
     for index, (label, aim, _) in enumerate(CASES):
@@ -139,10 +155,12 @@ def compare(seconds: float, only: str, threads: list[int]) -> list[dict[str, Any
         print(f"{label:<44}{aim:>5.2f}", end="", flush=True)
         notes = []
         for n in threads:
-            (ours, theirs), problems = best_times(index, n, seconds)
+            (ours, theirs, fixed), problems = best_times(index, n, seconds)
             ratio = ours / theirs if ours and theirs else None
-            row[str(n)] = {"tapegrad": ours, "torch": theirs, "ratio": ratio}
-            print(f"{in_us(ours)}{in_us(theirs)}{ratio or 0:>6.2f}", end="", flush=True)
+            again = fixed / theirs if fixed and theirs else None
+            row[str(n)] = {"tapegrad": ours, "torch": theirs, "ratio": ratio, "compiled": again}
+            shown = "     -" if again is None else f"{again:>6.2f}"
+            print(f"{in_us(ours)}{in_us(theirs)}{ratio or 0:>6.2f}{shown}", end="", flush=True)
             notes += [f"    {name}: {p}" for name, p in zip(NAMES, problems, strict=True) if p]
         print()
         for note in dict.fromkeys(notes):
@@ -227,21 +245,27 @@ def write_page(rows: list[dict[str, Any]], build: str) -> None:
         "# tapegrad against PyTorch",
         "",
         "Written by `make bench-page`. Ratios of times, tapegrad to PyTorch: below 1 tapegrad is",
-        "faster. Each library in a process of its own, in turns, the best of many rounds.",
+        "faster. Each library in a process of its own, in turns, the best of many rounds. The last",
+        "column is the same work under [tapegrad.compile](compile.md), against PyTorch as it is;",
+        "where it is empty the work is not recorded: mostly its result is differentiated outside.",
         "",
         "```",
         build.strip(),
         f"  processor: {processor()}, {os.cpu_count()} cores",
         "```",
         "",
-        "| workload | aim | default threads | one thread | |",
-        "|---|---|---|---|---|",
+        "| workload | aim | default threads | one thread | | compiled |",
+        "|---|---|---|---|---|---|",
     ]
     for row in rows:
         cells = [row.get(n, {}).get("ratio") for n in ("0", "1")]
         shown = ["-" if r is None else f"{r:.2f}" for r in cells]
         bar = "" if cells[0] is None else "█" * max(1, round(10 * min(cells[0], 3)))
-        lines.append(f"| {row['label']} | {row['aim']:.2f} | {shown[0]} | {shown[1]} | {bar} |")
+        again = row.get("0", {}).get("compiled")
+        last = "" if again is None else f"{again:.2f}"
+        lines.append(
+            f"| {row['label']} | {row['aim']:.2f} | {shown[0]} | {shown[1]} | {bar} | {last} |"
+        )
     lines += [
         "",
         "The bars show the ratio with default threads; ten blocks are PyTorch's time.",
