@@ -2,7 +2,7 @@
 
 Each library runs in a process of its own, so that neither's threads are in the other's way; the two
 take turns, and the best of many rounds counts, since noise only ever adds time. Every case runs
-with each library's default number of threads and with one, and compiled by tapegrad.compile, against
+with each library's default number of threads and with one, and under tapegrad.compile against
 PyTorch as it is. A case that one library cannot run is reported, not hidden.
 """
 

@@ -405,10 +405,6 @@ def compares(x: Any) -> Any:
     return x if tg.allclose(x, x * 1) else -x
 
 
-def tensors_of_python(x: Any) -> Any:
-    return x * tg.tensor([1.0, 2.0, 3.0])
-
-
 @pytest.mark.parametrize(
     ("function", "text", "reason"),
     [
@@ -419,7 +415,6 @@ def tensors_of_python(x: Any) -> Any:
         (prints, "repr(x)", "a value is handed to Python"),
         (compares, "allclose", "a value is handed to Python"),
         (selects, "x > 0", "the shape of the result of"),
-        (tensors_of_python, "tg.tensor", "a tensor is made of Python's values"),
     ],
 )
 def test_what_python_sees_is_named_with_its_line(function: Any, text: str, reason: str) -> None:
@@ -477,6 +472,46 @@ def test_iterators_and_other_random_numbers_are_found() -> None:
 
     assert called(takes, tg.ones(2)).reason == "it can take values from the iterator `batches`"
     assert called(draws, tg.ones(2)).reason == "it draws Python's random numbers"
+
+
+def test_tensors_of_python_values() -> None:
+    """They are taken for constants, which the guards look after."""
+    scale = [2.0]
+    clock = iter(range(100))
+
+    def scaled(x: Any) -> Any:
+        return x * tg.tensor(scale)
+
+    def timed(x: Any, clock: Any) -> Any:
+        return x * tg.tensor(float(clock()))
+
+    compiled = Compiled(scaled, False, False)
+    for _ in range(5):
+        assert compiled(tg.ones(1)).item() == 2.0
+    assert compiled.last is not None
+    scale[0] = 3.0
+    for _ in range(5):
+        assert compiled(tg.ones(1)).item() == 3.0
+    ticking = Compiled(timed, False, False)
+    with pytest.warns(UserWarning, match="a replay gave something else than the call itself"):
+        for i in range(5):
+            assert ticking(tg.ones(1), clock.__next__).item() == float(i)
+
+
+def test_leaves_made_inside() -> None:
+    def descent(steps: int) -> Any:
+        x = tg.tensor([2.0, -1.0], requires_grad=True)
+        for _ in range(steps):
+            x.grad = None
+            (x**2).sum().backward()
+            with tg.no_grad():
+                x -= 0.1 * x.grad
+        return x.detach()
+
+    compiled = Compiled(descent, False, False)
+    for _ in range(5):
+        assert tg.allclose(compiled(3), tg.tensor([2.0, -1.0]) * 0.8**3)
+    assert next(iter(compiled.recordings.values())).confirmed
 
 
 def test_arguments_that_are_changed() -> None:

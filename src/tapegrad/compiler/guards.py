@@ -33,6 +33,7 @@ class Guards:
         self.entries: list[tuple[Any, Any, Any, str]] = []  # dict, key, value, what it is called
         self.cells: list[tuple[Any, Any, str]] = []
         self.lengths: list[tuple[Any, int, str]] = []
+        self.items: list[tuple[Any, list[Any], str]] = []  # of lists and sets
         self.tensors: list[Any] = []
         self.kept_apart: list[Any] = []  # optimizers and schedulers
         self.trouble: str = ""
@@ -58,6 +59,10 @@ class Guards:
         for each, length, name in self.lengths[first:] if first >= 0 else ():
             if len(each) != length:
                 return name
+        for each, items, name in self.items:
+            for now, value in zip(each, items, strict=False):
+                if now is not value and not is_same(now, value):
+                    return name
         return ""
 
     def drew(self) -> str:
@@ -98,6 +103,7 @@ class Guards:
         elif isinstance(value, (list, tuple, set, frozenset)):
             if not isinstance(value, (tuple, frozenset)):
                 self.lengths.append((value, len(value), name))
+                self.items.append((value, list(value)[:MOST_ITEMS], name))
             for i, item in enumerate(list(value)[:MOST_ITEMS]):
                 self.visit(item, f"{name}[{i}]", depth)
         elif is_module(value):

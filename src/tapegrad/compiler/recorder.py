@@ -37,6 +37,7 @@ SAME_ALWAYS = frozenset(
         *("ones", "zeros", "full", "empty", "ones_like", "zeros_like", "full_like", "empty_like"),
         *("new_ones", "new_zeros", "new_full", "new_empty", "arange", "eye", "linspace"),
         *("scalar_tensor", "logspace", "empty_strided", "tril_indices", "triu_indices"),
+        "lift_fresh",  # of Python's values: those are looked at by the guards
     )
 )
 
@@ -301,7 +302,8 @@ class Recorder(OpMode):
         if t.wants_grad and (t.node is None or t.node.is_leaf) and id(t) not in self.leaves:
             self.leaves[id(t)] = t
             self.gradients[id(t)] = t.gradient
-            self.before.take_gradient(t)
+            if not self.is_made(t.array):
+                self.before.take_gradient(t)
 
     def is_made(self, array: Any) -> bool:
         """Whether the memory of an array is filled by the steps, or with the arguments."""
@@ -358,11 +360,11 @@ class Recorder(OpMode):
     def ask(self, call: Call) -> Any:
         given = leaves_of((call.args, call.kwargs))
         name = call.overload.name().split(".")[0]
+        if name in SAME_ALWAYS and not self.trouble:
+            return self.fill(name, call)
         if not self.trouble:
             if name in READS:
                 self.give_up("a value is handed to Python")
-            elif name == "aten::lift_fresh":
-                self.give_up("a tensor is made of Python's values")
             for t in given:
                 if isinstance(t, TensorBase):
                     self.meet(t)
@@ -373,18 +375,24 @@ class Recorder(OpMode):
         if self.trouble:
             return out
         made = [r.array for r in leaves_of(out) if isinstance(r, TensorBase)]
-        is_write = any([out is t for t in given])
-        if is_write:
+        if any([out is t for t in given]):
+            self.written.update([id(memory(t.array)) for t in given if isinstance(t, TensorBase)])
             made = []
         elif made and all([self.is_known(array) for array in made]):
             return out  # a view
         self.take_over(made)
-        if name in SAME_ALWAYS and len(made) == 1 and not is_write:
-            self.steps.append(FillStep(name, made[0]))
-            return out
-        if is_write:
-            self.written.update([id(memory(t.array)) for t in given if isinstance(t, TensorBase)])
         self.steps.append(CallStep(call, *self.without_history((call.args, call.kwargs)), made))
+        return out
+
+    def fill(self, name: str, call: Call) -> Any:
+        """A new tensor that has the same values every time."""
+        with below_autograd():
+            out = call.run(call.args, call.kwargs)
+        if out.special:
+            self.give_up(f"it makes a {type(out).__name__} on {out.device}")
+        elif not self.is_known(out.array):
+            self.take_over([out.array])
+            self.steps.append(FillStep(name, out.array))
         return out
 
     def write(self, call: Call, op: Op, tensors: Any, attrs: Any) -> Any:
