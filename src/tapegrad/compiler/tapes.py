@@ -15,6 +15,7 @@ import numpy as np
 
 from ..core.base import TensorBase
 from ..core.layout import address, memory
+from ..expressions.trace import Tracer
 from ..native import KERNELS
 from ..native.overrides import HOME
 from .fusion import fused
@@ -45,9 +46,11 @@ def taped(function: Callable[..., Any], op: Any, tensors: Any, *rest: Any) -> tu
         tape = KERNELS.tape_end()
     results = [t.array for t in ((answer,) if op.single else answer)]
     inputs = [t.array for t in tensors if isinstance(t, TensorBase)]
-    return answer, tape if len(tape) and does_the_same(
-        tape, inputs, results, home in TABLES
-    ) else None
+    if len(tape):
+        return answer, tape if does_the_same(tape, inputs, results, home in TABLES) else None
+    if op.native and op.elementwise:
+        return answer, strided_tape(op, tensors, rest[0], results)
+    return answer, None
 
 
 def taped_write(op: Any, arrays: list[Any], before: Any) -> Any:
@@ -106,12 +109,13 @@ def spoil(array: Any) -> None:
 # ---------------------------------------------------------------------- copies
 
 KINDS = {np.dtype(np.float32): 0, np.dtype(np.float64): 1, np.dtype(bool): 2}
+DTYPES = {kind: dtype for dtype, kind in KINDS.items()}
 MOST_DIMS = 8
 
 
 def copies(op: Any, arrays: list[Any], results: list[Any]) -> list[tuple[Any, Any]]:
     """The (source, target) pairs that an op consists of; none if it is not made of copies."""
-    if op.name in ("clone", "cast") and len(arrays) == 1:
+    if op.name in ("clone", "cast"):
         return [(arrays[0], results[0])]
     if op.name == "cat" and op.variadic:
         pairs, start = [], 0
@@ -146,6 +150,37 @@ def taped_copies(op: Any, arrays: list[Any], results: list[Any]) -> Any:
         return None
     tape = KERNELS.join_tapes(tapes)
     return tape if len(tape) and does_the_same(tape, arrays, results, False) else None
+
+
+def strided_tape(op: Any, tensors: Any, attrs: Any, results: list[Any]) -> Any:
+    """An elementwise op on arrays that lie in ways which an ordinary call does not care for."""
+    arrays = [t.array if isinstance(t, TensorBase) else t for t in tensors]
+    kinds = {KINDS.get(x.dtype) for x in arrays if isinstance(x, np.ndarray)} - {2}
+    shape = results[0].shape
+    if len(kinds) != 1 or None in kinds or len(shape) > MOST_DIMS or not results[0].size:
+        return None
+    kind = kinds.pop()
+    if op.name == "pow_scalar" and (*arrays[1:], *attrs) == (1,):
+        tape = copy_tape(arrays[0], results[0])
+        same = tape is not None and does_the_same(tape, arrays[:1], results, False)
+        return tape if same else None
+    said = Tracer(op, KERNELS.STEPS).forward(kind, tuple(attrs), 1)
+    if not isinstance(said, tuple) or len(said[3]) != len(results):
+        return None
+    inputs = [operand_of(arrays[i], kind, shape) for i in said[1]]
+    outputs = [operand_of(x, kind, shape) for x in results]
+    if any([x.dtype != r for x, r in zip(results, map(DTYPES.get, said[3]), strict=True)]):
+        return None
+    given = [x for x in arrays if isinstance(x, np.ndarray)]
+    tape = KERNELS.fused_tape(said, shape, (*inputs, *outputs), [*given, *results])
+    return tape if does_the_same(tape, given, results, False) else None
+
+
+def operand_of(x: Any, kind: Any, shape: Any) -> Any:
+    """An array or number as the vector machine takes it, broadcast to a shape."""
+    if not isinstance(x, np.ndarray):
+        return kind, 0, float(x), (0,) * len(shape)
+    return KINDS[x.dtype], address(x), 0.0, np.broadcast_to(x, shape).strides
 
 
 def copy_tape(source: Any, target: Any) -> Any:
