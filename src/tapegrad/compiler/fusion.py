@@ -30,6 +30,9 @@ class Call:
         self.step = step
         said, self.sizes, operands = step.tape.machine(0)
         self.kind, _, self.constants, self.kinds, _, _, self.steps, self.cost = said
+        if self.count() == 1:  # one element: its steps say nothing
+            self.sizes = (1,)
+            operands = [(kind, at, number, (0,)) for kind, at, number, _ in operands]
         count = len(operands) - len(self.kinds)
         self.inputs, self.outputs = operands[:count], operands[count:]
 
