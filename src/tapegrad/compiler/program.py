@@ -10,8 +10,11 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ..core import modes
 from ..core.base import TensorBase, wrap
+from ..core.layout import address, memory, strided
 from ..core.modes import MODES
 from ..core.python_dispatch import ACTIVE
 from ..errors import evidence
@@ -140,8 +143,9 @@ class Recording:
     def answer(self) -> Any:
         """What the call returns, in new tensors."""
         if self.spec is None:
-            return fresh(self.results[0])
-        return pytree.tree_unflatten([fresh(r) for r in self.results], self.spec)
+            return fresh(self.results[0], {})
+        copies: dict[int, Any] = {}
+        return pytree.tree_unflatten([fresh(r, copies) for r in self.results], self.spec)
 
 
 class Result:
@@ -149,21 +153,32 @@ class Result:
 
     def __init__(self, t: Any) -> None:
         self.array = t.array
+        self.owner = memory(t.array)
+        self.offset = address(t.array) - address(self.owner)
         self.node = t.node
         self.slot = t.slot
         self.wants_grad = t.wants_grad
 
-    def fresh(self) -> Any:
-        """A new tensor with the values of now; its history is over, as after any backward pass."""
-        made = wrap(self.array.copy(order="K"))
+    def fresh(self, copies: dict[int, Any]) -> Any:
+        """A new tensor with the values of now; its history is over, as after any backward pass.
+
+        It lies in its memory as the recorded one does: views of the same memory stay that.
+        """
+        owner = copies.get(id(self.owner))
+        if owner is None:
+            owner = copies[id(self.owner)] = self.owner.copy(order="K")
+        array = self.array
+        if array is not self.owner or owner.strides != array.strides:
+            owner = strided(np, owner, array.shape, array.strides, self.offset)
+        made = wrap(owner)
         made.wants_grad = self.wants_grad
         made.node = self.node
         made.slot = self.slot
         return made
 
 
-def fresh(result: Any) -> Any:
-    return result.fresh() if type(result) is Result else result
+def fresh(result: Any, copies: dict[int, Any]) -> Any:
+    return result.fresh(copies) if type(result) is Result else result
 
 
 def is_tensor(value: Any) -> bool:

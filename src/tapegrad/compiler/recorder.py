@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import _ops  # noqa: F401 - calls are told by their names in torch.ops
 from ..autograd.dispatched import above, wanting
 from ..core.base import TensorBase, as_array, wrap
 from ..core.dispatch import apply, run_kernel

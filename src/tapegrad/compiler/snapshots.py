@@ -140,14 +140,14 @@ def remembered(owner: Any) -> list[tuple[Any, Any, Any]]:
         for key, value in each.items():
             if isinstance(value, PLAIN):
                 found.append((each, key, value))
-            elif isinstance(value, list) and all([isinstance(v, PLAIN) for v in value]):
-                found.append((each, key, list(value)))
+            elif isinstance(value, (list, tuple)) and all([isinstance(v, PLAIN) for v in value]):
+                found.append((each, key, type(value)(value)))
     return found
 
 
 def put_back(values: list[tuple[Any, Any, Any]]) -> None:
     for each, key, value in values:
-        each[key] = list(value) if isinstance(value, list) else value
+        each[key] = list(value) if type(value) is list else value
 
 
 def tensors_of(owner: Any) -> list[Any]:
