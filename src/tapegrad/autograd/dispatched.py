@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.array_memory import HOST, memory_of
 from ..core.base import Node, TensorBase
 from ..core.dispatch import apply
 from ..core.modes import MODES
@@ -321,7 +322,11 @@ def accumulate(leaf: Any, g: Any) -> bool:
         elif may_take(leaf, g):
             leaf.gradient = g.detach()
         else:
-            leaf.gradient = g.clone()
+            made = g.clone()
+            memory = memory_of(made.array)
+            if memory is HOST and memory.fits(made.array, leaf.array):
+                made.array = memory.settled(made.array, leaf.array)
+            leaf.gradient = made
     return True
 
 
