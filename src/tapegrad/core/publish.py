@@ -45,7 +45,7 @@ def tidy(api: Api, kwargs: dict[str, Any]) -> dict[str, Any]:
 
 def positional_limit(api: Api) -> int:
     """How many positional arguments a function takes; `run`, which may follow, is not for users."""
-    code = api.call.__code__
+    code = getattr(api.call, "__wrapped__", api.call).__code__
     if code.co_flags & inspect.CO_VARARGS:
         return 1 << 30
     names = code.co_varnames[: code.co_argcount]

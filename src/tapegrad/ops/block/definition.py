@@ -254,7 +254,7 @@ def op(block: type[Block]) -> Op:
 
 def parameter_names(function: Any) -> tuple[str, ...]:
     """The parameters of a plain function; `inspect` would take most of the time of an import."""
-    code = function.__code__
+    code = getattr(function, "__wrapped__", function).__code__
     names: tuple[str, ...] = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     return names
 
