@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes, errors
-from ..core import devices
+from ..core import bits, devices
 from ..core.base import (
     STATE,
     Node,
@@ -103,6 +103,9 @@ def write_values(
 
         execute = meta.execute
         meta.check_written(op, tensors)
+    has_bits = STATE.bits_type is not None and bits.has_bits(tensors)
+    if has_bits:
+        execute = bits.execute
     recording = (
         mask != 0
         and not op.silent
@@ -138,7 +141,7 @@ def write_values(
             # The rules ran in another dtype than the target's.
             pairs = zip(tensors, node.edges, strict=True)
             node.fixes = tuple([fix_for(t, edge) for t, edge in pairs])
-    if not destination.flags.forc and overlaps_itself(destination):
+    if not destination.flags.forc and not has_bits and overlaps_itself(destination):
         store_in_turn(destination, out, op, arrays, attrs)
     else:
         store(destination, out)
@@ -146,6 +149,8 @@ def write_values(
     if node is not None:
         rebase(target, node)
         save_outputs(node, op.plan(mask), [target])
+        if has_bits:
+            bits.settle(node)
     if STATE.timing:
         PROFILER.stop(name)
     return target
@@ -296,6 +301,8 @@ def looked(op: Op, array: Any, attrs: tuple[Any, ...]) -> Any:
         return devices.kernel_of(op)(array, *attrs)
     if type(array) is STATE.meta_type:
         return op.kernel(array.view(ndarray), *attrs).view(STATE.meta_type)
+    if type(array) is STATE.bits_type:
+        return bits.looked(op, array, attrs)
     return op.kernel(array, *attrs)
 
 
@@ -353,6 +360,7 @@ EXPANDED = {
 
 def check_overlap(destination: Any, sources: Any, name: str = "") -> None:
     """Refuse to write where the order of writing would show in the result."""
+    destination = bits.memory_behind(destination)  # sources with bits are copied before
     if shares_itself(destination):
         if name == "copy" and layout(sources[1]) == layout(destination):
             return  # everything is in its place already

@@ -18,6 +18,8 @@ Shape = tuple[int, ...]
 def address(array: Any) -> int:
     if type(array) is STATE.device_type:
         return array.data.ptr  # type: ignore[no-any-return]
+    if type(array) is STATE.bits_type:
+        array = array.memory
     return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
 
 
