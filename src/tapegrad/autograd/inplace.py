@@ -104,8 +104,6 @@ def write_values(
         execute = meta.execute
         meta.check_written(op, tensors)
     has_bits = STATE.bits_type is not None and bits.has_bits(tensors)
-    if has_bits:
-        execute = bits.execute
     recording = (
         mask != 0
         and not op.silent
@@ -117,6 +115,8 @@ def write_values(
     name = op.name + "_"
     destination = target.array
     check_overlap(destination, arrays, op.name)
+    if has_bits:
+        arrays = [bits.plain(x) for x in arrays]
     if STATE.timing:
         PROFILER.start(name, tensors)
     try:
@@ -253,6 +253,8 @@ def overwrite(
     if (STATE.modes_on or target.special) and is_asked(target):
         return dispatched.overwrite(op, target, value, name, shown or {})
     refuse(target, False)
+    if bits.has(target.array):
+        check_overlap(target.array, ())
     if target.view_of is not None:
         refresh(target)
     recording = target.wants_grad and (not STATE.modes_on or MODES.records)
@@ -360,19 +362,20 @@ EXPANDED = {
 
 def check_overlap(destination: Any, sources: Any, name: str = "") -> None:
     """Refuse to write where the order of writing would show in the result."""
-    destination = bits.memory_behind(destination)  # sources with bits are copied before
     if shares_itself(destination):
         if name == "copy" and layout(sources[1]) == layout(destination):
             return  # everything is in its place already
-        if name in EXPANDED:
+        if name in EXPANDED and not bits.has(destination):
             warnings.warn(EXPANDED[name], UserWarning, stacklevel=outside())
             return
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a "
             "single memory location. Please clone() the tensor before performing the operation."
         )
-    if name.endswith("fill_tensor"):
+    if name.endswith("fill_tensor") or (bits.has(destination) and name != "copy"):
         return  # the value is read before anything is written
+    if name == "copy":
+        destination, sources = bits.memory_behind(destination), map(bits.memory_behind, sources)
     for x in sources:
         if x is not destination and type(x) is type(destination):
             if not matches(x, destination) and meets(x, destination):
@@ -585,8 +588,8 @@ def way_to(target: Any, base: Any) -> tuple[Any, ...]:
     for source, op, attrs in target.view_of.steps:
         if layout(source) != layout(array):
             steps.append((as_strided, within(source, array)))
-        steps.append((op, attrs))
         array = looked(op, source, attrs)
+        steps.append((op, attrs) if op.replays else (as_strided, within(array, source)))
     if not steps or layout(target.array) != layout(array):
         steps.append((as_strided, within(target.array, array)))
     return base.shape, base.strides, tuple(steps)

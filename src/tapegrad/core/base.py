@@ -297,7 +297,8 @@ class View(Stamped):
         self.base = base
         self.kind = kind  # "" or what forbids writing: "no_grad", "multi", "inference", "custom"
         self.seen = seen
-        # (source array, op, attrs) of each view on the way that changed the dtype.
+        # (source array, op, attrs) of the first view that strides cannot express (it changes the
+        # dtype, or has bits), and of each one on the way since then.
         self.steps = steps
 
     def twin(self) -> View:

@@ -23,7 +23,7 @@ NEG_VIEW = "neg_view"
 CONJ_VIEW = "conj_view"
 
 
-class BitArray:
+class BitArray(np.lib.mixins.NDArrayOperatorsMixin):
     """Memory that is to be read conjugated, negated or both; at least one bit is set.
 
     What is not written down here is asked of a copy with the values: `item`, `sum`, `astype` …
@@ -58,6 +58,8 @@ class BitArray:
         return getattr(plain(self), name)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if copy is False:
+            raise ValueError("Unable to avoid copy while creating an array as requested.")
         values = plain(self)
         return values if dtype is None else values.astype(dtype, copy=False)
 
@@ -125,6 +127,10 @@ def flipped(array: Any, conjugate: bool, negate: bool) -> Any:
     return with_bits(memory_behind(array), conjugated, is_negated(array) != negate)
 
 
+def has(array: Any) -> bool:
+    return type(array) is BitArray
+
+
 def is_conjugated(array: Any) -> bool:
     return type(array) is BitArray and array.conjugated
 
@@ -142,7 +148,7 @@ def has_bits(tensors: Any) -> bool:
 
 def run(op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: tuple[Any, ...]) -> Any:
     """An op on tensors some of which have bits."""
-    from .dispatch import NUMBERS  # dispatch imports what imports this file
+    from .dispatch import NUMBERS, run_kernel  # which imports what imports this file
     from .record import finish
 
     arrays: list[Any] = []
@@ -158,7 +164,10 @@ def run(op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: tuple[A
 
                 raise must_be_tensor(op.name, op.tensors[0 if op.variadic else i], i + 1, t)
             arrays.append(t)
-    out = looked(op, arrays[0], attrs) if op.view else execute(op, arrays, attrs)
+    if op.view:
+        out = looked(op, arrays[0], attrs)
+    else:
+        out = run_kernel(op, [plain(x) for x in arrays], attrs)
     outs = (as_array(out),) if op.single else tuple([as_array(o) for o in out])
     made = finish(op, tensors, attrs, watch, mask, outs)
     if not op.view:
@@ -176,13 +185,6 @@ def looked(op: Op, array: Any, attrs: tuple[Any, ...]) -> Any:
     if isinstance(out, (tuple, list)):
         return [with_bits_of(array, part) for part in out]
     return with_bits_of(array, out)
-
-
-def execute(op: Op, arrays: list[Any], attrs: tuple[Any, ...]) -> Any:
-    """The kernel on the values."""
-    from .dispatch import run_kernel
-
-    return run_kernel(op, [plain(x) for x in arrays], attrs)
 
 
 def settle(node: Any) -> None:

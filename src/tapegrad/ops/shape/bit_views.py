@@ -33,9 +33,6 @@ class ConjView(ViewOp):
     def d_input(F, grad):
         return F.conj(grad)
 
-    def jvp(F, t_input):
-        return F.conj(t_input)
-
     def batch(F, size, batched, input):
         return F.conj_view(input)
 
@@ -55,9 +52,6 @@ class NegView(ViewOp):
 
     def d_input(F, grad):
         return -grad
-
-    def jvp(F, t_input):
-        return -t_input
 
     def batch(F, size, batched, input):
         return F.neg_view(input)

@@ -553,5 +553,13 @@ def pairs(input: Any, imaginary: bool = False) -> Any:
     return negative_view(found) if imaginary else found
 
 
-PROPERTIES["real"] = real
-PROPERTIES["imag"] = imag
+def set_real(input: Any, value: Any) -> None:
+    real(input).copy_(value)
+
+
+def set_imag(input: Any, value: Any) -> None:
+    imag(input).copy_(value)
+
+
+PROPERTIES["real"] = property(real, set_real)
+PROPERTIES["imag"] = property(imag, set_imag)
