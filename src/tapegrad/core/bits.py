@@ -18,6 +18,7 @@ import numpy as np
 from .base import STATE, TensorBase, as_array
 from .layout import empty_like
 from .op import Op
+from .upward import PROFILER
 
 NEG_VIEW = "neg_view"
 CONJ_VIEW = "conj_view"
@@ -164,6 +165,8 @@ def run(op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: tuple[A
 
                 raise must_be_tensor(op.name, op.tensors[0 if op.variadic else i], i + 1, t)
             arrays.append(t)
+    if STATE.timing:
+        PROFILER.start(op.name, tensors)
     if op.view:
         out = looked(op, arrays[0], attrs)
     else:
@@ -171,7 +174,10 @@ def run(op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: tuple[A
     outs = (as_array(out),) if op.single else tuple([as_array(o) for o in out])
     made = finish(op, tensors, attrs, watch, mask, outs)
     if not op.view:
-        settle(made[0].node)
+        for t in made:
+            settle(t.node)
+    if STATE.timing:
+        PROFILER.stop(op.name)
     if op.single:
         return made[0]
     return made if op.result is None else op.result(made)
