@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 import tapegrad as tg
 
 from . import dtypes
 from ._serialization.storage_bytes import as_bytes
 from ._tensor.conversion import TypedStorage, UntypedStorage
-from .core.base import as_array, wrap
+from .core.base import wrap
+from .core.bits import with_bits
 from .core.devices import xp_of
 from .core.layout import strided
 from .core.modes import MODES
@@ -92,7 +91,7 @@ def _rebuild_tensor_v2(
     backward_hooks: Any,
     metadata: Any = None,
 ) -> Any:
-    """The same with what autograd knows; PyTorch's lazy signs are carried out here."""
+    """The same with what autograd knows, and the bits of conjugate and negative views."""
     array = view_of_storage(storage, dtype_of(storage), storage_offset, size, stride)
     return adopt(signed(array, metadata), requires_grad)
 
@@ -117,11 +116,7 @@ def _rebuild_tensor_v3(
 def signed(array: Any, metadata: Any) -> Any:
     if not isinstance(metadata, dict):
         return array
-    if metadata.get("conj"):
-        array = np.conj(array)
-    if metadata.get("neg"):
-        array = np.negative(array)
-    return as_array(array)  # NumPy gives scalars for 0-d results
+    return with_bits(array, bool(metadata.get("conj")), bool(metadata.get("neg")))
 
 
 def checked_tensor(data: Any) -> Any:

@@ -41,7 +41,20 @@ class Tensors(list[Any]):
                 raise no_tensor_in_list(i, position, value)
         if not given:
             raise RuntimeError("Tensor list must have at least one tensor.")
+        if name.endswith("_") and not position:
+            refuse_bits("conjugate", any([t.is_conj() for t in given]), name)
+            refuse_bits("negation", any([t.is_neg() for t in given]), name)
         super().__init__(given)
+
+
+def refuse_bits(kind: str, found: bool, name: str) -> None:
+    """PyTorch's error for lists to be written to that hold conjugate or negative views."""
+    if found:
+        raise RuntimeError(
+            f" fallback doesn't currently support mutable TensorLists with {kind} inputs. Please "
+            f"materialize all the {kind} input tensor(s) in the mutable TensorList inputs before "
+            f"calling aten::{name}"
+        )
 
 
 def check_lengths(first: Sequence[Any], *others: Sequence[Any]) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from .. import dtypes
 from .._tensor.legacy_constructors import TYPES, legacy_tensor
 from ..core.base import STATE, TensorBase, note_birth, wrap
+from ..core.bits import with_bits_of
 from ..core.devices import DEVICE, is_device, sent, xp_of
 from ..core.layout import strided as strided_view
 from ..core.modes import MODES
@@ -186,7 +187,8 @@ def checked_out(function: str, out: Any, wanted: Any) -> None:
 
 def resize_out(out: Any, shape: tuple[int, ...]) -> None:
     if out.array.shape != shape:
-        out.array = xp_of(out.array).empty(shape, out.array.dtype)
+        fresh = xp_of(out.array).empty(shape, out.array.dtype)
+        out.array = with_bits_of(out.array, fresh)
 
 
 @api(method=False, direct=True)

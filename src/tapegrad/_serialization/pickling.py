@@ -91,9 +91,12 @@ def reduce_plain(t: Any) -> tuple[Any, tuple[Any, ...]]:
     if not 0 <= start <= memory.size:  # an empty view may point anywhere
         start = 0
     args = (start // array.itemsize, tuple(array.shape), element_strides(array), t.requires_grad)
+    noted = {"conj": t.is_conj(), "neg": t.is_neg()}
+    bits = {name: True for name, is_set in noted.items() if is_set}
+    more = (bits,) if bits else ()
     if dtype in TYPE_OF:
-        return _utils._rebuild_tensor_v2, (typed(root, dtype), *args, OrderedDict())
-    return _utils._rebuild_tensor_v3, (untyped(root), *args, OrderedDict(), dtype)
+        return _utils._rebuild_tensor_v2, (typed(root, dtype), *args, OrderedDict(), *more)
+    return _utils._rebuild_tensor_v3, (untyped(root), *args, OrderedDict(), dtype, *more)
 
 
 def warn_of_hooks(t: Any) -> None:

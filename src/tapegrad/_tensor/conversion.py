@@ -12,6 +12,7 @@ from .._creation.arguments import INSTALL, PYTHON_DTYPES, checked_device
 from .._creation.arrays import TO_SCALAR, warn_of_lost_part, warn_once
 from ..core.arrays import host
 from ..core.base import STATE, TensorBase, wrap
+from ..core.bits import memory_behind, with_bits_of
 from ..core.devices import is_device
 from ..core.dispatch import apply
 from ..core.layout import address
@@ -175,10 +176,20 @@ def numpy(self: Any, *, force: bool = False) -> Any:
             )
         if MODES.grad and self.requires_grad:
             raise errors.numpy_refused(self)
+        refuse_bit(self.is_conj(), "conjugate", "resolve_conj")
+        refuse_bit(self.is_neg(), "negative", "resolve_neg")
     array = host(with_memory(self))
     if array.dtype.kind == "V":
         raise TypeError("Got unsupported ScalarType BFloat16")
     return array
+
+
+def refuse_bit(is_set: bool, kind: str, cure: str) -> None:
+    if is_set:
+        raise RuntimeError(
+            f"Can't call numpy() on Tensor that has {kind} bit set. Use tensor.{cure}().numpy() "
+            "instead."
+        )
 
 
 def array_protocol(self: Any, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -201,11 +212,13 @@ def dlpack(self: Any, **kwargs: Any) -> Any:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
     if self.is_meta:
         raise BufferError("Cannot pack tensors on meta")
-    return with_memory(self).__dlpack__(**kwargs)
+    if self.is_conj():
+        raise BufferError("Can't export tensors with the conjugate bit set")
+    return memory_behind(with_memory(self)).__dlpack__(**kwargs)
 
 
 def dlpack_device(self: Any) -> Any:
-    return self.array.__dlpack_device__()
+    return memory_behind(self.array).__dlpack_device__()
 
 
 def cuda_array_interface(self: Any) -> dict[str, Any]:
@@ -242,7 +255,11 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
             "only once, so you might have already constructed a tensor from it once."
         )
     if isinstance(ext_tensor, (TensorBase, np.ndarray)):
-        array = ext_tensor.array if isinstance(ext_tensor, TensorBase) else ext_tensor
+        array = ext_tensor
+        if isinstance(ext_tensor, TensorBase):
+            if ext_tensor.is_conj():  # type: ignore[attr-defined]
+                raise BufferError("Can't export tensors with the conjugate bit set")
+            array = memory_behind(ext_tensor.array)
     elif ext_tensor.__dlpack_device__()[0] in DLPACK_CUDA:
         from ..cuda import runtime
 
@@ -526,6 +543,8 @@ def is_set_to(self: Any, tensor: Any) -> bool:
     if is_batched(self) or is_batched(tensor):
         raise no_rule("is_set_to")
     a, b = self.array, tensor.array
+    if any([t.is_conj() or t.is_neg() for t in (self, tensor)]):
+        return False
     return bool(
         address(a) == address(b) and (a.shape, a.strides, a.dtype) == (b.shape, b.strides, b.dtype)
     )
@@ -543,7 +562,7 @@ def share_memory_(self: Any) -> Any:
     """
     array = owned_array(self)
     if not (is_device(self) or in_shared_memory(array)):
-        self.array = in_new_shared_memory(array)
+        self.array = with_bits_of(array, in_new_shared_memory(memory_behind(array)))
     return self
 
 

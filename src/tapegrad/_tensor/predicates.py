@@ -32,12 +32,12 @@ def is_signed(input: Any) -> bool:
 
 
 def is_conj(input: Any) -> bool:
-    """Whether a conjugation is still to be done; it is done at once here."""
+    """Whether a tensor shows conjugates of what is in its memory."""
     return bool(checked("is_conj", "input", 1, input).is_conj())
 
 
 def is_neg(input: Any) -> bool:
-    """Whether a negation is still to be done; it is done at once here."""
+    """Whether a tensor shows negatives of what is in its memory."""
     return bool(checked("is_neg", "input", 1, input).is_neg())
 
 

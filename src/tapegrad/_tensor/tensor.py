@@ -18,7 +18,7 @@ from .. import dtypes, errors
 from ..autograd import api, copies, inplace
 from ..autograd.hooks import HookDict, RemovableHandle, add_hook, hooks_of
 from ..autograd.node import accumulate_node
-from ..core import python_dispatch, subclass, wrappers
+from ..core import bits, python_dispatch, subclass, wrappers
 from ..core.base import (
     INTERPRETED,
     STATE,
@@ -480,10 +480,12 @@ class Tensor(Operators):
         return self.dtype.is_signed
 
     def is_conj(self) -> bool:
-        return False
+        """Whether this is a view that shows conjugates of what is in memory."""
+        return bool(self.special) and bits.is_conjugated(batched.memory_of(self))
 
     def is_neg(self) -> bool:
-        return False
+        """Whether this is a view that shows negatives of what is in memory."""
+        return bool(self.special) and bits.is_negated(batched.memory_of(self))
 
     def get_device(self) -> int:
         place = self.device.index

@@ -22,6 +22,7 @@ from ..core.base import (
     user_frame,
     wrap,
 )
+from ..core.bits import plain
 from ..core.layout import is_dense
 from ..core.modes import ANOMALY, MODES, grad_set_to
 from ..core.per_thread import instead
@@ -275,7 +276,7 @@ def prepare_starts(roots: tuple[Any, ...], grads: tuple[Any, ...], record: bool)
         made = root_facts(root)
         value = seed
         if not record:
-            value = seed.array
+            value = plain(seed.array)
             if made is not None and value.dtype is not made[1]:
                 value = value.astype(made[1])
         elif made is not None and seed.array.dtype != made[1]:

@@ -10,11 +10,14 @@ import numpy as np
 from ..core import devices
 from ..core.base import (
     INTERPRETED,
+    ORDINARY,
     STATE,
+    WITH_BITS,
     TensorBase,
     Version,
     blank,
 )
+from ..core.bits import memory_behind, plain, with_bits_of
 from ..core.layout import address
 from ..core.modes import MODES
 from ..core.subclass import overrides, stays_special
@@ -74,6 +77,9 @@ def deep_copy(t: Any, memo: dict[int, Any]) -> Any:
     if id(t) in memo:
         return memo[id(t)]
     made = rebuild(type(t), copy_memory(t.array, memo), t.requires_grad, {}, t.special)
+    if t.special == WITH_BITS:
+        made.special = ORDINARY
+        made.cell.n = 0  # it was cloned
     memo[id(t)] = made
     if t.gradient is not None:
         made.gradient = deep_copy(t.gradient, memo)
@@ -85,6 +91,8 @@ def copy_memory(array: Any, memo: dict[int, Any]) -> Any:
     """The same view of a copy of the whole memory, which is copied once per memo."""
     if type(array) is STATE.meta_type:
         return devices.xp_of(array).like(array)
+    if type(array) is STATE.bits_type:
+        return plain(array)  # no longer a view
     whole = array
     while type(whole.base) is type(array):
         whole = whole.base
@@ -121,7 +129,7 @@ def reduce(t: Any) -> Any:
         return rebuild_on_meta, (type(t), *facts, t.requires_grad, dict(t.__dict__))
     return rebuild, (
         type(t),
-        np.array(t.array, copy=True),
+        with_bits_of(t.array, np.array(memory_behind(t.array), copy=True)),
         t.requires_grad,
         dict(t.__dict__),
         t.special,

@@ -23,6 +23,7 @@ from ..core.base import (
     user_frame,
     wrap,
 )
+from ..core.bits import plain
 from ..core.modes import MODES, grad_set_to
 from ..core.python_dispatch import dispatches
 from ..core.spaces import RAW, RECORDED
@@ -272,7 +273,7 @@ class BackwardFunction(Node, FunctionCtx):
                     found,
                 )
             dtype = wanted_dtype(self.edges[len(result)], g, dtype)
-            result.append(fit(F, g if record else g.array, shape, dtype))
+            result.append(fit(F, g if record else plain(g.array), shape, dtype))
         return result
 
 

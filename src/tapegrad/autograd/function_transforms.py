@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.base import TensorBase, as_array, sequence, user_frame, wrap
+from ..core.bits import plain
 from ..core.devices import xp_of
 from ..core.modes import MODES, grad_set_to
 from ..core.transforms.batched import (
@@ -348,7 +349,7 @@ class Places:
             else:
                 g, found = physical_at(g, now)
                 g = g.sum(0) if found else g
-        return g if record else g.array
+        return g if record else plain(g.array)
 
 
 # ---------------------------------------------------------------------- tangents

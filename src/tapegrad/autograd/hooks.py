@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.base import Node, TensorBase, as_array, wrap
+from ..core.bits import plain
 from ..core.modes import grad_set_to
 
 
@@ -165,7 +166,7 @@ def wrapped(g: Any) -> Any:
 
 
 def unwrapped(g: Any, record: bool) -> Any:
-    return g if g is None or record else g.array
+    return g if g is None or record else plain(g.array)
 
 
 def call_tensor_hook(hook: Callable[..., Any], grad: Any) -> Any:

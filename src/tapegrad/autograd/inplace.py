@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes, errors
-from ..core import devices
+from ..core import bits, devices
 from ..core.base import (
     STATE,
     Node,
@@ -103,6 +103,7 @@ def write_values(
 
         execute = meta.execute
         meta.check_written(op, tensors)
+    has_bits = STATE.bits_type is not None and bits.has_bits(tensors)
     recording = (
         mask != 0
         and not op.silent
@@ -114,6 +115,8 @@ def write_values(
     name = op.name + "_"
     destination = target.array
     check_overlap(destination, arrays, op.name)
+    if has_bits:
+        arrays = [bits.plain(x) for x in arrays]
     if STATE.timing:
         PROFILER.start(name, tensors)
     try:
@@ -138,7 +141,7 @@ def write_values(
             # The rules ran in another dtype than the target's.
             pairs = zip(tensors, node.edges, strict=True)
             node.fixes = tuple([fix_for(t, edge) for t, edge in pairs])
-    if not destination.flags.forc and overlaps_itself(destination):
+    if not destination.flags.forc and not has_bits and overlaps_itself(destination):
         store_in_turn(destination, out, op, arrays, attrs)
     else:
         store(destination, out)
@@ -146,6 +149,8 @@ def write_values(
     if node is not None:
         rebase(target, node)
         save_outputs(node, op.plan(mask), [target])
+        if has_bits:
+            bits.settle(node)
     if STATE.timing:
         PROFILER.stop(name)
     return target
@@ -248,6 +253,8 @@ def overwrite(
     if (STATE.modes_on or target.special) and is_asked(target):
         return dispatched.overwrite(op, target, value, name, shown or {})
     refuse(target, False)
+    if bits.has(target.array):
+        check_overlap(target.array, ())
     if target.view_of is not None:
         refresh(target)
     recording = target.wants_grad and (not STATE.modes_on or MODES.records)
@@ -296,6 +303,8 @@ def looked(op: Op, array: Any, attrs: tuple[Any, ...]) -> Any:
         return devices.kernel_of(op)(array, *attrs)
     if type(array) is STATE.meta_type:
         return op.kernel(array.view(ndarray), *attrs).view(STATE.meta_type)
+    if type(array) is STATE.bits_type:
+        return bits.looked(op, array, attrs)
     return op.kernel(array, *attrs)
 
 
@@ -356,7 +365,7 @@ def check_overlap(destination: Any, sources: Any, name: str = "") -> None:
     if shares_itself(destination):
         if name == "copy" and layout(sources[1]) == layout(destination):
             return  # everything is in its place already
-        if name in EXPANDED:
+        if name in EXPANDED and not bits.has(destination):
             warnings.warn(EXPANDED[name], UserWarning, stacklevel=outside())
             return
         raise RuntimeError(
@@ -365,9 +374,11 @@ def check_overlap(destination: Any, sources: Any, name: str = "") -> None:
         )
     if name.endswith("fill_tensor"):
         return  # the value is read before anything is written
+    if STATE.bits_type is not None and name == "copy":  # other ops read copies of such values
+        destination, sources = bits.memory_behind(destination), map(bits.memory_behind, sources)
     for x in sources:
         if x is not destination and type(x) is type(destination):
-            if not matches(x, destination) and meets(x, destination):
+            if not matches(x, destination) and meets(x, destination) and not bits.has(x):
                 raise shared_memory()
 
 
@@ -577,8 +588,8 @@ def way_to(target: Any, base: Any) -> tuple[Any, ...]:
     for source, op, attrs in target.view_of.steps:
         if layout(source) != layout(array):
             steps.append((as_strided, within(source, array)))
-        steps.append((op, attrs))
         array = looked(op, source, attrs)
+        steps.append((op, attrs) if op.replays else (as_strided, within(array, source)))
     if not steps or layout(target.array) != layout(array):
         steps.append((as_strided, within(target.array, array)))
     return base.shape, base.strides, tuple(steps)

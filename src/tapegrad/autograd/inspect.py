@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import dtypes, errors
 from ..core.base import Node, TensorBase, wrap
+from ..core.bits import plain
 from ..core.modes import MODES
 from ..core.upward import INSPECTION
 from ..device import CPU
@@ -216,7 +217,7 @@ def call(node: Node, *grads: Any) -> Any:
         if g is not None and not isinstance(g, TensorBase):
             raise TypeError(f"argument {i} is not a Variable")
     record = MODES.grad
-    parts: list[Any] = [g if g is None or record else g.array for g in grads]
+    parts: list[Any] = [g if g is None or record else plain(g.array) for g in grads]
     total = parts[0] if node.outputs is None else parts
     if isinstance(node, AccumulateGrad):
         accumulate(node, total, record, 0, None)

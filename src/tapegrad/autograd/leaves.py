@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.array_memory import NOWHERE, memory_of
 from ..core.base import STATE, TensorBase, cell_of, wrap
+from ..core.bits import plain
 from ..core.modes import MODES
 from ..core.spaces import RAW, RECORDED
 from ..core.upward import DISPATCHED, GPU, RECORDING
@@ -41,7 +42,7 @@ def accumulate(leaf: Any, g: Any, record: bool, owned: int, caller: Any) -> None
             if node.hooks is not None:
                 node.hooks.accumulated(t, False)
             return
-        g = g.array  # of a dual: a leaf keeps no tangent
+        g = plain(g.array)  # of a dual: a leaf keeps no tangent
         record = False
         owned = 1 if type(g) is STATE.meta_type else 0
     grad = t.gradient

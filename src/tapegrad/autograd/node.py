@@ -221,7 +221,9 @@ class OpNode(Node):
         return t
 
     def unpacked(self, kept: tuple[Any, ...], record: bool) -> tuple[Any, ...]:
-        """`kept` after the user's unpack hooks; other saved values as usual."""
+        """`kept` after the user's unpack hooks, and with plain arrays for conjugate views."""
+        from ..core.bits import plain
+
         if record:
             kept = self.tensors(kept)
         made = list(kept)
@@ -234,7 +236,9 @@ class OpNode(Node):
                 elif record:
                     made[i] = self.saved_tensor(i, t.array, t.version_cell())
                 else:
-                    made[i] = t.array
+                    made[i] = plain(t.array)
+            elif not record:
+                made[i] = plain(value)
         return tuple(made)
 
 
@@ -317,7 +321,8 @@ def history_now(edge: Node | None, cell: Version, array: Any) -> str:
     if edge is None:
         return cell.rebased if id(array) == cell.rebased_array else ""
     if edge.op is not None and edge.op.view:
-        return "AsStridedBackward0"
+        name: str = edge.op.node_name if edge.op.replays else "AsStridedBackward0"
+        return name
     if cell.rebased:
         return cell.rebased
     return "" if edge.is_leaf else edge.name()

@@ -10,16 +10,18 @@ from typing import Any
 import numpy as np
 
 from .base import STATE
+from .bits import plain
 from .layout import Interface, address, memory
 
 
 def is_array(value: Any) -> bool:
-    """Whether a value is an array, of NumPy or on a GPU; tensors, and what has no values, are not.
+    """Whether a value is an array with values, here or on a GPU; tensors are not.
 
     >>> is_array(np.zeros(2)), is_array([0.0, 0.0]), is_array(np.float64(0.0))
     (True, False, False)
     """
-    return isinstance(value, np.ndarray) or type(value) is STATE.device_type
+    kind = type(value)
+    return isinstance(value, np.ndarray) or kind in (STATE.device_type, STATE.bits_type)
 
 
 def out_of_sight(array: Any) -> bool:
@@ -36,7 +38,9 @@ def refuse_meta(aten: str, *tensors: Any) -> None:
 
 
 def host(value: Any) -> Any:
-    """A device array as a NumPy array with the same values; anything else as it is."""
+    """An array as one of NumPy with the same values; anything else as it is."""
+    if type(value) is STATE.bits_type:
+        return plain(value)
     if type(value) is not STATE.device_type:
         return value
     from .devices import to_host

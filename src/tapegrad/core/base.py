@@ -69,6 +69,7 @@ class State:
     several: bool = False  # whether there is more than one GPU
     detached: bool = False  # whether detach_() ever took a tensor out of a graph
     meta_type: Any = None  # the class of arrays without values, once one is used (meta.py)
+    bits_type: Any = None  # the class of conjugate and negative views, likewise (bits.py)
     elsewhere: bool = False  # whether tensors may be made elsewhere than on the CPU
 
 
@@ -78,6 +79,7 @@ ORDINARY: Final = 0  # they are
 INTERPRETED: Final = 1  # a subclass, or a transform's tensor: core/subclass.py knows what to do
 ON_DEVICE: Final = 2  # on a GPU, and nothing else besides
 ON_META: Final = 4  # on the device meta: it has no values
+WITH_BITS: Final = 8  # its memory is to be read conjugated or negated: core/bits.py
 sequence: Final = itertools.count(1)
 # Compiled functions have no frame of their own; interpreted ones have to be passed over. These are
 # the numbers of frames that lie at least between `stamp`/`user_frame` and the user's code.
@@ -194,7 +196,8 @@ class Node(Stamped):
     seq: int = 0
     is_leaf: bool = False
     frees: bool = False  # something saved goes away after backward, so a second one fails
-    packed: bool = False  # something in `kept` went through saved_tensors_hooks
+    # Something in `kept` went through saved_tensors_hooks, or is the array of a conjugate view.
+    packed: bool = False
     on_tensors: bool = False  # its values are more than arrays: a pass through it is on tensors
     # Of the backward that dropped the saved values: code, lasti, root's seq, when.
     freed_by: Any = None
@@ -294,7 +297,8 @@ class View(Stamped):
         self.base = base
         self.kind = kind  # "" or what forbids writing: "no_grad", "multi", "inference", "custom"
         self.seen = seen
-        # (source array, op, attrs) of each view on the way that changed the dtype.
+        # (source array, op, attrs) of the first view that strides cannot express (it changes the
+        # dtype, or has bits), and of each one on the way since then.
         self.steps = steps
 
     def twin(self) -> View:
@@ -327,7 +331,7 @@ class TensorBase:
 
     array: Any
     wants_grad: bool
-    special: int  # ORDINARY, INTERPRETED, ON_DEVICE or ON_META
+    special: int  # ORDINARY, INTERPRETED, ON_DEVICE, ON_META or WITH_BITS
     node: Node | None  # the grad_fn; for a leaf that has been used, its AccumulateGrad
     slot: int  # which output of `node` this is
     cell: Version | None
@@ -392,12 +396,16 @@ def special_by(array: Any) -> int:
     kind = type(array)
     if kind is STATE.device_type:
         return ON_DEVICE
-    return ON_META if kind is STATE.meta_type else ORDINARY
+    if kind is STATE.meta_type:
+        return ON_META
+    return WITH_BITS if kind is STATE.bits_type else ORDINARY
 
 
 def as_array(value: Any) -> Any:
     """NumPy gives scalars for 0-d results; tensors hold arrays."""
     kind = type(value)
     if kind is ndarray or kind is STATE.device_type or kind is STATE.meta_type:
+        return value
+    if kind is STATE.bits_type:
         return value
     return np.asarray(value)

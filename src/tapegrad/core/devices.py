@@ -17,6 +17,7 @@ import numpy as np
 from ..device import CPU
 from .array_memory import ArrayMemory
 from .base import STATE, TensorBase, ndarray, wrap
+from .bits import plain
 from .dispatch import REALS, common_dtype, holds_array, number_as
 from .op import REGISTRY, Op
 from .record import FLOATS
@@ -229,7 +230,7 @@ def number_beside(t: Any) -> Any:
         from ..cuda import runtime
 
         return runtime.move(t, runtime.index_of(None))
-    return wrap(DEVICE.xp.full((), t.array[()], t.array.dtype))
+    return wrap(DEVICE.xp.full((), plain(t.array)[()], t.array.dtype))
 
 
 def storable(destination: Any, value: Any) -> Any:

@@ -227,7 +227,7 @@ def apply_to_one(op: Op, a: Any, attrs: tuple[Any, ...]) -> Any:
             base = parent.base
             steps = parent.steps
             kind = parent.kind
-        if op.replays:
+        if op.replays or steps:
             steps = (*steps, (x, op, attrs))
         view = View(base, kind, cell.n, steps)
         if node is not None:

@@ -18,7 +18,10 @@ Shape = tuple[int, ...]
 def address(array: Any) -> int:
     if type(array) is STATE.device_type:
         return array.data.ptr  # type: ignore[no-any-return]
-    return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
+    try:
+        return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
+    except AttributeError:  # a BitArray, which shows nobody its memory
+        return array.memory.__array_interface__["data"][0]  # type: ignore[no-any-return]
 
 
 def memory(array: Any) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import dtypes
 from .base import STATE, TensorBase, quiet, wrap
+from .bits import memory_behind, plain, with_bits_of
 from .devices import two_devices, xp_of
 from .modes import MODES
 from .python_dispatch import dispatches
@@ -71,7 +72,7 @@ def write_outputs(
             if dispatches(target) or dispatches(part):
                 target.copy_(part)  # what there is of memory, the class knows
             else:
-                store(name, target, part.array, "" if api is None else api.out_dtype)
+                store(name, target, plain(part.array), "" if api is None else api.out_dtype)
     finally:
         MODES.set("grad", before)
         MODES.set("autocast", cast)
@@ -86,6 +87,7 @@ def check_memory(destination: Any, sources: list[Any], apart: bool = False) -> N
     from ..autograd.inplace import check_overlap
 
     check_overlap(destination, sources)
+    destination = memory_behind(destination)
     if apart:
         refuse_shared(sources, destination)
 
@@ -120,7 +122,7 @@ def store(name: str, target: TensorBase, array: Any, refusal: str) -> None:
 
     `refusal` is what another dtype hears, with names in braces; empty where it is cast.
     """
-    if type(array) is not type(target.array) and STATE.elsewhere:
+    if type(array) is not type(memory_behind(target.array)) and STATE.elsewhere:
         made = wrap(array)
         if STATE.meta_type in (type(array), type(target.array)):
             raise RuntimeError(
@@ -158,6 +160,7 @@ def store(name: str, target: TensorBase, array: Any, refusal: str) -> None:
                 UserWarning,
                 stacklevel=5,
             )
-        target.array = xp_of(target.array).empty(array.shape, target.array.dtype)
+        fresh = xp_of(target.array).empty(array.shape, target.array.dtype)
+        target.array = with_bits_of(target.array, fresh)
     quiet(target.array.__setitem__, ..., array)
     target.version_cell().bump(name)

@@ -406,7 +406,7 @@ def link_views(
     if parent is not None and parent.kind and not kind:
         kind = parent.kind
     steps: tuple[Any, ...] = () if parent is None else parent.steps
-    if op.replays:
+    if op.replays or (steps and op.single):
         # as_strided can follow up to `source`, whose array says where it lies, and from there on.
         steps = (*steps, (source.array, op, attrs))
     for r in results:

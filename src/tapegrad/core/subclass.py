@@ -7,8 +7,8 @@ import inspect
 from typing import Any
 
 from ..errors import evidence
-from . import devices
-from .base import INTERPRETED, STATE, TensorBase, blank, special_by, wrap
+from . import bits, devices
+from .base import INTERPRETED, STATE, WITH_BITS, TensorBase, blank, special_by, wrap
 from .dispatch import apply, run_on_arrays
 from .modes import MODES
 from .op import REGISTRY
@@ -40,6 +40,8 @@ def overridden(op: Any, tensors: Any, attrs: Any, watch: Any) -> Any:
         return run_on_arrays(op, tensors, attrs, watch, True)
     if STATE.meta_type is not None and only_on_meta(tensors):
         return below(op, tensors, attrs, watch)
+    if STATE.bits_type is not None and only_with_bits(tensors):
+        return bits.run(op, tensors, attrs, watch)
     # The classes with a `__torch_function__`; the others are special for another reason.
     types = () if MODES.subclasses_off else asked_types(tensors)
     if not types:
@@ -129,6 +131,12 @@ def only_on_meta(tensors: Any) -> bool:
     return all([type(t.array) is STATE.meta_type and not interprets(type(t)) for t in found])
 
 
+def only_with_bits(tensors: Any) -> bool:
+    """Whether what makes these tensors special is that they are conjugate or negative views."""
+    found = [t for t in tensors if isinstance(t, TensorBase) and t.special]
+    return bool(found) and all([t.special == WITH_BITS for t in found])
+
+
 def below(op: Any, tensors: Any, attrs: Any, watch: Any) -> Any:
     """`apply` on tensors that are no subclass any more, wherever they are."""
     if STATE.device_type is not None and devices.has_device(tensors):
@@ -138,6 +146,8 @@ def below(op: Any, tensors: Any, attrs: Any, watch: Any) -> Any:
 
         if meta.has_meta(tensors):
             return meta.run(op, tensors, attrs, watch)
+    if bits.has_bits(tensors):
+        return bits.run(op, tensors, attrs, watch)
     return apply(op, tensors, attrs, watch)
 
 

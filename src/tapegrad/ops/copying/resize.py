@@ -12,6 +12,7 @@ from ..._creation.sized import check_options, made, np_dtype, sizes, with_stride
 from ..._tensor.conversion import UntypedStorage
 from ...autograd.inplace import bump, refuse, repoint
 from ...core.base import TensorBase
+from ...core.bits import memory_behind, with_bits_of
 from ...core.devices import xp_of
 from ...core.layout import contiguous_strides, strided
 from ...core.transforms.batched import has_batched, is_batched, no_rule
@@ -51,7 +52,7 @@ def resized(input: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any
     """
     if is_batched(input):
         raise no_rule("resize_")
-    x = input.array
+    x = memory_behind(input.array)
     count = math.prod(shape)
     room = (storage_bytes(input) // x.itemsize - input.storage_offset()) if x.size else 0
     if count > room:
@@ -59,7 +60,7 @@ def resized(input: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any
         kept = max(min(room, count), 0)
         memory[:kept] = strided(np, x, (kept,), (x.itemsize,))
         x = memory
-    input.array = strided(np, x, shape, strides)
+    input.array = with_bits_of(input.array, strided(np, x, shape, strides))
     bump(input, "resize_")
     return input
 
@@ -134,7 +135,7 @@ def look_at(
         if source.array.dtype != own:
             want, have = (dtypes.cpp_name(d) for d in (own, source.array.dtype))
             raise RuntimeError(f"Could not set tensor of type {have} to a tensor of type {want}")
-        array = source.array
+        array = memory_behind(source.array)
         if size is not None:
             array = memory_at(UntypedStorage(array), own, storage_offset, size, stride)
     elif isinstance(source, UntypedStorage):
@@ -143,7 +144,7 @@ def look_at(
         array = memory_at(source, own, storage_offset, size, stride)
     else:
         raise invalid_call("set_", source)
-    input.array = array
+    input.array = with_bits_of(input.array, array)
     input.view_of = None
     if input.node is not None and not input.node.is_leaf:
         # Nothing of the old values is left.

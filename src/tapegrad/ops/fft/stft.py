@@ -375,7 +375,7 @@ def inverse_pieces(
     input: Any, n_fft: int, normalized: bool, half: bool, as_complex: bool, window: Any
 ) -> Any:
     """The pieces of the signal from their spectra: (batch, frames, n_fft)."""
-    parts = apply(REGISTRY["view_as_real"], (input,))
+    parts = apply(REGISTRY["view_as_real"], (input.resolve_conj(),))
     if input.array.ndim == 2:
         parts = parts.unsqueeze(0)
     spectrum = apply(REGISTRY["view_as_complex"], (parts.transpose(1, 2),))

@@ -216,7 +216,7 @@ def by_three(input: Any, weight: Any, bias: Any, attrs: tuple[Any, ...]) -> Any:
 
 
 def real_and_imag(t: Any) -> tuple[Any, Any]:
-    parts = apply(ViewAsReal, (t,))
+    parts = apply(ViewAsReal, (t.resolve_conj(),))
     return parts.select(-1, 0), parts.select(-1, 1)
 
 

@@ -348,4 +348,4 @@ def conjugated(t: Any) -> Any:
 
 
 # Attributes of Tensor that are views (more in dim_views.py).
-PROPERTIES = {"T": T_of, "mT": mT, "H": H, "mH": mH}
+PROPERTIES: dict[str, Any] = {"T": T_of, "mT": mT, "H": H, "mH": mH}

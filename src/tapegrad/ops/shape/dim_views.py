@@ -19,6 +19,7 @@ from ..block.batching import padded
 from ..block.checks import without_complex32
 from ..block.samples import Draw, Index
 from ..block.shapes import asked_shape
+from .bit_views import conjugate_view, negative_view
 from .dim_order import PROPERTIES
 from .part_views import select
 from .views import as_int, as_ints, ints_of_call
@@ -433,6 +434,13 @@ def atleast_3d(*tensors: Any) -> Any:
 # ------------------------------------------------------------------ complex numbers
 
 
+CONJUGATED = (
+    "view_as_real doesn't work on unresolved conjugated tensors.  To resolve the conjugate tensor "
+    "so you can view it as real, use self.resolve_conj(); however, be warned that the resulting "
+    "tensor will NOT alias the original."
+)
+
+
 @op
 class ViewAsReal(ViewOp):
     """view_as_real(input) -> Tensor: complex numbers as pairs in a new last dimension.
@@ -458,6 +466,8 @@ class ViewAsReal(ViewOp):
     def call(input):
         if input.array.dtype.kind != "c":
             raise RuntimeError("view_as_real is only supported for complex tensors")
+        if input.is_conj():
+            raise RuntimeError(CONJUGATED)
         return apply(ViewAsReal, (input,))
 
 
@@ -520,7 +530,7 @@ def real(input: Any) -> Any:
     """
     if input.array.dtype.kind != "c":
         return input
-    return select(apply(ViewAsReal, (input,)), -1, 0)
+    return select(pairs(input), -1, 0)
 
 
 @api(method=False, samples=[Case(Index([1 + 2j, 3j])), Case(Index(1 - 1j))])
@@ -532,18 +542,24 @@ def imag(input: Any) -> Any:
     """
     if input.array.dtype.kind != "c":
         raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
-    return select(apply(ViewAsReal, (input,)), -1, 1)
+    return select(pairs(input, imaginary=True), -1, 1)
 
 
-PROPERTIES["real"] = real
-PROPERTIES["imag"] = imag
+def pairs(input: Any, imaginary: bool = False) -> Any:
+    """Complex numbers as pairs; of a conjugate view, with the imaginary parts negated."""
+    if not input.is_conj():
+        return apply(ViewAsReal, (input,))
+    found = apply(ViewAsReal, (conjugate_view(input),))
+    return negative_view(found) if imaginary else found
 
 
-@api(aliases=("resolve_neg",), samples=[Case(Draw(2))])
-def resolve_conj(input: Any) -> Any:
-    """resolve_conj(input) -> Tensor: the tensor itself; conjugation is never put off here.
+def set_real(input: Any, value: Any) -> None:
+    real(input).copy_(value)
 
-    >>> resolve_conj(tensor([1 + 2j]))
-    tensor([1.+2.j])
-    """
-    return input
+
+def set_imag(input: Any, value: Any) -> None:
+    imag(input).copy_(value)
+
+
+PROPERTIES["real"] = property(real, set_real)
+PROPERTIES["imag"] = property(imag, set_imag)

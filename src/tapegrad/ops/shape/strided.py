@@ -234,8 +234,10 @@ def batched_way(way: tuple[Any, ...], size: int, item: int) -> tuple[Any, ...]:
         if step.name == "as_strided":
             entry, stride, offset = attrs
             attrs = ((size, *entry), (span // item, *stride), offset)
-        else:
-            item = item // 2 if step.name == "view_as_real" else item * 2
+        elif step.name == "view_as_real":
+            item //= 2
+        elif step.name == "view_as_complex":
+            item *= 2
         wide.append((step, attrs))
     return (size, *shape), (span, *strides), tuple(wide)
 

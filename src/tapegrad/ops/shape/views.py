@@ -236,11 +236,20 @@ def viewed(input: Any, shape: tuple[int, ...]) -> Any:
     return apply(View, (input,), (shape,))
 
 
+NEGATIVES = "tensors with negative bit set"
+
+
 def view_dtype(input: Any, dtype: dtypes.dtype) -> Any:
     """The same memory read as another dtype; gradients do not pass."""
     if is_batched(input):
         return through(lambda t: view_dtype(t, dtype), input)
     x = input.array
+    for has, kind in ((input.is_conj(), "conjugate view tensors"), (input.is_neg(), NEGATIVES)):
+        if has:
+            raise RuntimeError(
+                f"torch.Tensor.view is not supported for {kind} when converting to a different "
+                "dtype."
+            )
     old = dtypes.of(x.dtype)
     if dtype.itemsize != old.itemsize:
         check_dtype_view(input, old, dtype)
