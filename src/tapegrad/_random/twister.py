@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 DEFAULT_SEED = 67280421310721  # what a new torch.Generator() starts from
 
 _WORDS = 624  # words in the state of the twister
+_STARTING = threading.Lock()
 _STATE_BYTES = 5056
 # The layout of the state: seed, words left (i4), seeded (i4), next word, the words (8 bytes each),
 # three doubles of which the middle one is the cached normal, its flag (i4), and a cached float that
@@ -157,24 +159,31 @@ class Stream:
         return new
 
     def _start(self) -> Any:
+        """The bit generator, made on first use by whichever thread comes first."""
+        with _STARTING:
+            if self._bits is None:
+                self._make_bits()
+            return self._bits
+
+    def _make_bits(self) -> None:
         from numpy import random
 
-        self._bits = random.MT19937()
-        self._bits._legacy_seeding(self._seed & 0xFFFF_FFFF)
-        self._source = random.Generator(self._bits)
+        bits: Any = random.MT19937()
+        bits._legacy_seeding(self._seed & 0xFFFF_FFFF)
+        self._source = random.Generator(bits)
         if KERNELS is not None:
             import ctypes
 
             # NumPy's mt19937_state: uint32_t key[624]; int pos;
-            words = (ctypes.c_uint32 * (_WORDS + 1)).from_address(self._bits.ctypes.state_address)
+            words = (ctypes.c_uint32 * (_WORDS + 1)).from_address(bits.ctypes.state_address)
             self._state = np.frombuffer(words, np.uint32)
-            told = self._bits.state["state"]
+            told = bits.state["state"]
             if not np.array_equal(self._state, np.append(told["key"], np.uint32(told["pos"]))):
                 raise RuntimeError(
                     "this NumPy keeps its Mersenne twister in another way than the kernels in C "
                     "know; TAPEGRAD_NATIVE=0 switches them off"
                 )
-        return self._bits
+        self._bits = bits  # last: other threads take it without the lock
 
 
 def check_seed(seed: Any) -> None:
