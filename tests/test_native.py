@@ -378,6 +378,13 @@ WRONG = [
     ("scatter_src", lambda x, i: (x, np.repeat(i[:, None], 4, 1), np.ones((len(i), 4), "f"), 0)),
     ("scatter_add", lambda x, i: (x, np.repeat(i[:, None], 4, 1), np.ones((len(i), 4), "f"), 0)),
     ("scatter_value", lambda x, i: (x, np.repeat(i[:, None], 4, 1), 1.0, 0)),
+    ("gather", lambda x, i: (x, np.stack([0 * i, i, i]), 1)),
+    ("scatter_src", lambda x, i: (x, np.stack([0 * i, i, i]), np.ones((3, len(i)), "f"), 1)),
+    ("scatter_add", lambda x, i: (x, np.stack([0 * i, i, i]), np.ones((3, len(i)), "f"), 1)),
+    (
+        "gather",
+        lambda x, i: (x[:, :, None] + x[0, :2], np.stack([0 * i, i], 1)[None] + [[[0]]] * 3, 1),
+    ),
     ("index", lambda x, i: (x, (i,))),
     ("index", lambda x, i: (x, (np.zeros_like(i), i))),
 ]
