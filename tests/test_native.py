@@ -441,6 +441,19 @@ def test_sums(shape, dtype):
             close(found, in_double("mean_all", x, None)[0], np.abs(x).mean(dtype=np.float64))
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_sums_of_a_few(rng, dtype):
+    """The bits of NumPy's."""
+    for n in (*range(20), 63, 64, 65, 127, 128, 129, 300):
+        x = (rng.standard_normal(n) * 10.0 ** rng.integers(-4, 5, n)).astype(dtype)
+        for values in (x, -np.abs(x), 0 * x, -0.0 * np.abs(x), x.repeat(2)[::2], x[::-1]):
+            moves("sum_all", values, None)
+            moves("sum_all", values.reshape(-1, 1), None)
+    for values in ((np.inf, -np.inf), (np.nan, 1), (3e38, 3e38, -3e38), (np.inf,) * 9):
+        with np.errstate(all="ignore"):
+            moves("sum_all", np.array(values, dtype), None)
+
+
 def test_sums_of_what_is_not_finite():
     x = np.ones((100, 100), np.float32)
     x[0, 3], x[50, 4], x[60, 5], x[61, 5] = np.nan, np.inf, np.inf, -np.inf
