@@ -23,7 +23,8 @@ static struct {
 } blas;
 
 /* Multiplications in a piece of work, and from where on BLAS's own threads are better. */
-#define PIECE ((double)(1 << 20))
+#define PIECE ((double)(3 << 20))
+#define PIECE_OF_STACK ((double)(1 << 20))
 #define MOST_PIECES 8 /* each of them packs one of the factors anew: no more than two a processor */
 #define VERY_LARGE ((double)(1 << 28))
 
@@ -86,7 +87,7 @@ static void run(product *p, int64_t stack) {
     }
     const int threads = tg_blas_alone();
     if (stack > 1) {
-        int64_t grain = (int64_t)(PIECE / (work < 1 ? 1 : work));
+        int64_t grain = (int64_t)(PIECE_OF_STACK / (work < 1 ? 1 : work));
         tg_parallel(stack, grain < 1 ? 1 : grain, of_a_stack, p);
     } else {
         const int64_t most = 2 * tg_processors();
