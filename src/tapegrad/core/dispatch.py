@@ -261,7 +261,8 @@ def write_plain(op: Op, t: Any, other: Any, records: bool) -> bool:
             return False
     elif type(other) is not float and type(other) is not int:
         return False
-    if not op.kernel.into(x, x, y):
+    into = getattr(op.kernel, "into", None)
+    if into is None or not into(x, x, y):
         return False
     cell.bump(op.name + "_", (False, None, None, -1, t.cut))
     return True
