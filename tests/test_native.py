@@ -378,6 +378,13 @@ WRONG = [
     ("scatter_src", lambda x, i: (x, np.repeat(i[:, None], 4, 1), np.ones((len(i), 4), "f"), 0)),
     ("scatter_add", lambda x, i: (x, np.repeat(i[:, None], 4, 1), np.ones((len(i), 4), "f"), 0)),
     ("scatter_value", lambda x, i: (x, np.repeat(i[:, None], 4, 1), 1.0, 0)),
+    ("gather", lambda x, i: (x, np.stack([0 * i, i, i]), 1)),
+    ("scatter_src", lambda x, i: (x, np.stack([0 * i, i, i]), np.ones((3, len(i)), "f"), 1)),
+    ("scatter_add", lambda x, i: (x, np.stack([0 * i, i, i]), np.ones((3, len(i)), "f"), 1)),
+    (
+        "gather",
+        lambda x, i: (x[:, :, None] + x[0, :2], np.stack([0 * i, i], 1)[None] + [[[0]]] * 3, 1),
+    ),
     ("index", lambda x, i: (x, (i,))),
     ("index", lambda x, i: (x, (np.zeros_like(i), i))),
 ]
@@ -432,6 +439,19 @@ def test_sums(shape, dtype):
         if x.size:
             (found,), _ = both("mean_all", x, None)
             close(found, in_double("mean_all", x, None)[0], np.abs(x).mean(dtype=np.float64))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_sums_of_a_few(rng, dtype):
+    """The bits of NumPy's."""
+    for n in (*range(20), 63, 64, 65, 127, 128, 129, 300):
+        x = (rng.standard_normal(n) * 10.0 ** rng.integers(-4, 5, n)).astype(dtype)
+        for values in (x, -np.abs(x), 0 * x, -0.0 * np.abs(x), x.repeat(2)[::2], x[::-1]):
+            moves("sum_all", values, None)
+            moves("sum_all", values.reshape(-1, 1), None)
+    for values in ((np.inf, -np.inf), (np.nan, 1), (3e38, 3e38, -3e38), (np.inf,) * 9):
+        with np.errstate(all="ignore"):
+            moves("sum_all", np.array(values, dtype), None)
 
 
 def test_sums_of_what_is_not_finite():

@@ -29,7 +29,7 @@ from ..core.base import (
     quiet,
     sequence,
 )
-from ..core.dispatch import apply, common_dtype, run_kernel
+from ..core.dispatch import apply, common_dtype, run_kernel, write_plain
 from ..core.layout import address, is_dense, memory, overlaps_itself, shares_itself
 from ..core.modes import MODES, grad_set_to
 from ..core.op import REGISTRY, Op, Rule
@@ -63,6 +63,10 @@ def write(
         return target
     if (STATE.modes_on or any_special(tensors)) and is_asked(*tensors):
         return dispatched.write(op, tensors, attrs, watch)
+    if len(tensors) == 2 and not attrs and not watch:
+        records = not STATE.modes_on or MODES.records
+        if write_plain(op, target, tensors[1], records):
+            return target
     return write_values(op, tensors, attrs, watch)
 
 

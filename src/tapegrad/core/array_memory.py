@@ -16,8 +16,6 @@ from .mypyc import mypyc_attr
 from .op import REGISTRY
 from .upward import GPU, META_SIDE
 
-LARGE: Final = 1 << 17  # bytes: from here on threads and kept memory are worth a question
-
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ArrayMemory:
@@ -29,12 +27,12 @@ class ArrayMemory:
         return fresh and bool(target.flags.carray)
 
     def add_into(self, target: Any, other: Any) -> None:
-        if target.nbytes < LARGE or not added_in_c(target, other):
+        if not added_in_c(target, other):
             np.add(target, other, target)
 
     def accumulate(self, kept: Any, g: Any) -> None:
         """Add `g` to the array of a `.grad`, which may be a view and have another dtype."""
-        if kept.nbytes < LARGE or not added_in_c(kept, g):
+        if not added_in_c(kept, g):
             np.add(kept, g, kept, casting="unsafe")
 
     def share(self, g: Any, total: Any) -> bool:

@@ -197,7 +197,7 @@ def apply_to_one(op: Op, a: Any, attrs: tuple[Any, ...]) -> Any:
                 return run_on_arrays(op, (a,), attrs, (), True)
             return INTERPRETERS.run(op, (a,), attrs, ())
     # Looking at memory another way computes nothing that could warn.
-    elif op.view:
+    elif op.view or op.native:  # nor does a program in C
         out = op.kernel(x, *attrs)
     elif attrs:
         out = quiet(op.kernel, x, *attrs)
@@ -236,6 +236,36 @@ def apply_to_one(op: Op, a: Any, attrs: tuple[Any, ...]) -> Any:
         t.cell = cell
         t.view_of = view
     return t
+
+
+def write_plain(op: Op, t: Any, other: Any, records: bool) -> bool:
+    """`t.op_(other)` where nothing is recorded, refused or told; False: it is not as simple."""
+    if not isinstance(t, TensorBase) or not op.native or op.silent or op.view:
+        return False
+    if t.special or t.view_of is not None or (records and t.wants_grad):
+        return False
+    cell = cell_of(t)
+    if cell.inference or STATE.anomaly or STATE.timing:
+        return False
+    x = t.array
+    dtype = x.dtype
+    if (dtype is not F32 and dtype is not F64) or x.base is not None:
+        return False
+    y: Any = other
+    if isinstance(other, TensorBase):
+        if other.special or other.view_of is not None or (records and other.wants_grad):
+            return False
+        y = other.array
+        # Memory of its own: no part of the target's.
+        if y.dtype is not dtype or (y.base is not None and y is not x):
+            return False
+    elif type(other) is not float and type(other) is not int:
+        return False
+    into = getattr(op.kernel, "into", None)
+    if into is None or not into(x, x, y):
+        return False
+    cell.bump(op.name + "_", (False, None, None, -1, t.cut))
+    return True
 
 
 def recorded(op: Op, a: TensorBase, attrs: tuple[Any, ...], out: Any) -> Any:

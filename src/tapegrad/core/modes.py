@@ -50,11 +50,10 @@ class Modes(PerThread):
         plain = self.records and not self.saved_hooks
         casting = self.autocast is not None
         share = self.share
-        before = share.modes_on, share.casting, share.only_casting
-        now = int(casting or not plain), int(casting), int(casting and plain)
-        if now != before:
-            share.modes_on, share.casting, share.only_casting = now
-            count(*[a - b for a, b in zip(now, before, strict=True)])
+        on, only = int(casting or not plain), int(casting and plain)
+        if on != share.modes_on or casting != share.casting or only != share.only_casting:
+            count(on - share.modes_on, casting - share.casting, only - share.only_casting)
+            share.modes_on, share.casting, share.only_casting = on, int(casting), only
 
 
 class grad_set_to:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ..errors import explain_call
-from .base import STATE, TensorBase
+from .base import F32, F64, STATE, TensorBase
 from .dispatch import REALS, apply, binary, pair, unary
 from .mypyc import mypyc_attr
 from .op import REGISTRY, Op
@@ -22,6 +22,8 @@ class Table:
     addmm: Op
     t: Op
     view: Op
+    rsub_scalar: Op
+    pow_scalar: Op
     div: Op
     neg: Op
     abs: Op
@@ -41,6 +43,8 @@ class Table:
         self.addmm = REGISTRY["addmm"]
         self.t = REGISTRY["t"]
         self.view = REGISTRY["view"]
+        self.rsub_scalar = REGISTRY["rsub_scalar"]
+        self.pow_scalar = REGISTRY["pow_scalar"]
         self.div = REGISTRY["div"]
         self.neg = REGISTRY["neg"]
         self.abs = REGISTRY["abs"]
@@ -67,6 +71,14 @@ def operate(op: Op, a: Any, b: Any) -> Any:
             raise
     number = as_number(b)
     return INTERPRETERS.ask_foreign(op.name, a, b) if number is None else binary(op, a, number)
+
+
+def takes_number(a: TensorBase, b: Any) -> bool:
+    """Whether an operator of a float tensor and a number has nothing to refuse or to ask."""
+    if STATE.modes_on or a.special or (type(b) is not float and type(b) is not int):
+        return False
+    dtype = a.array.dtype
+    return dtype is F32 or dtype is F64
 
 
 def unary_below(op: Op, a: Any) -> Any:
@@ -154,6 +166,8 @@ class Operators(TensorBase):
         return operate(OPS.sub, self, other)
 
     def __rsub__(self, other: Any) -> Any:
+        if takes_number(self, other):
+            return apply(OPS.rsub_scalar, (self,), (other, 1))
         return call("rsub", self, other)
 
     def __mul__(self, other: Any) -> Any:
@@ -184,6 +198,8 @@ class Operators(TensorBase):
         return call("rmod", self, other)
 
     def __pow__(self, other: Any) -> Any:
+        if takes_number(self, other):
+            return apply(OPS.pow_scalar, (self,), (other,))
         return call("pow", self, other)
 
     def __rpow__(self, other: Any) -> Any:

@@ -71,9 +71,9 @@ def dual_of(t: Any) -> Dual | None:
 
 
 def set_dual(t: Any, found: Dual | None) -> None:
-    from ..subclass import stays_special
-
     if found is None:
+        from ..subclass import stays_special
+
         t.__dict__.pop("_dual", None)
         t.special = stays_special(t)
     else:

@@ -1,5 +1,6 @@
-/* Rows and elements by their numbers. Every kernel looks at all numbers before it touches an array,
-   and reports in its last array (one int64) whether one was out of range: then nothing was done. */
+/* Rows and elements by their numbers. Every kernel looks at numbers before it touches memory by them,
+   and reports in its last array (one int64) whether one was out of range: then the result is not to
+   be used, but nothing was read or written elsewhere. */
 
 #include <string.h>
 
@@ -14,6 +15,14 @@ TG_VERSIONS static int64_t are_within(const int64_t *index, int64_t count, int64
     for (int64_t i = 0; i < count; i++)
         wrong |= (uint64_t)(index[i] - low) >= room;
     return !wrong;
+}
+
+/* The same for a piece of work, which tells the others. */
+TG_INLINE int are_fine(const int64_t *index, int64_t count, int64_t size, int64_t *wrong) {
+    if (are_within(index, count, 0, size))
+        return 1;
+    __atomic_store_n(wrong, 1, __ATOMIC_RELAXED);
+    return 0;
 }
 
 TG_INLINE int64_t wrapped(int64_t i, int64_t size) { return i < 0 ? i + size : i; }
@@ -88,6 +97,8 @@ void tg_take(void **p, const int64_t *n, const double *x) {
         const type *from = (const type *)given->p[0] + row / count * size * inner;                 \
         const int64_t *index = (const int64_t *)given->p[1] + row * inner;                         \
         type *out = (type *)given->p[2] + row * inner;                                             \
+        if (!are_fine(index, inner, size, given->p[3]))                                            \
+            return;                                                                                \
         for (int64_t k = 0; k < inner; k++)                                                        \
             out[k] = from[index[k] * inner + k];                                                   \
     }
@@ -98,6 +109,8 @@ TG_VERSIONS static void gather_rows(void *context, int64_t begin, int64_t end) {
         const int64_t bytes = given->n[4];
         for (int64_t o = begin; o < end; o++) {
             const int64_t *index = (const int64_t *)given->p[1] + o * count;
+            if (!are_fine(index, count, size, given->p[3]))
+                return;
             if (bytes == 4) {
                 const int32_t *from = (const int32_t *)given->p[0] + o * size;
                 int32_t *out = (int32_t *)given->p[2] + o * count;
@@ -119,10 +132,7 @@ TG_VERSIONS static void gather_rows(void *context, int64_t begin, int64_t end) {
 #undef GATHER
 void tg_gather(void **p, const int64_t *n, const double *x) {
     arguments given = {p, n, x};
-    int64_t *wrong = p[3];
-    *wrong = !are_within(p[1], n[0] * n[2] * n[3], 0, n[1]);
-    if (*wrong)
-        return;
+    *(int64_t *)p[3] = 0;
     if (n[2] == 1)
         tg_parallel(n[0], rows_of(n[3], 1), gather_rows, &given);
     else
@@ -134,12 +144,27 @@ void tg_gather(void **p, const int64_t *n, const double *x) {
 /* out[o, first + j * step, k] = part[o, j, k], and zeros everywhere else.
    p: part, out; n: outer, size, inner, first, step, count, bytes of one, and the strides of part in
    elements (0 where it is broadcast) */
+#define PAIRS(value)                                                                               \
+    for (int64_t j = 0; j < count - 1; j++) {                                                      \
+        out[first + 2 * j] = value;                                                                \
+        out[first + 2 * j + 1] = 0;                                                                \
+    }
 #define PUT(type)                                                                                  \
     for (int64_t line = begin; line < end; line++) {                                               \
         const int64_t o = inner == 1 ? line : line / size;                                         \
         const type *from = (const type *)given->p[0] + o * n[7];                                   \
         if (inner == 1) {                                                                          \
-            type *out = (type *)given->p[1] + o * size;                                            \
+            type *restrict out = (type *)given->p[1] + o * size;                                   \
+            if (step == 2 && n[8] < 2) { /* every other one: pairs with a zero behind */           \
+                memset(out, 0, first * sizeof(type));                                              \
+                if (n[8])                                                                          \
+                    PAIRS(from[j])                                                                 \
+                else                                                                               \
+                    PAIRS(*from)                                                                   \
+                out[first + 2 * count - 2] = from[(count - 1) * n[8]];                             \
+                memset(out + first + 2 * count - 1, 0, (size - first - 2 * count + 1) * sizeof(type)); \
+                continue;                                                                          \
+            }                                                                                      \
             memset(out, 0, size * sizeof(type));                                                   \
             for (int64_t j = 0; j < count; j++)                                                    \
                 out[first + j * step] = from[j * n[8]];                                            \
@@ -169,6 +194,7 @@ TG_VERSIONS static void put_lines(void *context, int64_t begin, int64_t end) {
     }
 }
 #undef PUT
+#undef PAIRS
 void tg_put_part(void **p, const int64_t *n, const double *x) {
     arguments given = {p, n, x};
     const int64_t lines = n[2] == 1 ? n[0] : n[0] * n[1];

@@ -60,7 +60,7 @@ void NAMED(tg_add_rows)(void **p, const int64_t *n, const double *x) {
 
 /* out[o, index[o, j, k], k] += source[o, j, k], or = (the last one stays), or = x[0].
    p: out, index, source or NULL, whether something was wrong; n: outer, size, inner, count, whether
-   to add; x: the number, where there is no source */
+   to add, whether to clear `out` first; x: the number, where there is no source */
 #define SCATTER(how)                                                                               \
     if (inner == 1)                                                                                \
         for (int64_t i = 0; i < count; i++)                                                        \
@@ -79,6 +79,10 @@ TG_VERSIONS static void NAMED(scatter_some)(void *context, int64_t begin, int64_
     for (int64_t o = o0; o < o1; o++) {
         T *restrict out = (T *)given->p[0] + o * size * inner;
         const int64_t *restrict index = (const int64_t *)given->p[1] + o * count * inner;
+        if (!lone && !are_fine(index, count * inner, size, given->p[3]))
+            return;
+        if (given->n[5])
+            memset(out, 0, (size_t)(size * inner) * sizeof(T));
         if (!given->p[2]) {
             SCATTER(= number)
             continue;
@@ -95,14 +99,15 @@ TG_VERSIONS static void NAMED(scatter_some)(void *context, int64_t begin, int64_
 void NAMED(tg_scatter)(void **p, const int64_t *n, const double *x) {
     arguments given = {p, n, x};
     int64_t *wrong = p[3];
-    *wrong = !are_within(p[1], n[0] * n[2] * n[3], 0, n[1]);
+    *wrong = n[0] == 1 && !are_within(p[1], n[2] * n[3], 0, n[1]);
     if (*wrong)
         return;
     if (n[0] == 1) {
         const int64_t columns = rows_of(n[3], 1);
         tg_parallel(n[2], columns > 64 ? columns : 64, NAMED(scatter_some), &given);
     } else {
-        tg_parallel(n[0], rows_of(n[2] * n[3], 1), NAMED(scatter_some), &given);
+        const int64_t work = n[2] * (n[3] + (n[5] ? n[1] / 16 : 0));
+        tg_parallel(n[0], rows_of(work, 1), NAMED(scatter_some), &given);
     }
 }
 

@@ -12,11 +12,13 @@
 
 #include "module.h"
 
-#define LARGE ((size_t)3 << 18)
+#define LARGE ((size_t)1 << 16) /* from here on malloc may give pages back that are soon wanted */
+#define FINE ((size_t)1 << 12)
 #define PAGE ((size_t)1 << 16)
+#define PAGE_FROM ((size_t)1 << 20)
 #define HUGE_FROM ((size_t)4 << 20)
 #define HUGE_PAGE ((size_t)2 << 20)
-#define MOST_KEPT 64
+#define MOST_KEPT 256
 #define CLEARED ((int64_t)1 << 19) /* bytes: a piece of work */
 #define HEADER 64 /* in front of the data: how much it is */
 
@@ -35,7 +37,7 @@ static PyObject *handler;
 
 /* What is mapped for so many bytes; 0: more than there can be. */
 static size_t mapped(size_t size) {
-    size_t page = size >= HUGE_FROM ? HUGE_PAGE : PAGE;
+    size_t page = size >= HUGE_FROM ? HUGE_PAGE : size >= PAGE_FROM ? PAGE : FINE;
     return size > (size_t)-1 / 2 ? 0 : (size + HEADER + page - 1) / page * page;
 }
 

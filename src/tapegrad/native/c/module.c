@@ -25,6 +25,7 @@ static PyMethodDef functions[] = {
      "product(a, b, summand=None): of matrices, or stacks; None where it is not for this"},
     {"set_blas", (PyCFunction)(void (*)(void))tg_set_blas, METH_FASTCALL,
      "set_blas(sgemm, dgemm, get_num_threads, set_num_threads): addresses"},
+    {"sum_few", tg_sum_few, METH_O, "sum_few(x): of all elements; None where it is not for this"},
     {"keep_memory", tg_keep_memory, METH_O, "how many bytes of freed arrays are kept at the most"},
     {"together", tg_together, METH_VARARGS, "a table of many arrays for one kernel, or None"},
     {"succeeded", tg_succeeded, METH_O, "whether the one number of a flag is zero"},

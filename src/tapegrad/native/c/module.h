@@ -39,6 +39,9 @@ PyObject *tg_join_tapes(PyObject *self, PyObject *tapes);
 PyObject *tg_product(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *tg_set_blas(PyObject *self, PyObject *const *args, Py_ssize_t count);
 
+/* few.c */
+PyObject *tg_sum_few(PyObject *self, PyObject *arg);
+
 /* memory.c */
 int tg_ready_memory(void);
 PyObject *tg_new_array(int dims, const npy_intp *shape, int type, int in_f_order);

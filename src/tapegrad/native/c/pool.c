@@ -1,6 +1,8 @@
 /* A small pool of threads. It starts with the first large piece of work; a worker that has nothing
    to do spins for a moment, since work comes in bursts and waking a sleeper costs 50 to 400
-   microseconds, and then sleeps. After fork the child has no workers and starts its own. */
+   microseconds, and then sleeps. Where all workers sleep the caller does the first piece alone, and
+   wakes them if what is left will take long enough by that measure. After fork the child has no
+   workers and starts its own. */
 
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -13,7 +15,9 @@
 #include "tapegrad.h"
 
 #define MOST 64
-#define SPINS 20000 /* about 50 microseconds */
+#define SPIN_FOR 200.0   /* microseconds that a worker without work stays awake */
+#define WAKE_FROM 100.0  /* microseconds of work that are worth waking the sleepers */
+#define SPINS 5000       /* of a caller that waits for the last pieces, before it gives way */
 
 typedef struct {
     tg_part part;
@@ -46,6 +50,12 @@ static inline void relax(void) {
 #endif
 }
 
+static double microseconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
+}
+
 static void take_pieces(work_t *work) {
     int64_t pieces = (work->count + work->grain - 1) / work->grain;
     for (;;) {
@@ -63,18 +73,23 @@ static void *worker(void *index) {
     inside = 1;
     for (;;) {
         uint64_t now;
-        int spins = 0;
-        while ((now = atomic_load_explicit(&pool.round, memory_order_acquire)) == seen) {
-            if (++spins < SPINS) {
-                relax();
+        double until = 0;
+        for (unsigned spins = 0;
+             (now = atomic_load_explicit(&pool.round, memory_order_acquire)) == seen; spins++) {
+            relax();
+            if (spins % 64) /* the clock costs as much as a few pauses */
                 continue;
-            }
+            if (!until)
+                until = microseconds() + SPIN_FOR;
+            if (microseconds() < until)
+                continue;
             pthread_mutex_lock(&pool.lock);
             atomic_fetch_add(&pool.sleeping, 1);
             while (atomic_load(&pool.round) == seen)
                 pthread_cond_wait(&pool.wake, &pool.lock);
             atomic_fetch_sub(&pool.sleeping, 1);
             pthread_mutex_unlock(&pool.lock);
+            until = 0;
         }
         seen = now;
         if (seen % 2 == 0 || number >= pool.wanted)
@@ -123,9 +138,16 @@ static void start(void) {
     pthread_attr_destroy(&attributes);
 }
 
+int tg_processors(void) {
+    static int count;
+    if (!count)
+        count = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    return count;
+}
+
 int tg_threads(void) {
     if (pool.wanted == 0) {
-        int count = (int)sysconf(_SC_NPROCESSORS_ONLN);
+        int count = tg_processors();
 #if defined(__linux__)
         cpu_set_t set;
         if (sched_getaffinity(0, sizeof set, &set) == 0)
@@ -143,6 +165,12 @@ void tg_set_threads(int count) {
     pool.wanted = count < 1 ? 1 : count > MOST ? MOST : count;
 }
 
+/* The pieces from `begin` on, one after the other. */
+static void alone(int64_t begin, int64_t count, int64_t grain, tg_part part, void *context) {
+    for (; begin < count; begin += grain)
+        part(context, begin, begin + grain < count ? begin + grain : count);
+}
+
 void tg_parallel(int64_t count, int64_t grain, tg_part part, void *context) {
     if (count <= 0)
         return;
@@ -153,20 +181,31 @@ void tg_parallel(int64_t count, int64_t grain, tg_part part, void *context) {
         return;
     }
     if (tg_threads() == 1 || inside || pthread_mutex_trylock(&pool.owner)) {
-        /* The same pieces, one after the other. */
-        for (int64_t begin = 0; begin < count; begin += grain)
-            part(context, begin, begin + grain < count ? begin + grain : count);
+        alone(0, count, grain, part, context);
         return;
+    }
+    inside = 1;
+    int64_t first = 0; /* the pieces that are done already */
+    if (atomic_load(&pool.sleeping) >= pool.started) {
+        const double before = microseconds();
+        part(context, 0, grain);
+        first = 1;
+        const double each = microseconds() - before;
+        if (each * (double)((count - 1) / grain) < WAKE_FROM) {
+            alone(grain, count, grain, part, context);
+            inside = 0;
+            pthread_mutex_unlock(&pool.owner);
+            return;
+        }
     }
     if (pool.started < pool.wanted - 1)
         start();
-    inside = 1;
     work_t *work = &pool.work;
     work->part = part;
     work->context = context;
     work->count = count;
     work->grain = grain;
-    atomic_store(&work->next, 0);
+    atomic_store(&work->next, first);
     atomic_fetch_add(&pool.round, 1);
     if (atomic_load(&pool.sleeping)) {
         pthread_mutex_lock(&pool.lock);

@@ -23,8 +23,9 @@ static struct {
 } blas;
 
 /* Multiplications in a piece of work, and from where on BLAS's own threads are better. */
-#define PIECE ((double)(1 << 20))
-#define MOST_PIECES 8
+#define PIECE ((double)(3 << 20))
+#define PIECE_OF_STACK ((double)(1 << 20))
+#define MOST_PIECES 8 /* each of them packs one of the factors anew: no more than two a processor */
 #define VERY_LARGE ((double)(1 << 28))
 
 typedef struct {
@@ -86,11 +87,13 @@ static void run(product *p, int64_t stack) {
     }
     const int threads = tg_blas_alone();
     if (stack > 1) {
-        int64_t grain = (int64_t)(PIECE / (work < 1 ? 1 : work));
+        int64_t grain = (int64_t)(PIECE_OF_STACK / (work < 1 ? 1 : work));
         tg_parallel(stack, grain < 1 ? 1 : grain, of_a_stack, p);
     } else {
+        const int64_t most = 2 * tg_processors();
         int64_t pieces = (int64_t)(work / PIECE), all;
-        pieces = pieces < 1 ? 1 : pieces > MOST_PIECES ? MOST_PIECES : pieces;
+        pieces = pieces < MOST_PIECES ? pieces : MOST_PIECES;
+        pieces = pieces < 1 ? 1 : pieces > most ? most : pieces;
         p->by_rows = p->m >= p->n;
         all = p->by_rows ? p->m : p->n;
         p->width = (all + pieces - 1) / pieces;

@@ -26,6 +26,7 @@ typedef void (*tg_part)(void *context, int64_t begin, int64_t end);
 
 /* Call `part` on pieces of [0, count), of at least `grain` each, on several threads if it pays. The
    pieces do not depend on the number of threads. */
+int tg_processors(void); /* of the machine, however many threads are wanted */
 void tg_parallel(int64_t count, int64_t grain, tg_part part, void *context);
 int tg_threads(void);
 void tg_set_threads(int count);

@@ -176,7 +176,7 @@ def scattered(input: Any, index: Any, source: Any, dim: int, adds: bool, value: 
         source = np.ascontiguousarray(source)
     outer, size, inner = around(input.shape, dim, dim + 1)
     out = np.array(input, order="C", copy=True)
-    sizes = (outer, size, inner, index.shape[dim], adds)
+    sizes = (outer, size, inner, index.shape[dim], adds, False)
     return out if succeeds(run, (out, index, source), sizes, (value,)) else None
 
 
@@ -187,8 +187,10 @@ def scatter_into(reference: Any) -> Any:
         run = pick(SCATTER, values)
         if run is None or not fits(index, shape, dim) or values.shape != index.shape:
             return reference(values, index, shape, dim)
-        out = zeros(shape, values)
-        sizes = (*around(shape, dim, dim + 1), index.shape[dim], True)
+        outer, size, inner = around(shape, dim, dim + 1)
+        clears = outer > 1  # row by row, else all of it beforehand
+        out = empty(shape, values) if clears else zeros(shape, values)
+        sizes = (outer, size, inner, index.shape[dim], True, clears)
         if succeeds(run, (out, index, np.ascontiguousarray(values)), sizes):
             return out
         return reference(values, index, shape, dim)
@@ -266,11 +268,13 @@ def single_run(index: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[int, int
     last = first
     while last < len(index) and type(index[last]) is not slice:
         last += 1
-    arrays = index[first:last]
+    arrays = list(index[first:last])
     at = arrays[0].shape
-    for item in arrays:
-        if item.dtype is not I64 or item.shape != at or not is_dense(item):
+    for i, item in enumerate(arrays):
+        if item.dtype is not I64 or item.shape != at:
             return None
+        if not is_dense(item):  # a column of a table of places, say
+            arrays[i] = np.array(item, order="C")
     if any([type(item) is not slice for item in index[last:]]):
         return None
     if len(arrays) == 1:

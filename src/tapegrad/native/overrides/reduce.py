@@ -14,6 +14,7 @@ SMALL = 4096  # elements: NumPy reduces so many in less time than it takes to lo
 PIECE = 32768  # of a long row
 BLOCKS = 16  # at most: pieces of a column
 
+sum_few = KERNELS.sum_few
 SUM = for_dtypes("sum")
 SUM_COLUMNS = for_dtypes("sum_columns")
 
@@ -80,6 +81,10 @@ def sum_over(x: Any, dim: Any, keepdim: bool, divisor: float) -> Any:
 def sums(whole: bool, averages: bool) -> Any:
     def make(reference: Any) -> Any:
         def over_all(input: Any, dtype: Any) -> Any:
+            if dtype is None and not averages:
+                out = sum_few(input)
+                if out is not None:
+                    return out
             if dtype is None and pick(SUM, input) is not None and is_large(input):
                 return sum_over(input, None, False, input.size if averages else 1.0)
             return reference(input, dtype)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
-from ...core.base import TensorBase
+from ...core.base import F32, F64, STATE, TensorBase, View, cell_of, quiet, wrap
+from ...core.dispatch import is_stale
 from ...errors import no_tensor_in_list
 from ..block import LOWER, Autocast, Case, api
 from ..block.samples import Draw
-from .matmul import bmm, view
+from .matmul import Bmm, bmm, view
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
@@ -72,23 +74,21 @@ def labels_of(equation: str, start: int, end: int, operand: int | None) -> list[
 class Plan:
     """The dimensions of the whole: those of the output first, then those that are summed."""
 
-    def __init__(self, equation: str, operands: list[Any]) -> None:
+    def __init__(self, equation: str, shapes: tuple[tuple[int, ...], ...]) -> None:
         arrow = equation.find("->")
         stop = len(equation) if arrow < 0 else arrow
         cuts = [-1, *[i for i in range(stop) if equation[i] == ","], stop]
-        if len(cuts) - 1 > len(operands):
+        if len(cuts) - 1 > len(shapes):
             raise RuntimeError(
                 "einsum(): fewer operands were provided than specified in the equation"
             )
-        if len(cuts) - 1 < len(operands):
+        if len(cuts) - 1 < len(shapes):
             raise RuntimeError(
                 "einsum(): more operands were provided than specified in the equation"
             )
-        self.inputs = [
-            labels_of(equation, cuts[i] + 1, cuts[i + 1], i) for i in range(len(operands))
-        ]
+        self.inputs = [labels_of(equation, cuts[i] + 1, cuts[i + 1], i) for i in range(len(shapes))]
         self.covered = 0
-        self.check_ranks(operands)
+        self.check_ranks(shapes)
         counts: dict[str, int] = {}
         for labels in self.inputs:
             for label in labels:
@@ -109,11 +109,12 @@ class Plan:
         self.all = self.output + [
             n for n in self.with_labels_for_ellipsis(names) if n not in self.output
         ]
-        self.check_sizes(operands)
+        self.check_sizes(shapes)
+        self.at_once = None if len(shapes) != 2 else AtOnce.of(self, shapes)
 
-    def check_ranks(self, operands: list[Any]) -> None:
-        for i, (labels, t) in enumerate(zip(self.inputs, operands, strict=True)):
-            ndim = t.array.ndim
+    def check_ranks(self, shapes: tuple[tuple[int, ...], ...]) -> None:
+        for i, (labels, shape) in enumerate(zip(self.inputs, shapes, strict=True)):
+            ndim = len(shape)
             named = len([n for n in labels if n != "..."])
             if "..." in labels:
                 if named > ndim:
@@ -157,12 +158,12 @@ class Plan:
         named = len([n for n in self.inputs[i] if n != "..."])
         return self.with_labels_for_ellipsis(self.inputs[i], ndim - named)
 
-    def check_sizes(self, operands: list[Any]) -> None:
+    def check_sizes(self, shapes: tuple[tuple[int, ...], ...]) -> None:
         """Dimensions of one subscript must have one size, or 1."""
         seen: dict[str, int] = {}
-        for i, t in enumerate(operands):
+        for i, shape in enumerate(shapes):
             own: dict[str, int] = {}
-            for name, n in zip(self.labels(i, t.array.ndim), t.array.shape, strict=True):
+            for name, n in zip(self.labels(i, len(shape)), shape, strict=True):
                 if own.setdefault(name, n) != n:
                     raise RuntimeError(
                         f"einsum(): subscript {name} is repeated for operand {i} but the sizes "
@@ -188,6 +189,77 @@ class Plan:
                 t = t.unsqueeze(-1)
                 labels.append(name)
         return t.permute(tuple([labels.index(n) for n in self.all]))
+
+
+class AtOnce:
+    """How a plan for two operands is one product of stacks of matrices, where it is no more."""
+
+    def __init__(self, swaps: bool, arrange: list[tuple[Any, Any]], result: Any) -> None:
+        self.swaps = swaps
+        self.arrange = arrange  # per factor: the order of its dimensions, the shape of the stack
+        self.result = result  # the shape of the product, and the order of its dimensions
+
+    @staticmethod
+    def of(plan: Plan, shapes: tuple[tuple[int, ...], ...]) -> AtOnce | None:
+        labels = [plan.labels(i, len(shape)) for i, shape in enumerate(shapes)]
+        sizes: dict[str, int] = {}
+        for names, shape in zip(labels, shapes, strict=True):
+            if len(set(names)) != len(names) or any([n < 2 for n in shape]):
+                return None  # diagonals, and what broadcasts or is empty
+            sizes.update(zip(names, shape, strict=True))
+        a, b = labels
+        inner = [n for n in plan.all if n not in plan.output]
+        if not inner or any([n not in a or n not in b for n in inner]):
+            return None
+        both = [n for n in plan.output if n in a and n in b]
+        left = [n for n in plan.output if n not in b]
+        right = [n for n in plan.output if n not in a]
+        swaps = bool(left and right) and plan.all.index(left[-1]) > plan.all.index(right[-1])
+        if swaps:  # as in `contract`
+            a, b, left, right = b, a, right, left
+
+        def count(names: list[str]) -> int:
+            return math.prod([sizes[n] for n in names])
+
+        stack, depth = count(both), count(inner)
+        arrange = [
+            (tuple([a.index(n) for n in both + left + inner]), (stack, count(left), depth)),
+            (tuple([b.index(n) for n in both + inner + right]), (stack, depth, count(right))),
+        ]
+        order = both + left + right
+        shape = tuple([sizes[n] for n in order])
+        return AtOnce(swaps, arrange, (shape, tuple([order.index(n) for n in plan.output])))
+
+    def run(self, a: Any, b: Any) -> Any:
+        """The view of the product that the steps one by one would end in; nothing is recorded."""
+        first, second = (b, a) if self.swaps else (a, b)
+        (order, shape), (other_order, other_shape) = self.arrange
+        x = first.array.transpose(order).reshape(shape)
+        y = second.array.transpose(other_order).reshape(other_shape)
+        product = wrap(quiet(Bmm.kernel, x, y))
+        shape, order = self.result
+        result = wrap(product.array.reshape(shape).transpose(order))
+        result.cut = product.cut = first.cut if first.cut is not None else second.cut
+        cell = result.cell = cell_of(product)
+        result.view_of = View(product, "", cell.n, ())
+        return result
+
+
+def is_plain(a: Any, b: Any) -> bool:
+    """Two arrays of one kind of float, of which nothing is to be recorded or told."""
+    return (
+        not STATE.modes_on
+        and not STATE.timing
+        and not (a.special or b.special or a.wants_grad or b.wants_grad)
+        and (a.array.dtype is F32 or a.array.dtype is F64)
+        and b.array.dtype is a.array.dtype
+        and not (is_stale(a) or is_stale(b))
+    )
+
+
+@functools.lru_cache(256)
+def plan_for(equation: str, shapes: tuple[tuple[int, ...], ...]) -> Plan:
+    return Plan(equation, shapes)
 
 
 def no_broadcast(name: str, size: int, before: int, operand: int, covered: int) -> Exception:
@@ -245,7 +317,9 @@ def einsum(*args: Any) -> Any:
     for i, t in enumerate(operands):
         if not isinstance(t, TensorBase):
             raise no_tensor_in_list(i, 1, t)
-    plan = Plan(equation, operands)
+    plan = plan_for(equation, tuple([t.array.shape for t in operands]))
+    if plan.at_once is not None and is_plain(*operands):
+        return plan.at_once.run(*operands)
     parts = [plan.arrange(t, i) for i, t in enumerate(operands)]
     kept = len(plan.output)
     result = parts[0]
