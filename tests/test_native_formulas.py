@@ -252,6 +252,25 @@ def test_erfinv_of_single_precision(rng):
     assert np.signbit(found[7]) and not np.signbit(found[6])
 
 
+def test_gelu_of_single_precision(rng):
+    """As exact as single precision goes: within two roundings of what double says."""
+    x = np.concatenate([np.linspace(-14, 14, 20001), rng.normal(size=20000)]).astype(np.float32)
+    made = []
+    for dtype in DTYPES:
+        t = tapegrad.tensor(x.astype(dtype)).requires_grad_()
+        y = tapegrad.nn.functional.gelu(t)
+        y.sum().backward()
+        made.append((y.detach().numpy(), t.grad.numpy()))
+    (value, slope), (true_value, true_slope) = made
+    eps = np.finfo(np.float32).eps
+    assert (np.abs(value - true_value) <= 1.5 * eps * np.abs(x)).all()
+    assert np.abs(slope - true_slope).max() <= 2 * eps
+    corners = tapegrad.tensor([np.inf, -np.inf, np.nan, 0.0, -0.0])
+    found = tapegrad.nn.functional.gelu(corners).numpy()
+    np.testing.assert_array_equal(found, [np.inf, np.nan, np.nan, 0.0, -0.0])
+    np.testing.assert_array_equal(np.signbit(found[3:]), [False, True])
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_an_expanded_number(dtype):
     """As the gradient of a sum is: it lies as any other operand does, and is read once."""

@@ -9,7 +9,10 @@ from .expressions import SINGLE, Expression, Maker, in_order
 # About how many nanoseconds one element takes: what decides whether threads are worth it.
 COST: dict[str, float] = {
     **dict.fromkeys(
-        "exp exp2 expm1 log log2 log10 log1p sigmoid tanh erf erfinv sin cos".split(), 1.5
+        """
+        exp exp2 expm1 log log2 log10 log1p sigmoid tanh erf erfinv gelu_value gelu_slope sin cos
+        """.split(),
+        1.5,
     ),
     **dict.fromkeys(
         """

@@ -241,6 +241,10 @@ static int read_constant(tg_program *program, int i, PyObject *said) {
     return 0;
 }
 
+static int only_single(int code) {
+    return code == TG_erfinv || code == TG_gelu_value || code == TG_gelu_slope;
+}
+
 /* As Python says it:
    (kind, sources, constants, kinds of outputs, given, registers, steps, cost). */
 static int read_program(Program *self, PyObject *said) {
@@ -286,7 +290,8 @@ static int read_program(Program *self, PyObject *said) {
             return -1;
         int n = program->registers;
         if (code < 0 || code >= TG_STEP_COUNT || out < program->inputs + program->constants ||
-            (code == TG_erfinv && program->kind != TG_F32) || out >= n || a < 0 || a >= n || b < 0 || b >= n || c < 0 || c >= n)
+            (only_single(code) && program->kind != TG_F32) || out >= n || a < 0 || a >= n ||
+            b < 0 || b >= n || c < 0 || c >= n)
             return bad_program("a step that names no primitive or no register");
         program->step[s] =
             (tg_step){(uint8_t)code, (uint8_t)out, (uint8_t)a, (uint8_t)b, (uint8_t)c};

@@ -17,7 +17,7 @@
     X(asin, 1) X(acos, 1) X(atan, 1) X(sinh, 1) X(cosh, 1) X(tanh, 1) X(asinh, 1) X(acosh, 1)      \
     X(atanh, 1) X(sigmoid, 1) X(erf, 1) X(erfc, 1) X(floor, 1) X(ceil, 1) X(rint, 1) X(trunc, 1)   \
     X(sign, 1) X(isnan, 1) X(isinf, 1) X(isfinite, 1) X(not_, 1) X(signbit, 1) X(polynomial, 1)    \
-    X(erfinv, 1)                                                                                   \
+    X(erfinv, 1) X(gelu_value, 1) X(gelu_slope, 1)                                                 \
     X(add, 2) X(sub, 2) X(mul, 2) X(div, 2) X(maximum, 2) X(minimum, 2) X(fmax, 2) X(fmin, 2)      \
     X(pow, 2) X(fmod, 2) X(atan2, 2) X(hypot, 2) X(copysign, 2) X(lt, 2) X(le, 2) X(gt, 2)         \
     X(ge, 2) X(eq, 2) X(ne, 2) X(and_, 2) X(or_, 2) X(xor_, 2)                                     \

@@ -71,6 +71,8 @@ UNARY(erf, ERF(a))
 UNARY(erfc, LIBM(erfc)(a))
 #ifdef ERFINV
 UNARY(erfinv, ERFINV(a))
+UNARY(gelu_value, GELU_VALUE(a))
+UNARY(gelu_slope, GELU_SLOPE(a))
 #endif
 UNARY(floor, FLOOR(a))
 UNARY(ceil, CEIL(a))
