@@ -11,6 +11,8 @@
 
 #define RELEASE_FROM 32768.0 /* nanoseconds of work: from here on the GIL is released */
 #define MOST_PROGRAMS 256    /* of one formula, for as many values of its attributes */
+#define SHORT_ROW 16
+#define MANY_ROWS 64
 #define MOST_TENSORS 4       /* whose gradients are wanted together */
 
 enum { BROADCAST, C_ORDER, F_ORDER }; /* how arrays lie */
@@ -83,12 +85,27 @@ static int is_spread(PyArrayObject *x) {
     return 1;
 }
 
-/* The index space of arrays that all lie in C order, broadcast, or all in the same dense order;
-   those that are spread fit to any. */
+/* Rows behind each other, with gaps between them maybe, as a part of the columns of a matrix has. */
+static int in_rows(PyArrayObject *x) {
+    int64_t inner = PyArray_ITEMSIZE(x);
+    if (PyArray_IS_C_CONTIGUOUS(x))
+        return 1;
+    for (int d = PyArray_NDIM(x) - 1; d >= 0; d--) {
+        if (PyArray_DIM(x, d) == 1)
+            continue;
+        if (PyArray_STRIDE(x, d) < inner)
+            return 0;
+        inner = PyArray_STRIDE(x, d) * PyArray_DIM(x, d);
+    }
+    return 1;
+}
+
+/* The index space of arrays that all lie in rows, broadcast, or all in the same dense order; those
+   that are spread fit to any. Results lie as the inputs do, without gaps. */
 static int find_space(PyArrayObject *const *arrays, int count, tg_operand *operands, int *dims,
                       int64_t *size, int *flat) {
     PyArrayObject *first = NULL;
-    int same = 1, in_c_order = 1, in_f_order = 1, all_spread = 1;
+    int same = 1, in_c_order = 1, in_f_order = 1, all_in_rows = 1, all_spread = 1;
     *dims = 0;
     for (int k = 0; k < count; k++) {
         PyArrayObject *x = arrays[k];
@@ -97,6 +114,7 @@ static int find_space(PyArrayObject *const *arrays, int count, tg_operand *opera
         if (!is_spread(x)) {
             in_c_order = in_c_order && PyArray_IS_C_CONTIGUOUS(x);
             in_f_order = in_f_order && PyArray_IS_F_CONTIGUOUS(x);
+            all_in_rows = all_in_rows && (in_c_order || in_rows(x));
             all_spread = 0;
         }
         if (PyArray_NDIM(x) > *dims)
@@ -114,7 +132,7 @@ static int find_space(PyArrayObject *const *arrays, int count, tg_operand *opera
         size[0] = PyArray_SIZE(first);
         return 1;
     }
-    if (!in_c_order)
+    if (!all_in_rows)
         return 0;
     *flat = BROADCAST;
     for (int d = 0; d < *dims; d++)
@@ -130,6 +148,13 @@ static int find_space(PyArrayObject *const *arrays, int count, tg_operand *opera
             else if (n != 1 && n != size[d])
                 return 0; /* the fallback says what is wrong */
         }
+    }
+    if (!in_c_order) { /* many short rows cost more here than on NumPy */
+        int64_t rows = 1;
+        for (int d = 0; d < *dims - 1; d++)
+            rows *= size[d];
+        if (size[*dims - 1] < SHORT_ROW && rows > MANY_ROWS)
+            return 0;
     }
     for (int k = 0; k < count; k++) {
         if (!arrays[k])
