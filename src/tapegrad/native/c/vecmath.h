@@ -209,7 +209,8 @@ TG_INLINE float exp_below_f32(float x) {
     q = FMA32(q, r, 0x1.555492p-3f);
     q = FMA32(q, r, 0x1.fffffcp-2f);
     float p = FMA32(q * r, r, r) + 1.0f;
-    return x < -87.0f ? 0.0f : f32_of(bits_of_f32(p) + (bits_of_f32(t) << 23));
+    float two = f32_of((bits_of_f32(t) << 23) + 0x3f800000u); /* magic's own bits are shifted out */
+    return x < -87.0f ? 0.0f : p * two;
 }
 
 /* The share of the normal distribution below x, given e = exp(-x^2 / 2): beyond |x| lies e times a
