@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .gather import is_index, succeeds
-from .rows import for_dtypes, is_dense, pick
+from .rows import for_dtypes, is_dense, pick, zeros
 
 HOW = {"none": 0, "sum": 1, "mean": 2}
 
@@ -68,7 +68,7 @@ def nll_loss_backward(reference: Any) -> Any:
             and suits(shape, grad_output.dtype, target, weight)
         ):
             grad = np.ascontiguousarray(grad_output)
-            out = np.zeros(shape, grad.dtype)
+            out = zeros((*shape,), grad)
             given = sizes(shape, target, reduction, ignore_index)
             if succeeds(run, (grad, target, weight, out), given):
                 return out
