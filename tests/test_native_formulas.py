@@ -170,6 +170,45 @@ def test_what_a_formula_declines():
         add(x, np.ones(3, np.float32))
 
 
+CORNERS = [0.0, -0.0, 1.0, np.inf, -np.inf, np.nan, 1e-40, 3e38, -2.5, 257.0]
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+def test_bfloat16(name, rng):
+    """The block on NumPy rounds after every step, and so does the program: bit for bit."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    op = REGISTRY[name]
+    if not op.native or op.attrs or op.width > 2:
+        pytest.skip("no formula of one or two tensors alone")
+    drawn = np.concatenate([rng.normal(size=500), CORNERS]).astype(ml_dtypes.bfloat16)
+    pair = (drawn, drawn[rng.permutation(drawn.size)])
+    for shape in [(510,), (17, 30), (0, 3)]:
+        args = [x[: int(np.prod(shape))].reshape(shape) for x in pair][: op.width]
+        try:
+            want = quiet(op.forward, np, *args)
+        except (KeyError, TypeError, RuntimeError):
+            return  # no kernel for it, or not of bfloat16
+        for got, each in zip(as_list(op.kernel(*args)), as_list(want), strict=True):
+            each = np.asarray(each)
+            assert (got.dtype, got.shape) == (each.dtype, each.shape)
+            np.testing.assert_array_equal(got.astype(np.float64), each.astype(np.float64))
+
+
+def test_bfloat16_with_numbers_and_views(rng):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    x = rng.normal(size=(6, 40)).astype(ml_dtypes.bfloat16)
+    mul, add = REGISTRY["mul"].kernel, REGISTRY["add"].kernel
+    assert mul.has_program(x, x)
+    for a, b in [(x[:, 3:20], x[:, 4:21]), (x.T, x.T), (x, x[0]), (x[::2], x[:1]), (x, x[:, ::-1])]:
+        found = mul(a, b)
+        np.testing.assert_array_equal(found.astype(np.float32), (a * b).astype(np.float32))
+        assert found.strides == (a * b).strides
+    assert add(x, x.astype(np.float32)).dtype == np.float32
+    t = tapegrad.tensor(rng.normal(size=(5, 3))).to(tapegrad.bfloat16).requires_grad_()
+    (t * 0.3 + t.sigmoid()).sum().backward()
+    assert t.grad.dtype == tapegrad.bfloat16
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_rows_with_gaps(dtype, rng):
     """Columns of a matrix, every other element, several dimensions; results have no gaps."""

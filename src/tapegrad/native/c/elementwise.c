@@ -26,6 +26,21 @@ typedef struct {
     int source[TG_MOST_OPERANDS]; /* of a gradient's inputs: a place in `kept`, -1 the gradient */
 } Program;
 
+/* The number that NumPy has given to ml_dtypes' bfloat16, once an array of it was seen. */
+static int bfloat16 = -1;
+
+static int is_bfloat16(PyArrayObject *x) {
+    const int type = PyArray_TYPE(x);
+    if (type < NPY_USERDEF || type == bfloat16)
+        return type == bfloat16;
+    const char *name = strrchr(PyArray_DESCR(x)->typeobj->tp_name, '.');
+    name = name ? name + 1 : PyArray_DESCR(x)->typeobj->tp_name;
+    if (strcmp(name, "bfloat16") != 0 || PyArray_ITEMSIZE(x) != 2)
+        return 0;
+    bfloat16 = type;
+    return 1;
+}
+
 static int kind_of(PyArrayObject *x) {
     switch (PyArray_TYPE(x)) {
     case NPY_FLOAT:
@@ -35,7 +50,7 @@ static int kind_of(PyArrayObject *x) {
     case NPY_BOOL:
         return TG_BOOL;
     default:
-        return -1;
+        return is_bfloat16(x) ? TG_BF16 : -1;
     }
 }
 
@@ -74,6 +89,8 @@ static int read_arguments(PyObject *const *args, int count, tg_operand *operands
     }
     return *computed >= 0;
 }
+
+static const int type_of_kind[] = {NPY_FLOAT, NPY_DOUBLE, NPY_BOOL}, size_of_kind[] = {4, 8, 1, 2};
 
 /* One number that was expanded to a shape, as the gradient of a sum is. */
 static int is_spread(PyArrayObject *x) {
@@ -194,7 +211,7 @@ static int run(Program *self, PyObject *const *args, int want, PyObject *target,
     PyObject *made[TG_MOST_OPERANDS];
     for (int o = 0; o < outputs; o++) {
         int kind = self->kind[o];
-        int type = kind == TG_F32 ? NPY_FLOAT : kind == TG_F64 ? NPY_DOUBLE : NPY_BOOL;
+        int type = kind == TG_BF16 ? bfloat16 : type_of_kind[kind];
         PyObject *out = target;
         if (out) {
             PyArrayObject *x = (PyArrayObject *)out;
@@ -221,10 +238,8 @@ static int run(Program *self, PyObject *const *args, int want, PyObject *target,
     if (flat) {
         dims = 1;
         for (int k = 0; k < inputs + outputs; k++)
-            operands[k].stride[0] = k < inputs && arrays[k] && is_spread(arrays[k]) ? 0
-                                    : operands[k].kind == TG_F32                    ? 4
-                                    : operands[k].kind == TG_F64                    ? 8
-                                                                                    : 1;
+            operands[k].stride[0] =
+                k < inputs && (!arrays[k] || is_spread(arrays[k])) ? 0 : size_of_kind[operands[k].kind];
     }
     if (outputs == 0) {
         ;
@@ -267,7 +282,8 @@ static int read_constant(tg_program *program, int i, PyObject *said) {
 }
 
 static int only_single(int code) {
-    return code == TG_erfinv || code == TG_gelu_value || code == TG_gelu_slope;
+    return code == TG_erfinv || code == TG_gelu_value || code == TG_gelu_slope ||
+           code == TG_round16;
 }
 
 /* As Python says it:
@@ -297,7 +313,8 @@ static int read_program(Program *self, PyObject *said) {
             return -1;
     for (int o = 0; o < program->outputs; o++) {
         self->kind[o] = (int)PyLong_AsLong(PyTuple_GET_ITEM(kinds, o));
-        if (self->kind[o] < TG_F32 || self->kind[o] > TG_BOOL)
+        if (self->kind[o] < TG_F32 || self->kind[o] > TG_BF16 ||
+            (self->kind[o] == TG_BF16 && bfloat16 < 0))
             return bad_program("an output of a kind that there is not");
     }
     int computed = 0;
@@ -426,7 +443,7 @@ static Program *program_for(PyObject *programs, PyObject *maker, long start,
     return NULL;
 }
 
-/* TG_F32 or TG_F64: what arrays are computed in; -1: not for us. */
+/* TG_F32, TG_F64 or TG_BF16: what arrays are; -1: not for us. */
 static int kind_of_arrays(PyObject *const *args, Py_ssize_t count) {
     for (Py_ssize_t k = 0; k < count; k++)
         if (PyArray_CheckExact(args[k])) {
@@ -444,8 +461,8 @@ typedef struct {
     PyObject *fallback; /* called with the same arguments */
     PyObject *maker;    /* (kind, attributes, by_value) -> program, None or True */
     PyObject *programs; /* by what is not a number among the attributes */
-    Program *plain[2];  /* without attributes, for float and double */
-    int asked[2];
+    Program *plain[4];  /* without attributes, by kind */
+    int asked[4];
     int tensors; /* the arguments in front that are arrays or numbers */
 } Formula;
 
@@ -471,25 +488,24 @@ static Program *find_program(Formula *self, PyObject *const *args, Py_ssize_t co
     if (*kind < 0)
         return NULL;
     formula_question question = {*kind, args + tensors, attrs};
-    int wide = *kind == TG_F64;
     for (Py_ssize_t k = 0; k < tensors; k++)
         inputs[k] = args[k];
     if (attrs == 0) {
-        if (!self->asked[wide]) {
+        if (!self->asked[*kind]) {
             PyObject *asked = ask_formula(&question, 0);
             PyObject *found = asked ? ask(self->maker, asked) : NULL;
             Py_XDECREF(asked);
             if (!found)
                 return NULL;
-            self->asked[wide] = 1;
+            self->asked[*kind] = 1;
             if (Py_IS_TYPE(found, &program_type))
-                self->plain[wide] = (Program *)Py_NewRef(found);
+                self->plain[*kind] = (Program *)Py_NewRef(found);
             Py_DECREF(found);
         }
-        return self->plain[wide];
+        return self->plain[*kind];
     }
     int by_value;
-    Program *program = program_for(self->programs, self->maker, wide, args + tensors, attrs,
+    Program *program = program_for(self->programs, self->maker, *kind, args + tensors, attrs,
                                    ask_formula, &question, &by_value);
     if (program && !by_value) {
         Py_ssize_t n = tensors;
@@ -592,8 +608,8 @@ static int clear_formula(PyObject *o) {
     Py_CLEAR(self->maker);
     Py_CLEAR(self->fallback);
     Py_CLEAR(self->programs);
-    Py_CLEAR(self->plain[0]);
-    Py_CLEAR(self->plain[1]);
+    for (int kind = 0; kind < 4; kind++)
+        Py_CLEAR(self->plain[kind]);
     return 0;
 }
 
@@ -636,8 +652,8 @@ typedef struct {
     PyObject_HEAD vectorcallfunc vectorcall;
     PyObject *maker;    /* (kind, mask, kept, by_value) -> program, None or True */
     PyObject *programs; /* by mask and by what is not a number among the attributes */
-    Program *plain[2][1 << MOST_TENSORS]; /* without attributes */
-    uint8_t asked[2][1 << MOST_TENSORS];
+    Program *plain[4][1 << MOST_TENSORS]; /* without attributes, by kind */
+    uint8_t asked[4][1 << MOST_TENSORS];
     int first, count; /* where the attributes are in `kept` */
 } Gradients;
 
@@ -654,23 +670,23 @@ static PyObject *ask_gradients(void *context, int by_value) {
 
 static Program *find_gradients(Gradients *self, int kind, long mask, PyObject *kept) {
     gradient_question question = {kind, mask, kept};
-    int wide = kind == TG_F64, by_value;
+    int by_value;
     if (self->count)
-        return program_for(self->programs, self->maker, mask * 2 + wide,
+        return program_for(self->programs, self->maker, mask * 4 + kind,
                            &PyTuple_GET_ITEM(kept, self->first), self->count, ask_gradients,
                            &question, &by_value);
-    if (!self->asked[wide][mask]) {
+    if (!self->asked[kind][mask]) {
         PyObject *asked = ask_gradients(&question, 0);
         PyObject *found = asked ? ask(self->maker, asked) : NULL;
         Py_XDECREF(asked);
         if (!found)
             return NULL;
-        self->asked[wide][mask] = 1;
+        self->asked[kind][mask] = 1;
         if (Py_IS_TYPE(found, &program_type))
-            self->plain[wide][mask] = (Program *)Py_NewRef(found);
+            self->plain[kind][mask] = (Program *)Py_NewRef(found);
         Py_DECREF(found);
     }
-    return self->plain[wide][mask];
+    return self->plain[kind][mask];
 }
 
 /* gradients(gradient, kept, edges) -> a list with a gradient or None per edge, or None. */
@@ -757,9 +773,9 @@ static int clear_gradients(PyObject *o) {
     Gradients *self = (Gradients *)o;
     Py_CLEAR(self->maker);
     Py_CLEAR(self->programs);
-    for (int wide = 0; wide < 2; wide++)
+    for (int kind = 0; kind < 4; kind++)
         for (int mask = 0; mask < 1 << MOST_TENSORS; mask++)
-            Py_CLEAR(self->plain[wide][mask]);
+            Py_CLEAR(self->plain[kind][mask]);
     return 0;
 }
 

@@ -37,6 +37,18 @@ TG_INLINE uint64_t bits_of_f64(double x) {
     return bits;
 }
 
+/* bfloat16: the upper half of a float. */
+TG_INLINE uint16_t bf16_of(float x) {
+    uint32_t bits = bits_of_f32(x);
+    uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+    return (uint16_t)(x != x ? (bits >> 16 & 0x8000u) | 0x7fc0u : rounded);
+}
+TG_INLINE float round16_f32(float x) {
+    uint32_t bits = bits_of_f32(x);
+    float rounded = f32_of((bits + 0x7fffu + (bits >> 16 & 1u)) & 0xffff0000u);
+    return x != x ? x : rounded;
+}
+
 /* ------------------------------------------------------------------ float */
 
 /* e^x = 2^n e^r, |r| <= ln(2)/2; the power of two in two factors, so that subnormal results are
