@@ -170,6 +170,68 @@ def test_what_a_formula_declines():
         add(x, np.ones(3, np.float32))
 
 
+CORNERS = [0.0, -0.0, 1.0, np.inf, -np.inf, np.nan, 1e-40, 3e38, -2.5, 257.0]
+
+
+PLAIN = [op.name for op in REGISTRY.values() if op.native and not op.attrs and op.width <= 2]
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_bfloat16(name, rng):
+    """The block on NumPy rounds after every step, and so does the program: bit for bit."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    op = REGISTRY[name]
+    drawn = np.concatenate([rng.normal(size=500), CORNERS]).astype(ml_dtypes.bfloat16)
+    pair = (drawn, drawn[rng.permutation(drawn.size)])
+    for shape in [(510,), (17, 30), (0, 3)]:
+        args = [x[: int(np.prod(shape))].reshape(shape) for x in pair][: op.width]
+        try:
+            want = quiet(op.forward, np, *args)
+        except (KeyError, TypeError, RuntimeError):
+            return  # no kernel for it, or not of bfloat16
+        for got, each in zip(as_list(op.kernel(*args)), as_list(want), strict=True):
+            each = np.asarray(each)
+            assert (got.dtype, got.shape) == (each.dtype, each.shape)
+            np.testing.assert_array_equal(got.astype(np.float64), each.astype(np.float64))
+
+
+def test_bfloat16_with_numbers_and_views(rng):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    x = rng.normal(size=(6, 40)).astype(ml_dtypes.bfloat16)
+    mul, add = REGISTRY["mul"].kernel, REGISTRY["add"].kernel
+    assert mul.has_program(x, x)
+    for a, b in [(x[:, 3:20], x[:, 4:21]), (x.T, x.T), (x, x[0]), (x[::2], x[:1]), (x, x[:, ::-1])]:
+        found = mul(a, b)
+        np.testing.assert_array_equal(found.astype(np.float32), (a * b).astype(np.float32))
+        assert found.strides == (a * b).strides
+    assert add(x, x.astype(np.float32)).dtype == np.float32
+    t = tapegrad.tensor(rng.normal(size=(5, 3))).to(tapegrad.bfloat16).requires_grad_()
+    (t * 0.3 + t.sigmoid()).sum().backward()
+    assert t.grad.dtype == tapegrad.bfloat16
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_with_gaps(dtype, rng):
+    """Columns of a matrix, every other element, several dimensions; results have no gaps."""
+    x, y = (rng.normal(size=(6, 5, 40)).astype(dtype) for _ in range(2))
+    add, sigmoid = REGISTRY["add"].kernel, REGISTRY["sigmoid"].kernel
+    parts = [
+        np.s_[:, :, 8:24], np.s_[:, 1:3], np.s_[::2, :, ::3], np.s_[1, :, 3:4], np.s_[:, :0, 2:],
+        np.s_[:, 2:3, :7], np.s_[::-1], np.s_[:, :, ::-1],
+    ]  # fmt: skip
+    for part in parts:
+        a, b = x[part], y[part]
+        found = add(a, b)
+        np.testing.assert_array_equal(found, a + b)
+        assert found.strides == (a + b).strides
+        np.testing.assert_allclose(sigmoid(a), sigmoid(a.copy()), rtol=4 * np.finfo(dtype).eps)
+        np.testing.assert_array_equal(add(a, b[..., :1]), a + b[..., :1])
+        np.testing.assert_array_equal(add(a[0], b), a[0] + b)
+        np.testing.assert_array_equal(add(a, np.broadcast_to(b[..., :1], b.shape)), a + b[..., :1])
+    tall = rng.normal(size=(5000, 6)).astype(dtype)[:, 1:4]
+    np.testing.assert_array_equal(add(tall, tall), tall + tall)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_threads_change_nothing(dtype):
     rng = np.random.default_rng(0)
@@ -250,6 +312,24 @@ def test_erfinv_of_single_precision(rng):
     found = op.kernel(edges)
     np.testing.assert_array_equal(found, quiet(op.forward, np, edges))
     assert np.signbit(found[7]) and not np.signbit(found[6])
+
+
+def test_gelu_of_single_precision(rng):
+    """As exact as single precision goes: within two roundings of what double says."""
+    x = np.concatenate([np.linspace(-14, 14, 20001), rng.normal(size=20000)]).astype(np.float32)
+    made = []
+    for dtype in DTYPES:
+        t = tapegrad.tensor(x.astype(dtype)).requires_grad_()
+        y = tapegrad.nn.functional.gelu(t)
+        y.sum().backward()
+        made.append((y.detach().numpy(), t.grad.numpy()))
+    (value, slope), (true_value, true_slope) = made
+    eps = np.finfo(np.float32).eps
+    assert (np.abs(value - true_value) <= 1.5 * eps * np.abs(x)).all()
+    assert np.abs(slope - true_slope).max() <= 2 * eps
+    corners = tapegrad.tensor([np.inf, -np.inf, np.nan, 0.0])
+    found = tapegrad.nn.functional.gelu(corners).numpy()
+    np.testing.assert_array_equal(found, [np.inf, np.nan, np.nan, 0.0])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -12,6 +12,7 @@ from test_native import both, close, in_double, run, same
 if native.KERNELS is None:
     pytest.skip(f"no kernels in C: {native.REASON}", allow_module_level=True)
 
+from tapegrad.core.op import REGISTRY
 from tapegrad.core.spaces import RAW
 from tapegrad.ops.nn import recurrent
 
@@ -112,3 +113,45 @@ def test_gradients_by_differences(bidirectional):
     x = tg.randn(5, 2, 3, dtype=tg.float64, requires_grad=True)
     assert tg.autograd.gradcheck(lambda x, *_: stack(x)[0], (x, *stack.parameters()))
     assert tg.autograd.gradgradcheck(lambda x: stack(x)[1][1], (x,))
+
+
+def names_of(node, depth):
+    """The names of a graph's nodes, as deep as asked."""
+    if node is None or not depth:
+        return []
+    return [
+        node.name(),
+        *[n for below, _ in node.next_functions for n in names_of(below, depth - 1)],
+    ]
+
+
+def test_cells_record_what_pytorch_records():
+    h, c = tg.nn.LSTMCell(3, 4)(tg.randn(2, 3))
+    half = ["SigmoidBackward0", "UnsafeSplitBackward0"]
+    assert names_of(h.grad_fn, 3) == [
+        *("MulBackward0", *half),
+        *("TanhBackward0", "AddBackward0"),
+    ]
+    inner = ["MulBackward0", *half, "MulBackward0", *half, "TanhBackward0", "UnsafeSplitBackward0"]
+    assert names_of(c.grad_fn, 4) == ["AddBackward0", *inner]
+    assert (h._version, c._version) == (0, 1)
+    h = tg.nn.GRUCell(3, 4)(tg.randn(2, 3))
+    assert names_of(h.grad_fn, 3) == [
+        *("AddBackward0", "MulBackward0", "SubBackward0", "SigmoidBackward0"),
+        *("TanhBackward0", "AddBackward0"),
+    ]
+    assert h._version == 2
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("width", [1, 5, 70])
+def test_weights_that_fill_no_panel(width, dtype):
+    """Packed weights end in zeros; a step deeper than a part of them is added up in several."""
+    rng = np.random.default_rng(0)
+    x, h, c = (rng.normal(size=s).astype(dtype) for s in [(7, 4 * width), (7, width), (7, width)])
+    weight = rng.normal(size=(4 * width, width)).astype(dtype)
+    op = REGISTRY["lstm_layer"]
+    found = op.kernel(x, h, c, weight, None, (7,), False)
+    want = op.forward(np, x, h, c, weight, None, (7,), False)
+    for a, b in zip(found, want, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4 if dtype == "float32" else 1e-11, atol=1e-5)

@@ -9,7 +9,10 @@ from .expressions import SINGLE, Expression, Maker, in_order
 # About how many nanoseconds one element takes: what decides whether threads are worth it.
 COST: dict[str, float] = {
     **dict.fromkeys(
-        "exp exp2 expm1 log log2 log10 log1p sigmoid tanh erf erfinv sin cos".split(), 1.5
+        """
+        exp exp2 expm1 log log2 log10 log1p sigmoid tanh erf erfinv gelu_value gelu_slope sin cos
+        """.split(),
+        1.5,
     ),
     **dict.fromkeys(
         """
@@ -24,7 +27,7 @@ SLOW = 10.0
 CHEAP = 0.15
 # Where elements take branches, NumPy computes only what they need: up to here that is slower.
 MOST_FOR_BRANCHES = 20.0
-FLOAT_KIND, DOUBLE_KIND, BOOL_KIND = range(3)  # TG_F32, TG_F64, TG_BOOL
+FLOAT_KIND, DOUBLE_KIND, BOOL_KIND, BFLOAT16_KIND = range(4)  # TG_F32, TG_F64, TG_BOOL, TG_BF16
 COMPUTED, NOTHING = -1, -2
 MOST_REGISTERS = 64
 MOST_STEPS = 128
@@ -50,10 +53,16 @@ def program(
     Registers are the inputs, the constants, the outputs, and the values in between, whose registers
     are used again when their last reader is done. A wide one computes in double and rounds.
     """
-    inner = DOUBLE_KIND if maker.wide else kind
+    half = kind == BFLOAT16_KIND
+    if half and maker.wide:
+        raise TooLarge("bfloat16 in double")
+    inner = DOUBLE_KIND if maker.wide else FLOAT_KIND if half else kind
     inputs = len(sources)
     given = tuple([given_by(e) for e in results])
     outputs = [e for e in results if e is not None and given_by(e) == COMPUTED]
+    kinds = tuple([kind_of(e, kind) for e in outputs])
+    # Writing rounds.
+    outputs = [e.args[0] if e.name == "round16" and e.args[0].args else e for e in outputs]
     order = list(in_order(outputs))
     numbers = [e for e in order if e.name == "number"]
     lists = list(dict.fromkeys([e.value for e in order if e.name == "polynomial"]))
@@ -112,8 +121,14 @@ def program(
     if inner == DOUBLE_KIND and any([e.name in SINGLE for e in order]):
         raise TooLarge("a primitive of single precision in a program of doubles")
     constants = (*[float(e.value) for e in numbers], *lists)
-    kinds = tuple(BOOL_KIND if e.is_truth else kind for e in outputs)
     return inner, tuple(sources), constants, kinds, given, highest, tuple(steps), cost
+
+
+def kind_of(output: Expression, kind: int) -> int:
+    """Of bfloat16 is what was rounded last; other formulas of it end in single precision."""
+    if output.is_truth:
+        return BOOL_KIND
+    return FLOAT_KIND if kind == BFLOAT16_KIND and output.name != "round16" else kind
 
 
 def given_by(result: Expression | None) -> int:

@@ -20,8 +20,24 @@ from .expressions import PRIMITIVES, SINGLE, Expression, Maker
 BOOL = np.dtype(bool)
 
 
+def is_half(dtype: Any) -> bool:
+    """Whether it is bfloat16, which is computed in single precision and rounded (`round16`)."""
+    return bool(dtype.kind == "V")
+
+
 class Untraceable(TypeError):
     """A formula asked for more than a symbol knows."""
+
+
+def check_beside_half(inputs: Any) -> None:
+    """Only what NumPy takes as it is: single precision, and integers that bfloat16 has."""
+    for x in inputs:
+        if isinstance(x, Symbol):
+            fine = is_half(x.dtype) or x.dtype == np.float32
+        else:
+            fine = type(x) in (float, np.float32) or (type(x) is int and abs(x) <= 256)
+        if not fine:
+            raise Untraceable("bfloat16 beside something that may be rounded")
 
 
 class Flags:
@@ -63,15 +79,20 @@ class Symbol(NDArrayOperatorsMixin):
         rule = UFUNCS.get(ufunc.__name__)
         if rule is None:
             raise Untraceable(f"no primitive computes {ufunc.__name__}")
+        if any([is_half(x.dtype) for x in inputs if isinstance(x, Symbol)]):
+            check_beside_half(inputs)
         made = rule(self.maker, *[self.read(x) for x in inputs])
-        result = Symbol(self.maker, made, BOOL if made.is_truth else self.float_dtype(inputs))
+        dtype = BOOL if made.is_truth else self.float_dtype(inputs)
+        if is_half(dtype):
+            made = self.maker.apply("round16", made)
+        result = Symbol(self.maker, made, dtype)
         if out is None:
             return result
         return written(out[0], result)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         rule = FUNCTIONS.get(function.__name__)
-        if rule is None:
+        if rule is None or any([isinstance(x, Symbol) and is_half(x.dtype) for x in args]):
             raise Untraceable(f"no expression for numpy.{function.__name__}")
         return rule(self, *args, **kwargs)
 
@@ -89,7 +110,14 @@ class Symbol(NDArrayOperatorsMixin):
         raise Untraceable(f"a {type(x).__name__} beside symbols")
 
     def float_dtype(self, inputs: Any) -> np.dtype[Any]:
-        """The dtype of a float result: that of the symbols, which is one."""
+        """The dtype of a float result: that of the symbols, which is one.
+
+        Of bfloat16 and integers it is bfloat16; beside a float NumPy computes in single precision.
+        """
+        if any([isinstance(x, Symbol) and is_half(x.dtype) for x in inputs]):
+            if all([type(x) is int or is_half(getattr(x, "dtype", BOOL)) for x in inputs]):
+                return next(x.dtype for x in inputs if isinstance(x, Symbol))
+            return np.dtype(np.float32)
         found = {x.dtype for x in inputs if isinstance(x, Symbol) and x.dtype != BOOL}
         found |= {
             x.dtype for x in inputs if isinstance(x, (np.ndarray, np.floating)) and x.ndim == 0
@@ -106,9 +134,13 @@ class Symbol(NDArrayOperatorsMixin):
         if dtype == BOOL and self.dtype != BOOL:
             zero = self.maker.number(0.0)
             return Symbol(self.maker, self.maker.apply("ne", self.expression, zero), BOOL)
-        if dtype != BOOL and dtype.kind != "f":
+        if dtype != BOOL and dtype.kind != "f" and not is_half(dtype):
             raise Untraceable(f"a cast to {dtype}")
+        if is_half(self.dtype) and dtype not in (self.dtype, np.float32):
+            raise Untraceable(f"a cast of bfloat16 to {dtype}")
         made = self.expression
+        if is_half(dtype) and not is_half(self.dtype) and self.dtype != BOOL:
+            made = self.maker.apply("round16", made)
         if self.dtype == BOOL and dtype != BOOL:
             # The machine has 0 and 1 for truths: a number already, but no truth any more.
             one, zero = self.maker.number(1.0), self.maker.number(0.0)
@@ -120,6 +152,8 @@ class Symbol(NDArrayOperatorsMixin):
 
     def polynomial(self, coefficients: Any) -> Symbol:
         """What `horner` in ops/special/kernels.py computes, in one step."""
+        if is_half(self.dtype):
+            raise Untraceable("a polynomial of bfloat16")
         made = self.maker.polynomial(self.expression, tuple(coefficients))
         return Symbol(self.maker, made, self.dtype)
 
@@ -293,6 +327,8 @@ class TracedNumPy:
     def pointwise(function: Callable[..., Any], operands: tuple[Any, ...], double: bool) -> Any:
         """What ops/special/kernels.py does block by block: a primitive, or the formula itself."""
         first = next(x for x in operands if isinstance(x, Symbol))
+        if is_half(first.dtype):
+            raise Untraceable("a function of bfloat16")
         name = function.__name__
         if name in PRIMITIVES and (name not in SINGLE or first.dtype.itemsize == 4):
             made = first.maker.apply(name, *[first.read(x) for x in operands])
@@ -308,6 +344,8 @@ class TracedNumPy:
         """Every part is computed for all elements, and each takes its own."""
         out: Any = default
         for mask, function in parts:
+            if any([is_half(x.dtype) for x in operands]):
+                raise Untraceable("a function of bfloat16")
             mask.maker.branches = True
             out = np.where(mask, function(*[x.copy() for x in operands]), out)
         return out

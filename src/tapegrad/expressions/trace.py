@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from .. import dtypes
 from ..core.op import REGISTRY, Op
 from ..core.spaces import RAW
 from .expressions import Expression, Maker, in_order
-from .program import DOUBLE_KIND, FLOAT_KIND, program
+from .program import BFLOAT16_KIND, DOUBLE_KIND, FLOAT_KIND, program
 from .symbols import XP, Symbol, Untraceable
 
 DTYPES = {FLOAT_KIND: np.dtype(np.float32), DOUBLE_KIND: np.dtype(np.float64)}
@@ -27,6 +28,8 @@ class Tracer:
     def forward(self, kind: int, attrs: tuple[Any, ...], by_value: int) -> Any:
         """The program of the kernel; numbers among the attributes are inputs, unless by value."""
         op = self.op
+        if kind == BFLOAT16_KIND and not by_value and has_numbers(attrs):
+            return BY_VALUE  # which of them are rounded, the formula says
         symbols = Symbols(kind)
         tensors = [symbols.input() for _ in range(op.width)]
         given = attrs if by_value else symbols.for_numbers(attrs)
@@ -46,6 +49,8 @@ class Tracer:
         grad = symbols.input()
         first = op.width + len(op.outs)
         attrs = kept[first : first + len(op.attrs)]
+        if kind == BFLOAT16_KIND and not by_value and has_numbers(attrs):
+            return BY_VALUE
         values: list[Any] = []
         for i, value in enumerate(kept[:first]):
             truth = isinstance(value, np.ndarray) and value.dtype == bool
@@ -93,7 +98,7 @@ class Symbols:
 
     def __init__(self, kind: int) -> None:
         self.maker = Maker()
-        self.dtype = DTYPES[kind]
+        self.dtype = dtypes.bfloat16.np if kind == BFLOAT16_KIND else DTYPES[kind]
         self.count = 0
         self.sources: list[int] = []
 

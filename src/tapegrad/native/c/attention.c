@@ -2,8 +2,10 @@
    while they are in the cache. The gradient makes them again. */
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernels.h"
+#include "packed.h"
 #include "sums.h"
 #include "vecmath.h"
 
@@ -38,17 +40,17 @@ TG_INLINE int64_t heads_of(const sizes *s, int64_t queries, int products) {
 #define T float
 #define VECTOR vector_f32
 #define NAMED(name) name##_f32
-#define EXP exp_f32
+#define EXP_BELOW exp_below_f32
 #include "largest_of.h"
 #include "attention_of.h"
 #undef T
 #undef VECTOR
 #undef NAMED
-#undef EXP
+#undef EXP_BELOW
 
 #define T double
 #define VECTOR vector_f64
 #define NAMED(name) name##_f64
-#define EXP exp_f64
+#define EXP_BELOW exp_f64
 #include "largest_of.h"
 #include "attention_of.h"

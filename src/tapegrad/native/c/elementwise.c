@@ -11,6 +11,8 @@
 
 #define RELEASE_FROM 32768.0 /* nanoseconds of work: from here on the GIL is released */
 #define MOST_PROGRAMS 256    /* of one formula, for as many values of its attributes */
+#define SHORT_ROW 16
+#define MANY_ROWS 64
 #define MOST_TENSORS 4       /* whose gradients are wanted together */
 
 enum { BROADCAST, C_ORDER, F_ORDER }; /* how arrays lie */
@@ -25,6 +27,21 @@ typedef struct {
     PyObject *said;               /* what it was made from */
 } Program;
 
+/* The number that NumPy has given to ml_dtypes' bfloat16, once an array of it was seen. */
+static int bfloat16 = -1;
+
+static int is_bfloat16(PyArrayObject *x) {
+    const int type = PyArray_TYPE(x);
+    if (type < NPY_USERDEF || type == bfloat16)
+        return type == bfloat16;
+    const char *name = strrchr(PyArray_DESCR(x)->typeobj->tp_name, '.');
+    name = name ? name + 1 : PyArray_DESCR(x)->typeobj->tp_name;
+    if (strcmp(name, "bfloat16") != 0 || PyArray_ITEMSIZE(x) != 2)
+        return 0;
+    bfloat16 = type;
+    return 1;
+}
+
 static int kind_of(PyArrayObject *x) {
     switch (PyArray_TYPE(x)) {
     case NPY_FLOAT:
@@ -34,7 +51,7 @@ static int kind_of(PyArrayObject *x) {
     case NPY_BOOL:
         return TG_BOOL;
     default:
-        return -1;
+        return is_bfloat16(x) ? TG_BF16 : -1;
     }
 }
 
@@ -74,6 +91,8 @@ static int read_arguments(PyObject *const *args, int count, tg_operand *operands
     return *computed >= 0;
 }
 
+static const int type_of_kind[] = {NPY_FLOAT, NPY_DOUBLE, NPY_BOOL}, size_of_kind[] = {4, 8, 1, 2};
+
 /* One number that was expanded to a shape, as the gradient of a sum is. */
 static int is_spread(PyArrayObject *x) {
     if (PyArray_IS_C_CONTIGUOUS(x))
@@ -84,25 +103,28 @@ static int is_spread(PyArrayObject *x) {
     return 1;
 }
 
-/* An array in C order that was expanded in some dimensions, as the gradient of a mean over rows. */
-static int is_expanded(PyArrayObject *x) {
-    npy_intp step = PyArray_ITEMSIZE(x);
+/* Rows behind each other, with gaps between them maybe, as a part of the columns of a matrix has, or
+   expanded in some dimensions, as the gradient of a mean over rows is. */
+static int in_rows(PyArrayObject *x) {
+    int64_t inner = PyArray_ITEMSIZE(x);
+    if (PyArray_IS_C_CONTIGUOUS(x))
+        return 1;
     for (int d = PyArray_NDIM(x) - 1; d >= 0; d--) {
         if (PyArray_DIM(x, d) == 1 || PyArray_STRIDE(x, d) == 0)
             continue;
-        if (PyArray_STRIDE(x, d) != step)
+        if (PyArray_STRIDE(x, d) < inner)
             return 0;
-        step *= PyArray_DIM(x, d);
+        inner = PyArray_STRIDE(x, d) * PyArray_DIM(x, d);
     }
     return 1;
 }
 
-/* The index space of arrays that all lie in C order, broadcast, or all in the same dense order;
-   those that are spread fit to any. */
+/* The index space of arrays that all lie in rows, broadcast, or all in the same dense order; those
+   that are spread fit to any. Results lie as the inputs do, without gaps. */
 static int find_space(PyArrayObject *const *arrays, int count, tg_operand *operands, int *dims,
                       int64_t *size, int *flat) {
     PyArrayObject *first = NULL;
-    int same = 1, in_c_order = 1, in_f_order = 1, expanded = 1;
+    int same = 1, in_c_order = 1, in_f_order = 1, all_in_rows = 1;
     *dims = 0;
     for (int k = 0; k < count; k++) {
         PyArrayObject *x = arrays[k];
@@ -111,7 +133,7 @@ static int find_space(PyArrayObject *const *arrays, int count, tg_operand *opera
         if (!is_spread(x)) {
             in_c_order = in_c_order && PyArray_IS_C_CONTIGUOUS(x);
             in_f_order = in_f_order && PyArray_IS_F_CONTIGUOUS(x);
-            expanded = expanded && is_expanded(x);
+            all_in_rows = all_in_rows && (in_c_order || in_rows(x));
         }
         if (PyArray_NDIM(x) > *dims)
             *dims = PyArray_NDIM(x);
@@ -128,7 +150,7 @@ static int find_space(PyArrayObject *const *arrays, int count, tg_operand *opera
         size[0] = PyArray_SIZE(first);
         return 1;
     }
-    if (!expanded)
+    if (!all_in_rows)
         return 0;
     *flat = BROADCAST;
     for (int d = 0; d < *dims; d++)
@@ -144,6 +166,13 @@ static int find_space(PyArrayObject *const *arrays, int count, tg_operand *opera
             else if (n != 1 && n != size[d])
                 return 0; /* the fallback says what is wrong */
         }
+    }
+    if (!in_c_order) { /* many short rows cost more here than on NumPy */
+        int64_t rows = 1;
+        for (int d = 0; d < *dims - 1; d++)
+            rows *= size[d];
+        if (size[*dims - 1] < SHORT_ROW && rows > MANY_ROWS)
+            return 0;
     }
     for (int k = 0; k < count; k++) {
         if (!arrays[k])
@@ -212,7 +241,7 @@ static int run(Program *self, PyObject *const *args, int want, PyObject *target,
     PyObject *made[TG_MOST_OPERANDS];
     for (int o = 0; o < outputs; o++) {
         int kind = self->kind[o];
-        int type = kind == TG_F32 ? NPY_FLOAT : kind == TG_F64 ? NPY_DOUBLE : NPY_BOOL;
+        int type = kind == TG_BF16 ? bfloat16 : type_of_kind[kind];
         PyObject *out = target;
         if (out) {
             PyArrayObject *x = (PyArrayObject *)out;
@@ -239,10 +268,8 @@ static int run(Program *self, PyObject *const *args, int want, PyObject *target,
     if (flat) {
         dims = 1;
         for (int k = 0; k < inputs + outputs; k++)
-            operands[k].stride[0] = k < inputs && arrays[k] && is_spread(arrays[k]) ? 0
-                                    : operands[k].kind == TG_F32                    ? 4
-                                    : operands[k].kind == TG_F64                    ? 8
-                                                                                    : 1;
+            operands[k].stride[0] =
+                k < inputs && (!arrays[k] || is_spread(arrays[k])) ? 0 : size_of_kind[operands[k].kind];
     }
     if (outputs && tg_is_taping() && tape(self, operands, dims, size, arrays, made) < 0) {
         for (int o = 0; o < outputs; o++)
@@ -289,6 +316,11 @@ static int read_constant(tg_program *program, int i, PyObject *said) {
     return 0;
 }
 
+static int only_single(int code) {
+    return code == TG_erfinv || code == TG_gelu_value || code == TG_gelu_slope ||
+           code == TG_round16;
+}
+
 /* As Python says it:
    (kind, sources, constants, kinds of outputs, given, registers, steps, cost). */
 static int read_program(Program *self, PyObject *said) {
@@ -316,7 +348,8 @@ static int read_program(Program *self, PyObject *said) {
             return -1;
     for (int o = 0; o < program->outputs; o++) {
         self->kind[o] = (int)PyLong_AsLong(PyTuple_GET_ITEM(kinds, o));
-        if (self->kind[o] < TG_F32 || self->kind[o] > TG_BOOL)
+        if (self->kind[o] < TG_F32 || self->kind[o] > TG_BF16 ||
+            (self->kind[o] == TG_BF16 && bfloat16 < 0))
             return bad_program("an output of a kind that there is not");
     }
     int computed = 0;
@@ -334,7 +367,8 @@ static int read_program(Program *self, PyObject *said) {
             return -1;
         int n = program->registers;
         if (code < 0 || code >= TG_STEP_COUNT || out < program->inputs + program->constants ||
-            (code == TG_erfinv && program->kind != TG_F32) || out >= n || a < 0 || a >= n || b < 0 || b >= n || c < 0 || c >= n)
+            (only_single(code) && program->kind != TG_F32) || out >= n || a < 0 || a >= n ||
+            b < 0 || b >= n || c < 0 || c >= n)
             return bad_program("a step that names no primitive or no register");
         program->step[s] =
             (tg_step){(uint8_t)code, (uint8_t)out, (uint8_t)a, (uint8_t)b, (uint8_t)c};
@@ -458,7 +492,7 @@ static Program *program_for(PyObject *programs, PyObject *maker, long start,
     return NULL;
 }
 
-/* TG_F32 or TG_F64: what arrays are computed in; -1: not for us. */
+/* TG_F32, TG_F64 or TG_BF16: what arrays are; -1: not for us. */
 static int kind_of_arrays(PyObject *const *args, Py_ssize_t count) {
     for (Py_ssize_t k = 0; k < count; k++)
         if (PyArray_CheckExact(args[k])) {
@@ -476,8 +510,8 @@ typedef struct {
     PyObject *fallback; /* called with the same arguments */
     PyObject *maker;    /* (kind, attributes, by_value) -> program, None or True */
     PyObject *programs; /* by what is not a number among the attributes */
-    Program *plain[2];  /* without attributes, for float and double */
-    int asked[2];
+    Program *plain[4];  /* without attributes, by kind */
+    int asked[4];
     int tensors; /* the arguments in front that are arrays or numbers */
 } Formula;
 
@@ -503,25 +537,24 @@ static Program *find_program(Formula *self, PyObject *const *args, Py_ssize_t co
     if (*kind < 0)
         return NULL;
     formula_question question = {*kind, args + tensors, attrs};
-    int wide = *kind == TG_F64;
     for (Py_ssize_t k = 0; k < tensors; k++)
         inputs[k] = args[k];
     if (attrs == 0) {
-        if (!self->asked[wide]) {
+        if (!self->asked[*kind]) {
             PyObject *asked = ask_formula(&question, 0);
             PyObject *found = asked ? ask(self->maker, asked) : NULL;
             Py_XDECREF(asked);
             if (!found)
                 return NULL;
-            self->asked[wide] = 1;
+            self->asked[*kind] = 1;
             if (Py_IS_TYPE(found, &program_type))
-                self->plain[wide] = (Program *)Py_NewRef(found);
+                self->plain[*kind] = (Program *)Py_NewRef(found);
             Py_DECREF(found);
         }
-        return self->plain[wide];
+        return self->plain[*kind];
     }
     int by_value;
-    Program *program = program_for(self->programs, self->maker, wide, args + tensors, attrs,
+    Program *program = program_for(self->programs, self->maker, *kind, args + tensors, attrs,
                                    ask_formula, &question, &by_value);
     if (program && !by_value) {
         Py_ssize_t n = tensors;
@@ -624,8 +657,8 @@ static int clear_formula(PyObject *o) {
     Py_CLEAR(self->maker);
     Py_CLEAR(self->fallback);
     Py_CLEAR(self->programs);
-    Py_CLEAR(self->plain[0]);
-    Py_CLEAR(self->plain[1]);
+    for (int kind = 0; kind < 4; kind++)
+        Py_CLEAR(self->plain[kind]);
     return 0;
 }
 
@@ -668,8 +701,8 @@ typedef struct {
     PyObject_HEAD vectorcallfunc vectorcall;
     PyObject *maker;    /* (kind, mask, kept, by_value) -> program, None or True */
     PyObject *programs; /* by mask and by what is not a number among the attributes */
-    Program *plain[2][1 << MOST_TENSORS]; /* without attributes */
-    uint8_t asked[2][1 << MOST_TENSORS];
+    Program *plain[4][1 << MOST_TENSORS]; /* without attributes, by kind */
+    uint8_t asked[4][1 << MOST_TENSORS];
     int first, count; /* where the attributes are in `kept` */
 } Gradients;
 
@@ -686,23 +719,23 @@ static PyObject *ask_gradients(void *context, int by_value) {
 
 static Program *find_gradients(Gradients *self, int kind, long mask, PyObject *kept) {
     gradient_question question = {kind, mask, kept};
-    int wide = kind == TG_F64, by_value;
+    int by_value;
     if (self->count)
-        return program_for(self->programs, self->maker, mask * 2 + wide,
+        return program_for(self->programs, self->maker, mask * 4 + kind,
                            &PyTuple_GET_ITEM(kept, self->first), self->count, ask_gradients,
                            &question, &by_value);
-    if (!self->asked[wide][mask]) {
+    if (!self->asked[kind][mask]) {
         PyObject *asked = ask_gradients(&question, 0);
         PyObject *found = asked ? ask(self->maker, asked) : NULL;
         Py_XDECREF(asked);
         if (!found)
             return NULL;
-        self->asked[wide][mask] = 1;
+        self->asked[kind][mask] = 1;
         if (Py_IS_TYPE(found, &program_type))
-            self->plain[wide][mask] = (Program *)Py_NewRef(found);
+            self->plain[kind][mask] = (Program *)Py_NewRef(found);
         Py_DECREF(found);
     }
-    return self->plain[wide][mask];
+    return self->plain[kind][mask];
 }
 
 /* gradients(gradient, kept, edges) -> a list with a gradient or None per edge, or None. */
@@ -789,9 +822,9 @@ static int clear_gradients(PyObject *o) {
     Gradients *self = (Gradients *)o;
     Py_CLEAR(self->maker);
     Py_CLEAR(self->programs);
-    for (int wide = 0; wide < 2; wide++)
+    for (int kind = 0; kind < 4; kind++)
         for (int mask = 0; mask < 1 << MOST_TENSORS; mask++)
-            Py_CLEAR(self->plain[wide][mask]);
+            Py_CLEAR(self->plain[kind][mask]);
     return 0;
 }
 

@@ -9,7 +9,7 @@
 #define TG_ROW_KERNELS(X)                                                                          \
     X(softmax_f32) X(softmax_f64) X(log_softmax_f32) X(log_softmax_f64) X(softmax_back_f32)        \
     X(softmax_back_f64) X(log_softmax_back_f32) X(log_softmax_back_f64) X(logsumexp_f32)            \
-    X(logsumexp_f64)
+    X(logsumexp_f64) X(widen) X(narrow)
 
 /* optim.c: optimizers, and what is done to all gradients at once */
 #define TG_OPTIM_KERNELS(X)                                                                        \

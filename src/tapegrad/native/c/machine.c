@@ -37,6 +37,9 @@ TG_INLINE float log10_f32(float x) { return (float)(log_f64((double)x) * 0x1.bcb
 #define SIGMOID sigmoid_f32
 #define ERF erf_f32
 #define ERFINV erfinv_f32
+#define GELU_VALUE gelu_value_f32
+#define GELU_SLOPE gelu_slope_f32
+#define ROUND16 round16_f32
 #define FLOOR floorf
 #define CEIL ceilf
 #define RINT rintf
@@ -101,6 +104,9 @@ TG_VERSIONS static void cos_step_f32(float *d, const float *pa, const float *pb,
 #undef SIGMOID
 #undef ERF
 #undef ERFINV
+#undef GELU_VALUE
+#undef GELU_SLOPE
+#undef ROUND16
 #undef FLOOR
 #undef CEIL
 #undef RINT
@@ -109,7 +115,11 @@ TG_VERSIONS static void cos_step_f32(float *d, const float *pa, const float *pb,
 #undef COPYSIGN
 #undef POW
 
-#define erfinv_step_f64 NULL /* its formula is as good there */
+/* Their formulas are as good there. */
+#define erfinv_step_f64 NULL
+#define gelu_value_step_f64 NULL
+#define gelu_slope_step_f64 NULL
+#define round16_step_f64 NULL
 #define T double
 #define SUFFIX step_f64
 #define KIND TG_F64

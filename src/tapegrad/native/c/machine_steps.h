@@ -71,6 +71,9 @@ UNARY(erf, ERF(a))
 UNARY(erfc, LIBM(erfc)(a))
 #ifdef ERFINV
 UNARY(erfinv, ERFINV(a))
+UNARY(gelu_value, GELU_VALUE(a))
+UNARY(gelu_slope, GELU_SLOPE(a))
+UNARY(round16, ROUND16(a))
 #endif
 UNARY(floor, FLOOR(a))
 UNARY(ceil, CEIL(a))
@@ -177,6 +180,7 @@ TG_VERSIONS static void NAMED(read)(T *d, const char *from, int kind, int64_t st
         READ(TG_F32, float, (T)v)
         READ(TG_F64, double, (T)v)
         READ(TG_BOOL, uint8_t, v ? (T)1 : (T)0)
+        READ(TG_BF16, uint16_t, (T)f32_of((uint32_t)v << 16))
     }
 }
 
@@ -202,6 +206,7 @@ TG_VERSIONS static void NAMED(write)(const T *d, char *to, int kind, int64_t str
         WRITE(TG_F32, float, (float)v)
         WRITE(TG_F64, double, (double)v)
         WRITE(TG_BOOL, uint8_t, v != 0)
+        WRITE(TG_BF16, uint16_t, bf16_of((float)v))
     }
 }
 

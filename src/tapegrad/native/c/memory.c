@@ -137,7 +137,7 @@ int tg_ready_memory(void) {
 }
 
 PyObject *tg_new_array(int dims, const npy_intp *shape, int type, int in_f_order) {
-    double bytes = type == NPY_DOUBLE ? 8 : type == NPY_FLOAT ? 4 : 1;
+    double bytes = type == NPY_DOUBLE ? 8 : type == NPY_FLOAT ? 4 : type >= NPY_USERDEF ? 2 : 1;
     for (int d = 0; d < dims; d++)
         bytes *= (double)shape[d];
     if (bytes < (double)LARGE)

@@ -6,10 +6,11 @@
    threads share them out. */
 
 #include "kernels.h"
+#include "packed.h"
 #include "sums.h"
 #include "vecmath.h"
 
-#define SEQUENCES 16 /* of a piece: with less, products are not worth their preparation */
+#define SEQUENCES 8 /* of a piece */
 
 typedef struct {
     int64_t first, count;

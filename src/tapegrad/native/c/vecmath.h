@@ -37,6 +37,18 @@ TG_INLINE uint64_t bits_of_f64(double x) {
     return bits;
 }
 
+/* bfloat16: the upper half of a float. */
+TG_INLINE uint16_t bf16_of(float x) {
+    uint32_t bits = bits_of_f32(x);
+    uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+    return (uint16_t)(x != x ? (bits >> 16 & 0x8000u) | 0x7fc0u : rounded);
+}
+TG_INLINE float round16_f32(float x) {
+    uint32_t bits = bits_of_f32(x);
+    float rounded = f32_of((bits + 0x7fffu + (bits >> 16 & 1u)) & 0xffff0000u);
+    return x != x ? x : rounded;
+}
+
 /* ------------------------------------------------------------------ float */
 
 /* e^x = 2^n e^r, |r| <= ln(2)/2; the power of two in two factors, so that subnormal results are
@@ -194,6 +206,51 @@ TG_INLINE float erf_f32(float x) {
     float far = 1.0f - exp_f32(t);
     float y = copysignf(a < 1.05f ? near : far, x);
     return x != x ? x : y;
+}
+
+/* e^x for x <= 0; 0 below -87, where it is nothing beside what it is added to. */
+TG_INLINE float exp_below_f32(float x) {
+    const float magic = 0x1.8p23f;
+    float t = FMA32(x, 0x1.715476p0f, magic);
+    float n = t - magic;
+    float r = FMA32(n, -0x1.62e400p-1f, x);
+    r = FMA32(n, -0x1.7f7d1cp-20f, r);
+    float q = 0x1.6a2466p-10f;
+    q = FMA32(q, r, 0x1.1239e2p-7f);
+    q = FMA32(q, r, 0x1.5558f2p-5f);
+    q = FMA32(q, r, 0x1.555492p-3f);
+    q = FMA32(q, r, 0x1.fffffcp-2f);
+    float p = FMA32(q * r, r, r) + 1.0f;
+    float two = f32_of((bits_of_f32(t) << 23) + 0x3f800000u); /* magic's own bits are shifted out */
+    return x < -87.0f ? 0.0f : p * two;
+}
+
+/* The share of the normal distribution below x, given e = exp(-x^2 / 2): beyond |x| lies e times a
+   polynomial in (3 - |x|) / (3 + |x|). Within 1e-7. */
+TG_INLINE float normal_share_f32(float x, float e) {
+    float a = fabsf(x);
+    a = a > 20.0f ? 20.0f : a;
+    float s = (3.0f - a) / (3.0f + a);
+    float q = -0x1.c63e96p-15f;
+    q = FMA32(q, s, 0x1.e6b194p-14f);
+    q = FMA32(q, s, 0x1.646c0ep-12f);
+    q = FMA32(q, s, -0x1.01ff5cp-10f);
+    q = FMA32(q, s, -0x1.7cb9a4p-9f);
+    q = FMA32(q, s, 0x1.91e0f6p-8f);
+    q = FMA32(q, s, 0x1.7a9458p-5f);
+    q = FMA32(q, s, 0x1.f8baccp-4f);
+    q = FMA32(q, s, 0x1.a6b66ap-3f);
+    q = FMA32(q, s, 0x1.f1b89cp-4f);
+    float beyond = q * e;
+    return x < 0.0f ? beyond : 1.0f - beyond;
+}
+/* x times that share, and the slope of it. */
+TG_INLINE float gelu_value_f32(float x) {
+    return x * normal_share_f32(x, exp_below_f32(-0.5f * (x * x)));
+}
+TG_INLINE float gelu_slope_f32(float x) {
+    float e = exp_below_f32(-0.5f * (x * x));
+    return FMA32(x * 0x1.988454p-2f, e, normal_share_f32(x, e));
 }
 
 /* Up to 3/4 a polynomial in x^2; from there on one in sqrt(-log(1 - |x|)), where 1 - |x| is exact. */

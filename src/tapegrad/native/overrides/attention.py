@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ...core.layout import empty_like
-from ..blas import CONNECTED
 from .rows import empty, for_dtypes, pick
 
 
@@ -79,7 +78,7 @@ def attention(reference: Any) -> Any:
                     return out
         return reference(query, key, value, mask, scale, causal)
 
-    return kernel if CONNECTED else reference
+    return kernel
 
 
 def attention_backward(reference: Any) -> Any:
@@ -106,7 +105,7 @@ def attention_backward(reference: Any) -> Any:
                 return tuple(made)
         return reference(grad_output, query, key, value, mask, scale, causal)
 
-    return kernel if CONNECTED else reference
+    return kernel
 
 
 OVERRIDES = {

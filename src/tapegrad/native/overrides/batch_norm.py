@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .rows import F64, for_dtypes, is_dense, pick
+from .rows import F64, empty, for_dtypes, is_dense, pick
 
 NOTHING = np.zeros(0, np.float32)  # in the place of a gradient that nobody asks for
 
@@ -39,7 +39,7 @@ def batch_norm(reference: Any) -> Any:
         n = sizes(input)
         if n[2] == 1:
             run = pick(matrices, input)
-        out = np.empty(input.shape, input.dtype)
+        out = empty(input.shape, input)
         stats = np.empty((3, n[1]), kept)
         run((input, weight, bias, out, stats), n, (eps,))
         return out, stats
@@ -54,7 +54,7 @@ def batch_norm_fixed(reference: Any) -> Any:
         run = pick(kernels, input)
         if run is None or not input.size or not alike(input, weight, bias, mean, var):
             return reference(input, weight, bias, mean, var, eps)
-        out = np.empty(input.shape, input.dtype)
+        out = empty(input.shape, input)
         run((input, weight, bias, mean, var, out), sizes(input), (eps,))
         return out
 
@@ -84,7 +84,7 @@ def batch_norm_backward(reference: Any) -> Any:
         n = sizes(input)
         if n[2] == 1:
             run = pick(matrices, input)
-        out = np.empty(input.shape, input.dtype)
+        out = empty(input.shape, input)
         to_weight = None if weight is None else np.empty(n[1], input.dtype)
         to_bias = np.empty(n[1], input.dtype) if biased else None
         grad = np.ascontiguousarray(grad_output)
@@ -107,7 +107,7 @@ def group_norm(reference: Any) -> Any:
         if run is None or not input.size or not alike(input, weight, bias):
             return reference(input, weight, bias, groups, eps)
         images, channels, length = sizes(input)
-        out = np.empty(input.shape, input.dtype)
+        out = empty(input.shape, input)
         mean, r = np.empty((2, images, groups), input.dtype)
         n = (images * groups, groups, channels // groups, length)
         run((input, weight, bias, out, mean, r), n, (eps,))
@@ -138,7 +138,7 @@ def group_norm_backward(reference: Any) -> Any:
         ):
             return reference(grad_output, input, mean, rstd, weight, groups, eps, biased)
         images, channels, length = sizes(input)
-        out = np.empty(input.shape, input.dtype)
+        out = empty(input.shape, input)
         sums, dots = np.empty((2, images, channels), F64)
         n = (images * groups, groups, channels // groups, length)
         run((np.ascontiguousarray(grad_output), input, mean, rstd, weight, out, sums, dots), n)

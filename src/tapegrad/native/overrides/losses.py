@@ -68,7 +68,7 @@ def nll_loss_backward(reference: Any) -> Any:
             and suits(shape, grad_output.dtype, target, weight)
         ):
             grad = np.ascontiguousarray(grad_output)
-            out = zeros(shape, grad)
+            out = zeros((*shape,), grad)
             given = sizes(shape, target, reduction, ignore_index)
             if succeeds(run, (grad, target, weight, out), given):
                 return out

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .rows import for_dtypes, is_dense, pick
+from .rows import empty, for_dtypes, is_dense, pick
 
 BLOCKS = 16  # at most: pieces of the rows whose shares of a weight's gradient are added up apart
 
@@ -36,7 +36,7 @@ def layer_norm(reference: Any) -> Any:
             or not fits(bias, input, length)
         ):
             return reference(input, weight, bias, nd, eps)
-        out = np.empty(input.shape, input.dtype)
+        out = empty(input.shape, input)
         stats = np.empty((2, *input.shape[: input.ndim - nd], *(1,) * nd), input.dtype)
         rows = input.size // length
         run((input, weight, bias, out, stats[0], stats[1]), (rows, length), (eps,))
@@ -53,7 +53,7 @@ def rms_norm(reference: Any) -> Any:
         length = length_of(input, nd)
         if run is None or not input.size or not is_dense(input) or not fits(weight, input, length):
             return reference(input, weight, nd, eps)
-        out = np.empty(input.shape, input.dtype)
+        out = empty(input.shape, input)
         scales = np.empty((*input.shape[: input.ndim - nd], *(1,) * nd), input.dtype)
         run((input, weight, out, scales), (input.size // length, length), (eps,))
         return out, scales
@@ -70,12 +70,12 @@ def pull(
     tall = max(-(-rows // BLOCKS), 8192 // length + 1)
     blocks = -(-rows // tall)
     inside = input.shape[input.ndim - nd :]
-    out = np.empty(input.shape, input.dtype)
+    out = empty(input.shape, input)
     to_weight = to_bias = room = None
     if weight is not None:
-        to_weight = np.empty(inside, input.dtype)
+        to_weight = empty(inside, input)
     if biased:
-        to_bias = np.empty(inside, input.dtype)
+        to_bias = empty(inside, input)
     if to_weight is not None or to_bias is not None:
         room = np.empty((blocks, 4, length))
     arrays = (grad, input, *stats, weight, out, to_weight, to_bias, room)

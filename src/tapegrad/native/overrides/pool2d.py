@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .rows import for_dtypes, is_dense, pick
+from .rows import empty, for_dtypes, is_dense, pick, zeros
 
 Ints = tuple[int, ...]
 
@@ -50,7 +50,7 @@ def max_pool(values: bool, indices: bool) -> Any:
             ):
                 return reference(input, kernel, stride, padding, dilation, out)
             *lead, height, width = input.shape
-            made = np.empty((*lead, *out), input.dtype) if values else None
+            made = empty((*lead, *out), input) if values else None
             places = np.empty((*lead, *out), np.int64) if indices else None
             n = (math.prod(lead), *geometry((height, width), kernel, stride, padding, out))
             run((input, made, places), n)
@@ -73,7 +73,7 @@ def max_pool_backward(reference: Any) -> Any:
         if indices.shape != grad.shape:
             return reference(grad, indices, sizes, apart)
         *lead, rows, columns = grad.shape
-        out = np.empty((*lead, *sizes), grad.dtype)
+        out = empty((*lead, *sizes), grad)
         given = (np.ascontiguousarray(grad), np.ascontiguousarray(indices), out)
         run(given, (math.prod(lead), rows * columns, math.prod(sizes)))
         return out
@@ -97,7 +97,7 @@ def avg_pool(reference: Any) -> Any:
         if run is None or not takes(input, input.shape[-2:], kernel, stride, padding, out):
             return reference(input, kernel, stride, padding, out, count_padding, override)
         *lead, height, width = input.shape
-        made = np.empty((*lead, *out), input.dtype)
+        made = empty((*lead, *out), input)
         n = geometry((height, width), kernel, stride, padding, out)
         run((input, made), (math.prod(lead), *n, count_padding), (override or 0,))
         return made
@@ -124,7 +124,7 @@ def avg_pool_backward(reference: Any) -> Any:
             how = (sizes, kernel, stride, padding, out, count_padding, override)
             return reference(grad, *how)
         lead = grad.shape[:-2]
-        made = np.zeros((*lead, *sizes), grad.dtype)
+        made = zeros((*lead, *sizes), grad)
         n = geometry(sizes, kernel, stride, padding, out)
         run((dense, made), (math.prod(lead), *n, count_padding), (override or 0,))
         return made

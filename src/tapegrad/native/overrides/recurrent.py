@@ -8,15 +8,20 @@ from typing import Any
 import numpy as np
 
 from ...ops.nn.recurrent import spans
-from ..blas import CONNECTED
 from .rows import empty, for_dtypes, is_dense, pick
 
+PANEL = 16  # columns at the most
 Sizes = tuple[int, ...]
 
 
 @functools.lru_cache(64)
 def walk_of(sizes: Sizes, turned: bool) -> Any:
     return np.array(spans(sizes, turned), np.int64).reshape(-1, 2)
+
+
+def room_for(weight: Any) -> Any:
+    """Where the kernels pack it: the last of the panels (c/packed.h) is filled up."""
+    return empty((weight.size + PANEL * max(weight.shape),), weight)
 
 
 def takes(rows: Any, hx: Any, cx: Any, weight: Any, proj: Any, sizes: Sizes, *others: Any) -> bool:
@@ -51,10 +56,10 @@ def lstm(reference: Any) -> Any:
         shape = (input.shape[0], hx.shape[1])
         cells, out = empty(shape, input), empty(shape, input)
         n = (hx.shape[0], len(sizes), hx.shape[1])
-        run((gates, hx, cx, weight, cells, out, walk_of(sizes, turned)), n)
+        run((gates, hx, cx, weight, cells, out, walk_of(sizes, turned), room_for(weight)), n)
         return out, cells, gates
 
-    return kernel if CONNECTED else reference
+    return kernel
 
 
 def lstm_back(reference: Any) -> Any:
@@ -86,10 +91,10 @@ def lstm_back(reference: Any) -> Any:
         to_gates, to_h, to_c = empty(gates.shape, gates), np.zeros_like(hx), np.zeros_like(cx)
         n = (hx.shape[0], len(sizes), hx.shape[1])
         arrays = (to_out, to_cells, cx, weight, cells, gates, to_gates, to_h, to_c)
-        run((*arrays, walk_of(sizes, turned)), n)
+        run((*arrays, walk_of(sizes, turned), room_for(weight)), n)
         return to_gates, to_h, to_c
 
-    return kernel if CONNECTED else reference
+    return kernel
 
 
 OVERRIDES = {"lstm_layer": lstm, "lstm_back": lstm_back}

@@ -10,6 +10,7 @@ from .. import KERNELS
 
 F32 = np.dtype(np.float32)
 F64 = np.dtype(np.float64)
+LIKE_FLOAT = np.empty(0, F32)
 empty = getattr(KERNELS, "empty", None)  # (shape, like): large ones in memory that is used again
 zeros = getattr(KERNELS, "zeros", None)
 
@@ -25,6 +26,41 @@ def pick(kernels: tuple[Any, Any], x: Any) -> Any:
         return None
     dtype = x.dtype
     return kernels[0] if dtype is F32 else kernels[1] if dtype is F64 else None
+
+
+def is_bfloat16(x: Any) -> bool:
+    return type(x) is np.ndarray and x.dtype.kind == "V" and x.dtype.name == "bfloat16"
+
+
+def widened(x: Any) -> Any:
+    """bfloat16 as float; anything else as it is."""
+    if not is_bfloat16(x):
+        return x
+    out = empty(x.shape, LIKE_FLOAT)
+    KERNELS.KERNELS["widen"]((np.ascontiguousarray(x), out), (x.size,))
+    return out
+
+
+def narrowed(x: Any, dtype: Any) -> Any:
+    out = np.empty(x.shape, dtype)
+    KERNELS.KERNELS["narrow"]((np.ascontiguousarray(x), out), (x.size,))
+    return out
+
+
+def in_single(make: Any) -> Any:
+    """The same override, which takes bfloat16 too: computed in float and rounded once."""
+
+    def maker(reference: Any) -> Any:
+        plain = make(reference)
+
+        def kernel(*args: Any) -> Any:
+            if is_bfloat16(args[0]) and args[0].size and is_dense(args[0]):
+                return narrowed(plain(*map(widened, args)), args[0].dtype)
+            return plain(*args)
+
+        return kernel
+
+    return maker
 
 
 def is_dense(x: Any) -> bool:

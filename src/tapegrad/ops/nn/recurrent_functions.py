@@ -12,6 +12,7 @@ from ...core.base import TensorBase
 from ...errors import must_be_tensor
 from ..block import LOWER, Autocast, Case, api, apply
 from ..block.samples import Draw, Index
+from ..copying.part_copies import UnsafeSplit
 from .recurrent import GruLayer, LstmLayer, MkldnnRnnLayer, RnnLayer, StackSteps, spans
 
 # ---------------------------------------------------------------------- one layer, one direction
@@ -336,6 +337,17 @@ def step_sum(input: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> 
     return linear(input, w_ih, b_ih) + linear(h, w_hh, b_hh)
 
 
+def gates_of(sums: Any, count: int) -> Any:
+    """The columns of each gate."""
+    return apply(UnsafeSplit, (sums,), ((sums.size(1) // count,) * count, 1))
+
+
+def as_if_written(result: Any, times: int) -> Any:
+    """A new tensor with the version that PyTorch's, which is written in place, has."""
+    result.version_cell().n += times
+    return result
+
+
 def step_case(gates: int, states: int, bias: bool) -> Case:
     hx = [small(2, 2) for _ in range(states)]
     biases = [small(gates * 2), small(gates * 2)] if bias else []
@@ -396,8 +408,8 @@ def lstm_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh:
     h, c = hx
     gates = step_sum(input, h, w_ih, w_hh, b_ih, b_hh)
     refuse_integers(gates)
-    i, f, g, o = gates.chunk(4, 1)
-    c = (tg.sigmoid(f) * c).add_(tg.sigmoid(i) * tg.tanh(g))
+    i, f, g, o = gates_of(gates, 4)
+    c = as_if_written(tg.sigmoid(f) * c + tg.sigmoid(i) * tg.tanh(g), 1)
     return tg.sigmoid(o) * tg.tanh(c), c
 
 
@@ -417,7 +429,7 @@ def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: 
     linear = tg.nn.functional.linear
     gates = linear(input, w_ih, b_ih)
     refuse_integers(gates)
-    r, z, n = gates.chunk(3, 1)
-    by_r, by_z, by_n = linear(hx, w_hh, b_hh).chunk(3, 1)
-    new = tg.tanh(n + tg.sigmoid(r + by_r) * by_n)
-    return (hx - new).mul_(tg.sigmoid(z + by_z)).add_(new)
+    r, z, n = gates_of(gates, 3)
+    by_r, by_z, by_n = gates_of(linear(hx, w_hh, b_hh), 3)
+    new = tg.tanh(n + by_n * tg.sigmoid(r + by_r))
+    return as_if_written((hx - new) * tg.sigmoid(z + by_z) + new, 2)

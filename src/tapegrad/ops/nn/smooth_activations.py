@@ -316,9 +316,7 @@ LOGIT = (
 
 
 def normal_share(xp: Any, x: Any) -> Any:
-    """How much of the normal distribution lies below `x`."""
-    if x.dtype != xp.float32:
-        return 0.5 * (1 + pointwise(xp, erf, x * HALF_ROOT))
+    """How much of the normal distribution lies below `x`, in single precision."""
     square = xp.minimum(x * x, 25)
     q = square * LOGIT[0]
     for coefficient in LOGIT[1:-1]:
@@ -327,6 +325,23 @@ def normal_share(xp: Any, x: Any) -> Any:
     q += LOGIT[-1]
     q *= x
     return logistic(xp, q)
+
+
+def gelu_value(xp: Any, x: Any) -> Any:
+    """`x` times that share; with its derivative below a primitive of the kernels in C."""
+    return x * normal_share(xp, x)
+
+
+def gelu_slope(xp: Any, x: Any) -> Any:
+    return normal_share(xp, x) + x * density(xp, x)
+
+
+def density(xp: Any, x: Any) -> Any:
+    return DENSITY * xp.exp(-0.5 * (x * x))
+
+
+def wide_share(xp: Any, x: Any) -> Any:
+    return 0.5 * (1 + pointwise(xp, erf, x * HALF_ROOT))
 
 
 def inner(x: Any) -> Any:
@@ -344,7 +359,9 @@ class Gelu(Activation):
         x = real(input, "GeluKernelImpl")
         if approximate == "tanh":
             return cast_value(0.5 * x * (1 + xp.tanh(inner(x))), input.dtype)
-        return cast_value(x * normal_share(xp, x), input.dtype)
+        if x.dtype == xp.float32:
+            return cast_value(pointwise(xp, gelu_value, x, double=False), input.dtype)
+        return x * wide_share(xp, x)
 
     def d_input(F, grad, input, approximate):
         return F.gelu_backward(grad, input, approximate)
@@ -364,8 +381,10 @@ class GeluBackward(Slope):
             t = xp.tanh(inner(x))
             steep = INNER * (1 + 3 * CUBIC * (x * x))
             slope = 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * steep
+        elif x.dtype == xp.float32:
+            slope = pointwise(xp, gelu_slope, x, double=False)
         else:
-            slope = normal_share(xp, x) + x * (DENSITY * xp.exp(-0.5 * (x * x)))
+            slope = wide_share(xp, x) + x * density(xp, x)
         return cast_value(grad * slope, grad_output.dtype)
 
     def d_grad_output(F, grad, input, approximate):

@@ -9,7 +9,7 @@ from ...core.base import F32, F64
 from ...core.dispatch import apply
 from ...core.spaces import RECORDED
 from ..block import SINGLE, Autocast, Block, Case, op
-from ..block.checks import OUT_EXACT, only_bool
+from ..block.checks import OUT_EXACT, cast_value, half_as_single, only_bool
 from ..block.samples import Draw
 from ..block.shapes import same_shape
 from .sums import all_dims, computed_wide, dense, one_dim, plain_dtype, unreduce
@@ -112,8 +112,10 @@ class SoftmaxBackwardData(FromOutput):
     formula = "output * (input - sum(input * output, dim))"
 
     def fwd(xp, input, output, dim):
-        weighted = input * output
-        return weighted - output * xp.add.reduce(weighted, dim, None, None, True)
+        grad, out = half_as_single(input), half_as_single(output)
+        weighted = grad * out
+        sums = xp.add.reduce(weighted, dim, None, None, True)
+        return cast_value(weighted - out * sums, input.dtype)
 
     def d_input(F, grad, output, dim):
         return F.softmax_backward_data(grad, output, dim)
@@ -175,7 +177,9 @@ class LogSoftmaxBackwardData(FromOutput):
     formula = "input - exp(output) * sum(input, dim)"
 
     def fwd(xp, input, output, dim):
-        return input - xp.exp(output) * xp.add.reduce(input, dim, None, None, True)
+        grad, out = half_as_single(input), half_as_single(output)
+        sums = xp.add.reduce(grad, dim, None, None, True)
+        return cast_value(grad - xp.exp(out) * sums, input.dtype)
 
     def d_input(F, grad, output, dim):
         return grad - F.sum(grad * F.exp(output), along(output, dim), True, None)
