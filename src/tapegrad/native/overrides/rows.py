@@ -48,13 +48,16 @@ def narrowed(x: Any, dtype: Any) -> Any:
 
 
 def in_single(make: Any) -> Any:
-    """The same override, which takes bfloat16 too: computed in float and rounded once."""
+    """The same override, which takes bfloat16 too: computed in float and rounded once.
+
+    The last array says how the result lies; a gradient in front of it may be an expanded one.
+    """
 
     def maker(reference: Any) -> Any:
         plain = make(reference)
 
         def kernel(*args: Any) -> Any:
-            if is_bfloat16(args[0]) and args[0].size and is_dense(args[0]):
+            if is_bfloat16(args[0]) and args[0].size and is_dense(args[-2]):
                 return narrowed(plain(*map(widened, args)), args[0].dtype)
             return plain(*args)
 
