@@ -566,6 +566,35 @@ def test_a_step_that_fails_raises_every_time() -> None:
             compiled(tg.ones(2, 3))
 
 
+def test_tensors_of_other_classes_are_used_as_they_are() -> None:
+    class Named(tg.Tensor):
+        pass
+
+    class Asking(tg.Tensor):
+        @classmethod
+        def __torch_function__(
+            cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    def f(x: Any) -> Any:
+        return (type(x).__name__ == "Tensor") + x * 2
+
+    for cls in (Named, Asking):
+        compiled = Compiled(f, False, False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for i in range(5):
+                x = tg.full((2,), float(i)).as_subclass(cls)
+                assert compiled(x).tolist() == [2.0 * i] * 2
+                assert compiled(x).tolist() == [2.0 * i] * 2
+    buffer = nn.Parameter(tg.ones(2), requires_grad=False)
+    compiled = Compiled(lambda p: p * 2, False, False)
+    for _ in range(5):
+        assert compiled(buffer).tolist() == [2.0, 2.0]
+        assert compiled(nn.Parameter(tg.zeros(2), requires_grad=False)).tolist() == [0.0, 0.0]
+
+
 def test_an_index_out_of_range_in_a_replay() -> None:
     table = nn.Embedding(5, 3)
 

@@ -17,6 +17,7 @@ from ..core.base import TensorBase, wrap
 from ..core.layout import address, memory, strided
 from ..core.modes import MODES
 from ..core.python_dispatch import ACTIVE
+from ..core.upward import TENSOR
 from ..errors import evidence
 from ..utils import _pytree as pytree
 from .guards import Guards
@@ -93,7 +94,7 @@ class Recording:
                 if described(value) != part:
                     return False
                 continue
-            if type(value) is not part[0] or value.wants_grad or value.special:
+            if not isinstance(value, TensorBase) or not has_stand_in(value):
                 return False
             a, b = value.array, static.array
             if a.shape != b.shape or a.dtype is not b.dtype or a.strides != part[3]:
@@ -192,11 +193,16 @@ def flat(args: Any, kwargs: Any) -> tuple[Any, Any]:
     return pytree.tree_flatten((args, kwargs))
 
 
+def has_stand_in(t: Any) -> bool:
+    """Whether a tensor at a fixed place may stand for an argument; others are used as they are."""
+    return type(t) is TENSOR.cls and not t.wants_grad and not t.special
+
+
 def described(value: Any) -> Any:
     """What has to be the same for a recording to fit an argument."""
     if isinstance(value, TensorBase):
-        if value.wants_grad:
-            return id(value)  # it is used as it is: its gradient is its own
+        if not has_stand_in(value):
+            return id(value)
         array = value.array
         return type(value), array.shape, array.dtype, array.strides, value.special
     try:
@@ -377,7 +383,7 @@ class Seen:
 
 def static_input(value: Any) -> Any:
     """A tensor at a fixed place for an argument; None where the argument itself is used."""
-    if not isinstance(value, TensorBase) or value.wants_grad:
+    if not isinstance(value, TensorBase) or not has_stand_in(value):
         return None
     return wrap(value.array.copy(order="K"))
 
