@@ -477,6 +477,8 @@ def as_result(value: Any) -> Any:
 
 def recorded_copy(g: Any, leaf: Any) -> Any:
     """A copy of a gradient that stays differentiable, laid out like the leaf."""
+    if dispatched.has_sparse(g):
+        return g.clone()
     layout = leaf.array
     dense = is_dense(layout)
     fresh: Any = wrap(np.empty_like(layout, g.array.dtype, order="K" if dense else "C"))

@@ -20,6 +20,7 @@ import numpy as np
 from .. import dtypes, errors
 from ..core import devices
 from ..core.base import (
+    INTERPRETED,
     STATE,
     Node,
     TensorBase,
@@ -61,8 +62,13 @@ def write(
         write_values(op, tensors, attrs, watch)
         dual.after_write(target, value)
         return target
-    if (STATE.modes_on or any_special(tensors)) and is_asked(*tensors):
+    special = any_special(tensors)
+    if (STATE.modes_on or special) and is_asked(*tensors):
         return dispatched.write(op, tensors, attrs, watch)
+    if special == INTERPRETED and dispatched.has_sparse(*tensors):
+        from ..sparse.writes import write_sparse
+
+        return write_sparse(op, tensors, attrs)
     return write_values(op, tensors, attrs, watch)
 
 

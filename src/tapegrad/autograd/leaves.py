@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.array_memory import NOWHERE, memory_of
-from ..core.base import STATE, TensorBase, cell_of, wrap
+from ..core.base import INTERPRETED, STATE, TensorBase, cell_of, wrap
 from ..core.modes import MODES
 from ..core.spaces import RAW, RECORDED
 from ..core.upward import DISPATCHED, GPU, RECORDING
@@ -46,13 +46,15 @@ def accumulate(leaf: Any, g: Any, record: bool, owned: int, caller: Any) -> None
         owned = 1 if type(g) is STATE.meta_type else 0
     grad = t.gradient
     if record:
-        t.gradient = RECORDING.copy_of_gradient(g, t) if grad is None else recorded_sum(grad, g)
+        t.gradient = (
+            RECORDING.copy_of_gradient(g, t) if grad is None else DISPATCHED.sum_of(grad, g)
+        )
     else:
         with ADDING:
             grad = t.gradient
             if grad is None:
                 t.gradient = first_gradient(g, t.array, owned)
-            else:
+            elif grad.special != INTERPRETED or not DISPATCHED.accumulate(t, wrap(g)):
                 add_to(grad, g, caller)
     if STATE.modes_on and MODES.inference and grad is None:
         made: Any = t.gradient
@@ -102,10 +104,6 @@ def first_gradient(g: Any, layout: Any, owned: int) -> TensorBase:
     if writes:
         cell_of(made).n = writes
     return made
-
-
-def recorded_sum(grad: Any, g: Any) -> Any:
-    return grad + g
 
 
 def only_follows(t: TensorBase) -> bool:
