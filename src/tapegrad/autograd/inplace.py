@@ -308,6 +308,8 @@ def looked(op: Op, array: Any, attrs: tuple[Any, ...]) -> Any:
 def bump(target: TensorBase, name: str, recorded: bool = False) -> None:
     """Count a write, with what E01 wants to know: recorded?, the view's shape and line, a cut."""
     cell = target.version_cell()
+    if cell.counts and MODES.inference:
+        return
     view = target.view_of
     if view is None:
         cell.bump(name, (recorded, None, None, -1, target.cut))
@@ -412,7 +414,7 @@ def meets(x: Any, destination: Any) -> bool:
 def refuse(target: Any, recording: bool) -> None:
     """Raise for every target that autograd cannot follow a write to, before anything is written."""
     cell = target.cell
-    if cell is not None and cell.inference and not MODES.inference:
+    if cell is not None and cell.inference and not cell.counts and not MODES.inference:
         raise errors.inference_written()  # PyTorch notices after the write
     if STATE.modes_on and not MODES.records:
         return
