@@ -366,6 +366,19 @@ class Tensor(Operators):
         """Add the gradients of this tensor to the `.grad` of the leaves that it came from."""
         if retain_graph is None:
             retain_graph = retain_variables  # the spelling of PyTorch before 0.3
+        if WATCHED and is_watched((self,), {}):
+            from ..overrides import handle_torch_function
+
+            handle_torch_function(
+                Tensor.backward,
+                (self,),
+                self,
+                gradient=gradient,
+                retain_graph=retain_graph,
+                create_graph=create_graph,
+                inputs=inputs,
+            )
+            return
         if gradient is None and inputs is None and not create_graph:
             api.backward_plain(self, bool(retain_graph))
             return

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.array_memory import NOWHERE, memory_of
 from ..core.base import INTERPRETED, STATE, TensorBase, cell_of, wrap
+from ..core.layout import is_dense
 from ..core.modes import MODES
 from ..core.spaces import RAW, RECORDED
 from ..core.upward import DISPATCHED, GPU, RECORDING
@@ -100,7 +101,8 @@ def first_gradient(g: Any, layout: Any, owned: int) -> TensorBase:
         writes = owned - 1
     else:
         made = wrap(memory.copy(g, layout))
-        writes = 1
+        # PyTorch writes into memory that lies as the leaf's does, or makes a plain copy.
+        writes = 1 if is_dense(layout) else 0
     if writes:
         cell_of(made).n = writes
     return made
