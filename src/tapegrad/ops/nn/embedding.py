@@ -149,9 +149,13 @@ def numbers(F: Any, size: int, step: int, ndim: int, like: Any) -> Any:
 
 def check_indices(function: str, indices: Any, position: int = 1) -> None:
     if indices.dtype not in (tg.int64, tg.int32):
+        name = indices.dtype.scalar_type
+        # The older dtypes have the older names.
+        old = name in ("Byte", "Char", "Short", "Half", "Float", "Double")
+        found = f"torch.{name}Tensor" if old else f"CPU{name}Type"
         raise RuntimeError(
             f"Expected tensor for argument #{position} 'indices' to have one of the following "
-            f"scalar types: Long, Int; but got torch.{indices.dtype.scalar_type}Tensor instead "
+            f"scalar types: Long, Int; but got {found} instead "
             f"(while checking arguments for {function})"
         )
 
