@@ -261,3 +261,24 @@ def test_errors_come_up_from_deep_inside(monkeypatch):
     x = torch.ones(2, requires_grad=True)
     (x * x).sum().backward()  # the engine goes on
     assert x.grad.tolist() == [2.0, 2.0]
+
+
+def test_a_wrapper_is_a_parameter_before_torch_ops_was_looked_at():
+    """What shows an op to a class loads the names of ops by itself."""
+    script = """
+import tapegrad as torch
+
+class Wrapper(torch.Tensor):
+    @staticmethod
+    def __new__(cls, inner):
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        print(func)
+        return args[0]
+
+torch.nn.Parameter(Wrapper(torch.ones(2)))
+"""
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert "aten.detach.default" in found.stdout, found.stderr

@@ -280,8 +280,8 @@ def moves(name, *args):
 def test_rows_by_number(rng, dtype):
     for count in (0, 1, 9, 600, 5000):
         weight = draw(rng, (int(rng.integers(1, 50)), int(rng.integers(0, 40))), dtype)
-        moves("embedding", weight, numbers(rng, len(weight), (count,)), None, False, 1)
-        moves("embedding", weight, numbers(rng, len(weight), (count, 2)), None, False, 1)
+        moves("embedding", weight, numbers(rng, len(weight), (count,)), None, False, 1, False)
+        moves("embedding", weight, numbers(rng, len(weight), (count, 2)), None, False, 1, False)
         x = draw(rng, (3, *shape_of(rng, 1), 5)[: int(rng.integers(1, 4))], dtype)
         for dim in range(x.ndim):
             if x.shape[dim]:
@@ -396,7 +396,7 @@ def test_advanced_indexing(rng, dtype):
 
 
 WRONG = [
-    ("embedding", lambda x, i: (x, i, None, False, 1)),
+    ("embedding", lambda x, i: (x, i, None, False, 1, False)),
     ("index_select", lambda x, i: (x, i, 0)),
     ("index_add", lambda x, i: (x, i, np.ones((len(i), 4), np.float32), 0, 1)),
     ("embedding_dense_backward", lambda x, i: (np.ones((len(i), 4), "f"), i, 3, None, False, 1)),

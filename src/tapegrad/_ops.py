@@ -148,7 +148,8 @@ class OpOverloadPacket:
         return iter(self._dir)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        if self.namespace in ("aten", "tapegrad"):
+        defined = overloads_of(self.namespace, self.__name__)
+        if self.namespace in ("aten", "tapegrad") and not defined:
             return implementation(self.__name__)(*args, **kwargs)
         reasons = []
         for each in self._dir:
@@ -195,7 +196,8 @@ class _OpNamespace(types.ModuleType):
             return ["default"] if any(op.aten is None for op in ops_called(name)) else []
         if name.endswith("_"):
             return written_form(name)
-        return overloads(name) or (["default"] if exists(name) else [])
+        found = overloads(name) or (["default"] if exists(name) else [])
+        return found or overloads_of("aten", name)
 
     def __repr__(self) -> str:
         return f"<module 'torch.ops.{self.name}' from 'torch.ops'>"

@@ -12,6 +12,7 @@ tensor([1., 1.])
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,6 +21,7 @@ from ._library.custom_ops import CUSTOM, CustomOpDef, custom_op, set_autocast, s
 from ._library.infer_schema import infer_schema
 from ._library.opcheck import FakeContext, opcheck
 from ._library.registry import OpDef, dispatch_key
+from ._library.replaced import replace, restore
 from ._ops import OpOverload, OpOverloadPacket, forget
 
 __all__ = [
@@ -77,6 +79,7 @@ class Library:
         self.dispatch_key = dispatch_key
         self.made: list[str] = []  # the full names of the ops defined here
         self.kernels: list[tuple[OpDef, str]] = []
+        self.replaced: list[Any] = []  # what takes back the kernels of PyTorch's own ops
 
     def __repr__(self) -> str:
         return f"Library(kind={self.kind}, ns={self.ns}, dispatch_key={self.dispatch_key})>"
@@ -106,17 +109,27 @@ class Library:
         if fn is fallthrough_kernel:
             return
         name = op_name if isinstance(op_name, str) else op_name.name()
-        name = name.partition("::")[2] or name
+        space, _, bare = name.rpartition("::")
+        if space and space != self.ns:
+            raise RuntimeError(
+                f'impl("{name}", ...): Explicitly provided namespace ({space}) in operator name '
+                f"does not match namespace of enclosing TORCH_LIBRARY block ({self.ns}).  Move "
+                "this definition to the TORCH_LIBRARY block corresponding to this namespace (and "
+                "consider deleting the namespace from your schema string.)"
+            )
+        name = bare
         key = registry.dispatch_key(
             dispatch_key or self.dispatch_key or "CompositeImplicitAutograd"
         )
         full = f"{self.ns}::{name.removesuffix('.default')}"
-        if self.ns == "aten":
-            raise NotImplementedError(
-                f"{full}: the kernels of PyTorch's own ops cannot be replaced here; a "
-                "TorchDispatchMode sees every call of them."
-            )
         found = registry.DEFS.get(full)
+        if self.ns == "aten" and found is None:
+            if with_keyset:
+                raise NotImplementedError(f"{full}: there are no sets of dispatch keys to be given")
+            replace(full, key, fn)
+            # PyTorch's own kernels are back when the library is gone.
+            self.replaced.append(weakref.finalize(self, restore, full, key, fn))
+            return
         if found is None:
             registry.WAITING.setdefault(full, {})[key] = fn
             return
@@ -131,7 +144,14 @@ class Library:
     def fallback(
         self, fn: Callable[..., Any], dispatch_key: str = "", *, with_keyset: bool = False
     ) -> None:
-        """What runs for every op on a device; PyTorch's own devices have kernels."""
+        """What runs for every op that has no kernel; PyTorch's own devices have kernels."""
+        if self.ns != "_":
+            raise RuntimeError(
+                "Fallback can only be registered using library fragment on the global namespace "
+                f'"_" but it is {self.ns}'
+            )
+        if not (dispatch_key or self.dispatch_key):
+            raise AssertionError("dispatch_key must not be empty for fallback")
         raise NotImplementedError(
             "a fallback for all ops of a device is not supported; a TorchDispatchMode sees every op"
         )
@@ -140,12 +160,14 @@ class Library:
         """Forget all that was defined here."""
         for definition, key in self.kernels:
             definition.kernels.pop(key, None)
+        for restored in self.replaced:
+            restored()
         for full in self.made:
             registry.DEFS.pop(full, None)
             forget(self.ns, full.partition("::")[2].partition(".")[0])
         if self.kind == "DEF":
             DEFINED.discard(self.ns)
-        self.kernels, self.made = [], []
+        self.kernels, self.made, self.replaced = [], [], []
 
 
 @contextlib.contextmanager
@@ -171,6 +193,15 @@ def resolved(op: Any) -> OpDef:
     return registry.lookup(op)
 
 
+def add_kernel(op: Any, key: str, function: Callable[..., Any]) -> None:
+    """A kernel for an op of the user's or, for good, for one of PyTorch's own."""
+    name = op.name() if isinstance(op, OpOverload) else op
+    if isinstance(name, str) and name.startswith("aten::") and name not in registry.DEFS:
+        replace(name.removesuffix(".default"), key, function)
+    else:
+        resolved(op).kernels[key] = function
+
+
 def define(qualname: str, schema: str, *, lib: Library | None = None, tags: Any = ()) -> Any:
     """Declare an op: `define("mylib::sin", "(Tensor x) -> Tensor")`."""
     namespace, _, name = qualname.partition("::")
@@ -193,7 +224,7 @@ def impl(
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for name in [types] if isinstance(types, str) else types:
             key = "CompositeExplicitAutograd" if name == "default" else dispatch_key(name)
-            resolved(qualname).kernels[key] = function
+            add_kernel(qualname, key, function)
         return function
 
     return decorate if func is None else decorate(func)
@@ -213,7 +244,7 @@ def register_kernel(
         names = [device_types] if isinstance(device_types, str) else device_types
         for name in names or [None]:
             key = "CompositeExplicitAutograd" if name is None else dispatch_key(name)
-            resolved(op).kernels[key] = function
+            add_kernel(op, key, function)
         return function
 
     return decorate if func is None else decorate(func)

@@ -120,7 +120,7 @@ def test_losses(kind: str) -> None:
 def test_embedding(kind: str) -> None:
     w = draw(23, 12, kind=kind)
     t = rng.integers(0, 23, (9, 4))
-    check("embedding", [w, t], (None, False, 1), kind)
+    check("embedding", [w, t], (None, False, 1, False), kind)
     g = draw(9, 4, 12, kind=kind)
     for padding in (None, 3):
         check("embedding_dense_backward", [g, t], (23, padding, False, 1), kind, 4)

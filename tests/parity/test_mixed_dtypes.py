@@ -14,7 +14,9 @@ DTYPES = """bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 c
     complex128""".split()
 OPS = """add sub mul div floor_divide remainder fmod atan2 hypot maximum minimum fmax fmin eq lt ge
     logical_and logical_xor bitwise_and bitwise_left_shift copysign nextafter logaddexp gcd lcm
-    heaviside xlogy igamma lerp addcmul addcdiv isclose where dot outer equal""".split()
+    heaviside xlogy igamma lerp addcmul addcdiv isclose where dot outer equal pow float_power rsub
+    bitwise_or bitwise_right_shift logical_or ne igammac logaddexp2 inner kron polar
+    complex""".split()
 THREE = ("lerp", "addcmul", "addcdiv")
 NUMBERS = (True, 2, -3, 2.5, 1 + 2j, 300)
 

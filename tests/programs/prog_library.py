@@ -233,3 +233,69 @@ def schemas_are_read(torch, log):
         log(str(schema), schema.name, schema.overload_name, schema.is_mutable)
         log([(a.name, str(a.type), a.kwarg_only, a.default_value) for a in schema.arguments])
     log.raises(lambda: torch._C.parse_schema("a::b(Tensor x"))
+
+
+@program
+def own_kernels_of_aten(torch, log):
+    """PyTorch's own ops with other kernels, below autograd and above it."""
+    x = torch.tensor([1.0, 2.0, 3.0])
+    w = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    calls = []
+
+    def shifted(a):
+        calls.append(a.requires_grad)
+        return a + 1
+
+    with torch.library._scoped_library("aten", "IMPL") as lib:
+        log(lib.impl("neg", shifted, "CPU"))
+        found = torch.neg(x), -x, x.neg(), torch.ops.aten.neg(x), torch.ops.aten.neg.default(x)
+        recorded = -w
+        with torch.no_grad():
+            found = (*found, -w)
+    log(*found, recorded, calls)
+    recorded.sum().backward()
+    log(w.grad, -x)
+
+    with torch.library._scoped_library("aten", "IMPL", "CPU") as lib:
+        lib.impl("mul.Tensor", lambda a, b: torch.add(a, b))
+        found = x * x, x * 2, torch.mul(x, x), torch.exp(x)
+        product = w * w
+    log(*found, product)
+
+    with torch.library._scoped_library("aten", "IMPL") as lib:
+        lib.impl("neg", lambda a: a * 10, "Autograd")
+        found = -x, -w
+        with torch.inference_mode():
+            plain = (-torch.ones(2)).tolist()
+    log(*found, plain)
+
+    with torch.library._scoped_library("aten", "IMPL") as lib:
+        lib.impl("neg", lambda a: torch.exp(a), "CPU")
+        lib.impl("aten::exp", lambda a: torch.mul(a, 100), "CPU")
+        lib.impl("neg_", lambda a: a.add_(1), "CPU")
+        lib.impl("neg", lambda a: a.new_empty(7), "Meta")
+        lib.impl(torch.ops.aten.sin.default, lambda a: a + 1, "CUDA")
+        y = x.clone()
+        found = -x, y.neg_(), y, torch.sin(x), torch.neg(torch.empty(3, device="meta")).shape
+    log(*found)
+
+    lib = torch.library.Library("aten", "IMPL")
+    lib.impl("neg", lambda a: a + 1, "CPU")
+    lib.impl("neg", lambda a: a + 2, "CPU", allow_override=True)
+    found = -x
+    del lib
+    log(found, -x)
+
+    with torch.library._scoped_library("aten", "FRAGMENT") as lib:
+        lib.define("prog_new(Tensor x) -> Tensor")
+        lib.impl("prog_new", lambda x: x + 1, "CPU")
+        log(torch.ops.aten.prog_new(x))
+    with torch.library._scoped_library("proglib_other", "DEF") as lib:
+        lib.define("neg(Tensor self) -> Tensor")
+        try:
+            lib.impl(torch.ops.aten.neg.default, shifted, "CPU")
+        except RuntimeError as error:
+            log(str(error).partition("  (Error occurred")[0])
+    with torch.library._scoped_library("aten", "IMPL") as lib:
+        log.raises(lambda: lib.fallback(shifted, "CPU"))
+        log.raises(lambda: lib.fallback(shifted))

@@ -530,3 +530,79 @@ def module_in_inference_mode(torch, log):
     with torch.no_grad():
         log(model(x))
     log(model(x))
+
+
+@program
+def detached_inference_tensors(torch, log):
+    """Outside of inference mode `detach()` and `.data` count writes; views and `out=` do not."""
+
+    def state(t):
+        found = [t.tolist(), t.is_inference(), t._is_view(), t.requires_grad, t.is_leaf]
+        try:
+            return [*found, t._version]
+        except RuntimeError as error:
+            return [*found, str(error)]
+
+    w = torch.ones(3, requires_grad=True)
+    for cut in (lambda t: t.detach(), lambda t: t.data, lambda t: t.detach().detach()):
+        with torch.inference_mode():
+            x = torch.ones(3)
+            log(state(cut(x)))
+        d = cut(x)
+        log(state(d), state(d.add_(1)), state(d.mul_(2)), state(x))
+        with torch.inference_mode():
+            log(state(d.add_(1)))
+        log(state(d.view(3)), state(d[:2]))
+        log.raises(lambda d=d: d.view(3).add_(1))
+        log.raises(lambda d=d: d.requires_grad_())
+        log.raises(lambda d=d: w * d)
+    for write in (
+        lambda: x.add_(1),
+        lambda: x.resize_(4),
+        lambda: x.resize_as_(torch.ones(5)),
+        lambda: x.set_(torch.ones(2)),
+        lambda: torch.exp(torch.ones(3), out=x),
+        lambda: torch.sort(torch.ones(3), out=(x, torch.empty(3, dtype=torch.int64))),
+    ):
+        log.raises(write)
+    with torch.no_grad():
+        log.raises(lambda: torch.add(w, 1, out=x))
+    with torch.inference_mode():
+        x = torch.ones(3)
+    y = torch.zeros(3).add_(1)
+    y.data = x.detach()
+    log(state(y))
+
+
+@program
+def other_memory_with_history(torch, log):
+    """`set_` has no derivative, and `resize_` is refused outside of inference mode only."""
+
+    def plain():
+        return torch.tensor([1.0, 2.0])
+
+    def leaf():
+        return torch.tensor([3.0, 4.0], requires_grad=True)
+
+    for first, second in (
+        (plain(), plain()),
+        (plain(), leaf()),
+        (plain(), leaf() * 1),
+        (leaf() * 1, plain()),
+        (leaf() * 1, leaf()),
+    ):
+        log(first.set_(second), second)
+        if first.requires_grad:
+            log.raises(lambda first=first: first.sum().backward())
+    log.raises(lambda: leaf().set_(plain()))
+    with torch.no_grad():
+        log(leaf().set_(plain()), (leaf() * 1).set_(leaf()))
+    for make in (plain, leaf, lambda: leaf() * 1):
+        t = make()
+        with torch.inference_mode():
+            t.resize_(1)
+        log(t)
+        if t.requires_grad:
+            log.raises(lambda t=t: t.resize_(2))
+            with torch.no_grad():
+                log.raises(lambda t=t: t.resize_as_(plain()))

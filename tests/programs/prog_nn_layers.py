@@ -465,3 +465,31 @@ def base_classes(torch, log):
             m.conv._ConvTransposeMixin(1, 1, (1,), (1,), (0,), (1,), True, (0,), 1, True, "zeros")
         )
     )
+
+
+@program
+def which_refusal_comes_first(torch, log):
+    """Dtypes before sizes, and who is named."""
+    F = torch.nn.functional
+    for shape in ((1, 6), (6,), (2, 2, 6), ()):
+        for dtype in (torch.int64, torch.float64, torch.bool, torch.complex64):
+            x = torch.zeros(shape, dtype=dtype)
+            log.raises(lambda x=x: F.linear(x, torch.zeros(2, 3), torch.zeros(2)))
+            log.raises(lambda x=x: F.linear(x, torch.zeros(2, 3)))
+    a, b = torch.zeros(2, 3), torch.zeros(4, 2)
+    log.raises(lambda: torch.addmm(torch.zeros(5), a.long(), b))
+    log.raises(lambda: torch.addmm(torch.zeros(5).long(), a, b))
+    for shape in ((3, 1), ()):
+        for dtype in (torch.bool, torch.int64, torch.float64, torch.float16):
+            x = torch.zeros(shape, dtype=dtype)
+            log.raises(lambda x=x: F.layer_norm(x, (3,), torch.ones(3), torch.ones(3)))
+            log.raises(lambda x=x: F.layer_norm(x, (3,)))
+    log.raises(lambda: F.rms_norm(torch.zeros(()), (3,)))
+    weight, bias = torch.zeros(2, 2, 3), torch.zeros(2)
+    for last in (None, bias, bias.double()):
+        log.raises(lambda last=last: F.bilinear(a.double(), b, weight, last))
+    log.raises(lambda: F.bilinear(torch.zeros(1, 2), torch.zeros(1, 3), weight, bias.double()))
+    for dtype in (torch.bool, torch.bfloat16, torch.float16, torch.complex64, torch.uint8):
+        log.raises(lambda dtype=dtype: F.embedding(torch.zeros(2, dtype=dtype), b))
+    for shape in ((2, 0, 4), (0, 4, 4), (0, 2, 4, 4)):
+        log(F.pixel_unshuffle(torch.zeros(shape), 2))

@@ -212,3 +212,27 @@ def made_with_options(torch, log):
             noncontiguous=True,
         )
     )
+
+
+@program
+def what_is_refused_before_values(torch, log):
+    """Kinds, lengths and half of the tolerances are looked at for all pairs first."""
+    close = torch.testing.assert_close
+    x, y = torch.tensor([1.0, 2.0]), torch.tensor([1.0, 3.0])
+    for actual, expected in (
+        (x, y),
+        ([x, x], [x, y]),
+        ({"a": 1.0}, {"a": 2.0}),
+        ([1.0, [2.0]], [2.0, [2.0, 3.0]]),
+        ([1.0, x], [2.0, [1.0, 2.0]]),
+        (x, [1.0, 2.0]),
+        ([], []),
+        ([None, True], [None, True]),
+        ([None, True], [None, False]),
+    ):
+        for options in ({}, {"rtol": 0.5}, {"atol": 0.5}, {"msg": "mine"}):
+            try:
+                close(actual, expected, **options)
+                log("close")
+            except Exception as error:
+                log(type(error).__name__, str(error))

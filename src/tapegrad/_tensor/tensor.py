@@ -25,6 +25,7 @@ from ..core.base import (
     Cut,
     Node,
     TensorBase,
+    Version,
     blank,
     note_birth,
     shown,
@@ -42,6 +43,15 @@ from ..device import device as device_type
 from ..device import layout as layout_type
 from . import indexing, printing
 from .size import Size
+
+
+def own_counter(cell: Version) -> Version:
+    """The counter of a detached tensor: outside of inference mode all of them have one."""
+    if not cell.inference or MODES.inference:
+        return cell
+    made = Version()
+    made.inference = made.counts = True
+    return made
 
 
 class Tensor(Operators):
@@ -248,7 +258,7 @@ class Tensor(Operators):
             return self.detach()
         t: Tensor = same_class(self, self.array)
         if self.cell is not None and self.cell.inference:
-            t.cell = self.cell
+            t.cell = own_counter(self.cell)
         if self.requires_grad:
             t.cut = Cut("data", self)
         return t
@@ -262,7 +272,7 @@ class Tensor(Operators):
         cell = self.cell
         if cell is None:
             return 0
-        if cell.inference:
+        if cell.inference and not cell.counts:
             raise RuntimeError("Inference tensors do not track version counter.")
         return cell.n
 
@@ -315,7 +325,7 @@ class Tensor(Operators):
         if (self.special or STATE.modes_on) and python_dispatch.is_asked(self):
             return subclass.detached(self)
         t: Tensor = same_class(self, self.array)
-        t.cell = self.version_cell()
+        t.cell = own_counter(self.version_cell())
         if self.requires_grad:
             t.cut = Cut("detach", self)
         else:
@@ -356,6 +366,19 @@ class Tensor(Operators):
         """Add the gradients of this tensor to the `.grad` of the leaves that it came from."""
         if retain_graph is None:
             retain_graph = retain_variables  # the spelling of PyTorch before 0.3
+        if WATCHED and is_watched((self,), {}):
+            from ..overrides import handle_torch_function
+
+            handle_torch_function(
+                Tensor.backward,
+                (self,),
+                self,
+                gradient=gradient,
+                retain_graph=retain_graph,
+                create_graph=create_graph,
+                inputs=inputs,
+            )
+            return
         if gradient is None and inputs is None and not create_graph:
             api.backward_plain(self, bool(retain_graph))
             return

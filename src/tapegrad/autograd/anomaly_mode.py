@@ -230,7 +230,9 @@ def check_gradients(node: Node, total: Any, grads: Any) -> None:
 
 def array_of(g: Any) -> Any:
     """The values of a gradient; inside of vmap those of all entries."""
-    return memory_of(g) if isinstance(g, TensorBase) else g
+    if isinstance(g, TensorBase):
+        return memory_of(g._values() if g.is_sparse else g)  # type: ignore[attr-defined]
+    return g
 
 
 # Products of longer vectors are shared out among threads, which costs more than it saves.

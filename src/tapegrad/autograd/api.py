@@ -31,6 +31,7 @@ from ..core.spaces import RECORDED
 from ..core.transforms.batched import batched, has_batched, lift
 from ..core.transforms.levels import BACKWARD_INSIDE, STACK, TANGENTS, level_of, refuse_inside
 from ..core.upward import RECORDING, VIEWS
+from ..core.watchers import WATCHED, is_watched
 from . import dispatched
 from .anomaly_mode import outside, remember
 from .edges import GradientEdge, output_facts
@@ -76,8 +77,23 @@ def backward(
         grad_tensors = grad_variables
     refuse_inside(BACKWARD_INSIDE)
     wanted = None if inputs is None else as_inputs(inputs, "backward")
-    keep = create_graph if retain_graph is None else retain_graph
     roots = as_tuple(tensors)
+    if WATCHED:
+        asked = tensors_among(roots, wanted or ())
+        if is_watched(asked, {}):
+            from ..overrides import handle_torch_function
+
+            handle_torch_function(
+                backward,
+                asked,
+                tensors,
+                grad_tensors=grad_tensors,
+                retain_graph=retain_graph,
+                create_graph=create_graph,
+                inputs=inputs,
+            )
+            return
+    keep = create_graph if retain_graph is None else retain_graph
     on_tensors = create_graph or bool(TANGENTS) or any([is_valueless(t) for t in roots])
     on_tensors = on_tensors or dispatched.on_tensors(roots)
     starts = prepare_starts(roots, as_grads(grad_tensors, len(roots)), on_tensors)
@@ -128,6 +144,24 @@ def grad(
         )
     roots = as_tuple(outputs)
     wanted = as_inputs(inputs, "grad")
+    if WATCHED:
+        asked = tensors_among(roots, wanted)
+        if is_watched(asked, {}):
+            from ..overrides import handle_torch_function
+
+            return handle_torch_function(
+                grad,
+                asked,
+                outputs,
+                inputs,
+                grad_outputs=grad_outputs,
+                retain_graph=retain_graph,
+                create_graph=create_graph,
+                only_inputs=only_inputs,
+                allow_unused=allow_unused,
+                is_grads_batched=is_grads_batched,
+                materialize_grads=materialize_grads,
+            )
     if is_grads_batched:
         batch = batch_of_passes(
             roots,
@@ -153,6 +187,11 @@ def grad(
             elif not allow_unused:
                 raise errors.unused_input(t, i, roots)
     return as_given(inputs, tuple(found))
+
+
+def tensors_among(*groups: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What modes and classes may be asked about: a gradient edge is of no class."""
+    return tuple([t for group in groups for t in group if isinstance(t, TensorBase)])
 
 
 def as_inputs(inputs: Any, function: str) -> tuple[Any, ...]:
@@ -478,6 +517,8 @@ def as_result(value: Any) -> Any:
 
 def recorded_copy(g: Any, leaf: Any) -> Any:
     """A copy of a gradient that stays differentiable, laid out like the leaf."""
+    if dispatched.has_sparse(g):
+        return g.clone()
     layout = leaf.array
     dense = is_dense(layout)
     fresh: Any = wrap(np.empty_like(layout, g.array.dtype, order="K" if dense else "C"))

@@ -44,8 +44,10 @@ def assign_data(t: Any, value: Any) -> None:
         t.node.kept = (value.array,)
     inference = value.cell is not None and value.cell.inference
     if t.is_inference() is not inference:
+        before = 0 if t.cell is None else t.cell.n
         t.cell = Version()
-        t.cell.inference = inference
+        t.cell.inference = t.cell.counts = inference
+        t.cell.n = before if inference else 0
     moves = type(t.array) is not type(value.array)
     t.array = value.array
     if moves:  # between the CPU and a GPU

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.array_memory import HOST, memory_of
-from ..core.base import Node, TensorBase
+from ..core.base import INTERPRETED, Node, TensorBase
 from ..core.dispatch import apply
 from ..core.modes import MODES
 from ..core.op import Op
@@ -155,6 +155,13 @@ def note(node: Any, values: Any) -> None:
     """Of a Function: a class sees its values."""
     if any([dispatches(v) for v in values]):
         Seen.nodes = node.on_tensors = True
+
+
+def noted_sparse(out: Any, sparse: bool) -> Any:
+    """A result whose gradient comes back as a sparse tensor, which has no array."""
+    if sparse and out.node is not None and not out.node.is_leaf:
+        Seen.nodes = out.node.on_tensors = True
+    return out
 
 
 def itself(t: Any) -> Any:
@@ -314,6 +321,11 @@ def ones_like(root: Any) -> Any:
 
 def accumulate(leaf: Any, g: Any) -> bool:
     """Add a gradient to that of a leaf, as tensors; False where arrays will do."""
+    if has_sparse(g, leaf.gradient):
+        from ..sparse.gradients import accumulate as accumulate_sparse
+
+        accumulate_sparse(leaf, g)
+        return True
     if not is_asked(leaf, g, leaf.gradient):
         return False
     with below_autograd():
@@ -328,6 +340,16 @@ def accumulate(leaf: Any, g: Any) -> bool:
                 made.array = memory.settled(made.array, leaf.array)
             leaf.gradient = made
     return True
+
+
+def has_sparse(*values: Any) -> bool:
+    found = [v for v in values if isinstance(v, TensorBase) and v.special == INTERPRETED]
+    return any([v.is_sparse for v in found])  # type: ignore[attr-defined]
+
+
+def sum_of(a: Any, b: Any) -> Any:
+    """Two gradients as one. A sparse one is added to what comes, as PyTorch does."""
+    return b + a if has_sparse(a) else a + b
 
 
 def may_take(leaf: Any, g: Any) -> bool:
@@ -346,3 +368,4 @@ DISPATCHED.run = run
 DISPATCHED.created = created
 DISPATCHED.saved = saved
 DISPATCHED.accumulate = accumulate
+DISPATCHED.sum_of = sum_of

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ..core.array_memory import HOST, aliases, memory_of
 from ..core.base import IGNORED, NUMPY_ERRORS, STATE, Node, TensorBase, ndarray, wrap
-from ..core.upward import GPU, PROFILER
+from ..core.upward import DISPATCHED, GPU, PROFILER
 from ..errors import explain_backward, freed_graph
 from .anomaly_mode import guarded
 from .leaves import accumulate, converted
@@ -252,7 +252,7 @@ class Run:
             if parts is None:
                 parts = pending.total = [None] * len(outputs)
             part = parts[slot]
-            parts[slot] = g if part is None else part + g
+            parts[slot] = g if part is None else self.sum_of(part, g)
             return
         before = pending.total
         if before is None:
@@ -266,11 +266,14 @@ class Run:
             pending.total = g
             pending.owned = 1  # PyTorch makes a new tensor, which has no writes
         else:
-            pending.total = before + g
+            pending.total = self.sum_of(before, g)
             if not self.record:
                 # NumPy's 0-d values cannot be written to; PyTorch's are, and count it.
                 writes = pending.owned if type(before) is not ndarray else 0
                 pending.owned = writes + 1
+
+    def sum_of(self, before: Any, g: Any) -> Any:
+        return DISPATCHED.sum_of(before, g) if self.record else before + g
 
     def will_visit(self, node: Node) -> bool:
         """Whether this pass gets to `node`; for register_multi_grad_hook."""

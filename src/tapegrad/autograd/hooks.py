@@ -183,7 +183,7 @@ def call_tensor_hook(hook: Callable[..., Any], grad: Any) -> Any:
 def check_replacement(hook: Callable[..., Any], before: Any, after: Any) -> None:
     """A hook may change the values of a gradient, not what kind of tensor it is."""
     name = getattr(hook, "__name__", type(hook).__name__)
-    if before.array.dtype != after.array.dtype:
+    if before.array.dtype != after.array.dtype or before.is_sparse is not after.is_sparse:
         raise RuntimeError(
             f"hook '{name}' has changed the type of value (was {before.type()} got {after.type()})"
         )

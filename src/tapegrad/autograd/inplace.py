@@ -20,6 +20,7 @@ import numpy as np
 from .. import dtypes, errors
 from ..core import bits, devices
 from ..core.base import (
+    INTERPRETED,
     STATE,
     Node,
     TensorBase,
@@ -61,8 +62,13 @@ def write(
         write_values(op, tensors, attrs, watch)
         dual.after_write(target, value)
         return target
-    if (STATE.modes_on or any_special(tensors)) and is_asked(*tensors):
+    special = any_special(tensors)
+    if (STATE.modes_on or special) and is_asked(*tensors):
         return dispatched.write(op, tensors, attrs, watch)
+    if special == INTERPRETED and dispatched.has_sparse(*tensors):
+        from ..sparse.writes import write_sparse
+
+        return write_sparse(op, tensors, attrs)
     if len(tensors) == 2 and not attrs and not watch:
         records = not STATE.modes_on or MODES.records
         if write_plain(op, target, tensors[1], records):
@@ -315,6 +321,8 @@ def looked(op: Op, array: Any, attrs: tuple[Any, ...]) -> Any:
 def bump(target: TensorBase, name: str, recorded: bool = False) -> None:
     """Count a write, with what E01 wants to know: recorded?, the view's shape and line, a cut."""
     cell = target.version_cell()
+    if cell.counts and MODES.inference:
+        return
     view = target.view_of
     if view is None:
         cell.bump(name, (recorded, None, None, -1, target.cut))
@@ -421,7 +429,7 @@ def meets(x: Any, destination: Any) -> bool:
 def refuse(target: Any, recording: bool) -> None:
     """Raise for every target that autograd cannot follow a write to, before anything is written."""
     cell = target.cell
-    if cell is not None and cell.inference and not MODES.inference:
+    if cell is not None and cell.inference and not cell.counts and not MODES.inference:
         raise errors.inference_written()  # PyTorch notices after the write
     if STATE.modes_on and not MODES.records:
         return

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..core.array_memory import NOWHERE, memory_of
-from ..core.base import STATE, TensorBase, cell_of, wrap
+from ..core.base import INTERPRETED, STATE, TensorBase, cell_of, wrap
 from ..core.bits import plain
+from ..core.layout import is_dense
 from ..core.modes import MODES
 from ..core.spaces import RAW, RECORDED
 from ..core.upward import DISPATCHED, GPU, RECORDING
@@ -47,13 +48,15 @@ def accumulate(leaf: Any, g: Any, record: bool, owned: int, caller: Any) -> None
         owned = 1 if type(g) is STATE.meta_type else 0
     grad = t.gradient
     if record:
-        t.gradient = RECORDING.copy_of_gradient(g, t) if grad is None else recorded_sum(grad, g)
+        t.gradient = (
+            RECORDING.copy_of_gradient(g, t) if grad is None else DISPATCHED.sum_of(grad, g)
+        )
     else:
         with ADDING:
             grad = t.gradient
             if grad is None:
                 t.gradient = first_gradient(g, t.array, owned)
-            else:
+            elif grad.special != INTERPRETED or not DISPATCHED.accumulate(t, wrap(g)):
                 add_to(grad, g, caller)
     if STATE.modes_on and MODES.inference and grad is None:
         made: Any = t.gradient
@@ -67,7 +70,7 @@ def accumulate(leaf: Any, g: Any, record: bool, owned: int, caller: Any) -> None
 def add_to(grad: TensorBase, g: Any, caller: Any) -> None:
     """Add a pass's gradient to the one that is there, in place: a write, with its line."""
     cell = cell_of(grad)
-    if cell.inference and not MODES.inference:
+    if cell.inference and not cell.counts and not MODES.inference:
         raise inference_written()
     memory_of(grad.array).accumulate(grad.array, g)
     cell.n += 1
@@ -99,14 +102,11 @@ def first_gradient(g: Any, layout: Any, owned: int) -> TensorBase:
         writes = owned - 1
     else:
         made = wrap(memory.copy(g, layout))
-        writes = 1
+        # PyTorch writes into memory that lies as the leaf's does, or makes a plain copy.
+        writes = 1 if is_dense(layout) else 0
     if writes:
         cell_of(made).n = writes
     return made
-
-
-def recorded_sum(grad: Any, g: Any) -> Any:
-    return grad + g
 
 
 def only_follows(t: TensorBase) -> bool:

@@ -258,6 +258,9 @@ class Compiled:
     def find(self, args: Any, kwargs: Any) -> Any:
         """The call by the recording for such arguments, which may have to be made."""
         values, spec = flat(args, kwargs)
+        odd = next((v for v in values if is_tensor(v) and v.special), None)
+        if odd is not None:  # on a GPU, or of a class that does something else
+            return self.function(*args, **kwargs)
         key = (spec, around(), *[described(v) for v in values])
         found = self.recordings.get(key)
         if found is None:

@@ -24,7 +24,7 @@ class ArrayMemory:
     def may_add_into(self, target: Any, other: Any) -> bool:
         """Whether a sum may be formed inside `target`, which nobody else looks at; not in views."""
         fresh: bool = target.base is None and target.dtype is other.dtype
-        return fresh and bool(target.flags.carray)
+        return fresh and bool(target.flags.behaved)
 
     def add_into(self, target: Any, other: Any) -> None:
         if not added_in_c(target, other):

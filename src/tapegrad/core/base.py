@@ -134,6 +134,7 @@ class Version:
     rebased: str = ""  # the name of the base's node since the last recorded write
     rebased_array: int = 0  # the id of the base's array then
     inference: bool = False
+    counts: bool = False  # of an inference tensor that detach() gave a counter after all
     born: Any = None  # (code, lasti) of the line that made a leaf which requires grad
 
     def bump(self, name: str, how: Any = None) -> None:

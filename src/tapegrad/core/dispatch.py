@@ -32,7 +32,7 @@ from .base import (
     wrap,
 )
 from .op import PROMOTE_FLOAT, Op
-from .record import FLOATS, adapt, finish, note_cut, record_one, record_two
+from .record import FLOATS, adapt, finish, note_cut, record_one, record_two, without_counter
 from .upward import AUTOCAST, GPU, INTERPRETERS, PROFILER, VIEWS
 
 NUMBERS: Final = (int, float, complex, np.generic)
@@ -217,7 +217,7 @@ def apply_to_one(op: Op, a: Any, attrs: tuple[Any, ...]) -> Any:
     if op.view:
         cell = cell_of(a)
         if cell.inference:
-            t.cell = cell
+            t.cell = without_counter(cell)
             return t
         parent = a.view_of
         steps: tuple[Any, ...] = ()

@@ -33,6 +33,16 @@ def memory(array: Any) -> Any:
     return array
 
 
+def channels_last(x: Any) -> bool:
+    """Whether the channels lie next to each other in memory, and the pixels in order."""
+    least = 0
+    for d in (1, *range(x.ndim - 1, 1, -1), 0):
+        if x.strides[d] < least or (d == 0 and least == x.strides[1]):
+            return False
+        least = x.strides[d] * max(x.shape[d], 1)
+    return True
+
+
 def strided(xp: Any, array: Any, shape: Shape, strides: Shape, offset: int = 0) -> Any:
     """A view of the memory of `array` with exactly these strides, `offset` bytes further on."""
     if type(array) is STATE.meta_type:

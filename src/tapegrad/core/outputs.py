@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
+from ..errors import inference_written
 from .base import STATE, TensorBase, quiet, wrap
 from .bits import memory_behind, plain, with_bits_of
 from .devices import two_devices, xp_of
@@ -53,6 +54,8 @@ def write_outputs(
                     f"{name}(): functions with out=... arguments don't support automatic "
                     "differentiation, but one of the arguments requires grad."
                 )
+    for t in targets:
+        refuse_inference(t)
     if api is not None and api.out_decides and kwargs.get("dtype") is None:
         kwargs = {**kwargs, "dtype": targets[0].dtype}
     apart = api is not None and api.out_apart
@@ -77,6 +80,13 @@ def write_outputs(
         MODES.set("grad", before)
         MODES.set("autocast", cast)
     return type(result)(targets) if isinstance(result, tuple) else out
+
+
+def refuse_inference(t: TensorBase) -> None:
+    """What was made in inference mode is written there only."""
+    cell = t.cell
+    if cell is not None and cell.inference and not cell.counts and not MODES.inference:
+        raise inference_written()
 
 
 def check_memory(destination: Any, sources: list[Any], apart: bool = False) -> None:

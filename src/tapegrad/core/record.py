@@ -389,6 +389,15 @@ def save_outputs(node: OpNode, plan: Any, results: list[TensorBase]) -> None:
         RECORDING.pack_outputs(node)
 
 
+def without_counter(cell: Version) -> Version:
+    """The cell of what PyTorch does not call a view of an inference tensor."""
+    if not cell.counts:
+        return cell
+    made = Version()
+    made.inference = True
+    return made
+
+
 def link_views(
     op: Op, source: TensorBase, attrs: tuple[Any, ...], results: list[TensorBase]
 ) -> None:
@@ -396,7 +405,7 @@ def link_views(
     cell = cell_of(source)
     if cell.inference:  # nothing will follow it: PyTorch does not call these views
         for r in results:
-            r.cell = cell
+            r.cell = without_counter(cell)
         return
     parent = source.view_of
     base = source if parent is None else parent.base

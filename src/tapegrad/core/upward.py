@@ -37,6 +37,7 @@ class Dispatched:
     created: Any = None  # (api, function, args, kwargs): `zeros`, `ones_like` …
     saved: Any = None  # (node, place, tensor): a saved tensor with its history
     accumulate: Any = None  # (leaf, gradient): False if it is left to do
+    sum_of: Any = None  # of two gradients
 
 
 class Views:

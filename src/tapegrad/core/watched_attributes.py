@@ -17,7 +17,7 @@ from .watchers import WATCHED, ask_watchers, is_watched
 # The methods that PyTorch asks about, of those that have no op behind them.
 METHODS = """
     __array__ __bool__ __complex__ __contains__ __deepcopy__ __float__ __format__ __index__ __int__
-    __len__ __reduce_ex__ __reversed__ backward data_ptr detach_ dim element_size
+    __len__ __reduce_ex__ __reversed__ data_ptr detach_ dim element_size
     get_device is_complex is_conj is_contiguous is_floating_point is_inference is_neg is_signed
     ndimension nelement numel register_hook register_post_accumulate_grad_hook requires_grad_
     retain_grad size storage_offset stride

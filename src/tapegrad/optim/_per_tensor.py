@@ -38,6 +38,8 @@ class Rule:
     captured_foreach: str = "params and state_steps"
     on_xla: tuple[bool, bool] = (True, False)
     on_device: Fused | None = None  # for the kernels that do it for many parameters at once
+    dense_only: str = ""  # what is said to sparse gradients; "" where they are taken
+    fused_dense_only: str = ""  # the same of `fused`
 
     def update_listed(
         self,
@@ -117,8 +119,12 @@ def update_group(states: Any, group: dict[str, Any], rule: Rule) -> None:
     can, or many small ones are taken together, with the same results.
     """
     params = [p for p in group["params"] if p.grad is not None]
+    sparse = [p for p in params if p.grad.is_sparse]
+    if sparse:
+        refuse_sparse(group, rule)
+        params = [p for p in params if not p.grad.is_sparse]
     if rule.start is not None:
-        for p in params:
+        for p in (*params, *sparse) if sparse else params:
             own = states[p]
             if not own:
                 own.update(rule.start(p, group))
@@ -130,7 +136,7 @@ def update_group(states: Any, group: dict[str, Any], rule: Rule) -> None:
         params = update_natively(params, states, group, rule.on_device, rule.update)
     if rule.gathers and len(params) >= FEWEST and group["foreach"] is not False:
         params = update_many(params, states, group, rule.update, rule.scalars)
-    for p in params:
+    for p in (*params, *sparse) if sparse else params:
         rule.update(p, p.grad, states[p], group)
 
 
@@ -140,6 +146,8 @@ def update_real(name: str, states: Any, group: dict[str, Any], begin: Any, updat
     for p in params:
         if p.is_complex():
             raise RuntimeError(f"{name} does not support complex parameters")
+        if p.grad.is_sparse:
+            raise RuntimeError(f"{name} does not support sparse gradients")
         begin(p, states[p])
     for p in params:
         update(p, p.grad, states[p], group)
@@ -239,6 +247,12 @@ def check_fused(fused: Any, foreach: Any, differentiable: bool) -> None:
             raise RuntimeError("`fused` does not support `differentiable`")
         if foreach:
             raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+
+
+def refuse_sparse(group: dict[str, Any], rule: Rule) -> None:
+    message = rule.dense_only or (group.get("fused") and rule.fused_dense_only)
+    if message:
+        raise RuntimeError(message)
 
 
 def check_modes(group: dict[str, Any], params: list[Any], rule: Rule) -> None:

@@ -39,7 +39,13 @@ FUSED = Fused(
     rows={"square_avg": "", "acc_delta": ""},
     options=("rho", "eps", "weight_decay", "maximize"),
 )
-RULE = Rule(from_zeros(FUSED.rows), update, on_xla=(False, False), on_device=FUSED)
+RULE = Rule(
+    from_zeros(FUSED.rows),
+    update,
+    on_xla=(False, False),
+    on_device=FUSED,
+    dense_only="Adadelta does not support sparse gradients",
+)
 
 
 class Adadelta(PerTensorOptimizer):

@@ -32,11 +32,19 @@ def start(p: Any, group: dict[str, Any]) -> dict[str, Any]:
 
 def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
     """One step of one parameter."""
+    if grad.is_sparse and group["weight_decay"] != 0:
+        raise RuntimeError("weight_decay option is not compatible with sparse gradients")
     p, grad, state = begun(p, grad, state, group)
     count = state["step"].item()
     grad = decayed(p, grad, group)
     step_size = python_number(group["lr"] / (1 + (count - 1) * group["lr_decay"]))
     total = state["sum"]
+    if grad.is_sparse:
+        grad = grad.coalesce()  # squares of sums
+        total.add_(grad._with(grad._values().square()))
+        root = total.sparse_mask(grad)._values().sqrt_().add_(group["eps"])
+        p.add_(grad._with(grad._values() / root), alpha=-step_size)
+        return
     total.addcmul_(grad, grad, value=1)
     root = total.sqrt()
     root = root.add(group["eps"]) if group["differentiable"] else root.add_(group["eps"])
@@ -44,7 +52,12 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
 
 
 FUSED = Fused("adagrad", rows={"sum": ""}, options=("lr_decay", "eps", "weight_decay", "maximize"))
-RULE = Rule(start, update, on_device=FUSED)
+RULE = Rule(
+    start,
+    update,
+    on_device=FUSED,
+    fused_dense_only="`fused` does not support sparse grad or complex param",
+)
 
 
 class Adagrad(PerTensorOptimizer):

@@ -72,7 +72,12 @@ FUSED = Fused(
     rows={"exp_avg": "", "exp_avg_sq": "", "max_exp_avg_sq": "amsgrad"},
     options=("betas[2]", "eps", "weight_decay", "decoupled_weight_decay", "amsgrad", "maximize"),
 )
-RULE = Rule(from_zeros(FUSED.rows), update, on_device=FUSED)
+RULE = Rule(
+    from_zeros(FUSED.rows),
+    update,
+    on_device=FUSED,
+    dense_only="Adam does not support sparse gradients, please consider SparseAdam instead",
+)
 
 
 def check_tensor_betas(betas: tuple[Any, Any], foreach: Any, capturable: bool) -> None:

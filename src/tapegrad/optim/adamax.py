@@ -39,7 +39,12 @@ FUSED = Fused(
     rows={"exp_avg": "", "exp_inf": ""},
     options=("betas[2]", "eps", "weight_decay", "maximize"),
 )
-RULE = Rule(from_zeros(FUSED.rows), update, on_device=FUSED)
+RULE = Rule(
+    from_zeros(FUSED.rows),
+    update,
+    on_device=FUSED,
+    dense_only="Adamax does not support sparse gradients",
+)
 
 
 class Adamax(PerTensorOptimizer):

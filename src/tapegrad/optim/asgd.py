@@ -77,6 +77,7 @@ RULE = Rule(
     on_device=FUSED,
     captured="params, mus, etas, and state_steps",
     captured_foreach="params, mus, etas, and state_steps",
+    dense_only="ASGD does not support sparse gradients",
 )
 
 

@@ -71,6 +71,7 @@ RULE = Rule(
     on_device=FUSED,
     captured="params, mu_products and state_steps",
     captured_foreach="params, mu_products, and state_steps",
+    dense_only="NAdam does not support sparse gradients",
 )
 
 

@@ -47,7 +47,12 @@ FUSED = Fused(
     rows={"exp_avg": "", "exp_avg_sq": ""},
     options=("betas[2]", "eps", "weight_decay", "decoupled_weight_decay", "maximize"),
 )
-RULE = Rule(from_zeros(FUSED.rows), update, on_device=FUSED)
+RULE = Rule(
+    from_zeros(FUSED.rows),
+    update,
+    on_device=FUSED,
+    dense_only="RAdam does not support sparse gradients",
+)
 
 
 class RAdam(PerTensorOptimizer):

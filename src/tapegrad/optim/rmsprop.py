@@ -46,7 +46,13 @@ FUSED = Fused(
     rows={"square_avg": "", "momentum_buffer": "momentum", "grad_avg": "centered"},
     options=("alpha", "eps", "weight_decay", "momentum", "centered", "maximize"),
 )
-RULE = Rule(from_zeros(FUSED.rows), update, on_xla=(True, True), on_device=FUSED)
+RULE = Rule(
+    from_zeros(FUSED.rows),
+    update,
+    on_xla=(True, True),
+    on_device=FUSED,
+    dense_only="RMSprop does not support sparse gradients",
+)
 
 
 class RMSprop(PerTensorOptimizer):

@@ -41,7 +41,13 @@ FUSED = Fused(
     rows={"prev": "", "step_size": ""},
     options=("etas[2]", "step_sizes[2]", "maximize"),
 )
-RULE = Rule(start, update, on_xla=(True, True), on_device=FUSED)
+RULE = Rule(
+    start,
+    update,
+    on_xla=(True, True),
+    on_device=FUSED,
+    dense_only="Rprop does not support sparse gradients",
+)
 
 
 class Rprop(PerTensorOptimizer):

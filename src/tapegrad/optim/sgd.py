@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import tapegrad as tg
@@ -62,9 +63,10 @@ FUSED = Fused(
     scalars=(),
     fresh="momentum_buffer",
 )
-RULE = Rule(None, update, scalars=(), on_device=FUSED)
+NO_SPARSE = "`_fused_sgd` does not support sparse gradients"
+RULE = Rule(None, update, scalars=(), on_device=FUSED, fused_dense_only=NO_SPARSE)
 # One operation for each tensor: to gather them would take longer.
-WITHOUT_STATE = Rule(None, update, scalars=(), gathers=False, on_device=FUSED)
+WITHOUT_STATE = replace(RULE, gathers=False)
 
 
 class SGD(PerTensorOptimizer):

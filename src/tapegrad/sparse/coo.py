@@ -14,6 +14,7 @@ import numpy as np
 
 from .._tensor import indexing, printing
 from .._tensor.tensor import Tensor
+from ..autograd.inplace import bump
 from ..core.base import INTERPRETED, blank, wrap
 from ..core.subclass import op_name
 from ..device import layout as layout_type
@@ -116,10 +117,16 @@ class SparseTensor(Tensor):
             )
 
     def _indices(self) -> Any:
-        return self._places
+        return self._looked_at(self._places)
 
     def _values(self) -> Any:
-        return self._entries.detach()
+        return self._looked_at(self._entries)
+
+    def _looked_at(self, part: Any) -> Any:
+        """A part as users see it: writes to it and to the whole are counted together."""
+        shown = part.detach()
+        shown.cell = self.version_cell()
+        return shown
 
     def _nnz(self) -> int:
         return int(self._entries.array.shape[0])
@@ -174,6 +181,18 @@ class SparseTensor(Tensor):
         return False
 
     # ------------------------------------------------------------------ the same, otherwise
+
+    def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
+        name = self._entries.type(dtype)
+        return name.replace("torch.", "torch.sparse.") if dtype is None else self._with(name)
+
+    def zero_(self) -> SparseTensor:
+        """No entries are left."""
+        self._places = self._places.new_zeros(self.sparse_dim(), 0)
+        self._entries = self._entries.detach().new_zeros(0, *self._entries.shape[1:])
+        self._coalesced = True
+        bump(self, "zero_")
+        return self
 
     def to(self, *args: Any, **kwargs: Any) -> SparseTensor:
         entries = self._entries.to(*args, **kwargs)
@@ -463,5 +482,3 @@ def close_class(computed: set[str]) -> None:
         if name.startswith("_") or known or not callable(found):
             continue
         setattr(SparseTensor, name, refusal(name))
-    for name in ("__iadd__", "__isub__", "__imul__", "__itruediv__"):
-        setattr(SparseTensor, name, refusal(f"{name[3:-2]}_"))

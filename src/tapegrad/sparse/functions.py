@@ -212,6 +212,11 @@ def merged(a: SparseTensor, b: SparseTensor, label: str) -> SparseTensor:
             f"{a.sparse_dim()} sparse dimensions while 'other' has {b.sparse_dim()} sparse "
             "dimensions"
         )
+    if not b._nnz() or not a._nnz():
+        found = a if not b._nnz() else b
+        return found._with(named(found._entries.clone(), label))
+    if not (a._entries.is_contiguous() and b._entries.is_contiguous()):
+        return joined(a, b, label)
     x, y = flat_places(a), flat_places(b)
     coalesced = a._coalesced and b._coalesced
     if coalesced:
@@ -219,8 +224,21 @@ def merged(a: SparseTensor, b: SparseTensor, label: str) -> SparseTensor:
     else:
         flat, group = zipped(x.tolist(), y.tolist())
     entries = add_up(tg.cat([a._entries, b._entries]), group.reshape(-1), len(flat))
-    places = wrap(unflat(flat, a._shape[: a.sparse_dim()]))
+    # PyTorch has room for all of both.
+    memory = np.empty((a.sparse_dim(), len(x) + len(y)), np.int64)
+    memory[:, : len(flat)] = unflat(flat, a._shape[: a.sparse_dim()])
+    places = wrap(memory[:, : len(flat)])
     return sparse(places, named(entries, label), a._shape, coalesced)
+
+
+def joined(a: SparseTensor, b: SparseTensor, label: str) -> SparseTensor:
+    """All entries of both, as PyTorch has it where values are no plain memory."""
+    places = tg.cat([a._places, b._places], 1)
+    entries = tg.cat([a._entries, b._entries])
+    whole = sparse(places, entries, a._shape, False)
+    if whole._nnz() > whole.numel():  # or it would grow with every sum
+        whole = whole.coalesce()
+    return sparse(whole._places, named(whole._entries, label), a._shape, False)
 
 
 def zipped(x: list[int], y: list[int]) -> tuple[Any, Any]:
@@ -424,6 +442,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: pointwise(name) for name in POINTWISE.split()},
 }
 
+WRITTEN = ("add_", "sub_", "mul_", "div_", "neg_")  # as sparse/writes.py has them
+
 # The dense functions check shapes in their own words first; the methods need not pass there.
 for _name in ("matmul", "mm", "mv"):
     setattr(SparseTensor, _name, FUNCTIONS[_name])
@@ -434,7 +454,12 @@ SparseTensor.__matmul__ = matmul
 def computed() -> set[str]:
     """The methods that end in a function of the table, under all their names."""
     calls = {APIS[name].call for name in FUNCTIONS if name in APIS}
-    return {"true_divide", *FUNCTIONS, *[n for n, api in APIS.items() if api.call in calls]}
+    return {
+        "true_divide",
+        *FUNCTIONS,
+        *WRITTEN,
+        *[n for n, api in APIS.items() if api.call in calls],
+    }
 
 
 close_class(computed())

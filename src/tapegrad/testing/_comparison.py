@@ -83,11 +83,6 @@ def assert_close(
 
     >>> torch.testing.assert_close(torch.tensor([1.0]), torch.tensor([1.0 + 1e-7]))
     """
-    if (rtol is None) != (atol is None):
-        raise ValueError(
-            "Both 'rtol' and 'atol' must be either specified or omitted, but got no "
-            f"{'rtol' if rtol is None else 'atol'}."
-        )
     options = Options(
         allow_subclasses,
         rtol,
@@ -98,14 +93,17 @@ def assert_close(
         check_layout,
         check_stride,
     )
+    compared = False  # `msg` is about values, not about structures that do not match
     try:
-        for a, b, at in list(pairs(actual, expected, options, ())):
+        found = list(pairs(actual, expected, options, ()))
+        compared = True
+        for a, b, at in found:
             compare(a, b, options, at)
-    except Mismatch as found:
-        error, text = found.error, found.text
+    except Mismatch as mismatch:
+        error, text = mismatch.error, mismatch.text
     else:
         return
-    if error is AssertionError and msg is not None:
+    if compared and msg is not None:
         text = msg(text) if callable(msg) else msg
     raise error(text)
 
@@ -176,7 +174,23 @@ def pairs(
         for key in ordered(actual):
             yield from pairs(actual[key], expected[key], options, (*at, key))
     else:
+        check_pair(actual, expected, options, at)
         yield actual, expected, at
+
+
+def check_pair(actual: Any, expected: Any, options: Options, at: tuple[Any, ...]) -> None:
+    """What is refused before any values are compared: kinds, and half of the tolerances."""
+    if actual is None or expected is None or (is_boolean(actual) and is_boolean(expected)):
+        return
+    if not (is_number(actual) and is_number(expected)):
+        as_tensors(actual, expected, options, at)
+    if (options.rtol is None) != (options.atol is None):
+        raise Mismatch(
+            ValueError,
+            "Both 'rtol' and 'atol' must be either specified or omitted, but got no "
+            f"{'rtol' if options.rtol is None else 'atol'}.",
+            at,
+        )
 
 
 def ordered(mapping: Mapping[Any, Any]) -> Any:
@@ -211,8 +225,9 @@ def compare(actual: Any, expected: Any, options: Options, at: tuple[Any, ...]) -
             raise Mismatch(AssertionError, f"None mismatch: {actual} is not {expected}", at)
     elif is_boolean(actual) and is_boolean(expected):
         if bool(actual) is not bool(expected):
+            # PyTorch does not say where.
             raise Mismatch(
-                AssertionError, f"Booleans mismatch: {bool(actual)} is not {bool(expected)}", at
+                AssertionError, f"Booleans mismatch: {bool(actual)} is not {bool(expected)}", ()
             )
     elif is_number(actual) and is_number(expected):
         compare_numbers(actual, expected, options, at)

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ...ops.nn.conv import channels_last, out_size, transposed_size
+from ...core.layout import channels_last
+from ...ops.nn.conv import out_size, transposed_size
 from ...ops.nn.conv_kernels import gather, scatter
 from ..blas import CONNECTED, dot
 from .rows import F32, F64, for_dtypes, is_dense, pick

@@ -63,14 +63,12 @@ def taken(input: Any, index: Any, first: int, last: int, wraps: bool) -> Any:
 
 
 def embedding(reference: Any) -> Any:
-    def kernel(
-        weight: Any, indices: Any, padding_idx: Any, scale_grad_by_freq: bool, entries: int
-    ) -> Any:
+    def kernel(weight: Any, indices: Any, *attrs: Any) -> Any:
         if weight.size and is_plain(weight) and is_index(indices):
             out = taken(weight, indices, 0, 1, False)
             if out is not None:
                 return out
-        return reference(weight, indices, padding_idx, scale_grad_by_freq, entries)
+        return reference(weight, indices, *attrs)
 
     return kernel
 

@@ -9,7 +9,7 @@ ATEN: dict[str, str] = {
         _to_copy
     """,
     "copying.resize": """
-        as_strided_
+        as_strided_ set_source
     """,
     "copying.view_copies": """
         alias_copy as_strided_copy as_strided_scatter detach_copy expand_copy permute_copy

@@ -15,10 +15,13 @@ from ...core.base import TensorBase
 from ...core.bits import memory_behind, with_bits_of
 from ...core.devices import xp_of
 from ...core.layout import contiguous_strides, strided
+from ...core.modes import MODES
+from ...core.outputs import refuse_inference
+from ...core.record import prepare
 from ...core.transforms.batched import has_batched, is_batched, no_rule
 from ...device import contiguous_format
 from ...ops.shape.strided import ByStrides
-from ..block import api, op
+from ..block import Block, api, op
 from ..block.checks import invalid_call
 from ..shape.copying import format_name, fresh
 from ..shape.dim_views import expanded
@@ -41,7 +44,8 @@ def only_self(name: str, input: Any) -> None:
 
 
 def refuse_grad(input: Any) -> None:
-    if input.requires_grad:
+    refuse_inference(input)
+    if input.requires_grad and not MODES.inference:
         raise RuntimeError("cannot resize variables that require grad")
 
 
@@ -144,15 +148,40 @@ def look_at(
         array = memory_at(source, own, storage_offset, size, stride)
     else:
         raise invalid_call("set_", source)
+    origins = (input, source if isinstance(source, TensorBase) else None)
+    mask = sum([t.wants_grad << i for i, t in enumerate(origins) if t is not None])
+    node = None
+    if mask and MODES.records:
+        node = prepare(SetSource, origins, (), (), mask, (array,))
     input.array = with_bits_of(input.array, array)
     input.view_of = None
-    if input.node is not None and not input.node.is_leaf:
-        # Nothing of the old values is left.
-        input.node = None
-        input.slot = 0
-        input.wants_grad = False
+    if node is not None:
+        input.node, input.slot, input.wants_grad = node, 0, True
     bump(input, "set_")
     return input
+
+
+@op
+class SetSource(Block):
+    """set_source(input, source) -> Tensor: what stands for `set_` in a history."""
+
+    aten = None
+    node = "torch::autograd::NotImplemented"
+    tensors = ("input", "source")
+    public = False
+    unbatchable = "it has a history and no values"
+
+    def fwd(xp, input, source):
+        return source
+
+    def d_input(F, grad):
+        raise RuntimeError("derivative for set_ is not implemented")
+
+    def d_source(F, grad):
+        raise RuntimeError("derivative for set_ is not implemented")
+
+    def jvp(F, input, source):
+        raise NotImplementedError("Trying to use forward AD with set_ that does not support it.")
 
 
 def memory_at(storage: UntypedStorage, dtype: Any, offset: int, size: Any, stride: Any) -> Any:

@@ -10,9 +10,10 @@ import numpy as np
 
 from ... import dtypes, errors
 from ..._tensor.indexing import number_as_array, wrap_dim
+from ...autograd.dispatched import noted_sparse
 from ...core.arrays import out_of_sight
 from ...core.base import TensorBase, as_array, wrap
-from ...core.devices import xp_of
+from ...core.devices import to_host, xp_of
 from ...core.spaces import RECORDED
 from ...core.transforms.batched import known_values, memory_of
 from ...native.backend import HOST
@@ -174,7 +175,40 @@ class Gather(LinearMove):
                         f"larger than self {list(shape)} apart from dimension {dim}"
                     )
             check_range(index, shape, dim)
+        if sparse_grad and run is apply:
+            return noted_sparse(apply(GatherSparsely, (input, index), (dim,)), True)
         return run(Gather, (input, index), (dim,))
+
+
+@op
+class GatherSparsely(LinearMove):
+    """gather_sparsely(input, index, dim) -> Tensor: `gather` whose gradient is a sparse tensor."""
+
+    aten = None
+    node = "GatherBackward0"
+    tensors = ("input", "index")
+    plain_tensors = ("index",)
+    public = False
+    dims = ("dim",)
+
+    def fwd(xp, input, index, dim):
+        return Gather.forward(xp, input, index, dim)
+
+    def d_input(F, grad, index, input_shape, dim):
+        if F.recorded:
+            return sparse_gradient(grad, index, tuple(input_shape), dim)
+        return F.scatter_into(grad, index, input_shape, dim)
+
+
+def sparse_gradient(grad: Any, index: Any, shape: tuple[int, ...], dim: int) -> Any:
+    """One entry for every element that was taken."""
+    from ...sparse.gradients import at_places
+
+    if not shape:
+        return at_places(index.new_zeros(0, index.numel()), grad.reshape(-1), ())
+    where = np.indices(index.shape).reshape(len(shape), -1)
+    where[dim] = to_host(index.array).reshape(-1)
+    return at_places(wrap(where), grad.reshape(-1), shape)
 
 
 def scattered(xp: Any, values: Any, index: Any, shape: tuple[int, ...], dim: int) -> Any:

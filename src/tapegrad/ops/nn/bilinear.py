@@ -86,12 +86,10 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
 
 
 def check_bilinear(x: Any, y: Any, w: Any, bias: Any) -> None:
-    if not x.dtype == y.dtype == w.dtype:
-        names = [cpp_name(a.dtype) for a in (x, y, w)]
-        raise RuntimeError(
-            f"All tensors must have the same dtype, got input1: {names[0]}, input2: {names[1]}, "
-            f"weight: {names[2]}"
-        )
+    if not x.dtype == y.dtype == w.dtype or (bias is not None and bias.dtype != w.dtype):
+        given = {"input1": x, "input2": y, "weight": w, "bias": bias}
+        names = [f"{k}: {cpp_name(a.dtype)}" for k, a in given.items() if a is not None]
+        raise RuntimeError(f"All tensors must have the same dtype, got {', '.join(names)}")
     if x.ndim != y.ndim:
         raise RuntimeError(f"bilinear(): input dimensions do not match: got {x.ndim} and {y.ndim}")
     for d in range(x.ndim - 1):

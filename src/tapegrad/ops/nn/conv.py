@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...core.layout import channels_last
 from ..block import LOWER, Autocast, Block, op
 from ..block.checks import half_as_single
 from .conv_kernels import Ints, correlate, w_of, x_of
@@ -34,16 +35,6 @@ def transposed_size(
             for n, k, s, p, d, m in zip(size, kernel, stride, padding, dilation, more, strict=True)
         ]
     )
-
-
-def channels_last(x: Any) -> bool:
-    """Whether the channels lie next to each other in memory, and the pixels in order."""
-    least = 0
-    for d in (1, *range(x.ndim - 1, 1, -1), 0):
-        if x.strides[d] < least or (d == 0 and least == x.strides[1]):
-            return False
-        least = x.strides[d] * max(x.shape[d], 1)
-    return True
 
 
 @op

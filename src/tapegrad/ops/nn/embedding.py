@@ -8,6 +8,7 @@ import numpy as np
 
 import tapegrad as tg
 
+from ...autograd.dispatched import noted_sparse
 from ...autograd.inplace import bump, refuse, write
 from ...core.base import TensorBase, wrap
 from ...core.devices import where_is, xp_of
@@ -30,7 +31,7 @@ from ..index.advanced import sum_rows
 
 @op
 class Embedding(Block):
-    """embedding(weight, indices, padding_idx, scale_grad_by_freq, entries) -> Tensor: rows."""
+    """embedding(weight, indices, padding_idx, scale_grad_by_freq, entries, sparse) -> Tensor."""
 
     aten = "embedding"
     tensors = ("weight", "indices")
@@ -39,20 +40,23 @@ class Embedding(Block):
     public = False
     gradient_text = {"weight": "zeros(weight.shape) with grad added at [index]"}
 
-    def fwd(xp, weight, indices, padding_idx, scale_grad_by_freq, entries):
+    def fwd(xp, weight, indices, padding_idx, scale_grad_by_freq, entries, sparse):
         return weight.take(indices, 0)
 
-    def d_weight(F, grad, weight_shape, indices, padding_idx, scale_grad_by_freq, entries):
+    def d_weight(F, grad, weight_shape, indices, padding_idx, scale_grad_by_freq, entries, sparse):
+        if sparse and F.recorded:
+            refuse_scaled(scale_grad_by_freq)
+            return sparse_rows(grad, indices, weight_shape, padding_idx)
         return F.embedding_dense_backward(
             grad, indices, weight_shape[0], padding_idx, scale_grad_by_freq, entries
         )
 
-    def batch(F, size, batched, weight, indices, padding_idx, scale_grad_by_freq, entries):
+    def batch(F, size, batched, weight, indices, padding_idx, scale_grad_by_freq, entries, sparse):
         attrs = padding_idx, scale_grad_by_freq
         if not batched[0]:
-            return F.embedding(weight, indices, *attrs, entries)
+            return F.embedding(weight, indices, *attrs, entries, sparse)
         places = stacked(F, size, indices, batched[1], weight.shape[1])
-        return F.embedding(join(F, weight), places, *attrs, entries * size)
+        return F.embedding(join(F, weight), places, *attrs, entries * size, False)
 
 
 @op
@@ -83,7 +87,7 @@ class EmbeddingDenseBackward(Block):
         return cast_value(sum_rows(xp, half_as_single(lines), where, rows), lines.dtype)
 
     def d_grad_output(F, grad, indices, rows, padding_idx, scale_grad_by_freq, entries):
-        found = F.embedding(grad, indices, None, False, entries)
+        found = F.embedding(grad, indices, None, False, entries, False)
         if padding_idx is not None:
             other = indices % (rows // entries) != padding_idx
             found = found * F.reshape(other, (*indices.shape, 1))
@@ -145,9 +149,13 @@ def numbers(F: Any, size: int, step: int, ndim: int, like: Any) -> Any:
 
 def check_indices(function: str, indices: Any, position: int = 1) -> None:
     if indices.dtype not in (tg.int64, tg.int32):
+        name = indices.dtype.scalar_type
+        # The older dtypes have the older names.
+        old = name in ("Byte", "Char", "Short", "Half", "Float", "Double")
+        found = f"torch.{name}Tensor" if old else f"CPU{name}Type"
         raise RuntimeError(
             f"Expected tensor for argument #{position} 'indices' to have one of the following "
-            f"scalar types: Long, Int; but got torch.{indices.dtype.scalar_type}Tensor instead "
+            f"scalar types: Long, Int; but got {found} instead "
             f"(while checking arguments for {function})"
         )
 
@@ -161,13 +169,21 @@ def first_outside(indices: Any, rows: int) -> int | None:
     return int(np.flatnonzero((x < 0) | (x >= rows))[0])
 
 
-def refuse_sparse(sparse: bool, weight: Any) -> None:
-    """Without a gradient there is no difference."""
-    if sparse and weight.requires_grad and MODES.records:
-        raise NotImplementedError(
-            "sparse=True asks for a sparse gradient, and tapegrad's gradients of dense tensors are "
-            "dense; use sparse=False"
+def refuse_scaled(scale_grad_by_freq: bool) -> None:
+    if scale_grad_by_freq:
+        raise RuntimeError(
+            "embedding_backward: scale_grad_by_freq not supported with sparse gradients"
         )
+
+
+def sparse_rows(lines: Any, indices: Any, shape: Any, padding_idx: int | None) -> Any:
+    """The gradient of a table as a sparse tensor that has one entry for every index."""
+    from ...sparse.gradients import at_places
+
+    if padding_idx is not None:
+        kept = indices != padding_idx
+        indices, lines = indices[kept], lines[kept]
+    return at_places(indices.reshape(1, -1), lines.reshape(indices.numel(), shape[1]), tuple(shape))
 
 
 @api(
@@ -198,14 +214,14 @@ def embedding_rows(
     for position, (name, value) in enumerate((("weight", weight), ("indices", indices)), 1):
         if not isinstance(value, TensorBase):
             raise must_be_tensor("embedding", name, position, value)
-    refuse_sparse(sparse, weight)
     if weight.array.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
     check_indices("embedding", indices)
     if first_outside(indices, weight.array.shape[0]) is not None:
         raise IndexError("index out of range in self")
     padding = None if padding_idx < 0 else padding_idx
-    return apply(Embedding, (weight, indices), (padding, bool(scale_grad_by_freq), 1))
+    attrs = (padding, bool(scale_grad_by_freq), 1, bool(sparse))
+    return noted_sparse(apply(Embedding, (weight, indices), attrs), sparse)
 
 
 @api(

@@ -9,6 +9,7 @@ import numpy as np
 
 import tapegrad as tg
 
+from ...autograd.dispatched import noted_sparse
 from ...core.base import TensorBase
 from ...core.devices import to_host
 from ...core.dispatch import apply
@@ -23,7 +24,8 @@ from .embedding import (
     embedding_renorm_,
     first_outside,
     numbers,
-    refuse_sparse,
+    refuse_scaled,
+    sparse_rows,
     stacked,
     times_named,
 )
@@ -70,6 +72,7 @@ class EmbeddingBag(Block):
         scale_grad_by_freq,
         padding_idx,
         entries,
+        sparse,
     ):
         bags = offsets.shape[0]
         if xp is not np:
@@ -115,6 +118,7 @@ class EmbeddingBag(Block):
         scale_grad_by_freq,
         padding_idx,
         entries,
+        sparse,
     ):
         g = grad[0]
         if mode == MAX:
@@ -124,6 +128,9 @@ class EmbeddingBag(Block):
         lines = F.index_select(g, bag_of, 0)
         if sample_weights is not None:
             lines = lines * column(F, sample_weights)
+        if sparse and F.recorded:
+            refuse_scaled(scale_grad_by_freq)
+            return sparse_rows(lines, indices, weight_shape, padding_idx)
         if scale_grad_by_freq:
             rows = weight_shape[0] // entries
             each = F.reshape(indices % rows, (entries, indices.shape[0] // entries))
@@ -134,7 +141,7 @@ class EmbeddingBag(Block):
         )
 
     def d_sample_weights(F, grad, weight, indices, bag_of, padding_idx, entries):
-        lines = F.embedding(weight, indices, None, False, entries)
+        lines = F.embedding(weight, indices, None, False, entries, False)
         found = F.sum(F.index_select(grad[0], bag_of, 0) * lines, (1,), False, None)
         kept = counting(indices, padding_idx, weight.shape[0] // entries)
         return found if kept is None else found * kept
@@ -153,8 +160,9 @@ class EmbeddingBag(Block):
         scale_grad_by_freq,
         padding_idx,
         entries,
+        sparse,
     ):
-        attrs = (mode, scale_grad_by_freq, padding_idx, entries)
+        attrs = (mode, scale_grad_by_freq, padding_idx, entries, sparse)
         total = None
         if t_weight is not None and mode == MAX:
             total = F.gather(t_weight, rows, 0) * (column(F, sizes) > 0)
@@ -177,6 +185,7 @@ class EmbeddingBag(Block):
         scale_grad_by_freq,
         padding_idx,
         entries,
+        sparse,
     ):
         table = join(F, lift(F, weight, size, batched[0]))
         height = table.shape[0] // size
@@ -185,7 +194,7 @@ class EmbeddingBag(Block):
         by = sample_weights
         by = by if by is None else join(F, lift(F, by, size, batched[3]))
         out, bag_of, sizes, rows = F.embedding_bag(
-            table, places, starts, by, mode, scale_grad_by_freq, padding_idx, entries * size
+            table, places, starts, by, mode, scale_grad_by_freq, padding_idx, entries * size, False
         )
         bags = starts.shape[0] // size
         bag_of = part(F, size, bag_of) - numbers(F, size, bags, 2, bag_of)
@@ -392,13 +401,13 @@ def embedding_bag_parts(
     tensor([[3.],
             [2.]])
     """
-    refuse_sparse(sparse, weight)
     count = offsets.numel() if isinstance(offsets, TensorBase) else 0
     *tensors, padding = checked_bags(
         weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx
     )
-    attrs = (mode, bool(scale_grad_by_freq), padding, 1)
+    attrs = (mode, bool(scale_grad_by_freq), padding, 1, bool(sparse))
     out, bag_of, sizes, rows = apply(EmbeddingBag, tuple(tensors), attrs)
+    noted_sparse(out, sparse)
     dtype = tensors[1].dtype
     if mode == SUM:
         sizes = tg.zeros(count, dtype=dtype, device=weight.device)
@@ -500,10 +509,9 @@ def embedding_bag(
             "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported "
             f"for mode='sum' (got mode='{mode}'). Please open a feature request on GitHub."
         )
-    refuse_sparse(sparse, weight)
     number = ("sum", "mean", "max").index(mode)
     *tensors, padding = checked_bags(
         weight, input, offsets, number, per_sample_weights, include_last_offset, padding_idx
     )
-    attrs = (number, bool(scale_grad_by_freq), padding, 1)
-    return apply(EmbeddingBag, tuple(tensors), attrs)[0]
+    attrs = (number, bool(scale_grad_by_freq), padding, 1, bool(sparse))
+    return noted_sparse(apply(EmbeddingBag, tuple(tensors), attrs)[0], sparse)

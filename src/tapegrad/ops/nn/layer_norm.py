@@ -264,8 +264,9 @@ def normalized(
         if isinstance(normalized_shape, (tuple, list)) and normalized_shape:
             check_affine(name, 3, normalized_shape, weight, "weight")
             check_affine(name, 4, normalized_shape, bias, "bias")
+            if isinstance(input, TensorBase):
+                check_parameters(input, weight, bias)
         nd = check_shape(name, input, normalized_shape, ", ")
-        check_parameters(input, weight, bias)
     return apply(NativeLayerNorm, (input, weight, bias), (nd, float(eps)))
 
 
@@ -517,6 +518,11 @@ def rms_norm(
     """
     if isinstance(normalized_shape, (tuple, list)) and normalized_shape:
         check_affine("rms_norm", 3, normalized_shape, weight, "weight")
+    least = len(as_ints("rms_norm", "normalized_shape", 2, normalized_shape))
+    if isinstance(input, TensorBase) and input.array.ndim < least:
+        raise ValueError(
+            f"Input tensor must have at least {least} dimensions, but got {input.array.ndim}"
+        )
     nd = check_shape("rms_norm", input, normalized_shape, "")
     dtype = input.dtype
     if not dtype.is_floating_point and not dtype.is_complex:

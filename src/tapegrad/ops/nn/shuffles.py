@@ -155,6 +155,8 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
                 f"pixel_unshuffle expects {name} to be divisible by downscale_factor, but "
                 f"input.size({d})={shape[d]} is not divisible by {factor}"
             )
+    if not input.array.size:
+        return input.clone()
     return apply(PixelUnshuffle, (input,), (factor,))
 
 

@@ -65,8 +65,21 @@ def power(xp: Any, input: Any, exponent: Any) -> Any:
     elif exponent == -2:
         out = 1 / (x * x)
     else:
-        out = xp.power(x, exponent)
+        out = general_power(xp, x, x.dtype.type(exponent) if is_complex(x) else exponent)
     return cast_value(out, dtype)
+
+
+def general_power(xp: Any, base: Any, exponent: Any) -> Any:
+    """Of floating point numbers.
+
+    C has all complex powers by logarithms, whence 0 ** 0 is no number. NumPy asks C unless the base
+    is zero or the exponent an integer.
+    """
+    out = xp.power(base, exponent)
+    if is_complex(base):
+        apart = (base == 0) | ((exponent.imag == 0) & (exponent.real == xp.rint(exponent.real)))
+        out = xp.where(apart, xp.exp(exponent * xp.log(base)), out)
+    return out
 
 
 @op
@@ -119,7 +132,7 @@ class Pow(Elementwise):
     def fwd(xp, input, exponent):
         if input.dtype.kind in "iu":
             return integer_power(xp, input, exponent)
-        return xp.power(input, exponent)
+        return general_power(xp, input, exponent)
 
     def d_input(F, grad, input, exponent):
         return F.where(exponent == 0, 0, grad * (exponent * F.pow(input, exponent - 1)))
@@ -148,7 +161,7 @@ class PowOf(Elementwise):
             return integer_power(xp, cast_value(base, dtype), x)
         if base == 1:
             return xp.ones_like(x, dtype=dtype)
-        return cast_value(xp.power(x.dtype.type(base), x), dtype)
+        return cast_value(general_power(xp, x.dtype.type(base), x), dtype)
 
     def d_exponent(F, grad, exponent, out, base):
         if base == 0:

@@ -89,11 +89,6 @@ def check_addmm(input: Any, mat1: Any, mat2: Any) -> None:
     for name, x in (("mat1", mat1), ("mat2", mat2)):
         if x.ndim != 2:
             raise RuntimeError(f"{name} must be a matrix, got {x.ndim}-D tensor")
-    if mat1.shape[1] != mat2.shape[0]:
-        raise RuntimeError(
-            "mat1 and mat2 shapes cannot be multiplied "
-            f"({mat1.shape[0]}x{mat1.shape[1]} and {mat2.shape[0]}x{mat2.shape[1]})"
-        )
     if input.dtype != mat2.dtype:
         raise RuntimeError(
             "self and mat2 must have the same dtype, but got "
@@ -103,6 +98,11 @@ def check_addmm(input: Any, mat1: Any, mat2: Any) -> None:
         raise RuntimeError(
             f"mat1 and mat2 must have the same dtype, but got {scalar_type(mat1)} and "
             f"{scalar_type(mat2)}"
+        )
+    if mat1.shape[1] != mat2.shape[0]:
+        raise RuntimeError(
+            "mat1 and mat2 shapes cannot be multiplied "
+            f"({mat1.shape[0]}x{mat1.shape[1]} and {mat2.shape[0]}x{mat2.shape[1]})"
         )
     check_sum("addmm_impl_cpu_", mat1, mat2)
     check_expands(input.shape, (mat1.shape[0], mat2.shape[1]))

@@ -73,6 +73,11 @@ def linear(input: Any, weight: Any, bias: Any = None, *, out: Any = None) -> Any
     try:
         x = is_tensor("linear", "input", 1, input)
         w = is_tensor("linear", "weight", 2, weight)
+        if not x.ndim or not w.ndim:
+            raise RuntimeError(
+                "both arguments to linear need to be at least 1D, but they are "
+                f"{x.ndim}D and {w.ndim}D"
+            )
         if bias is None:
             return matmul(input, weight.t())
         b = is_tensor("linear", "bias", 3, bias)

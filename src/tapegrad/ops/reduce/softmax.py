@@ -7,6 +7,7 @@ from typing import Any
 from ... import dtypes
 from ...core.base import F32, F64
 from ...core.dispatch import apply
+from ...core.modes import MODES
 from ...core.spaces import RECORDED
 from ..block import SINGLE, Autocast, Block, Case, op
 from ..block.checks import OUT_EXACT, cast_value, half_as_single, only_bool
@@ -247,5 +248,9 @@ def exponentials(record: Any, input: Any, dim: Any, dtype: Any) -> Any:
         raise NotImplementedError(
             f'"{name}{last}_kernel_impl" not implemented for '
             f"'{dtypes.of(array.dtype).scalar_type}'"
+        )
+    if array.dtype.kind == "c" and input.requires_grad and MODES.records:  # empty
+        raise RuntimeError(
+            f"_{name} does not support automatic differentiation for outputs with complex dtype."
         )
     return apply(record, (input,), (place,))

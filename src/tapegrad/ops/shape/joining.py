@@ -11,6 +11,7 @@ from ..._tensor.indexing import wrap_dim
 from ...core.base import STATE, TensorBase
 from ...core.devices import on_device_of, to_host
 from ...core.dispatch import apply
+from ...core.layout import channels_last
 from ...core.transforms.batched import dynamic_shape, is_batched
 from ...errors import no_tensor_in_list
 from ..block import PROMOTE, WIDEST, Autocast, Case, api, op
@@ -42,6 +43,14 @@ def old_empty(shape: tuple[int, ...]) -> bool:
     return len(shape) == 1 and shape[0] == 0
 
 
+def images_by_pixel(arrays: Any) -> bool:
+    """Whether all are images whose channels vary fastest: what they make is of that kind too."""
+    first = arrays[0]
+    if first.ndim not in (4, 5) or first.flags.c_contiguous:
+        return False
+    return all([x.ndim == first.ndim and x.size and channels_last(x) for x in arrays])
+
+
 @op
 class Cat(LinearMove):
     """cat(tensors, dim=0) -> Tensor: the tensors one after the other along `dim`.
@@ -69,6 +78,10 @@ class Cat(LinearMove):
         parts = [x for x in tensors if x.size or x.ndim != 1]  # as `old_empty` says
         if not parts:
             return xp.empty(0, tensors[0].dtype)
+        if images_by_pixel(tensors):
+            moved = [xp.moveaxis(x, 1, -1) for x in parts]
+            places = (0, parts[0].ndim - 1, *range(1, parts[0].ndim - 1))
+            return xp.moveaxis(xp.ascontiguousarray(xp.concatenate(moved, places[dim])), -1, 1)
         return xp.ascontiguousarray(xp.concatenate(parts, axis=dim))
 
     def backward(F, grad, needs, tensors_shape, dim):
@@ -156,10 +169,14 @@ class Stack(LinearMove):
     samples = [Case([Draw(2, 3), Draw(2, 3)]), Case([Draw(2, 3)] * 3, -1), Case([Draw(), Draw()])]
 
     def fwd(xp, tensors, dim):
+        if images_by_pixel(tensors) and dim < tensors[0].ndim:
+            out = Cat.forward(xp, tensors, dim)
+            shape = tensors[0].shape
+            return out.reshape((*shape[:dim], len(tensors), *shape[dim:]))
         if dim == 0 and tensors[0].ndim:
             out = xp.ascontiguousarray(xp.concatenate(tensors))
             return out.reshape((len(tensors), *tensors[0].shape))
-        return xp.stack(tensors, axis=dim)
+        return xp.ascontiguousarray(xp.stack(tensors, axis=dim))
 
     def backward(F, grad, needs, dim):
         return [F.select(grad, dim, i) if need else None for i, need in enumerate(needs)]

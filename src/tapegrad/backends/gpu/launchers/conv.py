@@ -12,8 +12,8 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from ....core.layout import strided
-from ....ops.nn.conv import channels_last, out_size, transposed_size
+from ....core.layout import channels_last, strided
+from ....ops.nn.conv import out_size, transposed_size
 from .. import cublas, cublaslt
 from ..cublas import NAMES
 from ..sources import conv as cuda_conv

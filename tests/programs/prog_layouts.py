@@ -1,0 +1,103 @@
+"""How gradients and joined tensors lie in memory, and who is asked about `grad` and `backward`."""
+
+from programs.harness import program
+
+
+@program
+def gradients_of_strided_leaves(torch, log):
+    """A gradient lies as its leaf does, where that has no gaps."""
+    leaves = (
+        lambda: torch.ones(2, 3, 4, 5).to(memory_format=torch.channels_last),
+        lambda: torch.ones(4, 3).t(),
+        lambda: torch.ones(3, 1).expand(3, 4),
+        lambda: torch.ones(4, 6)[:, ::2],
+        lambda: torch.ones(2, 3, 4).permute(2, 0, 1),
+    )
+    losses = (
+        lambda w: (w * 2).sum(),
+        lambda w: w.sum(),
+        lambda w: (w * w).sum(),
+        lambda w: w.contiguous().pow(2).sum(),
+        lambda w: (w.transpose(0, 1) * 2).sum(),
+        lambda w: (w * torch.ones(w.shape)).sum(),
+    )
+    for make in leaves:
+        for loss in losses:
+            w = make().detach().requires_grad_()
+            loss(w).backward()
+            first = w.grad.stride(), w.grad._version
+            loss(w).backward()
+            log(first, w.grad.stride(), w.grad._version)
+
+
+@program
+def joined_images(torch, log):
+    """Images by pixel give images by pixel; with any other among them the result is contiguous."""
+    x = torch.arange(120.0).reshape(2, 3, 4, 5).to(memory_format=torch.channels_last)
+    y = torch.ones(2, 3, 4, 5)
+    for tensors in ([x, x], [x, y], [y, x], [x, torch.zeros(0)], [torch.zeros(0), x]):
+        log(*[torch.cat(tensors, d) for d in range(4)])
+    for tensors in ([x, x, x], [x, y], [y, x]):
+        log(*[torch.stack(tensors, d) for d in range(5)])
+    log(torch.hstack([x, x]), torch.vstack([x, x]), torch.dstack([x, x]), torch.cat([x.half(), x]))
+    z = torch.ones(2, 3, 4, 5, 6).to(memory_format=torch.channels_last_3d)
+    log(torch.cat([z, z], 1).stride(), torch.stack([z, z]).stride())
+    turned = torch.ones(2, 3, 4).permute(2, 0, 1)
+    log(*[torch.stack([turned, turned], d).stride() for d in range(4)])
+    w = x.detach().requires_grad_()
+    torch.cat([w, w * 2], 1).square().sum().backward()
+    log(w.grad)
+
+
+@program
+def complex_softmax_of_nothing(torch, log):
+    for shape in ((0,), (0, 3), (3, 0)):
+        x = torch.zeros(shape, dtype=torch.complex64)
+        log(x.softmax(0), x.log_softmax(-1))
+        x.requires_grad_()
+        log.raises(lambda x=x: x.softmax(0))
+        log.raises(lambda x=x: x.log_softmax(-1))
+        with torch.no_grad():
+            log(x.softmax(0))
+
+
+@program
+def passes_that_are_asked_about(torch, log):
+    """`__torch_function__` sees `backward` and `grad`, with all their arguments."""
+    seen = []
+
+    class Names(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            named = sorted(kwargs or {})
+            seen.append((func.__name__, len(args), named, [t.__name__ for t in types]))
+            return func(*args, **(kwargs or {}))
+
+    w = torch.ones(2, requires_grad=True)
+    y = (w * 2).sum()
+    one = torch.tensor(1.0)
+    for run in (
+        lambda: y.backward(retain_graph=True),
+        lambda: y.backward(one, True, inputs=[w]),
+        lambda: torch.autograd.backward(y, retain_graph=True),
+        lambda: torch.autograd.backward([y], [one], True, inputs=[w]),
+        lambda: torch.autograd.grad(y, w, retain_graph=True),
+        lambda: torch.autograd.grad([y], [w], [one], create_graph=True),
+    ):
+        with Names():
+            found = run()
+        log(found, w.grad, list(seen))
+        seen.clear()
+
+    class Named(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            seen.append(func.__name__)
+            return super().__torch_function__(func, types, args, kwargs)
+
+    x = torch.ones(2).as_subclass(Named).requires_grad_()
+    y = (x * 2).sum()
+    seen.clear()
+    y.backward(retain_graph=True)
+    torch.autograd.grad(y, x, retain_graph=True)
+    torch.autograd.backward(y)
+    log(list(seen))
