@@ -56,6 +56,12 @@ def test_the_table_is_complete():
     assert all(callable(f) for name in NAMES for f in forms_of(name))
 
 
+@pytest.fixture(autouse=True)
+def somewhere_else(tmp_path, monkeypatch):
+    """A text may be taken for the name of a file, which is then written."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_nonsense_raises(name):
     draw = random.Random(name)
