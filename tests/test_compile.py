@@ -393,7 +393,7 @@ def arrays(x: Any) -> Any:
     return x + float(x.numpy().sum())
 
 
-def prints(x: Any) -> Any:
+def spells(x: Any) -> Any:
     return x + len(repr(x))
 
 
@@ -412,7 +412,7 @@ def compares(x: Any) -> Any:
         (reads, "item()", "a value is handed to Python"),
         (lists, "tolist()", "a value is handed to Python"),
         (arrays, "numpy()", "a value is handed to Python"),
-        (prints, "repr(x)", "a value is handed to Python"),
+        (spells, "repr(x)", "a value is handed to Python"),
         (compares, "allclose", "a value is handed to Python"),
         (selects, "x > 0", "the shape of the result of"),
     ],
@@ -459,6 +459,52 @@ def test_effects_on_python_are_found() -> None:
     assert len(history) == 5
     assert called(counts_up, tg.ones(2)).reason == "it changes `counts`['calls']"
     assert counts["calls"] == 5
+
+
+SCALE = 2.0
+
+
+class Scaled(nn.Module):
+    limit = 1.0
+
+    def forward(self, x: Any) -> Any:
+        return (x * SCALE).clamp(max=self.limit)
+
+
+def test_what_methods_look_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Globals that the methods of a module name, attributes of its class, and other modules."""
+    import error_cases
+
+    model = Scaled()
+
+    @tg.no_grad()
+    def f(x: Any) -> Any:
+        return model(x) + len(error_cases.__doc__ or "")
+
+    def check(expected: float) -> None:
+        for _ in range(5):
+            assert compiled(tg.ones(1)).item() == expected
+
+    compiled = Compiled(f, False, False)
+    length = len(error_cases.__doc__ or "")
+    check(1.0 + length)
+    monkeypatch.setattr(Scaled, "limit", 5.0)
+    check(2.0 + length)
+    monkeypatch.setitem(globals(), "SCALE", 3.0)
+    check(3.0 + length)
+    monkeypatch.setattr(error_cases, "__doc__", "")
+    check(3.0)
+    model.register_forward_hook(lambda module, args, out: out + 1)
+    check(4.0)
+
+
+def test_prints_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    def says(x: Any) -> Any:
+        print("called")
+        return x * 2
+
+    assert called(says, tg.ones(2)).reason == "it prints"
+    assert capsys.readouterr().out == "called\n" * 5
 
 
 def test_iterators_and_other_random_numbers_are_found() -> None:

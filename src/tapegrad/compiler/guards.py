@@ -34,6 +34,7 @@ class Guards:
         self.cells: list[tuple[Any, Any, str]] = []
         self.lengths: list[tuple[Any, int, str]] = []
         self.items: list[tuple[Any, list[Any], str]] = []  # of lists and sets
+        self.attributes: list[tuple[Any, str, Any, str]] = []  # of the user's classes
         self.tensors: list[Any] = []
         self.kept_apart: list[Any] = []  # optimizers and schedulers
         self.trouble: str = ""
@@ -63,6 +64,10 @@ class Guards:
             for now, value in zip(each, items, strict=False):
                 if now is not value and not is_same(now, value):
                     return name
+        for owner, key, value, name in self.attributes:
+            now = vars(owner).get(key, ABSENT)
+            if now is not value and not is_same(now, value):
+                return name
         return ""
 
     def drew(self) -> str:
@@ -74,9 +79,12 @@ class Guards:
     # ------------------------------------------------------------------ what can be reached
 
     def visit(self, value: Any, name: str, depth: int) -> None:
-        if isinstance(value, PLAIN) or id(value) in self.seen:
+        if isinstance(value, PLAIN) and not isinstance(value, type) or id(value) in self.seen:
             return
         self.seen[id(value)] = value
+        if isinstance(value, type):
+            self.visit_class(value, name, depth)
+            return
         if isinstance(value, TensorBase):
             self.tensors.append(value)
         elif isinstance(value, types.FunctionType):
@@ -109,6 +117,7 @@ class Guards:
         elif is_module(value):
             self.visit_module(value, name, depth)
         elif hasattr(value, "__dict__") and not is_library(type(value)):
+            self.visit(type(value), type(value).__name__, depth)
             for key in list(vars(value)):
                 self.visit_entry(vars(value), key, f"{name}.{key}", depth)
 
@@ -119,7 +128,10 @@ class Guards:
 
     def visit_module(self, module: Any, name: str, depth: int) -> None:
         """A module with all that is inside, however deep."""
+        self.visit(type(module), type(module).__name__, depth)
         for key, value in vars(module).items():
+            if key in ("_modules", "_parameters", "_buffers"):
+                self.lengths.append((value, len(value), f"{name}.{key}"))
             if key == "_modules":
                 for child, inner in value.items():
                     self.entries.append((value, child, inner, f"{name}.{child}"))
@@ -135,20 +147,46 @@ class Guards:
             else:
                 self.visit_entry(vars(module), key, f"{name}.{key}", depth)
 
+    def visit_class(self, cls: Any, name: str, depth: int) -> None:
+        """The methods of the user's classes, and what is kept in the class itself."""
+        for base in cls.__mro__:
+            if is_library(base) or depth > DEEPEST:
+                continue
+            for key, value in list(vars(base).items()):
+                value = value.fget if isinstance(value, property) else value
+                value = getattr(value, "__func__", value)  # static and class methods
+                if isinstance(value, types.FunctionType):
+                    self.visit(value, f"{name}.{key}", depth)
+                elif not key.startswith("__") and isinstance(value, (*PLAIN, list, dict, set)):
+                    self.attributes.append((base, key, value, f"{name}.{key}"))
+                    self.visit(value, f"{name}.{key}", depth + 1)
+
     def visit_function(self, function: Any, name: str, depth: int) -> None:
         """The variables around a function of the user's, its defaults, and the globals it names."""
         code = function.__code__
-        if is_library_file(code.co_filename):
+        if is_library_file(code.co_filename):  # a decorator, perhaps: what it was given counts
+            for cell in function.__closure__ or ():
+                value = contents(cell)
+                if callable(value):
+                    self.visit(value, name, depth)
             return
+        names = names_in(code)
         for variable, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             value = contents(cell)
             self.cells.append((cell, value, f"`{variable}`"))
             self.visit(value, f"`{variable}`", depth)
+            self.visit_file(value, variable, names, depth)
         for value in function.__defaults__ or ():
             self.visit(value, f"a default of {name}", depth)
-        for variable in sorted(names_in(code)):
-            if variable in function.__globals__:
-                self.visit_entry(function.__globals__, variable, f"`{variable}`", depth)
+        for variable in sorted(names & function.__globals__.keys()):
+            self.visit_entry(function.__globals__, variable, f"`{variable}`", depth)
+            self.visit_file(function.__globals__[variable], variable, names, depth)
+
+    def visit_file(self, value: Any, name: str, names: set[str], depth: int) -> None:
+        """What a function names of another file of the user's."""
+        if isinstance(value, types.ModuleType) and is_of_the_user(value):
+            for key in sorted(names & vars(value).keys()):
+                self.visit_entry(vars(value), key, f"{name}.{key}", depth)
 
 
 def contents(cell: Any) -> Any:
@@ -189,6 +227,11 @@ def is_library(cls: Any) -> bool:
     """Whether a class is this package's, NumPy's or Python's own."""
     root = cls.__module__.partition(".")[0]
     return root in ("tapegrad", "torch", "numpy", "builtins", "functools", "collections")
+
+
+def is_of_the_user(module: Any) -> bool:
+    file = getattr(module, "__file__", None)
+    return file is not None and not is_library_file(file) and "-packages" not in file
 
 
 def is_library_file(name: str) -> bool:

@@ -360,7 +360,7 @@ class Seen:
         given = [v if t is None else t for t, v in zip(self.inputs, values, strict=True)]
         args, kwargs = (given, {}) if spec is None else pytree.tree_unflatten(given, spec)
         schedulers = [each for each in owners if hasattr(each, "last_epoch")]
-        with recorder, recorder.listening_to(schedulers):
+        with recorder, recorder.listening_to(schedulers), recorder.hearing_output():
             self.out = function(*args, **kwargs)
         recorder.note_gradients()
         if is_tensor(self.out):

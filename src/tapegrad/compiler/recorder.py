@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -261,6 +262,21 @@ def arrays_in(value: Any) -> list[Any]:
     return [t.array for t in leaves_of(value) if isinstance(t, TensorBase)]
 
 
+class Heard:
+    """A stream that tells a recorder when something is written to it."""
+
+    def __init__(self, stream: Any, recorder: Recorder) -> None:
+        self.stream = stream
+        self.recorder = recorder
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+    def write(self, text: str) -> Any:
+        self.recorder.give_up("it prints")
+        return self.stream.write(text)
+
+
 class Recorder(OpMode):
     """A block whose ops become steps."""
 
@@ -459,6 +475,16 @@ class Recorder(OpMode):
             for t in self.leaves.values():
                 self.gradients[id(t)] = t.gradient
         return out
+
+    @contextlib.contextmanager
+    def hearing_output(self) -> Iterator[None]:
+        """What is printed would not be printed again."""
+        before = sys.stdout, sys.stderr
+        sys.stdout, sys.stderr = Heard(sys.stdout, self), Heard(sys.stderr, self)  # type: ignore
+        try:
+            yield
+        finally:
+            sys.stdout, sys.stderr = before
 
     @contextlib.contextmanager
     def listening_to(self, schedulers: list[Any]) -> Iterator[None]:
