@@ -789,6 +789,26 @@ def test_results_look_like_those_of_the_step() -> None:
         loss.backward()
 
 
+def test_gradients_that_are_kept() -> None:
+    w = nn.Parameter(tg.ones(2))
+    optimizer = tg.optim.SGD([w], lr=0.5)
+
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        (w * x).sum().backward()
+        optimizer.step()
+
+    compiled = Compiled(step, False, False)
+    kept = []
+    for i in range(8):
+        compiled(tg.full((2,), float(i)))
+        if i % 2:
+            kept.append(w.grad)
+    assert [g.tolist() for g in kept] == [[float(i)] * 2 for i in (1, 3, 5, 7)]
+    assert compiled.last is not None
+    assert w.tolist() == [1.0 - 0.5 * sum(range(8))] * 2
+
+
 def test_parameters_count_their_writes() -> None:
     model = nn.Linear(2, 1)
     step = step_of(model, tg.optim.SGD(model.parameters(), lr=0.1), F.mse_loss)

@@ -21,7 +21,7 @@ from ..core.upward import TENSOR
 from ..errors import evidence
 from ..utils import _pytree as pytree
 from .guards import Guards
-from .recorder import Recorder
+from .recorder import GradientStep, Recorder
 from .snapshots import same_bits
 from .tapes import in_segments
 
@@ -50,6 +50,7 @@ class Recording:
         self.guards: Guards | None = None
         self.inputs: list[Any] = []  # tensors at fixed places, or None for what is no tensor
         self.run_steps: list[Callable[[], Any]] = []
+        self.gradient_steps: list[GradientStep] = []
         self.externals: list[tuple[Any, Any, bool]] = []  # tensors that were there before
         # That the steps fill, by id; what was only needed in between is gone.
         self.memory: Any = weakref.WeakValueDictionary()
@@ -65,7 +66,7 @@ class Recording:
         self.reason = reason
         self.where = where
         self.confirmed = False
-        self.run_steps, self.inputs = [], []
+        self.run_steps, self.gradient_steps, self.inputs = [], [], []
         self.guards = None
         self.externals = []
 
@@ -79,6 +80,7 @@ class Recording:
         self.externals = [(t, t.array, t.wants_grad) for t in found]
         self.results = [as_result(recorder, r) for r in seen.results]
         self.spec = seen.spec
+        self.gradient_steps = [step for step in needed if isinstance(step, GradientStep)]
         steps = in_segments(needed, [r.array for r in self.results if type(r) is Result])
         self.run_steps = [step.run for step in steps]
         effects = [i for i, step in enumerate(steps) if step.has_effects]
@@ -127,7 +129,9 @@ class Recording:
         return self.answer()
 
     def fill(self, values: Any) -> None:
-        """Copy the arguments to where the steps read them."""
+        """Copy the arguments to where the steps read them. The steps have their memory again."""
+        for step in self.gradient_steps:
+            step.let_go()
         for static, value in zip(self.inputs, values, strict=True):
             if static is not None:
                 static.array[...] = value.array

@@ -213,6 +213,16 @@ class GradientStep(Step):
     def reads(self) -> list[Any]:
         return [gradient.array for _, gradient in self.gradients if gradient is not None]
 
+    def let_go(self) -> None:
+        """Gradients that somebody keeps get other memory: ours is about to be filled anew."""
+        for i, (leaf, gradient) in enumerate(self.gradients):
+            if gradient is None:
+                continue
+            # Known are: the pair above, the name here, the argument, and the leaf.
+            if sys.getrefcount(gradient) > 3 + (leaf.gradient is gradient):
+                self.gradients[i] = (leaf, wrap(gradient.array))
+                gradient.array = gradient.array.copy(order="K")
+
     def forget_others(self, optimizer: Any) -> None:
         """The parameters of an optimizer that get no gradient have none, in `zero_grad`'s place."""
         known = {id(leaf) for leaf, _ in self.gradients}
