@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import evidence
 from .program import Compiled, Recording
-from .recorder import GradientStep, OpStep, WholeStep
+from .steps import GradientStep, OpStep, WholeStep
 from .tapes import Segment
 
 UNITS = ((1e-3, 1e3, "ms"), (0.0, 1e6, "µs"))

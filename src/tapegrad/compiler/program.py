@@ -21,8 +21,9 @@ from ..core.upward import TENSOR
 from ..errors import evidence
 from ..utils import _pytree as pytree
 from .guards import Guards
-from .recorder import GradientStep, Recorder
+from .recorder import Recorder
 from .snapshots import same_bits
+from .steps import GradientStep
 from .tapes import in_segments
 
 FLAT = (TensorBase, int, float, str, type(None))
@@ -450,7 +451,7 @@ def is_alive(node: Any, recorder: Recorder) -> bool:
             if edge is not None and edge not in seen:
                 seen.add(edge)
                 stack.append(edge)
-    return not saves and not any([type(s).__name__ == "GradientStep" for s in recorder.steps])
+    return not saves and not any([isinstance(s, GradientStep) for s in recorder.steps])
 
 
 def differs_when_replayed(recording: Recording, seen: Seen, values: Any) -> str:

@@ -21,16 +21,31 @@ import numpy as np
 
 from .. import _ops  # noqa: F401 - calls are told by their names in torch.ops
 from ..autograd.dispatched import above, wanting
-from ..core.base import TensorBase, as_array, wrap
-from ..core.dispatch import apply, run_kernel
+from ..core.base import TensorBase, wrap
+from ..core.dispatch import apply
 from ..core.layout import memory
 from ..core.op import Op
 from ..core.python_dispatch import Call, OpMode, below_autograd, leaves_of, modes_set_to
 from ..errors import evidence
 from ..optim._native import WATCHING
-from ..optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 from .snapshots import Snapshots
-from .tapes import Tape, taped, taped_write
+from .steps import (
+    CallStep,
+    FillStep,
+    GradientStep,
+    OpStep,
+    Step,
+    UpdateStep,
+    WholeStep,
+    WriteStep,
+    arrays_in,
+    has_mask,
+    is_all_of,
+    is_ordinary_write,
+    is_zero_grad,
+    sees_gradients,
+)
+from .tapes import taped, taped_write
 
 # Functions that always make the same, by their names in PyTorch.
 SAME_ALWAYS = frozenset(
@@ -45,231 +60,6 @@ SAME_ALWAYS = frozenset(
 
 # Ops that hand a value to Python, by their names in PyTorch.
 READS = frozenset(("aten::_local_scalar_dense", "aten::equal"))
-
-
-class Step:
-    """Something to do again."""
-
-    has_effects = False  # on what was there before the call
-    name: str
-    made: list[Any]  # the arrays that it fills
-    tape: Any = None  # the same as calls of kernels in C; None: there is no such
-
-    def run(self) -> None:
-        raise NotImplementedError
-
-    def reads(self) -> list[Any]:
-        """The arrays that it looks at."""
-        return []
-
-
-def store(step: Step, arrays: list[Any]) -> None:
-    """Copy results to where later steps look for them."""
-    for static, new in zip(step.made, arrays, strict=True):
-        if static.shape != new.shape:
-            raise RuntimeError(
-                f"a compiled step cannot go on: {step.name} gave {new.shape} instead of "
-                f"{static.shape}"
-            )
-        static[...] = new
-
-
-def is_ordinary_write(op: Op, arrays: list[Any]) -> bool:
-    """Whether writing is nothing but a copy of what the kernel gives."""
-    target = arrays[0]
-    if not target.flags.forc or not op.elementwise or op.name in ("copy", "fill_tensor"):
-        return False
-    given = [x for x in arrays[1:] if isinstance(x, np.ndarray)]
-    return all([x.dtype == target.dtype for x in given])
-
-
-def has_memory(value: Any) -> bool:
-    return isinstance(value, (np.ndarray, TensorBase))
-
-
-def has_mask(attrs: Any) -> bool:
-    """Whether an index chooses elements by their values."""
-    return any([isinstance(v, np.ndarray) and v.dtype.kind == "b" for v in leaves_of(attrs)])
-
-
-class OpStep(Step):
-    """An op on arrays. Its kernel makes new ones, which are copied to where the others look."""
-
-    def __init__(self, op: Op, arrays: list[Any], attrs: Any, made: list[Any], tape: Any) -> None:
-        self.op = op
-        self.name = op.name
-        self.arrays = arrays
-        self.attrs = attrs
-        self.made = made
-        self.tape: Tape | None = tape
-
-    def reads(self) -> list[Any]:
-        given = (*self.arrays, *leaves_of(self.attrs))
-        return [x.array if isinstance(x, TensorBase) else x for x in given if has_memory(x)]
-
-    def run(self) -> None:
-        out = run_kernel(self.op, list(self.arrays), self.attrs)
-        store(self, [as_array(new) for new in ((out,) if self.op.single else out)])
-
-
-class CallStep(Step):
-    """A function that is no op (`zeros`, `rand`), or that writes into a tensor."""
-
-    has_effects = True
-
-    def __init__(self, call: Call, args: Any, kwargs: Any, made: list[Any]) -> None:
-        self.name = str(call.overload)
-        self.function = call.run
-        self.args = args
-        self.kwargs = kwargs
-        self.made = made
-
-    def reads(self) -> list[Any]:
-        return arrays_in((self.args, self.kwargs))
-
-    def run(self) -> None:
-        with below_autograd():
-            out = self.function(self.args, self.kwargs)
-        store(self, arrays_in(out) if self.made else [])
-
-
-class WriteStep(OpStep):
-    """An op whose result is written into its first tensor, whose version counts it."""
-
-    has_effects = True
-
-    def __init__(self, op: Op, arrays: list[Any], attrs: Any, cell: Any, tape: Any) -> None:
-        super().__init__(op, arrays, attrs, [arrays[0]], tape)
-        self.name = f"{op.name}_"
-        self.cell = cell
-
-    def run(self) -> None:
-        super().run()
-        self.cell.n += 1
-
-
-class FillStep(Step):
-    """A tensor that always has the same values when it is made."""
-
-    def __init__(self, name: str, array: Any) -> None:
-        self.name = name
-        self.values = array.copy()
-        self.made = [array]
-
-    def run(self) -> None:
-        self.made[0][...] = self.values
-
-
-class WholeStep(Step):
-    """A function that is called again as it is: the step of an optimizer or of a scheduler."""
-
-    has_effects = True
-
-    def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
-        self.name = getattr(function, "__qualname__", str(function))
-        self.function = function
-        self.args = args
-        self.kwargs = kwargs
-        self.made: list[Any] = []
-
-    def reads(self) -> list[Any]:
-        return arrays_in((self.args, self.kwargs))
-
-    def run(self) -> None:
-        out = self.function(*self.args, **self.kwargs)
-        store(self, arrays_in(out) if self.made else [])
-
-
-class UpdateStep(WholeStep):
-    """The step of an optimizer that was nothing but calls of kernels in C: those calls."""
-
-    updates: list[Any]
-
-    def run(self) -> None:
-        options = [update.options() for update in self.updates]
-        fits = None not in options and all([update.fits() for update in self.updates])
-        if not fits or has_hooks(self.args[0]):
-            super().run()
-            return
-        for update, numbers in zip(self.updates, options, strict=True):
-            update.again(numbers)
-
-
-class GradientStep(Step):
-    """What `.grad` of the leaves is at this point."""
-
-    has_effects = True
-
-    name = "gradients"
-
-    def __init__(self, gradients: list[tuple[Any, Any]]) -> None:
-        self.gradients = gradients
-        self.made: list[Any] = []
-
-    def run(self) -> None:
-        for leaf, gradient in self.gradients:
-            leaf.gradient = gradient
-
-    def reads(self) -> list[Any]:
-        return [gradient.array for _, gradient in self.gradients if gradient is not None]
-
-    def let_go(self) -> None:
-        """Gradients that somebody keeps get other memory: ours is about to be filled anew."""
-        for i, (leaf, gradient) in enumerate(self.gradients):
-            if gradient is None:
-                continue
-            # Known are: the pair above, the name here, the argument, and the leaf.
-            if sys.getrefcount(gradient) > 3 + (leaf.gradient is gradient):
-                self.gradients[i] = (leaf, wrap(gradient.array))
-                gradient.array = gradient.array.copy(order="K")
-
-    def forget_others(self, optimizer: Any) -> None:
-        """The parameters of an optimizer that get no gradient have none, in `zero_grad`'s place."""
-        known = {id(leaf) for leaf, _ in self.gradients}
-        for group in optimizer.param_groups:
-            self.gradients += [(p, None) for p in group["params"] if id(p) not in known]
-
-
-def is_zero_grad(step: Step) -> Any:
-    """Whether a step forgets the gradients of an optimizer's parameters."""
-    if not isinstance(step, WholeStep) or step.function.__name__ != "zero_grad":
-        return False
-    to_none = step.args[1] if len(step.args) > 1 else step.kwargs.get("set_to_none", True)
-    return bool(to_none) and hasattr(step.args[0], "param_groups")
-
-
-def sees_gradients(step: Step) -> bool:
-    """Whether a step may look at `.grad` of something."""
-    if isinstance(step, WholeStep):
-        given = leaves_of((step.args, step.kwargs))
-        return any([not isinstance(v, TensorBase) or v.wants_grad for v in given if is_object(v)])
-    return isinstance(step, GradientStep)
-
-
-def is_object(value: Any) -> bool:
-    return isinstance(value, TensorBase) or hasattr(value, "param_groups") or callable(value)
-
-
-def has_hooks(optimizer: Any) -> bool:
-    return bool(
-        optimizer._optimizer_step_pre_hooks
-        or optimizer._optimizer_step_post_hooks
-        or _global_optimizer_pre_hooks
-        or _global_optimizer_post_hooks
-    )
-
-
-def is_all_of(optimizer: Any, updates: list[Any]) -> bool:
-    """Whether the kernels did the whole of a step."""
-    given = [p for group in optimizer.param_groups for p in group["params"]]
-    wanted = {id(p) for p in given if p.gradient is not None}
-    return wanted == {id(p) for update in updates for p in update.params} and not has_hooks(
-        optimizer
-    )
-
-
-def arrays_in(value: Any) -> list[Any]:
-    return [t.array for t in leaves_of(value) if isinstance(t, TensorBase)]
 
 
 class Heard:
