@@ -27,6 +27,22 @@
 SUM_FEW(sum_f32, float)
 SUM_FEW(sum_f64, double)
 
+typedef struct {
+    const void *x;
+    void *out;
+    npy_intp n;
+    int wide;
+} given;
+
+static int add_up(void *context) {
+    const given *g = context;
+    if (g->wide)
+        *(double *)g->out = sum_f64(g->x, g->n);
+    else
+        *(float *)g->out = sum_f32(g->x, g->n);
+    return 1;
+}
+
 /* sum_few(x): the sum of all elements, a 0-d array; None where it is not for this. */
 PyObject *tg_sum_few(PyObject *self, PyObject *arg) {
     (void)self;
@@ -40,10 +56,13 @@ PyObject *tg_sum_few(PyObject *self, PyObject *arg) {
     PyObject *out = tg_new_array(0, NULL, type, 0);
     if (!out)
         return NULL;
-    void *to = PyArray_DATA((PyArrayObject *)out);
-    if (type == NPY_FLOAT)
-        *(float *)to = sum_f32(PyArray_DATA(x), PyArray_SIZE(x));
-    else
-        *(double *)to = sum_f64(PyArray_DATA(x), PyArray_SIZE(x));
+    given g = {PyArray_DATA(x), PyArray_DATA((PyArrayObject *)out), PyArray_SIZE(x),
+               type == NPY_DOUBLE};
+    PyObject *kept[] = {arg, out};
+    if (tg_is_taping() && tg_tape(add_up, &g, sizeof g, kept, 2) < 0) {
+        Py_DECREF(out);
+        return NULL;
+    }
+    add_up(&g);
     return out;
 }
