@@ -38,7 +38,7 @@ def taped(function: Callable[..., Any], op: Any, tensors: Any, *rest: Any) -> tu
         answer = function(op, tensors, *rest)
         if not op.single or not all([isinstance(t, TensorBase) for t in tensors]):
             return answer, None
-        return answer, taped_copies(op, [t.array for t in tensors], [answer.array])
+        return answer, taped_copies(op, [t.array for t in tensors], rest[0], answer.array)
     KERNELS.tape_begin()
     try:
         answer = function(op, tensors, *rest)
@@ -113,43 +113,28 @@ DTYPES = {kind: dtype for dtype, kind in KINDS.items()}
 MOST_DIMS = 8
 
 
-def copies(op: Any, arrays: list[Any], results: list[Any]) -> list[tuple[Any, Any]]:
+def copies(op: Any, arrays: list[Any], attrs: Any, result: Any) -> list[tuple[Any, Any]]:
     """The (source, target) pairs that an op consists of; none if it is not made of copies."""
     if op.name in ("clone", "cast"):
-        return [(arrays[0], results[0])]
-    if op.name == "cat" and op.variadic:
-        pairs, start = [], 0
-        dim = joined_dim(arrays, results[0])
-        for x in arrays:
-            if dim is None or x.ndim != results[0].ndim:
-                return []
-            part = [slice(None)] * dim + [slice(start, start + x.shape[dim])]
-            pairs.append((x, results[0][tuple(part)]))
-            start += x.shape[dim]
-        return pairs
+        return [(arrays[0], result)]
+    if op.name == "stack":
+        return [(x, np.moveaxis(result, attrs[0], 0)[i]) for i, x in enumerate(arrays)]
+    if op.name == "cat" and all([x.ndim == result.ndim for x in arrays]):
+        ends = np.cumsum([x.shape[attrs[0]] for x in arrays])[:-1].tolist()
+        return list(zip(arrays, np.split(result, ends, attrs[0]), strict=True))
     return []
 
 
-def joined_dim(arrays: list[Any], result: Any) -> int | None:
-    """Along which dimension arrays were joined; None where that cannot be seen."""
-    found = [
-        d
-        for d in range(result.ndim)
-        if any([x.shape[d : d + 1] != result.shape[d : d + 1] for x in arrays])
-    ]
-    return found[0] if len(found) == 1 else None
-
-
-def taped_copies(op: Any, arrays: list[Any], results: list[Any]) -> Any:
+def taped_copies(op: Any, arrays: list[Any], attrs: Any, result: Any) -> Any:
     """A tape of an op that only copies, cast or not."""
-    pairs = copies(op, arrays, results)
+    pairs = copies(op, arrays, attrs, result)
     if KERNELS is None or not pairs:
         return None
     tapes = [copy_tape(source, target) for source, target in pairs if target.size]
     if any([tape is None for tape in tapes]):
         return None
     tape = KERNELS.join_tapes(tapes)
-    return tape if len(tape) and does_the_same(tape, arrays, results, False) else None
+    return tape if len(tape) and does_the_same(tape, arrays, [result], False) else None
 
 
 def strided_tape(op: Any, tensors: Any, attrs: Any, results: list[Any]) -> Any:
