@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core import modes
-from ..core.base import TensorBase, wrap
+from ..core.base import TensorBase, user_frame, wrap
 from ..core.layout import address, memory, strided
 from ..core.modes import MODES
 from ..core.python_dispatch import ACTIVE
@@ -316,7 +316,10 @@ class Compiled:
             raise RuntimeError(text)
         if not self.warned:
             self.warned = True
-            warnings.warn(text + "\n  It runs as ordinary Python.", stacklevel=5)
+            frame = user_frame(1)
+            at = ("<unknown>", 1) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+            text += "\n  It runs as ordinary Python."
+            warnings.warn_explicit(text, UserWarning, *at)
 
     def record(self, recording: Recording, values: Any, spec: Any) -> Any:
         """Run the call and write it down; then once more from the list, to see that it is whole."""
