@@ -105,7 +105,8 @@ sanitize: $(VENV)/.tools
 	  $(SANITIZED)/native/c/*.c -o $(SANITIZED)/native/_kernels.so -lpthread -lm
 	ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=build/sanitized TAPEGRAD_NATIVE=1 \
 	  LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
-	  $(VENV)/bin/python -m pytest -q -p no:cacheprovider $(wildcard tests/test_native*.py)
+	  $(VENV)/bin/python -m pytest -q -p no:cacheprovider $(wildcard tests/test_native*.py) \
+	    tests/test_compile.py
 
 wheel: $(VENV)/.tools
 	rm -f dist/tapegrad-*.whl
