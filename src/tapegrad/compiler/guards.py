@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import os
 import random
 import types
 from typing import Any
@@ -24,6 +25,7 @@ DEEPEST = 4  # containers and objects inside each other
 MOST_ITEMS = 512  # of a list or dict that are looked at
 PLAIN = (bool, int, float, complex, str, bytes, type(None), enum.Enum, type)
 ABSENT = object()
+NUMPY = os.path.dirname(np.__file__)
 
 
 class Guards:
@@ -235,6 +237,7 @@ def is_of_the_user(module: Any) -> bool:
 
 
 def is_library_file(name: str) -> bool:
-    if "-packages" in name:
-        return False
-    return name.startswith((evidence.PACKAGE, evidence.STDLIB, "<frozen"))
+    """Whether a file is this package's, NumPy's or Python's own."""
+    if name.startswith((evidence.PACKAGE, NUMPY, "<frozen")):
+        return True
+    return name.startswith(evidence.STDLIB) and "-packages" not in name
