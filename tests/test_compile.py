@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 import random
 import threading
 import warnings
@@ -837,6 +839,39 @@ def test_methods_and_decorators() -> None:
     second.factor = 4.0
     for _ in range(5):
         assert second(tg.ones(2)).tolist() == [4.0, 4.0]
+
+
+def double(x: Any) -> Any:
+    """Twice as much."""
+    return x * 2
+
+
+class Holder(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = nn.Parameter(tg.ones(1))
+        self.compiled = tg.compile(self.plain)
+
+    def plain(self, x: Any) -> Any:
+        return (self.w * x).detach()
+
+
+def test_copies_and_pickles() -> None:
+    compiled = tg.compile(double)
+    for _ in range(5):
+        compiled(tg.ones(2))
+    assert (compiled.__name__, compiled.__doc__) == ("double", "Twice as much.")
+    restored = pickle.loads(pickle.dumps(tg.compile(line_of)))
+    assert restored.function is line_of
+    first = Holder()
+    for _ in range(5):
+        first.compiled(tg.ones(1))
+    second = copy.deepcopy(first)
+    with tg.no_grad():
+        second.w.fill_(3.0)
+    for _ in range(5):
+        assert second.compiled(tg.ones(1)).item() == 3.0
+        assert first.compiled(tg.ones(1)).item() == 1.0
 
 
 def test_disable_and_is_compiling() -> None:

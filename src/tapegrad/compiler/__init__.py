@@ -86,7 +86,7 @@ def compile(
         return model
     from .program import Compiled
 
-    return functools.wraps(model)(Compiled(model, fullgraph, check))
+    return Compiled(model, fullgraph, check)
 
 
 def explain(function: Any) -> str:

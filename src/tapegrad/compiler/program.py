@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 import types
@@ -226,6 +227,7 @@ class Compiled:
     """A function whose calls are recorded, and replayed from the third one on."""
 
     def __init__(self, function: Callable[..., Any], fullgraph: bool, check: bool) -> None:
+        functools.update_wrapper(self, function)  # its name, its text, its signature
         self.function = function
         self.fullgraph = fullgraph
         self.check = check
@@ -240,6 +242,9 @@ class Compiled:
         self.recordings = {}
         self.changes = 0
         self.last = None
+
+    def __reduce__(self) -> Any:
+        return Compiled, (self.function, self.fullgraph, self.check)
 
     def __get__(self, owner: Any, kind: Any = None) -> Any:
         return self if owner is None else types.MethodType(self, owner)
