@@ -189,6 +189,8 @@ def same_gradients(found: list[Any], what: str, by_norm: bool = False) -> None:
 @pytest.mark.parametrize("kind", list(CASTS))
 @pytest.mark.parametrize("name", [n for n in SAMPLED if n not in UP_TO_SIGN])
 def test_other_dtypes(name, kind):
+    if (name, kind) == ("_neg_view", "bool"):
+        pytest.skip("PyTorch makes such a view, and cannot read it")
     for index in sampled(name):
         results = []
         for library in (OURS, REAL):
