@@ -522,6 +522,37 @@ def test_iterators_and_other_random_numbers_are_found() -> None:
     assert called(draws, tg.ones(2)).reason == "it draws Python's random numbers"
 
 
+def test_families_of_kernels_are_those_that_there_are() -> None:
+    from tapegrad.compiler import tapes
+    from tapegrad.native.overrides import HOME, MODULES
+
+    assert set(MODULES) >= tapes.FAMILIES
+    assert set(HOME) >= tapes.ALSO
+
+
+def test_sizes_and_fillings_from_tensors() -> None:
+    def counts(x: Any, n: Any) -> Any:
+        return x + tg.arange(n).sum()
+
+    def fills(x: Any, value: Any) -> Any:
+        return x * tg.full((2,), value)
+
+    for function in (counts, fills):
+        compiled = Compiled(function, False, False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for n in (3, 3, 3, 3, 4, 5):
+                given = tg.ones(2), tg.tensor(n)
+                assert compiled(*given).tolist() == function(*given).tolist()
+
+
+def test_zeros_have_signs() -> None:
+    compiled = Compiled(lambda x, k: x * k, False, False)
+    for _ in range(5):
+        for k in (0.0, -0.0):
+            assert tg.signbit(compiled(tg.ones(1), k)).item() is (str(k) == "-0.0")
+
+
 def test_tensors_of_python_values() -> None:
     """They are taken for constants, which the guards look after."""
     scale = [2.0]

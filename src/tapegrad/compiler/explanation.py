@@ -46,7 +46,7 @@ def spell_key(recording: Recording) -> str:
         if type(part) is tuple and len(part) == 5:
             words.append(f"{part[0].__name__}{list(part[1])}")
         elif type(part) is tuple:
-            words.append(repr(part[1]))
+            words.append(repr(float.fromhex(part[1]) if part[0] is float else part[1]))
         else:
             words.append("a tensor that requires grad")
     return f"({', '.join(words)})"

@@ -16,10 +16,9 @@ import numpy as np
 
 from ..core.layout import address, memory
 from ..expressions.expressions import Expression, Maker
-from ..expressions.program import TooLarge, program
+from ..expressions.program import BOOL_KIND, TooLarge, program
 from ..native import KERNELS
 
-FLOAT_SIZES = (4, 8, 1)  # of the machine's kinds: float, double, bool
 MOST_TOGETHER = 40  # ops in a group
 
 
@@ -39,7 +38,7 @@ class Call:
     def is_plain(self) -> bool:
         """Whether it computes in the precision of its arrays, as joined programs do."""
         arrays = [x for x in (*self.inputs, *self.outputs) if x[1]]
-        return all([x[0] in (self.kind, 2) for x in arrays])
+        return all([x[0] in (self.kind, BOOL_KIND) for x in arrays])
 
     def count(self) -> int:
         return math.prod(self.sizes)
@@ -188,7 +187,7 @@ def joined(calls: list[Call], is_needed: Any) -> Any:
                 registers[out] = maker.apply(names[code], *given)
         for i, operand in enumerate(call.outputs):
             made = registers[first + i]
-            if made.is_truth is not (operand[0] == 2):
+            if made.is_truth is not (operand[0] == BOOL_KIND):
                 raise TooLarge("a value of another kind than its array")
             values[operand[1], operand[3]] = made
             array = call.step.made[i] if len(call.outputs) > 1 else call.step.made[0]
@@ -215,6 +214,6 @@ def value_of(operand: Any, maker: Maker, values: Any, inputs: list[Any]) -> Expr
     if not at:
         return maker.number(number)
     if (at, steps) not in values:
-        values[at, steps] = maker.input(len(inputs), kind == 2)
+        values[at, steps] = maker.input(len(inputs), kind == BOOL_KIND)
         inputs.append(operand)
     return values[at, steps]

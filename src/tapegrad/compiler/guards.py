@@ -202,7 +202,9 @@ def is_same(a: Any, b: Any) -> bool:
     """Whether two plain values are equal; other objects have to be the same one."""
     if type(a) is not type(b) or not isinstance(a, PLAIN):
         return False
-    return bool(a == b) or (a != a and b != b)
+    if isinstance(a, (float, complex)):
+        return repr(a) == repr(b)  # zeros have signs, and NaN is not itself
+    return bool(a == b)
 
 
 def names_in(code: Any) -> set[str]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import dtypes
 from ..core import modes
 from ..core.base import TensorBase, user_frame, wrap
 from ..core.layout import address, memory, strided
@@ -124,7 +125,7 @@ class Recording:
                 run()
                 done += 1
         except Exception as error:
-            if done <= self.first_effect:
+            if done < self.first_effect:
                 raise NothingDone from error
             raise
         self.replays += 1
@@ -211,6 +212,8 @@ def described(value: Any) -> Any:
             return id(value)
         array = value.array
         return type(value), array.shape, array.dtype, array.strides, value.special
+    if type(value) is float:
+        return float, value.hex()  # zeros have signs
     try:
         hash(value)
     except TypeError:
@@ -220,11 +223,12 @@ def described(value: Any) -> Any:
 
 def around() -> Any:
     """The switches that ops look at."""
-    return MODES.grad, MODES.inference, MODES.autocast, modes.ANOMALY.enabled
+    default = dtypes.default_np().num
+    return MODES.grad, MODES.inference, MODES.autocast, modes.ANOMALY.enabled, default
 
 
 class Compiled:
-    """A function whose calls are recorded, and replayed from the third one on."""
+    """A function whose calls are recorded twice, and replayed from the fourth one on."""
 
     def __init__(self, function: Callable[..., Any], fullgraph: bool, check: bool) -> None:
         functools.update_wrapper(self, function)  # its name, its text, its signature

@@ -203,8 +203,14 @@ class Recorder(OpMode):
 
     def fill(self, name: str, call: Call) -> Any:
         """A new tensor that has the same values every time."""
+        given = [t for t in leaves_of((call.args, call.kwargs)) if isinstance(t, TensorBase)]
+        has_model = name.endswith(("_like", "lift_fresh")) or name.startswith("aten::new_")
+        if len(given) > has_model:
+            self.give_up("a value is handed to Python")  # as a size or a number to fill with
         with below_autograd():
             out = call.run(call.args, call.kwargs)
+        if self.trouble:
+            return out
         if out.special:
             self.give_up(f"it makes a {type(out).__name__} on {out.device}")
         elif not self.is_known(out.array):
@@ -335,7 +341,8 @@ class Recorder(OpMode):
             alias.cell = value.version_cell()
             return alias
         if isinstance(value, (list, tuple)):
-            return type(value)([self.without_history(v) for v in value])
+            made = [self.without_history(v) for v in value]
+            return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
         if isinstance(value, dict):
             return {key: self.without_history(v) for key, v in value.items()}
         return value

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..core.base import TensorBase
 from ..core.layout import address, memory
+from ..expressions.program import BOOL_KIND, COMPUTED, DOUBLE_KIND, FLOAT_KIND
 from ..expressions.trace import Tracer
 from ..native import KERNELS
 from ..native.overrides import HOME
@@ -108,7 +109,11 @@ def spoil(array: Any) -> None:
 
 # ---------------------------------------------------------------------- copies
 
-KINDS = {np.dtype(np.float32): 0, np.dtype(np.float64): 1, np.dtype(bool): 2}
+KINDS = {
+    np.dtype(np.float32): FLOAT_KIND,
+    np.dtype(np.float64): DOUBLE_KIND,
+    np.dtype(bool): BOOL_KIND,
+}
 DTYPES = {kind: dtype for dtype, kind in KINDS.items()}
 MOST_DIMS = 8
 
@@ -140,7 +145,7 @@ def taped_copies(op: Any, arrays: list[Any], attrs: Any, result: Any) -> Any:
 def strided_tape(op: Any, tensors: Any, attrs: Any, results: list[Any]) -> Any:
     """An elementwise op on arrays that lie in ways which an ordinary call does not care for."""
     arrays = [t.array if isinstance(t, TensorBase) else t for t in tensors]
-    kinds = {KINDS.get(x.dtype) for x in arrays if isinstance(x, np.ndarray)} - {2}
+    kinds = {KINDS.get(x.dtype) for x in arrays if isinstance(x, np.ndarray)} - {BOOL_KIND}
     shape = results[0].shape
     if len(kinds) != 1 or None in kinds or len(shape) > MOST_DIMS or not results[0].size:
         return None
@@ -173,11 +178,15 @@ def copy_tape(source: Any, target: Any) -> Any:
     kinds = KINDS.get(source.dtype), KINDS.get(target.dtype)
     if None in kinds or source.ndim > MOST_DIMS or source.shape != target.shape:
         return None
-    if (2 in kinds and kinds != (2, 2)) or not source.flags.aligned or not target.flags.aligned:
+    if (
+        (BOOL_KIND in kinds and kinds != (BOOL_KIND, BOOL_KIND))
+        or not source.flags.aligned
+        or not target.flags.aligned
+    ):
         return None
-    kind = 0 if kinds in ((0, 0), (2, 2)) else 1
+    kind = DOUBLE_KIND if DOUBLE_KIND in kinds else FLOAT_KIND
     code = KERNELS.STEPS["copy"][0]
-    said = (kind, (0,), (), (kinds[1],), (-1,), 2, ((code, 1, 0),), 0.15)
+    said = (kind, (0,), (), (kinds[1],), (COMPUTED,), 2, ((code, 1, 0),), 0.15)
     operands = (
         (kinds[0], address(source), 0.0, source.strides),
         (kinds[1], address(target), 0.0, target.strides),

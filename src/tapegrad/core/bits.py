@@ -149,22 +149,10 @@ def has_bits(tensors: Any) -> bool:
 
 def run(op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: tuple[Any, ...]) -> Any:
     """An op on tensors some of which have bits."""
-    from .dispatch import NUMBERS, run_kernel  # which imports what imports this file
+    from .dispatch import operands_of, run_kernel  # which imports what imports this file
     from .record import finish
 
-    arrays: list[Any] = []
-    mask = 0
-    for i, t in enumerate(tensors):
-        if isinstance(t, TensorBase):
-            if t.wants_grad:
-                mask |= 1 << i
-            arrays.append(t.array)
-        else:
-            if t is not None and not isinstance(t, NUMBERS):
-                from ..errors import must_be_tensor
-
-                raise must_be_tensor(op.name, op.tensors[0 if op.variadic else i], i + 1, t)
-            arrays.append(t)
+    arrays, mask = operands_of(op, tensors)
     if STATE.timing:
         PROFILER.start(op.name, tensors)
     if op.view:

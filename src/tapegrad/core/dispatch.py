@@ -183,6 +183,25 @@ def run_on_arrays(
     return result
 
 
+def operands_of(op: Op, tensors: tuple[Any, ...]) -> tuple[list[Any], int]:
+    """The arrays and numbers of a call, and the mask of those that want a gradient.
+
+    For kinds of arrays that are not NumPy's own (bits.py, meta.py): `run_on_arrays` has no time.
+    """
+    arrays: list[Any] = []
+    mask = 0
+    for i, t in enumerate(tensors):
+        if isinstance(t, TensorBase):
+            if t.wants_grad:
+                mask |= 1 << i
+            arrays.append(t.array)
+        elif t is None or isinstance(t, NUMBERS):
+            arrays.append(t)
+        else:
+            raise must_be_tensor(op.name, op.tensors[0 if op.variadic else i], i + 1, t)
+    return arrays, mask
+
+
 def apply_to_one(op: Op, a: Any, attrs: tuple[Any, ...]) -> Any:
     """`apply` for the many ops of one tensor with one output: reductions, views, softmax …"""
     if not isinstance(a, TensorBase):

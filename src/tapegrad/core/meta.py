@@ -21,7 +21,7 @@ from .. import dtypes
 from ..device import META as META_DEVICE
 from .array_memory import ArrayMemory
 from .base import STATE, TensorBase, wrap
-from .dispatch import NUMBERS, run_as
+from .dispatch import operands_of, run_as
 from .op import Op
 from .record import finish
 from .upward import META_SIDE
@@ -206,19 +206,7 @@ def has_meta(tensors: Any) -> bool:
 def run(op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: tuple[Any, ...]) -> Any:
     """An op on tensors some of which are on meta."""
     check_devices(op, tensors)
-    arrays: list[Any] = []
-    mask = 0
-    for i, t in enumerate(tensors):
-        if isinstance(t, TensorBase):
-            if t.wants_grad:
-                mask |= 1 << i
-            arrays.append(t.array)
-        else:
-            if t is not None and not isinstance(t, NUMBERS):
-                from ..errors import must_be_tensor
-
-                raise must_be_tensor(op.name, op.tensors[0 if op.variadic else i], i + 1, t)
-            arrays.append(t)
+    arrays, mask = operands_of(op, tensors)
     out = execute(op, arrays, attrs)
     if op.single:
         return finish(op, tensors, attrs, watch, mask, (as_meta(out),))[0]
