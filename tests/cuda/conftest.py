@@ -50,16 +50,20 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     seen: list[str] = []
     real = module.RawKernel
 
-    def compiled(code: str, name: str, options: Any = ()) -> Any:
-        kernel = real(code, name, options)
+    class Compiled:
+        def __init__(self, code: str, name: str, options: Any = (), **rest: Any) -> None:
+            self.name = name
+            self.kernel = real(code, name, options, **rest)
 
-        def run(grid: Any, block: Any, args: Any) -> None:
-            seen.append(name)
-            kernel(grid, block, args)
+        def __setattr__(self, name: str, value: Any) -> None:
+            of_kernel = name.startswith("max_")
+            setattr(self.kernel, name, value) if of_kernel else super().__setattr__(name, value)
 
-        return run
+        def __call__(self, grid: Any, block: Any, args: Any, **rest: Any) -> None:
+            seen.append(self.name)
+            self.kernel(grid, block, args, **rest)
 
-    monkeypatch.setattr(module, "RawKernel", compiled)
+    monkeypatch.setattr(module, "RawKernel", Compiled)
     devices.use(module, cupy.backend_for(module))
     yield seen
     devices.use(module, before)

@@ -160,7 +160,8 @@ def pack_padded_sequence(
         order = None
     else:
         lengths, order = tg.sort(lengths, descending=True)
-        input = input.index_select(0 if batch_first else 1, order.to(input.device))
+        order = order.to(input.device)
+        input = input.index_select(0 if batch_first else 1, order)
     data, batch_sizes = _pack_padded_sequence(input, lengths, batch_first)
     return PackedSequence(data, batch_sizes, order, None)
 
@@ -221,7 +222,7 @@ def pad_packed_sequence(
         longest = total_length
     data = sequence.data
     batch, tail = sizes[0], tuple(data.shape[1:])
-    padded = tg.empty((longest, batch, *tail), dtype=data.dtype).fill_(padding_value)
+    padded = data.new_empty((longest, batch, *tail)).fill_(padding_value)
     start = time = 0
     while time < len(sizes):
         count = sizes[time]

@@ -306,6 +306,7 @@ def register(backend: Any) -> None:
     from . import moves as cupy_moves
     from . import norms as cupy_norms
     from . import optim as cupy_optim
+    from . import recurrent as cupy_recurrent
     from . import rows as cupy_rows
 
     cupy_elementwise.register(backend, gpu, reference)
@@ -316,6 +317,7 @@ def register(backend: Any) -> None:
     cupy_counts.register(backend, gpu)
     cupy_moves.register(backend, gpu, reference)
     cupy_conv.register(backend, gpu, reference)
+    cupy_recurrent.register(backend, gpu, reference)
     cupy_optim.register(backend, gpu)
 
 

@@ -473,6 +473,8 @@ def register_joins(backend: Any, gpu: Any, moves: Moves, reference: Any) -> None
     @backend.override("cat")
     def cat(tensors: Sequence[Any], dim: int) -> Any:
         if alike(tensors):
+            if len(tensors) > PARTS:  # CuPy would copy a table from the host
+                return cat([cat(group, dim) for group in in_groups(tensors)], dim)
             pieces = [(x.data.ptr, x.shape, x.strides) for x in tensors if x.size]
             if 0 < len(pieces) <= PARTS and len(pieces[0][1]) > dim >= 0:
                 out = moves.joined(pieces, tensors[0].dtype, dim)
@@ -487,7 +489,9 @@ def register_joins(backend: Any, gpu: Any, moves: Moves, reference: Any) -> None
 
     @backend.override("stack")
     def stack(tensors: Sequence[Any], dim: int) -> Any:
-        if len(tensors) <= PARTS and dim >= 0 and alike(tensors):
+        if dim >= 0 and alike(tensors):
+            if len(tensors) > PARTS:
+                return cat([stack(group, dim) for group in in_groups(tensors)], dim)
             pieces = [widened_at(x, dim) for x in tensors]
             out = moves.joined(pieces, tensors[0].dtype, dim)
             if out is not None:
@@ -523,6 +527,11 @@ def register_joins(backend: Any, gpu: Any, moves: Moves, reference: Any) -> None
             if out is not None:
                 return out
         return other_slice(input, shape, dim, start, end, step)
+
+
+def in_groups(tensors: Sequence[Any]) -> list[Sequence[Any]]:
+    """As many as are put together at once."""
+    return [tensors[i : i + PARTS] for i in range(0, len(tensors), PARTS)]
 
 
 def seen_as_one(xp: Any, parts: Sequence[Any], dim: int) -> Any:

@@ -85,10 +85,14 @@ template <typename X> __device__ __forceinline__ X block_sum(X x) {
 """
 
 
-def compiled(xp: Any, kind: str, name: str, *parts: str) -> Any:
-    """The kernel `name` of a program, for a dtype; it is compiled when it is first started."""
+def compiled(xp: Any, kind: str, name: str, *parts: str, together: bool = False) -> Any:
+    """The kernel `name` of a program, for a dtype; it is compiled when it is first started.
+
+    The blocks of some wait for each other: those have to run `together`.
+    """
     code = "".join([PRELUDE, MEANINGS[kind], EACH, *parts])
-    return xp.RawKernel(code, name, ("--std=c++14",))
+    options = {"enable_cooperative_groups": True} if together else {}
+    return xp.RawKernel(code, name, ("--std=c++14",), **options)
 
 
 ACCUMULATE = r"""
