@@ -9,16 +9,10 @@ import argparse
 import importlib
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 Step = Callable[[], Any]
 ROUNDS = 20
-
-
-def mlp(torch: Any) -> tuple[Any, Any, Any, Any]:
-    nn = submodule(torch, "nn")
-    model = nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10))
-    return model, (64, 784), 10, "Adam"
 
 
 def gpt(torch: Any, places: int, width: int, heads: int, layers: int) -> Any:
@@ -58,37 +52,150 @@ def gpt(torch: Any, places: int, width: int, heads: int, layers: int) -> Any:
     return Model()
 
 
+class Case(NamedTuple):
+    """A model with its inputs and labels, an optimizer's name and options, and what it computes."""
+
+    model: Any
+    inputs: Any
+    labels: Any
+    optimizer: str = "AdamW"
+    options: dict[str, Any] = {"lr": 1e-3}
+    half: bool = False
+    loss: Any = None  # of (model, inputs, labels); else cross entropy
+
+
+def mlp(torch: Any) -> Case:
+    nn = submodule(torch, "nn")
+    model = nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10))
+    return Case(model, torch.randn(64, 784), torch.randint(0, 10, (64,)), "Adam")
+
+
+def language(samples: int, places: int, width: int, layers: int, half: bool = False) -> Any:
+    def make(torch: Any) -> Case:
+        model = gpt(torch, places, width, width // 64 if width > 128 else 4, layers)
+        words = [torch.randint(0, 65, (samples, places)) for _ in range(2)]
+        return Case(model, *words, half=half)
+
+    return make
+
+
+def image_block(nn: Any, torch: Any, taken: int, made: int, step: int) -> Any:
+    class Block(nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = nn.Conv2d(taken, made, 3, step, 1, bias=False)
+            self.second = nn.Conv2d(made, made, 3, 1, 1, bias=False)
+            self.norm1, self.norm2 = nn.BatchNorm2d(made), nn.BatchNorm2d(made)
+            same = taken == made and step == 1
+            self.aside = None if same else nn.Conv2d(taken, made, 1, step, bias=False)
+
+        def forward(self, x: Any) -> Any:
+            y = torch.relu(self.norm1(self.first(x)))
+            y = self.norm2(self.second(y))
+            return torch.relu(y + (x if self.aside is None else self.aside(x)))
+
+    return Block()
+
+
+def residual(torch: Any) -> Case:
+    nn = submodule(torch, "nn")
+    steps = [(3, 64, 1), (64, 64, 1), (64, 128, 2), (128, 128, 1), (128, 256, 2), (256, 256, 1)]
+    blocks = [image_block(nn, torch, *each) for each in steps]
+    model = nn.Sequential(*blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(256, 10))
+    inputs, labels = torch.randn(128, 3, 32, 32), torch.randint(0, 10, (128,))
+    return Case(model, inputs, labels, "SGD", {"lr": 0.01, "momentum": 0.9})
+
+
+def depthwise(torch: Any) -> Case:
+    nn = submodule(torch, "nn")
+    layers: list[Any] = [nn.Conv2d(3, 32, 3, 2, 1, bias=False), nn.BatchNorm2d(32), nn.ReLU()]
+    for taken, made, step in [(32, 64, 1), (64, 128, 2), (128, 128, 1), (128, 256, 2)]:
+        layers += [nn.Conv2d(taken, taken, 3, step, 1, groups=taken, bias=False)]
+        layers += [nn.BatchNorm2d(taken), nn.ReLU(), nn.Conv2d(taken, made, 1, bias=False)]
+        layers += [nn.BatchNorm2d(made), nn.ReLU()]
+    model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(256, 10))
+    inputs, labels = torch.randn(64, 3, 64, 64), torch.randint(0, 10, (64,))
+    return Case(model, inputs, labels, "SGD", {"lr": 0.01, "momentum": 0.9})
+
+
+def recurrent(kind: str) -> Any:
+    def make(torch: Any) -> Case:
+        nn = submodule(torch, "nn")
+
+        class Last(nn.Module):  # type: ignore[misc, name-defined]
+            def __init__(self) -> None:
+                super().__init__()
+                self.layers = getattr(nn, kind)(256, 256, 2, batch_first=True)
+                self.head = nn.Linear(256, 10)
+
+            def forward(self, x: Any) -> Any:
+                return self.head(self.layers(x)[0][:, -1])
+
+        return Case(Last(), torch.randn(32, 64, 256), torch.randint(0, 10, (32,)), "Adam")
+
+    return make
+
+
+def encoder(half: bool) -> Any:
+    def make(torch: Any) -> Case:
+        nn = submodule(torch, "nn")
+        layer = nn.TransformerEncoderLayer(256, 4, 1024, 0.0, batch_first=True)
+        model = nn.Sequential(nn.TransformerEncoder(layer, 4), nn.Linear(256, 10))
+        inputs, labels = torch.randn(32, 128, 256), torch.randint(0, 10, (32, 128))
+        return Case(model, inputs, labels, half=half)
+
+    return make
+
+
+def physics(torch: Any) -> Case:
+    """u'' = -sin(x) by a network, with second derivatives in the loss."""
+    nn = submodule(torch, "nn")
+    layers = [nn.Linear(1, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 1)]
+    x = torch.linspace(0, 3, 1024).unsqueeze(1)
+
+    def loss(model: Any, x: Any, labels: Any) -> Any:
+        x = x.detach().requires_grad_()
+        u = model(x)
+        (slope,) = torch.autograd.grad(u.sum(), x, create_graph=True)
+        (bend,) = torch.autograd.grad(slope.sum(), x, create_graph=True)
+        return ((bend + torch.sin(x)) ** 2).mean() + (u[0] ** 2).sum() + (u[-1] ** 2).sum()
+
+    return Case(nn.Sequential(*layers), x, x, "Adam", loss=loss)
+
+
 CASES = {
-    "MLP 64x784-128, Adam": ("mlp", None, False),
-    "GPT 16x64, d128, 4 layers, fp32": ("gpt", (16, 64, 128, 4, 4), False),
-    "GPT 64x256, d384, 6 layers, fp32": ("gpt", (64, 256, 384, 6, 6), False),
-    "GPT 64x256, d384, 6 layers, bf16": ("gpt", (64, 256, 384, 6, 6), True),
+    "MLP 64x784-128, Adam": mlp,
+    "GPT 16x64, d128, 4 layers, fp32": language(16, 64, 128, 4),
+    "GPT 64x256, d384, 6 layers, fp32": language(64, 256, 384, 6),
+    "GPT 64x256, d384, 6 layers, bf16": language(64, 256, 384, 6, half=True),
+    "residual net 128x3x32x32, SGD": residual,
+    "depthwise net 64x3x64x64, SGD": depthwise,
+    "LSTM 2x256, 32x64, Adam": recurrent("LSTM"),
+    "GRU 2x256, 32x64, Adam": recurrent("GRU"),
+    "TransformerEncoder 4, d256, fp32": encoder(False),
+    "TransformerEncoder 4, d256, bf16": encoder(True),
+    "causal attention 4x2048, bf16": language(4, 2048, 512, 4, half=True),
+    "physics-informed net, Adam": physics,
 }
 
 
-def build(torch: Any, case: str) -> tuple[Step, Step | None]:
+def build(torch: Any, name: str) -> tuple[Step, Step | None]:
     """The eager step, and the captured one where the library has `make_graphed_step`."""
-    kind, sizes, half = CASES[case]
     nn, optim = submodule(torch, "nn"), submodule(torch, "optim")
     torch.manual_seed(0)
-    if kind == "mlp":
-        model, shape, classes, _ = mlp(torch)
-        model = model.cuda()
-        optimizer = optim.Adam(model.parameters())
-        inputs = torch.randn(*shape).cuda()
-        labels = torch.randint(0, classes, (shape[0],)).cuda()
-    else:
-        samples, places, width, heads, layers = sizes
-        model = gpt(torch, places, width, heads, layers).cuda()
-        optimizer = optim.AdamW(model.parameters(), lr=1e-3)
-        inputs = torch.randint(0, 65, (samples, places)).cuda()
-        labels = torch.randint(0, 65, (samples, places)).cuda()
+    case = CASES[name](torch)
+    model = case.model.cuda()
+    inputs, labels = case.inputs.cuda(), case.labels.cuda()
+    optimizer = getattr(optim, case.optimizer)(model.parameters(), **case.options)
 
     def step(x: Any, y: Any) -> Any:
         optimizer.zero_grad()
-        with torch.autocast("cuda", torch.bfloat16, enabled=half):
-            out = model(x)
-            loss = nn.functional.cross_entropy(out.reshape(-1, out.shape[-1]), y.reshape(-1))
+        with torch.autocast("cuda", torch.bfloat16, enabled=case.half):
+            if case.loss is not None:
+                loss = case.loss(model, x, y)
+            else:
+                out = model(x)
+                loss = nn.functional.cross_entropy(out.reshape(-1, out.shape[-1]), y.reshape(-1))
         loss.backward()
         optimizer.step()
         return loss
