@@ -37,6 +37,16 @@ def device() -> Iterator[None]:
         setattr(runtime.Found, name, value)
 
 
+@pytest.fixture(autouse=True)
+def exact_convolutions() -> Iterator[None]:
+    """Results are compared with the CPU's: without TF32, which is what convolutions take."""
+    from tapegrad.backends import cudnn
+
+    before = cudnn.set_flags(_allow_tf32=False)
+    yield
+    cudnn.allow_tf32 = before[-1]
+
+
 @pytest.fixture
 def launches(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """The names of our kernels as they are started, in a backend made for the test."""

@@ -112,6 +112,61 @@ def test_transposed_convolution(case: Any, kind: str) -> None:
         both_ways(lambda *t: run(*t, **how), tensors, kind, str(case))
 
 
+# Images, channels, features, size, kernel, stride, padding, dilation, bias, transposed: sizes that
+# are multiples of the pieces that kernels take, and others; more than one block along each way.
+TF32: list[tuple[Any, ...]] = [
+    (2, 16, 16, (8, 8), 3, 1, 1, 1, True, False),
+    (3, 64, 64, (32, 32), 3, 1, 1, 1, False, False),
+    (2, 64, 128, (16, 16), 3, 2, 1, 1, True, False),
+    (5, 128, 64, (9, 7), 3, 2, 0, 1, False, False),
+    (2, 20, 36, (11, 13), 5, 1, 2, 2, True, False),
+    (2, 32, 48, (10,), 3, 2, 1, 1, True, False),
+    (2, 16, 24, (5, 6, 7), 3, 1, 1, 1, True, False),
+    (2, 64, 32, (9, 9), 3, 2, 1, 1, True, True),
+    (1, 256, 132, (8, 8), 3, 1, 1, 1, False, False),
+    (2, 24, 16, (9, 9), (1, 3), (1, 2), (0, 1), 1, False, False),
+]
+
+
+def relative(got: Any, want: Any) -> float:
+    a, b = got.detach().cpu().double().numpy(), want.detach().double().numpy()
+    return float(np.abs(a - b).max() / np.abs(b).max())
+
+
+@pytest.mark.parametrize("case", TF32, ids=str)
+def test_tf32(case: Any) -> None:
+    """Within the precision of TF32, which rounds what is multiplied to 11 bits."""
+    images, channels, features, size, kernel, stride, padding, dilation, bias, turned = case
+    rank = len(size)
+    taps = (kernel,) * rank if isinstance(kernel, int) else kernel
+    lead = (channels, features) if turned else (features, channels)
+    tensors = [draw(images, channels, *size), draw(*lead, *taps), draw(features)][: 2 + bias]
+    convolve = getattr(F, f"conv_transpose{rank}d" if turned else f"conv{rank}d")
+    found = []
+    for place, dtype in (("cpu", torch.float64), ("cuda", torch.float32)):
+        own = [t.to(dtype).to(place).requires_grad_() for t in tensors]
+        with torch.backends.cudnn.flags(allow_tf32=True):
+            given = own if bias else [*own, None]
+            out = convolve(*given, stride=stride, padding=padding, dilation=dilation)
+            out.backward(
+                torch.cos(torch.arange(out.numel())).reshape(out.shape).to(dtype).to(place)
+            )
+        found.append([out, *[t.grad for t in own]])
+    for want, got in zip(*found, strict=True):
+        assert relative(got, want) < 2.0**-9
+
+
+@real_gpu
+def test_tf32_is_a_switch() -> None:
+    x, w = draw(2, 64, 16, 16), draw(64, 64, 3, 3)
+    want = F.conv2d(x.double(), w.double(), padding=1)
+    errors = []
+    for allowed in (True, False):
+        with torch.backends.cudnn.flags(allow_tf32=allowed):
+            errors.append(relative(F.conv2d(x.cuda(), w.cuda(), padding=1), want))
+    assert errors[0] > 1e-5 > 1e-6 > errors[1]
+
+
 @real_gpu
 def test_some_images_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where memory for all windows is not granted."""

@@ -1,4 +1,7 @@
-"""The switches of cuDNN. It is not available, so they only keep what was set."""
+"""The switches of cuDNN. It is not available, so they only keep what was set.
+
+`allow_tf32` is obeyed by our own convolutions of float32 on GPUs.
+"""
 
 from __future__ import annotations
 

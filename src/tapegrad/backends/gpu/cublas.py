@@ -99,9 +99,9 @@ class Library:
                 self.places[(device, stream)] = found
         return found
 
-    def compute(self, dtype: Any) -> int:
+    def compute(self, dtype: Any, fp32: str) -> int:
         if dtype is F32:
-            return COMPUTE_TF32 if Settings.matmul_fp32 == "tf32" else COMPUTE_32F
+            return COMPUTE_TF32 if fp32 == "tf32" else COMPUTE_32F
         return COMPUTE_64F if dtype.itemsize == 8 else COMPUTE_32F
 
 
@@ -143,8 +143,13 @@ def factor(name: str, value: float) -> Any:
     return found
 
 
-def stack_product(lib: Library, a: Any, b: Any, out: Any = None, alpha: float = 1.0) -> Any:
-    """A stack of products; stacks may repeat one matrix (a stride of 0)."""
+def stack_product(
+    lib: Library, a: Any, b: Any, out: Any = None, alpha: float = 1.0, fp32: str | None = None
+) -> Any:
+    """A stack of products; stacks may repeat one matrix (a stride of 0).
+
+    `fp32` is the precision of float32, else that of `Settings.matmul_fp32`.
+    """
     size, m, k = a.shape
     n = b.shape[2]
     kind = NAMES[a.dtype]
@@ -170,7 +175,8 @@ def stack_product(lib: Library, a: Any, b: Any, out: Any = None, alpha: float = 
         *(b.data.ptr, code, step_b, b.strides[0] // item if size > 1 else 0),
         *(a.data.ptr, code, step_a, a.strides[0] // item if size > 1 else 0),
         factor(kind, 0.0),
-        *(out.data.ptr, KINDS[NAMES[out.dtype]], n, m * n, size, lib.compute(a.dtype), -1),
+        *(out.data.ptr, KINDS[NAMES[out.dtype]], n, m * n, size),
+        *(lib.compute(a.dtype, Settings.matmul_fp32 if fp32 is None else fp32), -1),
     )
     checked(status)
     return out

@@ -39,7 +39,7 @@ class Heuristic(ctypes.Structure):
 class Plan:
     """One product of given shapes, ready to run."""
 
-    def __init__(self, lt: Lt, a: Any, b: Any, epilogue: int) -> None:
+    def __init__(self, lt: Lt, a: Any, b: Any, epilogue: int, fp32: str) -> None:
         kind = cublas.NAMES[a.dtype]
         item = a.dtype.itemsize
         m, k = a.shape
@@ -52,7 +52,7 @@ class Plan:
         self.shape = (m, n)
         self.lt = lt
         lib = lt.lib
-        compute = lt.blas.compute(a.dtype)
+        compute = lt.blas.compute(a.dtype, fp32)
         scale = 1 if kind == "float64" else 0
         self.desc = ctypes.c_void_p()
         check_status(lib.cublasLtMatmulDescCreate(ctypes.byref(self.desc), compute, scale))
@@ -73,7 +73,7 @@ class Plan:
             self.choices.append(functools.partial(self.start, offer))
         self.first = self.best = self.choices[0]
         large = m * n * k >= WORTH_TRYING
-        if large and epilogue != SUM_RIGHT and has_own(a.dtype):
+        if large and epilogue != SUM_RIGHT and has_own(a.dtype, fp32):
             layout = (bool(turn_a), bool(turn_b), step_a, step_b)
             own = tensor_cores.plans(lt.gpu, m, n, k, *layout)
             self.choices += [functools.partial(self.start_own, plan) for plan in own]
@@ -229,14 +229,16 @@ def check_status(status: int) -> None:
         raise RuntimeError(f"CUDA error: cuBLASLt status {status}")
 
 
-def product(lt: Lt, a: Any, b: Any, bias: Any = None) -> Any:
-    """`a @ b`, plus a bias for each column."""
+def product(lt: Lt, a: Any, b: Any, bias: Any = None, fp32: str | None = None) -> Any:
+    """`a @ b`, plus a bias for each column; `fp32` as for `stack_product`."""
     dtype = a.dtype
     epilogue = NOTHING if bias is None else ADD_BIAS
-    key = (dtype, a.shape, a.strides, b.shape, b.strides, epilogue, Settings.matmul_fp32)
+    if fp32 is None:
+        fp32 = Settings.matmul_fp32
+    key = (dtype, a.shape, a.strides, b.shape, b.strides, epilogue, fp32)
     plan = lt.plans.get(key)
     if plan is None:
-        plan = lt.plans[key] = Plan(lt, a, b, epilogue)
+        plan = lt.plans[key] = Plan(lt, a, b, epilogue, fp32)
     if plan.copies[0]:
         a = a.copy()
     if plan.copies[1]:
@@ -246,13 +248,15 @@ def product(lt: Lt, a: Any, b: Any, bias: Any = None) -> Any:
     return out
 
 
-def product_and_sums(lt: Lt, a: Any, b: Any) -> tuple[Any, Any] | None:
+def product_and_sums(lt: Lt, a: Any, b: Any, fp32: str | None = None) -> tuple[Any, Any] | None:
     """`a @ b`, and the sums of the rows of `a`, which the same kernel reads; None if it cannot."""
     dtype = a.dtype
-    key = (dtype, a.shape, a.strides, b.shape, b.strides, SUM_RIGHT, Settings.matmul_fp32)
+    if fp32 is None:
+        fp32 = Settings.matmul_fp32
+    key = (dtype, a.shape, a.strides, b.shape, b.strides, SUM_RIGHT, fp32)
     plan = lt.plans.get(key)
     if plan is None:
-        plan = lt.plans[key] = with_sums(lt, a, b)
+        plan = lt.plans[key] = with_sums(lt, a, b, fp32)
     if plan is False:
         return None
     out, sums = lt.xp.ndarray(plan.shape, dtype), lt.xp.ndarray(plan.shape[:1], dtype)
@@ -260,17 +264,17 @@ def product_and_sums(lt: Lt, a: Any, b: Any) -> tuple[Any, Any] | None:
     return out, sums
 
 
-def with_sums(lt: Lt, a: Any, b: Any) -> Any:
+def with_sums(lt: Lt, a: Any, b: Any, fp32: str) -> Any:
     """A plan for `product_and_sums`; False where the library has none, or we something faster."""
-    if has_own(a.dtype) and a.shape[0] * b.size >= WORTH_TRYING:
+    if has_own(a.dtype, fp32) and a.shape[0] * b.size >= WORTH_TRYING:
         return False
     try:
-        plan = Plan(lt, a, b, SUM_RIGHT)
+        plan = Plan(lt, a, b, SUM_RIGHT, fp32)
     except RuntimeError:
         return False
     return False if True in plan.copies else plan
 
 
-def has_own(dtype: Any) -> bool:
+def has_own(dtype: Any, fp32: str) -> bool:
     """Whether large products of a dtype may be those of tensor_cores.py."""
-    return dtype is cublas.F32 and Settings.matmul_fp32 == "none"
+    return dtype is cublas.F32 and fp32 == "none"

@@ -14,11 +14,14 @@ from typing import Any
 
 from ....core.layout import channels_last, strided
 from ....ops.nn.conv import out_size, transposed_size
+from ....settings import Settings
+from ... import cudnn
 from .. import cublas, cublaslt
-from ..cublas import NAMES
+from ..cublas import F32, NAMES
 from ..sources import conv as cuda_conv
 from . import pool as cupy_pool
 from . import resize as cupy_resize
+from .conv_products import Implicit
 from .kernels import BLOCK, I32, I64, SQUARE, Gpu, accumulator, real
 from .moves import MANY, U32, Plans
 from .pool import compiled, cut, windows
@@ -27,6 +30,11 @@ from .rows import dense, pointer
 Ints = tuple[int, ...]
 LIMIT = 256 << 20  # bytes of gathered windows: more images than fit go one part after the other
 GRID = 65535  # blocks along y
+
+
+def precision() -> str:
+    """Of products of float32: PyTorch's convolutions take TF32 unless told otherwise."""
+    return "tf32" if cudnn.allow_tf32 else Settings.matmul_fp32
 
 
 class Conv:
@@ -65,6 +73,10 @@ class Conv:
         # Nothing but a product of (images, channels * taps) by the weights.
         self.one_window = groups == 1 and kernel == size and self.length == 1 and not any(low)
         self.one_tap = groups == 1 and self.taps == 1 and plain and size == out
+        simple = self.depthwise or self.one_window or self.one_tap
+        self.implicit: Implicit | None = None
+        if dtype is F32 and not simple and Implicit.takes(groups, x_shape, w_shape):
+            self.implicit = Implicit(gpu, x_shape, w_shape, y_shape, self.windows)
         each = self.channels * self.taps * self.length * self.wide.itemsize
         count = max(1, LIMIT // each)
         self.parts = -(-self.images // count)
@@ -77,6 +89,10 @@ class Conv:
 
     def new(self, shape: Ints, dtype: Any = None) -> Any:
         return self.gpu.xp.ndarray(shape, self.dtype if dtype is None else dtype)
+
+    def in_tf32(self) -> bool:
+        """Whether the kernels of conv_products.py do it."""
+        return self.implicit is not None and precision() == "tf32"
 
     def some_images(self) -> Iterator[tuple[int, Any]]:
         """The images in parts of a size that memory is there for: how many, and which."""
@@ -109,12 +125,13 @@ class Conv:
             y = self.backend.copied(y.reshape(images, self.features, -1).transpose(1, 0, 2))
         return self.grouped(y, self.features)
 
-    def product(self, a: Any, b: Any, out: Any = None) -> Any:
+    def product(self, a: Any, b: Any, out: Any = None, bias: Any = None) -> Any:
+        fp32 = precision()
         if a.ndim == 2 and out is None:
-            return cublaslt.product(self.gpu.lt, a, b)
+            return cublaslt.product(self.gpu.lt, a, b, bias, fp32)
         if a.ndim == 2:
             a, b, out = a[None], b[None], out[None]
-        return cublas.stack_product(self.gpu.blas, a, b, out)
+        return cublas.stack_product(self.gpu.blas, a, b, out, fp32=fp32)
 
     def for_each_image(self, w: Any) -> Any:
         """The weights as a stack that repeats them."""
@@ -136,11 +153,13 @@ class Conv:
             return y
         if self.one_window:
             left, right = x.reshape(self.images, -1), w.reshape(self.features, -1)
-            return cublaslt.product(self.gpu.lt, left, right.T, bias).reshape(self.y_shape)
+            return self.product(left, right.T, bias=bias).reshape(self.y_shape)
         if self.one_tap:
             x = x.reshape(self.images, self.channels, self.length)
-            y = cublas.stack_product(self.gpu.blas, self.for_each_image(w), x)
+            y = self.product(self.for_each_image(w), x)
             return self.with_bias(y, bias, self.by_feature).reshape(self.y_shape)
+        if self.implicit is not None and self.in_tf32():
+            return self.implicit.made(x, w, bias, False)
         w = self.grouped(w, self.features)
         if self.images == 1 and bias is None:
             return self.product(w, self.gathered(x, 1)).reshape(self.y_shape)
@@ -161,12 +180,14 @@ class Conv:
             return x
         if self.one_window and (bias is None or self.taps == 1):
             left, right = y.reshape(self.images, -1), w.reshape(self.features, -1)
-            return cublaslt.product(self.gpu.lt, left, right, bias).reshape(self.x_shape)
+            return self.product(left, right, bias=bias).reshape(self.x_shape)
         if self.one_tap:
             y = y.reshape(self.images, self.features, self.length)
             weights = self.for_each_image(w).transpose(0, 2, 1)
-            x = cublas.stack_product(self.gpu.blas, weights, y)
+            x = self.product(weights, y)
             return self.with_bias(x, bias, self.by_channel).reshape(self.x_shape)
+        if self.implicit is not None and self.in_tf32():
+            return self.implicit.made(y, w, bias, True)
         w = self.grouped(w, self.features).swapaxes(-1, -2)
         x = self.new(self.x_shape)
         for images, which in self.some_images():
@@ -196,7 +217,9 @@ class Conv:
             x = x.reshape(self.images, self.channels, -1).transpose(0, 2, 1)
             y = y.reshape(self.images, self.features, -1)
             each = self.new((self.images, self.features, self.channels), self.wide)
-            return self.added(cublas.stack_product(self.gpu.blas, y, x, each))
+            return self.added(self.product(y, x, each))
+        if self.implicit is not None and self.in_tf32():
+            return self.implicit.to_weights(x, y)
         made: Any = None
         if self.parts > 1:
             rows = self.w_shape[0] // self.groups
@@ -222,13 +245,14 @@ class Conv:
     def gradients(self, grad: Any, x: Any, w: Any, wanted: tuple[bool, ...]) -> list[Any]:
         """Those of input, weight and bias of a convolution, with y copied no more than once."""
         simple = self.depthwise or self.one_window or self.one_tap or self.parts > 1
+        simple = simple or self.in_tf32()
         merged = None if simple or not (wanted[0] or wanted[1]) else self.merged(grad, self.images)
         to_weight = to_bias = None
         if wanted[1]:
             found = None
             if wanted[2] and merged is not None and self.groups == 1:
                 cols = self.gathered(x, self.images)
-                found = cublaslt.product_and_sums(self.gpu.lt, merged, cols.T)
+                found = cublaslt.product_and_sums(self.gpu.lt, merged, cols.T, precision())
                 if found is None:
                     to_weight = self.product(merged, cols.T).reshape(self.w_shape)
             else:

@@ -1,0 +1,121 @@
+"""Convolutions of float32 in TF32 (sources/conv_products.py has the kernels): nothing is gathered
+in memory."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..sources import conv as cuda_conv
+from ..sources import conv_products as cuda_products
+from ..sources import products
+from ..sources import templates as cuda_source
+from ..sources.conv_products import DEPTH
+from .kernels import I32, NOTHING, Gpu
+from .moves import U32
+from .rms import is_aligned
+
+THREADS = (256,)
+STAGES = 3
+FEW_CHANNELS = 16  # below, most of a piece would be empty
+SHARES = 64  # into which the images are split at the most, for the gradient of the weights
+ROUNDS = 3  # blocks for each multiprocessor
+
+
+class Tile(NamedTuple):
+    """What a block makes: rows, columns, and for the weights' gradients the taps of the columns."""
+
+    rows: int
+    columns: int
+    down: int  # warps among which the rows go
+    taps: int = 1
+
+
+FEW_ROWS, MANY_ROWS = Tile(64, 128, 2), Tile(128, 128, 2)
+
+
+class Implicit:
+    """The kernels for one geometry: y from x, x from y, and the weights' gradient."""
+
+    def __init__(self, gpu: Gpu, x: Any, w: Any, y: Any, windows: Any) -> None:
+        self.gpu = gpu
+        self.images, self.channels = x[:2]
+        self.features = w[0]
+        self.windows = windows
+        self.taps, self.length, self.whole = (math.prod(v[2:]) for v in (w, y, x))
+        self.shapes = x, w, y
+
+    @staticmethod
+    def takes(groups: int, x: Any, w: Any) -> bool:
+        """What the kernels are made for: rows of weights that can be read 16 bytes at a time."""
+        enough = min(w[:2]) >= FEW_CHANNELS and not (w[0] % 4 or w[1] % 4)
+        return groups == 1 and enough
+
+    def kernel(self, name: str, tile: Tile, back: bool, full: bool) -> tuple[Any, int]:
+        """A kernel and the shared memory that it needs."""
+        key = ("implicit", name, tile, back, full)
+        found = self.gpu.compiled.get(key)
+        if found is None:
+            given = {"BM": tile.rows, "BN": tile.columns, "DOWN": tile.down, "STAGES": STAGES}
+            given |= {"AT_ONCE": tile.taps, "BACK": int(back), "FULL": int(full)}
+            head = "".join([f"#define {word} {value}\n" for word, value in given.items()])
+            instructions = products.INSTRUCTIONS.replace("typedef long long i64;\n", "")
+            parts = (head, cuda_conv.WINDOWS, instructions, cuda_products.IMPLICIT)
+            run = cuda_source.compiled(self.gpu.xp, "float32", name, *parts)
+            wide = tile.columns
+            second = wide * (DEPTH + 4) if name == "to_weights" else DEPTH * (wide + 8)
+            shared = STAGES * (tile.rows * (DEPTH + 4) + second) * 4
+            run.max_dynamic_shared_size_bytes = shared
+            found = self.gpu.compiled[key] = (run, shared)
+        return found  # type: ignore[no-any-return]
+
+    def by_taps(self, w: Any, back: bool) -> Any:
+        """The weights as (rows, taps, channels)."""
+        flat = w.reshape(self.features, self.channels, self.taps)
+        return self.gpu.xp.ascontiguousarray(flat.transpose((1, 2, 0) if back else (0, 2, 1)))
+
+    def made(self, given: Any, w: Any, bias: Any, back: bool) -> Any:
+        """y from x, or x from y."""
+        shape = self.shapes[0 if back else 2]
+        rows, channels = self.features, self.channels
+        if back:
+            rows, channels = channels, rows
+        tile = FEW_ROWS if rows <= 64 else MANY_ROWS
+        full = rows % tile.rows == 0 and channels % DEPTH == 0
+        run, shared = self.kernel("convolve", tile, back, full)
+        columns = self.images * (self.whole if back else self.length)
+        out = self.gpu.xp.ndarray(shape, np.float32)
+        grid = (-(-columns // tile.columns), -(-rows // tile.rows))
+        sizes = (self.windows, I32(rows), I32(channels), U32(columns))
+        args = (given, self.by_taps(w, back), NOTHING if bias is None else bias, out, *sizes)
+        run(grid, THREADS, args, shared_mem=shared)
+        return out
+
+    def to_weights(self, x: Any, y: Any) -> Any:
+        rows = 64 if self.features <= 64 else 128
+        tile = Tile(rows, 128, 2, 2 if self.channels <= 64 else 1)
+        wide = tile.columns // tile.taps
+        full = not (self.features % tile.rows or self.channels % wide or self.length % DEPTH)
+        run, shared = self.kernel("to_weights", tile, False, full and is_aligned(y))
+        across = -(-self.taps // tile.taps) * -(-self.channels // wide)
+        down = -(-self.features // tile.rows)
+        room = self.gpu.blocks // 16 * ROUNDS
+        count = max(1, min(SHARES, self.images, room // (across * down)))
+        share = -(-self.images // count)
+        count = -(-self.images // share)
+        shape = self.shapes[1]
+        size = math.prod(shape)
+        parts = self.gpu.xp.ndarray((count, size), np.float32)
+        sizes = (I32(self.features), I32(self.channels), I32(self.images), I32(share))
+        args = (y, x, parts, self.windows, *sizes)
+        run((across, down, count), THREADS, args, shared_mem=shared)
+        out = self.gpu.xp.ndarray(shape, np.float32)
+        end, _ = self.kernel("weights_end", tile, False, False)
+        end(
+            self.gpu.grid(size),
+            THREADS,
+            (parts, out, I32(count), I32(self.taps), I32(self.channels), U32(size)),
+        )
+        return out
