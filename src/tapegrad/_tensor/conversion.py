@@ -13,7 +13,7 @@ from .._creation.arrays import TO_SCALAR, warn_of_lost_part, warn_once
 from ..core.arrays import host
 from ..core.base import STATE, TensorBase, wrap
 from ..core.bits import memory_behind, with_bits_of
-from ..core.devices import is_device
+from ..core.devices import DEVICE, is_device
 from ..core.dispatch import apply
 from ..core.layout import address
 from ..core.modes import MODES
@@ -60,7 +60,10 @@ def with_memory(t: Any) -> Any:
 
 def python_number(array: Any) -> Any:
     """The one element of an array; bfloat16 has no Python type of its own."""
-    return array.item() if array.dtype.kind != "V" else float(array.reshape(())[()])
+    found = array.item() if array.dtype.kind != "V" else float(array.reshape(())[()])
+    if type(array) is STATE.device_type:
+        DEVICE.waited()
+    return found
 
 
 def the_element(t: Any) -> Any:

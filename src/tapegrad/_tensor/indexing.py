@@ -24,6 +24,7 @@ from ..core.op import REGISTRY
 from ..core.transforms import batched_index
 from ..core.transforms.batched import has_batched, is_batched, memory_of
 from ..core.transforms.levels import BATCHES
+from ..core.upward import GPU
 from ..errors import does_not_fit, no_tensor_in_list
 
 ALL = slice(None)
@@ -462,12 +463,19 @@ def with_dtype_of(t: Any, index: tuple[Any, ...], values: Any, filling: bool) ->
 
 
 def check_places(t: Any, index: tuple[Any, ...]) -> None:
-    """Index tensors are where the indexed tensor is, or on the CPU."""
+    """Index tensors are where the indexed tensor is, or on the CPU; on a GPU, they are in range."""
     device_type = STATE.device_type
-    if type(memory_of(t)) is not device_type and any([type(i) is device_type for i in index]):
-        raise RuntimeError(
-            "indices should be either on cpu or on the same device as the indexed tensor (cpu)"
-        )
+    if type(memory_of(t)) is not device_type:
+        if any([type(i) is device_type for i in index]):
+            raise RuntimeError(
+                "indices should be either on cpu or on the same device as the indexed tensor (cpu)"
+            )
+        return
+    for place, (array, size) in enumerate(places_of(t.array.shape, index)):
+        if type(array) is not device_type:
+            check_inside(array, place, size)
+        elif GPU.watch_range is not None:
+            GPU.watch_range(array, -size, size, None)
 
 
 def complete(shape: tuple[int, ...], noted: dict[int, Any]) -> tuple[Any, ...]:
@@ -555,12 +563,16 @@ def explain(shape: tuple[int, ...], index: tuple[Any, ...]) -> None:
     """Raise PyTorch's sentence for index arrays that NumPy refused, if they are at fault."""
     check_together(shape, index)
     for place, (array, size) in enumerate(places_of(shape, index)):
-        wrong = array[(array < -size) | (array >= size)]
-        if wrong.size:
-            at = int(wrong.flat[0])
-            raise IndexError(
-                f"index {at} is out of bounds for dimension {place} with size {size}"
-            ) from None
+        check_inside(array, place, size)
+
+
+def check_inside(array: Any, place: int, size: int) -> None:
+    wrong = array[(array < -size) | (array >= size)]
+    if wrong.size:
+        at = int(wrong.flat[0])
+        raise IndexError(
+            f"index {at} is out of bounds for dimension {place} with size {size}"
+        ) from None
 
 
 def arrays_of(indices: Any, function: str) -> tuple[dict[int, Any], tuple[Any, ...]]:

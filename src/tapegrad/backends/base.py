@@ -22,6 +22,7 @@ class Backend:
         self.overrides: dict[str, Callable[..., Any]] = {}
         self.pulls: dict[str, Callable[..., Any]] = {}  # see DeviceSide
         self.mixed: dict[str, Callable[..., Any]] = {}  # see DeviceSide
+        self.ranges: Any = None  # who looks for indices out of range, where the host cannot
         # Kernels for the functions of cuda/philox.py, by name.
         self.draws: dict[str, Callable[..., Any]] = {}
 

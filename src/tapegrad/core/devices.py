@@ -35,10 +35,16 @@ class Device:
     backend: Any = None
     space: Any = None  # F for device arrays
     capture: Any = None  # cuda/graphs.py, once it is used
+    ranges: Any = None  # backends/gpu/launchers/ranges.py, where there are kernels
 
     def capturing(self) -> bool:
         """Whether work is being recorded into a CUDA graph instead of run."""
         return self.capture is not None and bool(self.capture.capturing())
+
+    def waited(self) -> None:
+        """The host has waited for the GPU: raise if that found an index out of range."""
+        if self.ranges is not None:
+            self.ranges.tell()
 
     def refuse_in_graph(self, what: str) -> None:
         """Raise if work is being recorded: `what` cannot be part of a graph."""
@@ -65,6 +71,8 @@ def use(xp: Any, backend: Any) -> None:
     STATE.device_type = xp.ndarray
     STATE.elsewhere = True
     GPU.memory = DeviceMemory()
+    DEVICE.ranges = backend.ranges
+    GPU.watch_range = None if backend.ranges is None else backend.ranges.look
     for record in REGISTRY.values():
         record.device.clear()
 
@@ -158,9 +166,12 @@ def to_host(array: Any) -> Any:
         return array
     DEVICE.refuse_in_graph("a copy to the host")
     if array.flags.c_contiguous:
-        return array.get()
-    order, back = memory_order(array)
-    return array.transpose(order).get().transpose(back)
+        values = array.get()
+    else:
+        order, back = memory_order(array)
+        values = array.transpose(order).get().transpose(back)
+    DEVICE.waited()
+    return values
 
 
 def memory_order(array: Any) -> tuple[list[int], list[int]]:

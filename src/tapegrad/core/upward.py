@@ -101,6 +101,7 @@ class Gpu:
     arguments: Any = None  # (op, tensors, attrs): all of them on one device, or an error
     run_kernel: Any = None  # (op, arrays, attrs)
     created: Any = None  # (api, function, args, kwargs): makes a tensor on some device
+    watch_range: Any = None  # (indices, low, high, ignored): a GPU looks at them by and by
     late_casts: Any = None  # backends/gpu/late_casts.py: the casts of a pass, to be done together
 
 

@@ -285,6 +285,7 @@ def synchronize(device: Any = None) -> None:
     """Wait until a GPU has done all its work."""
     xp = runtime.start()
     xp.cuda.Device(runtime.index_of(device)).synchronize()
+    devices.DEVICE.waited()
 
 
 class device:

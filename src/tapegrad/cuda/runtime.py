@@ -76,7 +76,8 @@ def use(module: Any) -> None:
 def forget() -> None:
     """Back to the CPU alone, as before the first use of a GPU: for tests."""
     devices.DEVICE.xp = devices.DEVICE.backend = devices.DEVICE.space = None
-    STATE.device_type = GPU.memory = GPU.late_casts = None
+    devices.DEVICE.ranges = None
+    STATE.device_type = GPU.memory = GPU.late_casts = GPU.watch_range = None
     STATE.several = False
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._creation.arguments import INSTALL, no_cuda
+from ..core.devices import DEVICE
 from ..device import device as device_type
 from . import runtime
 
@@ -49,6 +50,7 @@ class Stream:
     def synchronize(self) -> None:
         """Wait until all its work is done."""
         self.inner.synchronize()
+        DEVICE.waited()
 
     def record_event(self, event: Any = None) -> Event:
         """Put a marker behind the work so far."""
@@ -153,6 +155,7 @@ class Event:
         """Wait until the work before it is done."""
         if self.inner is not None:
             self.inner.synchronize()
+            DEVICE.waited()
 
     def elapsed_time(self, end_event: Event) -> float:
         """Milliseconds from this to another event."""

@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 
 from ..arrays import out_of_sight
-from ..base import INTERPRETED, TensorBase, wrap
+from ..base import INTERPRETED, STATE, TensorBase, wrap
 from ..dispatch import common_dtype
 from ..modes import MODES
 from ..op import Op
 from ..record import FLOATS
 from ..spaces import RECORDED
+from ..upward import GPU
 from .levels import BATCHES, STACK, Level
 
 NO_VALUES = (
@@ -227,6 +228,14 @@ def known_values(t: Any) -> Any:
     """
     array = memory_of(t)
     return np.empty(0, array.dtype) if out_of_sight(array) else array
+
+
+def left_to_device(t: Any, low: int, high: int, ignored: int | None = None) -> bool:
+    """Whether nobody can look at indices now. A GPU is asked to: the range is checked there."""
+    array = memory_of(t)
+    if type(array) is STATE.device_type and GPU.watch_range is not None:
+        GPU.watch_range(array, low, high, ignored)
+    return out_of_sight(array)
 
 
 # ---------------------------------------------------------------------- in and out of a level

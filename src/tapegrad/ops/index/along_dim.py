@@ -9,7 +9,7 @@ import numpy as np
 from ..._tensor.indexing import number_as_array, wrap_dim
 from ...core.base import TensorBase
 from ...core.dispatch import number_as
-from ...core.transforms.batched import known_values
+from ...core.transforms.batched import known_values, left_to_device
 from ..block import WIDEST, Autocast, Case, Linear, api, apply, op
 from ..block.batching import lift, padded
 from ..block.checks import OUT_EXACT, OUT_SAME_TYPE, refuse_overflow
@@ -381,7 +381,7 @@ def index_fill(input: Any, dim: int, index: Any, value: Any, *, run: Any = apply
     size = shape[dim] if shape else 1
     x = known_values(index)
     wrong = x[(x < -size) | (x >= size)]
-    if wrong.size:
+    if not left_to_device(index, -size, size) and wrong.size:
         raise IndexError(
             f"index {int(wrong.flat[0])} is out of bounds for dimension {dim} with size {size}"
         )

@@ -15,7 +15,7 @@ from ...core.arrays import out_of_sight
 from ...core.base import TensorBase, as_array, wrap
 from ...core.devices import to_host, xp_of
 from ...core.spaces import RECORDED
-from ...core.transforms.batched import known_values, memory_of
+from ...core.transforms.batched import left_to_device, memory_of
 from ...native.backend import HOST
 from ..block import WIDEST, Autocast, Block, Case, api, apply, helper, op
 from ..block.checks import OUT_EXACT, not_implemented
@@ -91,7 +91,9 @@ def check_tensor(function: str, argument: str, position: int, value: Any) -> Non
 
 def first_outside(index: Any, size: int) -> int | None:
     """The first index that is negative or too large."""
-    x = known_values(index)
+    if left_to_device(index, 0, size):
+        return None
+    x = memory_of(index)
     # Negative indices are large ones when read as unsigned: one look finds both.
     if not x.size or np.maximum.reduce(x.view(f"u{x.itemsize}"), None) < size:
         return None

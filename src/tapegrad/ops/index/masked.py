@@ -13,7 +13,14 @@ from ...core.arrays import out_of_sight
 from ...core.base import TensorBase, wrap
 from ...core.devices import to_host
 from ...core.dispatch import apply
-from ...core.transforms.batched import dynamic_shape, is_batched, known_values, memory_of, refusal
+from ...core.transforms.batched import (
+    dynamic_shape,
+    is_batched,
+    known_values,
+    left_to_device,
+    memory_of,
+    refusal,
+)
 from ...dtypes import cpp_name
 from ..block import Block, Case, api, op
 from ..block.batching import broadcast_entries, flattened, lift
@@ -295,7 +302,7 @@ def check_flat(function: str, input: Any, index: Any) -> None:
     if x.size and not size:
         raise IndexError(f"{function}(): tried to take from an empty tensor")
     wrong = x[(x < -size) | (x >= size)]
-    if wrong.size:
+    if not left_to_device(index, -size, size) and wrong.size:
         raise IndexError(
             f"out of range: tried to access index {int(wrong.flat[0])} on a tensor of {size} "
             f"elements."

@@ -14,7 +14,7 @@ from ...core.base import TensorBase, wrap
 from ...core.devices import where_is, xp_of
 from ...core.dispatch import apply
 from ...core.modes import MODES
-from ...core.transforms.batched import known_values
+from ...core.transforms.batched import known_values, left_to_device, memory_of
 from ...errors import must_be_tensor
 from ..block import Block, Case, api, op
 from ..block.batching import join, lift, part
@@ -162,7 +162,9 @@ def check_indices(function: str, indices: Any, position: int = 1) -> None:
 
 def first_outside(indices: Any, rows: int) -> int | None:
     """The place of the first row number that is none."""
-    x = known_values(indices)
+    if left_to_device(indices, 0, rows):
+        return None
+    x = memory_of(indices)
     # Negative numbers are large ones when read as unsigned: one look finds both.
     if not x.size or np.maximum.reduce(x.view(f"u{x.itemsize}"), None) < rows:
         return None

@@ -8,10 +8,9 @@ import numpy as np
 
 import tapegrad as tg
 
-from ...core.arrays import out_of_sight
 from ...core.base import F32, F64, TensorBase
 from ...core.dispatch import apply
-from ...core.transforms.batched import memory_of
+from ...core.transforms.batched import left_to_device, memory_of
 from ...errors import must_be_tensor
 from ...nn import _reduction
 from ..block import SINGLE, Autocast, Block, Case, api, op
@@ -203,9 +202,9 @@ class NllLossBackward(Block):
 
 def ignored(labels: Any, classes: int, ignore_index: int) -> int | None:
     """`ignore_index` if a target may be it; raises for targets that are no classes."""
+    if left_to_device(labels, 0, classes, ignore_index):
+        return ignore_index
     target = memory_of(labels)  # under vmap, of all entries
-    if out_of_sight(target):
-        return ignore_index  # the GPU sees for itself
     if not target.size:
         return None
     # Negative indices are large ones when read as unsigned: one look finds both.

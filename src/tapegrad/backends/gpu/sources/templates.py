@@ -60,6 +60,8 @@ MEANINGS = {
         for kind, (stored, read, write) in ACCESS.items()
     },
     "bool": meaning("unsigned char", "float", write="(*(p) = (T)(v))"),  # masks
+    "index64": meaning("i64", "T"),
+    "index32": meaning("int", "T"),
     **{f"raw{size}": meaning(stored, "T") for size, stored in RAW.items()},
 }
 
