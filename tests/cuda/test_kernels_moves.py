@@ -59,6 +59,7 @@ def layouts(dtype: str = "float32") -> dict[str, Any]:
 
 def read(x: Any, layout: Any, item: int) -> bytes:
     """What a kernel reads that goes by a Layout, one item after the other."""
+    layout = layout.view(cupy_moves.LAYOUT)
     rank = int(layout["rank"])
     shape = layout["size"][:rank][::-1].tolist()
     strides = (layout["stride"][:rank][::-1] * item).tolist()

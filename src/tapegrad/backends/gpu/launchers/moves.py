@@ -39,6 +39,7 @@ TABLE = np.dtype(
         ("stride", np.int64, (PARTS, RANK)),
     ]
 )
+AS_BYTES = np.dtype((np.void, TABLE.itemsize))
 Shape = tuple[int, ...]
 Piece = tuple[int, Shape, Shape]  # address (0: zeros), shape, strides
 Steps = list[tuple[int, int]]  # (size, stride) of dimensions, from the slowest to the fastest
@@ -153,6 +154,11 @@ def filled(steps: Steps) -> Any:
     return layout
 
 
+def opaque(table: Any) -> Any:
+    """A table as an argument: CuPy asks every time for the fields of one that has some."""
+    return table.view(np.dtype((np.void, table.dtype.itemsize)))
+
+
 def contiguous(x: Any) -> bool:
     """`x.flags.c_contiguous`, which takes five times as long."""
     try:
@@ -230,7 +236,7 @@ class Moves:
         run = self.kernel("copy_line" if straight else "copy_from", source, target, item)
         if run is None or (n >= MANY and not straight):
             return None
-        rest = (I64(n),) if straight else (filled(line), U32(n))
+        rest = (I64(n),) if straight else (opaque(filled(line)), U32(n))
         many = (n + 3) // 4 if straight else n
         return Copy(run, self.grid(many), rest, None if kept == ordered else kept)
 
@@ -263,7 +269,8 @@ class Moves:
         run = self.kernel("copy_between", source, target, item)
         if first is None or second is None or run is None:
             return None
-        return Copy(run, self.grid(n), (filled(first), filled(second), U32(n)), None)
+        layouts = [opaque(filled(steps)) for steps in (first, second)]
+        return Copy(run, self.grid(n), (*layouts, U32(n)), None)
 
     def plan_view(self, shape: Shape, strides: Shape, item: int, new: Shape) -> bool:
         """Whether `reshape` shows the same memory."""
@@ -284,7 +291,7 @@ class Moves:
         out = self.gpu.xp.ndarray(plan.shape, dtype)
         memory = bytearray(plan.table)  # a copy: another thread may be here too
         plan.packer.pack_into(memory, 0, *addresses)
-        plan.run(plan.grid, BLOCK, (np.ndarray((), TABLE, memory), out, plan.row))
+        plan.run(plan.grid, BLOCK, (np.ndarray((), AS_BYTES, memory), out, plan.row))
         return out
 
     def plan_join(

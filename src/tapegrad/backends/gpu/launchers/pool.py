@@ -12,7 +12,7 @@ from ..cublas import NAMES
 from ..sources import conv as cuda_conv
 from ..sources import templates as cuda_source
 from .kernels import BLOCK, I32, Gpu, real
-from .moves import MANY, U32, Plans, contiguous
+from .moves import MANY, U32, Plans, contiguous, opaque
 from .rows import dense, pointer
 
 Ints = tuple[int, ...]
@@ -28,6 +28,10 @@ WINDOWS = np.dtype(
 
 def cut(by: int) -> Any:
     """A divisor of numbers below 2**31, as kernels take it."""
+    return opaque(divisor(by))
+
+
+def divisor(by: int) -> Any:
     shift = (by - 1).bit_length()
     times = ((1 << 32) * ((1 << shift) - by)) // by + 1
     return np.array((by, times, shift), CUT)
@@ -39,11 +43,11 @@ def windows(out: Ints, size: Ints, stride: Ints, kernel: Ints, low: Ints, dilati
     more = 3 - len(size)
     for name, values in (("out", out), ("size", size), ("stride", stride)):
         for d, value in enumerate((*(1,) * more, *values)):
-            table[name][d] = cut(value)
+            table[name][d] = divisor(value)
     table["kernel"] = (*(1,) * more, *kernel)
     table["low"] = (*(0,) * more, *low)
     table["dilation"] = (*(1,) * more, *dilation)
-    return table
+    return opaque(table)
 
 
 def compiled(gpu: Gpu, kind: str, name: str, text: str, first: str = "") -> Any:

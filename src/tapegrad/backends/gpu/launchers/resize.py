@@ -20,7 +20,7 @@ from ..cublas import NAMES
 from ..sources import conv as cuda_conv
 from .kernels import BLOCK, Gpu, accumulator
 from .moves import MANY, U32, Plans
-from .pool import CUT, compiled, cut
+from .pool import CUT, compiled, divisor
 from .rows import dense
 
 Ints = tuple[int, ...]
@@ -47,7 +47,7 @@ class Resize:
             weights.append(np.ones(at.shape) if by is None else by)
         start = 0
         for d, (n, o) in enumerate(zip((*(1,) * more, *sizes), (*(1,) * more, *out), strict=True)):
-            self.axes["out"][d] = cut(o)
+            self.axes["out"][d] = divisor(o)
             self.axes["size"][d] = n
             self.axes["width"][d] = places[d].shape[1]
             self.axes["start"][d] = start
