@@ -5,7 +5,6 @@ The kernels themselves need a real GPU; what the ops give and that they can be c
 
 from __future__ import annotations
 
-import copy
 import math
 import warnings
 from collections.abc import Callable
@@ -15,11 +14,13 @@ import numpy as np
 import pytest
 
 import tapegrad
-from tapegrad.backends.gpu.launchers import elementwise as cupy_elementwise
-from tapegrad.backends.gpu.sources import expressions as tables
+from tapegrad.backends.gpu.formulas import ARRAY, of_forward, of_rule
+from tapegrad.backends.gpu.launchers.elementwise import LOSSES as REDUCED
+from tapegrad.backends.gpu.launchers.elementwise import Elementwise
 from tapegrad.core import devices
 from tapegrad.core.op import REGISTRY
 from tapegrad.core.publish import load_everything
+from tapegrad.expressions.symbols import TracedNumPy
 
 load_everything()
 torch: Any = tapegrad
@@ -27,7 +28,7 @@ F: Any = torch.nn.functional
 Run = Callable[..., Any]
 TOLERANCE = {"float32": 2e-5, "float64": 1e-11, "float16": 4e-3, "bfloat16": 3e-2}
 # The numbers that come with ops.
-ATTRIBUTES: dict[str, tuple[float, ...]] = {
+ATTRIBUTES: dict[str, tuple[Any, ...]] = {
     "mul_number": (1.5,),
     "add_number": (1.5,),
     "sub_number": (1.5,),
@@ -41,7 +42,44 @@ ATTRIBUTES: dict[str, tuple[float, ...]] = {
     "softshrink": (0.5,),
     "threshold": (0.25, -3.0),
     "rrelu_on_average": (0.2,),
+    "softplus_backward": (1.5, 2.0),
+    "leaky_relu_backward": (0.1,),
+    "hardtanh_backward": (-0.75, 1.25),
+    "shrink_backward": (0.5,),
+    "softshrink_backward": (0.5,),
+    "threshold_backward": (0.25,),
+    "elu_backward": (1.2, 0.9, 1.1, False),
+    "gelu_backward": ("tanh",),
+    "gelu": ("none",),
+    "pow_scalar": (2.5,),
+    "clamp_scalar": (-0.5, 0.75),
+    "add_alpha": (0.3,),
+    "sub_alpha": (0.3,),
+    "rsub": (0.75,),
+    "lerp_scalar": (0.3,),
+    "addcmul": (0.3,),
+    "addcdiv": (0.3,),
 }
+F32 = np.dtype(np.float32)
+
+
+def numbers_of(name: str) -> tuple[Any, ...]:
+    return ATTRIBUTES.get(name.removesuffix("_write"), ())
+
+
+def has_formula(op: Any) -> bool:
+    values = (ARRAY,) * op.width + numbers_of(op.name)
+    return Elementwise.takes(op) and of_forward(op).of(F32, values)[0] is not None
+
+
+def with_formulas(width: int) -> list[str]:
+    """The ops of so many arrays that have a formula with the numbers above, or without any."""
+    return [op.name for op in REGISTRY.values() if op.width == width and has_formula(op)]
+
+
+UNARY = with_formulas(1)
+BINARY = with_formulas(2)
+SLOPES = [name for name in BINARY if REGISTRY[name].tensors[0] == "grad_output"]
 needs_kernels = pytest.mark.skipif("not has_kernels()", reason="kernels need CuPy and a GPU")
 
 
@@ -52,10 +90,6 @@ def has_kernels() -> bool:
 def tensor(*shape: int, kind: str = "float32", low: float = -3.0, high: float = 3.0) -> Any:
     rng = np.random.default_rng([*shape, int(100 + 10 * low)])
     return torch.from_numpy(rng.uniform(low, high, shape)).to(getattr(torch, kind))
-
-
-def numbers_of(name: str) -> tuple[float, ...]:
-    return ATTRIBUTES.get(name.removesuffix("_write"), ())
 
 
 def on_gpu(x: Any) -> Any:
@@ -109,7 +143,7 @@ def bounds_of(name: str) -> tuple[float, float]:
 
 @needs_kernels
 @pytest.mark.parametrize("kind", ["float32", "bfloat16"])
-@pytest.mark.parametrize("name", [*tables.UNARY, *tables.WITH_NUMBERS])
+@pytest.mark.parametrize("name", UNARY)
 def test_of_one_array(name: str, kind: str) -> None:
     low, high = bounds_of(name)
     x = tensor(37, 65, kind=kind, low=low, high=high).array
@@ -121,23 +155,24 @@ SPECIAL = [math.nan, math.inf, -math.inf, 0.0, -0.0, 3.0, -3.0, 0.5, -0.5, 0.25,
 
 
 @needs_kernels
-@pytest.mark.parametrize("name", [*tables.UNARY, *tables.WITH_NUMBERS])
+@pytest.mark.parametrize("name", UNARY)
 def test_special_values(name: str) -> None:
     with np.errstate(all="ignore"):
         compare(name, [np.array(SPECIAL, np.float32)], numbers_of(name), "float32")
 
 
 @needs_kernels
-@pytest.mark.parametrize("name", [name for name in tables.PULLS if name != "masked_by"])
+@pytest.mark.parametrize("name", SLOPES)
 def test_slopes_at_special_values(name: str) -> None:
     grad = np.linspace(-1, 1, len(SPECIAL), dtype=np.float32)
-    attrs = numbers_of(name.removesuffix("_backward").replace("shrink", "hardshrink"))
-    if name == "softshrink_backward":
-        attrs = (0.5,)
-    elif name == "threshold_backward":
-        attrs = (0.25,)
     with np.errstate(all="ignore"):
-        compare(name, [grad, np.array(SPECIAL, np.float32)], attrs, "float32")
+        compare(name, [grad, np.array(SPECIAL, np.float32)], numbers_of(name), "float32")
+
+
+PAIRS = """
+add sub mul div maximum minimum xlogy prelu_kernel add_alpha sub_alpha rsub lerp_scalar
+""".split()
+POSITIVE_SECOND = ("div", "xlogy", "pow", "atan2")
 
 
 @needs_kernels
@@ -145,17 +180,18 @@ def test_slopes_at_special_values(name: str) -> None:
 def test_of_several_arrays(kind: str) -> None:
     x, y = tensor(37, 65, kind=kind).array, tensor(37, 65, kind=kind, low=-2.9).array
     z = tensor(37, 65, kind=kind, low=0.5).array
-    for name in (*tables.ARITHMETIC, *tables.PAIRS):
-        other = z if name in ("div", "xlogy") else y
-        compare(name, [x, other], (), kind)
+    for name in BINARY if kind == "float32" else PAIRS:
+        other = z if name in POSITIVE_SECOND else y
+        attrs = numbers_of(name)
+        compare(name, [x, other], attrs, kind)
         if kind == "float32":
-            compare(name, [x.T, other.T], (), kind)
-            compare(name, [x, other[:1]], (), kind)
-    for name, (count, _) in tables.SEVERAL.items():
-        attrs = () if name == "lerp" else (0.3,)
-        compare(name, [x, y, z][:count], attrs, kind)
-        compare(name, [x, y, z][:count], attrs and (0.75,), kind)
-    for exponent in (*tables.POWERS, 2.5, 1, 0):
+            compare(name, [x.T, other.T], attrs, kind)
+            if REGISTRY[name].broadcasts:
+                compare(name, [x, other[:1]], attrs, kind)
+                compare(name, [x[:, :1], other], attrs, kind)
+    for name in ("lerp", "addcmul", "addcdiv"):
+        compare(name, [x, y, z], numbers_of(name), kind)
+    for exponent in (2, 3, 0.5, -0.5, -1, -2, 2.5, 1, 0):
         compare("pow_scalar", [z], (exponent,), kind)
     for low, high in ((-1, 1), (None, 0.5), (-0.5, None), (1, -1), (math.nan, 1)):
         compare("clamp_scalar", [x], (low, high), kind)
@@ -344,25 +380,31 @@ def test_long_losses(count: int) -> None:
 # ---------------------------------------------------------------------- launches, graphs
 
 
-def test_tables_name_ops() -> None:
-    """Every name is that of an op, and gradients read only what is kept for the op's own rules."""
-    for table in (tables.UNARY, tables.WITH_NUMBERS, tables.PAIRS, tables.SEVERAL, tables.LOSSES):
-        assert not [name for name in table if name not in REGISTRY]
-    for name, formulas in tables.GRADIENTS.items():
+def test_rules_have_formulas() -> None:
+    """The gradients of common ops take one launch each."""
+    for name in "mul div exp log sqrt rsqrt sin cos tanh sigmoid erf abs maximum logaddexp".split():
         op = REGISTRY[name]
-        for formula, needed in zip(formulas, op.needed_by, strict=True):
-            if formula is not None:
-                assert set(formula[1].split()) <= set(needed), name
-                cupy_elementwise.Reading(op, formula)
+        for i, needed in enumerate(op.needed_by):
+            values = (ARRAY,) * (1 + op.width + len(op.outs))
+            formula = of_rule(op, i).of(F32, values)[0]
+            assert formula is not None and len(formula.arrays) <= 1 + len(needed), name
+
+
+def for_symbols(forward: Any) -> Any:
+    """A forward that CuPy is not to run."""
+
+    def run(xp: Any, *args: Any) -> Any:
+        assert isinstance(xp, TracedNumPy)
+        return forward(xp, *args)
+
+    return run
 
 
 @needs_kernels
 def test_numbers_of_launches(launches: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """One kernel per activation and direction; a loss is one up to 32768 elements, then two."""
-    for name in (*tables.UNARY, *tables.WITH_NUMBERS, *tables.LOSSES, "glu", "glu_backward"):
-        own = copy.copy(REGISTRY[name])
-        own.forward = None  # CuPy is not to do it
-        monkeypatch.setitem(REGISTRY, name, own)
+    for name in (*UNARY, *REDUCED, "glu", "glu_backward"):
+        monkeypatch.setattr(REGISTRY[name], "forward", for_symbols(REGISTRY[name].forward))
     x = tensor(40, 30).cuda().requires_grad_()
     y = tensor(40, 30, low=-2).cuda()
     ones = torch.ones(40, 30, device="cuda")

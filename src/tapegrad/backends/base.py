@@ -63,5 +63,8 @@ class Backend:
         module = getattr(self.xp, "module", self.xp)
         return getattr(module, direct) if direct else functools.partial(forward, self.xp)
 
+    def pull(self, op: Any) -> Callable[..., Any] | None:
+        return self.pulls.get(op.name)
+
 
 NUMPY = Backend("numpy", np)

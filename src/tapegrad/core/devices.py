@@ -82,7 +82,7 @@ def kernel_of(record: Op) -> Any:
     side = record.device
     if side.kernel is None:
         side.kernel = DEVICE.backend.kernel(record)
-        side.pull = DEVICE.backend.pulls.get(record.name)
+        side.pull = DEVICE.backend.pull(record)
         side.mixed = DEVICE.backend.mixed.get(record.name)
     return side.kernel
 

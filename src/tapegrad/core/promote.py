@@ -186,4 +186,6 @@ def scalar_result(x: Any, s: object) -> Any:
             return own
     elif isinstance(s, float) and (kind == "f" or kind == "c"):
         return own
+    if getattr(s, "dtype", None) is own:  # a symbol in the place of a number
+        return own
     return combine(dtypes.of(own), dtypes.scalar_dtype(s)).np

@@ -7,7 +7,7 @@ same object, so that a value which a formula uses twice is computed once.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import Any
 
 # The vector machine (native/c/machine.h) knows exactly these, and how many arguments each has.
@@ -60,6 +60,7 @@ class Maker:
     def __init__(self) -> None:
         self.made: dict[Any, Expression] = {}
         self.wide = False  # computed in double, whatever it is computed of
+        self.decided = False  # it depends on the values of numbers which way the formula went
         self.branches = False  # some of it is computed for elements that do not need it
 
     def input(self, place: int, is_truth: bool = False) -> Expression:
@@ -133,8 +134,11 @@ FOLDED: dict[str, Callable[..., float]] = {
 }
 
 
-def in_order(outputs: list[Expression]) -> Iterator[Expression]:
-    """Every expression that the outputs are made of, arguments first, each once."""
+def in_order(outputs: list[Expression], leaves: Container[int] = ()) -> Iterator[Expression]:
+    """Every expression that the outputs are made of, arguments first, each once.
+
+    What `leaves` are made of, by id, is left out.
+    """
     done: set[int] = set()
     for output in outputs:
         stack: list[tuple[Expression, int]] = [(output, 0)]
@@ -142,7 +146,7 @@ def in_order(outputs: list[Expression]) -> Iterator[Expression]:
             expression, place = stack.pop()
             if id(expression) in done:
                 continue
-            if place < len(expression.args):
+            if place < len(expression.args) and id(expression) not in leaves:
                 stack.append((expression, place + 1))
                 stack.append((expression.args[place], 0))
             else:

@@ -85,6 +85,10 @@ class Symbol(NDArrayOperatorsMixin):
         dtype = BOOL if made.is_truth else self.float_dtype(inputs)
         if is_half(dtype):
             made = self.maker.apply("round16", made)
+        if all([isinstance(x, Number) or not isinstance(x, Symbol) for x in inputs]):
+            with np.errstate(all="ignore"):
+                value = ufunc(*[x.value if isinstance(x, Number) else x for x in inputs])
+            return Number(self.maker, made, dtype, value)
         result = Symbol(self.maker, made, dtype)
         if out is None:
             return result
@@ -187,6 +191,27 @@ class Symbol(NDArrayOperatorsMixin):
         raise Untraceable(f"the attribute {name} of a symbol")
 
 
+class Number(Symbol):
+    """A number that an op was called with, or what was computed of such.
+
+    It is an input of the formula, as arrays are; but a formula may take another way for it (`if
+    beta == 1`), and then what it leaves behind is right for numbers that go the same way.
+    """
+
+    ndim = 0
+    shape = ()  # type: ignore[assignment]
+
+    def __init__(
+        self, maker: Maker, expression: Expression, dtype: np.dtype[Any], value: Any
+    ) -> None:
+        super().__init__(maker, expression, dtype)
+        self.value = value
+
+    def __bool__(self) -> bool:
+        self.maker.decided = True
+        return bool(self.value)
+
+
 def written(target: Any, result: Symbol) -> Symbol:
     """`out=`: the target stands for the result from now on."""
     if not isinstance(target, Symbol):
@@ -284,9 +309,11 @@ def clip(self: Symbol, a: Any, a_min: Any = None, a_max: Any = None, out: Any = 
     return made if out is None else written(out, made)
 
 
-def filled(value: float) -> Callable[..., Symbol]:
+def filled(value: Any) -> Callable[..., Symbol]:
     def rule(self: Symbol, a: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
         kind = a.dtype if dtype is None else np.dtype(dtype)
+        if isinstance(value, Symbol):
+            return Symbol(self.maker, value.expression, kind)
         return Symbol(self.maker, self.maker.number(bool(value) if kind == BOOL else value), kind)
 
     return rule
@@ -306,7 +333,13 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 class TracedNumPy:
-    """NumPy for symbols: with those functions that do not ask their arguments."""
+    """NumPy for symbols: with those functions that do not ask their arguments.
+
+    `primitives` are the functions of `pointwise` that a machine has; others are their formulas.
+    """
+
+    def __init__(self, primitives: frozenset[str]) -> None:
+        self.primitives = primitives
 
     def __getattr__(self, name: str) -> Any:
         return getattr(np, name)
@@ -323,21 +356,25 @@ class TracedNumPy:
     def full(shape: Any, value: float, dtype: Any = np.float64) -> Any:
         return np.dtype(dtype).type(value)
 
-    @staticmethod
-    def pointwise(function: Callable[..., Any], operands: tuple[Any, ...], double: bool) -> Any:
+    def pointwise(
+        self, function: Callable[..., Any], operands: tuple[Any, ...], double: bool
+    ) -> Any:
         """What ops/special/kernels.py does block by block: a primitive, or the formula itself."""
         first = next(x for x in operands if isinstance(x, Symbol))
         if is_half(first.dtype):
             raise Untraceable("a function of bfloat16")
         name = function.__name__
-        if name in PRIMITIVES and (name not in SINGLE or first.dtype.itemsize == 4):
+        if name in self.primitives and (name not in SINGLE or first.dtype.itemsize == 4):
             made = first.maker.apply(name, *[first.read(x) for x in operands])
             return Symbol(first.maker, made, first.dtype)
         if not double:
-            return function(XP, *operands)
+            return function(self, *operands)
         first.maker.wide = True
         inner = [x.astype(np.float64) if isinstance(x, Symbol) else x for x in operands]
-        return function(XP, *inner).astype(first.dtype)
+        made = function(self, *inner)
+        if "round32" in self.primitives and first.dtype.itemsize == 4:
+            made.expression = made.maker.apply("round32", made.expression)
+        return made.astype(first.dtype)
 
     @staticmethod
     def by_parts(default: float, parts: Any, operands: tuple[Any, ...]) -> Any:
@@ -351,4 +388,4 @@ class TracedNumPy:
         return out
 
 
-XP = TracedNumPy()
+XP = TracedNumPy(PRIMITIVES)

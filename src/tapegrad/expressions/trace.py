@@ -12,7 +12,7 @@ from ..core.op import REGISTRY, Op
 from ..core.spaces import RAW
 from .expressions import Expression, Maker, in_order
 from .program import BFLOAT16_KIND, DOUBLE_KIND, FLOAT_KIND, program
-from .symbols import XP, Symbol, Untraceable
+from .symbols import XP, Symbol, TracedNumPy, Untraceable
 
 DTYPES = {FLOAT_KIND: np.dtype(np.float32), DOUBLE_KIND: np.dtype(np.float64)}
 BY_VALUE = True  # the answer to a question without numbers: ask again with them
@@ -78,12 +78,15 @@ class TracedSpace:
 
     recorded = False
 
+    def __init__(self, xp: TracedNumPy) -> None:
+        self.xp = xp
+
     def __getattr__(self, name: str) -> Any:
         op = REGISTRY.get(name)
-        return getattr(RAW, name) if op is None else functools.partial(op.forward, XP)
+        return getattr(RAW, name) if op is None else functools.partial(op.forward, self.xp)
 
 
-TRACED = TracedSpace()
+TRACED = TracedSpace(XP)
 
 
 class Unknown:

@@ -91,9 +91,19 @@ def as_stored(input: Any, number: Any) -> Any:
 
 def is_wide_float(array: Any, *numbers: Any) -> bool:
     """Single or double precision beside real numbers: nothing is promoted and nothing refused."""
-    if array.dtype.kind != "f" or array.dtype.itemsize < 4:
+    dtype = array.dtype
+    if dtype.kind != "f" or dtype.itemsize < 4:
         return False
-    return all([n is None or type(n) is float or type(n) is int for n in numbers])
+    for n in numbers:
+        if n is not None and type(n) is not float and type(n) is not int:
+            if getattr(n, "dtype", None) is not dtype:  # that of a symbol in the place of a number
+                return False
+    return True
+
+
+def as_scalar(dtype: Any, number: Any) -> Any:
+    """A number as NumPy's scalar of a dtype, or what has a dtype as it is."""
+    return number if hasattr(number, "dtype") else dtype.type(number)
 
 
 def not_implemented(kernel: str, dtype: dtypes.dtype) -> NotImplementedError:

@@ -12,7 +12,14 @@ from ...autograd.inplace import write
 from ...core.base import TensorBase
 from ...errors import must_be_tensor
 from ..block import Block, Case, api, apply, op
-from ..block.checks import OUT_FOUND, as_stored, cast_value, half_as_single, not_implemented
+from ..block.checks import (
+    OUT_FOUND,
+    as_scalar,
+    as_stored,
+    cast_value,
+    half_as_single,
+    not_implemented,
+)
 from ..block.samples import Draw, unary_cases
 from ..pointwise.branchless import keep, pick
 from .smooth_activations import Activation, Slope, logistic, number_of, real
@@ -41,7 +48,7 @@ def limits(input: Any, low: Any, high: Any) -> tuple[Any, Any]:
             raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
     if kind == "c":
         raise NotImplementedError("clamp is not supported for complex types")
-    return input.dtype.type(low), input.dtype.type(high)
+    return as_scalar(input.dtype, low), as_scalar(input.dtype, high)
 
 
 @op
@@ -460,6 +467,17 @@ def cut(x: Any, dim: int) -> tuple[Any, Any]:
     return x[(*before, slice(size))], x[(*before, slice(size, None))]
 
 
+def gated(xp: Any, a: Any, b: Any) -> Any:
+    return a * logistic(xp, b)
+
+
+def gate_slopes(xp: Any, grad: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    """The gradients of both halves."""
+    s = logistic(xp, b)
+    along = grad * s
+    return along, along * (1 - s) * a
+
+
 @op
 class Glu(Block):
     """glu(input, dim) -> Tensor: one half times the sigmoid of the other."""
@@ -470,7 +488,7 @@ class Glu(Block):
 
     def fwd(xp, input, dim):
         a, b = cut(real(input, "glu_cpu"), dim)
-        return cast_value(a * logistic(xp, b), input.dtype)
+        return cast_value(gated(xp, a, b), input.dtype)
 
     def d_input(F, grad, input, dim):
         return F.glu_backward(grad, input, dim)
@@ -495,12 +513,9 @@ class GluBackward(Block):
     def fwd(xp, grad_output, input, dim):
         grad = half_as_single(grad_output)
         a, b = cut(half_as_single(input), dim)
-        s = logistic(xp, b)
         out = xp.empty(input.shape, grad_output.dtype)
         first, second = cut(out, dim)
-        along = grad * s
-        first[...] = along
-        second[...] = along * (1 - s) * a
+        first[...], second[...] = gate_slopes(xp, grad, a, b)
         return out
 
     def d_grad_output(F, grad, input, dim):

@@ -20,6 +20,7 @@ from ..block.checks import (
     INTEGRAL,
     OUT_FOUND,
     as_number,
+    as_scalar,
     as_stored,
     cast_value,
     category,
@@ -305,9 +306,9 @@ class Clamping(Elementwise):
 
     def fwd(xp, input, low, high):
         if is_wide_float(input, low, high):
-            number = input.dtype.type  # NumPy's scalars are faster beside arrays than Python's
-            low = None if low is None else number(low)
-            return bounded(xp, input, low, None if high is None else number(high))
+            # NumPy's scalars are faster beside arrays than Python's.
+            bounds = [None if b is None else as_scalar(input.dtype, b) for b in (low, high)]
+            return bounded(xp, input, *bounds)
         side = "" if low is not None and high is not None else "_max" if low is None else "_min"
         clamp_domain(f"clamp{side}_scalar_cpu", input, low, high)
         dtype = common(input, low, high).np

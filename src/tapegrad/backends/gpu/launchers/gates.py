@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
 import numpy as np
 
 from ..cublas import NAMES
+from ..formulas import functions
 from .kernels import BLOCK, I32, NOTHING, Gpu, accumulator, contiguous_floats, real
 from .moves import MANY, U32, Plans, contiguous, plan_order
 
@@ -74,6 +76,15 @@ def register_gates(backend: Any, gpu: Gpu, reference: Any) -> None:
     ndarray = gpu.xp.ndarray
     others = reference("glu"), reference("glu_backward"), reference("prelu_kernel_backward")
 
+    @functools.cache
+    def kernel(kind: str, name: str) -> Any:
+        from ....ops.nn.cornered_activations import gate_slopes, gated
+        from ....ops.nn.leaky_activations import PreluKernelBackward
+
+        text = functions(gated, ["gated"]) + functions(gate_slopes, ["glu_first", "glu_second"])
+        text += functions(PreluKernelBackward.forward, ["prelu_input", "prelu_weight"])
+        return gpu.kernel("GATES", kind, name, formulas=text)
+
     def straight(x: Any) -> Any:
         return x if contiguous(x) else backend.copied(x)
 
@@ -87,7 +98,7 @@ def register_gates(backend: Any, gpu: Gpu, reference: Any) -> None:
             return others[0](input, dim)
         shape = input.shape
         out = ndarray((*shape[:dim], shape[dim] // 2, *shape[dim + 1 :]), input.dtype)
-        run = gpu.kernel("GATES", NAMES[input.dtype], "glu")
+        run = kernel(NAMES[input.dtype], "glu")
         run(gpu.grid(out.size), BLOCK, (input, out, U32(out.size), U32(half_of(shape, dim))))
         return out
 
@@ -101,7 +112,7 @@ def register_gates(backend: Any, gpu: Gpu, reference: Any) -> None:
             return others[1](grad_output, input, dim)
         grad = straight(grad_output)
         out = ndarray(input.shape, input.dtype)
-        run = gpu.kernel("GATES", NAMES[input.dtype], "glu_back")
+        run = kernel(NAMES[input.dtype], "glu_back")
         sizes = (U32(grad.size), U32(half_of(input.shape, dim)))
         run(gpu.grid(grad.size), BLOCK, (grad, input, out, *sizes))
         return out
@@ -127,7 +138,7 @@ def register_gates(backend: Any, gpu: Gpu, reference: Any) -> None:
         n, _, _, stays, count = sizes
         shape, dtype = input.shape, input.dtype
         to_input, to_weight = ndarray(shape, dtype), ndarray(shape, dtype)
-        run = gpu.kernel("GATES", NAMES[dtype], "prelu_slopes")
+        run = kernel(NAMES[dtype], "prelu_slopes")
         args = (straight(grad_output), input, weight, to_input, to_weight, n, stays, count)
         run(gpu.grid(int(n)), BLOCK, args)
         return to_input, to_weight
@@ -152,7 +163,7 @@ def register_gates(backend: Any, gpu: Gpu, reference: Any) -> None:
         to_weight = ndarray(weight.shape, dtype)
         parts = NOTHING if chunks == 1 else ndarray((count, chunks), accumulator(dtype))
         outs = (NOTHING if to_input is None else to_input, parts, to_weight)
-        run = gpu.kernel("GATES", NAMES[dtype], "prelu_back")
+        run = kernel(NAMES[dtype], "prelu_back")
         sizes = (U32(own), U32(stays), U32(chunk))
         run((count, chunks), BLOCK, (straight(grad), input, weight, *outs, *sizes))
         if chunks > 1:

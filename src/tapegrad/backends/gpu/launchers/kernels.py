@@ -16,6 +16,7 @@ import numpy as np
 from ....core.op import REGISTRY
 from .. import cublas, cublaslt
 from ..cublas import NAMES
+from ..formulas import NUMBERS, Formula
 from ..library import reduced_shape
 from ..sources import elementwise as cuda_elementwise
 from ..sources import templates as cuda_source
@@ -39,7 +40,6 @@ class Gpu:
         self.xp = xp
         cublas.learn_bfloat16()  # plans are made for the dtypes that are known
         self.compiled: dict[tuple[str, ...], Any] = {}
-        self.quick: dict[Any, Any] = {}  # elementwise kernels by expression and dtype
         self.spreads = Plans(plan_spread)
         self.sums = Plans(self.plan_sum)
         properties = xp.cuda.runtime.getDeviceProperties(0)
@@ -73,60 +73,59 @@ class Gpu:
         """The grid of kernels whose threads take four elements."""
         return (min((count + 1023) // 1024, self.blocks),)
 
-    def elementwise(self, form: str, expression: str, dtype: Any, numbers: int) -> Any:
-        """Compile an elementwise kernel, and note it; the form "binary_once" is binary's `once`."""
+    def elementwise(self, form: str, formula: Formula) -> Any:
+        """Compile the kernel around a formula; the form "binary_once" is binary's `once`."""
         name, _, once = form.partition("_")
-        parts = {"does": expression, "numbers": "".join([f", A {s}" for s in "stu"[:numbers]])}
+        letters = NUMBERS[: len(formula.numbers)]
+        parts = {
+            "formula": formula.text,
+            "numbers": "".join([f", A {s}" for s in letters]),
+            "given": "".join([f", {s}" for s in letters]),
+        }
         if name in ("binary", "ternary"):
             parts["once"] = "true" if once else "false"
-        run = self.kernel(name.upper(), NAMES[dtype], name, **parts)
-        self.quick[(form, expression, dtype)] = run
+        run = self.kernel(name.upper(), NAMES[formula.dtype], name, **parts)
+        formula.kernels[form] = run
         return run
 
-    def unary(self, expression: str, x: Any, *numbers: float) -> Any:
-        """An expression of `a` (and the numbers `s`, `t`, `u`) of contiguous floats."""
+    def unary(self, formula: Formula, x: Any, *numbers: float) -> Any:
+        """A formula of contiguous floats, and of numbers."""
         dtype = x.dtype
         out = self.xp.ndarray(x.shape, dtype)
         n = x.size
         if n:
-            run = self.quick.get(("unary", expression, dtype))
-            if run is None:
-                run = self.elementwise("unary", expression, dtype, len(numbers))
+            run = formula.kernels.get("unary") or self.elementwise("unary", formula)
             if numbers:
                 run(self.fours(n), BLOCK, (x, out, n, *map(real_of(dtype), numbers)))
             else:
                 run(self.fours(n), BLOCK, (x, out, n))
         return out
 
-    def binary(self, expression: str, x: Any, y: Any, *numbers: float) -> Any:
-        """An expression of `a` and `b` (and numbers), contiguous floats of one shape and dtype."""
+    def binary(self, formula: Formula, x: Any, y: Any, *numbers: float) -> Any:
+        """A formula of contiguous floats of one shape and dtype, and of numbers."""
         dtype = x.dtype
         out = self.xp.ndarray(x.shape, dtype)
         n = x.size
         if n:
-            run = self.quick.get(("binary", expression, dtype))
-            if run is None:
-                run = self.elementwise("binary", expression, dtype, len(numbers))
+            run = formula.kernels.get("binary") or self.elementwise("binary", formula)
             if numbers:
                 run(self.fours(n), BLOCK, (x, y, out, n, *map(real_of(dtype), numbers)))
             else:
                 run(self.fours(n), BLOCK, (x, y, out, n))
         return out
 
-    def combined(self, form: str, expression: str, arrays: Any, numbers: tuple[float, ...]) -> Any:
+    def combined(self, form: str, formula: Formula, arrays: Any, numbers: tuple[float, ...]) -> Any:
         """The same of any form; the last array has the shape of the result."""
         last = arrays[-1]
         dtype = last.dtype
         out = self.xp.ndarray(last.shape, dtype)
         n = last.size
         if n:
-            run = self.quick.get((form, expression, dtype))
-            if run is None:
-                run = self.elementwise(form, expression, dtype, len(numbers))
+            run = formula.kernels.get(form) or self.elementwise(form, formula)
             run(self.fours(n), BLOCK, (*arrays, out, n, *map(real_of(dtype), numbers)))
         return out
 
-    def binary_broadcast(self, expression: str, x: Any, y: Any, *numbers: float) -> Any:
+    def binary_broadcast(self, formula: Formula, x: Any, y: Any, *numbers: float) -> Any:
         """`binary` with broadcasting; None if it is not of the simple kind."""
         plan = self.spreads.get((x.shape, y.shape))
         if plan is None:
@@ -134,9 +133,7 @@ class Gpu:
         dtype = x.dtype
         shape, sizes = plan
         out = self.xp.ndarray(shape, dtype)
-        run = self.quick.get(("spread", expression, dtype)) or self.elementwise(
-            "spread", expression, dtype, len(numbers)
-        )
+        run = formula.kernels.get("spread") or self.elementwise("spread", formula)
         run(self.grid(out.size), BLOCK, (x, y, out, *sizes, *map(real_of(dtype), numbers)))
         return out
 

@@ -1,47 +1,36 @@
-"""The CUDA C of elementwise kernels, as templates: expressions.py has what they compute.
+"""The CUDA C of elementwise kernels, as templates around a function `formula`.
 
-`T`, `A`, `LOAD` and the rest are as in templates.py. `numbers` declares the numbers `s`, `t` and
-`u`, as many as there are.
+It is made from the block of an op (../formulas.py). `T`, `A`, `LOAD` and the rest are as in
+templates.py; `numbers` declares the numbers that come with the arrays, `given` hands them on.
 """
 
 from __future__ import annotations
 
-# Functions that the expressions of elementwise kernels are made of.
-FUNCTIONS = r"""
-// A NaN is beyond no bound; where bounds cross, the upper one counts.
-__device__ __forceinline__ A at_least(A x, A low) { return x < low ? low : x; }
-__device__ __forceinline__ A bounded(A x, A low, A high) {
-    x = at_least(x, low);
-    return x > high ? high : x;
-}
-__device__ __forceinline__ A logistic(A x) { return 1 / (1 + exp(-x)); }
-__device__ __forceinline__ A sign(A x) { return (A)((x > 0) - (x < 0)); }
-// What mish multiplies by.
-__device__ __forceinline__ A gate(A x) { return tanh(log1p(exp(x))); }
-"""
+from ....expressions.cuda import FUNCTIONS
 
+FORMULA = FUNCTIONS + "%(formula)s"
 # All arrays are contiguous.
 UNARY = (
-    FUNCTIONS
+    FORMULA
     + r"""
 extern "C" __global__ void unary(const T* __restrict__ x, T* __restrict__ y, i64 n%(numbers)s) {
     i64 fours = aligned(x, y) ? n / 4 : 0;
     EACH(i, fours) {
         Four<T> f = ((const Four<T>*)x)[i];
         #pragma unroll
-        for (int j = 0; j < 4; j++) { A a = LOAD(f.v + j); STORE(f.v + j, (%(does)s)); }
+        for (int j = 0; j < 4; j++) { A a = LOAD(f.v + j); STORE(f.v + j, formula(a%(given)s)); }
         ((Four<T>*)y)[i] = f;
     }
     EACH(i, n - 4 * fours) {
         i64 k = 4 * fours + i;
-        A a = LOAD(x + k); STORE(y + k, (%(does)s));
+        A a = LOAD(x + k); STORE(y + k, formula(a%(given)s));
     }
 }
 """
 )
 # `once`: the first array is one element, which goes with all of the others.
 BINARY = (
-    FUNCTIONS
+    FORMULA
     + r"""
 extern "C" __global__ void binary(const T* __restrict__ x, const T* __restrict__ y,
         T* __restrict__ z, i64 n%(numbers)s) {
@@ -54,20 +43,22 @@ extern "C" __global__ void binary(const T* __restrict__ x, const T* __restrict__
         #pragma unroll
         for (int j = 0; j < 4; j++) {
             if (!once) a = LOAD(f.v + j);
-            A b = LOAD(g.v + j); STORE(g.v + j, (%(does)s));
+            A b = LOAD(g.v + j); STORE(g.v + j, formula(a, b%(given)s));
         }
         ((Four<T>*)z)[i] = g;
     }
     EACH(i, n - 4 * fours) {
         i64 k = 4 * fours + i;
         if (!once) a = LOAD(x + k);
-        A b = LOAD(y + k); STORE(z + k, (%(does)s));
+        A b = LOAD(y + k); STORE(z + k, formula(a, b%(given)s));
     }
 }
 """
 )
 # Arrays of two dtypes.
-MIXED = r"""
+MIXED = (
+    FORMULA
+    + r"""
 typedef %(x)s X;
 typedef %(y)s Y;
 __device__ __forceinline__ A read_x(const X* p) { return %(read_x)s; }
@@ -79,18 +70,19 @@ extern "C" __global__ void mixed(const X* __restrict__ x, const Y* __restrict__ 
         Four<X> f = ((const Four<X>*)x)[i]; Four<Y> g = ((const Four<Y>*)y)[i]; Four<T> h;
         #pragma unroll
         for (int j = 0; j < 4; j++) {
-            A a = read_x(f.v + j), b = read_y(g.v + j); STORE(h.v + j, (%(does)s));
+            A a = read_x(f.v + j), b = read_y(g.v + j); STORE(h.v + j, formula(a, b));
         }
         ((Four<T>*)z)[i] = h;
     }
     EACH(i, n - 4 * fours) {
         i64 k = 4 * fours + i;
-        A a = read_x(x + k), b = read_y(y + k); STORE(z + k, (%(does)s));
+        A a = read_x(x + k), b = read_y(y + k); STORE(z + k, formula(a, b));
     }
 }
 """
+)
 TERNARY = (
-    FUNCTIONS
+    FORMULA
     + r"""
 extern "C" __global__ void ternary(const T* __restrict__ x, const T* __restrict__ y,
         const T* __restrict__ z, T* __restrict__ out, i64 n%(numbers)s) {
@@ -103,21 +95,21 @@ extern "C" __global__ void ternary(const T* __restrict__ x, const T* __restrict_
         #pragma unroll
         for (int j = 0; j < 4; j++) {
             if (!once) a = LOAD(f.v + j);
-            A b = LOAD(g.v + j), c = LOAD(h.v + j); STORE(g.v + j, (%(does)s));
+            A b = LOAD(g.v + j), c = LOAD(h.v + j); STORE(g.v + j, formula(a, b, c%(given)s));
         }
         ((Four<T>*)out)[i] = g;
     }
     EACH(i, n - 4 * fours) {
         i64 k = 4 * fours + i;
         if (!once) a = LOAD(x + k);
-        A b = LOAD(y + k), c = LOAD(z + k); STORE(out + k, (%(does)s));
+        A b = LOAD(y + k), c = LOAD(z + k); STORE(out + k, formula(a, b, c%(given)s));
     }
 }
 """
 )
 # Broadcast: each of an array's elements stays for `run` elements, and all of them come again.
 SPREAD = (
-    FUNCTIONS
+    FORMULA
     + r"""
 extern "C" __global__ void spread(const T* __restrict__ x, const T* __restrict__ y,
         T* __restrict__ z, unsigned n, unsigned x_run, unsigned x_size, unsigned y_run,
@@ -126,7 +118,7 @@ extern "C" __global__ void spread(const T* __restrict__ x, const T* __restrict__
         unsigned k = i;
         A a = LOAD(x + (x_size == n ? k : k / x_run %% x_size));
         A b = LOAD(y + (y_size == n ? k : k / y_run %% y_size));
-        STORE(z + k, (%(does)s));
+        STORE(z + k, formula(a, b%(given)s));
     }
 }
 """
@@ -143,10 +135,10 @@ extern "C" __global__ void choice(const unsigned char* __restrict__ mask, const 
     }
 }
 """
-# The sum of an expression over two arrays, divided by a number. Without `parts` there is one block;
+# The sum of a formula over two arrays, divided by a number. Without `parts` there is one block;
 # else each one has a chunk, and the kernel long_rows_end adds the parts up.
 TOTAL = (
-    FUNCTIONS
+    FORMULA
     + r"""
 extern "C" __global__ void __launch_bounds__(1024) total(const T* __restrict__ x,
         const T* __restrict__ y, A* __restrict__ parts, T* __restrict__ out, A by, i64 n,
@@ -158,10 +150,13 @@ extern "C" __global__ void __launch_bounds__(1024) total(const T* __restrict__ x
         #pragma unroll
         for (int j = 0; j < 4; j++) {
             A a = LOAD(x + i + j * blockDim.x), b = LOAD(y + i + j * blockDim.x);
-            some[j] += (%(does)s);
+            some[j] += formula(a, b%(given)s);
         }
     }
-    for (; i < end; i += blockDim.x) { A a = LOAD(x + i), b = LOAD(y + i); some[0] += (%(does)s); }
+    for (; i < end; i += blockDim.x) {
+        A a = LOAD(x + i), b = LOAD(y + i);
+        some[0] += formula(a, b%(given)s);
+    }
     A sum = block_sum((some[0] + some[1]) + (some[2] + some[3]));
     if (threadIdx.x == 0) {
         if (parts) parts[blockIdx.x] = sum;
@@ -171,12 +166,11 @@ extern "C" __global__ void __launch_bounds__(1024) total(const T* __restrict__ x
 """
 )
 
-# Activations that look at more than one place.
+# Activations that look at more than one place; the formulas are those of gates.py.
 GATES = (
     FUNCTIONS
-    + r"""
+    + r"""%(formulas)s
 // A row of x has two halves of `half` elements; y has one such half per row.
-__device__ __forceinline__ A gated(A a, A b) { return a * logistic(b); }
 extern "C" __global__ void glu(const T* __restrict__ x, T* __restrict__ y, unsigned n,
         unsigned half) {
     unsigned fours = half %% 4 == 0 && aligned(x, y) ? n / 4 : 0;
@@ -194,10 +188,10 @@ extern "C" __global__ void glu(const T* __restrict__ x, T* __restrict__ y, unsig
         STORE(y + k, gated(LOAD(p), LOAD(p + half)));
     }
 }
-__device__ __forceinline__ void ungated(T* a, T* b, A grad) {
-    A s = logistic(LOAD(b)), along = grad * s;
-    STORE(b, along * (1 - s) * LOAD(a));
-    STORE(a, along);
+__device__ __forceinline__ void ungated(T* p, T* q, A grad) {
+    A a = LOAD(p), b = LOAD(q);
+    STORE(p, glu_first(grad, a, b));
+    STORE(q, glu_second(grad, a, b));
 }
 extern "C" __global__ void glu_back(const T* __restrict__ g, const T* __restrict__ x,
         T* __restrict__ dx, unsigned n, unsigned half) {
@@ -228,8 +222,8 @@ extern "C" __global__ void prelu_slopes(const T* __restrict__ g, const T* __rest
     EACH(i, n) {
         unsigned k = i;
         A grad = LOAD(g + k), a = LOAD(x + k), slope = LOAD(w + k / run %% size);
-        STORE(dx + k, a > 0 ? grad : grad * slope);
-        STORE(dw + k, a > 0 ? (A)0 : grad * a);
+        STORE(dx + k, prelu_input(grad, a, slope));
+        STORE(dw + k, prelu_weight(grad, a, slope));
     }
 }
 // The same with the weights' gradients added up: blockIdx.x is the weight, which has `own`
@@ -242,8 +236,8 @@ extern "C" __global__ void prelu_back(const T* __restrict__ g, const T* __restri
     for (unsigned e = start + threadIdx.x; e < end; e += blockDim.x) {
         i64 k = (e / run * (i64)gridDim.x + blockIdx.x) * run + e %% run;
         A grad = LOAD(g + k), a = LOAD(x + k);
-        if (dx) STORE(dx + k, a > 0 ? grad : grad * slope);
-        if (!(a > 0)) total += grad * a;
+        if (dx) STORE(dx + k, prelu_input(grad, a, slope));
+        total += prelu_weight(grad, a, slope);
     }
     total = block_sum(total);
     if (threadIdx.x == 0) {
