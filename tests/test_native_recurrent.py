@@ -1,4 +1,4 @@
-"""LSTM layers in C, and their gradients, against the block and its rule on NumPy in double."""
+"""Recurrent layers in C, and their gradients, against the block and its rule on NumPy in double."""
 
 from __future__ import annotations
 
@@ -76,6 +76,89 @@ def test_lstm(monkeypatch, sizes, width, turned, dtype):
             close(a, b, 1 + np.abs(b).max(), bound)
 
 
+def other_layer(kind, sizes, width, dtype, turned, bias=True):
+    """The op of a GRU or of a plain layer, and all of its arguments."""
+    rng = np.random.default_rng(len(sizes) + width)
+    gates = 3 if kind == "gru" else 1
+    given = draw(rng, sum(sizes), gates * width, dtype=dtype)
+    hx = draw(rng, sizes[0], width, dtype=dtype)
+    weight = draw(rng, gates * width, width, dtype=dtype)
+    if kind == "gru":
+        shift = draw(rng, 3 * width, dtype=dtype) if bias else None
+        return "gru_layer", (given, hx, weight, shift, sizes, turned)
+    return "rnn_layer", (given, hx, weight, kind == "relu", sizes, turned)
+
+
+def pull_other(name, grad, args, outs):
+    """The gradients by the rule of the op, which asks the kernel."""
+    _, hx, weight, third, *place = args
+    if name == "gru_layer":
+        rule, needs = recurrent.GruLayer.joint.function, (True, True, True, third is not None)
+        found = rule(RAW, [grad, None], needs, hx, weight, third, *outs, *place)
+        return tuple(found if third is not None else found[:3])
+    rule = recurrent.RnnLayer.joint.function
+    return tuple(rule(RAW, grad, (True, True, True), hx, weight, *outs, third, *place))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("turned", (False, True))
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("kind", ("gru", "tanh", "relu"))
+def test_other_layers(monkeypatch, kind, sizes, width, turned, dtype):
+    name, args = other_layer(kind, sizes, width, dtype, turned, bias=width != 16)
+    found, _ = both(name, *args)
+    bound = roundings(sizes, width)
+    wide = [x.astype(np.float64) if isinstance(x, np.ndarray) else x for x in args]
+    for a, wanted in zip(found, in_double(name, *args), strict=True):
+        assert a.dtype == dtype
+        close(a, wanted, 1 + np.abs(wanted).max(), bound)
+    to_out = draw(np.random.default_rng(5), *found[0].shape, dtype=dtype)
+    for grad in (to_out, np.broadcast_to(dtype(0.5), to_out.shape)):
+        pulled = run(lambda given=grad: pull_other(name, given, args, found))
+        with monkeypatch.context() as patch:
+            for helper in ("gru_back", "rnn_back"):
+                patch.setattr(recurrent, helper, recurrent.no_kernel)
+            outs = [x.astype(np.float64) for x in found]
+            wanted = pull_other(name, grad.astype(np.float64), wide, outs)
+        for a, b in zip(pulled, wanted, strict=True):
+            assert a.dtype == dtype
+            close(a, b, 1 + np.abs(b).max(), bound)
+
+
+@pytest.mark.parametrize("kind", ("gru", "tanh", "relu"))
+@pytest.mark.parametrize("value", (np.nan, np.inf, -np.inf))
+def test_other_layers_of_what_is_not_finite(kind, value):
+    name, args = other_layer(kind, (4, 4, 2), 8, np.float32, False)
+    args[0][5, 3] = args[0][2, 7] = args[1][1, 1] = value
+    found, wanted = both(name, *args)
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(np.isnan(a), np.isnan(b))
+        np.testing.assert_array_equal(np.isinf(a), np.isinf(b))
+
+
+@pytest.mark.parametrize("kind", ("gru", "tanh", "relu"))
+def test_other_layers_leave_the_rest_to_numpy(kind):
+    """Strides, misaligned memory, other dtypes and batches of nothing: to the last bit."""
+    name, args = other_layer(kind, (4, 4), 8, np.float32, False)
+    given, hx, weight, third, *_ = args
+    loose = np.zeros(given.nbytes + 1, np.uint8)[1:].view(np.float32).reshape(given.shape)
+    loose[...] = given
+    half = [x.astype(np.float16) if isinstance(x, np.ndarray) else x for x in args]
+    swapped = hx.astype(hx.dtype.newbyteorder())
+    for args in (
+        (np.asfortranarray(given), hx, weight, third, (4, 4), False),
+        (loose, hx, weight, third, (4, 4), True),
+        (given, swapped, weight, third, (4, 4), True),
+        (given, hx, np.asfortranarray(weight), third, (4, 4), True),
+        half,
+        (given[:0], hx[:0], weight, third, (0, 0), False),
+    ):
+        found, wanted = both(name, *args)
+        for a, b in zip(found, wanted, strict=True):
+            assert same(np.ascontiguousarray(a), np.ascontiguousarray(b))
+
+
 @pytest.mark.parametrize("value", (np.nan, np.inf, -np.inf))
 def test_what_is_not_finite(value):
     gates, hx, cx, weight = layer((4, 4, 2), 8, np.float32)
@@ -103,6 +186,18 @@ def test_what_it_leaves_to_numpy():
         found, wanted = both("lstm_layer", *args)
         for a, b in zip(found, wanted, strict=True):
             assert same(np.ascontiguousarray(a), np.ascontiguousarray(b))
+
+
+@pytest.mark.parametrize("bias", (False, True))
+@pytest.mark.parametrize("kind", ("GRU", "RNN"))
+def test_gradients_of_other_stacks(kind, bias):
+    tg.manual_seed(0)
+    stack = getattr(tg.nn, kind)(2, 3, bias=bias, bidirectional=True, dtype=tg.float64)
+    x = tg.randn(3, 2, 2, dtype=tg.float64, requires_grad=True)
+    packed = tg.nn.utils.rnn.pack_padded_sequence
+    assert tg.autograd.gradcheck(lambda x, *_: stack(x)[0], (x, *stack.parameters()))
+    assert tg.autograd.gradcheck(lambda x, *_: stack(packed(x, [3, 2]))[0].data, (x,))
+    assert tg.autograd.gradgradcheck(lambda x: stack(x)[1], (x,))
 
 
 @pytest.mark.parametrize("bidirectional", (False, True))

@@ -34,7 +34,10 @@ MODULES: dict[str, tuple[str, ...]] = {
         "fused_rms_norm",
         "fused_rms_norm_backward",
     ),
-    "recurrent": ("lstm_layer", "lstm_back"),
+    "recurrent": (
+        *("lstm_layer", "lstm_back", "gru_layer", "gru_back"),
+        *("rnn_layer", "rnn_back"),
+    ),
     "losses": ("nll_loss", "nll_loss_backward"),
     "gather": (
         "embedding",

@@ -196,6 +196,15 @@ class MkldnnRnnLayer(StepsBlock):
 # ---------------------------------------------------------------------- tanh and relu
 
 
+def no_kernel(*args: Any) -> None:
+    """Where there is no loop in C, the rule has its own."""
+
+
+rnn_back = HOST.helper("rnn_back", no_kernel)
+gru_back = HOST.helper("gru_back", no_kernel)
+lstm_back = HOST.helper("lstm_back", no_kernel)
+
+
 @op
 class RnnLayer(Block):
     """rnn_layer(input, hx, weight, relu, sizes, turned) -> Tensor: h = f(input + W h)."""
@@ -221,6 +230,11 @@ class RnnLayer(Block):
 
     def backward(F, grad, needs, hx, weight, out, relu, sizes, turned):
         walk = spans(sizes, turned)
+        states = before(F, hx, out, walk) if needs[2] else None
+        if not F.recorded:
+            pulled = rnn_back(grad, hx, weight, out, relu, sizes, turned)
+            if pulled is not None:
+                return *pulled, None if states is None else F.matmul(turn(F, pulled[0]), states)
         slope = slope_of(out, relu)
         carry = Carry(F, hx)
         found = []
@@ -229,7 +243,7 @@ class RnnLayer(Block):
             found.append(d)
             carry.value = F.matmul(d, weight)
         to_input = rows_in_order(F, found[::-1], walk)
-        to_weight = F.matmul(turn(F, to_input), before(F, hx, out, walk)) if needs[2] else None
+        to_weight = None if states is None else F.matmul(turn(F, to_input), states)
         return to_input, carry.to_initial(), to_weight
 
     def jvp(F, t_input, hx, t_hx, weight, t_weight, out, relu, sizes, turned):
@@ -273,13 +287,6 @@ class LstmSlopes:
         rest = [i * (1 - i), f * (1 - f), 1 - g * g, o * (1 - o)]
         self.gates = rest
         self.inner = cat_last(F, rest[0] * g, rest[1] * previous, rest[2] * i, rest[3] * squashed)
-
-
-def no_kernel(*args: Any) -> None:
-    """Where there is no loop in C, the rule has its own."""
-
-
-lstm_back = HOST.helper("lstm_back", no_kernel)
 
 
 @op
@@ -471,6 +478,14 @@ class GruLayer(Block):
     def backward(F, grad, needs, hx, weight, bias, out, gates, sizes, turned):
         walk = spans(sizes, turned)
         d_out, d_gates = grad[0], grad[1]
+        if not F.recorded:
+            pulled = gru_back(grad, hx, weight, out, gates, sizes, turned)
+            if pulled is not None:
+                to_input, inner, to_hx = pulled
+                states = before(F, hx, out, walk) if needs[2] else None
+                to_weight = None if states is None else F.matmul(turn(F, inner), states)
+                to_bias = F.sum(inner, (0,), False, None) if needs[3] else None
+                return to_input, to_hx, to_weight, to_bias
         previous = before(F, hx, out, walk)
         slopes = GruSlopes(F, gates, previous)
         extra = None
