@@ -38,6 +38,7 @@ class Guards:
         self.items: list[tuple[Any, list[Any], str]] = []  # of lists and sets
         self.attributes: list[tuple[Any, str, Any, str]] = []  # of the user's classes
         self.tensors: list[Any] = []
+        self.modules: list[Any] = []  # that are not inside of others
         self.kept_apart: list[Any] = []  # optimizers and schedulers
         self.trouble: str = ""
         self.seen: dict[int, Any] = {}
@@ -94,6 +95,8 @@ class Guards:
         elif isinstance(value, types.MethodType):
             self.visit(value.__self__, name.rpartition(".")[0] or name, depth)
             self.visit(value.__func__, name, depth)
+        elif isinstance(getattr(value, "__wrapped__", None), types.FunctionType):
+            self.visit(value.__wrapped__, name, depth)  # a compiled function, or one with a cache
         elif isinstance(value, functools.partial):
             self.visit((value.func, value.args, value.keywords), name, depth)
         elif is_kept_apart(value):
@@ -117,6 +120,7 @@ class Guards:
             for i, item in enumerate(list(value)[:MOST_ITEMS]):
                 self.visit(item, f"{name}[{i}]", depth)
         elif is_module(value):
+            self.modules.append(value)
             self.visit_module(value, name, depth)
         elif hasattr(value, "__dict__") and not is_library(type(value)):
             self.visit(type(value), type(value).__name__, depth)
@@ -144,6 +148,8 @@ class Guards:
             if key in ("_parameters", "_buffers"):
                 for child in value:
                     self.visit_entry(value, child, f"{name}.{child}", depth)
+            elif key == "_compiled_call_impl":
+                continue
             elif key.endswith("_hooks"):
                 self.lengths.append((value, len(value), f"{name}.{key}"))
             else:

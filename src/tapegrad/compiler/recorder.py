@@ -21,7 +21,7 @@ import numpy as np
 
 from .. import _ops  # noqa: F401 - calls are told by their names in torch.ops
 from ..autograd.dispatched import above, wanting
-from ..core.base import TensorBase, wrap
+from ..core.base import TensorBase, sequence, wrap
 from ..core.dispatch import apply
 from ..core.layout import memory
 from ..core.op import Op
@@ -92,6 +92,8 @@ class Recorder(OpMode):
         self.written: set[int] = set()  # ids of memory that something writes into
         self.leaves: dict[int, Any] = {}  # tensors whose .grad may change
         self.gradients: dict[int, Any] = {}  # what it was when a step last said so
+        self.first = next(sequence)  # the nodes of this call come after it
+        self.has_histories = False  # a tensor that was there before is no leaf
         for t in inputs:
             self.made[id(memory(t.array))] = memory(t.array)
         for t in tensors:  # that can be reached: they must not change unseen
@@ -116,6 +118,9 @@ class Recorder(OpMode):
         if not self.is_made(t.array):
             self.before.take(t)
             self.externals[id(t)] = t
+            node = t.node if t.wants_grad else None
+            if node is not None and not node.is_leaf and node.seq < self.first:
+                self.has_histories = True
         if t.wants_grad and (t.node is None or t.node.is_leaf) and id(t) not in self.leaves:
             self.leaves[id(t)] = t
             self.gradients[id(t)] = t.gradient
@@ -318,14 +323,14 @@ class Recorder(OpMode):
         if changed:
             self.steps.append(GradientStep(changed))
 
-    def needed_steps(self) -> list[Step]:
-        """The steps without those that later ones make up for."""
+    def needed_steps(self, steps: list[Step]) -> list[Step]:
+        """Steps without those that later ones make up for."""
         kept: list[Step] = []
-        for i, step in enumerate(self.steps):
+        for i, step in enumerate(steps):
             if isinstance(step, FillStep) and id(memory(step.made[0])) not in self.written:
                 continue
             if is_zero_grad(step):
-                following = next((s for s in self.steps[i + 1 :] if sees_gradients(s)), None)
+                following = next((s for s in steps[i + 1 :] if sees_gradients(s)), None)
                 if isinstance(following, GradientStep):
                     following.forget_others(step.args[0])
                     continue
