@@ -25,6 +25,7 @@ DEEPEST = 4  # containers and objects inside each other
 MOST_ITEMS = 512  # of a list or dict that are looked at
 PLAIN = (bool, int, float, complex, str, bytes, type(None), enum.Enum, type)
 ABSENT = object()
+LOOKS_UNSEEN = frozenset(("math", "cmath", "numpy", "struct", "statistics"))
 NUMPY = os.path.dirname(np.__file__)
 
 
@@ -41,6 +42,7 @@ class Guards:
         self.modules: list[Any] = []  # that are not inside of others
         self.kept_apart: list[Any] = []  # optimizers and schedulers
         self.trouble: str = ""
+        self.calls_others = False  # functions that may look at a number unseen
         self.seen: dict[int, Any] = {}
         self.random = (random.getstate(), str(np.random.get_state()))
         self.visit(function, getattr(function, "__qualname__", type(function).__name__), 0)
@@ -84,6 +86,7 @@ class Guards:
     def visit(self, value: Any, name: str, depth: int) -> None:
         if isinstance(value, PLAIN) and not isinstance(value, type) or id(value) in self.seen:
             return
+        self.calls_others |= may_look_unseen(value)
         self.seen[id(value)] = value
         if isinstance(value, type):
             self.visit_class(value, name, depth)
@@ -179,6 +182,7 @@ class Guards:
                     self.visit(value, name, depth)
             return
         names = names_in(code)
+        self.calls_others |= not names.isdisjoint(LOOKS_UNSEEN)
         for variable, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             value = contents(cell)
             self.cells.append((cell, value, f"`{variable}`"))
@@ -195,6 +199,13 @@ class Guards:
         if isinstance(value, types.ModuleType) and is_of_the_user(value):
             for key in sorted(names & vars(value).keys()):
                 self.visit_entry(vars(value), key, f"{name}.{key}", depth)
+
+
+def may_look_unseen(value: Any) -> bool:
+    """Whether something is a function in C, or a module of such: of others than this package."""
+    if isinstance(value, types.ModuleType):
+        return value.__name__.partition(".")[0] in LOOKS_UNSEEN
+    return isinstance(value, types.BuiltinFunctionType) or type(value) is np.ufunc
 
 
 def contents(cell: Any) -> Any:

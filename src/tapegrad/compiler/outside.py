@@ -26,6 +26,7 @@ from ..core.modes import MODES, grad_set_to
 from ..core.python_dispatch import ACTIVE
 from ..core.upward import TENSOR
 from ..utils import _pytree as pytree
+from .scalars import Number
 from .snapshots import same_bits
 from .steps import GradientStep, timed
 from .tapes import in_segments
@@ -124,6 +125,7 @@ class Outside:
         self.draws = False
         self.writes = False  # into what was there before
         self.function: Any = None
+        self.numbers: dict[int, Number] = {}
         self.spec: Any = None  # how its arguments are nested
         self.patterns: set[Pattern] = set()  # that came up and are not among the passes
         self.holder: Any = None  # a weak reference to the node whose values the memory has
@@ -269,6 +271,8 @@ class Outside:
             for owner, values in zip(self.residues, node.residues or (), strict=True):
                 owner[...] = values
             node.residues = None
+            for i, argument in self.numbers.items():
+                argument.current = node.call.values[i]
             self.holder = weakref.ref(node)
 
     def gradients(self, node: CompiledFunctionBackward, grads: list[Any]) -> list[Any]:

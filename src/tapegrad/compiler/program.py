@@ -27,6 +27,7 @@ from .guards import Guards
 from .modules import parts_of
 from .outside import Call, Outside, Pattern, standing_for
 from .recorder import Recorder
+from .scalars import LARGEST, Number, now, number
 from .snapshots import same_bits
 from .steps import GradientStep, timed
 from .tapes import in_segments
@@ -35,6 +36,7 @@ FLAT = (TensorBase, int, float, str, type(None))
 MOST_RECORDINGS = 8  # of one function, for as many signatures
 MOST_RESTING = 3  # for one signature: models are trained and evaluated in turn
 MOVED = "a tensor"
+ANY_FLOAT = "any float"  # in the place of one
 FEWEST_STEPS = 5  # of a part that is worth its guards
 
 
@@ -70,6 +72,7 @@ class Recording:
         self.replays = 0
         self.times: list[float] = []  # of the steps, when they were last timed
         self.confirmed = False  # by a second recording, of other values
+        self.numbers: dict[int, Number] = {}  # among the arguments, by their places
         self.parts: list[tuple[Any, Compiled]] = []  # modules that are compiled apart
         self.patterns: set[Pattern] = set()  # which results were differentiated together
 
@@ -86,7 +89,9 @@ class Recording:
         recorder = seen.recorder
         self.guards = seen.guards
         self.inputs = seen.inputs
-        needed = recorder.needed_steps(recorder.steps)
+        self.numbers = seen.numbers
+        fills = list(recorder.number_arrays.values())
+        needed = [*fills, *recorder.needed_steps(recorder.steps)]
         self.memory = weakref.WeakValueDictionary(recorder.made)
         found = recorder.externals.values()
         self.externals = [(t, t.array, t.wants_grad) for t in found]
@@ -107,8 +112,9 @@ class Recording:
             return False
         for value, static, part in zip(args, inputs, self.key[2:], strict=True):
             if static is None:
-                if described(value, True) != part:
-                    return False
+                if part is not ANY_FLOAT or type(value) is not float:
+                    if described(value, True) != part:
+                        return False
                 continue
             if not isinstance(value, TensorBase) or not has_stand_in(value, True):
                 return False
@@ -173,6 +179,10 @@ class Recording:
         for static, value in zip(self.inputs, values, strict=True):
             if static is not None:
                 static.array[...] = value.array
+        for i, argument in self.numbers.items():
+            if not -LARGEST < values[i] < LARGEST:
+                raise NothingDone
+            argument.current = values[i]
 
     def replay_timed(self, values: list[Any]) -> None:
         """The steps with a clock beside them."""
@@ -220,7 +230,7 @@ class Result:
 
 
 def fresh(result: Any, copies: dict[int, Any]) -> Any:
-    return result.fresh(copies) if type(result) is Result else result
+    return result.fresh(copies) if type(result) is Result else now(result)
 
 
 def is_tensor(value: Any) -> bool:
@@ -265,6 +275,10 @@ def described(value: Any, leaves_too: bool) -> Any:
     return type(value), value
 
 
+def is_float(value: Any, part: Any) -> bool:
+    return type(value) is float and type(part) is tuple and part[0] is float
+
+
 def around() -> Any:
     """The switches that ops look at."""
     default = dtypes.default_np().num
@@ -290,6 +304,8 @@ class Compiled:
         self.last: Recording | None = None  # that was replayed, for arguments without nesting
         self.warned = is_part
         self.is_part = is_part  # of a function that cannot be recorded
+        self.changing: set[int] = set()  # the places of floats that change from call to call
+        self.by_value = False  # somebody looks at them
         self.new_leaves = False  # arguments that require grad are others each time
         ALL.add(self)
 
@@ -328,8 +344,13 @@ class Compiled:
         if odd is not None:  # on a GPU, or of a class that does something else
             return self.function(*args, **kwargs)
         key = (spec, around(), *[described(v, self.new_leaves) for v in values])
+        for i in self.changing:
+            if i < len(values) and type(values[i]) is float:
+                key = (*key[: i + 2], ANY_FLOAT, *key[i + 3 :])
         found = self.recordings.get(key)
         if found is None:
+            if self.gets_new_numbers(key, values):
+                return self.find(args, kwargs)
             if self.gets_new_leaves(key, values):
                 self.new_leaves = True
                 return self.find(args, kwargs)
@@ -351,6 +372,19 @@ class Compiled:
         if found.calls < 2:
             return self.function(*args, **kwargs)
         return self.record(found, values, spec)
+
+    def gets_new_numbers(self, key: Any, values: Any) -> bool:
+        """Whether a call differs from an earlier one in the floats that it gets: note which."""
+        if self.by_value:
+            return False
+        for known in self.recordings:
+            if len(known) == len(key) and known[:2] == key[:2]:
+                parts = enumerate(zip(key[2:], known[2:], strict=True))
+                places = [i for i, (a, b) in parts if a != b and a is not ANY_FLOAT]
+                if places and all([is_float(values[i], known[i + 2]) for i in places]):
+                    self.changing.update(places)
+                    return True
+        return False
 
     def gets_new_leaves(self, key: Any, values: Any) -> bool:
         """Whether a call differs from an earlier one in which tensors it wants gradients of."""
@@ -404,6 +438,10 @@ class Compiled:
 
     def refuse(self, recording: Recording, reason: str, where: Any) -> None:
         recording.fail(reason, where)
+        if ANY_FLOAT in recording.key:  # then it may be possible for each of them apart
+            self.by_value, self.changing = True, set()
+            self.recordings.pop(recording.key, None)
+            return
         line = "" if where is None else f"\n  at:  {evidence.spell(where)}"
         text = f"{self.name()} cannot be compiled: {reason}{line}"
         if self.fullgraph:
@@ -442,12 +480,16 @@ class Compiled:
         if wrong:
             self.refuse(recording, wrong, None)
             return seen.given_back(values)
-        recording.confirmed = True
+        before = [float.__pos__(number) for number in recording.numbers.values()]
+        recording.confirmed = all(
+            [values[i] != n for i, n in zip(recording.numbers, before, strict=True)]
+        )
         return recording.answer(recording.call_with(values, seen.recorder.before.random))
 
     def watched(self, recording: Recording, values: Any, spec: Any) -> Seen:
         """Run the call under a recorder; the recording says if it cannot be repeated."""
-        seen = Seen(self.function, values, spec, self.new_leaves, recording.patterns)
+        places = [i for i, part in enumerate(recording.key[2:]) if part is ANY_FLOAT]
+        seen = Seen(self.function, values, spec, self.new_leaves, recording.patterns, places)
         reason, where = why_not(seen)
         if reason:
             recording.parts = self.parts_in(seen.guards)
@@ -481,7 +523,13 @@ class Seen:
     """A call that ran under a recorder."""
 
     def __init__(
-        self, function: Any, values: Any, spec: Any, leaves_too: bool, patterns: set[Pattern]
+        self,
+        function: Any,
+        values: Any,
+        spec: Any,
+        leaves_too: bool,
+        patterns: set[Pattern],
+        places: list[int],
     ) -> None:
         self.values = values
         self.inputs = [static_input(v, leaves_too) for v in values]
@@ -490,10 +538,18 @@ class Seen:
         owners = self.guards.kept_apart
         self.recorder = recorder = Recorder(fixed, self.guards.tensors, owners)
         given = [v if t is None else t for t, v in zip(self.inputs, values, strict=True)]
+        self.numbers = {i: number(values[i], recorder) for i in places}
+        recorder.has_numbers = bool(places)
+        for i, value in self.numbers.items():
+            given[i] = value
         args, kwargs = (given, {}) if spec is None else pytree.tree_unflatten(given, spec)
         schedulers = [each for each in owners if hasattr(each, "last_epoch")]
         with recorder.hearing_output():
-            with recorder, recorder.listening_to(schedulers):
+            with (
+                recorder,
+                recorder.listening_to(schedulers),
+                recorder.listening_to_options(owners),
+            ):
                 self.out = function(*args, **kwargs)
             recorder.note_gradients()
             if is_tensor(self.out):
@@ -505,6 +561,12 @@ class Seen:
             if not recorder.trouble:
                 self.record_backward(function, spec, patterns)
 
+    def looks_at_numbers(self) -> bool:
+        """Whether the call depends on its floats in ways that are not seen."""
+        if not self.numbers:
+            return False
+        return self.recorder.looks_at_numbers or self.guards.calls_others
+
     def record_backward(self, function: Any, spec: Any, patterns: set[Pattern]) -> None:
         """The backward passes of results that are differentiated later."""
         outside = Outside(self.recorder, self.results, self.inputs)
@@ -513,7 +575,7 @@ class Seen:
         self.refused = outside.why_not(self.inputs)
         if not self.refused:
             outside.record(patterns)
-            outside.function, outside.spec = function, spec
+            outside.function, outside.spec, outside.numbers = function, spec, self.numbers
             self.outside = outside
 
     def given_back(self, values: Any) -> Any:
@@ -529,7 +591,7 @@ class Seen:
         own = {id(static): value for static, value in pairs}
         if self.spec is None:
             return own.get(id(self.out), self.out)
-        return pytree.tree_unflatten([own.get(id(r), r) for r in self.results], self.spec)
+        return pytree.tree_unflatten([now(own.get(id(r), r)) for r in self.results], self.spec)
 
 
 def static_input(value: Any, leaves_too: bool) -> Any:
@@ -553,6 +615,8 @@ def why_not(seen: Seen) -> tuple[str, Any]:
         return recorder.trouble, recorder.where
     if guards.trouble or seen.refused:
         return guards.trouble or seen.refused, None
+    if seen.looks_at_numbers():
+        return "it looks at a number that changes", None
     changed = guards.changed()
     if changed:
         return f"it changes {changed}", None
@@ -603,4 +667,5 @@ def differs_when_replayed(recording: Recording, seen: Seen, values: Any) -> str:
 def is_same_result(result: Any, expected: Any) -> bool:
     if type(result) is Result or is_tensor(result):
         return same_bits(result.array, expected)
+    result, expected = now(result), now(expected)
     return result is expected or bool(result == expected)

@@ -220,6 +220,7 @@ def is_zero_grad(step: Step) -> Any:
 
 def sees_gradients(step: Step) -> bool:
     """Whether a step may look at `.grad` of something."""
+    step = getattr(step, "step", step)  # of one with numbers in it
     if isinstance(step, WholeStep):
         given = leaves_of((step.args, step.kwargs))
         return any([not isinstance(v, TensorBase) or v.wants_grad for v in given if is_object(v)])
