@@ -1081,3 +1081,20 @@ def test_options_of_optimizers_that_are_set_inside() -> None:
     assert own[0] == pytest.approx(weight[0], rel=1e-5)
     assert last == lr
     assert type(optimizer.param_groups[0]) is dict
+
+
+mean = 0  # a global variable, and below the name of an attribute
+
+
+def test_attributes_are_no_global_variables() -> None:
+    global mean
+
+    @tg.compile(fullgraph=True)
+    def average(x: Any) -> Any:
+        return x.mean() * 2
+
+    for i in range(6):
+        mean = i
+        average(tg.ones(2))
+    (recording,) = average.recordings.values()
+    assert recording.replays == 3

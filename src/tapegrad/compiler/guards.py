@@ -8,6 +8,7 @@ of it by itself (it counts, it appends to a list) has an effect that no recordin
 
 from __future__ import annotations
 
+import dis
 import enum
 import functools
 import os
@@ -190,7 +191,7 @@ class Guards:
             self.visit_file(value, variable, names, depth)
         for value in function.__defaults__ or ():
             self.visit(value, f"a default of {name}", depth)
-        for variable in sorted(names & function.__globals__.keys()):
+        for variable in sorted(globals_in(code) & function.__globals__.keys()):
             self.visit_entry(function.__globals__, variable, f"`{variable}`", depth)
             self.visit_file(function.__globals__[variable], variable, names, depth)
 
@@ -231,6 +232,17 @@ def names_in(code: Any) -> set[str]:
         if isinstance(constant, types.CodeType):
             found |= names_in(constant)
     return found
+
+
+@functools.cache
+def globals_in(code: Any) -> frozenset[str]:
+    """Those of them that are global variables, and not attributes of something."""
+    steps = dis.get_instructions(code)
+    found = {step.argval for step in steps if step.opname.endswith(("_GLOBAL", "_NAME"))}
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            found |= globals_in(constant)
+    return frozenset(found)
 
 
 def is_module(value: Any) -> bool:
