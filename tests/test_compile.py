@@ -15,7 +15,7 @@ import pytest
 
 import tapegrad as tg
 from tapegrad import nn
-from tapegrad.compiler.program import OUTSIDE, Compiled
+from tapegrad.compiler.program import Compiled
 from tapegrad.nn import functional as F
 
 Program = tuple[Any, Callable[..., Any], Callable[[], tuple[Any, ...]]]
@@ -618,7 +618,7 @@ def test_a_result_that_is_differentiated_outside() -> None:
         model.zero_grad()
         compiled(tg.ones(3, 2)).sum().backward()
         assert model.weight.grad.tolist() == [[3.0, 3.0]]
-    assert next(iter(compiled.recordings.values())).reason == OUTSIDE
+    assert next(iter(compiled.recordings.values())).replays == 1
 
 
 def test_values_that_ops_do_not_show() -> None:
@@ -999,3 +999,102 @@ def test_replays_do_not_gather_memory() -> None:
         compiled(x, y)
     gc.collect()
     assert len(gc.get_objects()) < before + 50
+
+
+def test_floats_that_change_are_inputs() -> None:
+    w = tg.tensor([1.0, 2.0], requires_grad=True)
+
+    @tg.compile(fullgraph=True)
+    def step(x: Any, lr: float, decay: float) -> Any:
+        loss = (x * w * (1 - decay)).square().sum() + w.sum() / (2.0 + decay) ** 2
+        loss.backward()
+        with tg.no_grad():
+            w.sub_(lr * w.grad)
+            w.mul_(1.0 - lr * decay)
+            w.grad = None
+        return loss, lr * 2
+
+    def eager(*args: Any) -> Any:
+        return step.function(*args)
+
+    rates = [(0.1 / (i + 1), 0.01 * i) for i in range(20)]
+    found = [(step(tg.ones(2), *r)[0].item(), w.tolist()) for r in rates]
+    with tg.no_grad():
+        w.copy_(tg.tensor([1.0, 2.0]))
+    assert found == [(eager(tg.ones(2), *r)[0].item(), w.tolist()) for r in rates]
+    assert step(tg.ones(2), 0.25, 0.5)[1] == 0.5
+    assert max(r.replays for r in step.recordings.values()) > 10
+
+
+def test_floats_that_are_looked_at_are_part_of_the_signature() -> None:
+    import math
+
+    def branches(x: Any, t: float) -> Any:
+        return x * t if t > 0.5 else x + 1
+
+    def rounds(x: Any, t: float) -> Any:
+        return x * int(t * 10)
+
+    def roots(x: Any, t: float) -> Any:
+        return x * math.sqrt(t)
+
+    for function in (branches, rounds, roots):
+        compiled = tg.compile(function, fullgraph=True)
+        for i in range(30):
+            t = (i % 7) / 7
+            assert tg.equal(compiled(tg.ones(2), t), function(tg.ones(2), t))
+
+
+def test_floats_in_a_backward_pass_that_comes_later() -> None:
+    w = tg.tensor([1.0, 2.0], requires_grad=True)
+    f = tg.compile(lambda x, t: (w * t + w.pow(3) * x).mul(1 - t), fullgraph=True)
+    for i in range(6):
+        t = 0.1 * i
+        one, two = f(tg.ones(2), t), f(tg.ones(2), t + 0.5)
+        for y, s in ((one, t), (two, t + 0.5)):
+            (g,) = tg.autograd.grad(y.sum(), w)
+            tg.testing.assert_close(g, ((s + 3 * w * w) * (1 - s)).detach())
+
+
+def test_options_of_optimizers_that_are_set_inside() -> None:
+    model = nn.Linear(2, 1)
+    optimizer = tg.optim.SGD(model.parameters(), lr=1.0)
+
+    def step(x: Any, lr: float) -> Any:
+        for group in optimizer.param_groups:
+            group["lr"] = lr
+        optimizer.zero_grad()
+        loss = model(x).square().sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    start = {key: value.clone() for key, value in model.state_dict().items()}
+    rates = [0.1] * 5 + [0.01] * 5 + [0.1] * 3 + [0.001 * i for i in range(10)]
+    found = {}
+    for function in (step, tg.compile(step, fullgraph=True)):
+        model.load_state_dict(start)
+        losses = [function(tg.ones(1, 2), lr).item() for lr in rates]
+        found[function] = losses, model.weight.tolist(), optimizer.param_groups[0]["lr"]
+    (wanted, weight, lr), (losses, own, last) = found.values()
+    assert losses == pytest.approx(wanted, rel=1e-5)
+    assert own[0] == pytest.approx(weight[0], rel=1e-5)
+    assert last == lr
+    assert type(optimizer.param_groups[0]) is dict
+
+
+mean = 0  # a global variable, and below the name of an attribute
+
+
+def test_attributes_are_no_global_variables() -> None:
+    global mean
+
+    @tg.compile(fullgraph=True)
+    def average(x: Any) -> Any:
+        return x.mean() * 2
+
+    for i in range(6):
+        mean = i
+        average(tg.ones(2))
+    (recording,) = average.recordings.values()
+    assert recording.replays == 3

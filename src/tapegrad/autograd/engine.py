@@ -221,7 +221,8 @@ class Run:
         # Who owns the memory of `grads`? Rules never return a saved value, so what is not the
         # incoming gradient, or a view of it, was made by the rule; hooks and Functions may return
         # anything.
-        trusted = node.op is not None and node.hooks is None and not self.record
+        trusted = (node.op is not None or node.gives_away) and node.hooks is None
+        trusted = trusted and not self.record
         edges = node.edges
         inherits = owned if len(edges) == 1 else 0
         slots = node.edge_slots

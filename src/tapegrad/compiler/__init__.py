@@ -53,9 +53,9 @@ def compile(
     """A function that does the same as `model`, from a recording once it was called three times.
 
     `fullgraph` raises where something cannot be recorded; else it runs as ordinary Python, and says
-    why once. With `check` every call runs both ways and is compared. A module is returned as it is:
-    what it returns is differentiated outside of it. `compile.explain(f)` tells what became of a
-    compiled function.
+    why once. With `check` every call runs both ways and is compared. A module becomes an
+    `OptimizedModule`, whose attributes are the module's. `compile.explain(f)` tells what became of
+    a compiled function.
 
     >>> double = torch.compile(lambda x: 2 * x)
     >>> double(torch.tensor([1.0]))
@@ -82,11 +82,16 @@ def compile(
         raise AssertionError(f"A callable function is expected, but {type(model)} is provided.")
     import tapegrad as tg
 
-    if disable or isinstance(model, (tg.nn.Module, type)):
+    if disable or isinstance(model, type):
         return model
     from .program import Compiled
 
-    return Compiled(model, fullgraph, check)
+    compiled = Compiled(model, fullgraph, check)
+    if not isinstance(model, tg.nn.Module):
+        return compiled
+    from .modules import OptimizedModule
+
+    return OptimizedModule(model, compiled)
 
 
 def explain(function: Any) -> str:

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 from ..errors import evidence
+from ..nn.modules.module import Module
 from .program import Compiled, Recording
 from .steps import GradientStep, OpStep, WholeStep
 from .tapes import Segment
@@ -26,10 +27,13 @@ def explain(function: Any) -> str:
     double: 1 recording
     """
     compiled = getattr(function, "__func__", function)
+    if isinstance(compiled, Module):
+        compiled = compiled._compiled_call_impl or compiled.forward
     if not isinstance(compiled, Compiled):
         raise TypeError(f"explain expects a compiled function, but got {type(function).__name__}")
-    recordings = list(compiled.recordings.values())
-    name = getattr(compiled.function, "__qualname__", type(compiled.function).__name__)
+    resting = [recording for some in compiled.resting.values() for recording in some]
+    recordings = [*compiled.recordings.values(), *resting]
+    name = compiled.name()
     count = sum([bool(r.run_steps) for r in recordings])
     lines = [f"{name}: {count} recording{'' if count == 1 else 's'}"]
     for recording in recordings:
@@ -55,15 +59,25 @@ def spell_key(recording: Recording) -> str:
 def spell(recording: Recording) -> list[str]:
     if recording.reason:
         line = "" if recording.where is None else f" at {evidence.spell(recording.where)}"
-        return [f"runs as ordinary Python: {recording.reason}{line}"]
+        lines = [f"runs as ordinary Python: {recording.reason}{line}"]
+        parts = [explain(part) for _, part in recording.parts]
+        return lines + ["  " + line for each in parts for line in each.splitlines()]
     if not recording.run_steps:
         return ["was called once; the next call is recorded"]
     state = f"replayed {recording.replays} times" if recording.confirmed else "not confirmed yet"
     size = sum([array.nbytes for array in recording.memory.values()])
     lines = [f"{state}; recorded in {spell_time(recording.seconds)}, {size / 1e6:.2f} MB"]
-    for run, seconds in zip(recording.run_steps, recording.times, strict=True):
-        lines.append(f"{spell_time(seconds):>9}  {spell_step(run.__self__)}")  # type: ignore[attr-defined]
+    lines += spell_steps(recording.run_steps, recording.times)
+    for pattern, each in {} if recording.outside is None else recording.outside.passes.items():
+        of = "" if all(pattern) else f" of results {[i for i, used in enumerate(pattern) if used]}"
+        lines.append(f"the backward pass{of}:")
+        lines += spell_steps(each.run_steps, each.times)
     return lines
+
+
+def spell_steps(run_steps: list[Any], times: list[float]) -> list[str]:
+    pairs = zip(run_steps, times, strict=True)
+    return [f"{spell_time(seconds):>9}  {spell_step(run.__self__)}" for run, seconds in pairs]
 
 
 def spell_step(step: Any) -> str:

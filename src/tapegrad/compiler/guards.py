@@ -8,6 +8,7 @@ of it by itself (it counts, it appends to a list) has an effect that no recordin
 
 from __future__ import annotations
 
+import dis
 import enum
 import functools
 import os
@@ -25,6 +26,7 @@ DEEPEST = 4  # containers and objects inside each other
 MOST_ITEMS = 512  # of a list or dict that are looked at
 PLAIN = (bool, int, float, complex, str, bytes, type(None), enum.Enum, type)
 ABSENT = object()
+LOOKS_UNSEEN = frozenset(("math", "cmath", "numpy", "struct", "statistics"))
 NUMPY = os.path.dirname(np.__file__)
 
 
@@ -38,8 +40,10 @@ class Guards:
         self.items: list[tuple[Any, list[Any], str]] = []  # of lists and sets
         self.attributes: list[tuple[Any, str, Any, str]] = []  # of the user's classes
         self.tensors: list[Any] = []
+        self.modules: list[Any] = []  # that are not inside of others
         self.kept_apart: list[Any] = []  # optimizers and schedulers
         self.trouble: str = ""
+        self.calls_others = False  # functions that may look at a number unseen
         self.seen: dict[int, Any] = {}
         self.random = (random.getstate(), str(np.random.get_state()))
         self.visit(function, getattr(function, "__qualname__", type(function).__name__), 0)
@@ -83,6 +87,7 @@ class Guards:
     def visit(self, value: Any, name: str, depth: int) -> None:
         if isinstance(value, PLAIN) and not isinstance(value, type) or id(value) in self.seen:
             return
+        self.calls_others |= may_look_unseen(value)
         self.seen[id(value)] = value
         if isinstance(value, type):
             self.visit_class(value, name, depth)
@@ -94,6 +99,8 @@ class Guards:
         elif isinstance(value, types.MethodType):
             self.visit(value.__self__, name.rpartition(".")[0] or name, depth)
             self.visit(value.__func__, name, depth)
+        elif isinstance(getattr(value, "__wrapped__", None), types.FunctionType):
+            self.visit(value.__wrapped__, name, depth)  # a compiled function, or one with a cache
         elif isinstance(value, functools.partial):
             self.visit((value.func, value.args, value.keywords), name, depth)
         elif is_kept_apart(value):
@@ -117,6 +124,7 @@ class Guards:
             for i, item in enumerate(list(value)[:MOST_ITEMS]):
                 self.visit(item, f"{name}[{i}]", depth)
         elif is_module(value):
+            self.modules.append(value)
             self.visit_module(value, name, depth)
         elif hasattr(value, "__dict__") and not is_library(type(value)):
             self.visit(type(value), type(value).__name__, depth)
@@ -144,6 +152,8 @@ class Guards:
             if key in ("_parameters", "_buffers"):
                 for child in value:
                     self.visit_entry(value, child, f"{name}.{child}", depth)
+            elif key == "_compiled_call_impl":
+                continue
             elif key.endswith("_hooks"):
                 self.lengths.append((value, len(value), f"{name}.{key}"))
             else:
@@ -173,6 +183,7 @@ class Guards:
                     self.visit(value, name, depth)
             return
         names = names_in(code)
+        self.calls_others |= not names.isdisjoint(LOOKS_UNSEEN)
         for variable, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             value = contents(cell)
             self.cells.append((cell, value, f"`{variable}`"))
@@ -180,7 +191,7 @@ class Guards:
             self.visit_file(value, variable, names, depth)
         for value in function.__defaults__ or ():
             self.visit(value, f"a default of {name}", depth)
-        for variable in sorted(names & function.__globals__.keys()):
+        for variable in sorted(globals_in(code) & function.__globals__.keys()):
             self.visit_entry(function.__globals__, variable, f"`{variable}`", depth)
             self.visit_file(function.__globals__[variable], variable, names, depth)
 
@@ -189,6 +200,13 @@ class Guards:
         if isinstance(value, types.ModuleType) and is_of_the_user(value):
             for key in sorted(names & vars(value).keys()):
                 self.visit_entry(vars(value), key, f"{name}.{key}", depth)
+
+
+def may_look_unseen(value: Any) -> bool:
+    """Whether something is a function in C, or a module of such: of others than this package."""
+    if isinstance(value, types.ModuleType):
+        return value.__name__.partition(".")[0] in LOOKS_UNSEEN
+    return isinstance(value, types.BuiltinFunctionType) or type(value) is np.ufunc
 
 
 def contents(cell: Any) -> Any:
@@ -214,6 +232,17 @@ def names_in(code: Any) -> set[str]:
         if isinstance(constant, types.CodeType):
             found |= names_in(constant)
     return found
+
+
+@functools.cache
+def globals_in(code: Any) -> frozenset[str]:
+    """Those of them that are global variables, and not attributes of something."""
+    steps = dis.get_instructions(code)
+    found = {step.argval for step in steps if step.opname.endswith(("_GLOBAL", "_NAME"))}
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            found |= globals_in(constant)
+    return frozenset(found)
 
 
 def is_module(value: Any) -> bool:

@@ -14,23 +14,30 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
+from .._random.generators import default_generator
 from ..core import modes
 from ..core.base import TensorBase, user_frame, wrap
 from ..core.layout import address, memory, strided
 from ..core.modes import MODES
 from ..core.python_dispatch import ACTIVE
-from ..core.upward import TENSOR
+from ..core.upward import TENSOR, VIEWS
 from ..errors import evidence
 from ..utils import _pytree as pytree
 from .guards import Guards
+from .modules import parts_of
+from .outside import Call, Outside, Pattern, standing_for
 from .recorder import Recorder
+from .scalars import LARGEST, Number, now, number
 from .snapshots import same_bits
-from .steps import GradientStep
+from .steps import GradientStep, timed
 from .tapes import in_segments
 
 FLAT = (TensorBase, int, float, str, type(None))
-OUTSIDE = "what it returns is differentiated outside of it"
 MOST_RECORDINGS = 8  # of one function, for as many signatures
+MOST_RESTING = 3  # for one signature: models are trained and evaluated in turn
+MOVED = "a tensor"
+ANY_FLOAT = "any float"  # in the place of one
+FEWEST_STEPS = 5  # of a part that is worth its guards
 
 
 class NothingDone(Exception):
@@ -59,11 +66,15 @@ class Recording:
         self.memory: Any = weakref.WeakValueDictionary()
         self.results: list[Any] = []
         self.spec: Any = None
+        self.outside: Outside | None = None  # where results are differentiated later
         self.seconds = 0.0  # that recording took
         self.first_effect = 0  # the first step after which the call could not be made anew
         self.replays = 0
         self.times: list[float] = []  # of the steps, when they were last timed
         self.confirmed = False  # by a second recording, of other values
+        self.numbers: dict[int, Number] = {}  # among the arguments, by their places
+        self.parts: list[tuple[Any, Compiled]] = []  # modules that are compiled apart
+        self.patterns: set[Pattern] = set()  # which results were differentiated together
 
     def fail(self, reason: str, where: Any = None) -> None:
         self.reason = reason
@@ -72,19 +83,24 @@ class Recording:
         self.run_steps, self.gradient_steps, self.inputs = [], [], []
         self.guards = None
         self.externals = []
+        self.outside = None
 
     def take(self, seen: Seen) -> None:
         recorder = seen.recorder
         self.guards = seen.guards
         self.inputs = seen.inputs
-        needed = recorder.needed_steps()
+        self.numbers = seen.numbers
+        fills = list(recorder.number_arrays.values())
+        needed = [*fills, *recorder.needed_steps(recorder.steps)]
         self.memory = weakref.WeakValueDictionary(recorder.made)
         found = recorder.externals.values()
         self.externals = [(t, t.array, t.wants_grad) for t in found]
         self.results = [as_result(recorder, r) for r in seen.results]
         self.spec = seen.spec
         self.gradient_steps = [step for step in needed if isinstance(step, GradientStep)]
-        steps = in_segments(needed, [r.array for r in self.results if type(r) is Result])
+        self.outside = seen.outside
+        read = [] if seen.outside is None else seen.outside.take(needed, seen.inputs)
+        steps = in_segments(needed, [r.array for r in self.results if type(r) is Result] + read)
         self.run_steps = [step.run for step in steps]
         effects = [i for i, step in enumerate(steps) if step.has_effects]
         self.first_effect = effects[0] if effects else len(steps)
@@ -96,10 +112,13 @@ class Recording:
             return False
         for value, static, part in zip(args, inputs, self.key[2:], strict=True):
             if static is None:
-                if described(value) != part:
-                    return False
+                if part is not ANY_FLOAT or type(value) is not float:
+                    if described(value, True) != part:
+                        return False
                 continue
-            if not isinstance(value, TensorBase) or not has_stand_in(value):
+            if not isinstance(value, TensorBase) or not has_stand_in(value, True):
+                return False
+            if value.wants_grad is not part[4]:
                 return False
             a, b = value.array, static.array
             if a.shape != b.shape or a.dtype is not b.dtype or a.strides != part[3]:
@@ -112,12 +131,33 @@ class Recording:
         changed: str = guards.changed()
         if changed:
             return changed
+        if self.outside is not None and self.outside.patterns:
+            return "which of its results are used"
         for t, array, wants_grad in self.externals:
             if t.array is not array or t.wants_grad is not wants_grad:
-                return "a tensor"
+                return MOVED
         return ""
 
     def replay(self, values: list[Any]) -> Any:
+        if self.outside is None:
+            self.run(values)
+            return self.answer(None)
+        with self.outside.busy:
+            call = self.call_with(values, None)
+            self.run(values)
+            return self.answer(call)
+
+    def call_with(self, values: Any, random: Any) -> Call | None:
+        """What results that are differentiated later know about their call."""
+        if self.outside is None:
+            return None
+        if not self.outside.draws:
+            random = None
+        elif random is None:
+            random = default_generator.get_state()
+        return Call(self.outside.function, values, self.outside.spec, random)
+
+    def run(self, values: Any) -> None:
         self.fill(values)
         done = 0
         try:
@@ -129,31 +169,35 @@ class Recording:
                 raise NothingDone from error
             raise
         self.replays += 1
-        return self.answer()
 
     def fill(self, values: Any) -> None:
         """Copy the arguments to where the steps read them. The steps have their memory again."""
+        if self.outside is not None:
+            self.outside.leave()
         for step in self.gradient_steps:
             step.let_go()
         for static, value in zip(self.inputs, values, strict=True):
             if static is not None:
                 static.array[...] = value.array
+        for i, argument in self.numbers.items():
+            if not -LARGEST < values[i] < LARGEST:
+                raise NothingDone
+            argument.current = values[i]
 
     def replay_timed(self, values: list[Any]) -> None:
         """The steps with a clock beside them."""
         self.fill(values)
-        self.times = []
-        for run in self.run_steps:
-            start = time.perf_counter()
-            run()
-            self.times.append(time.perf_counter() - start)
+        self.times = timed(self.run_steps)
 
-    def answer(self) -> Any:
+    def answer(self, call: Call | None) -> Any:
         """What the call returns, in new tensors."""
-        if self.spec is None:
+        if self.spec is None and call is None:
             return fresh(self.results[0], {})
         copies: dict[int, Any] = {}
-        return pytree.tree_unflatten([fresh(r, copies) for r in self.results], self.spec)
+        made = [fresh(r, copies) for r in self.results]
+        if call is not None and self.outside is not None:
+            self.outside.attach(made, call)
+        return made[0] if self.spec is None else pytree.tree_unflatten(made, self.spec)
 
 
 class Result:
@@ -163,7 +207,7 @@ class Result:
         self.array = t.array
         self.owner = memory(t.array)
         self.offset = address(t.array) - address(self.owner)
-        self.node = t.node
+        self.node = t.node  # of no use any more, or replaced
         self.slot = t.slot
         self.wants_grad = t.wants_grad
 
@@ -186,7 +230,7 @@ class Result:
 
 
 def fresh(result: Any, copies: dict[int, Any]) -> Any:
-    return result.fresh(copies) if type(result) is Result else result
+    return result.fresh(copies) if type(result) is Result else now(result)
 
 
 def is_tensor(value: Any) -> bool:
@@ -200,18 +244,28 @@ def flat(args: Any, kwargs: Any) -> tuple[Any, Any]:
     return pytree.tree_flatten((args, kwargs))
 
 
-def has_stand_in(t: Any) -> bool:
+def has_stand_in(t: Any, leaves_too: bool) -> bool:
     """Whether a tensor at a fixed place may stand for an argument; others are used as they are."""
-    return type(t) is TENSOR.cls and not t.wants_grad and not t.special
+    if type(t) is not TENSOR.cls or t.special:
+        return False
+    if not t.wants_grad:
+        return True
+    return t.gradient is None and (leaves_too or not is_leaf(t))
 
 
-def described(value: Any) -> Any:
+def is_leaf(t: Any) -> bool:
+    if t.view_of is not None:
+        VIEWS.refresh(t)
+    return t.node is None or t.node.is_leaf
+
+
+def described(value: Any, leaves_too: bool) -> Any:
     """What has to be the same for a recording to fit an argument."""
     if isinstance(value, TensorBase):
-        if not has_stand_in(value):
+        if not has_stand_in(value, leaves_too):
             return id(value)
         array = value.array
-        return type(value), array.shape, array.dtype, array.strides, value.special
+        return type(value), array.shape, array.dtype, array.strides, value.wants_grad
     if type(value) is float:
         return float, value.hex()  # zeros have signs
     try:
@@ -219,6 +273,10 @@ def described(value: Any) -> Any:
     except TypeError:
         return id(value)
     return type(value), value
+
+
+def is_float(value: Any, part: Any) -> bool:
+    return type(value) is float and type(part) is tuple and part[0] is float
 
 
 def around() -> Any:
@@ -230,20 +288,30 @@ def around() -> Any:
 class Compiled:
     """A function whose calls are recorded twice, and replayed from the fourth one on."""
 
-    def __init__(self, function: Callable[..., Any], fullgraph: bool, check: bool) -> None:
-        functools.update_wrapper(self, function)  # its name, its text, its signature
+    def __init__(
+        self, function: Callable[..., Any], fullgraph: bool, check: bool, is_part: bool = False
+    ) -> None:
+        # Its name, its text, its signature, and what else a function has.
+        given = functools.WRAPPER_UPDATES if isinstance(function, types.FunctionType) else ()
+        functools.update_wrapper(self, function, updated=given)
         self.function = function
         self.fullgraph = fullgraph
         self.check = check
         self.recordings: dict[Any, Recording] = {}
+        self.resting: dict[Any, list[Recording]] = {}  # those that held before something changed
         self.lock = threading.Lock()
         self.changes = 0  # after which something had to be recorded again
         self.last: Recording | None = None  # that was replayed, for arguments without nesting
-        self.warned = False
+        self.warned = is_part
+        self.is_part = is_part  # of a function that cannot be recorded
+        self.changing: set[int] = set()  # the places of floats that change from call to call
+        self.by_value = False  # somebody looks at them
+        self.new_leaves = False  # arguments that require grad are others each time
         ALL.add(self)
 
     def forget(self) -> None:
         self.recordings = {}
+        self.resting = {}
         self.changes = 0
         self.last = None
 
@@ -275,25 +343,60 @@ class Compiled:
         odd = next((v for v in values if is_tensor(v) and v.special), None)
         if odd is not None:  # on a GPU, or of a class that does something else
             return self.function(*args, **kwargs)
-        key = (spec, around(), *[described(v) for v in values])
+        key = (spec, around(), *[described(v, self.new_leaves) for v in values])
+        for i in self.changing:
+            if i < len(values) and type(values[i]) is float:
+                key = (*key[: i + 2], ANY_FLOAT, *key[i + 3 :])
         found = self.recordings.get(key)
         if found is None:
+            if self.gets_new_numbers(key, values):
+                return self.find(args, kwargs)
+            if self.gets_new_leaves(key, values):
+                self.new_leaves = True
+                return self.find(args, kwargs)
             found = self.first_of(key)
-        if found.run_steps:
-            changed = found.still_holds()
-            if not changed:
-                if not found.confirmed or self.check:
-                    return self.confirm(found, values, spec)
-                try:
-                    self.last = found if spec is None else None
-                    return found.replay(values)
-                except NothingDone:
-                    return self.function(*args, **kwargs)
+        changed = found.still_holds() if found.run_steps else ""
+        if changed:
             found = self.again(found, changed)
+        if found.run_steps:
+            if not found.confirmed or self.check:
+                return self.confirm(found, values, spec)
+            try:
+                self.last = found if spec is None else None
+                return found.replay(values)
+            except NothingDone:
+                return self.function(*args, **kwargs)
         found.calls += 1
-        if found.reason or found.calls < 2:
+        if found.reason:
+            return in_parts(self.function, found.parts, args, kwargs)
+        if found.calls < 2:
             return self.function(*args, **kwargs)
         return self.record(found, values, spec)
+
+    def gets_new_numbers(self, key: Any, values: Any) -> bool:
+        """Whether a call differs from an earlier one in the floats that it gets: note which."""
+        if self.by_value:
+            return False
+        for known in self.recordings:
+            if len(known) == len(key) and known[:2] == key[:2]:
+                parts = enumerate(zip(key[2:], known[2:], strict=True))
+                places = [i for i, (a, b) in parts if a != b and a is not ANY_FLOAT]
+                if places and all([is_float(values[i], known[i + 2]) for i in places]):
+                    self.changing.update(places)
+                    return True
+        return False
+
+    def gets_new_leaves(self, key: Any, values: Any) -> bool:
+        """Whether a call differs from an earlier one in which tensors it wants gradients of."""
+        if self.new_leaves:
+            return False
+        given = [is_tensor(v) and v.wants_grad and has_stand_in(v, True) for v in values]
+        for known in self.recordings:
+            if len(known) == len(key) and known[:2] == key[:2]:
+                parts = zip(key[2:], known[2:], given, strict=True)
+                if all([a == b or (is_new and type(b) is int) for a, b, is_new in parts]):
+                    return True
+        return False
 
     def first_of(self, key: Any) -> Recording:
         """A recording for arguments that were not seen before."""
@@ -306,28 +409,49 @@ class Compiled:
         return made
 
     def again(self, stale: Recording, changed: str) -> Recording:
-        """A recording in the place of one that no longer fits."""
+        """A recording in the place of one that no longer fits: one that does, or a new one."""
+        resting = self.resting.setdefault(stale.key, [])
+        back = next((r for r in resting if not r.still_holds()), None)
+        if changed != MOVED:
+            resting.append(stale)
+        if back is not None:
+            resting.remove(back)
+            self.recordings[stale.key] = back
+            return back
+        del resting[:-MOST_RESTING]
         made = self.recordings[stale.key] = Recording(stale.key, f"a change of {changed}")
         made.calls = 1
+        made.patterns = stale.patterns
+        if stale.outside is not None:
+            made.patterns = stale.patterns | stale.outside.patterns
         self.changes += 1
         if self.changes > 4 * MOST_RECORDINGS:
             made.fail(f"{changed} changes all the time")
         return made
 
+    def name(self) -> str:
+        """What the function is called; a module, by its class."""
+        owner = getattr(self.function, "__self__", None)
+        if owner is not None and self.function == getattr(owner, "_call_impl", None):
+            return type(owner).__name__
+        return str(getattr(self.function, "__qualname__", type(self.function).__name__))
+
     def refuse(self, recording: Recording, reason: str, where: Any) -> None:
         recording.fail(reason, where)
-        line = "" if where is None else f"\n  at:  {evidence.spell(where)}"
-        name = getattr(self.function, "__qualname__", type(self.function).__name__)
-        text = f"{name} cannot be compiled: {reason}{line}"
-        if reason == OUTSIDE:  # as programs for PyTorch have it; nothing is wrong with that
+        if ANY_FLOAT in recording.key:  # then it may be possible for each of them apart
+            self.by_value, self.changing = True, set()
+            self.recordings.pop(recording.key, None)
             return
+        line = "" if where is None else f"\n  at:  {evidence.spell(where)}"
+        text = f"{self.name()} cannot be compiled: {reason}{line}"
         if self.fullgraph:
             raise RuntimeError(text)
         if not self.warned:
             self.warned = True
             frame = user_frame(1)
             at = ("<unknown>", 1) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
-            text += "\n  It runs as ordinary Python."
+            parts = "with its modules compiled apart" if recording.parts else "as it is"
+            text += f"\n  It runs as ordinary Python, {parts}."
             warnings.warn_explicit(text, UserWarning, *at)
 
     def record(self, recording: Recording, values: Any, spec: Any) -> Any:
@@ -336,13 +460,16 @@ class Compiled:
         seen = self.watched(recording, values, spec)
         if recording.reason:
             return seen.given_back(values)
+        if self.is_part and len(seen.recorder.steps) < FEWEST_STEPS:
+            recording.fail("it is too small to be worth it")
+            return seen.given_back(values)
         recording.take(seen)
         wrong = differs_when_replayed(recording, seen, values)
         if wrong:
             self.refuse(recording, wrong, None)
             return seen.given_back(values)
         recording.seconds = time.perf_counter() - start
-        return recording.answer()
+        return recording.answer(recording.call_with(values, seen.recorder.before.random))
 
     def confirm(self, recording: Recording, values: Any, spec: Any) -> Any:
         """Record a second call, most likely with other values: the list must do what it did."""
@@ -353,37 +480,103 @@ class Compiled:
         if wrong:
             self.refuse(recording, wrong, None)
             return seen.given_back(values)
-        recording.confirmed = True
-        return recording.answer()
+        before = [float.__pos__(number) for number in recording.numbers.values()]
+        recording.confirmed = all(
+            [values[i] != n for i, n in zip(recording.numbers, before, strict=True)]
+        )
+        return recording.answer(recording.call_with(values, seen.recorder.before.random))
 
     def watched(self, recording: Recording, values: Any, spec: Any) -> Seen:
         """Run the call under a recorder; the recording says if it cannot be repeated."""
-        seen = Seen(self.function, values, spec)
+        places = [i for i, part in enumerate(recording.key[2:]) if part is ANY_FLOAT]
+        seen = Seen(self.function, values, spec, self.new_leaves, recording.patterns, places)
         reason, where = why_not(seen)
         if reason:
+            recording.parts = self.parts_in(seen.guards)
             self.refuse(recording, reason, where)
         return seen
+
+    def parts_in(self, guards: Guards) -> list[tuple[Any, Compiled]]:
+        """The modules of a function that cannot be recorded, each compiled by itself."""
+        own = getattr(self.function, "__self__", self.function)
+        found: list[tuple[Any, Compiled]] = []
+        for module in guards.modules:
+            for part in parts_of(module) if module is own else [module]:
+                if not any([part is known for known, _ in found]):
+                    found.append((part, Compiled(part._call_impl, False, self.check, True)))
+        return found
+
+
+def in_parts(function: Any, parts: list[tuple[Any, Compiled]], args: Any, kwargs: Any) -> Any:
+    """A call in which some modules are called by their recordings."""
+    before = [module._compiled_call_impl for module, _ in parts]
+    for module, compiled in parts:
+        module._compiled_call_impl = compiled
+    try:
+        return function(*args, **kwargs)
+    finally:
+        for (module, _), own in zip(parts, before, strict=True):
+            module._compiled_call_impl = own
 
 
 class Seen:
     """A call that ran under a recorder."""
 
-    def __init__(self, function: Callable[..., Any], values: Any, spec: Any) -> None:
-        self.inputs = [static_input(v) for v in values]
+    def __init__(
+        self,
+        function: Any,
+        values: Any,
+        spec: Any,
+        leaves_too: bool,
+        patterns: set[Pattern],
+        places: list[int],
+    ) -> None:
+        self.values = values
+        self.inputs = [static_input(v, leaves_too) for v in values]
         self.guards = Guards(function, values)
         fixed = [t for t in self.inputs if t is not None]
         owners = self.guards.kept_apart
         self.recorder = recorder = Recorder(fixed, self.guards.tensors, owners)
         given = [v if t is None else t for t, v in zip(self.inputs, values, strict=True)]
+        self.numbers = {i: number(values[i], recorder) for i in places}
+        recorder.has_numbers = bool(places)
+        for i, value in self.numbers.items():
+            given[i] = value
         args, kwargs = (given, {}) if spec is None else pytree.tree_unflatten(given, spec)
         schedulers = [each for each in owners if hasattr(each, "last_epoch")]
-        with recorder, recorder.listening_to(schedulers), recorder.hearing_output():
-            self.out = function(*args, **kwargs)
-        recorder.note_gradients()
-        if is_tensor(self.out):
-            self.results, self.spec = [self.out], None
-        else:
-            self.results, self.spec = pytree.tree_flatten(self.out)
+        with recorder.hearing_output():
+            with (
+                recorder,
+                recorder.listening_to(schedulers),
+                recorder.listening_to_options(owners),
+            ):
+                self.out = function(*args, **kwargs)
+            recorder.note_gradients()
+            if is_tensor(self.out):
+                self.results, self.spec = [self.out], None
+            else:
+                self.results, self.spec = pytree.tree_flatten(self.out)
+            self.outside: Outside | None = None
+            self.refused = ""
+            if not recorder.trouble:
+                self.record_backward(function, spec, patterns)
+
+    def looks_at_numbers(self) -> bool:
+        """Whether the call depends on its floats in ways that are not seen."""
+        if not self.numbers:
+            return False
+        return self.recorder.looks_at_numbers or self.guards.calls_others
+
+    def record_backward(self, function: Any, spec: Any, patterns: set[Pattern]) -> None:
+        """The backward passes of results that are differentiated later."""
+        outside = Outside(self.recorder, self.results, self.inputs)
+        if not outside.results:
+            return
+        self.refused = outside.why_not(self.inputs)
+        if not self.refused:
+            outside.record(patterns)
+            outside.function, outside.spec, outside.numbers = function, spec, self.numbers
+            self.outside = outside
 
     def given_back(self, values: Any) -> Any:
         """What the call returned, with its effects on the arguments, for which others stood in."""
@@ -398,14 +591,14 @@ class Seen:
         own = {id(static): value for static, value in pairs}
         if self.spec is None:
             return own.get(id(self.out), self.out)
-        return pytree.tree_unflatten([own.get(id(r), r) for r in self.results], self.spec)
+        return pytree.tree_unflatten([now(own.get(id(r), r)) for r in self.results], self.spec)
 
 
-def static_input(value: Any) -> Any:
+def static_input(value: Any, leaves_too: bool) -> Any:
     """A tensor at a fixed place for an argument; None where the argument itself is used."""
-    if not isinstance(value, TensorBase) or not has_stand_in(value):
+    if not isinstance(value, TensorBase) or not has_stand_in(value, leaves_too):
         return None
-    return wrap(value.array.copy(order="K"))
+    return standing_for(value, value.array.copy(order="K"))
 
 
 def as_result(recorder: Recorder, value: Any) -> Any:
@@ -420,8 +613,10 @@ def why_not(seen: Seen) -> tuple[str, Any]:
     recorder, guards, inputs, results = seen.recorder, seen.guards, seen.inputs, seen.results
     if recorder.trouble:
         return recorder.trouble, recorder.where
-    if guards.trouble:
-        return guards.trouble, None
+    if guards.trouble or seen.refused:
+        return guards.trouble or seen.refused, None
+    if seen.looks_at_numbers():
+        return "it looks at a number that changes", None
     changed = guards.changed()
     if changed:
         return f"it changes {changed}", None
@@ -430,7 +625,8 @@ def why_not(seen: Seen) -> tuple[str, Any]:
         return f"it draws {drawn}", None
     if any([t is not None and t.cell is not None and t.cell.n for t in inputs]):
         return "it writes into an argument", None
-    if any([t is not None and t.wants_grad for t in inputs]):
+    pairs = zip(inputs, seen.values, strict=True)
+    if any([t is not None and t.wants_grad is not v.wants_grad for t, v in pairs]):
         return "it lets an argument require grad", None
     for t, array in recorder.before.met:
         if t.array is not array:
@@ -442,33 +638,13 @@ def why_not(seen: Seen) -> tuple[str, Any]:
             return f"it returns a {type(r).__name__}", None
         if any([r is t for t in inputs]):
             return "it returns an argument", None
-        if is_alive(r.node, recorder):
-            return OUTSIDE, None
     return "", None
-
-
-def is_alive(node: Any, recorder: Recorder) -> bool:
-    """Whether a backward pass could still go through a result."""
-    if node is None or node.is_leaf:
-        return False
-    saves = False
-    stack, seen = [node], {node}
-    while stack:
-        node = stack.pop()
-        if node.frees:
-            saves = True
-            if node.kept is not None:
-                return True
-        for edge in node.edges:
-            if edge is not None and edge not in seen:
-                seen.add(edge)
-                stack.append(edge)
-    return not saves and not any([isinstance(s, GradientStep) for s in recorder.steps])
 
 
 def differs_when_replayed(recording: Recording, seen: Seen, values: Any) -> str:
     """Put everything back, run the steps, compare: what comes out otherwise than before."""
     expected = [r.array.copy() if is_tensor(r) else r for r in seen.results]
+    passes = {} if seen.outside is None else seen.outside.expected()
     before = seen.recorder.before
     after = before.restore()
     try:
@@ -476,9 +652,13 @@ def differs_when_replayed(recording: Recording, seen: Seen, values: Any) -> str:
         wrong = after.differs(before.now(), recording.memory)
         if not wrong and not all(map(is_same_result, recording.results, expected)):
             wrong = "a result"
+        if not wrong and recording.outside is not None and recording.outside.differs(passes):
+            wrong = "a gradient"
     except Exception as error:
         wrong = f"{type(error).__name__}: {error}"
     if not wrong:
+        if seen.outside is not None:
+            seen.outside.forget()
         return ""
     after.restore()
     return f"a replay gave something else than the call itself: {wrong}"
@@ -487,4 +667,5 @@ def differs_when_replayed(recording: Recording, seen: Seen, values: Any) -> str:
 def is_same_result(result: Any, expected: Any) -> bool:
     if type(result) is Result or is_tensor(result):
         return same_bits(result.array, expected)
+    result, expected = now(result), now(expected)
     return result is expected or bool(result == expected)

@@ -21,13 +21,14 @@ import numpy as np
 
 from .. import _ops  # noqa: F401 - calls are told by their names in torch.ops
 from ..autograd.dispatched import above, wanting
-from ..core.base import TensorBase, wrap
+from ..core.base import TensorBase, sequence, wrap
 from ..core.dispatch import apply
 from ..core.layout import memory
 from ..core.op import Op
 from ..core.python_dispatch import Call, OpMode, below_autograd, leaves_of, modes_set_to
 from ..errors import evidence
 from ..optim._native import WATCHING
+from .scalars import Number, NumberFill, NumberStep, Options, OptionStep
 from .snapshots import Snapshots
 from .steps import (
     CallStep,
@@ -92,6 +93,13 @@ class Recorder(OpMode):
         self.written: set[int] = set()  # ids of memory that something writes into
         self.leaves: dict[int, Any] = {}  # tensors whose .grad may change
         self.gradients: dict[int, Any] = {}  # what it was when a step last said so
+        self.first = next(sequence)  # the nodes of this call come after it
+        self.has_numbers = False  # among the arguments
+        self.is_quiet = False  # what looks at numbers now is no decision
+        self.looks_at_numbers = False
+        self.number_arrays: dict[Any, Any] = {}  # by number and dtype: it, its array
+        self.is_inside = False  # a function that is called as a whole
+        self.has_histories = False  # a tensor that was there before is no leaf
         for t in inputs:
             self.made[id(memory(t.array))] = memory(t.array)
         for t in tensors:  # that can be reached: they must not change unseen
@@ -116,6 +124,9 @@ class Recorder(OpMode):
         if not self.is_made(t.array):
             self.before.take(t)
             self.externals[id(t)] = t
+            node = t.node if t.wants_grad else None
+            if node is not None and not node.is_leaf and node.seq < self.first:
+                self.has_histories = True
         if t.wants_grad and (t.node is None or t.node.is_leaf) and id(t) not in self.leaves:
             self.leaves[id(t)] = t
             self.gradients[id(t)] = t.gradient
@@ -152,14 +163,17 @@ class Recorder(OpMode):
         if self.trouble:
             return self.unseen(op, tensors, attrs, watch)
         mask = wanting(tensors)
-        arrays = [t.array if isinstance(t, TensorBase) else t for t in tensors]
+        given = self.in_arrays(op, tensors) if self.has_numbers else tensors
+        arrays = [t.array if isinstance(t, TensorBase) else t for t in given]
+        self.is_quiet = True
         with below_autograd():
-            answer, tape = taped(apply, op, tensors, attrs, watch)
+            answer, tape = taped(apply, op, given, attrs, watch)
+        self.is_quiet = False
         results = [answer] if op.single else list(answer)
         made = [r.array for r in results]
         if not all([self.is_known(array) for array in made]):
             self.take_over(made)
-            self.steps.append(OpStep(op, arrays, attrs, made, tape))
+            self.add(OpStep(op, arrays, attrs, made, tape), arrays, attrs)
         above(op, tensors, attrs, watch, mask, results)
         if op.single:
             return answer
@@ -198,13 +212,15 @@ class Recorder(OpMode):
         elif made and all([self.is_known(array) for array in made]):
             return out  # a view
         self.take_over(made)
-        self.steps.append(CallStep(call, *self.without_history((call.args, call.kwargs)), made))
+        step = CallStep(call, *self.without_history((call.args, call.kwargs)), made)
+        self.add(step, step.args, step.kwargs)
         return out
 
     def fill(self, name: str, call: Call) -> Any:
         """A new tensor that has the same values every time."""
         given = [t for t in leaves_of((call.args, call.kwargs)) if isinstance(t, TensorBase)]
         has_model = name.endswith(("_like", "lift_fresh")) or name.startswith("aten::new_")
+        self.looks_at_numbers |= name.endswith("lift_fresh")  # there may be some in its list
         if len(given) > has_model:
             self.give_up("a value is handed to Python")  # as a size or a number to fill with
         with below_autograd():
@@ -224,18 +240,50 @@ class Recorder(OpMode):
         self.written.add(id(memory(target.array)))
         self.check_attributes(op, attrs)
         before = target.array.copy()
+        self.is_quiet = True
         with below_autograd():
             out = call.run(call.args, call.kwargs)
+        self.is_quiet = False
         if self.trouble:
             return out
         arrays = [t.array if isinstance(t, TensorBase) else t for t in tensors]
         if is_ordinary_write(op, arrays):
-            tape = taped_write(op, arrays, before) if not attrs else None
-            self.steps.append(WriteStep(op, arrays, attrs, target.version_cell(), tape))
+            plain = not attrs and Number not in map(type, arrays)
+            tape = taped_write(op, arrays, before) if plain else None
+            self.add(WriteStep(op, arrays, attrs, target.version_cell(), tape), arrays, attrs)
         else:
-            given = self.without_history((call.args, call.kwargs))
-            self.steps.append(CallStep(call, *given, []))
+            step = CallStep(call, *self.without_history((call.args, call.kwargs)), [])
+            self.add(step, step.args, step.kwargs)
         return out
+
+    def add(self, step: Step, *given: Any) -> None:
+        """Append a step; what it is given may have numbers in it."""
+        if self.has_numbers and any([type(v) is Number for v in leaves_of(given)]):
+            step = NumberStep(step)
+        self.steps.append(step)
+
+    def in_arrays(self, op: Op, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Operands with arrays in the place of numbers, where that comes to the same."""
+        dtypes = {t.array.dtype for t in tensors if isinstance(t, TensorBase)}
+        dtype = dtypes.pop() if len(dtypes) == 1 else None
+        if not op.elementwise or dtype not in (np.float32, np.float64):
+            return tensors
+        return tuple([self.as_array(t, dtype) if type(t) is Number else t for t in tensors])
+
+    def as_array(self, value: Number, dtype: Any) -> Any:
+        key = id(value), dtype
+        if key not in self.number_arrays:
+            array = np.array(float.__pos__(value), dtype)
+            self.take_over([array])
+            self.number_arrays[key] = NumberFill(value, array)
+        return wrap(self.number_arrays[key].made[0])
+
+    def option(self, group: Any, key: str, value: Any) -> None:
+        """The call sets an option of an optimizer."""
+        if not self.is_inside and not self.trouble:
+            if isinstance(value, TensorBase):
+                self.give_up("it sets an option of an optimizer to a tensor")
+            self.steps.append(OptionStep(group, key, value))
 
     def take_over(self, made: list[Any]) -> None:
         for array in made:
@@ -265,11 +313,13 @@ class Recorder(OpMode):
             if is_optimizer and any([callable(a) for a in (*args[1:], *kwargs.values())]):
                 self.give_up("an optimizer is given a closure")
         before, WATCHING.done = WATCHING.done, []
+        self.is_inside = self.is_quiet = True
         try:
             with modes_set_to(()):
                 out = function(*args, **kwargs)
         finally:
             updates, WATCHING.done = WATCHING.done, before
+            self.is_inside = self.is_quiet = False
         if not self.trouble:
             step = WholeStep(function, *self.without_history((args, kwargs)))
             if updates and is_all_of(args[0], updates):
@@ -277,7 +327,7 @@ class Recorder(OpMode):
                 step.updates = updates
             step.made = [array for array in arrays_in(out) if not self.is_known(array)]
             self.take_over(step.made)
-            self.steps.append(step)
+            self.add(step, args, kwargs)
             for t in self.leaves.values():
                 self.gradients[id(t)] = t.gradient
         return out
@@ -291,6 +341,21 @@ class Recorder(OpMode):
             yield
         finally:
             sys.stdout, sys.stderr = before
+
+    @contextlib.contextmanager
+    def listening_to_options(self, owners: list[Any]) -> Iterator[None]:
+        """What the call sets in the groups of optimizers is to be set again."""
+        lists = [each.param_groups for each in owners if hasattr(each, "param_groups")]
+        for groups in lists:
+            groups[:] = [Options(group, self) for group in groups]
+        try:
+            yield
+        finally:
+            for groups in lists:
+                groups[:] = [getattr(group, "group", group) for group in groups]
+            for step in self.steps:
+                for update in getattr(step, "updates", ()):
+                    update.group = getattr(update.group, "group", update.group)
 
     @contextlib.contextmanager
     def listening_to(self, schedulers: list[Any]) -> Iterator[None]:
@@ -318,14 +383,14 @@ class Recorder(OpMode):
         if changed:
             self.steps.append(GradientStep(changed))
 
-    def needed_steps(self) -> list[Step]:
-        """The steps without those that later ones make up for."""
+    def needed_steps(self, steps: list[Step]) -> list[Step]:
+        """Steps without those that later ones make up for."""
         kept: list[Step] = []
-        for i, step in enumerate(self.steps):
+        for i, step in enumerate(steps):
             if isinstance(step, FillStep) and id(memory(step.made[0])) not in self.written:
                 continue
             if is_zero_grad(step):
-                following = next((s for s in self.steps[i + 1 :] if sees_gradients(s)), None)
+                following = next((s for s in steps[i + 1 :] if sees_gradients(s)), None)
                 if isinstance(following, GradientStep):
                     following.forget_others(step.args[0])
                     continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +31,16 @@ class Step:
     def reads(self) -> list[Any]:
         """The arrays that it looks at."""
         return []
+
+
+def timed(run_steps: list[Callable[[], Any]]) -> list[float]:
+    """Steps with a clock beside them."""
+    times = []
+    for run in run_steps:
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return times
 
 
 def store(step: Step, arrays: list[Any]) -> None:
@@ -209,6 +220,7 @@ def is_zero_grad(step: Step) -> Any:
 
 def sees_gradients(step: Step) -> bool:
     """Whether a step may look at `.grad` of something."""
+    step = getattr(step, "step", step)  # of one with numbers in it
     if isinstance(step, WholeStep):
         given = leaves_of((step.args, step.kwargs))
         return any([not isinstance(v, TensorBase) or v.wants_grad for v in given if is_object(v)])

@@ -209,6 +209,7 @@ class Node(Stamped):
     detached: Any = None  # the outputs that detach_() took away, a set of slots
     # (shape, dtype) of the one output, noted when a user gets the node from its tensor.
     made: Any = None
+    gives_away: bool = False  # no op, but the gradients that it returns are in new memory
     converts: bool = False  # a leaf whose gradient has a dtype of its own: Tensor.grad_dtype
 
     def pull(self, grad: Any, record: bool) -> Any:

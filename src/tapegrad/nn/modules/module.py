@@ -69,6 +69,7 @@ class Module(HookMethods, StateMethods):
     dump_patches: bool = False
     call_super_init: bool = False
     training: bool
+    _compiled_call_impl: Any = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if not self.call_super_init:
@@ -99,6 +100,12 @@ class Module(HookMethods, StateMethods):
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        compiled = self._compiled_call_impl
+        if compiled is not None:
+            return compiled(*args, **kwargs)
+        return self._call_impl(*args, **kwargs)
+
+    def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
         if (
             self._forward_hooks
             or self._forward_pre_hooks
@@ -236,6 +243,11 @@ class Module(HookMethods, StateMethods):
         registered = {*self._parameters, *self._modules, *self._buffers}
         names = {*dir(type(self)), *self.__dict__, *registered}
         return sorted(n for n in names if n and not n[0].isdigit())
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        state.pop("_compiled_call_impl", None)  # a copy compiles itself
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Pickles of older versions lack the newer dicts.
@@ -547,7 +559,10 @@ class Module(HookMethods, StateMethods):
         return self._apply(lambda t: t.share_memory_())
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Accepted for PyTorch's sake: the module runs as it is."""
+        """Have calls of this module compiled: `torch.compile` in place, with its options."""
+        from ...compiler import compile
+
+        self._compiled_call_impl = compile(self._call_impl, *args, **kwargs)
 
     # ------------------------------------------------------------------ text
 
