@@ -67,7 +67,7 @@ from .random import Generator, default_generator  # noqa: E402
 _SUBMODULES = frozenset(
     """
     _C __config__ __future__ _lobpcg _vmap_internals accelerator amp autograd backends compat
-    compiler cpu cuda datasets diagnose distributed distributions fft func functional futures jit
+    compiler cpu cuda datasets diagnose distributed distributions fft func functional futures fx jit
     library linalg masked multiprocessing nn optim overrides profiler random return_types
     serialization signal sparse special storage testing torch_version types utils version
     """.split()
@@ -75,6 +75,10 @@ _SUBMODULES = frozenset(
 
 # Public names of modules that are imported when they are asked for.
 _ELSEWHERE = {
+    "_checks": """
+        _assert _assert_async _check _check_index _check_is_size _check_not_implemented
+        _check_tensor_all _check_tensor_all_with _check_type _check_value _check_with
+    """,
     "_control_flow": "cond while_loop",
     "_old_names": """
         AcceleratorError classproperty eig get_file_path has_lapack has_mkl has_openmp has_spectral

@@ -19,6 +19,7 @@ from . import fft as fft
 from . import func as func
 from . import functional as functional
 from . import futures as futures
+from . import fx as fx
 from . import jit as jit
 from . import library as library
 from . import linalg as linalg
@@ -68,6 +69,17 @@ from .symbolic import SymFloat as SymFloat
 from .symbolic import SymInt as SymInt
 from .storage import TypedStorage as TypedStorage
 from .storage import UntypedStorage as UntypedStorage
+from ._checks import _assert as _assert
+from ._checks import _assert_async as _assert_async
+from ._checks import _check as _check
+from ._checks import _check_index as _check_index
+from ._checks import _check_is_size as _check_is_size
+from ._checks import _check_not_implemented as _check_not_implemented
+from ._checks import _check_tensor_all as _check_tensor_all
+from ._checks import _check_tensor_all_with as _check_tensor_all_with
+from ._checks import _check_type as _check_type
+from ._checks import _check_value as _check_value
+from ._checks import _check_with as _check_with
 from .ops.reduce.sorting import _unique as _unique
 from .ops.reduce.sorting import _unique2 as _unique2
 from .settings import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled

@@ -190,6 +190,20 @@ def no_such_name(space: str, name: str, known: Any) -> AttributeError:
     return error
 
 
+def not_here(name: str, instead: str) -> NotImplementedError:
+    """A name that programs ask for, whose use means nothing here: what to do instead."""
+    error = NotImplementedError(f"{name} is not available in tapegrad")
+    attach(
+        error,
+        "E15",
+        what=f"{name} can be imported, so that libraries load, but not used",
+        causes=[("noticed", "at", here())],
+        fixes=[instead],
+        name=name,
+    )
+    return error
+
+
 SPACES = ("torch", "torch.nn", "torch.nn.functional", "torch.linalg", "torch.optim", "torch.Tensor")
 
 
