@@ -208,7 +208,9 @@ def asarray(
     elif isinstance(obj, (np.ndarray, np.generic)):
         source = made(shareable(np.asarray(obj)))
     elif hasattr(obj, "__dlpack__"):
-        source = made(np.from_dlpack(obj))
+        from ..utils.dlpack import imported
+
+        source = made(imported(obj))
     elif isinstance(obj, (bytes, bytearray, memoryview)):
         source = frombuffer(obj, dtype=dtype or dtypes.get_default_dtype())
     if source is None:
