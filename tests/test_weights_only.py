@@ -235,11 +235,11 @@ def test_damaged_files(kind: str) -> None:
     thing = [LEGACY[name](torch) for name in ("views", "with_attributes", "legacy_dtypes")]
     thing += [{"a": list(range(40)), "text": "x" * 300}]
     data = saved(thing, FORMATS[kind])
-    random = np.random.default_rng(7)  # 500 accidents of each format
+    random = np.random.default_rng(7)  # more of them: test_hostile_files.py
     refused = 0
     tracemalloc.start()
     try:
-        for i in range(500):
+        for i in range(100):
             broken = damaged(data, random)
             tracemalloc.reset_peak()
             before = tracemalloc.get_traced_memory()[0]
@@ -257,4 +257,4 @@ def test_damaged_files(kind: str) -> None:
             assert tracemalloc.get_traced_memory()[1] - before < 5e6, i
     finally:
         tracemalloc.stop()
-    assert refused > 250
+    assert refused > 50

@@ -10,7 +10,7 @@ from typing import Any
 import tapegrad as tg
 
 from . import dtypes
-from ._serialization.storage_bytes import as_bytes
+from ._serialization.storage_bytes import as_bytes, brief
 from ._tensor.conversion import TypedStorage, UntypedStorage
 from .core.base import wrap
 from .core.bits import with_bits
@@ -23,7 +23,7 @@ LIMIT = 2**62
 
 def checked_ints(what: str, values: Any) -> tuple[int, ...]:
     if not isinstance(values, (tuple, list)) or not all([type(v) is int for v in values]):
-        raise TypeError(f"a tensor's {what} has to be a tuple of ints, got {values!r:.60}")
+        raise TypeError(f"a tensor's {what} has to be a tuple of ints, got {brief(values)}")
     return tuple(values)
 
 
@@ -31,7 +31,7 @@ def view_of_storage(storage: Any, dtype: Any, offset: Any, size: Any, stride: An
     """The array of that size and stride, which has to lie within the storage."""
     sizes, steps = checked_ints("size", size), checked_ints("stride", stride)
     if type(offset) is not int or offset < 0:
-        raise RuntimeError(f"Tensor: invalid storage offset {offset}")
+        raise RuntimeError(f"Tensor: invalid storage offset {brief(offset)}")
     if len(sizes) != len(steps):
         raise RuntimeError(
             f"mismatch in length of strides and shape: {len(steps)} and {len(sizes)}"
@@ -148,7 +148,7 @@ def _rebuild_parameter_with_state(
 def _rebuild_from_type_v2(func: Any, new_type: Any, args: Any, state: Any) -> Any:
     """A tensor of a subclass, or with attributes that a user gave it."""
     if func not in REBUILDERS or not isinstance(new_type, type):
-        raise TypeError(f"cannot make a {new_type!r:.60} of {func!r:.60}")
+        raise TypeError(f"cannot make a {brief(new_type)} of {brief(func)}")
     made = func(*args)
     if type(made) is not new_type:
         if not issubclass(new_type, tg.Tensor):
@@ -196,11 +196,11 @@ def set_state(t: Any, state: Any) -> None:
         state, slots = state
     state, slots = state or {}, slots or {}
     if not (isinstance(state, dict) and isinstance(slots, dict)):
-        raise RuntimeError(f"Invalid serialized state: {state!r:.60}")
+        raise RuntimeError(f"Invalid serialized state: {brief(state)}")
     if not all([isinstance(name, str) and name != "_dual" for name in state]):
-        raise RuntimeError(f"Invalid names of attributes: {list(state)!r:.60}")
+        raise RuntimeError(f"Invalid names of attributes: {brief(state)}")
     if not set(slots) <= set(slot_names(type(t))):
-        raise RuntimeError(f"{type(t).__name__} does not have the slots {list(slots)!r:.60}")
+        raise RuntimeError(f"{type(t).__name__} does not have the slots {brief(slots)}")
     t.__dict__.update(state)
     for name, value in slots.items():
         setattr(t, name, value)

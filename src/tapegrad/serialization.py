@@ -35,7 +35,7 @@ from ._serialization.places import (
     restorer,
     validate_cuda_device,
 )
-from ._serialization.storage_bytes import StorageType, checked_type, typed, untyped
+from ._serialization.storage_bytes import StorageType, brief, checked_type, typed, untyped
 from .device import (
     jagged,
     sparse_bsc,
@@ -484,10 +484,12 @@ def load_archive(
 
     def storage(saved: Any) -> Any:
         if not isinstance(saved, tuple) or len(saved) != 5 or saved[0] != "storage":
-            raise RuntimeError(f"Unknown typename for persistent_load: {saved!r:.60}")
+            raise RuntimeError(f"Unknown typename for persistent_load: {brief(saved)}")
         _, kind, key, location, numel = saved
         if type(key) is not str:
-            raise RuntimeError(f"a storage in the file is damaged: its key is {key!r:.60}")
+            raise RuntimeError(f"a storage in the file is damaged: its key is {brief(key)}")
+        if type(location) is not str:
+            raise RuntimeError(f"a storage in the file is damaged: its place is {brief(location)}")
         dtype = checked_type(kind, numel)
         if key not in loaded:
             loaded[key] = typed_record(f"data/{key}", dtype, numel, location)
@@ -530,8 +532,8 @@ def _get_layout(name: str) -> Any:
     >>> _get_layout("torch.strided")
     torch.strided
     """
-    if name not in LAYOUTS:
-        raise ValueError(f"there is no layout {name!r:.60}")
+    if not isinstance(name, str) or name not in LAYOUTS:
+        raise ValueError(f"there is no layout {brief(name)}")
     return LAYOUTS[name]
 
 

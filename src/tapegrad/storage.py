@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import mmap
+import os
 from collections.abc import Iterator
 from copy import copy
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import dtypes
-from .core.arrays import host, root_of
+from .core.arrays import host, is_array, root_of
 from .core.base import STATE, wrap
 from .core.devices import placed
 from .core.layout import address
@@ -33,11 +34,74 @@ def in_new_shared_memory(array: Any) -> Any:
     return made
 
 
-class UntypedStorage:
-    """The bytes behind a tensor and all its views."""
+def mapped_file(filename: Any, shared: bool, nbytes: int) -> Any:
+    """The first bytes of a file as an array, read when they are used.
 
-    def __init__(self, array: Any) -> None:
-        self.owner = root_of(array)
+    Shared: what is written goes into the file, which is made or grows if need be. Otherwise
+    it stays in this process.
+    """
+    name = os.fspath(filename)
+    try:
+        file = os.open(name, os.O_RDWR | os.O_CREAT if shared else os.O_RDONLY, 0o600)
+    except OSError as error:
+        mode = "read-write mode" if shared else "read-only mode"
+        raise RuntimeError(
+            f"unable to open file <{name}> in {mode}: {error.strerror} ({error.errno})"
+        ) from None
+    try:
+        size = os.fstat(file).st_size
+        if size < nbytes:
+            if not shared:
+                raise RuntimeError(
+                    f"file <{name}> size <{size}> is smaller than the required mapping size "
+                    f"<{nbytes}>"
+                )
+            os.ftruncate(file, nbytes)
+        if not nbytes:
+            return np.empty(0, np.uint8)
+        access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
+        return np.ndarray((nbytes,), np.uint8, mmap.mmap(file, nbytes, access=access))
+    finally:
+        os.close(file)
+
+
+class UntypedStorage:
+    """The bytes behind a tensor and all its views.
+
+    Made of a number of bytes, of their values, or (inside this library) of an array.
+    """
+
+    owner: Any
+    filename: str | None = None
+
+    def __init__(self, source: Any = 0, *, device: Any = None) -> None:
+        if is_array(source) or type(source) is STATE.meta_type:
+            self.owner = root_of(source)
+            return
+        from ._creation.sized import empty
+
+        if isinstance(source, int):
+            self.owner = empty(source, dtype=dtypes.uint8, device=device).array
+        else:
+            values = np.array([int(value) & 0xFF for value in source], np.uint8)
+            self.owner = wrap(values).to(device or "cpu").array  # type: ignore[attr-defined]
+
+    @classmethod
+    def from_file(cls, filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+        """The memory of a file; see `torch.from_file`."""
+        made = cls(mapped_file(filename, shared, nbytes))
+        made.filename = os.fspath(filename) if shared else None
+        return made
+
+    @classmethod
+    def _new_shared(cls, size: int, *, device: Any = "cpu") -> UntypedStorage:
+        return cls(size).share_memory_()
+
+    def share_memory_(self) -> Any:
+        """Move into memory that other processes see; tensors made before stay where they were."""
+        if not self.is_shared():
+            self.owner = in_new_shared_memory(self.owner)
+        return self
 
     @property
     def device(self) -> Any:
@@ -93,8 +157,73 @@ class UntypedStorage:
     def __len__(self) -> int:
         return self.size()
 
-    def __getitem__(self, index: int) -> Any:
-        return self.bytes()[index].item()
+    def __getitem__(self, index: int | slice) -> Any:
+        if not isinstance(index, slice):
+            return self.bytes()[self.position(index)].item()
+        start, stop = self.bounds(index)
+        # Through a memoryview, NumPy does not see the array behind: the part is a storage of its
+        # own, that starts and ends where it says, as PyTorch's.
+        part = memoryview(self.bytes().view(np.uint8))[start:stop]
+        return UntypedStorage(np.frombuffer(part, np.uint8))
+
+    def __setitem__(self, index: int | slice, value: Any) -> None:
+        if not isinstance(value, int):
+            raise RuntimeError(
+                "can only set storage content with a int types, but got "
+                f"{type(value).__name__} instead"
+            )
+        place = slice(*self.bounds(index)) if isinstance(index, slice) else self.position(index)
+        self.bytes()[place] = value & 0xFF
+
+    def position(self, index: Any) -> int:
+        if not isinstance(index, int):
+            raise TypeError(f"can't index a torch.UntypedStorage with {type(index).__name__}")
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"index {index} out of range for storage of size {len(self)}")
+        return index
+
+    def bounds(self, index: slice) -> tuple[int, int]:
+        start, stop, step = index.indices(len(self))
+        if step != 1:
+            raise RuntimeError(
+                f"Trying to slice with a step of {step}, but only a step of 1 is supported"
+            )
+        return start, max(start, stop)
+
+    def clone(self) -> Any:
+        """The same bytes in memory of their own."""
+        return self.moved(self.owner.copy())
+
+    def copy_(self, source: UntypedStorage, non_blocking: bool | None = None) -> Any:
+        """Take the bytes of another storage."""
+        self.bytes()[...] = source.bytes()
+        return self
+
+    def fill_(self, value: int) -> Any:
+        self.bytes()[...] = value
+        return self
+
+    def new(self) -> UntypedStorage:
+        """An empty storage on the same device."""
+        return UntypedStorage(0, device=self.device)
+
+    def to(self, *, device: Any, non_blocking: bool = False) -> Any:
+        """The same on a device; itself if it is there already."""
+        return self.cpu() if str(device) == "cpu" else self.cuda(device)
+
+    def untyped(self) -> UntypedStorage:
+        return self
+
+    def type(self) -> str:
+        return "torch.storage.UntypedStorage"
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            memo[id(self)] = self.clone()
+        return memo[id(self)]
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.tolist())
@@ -121,12 +250,44 @@ StorageBase = UntypedStorage  # PyTorch has the two apart
 class TypedStorage(UntypedStorage):
     """The elements behind a tensor and all its views."""
 
-    def __init__(self, array: Any) -> None:
-        super().__init__(array)
-        self.dtype = dtypes.of(array.dtype)
+    dtype: dtypes.dtype
+
+    def __init__(
+        self,
+        source: Any = 0,
+        *,
+        wrap_storage: UntypedStorage | None = None,
+        dtype: dtypes.dtype | None = None,
+        device: Any = None,
+        _internal: bool = False,
+    ) -> None:
+        if is_array(source) or type(source) is STATE.meta_type:
+            super().__init__(source)
+            self.dtype = dtypes.of(source.dtype)
+            return
+        self.dtype = dtype or dtypes.get_default_dtype()
+        if wrap_storage is not None:
+            self.owner = wrap_storage.owner
+        elif isinstance(source, int):
+            super().__init__(source * self.dtype.itemsize, device=device)
+        else:
+            super().__init__(np.array(list(source), self.dtype.np))
+
+    @classmethod
+    def of_file(cls, dtype: dtypes.dtype, filename: Any, shared: bool, size: int) -> TypedStorage:
+        """The memory of a file, as elements."""
+        return cls(mapped_file(filename, shared, size * dtype.itemsize).view(dtype.np))
 
     def bytes(self) -> Any:
         return super().bytes().view(self.dtype.np)
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
+        return self.bytes()[self.position(index)].item()
+
+    def __setitem__(self, index: int | slice, value: Any) -> None:
+        self.bytes()[index] = value
 
     def size(self) -> int:
         return self.nbytes() // self.dtype.itemsize
@@ -136,6 +297,11 @@ class TypedStorage(UntypedStorage):
 
     def untyped(self) -> UntypedStorage:
         return UntypedStorage(self.owner)
+
+    def type(self) -> str:
+        from ._tensor.legacy_storages import ALL
+
+        return f"torch.{ALL[self.dtype].__name__}"
 
     def kind(self) -> str:
         return f"TypedStorage(dtype={self.dtype}, device={self.device})"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from typing import Any
 
@@ -16,6 +15,7 @@ from ..core.transforms.batched import CONTROL_FLOW, is_batched, refusal
 from ..device import device as device_type
 from ..ops.block.definition import Case, api
 from ..ops.block.samples import Draw, Index
+from ..storage import UntypedStorage, mapped_file
 from . import arrays as from_data
 from .arguments import checked_device, np_dtype
 from .sized import MISSING, check_options, checked_tensor, home, made, pinned
@@ -77,7 +77,9 @@ def from_any(
     array = from_data.quick(data, wanted) if type(data) in (list, tuple) else None
     if array is not None:
         return made(settled(array, device, pin_memory), requires_grad)
-    if hasattr(data, "__cuda_array_interface__") and not isinstance(data, TensorBase):
+    if isinstance(data, UntypedStorage):
+        array = on_storage(data, wanted).copy()
+    elif hasattr(data, "__cuda_array_interface__") and not isinstance(data, TensorBase):
         array = from_data.cast_array(from_device(data), wanted, copy=True)
     else:
         array = from_data.to_array(data, wanted)
@@ -98,6 +100,13 @@ def settled(array: Any, device: Any, pin_memory: bool = False) -> Any:
     found = pinned(array.shape, None, array.dtype)
     found[...] = array
     return found
+
+
+def on_storage(storage: UntypedStorage, wanted: Any) -> Any:
+    """As many numbers of a dtype as the bytes of a storage hold; without a name, int64."""
+    wanted = wanted or np.dtype(np.int64)
+    memory = storage.untyped().bytes()
+    return memory[: memory.size // wanted.itemsize * wanted.itemsize].view(wanted)
 
 
 def from_device(data: Any) -> Any:
@@ -162,7 +171,9 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
             return data.to(device, dtype)  # type: ignore[attr-defined]
         return data if dtype is None else data.to(dtype)  # type: ignore[attr-defined]
     checked_device(device, "as_tensor")
-    if isinstance(data, np.ndarray):
+    if isinstance(data, UntypedStorage):
+        array = on_storage(data, wanted)
+    elif isinstance(data, np.ndarray):
         array = from_data.cast_array(shareable(data), wanted, copy=False)
     elif hasattr(data, "__cuda_array_interface__"):
         array = from_data.cast_array(from_device(data), wanted, copy=False)
@@ -190,12 +201,16 @@ def asarray(
     source: Any = None
     if isinstance(obj, TensorBase):
         source = obj
+    elif isinstance(obj, UntypedStorage):
+        source = made(on_storage(obj, wanted))
     elif hasattr(obj, "__cuda_array_interface__"):
         source = made(from_device(obj))
     elif isinstance(obj, (np.ndarray, np.generic)):
         source = made(shareable(np.asarray(obj)))
     elif hasattr(obj, "__dlpack__"):
-        source = made(np.from_dlpack(obj))
+        from ..utils.dlpack import imported
+
+        source = made(imported(obj))
     elif isinstance(obj, (bytes, bytearray, memoryview)):
         source = frombuffer(obj, dtype=dtype or dtypes.get_default_dtype())
     if source is None:
@@ -413,15 +428,5 @@ def from_file(
     tensor([0., 0.])
     """
     wanted = np_dtype(dtype, "from_file") or dtypes.default_np()
-    if shared:
-        with open(filename, "ab") as file:
-            file.truncate(max(file.tell(), size * wanted.itemsize))
-    elif os.path.getsize(filename) < size * wanted.itemsize:
-        raise RuntimeError(
-            f"file <{filename}> size <{os.path.getsize(filename)}> is smaller than the required "
-            f"mapping size <{size * wanted.itemsize}>"
-        )
-    if not size:
-        return made(np.empty(0, wanted), requires_grad)
-    mapped = np.memmap(filename, wanted, "r+" if shared else "c", shape=(size,))
-    return made(np.asarray(mapped), requires_grad)
+    memory = mapped_file(filename, bool(shared), size * wanted.itemsize)
+    return made(memory.view(wanted), requires_grad)

@@ -23,6 +23,8 @@ NEWEST_READABLE = 10
 LIMIT_32 = 0xFFFFFFFF
 UTF8, SIZES_FOLLOW = 0x0800, 0x0008
 DENSEST = 1032  # the most that deflate can make of one byte
+# What compressed records may come to in all: this much, or so many times the size of the file.
+FREE_UNPACKED, MOST_UNPACKED = 1 << 26, 64
 MINIZ = " This is an internal miniz error."  # the words people search for
 CORRUPT = (
     " If you are seeing this error, there is a high likelihood "
@@ -154,7 +156,7 @@ class ArchiveReader:
         self.file = file
         self.mapped = mapped
         self.size = size_of(file)
-        self.handed_out = 0
+        self.handed_out = self.unpacked = 0
         try:
             self.zip = zipfile.ZipFile(file)
         except DAMAGE as error:
@@ -246,6 +248,9 @@ class ArchiveReader:
         """A compressed record, as other programs write them when they pack an archive again."""
         if info.file_size > DENSEST * min(info.compress_size, self.size) + ALIGNMENT:
             raise corrupt(f"reading file {name}: its size is not that of the data")
+        self.unpacked += info.file_size
+        if self.unpacked > max(FREE_UNPACKED, MOST_UNPACKED * self.size):
+            raise corrupt(f"reading file {name}: the archive unpacks to {self.unpacked} bytes")
         try:
             data = self.zip.read(info)
         except DAMAGE as error:

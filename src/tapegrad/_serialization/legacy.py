@@ -12,7 +12,7 @@ import numpy as np
 from ..core.devices import where_is
 from .archive import fill, size_of, write_all
 from .pickling import Storages, make_pickler
-from .storage_bytes import as_bytes, checked_type, typed, untyped
+from .storage_bytes import as_bytes, brief, checked_type, typed, untyped
 
 MAGIC = 0x1950A86A20F9469CFC6C
 PROTOCOL = 1001
@@ -58,12 +58,14 @@ class Memory:
         if kind == "module" and len(saved) > 1:
             return saved[1]  # a class and, after it, its source
         if kind != "storage" or len(saved) not in (5, 6):
-            raise RuntimeError(f"Unknown saved id type: {kind!r:.60}")
+            raise RuntimeError(f"Unknown saved id type: {brief(kind)}")
         return self.storage(*saved[1:])
 
     def storage(self, kind: Any, key: Any, location: Any, numel: Any, view: Any = None) -> Any:
         dtype = checked_type(kind, numel)
-        root = str(key)
+        root = checked_key(key)
+        if not isinstance(location, str):
+            raise RuntimeError(f"a storage in the file is damaged: its place is {brief(location)}")
         if root not in self.storages:
             size = numel * dtype.itemsize
             self.left -= size
@@ -79,19 +81,19 @@ class Memory:
 
     def view(self, owner: Any, dtype: Any, view: Any) -> Any:
         """Files of long ago have storages that are parts of others."""
-        key, offset, size = view
+        if not isinstance(view, tuple) or len(view) != 3:
+            raise RuntimeError(f"a storage in the file is damaged: {brief(view)}")
+        key, offset, size = checked_key(view[0]), *view[1:]
         if type(offset) is not int or type(size) is not int or offset < 0 or size < 0:
-            raise RuntimeError(f"a storage in the file is damaged: {view!r:.60}")
-        if str(key) not in self.views:
+            raise RuntimeError(f"a storage in the file is damaged: {brief(offset)}, {brief(size)}")
+        if key not in self.views:
             item = dtype.itemsize
-            self.views[str(key)] = typed(
-                as_bytes(owner)[offset * item : (offset + size) * item], dtype
-            )
-        return self.views[str(key)]
+            self.views[key] = typed(as_bytes(owner)[offset * item : (offset + size) * item], dtype)
+        return self.views[key]
 
     def read(self, keys: Any) -> None:
         """Fill the storages, in the order of `keys`."""
-        if not isinstance(keys, list) or set(map(str, keys)) != set(self.storages):
+        if not isinstance(keys, list) or set(map(checked_key, keys)) != set(self.storages):
             raise RuntimeError("the list of storages in the file is damaged")
         for key in map(str, keys):
             target = as_bytes(self.storages[key].owner)
@@ -115,6 +117,13 @@ class Memory:
             raise missing(target.size - done)
 
 
+def checked_key(key: Any) -> str:
+    """The name of a storage: text, or a number in files of long ago."""
+    if not isinstance(key, (str, bytes, int)):
+        raise RuntimeError(f"a storage in the file is damaged: its key is {brief(key)}")
+    return str(key)
+
+
 def missing(count: int) -> RuntimeError:
     return RuntimeError(
         f"unexpected EOF, expected {count} more bytes. The file might be corrupted."
@@ -127,7 +136,7 @@ def load(file: Any, restore: Callable[[Any, str], Any], load_next: Load) -> Any:
         raise RuntimeError("Invalid magic number; corrupt file?")
     protocol = load_next(None)
     if protocol != PROTOCOL:
-        raise RuntimeError(f"Invalid protocol version: {protocol!r:.60}")
+        raise RuntimeError(f"Invalid protocol version: {brief(protocol)}")
     load_next(None)  # about the machine that wrote it; the data is little-endian everywhere
     memory = Memory(file, restore)
     result = load_next(memory.persistent_load)

@@ -53,12 +53,19 @@ TYPE_OF = {d: TYPES[name] for name, d in NAMED.items() if name != "UntypedStorag
 UNTYPED = TYPES["UntypedStorage"]
 
 
+def brief(value: Any) -> str:
+    """A value from a file, for a message: containers may print as more than memory holds."""
+    if value is None or isinstance(value, (str, bytes, int, float, type, StorageType)):
+        return f"{value!r:.60}"
+    return f"a {type(value).__name__}"
+
+
 def checked_type(kind: Any, numel: Any) -> dtypes.dtype:
     """The dtype of a storage that a file describes by its class and its number of elements."""
     if kind is UntypedStorage:
         kind = UNTYPED
     if not isinstance(kind, StorageType) or type(numel) is not int or numel < 0:
-        raise RuntimeError(f"a storage in the file is damaged: {kind!r:.60}, {numel!r:.60}")
+        raise RuntimeError(f"a storage in the file is damaged: {brief(kind)}, {brief(numel)}")
     return kind.dtype
 
 

@@ -22,10 +22,13 @@ from .. import _utils, dtypes
 from .._tensor import legacy_constructors as legacy
 from .._tensor.size import Size
 from .names import public_name
-from .storage_bytes import TYPES, UNTYPED
+from .storage_bytes import TYPES, UNTYPED, brief
 
 LONGEST_NAME = 4096
+LARGEST_KEY = 128
 CHUNK = 1 << 20
+# How much calls may copy in all: this much, or so many times the bytes that were read.
+FREE_COPIES, MOST_COPIES = 1 << 24, 16
 # Whatever the user allows: names in these modules never are.
 BLOCKED = ("sys", "os", "posix", "nt")
 PROTOCOL = 2
@@ -96,11 +99,11 @@ class Allowed:
         found = self.calls.get(id(function))
         if found is None:
             raise UnpicklingError(
-                f"Trying to call reduce for unrecognized function {function!r:.200}"
+                f"Trying to call reduce for unrecognized function {named(function)}"
             )
         if not isinstance(args, tuple) or not found[1](args):
             raise UnpicklingError(
-                f"Trying to call {function!r:.200} with arguments that checkpoints do not have"
+                f"Trying to call {named(function)} with arguments that checkpoints do not have"
             )
         return found[0](*args)
 
@@ -151,6 +154,7 @@ class Source:
 
     def __init__(self, file: Any) -> None:
         self.read = file.read
+        self.tell = file.tell
 
     def take(self, count: int) -> bytes:
         if count <= CHUNK:
@@ -186,6 +190,7 @@ class WeightsUnpickler:
         self.stack: list[Any] = []
         self.marked: list[list[Any]] = []
         self.protocol = PROTOCOL
+        self.copied = 0
 
     def load(self) -> Any:
         take, handlers = self.source.take, HANDLERS
@@ -277,6 +282,12 @@ class WeightsUnpickler:
     def reduce(self) -> None:
         args = self.pop()
         function = self.pop()
+        if isinstance(args, tuple):
+            for value in args:
+                self.pay_for(value)
+            if args and any([function is kind for kind in (set, OrderedDict, Counter)]):
+                for entry in args[0] if isinstance(args[0], (list, tuple, set)) else ():
+                    self.check_key(entry)
         self.stack.append(self.allowed.call(function, args))
 
     def new_object(self) -> None:
@@ -284,13 +295,13 @@ class WeightsUnpickler:
         cls = self.pop()
         if id(cls) in self.allowed.users:
             if not isinstance(cls, type) or not isinstance(args, tuple):
-                raise UnpicklingError(f"Trying to create new object for {cls!r:.200}")
+                raise UnpicklingError(f"Trying to create new object for {named(cls)}")
             self.stack.append(cls.__new__(cls, *args))
         elif args == ():
             self.stack.append(self.allowed.call(cls, args))
         else:
             raise UnpicklingError(
-                f"Trying to create new object for unrecognized class {cls!r:.200}"
+                f"Trying to create new object for unrecognized class {named(cls)}"
             )
 
     def build(self) -> None:
@@ -299,7 +310,8 @@ class WeightsUnpickler:
         cls = type(instance)
         if cls in (OrderedDict, Counter):
             if not isinstance(state, dict):
-                raise UnpicklingError(f"Invalid state of a {cls.__name__}: {state!r:.60}")
+                raise UnpicklingError(f"Invalid state of a {cls.__name__}: {brief(state)}")
+            self.pay_for(state)
             instance.__dict__.update(state)
         elif id(cls) in self.allowed.users:
             give_state(instance, state)
@@ -346,6 +358,7 @@ class WeightsUnpickler:
     def set_item(self) -> None:
         value = self.pop()
         key = self.pop()
+        self.check_key(key)
         self.a_dict("SETITEM")[key] = value
 
     def set_items(self) -> None:
@@ -354,6 +367,7 @@ class WeightsUnpickler:
         if len(items) % 2:
             raise UnpicklingError("the pickle is damaged: a key has no value")
         for i in range(0, len(items), 2):
+            self.check_key(items[i])
             target[items[i]] = items[i + 1]
 
     def a_dict(self, what: str) -> Any:
@@ -365,6 +379,25 @@ class WeightsUnpickler:
             )
         return found
 
+    # ------------------------------------------------------------------ what it may cost
+
+    def pay_for(self, value: Any) -> None:
+        """Count what a call copies: few bytes of a pickle could ask for it again and again."""
+        if isinstance(value, (str, bytes, bytearray, list, tuple, dict, set)):
+            self.copied += len(value)
+            if self.copied > FREE_COPIES and self.copied > MOST_COPIES * self.source.tell():
+                raise UnpicklingError("the pickle is damaged: it makes too much of too little")
+
+    def check_key(self, key: Any) -> None:
+        """Tuples of tuples of the same tuple take for ever to hash, or more stack than there is."""
+        seen, parts = 0, [key] if isinstance(key, tuple) else []
+        while parts:
+            part = parts.pop()
+            seen += len(part)
+            if seen > LARGEST_KEY:
+                raise UnpicklingError("the pickle is damaged: a key has too many parts")
+            parts += [inner for inner in part if isinstance(inner, tuple)]
+
     # ------------------------------------------------------------------ the memo
 
     def remember(self, place: int) -> None:
@@ -374,6 +407,12 @@ class WeightsUnpickler:
         if place not in self.memo:
             raise UnpicklingError(f"the pickle is damaged: it has no memo {place}")
         self.stack.append(self.memo[place])
+
+
+def named(function: Any) -> str:
+    """What a pickle calls, for a message."""
+    known = isinstance(function, type) or callable(function)
+    return f"{function!r:.200}" if known else brief(function)
 
 
 class NotAllowed(UnpicklingError):

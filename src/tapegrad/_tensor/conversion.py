@@ -206,22 +206,53 @@ def array_protocol(self: Any, dtype: Any = None, copy: bool | None = None) -> An
 
 
 def array_wrap(self: Any, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
-    """What a NumPy function of a tensor gives: a tensor again."""
-    return wrap(np.asarray(array))
+    """What a NumPy function of a tensor gives: a tensor again, of bytes for truth values."""
+    array = np.asarray(array)
+    return wrap(array.astype(np.uint8) if array.dtype == np.bool_ else array)
 
 
-def dlpack(self: Any, **kwargs: Any) -> Any:
+def dlpack(
+    self: Any,
+    *,
+    stream: Any = -1,
+    max_version: tuple[int, int] | None = None,
+    dl_device: Any = None,
+    copy: bool | None = None,
+) -> Any:
+    """What `np.from_dlpack(tensor)` asks for: a capsule around the memory."""
+    from ..utils import dlpack as protocol
+
     if self.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    if self.is_sparse:
+        raise BufferError("Can't export tensors with layout other than torch.strided")
     if self.is_meta:
         raise BufferError("Cannot pack tensors on meta")
     if self.is_conj():
         raise BufferError("Can't export tensors with the conjugate bit set")
-    return memory_behind(with_memory(self)).__dlpack__(**kwargs)
+    if stream not in (None, -1) and not is_device(self):
+        raise AssertionError("stream should be None on cpu.")
+    if dl_device is not None and tuple(dl_device) != dlpack_device(self):
+        place = protocol.device_named(*dl_device)
+        if copy is False:
+            raise ValueError(
+                f"cannot move (i.e. copy=False) tensor from {self.device} to {place} without "
+                "copying."
+            )
+        self, copy = self.to(place), None
+    options: dict[str, Any] = {"max_version": max_version}
+    if is_device(self):
+        options["stream"] = None if stream == -1 else stream
+    return protocol.exported(memory_behind(with_memory(self)), copy, options)
 
 
 def dlpack_device(self: Any) -> Any:
-    return memory_behind(self.array).__dlpack_device__()
+    from ..utils.dlpack import DLDeviceType
+
+    if self.is_meta:
+        raise ValueError("Unknown device type meta for Dlpack")
+    kind, index = memory_behind(self.array).__dlpack_device__()
+    return DLDeviceType(kind), index
 
 
 def cuda_array_interface(self: Any) -> dict[str, Any]:
@@ -247,30 +278,30 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     >>> from_dlpack(numpy.array([1, 2]))
     tensor([1, 2])
     """
-    checked_device(device, "from_dlpack")
-    if type(ext_tensor).__name__ == "PyCapsule":
-        from ..utils.dlpack import Capsule, is_fresh
+    from ..utils import dlpack as protocol
 
-        ext_tensor = Capsule(ext_tensor) if is_fresh(ext_tensor) else None
+    place = checked_device(device, "from_dlpack")
+    if place is not None and device_type(place).type == "meta":
+        raise BufferError("Cannot pack tensors on meta")
+    if type(ext_tensor).__name__ == "PyCapsule":
+        ext_tensor = protocol.Capsule(ext_tensor) if protocol.is_fresh(ext_tensor) else None
     if not hasattr(ext_tensor, "__dlpack__"):
         raise RuntimeError(
             "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed "
             "only once, so you might have already constructed a tensor from it once."
         )
-    if isinstance(ext_tensor, (TensorBase, np.ndarray)):
+    if isinstance(ext_tensor, TensorBase):
+        if ext_tensor.is_conj():  # type: ignore[attr-defined]
+            raise BufferError("Can't export tensors with the conjugate bit set")
+        array = memory_behind(ext_tensor.array)
+    elif type(ext_tensor) is STATE.device_type:
         array = ext_tensor
-        if isinstance(ext_tensor, TensorBase):
-            if ext_tensor.is_conj():  # type: ignore[attr-defined]
-                raise BufferError("Can't export tensors with the conjugate bit set")
-            array = memory_behind(ext_tensor.array)
     elif ext_tensor.__dlpack_device__()[0] in DLPACK_CUDA:
         from ..cuda import runtime
 
-        xp = runtime.start()
-        same = type(ext_tensor) is STATE.device_type
-        array = ext_tensor if same else xp.from_dlpack(ext_tensor)
+        array = runtime.start().from_dlpack(ext_tensor)
     else:
-        array = np.from_dlpack(ext_tensor)
+        array = protocol.imported(ext_tensor)
     made = wrap(array.copy() if copy else array)
     return made if device is None else on_device(made, device, "from_dlpack")
 

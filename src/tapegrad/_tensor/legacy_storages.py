@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from .. import dtypes
 from ..storage import TypedStorage
 
@@ -20,12 +18,11 @@ class ByDtype(type):
 
     def __call__(cls, *given: Any) -> TypedStorage:
         """Storage of so many elements, or of those in a sequence."""
-        wanted = cls.dtype.np
-        if not given:
-            return TypedStorage(np.empty(0, wanted))
-        if isinstance(given[0], int):
-            return TypedStorage(np.empty(given[0], wanted))
-        return TypedStorage(np.array(list(given[0]), wanted))
+        return TypedStorage(*given[:1], dtype=cls.dtype)
+
+    def from_file(cls, filename: Any, shared: bool = False, size: int = 0) -> TypedStorage:
+        """The memory of a file; see `torch.from_file`."""
+        return TypedStorage.of_file(cls.dtype, filename, shared, size)
 
 
 def storage_class(name: str, dtype: dtypes.dtype) -> Any:

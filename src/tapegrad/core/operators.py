@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import numpy as np
+
 from ..errors import explain_call
 from .base import F32, F64, STATE, TensorBase
 from .dispatch import REALS, apply, binary, pair, unary
@@ -180,6 +182,8 @@ class Operators(TensorBase):
         return operate(OPS.div, self, other)
 
     def __rtruediv__(self, other: Any) -> Any:
+        if isinstance(other, np.ndarray):
+            return OPS.functions["reciprocal"](self) * other
         return call("rdiv", self, other)
 
     def __rdiv__(self, other: Any) -> Any:
@@ -275,7 +279,14 @@ class Operators(TensorBase):
         return call("rrshift", self, other)
 
     def __eq__(self, other: Any) -> Any:
-        return operate(OPS.eq, self, other)
+        found = operate(OPS.eq, self, other)
+        if found is not NotImplemented or not isinstance(other, np.ndarray):
+            return found
+        # The one operator for which PyTorch makes a tensor of an array.
+        try:
+            return operate(OPS.eq, self, OPS.functions["from_numpy"](other))
+        except TypeError:
+            return NotImplemented
 
     def __ne__(self, other: Any) -> Any:
         return operate(OPS.ne, self, other)

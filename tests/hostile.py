@@ -1,0 +1,355 @@
+"""Files made to do harm, and what reading them does: run as `hostile.py KIND COUNT SEED`.
+
+One process for many files: its memory is limited, an alarm ends what hangs, and an audit hook
+notices whatever a file would run, write or connect to. Prints how the files ended, as JSON.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import io
+import json
+import os
+import pickle
+import random
+import resource
+import signal
+import struct
+import sys
+import tokenize
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import tapegrad as torch
+
+# What reading a damaged file may raise; the pages say so.
+CLEAR = (RuntimeError, pickle.UnpicklingError, EOFError, TypeError, ValueError)
+NUMBERS = [
+    b"\xff" * 8,
+    b"\0" * 8,
+    b"\xff\xff\xff\x7f",
+    b"\0\0\0\x80",
+    b"\xff" * 7 + b"\x7f",
+    b"\0\0\1",
+]
+ROOM = 1 << 29  # bytes that reading may take
+SECONDS = 30
+WATCHED = ("os.system", "os.exec", "os.fork", "os.posix_spawn", "os.remove", "os.rename")
+WATCHED += ("subprocess.Popen", "socket.connect", "shutil.rmtree", "pty.spawn", "ctypes.dlopen")
+seen: list[str] = []
+
+
+def watch(event: str, arguments: tuple[Any, ...]) -> None:
+    writes = event == "open" and isinstance(arguments[1], str) and set(arguments[1]) & set("wa+")
+    if event in WATCHED or writes:
+        seen.append(event)
+
+
+def thing() -> dict[str, Any]:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
+    half = torch.randn(8).bfloat16()
+    state = {"model": model.state_dict(), "views": [half[:4], half[2:]], "epoch": 7}
+    return {**state, "names": ["x" * 40, ("a", 1, None, 2.5)], "set": {1, 2}, "z": torch.ones(2, 2)}
+
+
+# ---------------------------------------------------------------------- accidents
+
+
+def damaged(data: bytes, draw: random.Random) -> bytes:
+    """Flipped bits, a lost end or piece, a wrong number, noise, a piece that stands twice."""
+    made = bytearray(data)
+    at = draw.randrange(len(data))
+    kind = draw.randrange(7)
+    if kind == 0:
+        return data[:at]
+    if kind == 1:
+        for _ in range(draw.randint(1, 8)):
+            made[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
+    elif kind == 2:
+        del made[at : at + draw.randint(1, 200)]
+    elif kind == 3:
+        number = draw.choice(NUMBERS)
+        made[at : at + len(number)] = number
+    elif kind == 4:  # in the headers of a zip file
+        heads = [i for i in range(len(data) - 3) if data[i : i + 2] == b"PK"]
+        at = draw.choice(heads) if heads else at
+        made[(at + draw.randrange(46)) % len(made)] = draw.randrange(256)
+    elif kind == 5:
+        made[at : at + 20] = draw.randbytes(20)
+    else:
+        made[at:at] = data[at : at + draw.randint(1, 100)]
+    return bytes(made)
+
+
+def repacked(data: bytes, draw: random.Random, name: str) -> bytes:
+    """An archive with one damaged record and the right checksums: what looks past the zip."""
+    source = zipfile.ZipFile(io.BytesIO(data))
+    packing = draw.choice([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", packing) as target:
+        for known in source.namelist():
+            content = source.read(known)
+            target.writestr(known, damaged(content, draw) if known.endswith(name) else content)
+    return made.getvalue()
+
+
+# ---------------------------------------------------------------------- intent
+
+
+def pickled(*codes: bytes) -> bytes:
+    return b"\x80\2" + b"".join(codes) + b"."
+
+
+def archived(content: bytes, **records: bytes) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as target:
+        target.writestr("archive/data.pkl", content)
+        target.writestr("archive/version", b"3\n")
+        for name, data in records.items():
+            target.writestr(f"archive/data/{name}", data)
+    return made.getvalue()
+
+
+def text(value: str) -> bytes:
+    return b"X" + struct.pack("<I", len(value)) + value.encode()
+
+
+def storage(numel: int, key: str) -> bytes:
+    number = b"\x8a\x08" + struct.pack("<q", numel)
+    parts = text("storage") + b"ctorch\nFloatStorage\n" + text(key) + text("cpu") + number
+    rest = b"K\0" + b"(\x8a\x08" + struct.pack("<q", numel) + b"t(K\1t" + b"\x89"
+    return (
+        b"ctorch._utils\n_rebuild_tensor_v2\n((" + parts + b"tQ" + rest
+        + b"ccollections\nOrderedDict\n)RtR"
+    )  # fmt: skip
+
+
+def running(draw: random.Random) -> bytes:
+    """A pickle that would run something."""
+    calls = [
+        ("posix", "system"),
+        ("os", "system"),
+        ("subprocess", "Popen"),
+        ("builtins", "eval"),
+        ("__builtin__", "exec"),
+        ("builtins", "open"),
+        ("builtins", "getattr"),
+        ("shutil", "rmtree"),
+        ("torch", "load"),
+        ("torch.hub", "load"),
+        ("torch.storage", "_load_from_bytes"),
+        ("torch.serialization", "add_safe_globals"),
+        ("torch._utils", "os.system"),
+        ("torch", "nn.os.system"),
+        ("numpy", "load"),
+        ("functools", "partial"),
+        ("importlib", "import_module"),
+    ]
+    module, name = draw.choice(calls)
+    argument = text("touch harm")
+    forms = [
+        f"c{module}\n{name}\n".encode() + b"(" + argument + b"tR",
+        text(module) + text(name) + b"\x93(" + argument + b"tR",
+        f"(i{module}\n{name}\n".encode(),
+        b"(" + f"c{module}\n{name}\n".encode() + argument + b"o",
+        f"c{module}\n{name}\n".encode() + b"(" + argument + b"t\x81",
+        b"ccollections\nOrderedDict\n)R}" + text("__reduce__") + b"c" + f"{module}\n".encode()
+        + f"{name}\n".encode() + b"sb",
+    ]  # fmt: skip
+    content = pickled(draw.choice(forms))
+    return archived(content) if draw.random() < 0.7 else content
+
+
+def exploding(draw: random.Random) -> bytes:
+    """Little that asks for much: packed zeros, shared parts, huge sizes, keys without end."""
+    kind = draw.randrange(9)
+    deep = draw.randint(60, 2000)
+    if kind == 0:  # a record that unpacks to a gigabyte
+        return claimed("archive/data/0", packed_zeros(), 1 << 30, pickled(storage(1 << 28, "0")))
+    if kind == 1:  # a tensor larger than its record
+        return archived(
+            pickled(storage(draw.choice([1 << 40, 1 << 61, -1, 100]), "0")), **{"0": b""}
+        )
+    if kind == 2:  # a key that takes for ever to hash
+        return archived(pickled(b"})q\0", b"h\0h\0\x86q\0" * deep, b"K\1s"))
+    if kind == 3:  # one that needs more stack than there is
+        return archived(pickled(b"})", b"\x85" * draw.choice([500, 200_000]), b"K\1s"))
+    if kind == 4:  # a message about it would never end
+        nested = b"]q\0" + b"](h\0h\0eq\0" * deep
+        forms = [b"(" + text("storage") + b"h\0h\0h\0h\0tQ", b"h\0(tR", b"h\0h\0b"]
+        return archived(pickled(nested, draw.choice(forms)))
+    if kind == 5:  # a long text, encoded again and again
+        words = [text("x" * (1 << 20)) + b"q\1", text("latin1") + b"q\2"]
+        head = b"](c_codecs\nencode\nq\0" + b"".join(words) + b"\x86R"
+        return archived(pickled(head, b"h\0h\1h\2\x86R" * 2000, b"e"))
+    if kind == 6:  # a set of such keys
+        return archived(pickled(b"cbuiltins\nset\n(](", b")q\0", b"h\0h\0\x86q\0" * deep, b"etR"))
+    if kind == 7:  # lists in lists
+        return archived(pickled(b"](" * deep, b"e" * deep))
+    # A number of elements, strides and offsets that are not there.
+    return archived(pickled(storage(5, "0").replace(b"K\0", b"M\xff\xff")), **{"0": bytes(20)})
+
+
+@functools.cache
+def packed_zeros() -> bytes:
+    """A gigabyte of zeros, deflated."""
+    packer = zlib.compressobj(9, wbits=-15)
+    zeros = bytes(1 << 20)
+    return b"".join([packer.compress(zeros) for _ in range(1 << 10)]) + packer.flush()
+
+
+def claimed(name: str, packed: bytes, size: int, content: bytes) -> bytes:
+    """An archive with a compressed record that is not unpacked while it is written."""
+    made = archived(content)
+    source = zipfile.ZipFile(io.BytesIO(made))
+    start = min([info.header_offset for info in source.infolist()])
+    assert start == 0
+    directory = source.start_dir
+    named = name.encode()
+    local = b"PK\3\4" + struct.pack("<5H3I2H", 20, 0, 8, 0, 0, 0, len(packed), size, len(named), 0)
+    entry = b"PK\1\2" + struct.pack(
+        "<6H3I5H2I", 20, 20, 0, 8, 0, 0, 0, len(packed), size, len(named), 0, 0, 0, 0, 0, directory
+    )
+    body = made[:directory] + local + named + packed
+    tail = made[directory : made.rindex(b"PK\5\6")] + entry + named
+    count = len(source.infolist()) + 1
+    end = b"PK\5\6" + struct.pack("<4H2IH", 0, 0, count, count, len(tail), len(body), 0)
+    return body + tail + end
+
+
+# ---------------------------------------------------------------------- kinds of files
+
+
+def saved(new: bool) -> bytes:
+    file = io.BytesIO()
+    torch.save(thing(), file, _use_new_zipfile_serialization=new)
+    return file.getvalue()
+
+
+def tensors() -> dict[str, Any]:
+    return {"w": torch.arange(12.0).reshape(3, 4), "b": torch.arange(5), "h": torch.ones(2).half()}
+
+
+def read_pt(data: bytes) -> Any:
+    return torch.load(io.BytesIO(data))
+
+
+def pt_file(draw: random.Random, data: bytes) -> bytes:
+    kind = draw.randrange(5)
+    if kind == 0:
+        return repacked(data, draw, draw.choice(["data.pkl", "version", "data/0", "byteorder"]))
+    if kind == 1:
+        return running(draw)
+    if kind == 2 and draw.random() < 0.3:
+        return exploding(draw)
+    return damaged(data, draw)
+
+
+def read_npz(data: bytes) -> Any:
+    with np.load(io.BytesIO(data)) as found:
+        return {name: torch.from_numpy(found[name]) for name in found.files}
+
+
+def npz_file(draw: random.Random, data: bytes) -> bytes:
+    if draw.random() < 0.4:
+        return repacked(data, draw, draw.choice(["w.npy", "b.npy"]))
+    if draw.random() < 0.1:
+        made = io.BytesIO()
+        np.savez(made, x=np.array([Harm()], object))
+        return made.getvalue()
+    return damaged(data, draw)
+
+
+class Harm:
+    def __reduce__(self) -> Any:
+        return os.system, ("touch harm",)
+
+
+def read_safetensors(data: bytes) -> Any:
+    from safetensors.torch import load, load_file
+
+    with open("hostile.safetensors", "wb") as file:
+        file.write(data)
+    found = load_file("hostile.safetensors")
+    load(data)
+    return {name: t.clone() for name, t in found.items()}
+
+
+def safetensors_file(draw: random.Random, data: bytes) -> bytes:
+    if draw.random() < 0.5:
+        return damaged(data, draw)
+    # A header that can be read, and says what is not so.
+    size = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8 : 8 + size])
+    entry = header[draw.choice(list(header))]
+    wrong = draw.choice([-1, 0, 1, 3, 1 << 20, 1 << 40, (1 << 63) - 1, 1 << 64, "x", None, 1.5])
+    which = draw.choice(["data_offsets", "shape", "dtype"])
+    if which == "dtype":
+        entry["dtype"] = draw.choice(["F32", "F64", "U8", "F8_E4M3", "C64", "BF16", "object", 3])
+    else:
+        place = draw.randrange(len(entry[which]) + 1)
+        entry[which][place : place + 1] = [wrong]
+    text = json.dumps(header).encode()
+    stated = draw.choice([len(text), len(text), len(text), 1 << 40, len(text) + 1])
+    return struct.pack("<Q", stated) + text + data[8 + size :]
+
+
+def original(kind: str) -> tuple[bytes, Callable[..., Any], Callable[..., Any], Any]:
+    if kind in ("zip", "legacy"):
+        make = pt_file if kind == "zip" else lambda draw, data: damaged(data, draw)
+        return saved(kind == "zip"), make, read_pt, CLEAR
+    if kind == "npz":
+        file = io.BytesIO()
+        np.savez(file, **tensors())
+        # NumPy's reader: its own errors, and MemoryError for a header that names too much.
+        errors = (*CLEAR, zipfile.BadZipFile, zlib.error, struct.error, KeyError, OSError)
+        return file.getvalue(), npz_file, read_npz, (*errors, MemoryError, tokenize.TokenError)
+    torch.compat.install()
+    from safetensors import SafetensorError
+    from safetensors.torch import save
+
+    return save(tensors()), safetensors_file, read_safetensors, (*CLEAR, SafetensorError)
+
+
+def main(kind: str, count: int, seed: int) -> dict[str, Any]:
+    data, make, read, clear = original(kind)
+    read(data)
+    warnings.simplefilter("ignore")
+    with open("/proc/self/statm") as file:
+        used = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + ROOM, resource.RLIM_INFINITY))
+    sys.addaudithook(watch)
+    ends: collections.Counter[str] = collections.Counter()
+    failures: list[str] = []
+    for i in range(count):
+        hostile = make(random.Random(f"{seed}, {i}"), data)
+        allowed = int(kind == "safetensors")  # the file itself is written
+        seen.clear()
+        signal.alarm(SECONDS)
+        try:
+            read(hostile)
+        except clear as error:
+            ends[type(error).__name__] += 1
+            if not str(error) and kind != "npz":
+                failures.append(f"{i}: {type(error).__name__} says nothing")
+        except Exception as error:
+            failures.append(f"{i}: {type(error).__name__}: {error!s:.200}")
+        else:
+            ends["loaded"] += 1
+        signal.alarm(0)
+        if len(seen) > allowed:
+            failures.append(f"{i}: {seen}")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {"ends": ends, "failures": failures, "harm": os.path.exists("harm"), "peak": peak}
+
+
+if __name__ == "__main__":
+    if sys.argv[1:]:
+        print(json.dumps(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))))

@@ -1,0 +1,92 @@
+"""Storages: made by size, of values and of files; slices that share memory."""
+
+from __future__ import annotations
+
+import copy
+import pathlib
+import sys
+
+import pytest
+
+import tapegrad as torch
+from tapegrad.testing import assert_close
+
+Storage = torch.UntypedStorage
+
+
+def test_made_by_size_and_of_values() -> None:
+    assert len(Storage()) == 0 and len(Storage(5)) == 5
+    assert Storage([1, 2, 300]).tolist() == [1, 2, 44]
+    assert Storage(3, device="meta").device == torch.device("meta")
+    assert torch.FloatStorage([1, 2]).tolist() == [1.0, 2.0]
+    whole = torch.TypedStorage(wrap_storage=Storage(8).fill_(0), dtype=torch.float32)
+    assert whole.tolist() == [0.0, 0.0] and whole.type() == "torch.FloatStorage"
+
+
+def test_a_slice_is_a_storage_on_the_same_memory() -> None:
+    whole = Storage([1, 2, 3, 4, 5, 6])
+    part = whole[2:4]
+    part[0] = 99
+    assert whole.tolist() == [1, 2, 99, 4, 5, 6] and whole[-1] == 6
+    assert part.data_ptr() - whole.data_ptr() == 2 and part.nbytes() == 2
+    tensor = torch.asarray(part, dtype=torch.uint8)
+    assert tensor.untyped_storage().data_ptr() == part.data_ptr()
+    assert tensor.untyped_storage().nbytes() == 2 and tensor.storage_offset() == 0
+    whole[1:3] = 7
+    assert whole.tolist() == [1, 7, 7, 4, 5, 6] and tensor.tolist() == [7, 4]
+
+
+def test_what_cannot_be_asked() -> None:
+    storage = Storage([1, 2, 3, 4])
+    with pytest.raises(RuntimeError, match="slice with a step of 2, but only a step of 1"):
+        storage[0:4:2]
+    with pytest.raises(IndexError, match="index 10 out of range for storage of size 4"):
+        storage[10]
+    with pytest.raises(TypeError, match="can't index a torch.UntypedStorage with str"):
+        storage["a"]
+    with pytest.raises(RuntimeError, match="can only set storage content with a int types"):
+        storage[0:2] = [1, 2]
+
+
+def test_sizes_and_copies() -> None:
+    storage = Storage([1, 2, 3])
+    assert sys.getsizeof(storage) - sys.getsizeof(Storage()) == 3
+    twin = copy.deepcopy(storage)
+    twin[0] = 9
+    assert storage.tolist() == [1, 2, 3] and Storage(3).copy_(twin).tolist() == [9, 2, 3]
+    assert storage.untyped() is storage and storage.cpu() is storage
+    assert Storage(2).share_memory_().is_shared() and Storage._new_shared(2).is_shared()
+
+
+def test_tensors_of_storages() -> None:
+    bits = Storage(list(torch.tensor([1.5, -2.0]).view(torch.uint8).tolist()))
+    for make in (torch.asarray, torch.as_tensor, torch.tensor):
+        assert_close(make(bits, dtype=torch.float32), torch.tensor([1.5, -2.0]))
+    assert torch.asarray(bits).dtype is torch.int64
+    torch.tensor(bits, dtype=torch.uint8).fill_(0)
+    assert bits[3] != 0, "tensor() copies"
+    # At an odd address, as files may have them.
+    shifted = Storage([0, *bits.tolist()])[1:]
+    odd = torch.asarray(shifted, dtype=torch.float32)
+    assert_close((odd * 2 + 1).sum(), torch.tensor(1.0))
+    assert_close(torch.relu(odd) @ odd, torch.tensor(2.25))
+
+
+def test_files(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "numbers"
+    file.write_bytes(bytes(range(20)))
+    private = Storage.from_file(str(file), False, 10)
+    private[0] = 77
+    assert private.tolist() == [77, *range(1, 10)] and private.is_shared()
+    assert file.read_bytes()[0] == 0 and private.filename is None
+    shared = Storage.from_file(str(file), shared=True, nbytes=20)
+    shared[0] = 55
+    assert file.read_bytes()[0] == 55 and shared.filename == str(file)
+    grown = Storage.from_file(str(tmp_path / "new"), shared=True, nbytes=6)
+    assert grown.tolist() == [0] * 6 and (tmp_path / "new").stat().st_size == 6
+    assert Storage.from_file(str(file)).tolist() == []
+    assert torch.ByteStorage.from_file(str(file), False, 4).tolist() == [55, 1, 2, 3]
+    with pytest.raises(RuntimeError, match="size <20> is smaller than the required mapping size"):
+        Storage.from_file(str(file), False, 100)
+    with pytest.raises(RuntimeError, match="unable to open file <.*> in read-only mode: No such"):
+        Storage.from_file(str(tmp_path / "none"), False, 10)
