@@ -1,4 +1,4 @@
-"""``python -m tapegrad``: demo, run, check, doctor, graph, info."""
+"""``python -m tapegrad``: demo, run, torchrun, check, doctor, graph, info."""
 
 from __future__ import annotations
 
@@ -21,6 +21,11 @@ def _parser() -> argparse.ArgumentParser:
         description="Build a graph, explain a classic error, train a small classifier.",
     )
     _add_run(commands)
+    commands.add_parser(
+        "torchrun",
+        add_help=False,
+        help="the same as several processes, on MPI, with the options of PyTorch's torchrun",
+    )
     _add_check(commands)
     _add_doctor(commands)
     _add_graph(commands)
@@ -128,13 +133,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         from tapegrad.diagnose._graph import cli as graph_cli
 
         return graph_cli.main(args[1:])
+    if args[:1] == ["torchrun"]:
+        from tapegrad.distributed import run as launcher
+
+        return launcher.main(args[1:])
     parser = _parser()
     if args in (["run"], ["doctor"], ["graph"]):
         parser.parse_args([*args, "--help"])
     if (
         args
         and args[0][:1] != "-"
-        and args[0] not in ("demo", "run", "check", "doctor", "graph", "info")
+        and args[0] not in ("demo", "run", "check", "doctor", "graph", "info", "torchrun")
     ):
         print(f"python -m tapegrad: unknown command {args[0]!r}\n", file=sys.stderr)
         parser.print_help(sys.stderr)

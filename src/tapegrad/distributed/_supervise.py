@@ -1,0 +1,67 @@
+"""What mpiexec starts for each rank: the program, watched. Imports nothing of the package.
+
+It gives the program PyTorch's variables, puts the rank in front of its lines, passes signals on,
+and notes in the job's folder how the program ended: mpiexec itself keeps one status of all.
+
+    python _supervise.py FOLDER PREFIX PROGRAM [ARG ...]
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import IO
+
+
+def pass_on(lines: IO[bytes], prefix: bytes, descriptor: int) -> None:
+    """Whole lines at a time, so that those of several ranks do not mix."""
+    for line in lines:
+        os.write(descriptor, prefix + line)
+
+
+def main(folder: str, prefix: str, command: list[str]) -> int:
+    # mpiexec's way to say that another rank died, which ours notices by itself.
+    signal.signal(signal.SIGUSR1, lambda got, _: None)
+    environ = os.environ
+    rank, size = environ["PMI_RANK"], environ["PMI_SIZE"]
+    environ.update(
+        RANK=rank,
+        WORLD_SIZE=size,
+        LOCAL_RANK=environ.get("MPI_LOCALRANKID", rank),
+        LOCAL_WORLD_SIZE=environ.get("MPI_LOCALNRANKS", size),
+        GROUP_RANK=environ.get("GROUP_RANK", "0"),
+        ROLE_RANK=rank,
+        ROLE_WORLD_SIZE=size,
+        ROLE_NAME="default",
+    )
+    pipe = subprocess.PIPE if prefix else None
+    child = subprocess.Popen(command, close_fds=False, stdout=pipe, stderr=pipe)
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # now that the program has not inherited it
+    front = prefix.replace("RANK", rank).encode()
+    pumps = [
+        threading.Thread(target=pass_on, args=(lines, front, descriptor), daemon=True)
+        for lines, descriptor in ((child.stdout, 1), (child.stderr, 2))
+        if lines is not None
+    ]
+    for pump in pumps:
+        pump.start()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda got, _: child.send_signal(got))
+    status = child.wait()
+    note = {"rank": int(rank), "status": status, "pid": child.pid, "time": time.time()}
+    partial = os.path.join(folder, f".{rank}")
+    with open(partial, "w") as file:
+        json.dump(note, file)
+    os.rename(partial, os.path.join(folder, f"rank{rank}.json"))
+    for pump in pumps:
+        pump.join(5)  # a process that outlives the program may hold its end
+    return status if status >= 0 else 128 - status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2], sys.argv[3:]))

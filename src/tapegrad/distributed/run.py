@@ -1,0 +1,199 @@
+"""``python -m tapegrad torchrun``: start a program as several ranks, with PyTorch's options."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any
+
+GRACE = 3.0  # seconds in which the others may notice a death by themselves, and name it
+
+
+def get_args_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m tapegrad torchrun",
+        description="Run a PyTorch program as several processes, with torch answered by tapegrad. "
+        "mpiexec starts them; every line that they print has the rank in front.",
+        allow_abbrev=False,
+    )
+
+    def add(name: str, **kwargs: Any) -> None:
+        names = [f"--{name}", f"--{name.replace('-', '_')}"]
+        parser.add_argument(*dict.fromkeys(names), **kwargs)
+
+    add("nproc-per-node", default="1", metavar="N", help="processes on a machine; cpu, gpu, auto")
+    add("nnodes", default="1", metavar="N", help="machines, with --hosts or --hostfile")
+    add("hosts", default="", metavar="A,B", help="the machines, by name; ssh reaches them")
+    add("hostfile", default="", metavar="FILE", help="the same, a line for each")
+    add("max-restarts", type=int, default=0, metavar="N", help="start all again after a failure")
+    add("monitor-interval", type=float, default=0.1, metavar="S", help="seconds between looks")
+    add("master-addr", default="", metavar="HOST", help="MASTER_ADDR of the program")
+    add("master-port", default="", metavar="PORT", help="MASTER_PORT of the program")
+    add("no-prefix", action="store_true", help="no rank in front of the lines")
+    add("log-dir", default="", metavar="DIR", help="write what the ranks print to files there")
+    parser.add_argument("-m", "--module", action="store_true", help="run a module, like python -m")
+    add("no-python", action="store_true", help="the program is no Python script")
+    # Of PyTorch's launcher, where machines find each other by themselves; mpiexec knows them.
+    add("standalone", action="store_true", help=argparse.SUPPRESS)
+    for name in (
+        *("node-rank", "rdzv-backend", "rdzv-endpoint", "rdzv-id", "rdzv-conf", "role"),
+        *("start-method", "redirects", "tee", "local-addr", "local-ranks-filter"),
+    ):
+        add(name, default="", help=argparse.SUPPRESS)
+    parser.add_argument("training_script", metavar="SCRIPT")
+    parser.add_argument("training_script_args", nargs=argparse.REMAINDER, metavar="ARG")
+    return parser
+
+
+def processes(asked: str) -> int:
+    """The number that --nproc-per-node means."""
+    if asked in ("cpu", "auto"):
+        return os.cpu_count() or 1
+    if asked == "gpu":
+        from ..cuda import device_count
+
+        if device_count() == 0:
+            raise ValueError("Cuda is not available.")
+        return device_count()
+    try:
+        return int(asked)
+    except ValueError:
+        raise ValueError(f"Unsupported nproc_per_node value: {asked}") from None
+
+
+def mpiexec() -> str:
+    """The launcher that mpich's wheel puts beside Python, or the system's."""
+    beside = pathlib.Path(sys.executable).parent / "mpiexec"
+    found = str(beside) if beside.exists() else shutil.which("mpiexec")
+    if found is None:
+        from ._engines import HOW_TO_INSTALL
+
+        raise SystemExit(f"torchrun: there is no mpiexec\n  {HOW_TO_INSTALL}")
+    return found
+
+
+def program(options: argparse.Namespace) -> list[str]:
+    """The command of one rank."""
+    own = [options.training_script, *options.training_script_args]
+    if options.no_python:
+        return own
+    alias = [sys.executable, "-u", "-m", "tapegrad", "run"]
+    return [*alias, "-m", *own] if options.module else [*alias, *own]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def environment(options: argparse.Namespace, ranks: int, restart: int) -> dict[str, str]:
+    environ = dict(os.environ)
+    environ["MASTER_ADDR"] = options.master_addr or environ.get("MASTER_ADDR", "127.0.0.1")
+    environ["MASTER_PORT"] = options.master_port or environ.get("MASTER_PORT", str(free_port()))
+    environ["TORCHELASTIC_RUN_ID"] = environ.get("TORCHELASTIC_RUN_ID", "none")
+    environ["TORCHELASTIC_RESTART_COUNT"] = str(restart)
+    environ["TORCHELASTIC_MAX_RESTARTS"] = str(options.max_restarts)
+    # Ranks that share a machine share its cores; as PyTorch's launcher does.
+    if ranks > 1:
+        environ.setdefault("OMP_NUM_THREADS", "1")
+        environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    return environ
+
+
+def endings(folder: str) -> list[dict[str, Any]]:
+    """How the ranks that are over ended, the first first."""
+    notes = [json.loads(file.read_text()) for file in pathlib.Path(folder).glob("rank*.json")]
+    return sorted(notes, key=lambda note: note["time"])
+
+
+def spell(note: dict[str, Any]) -> str:
+    """`rank 1 (pid 123) was killed by SIGKILL (signal 9)`"""
+    who, status = f"rank {note['rank']} (pid {note['pid']})", note["status"]
+    if status >= 0:
+        return f"{who} ended with status {status}"
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = "a signal"
+    return f"{who} was killed by {name} (signal {-status})"
+
+
+def start_once(options: argparse.Namespace, restart: int) -> list[dict[str, Any]]:
+    """Run the program on all ranks; how they ended."""
+    machines = options.hosts.count(",") + 1 if options.hosts else int(options.nnodes.split(":")[-1])
+    each = processes(options.nproc_per_node)
+    ranks = machines * each
+    command = [mpiexec(), "-disable-auto-cleanup", "-n", str(ranks), "-ppn", str(each)]
+    if options.hosts:
+        command += ["-hosts", options.hosts]
+    if options.hostfile:
+        command += ["-f", options.hostfile]
+    if options.log_dir:
+        os.makedirs(options.log_dir, exist_ok=True)
+        pattern = os.path.join(options.log_dir, f"attempt{restart}-rank%r")
+        command += ["-outfile-pattern", f"{pattern}.out", "-errfile-pattern", f"{pattern}.err"]
+    supervisor = str(pathlib.Path(__file__).with_name("_supervise.py"))
+    # Not in the user's folder: it may not be writable. Other machines keep theirs to themselves.
+    with tempfile.TemporaryDirectory(prefix="tapegrad-") as folder:
+        prefix = "" if options.no_prefix else "[RANK] "
+        command += [sys.executable, "-u", supervisor, folder, prefix, *program(options)]
+        job = subprocess.Popen(command, env=environment(options, ranks, restart))
+        try:
+            watch(job, folder, options.monitor_interval)
+        except KeyboardInterrupt:
+            job.send_signal(signal.SIGINT)
+            job.wait()
+            raise
+        notes = endings(folder)
+        if job.returncode and all(note["status"] == 0 for note in notes):
+            code = job.returncode if job.returncode > 0 else 128 - job.returncode
+            notes.append({"rank": "?", "pid": job.pid, "status": code, "time": time.time()})
+        return notes
+
+
+def watch(job: subprocess.Popen[bytes], folder: str, interval: float) -> None:
+    """Wait for the end; when a rank failed, the others have a moment, then they are ended."""
+    failed_at = None
+    while job.poll() is None:
+        time.sleep(interval)
+        if failed_at is None and any(note["status"] for note in endings(folder)):
+            failed_at = time.monotonic()
+        if failed_at is not None and time.monotonic() - failed_at > GRACE:
+            job.terminate()
+            try:
+                job.wait(5)
+            except subprocess.TimeoutExpired:
+                job.kill()
+                job.wait()
+
+
+def main(args: list[str] | None = None) -> int:
+    """Run a program as several ranks; the status of the first that failed, or 0."""
+    options = get_args_parser().parse_args(args)
+    for restart in range(options.max_restarts + 1):
+        notes = start_once(options, restart)
+        failed = [note for note in notes if note["status"]]
+        if not failed:
+            return 0
+        left = options.max_restarts - restart
+        print(f"torchrun: {spell(failed[0])}", file=sys.stderr)
+        for note in failed[1:]:
+            print(f"torchrun:   then {spell(note)}", file=sys.stderr)
+        if left:
+            print(f"torchrun: starting all ranks again ({left} restarts left)", file=sys.stderr)
+    status = int(failed[0]["status"])
+    return status if status > 0 else 128 - status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
