@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ..core.base import TensorBase, as_array, wrap
+from ..core.base import TensorBase, as_array, quiet, wrap
 from ..core.dispatch import run_kernel
+from ..core.layout import address, memory
 from ..core.op import Op
 from ..core.python_dispatch import Call, below_autograd, leaves_of
+from ..native import KERNELS
 from ..optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 from .tapes import Tape
 
@@ -30,6 +32,46 @@ class Step:
     def reads(self) -> list[Any]:
         """The arrays that it looks at."""
         return []
+
+
+WORTH_LENDING = 1 << 14  # bytes
+
+
+class Lent:
+    """A function of Python's whose results are made where later steps look for them.
+
+    The first call shows which requests for memory become its results. Those are answered with the
+    memory of the recorded ones from then on; what comes to lie elsewhere after all is copied.
+    """
+
+    def __init__(self, made: list[Any]) -> None:
+        size = sum([array.nbytes for array in made])
+        self.lender = KERNELS.Lender() if KERNELS is not None and size >= WORTH_LENDING else None
+        self.is_new = True
+
+    def run(self, step: Step, function: Callable[..., Any], *args: Any) -> None:
+        """Call a function that returns the arrays of a step."""
+        if self.lender is None:
+            store(step, function(*args))
+            return
+        arrays = quiet(self.lender, function, *args)  # who allocates is a matter of the context
+        if all(map(KERNELS.is_at, arrays, step.made)) and len(arrays) == len(step.made):
+            return
+        if self.is_new:
+            self.is_new = False
+            for static, new in zip(step.made, arrays, strict=True):
+                if lies_as(new, static):
+                    self.lender.lend(memory(new), memory(static))
+        else:  # one may lie where another one belongs
+            arrays = [new.copy() for new in arrays]
+        store(step, arrays)
+
+
+def lies_as(new: Any, static: Any) -> bool:
+    """Whether an array lies in its memory as another one does."""
+    a, b = memory(new), memory(static)
+    offset = address(new) - address(a)
+    return new.strides == static.strides and offset == address(static) - address(b)
 
 
 def store(step: Step, arrays: list[Any]) -> None:
@@ -71,14 +113,18 @@ class OpStep(Step):
         self.attrs = attrs
         self.made = made
         self.tape: Tape | None = tape
+        self.lent = Lent(made)
 
     def reads(self) -> list[Any]:
         given = (*self.arrays, *leaves_of(self.attrs))
         return [x.array if isinstance(x, TensorBase) else x for x in given if has_memory(x)]
 
     def run(self) -> None:
+        self.lent.run(self, self.results)
+
+    def results(self) -> list[Any]:
         out = run_kernel(self.op, list(self.arrays), self.attrs)
-        store(self, [as_array(new) for new in ((out,) if self.op.single else out)])
+        return [as_array(new) for new in ((out,) if self.op.single else out)]
 
 
 class CallStep(Step):
@@ -92,14 +138,18 @@ class CallStep(Step):
         self.args = args
         self.kwargs = kwargs
         self.made = made
+        self.lent = Lent(made)
 
     def reads(self) -> list[Any]:
         return arrays_in((self.args, self.kwargs))
 
     def run(self) -> None:
+        self.lent.run(self, self.results)
+
+    def results(self) -> list[Any]:
         with below_autograd():
             out = self.function(self.args, self.kwargs)
-        store(self, arrays_in(out) if self.made else [])
+        return arrays_in(out) if self.made else []
 
 
 class WriteStep(OpStep):
@@ -109,6 +159,7 @@ class WriteStep(OpStep):
 
     def __init__(self, op: Op, arrays: list[Any], attrs: Any, cell: Any, tape: Any) -> None:
         super().__init__(op, arrays, attrs, [arrays[0]], tape)
+        self.lent = Lent([])  # what it reads is where the result goes
         self.name = f"{op.name}_"
         self.cell = cell
 
