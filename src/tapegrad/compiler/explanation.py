@@ -59,11 +59,19 @@ def spell(recording: Recording) -> list[str]:
     if not recording.run_steps:
         return ["was called once; the next call is recorded"]
     state = f"replayed {recording.replays} times" if recording.confirmed else "not confirmed yet"
-    size = sum([array.nbytes for array in recording.memory.values()])
-    lines = [f"{state}; recorded in {spell_time(recording.seconds)}, {size / 1e6:.2f} MB"]
+    lines = [f"{state}; recorded in {spell_time(recording.seconds)}, {spell_memory(recording)}"]
     for run, seconds in zip(recording.run_steps, recording.times, strict=True):
         lines.append(f"{spell_time(seconds):>9}  {spell_step(run.__self__)}")  # type: ignore[attr-defined]
     return lines
+
+
+def spell_memory(recording: Recording) -> str:
+    """What the values of a call take, and what sharing places saves."""
+    plan: Any = recording.plan
+    block = 0 if plan.block is None else plan.block.nbytes
+    size = block + sum([array.nbytes for array in recording.memory.values()])
+    shared = f", {plan.before / 1e6:.2f} MB in {block / 1e6:.2f}" if plan.before > block else ""
+    return f"{size / 1e6:.2f} MB{shared}"
 
 
 def spell_step(step: Any) -> str:

@@ -23,6 +23,7 @@ from ..core.upward import TENSOR
 from ..errors import evidence
 from ..utils import _pytree as pytree
 from .guards import Guards
+from .memory import Gift, Plan, gifts
 from .recorder import Recorder
 from .snapshots import same_bits
 from .steps import GradientStep
@@ -57,6 +58,9 @@ class Recording:
         self.externals: list[tuple[Any, Any, bool]] = []  # tensors that were there before
         # That the steps fill, by id; what was only needed in between is gone.
         self.memory: Any = weakref.WeakValueDictionary()
+        self.plan: Plan | None = None  # of what only kernels in C look at
+        self.gifts: dict[int, Gift] = {}  # results that are handed out without a copy
+        self.given: list[Gift] = []  # those that were
         self.results: list[Any] = []
         self.spec: Any = None
         self.seconds = 0.0  # that recording took
@@ -84,7 +88,13 @@ class Recording:
         self.results = [as_result(recorder, r) for r in seen.results]
         self.spec = seen.spec
         self.gradient_steps = [step for step in needed if isinstance(step, GradientStep)]
-        steps = in_segments(needed, [r.array for r in self.results if type(r) is Result])
+        made = [r for r in self.results if type(r) is Result]
+        steps = in_segments(needed, [r.array for r in made])
+        self.plan = Plan(needed, steps, [r.array for r in made])
+        self.gifts = gifts(needed, steps, made)
+        self.given = []
+        for step in needed:
+            step.tape = None  # joined ones have taken its place
         self.run_steps = [step.run for step in steps]
         effects = [i for i, step in enumerate(steps) if step.has_effects]
         self.first_effect = effects[0] if effects else len(steps)
@@ -135,6 +145,8 @@ class Recording:
         """Copy the arguments to where the steps read them. The steps have their memory again."""
         for step in self.gradient_steps:
             step.let_go()
+        while self.given:
+            self.given.pop().find_room()
         for static, value in zip(self.inputs, values, strict=True):
             if static is not None:
                 static.array[...] = value.array
@@ -150,43 +162,54 @@ class Recording:
 
     def answer(self) -> Any:
         """What the call returns, in new tensors."""
-        if self.spec is None:
-            return fresh(self.results[0], {})
         copies: dict[int, Any] = {}
-        return pytree.tree_unflatten([fresh(r, copies) for r in self.results], self.spec)
+        if self.spec is None:
+            return self.fresh(self.results[0], copies)
+        return pytree.tree_unflatten([self.fresh(r, copies) for r in self.results], self.spec)
+
+    def fresh(self, result: Any, copies: dict[int, Any]) -> Any:
+        """A result as a new tensor; what was there before is returned as it is."""
+        if type(result) is not Result:
+            return result
+        gift = self.gifts.get(id(result))
+        if gift is None:
+            return result.as_tensor(result.copy(copies))
+        self.given.append(gift)
+        return result.as_tensor(gift.give())
 
 
 class Result:
     """A tensor that a recorded call returned."""
 
     def __init__(self, t: Any) -> None:
-        self.array = t.array
+        self.held = [t.array]
         self.owner = memory(t.array)
         self.offset = address(t.array) - address(self.owner)
         self.node = t.node
         self.slot = t.slot
         self.wants_grad = t.wants_grad
 
-    def fresh(self, copies: dict[int, Any]) -> Any:
-        """A new tensor with the values of now; its history is over, as after any backward pass.
+    @property
+    def array(self) -> Any:
+        return self.held[0]
 
-        It lies in its memory as the recorded one does: views of the same memory stay that.
-        """
+    def as_tensor(self, array: Any) -> Any:
+        """A new tensor with the values of now; its history is over, as after any backward pass."""
+        made = wrap(array)
+        made.wants_grad = self.wants_grad
+        made.node = self.node
+        made.slot = self.slot
+        return made
+
+    def copy(self, copies: dict[int, Any]) -> Any:
+        """It lies in its memory as the recorded one does: views of the same memory stay that."""
         owner = copies.get(id(self.owner))
         if owner is None:
             owner = copies[id(self.owner)] = self.owner.copy(order="K")
         array = self.array
         if array is not self.owner or owner.strides != array.strides:
             owner = strided(np, owner, array.shape, array.strides, self.offset)
-        made = wrap(owner)
-        made.wants_grad = self.wants_grad
-        made.node = self.node
-        made.slot = self.slot
-        return made
-
-
-def fresh(result: Any, copies: dict[int, Any]) -> Any:
-    return result.fresh(copies) if type(result) is Result else result
+        return owner
 
 
 def is_tensor(value: Any) -> bool:

@@ -15,7 +15,7 @@ from ..core.op import Op
 from ..core.python_dispatch import Call, below_autograd, leaves_of
 from ..native import KERNELS
 from ..optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
-from .tapes import Tape
+from .tapes import Tape, bytes_tape
 
 
 class Step:
@@ -168,6 +168,11 @@ class WriteStep(OpStep):
         self.cell.n += 1
 
 
+def is_zero(array: Any) -> bool:
+    """Whether all bytes are zero: -0.0 is something else."""
+    return not np.ascontiguousarray(array).reshape(-1).view(np.uint8).any()
+
+
 class FillStep(Step):
     """A tensor that always has the same values when it is made."""
 
@@ -175,6 +180,8 @@ class FillStep(Step):
         self.name = name
         self.values = array.copy()
         self.made = [array]
+        self.is_zero = is_zero(array)
+        self.tape = bytes_tape(None if self.is_zero else self.values, array)
 
     def run(self) -> None:
         self.made[0][...] = self.values

@@ -8,7 +8,7 @@
 
 typedef struct {
     char *to;
-    const char *from;
+    const char *from; /* NULL: zeros */
     int64_t bytes; /* of one element */
     int dims;
     int64_t size[MOST_DIMS], to_step[MOST_DIMS], from_step[MOST_DIMS];
@@ -19,7 +19,13 @@ typedef struct {
         *(type *)(to + i * to_step) = *(const type *)(from + i * from_step);
 static void copy_row(char *restrict to, const char *restrict from, int64_t n, int64_t to_step,
                      int64_t from_step, int64_t bytes) {
-    if (to_step == bytes && from_step == bytes) {
+    if (!from) {
+        if (to_step == bytes)
+            memset(to, 0, (size_t)(n * bytes));
+        else
+            for (int64_t i = 0; i < n; i++)
+                memset(to + i * to_step, 0, (size_t)bytes);
+    } else if (to_step == bytes && from_step == bytes) {
         memcpy(to, from, (size_t)(n * bytes));
     } else if (bytes == 4 && to_step == 4 && from_step == 0) {
         const int32_t value = *(const int32_t *)from;
@@ -51,7 +57,7 @@ static void copy_rows(void *context, int64_t begin, int64_t end) {
             const int64_t at = rest % c->size[d];
             rest /= c->size[d];
             to += at * c->to_step[d];
-            from += at * c->from_step[d];
+            from = from ? from + at * c->from_step[d] : NULL;
         }
         copy_row(to, from, c->size[last], c->to_step[last], c->from_step[last], c->bytes);
     }
@@ -60,8 +66,8 @@ static void copy_rows(void *context, int64_t begin, int64_t end) {
 /* One long row is cut as well. */
 static void copy_part(void *context, int64_t begin, int64_t end) {
     const copy *c = context;
-    copy_row(c->to + begin * c->to_step[0], c->from + begin * c->from_step[0], end - begin,
-             c->to_step[0], c->from_step[0], c->bytes);
+    copy_row(c->to + begin * c->to_step[0], c->from ? c->from + begin * c->from_step[0] : NULL,
+             end - begin, c->to_step[0], c->from_step[0], c->bytes);
 }
 
 static int again(void *context) {
@@ -133,10 +139,18 @@ PyObject *tg_copied(PyObject *self, PyObject *x) {
     (void)self;
     if (!PyArray_CheckExact(x))
         return PyErr_Format(PyExc_TypeError, "copied: an array is wanted");
-    PyObject *made = tg_new_like((PyArrayObject *)x);
+    PyObject *made = tg_new_like((PyArrayObject *)x, NPY_CORDER);
     if (made && run((PyArrayObject *)made, (PyArrayObject *)x) < 0)
         Py_CLEAR(made);
     return made;
+}
+
+/* room(x): a new array that lies as another one does, with no values yet. */
+PyObject *tg_room(PyObject *self, PyObject *x) {
+    (void)self;
+    if (!PyArray_CheckExact(x))
+        return PyErr_Format(PyExc_TypeError, "room: an array is wanted");
+    return tg_new_like((PyArrayObject *)x, NPY_KEEPORDER);
 }
 
 /* dense(x): an array itself if it lies in C order, else a copy that does. */
@@ -144,19 +158,36 @@ PyObject *tg_dense(PyObject *self, PyObject *x) {
     if (PyArray_CheckExact(x) && PyArray_IS_C_CONTIGUOUS((PyArrayObject *)x) &&
         PyArray_ISALIGNED((PyArrayObject *)x))
         return Py_NewRef(x);
-    return tg_copied(self, x);
+    if (PyArray_CheckExact(x))
+        return tg_copied(self, x);
+    return PyArray_FromAny(x, NULL, 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_ENSUREARRAY, NULL);
 }
 
-/* copy_into(to, from): on the tape too; False: it is not for this, and nothing was done. */
+/* copy_into(to, from): on the tape too, from None for zeros; False: it is not for this, and nothing
+   was done. */
 PyObject *tg_copy_into(PyObject *self, PyObject *args) {
     (void)self;
     PyObject *to, *from;
     copy c;
-    if (!PyArg_ParseTuple(args, "O!O!", &PyArray_Type, &to, &PyArray_Type, &from))
+    if (!PyArg_ParseTuple(args, "O!O", &PyArray_Type, &to, &from))
         return NULL;
-    if (!can((PyArrayObject *)to, (PyArrayObject *)from, &c))
+    if (from != Py_None && !PyArray_Check(from))
+        return PyErr_Format(PyExc_TypeError, "copy_into: an array or None is wanted");
+    PyObject *given = from == Py_None ? to : from;
+    if (!can((PyArrayObject *)to, (PyArrayObject *)given, &c))
         Py_RETURN_FALSE;
-    if (run((PyArrayObject *)to, (PyArrayObject *)from) < 0)
+    if (from == Py_None)
+        c.from = NULL;
+    PyObject *kept[] = {to, given};
+    if (tg_is_taping() && tg_tape(again, &c, sizeof c, kept, 2) < 0)
         return NULL;
-    Py_RETURN_TRUE;
+    Py_BEGIN_ALLOW_THREADS again(&c);
+    Py_END_ALLOW_THREADS Py_RETURN_TRUE;
+}
+
+/* For a tape: if this call copies from a piece of memory, it copies zeros from now on. */
+void tg_copies_zeros(tg_again function, void *context, const char *begin, const char *end) {
+    copy *c = context;
+    if (function == again && c->from >= begin && c->from < end)
+        c->from = NULL;
 }

@@ -154,13 +154,13 @@ PyObject *tg_new_array(int dims, const npy_intp *shape, int type, int in_f_order
     return made;
 }
 
-/* The same in C order with the dtype and shape of another array, whatever they are. */
-PyObject *tg_new_like(PyArrayObject *like) {
+/* The same with the dtype and shape of another array, whatever they are. */
+PyObject *tg_new_like(PyArrayObject *like, NPY_ORDER order) {
     const int is_large = (size_t)PyArray_NBYTES(like) >= LARGE && !tg_is_lending();
     PyObject *before = is_large ? PyDataMem_SetHandler(handler) : NULL;
     if (is_large && !before)
         return NULL;
-    PyObject *made = PyArray_NewLikeArray(like, NPY_CORDER, NULL, 0);
+    PyObject *made = PyArray_NewLikeArray(like, order, NULL, 0);
     if (is_large) {
         PyObject *ours = PyDataMem_SetHandler(before);
         Py_XDECREF(ours);

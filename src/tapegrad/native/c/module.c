@@ -23,6 +23,7 @@ static PyMethodDef functions[] = {
     {"zeros", (PyCFunction)(void (*)(void))tg_zeros, METH_FASTCALL, "zeros(shape, like): likewise"},
     {"copied", tg_copied, METH_O, "copied(x): a new array in C order"},
     {"dense", tg_dense, METH_O, "dense(x): x if it lies in C order, else a copy that does"},
+    {"room", tg_room, METH_O, "room(x): a new array that lies as x does"},
     {"copy_into", tg_copy_into, METH_VARARGS,
      "copy_into(to, from): of one shape and dtype; False where it is not for this"},
     {"is_at", tg_is_at, METH_VARARGS, "is_at(x, place): the same elements of the same memory"},

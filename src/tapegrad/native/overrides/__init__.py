@@ -50,6 +50,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "scatter_value",
         "index",
         "index_into",
+        "index_put",
         "masked_select",
     ),
     "sorting": ("sort", "sort_stable", "topk"),

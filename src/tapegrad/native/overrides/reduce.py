@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import KERNELS
-from .rows import empty, for_dtypes, is_dense, pick
+from .rows import dense, empty, for_dtypes, is_dense, pick
 
 SMALL = 4096  # elements: NumPy reduces so many in less time than it takes to look at them
 PIECE = 32768  # of a long row
@@ -151,7 +151,7 @@ def running(product: bool) -> Any:
             run = pick(kernels, input)
             if run is None or dtype is not None or not input.ndim or not input.size:
                 return reference(input, dim, dtype)
-            x = np.ascontiguousarray(input)
+            x = dense(input)
             out = empty(x.shape, x)
             inner = math.prod(x.shape[dim + 1 :])
             size = x.shape[dim]
