@@ -79,7 +79,7 @@ class Plan:
         for segment in segments:
             tape = segment.tape
             kept = [x for x in tape.kept if not self.has_moved(x)]
-            tape.move(table, 0, len(tape), [*kept, self.block])
+            tape.move(table, [*kept, self.block])
             for step in segment.alone:
                 if step is not None:
                     move_arrays(step, self.moved)
@@ -100,7 +100,7 @@ def movable(needed: list[Any], results: list[Any]) -> list[Any]:
     pinned = set(owners_of(results))
     for step in needed:
         made, reads = owners_of(step.made), owners_of(step.reads())
-        if step.tape is None:
+        if not step.is_taped:
             pinned |= set(made) | set(reads)
             continue
         if step.has_effects:
@@ -189,7 +189,6 @@ class Gift:
         owner = result.owner
         self.result = result
         self.place = address(owner)
-        self.bytes = owner.nbytes
         self.model = np.lib.stride_tricks.as_strided(
             np.empty(1, owner.dtype), owner.shape, owner.strides
         )
@@ -207,7 +206,7 @@ class Gift:
         result.owner = None
         for tape, _, _ in self.spans:
             kept = [x for x in tape.kept if id(owner) not in owners_of([x])]
-            tape.move(ranges([], []), 0, 0, kept)
+            tape.move(ranges([], []), kept)
 
     def give(self) -> Any:
         array = self.result.array
@@ -217,36 +216,60 @@ class Gift:
 
     def find_room(self) -> None:
         room = KERNELS.room(self.model)
-        place = address(room)
-        table = np.array([(self.place, self.place + self.bytes, place - self.place)], np.int64)
+        before = self.place
         for tape, first, last in self.spans:
-            tape.move(table, first, last + 1, tape.kept)
+            self.place = tape.move_to(before, room, first, last + 1)
         for spot in self.spots:
             spot.fill(room)
-        self.place = place
 
 
-def gifts(needed: list[Any], steps: list[Any], results: list[Any]) -> dict[int, Gift]:
+class NewEachTime:
+    """A result that an op in Python makes and nobody else looks at: it is never stored."""
+
+    def __init__(self, result: Any, step: OpStep) -> None:
+        self.step = step
+        self.i = [x is result.array for x in step.made].index(True)
+        step.keeps_new = True
+        result.held, result.at, result.owner = step.made, self.i, None
+
+    def give(self) -> Any:
+        array = self.step.made[self.i]
+        self.step.made[self.i] = None
+        return array
+
+    def find_room(self) -> None:
+        """The op does."""
+
+
+def gifts(needed: list[Any], steps: list[Any], results: list[Any]) -> dict[int, Any]:
     """The results that can be given away, by their ids."""
     segments = [step for step in steps if isinstance(step, Segment)]
     owners = [id(result.owner) for result in results]
-    return {
-        id(result): Gift(result, segments)
-        for result in results
-        if owners.count(id(result.owner)) == 1 and can_be_given(needed, result.owner)
-    }
-
-
-def can_be_given(needed: list[Any], owner: Any) -> bool:
-    """Whether an array is made by a kernel in C, and nobody but such kernels looks at it."""
-    if owner.nbytes < WORTH_GIVING or not is_owner(owner) or not owner.flags.forc:
-        return False
-    is_made = False
-    for step in needed:
-        uses = owners_of([*step.made, *step.reads()])
-        if id(owner) not in uses:
+    found: dict[int, Any] = {}
+    for result in results:
+        owner = result.owner
+        if owners.count(id(owner)) > 1 or owner.nbytes < WORTH_GIVING or not is_owner(owner):
             continue
-        if step.tape is None or step.has_effects or isinstance(step, FillStep):
-            return False
-        is_made = is_made or id(owner) in owners_of(step.made)
-    return is_made
+        users = [step for step in needed if id(owner) in owners_of([*step.made, *step.reads()])]
+        if is_only_made(users, result.array):
+            found[id(result)] = NewEachTime(result, users[0])
+        elif owner.flags.forc and are_kernels(users, owner):
+            found[id(result)] = Gift(result, segments)
+    return found
+
+
+def is_only_made(users: list[Any], array: Any) -> bool:
+    """Whether one op in Python makes an array, and that is all."""
+    return (
+        len(users) == 1
+        and type(users[0]) is OpStep
+        and not users[0].is_taped
+        and len(users[0].made) == 1
+        and users[0].made[0] is array
+    )
+
+
+def are_kernels(users: list[Any], owner: Any) -> bool:
+    """Whether kernels in C make an array and nobody else looks at it."""
+    kept = [not step.is_taped or step.has_effects or type(step) is FillStep for step in users]
+    return not any(kept) and any([id(owner) in owners_of(step.made) for step in users])

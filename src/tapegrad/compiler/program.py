@@ -23,7 +23,7 @@ from ..core.upward import TENSOR
 from ..errors import evidence
 from ..utils import _pytree as pytree
 from .guards import Guards
-from .memory import Gift, Plan, gifts
+from .memory import Plan, gifts
 from .recorder import Recorder
 from .snapshots import same_bits
 from .steps import GradientStep
@@ -59,8 +59,8 @@ class Recording:
         # That the steps fill, by id; what was only needed in between is gone.
         self.memory: Any = weakref.WeakValueDictionary()
         self.plan: Plan | None = None  # of what only kernels in C look at
-        self.gifts: dict[int, Gift] = {}  # results that are handed out without a copy
-        self.given: list[Gift] = []  # those that were
+        self.gifts: dict[int, Any] = {}  # results that are handed out without a copy, by id
+        self.given: list[Any] = []  # those that were
         self.results: list[Any] = []
         self.spec: Any = None
         self.seconds = 0.0  # that recording took
@@ -182,7 +182,7 @@ class Result:
     """A tensor that a recorded call returned."""
 
     def __init__(self, t: Any) -> None:
-        self.held = [t.array]
+        self.held, self.at = [t.array], 0
         self.owner = memory(t.array)
         self.offset = address(t.array) - address(self.owner)
         self.node = t.node
@@ -191,7 +191,7 @@ class Result:
 
     @property
     def array(self) -> Any:
-        return self.held[0]
+        return self.held[self.at]
 
     def as_tensor(self, array: Any) -> Any:
         """A new tensor with the values of now; its history is over, as after any backward pass."""

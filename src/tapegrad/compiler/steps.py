@@ -26,6 +26,10 @@ class Step:
     made: list[Any]  # the arrays that it fills
     tape: Any = None  # the same as calls of kernels in C; None: there is no such
 
+    @property
+    def is_taped(self) -> bool:
+        return self.tape is not None
+
     def run(self) -> None:
         raise NotImplementedError
 
@@ -114,13 +118,17 @@ class OpStep(Step):
         self.made = made
         self.tape: Tape | None = tape
         self.lent = Lent(made)
+        self.keeps_new = False  # its results are nobody else's: they stay where they are made
 
     def reads(self) -> list[Any]:
         given = (*self.arrays, *leaves_of(self.attrs))
         return [x.array if isinstance(x, TensorBase) else x for x in given if has_memory(x)]
 
     def run(self) -> None:
-        self.lent.run(self, self.results)
+        if self.keeps_new:
+            self.made[:] = self.results()
+        else:
+            self.lent.run(self, self.results)
 
     def results(self) -> list[Any]:
         out = run_kernel(self.op, list(self.arrays), self.attrs)

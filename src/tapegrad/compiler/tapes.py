@@ -247,7 +247,7 @@ def in_segments(steps: list[Any], results: list[Any]) -> list[Any]:
     found: list[Any] = []
     together: list[Any] = []
     for step in [*steps, None]:
-        if step is not None and step.tape is not None:
+        if step is not None and step.is_taped:
             together.append(step)
             continue
         if together:

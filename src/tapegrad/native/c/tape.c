@@ -290,31 +290,48 @@ static PyObject *uses(PyObject *o, PyObject *table) {
     return made;
 }
 
-/* tape.move(ranges, begin, end, kept): pointers into them moved on, in the calls begin … end - 1;
-   `kept` takes the place of everything that was kept. */
-static PyObject *move(PyObject *o, PyObject *args) {
-    Tape *self = (Tape *)o;
-    PyObject *table, *kept;
-    Py_ssize_t begin, end;
-    ranges r;
-    if (!PyArg_ParseTuple(args, "OnnO!", &table, &begin, &end, &PyList_Type, &kept) ||
-        !read_ranges(table, &r))
-        return NULL;
+static void shift(Tape *self, const ranges *r, Py_ssize_t begin, Py_ssize_t end) {
     for (Py_ssize_t i = begin < 0 ? 0 : begin; i < end && i < self->count; i++) {
         int64_t *words = self->entries[i].context;
         for (size_t k = 0; k < self->entries[i].bytes / sizeof *words; k++) {
-            const Py_ssize_t at = find(&r, words[k]);
+            const Py_ssize_t at = find(r, words[k]);
             if (at >= 0)
-                words[k] += r.rows[3 * at + 2];
+                words[k] += r->rows[3 * at + 2];
         }
     }
+}
+
+/* tape.move(ranges, kept): pointers into them moved on; `kept` is what is kept from now on. */
+static PyObject *move(PyObject *o, PyObject *args) {
+    Tape *self = (Tape *)o;
+    PyObject *table, *kept;
+    ranges r;
+    if (!PyArg_ParseTuple(args, "OO!", &table, &PyList_Type, &kept) || !read_ranges(table, &r))
+        return NULL;
+    shift(self, &r, 0, self->count);
     Py_XSETREF(self->kept, Py_NewRef(kept));
     Py_RETURN_NONE;
 }
 
+/* tape.move_to(place, array, begin, end): what points into as many bytes at a place points into an
+   array from now on, in the calls begin … end - 1; the caller keeps it. Where that is. */
+static PyObject *move_to(PyObject *o, PyObject *args) {
+    long long place;
+    Py_ssize_t begin, end;
+    PyArrayObject *to;
+    if (!PyArg_ParseTuple(args, "LO!nn", &place, &PyArray_Type, &to, &begin, &end))
+        return NULL;
+    const int64_t at = (int64_t)(intptr_t)PyArray_DATA(to);
+    const int64_t row[] = {place, place + PyArray_NBYTES(to), at - place};
+    const ranges r = {row, 1};
+    shift((Tape *)o, &r, begin, end);
+    return PyLong_FromLongLong(at);
+}
+
 static PyMethodDef methods[] = {
     {"uses", uses, METH_O, "uses(ranges): the first and last call that points into each"},
-    {"move", move, METH_VARARGS, "move(ranges, begin, end, kept): pointers into them moved on"},
+    {"move", move, METH_VARARGS, "move(ranges, kept): pointers into them moved on"},
+    {"move_to", move_to, METH_VARARGS, "move_to(place, array, begin, end): pointers into one piece"},
     {"knows_zeros", knows_zeros, METH_O, "copies of this array are copies of zeros"},
     {"machine", machine, METH_O, "what the vector machine does in a call, or None"},
     {NULL, NULL, 0, NULL},
