@@ -64,6 +64,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "var_mean",
         "std_mean",
         "logsumexp",
+        "conv_bias_grad",
         "cumsum",
         "cumprod",
     ),
