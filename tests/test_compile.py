@@ -524,10 +524,9 @@ def test_iterators_and_other_random_numbers_are_found() -> None:
 
 def test_families_of_kernels_are_those_that_there_are() -> None:
     from tapegrad.compiler import tapes
-    from tapegrad.native.overrides import HOME, MODULES
+    from tapegrad.native.overrides import MODULES
 
     assert set(MODULES) >= tapes.FAMILIES
-    assert set(HOME) >= tapes.ALSO
 
 
 def test_sizes_and_fillings_from_tensors() -> None:

@@ -30,6 +30,7 @@ from ..core.python_dispatch import (
 from ..core.record import FLOATS, link_views, prepare, record, save_outputs
 from ..core.subclass import same_class
 from ..core.upward import DISPATCHED, VIEWS
+from ..device import contiguous_format
 from .node import OpNode, Packed
 
 
@@ -334,8 +335,11 @@ def accumulate(leaf: Any, g: Any) -> bool:
         elif may_take(leaf, g):
             leaf.gradient = g.detach()
         else:
-            made = g.clone()
-            memory = memory_of(made.array)
+            memory = memory_of(g.array)
+            turned = (
+                memory is HOST and leaf.array.flags.c_contiguous and not g.array.flags.c_contiguous
+            )
+            made = g.clone(memory_format=contiguous_format) if turned else g.clone()
             if memory is HOST and memory.fits(made.array, leaf.array):
                 made.array = memory.settled(made.array, leaf.array)
             leaf.gradient = made

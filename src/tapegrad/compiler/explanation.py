@@ -65,8 +65,7 @@ def spell(recording: Recording) -> list[str]:
     if not recording.run_steps:
         return ["was called once; the next call is recorded"]
     state = f"replayed {recording.replays} times" if recording.confirmed else "not confirmed yet"
-    size = sum([array.nbytes for array in recording.memory.values()])
-    lines = [f"{state}; recorded in {spell_time(recording.seconds)}, {size / 1e6:.2f} MB"]
+    lines = [f"{state}; recorded in {spell_time(recording.seconds)}, {spell_memory(recording)}"]
     lines += spell_steps(recording.run_steps, recording.times)
     for pattern, each in {} if recording.outside is None else recording.outside.passes.items():
         of = "" if all(pattern) else f" of results {[i for i, used in enumerate(pattern) if used]}"
@@ -78,6 +77,15 @@ def spell(recording: Recording) -> list[str]:
 def spell_steps(run_steps: list[Any], times: list[float]) -> list[str]:
     pairs = zip(run_steps, times, strict=True)
     return [f"{spell_time(seconds):>9}  {spell_step(run.__self__)}" for run, seconds in pairs]
+
+
+def spell_memory(recording: Recording) -> str:
+    """What the values of a call take, and what sharing places saves."""
+    plan: Any = recording.plan
+    block = 0 if plan.block is None else plan.block.nbytes
+    size = block + sum([array.nbytes for array in recording.memory.values()])
+    shared = f", {plan.before / 1e6:.2f} MB in {block / 1e6:.2f}" if plan.before > block else ""
+    return f"{size / 1e6:.2f} MB{shared}"
 
 
 def spell_step(step: Any) -> str:

@@ -24,6 +24,7 @@ from ..core.upward import TENSOR, VIEWS
 from ..errors import evidence
 from ..utils import _pytree as pytree
 from .guards import Guards
+from .memory import Plan, gifts
 from .modules import parts_of
 from .outside import Call, Outside, Pattern, standing_for
 from .recorder import Recorder
@@ -64,6 +65,9 @@ class Recording:
         self.externals: list[tuple[Any, Any, bool]] = []  # tensors that were there before
         # That the steps fill, by id; what was only needed in between is gone.
         self.memory: Any = weakref.WeakValueDictionary()
+        self.plan: Plan | None = None  # of what only kernels in C look at
+        self.gifts: dict[int, Any] = {}  # results that are handed out without a copy, by id
+        self.given: list[Any] = []  # those that were
         self.results: list[Any] = []
         self.spec: Any = None
         self.outside: Outside | None = None  # where results are differentiated later
@@ -100,7 +104,14 @@ class Recording:
         self.gradient_steps = [step for step in needed if isinstance(step, GradientStep)]
         self.outside = seen.outside
         read = [] if seen.outside is None else seen.outside.take(needed, seen.inputs)
-        steps = in_segments(needed, [r.array for r in self.results if type(r) is Result] + read)
+        made = [r for r in self.results if type(r) is Result]
+        kept = [*[r.array for r in made], *read]
+        steps = in_segments(needed, kept)
+        self.plan = Plan(needed, steps, kept)
+        self.gifts = gifts(needed, steps, made, read)
+        self.given = []
+        for step in needed:
+            step.tape = None  # joined ones have taken its place
         self.run_steps = [step.run for step in steps]
         effects = [i for i, step in enumerate(steps) if step.has_effects]
         self.first_effect = effects[0] if effects else len(steps)
@@ -176,6 +187,8 @@ class Recording:
             self.outside.leave()
         for step in self.gradient_steps:
             step.let_go()
+        while self.given:
+            self.given.pop().find_room()
         for static, value in zip(self.inputs, values, strict=True):
             if static is not None:
                 static.array[...] = value.array
@@ -191,46 +204,55 @@ class Recording:
 
     def answer(self, call: Call | None) -> Any:
         """What the call returns, in new tensors."""
-        if self.spec is None and call is None:
-            return fresh(self.results[0], {})
         copies: dict[int, Any] = {}
-        made = [fresh(r, copies) for r in self.results]
+        made = [self.fresh(r, copies) for r in self.results]
         if call is not None and self.outside is not None:
             self.outside.attach(made, call)
         return made[0] if self.spec is None else pytree.tree_unflatten(made, self.spec)
+
+    def fresh(self, result: Any, copies: dict[int, Any]) -> Any:
+        """A result as a new tensor; what was there before is returned as it is."""
+        if type(result) is not Result:
+            return now(result)
+        gift = self.gifts.get(id(result))
+        if gift is None:
+            return result.as_tensor(result.copy(copies))
+        self.given.append(gift)
+        return result.as_tensor(gift.give())
 
 
 class Result:
     """A tensor that a recorded call returned."""
 
     def __init__(self, t: Any) -> None:
-        self.array = t.array
+        self.held, self.at = [t.array], 0
         self.owner = memory(t.array)
         self.offset = address(t.array) - address(self.owner)
         self.node = t.node  # of no use any more, or replaced
         self.slot = t.slot
         self.wants_grad = t.wants_grad
 
-    def fresh(self, copies: dict[int, Any]) -> Any:
-        """A new tensor with the values of now; its history is over, as after any backward pass.
+    @property
+    def array(self) -> Any:
+        return self.held[self.at]
 
-        It lies in its memory as the recorded one does: views of the same memory stay that.
-        """
+    def as_tensor(self, array: Any) -> Any:
+        """A new tensor with the values of now; its history is over, as after any backward pass."""
+        made = wrap(array)
+        made.wants_grad = self.wants_grad
+        made.node = self.node
+        made.slot = self.slot
+        return made
+
+    def copy(self, copies: dict[int, Any]) -> Any:
+        """It lies in its memory as the recorded one does: views of the same memory stay that."""
         owner = copies.get(id(self.owner))
         if owner is None:
             owner = copies[id(self.owner)] = self.owner.copy(order="K")
         array = self.array
         if array is not self.owner or owner.strides != array.strides:
             owner = strided(np, owner, array.shape, array.strides, self.offset)
-        made = wrap(owner)
-        made.wants_grad = self.wants_grad
-        made.node = self.node
-        made.slot = self.slot
-        return made
-
-
-def fresh(result: Any, copies: dict[int, Any]) -> Any:
-    return result.fresh(copies) if type(result) is Result else now(result)
+        return owner
 
 
 def is_tensor(value: Any) -> bool:

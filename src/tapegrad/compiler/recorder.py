@@ -91,6 +91,7 @@ class Recorder(OpMode):
         self.externals: dict[int, Any] = {}  # by id: tensors that were there before
         self.before = Snapshots()
         self.written: set[int] = set()  # ids of memory that something writes into
+        self.zeros: dict[int, Any] = {}  # by id: memory that was filled with zeros
         self.leaves: dict[int, Any] = {}  # tensors whose .grad may change
         self.gradients: dict[int, Any] = {}  # what it was when a step last said so
         self.first = next(sequence)  # the nodes of this call come after it
@@ -173,6 +174,9 @@ class Recorder(OpMode):
         made = [r.array for r in results]
         if not all([self.is_known(array) for array in made]):
             self.take_over(made)
+            for key in {id(memory(x)) for x in arrays if isinstance(x, np.ndarray)} - self.written:
+                if tape is not None and key in self.zeros:
+                    tape.knows_zeros(self.zeros[key])
             self.add(OpStep(op, arrays, attrs, made, tape), arrays, attrs)
         above(op, tensors, attrs, watch, mask, results)
         if op.single:
@@ -231,7 +235,10 @@ class Recorder(OpMode):
             self.give_up(f"it makes a {type(out).__name__} on {out.device}")
         elif not self.is_known(out.array):
             self.take_over([out.array])
-            self.steps.append(FillStep(name, out.array))
+            step = FillStep(name, out.array)
+            self.steps.append(step)
+            if step.is_zero and out.array is memory(out.array) and out.array.flags.forc:
+                self.zeros[id(out.array)] = out.array
         return out
 
     def write(self, call: Call, op: Op, tensors: Any, attrs: Any) -> Any:

@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from ..core.base import TensorBase, as_array, wrap
+from ..core.base import TensorBase, as_array, quiet, wrap
 from ..core.dispatch import run_kernel
+from ..core.layout import address, memory
 from ..core.op import Op
 from ..core.python_dispatch import Call, below_autograd, leaves_of
+from ..native import KERNELS
 from ..optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
-from .tapes import Tape
+from .tapes import Tape, bytes_tape
 
 
 class Step:
@@ -24,6 +26,10 @@ class Step:
     name: str
     made: list[Any]  # the arrays that it fills
     tape: Any = None  # the same as calls of kernels in C; None: there is no such
+
+    @property
+    def is_taped(self) -> bool:
+        return self.tape is not None
 
     def run(self) -> None:
         raise NotImplementedError
@@ -41,6 +47,46 @@ def timed(run_steps: list[Callable[[], Any]]) -> list[float]:
         run()
         times.append(time.perf_counter() - start)
     return times
+
+
+WORTH_LENDING = 1 << 14  # bytes
+
+
+class Lent:
+    """A function of Python's whose results are made where later steps look for them.
+
+    The first call shows which requests for memory become its results. Those are answered with the
+    memory of the recorded ones from then on; what comes to lie elsewhere after all is copied.
+    """
+
+    def __init__(self, made: list[Any]) -> None:
+        size = sum([array.nbytes for array in made])
+        self.lender = KERNELS.Lender() if KERNELS is not None and size >= WORTH_LENDING else None
+        self.is_new = True
+
+    def run(self, step: Step, function: Callable[..., Any], *args: Any) -> None:
+        """Call a function that returns the arrays of a step."""
+        if self.lender is None:
+            store(step, function(*args))
+            return
+        arrays = quiet(self.lender, function, *args)  # who allocates is a matter of the context
+        if all(map(KERNELS.is_at, arrays, step.made)) and len(arrays) == len(step.made):
+            return
+        if self.is_new:
+            self.is_new = False
+            for static, new in zip(step.made, arrays, strict=True):
+                if lies_as(new, static):
+                    self.lender.lend(memory(new), memory(static))
+        else:  # one may lie where another one belongs
+            arrays = [new.copy() for new in arrays]
+        store(step, arrays)
+
+
+def lies_as(new: Any, static: Any) -> bool:
+    """Whether an array lies in its memory as another one does."""
+    a, b = memory(new), memory(static)
+    offset = address(new) - address(a)
+    return new.strides == static.strides and offset == address(static) - address(b)
 
 
 def store(step: Step, arrays: list[Any]) -> None:
@@ -82,14 +128,22 @@ class OpStep(Step):
         self.attrs = attrs
         self.made = made
         self.tape: Tape | None = tape
+        self.lent = Lent(made)
+        self.keeps_new = False  # its results are nobody else's: they stay where they are made
 
     def reads(self) -> list[Any]:
         given = (*self.arrays, *leaves_of(self.attrs))
         return [x.array if isinstance(x, TensorBase) else x for x in given if has_memory(x)]
 
     def run(self) -> None:
+        if self.keeps_new:
+            self.made[:] = self.results()
+        else:
+            self.lent.run(self, self.results)
+
+    def results(self) -> list[Any]:
         out = run_kernel(self.op, list(self.arrays), self.attrs)
-        store(self, [as_array(new) for new in ((out,) if self.op.single else out)])
+        return [as_array(new) for new in ((out,) if self.op.single else out)]
 
 
 class CallStep(Step):
@@ -103,14 +157,18 @@ class CallStep(Step):
         self.args = args
         self.kwargs = kwargs
         self.made = made
+        self.lent = Lent(made)
 
     def reads(self) -> list[Any]:
         return arrays_in((self.args, self.kwargs))
 
     def run(self) -> None:
+        self.lent.run(self, self.results)
+
+    def results(self) -> list[Any]:
         with below_autograd():
             out = self.function(self.args, self.kwargs)
-        store(self, arrays_in(out) if self.made else [])
+        return arrays_in(out) if self.made else []
 
 
 class WriteStep(OpStep):
@@ -120,12 +178,18 @@ class WriteStep(OpStep):
 
     def __init__(self, op: Op, arrays: list[Any], attrs: Any, cell: Any, tape: Any) -> None:
         super().__init__(op, arrays, attrs, [arrays[0]], tape)
+        self.lent = Lent([])  # what it reads is where the result goes
         self.name = f"{op.name}_"
         self.cell = cell
 
     def run(self) -> None:
         super().run()
         self.cell.n += 1
+
+
+def is_zero(array: Any) -> bool:
+    """Whether all bytes are zero: -0.0 is something else."""
+    return not np.ascontiguousarray(array).reshape(-1).view(np.uint8).any()
 
 
 class FillStep(Step):
@@ -135,6 +199,8 @@ class FillStep(Step):
         self.name = name
         self.values = array.copy()
         self.made = [array]
+        self.is_zero = is_zero(array)
+        self.tape = bytes_tape(None if self.is_zero else self.values, array)
 
     def run(self) -> None:
         self.made[0][...] = self.values

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..core.base import TensorBase
 from ..core.layout import address, memory
+from ..core.python_dispatch import leaves_of
 from ..expressions.program import BOOL_KIND, COMPUTED, DOUBLE_KIND, FLOAT_KIND
 from ..expressions.trace import Tracer
 from ..native import KERNELS
@@ -26,16 +27,14 @@ Tape = Any  # native/c/tape.c
 
 # The families of kernels that do the same whatever the values are, and some of the others' ops.
 TABLES = frozenset(("conv", "batch_norm", "recurrent", "attention"))  # with tables of places
-FAMILIES = TABLES | {"products", "softmax", "norms", "reduce", "losses", "pool2d"}
-ALSO = frozenset(
-    ("embedding", "embedding_dense_backward", "gather", "scatter_add", "select_backward")
-)
+CHECKED = frozenset(("gather", "sorting"))  # these look at places before they use them
+FAMILIES = TABLES | CHECKED | {"products", "softmax", "norms", "reduce", "losses", "pool2d"}
 
 
 def taped(function: Callable[..., Any], op: Any, tensors: Any, *rest: Any) -> tuple[Any, Any]:
     """What a function of ops returns, and the kernels that it called; None if Python did more."""
     home = HOME.get(op.name)
-    if KERNELS is None or not (op.native or home in FAMILIES or op.name in ALSO):
+    if KERNELS is None or not (op.native or home in FAMILIES):
         answer = function(op, tensors, *rest)
         if not op.single or not all([isinstance(t, TensorBase) for t in tensors]):
             return answer, None
@@ -47,8 +46,9 @@ def taped(function: Callable[..., Any], op: Any, tensors: Any, *rest: Any) -> tu
         tape = KERNELS.tape_end()
     results = [t.array for t in ((answer,) if op.single else answer)]
     inputs = [t.array for t in tensors if isinstance(t, TensorBase)]
+    inputs += [x for x in leaves_of(rest[0]) if isinstance(x, np.ndarray)]
     if len(tape):
-        return answer, tape if does_the_same(tape, inputs, results, home in TABLES) else None
+        return answer, tape if does_the_same(tape, inputs, results, home) else None
     if op.native and op.elementwise:
         return answer, strided_tape(op, tensors, rest[0], results)
     return answer, None
@@ -73,8 +73,8 @@ def taped_write(op: Any, arrays: list[Any], before: Any) -> Any:
     return None
 
 
-def does_the_same(tape: Tape, inputs: list[Any], results: list[Any], of_shapes: bool) -> bool:
-    """Whether a tape computes the results from the inputs; `of_shapes`: tables depend on those."""
+def does_the_same(tape: Tape, inputs: list[Any], results: list[Any], home: Any = None) -> bool:
+    """Whether a tape of a kernel of a family computes the results from the inputs."""
     given = {id(memory(x)) for x in inputs}
     owners = {id(memory(x)): memory(x) for x in results}
     if not given.isdisjoint(owners):
@@ -86,8 +86,8 @@ def does_the_same(tape: Tape, inputs: list[Any], results: list[Any], of_shapes: 
         if not isinstance(x, np.ndarray) or id(memory(x)) in given or id(x) in flags:
             continue
         owner = memory(x)
-        if id(owner) not in own and owner.dtype.kind != "f":
-            if not of_shapes:
+        if id(owner) not in own and owner.dtype.kind != "f" and home not in CHECKED:
+            if home not in TABLES:
                 return False  # a table of places, perhaps made from values: nothing to play with
             continue
         owners[id(owner)] = owner
@@ -122,6 +122,8 @@ def copies(op: Any, arrays: list[Any], attrs: Any, result: Any) -> list[tuple[An
     """The (source, target) pairs that an op consists of; none if it is not made of copies."""
     if op.name in ("clone", "cast"):
         return [(arrays[0], result)]
+    if op.name == "flip":
+        return [(np.flip(arrays[0], attrs[0]), result)]
     if op.name == "stack":
         return [(x, np.moveaxis(result, attrs[0], 0)[i]) for i, x in enumerate(arrays)]
     if op.name == "cat" and all([x.ndim == result.ndim for x in arrays]):
@@ -139,7 +141,7 @@ def taped_copies(op: Any, arrays: list[Any], attrs: Any, result: Any) -> Any:
     if any([tape is None for tape in tapes]):
         return None
     tape = KERNELS.join_tapes(tapes)
-    return tape if len(tape) and does_the_same(tape, arrays, [result], False) else None
+    return tape if len(tape) and does_the_same(tape, arrays, [result]) else None
 
 
 def strided_tape(op: Any, tensors: Any, attrs: Any, results: list[Any]) -> Any:
@@ -152,7 +154,7 @@ def strided_tape(op: Any, tensors: Any, attrs: Any, results: list[Any]) -> Any:
     kind = kinds.pop()
     if op.name == "pow_scalar" and (*arrays[1:], *attrs) == (1,):
         tape = copy_tape(arrays[0], results[0])
-        same = tape is not None and does_the_same(tape, arrays[:1], results, False)
+        same = tape is not None and does_the_same(tape, arrays[:1], results)
         return tape if same else None
     said = Tracer(op, KERNELS.STEPS).forward(kind, tuple(attrs), 1)
     if not isinstance(said, tuple) or len(said[3]) != len(results):
@@ -163,7 +165,7 @@ def strided_tape(op: Any, tensors: Any, attrs: Any, results: list[Any]) -> Any:
         return None
     given = [x for x in arrays if isinstance(x, np.ndarray)]
     tape = KERNELS.fused_tape(said, shape, (*inputs, *outputs), [*given, *results])
-    return tape if does_the_same(tape, given, results, False) else None
+    return tape if does_the_same(tape, given, results) else None
 
 
 def operand_of(x: Any, kind: Any, shape: Any) -> Any:
@@ -174,15 +176,13 @@ def operand_of(x: Any, kind: Any, shape: Any) -> Any:
 
 
 def copy_tape(source: Any, target: Any) -> Any:
-    """One array copied into another of the same shape; floats may be of two kinds, bools not."""
+    """One array copied into another of the same shape; floats may be of two kinds."""
     kinds = KINDS.get(source.dtype), KINDS.get(target.dtype)
+    if source.dtype == target.dtype and source.dtype.kind != "f":
+        return bytes_tape(source, target)
     if None in kinds or source.ndim > MOST_DIMS or source.shape != target.shape:
         return None
-    if (
-        (BOOL_KIND in kinds and kinds != (BOOL_KIND, BOOL_KIND))
-        or not source.flags.aligned
-        or not target.flags.aligned
-    ):
+    if BOOL_KIND in kinds or not source.flags.aligned or not target.flags.aligned:
         return None
     kind = DOUBLE_KIND if DOUBLE_KIND in kinds else FLOAT_KIND
     code = KERNELS.STEPS["copy"][0]
@@ -192,6 +192,18 @@ def copy_tape(source: Any, target: Any) -> Any:
         (kinds[1], address(target), 0.0, target.strides),
     )
     return KERNELS.fused_tape(said, source.shape, operands, [source, target])
+
+
+def bytes_tape(source: Any, target: Any) -> Any:
+    """The same for one dtype, whatever it is; a source of None is zeros."""
+    if KERNELS is None:
+        return None
+    KERNELS.tape_begin()
+    try:
+        done = KERNELS.copy_into(target, source)
+    finally:
+        tape = KERNELS.tape_end()
+    return tape if done else None
 
 
 class Segment:
@@ -237,7 +249,7 @@ def in_segments(steps: list[Any], results: list[Any]) -> list[Any]:
     found: list[Any] = []
     together: list[Any] = []
     for step in [*steps, None]:
-        if step is not None and step.tape is not None:
+        if step is not None and step.is_taped:
             together.append(step)
             continue
         if together:

@@ -140,7 +140,7 @@ PyObject *tg_new_array(int dims, const npy_intp *shape, int type, int in_f_order
     double bytes = type == NPY_DOUBLE ? 8 : type == NPY_FLOAT ? 4 : type >= NPY_USERDEF ? 2 : 1;
     for (int d = 0; d < dims; d++)
         bytes *= (double)shape[d];
-    if (bytes < (double)LARGE)
+    if (bytes < (double)LARGE || tg_is_lending())
         return PyArray_New(&PyArray_Type, dims, (npy_intp *)shape, type, NULL, NULL, 0, in_f_order,
                            NULL);
     PyObject *before = PyDataMem_SetHandler(handler);
@@ -151,6 +151,21 @@ PyObject *tg_new_array(int dims, const npy_intp *shape, int type, int in_f_order
     PyObject *ours = PyDataMem_SetHandler(before);
     Py_XDECREF(ours);
     Py_DECREF(before);
+    return made;
+}
+
+/* The same with the dtype and shape of another array, whatever they are. */
+PyObject *tg_new_like(PyArrayObject *like, NPY_ORDER order) {
+    const int is_large = (size_t)PyArray_NBYTES(like) >= LARGE && !tg_is_lending();
+    PyObject *before = is_large ? PyDataMem_SetHandler(handler) : NULL;
+    if (is_large && !before)
+        return NULL;
+    PyObject *made = PyArray_NewLikeArray(like, order, NULL, 0);
+    if (is_large) {
+        PyObject *ours = PyDataMem_SetHandler(before);
+        Py_XDECREF(ours);
+        Py_DECREF(before);
+    }
     return made;
 }
 

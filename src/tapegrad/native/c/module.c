@@ -21,6 +21,12 @@ static PyMethodDef functions[] = {
     {"empty", (PyCFunction)(void (*)(void))tg_empty, METH_FASTCALL,
      "empty(shape, like): a new array in C order with the dtype of `like`"},
     {"zeros", (PyCFunction)(void (*)(void))tg_zeros, METH_FASTCALL, "zeros(shape, like): likewise"},
+    {"copied", tg_copied, METH_O, "copied(x): a new array in C order"},
+    {"dense", tg_dense, METH_O, "dense(x): x if it lies in C order, else a copy that does"},
+    {"room", tg_room, METH_O, "room(x): a new array that lies as x does"},
+    {"copy_into", tg_copy_into, METH_VARARGS,
+     "copy_into(to, from): of one shape and dtype; False where it is not for this"},
+    {"is_at", tg_is_at, METH_VARARGS, "is_at(x, place): the same elements of the same memory"},
     {"product", (PyCFunction)(void (*)(void))tg_product, METH_FASTCALL,
      "product(a, b, summand=None): of matrices, or stacks; None where it is not for this"},
     {"set_blas", (PyCFunction)(void (*)(void))tg_set_blas, METH_FASTCALL,
@@ -50,7 +56,8 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit__kernels(void) {
     import_array();
-    if (tg_ready_elementwise() < 0 || tg_ready_memory() < 0 || tg_ready_tape() < 0)
+    if (tg_ready_elementwise() < 0 || tg_ready_memory() < 0 || tg_ready_tape() < 0 ||
+        PyType_Ready(&tg_lender_type) < 0)
         return NULL;
     PyObject *module = PyModule_Create(&definition);
     if (!module)
@@ -69,7 +76,8 @@ PyMODINIT_FUNC PyInit__kernels(void) {
     if (!steps || PyModule_AddObject(module, "STEPS", steps) < 0 || !kernels ||
         PyModule_AddObject(module, "KERNELS", kernels) < 0 ||
         PyModule_AddObjectRef(module, "Formula", (PyObject *)&tg_formula_type) < 0 ||
-        PyModule_AddObjectRef(module, "Gradients", (PyObject *)&tg_gradients_type) < 0) {
+        PyModule_AddObjectRef(module, "Gradients", (PyObject *)&tg_gradients_type) < 0 ||
+        PyModule_AddObjectRef(module, "Lender", (PyObject *)&tg_lender_type) < 0) {
         Py_DECREF(module);
         return NULL;
     }

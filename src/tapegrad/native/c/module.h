@@ -35,6 +35,18 @@ PyObject *tg_tape_begin(PyObject *self, PyObject *unused);
 PyObject *tg_tape_end(PyObject *self, PyObject *unused);
 PyObject *tg_join_tapes(PyObject *self, PyObject *tapes);
 
+/* copies.c */
+PyObject *tg_copied(PyObject *self, PyObject *x);
+PyObject *tg_dense(PyObject *self, PyObject *x);
+PyObject *tg_room(PyObject *self, PyObject *x);
+PyObject *tg_copy_into(PyObject *self, PyObject *args);
+void tg_copies_zeros(tg_again function, void *context, const char *begin, const char *end);
+
+/* lending.c */
+extern PyTypeObject tg_lender_type;
+int tg_is_lending(void);
+PyObject *tg_is_at(PyObject *self, PyObject *args);
+
 /* products.c */
 PyObject *tg_product(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *tg_set_blas(PyObject *self, PyObject *const *args, Py_ssize_t count);
@@ -45,6 +57,7 @@ PyObject *tg_sum_few(PyObject *self, PyObject *arg);
 /* memory.c */
 int tg_ready_memory(void);
 PyObject *tg_new_array(int dims, const npy_intp *shape, int type, int in_f_order);
+PyObject *tg_new_like(PyArrayObject *like, NPY_ORDER order);
 PyObject *tg_empty(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *tg_zeros(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *tg_keep_memory(PyObject *self, PyObject *limit);

@@ -217,7 +217,122 @@ static PyObject *machine(PyObject *o, PyObject *number) {
     return tg_describe_machine(self->entries[i].again, self->entries[i].context);
 }
 
+/* tape.knows_zeros(array): copies of an array that always holds zeros need not read it. */
+static PyObject *knows_zeros(PyObject *o, PyObject *array) {
+    Tape *self = (Tape *)o;
+    if (!PyArray_Check(array) || !PyArray_ISONESEGMENT((PyArrayObject *)array))
+        return PyErr_Format(PyExc_TypeError, "knows_zeros: an array in one piece is wanted");
+    const char *begin = PyArray_BYTES((PyArrayObject *)array);
+    for (Py_ssize_t i = 0; i < self->count; i++)
+        tg_copies_zeros(self->entries[i].again, self->entries[i].context, begin,
+                        begin + PyArray_NBYTES((PyArrayObject *)array));
+    Py_RETURN_NONE;
+}
+
+/* ------------------------------------------------------------------ memory
+
+   What a call was given is a copy of some struct with pointers in it. Every word of it that could be
+   a pointer into an array is taken for one: no size or number comes to look like an address. */
+
+typedef struct {
+    const int64_t *rows; /* begin, end and what to add, in the order of begin */
+    Py_ssize_t count;
+} ranges;
+
+static int read_ranges(PyObject *table, ranges *r) {
+    PyArrayObject *x = (PyArrayObject *)table;
+    if (!PyArray_Check(table) || PyArray_TYPE(x) != NPY_INT64 || PyArray_NDIM(x) != 2 ||
+        PyArray_DIM(x, 1) != 3 || !PyArray_IS_C_CONTIGUOUS(x)) {
+        PyErr_SetString(PyExc_TypeError, "an int64 array of (begin, end, move) is wanted");
+        return 0;
+    }
+    *r = (ranges){PyArray_DATA(x), PyArray_DIM(x, 0)};
+    return 1;
+}
+
+/* The range that a word points into; -1: none. */
+static Py_ssize_t find(const ranges *r, int64_t word) {
+    Py_ssize_t low = 0, high = r->count;
+    while (low < high) { /* the first one that begins behind it */
+        const Py_ssize_t middle = (low + high) / 2;
+        if (r->rows[3 * middle] <= word)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low && word < r->rows[3 * (low - 1) + 1] ? low - 1 : -1;
+}
+
+/* tape.uses(ranges): the first and the last call that is given a pointer into each; -1: none is. */
+static PyObject *uses(PyObject *o, PyObject *table) {
+    Tape *self = (Tape *)o;
+    ranges r;
+    if (!read_ranges(table, &r))
+        return NULL;
+    npy_intp shape[] = {r.count, 2};
+    PyObject *made = PyArray_SimpleNew(2, shape, NPY_INT64);
+    if (!made)
+        return NULL;
+    int64_t *found = PyArray_DATA((PyArrayObject *)made);
+    for (Py_ssize_t i = 0; i < 2 * r.count; i++)
+        found[i] = -1;
+    for (Py_ssize_t i = 0; i < self->count; i++) {
+        const int64_t *words = self->entries[i].context;
+        for (size_t k = 0; k < self->entries[i].bytes / sizeof *words; k++) {
+            const Py_ssize_t at = find(&r, words[k]);
+            if (at < 0)
+                continue;
+            if (found[2 * at] < 0)
+                found[2 * at] = i;
+            found[2 * at + 1] = i;
+        }
+    }
+    return made;
+}
+
+static void shift(Tape *self, const ranges *r, Py_ssize_t begin, Py_ssize_t end) {
+    for (Py_ssize_t i = begin < 0 ? 0 : begin; i < end && i < self->count; i++) {
+        int64_t *words = self->entries[i].context;
+        for (size_t k = 0; k < self->entries[i].bytes / sizeof *words; k++) {
+            const Py_ssize_t at = find(r, words[k]);
+            if (at >= 0)
+                words[k] += r->rows[3 * at + 2];
+        }
+    }
+}
+
+/* tape.move(ranges, kept): pointers into them moved on; `kept` is what is kept from now on. */
+static PyObject *move(PyObject *o, PyObject *args) {
+    Tape *self = (Tape *)o;
+    PyObject *table, *kept;
+    ranges r;
+    if (!PyArg_ParseTuple(args, "OO!", &table, &PyList_Type, &kept) || !read_ranges(table, &r))
+        return NULL;
+    shift(self, &r, 0, self->count);
+    Py_XSETREF(self->kept, Py_NewRef(kept));
+    Py_RETURN_NONE;
+}
+
+/* tape.move_to(place, array, begin, end): what points into as many bytes at a place points into an
+   array from now on, in the calls begin … end - 1; the caller keeps it. Where that is. */
+static PyObject *move_to(PyObject *o, PyObject *args) {
+    long long place;
+    Py_ssize_t begin, end;
+    PyArrayObject *to;
+    if (!PyArg_ParseTuple(args, "LO!nn", &place, &PyArray_Type, &to, &begin, &end))
+        return NULL;
+    const int64_t at = (int64_t)(intptr_t)PyArray_DATA(to);
+    const int64_t row[] = {place, place + PyArray_NBYTES(to), at - place};
+    const ranges r = {row, 1};
+    shift((Tape *)o, &r, begin, end);
+    return PyLong_FromLongLong(at);
+}
+
 static PyMethodDef methods[] = {
+    {"uses", uses, METH_O, "uses(ranges): the first and last call that points into each"},
+    {"move", move, METH_VARARGS, "move(ranges, kept): pointers into them moved on"},
+    {"move_to", move_to, METH_VARARGS, "move_to(place, array, begin, end): pointers into one piece"},
+    {"knows_zeros", knows_zeros, METH_O, "copies of this array are copies of zeros"},
     {"machine", machine, METH_O, "what the vector machine does in a call, or None"},
     {NULL, NULL, 0, NULL},
 };

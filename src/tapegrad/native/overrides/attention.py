@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...core.layout import empty_like
-from .rows import empty, for_dtypes, pick
+from .rows import dense, empty, for_dtypes, pick
 
 
 def lies_in_rows(x: Any) -> bool:
@@ -96,7 +96,7 @@ def attention_backward(reference: Any) -> Any:
         ):
             grad = grad_output
             if not lies_in_rows(grad):
-                grad = np.ascontiguousarray(grad)
+                grad = dense(grad)
             made = [empty(x.shape, x) for x in (query, key, value)]
             failed = np.zeros(1, np.int64)
             n = sizes(query, key, value, grad, mask, causal)

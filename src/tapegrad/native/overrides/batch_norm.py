@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .rows import F64, empty, for_dtypes, is_dense, pick
+from .rows import F64, dense, empty, for_dtypes, is_dense, pick
 
 NOTHING = np.zeros(0, np.float32)  # in the place of a gradient that nobody asks for
 
@@ -87,7 +87,7 @@ def batch_norm_backward(reference: Any) -> Any:
         out = empty(input.shape, input)
         to_weight = None if weight is None else np.empty(n[1], input.dtype)
         to_bias = np.empty(n[1], input.dtype) if biased else None
-        grad = np.ascontiguousarray(grad_output)
+        grad = dense(grad_output)
         given = (grad, input, weight, stats[0], stats[1], out, to_weight, to_bias)
         run(given, (*n, training))
         return (
@@ -141,7 +141,7 @@ def group_norm_backward(reference: Any) -> Any:
         out = empty(input.shape, input)
         sums, dots = np.empty((2, images, channels), F64)
         n = (images * groups, groups, channels // groups, length)
-        run((np.ascontiguousarray(grad_output), input, mean, rstd, weight, out, sums, dots), n)
+        run((dense(grad_output), input, mean, rstd, weight, out, sums, dots), n)
         dtype = input.dtype
         return (
             out,

@@ -16,7 +16,7 @@ from ...core.layout import channels_last
 from ...ops.nn.conv import out_size, transposed_size
 from ...ops.nn.conv_kernels import gather, scatter
 from ..blas import CONNECTED, dot
-from .rows import F32, F64, for_dtypes, is_dense, pick
+from .rows import F32, F64, dense, for_dtypes, is_dense, pick
 
 Ints = tuple[int, ...]
 
@@ -250,11 +250,11 @@ def columns(x: Any, kernel: Ints, how: Any, out: Ints) -> Any:
 
 
 def features_first(y: Any) -> Any:
-    return np.ascontiguousarray(y.swapaxes(0, 1)).reshape(y.shape[1], -1)
+    return dense(y.swapaxes(0, 1)).reshape(y.shape[1], -1)
 
 
 def images_first(y: Any, images: int, out: Ints) -> Any:
-    lines = np.ascontiguousarray(y.reshape(len(y), images, -1).swapaxes(0, 1))
+    lines = dense(y.reshape(len(y), images, -1).swapaxes(0, 1))
     return lines.reshape(-1).reshape(images, len(y), *out)  # one image has the usual strides too
 
 
@@ -310,7 +310,7 @@ def convolution(reference: Any) -> Any:
         else:
             made = correlate(x, w, bias, *steps, groups, sizes)
         if len(kernel) > 1 and (channels_last(input) or channels_last(weight)):
-            return np.moveaxis(np.ascontiguousarray(np.moveaxis(made, 1, -1)), -1, 1)
+            return np.moveaxis(dense(np.moveaxis(made, 1, -1)), -1, 1)
         return made.reshape(*made.shape[:2], *out)
 
     return kernel
@@ -321,7 +321,7 @@ def conv_input_grad(reference: Any) -> Any:
         stride, padding, dilation, transposed, _, groups = how
         if not go_together(shape, weight.shape, grad_output.shape, how):
             return reference(grad_output, weight, shape, how)
-        grad = np.ascontiguousarray(grad_output)
+        grad = dense(grad_output)
         y_size = shape[2:] if transposed else grad.shape[2:]
         if not takes(grad, weight, weight.shape[2:], y_size) or not math.prod(shape):
             if is_one_product(grad, weight, weight.shape[2:], y_size, how) and math.prod(shape):
@@ -344,7 +344,7 @@ def conv_weight_grad(reference: Any) -> Any:
         stride, padding, dilation, transposed, _, groups = how
         if not go_together(input.shape, shape, grad_output.shape, how):
             return reference(grad_output, input, shape, how)
-        y, x = np.ascontiguousarray(grad_output), np.ascontiguousarray(input)
+        y, x = dense(grad_output), dense(input)
         if transposed:
             x, y = y, x
         if not takes(x, y, shape[2:], y.shape[2:]):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import KERNELS
-from .rows import empty, for_dtypes, is_dense, pick, zeros
+from .rows import copied, dense, empty, for_dtypes, is_dense, pick, zeros
 
 I64 = np.dtype(np.int64)
 BOOL = np.dtype(np.bool_)
@@ -29,12 +29,17 @@ SCATTER = for_dtypes("scatter")
 
 
 def is_index(x: Any) -> bool:
-    return type(x) is np.ndarray and x.dtype is I64 and is_dense(x)
+    return type(x) is np.ndarray and x.dtype is I64
 
 
 def is_plain(x: Any) -> bool:
     """Bytes may be moved about: no Python objects, and not those of a view in another order."""
     return is_dense(x) and x.dtype.kind in "fiubc" and x.dtype.isnative
+
+
+def is_few(count: int) -> bool:
+    """Whether so many are left to NumPy; on a tape nothing is."""
+    return count < FEW and not KERNELS.has_tape()
 
 
 def succeeds(run: Any, arrays: tuple[Any, ...], sizes: tuple[int, ...], *numbers: Any) -> bool:
@@ -54,12 +59,12 @@ def around(shape: tuple[int, ...], first: int, last: int) -> tuple[int, int, int
 
 def taken(input: Any, index: Any, first: int, last: int, wraps: bool) -> Any:
     """`input` with an index in the place of its dimensions first … last - 1; None: it cannot."""
-    if index.size < FEW and not KERNELS.has_tape():
+    if is_few(index.size):
         return None
     outer, size, inner = around(input.shape, first, last)
     out = np.empty(input.shape[:first] + index.shape + input.shape[last:], input.dtype)
     sizes = (outer, size, inner * input.itemsize, index.size, wraps)
-    return out if not out.size or succeeds(take, (input, index, out), sizes) else None
+    return out if not out.size or succeeds(take, (input, dense(index), out), sizes) else None
 
 
 def embedding(reference: Any) -> Any:
@@ -94,7 +99,7 @@ def embedding_backward(reference: Any) -> Any:
             width = grad_output.shape[-1]
             out = zeros((rows, width), grad_output)
             sizes = (1, rows, width, indices.size, 0, passes, padding_idx if passes else 0)
-            if succeeds(run, (out, indices, np.ascontiguousarray(grad_output)), sizes):
+            if succeeds(run, (out, dense(indices), dense(grad_output)), sizes):
                 return out
         return reference(grad_output, indices, rows, padding_idx, scale_grad_by_freq, entries)
 
@@ -126,9 +131,9 @@ def index_add(reference: Any) -> Any:
             and alpha == 1
         ):
             outer, size, inner = around(input.shape, dim, dim + 1)
-            out = np.array(input, order="C", copy=True)
+            out = copied(input)
             sizes = (outer, size, inner, index.size, 0, 0, 0)
-            if succeeds(run, (out, index, np.ascontiguousarray(source)), sizes):
+            if succeeds(run, (out, dense(index), dense(source)), sizes):
                 return out
         return reference(input, index, source, dim, alpha)
 
@@ -156,7 +161,7 @@ def gather(reference: Any) -> Any:
             outer, size, inner = around(input.shape, dim, dim + 1)
             out = np.empty(index.shape, input.dtype)
             sizes = (outer, size, inner, index.shape[dim], input.itemsize)
-            if succeeds(gather_elements, (input, index, out), sizes):
+            if succeeds(gather_elements, (input, dense(index), out), sizes):
                 return out
         return reference(input, index, dim)
 
@@ -171,11 +176,11 @@ def scattered(input: Any, index: Any, source: Any, dim: int, adds: bool, value: 
     if source is not None:
         if source.dtype is not input.dtype or source.shape != index.shape:
             return None
-        source = np.ascontiguousarray(source)
+        source = dense(source)
     outer, size, inner = around(input.shape, dim, dim + 1)
-    out = np.array(input, order="C", copy=True)
+    out = copied(input)
     sizes = (outer, size, inner, index.shape[dim], adds, False)
-    return out if succeeds(run, (out, index, source), sizes, (value,)) else None
+    return out if succeeds(run, (out, dense(index), source), sizes, (value,)) else None
 
 
 def scatter_into(reference: Any) -> Any:
@@ -189,7 +194,7 @@ def scatter_into(reference: Any) -> Any:
         clears = outer > 1  # row by row, else all of it beforehand
         out = empty(shape, values) if clears else zeros(shape, values)
         sizes = (outer, size, inner, index.shape[dim], True, clears)
-        if succeeds(run, (out, index, np.ascontiguousarray(values)), sizes):
+        if succeeds(run, (out, dense(index), dense(values)), sizes):
             return out
         return reference(values, index, shape, dim)
 
@@ -221,11 +226,11 @@ def scatter_value(reference: Any) -> Any:
 
 def put(part: Any, shape: tuple[int, ...], dim: int, first: int, step: int, count: int) -> Any:
     """Zeros with `part` in the middle; None: it cannot."""
-    if pick(ADD_ROWS, part) is None or not part.size or math.prod(shape) < FEW:
+    if pick(ADD_ROWS, part) is None or not part.size or is_few(math.prod(shape)):
         return None
     outer, size, inner = around(shape, dim, dim + 1)
     if any(part.strides):
-        part = np.ascontiguousarray(part)
+        part = dense(part)
         strides = (count * inner, inner, 1)
     else:  # one number, as from a sum
         strides = (0, 0, 0)
@@ -271,8 +276,7 @@ def single_run(index: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[int, int
     for i, item in enumerate(arrays):
         if item.dtype is not I64 or item.shape != at:
             return None
-        if not is_dense(item):  # a column of a table of places, say
-            arrays[i] = np.array(item, order="C")
+        arrays[i] = dense(item)  # it may be a column of a table of places
     if any([type(item) is not slice for item in index[last:]]):
         return None
     if len(arrays) == 1:
@@ -297,7 +301,7 @@ def index_at(reference: Any) -> Any:
     def kernel(input: Any, index: tuple[Any, ...]) -> Any:
         if not input.size or not input.ndim or not is_plain(input):
             return reference(input, index)
-        if max([0 if type(item) is slice else item.size for item in index]) < FEW:
+        if is_few(max([0 if type(item) is slice else item.size for item in index])):
             return reference(input, index)
         first = index[0]
         if type(first) is not slice and first.dtype is BOOL:
@@ -332,7 +336,7 @@ def index_into(reference: Any) -> Any:
                 return reference(values, shape, index)
             floats = pick(ADD_ROWS, values) is not None
             out = zeros(shape, values) if floats else np.zeros(shape, values.dtype)
-            moved(out, first, np.ascontiguousarray(values), total, True)
+            moved(out, first, dense(values), total, True)
             return out
         run = pick(ADD_ROWS, values)
         found = None if run is None else single_run(index, shape)
@@ -344,9 +348,39 @@ def index_into(reference: Any) -> Any:
         outer, size, inner = around(shape, start, stop)
         out = zeros(shape, values)
         sizes = (outer, size, inner, where.size, 1, 0, 0)
-        if succeeds(run, (out, where, np.ascontiguousarray(values)), sizes):
+        if succeeds(run, (out, where, dense(values)), sizes):
             return out
         return reference(values, shape, index)
+
+    return kernel
+
+
+def index_put(reference: Any) -> Any:
+    def kernel(input: Any, values: Any, index: tuple[Any, ...], accumulate: bool) -> Any:
+        run = pick(ADD_ROWS, input)
+        if (
+            run is None
+            or not accumulate
+            or not is_dense(input)
+            or not input.size
+            or type(values) is not np.ndarray
+            or values.dtype is not input.dtype
+            or any([type(item) is not slice and item.dtype is BOOL for item in index])
+        ):
+            return reference(input, values, index, accumulate)
+        found = single_run(index, input.shape)
+        if found is None:
+            return reference(input, values, index, accumulate)
+        start, stop, where = found
+        shape = input.shape[:start] + where.shape + input.shape[stop:]
+        if values.shape != shape:
+            values = np.broadcast_to(values, shape)
+        outer, size, inner = around(input.shape, start, stop)
+        out = copied(input)
+        sizes = (outer, size, inner, where.size, 1, 0, 0)
+        if not values.size or succeeds(run, (out, where, dense(values)), sizes):
+            return out
+        return reference(input, values, index, accumulate)
 
     return kernel
 
@@ -379,5 +413,6 @@ OVERRIDES = {
     "scatter_value": scatter_value,
     "index": index_at,
     "index_into": index_into,
+    "index_put": index_put,
     "masked_select": masked_select,
 }

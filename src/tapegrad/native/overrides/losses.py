@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .gather import is_index, succeeds
-from .rows import for_dtypes, is_dense, pick, zeros
+from .rows import dense, for_dtypes, is_dense, pick, zeros
 
 HOW = {"none": 0, "sum": 1, "mean": 2}
 
@@ -67,7 +67,7 @@ def nll_loss_backward(reference: Any) -> Any:
             and grad_output.shape == wanted
             and suits(shape, grad_output.dtype, target, weight)
         ):
-            grad = np.ascontiguousarray(grad_output)
+            grad = dense(grad_output)
             out = zeros((*shape,), grad)
             given = sizes(shape, target, reduction, ignore_index)
             if succeeds(run, (grad, target, weight, out), given):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .rows import empty, for_dtypes, is_dense, pick
+from .rows import dense, empty, for_dtypes, is_dense, pick
 
 BLOCKS = 16  # at most: pieces of the rows whose shares of a weight's gradient are added up apart
 
@@ -111,7 +111,7 @@ def layer_norm_backward(reference: Any) -> Any:
         run = pick(kernels, input)
         if not can_pull(run, grad_output, input, stats, weight, nd):
             return reference(grad_output, input, stats, weight, nd, eps, biased)
-        grad = np.ascontiguousarray(grad_output)
+        grad = dense(grad_output)
         return pull(run, grad, input, (stats[0], stats[1]), weight, nd, biased)
 
     return kernel
@@ -124,7 +124,7 @@ def rms_norm_backward(reference: Any) -> Any:
         run = pick(kernels, input)
         if not can_pull(run, grad_output, input, rstd, weight, nd):
             return reference(grad_output, input, rstd, weight, nd, eps)
-        grad = np.ascontiguousarray(grad_output)
+        grad = dense(grad_output)
         return pull(run, grad, input, (None, rstd), weight, nd, False)[:2]
 
     return kernel

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .rows import empty, for_dtypes, is_dense, pick, zeros
+from .rows import dense, empty, for_dtypes, is_dense, pick, zeros
 
 Ints = tuple[int, ...]
 
@@ -74,7 +74,7 @@ def max_pool_backward(reference: Any) -> Any:
             return reference(grad, indices, sizes, apart)
         *lead, rows, columns = grad.shape
         out = empty((*lead, *sizes), grad)
-        given = (np.ascontiguousarray(grad), np.ascontiguousarray(indices), out)
+        given = (dense(grad), dense(indices), out)
         run(given, (math.prod(lead), rows * columns, math.prod(sizes)))
         return out
 
@@ -119,14 +119,14 @@ def avg_pool_backward(reference: Any) -> Any:
         override: int | None,
     ) -> Any:
         run = pick(kernels, grad)
-        dense = np.ascontiguousarray(grad)
-        if run is None or not takes(dense, sizes, kernel, stride, padding, out):
+        rows = dense(grad)
+        if run is None or not takes(rows, sizes, kernel, stride, padding, out):
             how = (sizes, kernel, stride, padding, out, count_padding, override)
             return reference(grad, *how)
         lead = grad.shape[:-2]
         made = zeros((*lead, *sizes), grad)
         n = geometry(sizes, kernel, stride, padding, out)
-        run((dense, made), (math.prod(lead), *n, count_padding), (override or 0,))
+        run((rows, made), (math.prod(lead), *n, count_padding), (override or 0,))
         return made
 
     return kernel

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...ops.nn.recurrent import spans
-from .rows import empty, for_dtypes, is_dense, pick
+from .rows import dense, empty, for_dtypes, is_dense, pick
 
 PANEL = 16  # columns at the most
 Sizes = tuple[int, ...]
@@ -102,7 +102,7 @@ def lstm_back(reference: Any) -> Any:
             or not all([g is None or fits(g, cells) for g in grad[:2]])
         ):
             return reference(grad, hx, cx, weight, proj, cells, gates, sizes, turned)
-        to_out, to_cells = [None if g is None else np.ascontiguousarray(g) for g in grad[:2]]
+        to_out, to_cells = [None if g is None else dense(g) for g in grad[:2]]
         to_gates, to_h, to_c = empty(gates.shape, gates), np.zeros_like(hx), np.zeros_like(cx)
         arrays = (to_out, to_cells, cx, weight, cells, gates, to_gates, to_h, to_c)
         run((*arrays, walk_of(sizes, turned), room_for(weight)), counts(hx, sizes))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import KERNELS
-from .rows import empty, for_dtypes, is_dense, pick
+from .rows import dense, empty, for_dtypes, is_dense, pick
 
 SMALL = 4096  # elements: NumPy reduces so many in less time than it takes to look at them
 PIECE = 32768  # of a long row
@@ -78,6 +78,27 @@ def sum_over(x: Any, dim: Any, keepdim: bool, divisor: float) -> Any:
     return out
 
 
+def summable(x: Any, whole: bool) -> Any:
+    """An array as the kernels add it up; None: NumPy does that. On a tape it may be copied."""
+    if pick(SUM, x) is None:
+        return None
+    if is_large(x):
+        return x
+    if not x.size or not KERNELS.has_tape():
+        return None
+    return x.T if whole and x.flags.f_contiguous else dense(x)
+
+
+def conv_bias_grad(reference: Any) -> Any:
+    def kernel(grad_output: Any) -> Any:
+        x = summable(grad_output, False)
+        if x is None:
+            return reference(grad_output)
+        return sum_over(x, (0, *range(2, x.ndim)), False, 1.0)
+
+    return kernel
+
+
 def sums(whole: bool, averages: bool) -> Any:
     def make(reference: Any) -> Any:
         def over_all(input: Any, dtype: Any) -> Any:
@@ -85,17 +106,19 @@ def sums(whole: bool, averages: bool) -> Any:
                 out = sum_few(input)
                 if out is not None:
                     return out
-            if dtype is None and pick(SUM, input) is not None and is_large(input):
-                return sum_over(input, None, False, input.size if averages else 1.0)
-            return reference(input, dtype)
+            x = None if dtype is not None else summable(input, True)
+            if x is None:
+                return reference(input, dtype)
+            return sum_over(x, None, False, x.size if averages else 1.0)
 
         def over_some(input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
-            if dtype is None and pick(SUM, input) is not None and is_large(input):
-                n = 1
-                if averages:
-                    n = input.size if dim is None else math.prod([input.shape[d] for d in dim])
-                return sum_over(input, dim, keepdim, n)
-            return reference(input, dim, keepdim, dtype)
+            x = None if dtype is not None else summable(input, dim is None)
+            if x is None:
+                return reference(input, dim, keepdim, dtype)
+            n = 1
+            if averages:
+                n = x.size if dim is None else math.prod([x.shape[d] for d in dim])
+            return sum_over(x, dim, keepdim, n)
 
         return over_all if whole else over_some
 
@@ -151,7 +174,7 @@ def running(product: bool) -> Any:
             run = pick(kernels, input)
             if run is None or dtype is not None or not input.ndim or not input.size:
                 return reference(input, dim, dtype)
-            x = np.ascontiguousarray(input)
+            x = dense(input)
             out = empty(x.shape, x)
             inner = math.prod(x.shape[dim + 1 :])
             size = x.shape[dim]
@@ -173,6 +196,7 @@ OVERRIDES = {
     "var_mean": spread(False, True),
     "std_mean": spread(True, True),
     "logsumexp": logsumexp,
+    "conv_bias_grad": conv_bias_grad,
     "cumsum": running(False),
     "cumprod": running(True),
 }

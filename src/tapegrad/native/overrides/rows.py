@@ -13,6 +13,8 @@ F64 = np.dtype(np.float64)
 LIKE_FLOAT = np.empty(0, F32)
 empty = getattr(KERNELS, "empty", None)  # (shape, like): large ones in memory that is used again
 zeros = getattr(KERNELS, "zeros", None)
+dense = getattr(KERNELS, "dense", None)  # (x): in C order, copied only if it is not; on a tape too
+copied = getattr(KERNELS, "copied", None)  # (x): a new array in C order
 
 
 def for_dtypes(name: str) -> tuple[Any, Any]:
@@ -37,13 +39,13 @@ def widened(x: Any) -> Any:
     if not is_bfloat16(x):
         return x
     out = empty(x.shape, LIKE_FLOAT)
-    KERNELS.KERNELS["widen"]((np.ascontiguousarray(x), out), (x.size,))
+    KERNELS.KERNELS["widen"]((dense(x), out), (x.size,))
     return out
 
 
 def narrowed(x: Any, dtype: Any) -> Any:
     out = np.empty(x.shape, dtype)
-    KERNELS.KERNELS["narrow"]((np.ascontiguousarray(x), out), (x.size,))
+    KERNELS.KERNELS["narrow"]((dense(x), out), (x.size,))
     return out
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from .rows import empty, for_dtypes, in_single, is_dense, pick
+from .rows import dense, empty, for_dtypes, in_single, is_dense, pick
 
 
 def along_rows(name: str) -> Any:
@@ -44,7 +42,7 @@ def back_along_rows(name: str) -> Any:
                 or not is_dense(output)
             ):
                 return reference(input, output, dim)
-            gradient = np.ascontiguousarray(input)  # a broadcast one, mostly
+            gradient = dense(input)  # a broadcast one, mostly
             out = empty(output.shape, output)
             width = output.shape[-1]
             run((gradient, output, out), (output.size // width, width))

@@ -25,7 +25,7 @@ def for_us(x: Any) -> bool:
 
 def first(x: Any, dim: int, k: int, descending: bool, order: str) -> tuple[Any, Any]:
     """The first `k` along a dimension, and their places."""
-    rows = np.require(np.moveaxis(x, dim, -1), None, ["C", "A"])
+    rows = KERNELS.dense(np.moveaxis(x, dim, -1))
     width = rows.shape[-1]
     shape = (*rows.shape[:-1], k)
     values, places = np.empty(shape, x.dtype), np.empty(shape, np.int64)
@@ -40,7 +40,7 @@ def laid_out(rows: Any, dim: int, order: str) -> Any:
     """A copy with the last dimension back in its place."""
     back = np.moveaxis(rows, -1, dim)
     out = np.empty(back.shape, rows.dtype, order)
-    out[...] = back
+    KERNELS.copy_into(out, back)
     return out
 
 

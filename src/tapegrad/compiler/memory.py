@@ -1,0 +1,277 @@
+"""Where the values of a compiled step lie: one block, in which what is dead makes room.
+
+A recorded call leaves all its arrays where they were made. Those that only kernels in C look at are
+moved into one block afterwards: two of them may share a place if the last call that is given the
+one comes before the first call that is given the other. The pointers in the tapes are changed.
+Large results are handed out as they are, and the kernels get other memory for the next call.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.layout import address, memory
+from ..core.python_dispatch import leaves_of
+from ..native import KERNELS
+from .steps import FillStep, OpStep
+from .tapes import Segment
+
+LEAST = 256  # bytes that are worth a place in the plan
+MOST = 2000  # arrays in it: the large ones count
+LINE = 64  # bytes: places begin with a line of the cache
+WORTH_GIVING = 1 << 16  # bytes of a result
+
+
+def is_owner(array: Any) -> bool:
+    return type(array) is np.ndarray and bool(array.flags.owndata)
+
+
+def owners_of(arrays: Any) -> dict[int, Any]:
+    """The memory of arrays, by id."""
+    return {id(memory(x)): memory(x) for x in arrays if isinstance(x, np.ndarray)}
+
+
+def at_other_place(array: Any, owner: Any, place: Any, begin: int = 0) -> Any:
+    """The array at another place, `begin` bytes into which its memory now starts."""
+    offset = begin + address(array) - address(owner)
+    return np.ndarray(array.shape, array.dtype, place, offset, array.strides)
+
+
+def move_arrays(step: Any, moved: Any) -> None:
+    """Show a step its arrays where they are now."""
+    step.made[:] = [moved(x) for x in step.made]
+    if isinstance(step, OpStep):
+        step.arrays[:] = [moved(x) for x in step.arrays]
+
+
+def ranges(owners: list[Any], moves: list[int]) -> Any:
+    """(begin, end, move) of arrays in the order of their addresses, as tapes want them."""
+    rows = [
+        (address(owner), address(owner) + owner.nbytes, move)
+        for owner, move in zip(owners, moves, strict=True)
+    ]
+    return np.array(rows, np.int64).reshape(-1, 3)
+
+
+class Plan:
+    """The block of one recording."""
+
+    def __init__(self, needed: list[Any], steps: list[Any], results: list[Any]) -> None:
+        self.block: Any = None
+        self.before = 0  # bytes that lie in it, one after the other
+        segments = [step for step in steps if isinstance(step, Segment)]
+        owners = sorted(movable(needed, results), key=address)
+        spans = spans_of(owners, segments)
+        used = [i for i, (first, _) in enumerate(spans) if first >= 0]
+        owners, spans = [owners[i] for i in used], spans[used]
+        if not owners:
+            return
+        self.before = sum([owner.nbytes for owner in owners])
+        places, total = packed([owner.nbytes for owner in owners], spans)
+        self.block = KERNELS.copied(np.broadcast_to(np.uint8(0), (total + LINE,)))
+        skipped = -address(self.block) % LINE
+        self.homes = {id(x): skipped + at for x, at in zip(owners, places, strict=True)}
+        start = address(self.block) + skipped
+        moves = [start + at - address(x) for x, at in zip(owners, places, strict=True)]
+        table = ranges(owners, moves)
+        for segment in segments:
+            tape = segment.tape
+            kept = [x for x in tape.kept if not self.has_moved(x)]
+            tape.move(table, [*kept, self.block])
+            for step in segment.alone:
+                if step is not None:
+                    move_arrays(step, self.moved)
+
+    def has_moved(self, array: Any) -> bool:
+        return isinstance(array, np.ndarray) and id(memory(array)) in self.homes
+
+    def moved(self, array: Any) -> Any:
+        if not self.has_moved(array):
+            return array
+        owner = memory(array)
+        return at_other_place(array, owner, self.block, self.homes[id(owner)])
+
+
+def movable(needed: list[Any], results: list[Any]) -> list[Any]:
+    """The arrays that nobody but tapes looks at, and what their kernels need in between."""
+    found: dict[int, Any] = {}
+    pinned = set(owners_of(results))
+    for step in needed:
+        made, reads = owners_of(step.made), owners_of(step.reads())
+        if not step.is_taped:
+            pinned |= set(made) | set(reads)
+            continue
+        if step.has_effects:
+            continue
+        found.update(made)
+        if isinstance(step, OpStep):
+            pinned |= set(owners_of(leaves_of(step.attrs)))
+            between = owners_of(step.tape.kept)
+            found.update(
+                {
+                    key: owner
+                    for key, owner in between.items()
+                    if key not in reads and key not in made and owner.dtype.kind == "f"
+                }
+            )
+    large = [
+        owner
+        for key, owner in found.items()
+        if key not in pinned and is_owner(owner) and owner.nbytes >= LEAST
+    ]
+    return sorted(large, key=lambda owner: -owner.nbytes)[:MOST]
+
+
+def spans_of(owners: list[Any], segments: list[Any]) -> Any:
+    """The first and the last call that is given each of them, counted over all tapes; -1: none."""
+    spans = np.full((len(owners), 2), -1, np.int64)
+    table = ranges(owners, [0] * len(owners))
+    start = 0
+    for segment in segments:
+        found = segment.tape.uses(table)
+        here = found[:, 0] >= 0
+        first = here & (spans[:, 0] < 0)
+        spans[first, 0] = found[first, 0] + start
+        spans[here, 1] = found[here, 1] + start
+        start += len(segment.tape)
+    return spans
+
+
+def packed(sizes: list[int], spans: Any) -> tuple[list[int], int]:
+    """Places such that what is alive at the same time does not overlap, and the room they take.
+
+    Large ones first, each at the lowest place that is free as long as it lives.
+    """
+    sizes = [-(-size // LINE) * LINE for size in sizes]
+    order = sorted(range(len(sizes)), key=lambda i: -sizes[i])
+    places = np.zeros(len(sizes), np.int64)
+    ends = np.zeros(len(sizes), np.int64)
+    begins, lasts = spans[:, 0], spans[:, 1]
+    is_placed = np.zeros(len(sizes), bool)
+    for i in order:
+        beside = np.flatnonzero(is_placed & (begins <= lasts[i]) & (lasts >= begins[i]))
+        at = 0
+        for k in beside[np.argsort(places[beside], kind="stable")].tolist():
+            if places[k] - at >= sizes[i]:
+                break
+            at = max(at, int(ends[k]))
+        places[i], ends[i] = at, at + sizes[i]
+        is_placed[i] = True
+    return places.tolist(), int(ends.max())
+
+
+class Spot:
+    """An array in a list of a step, or of a result, that lies in memory which is given away."""
+
+    def __init__(self, arrays: list[Any], i: int, owner: Any) -> None:
+        self.arrays = arrays
+        self.i = i
+        x = arrays[i]
+        self.how = x.shape, x.dtype
+        self.offset, self.strides = address(x) - address(owner), x.strides
+
+    def empty(self) -> None:
+        self.arrays[self.i] = None
+
+    def fill(self, owner: Any) -> None:
+        self.arrays[self.i] = np.ndarray(*self.how, owner, self.offset, self.strides)
+
+
+class Gift:
+    """A large result: it is handed out as it is, and the kernels find other memory next time.
+
+    That is found when the next call begins: by then the one before may be free again.
+    """
+
+    def __init__(self, result: Any, segments: list[Any]) -> None:
+        owner = result.owner
+        self.result = result
+        self.place = address(owner)
+        self.model = np.lib.stride_tricks.as_strided(
+            np.empty(1, owner.dtype), owner.shape, owner.strides
+        )
+        spans = [(s.tape, *s.tape.uses(ranges([owner], [0]))[0].tolist()) for s in segments]
+        self.spans = [span for span in spans if span[1] >= 0]
+        held = [result.held]
+        for step in [step for s in segments for step in s.alone if step is not None]:
+            held += [step.made, step.arrays] if isinstance(step, OpStep) else [step.made]
+        self.spots = [
+            Spot(arrays, i, owner)
+            for arrays in held
+            for i, x in enumerate(arrays)
+            if isinstance(x, np.ndarray) and memory(x) is owner
+        ]
+        result.owner = None
+        for tape, _, _ in self.spans:
+            kept = [x for x in tape.kept if id(owner) not in owners_of([x])]
+            tape.move(ranges([], []), kept)
+
+    def give(self) -> Any:
+        array = self.result.array
+        for spot in self.spots:
+            spot.empty()
+        return array
+
+    def find_room(self) -> None:
+        room = KERNELS.room(self.model)
+        before = self.place
+        for tape, first, last in self.spans:
+            self.place = tape.move_to(before, room, first, last + 1)
+        for spot in self.spots:
+            spot.fill(room)
+
+
+class NewEachTime:
+    """A result that an op in Python makes and nobody else looks at: it is never stored."""
+
+    def __init__(self, result: Any, step: OpStep) -> None:
+        self.step = step
+        self.i = [x is result.array for x in step.made].index(True)
+        step.keeps_new = True
+        result.held, result.at, result.owner = step.made, self.i, None
+
+    def give(self) -> Any:
+        array = self.step.made[self.i]
+        self.step.made[self.i] = None
+        return array
+
+    def find_room(self) -> None:
+        """The op does."""
+
+
+def gifts(
+    needed: list[Any], steps: list[Any], results: list[Any], read: list[Any]
+) -> dict[int, Any]:
+    """The results that can be given away, by their ids; what is `read` afterwards cannot."""
+    segments = [step for step in steps if isinstance(step, Segment)]
+    owners = [*[id(result.owner) for result in results], *owners_of(read)]
+    found: dict[int, Any] = {}
+    for result in results:
+        owner = result.owner
+        if owners.count(id(owner)) > 1 or owner.nbytes < WORTH_GIVING or not is_owner(owner):
+            continue
+        users = [step for step in needed if id(owner) in owners_of([*step.made, *step.reads()])]
+        if is_only_made(users, result.array):
+            found[id(result)] = NewEachTime(result, users[0])
+        elif owner.flags.forc and are_kernels(users, owner):
+            found[id(result)] = Gift(result, segments)
+    return found
+
+
+def is_only_made(users: list[Any], array: Any) -> bool:
+    """Whether one op in Python makes an array, and that is all."""
+    return (
+        len(users) == 1
+        and type(users[0]) is OpStep
+        and not users[0].is_taped
+        and len(users[0].made) == 1
+        and users[0].made[0] is array
+    )
+
+
+def are_kernels(users: list[Any], owner: Any) -> bool:
+    """Whether kernels in C make an array and nobody else looks at it."""
+    kept = [not step.is_taped or step.has_effects or type(step) is FillStep for step in users]
+    return not any(kept) and any([id(owner) in owners_of(step.made) for step in users])
