@@ -28,6 +28,8 @@ CHINESE = {
     "Skip to content": "跳到正文",
     "View this page": "查看源码",
 }
+# A line of Chinese that goes on: the line break is no space.
+BROKEN = re.compile(r"(?<=[\u3001-\u303f\u4e00-\u9fff\uff00-\uffef])\n[ ]*(?=[\u4e00-\u9fff])")
 HAN = re.compile(r"[\u4e00-\u9fff]+")
 LINK = re.compile(r"(\]\()((?:\.\./)+[^)#\s]+)")
 
@@ -40,14 +42,14 @@ def pairs(run: str) -> list[str]:
 class BothLanguages(SearchEnglish):
     """Search that knows English words and pairs of Chinese characters."""
 
-    # The same in the browser, for what is typed.
+    # In the browser, what is typed is cut into pairs that follow each other.
     js_splitter_code = r"""
 var splitQuery = (query) => query
   .split(/[^\p{Letter}\p{Number}_]+/u)
   .flatMap((word) => word.split(/([\u4e00-\u9fff]+)/))
   .filter((word) => word)
   .flatMap((word) => /[\u4e00-\u9fff]/.test(word) && word.length > 2
-    ? [...word].slice(0, -1).map((_, i) => word.slice(i, i + 2)) : [word]);
+    ? [...word.matchAll(/../gu)].map((pair) => pair[0]).concat(word.slice(-2)) : [word]);
 """
 
     def split(self, input: str) -> list[str]:
@@ -79,8 +81,8 @@ def add_language(app: Sphinx, name: str, template: str, context: dict[str, Any],
         context["_"] = lambda text: CHINESE.get(text, text)
 
 
-def to_repository(app: Sphinx, name: str, source: list[str]) -> None:
-    """Links to files outside docs/ lead to the repository."""
+def read(app: Sphinx, name: str, source: list[str]) -> None:
+    """Links to files outside docs/ lead to the repository; Chinese lines are joined."""
     here = pathlib.Path(app.srcdir, name).parent
     docs = pathlib.Path(app.srcdir).resolve()
 
@@ -93,11 +95,13 @@ def to_repository(app: Sphinx, name: str, source: list[str]) -> None:
         return found[1] + address
 
     source[0] = LINK.sub(link, source[0])
+    if name.startswith("zh/"):
+        source[0] = BROKEN.sub("", source[0])
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     languages["en"] = BothLanguages
     app.add_config_value("repository", "", "env")
     app.connect("html-page-context", add_language)
-    app.connect("source-read", to_repository)
+    app.connect("source-read", read)
     return {"version": "1", "parallel_read_safe": True}
