@@ -4,7 +4,7 @@
 #   make test         the test suite, on the compiled build where a C compiler is found
 #   make test-pure    the test suite on the pure Python build
 #   make test-cuda    tests/cuda with $(PYTHON), which needs CuPy to run them on a GPU
-#   make docs         the site, in build/site; its pages are run, its links followed
+#   make docs         the site, in build/site; its pages, plots and notebooks are run
 #   make lint         ruff, and mypy (strict on the core)
 #   make generate     the files that follow from the blocks: stubs, names, docs/operators.md
 #   make parity       differential tests against PyTorch, and its whole operator table
@@ -65,6 +65,7 @@ test-cuda:
 docs: $(VENV_DOCS)/.tools
 	PYTHONPATH=src $(VENV_DOCS)/bin/python -m sphinx -q -W --keep-going docs build/site
 	$(VENV_DOCS)/bin/python docs/_ext/check_links.py build/site
+	PYTHONPATH=src $(VENV_DOCS)/bin/python -m pytest -q tests/test_more_examples.py
 	@echo "the site is in build/site/index.html"
 
 LINTED = src tests examples tools benchmarks docs/_ext docs/conf.py setup.py
