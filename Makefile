@@ -4,6 +4,7 @@
 #   make test         the test suite, on the compiled build where a C compiler is found
 #   make test-pure    the test suite on the pure Python build
 #   make test-cuda    tests/cuda with $(PYTHON), which needs CuPy to run them on a GPU
+#   make docs         the site, in build/site; its pages, plots and notebooks are run
 #   make lint         ruff, and mypy (strict on the core)
 #   make generate     the files that follow from the blocks: stubs, names, docs/operators.md
 #   make parity       differential tests against PyTorch, and its whole operator table
@@ -20,6 +21,8 @@ PYTHON ?= python3
 VENV ?= .venv
 VENV_PURE ?= .venv-pure
 VENV_PARITY ?= .venv-parity
+VENV_DOCS ?= .venv-docs
+VENV_DEMO ?= .venv-demo
 TORCH ?= torch==2.13.0
 # Set this to the index of PyTorch's CPU-only wheels to spare the CUDA packages; else pip decides.
 TORCH_INDEX ?=
@@ -35,7 +38,7 @@ PYTEST = -m pytest -n $(WORKERS) -q $(SELECT) $(PYTEST_ARGS)
 SOURCES := pyproject.toml setup.py README.md LICENSE \
     $(shell find src/tapegrad -name __pycache__ -prune -o -print)
 
-.PHONY: help demo test test-pure test-cuda lint generate parity parity-pure parity-page golden bench \
+.PHONY: help demo test test-pure test-cuda docs lint generate parity parity-pure parity-page golden bench \
     bench-pure bench-page sanitize wheel clean
 .DELETE_ON_ERROR:
 
@@ -58,9 +61,17 @@ test-cuda:
 	  'skipped: what needs a GPU, since $(PYTHON) finds no CuPy or no device')"
 	PYTHONPATH=src $(PYTHON) -m pytest -q $(PYTEST_ARGS) tests/cuda
 
+# The pages' code runs from the source tree while the site is built; a warning fails the build.
+docs: $(VENV_DOCS)/.tools
+	PYTHONPATH=src $(VENV_DOCS)/bin/python -m sphinx -q -W --keep-going docs build/site
+	$(VENV_DOCS)/bin/python docs/_ext/check_links.py build/site
+	PYTHONPATH=src $(VENV_DOCS)/bin/python -m pytest -q tests/test_more_examples.py
+	@echo "the site is in build/site/index.html"
+
+LINTED = src tests examples tools benchmarks docs/_ext docs/conf.py setup.py
 lint: $(VENV)/.tools
-	$(VENV)/bin/ruff check src tests examples tools benchmarks setup.py
-	$(VENV)/bin/ruff format --check src tests examples tools benchmarks setup.py
+	$(VENV)/bin/ruff check $(LINTED)
+	$(VENV)/bin/ruff format --check $(LINTED)
 	$(VENV)/bin/mypy
 	$(VENV)/bin/python tools/generate.py --check
 
@@ -115,7 +126,7 @@ wheel: $(VENV)/.tools
 	@ls -l dist
 
 clean:
-	rm -rf $(VENV) $(VENV_PURE) $(VENV_PARITY) build dist src/tapegrad.egg-info
+	rm -rf $(VENV) $(VENV_PURE) $(VENV_PARITY) $(VENV_DOCS) $(VENV_DEMO) build docs/reference dist src/tapegrad.egg-info
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
@@ -145,6 +156,14 @@ $(VENV)/.tools $(VENV_PURE)/.tools: pyproject.toml Makefile
 	@$(@D)/bin/python $(PIP_INSTALL) $(BUILD_TOOLS) $$($(@D)/bin/python -c "import tomllib; \
 	  own = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
 	  print(*own['dependencies'], *own['optional-dependencies']['dev'])")
+	@touch $@
+
+$(VENV_DOCS)/.tools: pyproject.toml Makefile
+	$(call make_venv,$(@D))
+	@echo "installing Sphinx and what the notebooks need into $(@D) ..."
+	@$(@D)/bin/python $(PIP_INSTALL) $$($(@D)/bin/python -c "import tomllib; \
+	  own = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
+	  print(*own['dependencies'], *own['optional-dependencies']['docs'])")
 	@touch $@
 
 $(VENV_PARITY)/.tools: Makefile

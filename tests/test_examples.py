@@ -46,7 +46,8 @@ WHOLE = {
 def test_every_example_is_here():
     assert list(WHOLE) == SCRIPTS
     assert {*SHORT, "reinforce"} == set(SCRIPTS)
-    listed = re.findall(r"^\| \[(\w+)\.py\]", readme := README.read_text(encoding="utf-8"), re.M)
+    readme = README.read_text(encoding="utf-8")
+    listed = re.findall(r"^\| \[(\w+)\.py\]\(\w+\.py\)", readme, re.M)
     measured = re.findall(r"^\| (\w+)\.py", readme, re.M)
     assert sorted(listed) == measured == SCRIPTS
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import pkgutil
 import re
 import types
 from collections.abc import Iterator
@@ -105,15 +107,15 @@ def definition(api: Api, name: str, method: bool, writes: bool = False) -> str:
     return f"def {name}({listed}) -> {result}: ..."
 
 
-def plain_function(name: str, function: Any, method: bool) -> str:
+def plain_function(name: str, function: Any, method: bool, known: str | None = None) -> str:
     """A function that no block publishes."""
     try:
         listed = parameters(function, method, ())
     except (TypeError, ValueError):
         listed = "self, *args: Any, **kwargs: Any" if method else "*args: Any, **kwargs: Any"
     said = getattr(function, "__annotations__", {}).get("return", "")
-    result = "Any"
-    if isinstance(said, str) and SIMPLE.fullmatch(said):
+    result = known or "Any"
+    if known is None and isinstance(said, str) and SIMPLE.fullmatch(said):
         result = " | ".join(n if n == "None" else f"builtins.{n}" for n in said.split(" | "))
     return f"def {name}({listed}) -> {result}: ..."
 
@@ -147,9 +149,59 @@ def plain_or_class(name: str, value: Any) -> str:
     return plain_function(name, value, False) + "\n"
 
 
+# What no block and no annotation says: the attributes and methods of tensors that people use most.
+KNOWN = {
+    "data": "Tensor",
+    "device": "device",
+    "dtype": "dtype",
+    "grad": "Tensor | None",
+    "grad_fn": "Node | None",
+    "imag": "Tensor",
+    "is_cpu": "builtins.bool",
+    "is_cuda": "builtins.bool",
+    "is_leaf": "builtins.bool",
+    "is_meta": "builtins.bool",
+    "item": "builtins.int | builtins.float | builtins.bool",
+    "itemsize": "builtins.int",
+    "nbytes": "builtins.int",
+    "ndim": "builtins.int",
+    "real": "Tensor",
+    "requires_grad": "builtins.bool",
+    "shape": "Size",
+    "H": "Tensor",
+    "T": "Tensor",
+    "mH": "Tensor",
+    "mT": "Tensor",
+    "_version": "builtins.int",
+    "__iter__": "Iterator[Tensor]",
+    "detach": "Tensor",
+    "detach_": "Tensor",
+    "fill_diagonal_": "Tensor",
+    "numpy": "ndarray[Any, Any]",
+    "permute": "Tensor",
+    "requires_grad_": "Tensor",
+    "reshape": "Tensor",
+    "to_dense": "Tensor",
+    "to_sparse": "Tensor",
+    "view": "Tensor",
+}
+TENSOR_IMPORTS = """\
+import builtins
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from numpy import ndarray
+
+from ..core.base import Node
+from ..device import device
+from ..dtypes import dtype
+from .size import Size
+"""
+
+
 def tensor_stub() -> str:
     """The stub of `_tensor`: the class with every method, and the module's helpers."""
-    lines = [HEAD, IMPORTS, "\n"]
+    lines = [HEAD, TENSOR_IMPORTS, "\n"]
     module = inspect.getmodule(tapegrad.Tensor)
     lines += ["class Tensor:\n", "    def __init__(self, *args: Any, **kwargs: Any) -> None: ...\n"]
     lines += [f"    {line}\n" for line in members()]
@@ -186,14 +238,17 @@ def members() -> Iterator[str]:
     for name in sorted(dir(tapegrad.Tensor)):
         value = inspect.getattr_static(tapegrad.Tensor, name)
         if name in FIELDS or isinstance(value, property):
-            yield f"{name}: Any"
+            yield f"{name}: {KNOWN.get(name, 'Any')}"
         elif name in published:
             api, writes = published[name]
-            yield definition(api, name, True, writes)
+            text = definition(api, name, True, writes)
+            if name in KNOWN:
+                text = f"{text.rpartition(' -> ')[0]} -> {KNOWN[name]}: ..."
+            yield text
         elif isinstance(value, (bool, int)):
             yield f"{name}: builtins.{type(value).__name__}"
         elif isinstance(value, types.FunctionType) and wanted(name):
-            yield plain_function(name, value, True)
+            yield plain_function(name, value, True, KNOWN.get(name))
         elif isinstance(value, staticmethod) and name.startswith("_") and not wanted(name):
             yield f"{name}: Any"
     for name in OPERATORS.split():
@@ -203,6 +258,7 @@ def members() -> Iterator[str]:
     yield "def __eq__(self, other: Any) -> Tensor: ...  # type: ignore[override]"
     yield "def __ne__(self, other: Any) -> Tensor: ...  # type: ignore[override]"
     yield "def __getitem__(self, index: Any) -> Tensor: ..."
+    yield "def __setitem__(self, index: Any, value: Any) -> None: ..."
 
 
 # What core/operators.py compiles; Python cannot ask it for signatures.
@@ -213,7 +269,9 @@ OPERATORS = """
     __ge__ __iadd__ __isub__ __imul__ __itruediv__
 """
 UNARY = "__neg__ __pos__ __abs__ __invert__"
-COMPILED = frozenset(f"{OPERATORS} {UNARY} __eq__ __ne__ __getitem__ __init__ __new__".split())
+COMPILED = frozenset(
+    f"{OPERATORS} {UNARY} __eq__ __ne__ __getitem__ __setitem__ __init__ __new__".split()
+)
 
 
 def wanted(name: str) -> bool:
@@ -226,7 +284,6 @@ DUNDERS = frozenset(
     [
         "__len__",
         "__iter__",
-        "__setitem__",
         "__contains__",
         "__float__",
         "__int__",
@@ -275,9 +332,31 @@ def package_stub() -> str:
     return "".join([*lines, "\n", *[f"{line}\n" for line in functions]])
 
 
+def names_stub(space: str) -> str:
+    """The stub of a module that only collects names: a name that is not there is an error."""
+    module = importlib.import_module(f"tapegrad.{space}")
+    depth = "." * (space.count(".") + 1)
+    lines = [HEAD, "from typing import Any\n\n"]
+    known = []
+    inner = [m.name for m in pkgutil.iter_modules(module.__path__) if not m.name.startswith("_")]
+    for name in sorted({*module.__all__, *inner}):
+        value = getattr(module, name)
+        home = value.__name__ if isinstance(value, types.ModuleType) else value.__module__
+        if isinstance(value, types.ModuleType):
+            lines.append(f"from . import {name} as {name}\n")
+        elif isinstance(value, (type, types.FunctionType)) and home.startswith("tapegrad."):
+            inside = home.removeprefix(f"tapegrad.{space}")
+            path = inside if inside != home else depth + "." + home.removeprefix("tapegrad.")
+            lines.append(f"from {path} import {value.__name__} as {name}\n")
+        else:
+            known.append(f"{name}: Any\n")
+    return "".join([*lines, *known])
+
+
 def stubs() -> dict[str, str]:
     """Every stub, by its path below the package."""
     made = {path: space_stub(space) for space, path in SPACES.items()}
     made["_tensor/tensor.pyi"] = tensor_stub()
     made["__init__.pyi"] = package_stub()
+    made["nn/__init__.pyi"] = names_stub("nn")
     return made

@@ -52,6 +52,13 @@ T_destination = TypeVar("T_destination", bound=dict[str, Any])
 NO_DATA = "Cannot copy out of meta tensor; no data!"
 
 
+def _forward_unimplemented(self: Any, *input: Any) -> None:
+    """The computation; every subclass defines it."""
+    raise NotImplementedError(
+        f'Module [{type(self).__name__}] is missing the required "forward" function'
+    )
+
+
 class Module(HookMethods, StateMethods):
     """The base of all layers: attributes that are parameters or modules are registered by name.
 
@@ -93,11 +100,8 @@ class Module(HookMethods, StateMethods):
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
-    def forward(self, *input: Any) -> Any:
-        """The computation; every subclass defines it."""
-        raise NotImplementedError(
-            f'Module [{type(self).__name__}] is missing the required "forward" function'
-        )
+    # Declared as a value: type checkers let a subclass choose its own arguments.
+    forward: Callable[..., Any] = _forward_unimplemented
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         compiled = self._compiled_call_impl

@@ -1,0 +1,362 @@
+"""The reference: a page per part of the library, made from signatures, docstrings and blocks.
+
+Every example in a docstring is run by the tests, so that what stands here is what it prints. The
+pages are written to docs/reference when the site is built and are not kept in the repository.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pathlib
+import re
+import sys
+import types
+import warnings
+from typing import Any
+
+from arguments import MEANING
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HERE = ROOT / "docs" / "reference"
+
+# The parts, in the order of the index: where the names are, and what the part is about.
+SPACES = {
+    "nn": "layers, losses, containers",
+    "nn.functional": "the same as functions",
+    "nn.init": "how weights begin",
+    "nn.utils": "clipping, norms of weights, parameters as one vector",
+    "nn.utils.rnn": "sequences of different lengths",
+    "nn.utils.parametrize": "parameters computed from others",
+    "nn.utils.prune": "weights switched off",
+    "optim": "optimizers",
+    "optim.lr_scheduler": "learning rates over time",
+    "optim.swa_utils": "averages of weights",
+    "utils.data": "data sets, samplers, loaders",
+    "utils.checkpoint": "memory for time",
+    "utils.progress": "a progress bar",
+    "autograd": "backward, grad, Function, modes",
+    "autograd.functional": "Jacobians and Hessians of functions",
+    "autograd.forward_ad": "forward mode",
+    "autograd.graph": "nodes, hooks on saved tensors",
+    "func": "vmap, grad, jacrev and the rest, in any nesting",
+    "diagnose": "tools that say why",
+    "linalg": "linear algebra",
+    "fft": "Fourier transforms",
+    "special": "special functions",
+    "signal.windows": "windows",
+    "masked": "reductions that leave elements out",
+    "sparse": "sparse tensors",
+    "distributions": "random variables",
+    "amp": "mixed precision",
+    "cuda": "GPUs",
+    "random": "seeds and generators",
+    "compiler": "compiled steps",
+    "library": "operators of your own",
+    "overrides": "tensor subclasses and modes",
+    "serialization": "save and load",
+    "profiler": "where time goes",
+    "testing": "comparing tensors",
+    "datasets": "data that ships with the package",
+}  # fmt: skip
+INTERNAL = {"run"}  # parameters that are no part of a signature
+
+
+def signature(value: Any) -> inspect.Signature | None:
+    """The signature as users see it: without annotations of ours and internal parameters."""
+    try:
+        found = inspect.signature(value)
+    except (TypeError, ValueError):
+        return None
+    kept = [
+        p.replace(annotation=p.empty)
+        for p in found.parameters.values()
+        if p.name not in INTERNAL and (p.name == "_" or not p.name.startswith("_"))
+    ]
+    try:
+        return found.replace(parameters=kept, return_annotation=inspect.Signature.empty)
+    except ValueError:
+        return None
+
+
+def default_text(value: Any) -> str:
+    plain = isinstance(value, (bool, int, float, str, type(None)))
+    if plain or (isinstance(value, tuple) and all(isinstance(v, (int, float)) for v in value)):
+        return repr(value)
+    text = str(value)
+    return text if re.fullmatch(r"torch\.\w+", text) else "..."
+
+
+def signature_text(found: inspect.Signature) -> str:
+    parts, star, slash = [], False, False
+    for p in found.parameters.values():
+        if slash and p.kind is not p.POSITIONAL_ONLY:
+            parts.append("/")
+            slash = False
+        if p.kind is p.POSITIONAL_ONLY:
+            slash = True
+        if p.kind is p.KEYWORD_ONLY and not star:
+            parts.append("*")
+            star = True
+        if p.kind is p.VAR_POSITIONAL:
+            star = True
+        mark = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
+        given = "" if p.default is p.empty else f"={default_text(p.default)}"
+        parts.append(f"{mark}{p.name}{given}")
+    return "(" + ", ".join(parts + ["/"] * slash) + ")"
+
+
+def split_doc(doc: str) -> tuple[str, list[str]]:
+    """The prose of a docstring and its examples."""
+    prose, examples = [], []
+    for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(doc)):
+        (examples if paragraph.lstrip().startswith(">>>") else prose).append(paragraph)
+    return "\n\n".join(prose), [re.sub(r"[ ]*# doctest:.*", "", e) for e in examples]
+
+
+def as_prose(text: str) -> str:
+    """Docstrings are plain text: what Markdown would take for its own is escaped."""
+    told = re.match(r"[\w.]+\(.*?\) -> .*?: (.*)", text, re.S)  # the signature stands above already
+    text = told[1] if told else text
+    text = re.sub(r"``(.+?)``", r"`\1`", text)
+    pieces = re.split(r"(`[^`]*`)", text)
+    pieces[::2] = [re.sub(r"([*_<\[\]$\\|#])", r"\\\1", piece) for piece in pieces[::2]]
+    text = "".join(pieces)
+    return text[:1].upper() + text[1:]
+
+
+def arguments(found: inspect.Signature | None) -> list[str]:
+    lines = []
+    for name in found.parameters if found is not None else ():
+        if name in MEANING:
+            lines.append(f"- `{name}`: {MEANING[name]}")
+    return lines
+
+
+def entry(kind: str, name: str, value: Any, more: list[str]) -> str:
+    """One name of the reference."""
+    found = signature(value)
+    doc = inspect.getdoc(value) or ""
+    if inspect.isclass(value) and value.__doc__ is None:
+        doc = ""
+    prose, examples = split_doc(doc)
+    shown = signature_text(found) if found is not None and kind != "data" else ""
+    lines = [f"`````{{py:{kind}}} {name}{shown}", as_prose(prose), ""]
+    told = arguments(found)
+    if told:
+        lines += ["**Arguments**", "", *told, ""]
+    lines += more
+    for example in examples:
+        lines += ["```pycon", example, "```", ""]
+    return "\n".join([*lines, "`````", ""])
+
+
+def of_op(name: str) -> list[str]:
+    """What the block says about derivatives."""
+    from tapegrad.core.op import REGISTRY
+
+    sys.path.insert(0, str(ROOT / "tools"))
+    import operators_page
+
+    op = REGISTRY.get(name)
+    if op is None or not op.differentiable:
+        return []
+    rules = operators_page.gradients(op)
+    return [f"**Gradient** (`{op.node_name}`): {rules}", ""]
+
+
+def shapes_of(value: Any, doc: str) -> list[str]:
+    """What a layer makes of an input: the layer of its own example, tried."""
+    import tapegrad as torch
+
+    if not (inspect.isclass(value) and issubclass(value, torch.nn.Module)):
+        return []
+    scope = {"nn": torch.nn, "torch": torch, "tapegrad": torch, **vars(torch)}
+    made = re.search(r">>> (?:\w+ = )?(nn\.\w+\(.*\))$", doc, re.M)
+    source = made[1] if made else f"nn.{value.__name__}()"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            layer = eval(source, scope)
+        if type(layer) is not value:
+            return []
+    except Exception:
+        return []
+    width = next(
+        (
+            getattr(layer, n)
+            for n in ("in_features", "in_channels", "num_features", "num_channels", "input_size")
+            if isinstance(getattr(layer, n, None), int)
+        ),
+        4,
+    )
+    last = tuple(getattr(layer, "normalized_shape", ()) or ())
+    candidates = [(2, width), (2, width, 16), (2, width, 16, 16), (2, width, 16, 16, 16)]
+    wanted = re.search(r"([123])d$", value.__name__)
+    if wanted:
+        candidates = candidates[int(wanted[1]) :]
+    if "in_features" in vars(layer) or last:
+        candidates = [(2, *last)] if last else [(2, width)]
+    for shape in candidates:
+        for arguments in ((torch.rand(shape),), (torch.rand(shape), torch.rand(shape))):
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    made = layer(*arguments)
+            except Exception:
+                continue
+            if isinstance(made, torch.Tensor):
+                given = ", ".join(str(tuple(a.shape)) for a in arguments)
+                return [f"**Shapes**, with `{source}`: {given} → {tuple(made.shape)}", ""]
+    return []
+
+
+def public(module: types.ModuleType) -> list[str]:
+    names = getattr(module, "__all__", None) or [
+        n for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__
+    ]
+    return sorted((n for n in set(names) if not n.startswith("_")), key=str.lower)
+
+
+def methods_of(name: str, value: type) -> list[str]:
+    """The methods that a class has itself, where they say something."""
+    made = []
+    for method, function in vars(value).items():
+        plain = inspect.isfunction(function) and not method.startswith("_")
+        if plain and (inspect.getdoc(function) or ""):
+            made.append(entry("method", f"{name}.{method}", function, []))
+    return made
+
+
+def space_page(space: str, about: str) -> tuple[str, int]:
+    module = importlib.import_module(f"tapegrad.{space}")
+    made = []
+    for name in public(module):
+        value = getattr(module, name)
+        if isinstance(value, types.ModuleType) or not callable(value):
+            continue
+        doc = inspect.getdoc(value) or ""
+        more = shapes_of(value, doc)
+        if space in ("nn.functional", "linalg", "fft", "special"):
+            more += of_op(f"{space}.{name}") or (of_op(name) if space == "nn.functional" else [])
+        kind = "class" if inspect.isclass(value) else "function"
+        made.append(entry(kind, f"torch.{space}.{name}", value, more))
+        if kind == "class" and name in ("Module", "Optimizer", "Dataset", "DataLoader", "Function"):
+            made += methods_of(f"torch.{space}.{name}", value)
+    return f"# torch.{space}\n\n{about[:1].upper() + about[1:]}.\n\n" + "\n".join(made), len(made)
+
+
+def families() -> dict[str, list[str]]:
+    """The functions of `torch` itself, by the folder of their blocks."""
+    import tapegrad
+    from tapegrad.core import publish
+    from tapegrad.ops.block.definition import APIS
+
+    for name in tapegrad._names():  # load everything, so that every block is known
+        if not name.startswith("_"):
+            try:
+                getattr(tapegrad, name)
+            except (AttributeError, ImportError, RuntimeError):
+                continue
+    publish.hand_out()
+    found: dict[str, list[str]] = {}
+    for name in sorted(set(tapegrad._names()), key=str.lower):
+        value = getattr(tapegrad, name, None)
+        if name.startswith("_") or not callable(value) or isinstance(value, types.ModuleType):
+            continue
+        if inspect.isclass(value) and name != value.__name__:
+            continue
+        home = APIS[name].home if name in APIS else ""
+        parts = home.removeprefix("tapegrad.").removeprefix("ops.").split(".")
+        found.setdefault(parts[0].strip("_") or "other", []).append(name)
+    return found
+
+
+TITLES = {
+    "creation": "New tensors",
+    "pointwise": "Element by element",
+    "reduce": "Sums, means, sorting",
+    "shape": "Shapes and views",
+    "index": "Indexing",
+    "linalg": "Matrices",
+    "nn": "Layers as functions",
+    "random": "Random numbers",
+    "other": "Types, modes and settings",
+}
+
+
+def torch_pages() -> dict[str, tuple[str, int]]:
+    import tapegrad
+
+    pages = {}
+    for family, names in families().items():
+        made = []
+        for name in names:
+            value = getattr(tapegrad, name)
+            kind = "class" if inspect.isclass(value) else "function"
+            made.append(entry(kind, f"torch.{name}", value, of_op(name)))
+        title = TITLES.get(family, family.capitalize())
+        pages[f"torch-{family}"] = (f"# torch: {title}\n\n" + "\n".join(made), len(made))
+    return pages
+
+
+def tensor_page() -> tuple[str, int]:
+    import tapegrad
+
+    made = []
+    for name in sorted(dir(tapegrad.Tensor), key=str.lower):
+        if name.startswith("_"):
+            continue
+        value = inspect.getattr_static(tapegrad.Tensor, name)
+        value = getattr(value, "__func__", value)
+        kind = "method" if callable(value) else "attribute"
+        made.append(entry(kind if kind == "method" else "data", f"torch.Tensor.{name}", value, []))
+    return "# torch.Tensor\n\nMethods and attributes of tensors.\n\n" + "\n".join(made), len(made)
+
+
+def all_pages() -> dict[str, tuple[str, int]]:
+    """Every page of the reference: its text, and how many names it has."""
+    pages = {"Tensor": tensor_page()}
+    pages |= torch_pages()
+    for space, about in SPACES.items():
+        pages[space] = space_page(space, about)
+    return pages
+
+
+def index(pages: dict[str, tuple[str, int]]) -> str:
+    lines = ["# Reference", ""]
+    lines += [
+        "Every public name, with its arguments, what the blocks say about its gradient, and an",
+        "example that the tests run. In the examples the names of `torch` stand by themselves, as",
+        "after `from tapegrad import *`. Names that PyTorch has and tapegrad has not, with the",
+        "reason, are in [parity](../parity.md#names).",
+        "",
+        "| Page | Names | |",
+        "|---|---|---|",
+    ]
+    for page, (text, count) in pages.items():
+        title = text.partition("\n")[0].removeprefix("# ")
+        lines.append(f"| [{title}]({page}.md) | {count} | {SPACES.get(page, '')} |")
+    total = sum(count for _, count in pages.values())
+    lines += ["", f"{total} names in all.", "", "```{toctree}", ":hidden:", "", *pages, "```", ""]
+    return "\n".join(lines)
+
+
+def write() -> int:
+    """Write the pages that changed; how many names there are."""
+    pages = all_pages()
+    HERE.mkdir(exist_ok=True)
+    texts = {f"{name}.md": text for name, (text, _) in pages.items()} | {"index.md": index(pages)}
+    for path in HERE.glob("*.md"):
+        if path.name not in texts:
+            path.unlink()
+    for name, text in texts.items():
+        path = HERE / name
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+    return sum(count for _, count in pages.values())
+
+
+def setup(app: Any) -> dict[str, Any]:
+    app.connect("builder-inited", lambda app: write())
+    return {"version": "1", "parallel_read_safe": True}

@@ -1,0 +1,107 @@
+"""One site in two languages: Chinese pages live in zh/ under the names of the English ones."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from collections.abc import Set
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx.search import languages
+from sphinx.search.en import SearchEnglish
+
+# What the theme says around a Chinese page.
+CHINESE = {
+    "Next": "下一页",
+    "Previous": "上一页",
+    "On this page": "本页内容",
+    "Contents": "本页内容",
+    "Back to top": "回到顶部",
+    "Search": "搜索",
+    "Home": "首页",
+    "Toggle Light / Dark / Auto color theme": "切换浅色、深色、自动",
+    "Toggle site navigation sidebar": "打开或收起导航",
+    "Toggle table of contents sidebar": "打开或收起本页目录",
+    "Hide navigation sidebar": "收起导航",
+    "Hide table of contents sidebar": "收起本页目录",
+    "Skip to content": "跳到正文",
+    "View this page": "查看源码",
+}
+# A line of Chinese that goes on: the line break is no space.
+BROKEN = re.compile(r"(?<=[\u3001-\u303f\u4e00-\u9fff\uff00-\uffef])\n[ ]*(?=[\u4e00-\u9fff])")
+HAN = re.compile(r"[\u4e00-\u9fff]+")
+LINK = re.compile(r"(\]\()((?:\.\./)+[^)#\s]+)")
+
+
+def pairs(run: str) -> list[str]:
+    """Chinese is written without spaces: a run of characters is found by its pairs."""
+    return [run[i : i + 2] for i in range(len(run) - 1)] or [run]
+
+
+class BothLanguages(SearchEnglish):
+    """Search that knows English words and pairs of Chinese characters."""
+
+    # In the browser, what is typed is cut into pairs that follow each other.
+    js_splitter_code = r"""
+var splitQuery = (query) => query
+  .split(/[^\p{Letter}\p{Number}_]+/u)
+  .flatMap((word) => word.split(/([\u4e00-\u9fff]+)/))
+  .filter((word) => word)
+  .flatMap((word) => /[\u4e00-\u9fff]/.test(word) && word.length > 2
+    ? [...word.matchAll(/../gu)].map((pair) => pair[0]).concat(word.slice(-2)) : [word]);
+"""
+
+    def split(self, input: str) -> list[str]:
+        found = []
+        for word in super().split(input):
+            found += [w for w in HAN.split(word) if w]
+            for run in HAN.findall(word):
+                found += pairs(run)
+        return found
+
+    def word_filter(self, word: str) -> bool:
+        return bool(HAN.match(word)) or super().word_filter(word)
+
+
+def counterpart(name: str, known: Set[str]) -> str | None:
+    """The same page in the other language, if there is one."""
+    other = name.removeprefix("zh/") if name.startswith("zh/") else f"zh/{name}"
+    return other if other in known else None
+
+
+def add_language(app: Sphinx, name: str, template: str, context: dict[str, Any], tree: Any) -> None:
+    chinese = name.startswith("zh/")
+    known = set(app.env.all_docs)
+    other = counterpart(name, known) or ("index" if chinese else "zh/index")
+    context["other_page"] = app.builder.get_relative_uri(name, other)
+    context["other_language"] = "English" if chinese else "中文"
+    if chinese:
+        context["language"] = "zh-CN"
+        context["_"] = lambda text: CHINESE.get(text, text)
+
+
+def read(app: Sphinx, name: str, source: list[str]) -> None:
+    """Links to files outside docs/ lead to the repository; Chinese lines are joined."""
+    here = pathlib.Path(app.srcdir, name).parent
+    docs = pathlib.Path(app.srcdir).resolve()
+
+    def link(found: re.Match[str]) -> str:
+        path = (here / found[2]).resolve()
+        if path.is_relative_to(docs):
+            return found[0]
+        kind = "tree" if path.is_dir() else "blob"
+        address = f"{app.config.repository}/{kind}/main/{path.relative_to(docs.parent).as_posix()}"
+        return found[1] + address
+
+    source[0] = LINK.sub(link, source[0])
+    if name.startswith("zh/"):
+        source[0] = BROKEN.sub("", source[0])
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    languages["en"] = BothLanguages
+    app.add_config_value("repository", "", "env")
+    app.connect("html-page-context", add_language)
+    app.connect("source-read", read)
+    return {"version": "1", "parallel_read_safe": True}

@@ -1,0 +1,57 @@
+"""The site: `make docs` builds it into build/site. Its pages are run while it is built."""
+
+import pathlib
+import sys
+import tomllib
+
+HERE = pathlib.Path(__file__).parent
+sys.path[:0] = [str(HERE / "_ext"), str(HERE.parent / "src")]
+_own = tomllib.loads((HERE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+project = "tapegrad"
+version = release = _own["version"]
+copyright = "the tapegrad authors, Apache-2.0"
+repository = _own["urls"]["Source"]
+
+extensions = ["myst_parser", "run_directive", "two_languages", "reference"]
+myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist"]
+myst_heading_anchors = 3
+suppress_warnings = ["myst.header"]  # pages of the repository may start at any level
+exclude_patterns = ["_ext", "_static", "_templates"]
+templates_path = ["_templates"]
+
+html_theme = "furo"
+html_title = "tapegrad"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_theme_options = {
+    "source_repository": repository,
+    "source_branch": "main",
+    "source_directory": "docs/",
+}
+html_sidebars = {
+    "**": [
+        "sidebar/brand.html",
+        "sidebar/languages.html",
+        "sidebar/search.html",
+        "sidebar/scroll-start.html",
+        "sidebar/navigation.html",
+        "sidebar/scroll-end.html",
+    ]
+}
+pygments_style = "friendly"
+pygments_dark_style = "github-dark"
+
+# The catalogue of errors is a page of the repository; here it has the menu of its pages.
+ERRORS_MENU = "\n\n```{toctree}\n:hidden:\n:glob:\n\nE*\n```\n"
+
+
+def add_menu(app, name, source):
+    if name == "errors/README":
+        source[0] += ERRORS_MENU
+
+
+def setup(app):
+    app.connect("source-read", add_menu)

@@ -1,0 +1,126 @@
+"""The pages of the site: their code runs, the sources that they show are there, the languages meet.
+
+Sphinx is not needed here; `make docs` builds the site itself and follows its links.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import pathlib
+import re
+import sys
+
+import pytest
+
+import tapegrad
+
+DOCS = pathlib.Path(__file__).resolve().parents[1] / "docs"
+sys.path.insert(0, str(DOCS / "_ext"))
+import pages
+import reference
+
+PAGES = pages.pages_with_code()
+LINK = re.compile(r"\]\(([^)#\s]*)#([^)\s]+)\)")
+
+
+def page_name(path):
+    return path.relative_to(DOCS).as_posix()
+
+
+def slug(heading):
+    """The anchor of a heading, as MyST makes it."""
+    text = re.sub(r"[`*]", "", heading).strip().lower()
+    return re.sub(r"[^\w\u4e00-\u9fff\- ]", "", text).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_the_code_of_a_page_runs(page):
+    asked = pages.blocks(page.read_text(encoding="utf-8"))
+    results = list(pages.run_page(page))
+    assert len(results) == page.read_text(encoding="utf-8").count("```{run}")
+    for (_, options), result in zip(asked, results, strict=True):
+        assert str(DOCS.parent) not in result.printed + result.error  # nothing of this machine
+        assert bool(result.error) == ("error" in options)
+        if "graph" in options:
+            assert result.graph.startswith("<svg") and "Backward" in result.graph
+        if "page" in options:
+            assert "<svg" in result.page or "<script" in result.page
+
+
+def test_an_error_that_stays_away_is_an_error():
+    session = pages.Session("page")
+    with pytest.raises(AssertionError, match="was to raise"):
+        session.run("1 + 1", {"error": ""})
+
+
+def test_an_error_that_was_not_announced_is_one():
+    with pytest.raises(ZeroDivisionError):
+        pages.Session("page").run("1 / 0", {})
+
+
+def test_lines_are_counted_through_the_page():
+    session = pages.Session("page")
+    session.run("import tapegrad as torch\nx = torch.ones(2)", {})
+    result = session.run("x.sum().backward()", {"error": ""})
+    assert result.first_line == 3
+    assert "page.py:3:  x.sum().backward()" in result.error
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_the_sources_that_a_page_shows(page):
+    """`literalinclude` names a function by its name, so that its lines are always the real ones."""
+    text = page.read_text(encoding="utf-8")
+    shown = re.findall(r"```\{literalinclude\} (\S+)\n(?::.*\n)*?:pyobject: (\S+)", text)
+    assert len(shown) == text.count("```{literalinclude}")
+    for path, name in shown:
+        body = ast.parse((page.parent / path).read_text(encoding="utf-8")).body
+        for part in name.split("."):
+            found = [n for n in body if getattr(n, "name", "") == part]
+            assert found, f"{path} has no {name}"
+            body = found[0].body
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=page_name)
+def test_links_to_places(page):
+    if page.is_relative_to(reference.HERE):
+        return
+    for path, place in LINK.findall(page.read_text(encoding="utf-8")):
+        if "reference" in path or path.startswith("http"):
+            continue
+        target = (page.parent / path) if path else page
+        headings = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.M)
+        assert place in {slug(h) for h in headings}, f"{page_name(page)}: {path}#{place}"
+
+
+def test_every_chinese_page_has_an_english_one():
+    for page in (DOCS / "zh").rglob("*.md"):
+        assert (DOCS / page.relative_to(DOCS / "zh")).exists()
+
+
+def test_the_tutorial_is_there_in_both_languages():
+    for page in [DOCS / "index.md", DOCS / "start.md", *(DOCS / "learn").glob("*.md")]:
+        other = DOCS / "zh" / page.relative_to(DOCS)
+        own = pages.blocks(page.read_text(encoding="utf-8"))
+        theirs = pages.blocks(other.read_text(encoding="utf-8"))
+        assert [o for _, o in own] == [o for _, o in theirs]
+        strip = [(re.sub(r"\s*#.*", "", a), re.sub(r"\s*#.*", "", b))
+                 for (a, _), (b, _) in zip(own, theirs, strict=True)]  # fmt: skip
+        assert all(a == b for a, b in strip)
+
+
+@pytest.mark.slow
+def test_the_reference_has_every_public_name():
+    made = reference.all_pages()
+    text = "\n".join(page for page, _ in made.values())
+    entries = set(re.findall(r"^`````\{py:\w+\} ([\w.]+)", text, re.M))
+    for space in ("nn", "nn.functional", "optim", "linalg", "func", "diagnose", "distributions"):
+        module = sys.modules[f"tapegrad.{space}"]
+        for name in reference.public(module):
+            if callable(getattr(module, name)) and not inspect.ismodule(getattr(module, name)):
+                assert f"torch.{space}.{name}" in entries
+    for name in dir(tapegrad.Tensor):
+        assert name.startswith("_") or f"torch.Tensor.{name}" in entries
+    assert "torch.matmul" in entries
+    conv = text.split("{py:class} torch.nn.Conv2d(")[1].split("`````")[0]
+    assert "`in_channels`: " in conv and "(2, 3, 16, 16) → (2, 8, 16, 16)" in conv

@@ -1,0 +1,74 @@
+"""What type checkers see: the typed example is right, and slips are found."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+TYPED = ROOT / "examples" / "basics" / "typed.py"
+SEEN = """\
+import tapegrad as torch
+from tapegrad import nn
+
+x = torch.ones(2)
+reveal_type(x)
+reveal_type(x.grad)
+reveal_type(x.shape)
+reveal_type(x.item())
+reveal_type(nn.Linear(1, 2))
+nn.Lineer(1, 2)
+x.exq()
+"""
+pytestmark = pytest.mark.slow
+
+
+def mypy(path: pathlib.Path) -> str:
+    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent"]
+    cache = ["--config-file=", f"--cache-dir={path.parent / 'cache'}"]
+    environment = {"MYPYPATH": str(ROOT / "src"), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(
+        [*command, *cache, str(path)], env=environment, capture_output=True, text=True, check=False
+    )
+    return done.stdout + done.stderr
+
+
+def test_the_typed_example_under_mypy(tmp_path):
+    pytest.importorskip("mypy")
+    copy = shutil.copy(TYPED, tmp_path)
+    assert "Success" in mypy(pathlib.Path(copy))
+
+
+def test_what_mypy_sees(tmp_path):
+    pytest.importorskip("mypy")
+    path = tmp_path / "seen.py"
+    path.write_text(SEEN)
+    lines = mypy(path).splitlines()
+    wanted = [
+        '"tapegrad._tensor.tensor.Tensor"',
+        "Tensor | None",
+        "Size",
+        "int | float",
+        "nn.modules.linear.Linear",
+        'no attribute "Lineer"',
+        'no attribute "exq"',
+    ]
+    for line, part in zip(lines, wanted, strict=False):
+        assert part in line
+
+
+def test_the_typed_example_under_pyright(tmp_path):
+    pyright = shutil.which("pyright")
+    if pyright is None:
+        pytest.skip("pyright is not installed")
+    shutil.copy(TYPED, tmp_path)
+    (tmp_path / "pyrightconfig.json").write_text(f'{{"extraPaths": ["{ROOT / "src"}"]}}')
+    done = subprocess.run(
+        [pyright, "--pythonpath", sys.executable, "-p", str(tmp_path)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
