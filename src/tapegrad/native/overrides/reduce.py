@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import KERNELS
-from .rows import empty, for_dtypes, is_dense, pick
+from .rows import LIKE_FLOAT, empty, for_dtypes, is_bfloat16, is_dense, narrowed, pick
 
 SMALL = 4096  # elements: NumPy reduces so many in less time than it takes to look at them
 PIECE = 32768  # of a long row
@@ -54,13 +54,14 @@ def rows_and_width(x: Any, dim: Any) -> tuple[int, int]:
 
 
 def sum_over(x: Any, dim: Any, keepdim: bool, divisor: float) -> Any:
-    """Sums divided by a number. Several runs of dimensions go one after the other."""
+    """Sums divided by a number; those of bfloat16 are floats. Several runs of dimensions go one
+    after the other."""
     if dim is not None:
         i = last_run(dim)
         if i:
             x = sum_over(x, dim[i:], True, 1.0)
             return sum_over(x, dim[:i], True, divisor).reshape(reduced_shape(x.shape, dim, keepdim))
-    out = np.empty(reduced_shape(x.shape, dim, keepdim), x.dtype)
+    out = empty(reduced_shape(x.shape, dim, keepdim), LIKE_FLOAT if is_bfloat16(x) else x)
     if is_last(x, dim):
         rows, width = rows_and_width(x, dim)
         room = np.empty(rows * -(-width // PIECE)) if width > 2 * PIECE else None
@@ -86,7 +87,8 @@ def sums(whole: bool, averages: bool) -> Any:
                 if out is not None:
                     return out
             if dtype is None and pick(SUM, input) is not None and is_large(input):
-                return sum_over(input, None, False, input.size if averages else 1.0)
+                found = sum_over(input, None, False, input.size if averages else 1.0)
+                return narrowed(found, input)
             return reference(input, dtype)
 
         def over_some(input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
@@ -94,7 +96,7 @@ def sums(whole: bool, averages: bool) -> Any:
                 n = 1
                 if averages:
                     n = input.size if dim is None else math.prod([input.shape[d] for d in dim])
-                return sum_over(input, dim, keepdim, n)
+                return narrowed(sum_over(input, dim, keepdim, n), input)
             return reference(input, dim, keepdim, dtype)
 
         return over_all if whole else over_some
