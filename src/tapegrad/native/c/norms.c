@@ -5,6 +5,7 @@
 
 #include "kernels.h"
 #include "sums.h"
+#include "vecmath.h"
 
 #define T float
 #define VECTOR vector_f32
@@ -17,4 +18,10 @@
 #define T double
 #define VECTOR vector_f64
 #define NAMED(name) name##_f64
+#include "norms_of.h"
+#undef T
+#undef VECTOR
+#undef NAMED
+
+#include "stored_bf16.h"
 #include "norms_of.h"

@@ -7,24 +7,24 @@ TG_VERSIONS static void NAMED(layer_norm_rows)(void *context, int64_t begin, int
     const T *w = given->p[1], *b = given->p[2];
     T *means = given->p[4], *scales = given->p[5];
     for (int64_t row = begin; row < end; row++) {
-        const T *restrict x = (const T *)given->p[0] + row * n;
-        T *restrict out = (T *)given->p[3] + row * n;
-        SUM_OF(sum, n, READ(v, x), v)
+        const STORED *restrict x = (const STORED *)given->p[0] + row * n;
+        STORED *restrict out = (STORED *)given->p[3] + row * n;
+        SUM_OF(sum, n, GET(v, x), v)
         const T mean = (T)(sum / (double)n);
-        SUM_OF(squares, n, READ(v, x), (v - mean) * (v - mean))
+        SUM_OF(squares, n, GET(v, x), (v - mean) * (v - mean))
         const T r = (T)(1 / sqrt(squares / (double)n + given->x[0]));
         if (w && b)
             for (int64_t i = 0; i < n; i++)
-                out[i] = (x[i] - mean) * r * w[i] + b[i];
+                out[i] = NARROW((WIDEN(x[i]) - mean) * r * w[i] + b[i]);
         else if (w)
             for (int64_t i = 0; i < n; i++)
-                out[i] = (x[i] - mean) * r * w[i];
+                out[i] = NARROW((WIDEN(x[i]) - mean) * r * w[i]);
+        else if (b)
+            for (int64_t i = 0; i < n; i++)
+                out[i] = NARROW((WIDEN(x[i]) - mean) * r + b[i]);
         else
             for (int64_t i = 0; i < n; i++)
-                out[i] = (x[i] - mean) * r;
-        if (b && !w)
-            for (int64_t i = 0; i < n; i++)
-                out[i] += b[i];
+                out[i] = NARROW((WIDEN(x[i]) - mean) * r);
         means[row] = mean;
         scales[row] = r;
     }
@@ -41,16 +41,16 @@ TG_VERSIONS static void NAMED(rms_norm_rows)(void *context, int64_t begin, int64
     const T *w = given->p[1];
     T *scales = given->p[3];
     for (int64_t row = begin; row < end; row++) {
-        const T *restrict x = (const T *)given->p[0] + row * n;
-        T *restrict out = (T *)given->p[2] + row * n;
-        SUM_OF(squares, n, READ(v, x), v * v)
+        const STORED *restrict x = (const STORED *)given->p[0] + row * n;
+        STORED *restrict out = (STORED *)given->p[2] + row * n;
+        SUM_OF(squares, n, GET(v, x), v * v)
         const T r = (T)(1 / sqrt(squares / (double)n + given->x[0]));
         if (w)
             for (int64_t i = 0; i < n; i++)
-                out[i] = x[i] * r * w[i];
+                out[i] = NARROW(WIDEN(x[i]) * r * w[i]);
         else
             for (int64_t i = 0; i < n; i++)
-                out[i] = x[i] * r;
+                out[i] = NARROW(WIDEN(x[i]) * r);
         scales[row] = r;
     }
 }
@@ -66,11 +66,11 @@ void NAMED(tg_rms_norm)(void **p, const int64_t *n, const double *x) {
    NULL, of the bias or NULL, place for four doubles per column and block; n: rows, width, rows of a
    block */
 #define GRADIENT(reads, scaled, value)                                                             \
-    TWO_SUMS_OF(sum, along, n, READ(gv, g) READ(xv, x) reads, scaled,                              \
+    TWO_SUMS_OF(sum, along, n, GET(gv, g) GET(xv, x) reads, scaled,                              \
                 (scaled) * ((xv - mean) * r))                                                      \
     const T a = centred ? (T)(sum / (double)n) : 0, b = (T)(along / (double)n);                    \
     for (int64_t i = 0; i < n; i++)                                                                \
-        out[i] = ((value) - a - (x[i] - mean) * r * b) * r;
+        out[i] = NARROW(((value) - a - (WIDEN(x[i]) - mean) * r * b) * r);
 
 TG_VERSIONS static void NAMED(norm_back_blocks)(void *context, int64_t begin, int64_t end) {
     const arguments *given = context;
@@ -86,20 +86,20 @@ TG_VERSIONS static void NAMED(norm_back_blocks)(void *context, int64_t begin, in
             memset(to_weight, 0, sizeof(T) * 2 * n);
         }
         for (int64_t row = first; row < last; row++) {
-            const T *restrict g = (const T *)given->p[0] + row * n;
-            const T *restrict x = (const T *)given->p[1] + row * n;
-            T *restrict out = (T *)given->p[5] + row * n;
+            const STORED *restrict g = (const STORED *)given->p[0] + row * n;
+            const STORED *restrict x = (const STORED *)given->p[1] + row * n;
+            STORED *restrict out = (STORED *)given->p[5] + row * n;
             const T mean = centred ? means[row] : 0, r = scales[row];
             if (w) {
-                GRADIENT(READ(wv, w), gv * wv, g[i] * w[i])
+                GRADIENT(READ(wv, w), gv * wv, WIDEN(g[i]) * w[i])
             } else {
-                GRADIENT(, gv, g[i])
+                GRADIENT(, gv, WIDEN(g[i]))
             }
             if (!columns)
                 continue;
             for (int64_t i = 0; i < n; i++) {
-                to_weight[i] += g[i] * ((x[i] - mean) * r);
-                to_bias[i] += g[i];
+                to_weight[i] += WIDEN(g[i]) * ((WIDEN(x[i]) - mean) * r);
+                to_bias[i] += WIDEN(g[i]);
             }
             if ((row - first) % TALL == TALL - 1 || row == last - 1)
                 for (int64_t i = 0; i < 2 * n; i++) {

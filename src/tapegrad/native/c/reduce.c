@@ -4,6 +4,7 @@
 
 #include "kernels.h"
 #include "sums.h"
+#include "vecmath.h"
 
 #define TILE 2048   /* columns that are added up in the first cache */
 #define COLUMNS 256 /* columns that run side by side */
@@ -17,6 +18,7 @@ typedef vector_f64 four_f64;
 #define FOUR four_f32
 #define NAMED(name) name##_f32
 #include "reduce_of.h"
+#include "spread_of.h"
 #undef T
 #undef VECTOR
 #undef FOUR
@@ -26,4 +28,12 @@ typedef vector_f64 four_f64;
 #define VECTOR vector_f64
 #define FOUR four_f64
 #define NAMED(name) name##_f64
+#include "reduce_of.h"
+#include "spread_of.h"
+#undef T
+#undef VECTOR
+#undef FOUR
+#undef NAMED
+
+#include "stored_bf16.h"
 #include "reduce_of.h"

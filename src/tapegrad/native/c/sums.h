@@ -31,6 +31,14 @@ TG_INLINE int64_t rows_of(int64_t width, double cost) {
 
 TG_INLINE int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
 
+/* How the rows lie in memory: as the T that is computed with, unless stored_bf16.h says otherwise.
+   HALFWAY rounds what PyTorch rounds between two steps. */
+#define STORED T
+#define WIDEN(x) (x)
+#define NARROW(x) (x)
+#define HALFWAY(x) (x)
+#define GET READ
+
 /* In SUM_OF: `name` is the element of `array` that the sum is at, or a vector of them. */
 #define READ(name, array)                                                                          \
     element name;                                                                                  \

@@ -13,7 +13,8 @@ from typing import Any
 # By family: the modules here that override something. They import the ops in turn, and so are
 # imported when an op of theirs is made.
 MODULES: dict[str, tuple[str, ...]] = {
-    "products": ("addmm", "bmm", "mm"),
+    "products": ("addmm", "bmm", "mm", "half_product"),
+    "casts": ("cast",),
     "attention": (
         "scaled_dot_product_flash_attention_for_cpu",
         "scaled_dot_product_flash_attention_for_cpu_backward",

@@ -7,15 +7,34 @@ from typing import Any
 
 import numpy as np
 
-from .rows import dense, empty, for_dtypes, is_dense, pick
+from .rows import (
+    F32,
+    LIKE_FLOAT,
+    contiguous,
+    empty,
+    for_dtypes,
+    is_bfloat16,
+    is_dense,
+    narrowed,
+    pick,
+    widened,
+)
 
 BLOCKS = 16  # at most: pieces of the rows whose shares of a weight's gradient are added up apart
 
 
 def fits(parameter: Any, input: Any, length: int) -> bool:
+    """Of the same dtype; those of bfloat16 may be floats too."""
     return parameter is None or (
-        parameter.dtype is input.dtype and parameter.size == length and is_dense(parameter)
+        (parameter.dtype is input.dtype or (parameter.dtype is F32 and is_bfloat16(input)))
+        and parameter.size == length
+        and is_dense(parameter)
     )
+
+
+def computed_in(x: Any) -> Any:
+    """An array of the dtype that statistics and parameters have in the kernels."""
+    return LIKE_FLOAT if is_bfloat16(x) else x
 
 
 def length_of(x: Any, nd: int) -> int:
@@ -37,10 +56,11 @@ def layer_norm(reference: Any) -> Any:
         ):
             return reference(input, weight, bias, nd, eps)
         out = empty(input.shape, input)
-        stats = np.empty((2, *input.shape[: input.ndim - nd], *(1,) * nd), input.dtype)
-        rows = input.size // length
-        run((input, weight, bias, out, stats[0], stats[1]), (rows, length), (eps,))
-        return out, stats
+        stats = empty((2, *input.shape[: input.ndim - nd], *(1,) * nd), computed_in(input))
+        given = (input, widened(weight), widened(bias), out, stats[0], stats[1])
+        run(given, (input.size // length, length), (eps,))
+        first = bias if weight is None else weight
+        return out, narrowed(stats, input if first is None else first)
 
     return kernel
 
@@ -54,8 +74,8 @@ def rms_norm(reference: Any) -> Any:
         if run is None or not input.size or not is_dense(input) or not fits(weight, input, length):
             return reference(input, weight, nd, eps)
         out = empty(input.shape, input)
-        scales = np.empty((*input.shape[: input.ndim - nd], *(1,) * nd), input.dtype)
-        run((input, weight, out, scales), (input.size // length, length), (eps,))
+        scales = empty((*input.shape[: input.ndim - nd], *(1,) * nd), computed_in(input))
+        run((input, widened(weight), out, scales), (input.size // length, length), (eps,))
         return out, scales
 
     return kernel
@@ -70,21 +90,22 @@ def pull(
     tall = max(-(-rows // BLOCKS), 8192 // length + 1)
     blocks = -(-rows // tall)
     inside = input.shape[input.ndim - nd :]
-    out = empty(input.shape, input)
+    out, like = empty(input.shape, input), computed_in(input)
     to_weight = to_bias = room = None
     if weight is not None:
-        to_weight = empty(inside, input)
+        to_weight = empty(inside, like)
     if biased:
-        to_bias = empty(inside, input)
+        to_bias = empty(inside, like)
     if to_weight is not None or to_bias is not None:
         room = np.empty((blocks, 4, length))
-    arrays = (grad, input, *stats, weight, out, to_weight, to_bias, room)
+    arrays = (grad, input, *stats, widened(weight), out, to_weight, to_bias, room)
     run(arrays, (rows, length, tall))
     nothing = np.zeros(0, np.float32)
+    kept = input if weight is None else weight
     return (
         out,
-        nothing if to_weight is None else to_weight,
-        nothing if to_bias is None else to_bias,
+        nothing if to_weight is None else narrowed(to_weight, kept),
+        nothing if to_bias is None else narrowed(to_bias, kept),
     )
 
 
@@ -93,7 +114,7 @@ def can_pull(run: Any, grad: Any, input: Any, stats: Any, weight: Any, nd: int) 
     return (
         run is not None
         and grad.dtype is dtype
-        and stats.dtype is dtype
+        and (stats.dtype is dtype or (stats.dtype is F32 and is_bfloat16(input)))
         and grad.shape == input.shape
         and bool(input.size)
         and is_dense(input)
@@ -111,7 +132,8 @@ def layer_norm_backward(reference: Any) -> Any:
         run = pick(kernels, input)
         if not can_pull(run, grad_output, input, stats, weight, nd):
             return reference(grad_output, input, stats, weight, nd, eps, biased)
-        grad = dense(grad_output)
+        grad = contiguous(grad_output)
+        stats = widened(stats)
         return pull(run, grad, input, (stats[0], stats[1]), weight, nd, biased)
 
     return kernel
@@ -124,8 +146,8 @@ def rms_norm_backward(reference: Any) -> Any:
         run = pick(kernels, input)
         if not can_pull(run, grad_output, input, rstd, weight, nd):
             return reference(grad_output, input, rstd, weight, nd, eps)
-        grad = dense(grad_output)
-        return pull(run, grad, input, (None, rstd), weight, nd, False)[:2]
+        grad = contiguous(grad_output)
+        return pull(run, grad, input, (None, widened(rstd)), weight, nd, False)[:2]
 
     return kernel
 

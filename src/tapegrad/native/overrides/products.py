@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .. import KERNELS
 from ..blas import CONNECTED
+from .rows import is_bfloat16, narrowed, widened
 
 
 def addmm(reference: Any) -> Any:
     def kernel(input: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any) -> Any:
         if beta == 1 and alpha == 1:
+            if is_bfloat16(mat1):
+                out = KERNELS.product(widened(mat1), widened(mat2), widened(input))
+                return reference(input, mat1, mat2, 1, 1) if out is None else narrowed(out, mat1)
             out = KERNELS.product(mat1, mat2, input)
             if out is not None:
                 return out
@@ -27,4 +33,17 @@ def bmm(reference: Any) -> Any:
     return kernel if CONNECTED else reference
 
 
-OVERRIDES = {"addmm": addmm, "bmm": bmm, "mm": bmm}
+def half_product(reference: Any) -> Any:
+    """Of bfloat16: as floats, and rounded once."""
+
+    def kernel(xp: Any, a: Any, b: Any, rounded: bool) -> Any:
+        if xp is np and is_bfloat16(a) and is_bfloat16(b):
+            out = KERNELS.product(widened(a), widened(b))
+            if out is not None:
+                return narrowed(out, a) if rounded else out
+        return reference(xp, a, b, rounded)
+
+    return kernel if CONNECTED else reference
+
+
+OVERRIDES = {"addmm": addmm, "bmm": bmm, "mm": bmm, "half_product": half_product}

@@ -155,7 +155,7 @@ def gru_back(reference: Any) -> Any:
             return reference(grad, hx, weight, out, gates, sizes, turned)
         shape = (gates.shape[0], weight.shape[0])
         to_input, to_inner, to_h = empty(shape, gates), empty(shape, gates), np.zeros_like(hx)
-        arrays = (np.ascontiguousarray(grad[0]), hx, weight, out, gates, to_input, to_inner, to_h)
+        arrays = (dense(grad[0]), hx, weight, out, gates, to_input, to_inner, to_h)
         run((*arrays, walk_of(sizes, turned), room_for(weight)), counts(hx, sizes))
         return to_input, to_inner, to_h
 
@@ -192,7 +192,7 @@ def rnn_back(reference: Any) -> Any:
         if run is None or not takes((hx,), weight, 1, sizes, (out, 1)) or not fits(grad, out):
             return reference(grad, hx, weight, out, relu, sizes, turned)
         to_input, to_h = empty(out.shape, out), np.zeros_like(hx)
-        arrays = (np.ascontiguousarray(grad), weight, out, to_input, to_h)
+        arrays = (dense(grad), weight, out, to_input, to_h)
         last = walk_of(sizes, turned), room_for(weight)
         run((*arrays, *last), (*counts(hx, sizes), int(relu)))
         return to_input, to_h

@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 
 from .. import KERNELS
-from .rows import dense, empty, for_dtypes, is_dense, pick
+from .rows import (
+    LIKE_FLOAT,
+    contiguous,
+    empty,
+    for_dtypes,
+    is_bfloat16,
+    is_dense,
+    narrowed,
+    pick,
+)
 
 SMALL = 4096  # elements: NumPy reduces so many in less time than it takes to look at them
 PIECE = 32768  # of a long row
@@ -54,13 +63,14 @@ def rows_and_width(x: Any, dim: Any) -> tuple[int, int]:
 
 
 def sum_over(x: Any, dim: Any, keepdim: bool, divisor: float) -> Any:
-    """Sums divided by a number. Several runs of dimensions go one after the other."""
+    """Sums divided by a number; those of bfloat16 are floats. Several runs of dimensions go one
+    after the other."""
     if dim is not None:
         i = last_run(dim)
         if i:
             x = sum_over(x, dim[i:], True, 1.0)
             return sum_over(x, dim[:i], True, divisor).reshape(reduced_shape(x.shape, dim, keepdim))
-    out = np.empty(reduced_shape(x.shape, dim, keepdim), x.dtype)
+    out = empty(reduced_shape(x.shape, dim, keepdim), LIKE_FLOAT if is_bfloat16(x) else x)
     if is_last(x, dim):
         rows, width = rows_and_width(x, dim)
         room = np.empty(rows * -(-width // PIECE)) if width > 2 * PIECE else None
@@ -86,7 +96,7 @@ def summable(x: Any, whole: bool) -> Any:
         return x
     if not x.size or not KERNELS.has_tape():
         return None
-    return x.T if whole and x.flags.f_contiguous else dense(x)
+    return x.T if whole and x.flags.f_contiguous else contiguous(x)
 
 
 def conv_bias_grad(reference: Any) -> Any:
@@ -94,7 +104,7 @@ def conv_bias_grad(reference: Any) -> Any:
         x = summable(grad_output, False)
         if x is None:
             return reference(grad_output)
-        return sum_over(x, (0, *range(2, x.ndim)), False, 1.0)
+        return narrowed(sum_over(x, (0, *range(2, x.ndim)), False, 1.0), x)
 
     return kernel
 
@@ -109,7 +119,7 @@ def sums(whole: bool, averages: bool) -> Any:
             x = None if dtype is not None else summable(input, True)
             if x is None:
                 return reference(input, dtype)
-            return sum_over(x, None, False, x.size if averages else 1.0)
+            return narrowed(sum_over(x, None, False, x.size if averages else 1.0), x)
 
         def over_some(input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
             x = None if dtype is not None else summable(input, dim is None)
@@ -118,7 +128,7 @@ def sums(whole: bool, averages: bool) -> Any:
             n = 1
             if averages:
                 n = x.size if dim is None else math.prod([x.shape[d] for d in dim])
-            return sum_over(x, dim, keepdim, n)
+            return narrowed(sum_over(x, dim, keepdim, n), x)
 
         return over_all if whole else over_some
 

@@ -17,55 +17,67 @@ dense = getattr(KERNELS, "dense", None)  # (x): in C order, copied only if it is
 copied = getattr(KERNELS, "copied", None)  # (x): a new array in C order
 
 
-def for_dtypes(name: str) -> tuple[Any, Any]:
-    """The kernels of a name for float and double."""
-    return KERNELS.KERNELS[f"{name}_f32"], KERNELS.KERNELS[f"{name}_f64"]
+Kernels = tuple[Any, Any, Any]
 
 
-def pick(kernels: tuple[Any, Any], x: Any) -> Any:
+def for_dtypes(name: str) -> Kernels:
+    """The kernels of a name for float, double and bfloat16, where there is one."""
+    found = KERNELS.KERNELS
+    return found[f"{name}_f32"], found[f"{name}_f64"], found.get(f"{name}_bf16")
+
+
+def pick(kernels: Kernels, x: Any) -> Any:
     """The kernel for the dtype of an array; None for other dtypes, and for NumPy's scalars."""
     if type(x) is not np.ndarray:
         return None
     dtype = x.dtype
-    return kernels[0] if dtype is F32 else kernels[1] if dtype is F64 else None
+    if dtype is F32:
+        return kernels[0]
+    if dtype is F64:
+        return kernels[1]
+    return kernels[2] if kernels[2] is not None and is_bfloat16(x) else None
 
 
 def is_bfloat16(x: Any) -> bool:
-    return type(x) is np.ndarray and x.dtype.kind == "V" and x.dtype.name == "bfloat16"
+    dtype = getattr(x, "dtype", None)
+    return (
+        type(x) is np.ndarray
+        and dtype.kind == "V"
+        and dtype.type.__name__ == "bfloat16"
+        and dtype.isnative
+    )
+
+
+def contiguous(x: Any) -> Any:
+    """In C order; NumPy copies bfloat16 faster when it takes it for integers."""
+    if is_dense(x):
+        return x
+    if is_bfloat16(x):
+        return np.ascontiguousarray(x.view(np.uint16)).view(x.dtype)
+    return dense(x)
 
 
 def widened(x: Any) -> Any:
-    """bfloat16 as float; anything else as it is."""
+    """bfloat16 as float, and as it lies if that is row by row or column by column; anything else
+    as it is."""
     if not is_bfloat16(x):
         return x
+    if x.ndim > 1 and not x.flags.c_contiguous:
+        turned = x.swapaxes(-1, -2)
+        if turned.flags.c_contiguous:
+            return widened(turned).swapaxes(-1, -2)
     out = empty(x.shape, LIKE_FLOAT)
-    KERNELS.KERNELS["widen"]((dense(x), out), (x.size,))
+    KERNELS.KERNELS["widen"]((contiguous(x), out), (x.size,))
     return out
 
 
-def narrowed(x: Any, dtype: Any) -> Any:
-    out = np.empty(x.shape, dtype)
-    KERNELS.KERNELS["narrow"]((dense(x), out), (x.size,))
+def narrowed(x: Any, like: Any) -> Any:
+    """Floats in the dtype of `like`, if that is bfloat16."""
+    if not is_bfloat16(like):
+        return x
+    out = empty(x.shape, like)
+    KERNELS.KERNELS["narrow"]((contiguous(x), out), (x.size,))
     return out
-
-
-def in_single(make: Any) -> Any:
-    """The same override, which takes bfloat16 too: computed in float and rounded once.
-
-    The last array says how the result lies; a gradient in front of it may be an expanded one.
-    """
-
-    def maker(reference: Any) -> Any:
-        plain = make(reference)
-
-        def kernel(*args: Any) -> Any:
-            if is_bfloat16(args[0]) and args[0].size and is_dense(args[-2]):
-                return narrowed(plain(*map(widened, args)), args[0].dtype)
-            return plain(*args)
-
-        return kernel
-
-    return maker
 
 
 def is_dense(x: Any) -> bool:

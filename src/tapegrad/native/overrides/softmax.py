@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .rows import dense, empty, for_dtypes, in_single, is_dense, pick
+from .rows import contiguous, empty, for_dtypes, is_dense, pick
 
 
 def along_rows(name: str) -> Any:
@@ -42,7 +42,7 @@ def back_along_rows(name: str) -> Any:
                 or not is_dense(output)
             ):
                 return reference(input, output, dim)
-            gradient = dense(input)  # a broadcast one, mostly
+            gradient = contiguous(input)  # a broadcast one, mostly
             out = empty(output.shape, output)
             width = output.shape[-1]
             run((gradient, output, out), (output.size // width, width))
@@ -54,8 +54,8 @@ def back_along_rows(name: str) -> Any:
 
 
 OVERRIDES = {
-    "softmax": in_single(along_rows("softmax")),
-    "log_softmax": along_rows("log_softmax"),  # of bfloat16 it rounds in between
-    "softmax_backward_data": in_single(back_along_rows("softmax_back")),
-    "log_softmax_backward_data": in_single(back_along_rows("log_softmax_back")),
+    "softmax": along_rows("softmax"),
+    "log_softmax": along_rows("log_softmax"),
+    "softmax_backward_data": back_along_rows("softmax_back"),
+    "log_softmax_backward_data": back_along_rows("log_softmax_back"),
 }

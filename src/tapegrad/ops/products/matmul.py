@@ -17,6 +17,7 @@ from ...core.op import REGISTRY
 from ...core.spaces import RECORDED
 from ...dtypes import cpp_name
 from ...errors import check_broadcast, must_be_tensor
+from ...native.backend import HOST
 from ...native.blas import dot
 from ..block import LOWER, WIDEST, Autocast, Block, Case, api, helper, op
 from ..block.batching import join, lift, part
@@ -29,12 +30,19 @@ from ..block.samples import Draw
 OUT_LIKE_INPUT = "result dtype {got} does not match input dtype {want}"
 
 
+def product_of_halves(xp: Any, a: Any, b: Any, rounded: bool) -> Any:
+    wide = xp.matmul(a.astype(xp.float32), b.astype(xp.float32))
+    return wide.astype(a.dtype) if rounded else wide
+
+
+half_product = HOST.helper("half_product", product_of_halves)
+
+
 def product(xp: Any, a: Any, b: Any, rounded: bool = True) -> Any:
     """a @ b; half precision is accumulated in single, and (unless more follows) rounded once."""
     dtype = a.dtype
     if dtype.itemsize == 2 and dtype.kind in "fV":
-        wide = xp.matmul(a.astype(xp.float32), b.astype(xp.float32))
-        return wide.astype(dtype) if rounded else wide
+        return half_product(xp, a, b, rounded)
     if a.ndim == 3 and b.ndim == 3 and (dtype is F32 or dtype is F64):
         return stack_product(xp, a, b)
     return xp.matmul(a, b)

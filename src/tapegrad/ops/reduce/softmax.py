@@ -59,7 +59,12 @@ class Logsumexp(Block):
             input = input.astype(dtypes.default_np())
         x = computed_wide(xp, input)
         shift = level(xp, x, dim)
-        out = xp.log(xp.add.reduce(xp.exp(x - shift), axis=dim, keepdims=True)) + shift
+
+        def rounded(value):  # PyTorch's steps are ops of their own
+            return value.astype(input.dtype, copy=False).astype(x.dtype, copy=False)
+
+        total = rounded(xp.add.reduce(rounded(xp.exp(rounded(x - shift))), axis=dim, keepdims=True))
+        out = rounded(xp.log(total)) + shift
         out = out if keepdim else out.squeeze(dim)
         return dense(xp, out.astype(input.dtype, copy=False))
 

@@ -268,7 +268,7 @@ class MeanAll(Linear):
         return averaged(xp, input, None, False, dtype)
 
     def d_input(F, grad, input_shape):
-        return F.expand(grad, input_shape) / count(input_shape, None)
+        return F.div_number(F.expand(grad, input_shape), count(input_shape, None))
 
     def batch(F, size, batched, input, dtype):
         return F.mean(input, entry_dims(input), False, dtype)
@@ -290,7 +290,7 @@ class Mean(Linear):
 
     def d_input(F, grad, input_shape, dim, keepdim):
         full = F.expand(unreduce(F, grad, dim, keepdim), input_shape)
-        return full / count(input_shape, dim)
+        return F.div_number(full, count(input_shape, dim))
 
 
 def averaged(xp: Any, x: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
