@@ -94,8 +94,11 @@ def compile(
     return OptimizedModule(model, compiled)
 
 
-def explain(function: Any) -> str:
-    """What became of a compiled function: its recordings, or why there are none."""
+def explain(function: Any) -> Any:
+    """What became of a compiled function: its recordings, or why there are none.
+
+    A string, whose `graph()` is a picture of the first recording.
+    """
     from .explanation import explain as spelled
 
     return spelled(function)
