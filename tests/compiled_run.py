@@ -1,4 +1,4 @@
-"""Runs a script on tapegrad with every module that it calls compiled: python compiled_run.py FILE ..."""
+"""Runs a script on tapegrad with every module that it calls compiled."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tapegrad as tg
@@ -1097,3 +1098,37 @@ def test_attributes_are_no_global_variables() -> None:
         average(tg.ones(2))
     (recording,) = average.recordings.values()
     assert recording.replays == 3
+
+
+def test_check_names_the_first_op_that_differs() -> None:
+    hidden = {"scale": np.ones(2, np.float32)}
+
+    def scaled(x: Any) -> Any:
+        return ((x + 1) * tg.from_numpy(hidden["scale"].copy())).exp()
+
+    compiled = tg.compile(scaled, check=True)
+    with pytest.warns(UserWarning, match="the first op that differs is mul, step") as said:
+        for i in range(4):
+            hidden["scale"][:] = i
+            assert tg.equal(compiled(tg.ones(2)), scaled(tg.ones(2)))
+    assert "a result" in str(said[0].message)
+
+
+def test_a_recording_as_a_picture() -> None:
+    model = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))
+    step = step_of(model, tg.optim.SGD(model.parameters(), lr=0.1), F.mse_loss)
+    compiled = tg.compile(step)
+    with pytest.raises(RuntimeError, match="there is no recording of"):
+        tg.compile.explain(compiled).graph()
+    for _ in range(4):
+        compiled(tg.ones(1, 2), tg.ones(1, 1))
+    graph = tg.compile.explain(compiled).graph()
+    ops = [node["op"] for node in graph.nodes]
+    assert ops[0] == "SGD.step()"  # last things first
+    assert ops.count("addmm") == 2
+    names = {node["name"] for node in graph.nodes if node["kind"] == "leaf"}
+    assert {name.rpartition("`")[2] for name in names} == {
+        *(".0.weight", ".0.bias", ".2.weight", ".2.bias")
+    }
+    assert all([i < j for i, j, _, _ in graph.data["edges"]])
+    assert graph.svg().startswith("<svg")

@@ -178,3 +178,59 @@ def test_layers_can_be_captured(name: str, dtype: str) -> None:
         xs = [torch.sin(torch.arange(24, dtype=wanted).reshape(2, 3, 4) + i) for i in range(5)]
         losses.append([run(x.cuda()).item() for x in xs])
     assert losses[0] == losses[1]
+
+
+def test_compile_makes_graphs_where_it_is_asked_to() -> None:
+    losses = {}
+    for compiled in (False, True):
+        model, optimizer = model_and_optimizer(OPTIMIZERS["sgd"])
+
+        def step(x: Any, y: Any, model: Any = model, optimizer: Any = optimizer) -> Any:
+            optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        run = torch.compile(step, mode="reduce-overhead") if compiled else step
+        seen = []
+        for i in range(10):
+            x = torch.sin(torch.arange(24.0).reshape(4, 6) + i).cuda()
+            y = torch.tensor([0, 1, 2, i % 3]).cuda()
+            seen.append(run(x, y))
+            if i == 6:
+                model[0].weight.requires_grad_(False)  # another recording
+        losses[compiled] = [loss.item() for loss in seen]  # each in memory of its own
+        if compiled:
+            assert len(run.graphs.graphed.recordings) == 1
+    assert losses[True] == losses[False]
+
+
+def test_compiled_graphs_and_gradients_that_are_there() -> None:
+    weight = torch.ones(3, device="cuda", requires_grad=True)
+
+    def step(x: Any) -> Any:
+        loss = (x * weight).sum()
+        loss.backward()
+        return loss
+
+    run = torch.compile(step, mode="reduce-overhead")
+    x = torch.full((2, 3), 2.0, device="cuda")
+    for i in range(12):
+        if i % 4 == 0:
+            weight.grad = None
+        run(x)
+        assert weight.grad.tolist() == [4.0 * (i % 4 + 1)] * 3
+
+
+def test_a_compiled_model_on_a_gpu_is_differentiated_outside() -> None:
+    model, _ = model_and_optimizer(OPTIMIZERS["sgd"])
+    run = torch.compile(model, mode="reduce-overhead")
+    for _ in range(4):
+        model.zero_grad()
+        run(torch.ones(2, 6, device="cuda")).sum().backward()
+        found = model[3].weight.grad.cpu()
+        model.zero_grad()
+        model(torch.ones(2, 6, device="cuda")).sum().backward()
+        assert torch.equal(found, model[3].weight.grad.cpu())
+    assert run.forward.graphs.reason == "what it returns is differentiated outside of it"

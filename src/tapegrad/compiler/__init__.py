@@ -87,6 +87,10 @@ def compile(
     from .program import Compiled
 
     compiled = Compiled(model, fullgraph, check)
+    if mode in ("reduce-overhead", "max-autotune"):
+        from .device import GraphedCalls
+
+        compiled.graphs = GraphedCalls(model)
     if not isinstance(model, tg.nn.Module):
         return compiled
     from .modules import OptimizedModule
@@ -94,8 +98,11 @@ def compile(
     return OptimizedModule(model, compiled)
 
 
-def explain(function: Any) -> str:
-    """What became of a compiled function: its recordings, or why there are none."""
+def explain(function: Any) -> Any:
+    """What became of a compiled function: its recordings, or why there are none.
+
+    A string, whose `graph()` is a picture of the first recording.
+    """
     from .explanation import explain as spelled
 
     return spelled(function)

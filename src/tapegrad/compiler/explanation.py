@@ -14,7 +14,22 @@ from .tapes import Segment
 UNITS = ((1e-3, 1e3, "ms"), (0.0, 1e6, "µs"))
 
 
-def explain(function: Any) -> str:
+class Explanation(str):
+    """What became of a compiled function, in words; `graph()` draws a recording."""
+
+    compiled: Compiled
+
+    def graph(self, index: int = 0) -> Any:
+        """A recording as `diagnose.graph` draws graphs: text, SVG, DOT, a page."""
+        from .drawing import picture
+
+        found = [r for r in self.compiled.recordings.values() if r.run_steps]
+        if not found:
+            raise RuntimeError(f"there is no recording of {self.compiled.name()}")
+        return picture(found[index], self.compiled.name())
+
+
+def explain(function: Any) -> Explanation:
     """The recordings of a compiled function: what led to each, what it does, or why there is none.
 
     >>> import tapegrad as tg
@@ -40,7 +55,9 @@ def explain(function: Any) -> str:
         at = "" if recording.called is None else f", at {evidence.spell(recording.called)}"
         lines.append(f"  {spell_key(recording)}, because of {recording.trigger}{at}")
         lines += ["    " + line for line in spell(recording)]
-    return "\n".join(lines)
+    made = Explanation("\n".join(lines))
+    made.compiled = compiled
+    return made
 
 
 def spell_key(recording: Recording) -> str:

@@ -61,6 +61,7 @@ class Recording:
         self.guards: Guards | None = None
         self.inputs: list[Any] = []  # tensors at fixed places, or None for what is no tensor
         self.run_steps: list[Callable[[], Any]] = []
+        self.all_steps: list[Any] = []  # where each call is checked
         self.gradient_steps: list[GradientStep] = []
         self.externals: list[tuple[Any, Any, bool]] = []  # tensors that were there before
         # That the steps fill, by id; what was only needed in between is gone.
@@ -89,7 +90,8 @@ class Recording:
         self.externals = []
         self.outside = None
 
-    def take(self, seen: Seen) -> None:
+    def take(self, seen: Seen, keeps_all: bool) -> None:
+        """Make a recorded call ready to be run; `keeps_all`: every value, to be compared later."""
         recorder = seen.recorder
         self.guards = seen.guards
         self.inputs = seen.inputs
@@ -104,6 +106,9 @@ class Recording:
         self.gradient_steps = [step for step in needed if isinstance(step, GradientStep)]
         self.outside = seen.outside
         read = [] if seen.outside is None else seen.outside.take(needed, seen.inputs)
+        if keeps_all:
+            self.all_steps = needed
+            read += [array for step in needed for array in step.made]
         made = [r for r in self.results if type(r) is Result]
         kept = [*[r.array for r in made], *read]
         steps = in_segments(needed, kept)
@@ -324,6 +329,7 @@ class Compiled:
         self.lock = threading.Lock()
         self.changes = 0  # after which something had to be recorded again
         self.last: Recording | None = None  # that was replayed, for arguments without nesting
+        self.graphs: Any = None  # of a GPU: device.GraphedCalls
         self.warned = is_part
         self.is_part = is_part  # of a function that cannot be recorded
         self.changing: set[int] = set()  # the places of floats that change from call to call
@@ -364,6 +370,8 @@ class Compiled:
         values, spec = flat(args, kwargs)
         odd = next((v for v in values if is_tensor(v) and v.special), None)
         if odd is not None:  # on a GPU, or of a class that does something else
+            if self.graphs is not None:
+                return self.graphs(values, args, kwargs)
             return self.function(*args, **kwargs)
         key = (spec, around(), *[described(v, self.new_leaves) for v in values])
         for i in self.changing:
@@ -485,7 +493,7 @@ class Compiled:
         if self.is_part and len(seen.recorder.steps) < FEWEST_STEPS:
             recording.fail("it is too small to be worth it")
             return seen.given_back(values)
-        recording.take(seen)
+        recording.take(seen, self.check)
         wrong = differs_when_replayed(recording, seen, values)
         if wrong:
             self.refuse(recording, wrong, None)
@@ -676,6 +684,8 @@ def differs_when_replayed(recording: Recording, seen: Seen, values: Any) -> str:
             wrong = "a result"
         if not wrong and recording.outside is not None and recording.outside.differs(passes):
             wrong = "a gradient"
+        if wrong:
+            wrong += first_difference(recording.all_steps, seen.recorder)
     except Exception as error:
         wrong = f"{type(error).__name__}: {error}"
     if not wrong:
@@ -684,6 +694,19 @@ def differs_when_replayed(recording: Recording, seen: Seen, values: Any) -> str:
         return ""
     after.restore()
     return f"a replay gave something else than the call itself: {wrong}"
+
+
+def first_difference(steps: list[Any], recorder: Recorder) -> str:
+    """Which step of a replay has another result than it had in a call; "" if that is not known."""
+    fills = list(recorder.number_arrays.values())
+    called = [*fills, *recorder.needed_steps(recorder.steps)]
+    for i, (step, other) in enumerate(zip(steps, called, strict=False)):
+        place = f"step {i + 1} of {len(steps)}"
+        if step.name != other.name:
+            return f"; the call runs {other.name} where {step.name} was recorded, {place}"
+        if not all(map(same_bits, step.made, other.made)):
+            return f"; the first op that differs is {step.name}, {place}"
+    return ""
 
 
 def is_same_result(result: Any, expected: Any) -> bool:

@@ -206,6 +206,18 @@ def bytes_tape(source: Any, target: Any) -> Any:
     return tape if done else None
 
 
+class Outline:
+    """What steps do, for pictures: nothing is kept alive by it."""
+
+    def __init__(self, name: str, steps: list[Any]) -> None:
+        self.name = name
+        self.reads = list(dict.fromkeys([id(memory(x)) for step in steps for x in step.reads()]))
+        made = [x for step in steps for x in step.made]
+        self.made = [id(memory(x)) for x in made]
+        self.shape = list(made[-1].shape) if made else None
+        self.dtype = made[-1].dtype if made else None
+
+
 class Segment:
     """Steps that follow each other, as one call into C."""
 
@@ -218,6 +230,9 @@ class Segment:
         self.cells = [step.cell for step in steps if hasattr(step, "cell")]
         self.has_effects = bool(self.cells)
         self.names = ["+".join([step.name for step in some]) for _, some in parts]
+        self.outlines = [
+            Outline(name, some) for name, (_, some) in zip(self.names, parts, strict=True)
+        ]
         # The step of each part; joined ones cannot fail, and what they do not keep is forgotten.
         self.alone = [some[0] if len(some) == 1 else None for _, some in parts]
         self.ends: list[int] = []

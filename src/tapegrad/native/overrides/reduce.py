@@ -184,7 +184,7 @@ def running(product: bool) -> Any:
             run = pick(kernels, input)
             if run is None or dtype is not None or not input.ndim or not input.size:
                 return reference(input, dim, dtype)
-            x = dense(input)
+            x = contiguous(input)
             out = empty(x.shape, x)
             inner = math.prod(x.shape[dim + 1 :])
             size = x.shape[dim]
