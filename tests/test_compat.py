@@ -125,8 +125,13 @@ def test_install_and_uninstall(tmp_path: Path) -> None:
         compat.install()
         assert compat.is_installed()
         import torch.nn
-        assert torch.__name__ == "tapegrad"
+        assert torch.__spec__.name == "tapegrad" and torch.__name__ == "torch"
+        assert torch.torch is torch
+        import functorch, importlib.metadata
+        assert functorch.vmap is torch.vmap
+        assert importlib.metadata.version("torch") == torch.__version__
         compat.uninstall()
+        assert sys.modules["tapegrad"].__name__ == "tapegrad"
         compat.uninstall()
         assert not compat.is_installed()
         assert not [name for name in sys.modules if name.partition(".")[0] == "torch"]
@@ -219,9 +224,9 @@ def test_module(tmp_path: Path) -> None:
 
 
 def test_folder_and_stdin(tmp_path: Path) -> None:
-    write(tmp_path, "app/__main__.py", "import sys, torch; print(sys.argv, torch.__name__)\n")
+    write(tmp_path, "app/__main__.py", "import sys, torch; print(sys.argv, torch.__spec__.name)\n")
     assert succeeds(run("app", "1", cwd=tmp_path)) == "['app', '1'] tapegrad\n"
-    script = "import sys, torch; print(sys.argv, torch.__name__)\n"
+    script = "import sys, torch; print(sys.argv, torch.__spec__.name)\n"
     assert succeeds(run("-", "1", cwd=tmp_path, text=script)) == "['-', '1'] tapegrad\n"
 
 
@@ -234,7 +239,7 @@ def test_pytest_as_module(tmp_path: Path) -> None:
         torch = pytest.importorskip("torch")
 
         def test_name():
-            assert torch.__name__ == "tapegrad"
+            assert torch.__spec__.name == "tapegrad"
 
         def test_fails():
             assert torch.tensor(1.0).item() == 2.0
@@ -292,7 +297,7 @@ def test_multiprocessing_children_get_the_alias(tmp_path: Path, how: str) -> Non
         import torch
 
         def work(i):
-            return torch.__name__, sys.argv[1:], i
+            return torch.__spec__.name, sys.argv[1:], i
 
         if __name__ == "__main__":
             with multiprocessing.get_context({how!r}).Pool(1) as pool:

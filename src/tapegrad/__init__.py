@@ -19,7 +19,6 @@ from ._tensor.tensor import Tensor  # before anything that makes one
 
 # isort: split
 from ._creation.sized import *  # noqa: F403 (its __all__ is partly computed)
-from ._tensor import printing as _tensor_str
 from ._tensor.printing import set_printoptions
 from ._tensor.size import Size
 from .autograd.anomaly_mode import (
@@ -66,10 +65,12 @@ from .random import Generator, default_generator  # noqa: E402
 
 _SUBMODULES = frozenset(
     """
-    _C __config__ __future__ _lobpcg _vmap_internals accelerator amp autograd backends compat
-    compiler cpu cuda datasets diagnose distributed distributions fft func functional futures fx jit
-    library linalg masked multiprocessing nn optim overrides profiler random return_types
-    serialization signal sparse special storage testing torch_version types utils version
+    _C __config__ __future__ _dynamo _functorch _guards _higher_order_ops _inductor _lobpcg
+    _subclasses _tensor_str _vmap_internals accelerator amp ao autograd backends classes compat
+    compiler cpu cuda datasets diagnose distributed distributions fft func functional futures fx
+    hub jit library linalg masked mps mtia multiprocessing nn onnx optim overrides profiler
+    quantization quasirandom random return_types serialization signal sparse special storage
+    testing torch_version types utils version xpu
     """.split()
 )
 
@@ -81,9 +82,10 @@ _ELSEWHERE = {
     """,
     "_control_flow": "cond while_loop",
     "_old_names": """
-        AcceleratorError classproperty eig get_file_path has_lapack has_mkl has_openmp has_spectral
-        init_num_threads legacy_contiguous_format lstsq matrix_rank
-        prepare_multiprocessing_environment solve symeig
+        AcceleratorError PyTorchFileReader PyTorchFileWriter TensorType classproperty eig
+        get_file_path has_lapack has_mkl has_openmp has_spectral init_num_threads
+        legacy_contiguous_format lstsq matrix_rank prepare_multiprocessing_environment solve
+        symeig
     """,
     "_tensor.legacy_storages": """
         BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage

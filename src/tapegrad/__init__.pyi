@@ -5,8 +5,10 @@ from typing import Any
 
 from . import accelerator as accelerator
 from . import amp as amp
+from . import ao as ao
 from . import autograd as autograd
 from . import backends as backends
+from . import classes as classes
 from . import compat as compat
 from . import compiler as compiler
 from . import cpu as cpu
@@ -20,15 +22,21 @@ from . import func as func
 from . import functional as functional
 from . import futures as futures
 from . import fx as fx
+from . import hub as hub
 from . import jit as jit
 from . import library as library
 from . import linalg as linalg
 from . import masked as masked
+from . import mps as mps
+from . import mtia as mtia
 from . import multiprocessing as multiprocessing
 from . import nn as nn
+from . import onnx as onnx
 from . import optim as optim
 from . import overrides as overrides
 from . import profiler as profiler
+from . import quantization as quantization
+from . import quasirandom as quasirandom
 from . import random as random
 from . import return_types as return_types
 from . import serialization as serialization
@@ -41,6 +49,7 @@ from . import torch_version as torch_version
 from . import types as types
 from . import utils as utils
 from . import version as version
+from . import xpu as xpu
 from ._old_names import AcceleratorError as AcceleratorError
 from ._tensor.legacy_storages import BFloat16Storage as BFloat16Storage
 from ._tensor.legacy_storages import BoolStorage as BoolStorage
@@ -58,6 +67,8 @@ from ._tensor.legacy_storages import HalfStorage as HalfStorage
 from ._tensor.legacy_storages import IntStorage as IntStorage
 from ._tensor.legacy_storages import LongStorage as LongStorage
 from .cuda.memory import OutOfMemoryError as OutOfMemoryError
+from ._old_names import PyTorchFileReader as PyTorchFileReader
+from ._old_names import PyTorchFileWriter as PyTorchFileWriter
 from .jit import ScriptFunction as ScriptFunction
 from .jit import ScriptModule as ScriptModule
 from ._tensor.legacy_storages import ShortStorage as ShortStorage
@@ -67,6 +78,7 @@ from .cuda.streams import Stream as Stream
 from .symbolic import SymBool as SymBool
 from .symbolic import SymFloat as SymFloat
 from .symbolic import SymInt as SymInt
+from ._old_names import TensorType as TensorType
 from .storage import TypedStorage as TypedStorage
 from .storage import UntypedStorage as UntypedStorage
 from ._checks import _assert as _assert
@@ -276,6 +288,11 @@ def bilinear(input1: Any, input2: Any, weight: Tensor, bias: Any = ..., *, out: 
 def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Any = ..., pos_weight: Any = ..., reduction: builtins.int = ..., *, out: Any = ...) -> Tensor: ...
 def bincount(input: Tensor, weights: Any = ..., minlength: Any = ..., *, out: Any = ...) -> Tensor: ...
 def binomial(count: Any, prob: Any, generator: Any = ..., *, out: Any = ...) -> Tensor: ...
+bits16: Any
+bits1x8: Any
+bits2x4: Any
+bits4x2: Any
+bits8: Any
 def bitwise_and(input: Tensor, other: Any, *, out: Any = ...) -> Tensor: ...
 def bitwise_left_shift(input: Tensor, other: Any, *, out: Any = ...) -> Tensor: ...
 def bitwise_not(input: Tensor, *, out: Any = ...) -> Tensor: ...
@@ -301,6 +318,7 @@ def celu(input: Tensor, alpha: Any = ..., *, out: Any = ...) -> Tensor: ...
 def celu_(input: Tensor, alpha: Any = ..., *, out: Any = ...) -> Tensor: ...
 cfloat: Any
 def chain_matmul(*matrices: Any, out: Any = ...) -> Tensor: ...
+chalf: Any
 def channel_shuffle(input: Tensor, groups: builtins.int, *, out: Any = ...) -> Tensor: ...
 channels_last: Any
 channels_last_3d: Any
@@ -321,6 +339,7 @@ def column_stack(tensors: Any, *, out: Any = ...) -> Tensor: ...
 def combinations(input: Tensor, r: Any = ..., with_replacement: builtins.bool = ..., *, out: Any = ...) -> Tensor: ...
 def complex(real: Any, imag: Any, *, out: Any = ...) -> Tensor: ...
 complex128: Any
+complex32: Any
 complex64: Any
 def concat(tensors: Any, dim: Any = ..., *, out: Any = ...) -> Tensor: ...
 def concatenate(tensors: Any, dim: Any = ..., *, out: Any = ...) -> Tensor: ...
@@ -415,7 +434,13 @@ def flipud(input: Tensor, *, out: Any = ...) -> Tensor: ...
 float: Any
 float16: Any
 float32: Any
+float4_e2m1fn_x2: Any
 float64: Any
+float8_e4m3fn: Any
+float8_e4m3fnuz: Any
+float8_e5m2: Any
+float8_e5m2fnuz: Any
+float8_e8m0fnu: Any
 def float_power(input: Tensor, exponent: Any, *, out: Any = ...) -> Tensor: ...
 def floor(input: Tensor, *, out: Any = ...) -> Tensor: ...
 def floor_(input: Tensor, *, out: Any = ...) -> Tensor: ...
@@ -482,9 +507,16 @@ def initial_seed(*, out: Any = ...) -> builtins.int: ...
 def inner(input: Tensor, other: Any, *, out: Any = ...) -> Tensor: ...
 def instance_norm(input: Tensor, weight: Tensor, bias: Any, running_mean: Any, running_var: Any, use_input_stats: builtins.bool, momentum: builtins.float, eps: builtins.float, cudnn_enabled: builtins.bool, *, out: Any = ...) -> Tensor: ...
 int: Any
+int1: Any
 int16: Any
+int2: Any
+int3: Any
 int32: Any
+int4: Any
+int5: Any
+int6: Any
 int64: Any
+int7: Any
 int8: Any
 def inverse(input: Tensor, *, out: Any = ...) -> Tensor: ...
 def is_anomaly_check_nan_enabled() -> builtins.bool: ...
@@ -632,8 +664,13 @@ preserve_format: Any
 def prod(input: Tensor, dim: Any = ..., keepdim: builtins.bool = ..., *, dtype: Any = ..., out: Any = ...) -> Tensor: ...
 def promote_types(type1: Any, type2: Any) -> Any: ...
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: builtins.bool = ..., *, out: Any = ...) -> Tensor: ...
+qint32: Any
+qint8: Any
 def qr(input: Tensor, some: builtins.bool = ..., *, out: Any = ...) -> tuple[Tensor, Tensor]: ...
 def quantile(input: Tensor, q: Any, dim: Any = ..., keepdim: builtins.bool = ..., *, interpolation: builtins.str = ..., out: Any = ...) -> Tensor: ...
+quint2x4: Any
+quint4x2: Any
+quint8: Any
 def rad2deg(input: Tensor, *, out: Any = ...) -> Tensor: ...
 def rad2deg_(input: Tensor, *, out: Any = ...) -> Tensor: ...
 def rand(*size: Any, generator: Any = ..., out: Any = ..., dtype: Any = ..., layout: Any = ..., device: Any = ..., pin_memory: builtins.bool = ..., requires_grad: builtins.bool = ..., **kwargs: Any) -> Tensor: ...
@@ -761,9 +798,16 @@ def triu_indices(row: builtins.int, col: builtins.int, offset: builtins.int = ..
 def true_divide(input: Tensor, other: Any, *, out: Any = ...) -> Tensor: ...
 def trunc(input: Tensor, *, out: Any = ...) -> Tensor: ...
 def trunc_(input: Tensor, *, out: Any = ...) -> Tensor: ...
+uint1: Any
 uint16: Any
+uint2: Any
+uint3: Any
 uint32: Any
+uint4: Any
+uint5: Any
+uint6: Any
 uint64: Any
+uint7: Any
 uint8: Any
 def unbind(input: Tensor, dim: Any = ..., *, out: Any = ...) -> tuple[Tensor, ...]: ...
 def unbind_copy(input: Tensor, dim: Any = ..., *, out: Any = ...) -> tuple[Tensor, ...]: ...

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from ._absent import absent_class
 from .device import contiguous_format
 
 REMOVED = "This function was deprecated since version 1.9 and is now removed."
@@ -72,3 +73,12 @@ def init_num_threads() -> None:
 
 def prepare_multiprocessing_environment(path: str) -> None:
     """Nothing: there is no library of tensors to find for the processes."""
+
+
+# PyTorch's reader of its files, in C++; torch.load reads them here.
+PyTorchFileReader = absent_class("torch.PyTorchFileReader", "use torch.load(file, mmap=True)")
+PyTorchFileWriter = absent_class("torch.PyTorchFileWriter", "use torch.save")
+
+
+class TensorType:
+    """The type of tensors in TorchScript; there for annotations."""

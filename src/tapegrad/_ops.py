@@ -40,7 +40,10 @@ ABROAD = frozenset(
     _scaled_dot_product_cudnn_attention _flash_attention_forward _efficient_attention_forward
     _scaled_mm cudnn_convolution miopen_convolution mkldnn_convolution
     cudnn_batch_norm _native_batch_norm_legit _native_batch_norm_legit_functional
-    convolution_overrideable _thnn_fused_lstm_cell _thnn_fused_gru_cell
+    convolution_overrideable _thnn_fused_lstm_cell _thnn_fused_gru_cell _sparse_addmm
+    _scaled_dot_product_cudnn_attention_backward _scaled_dot_product_flash_attention_backward
+    _scaled_dot_product_efficient_attention_backward _assert_scalar _assert_tensor_metadata
+    sym_constrain_range_for_size _grouped_mm
     """.split()
 )
 
@@ -271,6 +274,11 @@ QUESTIONS: dict[str, Callable[..., Any]] = {
     "stride": lambda input: list(input.stride()),
     "_local_scalar_dense": lambda input: input.item(),
     "lift_fresh": lambda input: input,
+    "_pin_memory": lambda input, device=None: input.pin_memory(),
+    "is_pinned": lambda input, device=None: input.is_pinned(),
+    "sym_size": lambda input, dim=None: input.size() if dim is None else input.size(dim),
+    "_assert_async": lambda input, assert_msg="": tg._assert_async(input, assert_msg),
+    "_is_all_true": lambda input: input.all(),
 }
 
 

@@ -215,3 +215,51 @@ REBUILDERS = (
     _rebuild_parameter,
     _rebuild_parameter_with_state,
 )
+
+
+def _get_available_device_type() -> str | None:
+    """The kind of accelerator that there is; None without one."""
+    import tapegrad as tg
+
+    return "cuda" if tg.cuda.is_available() else None
+
+
+def _get_device_module(device_type: str) -> Any:
+    """`torch.cuda` for "cuda"."""
+    import tapegrad as tg
+
+    found = getattr(tg, device_type, None)
+    if found is None:
+        raise RuntimeError(
+            f"Device '{device_type}' does not have a corresponding module registered as "
+            f"'torch.{device_type}'."
+        )
+    return found
+
+
+def _element_size(dtype: Any) -> int:
+    """The bytes of an element."""
+    if not isinstance(dtype, dtypes.dtype):
+        raise RuntimeError(f"expected torch.dtype, but got {type(dtype)}")
+    return dtype.itemsize
+
+
+def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = False) -> int:
+    """Which device of its kind is meant."""
+    import tapegrad as tg
+
+    if isinstance(device, int):
+        return device
+    found = tg.device(device) if isinstance(device, str) else device
+    if isinstance(found, tg.device):
+        if not allow_cpu and found.type == "cpu":
+            raise ValueError(f"Expected a non cpu device, but got: {found}")
+        if found.type == "cpu":
+            return -1
+        if found.index is not None:
+            return int(found.index)
+    if optional:
+        return int(tg.cuda.current_device()) if tg.cuda.is_available() else -1
+    raise ValueError(
+        f"Expected a torch.device with a specified index or an integer, but got:{device}"
+    )

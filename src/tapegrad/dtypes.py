@@ -56,7 +56,7 @@ class dtype:
     def __getattr__(self, name: str) -> Any:
         # Reached only while a slot is empty: the first use of `bfloat16.np`.
         if name == "np":
-            return _load_bfloat16()
+            return _load_np(self)
         raise AttributeError(f"'torch.dtype' object has no attribute '{name}'")
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -90,19 +90,27 @@ class dtype:
 
 
 ALL: list[dtype] = []
+STORED: list[dtype] = []  # kept and converted (float8), or only named; never computed with
+OUTSIDE = 1 << 20  # their index, which no table has
+UNSIGNED = ("uint", "quint", "bits", "float8_e8m0")
 
 
-def _make(name: str, scalar_type: str, category: int, itemsize: int) -> dtype:
+def _make(
+    name: str, scalar_type: str, category: int, itemsize: int, stored_only: bool = False
+) -> dtype:
     new = object.__new__(dtype)
     put = object.__setattr__
     put(new, "name", name)
     put(new, "scalar_type", scalar_type)
-    put(new, "index", len(ALL))
+    put(new, "index", OUTSIDE if stored_only else len(ALL))
     put(new, "category", category)
     put(new, "itemsize", itemsize)
     put(new, "is_floating_point", category == FLOATING)
     put(new, "is_complex", category == COMPLEX)
-    put(new, "is_signed", not (category == BOOL or name.startswith("uint")))
+    put(new, "is_signed", not (category == BOOL or name.startswith(UNSIGNED)))
+    if stored_only:
+        STORED.append(new)
+        return new
     if name != "bfloat16":
         put(new, "np", numpy.dtype(name))
     ALL.append(new)
@@ -125,12 +133,39 @@ float64 = _make("float64", "Double", FLOATING, 8)
 complex64 = _make("complex64", "ComplexFloat", COMPLEX, 8)
 complex128 = _make("complex128", "ComplexDouble", COMPLEX, 16)
 
+for _name in (
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "float8_e4m3fnuz",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+):
+    _make(_name, _name.capitalize(), FLOATING, 1, stored_only=True)
+_make("float4_e2m1fn_x2", "Float4_e2m1fn_x2", FLOATING, 1, stored_only=True)
+_make("complex32", "ComplexHalf", COMPLEX, 4, stored_only=True)
+for _name, _scalar, _size in (
+    ("qint8", "QInt8", 1),
+    ("quint8", "QUInt8", 1),
+    ("qint32", "QInt32", 4),
+    ("quint4x2", "QUInt4x2", 1),
+    ("quint2x4", "QUInt2x4", 1),
+    ("bits1x8", "Bits1x8", 1),
+    ("bits2x4", "Bits2x4", 1),
+    ("bits4x2", "Bits4x2", 1),
+    ("bits8", "Bits8", 1),
+    ("bits16", "Bits16", 2),
+):
+    _make(_name, _scalar, INTEGRAL, _size, stored_only=True)
+for _bits in range(1, 8):
+    _make(f"uint{_bits}", f"UInt{_bits}", INTEGRAL, 1, stored_only=True)
+    _make(f"int{_bits}", f"Int{_bits}", INTEGRAL, 1, stored_only=True)
+
 half, double = float16, float64
 short, long = int16, int64
 cfloat, cdouble = complex64, complex128
 
 NAMES: dict[str, dtype] = {
-    **{d.name: d for d in ALL},
+    **{d.name: d for d in (*ALL, *STORED)},
     "half": float16,
     "float": float32,
     "double": float64,
@@ -139,6 +174,7 @@ NAMES: dict[str, dtype] = {
     "long": int64,
     "cfloat": complex64,
     "cdouble": complex128,
+    "chalf": next(d for d in STORED if d.is_complex),
 }
 
 # What C++ compilers call them, and so do some of PyTorch's sentences.
@@ -175,16 +211,21 @@ for _code in "bhilqBHILQ":
     BY_NUM[_integer.num] = NAMES[_integer.name]
 
 
-def _load_bfloat16() -> numpy.dtype[Any]:
+def _load_np(d: dtype) -> numpy.dtype[Any]:
+    """The NumPy dtype of what is not NumPy's own: those of ml_dtypes."""
+    if d is not bfloat16 and not d.name.startswith("float8"):
+        from .errors.missing import not_here
+
+        raise not_here(f"torch.{d.name}", "convert to a dtype that can be computed with")
     try:
         import ml_dtypes
     except ImportError:
         raise RuntimeError(
-            "torch.bfloat16 needs the package ml_dtypes, which is missing: pip install ml_dtypes"
+            f"torch.{d.name} needs the package ml_dtypes, which is missing: pip install ml_dtypes"
         ) from None
-    found: numpy.dtype[Any] = numpy.dtype(ml_dtypes.bfloat16)
-    object.__setattr__(bfloat16, "np", found)
-    BY_NUM[found.num] = bfloat16
+    found: numpy.dtype[Any] = numpy.dtype(getattr(ml_dtypes, d.name))
+    object.__setattr__(d, "np", found)
+    BY_NUM[found.num] = d
     return found
 
 
@@ -198,8 +239,9 @@ def of(np_dtype: numpy.dtype[Any]) -> dtype:
     try:
         return BY_NUM[np_dtype.num]
     except KeyError:
-        if np_dtype.name == "bfloat16" and bfloat16.np == np_dtype:
-            return bfloat16
+        known = NAMES.get(np_dtype.name)  # bfloat16 and float8, at their first array
+        if known is not None and known.np == np_dtype:
+            return known
         raise TypeError(
             f"can't convert np.ndarray of type numpy.{np_dtype.type.__name__}. The only supported "
             "types are: float64, float32, float16, complex64, complex128, int64, int32, int16, "
@@ -286,6 +328,15 @@ _FLOAT_LAYOUT = {
     float64: (52, 1023, 15),
 }
 
+# eps, max, smallest normal number
+_FLOAT8_LIMITS = {
+    "float8_e4m3fn": (2.0**-3, 448.0, 2.0**-6),
+    "float8_e5m2": (2.0**-2, 57344.0, 2.0**-14),
+    "float8_e4m3fnuz": (2.0**-3, 240.0, 2.0**-7),
+    "float8_e5m2fnuz": (2.0**-3, 57344.0, 2.0**-15),
+    "float8_e8m0fnu": (1.0, 2.0**127, 2.0**-127),
+}
+
 
 class finfo:
     """The limits of a floating dtype; of the default one if none is given.
@@ -314,9 +365,17 @@ class finfo:
                 "torch.finfo() requires a floating point input type. "
                 "Use torch.iinfo to handle 'torch.finfo'"
             )
-        real = given.to_real()
-        mantissa, exponent, digits = _FLOAT_LAYOUT[real]
         self._type = given
+        if given.name in _FLOAT8_LIMITS:
+            self.eps, self.max, self.tiny = _FLOAT8_LIMITS[given.name]
+            self.min = -self.max if given.is_signed else self.tiny
+            self.smallest_normal, self.resolution = self.tiny, 1.0
+            self.bits, self.dtype = 8, given.name
+            return
+        real = float16 if given.name == "complex32" else given.to_real()
+        if real not in _FLOAT_LAYOUT:
+            raise TypeError("bad argument type for built-in operation")
+        mantissa, exponent, digits = _FLOAT_LAYOUT[real]
         self.bits = real.itemsize * 8
         self.dtype = real.name
         self.eps = 2.0**-mantissa
@@ -353,7 +412,7 @@ class iinfo:
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         given = _one_type("iinfo", args, kwargs, default=False)
-        if given.category >= FLOATING:
+        if given.category >= FLOATING or given in STORED:
             raise TypeError(
                 "torch.iinfo() requires an integer input type. "
                 "Use torch.finfo to handle 'torch.iinfo'"

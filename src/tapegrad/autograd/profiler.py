@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from .._absent import absent_class
 from ..core.base import STATE, TensorBase
 from ..core.modes import count
 from ..core.per_thread import PerThread
@@ -220,3 +221,7 @@ class profile:
                 return function(*args, **kwargs)
 
         return wrapped
+
+
+emit_nvtx = absent_class("torch.autograd.profiler.emit_nvtx", "use torch.profiler.profile")
+emit_itt = absent_class("torch.autograd.profiler.emit_itt", "use torch.profiler.profile")

@@ -7,14 +7,16 @@ alias into children that multiprocessing spawns (see ``run.py``).
 """
 
 from __future__ import annotations
+import __future__
 
 import importlib
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
+from typing import Any
 
 MISSING = (
     "No module named {name!r}\n"
@@ -24,8 +26,13 @@ MISSING = (
 
 
 def real_name(name: str) -> str | None:
-    """'torch.nn' -> 'tapegrad.nn'; None for a name outside torch."""
+    """'torch.nn' -> 'tapegrad.nn'; None for a name outside torch.
+
+    PyTorch installs the package functorch beside itself.
+    """
     head, dot, rest = name.partition(".")
+    if head == "functorch":
+        return f"tapegrad.functorch{dot}{rest}"
     return f"tapegrad{dot}{rest}" if head == "torch" else None
 
 
@@ -36,7 +43,8 @@ class _AliasLoader(Loader):
         parent, _, child = real.rpartition(".")
         if parent:
             public = vars(importlib.import_module(parent)).get(child)
-            if public is not None and not isinstance(public, ModuleType):
+            # (`annotations` may be there from `from __future__ import annotations`.)
+            if public is not None and not isinstance(public, (ModuleType, __future__._Feature)):
                 # The public name is a function or a class, and importing a private module of
                 # that name would overwrite it.
                 raise ModuleNotFoundError(MISSING.format(name=spec.name), name=spec.name)
@@ -53,7 +61,36 @@ class _AliasLoader(Loader):
         _mirror_loaded()
 
 
+def _distribution() -> Any:
+    """`importlib.metadata.version("torch")` is asked by libraries before they import it."""
+    import email.message
+    from importlib.metadata import Distribution
+
+    import tapegrad
+
+    class Torch(Distribution):
+        @property
+        def metadata(self) -> Any:
+            made = email.message.Message()
+            made["Metadata-Version"] = "2.1"
+            made["Name"] = "torch"
+            made["Version"] = str(tapegrad.__version__)
+            return made
+
+        def read_text(self, filename: str) -> str | None:
+            return self.metadata.as_string() if filename == "METADATA" else None
+
+        def locate_file(self, path: Any) -> Any:
+            return None
+
+    return Torch()
+
+
 class _TorchFinder(MetaPathFinder):
+    def find_distributions(self, context: Any = None) -> Iterable[Any]:
+        # Asked by name only: a listing of what is installed does not have it twice.
+        return [_distribution()] if getattr(context, "name", None) == "torch" else []
+
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
@@ -64,12 +101,14 @@ class _TorchFinder(MetaPathFinder):
         # wait for a thread that waits for us. So only look; the loader imports.
         spec = ModuleSpec(fullname, _LOADER)
         loaded = sys.modules.get(real)
+        if fullname == "functorch":
+            path = sys.modules["tapegrad"].__path__
         found = loaded.__spec__ if loaded is not None else PathFinder.find_spec(real, path)
         if found is not None:
             spec.origin = found.origin
             spec.submodule_search_locations = found.submodule_search_locations
         elif loaded is None:
-            if _asked_by_import():
+            if _asked_by_import() and fullname.startswith("torch"):
                 raise ModuleNotFoundError(MISSING.format(name=fullname), name=fullname)
             return None
         return spec
@@ -107,7 +146,8 @@ def _mirror_loaded() -> None:
 
 
 def _is_ours(module: ModuleType | None) -> bool:
-    return getattr(module, "__name__", "").partition(".")[0] == "tapegrad"
+    spec = getattr(module, "__spec__", None)
+    return getattr(spec, "name", "").partition(".")[0] == "tapegrad"
 
 
 def install() -> None:
@@ -125,7 +165,10 @@ def install() -> None:
             )
         if _FINDER not in sys.meta_path:
             sys.meta_path.insert(0, _FINDER)
-        importlib.import_module("tapegrad")
+        package = importlib.import_module("tapegrad")
+        # Programs compare `torch.__name__`, and old ones say `torch.torch`.
+        package.__name__ = "torch"
+        package.torch = package  # type: ignore[attr-defined]
         _mirror_loaded()
 
 
@@ -134,8 +177,11 @@ def uninstall() -> None:
     with _LOCK:
         if _FINDER in sys.meta_path:
             sys.meta_path.remove(_FINDER)
+        package = importlib.import_module("tapegrad")
+        package.__name__ = "tapegrad"
+        vars(package).pop("torch", None)
         for name, module in sys.modules.copy().items():
-            if name.partition(".")[0] == "torch" and _is_ours(module):
+            if name.partition(".")[0] in ("torch", "functorch") and _is_ours(module):
                 sys.modules.pop(name, None)
 
 

@@ -53,6 +53,8 @@ _TABLE: Final[list[dtype | None]] = _build_table()
 
 def promote(a: dtype, b: dtype) -> dtype:
     """The smallest dtype that is no smaller and of no lower category than either."""
+    if a.index >= COUNT or b.index >= COUNT:
+        return _promote_stored(a, b)
     found = _TABLE[a.index * COUNT + b.index]
     if found is None:
         raise RuntimeError(
@@ -60,6 +62,17 @@ def promote(a: dtype, b: dtype) -> dtype:
             f"{a.scalar_type} and {b.scalar_type}"
         )
     return found
+
+
+def _promote_stored(a: dtype, b: dtype) -> dtype:
+    """Dtypes that are only stored stay among themselves."""
+    if a is b:
+        return a
+    kind = "Float8" if "float8" in a.name + b.name else "Quantized or sub-byte"
+    raise RuntimeError(
+        f"Promotion for {kind} Types is not supported, attempted to promote {a.scalar_type} and "
+        f"{b.scalar_type}"
+    )
 
 
 def _check(function: str, argument: str, position: int, value: object) -> dtype:

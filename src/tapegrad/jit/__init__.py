@@ -1,7 +1,7 @@
 """TorchScript without a compiler: what would be compiled runs as the Python that it is.
 
 `script` and `trace` give back what they were given. Scripted programs cannot be saved or loaded:
-`torch.jit.save` and `torch.jit.load` do not exist.
+`torch.jit.save` and `torch.jit.load` say so.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
+from .._absent import absent_function
 from ..futures import Future
 from ..nn.modules.module import Module
 
@@ -199,6 +200,25 @@ def optimize_for_inference(mod: Any, other_methods: Any = None) -> Any:
 def optimized_execution(should_optimize: bool) -> Iterator[None]:
     """Whether compiled code is optimized; there is none."""
     yield
+
+
+def _overload(func: Any) -> Any:
+    """Mark one of several signatures of a function; the last definition is what runs."""
+    return func
+
+
+_overload_method = _overload
+
+
+def _get_trace_graph(f: Any, args: Any = (), kwargs: Any = None, **options: Any) -> Any:
+    """The ops that a module runs on an example, as a graph, and the result."""
+    from .._C.script_graphs import trace
+
+    return trace(f, args if builtins.isinstance(args, tuple) else (args,), kwargs or {})
+
+
+save = absent_function("torch.jit.save", "save the state_dict() with torch.save")
+load = absent_function("torch.jit.load", "make the module in Python and load its state_dict()")
 
 
 # --- hints for the compiler ------------------------------------------------------------------

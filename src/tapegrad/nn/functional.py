@@ -7,6 +7,7 @@ from typing import Any
 
 import tapegrad as tg
 
+from .._absent import absent_function
 from ..core.base import STATE
 from ..core.publish import lazy_space
 from ..core.transforms.batched_random import room
@@ -18,6 +19,7 @@ from ..overrides import (  # noqa: F401  PyTorch's own functions ask them here
     has_torch_function_unary,
     has_torch_function_variadic,
 )
+from ._scaling import ScalingType, SwizzleType  # noqa: F401
 
 # What is not below is published by ops/ as `nn.functional.<name>`.
 __getattr__, __dir__, _published = lazy_space("nn.functional", globals())
@@ -35,6 +37,8 @@ __all__ = [
     "tanh",
 ]
 
+
+scaled_mm = absent_function("torch.nn.functional.scaled_mm", "convert to float32 and use `@`")
 
 GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
 GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}

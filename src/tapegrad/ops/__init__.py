@@ -29,6 +29,22 @@ def files_of(folders: tuple[str, ...]) -> list[str]:
     return found
 
 
+def load_library(path: Any) -> None:
+    """Load ops of a library in C++, which needs PyTorch's own: OSError, as for a missing file.
+
+    Of torchvision's library, the ops that are written in _library/torchvision.py are there.
+    """
+    from pathlib import Path
+
+    if Path(path).parent.name == "torchvision" and Path(path).name.startswith("_C"):
+        importlib.import_module(".._library.torchvision", __name__)
+        return
+    raise OSError(f"{path}: a library for PyTorch in C++ cannot be loaded by tapegrad")
+
+
+loaded_libraries: set[str] = set()
+
+
 def __getattr__(name: str) -> Any:
     """`torch.ops.aten`, `torch.ops.tapegrad` for what only we have, and the namespaces of users."""
     # An import of one of our own modules asks for an attribute first.

@@ -207,6 +207,20 @@ def is_namedtuple(obj: Any) -> bool:
     return is_namedtuple_class(obj if isinstance(obj, type) else type(obj))
 
 
+def is_structseq_class(cls: Any) -> bool:
+    """Whether a class is a result with named parts, `torch.return_types.max` say."""
+    return isinstance(cls, type) and issubclass(cls, ReturnType)
+
+
+def is_structseq_instance(obj: Any) -> bool:
+    return is_structseq_class(type(obj))
+
+
+def is_structseq(obj: Any) -> bool:
+    """Whether this is a result with named parts, class or object."""
+    return is_structseq_class(obj if isinstance(obj, type) else type(obj))
+
+
 def _indexed(values: Iterable[Any]) -> list[tuple[Any, Any]]:
     return [(SequenceKey(i), v) for i, v in enumerate(values)]
 
@@ -215,71 +229,148 @@ def _keyed(mapping: Mapping[Any, Any]) -> list[tuple[Any, Any]]:
     return [(MappingKey(k), v) for k, v in mapping.items()]
 
 
-def _dict_of(values: Iterable[Any], keys: Any) -> dict[Any, Any]:
-    return dict(zip(keys, values, strict=True))
+# PyTorch's names of these functions, which libraries import: `_<kind>_flatten`, `_<kind>_unflatten`
+# and `_<kind>_flatten_with_keys`.
+
+
+def _tuple_flatten(d: tuple[Any, ...]) -> tuple[list[Any], Any]:
+    return list(d), None
+
+
+def _tuple_flatten_with_keys(d: tuple[Any, ...]) -> Any:
+    return _indexed(d), None
+
+
+def _tuple_unflatten(values: Iterable[Any], context: Any) -> tuple[Any, ...]:
+    return tuple(values)
+
+
+def _list_flatten(d: list[Any]) -> tuple[list[Any], Any]:
+    return d, None
+
+
+def _list_flatten_with_keys(d: list[Any]) -> Any:
+    return _indexed(d), None
+
+
+def _list_unflatten(values: Iterable[Any], context: Any) -> list[Any]:
+    return list(values)
+
+
+def _dict_flatten(d: Mapping[Any, Any]) -> tuple[list[Any], Any]:
+    return list(d.values()), list(d.keys())
+
+
+def _dict_flatten_with_keys(d: Mapping[Any, Any]) -> Any:
+    return _keyed(d), list(d.keys())
+
+
+def _dict_unflatten(values: Iterable[Any], context: Any) -> dict[Any, Any]:
+    return dict(zip(context, values, strict=True))
+
+
+def _namedtuple_flatten(d: Any) -> tuple[list[Any], Any]:
+    return list(d), type(d)
+
+
+def _namedtuple_flatten_with_keys(d: Any) -> Any:
+    return [(GetAttrKey(n), v) for n, v in zip(d._fields, d, strict=True)], type(d)
+
+
+def _namedtuple_unflatten(values: Iterable[Any], context: Any) -> Any:
+    return context(*values)
+
+
+_ordereddict_flatten = _dict_flatten
+_ordereddict_flatten_with_keys = _dict_flatten_with_keys
+
+
+def _ordereddict_unflatten(values: Iterable[Any], context: Any) -> OrderedDict[Any, Any]:
+    return OrderedDict(zip(context, values, strict=True))
+
+
+def _defaultdict_flatten(d: defaultdict[Any, Any]) -> tuple[list[Any], Any]:
+    return list(d.values()), [d.default_factory, list(d.keys())]
+
+
+def _defaultdict_flatten_with_keys(d: defaultdict[Any, Any]) -> Any:
+    return _keyed(d), [d.default_factory, list(d.keys())]
+
+
+def _defaultdict_unflatten(values: Iterable[Any], context: Any) -> defaultdict[Any, Any]:
+    return defaultdict(context[0], _dict_unflatten(values, context[1]))
+
+
+def _deque_flatten(d: deque[Any]) -> tuple[list[Any], Any]:
+    return list(d), d.maxlen
+
+
+def _deque_flatten_with_keys(d: deque[Any]) -> Any:
+    return _indexed(d), d.maxlen
+
+
+def _deque_unflatten(values: Iterable[Any], context: Any) -> deque[Any]:
+    return deque(values, maxlen=context)
 
 
 register_pytree_node(
     tuple,
-    lambda t: (list(t), None),
-    lambda values, _: tuple(values),
+    _tuple_flatten,
+    _tuple_unflatten,
     serialized_type_name="builtins.tuple",
-    flatten_with_keys_fn=lambda t: (_indexed(t), None),
+    flatten_with_keys_fn=_tuple_flatten_with_keys,
 )
 register_pytree_node(
     list,
-    lambda t: (t, None),
-    lambda values, _: list(values),
+    _list_flatten,
+    _list_unflatten,
     serialized_type_name="builtins.list",
-    flatten_with_keys_fn=lambda t: (_indexed(t), None),
+    flatten_with_keys_fn=_list_flatten_with_keys,
 )
 register_pytree_node(
     dict,
-    lambda d: (list(d.values()), list(d.keys())),
-    _dict_of,
+    _dict_flatten,
+    _dict_unflatten,
     serialized_type_name="builtins.dict",
-    flatten_with_keys_fn=lambda d: (_keyed(d), list(d.keys())),
+    flatten_with_keys_fn=_dict_flatten_with_keys,
 )
 register_pytree_node(
     namedtuple,
-    lambda t: (list(t), type(t)),
-    lambda values, cls: cls(*values),
+    _namedtuple_flatten,
+    _namedtuple_unflatten,
     serialized_type_name="collections.namedtuple",
     to_dumpable_context=lambda cls: f"{cls.__module__}.{cls.__qualname__}",
     from_dumpable_context=lambda name: functools.reduce(
         getattr, name.split(".")[1:], __import__(name.split(".")[0])
     ),
-    flatten_with_keys_fn=lambda t: (
-        [(GetAttrKey(n), v) for n, v in zip(t._fields, t, strict=True)],
-        type(t),
-    ),
+    flatten_with_keys_fn=_namedtuple_flatten_with_keys,
 )
 register_pytree_node(
     OrderedDict,
-    lambda d: (list(d.values()), list(d.keys())),
-    lambda values, keys: OrderedDict(zip(keys, values, strict=True)),
+    _ordereddict_flatten,
+    _ordereddict_unflatten,
     serialized_type_name="collections.OrderedDict",
-    flatten_with_keys_fn=lambda d: (_keyed(d), list(d.keys())),
+    flatten_with_keys_fn=_ordereddict_flatten_with_keys,
 )
 register_pytree_node(
     defaultdict,
-    lambda d: (list(d.values()), [d.default_factory, list(d.keys())]),
-    lambda values, context: defaultdict(context[0], _dict_of(values, context[1])),
-    flatten_with_keys_fn=lambda d: (_keyed(d), [d.default_factory, list(d.keys())]),
+    _defaultdict_flatten,
+    _defaultdict_unflatten,
+    flatten_with_keys_fn=_defaultdict_flatten_with_keys,
 )
 register_pytree_node(
     deque,
-    lambda d: (list(d), d.maxlen),
-    lambda values, maxlen: deque(values, maxlen=maxlen),
+    _deque_flatten,
+    _deque_unflatten,
     serialized_type_name="collections.deque",
-    flatten_with_keys_fn=lambda d: (_indexed(d), d.maxlen),
+    flatten_with_keys_fn=_deque_flatten_with_keys,
 )
 register_pytree_node(
     Size,
-    lambda s: (list(s), None),
-    lambda values, _: tuple(values),
+    _tuple_flatten,
+    _tuple_unflatten,
     serialized_type_name="torch.Size",
-    flatten_with_keys_fn=lambda s: (_indexed(s), None),
+    flatten_with_keys_fn=_tuple_flatten_with_keys,
 )
 
 BUILTIN_TYPES = frozenset([tuple, list, dict, namedtuple, OrderedDict, defaultdict, deque])

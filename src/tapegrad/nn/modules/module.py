@@ -31,6 +31,16 @@ from ._hooks import (
 )
 from ._state import StateMethods, _IncompatibleKeys
 
+# PyTorch's names of what the extra state of a module and the hooks of all modules are kept in.
+_EXTRA_STATE_KEY_SUFFIX = "_extra_state"
+_global_backward_hooks = GLOBAL.backward
+_global_backward_pre_hooks = GLOBAL.backward_pre
+_global_buffer_registration_hooks = GLOBAL.buffer_registration
+_global_forward_hooks = GLOBAL.forward
+_global_forward_pre_hooks = GLOBAL.forward_pre
+_global_module_registration_hooks = GLOBAL.module_registration
+_global_parameter_registration_hooks = GLOBAL.parameter_registration
+
 __all__ = [
     "Module",
     "_IncompatibleKeys",

@@ -1,0 +1,1 @@
+"""What libraries ask of PyTorch's tracers of ops and sizes."""

@@ -1,0 +1,21 @@
+"""What libraries register for ONNX when they are imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def is_in_onnx_export() -> bool:
+    """Whether a model is being exported: never while a program runs."""
+    return False
+
+
+def register_custom_op_symbolic(
+    symbolic_name: str, symbolic_fn: Callable[..., Any], opset_version: int
+) -> None:
+    """Say how an op is written in ONNX by PyTorch's old exporter, which is not here."""
+
+
+def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> None:
+    """Take it back."""

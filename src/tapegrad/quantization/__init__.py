@@ -1,0 +1,3 @@
+"""The old name of torch.ao.quantization."""
+
+from ..ao.quantization import *  # noqa: F403
