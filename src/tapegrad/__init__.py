@@ -68,7 +68,7 @@ _SUBMODULES = frozenset(
     """
     _C __config__ __future__ _lobpcg _vmap_internals accelerator amp autograd backends compat
     compiler cpu cuda datasets diagnose distributed distributions fft func functional futures jit
-    library linalg masked multiprocessing nn optim overrides profiler random return_types
+    library linalg masked multiprocessing nn onnx optim overrides profiler random return_types
     serialization signal sparse special storage testing torch_version types utils version
     """.split()
 )

@@ -25,6 +25,7 @@ from . import linalg as linalg
 from . import masked as masked
 from . import multiprocessing as multiprocessing
 from . import nn as nn
+from . import onnx as onnx
 from . import optim as optim
 from . import overrides as overrides
 from . import profiler as profiler
