@@ -126,8 +126,7 @@ class Recording(OpMode):
         if id(t) not in self.made:
             return  # a constant, which it stays
         raise OnnxExporterError(
-            "the values of a tensor decide what Python does next, which a graph cannot follow"
-            f"{here()}"
+            f"the values of a tensor are handed to Python, which a graph cannot follow{here()}"
         )
 
     def whole(self, function: Any, args: Any, kwargs: Any) -> Any:
