@@ -21,6 +21,7 @@ from ..core.devices import is_device, to_host
 from ..core.dispatch import apply
 from ..core.layout import shares_itself
 from ..core.op import REGISTRY
+from ..core.python_dispatch import ACTIVE
 from ..core.transforms import batched_index
 from ..core.transforms.batched import has_batched, is_batched, memory_of
 from ..core.transforms.levels import BATCHES
@@ -99,7 +100,7 @@ def put(t: Any, index: Any, value: Any) -> None:
 def quick_put(t: Any, index: Any, value: Any) -> bool:
     """Put a number into a float tensor that needs no gradient, at ints and slices; False if not."""
     kind = type(value)
-    if (kind is not float and kind is not int) or t.wants_grad or t.special:
+    if (kind is not float and kind is not int) or t.wants_grad or t.special or ACTIVE.modes:
         return False
     array = t.array
     view = t.view_of

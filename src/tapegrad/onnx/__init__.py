@@ -1,5 +1,17 @@
-"""torch.onnx, as far as libraries ask for it when they are imported."""
+"""`torch.onnx`: models as ONNX graphs, through the `onnx` package (the extra `onnx`)."""
 
-from ._names import is_in_onnx_export, register_custom_op_symbolic, unregister_custom_op_symbolic
+from __future__ import annotations
 
-__all__ = ["is_in_onnx_export", "register_custom_op_symbolic", "unregister_custom_op_symbolic"]
+from ._names import register_custom_op_symbolic, unregister_custom_op_symbolic
+from .errors import OnnxExporterError, UnsupportedOperatorError
+from .exporting import ONNXProgram, export, is_in_onnx_export
+
+__all__ = [
+    "ONNXProgram",
+    "OnnxExporterError",
+    "UnsupportedOperatorError",
+    "export",
+    "is_in_onnx_export",
+    "register_custom_op_symbolic",
+    "unregister_custom_op_symbolic",
+]

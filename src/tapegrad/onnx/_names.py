@@ -6,11 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 
-def is_in_onnx_export() -> bool:
-    """Whether a model is being exported: never while a program runs."""
-    return False
-
-
 def register_custom_op_symbolic(
     symbolic_name: str, symbolic_fn: Callable[..., Any], opset_version: int
 ) -> None:

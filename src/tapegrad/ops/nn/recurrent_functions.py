@@ -9,6 +9,7 @@ import tapegrad as tg
 
 from ... import dtypes
 from ...core.base import TensorBase
+from ...core.python_dispatch import is_asked
 from ...errors import must_be_tensor
 from ..block import LOWER, Autocast, Case, api, apply
 from ..block.samples import Draw, Index
@@ -215,8 +216,8 @@ def run(name: str, args: tuple[Any, ...], given: dict[str, Any]) -> tuple[Any, .
     if not batch_first:
         return stacked(name, input, *rest)
     out, *last = stacked(name, input.transpose(0, 1), *rest)
-    # PyTorch turns the result of the simpler kinds in place.
-    out = out.transpose(0, 1) if name == "lstm" else out.transpose_(0, 1)
+    # PyTorch turns the result of the simpler kinds in place, which modes are not told of.
+    out = out.transpose(0, 1) if name == "lstm" or is_asked(out) else out.transpose_(0, 1)
     return (out, *last)
 
 

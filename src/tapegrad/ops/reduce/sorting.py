@@ -12,6 +12,7 @@ from ...core.base import STATE, TensorBase, wrap
 from ...core.devices import on_device_of, xp_of
 from ...core.named_results import return_type
 from ...core.promote import promote_types
+from ...core.python_dispatch import is_asked
 from ...core.transforms.batched import is_batched, known_values, refusal
 from ...errors import explain_call
 from ..block import Block, Case, api, apply, op
@@ -526,7 +527,7 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
             [0, 0, 1]])
     """
     x = array_of("one_hot", input)
-    if is_batched(input):
+    if is_batched(input) or num_classes > 0 and is_asked(input):
         return one_hot_in_batch(input, num_classes)
     if x.dtype != np.int64:
         refusal = RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
