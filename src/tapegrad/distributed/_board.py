@@ -10,20 +10,20 @@ from __future__ import annotations
 import os
 import select
 import socket
-import struct
 from typing import Any
 
 RUNNING, DISAGREED, FAILED, ENDED = range(4)
-STATES = ("is running", "found a disagreement", "failed", "has ended")
 
-HEAD = 512  # bytes: state, collective, text
-NOTE = 512  # bytes of one note: mark, collective, text
+HEAD = 512  # bytes: state, collective, length of the text, text
+NOTE = 512  # bytes of one note: mark, collective, length of the text, text
 NOTES = 32  # a rank may be this many collectives ahead and still be compared
-TEXT = NOTE - 18
 
 
 class Board:
-    """The pages of the ranks of one communicator that are on this machine."""
+    """The pages of the ranks of one communicator that are on this machine.
+
+    Numbers are written whole, and last; who reads one of them looks at the rest only afterwards.
+    """
 
     def __init__(self, MPI: Any, comm: Any) -> None:
         node = comm.Split_type(MPI.COMM_TYPE_SHARED)
@@ -33,65 +33,87 @@ class Board:
             rank: memoryview(self.window.Shared_query(place)[0]).cast("B")
             for place, rank in enumerate(ranks)
         }
+        self.words = {rank: page.cast("Q") for rank, page in self.pages.items()}
         self.rank: int = comm.rank
-        self.mine = self.pages[comm.rank]
-        self.others = [(rank, page) for rank, page in self.pages.items() if rank != comm.rank]
+        self.mine, self.my_words = self.pages[comm.rank], self.words[comm.rank]
+        self.others = [(rank, words) for rank, words in self.words.items() if rank != comm.rank]
         self.count = 0
         self.mine[:] = bytes(len(self.mine))
+        node.Barrier()
+        forget_names()
         node.Barrier()
         node.Free()
 
     def note(self, mark: int, text: bytes) -> int:
-        """Say which collective comes next; its number. The number is written last."""
+        """Say which collective comes next; its number."""
         self.count = count = self.count + 1
         at = HEAD + count % NOTES * NOTE
-        page = self.mine
-        struct.pack_into("<H", page, at + 16, len(text))
-        page[at + 18 : at + 18 + len(text)] = text
-        struct.pack_into("<QQ", page, at, mark, count)
+        words, word = self.my_words, at // 8
+        words[word + 1] = 0  # nothing is here while it changes
+        self.mine[at + 24 : at + 24 + len(text)] = text
+        words[word + 2] = len(text)
+        words[word] = mark
+        words[word + 1] = count
         return count
 
     def differing(self, count: int, mark: int) -> int | None:
         """A rank that notes something else under this number."""
-        at = HEAD + count % NOTES * NOTE
-        for rank, page in self.others:
-            found, number = struct.unpack_from("<QQ", page, at)
-            if number == count and found != mark:
+        word = (HEAD + count % NOTES * NOTE) // 8
+        for rank, words in self.others:
+            if words[word + 1] == count and words[word] != mark and words[word + 1] == count:
                 return rank
         return None
 
     def text(self, rank: int, count: int) -> str:
         """What a rank noted under this number; "" if it is not there (any more)."""
-        page = self.pages.get(rank)
-        if page is None:
-            return ""
+        words = self.words.get(rank)
         at = HEAD + count % NOTES * NOTE
-        _, number, size = struct.unpack_from("<QQH", page, at)
-        return bytes(page[at + 18 : at + 18 + size]).decode("utf-8", "replace") * (number == count)
+        if words is None or words[at // 8 + 1] != count:
+            return ""
+        size = words[at // 8 + 2]
+        return bytes(self.pages[rank][at + 24 : at + 24 + size]).decode("utf-8", "replace")
 
     def last(self, rank: int) -> tuple[int, str]:
         """The last collective that a rank noted: its number and text."""
-        page = self.pages.get(rank)
-        if page is None:
+        words = self.words.get(rank)
+        if words is None:
             return 0, ""
-        numbers = (struct.unpack_from("<Q", page, HEAD + i * NOTE + 8)[0] for i in range(NOTES))
-        count = max(numbers)
+        count = max(words[(HEAD + i * NOTE) // 8 + 1] for i in range(NOTES))
         return count, self.text(rank, count) if count else ""
 
     def leave(self, state: int, count: int, text: str) -> None:
         """Tell the others that this rank takes part no more, and why."""
-        told = text.encode()[: HEAD - 18]
-        struct.pack_into("<H", self.mine, 16, len(told))
-        self.mine[18 : 18 + len(told)] = told
-        struct.pack_into("<QQ", self.mine, 0, state, count)
+        told = text.encode()[: HEAD - 24]
+        self.mine[24 : 24 + len(told)] = told
+        self.my_words[2] = len(told)
+        self.my_words[1] = count
+        self.my_words[0] = state
 
     def state(self, rank: int) -> tuple[int, int, str]:
         """State, collective and text of a rank's farewell."""
-        page = self.pages.get(rank)
-        if page is None:
+        words = self.words.get(rank)
+        state = RUNNING if words is None else words[0]
+        if words is None or state == RUNNING:
             return RUNNING, 0, ""
-        state, count, size = struct.unpack_from("<QQH", page, 0)
-        return state, count, bytes(page[18 : 18 + size]).decode("utf-8", "replace")
+        told = bytes(self.pages[rank][24 : 24 + words[2]])
+        return state, words[1], told.decode("utf-8", "replace")
+
+
+def forget_names() -> None:
+    """Remove the files of MPI's shared memory once all have opened them.
+
+    The memory stays; a rank that is killed leaves no file behind.
+    """
+    try:
+        with open("/proc/self/maps") as maps:
+            names = {line.split()[-1] for line in maps if "/dev/shm/mpich" in line}
+    except OSError:
+        return
+    for name in names:
+        try:
+            os.unlink(name)
+        except OSError:
+            pass
 
 
 class Pulse:

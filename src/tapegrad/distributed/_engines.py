@@ -18,15 +18,21 @@ HOW_TO_INSTALL = (
 )
 
 
-def load_mpi() -> Any:
-    """mpi4py's MPI, imported on first use; it is ended by us, when all ranks came to their end."""
+def check_mpi() -> None:
+    """Refuse, with the way out, where mpi4py is missing. MPI itself is not started yet."""
     try:
         import mpi4py
     except ImportError:
         raise RuntimeError(
             f"Distributed package doesn't have MPI built in.\n  {HOW_TO_INSTALL}"
         ) from None
+    # We end it, when all ranks came to their end.
     mpi4py.rc.finalize = False
+
+
+def load_mpi() -> Any:
+    """mpi4py's MPI, started on first use."""
+    check_mpi()
     from mpi4py import MPI
 
     return MPI

@@ -15,7 +15,7 @@ from typing import Any
 from ..core.base import user_frame
 from . import _errors
 from ._board import DISAGREED, ENDED, FAILED, RUNNING, Board, Pulse
-from ._engines import Alone, OverMPI, load_mpi
+from ._engines import Alone, OverMPI, check_mpi, load_mpi
 from ._work import SPIN, Work
 
 default_pg_timeout = timedelta(minutes=30)
@@ -93,7 +93,7 @@ class ProcessGroup:
         found = self.notes.get((kind, words, at))
         if found is None:
             where = "?" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
-            text = f"{kind} {words}\n{where}".encode()[-490:]
+            text = f"{kind} {words}\n{where}".encode()[-480:]
             found = zlib.crc32(f"{kind} {words}".encode()), text
             self.notes[kind, words, at] = found
         mark, text = found
@@ -350,6 +350,7 @@ def missing_variable(name: str) -> ValueError:
 
 def start_mpi(rank: int, world_size: int, address: str, backend: str) -> OverMPI:
     """The communicator of all ranks, in the order of the ranks that were asked for."""
+    check_mpi()
     if "PMI_RANK" not in os.environ:
         from . import _meeting
 

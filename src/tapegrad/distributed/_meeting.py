@@ -53,6 +53,8 @@ class Server:
 
     def __init__(self, listener: socket.socket, size: int) -> None:
         self.size = size
+        # MPI names shared memory after it: two worlds must not have the same.
+        self.name = f"tapegrad-{os.getpid()}-{time.time_ns()}"
         self.values: dict[str, str] = {}
         self.waiting: list[socket.socket] = []
         self.texts: dict[socket.socket, str] = {}
@@ -114,7 +116,7 @@ class Server:
             "init": "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0",
             "get_maxes": "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024 rc=0",
             "get_appnum": "cmd=appnum appnum=0 rc=0",
-            "get_my_kvsname": "cmd=my_kvsname kvsname=tapegrad rc=0",
+            "get_my_kvsname": f"cmd=my_kvsname kvsname={self.name} rc=0",
             "get_universe_size": f"cmd=universe_size size={self.size} rc=0",
             "put": "cmd=put_result rc=0 msg=success",
             "get": "cmd=get_result rc=-1 msg=key_not_found"

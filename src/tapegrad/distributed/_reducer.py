@@ -99,11 +99,12 @@ class Reducer:
         self.hook_state: Any = None
         self.size = group.size()
         self.divisor: float = self.size
-        self.arrived: list[Any] = []  # the order in which gradients came in the first pass
+        self.arrived: list[Any] = []  # the order in which gradients came in this pass
         self.rebuilt = False
         self.never_used: set[int] = set()  # of a static graph
         self.expecting = False
         self.left_over: list[Any] = []  # parameters whose gradients did not come
+        self.reasons: dict[int, str] = {}  # why, as far as it could be seen while there was a graph
         self.set_buckets(list(reversed(self.params)))
         for p in self.params:
             p.register_post_accumulate_grad_hook(self.arrive)
@@ -153,13 +154,30 @@ class Reducer:
         self.next_bucket = 0
         self.ready: set[int] = set()
         self.unused: list[Any] = []
+        self.arrived = []
         for bucket in self.buckets:
             bucket.missing, bucket.future = len(bucket._params), None
         if self.find_unused:
             used = parameters_below(output)
             self.unused = [p for p in self.params if id(p) not in used]
-        elif self.never_used:
+        elif not self.rebuilt and not self.reasons:
+            self.keep_reasons(output)
+        if self.never_used:
             self.unused = [p for p in self.params if id(p) in self.never_used]
+
+    def keep_reasons(self, output: Any) -> None:
+        """In the first pass, while its graph is there: why a parameter will get no gradient."""
+        used = parameters_below(output)
+        for p in self.params:
+            if id(p) in used:
+                continue
+            from ..diagnose import _why
+
+            node = p.node
+            if not _why.above(p):
+                p.node = None  # there for our hook only: the parameter was not used
+            self.reasons[id(p)] = _why.why(p).text
+            p.node = node
 
     def arrive(self, p: Any) -> None:
         """The gradient of a parameter has been accumulated."""
@@ -266,7 +284,6 @@ class Reducer:
         """PyTorch's error for gradients that never came, with the parameters and the reason."""
         if not self.left_over:
             return
-        from ..diagnose import why
         from ..errors.evidence import here
         from ..errors.report import build
 
@@ -274,7 +291,7 @@ class Reducer:
         reasons = []
         for p in self.left_over[:3]:
             name = self.names[id(p)]
-            text = why(p).text
+            text = self.reasons.get(id(p)) or "it was not used for what backward() was called on"
             reasons.append((name, text))
         raise build(
             RuntimeError,

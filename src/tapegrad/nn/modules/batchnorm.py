@@ -234,7 +234,7 @@ class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalization over the batches of all processes; there is one process here."""
+    """Batch normalization over the batches of all processes of a group."""
 
     def __init__(
         self,
@@ -265,7 +265,40 @@ class SyncBatchNorm(_BatchNorm):
     def forward(self, input: Any) -> Any:
         self._check_input_dim(input)
         self._check_non_zero_input_channels(input)
+        if self.training and tg.distributed.is_initialized():
+            group = self.process_group or tg.distributed.group.WORLD
+            if group.size() > 1:
+                return self._forward_over_ranks(input, group)
         return super().forward(input)
+
+    def _forward_over_ranks(self, input: Any, group: Any) -> Any:
+        """Mean and variance of what all ranks have; their batches may differ in size."""
+        from ...distributed._differentiable import sum_over_ranks
+
+        dims = [d for d in range(input.dim()) if d != 1]
+        across = [1, -1] + [1] * (input.dim() - 2)
+        own = input.new_tensor([input.numel() / input.size(1)])
+        sums = sum_over_ranks(tg.cat([input.sum(dims), own]), group)
+        count = sums[-1].detach()
+        mean = sums[:-1] / count
+        centered = input - mean.view(across)
+        variance = sum_over_ranks(centered.square().sum(dims), group) / count
+        self._track(mean.detach(), (variance * (count / (count - 1))).detach())
+        out = centered * (variance + self.eps).rsqrt().view(across)
+        if self.weight is not None:
+            out = out * self.weight.view(across)
+        return out if self.bias is None else out + self.bias.view(across)
+
+    def _track(self, mean: Any, variance: Any) -> None:
+        """Running averages, as F.batch_norm keeps them."""
+        if self.running_mean is None:
+            return
+        self.num_batches_tracked.add_(1)
+        share = self.momentum
+        if share is None:
+            share = 1.0 / float(self.num_batches_tracked)
+        self.running_mean.lerp_(mean, share)
+        self.running_var.lerp_(variance, share)
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Any, process_group: Any = None) -> Any:

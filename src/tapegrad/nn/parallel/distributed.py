@@ -176,7 +176,7 @@ class DistributedDataParallel(Module, Joinable):
         output = self.module(*inputs, **kwargs)
         if tg.is_grad_enabled() and self.require_backward_grad_sync:
             self.require_forward_param_sync = True
-            reducer.prepare(output if self.find_unused_parameters else None)
+            reducer.prepare(output)
         else:
             self.require_forward_param_sync = False
             reducer.expecting = False
@@ -216,11 +216,10 @@ class DistributedDataParallel(Module, Joinable):
         """Reduce buckets by `hook(state, bucket)`, which returns a future of the average."""
         if not callable(hook):
             raise TypeError("Communication hook must be callable.")
-        names = [p for p in inspect.signature(hook).parameters.values()]
-        if len(names) > 1 and names[1].annotation is not inspect.Parameter.empty:
-            wanted = names[1].annotation
-            if "GradBucket" not in str(wanted):
-                raise ValueError("Communication hook: bucket annotation should be dist.GradBucket.")
+        given = inspect.signature(hook).parameters.get("bucket")
+        kinds = ("GradBucket", "Any", "_empty")
+        if given is not None and not any(kind in str(given.annotation) for kind in kinds):
+            raise ValueError("Communication hook: bucket annotation should be dist.GradBucket.")
         if self.reducer.hook is not None:
             raise RuntimeError(
                 "register_comm_hook or register_builtin_comm_hook can only be called once."
