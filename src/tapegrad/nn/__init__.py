@@ -33,6 +33,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("attention", "common_types"):
+    if name in ("attention", "common_types", "quantized"):
         return importlib.import_module(f".{name}", __name__)
     raise no_such_name("torch.nn", name, lambda: __all__)

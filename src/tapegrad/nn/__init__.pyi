@@ -178,4 +178,5 @@ from . import init as init
 from . import modules as modules
 from . import parallel as parallel
 from . import parameter as parameter
+from . import quantized as quantized
 from . import utils as utils
