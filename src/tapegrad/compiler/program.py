@@ -23,6 +23,7 @@ from ..core.python_dispatch import ACTIVE
 from ..core.upward import TENSOR, VIEWS
 from ..errors import evidence
 from ..utils import _pytree as pytree
+from . import set_stance
 from .guards import Guards
 from .modules import parts_of
 from .outside import Call, Outside, Pattern, standing_for
@@ -328,7 +329,9 @@ class Compiled:
         return self if owner is None else types.MethodType(self, owner)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if ACTIVE.modes or MODES.saved_hooks or not self.lock.acquire(blocking=False):
+        if ACTIVE.modes or MODES.saved_hooks or set_stance.current == "force_eager":
+            return self.function(*args, **kwargs)
+        if not self.lock.acquire(blocking=False):
             return self.function(*args, **kwargs)
         try:
             last = self.last
@@ -510,7 +513,8 @@ class Compiled:
         found: list[tuple[Any, Compiled]] = []
         for module in guards.modules:
             for part in parts_of(module) if module is own else [module]:
-                if not any([part is known for known, _ in found]):
+                is_known = any([part is known for known, _ in found])
+                if part._compiled_call_impl is None and not is_known:
                     found.append((part, Compiled(part._call_impl, False, self.check, True)))
         return found
 
