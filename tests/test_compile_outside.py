@@ -511,6 +511,21 @@ def test_a_step_that_reads_its_loss_has_a_compiled_model() -> None:
     assert names[-1] == "CompiledFunctionBackward"
 
 
+def test_compiled_modules_inside_of_what_cannot_be_recorded() -> None:
+    layers = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 1))
+    inner = tg.compile(layers)
+
+    @tg.compile
+    def reads(x: Any) -> float:
+        return float(inner(x).sum().item())
+
+    x = tg.ones(2, 4)
+    with pytest.warns(UserWarning, match="a value is handed to Python"):
+        found = [reads(x) for _ in range(8)]
+    assert found == pytest.approx([layers(x).sum().item()] * 8)
+    assert next(iter(inner.forward.recordings.values())).replays >= 3
+
+
 def test_threads_that_differentiate() -> None:
     w = tg.ones(64, requires_grad=True)
     f = ready(lambda x: (x * w).exp().sum(), tg.ones(64))

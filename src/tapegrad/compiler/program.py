@@ -25,7 +25,7 @@ from ..errors import evidence
 from ..utils import _pytree as pytree
 from . import set_stance
 from .guards import Guards
-from .modules import parts_of
+from .modules import OptimizedModule, parts_of
 from .outside import Call, Outside, Pattern, standing_for
 from .recorder import Recorder
 from .scalars import LARGEST, Number, now, number
@@ -513,7 +513,7 @@ class Compiled:
         found: list[tuple[Any, Compiled]] = []
         for module in guards.modules:
             for part in parts_of(module) if module is own else [module]:
-                is_known = any([part is known for known, _ in found])
+                is_known = isinstance(part, OptimizedModule) or any([part is p for p, _ in found])
                 if part._compiled_call_impl is None and not is_known:
                     found.append((part, Compiled(part._call_impl, False, self.check, True)))
         return found
