@@ -1132,3 +1132,55 @@ def test_a_recording_as_a_picture() -> None:
     }
     assert all([i < j for i, j, _, _ in graph.data["edges"]])
     assert graph.svg().startswith("<svg")
+
+
+def test_modules_that_are_kept_out() -> None:
+    inner = tg.compiler.disable(nn.Sequential(nn.Linear(2, 2), nn.Tanh()))
+    outer = nn.Sequential(nn.Linear(2, 2), inner)
+    compiled = tg.compile(outer)
+    with pytest.warns(UserWarning, match="Sequential is kept out by torch.compiler.disable"):
+        for _ in range(5):
+            y = compiled(tg.ones(1, 2))
+    assert tg.equal(y, outer(tg.ones(1, 2)))
+    with pytest.raises(RuntimeError, match="is kept out"):
+        called(tg.compile(outer, fullgraph=True), tg.ones(1, 2))
+
+
+def test_stances() -> None:
+    seen = []
+
+    @tg.compile
+    def notes(x: Any) -> Any:
+        seen.append(tg.compiler.is_compiling())
+        return x * 2
+
+    with tg.compiler.set_stance("force_eager"):
+        for _ in range(5):
+            notes(tg.ones(2))
+    assert seen == [False] * 5
+    assert not notes.recordings
+    with pytest.raises(RuntimeError, match="invalid torch.compile stance 'never'"):
+        tg.compiler.set_stance("never")
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_replays_have_flat_memory() -> None:
+    import resource
+
+    model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Dropout(0.1), nn.Linear(16, 2))
+    step = step_of(model, tg.optim.Adam(model.parameters()), F.mse_loss)
+    compiled = tg.compile(step, fullgraph=True)
+    forward = tg.compile(model, fullgraph=True)
+    x, y = tg.randn(4, 8), tg.randn(4, 2)
+
+    def replay(count: int) -> None:
+        for _ in range(count):
+            compiled(x, y)
+        for _ in range(count // 10):
+            forward(x).sum().backward()
+
+    replay(2000)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    replay(100_000)
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert after - before < 4096  # KiB

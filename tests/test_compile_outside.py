@@ -16,6 +16,7 @@ import pytest
 import tapegrad as tg
 from tapegrad import nn
 from tapegrad.nn import functional as F
+from tapegrad.utils.checkpoint import checkpoint
 
 MODELS: dict[str, Callable[[], Any]] = {}
 
@@ -509,6 +510,41 @@ def test_a_step_that_reads_its_loss_has_a_compiled_model() -> None:
         losses = [step(tg.ones(2, 4), tg.ones(2, 1)) for _ in range(8)]
     assert losses == sorted(losses, reverse=True)
     assert names[-1] == "CompiledFunctionBackward"
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.5])
+def test_checkpoints(rate: float) -> None:
+    """Where numbers are drawn again backward, nothing is recorded, and nothing is lost."""
+    layers = nn.Sequential(nn.Linear(2, 4), nn.Dropout(rate), nn.Tanh())
+
+    def function(x: Any) -> Any:
+        return checkpoint(layers, x, use_reentrant=False) * 2
+
+    found = []
+    for each in (tg.compile(function), function):
+        layers.zero_grad()
+        tg.manual_seed(0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for _ in range(6):
+                each(tg.ones(3, 2)).sum().backward()
+        found.append(layers[0].weight.grad.clone())
+    tg.testing.assert_close(*found)
+
+
+def test_compiled_modules_inside_of_what_cannot_be_recorded() -> None:
+    layers = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 1))
+    inner = tg.compile(layers)
+
+    @tg.compile
+    def reads(x: Any) -> float:
+        return float(inner(x).sum().item())
+
+    x = tg.ones(2, 4)
+    with pytest.warns(UserWarning, match="a value is handed to Python"):
+        found = [reads(x) for _ in range(8)]
+    assert found == pytest.approx([layers(x).sum().item()] * 8)
+    assert next(iter(inner.forward.recordings.values())).replays >= 3
 
 
 def test_threads_that_differentiate() -> None:

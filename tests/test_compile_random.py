@@ -31,17 +31,15 @@ REDUCE = (
 )
 
 
-def random_program(seed: int) -> Any:
-    """A function of two matrices that makes some values, and the gradients of some of them."""
+def random_values(seed: int) -> Any:
+    """A function that makes more values from some matrices, and returns all of them."""
     chosen = random.Random(seed)
     steps = []
     for _ in range(chosen.randint(3, 14)):
         kind = chosen.choices((UNARY, VIEWS, BINARY, REDUCE), (5, 2, 5, 2))[0]
         steps.append((kind, chosen.choice(kind), chosen.random(), chosen.random()))
 
-    def function(x: Any, y: Any) -> Any:
-        leaves = [x.detach().clone().requires_grad_(), y.detach().clone().requires_grad_()]
-        values = list(leaves)
+    def function(values: list[Any]) -> list[Any]:
         for kind, op, first, second in steps:
             a = values[int(first * len(values))]
             b = values[int(second * len(values))]
@@ -51,6 +49,18 @@ def random_program(seed: int) -> Any:
                 continue  # shapes that do not go together
             if made.dim() == 2 and 0 < made.numel() < 500:
                 values.append(made)
+        return values
+
+    return function
+
+
+def random_program(seed: int) -> Any:
+    """A function of two matrices that makes some values, and the gradients of some of them."""
+    values_of = random_values(seed)
+
+    def function(x: Any, y: Any) -> Any:
+        leaves = [x.detach().clone().requires_grad_(), y.detach().clone().requires_grad_()]
+        values = values_of(list(leaves))
         loss = sum([v.sum() for v in values[-4:]])
         loss.backward()
         grads = [leaf.grad for leaf in leaves if leaf.grad is not None]
@@ -86,6 +96,60 @@ def test_random_programs(start: int, dtype: Any) -> None:
         recording = next(iter(compiled.recordings.values()))
         replayed += recording.confirmed
         assert recording.confirmed or recording.reason
+    assert replayed >= 9
+
+
+def gradients(results: list[Any], leaves: list[Any], which: list[int], seed: int) -> list[Any]:
+    """Of the sum of some results, with weights."""
+    numbers = tg.Generator().manual_seed(seed)
+    weights = [tg.randn(results[i].shape, generator=numbers, dtype=leaves[0].dtype) for i in which]
+    loss = sum([(results[i] * w).sum() for i, w in zip(which, weights, strict=True)])
+    return list(tg.autograd.grad(loss, leaves, allow_unused=True))
+
+
+@pytest.mark.parametrize(
+    "start", [0, *[pytest.param(i, marks=pytest.mark.slow) for i in range(10, 200, 10)]]
+)
+def test_random_programs_that_are_differentiated_outside(start: int) -> None:
+    replayed = 0
+    for seed in range(start, start + 10):
+        chosen = random.Random(seed)
+        values_of = random_values(seed)
+        weight = tg.randn(1, 4, dtype=tg.float64, requires_grad=True)
+        count = chosen.randint(1, 3)
+
+        def function(
+            x: Any, y: Any, values_of: Any = values_of, weight: Any = weight, count: int = count
+        ) -> Any:
+            return [v * 1.5 for v in values_of([x, y, weight])[-count:]]
+
+        compiled = tg.compile(function, fullgraph=True)
+        tg.manual_seed(seed)
+        for _ in range(7):
+            calls = []
+            for _ in range(chosen.choice((1, 1, 2))):
+                leaf = tg.randn(3, 4, dtype=tg.float64, requires_grad=True)
+                y = tg.randn(1, 4, dtype=tg.float64)
+                calls.append((leaf, compiled(leaf * 1.0, y), function(leaf * 1.0, y)))
+            chosen.shuffle(calls)
+            for leaf, found, expected in calls:
+                for a, b in zip(found, expected, strict=True):
+                    assert a.requires_grad == b.requires_grad
+                    scale = max(1.0, float(b.detach().abs().max()))
+                    tg.testing.assert_close(a, b, rtol=1e-12, atol=1e-12 * scale)
+                which = sorted(chosen.sample(range(count), chosen.randint(1, count)))
+                which = [i for i in which if expected[i].requires_grad]
+                if not which:
+                    continue
+                grads = gradients(found, [leaf, weight], which, seed)
+                wanted = gradients(expected, [leaf, weight], which, seed)
+                for g, w in zip(grads, wanted, strict=True):
+                    assert (g is None) == (w is None), seed
+                    if w is not None:
+                        scale = max(1.0, float(w.abs().max()))
+                        tg.testing.assert_close(g, w, rtol=1e-12, atol=1e-12 * scale)
+        recordings = compiled.recordings.values()
+        replayed += any([r.confirmed for r in recordings])
     assert replayed >= 9
 
 

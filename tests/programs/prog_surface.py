@@ -1,5 +1,6 @@
 """The names around the library: switches, jit and compile, backends, overrides, versions."""
 
+import copy
 from typing import Optional
 
 from programs.harness import program
@@ -161,6 +162,35 @@ def compiled_functions_run(torch, log):
     log(torch.compiler.allow_in_graph(double) is double)
     log(torch.compiler.assume_constant_result(double) is double)
     log.raises(lambda: torch.compiler.allow_in_graph(3))
+
+
+@program
+def compiled_modules_look_like_modules(torch, log):
+    nn = torch.nn
+    inner = nn.Sequential(nn.Linear(2, 3), nn.Dropout(0.5))
+    inner.note = 7
+    outer = torch.compile(inner, backend="eager")
+    log(type(outer).__name__, repr(outer), outer._orig_mod is inner, isinstance(outer, nn.Module))
+    log(list(outer.state_dict()), [name for name, _ in outer.named_parameters()])
+    log([name for name, _ in outer.named_modules()], [name for name, _ in outer.named_children()])
+    outer.other = 3
+    log(outer.note, inner.other, "other" in vars(outer), hasattr(outer, "0"))
+    log.raises(lambda: outer.nothing)
+    outer.eval()
+    log(outer.training, inner.training, inner[1].training)
+    inner.train()
+    log(outer.training)
+    log(outer.load_state_dict(outer.state_dict()))
+    log.raises(lambda: outer.load_state_dict(inner.state_dict()))
+    copied = copy.deepcopy(outer)
+    log(type(copied).__name__, copied._orig_mod is inner, copied._orig_mod.note)
+    called = []
+    outer.register_forward_hook(lambda module, args, out: called.append(type(module).__name__))
+    inner.register_forward_hook(lambda module, args, out: called.append(type(module).__name__))
+    outer(torch.ones(1, 2))
+    log(called)
+    log(inner._compiled_call_impl, inner.compile(backend="eager"), list(inner.state_dict()))
+    log(copy.deepcopy(inner)._compiled_call_impl)
 
 
 # --- backends and devices --------------------------------------------------------------------

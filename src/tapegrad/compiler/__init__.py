@@ -133,10 +133,17 @@ def is_exporting() -> bool:
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """A function that is not to be recorded; what calls it runs as ordinary Python."""
+    """A function that is not to be recorded; what calls it runs as ordinary Python.
+
+    Of a module, the calls are kept out from here on.
+    """
     if fn is None:
         return functools.partial(disable, recursive=recursive, reason=reason)
-    if not callable(fn) or isinstance(fn, type) or hasattr(fn, "_parameters"):
+    if not callable(fn) or isinstance(fn, type):
+        return fn
+    if hasattr(fn, "_parameters"):
+        why = reason or f"{type(fn).__name__} is kept out by torch.compiler.disable"
+        fn._compiled_call_impl = disable(fn._call_impl, reason=why)
         return fn
 
     @functools.wraps(fn)
@@ -203,8 +210,35 @@ def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
     return []
 
 
-def set_stance(
-    stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: Any = None
-) -> Any:
-    """How the compiler should behave from here on, or in a block."""
-    return contextlib.nullcontext()
+STANCES = (
+    *("default", "force_eager", "eager_on_recompile", "fail_on_recompile"),
+    *("eager_then_compile", "aot_eager_then_compile"),
+)
+
+
+class set_stance(contextlib.ContextDecorator):
+    """How compiled functions behave from here on, or in a block.
+
+    With "force_eager" they run as they are. The others are about compilers that take long.
+    """
+
+    current = "default"
+
+    def __init__(
+        self,
+        stance: str = "default",
+        *,
+        skip_guard_eval_unsafe: bool = False,
+        force_backend: Any = None,
+    ) -> None:
+        if stance not in STANCES:
+            raise RuntimeError(f"invalid torch.compile stance '{stance}'")
+        self.stance = stance
+        self.before = set_stance.current
+        set_stance.current = stance
+
+    def __enter__(self) -> None:
+        set_stance.current = self.stance
+
+    def __exit__(self, *error: object) -> None:
+        set_stance.current = self.before

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..nn.modules.module import Module
 
-OWN = frozenset(("_orig_mod", "forward", *vars(Module())))
+OWN = frozenset(("_orig_mod", "forward", "_compiled_call_impl", *vars(Module())))
 
 
 class OptimizedModule(Module):

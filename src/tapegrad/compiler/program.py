@@ -23,9 +23,10 @@ from ..core.python_dispatch import ACTIVE
 from ..core.upward import TENSOR, VIEWS
 from ..errors import evidence
 from ..utils import _pytree as pytree
+from . import set_stance
 from .guards import Guards
 from .memory import Plan, gifts
-from .modules import parts_of
+from .modules import OptimizedModule, parts_of
 from .outside import Call, Outside, Pattern, standing_for
 from .recorder import Recorder
 from .scalars import LARGEST, Number, now, number
@@ -350,7 +351,9 @@ class Compiled:
         return self if owner is None else types.MethodType(self, owner)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if ACTIVE.modes or MODES.saved_hooks or not self.lock.acquire(blocking=False):
+        if ACTIVE.modes or MODES.saved_hooks or set_stance.current == "force_eager":
+            return self.function(*args, **kwargs)
+        if not self.lock.acquire(blocking=False):
             return self.function(*args, **kwargs)
         try:
             last = self.last
@@ -497,7 +500,12 @@ class Compiled:
         wrong = differs_when_replayed(recording, seen, values)
         if wrong:
             self.refuse(recording, wrong, None)
-            return seen.given_back(values)
+            if seen.outside is None:
+                return seen.given_back(values)
+            # The graph behind the results is in memory that the replay has written to.
+            seen.recorder.before.restore()
+            args, kwargs = (values, {}) if spec is None else pytree.tree_unflatten(values, spec)
+            return self.function(*args, **kwargs)
         recording.seconds = time.perf_counter() - start
         return recording.answer(recording.call_with(values, seen.recorder.before.random))
 
@@ -532,7 +540,8 @@ class Compiled:
         found: list[tuple[Any, Compiled]] = []
         for module in guards.modules:
             for part in parts_of(module) if module is own else [module]:
-                if not any([part is known for known, _ in found]):
+                is_known = isinstance(part, OptimizedModule) or any([part is p for p, _ in found])
+                if part._compiled_call_impl is None and not is_known:
                     found.append((part, Compiled(part._call_impl, False, self.check, True)))
         return found
 
@@ -664,7 +673,7 @@ def why_not(seen: Seen) -> tuple[str, Any]:
     for r in results:
         if not isinstance(r, TensorBase):
             continue
-        if r.special:
+        if r.special or (type(r) is not TENSOR.cls and recorder.is_made(r.array)):
             return f"it returns a {type(r).__name__}", None
         if any([r is t for t in inputs]):
             return "it returns an argument", None

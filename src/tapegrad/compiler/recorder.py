@@ -361,7 +361,7 @@ class Recorder(OpMode):
             for groups in lists:
                 groups[:] = [getattr(group, "group", group) for group in groups]
             for step in self.steps:
-                for update in getattr(step, "updates", ()):
+                for update in getattr(getattr(step, "step", step), "updates", ()):
                     update.group = getattr(update.group, "group", update.group)
 
     @contextlib.contextmanager
