@@ -56,6 +56,7 @@ class Recording:
         self.run_steps: list[Callable[[], Any]] = []
         self.gradient_steps: list[GradientStep] = []
         self.externals: list[tuple[Any, Any, bool]] = []  # tensors that were there before
+        self.optimizers: list[tuple[Any, int]] = []  # and how many parameters they have
         # That the steps fill, by id; what was only needed in between is gone.
         self.memory: Any = weakref.WeakValueDictionary()
         self.plan: Plan | None = None  # of what only kernels in C look at
@@ -85,6 +86,8 @@ class Recording:
         self.memory = weakref.WeakValueDictionary(recorder.made)
         found = recorder.externals.values()
         self.externals = [(t, t.array, t.wants_grad) for t in found]
+        owners = [each for each in seen.guards.kept_apart if hasattr(each, "param_groups")]
+        self.optimizers = [(each, count_params(each)) for each in owners]
         self.results = [as_result(recorder, r) for r in seen.results]
         self.spec = seen.spec
         self.gradient_steps = [step for step in needed if isinstance(step, GradientStep)]
@@ -125,6 +128,9 @@ class Recording:
         for t, array, wants_grad in self.externals:
             if t.array is not array or t.wants_grad is not wants_grad:
                 return "a tensor"
+        for optimizer, count in self.optimizers:
+            if count_params(optimizer) != count:
+                return "the parameters of an optimizer"
         return ""
 
     def replay(self, values: list[Any]) -> Any:
@@ -210,6 +216,10 @@ class Result:
         if array is not self.owner or owner.strides != array.strides:
             owner = strided(np, owner, array.shape, array.strides, self.offset)
         return owner
+
+
+def count_params(optimizer: Any) -> int:
+    return sum([len(group["params"]) for group in optimizer.param_groups])
 
 
 def is_tensor(value: Any) -> bool:
@@ -331,7 +341,8 @@ class Compiled:
     def again(self, stale: Recording, changed: str) -> Recording:
         """A recording in the place of one that no longer fits."""
         made = self.recordings[stale.key] = Recording(stale.key, f"a change of {changed}")
-        made.calls = 1
+        # A parameter that is new to an optimizer has no state yet: a call that makes it comes first.
+        made.calls = 0 if stale.optimizers else 1
         self.changes += 1
         if self.changes > 4 * MOST_RECORDINGS:
             made.fail(f"{changed} changes all the time")

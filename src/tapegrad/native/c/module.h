@@ -30,6 +30,8 @@ int tg_tape_machine(PyObject *said, PyObject *sizes, PyObject *operands, PyObjec
 PyObject *tg_fused_tape(PyObject *self, PyObject *args);
 PyObject *tg_as_before(PyObject *self, PyObject *entries);
 PyObject *tg_same_lengths(PyObject *self, PyObject *entries);
+PyObject *tg_same_attributes(PyObject *self, PyObject *entries);
+PyObject *tg_count_up(PyObject *self, PyObject *arrays);
 PyObject *tg_has_tape(PyObject *self, PyObject *unused);
 PyObject *tg_tape_begin(PyObject *self, PyObject *unused);
 PyObject *tg_tape_end(PyObject *self, PyObject *unused);
