@@ -341,7 +341,7 @@ class Compiled:
     def again(self, stale: Recording, changed: str) -> Recording:
         """A recording in the place of one that no longer fits."""
         made = self.recordings[stale.key] = Recording(stale.key, f"a change of {changed}")
-        # A parameter that is new to an optimizer has no state yet: a call that makes it comes first.
+        # A parameter that is new to an optimizer has no state yet: a call first that makes it.
         made.calls = 0 if stale.optimizers else 1
         self.changes += 1
         if self.changes > 4 * MOST_RECORDINGS:
