@@ -24,6 +24,7 @@ typedef int (*tg_again)(void *context);
 int tg_ready_tape(void);
 int tg_is_taping(void);
 int tg_tape(tg_again again, const void *context, size_t bytes, PyObject *const *kept, int count);
+int tg_keep_all(PyObject *list); /* arrays that the tape needs */
 PyObject *tg_succeeded(PyObject *self, PyObject *flag);
 PyObject *tg_describe_machine(tg_again function, const void *context); /* elementwise.c */
 int tg_tape_machine(PyObject *said, PyObject *sizes, PyObject *operands, PyObject *kept);

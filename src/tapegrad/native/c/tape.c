@@ -71,6 +71,10 @@ int tg_tape(tg_again again, const void *context, size_t bytes, PyObject *const *
     return append(current, again, context, bytes);
 }
 
+int tg_keep_all(PyObject *list) {
+    return PyList_SetSlice(current->kept, PY_SSIZE_T_MAX, PY_SSIZE_T_MAX, list);
+}
+
 /* ------------------------------------------------------------------ for Python */
 
 static int is_zero(void *context) {
