@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -228,3 +229,48 @@ def test_memory_of_others_is_lent_once() -> None:
     assert (again[1] == x * 2 + 1).all() and (made == again[1]).all()
     del made, again, between, first, lender
     assert (place == x * 2 + 1).all()
+
+
+@pytest.mark.parametrize("kind", ["SGD", "Adam", "NAdam"])
+def test_an_optimizer_whose_state_is_replaced(kind: str) -> None:
+    """Loaded states, cleared ones, other options and groups count from the next call on."""
+
+    def losses(compiled: bool) -> list[float]:
+        torch.manual_seed(0)
+        model = torch.nn.Linear(5, 5)
+        late = torch.nn.Parameter(torch.ones(5))
+        options = {"momentum": 0.9} if kind == "SGD" else {}
+        optimizer = getattr(torch.optim, kind)(model.parameters(), lr=0.1, **options)
+        group = optimizer.param_groups[0]
+
+        def step(x: Any) -> Any:
+            optimizer.zero_grad()
+            loss = (model(x) * late).square().sum()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        step = torch.compile(step) if compiled else step
+        x = torch.randn(3, 5)
+        found = []
+        for i in range(30):
+            if i == 6:
+                saved = copy.deepcopy(optimizer.state_dict())
+            elif i == 9:
+                optimizer.load_state_dict(saved)
+                group = optimizer.param_groups[0]
+            elif i == 12:
+                optimizer.state.clear()
+            elif i == 15:
+                group["weight_decay"] = 0.1
+            elif i == 18:
+                group["maximize"] = True
+            elif i == 20:
+                group["maximize"] = False
+            elif i == 23:
+                optimizer.add_param_group({"params": [late], "lr": 0.01})
+            group["lr"] = 0.1 / (i + 1)
+            found.append(step(x).item())
+        return found
+
+    assert losses(True) == losses(False)

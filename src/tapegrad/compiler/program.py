@@ -65,6 +65,7 @@ class Recording:
         self.all_steps: list[Any] = []  # where each call is checked
         self.gradient_steps: list[GradientStep] = []
         self.externals: list[tuple[Any, Any, bool]] = []  # tensors that were there before
+        self.optimizers: list[tuple[Any, int]] = []  # and how many parameters they have
         # That the steps fill, by id; what was only needed in between is gone.
         self.memory: Any = weakref.WeakValueDictionary()
         self.plan: Plan | None = None  # of what only kernels in C look at
@@ -102,6 +103,8 @@ class Recording:
         self.memory = weakref.WeakValueDictionary(recorder.made)
         found = recorder.externals.values()
         self.externals = [(t, t.array, t.wants_grad) for t in found]
+        owners = [each for each in seen.guards.kept_apart if hasattr(each, "param_groups")]
+        self.optimizers = [(each, count_params(each)) for each in owners]
         self.results = [as_result(recorder, r) for r in seen.results]
         self.spec = seen.spec
         self.gradient_steps = [step for step in needed if isinstance(step, GradientStep)]
@@ -153,6 +156,9 @@ class Recording:
         for t, array, wants_grad in self.externals:
             if t.array is not array or t.wants_grad is not wants_grad:
                 return MOVED
+        for optimizer, count in self.optimizers:
+            if count_params(optimizer) != count:
+                return "the parameters of an optimizer"
         return ""
 
     def replay(self, values: list[Any]) -> Any:
@@ -259,6 +265,10 @@ class Result:
         if array is not self.owner or owner.strides != array.strides:
             owner = strided(np, owner, array.shape, array.strides, self.offset)
         return owner
+
+
+def count_params(optimizer: Any) -> int:
+    return sum([len(group["params"]) for group in optimizer.param_groups])
 
 
 def is_tensor(value: Any) -> bool:
@@ -453,7 +463,8 @@ class Compiled:
             return back
         del resting[:-MOST_RESTING]
         made = self.recordings[stale.key] = Recording(stale.key, f"a change of {changed}")
-        made.calls = 1
+        # A parameter that is new to an optimizer has no state yet: a call first that makes it.
+        made.calls = 0 if stale.optimizers else 1
         made.patterns = stale.patterns
         if stale.outside is not None:
             made.patterns = stale.patterns | stale.outside.patterns

@@ -15,6 +15,7 @@ from ..core.layout import address, memory
 from ..core.op import Op
 from ..core.python_dispatch import Call, below_autograd, leaves_of
 from ..native import KERNELS
+from ..optim._native import WATCHING, Again
 from ..optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 from .tapes import Tape, bytes_tape
 
@@ -230,15 +231,28 @@ class UpdateStep(WholeStep):
     """The step of an optimizer that was nothing but calls of kernels in C: those calls."""
 
     updates: list[Any]
+    prepared: list[Again] | None = None
 
     def run(self) -> None:
-        options = [update.options() for update in self.updates]
-        fits = None not in options and all([update.fits() for update in self.updates])
-        if not fits or has_hooks(self.args[0]):
-            super().run()
+        if self.prepared is None:
+            self.prepare()
+        assert self.prepared is not None
+        if all([each.fits() for each in self.prepared]) and not has_hooks(self.args[0]):
+            for each in self.prepared:
+                each.make()
             return
-        for update, numbers in zip(self.updates, options, strict=True):
-            update.again(numbers)
+        # Something was loaded or replaced: the step itself, then again with what there is now.
+        before, WATCHING.done = WATCHING.done, []
+        try:
+            super().run()
+        finally:
+            updates, WATCHING.done = WATCHING.done, before
+        if updates and is_all_of(self.args[0], updates):
+            self.updates = updates
+            self.prepare()
+
+    def prepare(self) -> None:
+        self.prepared = [Again(update, self.args[0]) for update in self.updates]
 
 
 class GradientStep(Step):

@@ -17,7 +17,7 @@ from ..core.per_thread import PerThread
 from ..core.transforms.levels import TANGENTS
 from ..native import KERNELS
 from ._multi_tensor import PLAIN, Update, count_writes, note_writes
-from ._on_device import Fused, Group, State, advance, numbers_of
+from ._on_device import Fused, Group, State, advance, count_step, numbers_of
 
 GRADIENTS = 1  # the row that is only read
 
@@ -117,26 +117,104 @@ class Done:
         count(self.params, self.owns, self.writes)
         advance(self.rule, self.owns, self.group)
 
-    def fits(self) -> bool:
-        """Whether the same arrays are to be updated again, after the first step."""
-        rows = self.rows
-        for p, array, gradient in zip(self.params, rows[0], rows[1], strict=True):
-            if p.array is not array or p.gradient is None or p.gradient.array is not gradient:
-                return False
-        for name, row in zip(self.rule.rows, rows[2:], strict=True):
-            if row is not None:
-                for own, array in zip(self.owns, row, strict=True):
-                    t = own.get(name)
-                    if t is None or t.array is not array:
-                        return False
+
+class Again:
+    """An update that a compiled step makes again, while everything around it is as it was.
+
+    That is prepared as lists which C goes through. The numbers of the group may change.
+    """
+
+    def __init__(self, done: Done, optimizer: Any) -> None:
+        self.done = done
+        rule, group = done.rule, done.group
+        groups, states = optimizer.param_groups, optimizer.state
+        self.places = [
+            (vars(optimizer), "param_groups", groups),
+            (vars(optimizer), "state", states),
+            (group, "params", group["params"]),
+        ]
+        self.lengths = [(groups, len(groups)), (group["params"], len(group["params"]))]
+        self.attributes: list[tuple[Any, ...]] = []
+        self.writes: list[tuple[Any, int]] = []  # versions, and what is added to them
+        rows: list[Any] = [None] * len(done.params)
+        self.is_listed = any([each is group for each in groups])
+        self.without = [p for p in group["params"] if p.gradient is None]
+        for p, own, array, gradient in zip(
+            done.params, done.owns, done.rows[0], done.rows[1], strict=True
+        ):
+            if own:
+                self.places.append((states, p, own))
+            # The gradients themselves are not kept: a replay looks at who else does.
+            self.attributes += [(p, "array", array), (p, "gradient", gradient, "array")]
+            self.add_write(p, done.writes.parameter)
+        for name, row in zip(rule.rows, done.rows[2:], strict=True):
+            for own, array in zip(done.owns, rows if row is None else row, strict=True):
+                if array is not None:
+                    self.places.append((own, name, own[name]))
+                    self.attributes.append((own[name], "array", array))
+        for name, n in done.writes.state.items():
+            for own in done.owns:
+                self.add_write(own[name], n)
+        self.counters = []
+        for name in rule.scalars:
+            for own in done.owns:
+                t = own[name]
+                self.places.append((own, name, t))
+                self.attributes.append((t, "array", t.array))
+                self.counters.append(t.array)
+                if self.counts_steps():
+                    self.add_write(t, 1)
+        self.written = Version()  # by the line that was recorded
+        self.written.writers = done.params[0].version_cell().writers[-1:]
+        self.run = KERNELS.KERNELS[f"{rule.kernel}_{SUFFIXES[done.rows[0][0].dtype]}"]
+        self.sizes = (len(done.params), done.narrow)
+        self.take_numbers()
+
+    def add_write(self, t: Any, n: int) -> None:
+        cell = t.version_cell()
+        self.attributes.append((t, "cell", cell))
+        if n:
+            self.writes.append((cell, n))
+
+    def counts_steps(self) -> bool:
+        return self.done.rule.scalars == ("step",) and self.done.rule.advance is count_step
+
+    def take_numbers(self) -> bool:
+        """The numbers of the group as they are now; False if they ask for another kernel."""
+        group = self.done.group
+        options = numbers_of(group, self.done.rule)
+        kinds = [(key, v if type(v) in (str, bool) else bool(v)) for key, v in group.items()]
+        if options is None or kinds != getattr(self, "kinds", kinds):
+            return False
+        self.kinds = kinds
+        self.options = tuple(options)
+        self.numbers = [(group, key, value) for key, value in group.items()]
         return True
 
-    def options(self) -> list[float] | None:
-        """The options of the group as they are now; None where one of them is no number."""
-        return numbers_of(self.group, self.rule)
+    def fits(self) -> bool:
+        """Whether all that the kernel takes for granted is as it was."""
+        params = self.done.params
+        return (
+            self.is_listed
+            and not any([p.gradient is None for p in params])
+            and all([p.gradient is None for p in self.without])
+            and KERNELS.as_before(self.places) < 0
+            and KERNELS.same_attributes(self.attributes) < 0
+            and KERNELS.same_lengths(self.lengths) < 0
+            and (KERNELS.as_before(self.numbers) < 0 or self.take_numbers())
+        )
 
-    def again(self, options: list[float]) -> None:
-        self.run(self.rule.values(self.owns[0]), options)
+    def make(self) -> None:
+        done = self.done
+        values = done.rule.values(done.owns[0])
+        self.run((done.table,), self.sizes, (done.group["lr"], *values, *self.options))
+        for cell, n in self.writes:
+            cell.n += n
+        note_writes(self.written, done.params)
+        if self.counts_steps():
+            KERNELS.count_up(self.counters)
+        else:
+            advance(done.rule, done.owns, done.group)
 
 
 def is_ordinary(p: Any, own: State, present: list[str]) -> bool:

@@ -889,7 +889,7 @@ int tg_tape_machine(PyObject *said, PyObject *sizes, PyObject *operands, PyObjec
         return -1;
     given g = {.program = &program->program, .dims = (int)PyTuple_GET_SIZE(sizes)};
     const int all = program->program.inputs + program->program.outputs;
-    PyObject *held[] = {(PyObject *)program, kept};
+    PyObject *held = (PyObject *)program;
     int failed = PyTuple_GET_SIZE(operands) != all ? bad_program("too few operands") : 0;
     for (int d = 0; d < g.dims; d++)
         g.size[d] = PyLong_AsLongLong(PyTuple_GET_ITEM(sizes, d));
@@ -906,7 +906,7 @@ int tg_tape_machine(PyObject *said, PyObject *sizes, PyObject *operands, PyObjec
             x->data = (char *)(intptr_t)at;
     }
     if (!failed && !PyErr_Occurred())
-        failed = tg_tape(again, &g, sizeof g, held, 2);
+        failed = tg_tape(again, &g, sizeof g, &held, 1) || tg_keep_all(kept);
     Py_DECREF(program);
     return failed || PyErr_Occurred() ? -1 : 0;
 }

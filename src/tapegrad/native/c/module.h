@@ -24,12 +24,15 @@ typedef int (*tg_again)(void *context);
 int tg_ready_tape(void);
 int tg_is_taping(void);
 int tg_tape(tg_again again, const void *context, size_t bytes, PyObject *const *kept, int count);
+int tg_keep_all(PyObject *list); /* arrays that the tape needs */
 PyObject *tg_succeeded(PyObject *self, PyObject *flag);
 PyObject *tg_describe_machine(tg_again function, const void *context); /* elementwise.c */
 int tg_tape_machine(PyObject *said, PyObject *sizes, PyObject *operands, PyObject *kept);
 PyObject *tg_fused_tape(PyObject *self, PyObject *args);
 PyObject *tg_as_before(PyObject *self, PyObject *entries);
 PyObject *tg_same_lengths(PyObject *self, PyObject *entries);
+PyObject *tg_same_attributes(PyObject *self, PyObject *entries);
+PyObject *tg_count_up(PyObject *self, PyObject *arrays);
 PyObject *tg_has_tape(PyObject *self, PyObject *unused);
 PyObject *tg_tape_begin(PyObject *self, PyObject *unused);
 PyObject *tg_tape_end(PyObject *self, PyObject *unused);

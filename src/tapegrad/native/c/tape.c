@@ -71,6 +71,10 @@ int tg_tape(tg_again again, const void *context, size_t bytes, PyObject *const *
     return append(current, again, context, bytes);
 }
 
+int tg_keep_all(PyObject *list) {
+    return PyList_SetSlice(current->kept, PY_SSIZE_T_MAX, PY_SSIZE_T_MAX, list);
+}
+
 /* ------------------------------------------------------------------ for Python */
 
 static int is_zero(void *context) {
@@ -133,6 +137,47 @@ PyObject *tg_as_before(PyObject *self, PyObject *entries) {
             return PyLong_FromSsize_t(i);
     }
     return PyLong_FromLong(-1);
+}
+
+/* same_attributes(entries): the same for (object, name, value), or (object, name, value, further)
+   where the attribute `further` of the attribute is meant. */
+PyObject *tg_same_attributes(PyObject *self, PyObject *entries) {
+    (void)self;
+    if (!PyList_CheckExact(entries))
+        return PyErr_Format(PyExc_TypeError, "same_attributes: a list is wanted");
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(entries); i++) {
+        PyObject *entry = PyList_GET_ITEM(entries, i);
+        if (!PyTuple_CheckExact(entry) || PyTuple_GET_SIZE(entry) < 3)
+            return PyErr_Format(PyExc_TypeError, "same_attributes: (object, name, value) is wanted");
+        PyObject *now = PyObject_GetAttr(PyTuple_GET_ITEM(entry, 0), PyTuple_GET_ITEM(entry, 1));
+        if (now && PyTuple_GET_SIZE(entry) > 3)
+            Py_SETREF(now, PyObject_GetAttr(now, PyTuple_GET_ITEM(entry, 3)));
+        if (!now)
+            return NULL;
+        const int same = now == PyTuple_GET_ITEM(entry, 2);
+        Py_DECREF(now);
+        if (!same)
+            return PyLong_FromSsize_t(i);
+    }
+    return PyLong_FromLong(-1);
+}
+
+/* count_up(arrays): one more in each array of one float or double. */
+PyObject *tg_count_up(PyObject *self, PyObject *arrays) {
+    (void)self;
+    if (!PyList_CheckExact(arrays))
+        return PyErr_Format(PyExc_TypeError, "count_up: a list is wanted");
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(arrays); i++) {
+        PyArrayObject *x = (PyArrayObject *)PyList_GET_ITEM(arrays, i);
+        const int is_array = PyArray_Check(x) && PyArray_SIZE(x) == 1 && PyArray_ISCARRAY(x);
+        if (is_array && PyArray_TYPE(x) == NPY_FLOAT)
+            *(float *)PyArray_DATA(x) += 1;
+        else if (is_array && PyArray_TYPE(x) == NPY_DOUBLE)
+            *(double *)PyArray_DATA(x) += 1;
+        else
+            return PyErr_Format(PyExc_TypeError, "count_up: one float or double is wanted");
+    }
+    Py_RETURN_NONE;
 }
 
 /* same_lengths(entries): the same for (container, length, ...). */
