@@ -33,8 +33,8 @@ static struct {
     pthread_cond_t wake;
     _Atomic uint64_t round; /* odd while there is work; workers wait for it to change */
     _Atomic int sleeping;
-    int wanted;  /* threads to use, the caller's included; 0: not asked yet */
-    int started; /* workers */
+    _Atomic int wanted; /* threads to use, the caller's included; 0: not asked yet */
+    int started;        /* workers; for the owner alone */
     work_t work;
 } pool = {.owner = PTHREAD_MUTEX_INITIALIZER,
           .lock = PTHREAD_MUTEX_INITIALIZER,
@@ -139,9 +139,12 @@ static void start(void) {
 }
 
 int tg_processors(void) {
-    static int count;
-    if (!count)
+    static _Atomic int known;
+    int count = atomic_load_explicit(&known, memory_order_relaxed);
+    if (!count) {
         count = (int)sysconf(_SC_NPROCESSORS_ONLN);
+        atomic_store_explicit(&known, count, memory_order_relaxed);
+    }
     return count;
 }
 

@@ -89,8 +89,10 @@ static void NAMED(sort_rows)(void *context, int64_t begin, int64_t end) {
     const int64_t room = select ? k : 2 * n;
     KEY *const keys = malloc((size_t)n * sizeof(KEY));
     NAMED(pair) *const pairs = malloc((size_t)room * sizeof(NAMED(pair)));
-    if (!keys || !pairs)
-        abort(); /* a few times the size of a row */
+    if (!keys || !pairs) {
+        __atomic_store_n((int64_t *)given->p[3], 1, __ATOMIC_RELAXED);
+        end = begin;
+    }
     for (int64_t row = begin; row < end; row++) {
         const KEY *x = (const KEY *)given->p[0] + row * n;
         KEY *values = (KEY *)given->p[1] + row * k;
@@ -114,9 +116,11 @@ static void NAMED(sort_rows)(void *context, int64_t begin, int64_t end) {
 }
 
 /* The first `k` of each row in order.
-   p: input, values, places (int64); n: rows, width, k, whether floats, whether the largest first */
+   p: input, values, places (int64), whether there was no memory; n: rows, width, k, whether floats,
+   whether the largest first */
 void NAMED(tg_sort)(void **p, const int64_t *n, const double *x) {
     arguments given = {p, n, x};
+    *(int64_t *)p[3] = 0;
     const int select = n[2] <= SELECTED && 4 * n[2] < n[1];
     tg_parallel(n[0], rows_of(n[1], select ? 1.0 : 8.0 * sizeof(KEY) / 4), NAMED(sort_rows), &given);
 }

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import KERNELS
+from .gather import succeeds
 
 SORT = {4: KERNELS.KERNELS["sort_32"], 8: KERNELS.KERNELS["sort_64"]}
 
@@ -23,14 +24,15 @@ def for_us(x: Any) -> bool:
     )
 
 
-def first(x: Any, dim: int, k: int, descending: bool, order: str) -> tuple[Any, Any]:
-    """The first `k` along a dimension, and their places."""
+def first(x: Any, dim: int, k: int, descending: bool, order: str) -> Any:
+    """The first `k` along a dimension, and their places; None where there is no memory for it."""
     rows = KERNELS.dense(np.moveaxis(x, dim, -1))
     width = rows.shape[-1]
     shape = (*rows.shape[:-1], k)
     values, places = np.empty(shape, x.dtype), np.empty(shape, np.int64)
     sizes = (rows.size // width, width, k, x.dtype.kind == "f", descending)
-    SORT[x.itemsize]((rows, values, places), sizes)
+    if not succeeds(SORT[x.itemsize], (rows, values, places), sizes):
+        return None
     if order == "C" and dim == x.ndim - 1:
         return values, places
     return laid_out(values, dim, order), laid_out(places, dim, order)
@@ -50,16 +52,18 @@ def sort(reference: Any) -> Any:
             return reference(input, dim, descending)
         flags = input.flags
         order = "F" if flags.f_contiguous and not flags.c_contiguous else "C"
-        return first(input, dim, input.shape[dim], descending, order)
+        found = first(input, dim, input.shape[dim], descending, order)
+        return reference(input, dim, descending) if found is None else found
 
     return kernel
 
 
 def topk(reference: Any) -> Any:
     def kernel(input: Any, k: int, dim: int, largest: bool) -> Any:
-        if not k or not for_us(input):
+        if k < 1 or not for_us(input) or k > input.shape[dim]:
             return reference(input, k, dim, largest)
-        return first(input, dim, k, largest, "C")
+        found = first(input, dim, k, largest, "C")
+        return reference(input, k, dim, largest) if found is None else found
 
     return kernel
 
