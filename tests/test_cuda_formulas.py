@@ -7,6 +7,7 @@ takes them as they are.
 from __future__ import annotations
 
 import ctypes
+import math
 import re
 import shutil
 import subprocess
@@ -358,6 +359,17 @@ def test_numbers_are_arguments_unless_the_formula_decides_by_them() -> None:
     assert set(slope.of(F32, (ARRAY, ARRAY, ARRAY, 1.7))[1]) == {1.7, 1.7 - 1}
 
 
+def test_zeros_keep_their_signs() -> None:
+    mul = gpu_formulas.of_forward(REGISTRY["mul"])
+    for values in ((ARRAY, 0.0), (ARRAY, -0.0), (ARRAY, 0)):
+        _, numbers = mul.of(F32, values)
+        assert math.copysign(1, numbers[0]) == math.copysign(1, values[1])
+    formulas = gpu_formulas.of_forward(REGISTRY["threshold"])  # which decides by its value
+    found = [formulas.of(F32, (ARRAY, zero, 0.0)) for zero in (0.0, -0.0, 0)]
+    assert [math.copysign(1, numbers[0]) for _, numbers in found] == [1, -1, 1]
+    assert found[0][0] is found[1][0] is found[2][0]
+
+
 def test_what_has_no_formula() -> None:
     for name in ("isnan", "logical_not", "floor_divide", "conj"):
         op = REGISTRY[name]
@@ -368,6 +380,8 @@ def test_what_has_no_formula() -> None:
     add = gpu_formulas.of_forward(REGISTRY["add_alpha"])
     assert add.of(F32, (ARRAY, ARRAY, 1j))[0] is None
     assert add.of(F32, (ARRAY, ARRAY, [1.0]))[0] is None
+    assert add.of(F32, (ARRAY, ARRAY, 2.0))[0] is not None
+    assert add.of(F32, (ARRAY, ARRAY, 10**400))[0] is None
 
 
 def test_every_primitive_is_spelled() -> None:

@@ -113,6 +113,8 @@ def simplified(maker: Maker, name: str, args: tuple[Expression, ...]) -> Express
         return args[0]
     if name == "mul" and args[0] is args[1] and not args[0].is_truth:
         return maker.apply("square", args[0])
+    if name == "pow" and args[1].name == "number" and args[1].value == 2 and not args[0].is_truth:
+        return maker.apply("square", args[0])  # as NumPy does
     if name == "neg" and args[0].name == "neg":
         return args[0].args[0]
     if name == "not_" and args[0].name == "not_" and args[0].args[0].is_truth:

@@ -43,7 +43,7 @@ ARRAY, ANY_NUMBER = Mark("an array"), Mark("any number")
 class Formula:
     """The function `formula` of a kernel, and what its arguments are."""
 
-    __slots__ = ("arrays", "dtype", "kernels", "numbers", "text")
+    __slots__ = ("arrays", "as_given", "dtype", "kernels", "numbers", "text")
 
     def __init__(
         self, text: str, dtype: Any, arrays: tuple[int, ...], numbers: tuple[Expression, ...]
@@ -52,6 +52,7 @@ class Formula:
         self.dtype = dtype
         self.arrays = arrays  # their places in a call
         self.numbers = numbers  # what is computed of those of a call
+        self.as_given = all([e.name == "input" for e in numbers])
         self.kernels: dict[Any, Any] = {}  # by form, as Gpu.elementwise compiled them
 
     @property
@@ -60,6 +61,8 @@ class Formula:
         return not self.text
 
     def numbers_of(self, values: tuple[Any, ...]) -> tuple[float, ...]:
+        if self.as_given:
+            return tuple([float(values[e.value[0]]) for e in self.numbers])
         with np.errstate(all="ignore"):
             return tuple([float(value_of(e, values)) for e in self.numbers])
 
@@ -74,28 +77,44 @@ class Formulas:
     def __init__(self, run: Callable[[Sequence[Any]], Any], reads_all: bool = True) -> None:
         self.run = run
         self.reads_all = reads_all  # arrays that the formula does not need are arguments too
-        self.found: dict[Any, Found] = {}
-        self.general: dict[Any, Formula | None] = {}
+        self.found: dict[Any, tuple[Formula | None, tuple[float, ...] | None]] = {}
+        self.formulas: dict[Any, Formula | None] = {}
 
     def of(self, dtype: Any, values: tuple[Any, ...]) -> Found:
         """The formula for a call, and its numbers; None if the block has to run."""
         key = (dtype, *values)
         try:
-            return self.found[key]
+            formula, numbers = self.found[key]
+            if numbers is None:
+                assert formula is not None
+                numbers = formula.numbers_of(values)
+            return formula, numbers
         except KeyError:
             pass
         except TypeError:  # something that no formula depends on
             return NONE
-        kinds = (dtype, *[ANY_NUMBER if is_number(v) else v for v in values])
-        if kinds in self.general:
-            formula = self.general[kinds]
-        else:
-            formula, decided = self.derived(dtype, values)
-            if not decided:
-                self.general[kinds] = formula
+        formula = self.formula(dtype, values)
+        try:
+            numbers = () if formula is None else formula.numbers_of(values)
+        except OverflowError:  # an integer that no float holds
+            return NONE
         if len(self.found) > MOST_FOUND:
             self.found.clear()
-        made = self.found[key] = NONE if formula is None else (formula, formula.numbers_of(values))
+        # Zeros are equal, and so the same key, but have signs.
+        zeros = formula is not None and any([is_number(v) and v == 0 for v in values])
+        self.found[key] = formula, None if zeros else numbers
+        return formula, numbers
+
+    def formula(self, dtype: Any, values: tuple[Any, ...]) -> Formula | None:
+        """One for all numbers, or for those that the formula decides by."""
+        every = (dtype, *[ANY_NUMBER if is_number(v) else v for v in values])
+        for key in (every, (dtype, *values)):
+            if key in self.formulas:
+                return self.formulas[key]
+        made, decided = self.derived(dtype, values)
+        if len(self.formulas) > MOST_FOUND:
+            self.formulas.clear()
+        self.formulas[(dtype, *values) if decided else every] = made
         return made
 
     def derived(self, dtype: Any, values: tuple[Any, ...]) -> tuple[Formula | None, bool]:

@@ -49,10 +49,11 @@ IN_ORDER = (
 # Ops that compare with their numbers as the array's dtype has them, not as single precision does.
 ROUNDS_NUMBERS = frozenset(
     """
-    clamp_max_scalar clamp_min_scalar clamp_scalar hardshrink hardtanh hardtanh_backward
-    shrink_backward softshrink softshrink_backward threshold threshold_backward threshold_write
+    clamp_max_scalar clamp_min_scalar clamp_scalar hardshrink hardtanh shrink_backward softshrink
+    softshrink_backward threshold threshold_backward threshold_write
     """.split()
 )
+SLOPE_ROUNDS_NUMBERS = ROUNDS_NUMBERS - {"hardtanh"}  # PyTorch's backward kernel of it does not
 # Losses of an input and a target, which are elementwise up to their reductions.
 LOSSES = """
 mse_loss mse_loss_mixed smooth_l1_loss huber_loss soft_margin_loss binary_cross_entropy
@@ -234,11 +235,11 @@ def zero_where(grad: Any, out: Any) -> Any:
 
 
 def unary_kernel(each: Each, formulas: Formulas, other: Any) -> Any:
-    gpu = each.gpu
+    gpu, device_array = each.gpu, each.array
     by_dtype = OfArrays(formulas, 1)
 
     def run(x: Any) -> Any:
-        formula = by_dtype[x.dtype]
+        formula = by_dtype[x.dtype] if type(x) is device_array else None
         if formula is not None:
             if contiguous(x):
                 return gpu.unary(formula, x)
@@ -373,7 +374,7 @@ def gradients(each: Each, op: Op) -> Callable[..., Any]:
     count = op.width + len(op.outs)
     end = count + len(op.attrs)
     arrays = (ARRAY,) * (1 + count)
-    rounds = op.name in ROUNDS_NUMBERS
+    rounds = op.name in SLOPE_ROUNDS_NUMBERS
     device_array = each.array
 
     def pulled(formulas: Formulas, grad: Any, kept: Any) -> Any:
