@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import mmap
 import os
+import weakref
 from collections.abc import Iterator
 from copy import copy
 from typing import Any
@@ -20,16 +21,71 @@ from .core.layout import address
 HAS_NUMPY = True
 
 
-def in_shared_memory(array: Any) -> bool:
-    """Whether processes that are forked from this one see what is written."""
+class SharedMap(mmap.mmap):
+    """Memory that other processes can have too: a file without a name, and its mapping."""
+
+    possible = hasattr(os, "memfd_create")
+    file: int
+
+    @classmethod
+    def of_size(cls, size: int) -> mmap.mmap:
+        """New memory; where there are no such files, memory that only forks share."""
+        if not cls.possible:
+            return mmap.mmap(-1, max(size, 1))
+        file = os.memfd_create("tapegrad")
+        os.ftruncate(file, max(size, 1))
+        return cls.of_file(file, max(size, 1))
+
+    @classmethod
+    def of_file(cls, file: int, size: int) -> SharedMap:
+        made = cls(file, size)
+        made.file = file
+        return made
+
+    def __del__(self) -> None:
+        if hasattr(self, "file"):
+            os.close(self.file)
+
+    def start(self) -> int:
+        """The address of the memory."""
+        return address(np.ndarray((1,), np.uint8, self))
+
+    def handle(self) -> Any:
+        """The file, in a form that another process can be sent."""
+        from multiprocessing.context import get_spawning_popen
+        from multiprocessing.reduction import DupFd
+
+        process = get_spawning_popen()
+        if process is None:
+            return DupFd(self.file)
+        # What a new process is given has to stay open until it starts, once per use.
+        file = os.dup(self.file)
+        weakref.finalize(process, os.close, file)
+        return DupFd(file)
+
+    def identity(self) -> tuple[int, int]:
+        """The same in every process."""
+        known = os.fstat(self.file)
+        return known.st_dev, known.st_ino
+
+
+def shared_map_of(array: Any) -> SharedMap | None:
+    """The memory that an array lies in, if other processes can have it."""
     root = root_of(array)
-    return type(root) is np.ndarray and type(root.base) is mmap.mmap
+    return root.base if isinstance(getattr(root, "base", None), SharedMap) else None
+
+
+def in_shared_memory(array: Any) -> bool:
+    """Whether other processes see what is written, or may come to see it."""
+    root = root_of(array)
+    return type(root) is np.ndarray and isinstance(root.base, mmap.mmap)
 
 
 def in_new_shared_memory(array: Any) -> Any:
-    """A copy of an array, with its strides where it is dense, in memory that a fork shares."""
+    """A copy of an array, with its strides where it is dense, in memory that processes share."""
     like = np.empty_like(array)  # NumPy's choice of strides
-    made = np.ndarray(like.shape, like.dtype, mmap.mmap(-1, max(like.nbytes, 1)), 0, like.strides)
+    memory = SharedMap.of_size(like.nbytes)
+    made = np.ndarray(like.shape, like.dtype, memory, 0, like.strides)
     made[...] = array
     return made
 
