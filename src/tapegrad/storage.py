@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import mmap
 import os
+import sys
 import weakref
 from collections.abc import Iterator
 from copy import copy
@@ -21,6 +22,10 @@ from .core.layout import address
 HAS_NUMPY = True
 
 
+# A mapping keeps a second descriptor of its file unless Python is told not to.
+ONE_FILE: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
+
+
 class SharedMap(mmap.mmap):
     """Memory that other processes can have too: a file without a name, and its mapping."""
 
@@ -30,15 +35,24 @@ class SharedMap(mmap.mmap):
     @classmethod
     def of_size(cls, size: int) -> mmap.mmap:
         """New memory; where there are no such files, memory that only forks share."""
-        if not cls.possible:
-            return mmap.mmap(-1, max(size, 1))
-        file = os.memfd_create("tapegrad")
-        os.ftruncate(file, max(size, 1))
-        return cls.of_file(file, max(size, 1))
+        size = max(size, 1)
+        if cls.possible:
+            try:
+                file = os.memfd_create("tapegrad")
+                os.ftruncate(file, size)
+                return cls.of_file(file, size)
+            except OSError:  # too many open files
+                pass
+        return mmap.mmap(-1, size)
 
     @classmethod
     def of_file(cls, file: int, size: int) -> SharedMap:
-        made = cls(file, size)
+        """The memory of a file, which is closed with it."""
+        try:
+            made = cls(file, size, **ONE_FILE)
+        except BaseException:
+            os.close(file)
+            raise
         made.file = file
         return made
 

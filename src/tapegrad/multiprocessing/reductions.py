@@ -43,7 +43,8 @@ def in_shared_memory(t: Any) -> tuple[Any, SharedMap]:
     if moves:
         t.array = with_bits_of(array, made)
     found = shared_map_of(made)
-    assert found is not None
+    if found is None:
+        raise RuntimeError("unable to open shared memory: too many open files (24)")
     return made, found
 
 
@@ -69,9 +70,9 @@ def rebuild_tensor(cls: Any, handle: Any, size: int, layout: Any, facts: Any) ->
     memory = received(handle, size)
     whole = np.ndarray((size,), np.uint8, memory)
     items = whole[: size // dtype.itemsize * dtype.itemsize].view(dtype.np)
-    array = (
-        strided(np, items, shape, strides, start) if 0 not in shape else np.empty(shape, dtype.np)
-    )
+    array = np.empty(shape, dtype.np)
+    if array.size:
+        array = strided(np, items, shape, strides, start)
     made: Any = wrap(with_bits(array, conj, neg))
     if cls is tg.nn.Parameter:
         return tg.nn.Parameter(made, requires_grad)
