@@ -34,7 +34,7 @@ SELECT ?= -m "not slow"
 PIP_INSTALL = -m pip install -qq --disable-pip-version-check
 BUILD_TOOLS = "setuptools>=77" wheel "mypy>=1.19" "numpy>=2"
 PARITY_TOOLS = "pytest>=9" pytest-xdist hypothesis "ml_dtypes>=0.4" expecttest \
-    onnx onnxruntime
+    onnx onnxruntime array-api-compat
 PYTEST = -m pytest -n $(WORKERS) -q $(SELECT) $(PYTEST_ARGS)
 SOURCES := pyproject.toml setup.py README.md LICENSE \
     $(shell find src/tapegrad -name __pycache__ -prune -o -print)

@@ -140,6 +140,10 @@ def _names() -> list[str]:
     return [*globals(), *_LAZY, *_SUBMODULES, *[n for n in FAMILY_OF if "." not in n]]
 
 
+def __dir__() -> list[str]:
+    return sorted(set(_names()))
+
+
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return getattr(importlib.import_module(f".{_LAZY[name]}", __name__), name)

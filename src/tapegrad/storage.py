@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import mmap
 import os
+import sys
+import weakref
 from collections.abc import Iterator
 from copy import copy
 from typing import Any
@@ -20,16 +22,84 @@ from .core.layout import address
 HAS_NUMPY = True
 
 
-def in_shared_memory(array: Any) -> bool:
-    """Whether processes that are forked from this one see what is written."""
+# A mapping keeps a second descriptor of its file unless Python is told not to.
+ONE_FILE: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
+
+
+class SharedMap(mmap.mmap):
+    """Memory that other processes can have too: a file without a name, and its mapping."""
+
+    possible = hasattr(os, "memfd_create")
+    file: int
+
+    @classmethod
+    def of_size(cls, size: int) -> mmap.mmap:
+        """New memory; where there are no such files, memory that only forks share."""
+        size = max(size, 1)
+        if cls.possible:
+            try:
+                file = os.memfd_create("tapegrad")
+                os.ftruncate(file, size)
+                return cls.of_file(file, size)
+            except OSError:  # too many open files
+                pass
+        return mmap.mmap(-1, size)
+
+    @classmethod
+    def of_file(cls, file: int, size: int) -> SharedMap:
+        """The memory of a file, which is closed with it."""
+        try:
+            made = cls(file, size, **ONE_FILE)
+        except BaseException:
+            os.close(file)
+            raise
+        made.file = file
+        return made
+
+    def __del__(self) -> None:
+        if hasattr(self, "file"):
+            os.close(self.file)
+
+    def start(self) -> int:
+        """The address of the memory."""
+        return address(np.ndarray((1,), np.uint8, self))
+
+    def handle(self) -> Any:
+        """The file, in a form that another process can be sent."""
+        from multiprocessing.context import get_spawning_popen
+        from multiprocessing.reduction import DupFd
+
+        process = get_spawning_popen()
+        if process is None:
+            return DupFd(self.file)
+        # What a new process is given has to stay open until it starts, once per use.
+        file = os.dup(self.file)
+        weakref.finalize(process, os.close, file)
+        return DupFd(file)
+
+    def identity(self) -> tuple[int, int]:
+        """The same in every process."""
+        known = os.fstat(self.file)
+        return known.st_dev, known.st_ino
+
+
+def shared_map_of(array: Any) -> SharedMap | None:
+    """The memory that an array lies in, if other processes can have it."""
     root = root_of(array)
-    return type(root) is np.ndarray and type(root.base) is mmap.mmap
+    return root.base if isinstance(getattr(root, "base", None), SharedMap) else None
+
+
+def in_shared_memory(array: Any) -> bool:
+    """Whether other processes see what is written, or may come to see it."""
+    root = root_of(array)
+    return type(root) is np.ndarray and isinstance(root.base, mmap.mmap)
 
 
 def in_new_shared_memory(array: Any) -> Any:
-    """A copy of an array, with its strides where it is dense, in memory that a fork shares."""
+    """A copy of an array, with its strides where it is dense, in memory that processes share."""
     like = np.empty_like(array)  # NumPy's choice of strides
-    made = np.ndarray(like.shape, like.dtype, mmap.mmap(-1, max(like.nbytes, 1)), 0, like.strides)
+    memory = SharedMap.of_size(like.nbytes)
+    made = np.ndarray(like.shape, like.dtype, memory, 0, like.strides)
     made[...] = array
     return made
 

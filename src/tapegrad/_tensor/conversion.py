@@ -586,9 +586,10 @@ def is_set_to(self: Any, tensor: Any) -> bool:
 
 @api(function=False)
 def share_memory_(self: Any) -> Any:
-    """share_memory_() -> Tensor: self, in memory that processes forked from this one share.
+    """share_memory_() -> Tensor: self, in memory that other processes can share.
 
-    Views that were made before stay where they were; a process that is spawned gets a copy.
+    Forked processes do, and those that it is sent to (`torch.multiprocessing`). Views that were
+    made before stay where they were.
 
     >>> a = zeros(1)
     >>> a.share_memory_().is_shared()

@@ -1,4 +1,4 @@
-"""Python's multiprocessing, with `spawn`. Tensors travel by value; a fork sees shared memory."""
+"""Python's multiprocessing, with `spawn`; queues and pipes carry tensors in shared memory."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import multiprocessing
 import sys
 from multiprocessing import *  # noqa: F403
 
+from .reductions import init_reductions
 from .spawn import (
     ProcessContext,
     ProcessExitedException,
@@ -40,7 +41,7 @@ def get_all_sharing_strategies() -> set[str]:
 
 
 def get_sharing_strategy() -> str:
-    """The way that was chosen; a fork shares memory as it is, so nothing depends on it."""
+    """The way that was chosen; memory is shared by descriptors of files, whatever it is."""
     return _strategy
 
 
@@ -52,3 +53,6 @@ def set_sharing_strategy(new_strategy: str) -> None:
             f"invalid sharing strategy '{new_strategy}', expected one of {_strategies}"
         )
     _strategy = new_strategy
+
+
+init_reductions()

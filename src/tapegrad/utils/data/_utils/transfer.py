@@ -39,9 +39,11 @@ class _Pickler(ForkingPickler):
     """The pickler of multiprocessing, which also knows its locks and queues."""
 
     def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, tg.Tensor) and obj.requires_grad and not obj.is_leaf:
+        if not isinstance(obj, tg.Tensor):
+            return NotImplemented
+        if obj.requires_grad and not obj.is_leaf:
             raise RuntimeError(NON_LEAF)
-        return NotImplemented
+        return obj.__reduce_ex__(pickle.HIGHEST_PROTOCOL)  # not as queues do, see above
 
 
 class Message:
