@@ -46,8 +46,9 @@ SOURCES := pyproject.toml setup.py README.md LICENSE \
 help:
 	@sed -n 's/^#   //p' Makefile
 
-demo: $(VENV)/.installed
-	@$(VENV)/bin/python -m tapegrad demo
+# From the source tree, with NumPy and ml_dtypes alone: nothing is compiled for a look.
+demo: $(VENV_DEMO)/.tools
+	@PYTHONPATH=src $(VENV_DEMO)/bin/python -m tapegrad demo
 
 test: $(VENV)/.installed
 	$(VENV)/bin/python $(PYTEST)
@@ -157,6 +158,13 @@ $(VENV)/.tools $(VENV_PURE)/.tools: pyproject.toml Makefile
 	@$(@D)/bin/python $(PIP_INSTALL) $(BUILD_TOOLS) $$($(@D)/bin/python -c "import tomllib; \
 	  own = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
 	  print(*own['dependencies'], *own['optional-dependencies']['dev'])")
+	@touch $@
+
+$(VENV_DEMO)/.tools: pyproject.toml
+	$(call make_venv,$(@D))
+	@echo "installing NumPy and ml_dtypes into $(@D) ..."
+	@$(@D)/bin/python $(PIP_INSTALL) $$($(@D)/bin/python -c "import tomllib; \
+	  print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'])")
 	@touch $@
 
 $(VENV_DOCS)/.tools: pyproject.toml Makefile

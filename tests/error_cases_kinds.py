@@ -1,4 +1,4 @@
-"""The cases of E10 (dtypes), E11 (arrays) and E15 (what is not there); see error_cases.py."""
+"""The cases of E10 (dtypes), E11 (arrays), E15 (what is not there), E16 (models)."""
 
 from __future__ import annotations
 
@@ -412,5 +412,76 @@ CASES = [
         None,
         "torch.optim.SGD",
         "AttributeError",
+    ),
+    # ------------------------------------------------------------------ E16
+    case(
+        "E16",
+        "an attribute that is misspelt",
+        """
+        layer = torch.nn.Linear(2, 3)
+        layer.wieght  #: noticed
+        """,
+        "'Linear' object has no attribute 'wieght'",
+        None,
+        ".weight",
+        "AttributeError",
+        name="wieght",
+    ),
+    case(
+        "E16",
+        "a model that forgets super().__init__()",
+        """
+        class Net(torch.nn.Module):
+            def __init__(self):
+                self.layer = torch.nn.Linear(2, 3)  #: noticed
+
+        Net()
+        """,
+        "cannot assign module before Module.__init__() call",
+        None,
+        "super().__init__() first in Net.__init__",
+        "AttributeError",
+    ),
+    case(
+        "E16",
+        "a generator that was used up",
+        """
+        net = torch.nn.Linear(2, 3)
+        params = net.parameters()
+        print(sum(p.numel() for p in params))
+        torch.optim.SGD(params, lr=0.1)  #: noticed
+        """,
+        "optimizer got an empty parameter list",
+        None,
+        ".parameters() again",
+        "ValueError",
+    ),
+    case(
+        "E16",
+        "layers in a plain list",
+        """
+        class Net(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layers = [torch.nn.Linear(2, 3)]
+
+        torch.optim.SGD(Net().parameters(), lr=0.1)  #: noticed
+        """,
+        "optimizer got an empty parameter list",
+        None,
+        "ModuleList",
+        "ValueError",
+    ),
+    case(
+        "E16",
+        "an optimizer for a result",
+        """
+        w = torch.ones(2, requires_grad=True) * 2
+        torch.optim.SGD([w], lr=0.1)  #: noticed
+        """,
+        "can't optimize a non-leaf Tensor",
+        None,
+        "the leaf",
+        "ValueError",
     ),
 ]

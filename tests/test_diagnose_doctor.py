@@ -589,8 +589,8 @@ def test_the_command_with_findings():
 def test_the_command_used_wrongly():
     for wrong in (["--json"], ["--strict"], ["--what", "x.py"]):
         done = python("-m", "tapegrad", "doctor", *wrong)
-        assert done.returncode == 2 and done.stderr.startswith("usage: python -m tapegrad doctor")
-    assert "usage: python -m tapegrad doctor" in python("-m", "tapegrad", "doctor").stdout
+        assert done.returncode == 2 and done.stderr.startswith("usage: tapegrad doctor")
+    assert "usage: tapegrad doctor" in python("-m", "tapegrad", "doctor").stdout
 
 
 def test_the_environment_variable():

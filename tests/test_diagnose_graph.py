@@ -283,13 +283,30 @@ def test_tree() -> None:
     lines = diagnose.graph(loss).text().splitlines()
     assert lines[0] == "loss: 4 nodes, 1 leaf, 12 B saved for backward"
     assert [line.split("  ")[0] for line in lines[1:]] == [
-        "● loss: SumBackward0 ()",
+        "● loss: SumBackward0 () = 8",
         "● h: ReluBackward0 (3,)",
         "● MulBackward0 (3,)",
         "○ w (3,) leaf",
     ]
     assert lines[1].endswith("loss = h.sum()")
     assert str(diagnose.graph(loss)) == "\n".join(lines)
+
+
+def test_one_element_shows_its_value_and_its_signed_gradient() -> None:
+    a = torch.tensor(2.0, requires_grad=True)
+    b = torch.tensor([-3.0], requires_grad=True)
+    loss = (a * b).sum()
+    loss.backward()
+    g = diagnose.graph(loss)
+    rows = [line.split("  ")[0] for line in g.text().splitlines()[1:]]
+    assert rows[0] == "● loss: SumBackward0 () = -6"
+    assert rows[2:] == ["├─ b (1,) leaf = -3 grad 2", "○ a () leaf = 2 grad -3"]
+    for words in (">= -6<", ">= 2 leaf<", ">grad -3<", ">(1,) = -3 leaf<", ">grad 2<"):
+        assert words in g.svg()
+    assert "grad -3" in g.dot()
+    many = torch.ones(2, requires_grad=True)
+    (many * -2).sum().backward()
+    assert "|grad| 2.83" in diagnose.graph((many * 3).sum()).text()
 
 
 def test_shared_results_are_shown_once() -> None:
@@ -300,7 +317,7 @@ def test_shared_results_are_shown_once() -> None:
     text = diagnose.graph(loss).text()
     rows = [line.split("  ")[0] for line in text.splitlines()[1:]]
     assert rows == [
-        "● loss: SumBackward0 ()",
+        "● loss: SumBackward0 () = 2.233",
         "● MulBackward0 (2,)",
         "├─ → #1 a",
         "● b: SinBackward0 (2,)",
@@ -328,7 +345,7 @@ def test_repeated_blocks_are_folded() -> None:
 def test_depth_collapses_modules() -> None:
     model = Net(2)
     loss = model(torch.randn(4, 6)).sum()
-    g = diagnose.graph(loss)
+    g = diagnose.graph(loss, values=False)
     one = g.text(depth=1)
     assert [r.split("  ")[0].split(" [")[0] for r in one.splitlines()[1:]] == [
         "● loss: SumBackward0 ()",

@@ -17,6 +17,8 @@ READ = [
     for p in PAGES
     if p.name not in ("CHANGELOG.md", "operators.md") and not p.is_relative_to(REFERENCE)
 ]
+# READMEs are shown elsewhere too (on PyPI, say): their links are those of the repository.
+REPOSITORY = re.compile(r"\]\(https://github\.com/tapegrad/tapegrad/(?:blob|tree)/main/([^)#\s]+)")
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 PATH = re.compile(
     r"(?<![\w./<*-])((?:[\w.-]+/)+[\w*-]+\.(?:py|md|npz|txt|js)|(?:[\w-]+/)+)(?![\w/*])"
@@ -35,7 +37,7 @@ def page_name(path):
 
 def is_there(path, page):
     """Whether a path is one of the repository, of the package or of the page's own folder."""
-    places = (ROOT, ROOT / "src", PACKAGE, ROOT / "tests", page.parent)
+    places = (ROOT, ROOT / "src", PACKAGE, ROOT / "tests", ROOT / "docs", page.parent)
     return any(any(place.glob(path)) for place in places)
 
 
@@ -45,6 +47,9 @@ def test_links(page):
     made = ("reference/", "../reference/", "../../reference/")
     linked = [link for link in LINK.findall(text) if not link.startswith(made)]
     assert [link for link in linked if not (page.parent / link).exists()] == []
+    assert [link for link in REPOSITORY.findall(text) if not (ROOT / link).exists()] == []
+    if page.name.startswith("README") and page.parent == ROOT:
+        assert linked == []
 
 
 @pytest.mark.parametrize("page", READ, ids=page_name)
@@ -71,3 +76,22 @@ def test_notes_that_code_cites():
     assert [name for name in sorted(cited) if not (ROOT / name).exists()] == []
     notes = {f"docs/notes/{p.name}" for p in ROOT.glob("docs/notes/*.md")}
     assert notes - cited == {"docs/notes/glossary.md", "docs/notes/index.md"}  # for people
+
+
+@pytest.mark.parametrize("name", ["README.md", "README.zh-CN.md"])
+def test_the_code_of_a_readme_runs(name, tmp_path, monkeypatch):
+    """One block learns, one raises what is printed below it, one shows the tools."""
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / name).read_text(encoding="utf-8")
+    learns, raises, tools = re.findall(r"```python\n(.*?)```", text, re.S)
+    names = {"train": lambda: None}
+    exec(learns, names)
+    assert names["loss"].item() < 0.1
+    (tmp_path / "example.py").write_text(raises, encoding="utf-8")
+    kept = dict(names)
+    with pytest.raises(RuntimeError) as caught:
+        exec(compile(raises, "example.py", "exec"), names)
+    assert f"RuntimeError: {caught.value}\n" in text
+    kept["loss"] = ((kept["x"] @ kept["w"] - 1) ** 2).mean()
+    exec(tools, kept)
+    assert (tmp_path / "graph.html").exists() and (tmp_path / "backward.html").exists()

@@ -73,7 +73,7 @@ def test_case(case: Case, tmp_path: pathlib.Path) -> None:
 
     assert lines[0] == case.sentence == diagnosis["message"]
     assert len(lines) <= 12
-    assert lines[-1].strip() == f"[{case.id}] docs/errors/{case.id}.md"
+    assert lines[-1].strip() == f"[{case.id}] python -m tapegrad explain {case.id}"
     assert diagnosis["id"] == case.id and diagnosis["page"] == f"docs/errors/{case.id}.md"
     assert PACKAGE not in text
 
@@ -163,7 +163,7 @@ def test_e07_names_how_it_became_a_non_leaf(tmp_path: pathlib.Path) -> None:
     assert ".requires_grad_() last" in lines[5]
     assert warning.message.diagnosis["made"]["line"] == labels["made"][0]
     json.dumps(warning.message.diagnosis)
-    assert lines[-1].strip() == "[E07] docs/errors/E07.md"
+    assert lines[-1].strip() == "[E07] python -m tapegrad explain E07"
     assert PACKAGE not in str(warning.message) and len(lines) <= 12
 
 

@@ -345,7 +345,7 @@ def test_the_whole_text_of_a_mismatch():
     del state["layers.0.bias"]
     with pytest.raises(RuntimeError) as caught:
         net.load_state_dict(state)
-    assert str(caught.value) == (
+    assert caught.value.diagnosis["message"] == (
         "Error(s) in loading state_dict for Net:\n"
         '\tMissing key(s) in state_dict: "layers.0.bias". \n'
         '\tUnexpected key(s) in state_dict: "x.y", "a.q". \n'
@@ -354,6 +354,7 @@ def test_the_whole_text_of_a_mismatch():
         '\tWhile copying the parameter named "layers.0.weight", expected torch.Tensor or '
         "Tensor-like object from checkpoint but received <class 'int'>"
     )
+    assert str(caught.value).startswith(caught.value.diagnosis["message"] + "\n  what:")
 
 
 def test_hooks_of_state_dicts():

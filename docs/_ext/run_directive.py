@@ -48,7 +48,7 @@ class Run(SphinxDirective):
             left += output(result.printed.rstrip("\n"), "output")
         if result.error:
             left += output(result.error, "error")
-            named = re.search(r"\[(E\d\d)\] docs/errors", result.error)
+            named = re.search(r"\[(E\d\d)\] python -m tapegrad explain", result.error)
             if named:
                 up = "../" * docname.count("/")
                 link = f'<a class="page-link" href="{up}errors/{named[1]}.html">→ {named[1]}</a>'

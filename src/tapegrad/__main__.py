@@ -1,24 +1,33 @@
-"""``python -m tapegrad``: demo, run, torchrun, check, doctor, graph, info."""
+"""The command ``tapegrad``, also ``python -m tapegrad``: demo, run, torchrun, check, doctor, graph,
+explain, info."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import sys
 from collections.abc import Sequence
 
-RUN_USAGE = "python -m tapegrad run [-h] (SCRIPT | -m MODULE | -) [ARG ...]"
+RUN_USAGE = "tapegrad run [-h] (SCRIPT | -m MODULE | -) [ARG ...]"
+COMMANDS = ("demo", "run", "torchrun", "check", "doctor", "graph", "explain", "info")
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m tapegrad",
+        prog="tapegrad",
         description="PyTorch's autograd and the library around it, in Python, on NumPy.",
+        epilog="`tapegrad COMMAND --help` says more, with an example. "
+        "`python -m tapegrad` is the same command.",
     )
+    parser.add_argument("--version", action="store_true", help="print the version and stop")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     commands.add_parser(
         "demo",
         help="a tour in the terminal, under 20 seconds",
-        description="Build a graph, explain a classic error, train a small classifier.",
+        description="Build a graph, explain a classic error, look at a training loop, train a "
+        "small classifier, write a page.",
+        epilog="Example: tapegrad demo. NO_COLOR=1 switches colours off.",
     )
     _add_run(commands)
     commands.add_parser(
@@ -29,10 +38,18 @@ def _parser() -> argparse.ArgumentParser:
     _add_check(commands)
     _add_doctor(commands)
     _add_graph(commands)
+    explain = commands.add_parser(
+        "explain",
+        help="the page about an error, by the id in its last line",
+        description="Print what an error means, an example, the cure and the reason.",
+        epilog="Example: tapegrad explain E01. Without an id: the list of all.",
+    )
+    explain.add_argument("id", nargs="?", metavar="ID", help="E01, E02 ...")
     commands.add_parser(
         "info",
         help="which build is running, and on what",
         description="Print tapegrad.__config__.show(), for bug reports.",
+        epilog="Example: tapegrad info",
     )
     return parser
 
@@ -44,7 +61,8 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         help="run an unmodified PyTorch script or module, with torch answered by tapegrad",
         description="Run a program as python would, with `import torch` and all of torch's "
         "submodules answered by tapegrad. Everything after SCRIPT or MODULE is the program's own.",
-        epilog="Examples: run train.py --epochs 3; run -m pytest tests -q; run - < script.py. "
+        epilog="Examples: tapegrad run train.py --epochs 3; tapegrad run -m pytest tests -q; "
+        "tapegrad run - < script.py. "
         "Processes that multiprocessing starts get the alias too; programs started with "
         "subprocess need `python -m tapegrad run` themselves.",
     )
@@ -66,7 +84,8 @@ def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "that tapegrad lacks, with file and line. Methods of tensors and modules (x.foo()) cannot "
         "be known without running the program and are not checked. Names that the program itself "
         "can do without (try/except ImportError or AttributeError, hasattr) are listed apart.",
-        epilog="Exit status: 0 nothing is missing, 1 something is, 2 a file could not be read.",
+        epilog="Example: tapegrad check train.py src/. Exit status: 0 nothing is missing, 1 "
+        "something is, 2 a file could not be read.",
     )
     check.add_argument("paths", nargs="+", metavar="PATH", help="a Python file or a folder of them")
     check.add_argument("--json", action="store_true", help="print the report as JSON")
@@ -79,7 +98,8 @@ def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         description="Run a program like `run`, watch how it trains, and print what was found at "
         "the end (to stderr; also when the program fails). Each finding has an id, a line and a "
         "cure: docs/doctor.md.",
-        epilog="Example: doctor train.py --epochs 1. The exit status is the program's own.",
+        epilog="Example: tapegrad doctor train.py --epochs 1. "
+        "The exit status is the program's own.",
     )
     doctor.add_argument("--json", metavar="FILE", help="write the report as JSON, too")
     doctor.add_argument("--strict", action="store_true", help="exit with 1 if there are findings")
@@ -89,13 +109,13 @@ def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 def _add_graph(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     graph = commands.add_parser(
         "graph",
-        usage="python -m tapegrad graph [-h] (SCRIPT | -m MODULE) [-o FILE] [ARG ...]",
+        usage="tapegrad graph [-h] (SCRIPT | -m MODULE) [-o FILE] [ARG ...]",
         help="run a script and draw the graph of its last backward pass",
         description="Run a program like `run` and write the graph of its last backward pass, or "
         "of its last result where none ran. If the program fails, the graph shows what there was, "
         "with the place of the failure marked.",
-        epilog="Example: graph train.py -o graph.svg. The exit status is the program's own, or 1 "
-        "if there was nothing to draw.",
+        epilog="Example: tapegrad graph train.py -o graph.svg. The exit status is the program's "
+        "own, or 1 if there was nothing to draw.",
     )
     graph.add_argument(
         "-o",
@@ -123,6 +143,22 @@ def _run(args: Sequence[str]) -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     """Do what the command line says and return the exit status."""
     args = list(sys.argv[1:] if argv is None else argv)
+    if args[:1] in (["run"], ["doctor"], ["graph"]):
+        return _main(args)  # how it ends is the program's own affair
+    try:
+        status = _main(args)
+        sys.stdout.flush()  # a closed pipe shows here, not when Python ends
+        return status
+    except BrokenPipeError:
+        # Whoever read the output has had enough (`tapegrad check . | head`): that is no error.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE if hasattr(signal, "SIGPIPE") else 1
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        return 128 + signal.SIGINT
+
+
+def _main(args: list[str]) -> int:
     if len(args) > 1 and args[0] == "run" and (args[1] in ("-m", "-") or args[1][:1] != "-"):
         return _run(args[1:])
     if len(args) > 1 and args[0] == "doctor" and args[1] not in ("-h", "--help"):
@@ -140,15 +176,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = _parser()
     if args in (["run"], ["doctor"], ["graph"]):
         parser.parse_args([*args, "--help"])
-    if (
-        args
-        and args[0][:1] != "-"
-        and args[0] not in ("demo", "run", "check", "doctor", "graph", "info", "torchrun")
-    ):
-        print(f"python -m tapegrad: unknown command {args[0]!r}\n", file=sys.stderr)
+    if args and args[0][:1] != "-" and args[0] not in COMMANDS:
+        print(f"tapegrad: unknown command {args[0]!r}\n", file=sys.stderr)
         parser.print_help(sys.stderr)
         return 2
     options = parser.parse_args(args)
+    if options.version:
+        from tapegrad import __version__
+
+        theirs, _, own = __version__.partition("+tapegrad.")
+        print(f"tapegrad {own} (PyTorch {theirs})")
+        return 0
+    if options.command == "explain":
+        from tapegrad.diagnose import error_pages
+
+        return error_pages.show(options.id)
     if options.command == "check":
         from tapegrad.compat import check
 

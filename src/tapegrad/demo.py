@@ -1,28 +1,49 @@
-"""A tour in the terminal: a graph, an error that explains itself, a classifier that learns.
+"""A tour in the terminal: a graph, an error that explains itself, `why`, the doctor, a classifier
+that learns, and a page to open.
 
-`make demo` or `python -m tapegrad demo`.
+`make demo` or `tapegrad demo`. It fits 80 columns, and has colours where the terminal has them
+(NO_COLOR and pipes are respected).
 """
 
 from __future__ import annotations
 
+import io
 import linecache
+import os
+import pathlib
+import re
 import sys
+import tempfile
+import textwrap
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import tapegrad as torch
-from tapegrad import nn, optim
+from tapegrad import diagnose, nn, optim
 from tapegrad.datasets import digits
 
 WIDTH = 78
-# Shown first, then run as it stands, under this name: the error can point at these very lines.
-SNIPPET_NAME = "tour.py"
-SNIPPET = """\
+# Shown first, then run as they stand, under these names: reports point at these very lines.
+OVERWRITES = """\
 x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 y = x.exp()
 y += 1
 y.sum().backward()
+"""
+LOSES_ITS_LEAF = """\
+w = torch.ones(3, requires_grad=True).double()
+(w * 2).sum().backward()
+reason = diagnose.why(w)
+"""
+FORGETS = """\
+model = nn.Linear(2, 1)
+optimizer = optim.SGD(model.parameters(), lr=0.01)
+x, y = torch.randn(64, 2), torch.randn(64)
+for step in range(10):
+    loss = ((model(x) - y) ** 2).mean()
+    loss.backward()
+    optimizer.step()
 """
 
 
@@ -31,19 +52,23 @@ def main() -> int:
     started = time.perf_counter()
     torch.manual_seed(0)
     say("tapegrad", torch.__version__, "- a tour")
-    show_graph()
+    loss = show_graph()
     show_error()
+    show_why()
+    show_findings()
     accuracy = train_classifier()
+    show_page(loss)
     seconds = time.perf_counter() - started
     say(f"\nThat was the tour: {accuracy:.1%} right, in {seconds:.1f} seconds.")
-    say("Next: README.md, or `python -m tapegrad run your_script.py`.")
+    say("Next: docs/start.md, examples/basics, or `tapegrad run your_script.py`.")
     return 0
 
 
 # --- 1. a graph ------------------------------------------------------------------------------
 
 
-def show_graph() -> None:
+def show_graph() -> Any:
+    """Draw a small graph; returns its root, whose graph is still there."""
     heading("1. A graph, its values and its gradients")
     x = torch.tensor(0.5, requires_grad=True)
     w = torch.tensor(-1.5, requires_grad=True)
@@ -64,17 +89,18 @@ def show_graph() -> None:
     for _, tensor in named:
         if not tensor.is_leaf:
             tensor.retain_grad()
-    loss.backward()
-    say("Each line is a recorded operation; its inputs hang below it. loss.backward() has")
-    say("walked the tree from the top and left d(loss)/d(...) at every name.\n")
+    loss.backward(retain_graph=True)
+    say("Each line is a recorded operation; its inputs hang below it. loss.backward()")
+    say("has walked the tree from the top and left d(loss)/d(...) at every name.\n")
     rows = list(tree(loss.grad_fn, named))
     left = max(len(branch) for branch, _, _ in rows)
     middle = max(len(text) for _, text, _ in rows)
     for branch, text, tensor in rows:
         numbers = ""
         if tensor is not None:
-            numbers = f"value {tensor.item():8.4f}   grad {tensor.grad.item():8.4f}"
-        say(f"  {branch:<{left}}   {text:<{middle}}   {numbers}".rstrip())
+            numbers = f"{tensor.item():8.4f} grad {tensor.grad.item():8.4f}"
+        say(f" {branch:<{left}}  {text:<{middle}} {numbers}".rstrip())
+    return loss
 
 
 def tree(root: Any, named: list[tuple[str, Any]]) -> Iterator[tuple[str, str, Any]]:
@@ -94,38 +120,60 @@ def tree(root: Any, named: list[tuple[str, Any]]) -> Iterator[tuple[str, str, An
             stack.append((inputs[i], below + fork, below + line))
 
 
-# --- 2. an error -----------------------------------------------------------------------------
+# --- 2. to 4. what goes wrong ----------------------------------------------------------------
 
 
 def show_error() -> None:
     heading("2. An error that names its cause")
-    say("exp() keeps its result, because the gradient of exp is exp. This overwrites it:\n")
-    for number, line in enumerate(SNIPPET.splitlines(), 1):
-        say(f"  {number}  {line}")
-    say("\nThe backward pass refuses to compute a wrong gradient, and says who is to blame:\n")
+    say("exp() keeps its result: the gradient of exp is exp. Line 3 overwrites it:\n")
+    show_code(OVERWRITES)
+    say("\nThe backward pass refuses to compute a wrong gradient, and names the line:\n")
     try:
-        run_snippet()
+        run_snippet("overwrites.py", OVERWRITES)
     except RuntimeError as error:
-        say(f"{type(error).__name__}: {error}")
-    say("\nThe first sentence is PyTorch's, so a search finds it. With `y = y + 1` it works.")
+        say_report(f"{type(error).__name__}: {error}")
+    say("\nThe first sentence is PyTorch's, so a search finds it.")
 
 
-def run_snippet() -> None:
-    linecache.cache[SNIPPET_NAME] = (
-        len(SNIPPET),
-        None,
-        SNIPPET.splitlines(keepends=True),
-        SNIPPET_NAME,
-    )
-    exec(compile(SNIPPET, SNIPPET_NAME, "exec"), {"__name__": "tour", "torch": torch})
+def show_why() -> None:
+    heading("3. Why is there no gradient?")
+    show_code(LOSES_ITS_LEAF)
+    say()
+    reason = str(run_snippet("loses_its_leaf.py", LOSES_ITS_LEAF)["reason"])
+    say(textwrap.fill(reason, WIDTH, break_on_hyphens=False))
 
 
-# --- 3. a classifier -------------------------------------------------------------------------
+def show_findings() -> None:
+    heading("4. The doctor looks at a training loop")
+    say("It runs, and the loss goes down. Two things are wrong with it:\n")
+    show_code(FORGETS)
+    say()
+    printed = io.StringIO()
+    with diagnose.doctor(file=printed):
+        run_snippet("forgets.py", FORGETS)
+    say_report(printed.getvalue().strip())
+
+
+def show_code(source: str) -> None:
+    for number, line in enumerate(source.splitlines(), 1):
+        say(f"  {colour('dim', str(number))}  {line}")
+
+
+def run_snippet(name: str, source: str) -> dict[str, Any]:
+    """Run a snippet under a file name of its own; the names that it leaves behind."""
+    lines = source.splitlines(keepends=True)
+    linecache.cache[name] = (len(source), None, lines, name)
+    names = {"__name__": "tour", "torch": torch, "nn": nn, "optim": optim, "diagnose": diagnose}
+    exec(compile(source, name, "exec"), names)
+    return names
+
+
+# --- 5. a classifier -------------------------------------------------------------------------
 
 
 def train_classifier(epochs: int = 15, batch: int = 32) -> float:
     """Train on five sixths of the digits; returns the share of the others that it gets right."""
-    heading("3. Learning to read handwritten digits")
+    heading("5. Learning to read handwritten digits")
     images, labels = digits()
     images = images / 16
     order = torch.randperm(len(images))
@@ -169,6 +217,22 @@ def show_digits(images: Any, answers: Any) -> None:
     say("".join(f"{f'-> {answer}':^16}" for answer in answers.tolist()).rstrip())
 
 
+# --- 6. a page -------------------------------------------------------------------------------
+
+
+def show_page(loss: Any) -> None:
+    heading("6. The backward pass as a page")
+    folder = pathlib.Path(tempfile.gettempdir(), "tapegrad-demo")
+    folder.mkdir(exist_ok=True)
+    page = folder / "backward.html"
+    trace = diagnose.trace_backward(loss)
+    for _ in trace:
+        pass
+    trace.save(str(page))
+    say("Step 1's backward pass, to be played step by step in a browser:\n")
+    say(f"  {colour('bold', str(page))}")
+
+
 # --- the terminal ----------------------------------------------------------------------------
 
 
@@ -184,7 +248,42 @@ def progress(done: int, total: int, loss: float) -> None:
 
 
 def heading(text: str) -> None:
-    say(f"\n{text}\n" + "─" * WIDTH)
+    say(f"\n{colour('bold', text)}\n" + colour("dim", "─" * WIDTH))
+
+
+COLOURS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "cyan": "36"}
+LABEL = re.compile(r"^(\s+)(\w+:)(\s)")
+
+
+def has_colours() -> bool:
+    """Whether colours are wanted: on a terminal, unless NO_COLOR or a dumb one says otherwise."""
+    wanted = "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    return wanted and sys.stdout.isatty()
+
+
+def colour(name: str, text: str) -> str:
+    return f"\033[{COLOURS[name]}m{text}\033[0m" if has_colours() else text
+
+
+def say_report(text: str) -> None:
+    """A report within the width; continued lines stand below the text of their label."""
+    text = re.sub(r"\n[ ]{8,}", " ", text)  # lines that were wrapped for wider terminals
+    for number, line in enumerate(text.splitlines()):
+        label = LABEL.match(line)
+        indent = len(line) - len(line.lstrip())
+        if label:
+            indent = len(label[0]) + len(line[label.end() :]) - len(line[label.end() :].lstrip())
+        wrapped = textwrap.wrap(
+            line, WIDTH, subsequent_indent=" " * indent, drop_whitespace=True,
+            break_on_hyphens=False, replace_whitespace=False,
+        )  # fmt: skip
+        for part in wrapped or [""]:
+            if label and part is wrapped[0]:
+                kind = "green" if label[2] in ("fix:", "or:") else "cyan"
+                part = LABEL.sub(lambda m, k=kind: m[1] + colour(k, m[2]) + m[3], part)
+            elif number == 0 or line.startswith("["):
+                part = colour("red", part)
+            say(part)
 
 
 # For terminals that cannot show the drawing characters.

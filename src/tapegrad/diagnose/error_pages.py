@@ -39,6 +39,24 @@ def catalogue() -> dict[str, Page]:
     return found
 
 
+def show(identity: str | None) -> int:
+    """`tapegrad explain`: print a page, or the list of all; the exit status."""
+    pages = catalogue()
+    if identity is None:
+        for each in pages.values():
+            print(f"{each.id}  {each.title}")
+        return 0
+    found = pages.get(identity.upper())
+    if found is None:
+        known = ", ".join(pages)
+        print(
+            f"tapegrad explain: no error is called {identity!r}; there are {known}", file=sys.stderr
+        )
+        return 2
+    print(f"[{found.id}] {found.title}\n\n{found.paragraph}\n\nThe cure:\n{found.cure}")
+    return 0
+
+
 def condensed(text: str) -> str:
     """Title, first paragraph and cure of one page of the docs, as error_pages.txt has them."""
     title, *blocks = text.split("## Example")[0].strip().split("\n\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from typing import Any
@@ -261,6 +262,10 @@ def unused_input(t: Any, index: int, roots: tuple[Any, ...]) -> Exception:
 # ---------------------------------------------------------------------- E07
 
 
+# w = w - lr * w.grad
+LOST_LEAF = re.compile(r"\s*(\w+)\s*=\s*\1\s*([-+])\s*(.*\b\1\.grad\b.*?)\s*(?:#.*)?$")
+
+
 def warn_non_leaf_grad(t: Any) -> None:
     """E07: `.grad` of a tensor that is not a leaf, read by the user's code."""
     asking, level = sys._getframe(2), 3
@@ -271,8 +276,13 @@ def warn_non_leaf_grad(t: Any) -> None:
     name = name_of(t.array)
     made = of_node(t.node)
     op = short_name(t.node)
+    what = f"it is the result of {op}; only leaves keep their gradient"
     fixes = [f"call {name or 't'}.retain_grad() before backward()"]
-    if made is not None and "requires_grad" in made["text"]:
+    lost = None if made is None else LOST_LEAF.match(made["text"])
+    if lost is not None:
+        what = f"`{lost[1]}` was a leaf; this update made a new tensor and gave it the leaf's name"
+        fixes = [f"update it in place: with torch.no_grad(): {lost[1]} {lost[2]}= {lost[3]}"]
+    elif made is not None and "requires_grad" in made["text"]:
         fixes.insert(0, f"{op} follows requires_grad: call .requires_grad_() last, on its result")
     sentence = (
         "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
@@ -285,7 +295,7 @@ def warn_non_leaf_grad(t: Any) -> None:
         UserWarning,
         sentence,
         "E07",
-        what=f"it is the result of {op}; only leaves keep their gradient",
+        what=what,
         causes=[("made", f"by {op} at", made), ("noticed", "at", here())],
         tensor=describe(t.array, name),
         fixes=fixes,

@@ -68,7 +68,7 @@ def attach(
     if tensor:
         lines.append(f"  {'tensor:':<9}{spell_tensor(tensor)}")
     lines += [f"  {'fix:' if i == 0 else 'or:':<9}{fix}" for i, fix in enumerate(fixes)]
-    lines.append(f"  [{identity}] {page}")
+    lines.append(f"  [{identity}] python -m tapegrad explain {identity}")
     error.args = ("\n".join(lines),)
     error.diagnosis = {  # type: ignore[attr-defined]
         "id": identity,

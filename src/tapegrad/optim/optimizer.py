@@ -16,6 +16,7 @@ from ..autograd.hooks import RemovableHandle
 from ..core.base import writing_for_caller
 from ..core.modes import MODES
 from ..core.python_dispatch import called_as_a_whole
+from ..errors import models
 from ..utils.grads import set_to_zero
 from ..utils.naming import typename
 
@@ -111,9 +112,10 @@ class Optimizer:
             )
         self.state = defaultdict(dict)
         self.param_groups = []
+        used_up = getattr(params, "gi_frame", params) is None  # a generator that has ended
         groups = list(params)
         if not groups:
-            raise ValueError("optimizer got an empty parameter list")
+            raise models.no_parameters(used_up)
         if not isinstance(groups[0], dict):
             groups = [{"params": groups}]
         for group in groups:
@@ -195,7 +197,7 @@ class Optimizer:
                     + typename(param)
                 )
             if not differentiable and not (param.is_leaf or param.retains_grad):
-                raise ValueError("can't optimize a non-leaf Tensor")
+                raise models.not_a_leaf(param)
         for name, default in self.defaults.items():
             if default is required and name not in param_group:
                 raise ValueError(

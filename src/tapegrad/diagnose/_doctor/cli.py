@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from ...compat import run
 from .doctor import Doctor
 
-USAGE = "python -m tapegrad doctor [-h] [--json FILE] [--strict] (SCRIPT | -m MODULE | -) [ARG ...]"
+USAGE = "tapegrad doctor [-h] [--json FILE] [--strict] (SCRIPT | -m MODULE | -) [ARG ...]"
 
 
 def main(args: Sequence[str]) -> int:

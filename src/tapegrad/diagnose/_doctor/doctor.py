@@ -21,6 +21,7 @@ import atexit
 import sys
 from typing import Any
 
+from .by_hand import HandSteps
 from .loop import LoopOrder
 from .loss import Losses
 from .model import Parameters
@@ -55,6 +56,7 @@ class Doctor:
         patient = self.patient = Patient()
         self.listeners = [
             LoopOrder(patient),
+            HandSteps(patient),
             Parameters(patient),
             Losses(patient),
             Numbers(patient),

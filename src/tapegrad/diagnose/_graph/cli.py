@@ -23,7 +23,7 @@ from .names import Names
 from .picture import SUFFIXES, Graph, graph
 from .values import inner_of
 
-USAGE = "python -m tapegrad graph [-h] [-o FILE] (SCRIPT | -m MODULE) [-o FILE] [ARG ...]"
+USAGE = "tapegrad graph [-h] [-o FILE] (SCRIPT | -m MODULE) [-o FILE] [ARG ...]"
 
 
 class Taken:

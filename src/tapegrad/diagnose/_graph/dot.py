@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from .text import spell_shape
+from .text import spell_grad, spell_shape, spell_value
 
 FILLS = {"leaf": "#e6f0fd", "input": "#e8f6ec", "cut": "#fff3dd", "function": "#f2eafc"}
 FILLS |= {"slices": "#fdf7d8", "op": "#ffffff"}
@@ -47,9 +47,7 @@ def statement(node: dict[str, Any], data: dict[str, Any]) -> str:
     title = node["op"] if node["kind"] != "leaf" else node["name"] or "leaf"
     if node["name"] and node["kind"] != "leaf":
         title = f"{node['name']} = {node['op']}"
-    words = [title, spell_shape(node["shape"])]
-    if node["grad"] and node["grad"]["norm"] is not None:
-        words.append(f"|grad| {node['grad']['norm']:.3g}")
+    words = [title, f"{spell_shape(node['shape'])} {spell_value(node)}".strip(), spell_grad(node)]
     if node["file"] is not None:
         words.append(f"{os.path.basename(node['file'])}:{node['line']}")
     style = f"fillcolor={quoted(FILLS[node['kind']])}"

@@ -6,7 +6,7 @@
 >>> for line in torch.diagnose.graph(loss).text().splitlines():
 ...     print(line.partition("  ")[0])
 loss: 3 nodes, 1 leaf
-● loss: SumBackward0 ()
+● loss: SumBackward0 () = 9
 ● MulBackward0 (2,)
 ○ w (2,) leaf
 

@@ -16,7 +16,7 @@ from typing import Any
 from .fold import CONTAINERS, Box, Outline, Run, auto_depth, boxes
 from .frames import Placed, nested
 from .layout import layers_of
-from .text import span, spell_bytes, spell_shape
+from .text import span, spell_bytes, spell_grad, spell_shape, spell_value
 
 ROOM = 45  # boxes up to which nothing is collapsed
 APART = 4  # layers between the users of a leaf from which on each gets a copy of it
@@ -230,6 +230,9 @@ class Scene:
             type_name = self.data["groups"][box.module]["type"]
             return [inside(box.module, around), what or type_name, spell_shape(node["shape"])]
         shape = spell_shape(node["shape"])
+        value = spell_value(node)
+        if value:
+            shape = value if shape == "()" else f"{shape} {value}"
         if node["kind"] == "leaf":
             title = inside(node["name"], around) if node["name"] else "leaf"
             lines = [title, f"{shape} {'parameter' if node['param'] else 'leaf'}"]
@@ -240,8 +243,8 @@ class Scene:
         else:
             op = node["op"].replace("Backward0", "").replace("Backward", "")
             lines = [f"{node['name']} = {op}" if node["name"] else op, shape]
-        if node["grad"] and node["grad"]["norm"] is not None:
-            lines.append(f"|grad| {node['grad']['norm']:.3g}")
+        if spell_grad(node):
+            lines.append(spell_grad(node))
         elif node["file"] is not None:
             lines.append(f"{os.path.basename(node['file'])}:{node['line']}")
         return [line for line in lines if line]

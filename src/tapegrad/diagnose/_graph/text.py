@@ -89,6 +89,23 @@ def spell_shape(shape: list[int] | None) -> str:
     return "" if shape is None else str(tuple(shape))
 
 
+def spell_value(node: dict[str, Any]) -> str:
+    """`= 0.25` for a result of one real element whose value is known."""
+    facts = node["summary"]
+    one = facts is not None and facts["size"] == 1 and facts["mean"] is not None
+    return f"= {facts['mean']:.4g}" if one and "complex" not in str(node["dtype"]) else ""
+
+
+def spell_grad(node: dict[str, Any]) -> str:
+    """The gradient of one element with its sign, of several the norm."""
+    facts = node["grad"]
+    if not facts or facts["norm"] is None:
+        return ""
+    if facts["size"] == 1 and "complex" not in str(node["dtype"]):
+        return f"grad {facts['mean']:.4g}"
+    return f"|grad| {facts['norm']:.3g}"
+
+
 def cut_off(line: str, width: int) -> str:
     return line if len(line) <= width else line[: width - 1] + "…"
 
@@ -247,8 +264,9 @@ class Tree:
             words += [f"{name}{node['op']}", spell_shape(node["shape"])]
             if node["module"] and node["module"] != module:
                 words.append(f"in {node['module']}")
-        if node["grad"] and node["grad"]["norm"] is not None:
-            words.append(f"|grad| {node['grad']['norm']:.3g}")
+        if box.module is None:
+            words.append(spell_value(node))
+        words.append(spell_grad(node))
         words += warnings_of(node)
         return " ".join([w for w in words if w])
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import tapegrad as tg
 
 from ...autograd.hooks import RemovableHandle
+from ...errors.models import does_not_fit
 from ...utils.swapping import swap_tensors
 from ..parameter import Parameter, is_lazy
 from ._hooks import BoundHook, add
@@ -228,9 +229,8 @@ class StateMethods:
                 problems.insert(0, f"Missing key(s) in state_dict: {quoted(missing)}. ")
         if problems:
             listed = "\n\t".join(problems)
-            raise RuntimeError(
-                f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{listed}"
-            )
+            sentence = f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{listed}"
+            raise does_not_fit(sentence, missing, unexpected)
         return _IncompatibleKeys(missing, unexpected)
 
 

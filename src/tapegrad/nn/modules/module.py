@@ -11,6 +11,7 @@ import tapegrad as tg
 
 from ...core.base import STATE
 from ...errors import argument_names, explain_call
+from ...errors.models import before_init, no_such_attribute
 from ...utils.grads import set_to_zero
 from ...utils.naming import typename
 from ...utils.swapping import swap_tensors
@@ -205,14 +206,14 @@ class Module(HookMethods, StateMethods):
             found = own.get(where)
             if found is not None and name in found:
                 return found[name]
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        raise no_such_attribute(self, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         own = self.__dict__
         parameters = own.get("_parameters")
         if isinstance(value, Parameter):
             if parameters is None:
-                raise AttributeError("cannot assign parameters before Module.__init__() call")
+                raise before_init(self, "parameters")
             forget(self, name, "_parameters")
             self.register_parameter(name, value)
             return
@@ -227,7 +228,7 @@ class Module(HookMethods, StateMethods):
         modules = own.get("_modules")
         if isinstance(value, Module):
             if modules is None:
-                raise AttributeError("cannot assign module before Module.__init__() call")
+                raise before_init(self, "module")
             forget(self, name, "_modules")
             modules[name] = announced(GLOBAL.module_registration, self, name, value)
             return

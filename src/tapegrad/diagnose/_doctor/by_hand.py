@@ -1,0 +1,70 @@
+"""Steps that no optimizer takes: `w.data -= lr * w.grad`, `with no_grad(): w -= ...` (D01)."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from ...errors import evidence
+from .loop import SURE
+from .state import Patient
+from .values import fingerprint, grad_of, is_zero, named
+from .watch import BackwardCall, Listener, place_of_spot
+
+
+class Leaf:
+    """What a leaf and its gradient looked like after the last backward that reached it."""
+
+    def __init__(self, p: Any) -> None:
+        self.ref = weakref.ref(p)
+        self.values = fingerprint(p)
+        self.gradient = fingerprint(p.gradient)
+
+
+class HandSteps(Listener):
+    """A leaf with a gradient that was written between two backward passes has made a step.
+
+    If its gradient is the one that was there before the write, the next backward adds to it.
+    """
+
+    def __init__(self, patient: Patient) -> None:
+        self.patient = patient
+        self.leaves: dict[int, Leaf] = {}
+        self.faults: dict[Any, int] = {}  # by the line of backward
+
+    def before_backward(self, call: BackwardCall) -> None:
+        reached = call.graph.leaf_ids
+        stale = [p for p in map(self.stale, list(self.leaves)) if p is not None]
+        stale = [p for p in stale if id(p) in reached]
+        if not stale:
+            return
+        self.faults[call.where] = self.faults.get(call.where, 0) + 1
+        if self.faults[call.where] < SURE:
+            return
+        names = [evidence.name_of(p.array) or self.patient.name(p) for p in stale]
+        first = names[0] if names[0].isidentifier() else "w"
+        self.patient.report.add(
+            "D01",
+            f"{named(names, 3)} changed by hand since the last backward(), and .grad still holds "
+            "the gradient of that step: the new one is added to it",
+            place_of_spot(call.where),
+            f"forget the gradient after the update: {first}.grad = None, or {first}.grad.zero_()",
+        )
+
+    def stale(self, key: int) -> Any:
+        """The leaf, if it was written and its gradient was not; None otherwise."""
+        leaf = self.leaves[key]
+        p = leaf.ref()
+        if p is None or self.patient.known(p).optimized:
+            del self.leaves[key]
+            return None
+        grad = grad_of(p)
+        if grad is None or is_zero(grad) or fingerprint(p.gradient) != leaf.gradient:
+            return None
+        return p if fingerprint(p) != leaf.values else None
+
+    def after_backward(self, call: BackwardCall) -> None:
+        for node in call.graph.leaves:
+            p = node.tensor()
+            if p is not None and grad_of(p) is not None and not self.patient.known(p).optimized:
+                self.leaves[id(p)] = Leaf(p)

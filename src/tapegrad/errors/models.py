@@ -1,0 +1,146 @@
+"""E16: a model or an optimizer that is put together wrongly, or gets the values of another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..core.base import user_frame
+from .evidence import here, name_of
+from .missing import reads_attribute
+from .report import attach, build
+
+NEAR = 0.6  # how alike names have to be
+SHOWN = 4  # pairs of names
+
+
+def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
+    import difflib  # takes a moment, and only errors need it
+
+    return difflib.get_close_matches(name, [k for k in known if not k.startswith("_")], most, NEAR)
+
+
+def no_such_attribute(module: Any, name: str) -> AttributeError:
+    """`model.wieght`: Python's sentence, and the names that come near."""
+    kind = type(module).__name__
+    error = AttributeError(f"'{kind}' object has no attribute '{name}'")
+    frame = user_frame(2)
+    # Whoever only asks (hasattr, getattr with a default) gets the sentence alone.
+    if name.startswith("_") or frame is None or not reads_attribute(frame):
+        return error
+    near = nearest(name, dir(module))
+    what = f"{kind} has no parameter, buffer, module or method of this name"
+    fixes = [f"did you mean .{' or .'.join(near)}?"] if near else []
+    if "_modules" not in vars(module):
+        what = f"Module.__init__() has not run for this {kind}"
+        fixes = [f"call super().__init__() first in {kind}.__init__"]
+    if not fixes:
+        fixes = [f"assign it in {kind}.__init__: self.{name} = ..."]
+    attach(error, "E16", what=what, causes=[("noticed", "at", here())], fixes=fixes, name=name)
+    return error
+
+
+def before_init(module: Any, what: str) -> AttributeError:
+    """Something was assigned to a module whose `__init__` has not run."""
+    kind = type(module).__name__
+    error = build(
+        AttributeError,
+        f"cannot assign {what} before Module.__init__() call",
+        "E16",
+        what=f"{kind} is a Module: what it holds is kept in tables that Module.__init__() makes",
+        causes=[("noticed", "at", here())],
+        fixes=[f"call super().__init__() first in {kind}.__init__"],
+    )
+    assert isinstance(error, AttributeError)
+    return error
+
+
+def no_parameters(was_used_up: bool) -> Exception:
+    """An optimizer was given nothing to optimize."""
+    what = "there is nothing in it that could be optimized"
+    fixes = [
+        "layers have to be attributes of the model, or in a ModuleList: a plain list hides them",
+        "pass model.parameters() of a model that has layers",
+    ]
+    if was_used_up:
+        what = "a generator can be gone through once, and this one has been"
+        fixes = [
+            "call .parameters() again where they are needed",
+            "keep a list: params = list(model.parameters())",
+        ]
+    return build(
+        ValueError,
+        "optimizer got an empty parameter list",
+        "E16",
+        what=what,
+        causes=[("noticed", "at", here())],
+        fixes=fixes,
+    )
+
+
+def not_a_leaf(t: Any) -> Exception:
+    """An optimizer was given the result of an operation."""
+    name = name_of(t.array)
+    return build(
+        ValueError,
+        "can't optimize a non-leaf Tensor",
+        "E16",
+        what="it is computed from other tensors: a step would change the result, not its source",
+        causes=[("noticed", "at", here())],
+        fixes=[
+            "give the optimizer the leaf that it was computed from",
+            f"or begin anew from these values: {name or 't'}.detach().requires_grad_()",
+        ],
+    )
+
+
+def does_not_fit(sentence: str, missing: list[str], unexpected: list[str]) -> Exception:
+    """load_state_dict: which names probably mean the same."""
+    fixes = []
+    prefix = common_prefix(missing, unexpected)
+    if prefix:
+        own, given = prefix
+        fixes.append(
+            f"the names differ by {given or own!r} in front: "
+            + (
+                f"{{k.removeprefix({given!r}): v for k, v in state.items()}}"
+                if given
+                else f"{{{own!r} + k: v for k, v in state.items()}}"
+            )
+        )
+    else:
+        pairs = [(m, nearest(m, unexpected, 1)) for m in missing]
+        alike = [f"{m} <- {n[0]}?" for m, n in pairs if n][:SHOWN]
+        if alike:
+            fixes.append("names that look alike: " + ", ".join(alike))
+    if missing or unexpected:
+        fixes.append("strict=False loads what fits, and returns what does not")
+    else:
+        fixes.append("make the model with the sizes that the values were saved with")
+    return build(
+        RuntimeError,
+        sentence,
+        "E16",
+        what=f"{len(missing)} missing, {len(unexpected)} unexpected: "
+        "the values are those of a model that is put together otherwise"
+        if missing or unexpected
+        else "the names fit, the sizes do not",
+        causes=[("noticed", "at", here())],
+        fixes=fixes,
+        missing=missing,
+        unexpected=unexpected,
+    )
+
+
+def common_prefix(missing: list[str], unexpected: list[str]) -> tuple[str, str] | None:
+    """What one side has in front of all names and the other has not, as (own, given)."""
+    if not missing or len(missing) != len(unexpected):
+        return None
+    own, given = missing[0], unexpected[0]
+    front = given.removesuffix(own)
+    if front != given and [front + m for m in missing] == unexpected:
+        return "", front
+    front = own.removesuffix(given)
+    if front != own and [front + u for u in unexpected] == missing:
+        return front, ""
+    return None
