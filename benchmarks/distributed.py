@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 
-TURNS = 5
+TURNS = int(os.environ.get("TURNS", "5"))
 
 
 def measure() -> None:
