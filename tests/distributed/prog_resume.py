@@ -1,6 +1,6 @@
 """Training that is killed at a random moment and goes on from its last checkpoint.
 
-prog_resume.py FOLDER SEED: in the first attempt one rank, at some time, kills itself.
+prog_resume.py FOLDER SEED: in the first attempt one rank kills itself, somewhere in some step.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def main(folder, seed):
     rank, size = dist.get_rank(), dist.get_world_size()
     first = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
     draw = random.Random(seed)
-    victim, moment = draw.randrange(size), draw.uniform(0, 0.4)
+    victim, last, delay = draw.randrange(size), draw.randrange(STEPS), draw.uniform(0, 0.01)
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
     ddp = nn.parallel.DistributedDataParallel(model)
@@ -42,9 +42,9 @@ def main(folder, seed):
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
         print("went on from step", state["step"], flush=True)
-    if first and rank == victim:
-        threading.Timer(moment, lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
     for step in range(state["step"], STEPS):
+        if first and rank == victim and step == last:
+            threading.Timer(delay, os.kill, (os.getpid(), signal.SIGKILL)).start()
         generator = torch.Generator().manual_seed(step)
         x = torch.randn(8, 4, generator=generator)[rank::size]
         optimizer.zero_grad()
