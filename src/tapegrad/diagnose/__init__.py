@@ -10,6 +10,7 @@ from typing import Any
 
 # Public name -> the module that has it.
 _HOMES: dict[str, str] = {
+    "distributed": "_ranks",
     "doctor": "_doctor.doctor",
     "explain": "_explain",
     "gradient_flow": "flow",

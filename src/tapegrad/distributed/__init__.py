@@ -17,7 +17,7 @@ from .distributed_c10d import (  # noqa: F401
 
 SUBMODULES = """
     algorithms checkpoint device_mesh distributed_c10d elastic fsdp launch optim pipelining rpc run
-    tensor utils nn
+    tensor nn
 """.split()
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.base import ON_DEVICE
 from . import _buffers as memory
 from ._errors import DistBackendError
 from ._groups import ProcessGroup, chosen, default_group, get_group_rank
@@ -28,11 +29,12 @@ def run(
     finish: Callable[[], None] | None = None,
     result: Any = None,
     keep: Any = None,
+    engine: Any = None,
 ) -> Work | None:
     """Note a collective for the others, start it, and wait for it unless `async_op`."""
     count, mark = group.note(kind, words)
     work = Work(group, kind, None, finish, result, count, mark, keep)
-    work.request = start(group.engine)
+    work.request = start(engine or group.engine)
     if async_op:
         group.pending.add(work)
         if count:
@@ -90,6 +92,15 @@ def chain(*steps: Callable[[], None] | None) -> Callable[[], None] | None:
     return all_steps
 
 
+def nccl_for(pg: ProcessGroup, tensor: Any, op: RedOpType | None = None) -> Any:
+    """What runs a collective of a CUDA tensor on the GPU; None for host memory."""
+    if pg.backend != "nccl" or tensor.special != ON_DEVICE:
+        return None
+    from ._nccl import chosen_for
+
+    return chosen_for(pg, tensor, op)
+
+
 # ---------------------------------------------------------------------- one tensor each
 
 
@@ -100,10 +111,15 @@ def all_reduce(tensor: Any, op: Any = SUM, group: Any = None, async_op: bool = F
     if pg is None:
         return None
     check_complex("all_reduce", tensor, op)
+    words = f"{memory.words(tensor)} {op.name}"
+    on_gpu = nccl_for(pg, tensor, op)
+    if on_gpu is not None:
+        return on_gpu.run(
+            run, "all_reduce", words, lambda e: e.all_reduce(on_gpu.flat, op), async_op, op
+        )
     flat, back = memory.both_ways(tensor)
     array, mpi_op, ending = prepared(flat, op, pg.size())
     last = None if ending is None else (lambda: ending(array, flat))
-    words = f"{memory.words(tensor)} {op.name}"
     return run(
         pg,
         "all_reduce",
@@ -130,8 +146,13 @@ def broadcast(
         return None
     root = root_of(pg, src, group_src)
     check_root(pg, "broadcast", root)
-    flat, back = memory.both_ways(tensor)
     words = f"{tensor.numel()} {str(tensor.dtype)[6:]} from rank {root}"
+    on_gpu = nccl_for(pg, tensor)
+    if on_gpu is not None:
+        return on_gpu.run(
+            run, "broadcast", words, lambda e: e.broadcast(on_gpu.flat, root), async_op
+        )
+    flat, back = memory.both_ways(tensor)
     return run(
         pg,
         "broadcast",
@@ -266,6 +287,16 @@ def all_gather_into_tensor(
         return None
     if output_tensor.numel() != input_tensor.numel() * pg.size():
         raise ValueError("output tensor size must be equal to world_size times input tensor size")
+    on_gpu = nccl_for(pg, output_tensor)
+    if on_gpu is not None:
+        sent = on_gpu.other(input_tensor)
+        return on_gpu.run(
+            run,
+            "all_gather_into_tensor",
+            memory.words(input_tensor),
+            lambda e: e.all_gather(on_gpu.flat, sent),
+            async_op,
+        )
     flat = memory.outgoing(input_tensor)
     out, back = memory.both_ways(output_tensor)
     if back is None and np.may_share_memory(out, flat):
@@ -381,6 +412,17 @@ def reduce_scatter_tensor(
         return None
     if output.numel() * pg.size() != input.numel():
         raise ValueError("input tensor must be the same size as output size times world size")
+    on_gpu = nccl_for(pg, output, op)
+    if on_gpu is not None:
+        sent = on_gpu.other(input)
+        return on_gpu.run(
+            run,
+            "reduce_scatter_tensor",
+            f"{memory.words(output)} {op.name}",
+            lambda e: e.reduce_scatter(on_gpu.flat, sent, op),
+            async_op,
+            op,
+        )
     flat = memory.outgoing(input)
     return scatter_sums(pg, "reduce_scatter_tensor", output, flat, op, async_op)
 

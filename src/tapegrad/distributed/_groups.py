@@ -62,6 +62,7 @@ class ProcessGroup:
         self.group_desc = description or "undefined"
         self.my_global_rank = global_ranks[engine.rank]
         self.pending: set[Work] = set()
+        self.nccl: Any = None  # made at the first collective of CUDA tensors, see _nccl.py
         self.notes: dict[Any, tuple[int, bytes]] = {}
         alone = isinstance(engine, Alone) or engine.size == 1
         self.board = None if alone else Board(engine.MPI, engine.comm)

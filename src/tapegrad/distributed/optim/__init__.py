@@ -1,10 +1,11 @@
-"""Optimizers of several processes, as far as libraries import them."""
+"""Optimizers that share their work between ranks."""
 
-from ..._absent import absent_class
-from ...optim import Optimizer
+from __future__ import annotations
 
-ZeroRedundancyOptimizer = absent_class(
-    "torch.distributed.optim.ZeroRedundancyOptimizer",
-    "give every process an ordinary optimizer",
-    Optimizer,
-)
+from .._not_here import missing_class
+from .zero_redundancy_optimizer import ZeroRedundancyOptimizer
+
+__all__ = ["DistributedOptimizer", "PostLocalSGDOptimizer", "ZeroRedundancyOptimizer"]
+
+DistributedOptimizer = missing_class("optim.DistributedOptimizer", "ZeroRedundancyOptimizer")
+PostLocalSGDOptimizer = missing_class("optim.PostLocalSGDOptimizer", "DDP with no_sync()")

@@ -2,6 +2,7 @@
 
 from ..._absent import absent_class, absent_function
 from ..._tensor.tensor import Tensor
+from ..device_mesh import DeviceMesh, init_device_mesh
 from .placement_types import Partial, Placement, Replicate, Shard
 
 INSTEAD = "run one process per replica with DistributedDataParallel"
@@ -12,10 +13,12 @@ distribute_tensor = absent_function("torch.distributed.tensor.distribute_tensor"
 
 __all__ = [
     "DTensor",
+    "DeviceMesh",
     "Partial",
     "Placement",
     "Replicate",
     "Shard",
     "distribute_module",
     "distribute_tensor",
+    "init_device_mesh",
 ]
