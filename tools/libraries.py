@@ -173,13 +173,13 @@ def page(rows: list[Row]) -> str:
     lines = [
         "# Other people's libraries",
         "",
-        "Written by `make libraries` (tools/libraries.py): each package is installed as pip finds it,",
-        "without PyTorch, and a small program of tests/libraries runs with `python -m tapegrad run`",
-        "and with PyTorch 2.13. *Equal*: both print the same, numbers within 1 part in 1000.",
+        "Written by `make libraries` (tools/libraries.py): each package is installed as pip finds",
+        "it, without PyTorch, and a small program of tests/libraries runs with",
+        "`python -m tapegrad run` and with PyTorch 2.13. *Equal*: both print the same, numbers within 1 part in 1000.",
         "`python -m tapegrad check PACKAGE` says in advance what an installed package would miss.",
         "",
-        f"{sum(row.runs for row in rows)} of {len(rows)} packages run; of {len(compared)} that were "
-        f"compared, {sum(bool(row.equal) for row in compared)} print PyTorch's numbers.",
+        f"{sum(row.runs for row in rows)} of {len(rows)} packages run; of {len(compared)} that "
+        f"were compared, {sum(bool(row.equal) for row in compared)} print PyTorch's numbers.",
         "",
         "| package | version | runs | equal | seconds |",
         "|---|---|---|---|---|",

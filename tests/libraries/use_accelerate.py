@@ -1,9 +1,11 @@
 """A loop of training with Accelerator, and big-model inference."""
 
+from show import show
+
+# isort: split
 import torch
 from accelerate import Accelerator, init_empty_weights
 from accelerate.utils import set_seed
-from show import show
 
 set_seed(0)
 accelerator = Accelerator(cpu=True, gradient_accumulation_steps=2)

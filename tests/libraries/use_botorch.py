@@ -1,12 +1,14 @@
 """One round of Bayesian optimization."""
 
+from show import show
+
+# isort: split
 import torch
 from botorch.acquisition import LogExpectedImprovement
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
 from botorch.utils.sampling import draw_sobol_samples
 from gpytorch.mlls import ExactMarginalLogLikelihood
-from show import show
 
 torch.manual_seed(0)
 box = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)

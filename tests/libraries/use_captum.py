@@ -1,5 +1,8 @@
 """Which inputs matter."""
 
+from show import show
+
+# isort: split
 import torch
 from captum.attr import (
     DeepLift,
@@ -8,7 +11,6 @@ from captum.attr import (
     Saliency,
     ShapleyValueSampling,
 )
-from show import show
 
 torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))

@@ -1,8 +1,10 @@
 """A small UNet, a scheduler, and a sampling loop."""
 
+from show import show, train
+
+# isort: split
 import torch
 from diffusers import DDIMScheduler, DDPMScheduler, UNet2DModel
-from show import show, train
 
 torch.manual_seed(0)
 model = UNet2DModel(

@@ -1,8 +1,10 @@
 """Equivariant layers."""
 
+from show import show, train
+
+# isort: split
 import torch
 from e3nn import nn, o3
-from show import show, train
 
 torch.manual_seed(0)
 irreps = o3.Irreps("4x0e + 2x1o")

@@ -1,9 +1,11 @@
 """rearrange, reduce, repeat, einsum, pack, and layers."""
 
+from show import show, train
+
+# isort: split
 import torch
 from einops import einsum, pack, rearrange, reduce, repeat, unpack
 from einops.layers.torch import Rearrange, Reduce
-from show import show, train
 
 torch.manual_seed(0)
 x = torch.randn(2, 3, 8, 8)

@@ -1,10 +1,12 @@
 """Floating point operations, counted on a traced graph."""
 
+from show import show
+
+# isort: split
 import logging
 
 import torch
 from fvcore.nn import FlopCountAnalysis, parameter_count
-from show import show
 
 logging.disable(logging.CRITICAL)
 model = torch.nn.Sequential(

@@ -1,8 +1,10 @@
 """Distances between clouds of points."""
 
+from show import show
+
+# isort: split
 import torch
 from geomloss import SamplesLoss
-from show import show
 
 torch.manual_seed(0)
 x, y = torch.randn(12, 2, requires_grad=True), torch.randn(9, 2)

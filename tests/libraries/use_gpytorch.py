@@ -1,8 +1,10 @@
 """Exact Gaussian process regression."""
 
+from show import show
+
+# isort: split
 import gpytorch
 import torch
-from show import show
 
 torch.manual_seed(0)
 x = torch.linspace(0, 1, 20)

@@ -1,8 +1,10 @@
 """A step of learning, differentiated."""
 
+from show import show
+
+# isort: split
 import higher
 import torch
-from show import show
 
 torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))

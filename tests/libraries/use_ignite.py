@@ -1,9 +1,11 @@
 """An engine with metrics."""
 
+from show import show
+
+# isort: split
 import torch
 from ignite.engine import Events, create_supervised_evaluator, create_supervised_trainer
 from ignite.metrics import Accuracy, Loss
-from show import show
 
 torch.manual_seed(0)
 x = torch.randn(64, 4)

@@ -1,8 +1,10 @@
 """Filters, colours, geometry and augmentation."""
 
+from show import show
+
+# isort: split
 import kornia
 import torch
-from show import show
 
 torch.manual_seed(0)
 image = torch.rand(2, 3, 24, 24)

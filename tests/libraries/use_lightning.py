@@ -1,10 +1,12 @@
 """A LightningModule, trained and tested."""
 
+from show import show
+
+# isort: split
 import logging
 
 import lightning
 import torch
-from show import show
 
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
 logging.getLogger("lightning.fabric").setLevel(logging.ERROR)

@@ -1,11 +1,13 @@
 """A UNet for volumes, a loss, a metric, and transforms."""
 
+from show import show, train
+
+# isort: split
 import torch
 from monai.losses import DiceLoss
 from monai.metrics import DiceMetric
 from monai.networks.nets import UNet
 from monai.transforms import Compose, RandFlip, ScaleIntensity, Spacing  # noqa: F401
-from show import show, train
 
 torch.manual_seed(0)
 model = UNet(3, 1, 2, channels=(4, 8), strides=(2,), num_res_units=1)

@@ -1,10 +1,12 @@
 """A small CLIP."""
 
+from show import show, train
+
+# isort: split
 import open_clip
 import torch
 from open_clip.loss import ClipLoss
 from open_clip.model import CLIP, CLIPTextCfg, CLIPVisionCfg
-from show import show, train
 
 torch.manual_seed(0)
 vision = CLIPVisionCfg(layers=2, width=64, head_width=32, patch_size=8, image_size=32)

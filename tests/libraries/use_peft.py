@@ -1,10 +1,12 @@
 """LoRA on a small GPT-2."""
 
+from show import show, train
+
+# isort: split
 import tempfile
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
-from show import show, train
 from transformers import GPT2Config, GPT2LMHeadModel
 
 torch.manual_seed(0)

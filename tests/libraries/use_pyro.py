@@ -1,11 +1,13 @@
 """Variational inference and Hamiltonian Monte Carlo."""
 
+from show import show
+
+# isort: split
 import pyro
 import pyro.distributions as dist
 import torch
 from pyro.infer import MCMC, NUTS, SVI, Trace_ELBO
 from pyro.infer.autoguide import AutoNormal
-from show import show
 
 pyro.set_rng_seed(0)
 data = torch.randn(20) + 2

@@ -1,8 +1,10 @@
 """Ten optimizers."""
 
+from show import show
+
+# isort: split
 import pytorch_optimizer
 import torch
-from show import show
 
 names = (
     "Lion",

@@ -1,5 +1,8 @@
 """Save and load, as tensors and as NumPy arrays."""
 
+from show import show
+
+# isort: split
 import os
 import tempfile
 
@@ -7,7 +10,6 @@ import torch
 from safetensors import numpy as sn
 from safetensors import safe_open
 from safetensors import torch as st
-from show import show
 
 torch.manual_seed(0)
 state = {

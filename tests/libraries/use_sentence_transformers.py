@@ -1,9 +1,11 @@
 """Pooling and normalizing on top of a small BERT; a loss of pairs."""
 
+from show import show, train
+
+# isort: split
 import torch
 from sentence_transformers import util
 from sentence_transformers.models import Normalize, Pooling
-from show import show, train
 from transformers import BertConfig, BertModel
 
 torch.manual_seed(0)

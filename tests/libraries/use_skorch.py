@@ -1,8 +1,10 @@
 """A classifier in scikit-learn's manner."""
 
+from show import show
+
+# isort: split
 import numpy as np
 import torch
-from show import show
 from skorch import NeuralNetClassifier
 from skorch.helper import predefined_split  # noqa: F401
 

@@ -1,7 +1,9 @@
 """PPO and DQN on CartPole."""
 
-import torch
 from show import show
+
+# isort: split
+import torch
 from stable_baselines3 import DQN, PPO
 
 torch.set_num_threads(1)

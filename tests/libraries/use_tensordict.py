@@ -1,7 +1,9 @@
 """Dictionaries of tensors, and modules that read and write them."""
 
-import torch
 from show import show, train
+
+# isort: split
+import torch
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModule, TensorDictSequential
 

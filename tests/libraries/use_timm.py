@@ -1,8 +1,10 @@
 """Six architectures at a small size, an optimizer and a scheduler of timm's."""
 
+from show import show, train
+
+# isort: split
 import timm
 import torch
-from show import show, train
 from timm.optim import create_optimizer_v2
 from timm.scheduler import CosineLRScheduler
 

@@ -1,7 +1,9 @@
 """Graph networks."""
 
-import torch
 from show import show, train
+
+# isort: split
+import torch
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GATConv, GCNConv, GINConv, SAGEConv, global_mean_pool
 from torch_geometric.utils import to_dense_adj

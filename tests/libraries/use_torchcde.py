@@ -1,8 +1,10 @@
 """A controlled differential equation."""
 
+from show import show, train
+
+# isort: split
 import torch
 import torchcde
-from show import show, train
 
 
 class Field(torch.nn.Module):

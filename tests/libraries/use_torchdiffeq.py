@@ -1,7 +1,9 @@
 """A neural ODE, with and without the adjoint."""
 
-import torch
 from show import show, train
+
+# isort: split
+import torch
 from torchdiffeq import odeint, odeint_adjoint
 
 

@@ -1,7 +1,9 @@
 """The summary of a model."""
 
-import torch
 from show import show
+
+# isort: split
+import torch
 from torchinfo import summary
 
 model = torch.nn.Sequential(

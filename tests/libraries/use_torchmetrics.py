@@ -1,8 +1,10 @@
 """Metrics of classification, regression, images and text."""
 
+from show import show
+
+# isort: split
 import torch
 import torchmetrics
-from show import show
 from torchmetrics import functional as F
 
 torch.manual_seed(0)

@@ -1,8 +1,10 @@
 """A stochastic differential equation."""
 
+from show import show, train
+
+# isort: split
 import torch
 import torchsde
-from show import show, train
 
 
 class SDE(torch.nn.Module):

@@ -1,8 +1,10 @@
 """Models, transforms.v2, and the ops of its library in C++."""
 
+from show import show, train
+
+# isort: split
 import torch
 import torchvision
-from show import show, train
 from torchvision import ops, tv_tensors
 from torchvision.transforms import v2
 

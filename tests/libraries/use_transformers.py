@@ -1,9 +1,11 @@
 """GPT-2, BERT, Llama, T5 and ViT from a config: train, generate, save and load, Trainer."""
 
+from show import show, train
+
+# isort: split
 import tempfile
 
 import torch
-from show import show, train
 from transformers import (
     BertConfig,
     BertForMaskedLM,

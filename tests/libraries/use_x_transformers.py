@@ -1,7 +1,9 @@
 """A decoder with rotary embeddings."""
 
-import torch
 from show import show, train
+
+# isort: split
+import torch
 from x_transformers import AutoregressiveWrapper, Decoder, TransformerWrapper
 
 torch.manual_seed(0)
