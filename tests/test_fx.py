@@ -188,3 +188,15 @@ def test_a_concrete_argument_is_asserted():
     assert torch.equal(traced(torch.ones(2), False), -torch.ones(2))
     with pytest.raises(AssertionError, match="flag has been specialized to have value False"):
         traced(torch.ones(2), True)
+
+
+def test_a_stand_in_outside_of_a_trace():
+    graph = fx.Graph()
+    x = fx.Proxy(graph.placeholder("x"))
+    y = F.relu(torch.einsum("ij,jk->ik", x, x))
+    graph.output(torch.cat([y, y.T]).node)
+    assert graph.find_nodes(op="call_function", target=torch.einsum)[0].args[0] == "ij,jk->ik"
+    assert len(graph.find_nodes(op="call_function", target=torch.einsum)[0].args) == 3
+    m = torch.tensor([[1.0, -2.0], [3.0, 4.0]])
+    out = F.relu(m @ m)
+    assert torch.equal(fx.GraphModule({}, graph)(m), torch.cat([out, out.T]))

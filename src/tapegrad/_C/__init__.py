@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 import weakref
 from typing import Any
 
@@ -29,8 +30,11 @@ __all__ = [
 ]
 
 
-def _get_tracing_state() -> None:
-    """What is being traced: nothing, ever."""
+def _get_tracing_state() -> Any:
+    """What `torch.jit._get_trace_graph` is recording at the moment; None outside of it."""
+    graphs = sys.modules.get(f"{__name__}.script_graphs")
+    running = [] if graphs is None else graphs.RUNNING
+    return running[-1] if running else None
 
 
 def _log_api_usage_once(event: str, *facts: Any) -> None:

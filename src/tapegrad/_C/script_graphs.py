@@ -95,6 +95,10 @@ class Graph:
         return "\n".join(["graph:", *[f"  {node!r}" for node in self.list]])
 
 
+# The traces that are running, innermost last.
+RUNNING: list[Recorder] = []
+
+
 class Recorder(TorchDispatchMode):
     """Writes every op down."""
 
@@ -104,6 +108,13 @@ class Recorder(TorchDispatchMode):
         self.values: dict[int, Value] = {}
         self.scopes: list[str] = []
         self.kept: list[Any] = []  # ids stay unique while the tensors live
+
+    def push_scope(self, name: str) -> None:
+        """What follows is done by a part of the program: hooks of libraries say which."""
+        self.scopes.append(f"{self.scopes[-1]}/{name}" if self.scopes else name)
+
+    def pop_scope(self) -> None:
+        self.scopes.pop()
 
     def value(self, held: Any, node: Any = None) -> Value:
         if isinstance(held, tg.Tensor) and id(held) in self.values:
@@ -127,22 +138,10 @@ class Recorder(TorchDispatchMode):
 def trace(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Graph, Any]:
     """The graph of what a module does with an example, and its result."""
     recorder = Recorder()
-    handles = []
-    for name, each in module.named_modules():
-        scope = f"{type(each).__name__}::{name}"
-
-        def enter(_module: Any, _args: Any, scope: str = scope) -> None:
-            outer = f"{recorder.scopes[-1]}/" if recorder.scopes else ""
-            recorder.scopes.append(outer + scope)
-
-        def leave(_module: Any, _args: Any, _out: Any) -> None:
-            recorder.scopes.pop()
-
-        handles += [each.register_forward_pre_hook(enter), each.register_forward_hook(leave)]
+    RUNNING.append(recorder)
     try:
         with recorder:
             out = module(*args, **kwargs)
     finally:
-        for handle in handles:
-            handle.remove()
+        RUNNING.pop()
     return recorder.graph, out

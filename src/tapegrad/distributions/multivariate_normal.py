@@ -9,6 +9,7 @@ import tapegrad as tg
 
 from . import constraints
 from ._traits import Centred
+from .distribution import Distribution  # noqa: F401  libraries import it from here
 from .utils import EMPTY, _standard_normal, lazy_property
 
 __all__ = ["MultivariateNormal"]

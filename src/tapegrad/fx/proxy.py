@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from ..core.watchers import WATCHED
 from ..utils._pytree import tree_leaves
 from .node import Node, base_types
 
@@ -159,6 +160,7 @@ class Proxy:
     def __init__(self, node: Node, tracer: Any = None) -> None:
         self.tracer = GraphAppendingTracer(node.graph) if tracer is None else tracer
         self.node = node
+        watch()
 
     def __repr__(self) -> str:
         return f"Proxy({self.node.name})"
@@ -208,6 +210,12 @@ class Proxy:
         return tracer.create_proxy("call_function", orig_method, args, kwargs)
 
 
+def watch() -> None:
+    """Let functions look for stand-ins among their arguments, once there is one."""
+    if Proxy not in WATCHED:
+        WATCHED.extend((Proxy, Attribute, ParameterProxy))
+
+
 def is_method_of_tensor(function: Any) -> bool:
     return getattr(function, "__qualname__", "").startswith("Tensor.")
 
@@ -217,6 +225,7 @@ class Attribute(Proxy):
 
     def __init__(self, root: Proxy, attr: str) -> None:
         self.root, self.attr, self.tracer = root, attr, root.tracer
+        watch()
         self._node: Node | None = None
 
     @property

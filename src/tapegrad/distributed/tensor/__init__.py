@@ -1,15 +1,19 @@
-"""Sharded tensors, as far as `isinstance` goes: there are none."""
+"""DTensor and its placements: names only."""
 
-from ..._absent import absent_class, absent_function
-from ..._tensor.tensor import Tensor
+from __future__ import annotations
+
+from .._not_here import missing_class, missing_function
 from ..device_mesh import DeviceMesh, init_device_mesh
-from .placement_types import Partial, Placement, Replicate, Shard
 
-INSTEAD = "run one process per replica with DistributedDataParallel"
+INSTEAD = "DistributedDataParallel or FullyShardedDataParallel"
 
-DTensor = absent_class("torch.distributed.tensor.DTensor", INSTEAD, Tensor)
-distribute_module = absent_function("torch.distributed.tensor.distribute_module", INSTEAD)
-distribute_tensor = absent_function("torch.distributed.tensor.distribute_tensor", INSTEAD)
+DTensor = missing_class("tensor.DTensor", INSTEAD)
+Placement = missing_class("tensor.Placement", INSTEAD)
+Shard = missing_class("tensor.Shard", INSTEAD)
+Replicate = missing_class("tensor.Replicate", INSTEAD)
+Partial = missing_class("tensor.Partial", INSTEAD)
+distribute_tensor = missing_function("tensor.distribute_tensor", INSTEAD)
+distribute_module = missing_function("tensor.distribute_module", INSTEAD)
 
 __all__ = [
     "DTensor",
