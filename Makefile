@@ -13,6 +13,8 @@
 #   make golden       record again what PyTorch answers (tests/golden)
 #   make bench        timings against PyTorch;  make bench-pure for the pure build
 #   make bench-page   the same, written to docs/benchmarks.md
+#   make libraries    other people's libraries on both, written to docs/libraries.md
+#   make libraries-quick  a part of them that takes a minute or two
 #   make sanitize     the kernels in C under AddressSanitizer and UBSan (GCC, Linux)
 #   make wheel        both wheels, in dist/
 #   make clean        remove everything that was made here
@@ -23,6 +25,7 @@ VENV_PURE ?= .venv-pure
 VENV_PARITY ?= .venv-parity
 VENV_DOCS ?= .venv-docs
 VENV_DEMO ?= .venv-demo
+VENV_LIBRARIES ?= .venv-libraries
 TORCH ?= torch==2.13.0
 # Set this to the index of PyTorch's CPU-only wheels to spare the CUDA packages; else pip decides.
 TORCH_INDEX ?=
@@ -40,7 +43,7 @@ SOURCES := pyproject.toml setup.py README.md LICENSE \
     $(shell find src/tapegrad -name __pycache__ -prune -o -print)
 
 .PHONY: help demo test test-pure test-cuda docs lint generate parity parity-pure parity-page golden bench \
-    bench-pure bench-page sanitize wheel clean
+    bench-pure bench-page libraries libraries-quick sanitize wheel clean
 .DELETE_ON_ERROR:
 
 help:
@@ -106,6 +109,17 @@ bench-page: $(VENV_PARITY)/.installed
 bench-pure: $(VENV_PARITY)/.tools
 	PYTHONPATH=src $(VENV_PARITY)/bin/python benchmarks/run.py
 
+# Packages of other people, installed without PyTorch; PyTorch itself is the parity environment's.
+LIBRARIES = $(VENV_LIBRARIES)/bin/python tools/libraries.py --install \
+    --python $(VENV_LIBRARIES)/bin/python --oracle $(VENV_PARITY)/bin/python
+libraries: $(VENV_PARITY)/.tools
+	$(call make_venv,$(VENV_LIBRARIES))
+	$(LIBRARIES) --write
+
+libraries-quick: $(VENV_PARITY)/.tools
+	$(call make_venv,$(VENV_LIBRARIES))
+	$(LIBRARIES) --quick
+
 # The kernels of this tree, compiled apart and tested from the sources with the checkers' libraries in
 # front. Python itself leaks by their standards, so leaks are not looked for.
 SANITIZED = build/sanitized/tapegrad
@@ -128,7 +142,7 @@ wheel: $(VENV)/.tools
 	@ls -l dist
 
 clean:
-	rm -rf $(VENV) $(VENV_PURE) $(VENV_PARITY) $(VENV_DOCS) $(VENV_DEMO) build docs/reference dist src/tapegrad.egg-info
+	rm -rf $(VENV) $(VENV_PURE) $(VENV_PARITY) $(VENV_DOCS) $(VENV_DEMO) $(VENV_LIBRARIES) build docs/reference dist src/tapegrad.egg-info
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
 

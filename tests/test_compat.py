@@ -452,3 +452,14 @@ def test_check_command(tmp_path: Path) -> None:
     assert broken.returncode == 2
     assert "broken.py:1: not checked" in broken.stderr
     assert "nope.py: not checked: No such file" in broken.stderr
+
+
+def test_check_of_an_installed_package(tmp_path: Path) -> None:
+    write(tmp_path, "site/toy_package/__init__.py", "import torch\ntorch.relu\ntorch.no_such_op\n")
+    write(tmp_path, "site/toy_package-1.0.dist-info/METADATA", "Name: toy-package\nVersion: 1.0\n")
+    code = (
+        "import sys; sys.path.insert(0, 'site')\n"
+        "from tapegrad.compat.check import check_files\n"
+        "print([*check_files(['toy-package']).missing], 'toy_package' in sys.modules)\n"
+    )
+    assert succeeds(python("-c", code, cwd=tmp_path)) == "['torch.no_such_op'] False\n"

@@ -87,7 +87,9 @@ def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         epilog="Example: tapegrad check train.py src/. Exit status: 0 nothing is missing, 1 "
         "something is, 2 a file could not be read.",
     )
-    check.add_argument("paths", nargs="+", metavar="PATH", help="a Python file or a folder of them")
+    check.add_argument(
+        "paths", nargs="+", metavar="PATH", help="a Python file, a folder, or an installed package"
+    )
     check.add_argument("--json", action="store_true", help="print the report as JSON")
 
 

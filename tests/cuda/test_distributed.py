@@ -55,6 +55,7 @@ def backend(request, monkeypatch):
             NcclCommunicator=Communicator,
         )
         monkeypatch.setattr(devices.DEVICE.xp.cuda, "nccl", fake, raising=False)
+        monkeypatch.setenv("TAPEGRAD_NCCL", "1")
     dist.init_process_group(request.param, init_method="tcp://localhost:1", rank=0, world_size=1)
     yield request.param
     dist.destroy_process_group()

@@ -253,7 +253,8 @@ def shareable(array: Any) -> Any:
             ),
             4,
         )
-    return array
+    known = dtypes.of(array.dtype).np
+    return array if array.dtype is known else array.view(known)  # NumPy unpickles equal ones
 
 
 @api(method=False)

@@ -110,7 +110,7 @@ def eligible(t: Any) -> bool:
     if not isinstance(t, TensorBase) or t.special == ON_META:
         return False
     dtype = t.array.dtype
-    return dtype is F32 or (dtype.itemsize == 2 and dtype.kind in REALS)
+    return dtype == F32 or (dtype.itemsize == 2 and dtype.kind in REALS)
 
 
 def converted(t: Any, dtype: Any) -> Any:
@@ -122,7 +122,7 @@ def converted(t: Any, dtype: Any) -> Any:
     found = t.array.dtype
     if found is dtype.np or found == dtype.np:
         return t
-    return CACHE.cast(t, dtype) if found is F32 and is_parameter(t) else cast_tensor(t, dtype)
+    return CACHE.cast(t, dtype) if found == F32 and is_parameter(t) else cast_tensor(t, dtype)
 
 
 def all_converted(values: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:

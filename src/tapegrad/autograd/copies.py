@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import dtypes
 from ..core import devices
 from ..core.base import (
     INTERPRETED,
@@ -129,7 +130,7 @@ def reduce(t: Any) -> Any:
     if is_valueless(t):
         facts = t.array.shape, t.stride(), t.array.dtype
         return rebuild_on_meta, (type(t), *facts, t.requires_grad, dict(t.__dict__))
-    return rebuild, (
+    return rebuild_of_values, (
         type(t),
         with_bits_of(t.array, np.array(memory_behind(t.array), copy=True)),
         t.requires_grad,
@@ -167,6 +168,16 @@ def rebuild_on_meta(
     made = rebuild(cls, array, wants_grad, attributes, 0)
     made.special = stays_special(made)
     return made
+
+
+def rebuild_of_values(
+    cls: type, array: Any, wants_grad: bool, attributes: dict[str, Any], special: int
+) -> Any:
+    """`rebuild`, with the dtype that everybody knows: NumPy unpickles one that is equal to it."""
+    if type(array) is np.ndarray:
+        known = dtypes.of(array.dtype).np
+        array = array if array.dtype is known else array.view(known)
+    return rebuild(cls, array, wants_grad, attributes, special)
 
 
 def rebuild(

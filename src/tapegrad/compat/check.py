@@ -384,9 +384,33 @@ def python_files(path: str) -> list[str]:
     return files
 
 
+def installed_package(name: str) -> str | None:
+    """Where an installed package is, by the name it is imported or installed by; None otherwise.
+
+    It is looked for, not imported: importing it may be what fails.
+    """
+    from importlib import metadata
+    from importlib.machinery import PathFinder
+
+    modules = [name.replace("-", "_")]
+    try:
+        text = metadata.distribution(name).read_text("top_level.txt") or ""
+        modules += text.split()
+    except metadata.PackageNotFoundError:
+        pass
+    for module in modules:
+        spec = PathFinder.find_spec(module) if module.isidentifier() else None
+        if spec is not None and spec.submodule_search_locations:
+            return list(spec.submodule_search_locations)[0]
+        if spec is not None and spec.origin:
+            return spec.origin
+    return None
+
+
 def check_files(paths: Sequence[str]) -> Report:
-    """Scan files and folders and look every torch name up."""
+    """Scan files, folders and installed packages and look every torch name up."""
     report = Report()
+    paths = [p if os.path.exists(p) else installed_package(p) or p for p in paths]
     for file in dict.fromkeys(f for path in paths for f in python_files(path)):
         try:
             with warnings.catch_warnings():

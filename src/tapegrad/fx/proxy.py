@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import tapegrad as tg
+
 from ..core.watchers import WATCHED
 from ..utils._pytree import tree_leaves
 from .node import Node, base_types
@@ -205,6 +207,8 @@ class Proxy:
         args, kwargs = args or (), kwargs or {}
         found = [each for each in tree_leaves((args, kwargs)) if isinstance(each, Proxy)]
         tracer = found[0].tracer
+        if orig_method is tg.einsum and isinstance(args[1], (list, tuple)):
+            args = (args[0], *args[1])  # the old spelling; PyTorch records the new one
         if is_method_of_tensor(orig_method):
             return tracer.create_proxy("call_method", orig_method.__name__, args, kwargs)
         return tracer.create_proxy("call_function", orig_method, args, kwargs)

@@ -1,0 +1,90 @@
+"""Names that libraries ask for: those that are real, against PyTorch's values or theory."""
+
+import pytest
+
+import tapegrad as torch
+from tapegrad._higher_order_ops import associative_scan
+from tapegrad.nn.attention.flex_attention import create_block_mask, flex_attention
+from tapegrad.utils.flop_counter import FlopCounterMode
+
+
+def test_sobol_points_are_pytorchs():
+    engine = torch.quasirandom.SobolEngine(3)
+    expected = [[0, 0, 0], [0.5, 0.5, 0.5], [0.75, 0.25, 0.25], [0.25, 0.75, 0.75]]
+    assert engine.draw(4).tolist() == expected
+    assert repr(engine) == "SobolEngine(dimension=3)"
+    points = torch.quasirandom.SobolEngine(5, scramble=True, seed=1).draw_base2(6)
+    # Every interval of length 1/64 of every axis holds one of the 64 points.
+    assert torch.equal((points * 64).long().sort(0).values, torch.arange(64)[:, None].expand(64, 5))
+
+
+def test_flex_attention_is_attention():
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 3, 20, 8, dtype=torch.float64, requires_grad=True) for _ in range(3))
+    mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, 20, 20, BLOCK_SIZE=8)
+    out = flex_attention(q, k, v, block_mask=mask)
+    wanted = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    torch.testing.assert_close(out, wanted)
+    grads = torch.autograd.grad(out.square().sum(), (q, k, v))
+    expected = torch.autograd.grad(wanted.square().sum(), (q, k, v))
+    torch.testing.assert_close(grads, expected)
+    assert mask.to_dense().tolist() == [[[[1, 0, 0], [1, 1, 0], [1, 1, 1]]]]
+    biased = flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s + (i - j))
+    at = torch.arange(20, dtype=torch.float64)
+    bias = at[:, None] - at
+    torch.testing.assert_close(
+        biased, torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=bias)
+    )
+
+
+def test_flops_are_counted():
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 4, 3), torch.nn.Flatten(), torch.nn.Linear(144, 5)
+    )
+    with FlopCounterMode(display=False) as counter:
+        model(torch.randn(2, 3, 8, 8))
+    # 36 places, 4 x 27 products; and 144 x 5: for two images, each product with its sum.
+    assert counter.get_total_flops() == 2 * 2 * (36 * 4 * 27 + 144 * 5)
+
+
+def test_associative_scan_is_cumulative():
+    x = torch.rand(7, 3, dtype=torch.float64)
+    torch.testing.assert_close(associative_scan(torch.mul, x, 0), x.cumprod(0))
+    torch.testing.assert_close(
+        associative_scan(torch.add, x, 1, reverse=True), x.flip(1).cumsum(1).flip(1)
+    )
+
+
+def test_float8_has_limits_and_is_stored():
+    for name, most in (("float8_e4m3fn", 448.0), ("float8_e5m2", 57344.0)):
+        dtype = getattr(torch, name)
+        assert torch.finfo(dtype).max == most and dtype.itemsize == 1
+        x = torch.tensor([1.0, 2.3, -0.07])
+        assert x.to(dtype).dtype is dtype
+        assert (x.to(dtype).float() - x).abs().max() < 0.25
+        with pytest.raises(RuntimeError, match="Promotion for Float8 Types is not supported"):
+            torch.promote_types(dtype, torch.float32)
+
+
+def test_what_is_absent_says_so_when_used():
+    with pytest.raises(NotImplementedError, match=r"(?s)quantize_dynamic is not available.*E15"):
+        torch.ao.quantization.quantize_dynamic(None)
+    with pytest.raises(OSError, match="cannot be loaded"):
+        torch.ops.load_library("anything.so")
+    assert not torch._dynamo.is_compiling() and not torch.xpu.is_available()
+
+
+def test_boxes_and_regions():
+    torch.ops.load_library("torchvision/_C.so")
+    boxes = torch.tensor([[0.0, 0, 10, 10], [1, 1, 11, 11], [20, 20, 30, 30]])
+    kept = torch.ops.torchvision.nms(boxes, torch.tensor([0.5, 0.9, 0.1]), 0.5)
+    assert kept.tolist() == [1, 2]
+    image = torch.arange(16.0).reshape(1, 1, 4, 4)
+    region = torch.tensor([[0.0, 0, 0, 4, 4]])
+    # Aligned to pixels, four bins of four pixels are their means.
+    pooled = torch.ops.torchvision.roi_align(image, region, 1.0, 2, 2, 2, True)
+    assert pooled.flatten().tolist() == [2.5, 4.5, 10.5, 12.5]
+    largest, _ = torch.ops.torchvision.roi_pool(
+        image, region - region.new_tensor([0, 0, 0, 1, 1]), 1.0, 2, 2
+    )
+    assert largest.flatten().tolist() == [5.0, 7.0, 13.0, 15.0]
