@@ -1,4 +1,7 @@
-"""Every function of the array API standard by array-api-compat, called in many ways: JSON lines.
+"""Functions of the array API standard by array-api-compat, called in many ways: JSON lines.
+
+Not here: empty, searchsorted, take_along_axis, linalg.svd, qr and eigh, whose answers to calls like
+these are undefined or differ by signs.
 
 Run with PyTorch and under `python -m tapegrad run`; test_array_api.py compares.
 """
