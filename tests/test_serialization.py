@@ -608,3 +608,18 @@ def test_examples(name: str) -> None:
     names = {**vars(torch), "save": torch.save, "load": torch.load}
     test = doctest.DocTestParser().get_doctest(thing.__doc__ or "", names, name, None, 0)
     assert doctest.DocTestRunner().run(test).failed == 0
+
+
+def test_unpickled_tensors_have_the_dtype_that_kernels_know() -> None:
+    """NumPy unpickles a dtype that is equal to float32 and another object."""
+    for dtype in (torch.float32, torch.float64, torch.int64, torch.bfloat16):
+        made = pickle.loads(pickle.dumps(torch.ones(3, dtype=dtype)))
+        assert made.array.dtype is dtype.np
+    array = pickle.loads(pickle.dumps(np.ones(3, np.float32)))
+    shared = torch.from_numpy(array)
+    assert shared.array.dtype is torch.float32.np
+    shared[0] = 5
+    assert array[0] == 5
+    layer = torch.nn.Linear(3, 2)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert layer(pickle.loads(pickle.dumps(torch.ones(1, 3)))).dtype is torch.bfloat16
