@@ -45,7 +45,7 @@ def moments(
     var, mean = two_passes(xp, x, dim, n, freedom)
     kept = var.dtype if own.kind == "c" else own
     if own.kind != "c" and n:
-        noise = mean * (n * EPSILON[x.dtype])
+        noise = mean * (n * EPSILON[mean.dtype])
         if xp is not np or not ((noise * noise < var) & (var < math.inf)).all():
             var, mean = second_look(xp, x, dim, n, freedom, var, mean)
     if root:
