@@ -107,7 +107,7 @@ def test_a_closed_pipe_is_no_error():
     assert done.returncode == 128 + signal.SIGPIPE
 
 
-def test_an_interrupted_tour_has_no_traceback():
+def interrupted_tour() -> tuple[int, str]:
     with subprocess.Popen(
         [sys.executable, "-m", "tapegrad", "demo"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
@@ -116,5 +116,12 @@ def test_an_interrupted_tour_has_no_traceback():
         time.sleep(0.05)
         running.send_signal(signal.SIGINT)
         _, error = running.communicate(timeout=60)
-    assert error.strip() == ""
-    assert running.returncode == 128 + signal.SIGINT
+    return running.returncode, error.strip()
+
+
+def test_an_interrupted_tour_has_no_traceback():
+    """On a busy machine the tour may be over before the signal comes."""
+    ends = []
+    while len(ends) < 3 and (not ends or ends[-1][0] == 0):
+        ends.append(interrupted_tour())
+    assert ends[-1] == (128 + signal.SIGINT, "")
