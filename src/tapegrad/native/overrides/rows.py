@@ -53,7 +53,7 @@ def contiguous(x: Any) -> Any:
     if is_dense(x):
         return x
     if is_bfloat16(x):
-        return np.ascontiguousarray(x.view(np.uint16)).view(x.dtype)
+        return np.require(x.view(np.uint16), None, ["C", "A"]).view(x.dtype)
     return dense(x)
 
 
