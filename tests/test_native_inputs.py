@@ -252,3 +252,18 @@ def test_random_layouts_together(seed):
                     a = layout(a)
             args.append(a)
         agree(name, args)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_labels_that_lie_with_gaps(reduction: str) -> None:
+    """A rank's share of a batch is every second row."""
+    tg.manual_seed(0)
+    labels = tg.randint(0, 10, (16,))
+    for share in (labels[1::2], labels.flip(0)[:8], labels.view(2, 8).t()[:, 0]):
+        rows = tg.randn(8, 10, requires_grad=True)
+        found = tg.nn.functional.cross_entropy(rows, share, reduction=reduction)
+        expected = -rows.log_softmax(1)[tg.arange(8), share]
+        expected = expected if reduction == "none" else getattr(expected, reduction)()
+        tg.testing.assert_close(found, expected)
+        a, b = [tg.autograd.grad(v.sum(), rows, retain_graph=True)[0] for v in (found, expected)]
+        tg.testing.assert_close(a, b)

@@ -42,7 +42,7 @@ def nll_loss(reference: Any) -> Any:
             if suits(shape, input.dtype, target, weight):
                 out = np.empty(target.shape if reduction == "none" else (), input.dtype)
                 given = sizes(shape, target, reduction, ignore_index)
-                if succeeds(run, (input, target, weight, out), given):
+                if succeeds(run, (input, dense(target), weight, out), given):
                     return out
         return reference(input, target, weight, reduction, ignore_index)
 
@@ -70,7 +70,7 @@ def nll_loss_backward(reference: Any) -> Any:
             grad = dense(grad_output)
             out = zeros((*shape,), grad)
             given = sizes(shape, target, reduction, ignore_index)
-            if succeeds(run, (grad, target, weight, out), given):
+            if succeeds(run, (grad, dense(target), weight, out), given):
                 return out
         return reference(grad_output, target, weight, shape, reduction, ignore_index)
 
