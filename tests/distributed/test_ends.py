@@ -29,7 +29,7 @@ def test_ranks_that_disagree_name_both_lines(what):
         )
         places = re.findall(r"rank (\d): +\S*cases_ends.py:(\d+) (\w+)", text)
         assert [place[0] for place in places] == ["0", "1"]
-        assert "[E14] docs/errors/E14.md" in text
+        assert "[E14] python -m tapegrad explain E14" in text
 
 
 @pytest.mark.parametrize(
