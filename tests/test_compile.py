@@ -1125,7 +1125,7 @@ def test_a_recording_as_a_picture() -> None:
     graph = tg.compile.explain(compiled).graph()
     ops = [node["op"] for node in graph.nodes]
     assert ops[0] == "SGD.step()"  # last things first
-    assert ops.count("addmm") == 2
+    assert [op.startswith("addmm") for op in ops].count(True) == 2
     names = {node["name"] for node in graph.nodes if node["kind"] == "leaf"}
     assert {name.rpartition("`")[2] for name in names} == {
         *(".0.weight", ".0.bias", ".2.weight", ".2.bias")
