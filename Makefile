@@ -133,7 +133,7 @@ sanitize: $(VENV)/.tools
 	ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=build/sanitized TAPEGRAD_NATIVE=1 \
 	  LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
 	  $(VENV)/bin/python -m pytest -q -p no:cacheprovider $(wildcard tests/test_native*.py) \
-	    tests/test_compile.py
+	    tests/test_compile.py tests/test_compile_memory.py
 
 wheel: $(VENV)/.tools
 	rm -f dist/tapegrad-*.whl

@@ -75,7 +75,7 @@ def test_the_version(capsys):
     assert re.fullmatch(r"tapegrad \d+\.\d+\.\d+ \(PyTorch 2\.13\.0\)\n", capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("name", [n for n in command.COMMANDS if n != "torchrun"])
+@pytest.mark.parametrize("name", command.COMMANDS)
 def test_help_has_an_example(name, capsys):
     with pytest.raises(SystemExit) as ended:
         command.main([name, "--help"])
@@ -108,14 +108,13 @@ def test_a_closed_pipe_is_no_error():
 
 
 def test_an_interrupted_tour_has_no_traceback():
-    """On a busy machine the tour may be over before the signal comes."""
+    """Unbuffered: else the first line comes when the tour is nearly over."""
     with subprocess.Popen(
-        [sys.executable, "-m", "tapegrad", "demo"],
+        [sys.executable, "-u", "-m", "tapegrad", "demo"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
     ) as running:  # fmt: skip
         running.stdout.readline()  # it has begun
-        time.sleep(0.05)
         running.send_signal(signal.SIGINT)
         _, error = running.communicate(timeout=60)
     assert error.strip() == ""
-    assert running.returncode in (0, 128 + signal.SIGINT)
+    assert running.returncode == 128 + signal.SIGINT

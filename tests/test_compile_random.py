@@ -108,7 +108,7 @@ def gradients(results: list[Any], leaves: list[Any], which: list[int], seed: int
 
 
 @pytest.mark.parametrize(
-    "start", [0, *[pytest.param(i, marks=pytest.mark.slow) for i in range(10, 200, 30)]]
+    "start", [0, *[pytest.param(i, marks=pytest.mark.slow) for i in range(10, 200, 10)]]
 )
 def test_random_programs_that_are_differentiated_outside(start: int) -> None:
     replayed = 0
@@ -125,7 +125,7 @@ def test_random_programs_that_are_differentiated_outside(start: int) -> None:
 
         compiled = tg.compile(function, fullgraph=True)
         tg.manual_seed(seed)
-        for _ in range(7):
+        for _ in range(12):
             calls = []
             for _ in range(chosen.choice((1, 1, 2))):
                 leaf = tg.randn(3, 4, dtype=tg.float64, requires_grad=True)
@@ -148,9 +148,10 @@ def test_random_programs_that_are_differentiated_outside(start: int) -> None:
                     if w is not None:
                         scale = max(1.0, float(w.abs().max()))
                         tg.testing.assert_close(g, w, rtol=1e-12, atol=1e-12 * scale)
-        recordings = compiled.recordings.values()
-        replayed += any([r.confirmed for r in recordings])
-    assert replayed >= 6  # what returns a view of an argument runs as Python
+        # Other results are used from call to call, so that the last recording may be a new one.
+        recordings = [*compiled.recordings.values(), *sum(compiled.resting.values(), [])]
+        replayed += any([r.replays for r in recordings])
+    assert replayed >= 9
 
 
 LAYERS = (

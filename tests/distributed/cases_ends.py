@@ -42,6 +42,7 @@ def main(what):
     try:
         if what in MISMATCHES:
             MISMATCHES[what][min(rank, 1)]()
+            dist.barrier()  # the root of a broadcast does not wait: it hears of it at the next one
         elif what == "killed":
             if rank == 1:
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -163,13 +163,16 @@ def run(function: Program, torch: Any) -> list[Any]:
 TOLERANCE = {"torch.float64": 1e-12, "torch.complex128": 1e-12, "torch.float16": 1e-3}
 
 
+# Programs whose numbers pass through many sums in single precision, where two ways of adding that
+# are equally close to the exact numbers (1.7e-7 here, PyTorch and the kernels in C) end up apart.
+ROUGH = {"rnn_in_all_forms": 4e-6}
+
+
 def same(a: Any, b: Any, tolerance: float = 2e-6) -> bool:
     """Equal, with floats compared to a relative tolerance."""
     if isinstance(a, float) or isinstance(b, float):
         if isinstance(a, (int, float)) and isinstance(b, (int, float)):
-            # Two single precision chains that are as close to the exact numbers as PyTorch's are up
-            # to two units apart.
-            return math.isclose(a, b, rel_tol=tolerance, abs_tol=max(tolerance / 20, 2**-22))
+            return math.isclose(a, b, rel_tol=tolerance, abs_tol=tolerance / 20)
         return False
     if isinstance(a, list) and isinstance(b, list):
         return len(a) == len(b) and all(same(x, y, tolerance) for x, y in zip(a, b, strict=True))

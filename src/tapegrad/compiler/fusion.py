@@ -87,11 +87,16 @@ class Group:
                 own.over(sizes)
             self.made = {x[1]: x for own in self.calls for x in own.outputs}
         # What it reads of the group must be read element for element.
-        own = owners([array for c in self.calls for array in c.step.made])
-        for array in call.step.arrays:
-            if is_array(array) and id(memory(array)) in own and address(array) not in self.made:
+        made = [memory(array) for c in self.calls for array in c.step.made]
+        inside = [(address(x), address(x) + x.nbytes) for x in made]
+        for operand in call.inputs:
+            at = operand[1]
+            if at in self.made:
+                if self.made[at] != operand:
+                    return False
+            elif any([begin <= at < end for begin, end in inside]):
                 return False
-        return all([x[1] not in self.made or self.made[x[1]] == x for x in call.inputs])
+        return True
 
     def add(self, call: Call) -> None:
         self.calls.append(call)

@@ -122,6 +122,8 @@ def copies(op: Any, arrays: list[Any], attrs: Any, result: Any) -> list[tuple[An
     """The (source, target) pairs that an op consists of; none if it is not made of copies."""
     if op.name in ("clone", "cast"):
         return [(arrays[0], result)]
+    if op.name == "flip":
+        return [(np.flip(arrays[0], attrs[0]), result)]
     if op.name == "stack":
         return [(x, np.moveaxis(result, attrs[0], 0)[i]) for i, x in enumerate(arrays)]
     if op.name == "cat" and all([x.ndim == result.ndim for x in arrays]):
@@ -176,7 +178,8 @@ def operand_of(x: Any, kind: Any, shape: Any) -> Any:
 def copy_tape(source: Any, target: Any) -> Any:
     """One array copied into another of the same shape; floats may be of two kinds."""
     kinds = KINDS.get(source.dtype), KINDS.get(target.dtype)
-    if source.dtype == target.dtype and source.dtype.kind != "f":
+    goes_back = any([step < 0 for step in source.strides])  # the vector machine does not
+    if source.dtype == target.dtype and (goes_back or source.dtype.kind != "f"):
         return bytes_tape(source, target)
     if None in kinds or source.ndim > MOST_DIMS or source.shape != target.shape:
         return None

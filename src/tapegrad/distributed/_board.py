@@ -12,9 +12,10 @@ import select
 import socket
 from typing import Any
 
-RUNNING, DISAGREED, FAILED, ENDED = range(4)
+RUNNING, FAILED, ENDED = range(3)
 
-HEAD = 512  # bytes: state, collective, length of the text, text
+HEAD = 512  # bytes: state, length of its text, text; a disagreement: collective, rank
+DISAGREED = HEAD // 8 - 2  # the word where the latter begins
 NOTE = 512  # bytes of one note: mark, collective, length of the text, text
 NOTES = 32  # a rank may be this many collectives ahead and still be compared
 
@@ -81,22 +82,32 @@ class Board:
         count = max(words[(HEAD + i * NOTE) // 8 + 1] for i in range(NOTES))
         return count, self.text(rank, count) if count else ""
 
-    def leave(self, state: int, count: int, text: str) -> None:
+    def disagree(self, count: int, other: int) -> None:
+        """Tell the others that a rank noted something else than this one under a number."""
+        self.my_words[DISAGREED + 1] = other
+        self.my_words[DISAGREED] = count
+
+    def disagreement(self, rank: int) -> tuple[int, int] | None:
+        """The collective about which a rank disagreed, and with which other one."""
+        words = self.words[rank]
+        count = words[DISAGREED]
+        return (count, words[DISAGREED + 1]) if count else None
+
+    def leave(self, state: int, text: str) -> None:
         """Tell the others that this rank takes part no more, and why."""
-        told = text.encode()[: HEAD - 24]
-        self.mine[24 : 24 + len(told)] = told
-        self.my_words[2] = len(told)
-        self.my_words[1] = count
+        told = text.encode()[: DISAGREED * 8 - 16]
+        self.mine[16 : 16 + len(told)] = told
+        self.my_words[1] = len(told)
         self.my_words[0] = state
 
-    def state(self, rank: int) -> tuple[int, int, str]:
-        """State, collective and text of a rank's farewell."""
+    def state(self, rank: int) -> tuple[int, str]:
+        """State and text of a rank's farewell."""
         words = self.words.get(rank)
         state = RUNNING if words is None else words[0]
         if words is None or state == RUNNING:
-            return RUNNING, 0, ""
-        told = bytes(self.pages[rank][24 : 24 + words[2]])
-        return state, words[1], told.decode("utf-8", "replace")
+            return RUNNING, ""
+        told = bytes(self.pages[rank][16 : 16 + words[1]])
+        return state, told.decode("utf-8", "replace")
 
 
 def forget_names() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..core.base import user_frame
 from . import _errors
-from ._board import DISAGREED, ENDED, FAILED, RUNNING, Board, Pulse
+from ._board import ENDED, FAILED, RUNNING, Board, Pulse
 from ._engines import Alone, OverMPI, check_mpi, load_mpi
 from ._work import SPIN, Work
 
@@ -109,7 +109,7 @@ class ProcessGroup:
 
     def disagree(self, work: Work, other: int) -> None:
         assert self.board is not None
-        self.board.leave(DISAGREED, work.count, str(other))
+        self.board.disagree(work.count, other)
         mine = self.my_global_rank, self.board.text(self.rank(), work.count)
         theirs = self.global_ranks[other], self.board.text(other, work.count)
         raise _errors.disagreement(mine, theirs, work.count)
@@ -122,19 +122,21 @@ class ProcessGroup:
         if work.count:
             self.compare(work)
         for rank, _ in board.others:
-            state, count, told = board.state(rank)
-            if state == DISAGREED and int(told) != self.rank():
-                pair = rank, int(told)
-                notes = [(self.global_ranks[r], board.text(r, count)) for r in pair]
-                if all(note for _, note in notes):
-                    raise _errors.disagreement(notes[0], notes[1], count)
+            found = board.disagreement(rank)
+            if found is None:
+                continue
+            # Perhaps with this rank, about what it did without waiting, as the root of a broadcast.
+            count, other = found
+            notes = [(self.global_ranks[r], board.text(r, count)) for r in (rank, other)]
+            if all(note for _, note in notes):
+                raise _errors.disagreement(notes[0], notes[1], count)
         world = WORLD.group
         assert world is not None and world.board is not None and WORLD.pulse is not None
         dead = WORLD.pulse.dead()
         for place, rank in enumerate(self.global_ranks):
             if rank == world.my_global_rank:
                 continue
-            state, _, told = world.board.state(rank)
+            state, told = world.board.state(rank)
             if rank not in dead and state not in (FAILED, ENDED):
                 continue
             # What it sent before its end is still good.
@@ -473,7 +475,7 @@ def watch_the_end() -> None:
 
     def tell(kind: Any, error: Any, trace: Any) -> None:
         if WORLD.group is not None and WORLD.group.board is not None:
-            WORLD.group.board.leave(FAILED, 0, _errors.told_of(error))
+            WORLD.group.board.leave(FAILED, _errors.told_of(error))
         WORLD.failed = True
         shown(kind, error, trace)
 
@@ -485,7 +487,7 @@ def say_goodbye() -> None:
     """Note the end of this rank for those that still wait for it."""
     world = WORLD.group
     if world is not None and world.board is not None and not WORLD.failed:
-        world.board.leave(ENDED, 0, "")
+        world.board.leave(ENDED, "")
         WORLD.last_board = world.board
 
 

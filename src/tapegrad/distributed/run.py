@@ -23,6 +23,7 @@ def get_args_parser() -> argparse.ArgumentParser:
         prog="python -m tapegrad torchrun",
         description="Run a PyTorch program as several processes, with torch answered by tapegrad. "
         "mpiexec starts them; every line that they print has the rank in front.",
+        epilog="Example: tapegrad torchrun --nproc-per-node=2 train.py --epochs 3",
         allow_abbrev=False,
     )
 
