@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import warnings
+from itertools import repeat
 from typing import Any
 
 import pytest
@@ -66,7 +67,7 @@ def test_programs_that_are_recorded_do_what_they_did(module: str) -> None:
                 found = compiled()
                 same = len(found) == len(expected)
                 if i != 1:
-                    same = same and all(map(harness.same, found, expected))
+                    same = same and all(map(harness.same_entry, repeat(name), found, expected))
                 if not same:
                     wrong.append((name, i))
     assert not wrong

@@ -12,9 +12,8 @@ CASES = [(m, name, f) for m in harness.modules() for name, f in harness.programs
 def test_program(module, name, function):
     expected = harness.golden(module)[name]
     found = harness.run(function, tapegrad)
-    tolerance = harness.ROUGH.get(name, 2e-6)
     for i, (want, got) in enumerate(zip(expected, found, strict=False)):
-        assert harness.same(got, want, tolerance), (
+        assert harness.same_entry(name, got, want), (
             f"entry {i}:\n  torch    {want}\n  tapegrad {got}"
         )
     assert len(found) == len(expected)

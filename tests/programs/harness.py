@@ -182,6 +182,11 @@ def same(a: Any, b: Any, tolerance: float = 2e-6) -> bool:
     return type(a) is type(b) and a == b
 
 
+def same_entry(program: str, a: Any, b: Any) -> bool:
+    """`same` for an entry of a program's transcript."""
+    return same(a, b, ROUGH.get(program, 2e-6))
+
+
 def modules() -> list[str]:
     return sorted(p.stem for p in HERE.glob("prog_*.py"))
 
