@@ -1205,3 +1205,16 @@ def test_what_is_flipped_and_used(dims: tuple[int, ...]) -> None:
             strict=True,
         ):
             assert tg.equal(a, b)
+
+
+def test_a_step_that_does_nothing_is_noticed_at_once(monkeypatch: Any) -> None:
+    """Its value of the recorded call is not there any more when the list is tried."""
+    from tapegrad.compiler import program
+
+    whole = program.in_segments
+    monkeypatch.setattr(program, "in_segments", lambda steps, kept: whole(steps[1:], kept))
+    compiled = tg.compile(lambda x: x.sort()[0] * 2, fullgraph=True)
+    x = tg.randn(100)
+    compiled(x)
+    with pytest.raises(RuntimeError, match="a replay gave something else than the call itself"):
+        compiled(x)

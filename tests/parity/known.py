@@ -82,7 +82,6 @@ MISSES: dict[str, dict[str, str]] = {
         "second gradient": "PyTorch's gradient is wrong already",
     },
     "baddbmm": {"dtypes": HALF},
-    "cat": {"meta": "channels_last is not kept, on the CPU neither"},
     "cholesky_inverse": {"jvp": OURS_IS_RIGHT},
     "cov": {
         "second gradient": "float32 weights beside float64 data: PyTorch rounds in another place",
@@ -92,7 +91,6 @@ MISSES: dict[str, dict[str, str]] = {
     "fft.hfftn": {"meta": OTHERWISE_ON_META},
     "fft.rfft2": {"meta": OTHERWISE_ON_META},
     "fft.rfftn": {"meta": OTHERWISE_ON_META},
-    "linalg.cond": {"dtypes": CLOSER},
     "logcumsumexp": {"jvp": "PyTorch's is off by 5e-5; ours agrees with finite differences"},
     "matrix_exp": {"dtypes": "PyTorch gives NaN in half precision"},
     "native_batch_norm": {
