@@ -16,7 +16,7 @@ import pytest
 
 import tapegrad as tg
 from tapegrad import nn
-from tapegrad.compiler.program import Compiled
+from tapegrad.compiler.compiled import Compiled
 from tapegrad.nn import functional as F
 
 Program = tuple[Any, Callable[..., Any], Callable[[], tuple[Any, ...]]]
@@ -1209,10 +1209,10 @@ def test_what_is_flipped_and_used(dims: tuple[int, ...]) -> None:
 
 def test_a_step_that_does_nothing_is_noticed_at_once(monkeypatch: Any) -> None:
     """Its value of the recorded call is not there any more when the list is tried."""
-    from tapegrad.compiler import program
+    from tapegrad.compiler import recording
 
-    whole = program.in_segments
-    monkeypatch.setattr(program, "in_segments", lambda steps, kept: whole(steps[1:], kept))
+    whole = recording.in_segments
+    monkeypatch.setattr(recording, "in_segments", lambda steps, kept: whole(steps[1:], kept))
     compiled = tg.compile(lambda x: x.sort()[0] * 2, fullgraph=True)
     x = tg.randn(100)
     compiled(x)

@@ -84,7 +84,7 @@ def compile(
 
     if disable or isinstance(model, type):
         return model
-    from .program import Compiled
+    from .compiled import Compiled
 
     compiled = Compiled(model, fullgraph, check)
     if mode in ("reduce-overhead", "max-autotune"):
@@ -195,7 +195,7 @@ def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 def reset() -> None:
     """Forget all recordings."""
-    from .program import ALL
+    from .compiled import ALL
 
     for compiled in list(ALL):
         compiled.forget()

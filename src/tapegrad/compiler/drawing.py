@@ -9,7 +9,7 @@ from ..diagnose._graph.data import VERSION
 from ..diagnose._graph.picture import Graph
 from ..diagnose._graph.values import dtype_name
 from .explanation import spell_step
-from .program import Recording
+from .recording import Recording
 from .steps import GradientStep, WholeStep
 from .tapes import Outline, Segment
 

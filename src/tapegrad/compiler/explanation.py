@@ -7,7 +7,8 @@ from typing import Any
 
 from ..errors import evidence
 from ..nn.modules.module import Module
-from .program import Compiled, Recording
+from .compiled import Compiled
+from .recording import Recording
 from .steps import GradientStep, OpStep, WholeStep
 from .tapes import Segment
 

@@ -1,0 +1,75 @@
+"""What a compiled function is called with: which recording fits, and what stands for what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import dtypes
+from ..core import modes
+from ..core.base import TensorBase
+from ..core.modes import MODES
+from ..core.upward import TENSOR, VIEWS
+from ..utils import _pytree as pytree
+from .outside import standing_for
+
+FLAT = (TensorBase, int, float, str, type(None))
+ANY_FLOAT = "any float"  # in the place of one
+
+
+def is_tensor(value: Any) -> bool:
+    return isinstance(value, TensorBase)
+
+
+def flat(args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """The arguments in a row, and how they were nested; None: they were not."""
+    if not kwargs and all([isinstance(a, FLAT) for a in args]):
+        return args, None
+    return pytree.tree_flatten((args, kwargs))
+
+
+def has_stand_in(t: Any, leaves_too: bool) -> bool:
+    """Whether a tensor at a fixed place may stand for an argument; others are used as they are."""
+    if type(t) is not TENSOR.cls or t.special:
+        return False
+    if not t.wants_grad:
+        return True
+    return t.gradient is None and (leaves_too or not is_leaf(t))
+
+
+def is_leaf(t: Any) -> bool:
+    if t.view_of is not None:
+        VIEWS.refresh(t)
+    return t.node is None or t.node.is_leaf
+
+
+def described(value: Any, leaves_too: bool) -> Any:
+    """What has to be the same for a recording to fit an argument."""
+    if isinstance(value, TensorBase):
+        if not has_stand_in(value, leaves_too):
+            return id(value)
+        array = value.array
+        return type(value), array.shape, array.dtype, array.strides, value.wants_grad
+    if type(value) is float:
+        return float, value.hex()  # zeros have signs
+    try:
+        hash(value)
+    except TypeError:
+        return id(value)
+    return type(value), value
+
+
+def is_float(value: Any, part: Any) -> bool:
+    return type(value) is float and type(part) is tuple and part[0] is float
+
+
+def around() -> Any:
+    """The switches that ops look at."""
+    default = dtypes.default_np().num
+    return MODES.grad, MODES.inference, MODES.autocast, modes.ANOMALY.enabled, default
+
+
+def static_input(value: Any, leaves_too: bool) -> Any:
+    """A tensor at a fixed place for an argument; None where the argument itself is used."""
+    if not isinstance(value, TensorBase) or not has_stand_in(value, leaves_too):
+        return None
+    return standing_for(value, value.array.copy(order="K"))

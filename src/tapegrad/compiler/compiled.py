@@ -1,0 +1,277 @@
+"""A compiled function: which of its calls are run, recorded and replayed."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+import types
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from ..core.base import user_frame
+from ..core.modes import MODES
+from ..core.python_dispatch import ACTIVE
+from ..errors import evidence
+from ..utils import _pytree as pytree
+from . import set_stance
+from .arguments import ANY_FLOAT, around, described, flat, has_stand_in, is_float, is_tensor
+from .guards import Guards
+from .modules import OptimizedModule, parts_of
+from .recording import MOVED, NothingDone, Recording
+from .watching import Seen, differs_when_replayed, why_not
+
+MOST_RECORDINGS = 8  # of one function, for as many signatures
+MOST_RESTING = 3  # for one signature: models are trained and evaluated in turn
+FEWEST_STEPS = 5  # of a part that is worth its guards
+
+
+ALL: weakref.WeakSet[Compiled] = weakref.WeakSet()
+
+
+class Compiled:
+    """A function whose calls are recorded twice, and replayed from the fourth one on."""
+
+    def __init__(
+        self, function: Callable[..., Any], fullgraph: bool, check: bool, is_part: bool = False
+    ) -> None:
+        # Its name, its text, its signature, and what else a function has.
+        given = functools.WRAPPER_UPDATES if isinstance(function, types.FunctionType) else ()
+        functools.update_wrapper(self, function, updated=given)
+        self.function = function
+        self.fullgraph = fullgraph
+        self.check = check
+        self.recordings: dict[Any, Recording] = {}
+        self.resting: dict[Any, list[Recording]] = {}  # those that held before something changed
+        self.lock = threading.Lock()
+        self.changes = 0  # after which something had to be recorded again
+        self.last: Recording | None = None  # that was replayed, for arguments without nesting
+        self.graphs: Any = None  # of a GPU: device.GraphedCalls
+        self.warned = is_part
+        self.is_part = is_part  # of a function that cannot be recorded
+        self.changing: set[int] = set()  # the places of floats that change from call to call
+        self.by_value = False  # somebody looks at them
+        self.new_leaves = False  # arguments that require grad are others each time
+        ALL.add(self)
+
+    def forget(self) -> None:
+        self.recordings = {}
+        self.resting = {}
+        self.changes = 0
+        self.last = None
+
+    def __reduce__(self) -> Any:
+        return Compiled, (self.function, self.fullgraph, self.check)
+
+    def __get__(self, owner: Any, kind: Any = None) -> Any:
+        return self if owner is None else types.MethodType(self, owner)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if ACTIVE.modes or MODES.saved_hooks or set_stance.current == "force_eager":
+            return self.function(*args, **kwargs)
+        if not self.lock.acquire(blocking=False):
+            return self.function(*args, **kwargs)
+        try:
+            last = self.last
+            if last is not None and not kwargs and last.suits(args):
+                changed = last.still_holds()
+                if not changed:
+                    try:
+                        return last.replay(args)
+                    except NothingDone:  # the call itself says what is wrong
+                        return self.function(*args, **kwargs)
+            return self.find(args, kwargs)
+        finally:
+            self.lock.release()
+
+    def find(self, args: Any, kwargs: Any) -> Any:
+        """The call by the recording for such arguments, which may have to be made."""
+        values, spec = flat(args, kwargs)
+        odd = next((v for v in values if is_tensor(v) and v.special), None)
+        if odd is not None:  # on a GPU, or of a class that does something else
+            if self.graphs is not None:
+                return self.graphs(values, args, kwargs)
+            return self.function(*args, **kwargs)
+        key = (spec, around(), *[described(v, self.new_leaves) for v in values])
+        for i in self.changing:
+            if i < len(values) and type(values[i]) is float:
+                key = (*key[: i + 2], ANY_FLOAT, *key[i + 3 :])
+        found = self.recordings.get(key)
+        if found is None:
+            if self.gets_new_numbers(key, values):
+                return self.find(args, kwargs)
+            if self.gets_new_leaves(key, values):
+                self.new_leaves = True
+                return self.find(args, kwargs)
+            found = self.first_of(key)
+        changed = found.still_holds() if found.run_steps else ""
+        if changed:
+            found = self.again(found, changed)
+        if found.run_steps:
+            if not found.confirmed or self.check:
+                return self.confirm(found, values, spec)
+            try:
+                self.last = found if spec is None else None
+                return found.replay(values)
+            except NothingDone:
+                return self.function(*args, **kwargs)
+        found.calls += 1
+        if found.reason:
+            return in_parts(self.function, found.parts, args, kwargs)
+        if found.calls < 2:
+            return self.function(*args, **kwargs)
+        return self.record(found, values, spec)
+
+    def gets_new_numbers(self, key: Any, values: Any) -> bool:
+        """Whether a call differs from an earlier one in the floats that it gets: note which."""
+        if self.by_value:
+            return False
+        for known in self.recordings:
+            if len(known) == len(key) and known[:2] == key[:2]:
+                parts = enumerate(zip(key[2:], known[2:], strict=True))
+                places = [i for i, (a, b) in parts if a != b and a is not ANY_FLOAT]
+                if places and all([is_float(values[i], known[i + 2]) for i in places]):
+                    self.changing.update(places)
+                    return True
+        return False
+
+    def gets_new_leaves(self, key: Any, values: Any) -> bool:
+        """Whether a call differs from an earlier one in which tensors it wants gradients of."""
+        if self.new_leaves:
+            return False
+        given = [is_tensor(v) and v.wants_grad and has_stand_in(v, True) for v in values]
+        for known in self.recordings:
+            if len(known) == len(key) and known[:2] == key[:2]:
+                parts = zip(key[2:], known[2:], given, strict=True)
+                if all([a == b or (is_new and type(b) is int) for a, b, is_new in parts]):
+                    return True
+        return False
+
+    def first_of(self, key: Any) -> Recording:
+        """A recording for arguments that were not seen before."""
+        trigger = "other arguments" if self.recordings else "a first call"
+        made = Recording(key, trigger)
+        if len(self.recordings) < MOST_RECORDINGS:
+            self.recordings[key] = made
+        else:  # not kept: there is no end to them
+            made.fail(f"there are {MOST_RECORDINGS} recordings already")
+        return made
+
+    def again(self, stale: Recording, changed: str) -> Recording:
+        """A recording in the place of one that no longer fits: one that does, or a new one."""
+        resting = self.resting.setdefault(stale.key, [])
+        back = next((r for r in resting if not r.still_holds()), None)
+        if changed != MOVED:
+            resting.append(stale)
+        if back is not None:
+            resting.remove(back)
+            self.recordings[stale.key] = back
+            return back
+        del resting[:-MOST_RESTING]
+        made = self.recordings[stale.key] = Recording(stale.key, f"a change of {changed}")
+        # A parameter that is new to an optimizer has no state yet: a call first that makes it.
+        made.calls = 0 if stale.optimizers else 1
+        made.patterns = stale.patterns
+        if stale.outside is not None:
+            made.patterns = stale.patterns | stale.outside.patterns
+        self.changes += 1
+        if self.changes > 4 * MOST_RECORDINGS:
+            made.fail(f"{changed} changes all the time")
+        return made
+
+    def name(self) -> str:
+        """What the function is called; a module, by its class."""
+        owner = getattr(self.function, "__self__", None)
+        if owner is not None and self.function == getattr(owner, "_call_impl", None):
+            return type(owner).__name__
+        return str(getattr(self.function, "__qualname__", type(self.function).__name__))
+
+    def refuse(self, recording: Recording, reason: str, where: Any) -> None:
+        recording.fail(reason, where)
+        if ANY_FLOAT in recording.key:  # then it may be possible for each of them apart
+            self.by_value, self.changing = True, set()
+            self.recordings.pop(recording.key, None)
+            return
+        line = "" if where is None else f"\n  at:  {evidence.spell(where)}"
+        text = f"{self.name()} cannot be compiled: {reason}{line}"
+        if self.fullgraph:
+            raise RuntimeError(text)
+        if not self.warned:
+            self.warned = True
+            frame = user_frame(1)
+            at = ("<unknown>", 1) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+            parts = "with its modules compiled apart" if recording.parts else "as it is"
+            text += f"\n  It runs as ordinary Python, {parts}."
+            warnings.warn_explicit(text, UserWarning, *at)
+
+    def record(self, recording: Recording, values: Any, spec: Any) -> Any:
+        """Run the call and write it down; then once more from the list, to see that it is whole."""
+        start = time.perf_counter()
+        seen = self.watched(recording, values, spec)
+        if recording.reason:
+            return seen.given_back(values)
+        if self.is_part and len(seen.recorder.steps) < FEWEST_STEPS:
+            recording.fail("it is too small to be worth it")
+            return seen.given_back(values)
+        recording.take(seen, self.check)
+        wrong = differs_when_replayed(recording, seen, values)
+        if wrong:
+            self.refuse(recording, wrong, None)
+            if seen.outside is None:
+                return seen.given_back(values)
+            # The graph behind the results is in memory that the replay has written to.
+            seen.recorder.before.restore()
+            args, kwargs = (values, {}) if spec is None else pytree.tree_unflatten(values, spec)
+            return self.function(*args, **kwargs)
+        recording.seconds = time.perf_counter() - start
+        return recording.answer(recording.call_with(values, seen.recorder.before.random))
+
+    def confirm(self, recording: Recording, values: Any, spec: Any) -> Any:
+        """Record a second call, most likely with other values: the list must do what it did."""
+        seen = self.watched(recording, values, spec)
+        if recording.reason:
+            return seen.given_back(values)
+        wrong = differs_when_replayed(recording, seen, values)
+        if wrong:
+            self.refuse(recording, wrong, None)
+            return seen.given_back(values)
+        before = [float.__pos__(number) for number in recording.numbers.values()]
+        recording.confirmed = all(
+            [values[i] != n for i, n in zip(recording.numbers, before, strict=True)]
+        )
+        return recording.answer(recording.call_with(values, seen.recorder.before.random))
+
+    def watched(self, recording: Recording, values: Any, spec: Any) -> Seen:
+        """Run the call under a recorder; the recording says if it cannot be repeated."""
+        places = [i for i, part in enumerate(recording.key[2:]) if part is ANY_FLOAT]
+        seen = Seen(self.function, values, spec, self.new_leaves, recording.patterns, places)
+        reason, where = why_not(seen)
+        if reason:
+            recording.parts = self.parts_in(seen.guards)
+            self.refuse(recording, reason, where)
+        return seen
+
+    def parts_in(self, guards: Guards) -> list[tuple[Any, Compiled]]:
+        """The modules of a function that cannot be recorded, each compiled by itself."""
+        own = getattr(self.function, "__self__", self.function)
+        found: list[tuple[Any, Compiled]] = []
+        for module in guards.modules:
+            for part in parts_of(module) if module is own else [module]:
+                is_known = isinstance(part, OptimizedModule) or any([part is p for p, _ in found])
+                if part._compiled_call_impl is None and not is_known:
+                    found.append((part, Compiled(part._call_impl, False, self.check, True)))
+        return found
+
+
+def in_parts(function: Any, parts: list[tuple[Any, Compiled]], args: Any, kwargs: Any) -> Any:
+    """A call in which some modules are called by their recordings."""
+    before = [module._compiled_call_impl for module, _ in parts]
+    for module, compiled in parts:
+        module._compiled_call_impl = compiled
+    try:
+        return function(*args, **kwargs)
+    finally:
+        for (module, _), own in zip(parts, before, strict=True):
+            module._compiled_call_impl = own

@@ -1,0 +1,278 @@
+"""A recorded call: its steps, what has to hold for them, and how they are run again."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._random.generators import default_generator
+from ..core.base import TensorBase, wrap
+from ..core.layout import address, memory, strided
+from ..errors import evidence
+from ..utils import _pytree as pytree
+from .arguments import ANY_FLOAT, around, described, has_stand_in
+from .guards import Guards
+from .memory import Plan, gifts
+from .outside import Call, Outside, Pattern
+from .recorder import Recorder
+from .scalars import LARGEST, Number, now
+from .steps import GradientStep, timed
+from .tapes import in_segments
+
+if TYPE_CHECKING:
+    from .compiled import Compiled
+    from .watching import Seen
+
+MOVED = "a tensor"
+
+
+class NothingDone(Exception):
+    """A replay failed before it had changed anything that was there before."""
+
+
+class Recording:
+    """One signature of a compiled function: seen once, recorded, or not to be recorded."""
+
+    def __init__(self, key: Any, trigger: str) -> None:
+        self.key = key
+        self.trigger = trigger  # what led to it
+        self.called = evidence.here()  # and where
+        self.calls = 0
+        self.reason = ""  # why it runs as ordinary Python
+        self.where: Any = None
+        self.guards: Guards | None = None
+        self.inputs: list[Any] = []  # tensors at fixed places, or None for what is no tensor
+        self.run_steps: list[Callable[[], Any]] = []
+        self.all_steps: list[Any] = []  # where each call is checked
+        self.gradient_steps: list[GradientStep] = []
+        self.externals: list[tuple[Any, Any, bool]] = []  # tensors that were there before
+        self.optimizers: list[tuple[Any, int]] = []  # and how many parameters they have
+        # That the steps fill, by id; what was only needed in between is gone.
+        self.memory: Any = weakref.WeakValueDictionary()
+        self.filled: Any = weakref.WeakValueDictionary()  # the same without constants and results
+        self.plan: Plan | None = None  # of what only kernels in C look at
+        self.gifts: dict[int, Any] = {}  # results that are handed out without a copy, by id
+        self.given: list[Any] = []  # those that were
+        self.results: list[Any] = []
+        self.spec: Any = None
+        self.outside: Outside | None = None  # where results are differentiated later
+        self.seconds = 0.0  # that recording took
+        self.first_effect = 0  # the first step after which the call could not be made anew
+        self.replays = 0
+        self.times: list[float] = []  # of the steps, when they were last timed
+        self.confirmed = False  # by a second recording, of other values
+        self.numbers: dict[int, Number] = {}  # among the arguments, by their places
+        self.parts: list[tuple[Any, Compiled]] = []  # modules that are compiled apart
+        self.patterns: set[Pattern] = set()  # which results were differentiated together
+
+    def fail(self, reason: str, where: Any = None) -> None:
+        self.reason = reason
+        self.where = where
+        self.confirmed = False
+        self.run_steps, self.gradient_steps, self.inputs = [], [], []
+        self.guards = None
+        self.externals = []
+        self.outside = None
+
+    def take(self, seen: Seen, keeps_all: bool) -> None:
+        """Make a recorded call ready to be run; `keeps_all`: every value, to be compared later."""
+        recorder = seen.recorder
+        self.guards = seen.guards
+        self.inputs = seen.inputs
+        self.numbers = seen.numbers
+        fills = list(recorder.number_arrays.values())
+        needed = [*fills, *recorder.needed_steps(recorder.steps)]
+        self.memory = weakref.WeakValueDictionary(recorder.made)
+        passes = () if seen.outside is None else seen.outside.passes.values()
+        for step in [*needed, *[step for each in passes for step in each.steps]]:
+            self.filled.update({id(memory(x)): memory(x) for x in step.made})
+        found = recorder.externals.values()
+        self.externals = [(t, t.array, t.wants_grad) for t in found]
+        owners = [each for each in seen.guards.kept_apart if hasattr(each, "param_groups")]
+        self.optimizers = [(each, count_params(each)) for each in owners]
+        self.results = [as_result(recorder, r) for r in seen.results]
+        self.spec = seen.spec
+        self.gradient_steps = [step for step in needed if isinstance(step, GradientStep)]
+        self.outside = seen.outside
+        read = [] if seen.outside is None else seen.outside.take(needed, seen.inputs)
+        if keeps_all:
+            self.all_steps = needed
+            read += [array for step in needed for array in step.made]
+        made = [r for r in self.results if type(r) is Result]
+        kept = [*[r.array for r in made], *read]
+        steps = in_segments(needed, kept)
+        self.plan = Plan(needed, steps, kept)
+        for r in made:  # soon somebody else's
+            self.filled.pop(id(r.owner), None)
+        self.gifts = gifts(needed, steps, made, read)
+        self.given = []
+        for step in needed:
+            step.tape = None  # joined ones have taken its place
+        self.run_steps = [step.run for step in steps]
+        effects = [i for i, step in enumerate(steps) if step.has_effects]
+        self.first_effect = effects[0] if effects else len(steps)
+
+    def suits(self, args: Any) -> bool:
+        """Whether arguments are like those that were recorded: `described`, a little faster."""
+        inputs = self.inputs
+        if len(args) != len(inputs) or not self.confirmed or around() != self.key[1]:
+            return False
+        for value, static, part in zip(args, inputs, self.key[2:], strict=True):
+            if static is None:
+                if part is not ANY_FLOAT or type(value) is not float:
+                    if described(value, True) != part:
+                        return False
+                continue
+            if not isinstance(value, TensorBase) or not has_stand_in(value, True):
+                return False
+            if value.wants_grad is not part[4]:
+                return False
+            a, b = value.array, static.array
+            if a.shape != b.shape or a.dtype is not b.dtype or a.strides != part[3]:
+                return False
+        return True
+
+    def still_holds(self) -> str:
+        """What has changed since the recording; "" if nothing that matters has."""
+        guards: Any = self.guards
+        changed: str = guards.changed()
+        if changed:
+            return changed
+        if self.outside is not None and self.outside.patterns:
+            return "which of its results are used"
+        for t, array, wants_grad in self.externals:
+            if t.array is not array or t.wants_grad is not wants_grad:
+                return MOVED
+        for optimizer, count in self.optimizers:
+            if count_params(optimizer) != count:
+                return "the parameters of an optimizer"
+        return ""
+
+    def replay(self, values: list[Any]) -> Any:
+        if self.outside is None:
+            self.run(values)
+            return self.answer(None)
+        with self.outside.busy:
+            call = self.call_with(values, None)
+            self.run(values)
+            return self.answer(call)
+
+    def call_with(self, values: Any, random: Any) -> Call | None:
+        """What results that are differentiated later know about their call."""
+        if self.outside is None:
+            return None
+        if not self.outside.draws:
+            random = None
+        elif random is None:
+            random = default_generator.get_state()
+        return Call(self.outside.function, values, self.outside.spec, random)
+
+    def run(self, values: Any) -> None:
+        self.fill(values)
+        done = 0
+        try:
+            for run in self.run_steps:
+                run()
+                done += 1
+        except Exception as error:
+            if done < self.first_effect:
+                raise NothingDone from error
+            raise
+        self.replays += 1
+
+    def fill(self, values: Any) -> None:
+        """Copy the arguments to where the steps read them. The steps have their memory again."""
+        if self.outside is not None:
+            self.outside.leave()
+        for step in self.gradient_steps:
+            step.let_go()
+        while self.given:
+            self.given.pop().find_room()
+        for static, value in zip(self.inputs, values, strict=True):
+            if static is not None:
+                static.array[...] = value.array
+        for i, argument in self.numbers.items():
+            if not -LARGEST < values[i] < LARGEST:
+                raise NothingDone
+            argument.current = values[i]
+
+    def spoil(self, before: Any) -> None:
+        """Leave nothing in the steps' memory that one of them could take for a result of its call.
+
+        `before` has what was there before that call: some of it may be here by now.
+        """
+        for owner in self.filled.values():
+            if not before.has(owner) and owner.dtype.kind == "f" and owner.flags.writeable:
+                owner[...] = np.nan
+
+    def replay_timed(self, values: list[Any], before: Any) -> None:
+        """The steps with a clock beside them, from memory that says nothing."""
+        self.fill(values)
+        self.spoil(before)
+        self.times = timed(self.run_steps)
+
+    def answer(self, call: Call | None) -> Any:
+        """What the call returns, in new tensors."""
+        copies: dict[int, Any] = {}
+        made = [self.fresh(r, copies) for r in self.results]
+        if call is not None and self.outside is not None:
+            self.outside.attach(made, call)
+        return made[0] if self.spec is None else pytree.tree_unflatten(made, self.spec)
+
+    def fresh(self, result: Any, copies: dict[int, Any]) -> Any:
+        """A result as a new tensor; what was there before is returned as it is."""
+        if type(result) is not Result:
+            return now(result)
+        gift = self.gifts.get(id(result))
+        if gift is None:
+            return result.as_tensor(result.copy(copies))
+        self.given.append(gift)
+        return result.as_tensor(gift.give())
+
+
+class Result:
+    """A tensor that a recorded call returned."""
+
+    def __init__(self, t: Any) -> None:
+        self.held, self.at = [t.array], 0
+        self.owner = memory(t.array)
+        self.offset = address(t.array) - address(self.owner)
+        self.node = t.node  # of no use any more, or replaced
+        self.slot = t.slot
+        self.wants_grad = t.wants_grad
+
+    @property
+    def array(self) -> Any:
+        return self.held[self.at]
+
+    def as_tensor(self, array: Any) -> Any:
+        """A new tensor with the values of now; its history is over, as after any backward pass."""
+        made = wrap(array)
+        made.wants_grad = self.wants_grad
+        made.node = self.node
+        made.slot = self.slot
+        return made
+
+    def copy(self, copies: dict[int, Any]) -> Any:
+        """It lies in its memory as the recorded one does: views of the same memory stay that."""
+        owner = copies.get(id(self.owner))
+        if owner is None:
+            owner = copies[id(self.owner)] = self.owner.copy(order="K")
+        array = self.array
+        if array is not self.owner or owner.strides != array.strides:
+            owner = strided(np, owner, array.shape, array.strides, self.offset)
+        return owner
+
+
+def as_result(recorder: Recorder, value: Any) -> Any:
+    """What is returned by later calls: new tensors, except for those that were there before."""
+    if not isinstance(value, TensorBase) or not recorder.is_made(value.array):
+        return value
+    return Result(value)
+
+
+def count_params(optimizer: Any) -> int:
+    return sum([len(group["params"]) for group in optimizer.param_groups])

@@ -1,0 +1,172 @@
+"""A call that runs under a recorder, and whether its steps can stand for later ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.base import TensorBase
+from ..core.upward import TENSOR
+from ..utils import _pytree as pytree
+from .arguments import is_tensor, static_input
+from .guards import Guards
+from .outside import Outside, Pattern
+from .recorder import Recorder
+from .recording import Recording, Result
+from .scalars import now, number
+from .snapshots import same_bits
+
+
+class Seen:
+    """A call that ran under a recorder."""
+
+    def __init__(
+        self,
+        function: Any,
+        values: Any,
+        spec: Any,
+        leaves_too: bool,
+        patterns: set[Pattern],
+        places: list[int],
+    ) -> None:
+        self.values = values
+        self.inputs = [static_input(v, leaves_too) for v in values]
+        self.guards = Guards(function, values)
+        fixed = [t for t in self.inputs if t is not None]
+        owners = self.guards.kept_apart
+        self.recorder = recorder = Recorder(fixed, self.guards.tensors, owners)
+        given = [v if t is None else t for t, v in zip(self.inputs, values, strict=True)]
+        self.numbers = {i: number(values[i], recorder) for i in places}
+        recorder.has_numbers = bool(places)
+        for i, value in self.numbers.items():
+            given[i] = value
+        args, kwargs = (given, {}) if spec is None else pytree.tree_unflatten(given, spec)
+        schedulers = [each for each in owners if hasattr(each, "last_epoch")]
+        with recorder.hearing_output():
+            with (
+                recorder,
+                recorder.listening_to(schedulers),
+                recorder.listening_to_options(owners),
+            ):
+                self.out = function(*args, **kwargs)
+            recorder.note_gradients()
+            if is_tensor(self.out):
+                self.results, self.spec = [self.out], None
+            else:
+                self.results, self.spec = pytree.tree_flatten(self.out)
+            self.outside: Outside | None = None
+            self.refused = ""
+            if not recorder.trouble:
+                self.record_backward(function, spec, patterns)
+
+    def looks_at_numbers(self) -> bool:
+        """Whether the call depends on its floats in ways that are not seen."""
+        if not self.numbers:
+            return False
+        return self.recorder.looks_at_numbers or self.guards.calls_others
+
+    def record_backward(self, function: Any, spec: Any, patterns: set[Pattern]) -> None:
+        """The backward passes of results that are differentiated later."""
+        outside = Outside(self.recorder, self.results, self.inputs)
+        if not outside.results:
+            return
+        self.refused = outside.why_not(self.inputs)
+        if not self.refused:
+            outside.record(patterns)
+            outside.function, outside.spec, outside.numbers = function, spec, self.numbers
+            self.outside = outside
+
+    def given_back(self, values: Any) -> Any:
+        """What the call returned, with its effects on the arguments, for which others stood in."""
+        pairs = [(s, v) for s, v in zip(self.inputs, values, strict=True) if s is not None]
+        for static, value in pairs:
+            if static.cell is not None and static.cell.n:
+                value.array[...] = static.array
+                value.version_cell().n += static.cell.n
+            if static.wants_grad and (static.node is None or static.node.is_leaf):
+                value.requires_grad_()
+                value.gradient = static.gradient
+        own = {id(static): value for static, value in pairs}
+        if self.spec is None:
+            return own.get(id(self.out), self.out)
+        return pytree.tree_unflatten([now(own.get(id(r), r)) for r in self.results], self.spec)
+
+
+def why_not(seen: Seen) -> tuple[str, Any]:
+    """Why a recorded call cannot stand for later ones, and the line; "" if it can."""
+    recorder, guards, inputs, results = seen.recorder, seen.guards, seen.inputs, seen.results
+    if recorder.trouble:
+        return recorder.trouble, recorder.where
+    if guards.trouble or seen.refused:
+        return guards.trouble or seen.refused, None
+    if seen.looks_at_numbers():
+        return "it looks at a number that changes", None
+    changed = guards.changed()
+    if changed:
+        return f"it changes {changed}", None
+    drawn = guards.drew()
+    if drawn:
+        return f"it draws {drawn}", None
+    if any([t is not None and t.cell is not None and t.cell.n for t in inputs]):
+        return "it writes into an argument", None
+    pairs = zip(inputs, seen.values, strict=True)
+    if any([t is not None and t.wants_grad is not v.wants_grad for t, v in pairs]):
+        return "it lets an argument require grad", None
+    for t, array in recorder.before.met:
+        if t.array is not array:
+            return "it gives a tensor other memory", None
+    for r in results:
+        if not isinstance(r, TensorBase):
+            continue
+        if r.special or (type(r) is not TENSOR.cls and recorder.is_made(r.array)):
+            return f"it returns a {type(r).__name__}", None
+        if any([r is t for t in inputs]):
+            return "it returns an argument", None
+    return "", None
+
+
+def differs_when_replayed(recording: Recording, seen: Seen, values: Any) -> str:
+    """Put everything back, run the steps, compare: what comes out otherwise than before."""
+    expected = [r.array.copy() if is_tensor(r) else r for r in seen.results]
+    passes = {} if seen.outside is None else seen.outside.expected()
+    before = seen.recorder.before
+    after = before.restore()
+    try:
+        recording.replay_timed(values, before)
+        wrong = after.differs(before.now(), recording.memory)
+        if not wrong and not all(map(is_same_result, recording.results, expected)):
+            wrong = "a result"
+        if not wrong and recording.outside is not None and recording.outside.differs(passes):
+            wrong = "a gradient"
+        if wrong:
+            wrong += first_difference(recording.all_steps, seen.recorder)
+    except Exception as error:
+        wrong = f"{type(error).__name__}: {error}"
+    if not wrong:
+        if seen.outside is not None:
+            seen.outside.forget()
+        return ""
+    after.restore()
+    for r, values in zip(seen.results, expected, strict=True):
+        if is_tensor(r):
+            r.array[...] = values
+    return f"a replay gave something else than the call itself: {wrong}"
+
+
+def first_difference(steps: list[Any], recorder: Recorder) -> str:
+    """Which step of a replay has another result than it had in a call; "" if that is not known."""
+    fills = list(recorder.number_arrays.values())
+    called = [*fills, *recorder.needed_steps(recorder.steps)]
+    for i, (step, other) in enumerate(zip(steps, called, strict=False)):
+        place = f"step {i + 1} of {len(steps)}"
+        if step.name != other.name:
+            return f"; the call runs {other.name} where {step.name} was recorded, {place}"
+        if not all(map(same_bits, step.made, other.made)):
+            return f"; the first op that differs is {step.name}, {place}"
+    return ""
+
+
+def is_same_result(result: Any, expected: Any) -> bool:
+    if type(result) is Result or is_tensor(result):
+        return same_bits(result.array, expected)
+    result, expected = now(result), now(expected)
+    return result is expected or bool(result == expected)
