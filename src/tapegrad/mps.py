@@ -1,29 +1,3 @@
 """Apple's GPUs: there are none here."""
 
-from __future__ import annotations
-
-
-def is_available() -> bool:
-    """Whether one can be used: never."""
-    return False
-
-
-def device_count() -> int:
-    """How many there are: none."""
-    return 0
-
-
-def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Whether they compute in bfloat16: there are none."""
-    return False
-
-
-def manual_seed(seed: int) -> None:
-    """Seed them, of which there are none."""
-
-
-manual_seed_all = manual_seed
-
-
-def _is_in_bad_fork() -> bool:
-    return False
+from ._no_accelerator import *  # noqa: F403
