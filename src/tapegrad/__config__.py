@@ -54,6 +54,8 @@ def show() -> str:
         modules = compiled_modules()
         build = [f"  build: compiled with mypyc ({len(modules)} modules)"]
         build += [f"    - {name}" for name in modules]
+    elif compiled_modules():
+        build = ["  build: compiled with mypyc, and run as pure Python (TAPEGRAD_PURE=1)"]
     else:
         build = ["  build: pure Python"]
     python = f"{platform.python_implementation()} {platform.python_version()}"

@@ -14,6 +14,11 @@ import math
 import os as _os
 from typing import Any
 
+if _os.environ.get("TAPEGRAD_PURE") == "1":
+    from ._plain_core import prefer as _prefer
+
+    _prefer()
+
 from . import dtypes as _dtypes
 from ._tensor.tensor import Tensor  # before anything that makes one
 
