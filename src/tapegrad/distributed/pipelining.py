@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ._not_here import missing_class, missing_function
+from .._absent import absent_class, absent_function
 
 INSTEAD = "DistributedDataParallel or FullyShardedDataParallel"
 
-Pipe = missing_class("pipelining.Pipe", INSTEAD)
-PipelineStage = missing_class("pipelining.PipelineStage", INSTEAD)
-SplitPoint = missing_class("pipelining.SplitPoint", INSTEAD)
-ScheduleGPipe = missing_class("pipelining.ScheduleGPipe", INSTEAD)
-Schedule1F1B = missing_class("pipelining.Schedule1F1B", INSTEAD)
-pipeline = missing_function("pipelining.pipeline", INSTEAD)
-pipe_split = missing_function("pipelining.pipe_split", INSTEAD)
+Pipe = absent_class("torch.distributed.pipelining.Pipe", INSTEAD)
+PipelineStage = absent_class("torch.distributed.pipelining.PipelineStage", INSTEAD)
+SplitPoint = absent_class("torch.distributed.pipelining.SplitPoint", INSTEAD)
+ScheduleGPipe = absent_class("torch.distributed.pipelining.ScheduleGPipe", INSTEAD)
+Schedule1F1B = absent_class("torch.distributed.pipelining.Schedule1F1B", INSTEAD)
+pipeline = absent_function("torch.distributed.pipelining.pipeline", INSTEAD)
+pipe_split = absent_function("torch.distributed.pipelining.pipe_split", INSTEAD)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from ._not_here import missing_class, missing_function
+from .._absent import absent_class, absent_function
 
 INSTEAD = "the collectives, or send_object_list and recv_object_list"
 
-RRef = missing_class("rpc.RRef", INSTEAD)
-init_rpc = missing_function("rpc.init_rpc", INSTEAD)
-shutdown = missing_function("rpc.shutdown", INSTEAD)
-rpc_sync = missing_function("rpc.rpc_sync", INSTEAD)
-rpc_async = missing_function("rpc.rpc_async", INSTEAD)
-remote = missing_function("rpc.remote", INSTEAD)
+RRef = absent_class("torch.distributed.rpc.RRef", INSTEAD)
+init_rpc = absent_function("torch.distributed.rpc.init_rpc", INSTEAD)
+shutdown = absent_function("torch.distributed.rpc.shutdown", INSTEAD)
+rpc_sync = absent_function("torch.distributed.rpc.rpc_sync", INSTEAD)
+rpc_async = absent_function("torch.distributed.rpc.rpc_async", INSTEAD)
+remote = absent_function("torch.distributed.rpc.remote", INSTEAD)
 
 
 def is_available() -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._not_here import missing_class, missing_function
+from ..._absent import absent_class, absent_function
 from . import wrap
 from .api import (
     BackwardPrefetch,
@@ -19,11 +19,19 @@ from .api import (
 )
 from .fully_sharded_data_parallel import FullyShardedDataParallel
 
-fully_shard = missing_function("fsdp.fully_shard", "FullyShardedDataParallel(module)")
-FSDPModule = missing_class("fsdp.FSDPModule", "FullyShardedDataParallel(module)")
-MixedPrecisionPolicy = missing_class("fsdp.MixedPrecisionPolicy", "MixedPrecision, of FSDP")
-CPUOffloadPolicy = missing_class("fsdp.CPUOffloadPolicy", "parameters are on the CPU already")
-OffloadPolicy = missing_class("fsdp.OffloadPolicy", "parameters are on the CPU already")
+fully_shard = absent_function(
+    "torch.distributed.fsdp.fully_shard", "FullyShardedDataParallel(module)"
+)
+FSDPModule = absent_class("torch.distributed.fsdp.FSDPModule", "FullyShardedDataParallel(module)")
+MixedPrecisionPolicy = absent_class(
+    "torch.distributed.fsdp.MixedPrecisionPolicy", "MixedPrecision, of FSDP"
+)
+CPUOffloadPolicy = absent_class(
+    "torch.distributed.fsdp.CPUOffloadPolicy", "parameters are on the CPU already"
+)
+OffloadPolicy = absent_class(
+    "torch.distributed.fsdp.OffloadPolicy", "parameters are on the CPU already"
+)
 
 __all__ = [
     "BackwardPrefetch",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from .._not_here import missing_class
+from ..._absent import absent_class
 from .zero_redundancy_optimizer import ZeroRedundancyOptimizer
 
 __all__ = ["DistributedOptimizer", "PostLocalSGDOptimizer", "ZeroRedundancyOptimizer"]
 
-DistributedOptimizer = missing_class("optim.DistributedOptimizer", "ZeroRedundancyOptimizer")
-PostLocalSGDOptimizer = missing_class("optim.PostLocalSGDOptimizer", "DDP with no_sync()")
+DistributedOptimizer = absent_class(
+    "torch.distributed.optim.DistributedOptimizer", "ZeroRedundancyOptimizer"
+)
+PostLocalSGDOptimizer = absent_class(
+    "torch.distributed.optim.PostLocalSGDOptimizer", "DDP with no_sync()"
+)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from .._not_here import missing_class, missing_function
+from ..._absent import absent_class, absent_function
 from ..device_mesh import DeviceMesh, init_device_mesh
 
 INSTEAD = "DistributedDataParallel or FullyShardedDataParallel"
 
-DTensor = missing_class("tensor.DTensor", INSTEAD)
-Placement = missing_class("tensor.Placement", INSTEAD)
-Shard = missing_class("tensor.Shard", INSTEAD)
-Replicate = missing_class("tensor.Replicate", INSTEAD)
-Partial = missing_class("tensor.Partial", INSTEAD)
-distribute_tensor = missing_function("tensor.distribute_tensor", INSTEAD)
-distribute_module = missing_function("tensor.distribute_module", INSTEAD)
+DTensor = absent_class("torch.distributed.tensor.DTensor", INSTEAD)
+Placement = absent_class("torch.distributed.tensor.Placement", INSTEAD)
+Shard = absent_class("torch.distributed.tensor.Shard", INSTEAD)
+Replicate = absent_class("torch.distributed.tensor.Replicate", INSTEAD)
+Partial = absent_class("torch.distributed.tensor.Partial", INSTEAD)
+distribute_tensor = absent_function("torch.distributed.tensor.distribute_tensor", INSTEAD)
+distribute_module = absent_function("torch.distributed.tensor.distribute_module", INSTEAD)
 
 __all__ = [
     "DTensor",
