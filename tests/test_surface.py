@@ -346,3 +346,20 @@ def test_text():
     assert {len(poem.splitlines()) for poem in poems} == {14}
     assert len(set(poems)) == len(poems) == 46
     assert "Shall I compare thee to a summer's day?" in text
+
+
+@pytest.mark.parametrize(
+    "path, why, instead",
+    [
+        ("nested", "nested tensors", "one padded tensor with a mask"),
+        ("sparse_csr_tensor", "sparse tensors other than COO", "torch.sparse_coo_tensor"),
+        ("quantize_per_tensor", "quantisation", "python -m tapegrad check"),
+        ("optim.swap_in_optimizer_params_and_state", "not yet", "python -m tapegrad check"),
+    ],
+)
+def test_a_name_that_pytorch_alone_has_is_told_so(path, why, instead):
+    with pytest.raises(AttributeError) as caught:
+        eval(f"torch.{path}", {"torch": torch})
+    said = str(caught.value)
+    assert f"PyTorch has it, tapegrad has not ({why})" in said
+    assert instead in said and "did you mean" not in said

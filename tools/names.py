@@ -1,7 +1,7 @@
 """Which public names of PyTorch are here, and why the others are not.
 
     python tools/names.py            the counts, and the names that are absent
-    python tools/names.py --write    … into docs/parity.md
+    python tools/names.py --write    … into docs/parity.md, and for errors/missing.py to read
 
 It runs with a Python that has PyTorch; the rest of docs/parity.md is tests/parity/opdb.py's.
 """
@@ -21,7 +21,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
-PAGE = pathlib.Path(__file__).parents[1] / "docs" / "parity.md"
+ROOT = pathlib.Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "parity.md"
+LIST = ROOT / "src" / "tapegrad" / "errors" / "absent_names.txt"  # a reason and its names, in lines
 HEADING = "## Names\n"
 
 SPACES = """
@@ -157,8 +159,8 @@ def reason(title: str, name: str) -> str:
     raise AssertionError(full)
 
 
-def section() -> str:
-    """What docs/parity.md says about names."""
+def section() -> tuple[str, str]:
+    """What docs/parity.md says about names, and the absent ones by their reasons."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = list(names())
@@ -193,7 +195,12 @@ def section() -> str:
             listed = ", ".join(f"`{name}`" for name in absent[text])
             entry = f"- **{text}** ({len(absent[text])}): {listed}"
             lines += textwrap.wrap(entry, 100, subsequent_indent="  ", break_on_hyphens=False)
-    return "\n".join(lines) + "\n"
+    listed = [
+        f"{text}: " + " ".join([name.removeprefix("torch.") for name in absent[text]])
+        for text in REASONS
+        if text in absent
+    ]
+    return "\n".join(lines) + "\n", "\n".join(listed) + "\n"
 
 
 def share(part: int, whole: int) -> str:
@@ -203,9 +210,10 @@ def share(part: int, whole: int) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write docs/parity.md")
-    text = section()
+    text, listed = section()
     if parser.parse_args().write:
         PAGE.write_text(PAGE.read_text().partition(HEADING)[0] + text)
+        LIST.write_text(listed)
     else:
         print(text)
 

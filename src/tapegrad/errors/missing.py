@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import importlib.resources
 import re
 import sys
 from typing import Any
@@ -166,7 +167,8 @@ def no_such_name(space: str, name: str, known: Any) -> AttributeError:
         return error
     import difflib
 
-    names = [n for n in known() if not n.startswith("_")]
+    why = why_absent(space, name)
+    names = [] if why else [n for n in known() if not n.startswith("_")]
     lower = {n.lower(): n for n in names}
     spelt = [lower[name.lower()]] if name.lower() in lower else []
     near = spelt or [lower[n] for n in difflib.get_close_matches(name.lower(), lower, 3, 0.75)]
@@ -174,7 +176,9 @@ def no_such_name(space: str, name: str, known: Any) -> AttributeError:
     elsewhere = same_name(space, name)
     other = [f"{path} has this name" for path in elsewhere]
     fixes = [*fixes, *other] if spelt else [*other, *fixes]
-    what = "there is no such name"
+    what = f"PyTorch has it, tapegrad has not ({why})" if why else "there is no such name"
+    if why in INSTEAD:
+        fixes.append(INSTEAD[why])
     if not fixes:
         fixes = ["python -m tapegrad check script.py lists every name that a script needs"]
     attach(
@@ -188,6 +192,28 @@ def no_such_name(space: str, name: str, known: Any) -> AttributeError:
         nearest=[*elsewhere, *[f"{space}.{n}" for n in near]],
     )
     return error
+
+
+# By the reasons of absent_names.txt.
+INSTEAD = {
+    "compilers": "torch.compile(f) records and replays a function, or torch.onnx.export",
+    "complex32, which NumPy does not have": "torch.complex64",
+    "nested tensors": "one padded tensor with a mask, or torch.nn.utils.rnn.pack_padded_sequence",
+    "masked tensors": "torch.where(mask, x, 0), or the functions of torch.masked",
+    "sparse tensors other than COO": "torch.sparse_coo_tensor",
+    "data pipes": "a Dataset or IterableDataset with a DataLoader",
+}
+
+
+def why_absent(space: str, name: str) -> str:
+    """Why a name of PyTorch's is not here; "" if it is no name of PyTorch's, as far as is known."""
+    full = f"{space}.{name}".removeprefix("torch.")
+    lines = importlib.resources.files(__package__).joinpath("absent_names.txt").read_text("utf-8")
+    for line in lines.splitlines():
+        why, _, listed = line.partition(": ")
+        if full in listed.split():
+            return why
+    return ""
 
 
 def not_here(name: str, instead: str) -> NotImplementedError:
