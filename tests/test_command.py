@@ -107,10 +107,13 @@ def test_a_closed_pipe_is_no_error():
 
 
 def test_an_interrupted_tour_has_no_traceback():
-    """Unbuffered: else the first line comes when the tour is nearly over."""
+    """Unbuffered: else the first line comes when the tour is nearly over. The signal is not ignored,
+    as it is by what a shell starts in the background.
+    """
     with subprocess.Popen(
         [sys.executable, "-u", "-m", "tapegrad", "demo"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as running:  # fmt: skip
         running.stdout.readline()  # it has begun
         running.send_signal(signal.SIGINT)
