@@ -107,8 +107,8 @@ def test_a_closed_pipe_is_no_error():
 
 
 def test_an_interrupted_tour_has_no_traceback():
-    """Unbuffered: else the first line comes when the tour is nearly over. The signal is not ignored,
-    as it is by what a shell starts in the background.
+    """Unbuffered: else the first line comes when the tour is nearly over. The signal counts, though
+    what a shell starts in the background ignores it.
     """
     with subprocess.Popen(
         [sys.executable, "-u", "-m", "tapegrad", "demo"],
