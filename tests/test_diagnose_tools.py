@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import io
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -19,7 +21,9 @@ from tapegrad import diagnose, nn
 from tapegrad.diagnose import error_pages as pages
 
 DOCS = pathlib.Path(__file__).parent.parent / "docs" / "errors"
-MODULES = "_explain _leaks _memory _summary _why flow holders live error_pages trace words".split()
+MODULES = """
+    _explain _layers _leaks _memory _ops _summary _why flow holders live error_pages trace words
+""".split()
 
 # ---------------------------------------------------------------------- summary
 
@@ -55,6 +59,88 @@ def test_summary_of_every_dtype(dtype: Any, shape: tuple[int, ...]) -> None:
     assert found.min == found.max == (1 if size else None)
     assert found.std == (0 if size > 1 else None)
     assert repr(found) and json.dumps(found.data())
+
+
+class TwoPaths(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Dropout())
+        self.head = nn.Linear(8, 3)
+        self.again = self.head
+        self.unused = nn.Linear(2, 2)
+
+    def forward(self, x: Any, scale: float = 1.0) -> Any:
+        y = self.body(x).mean((2, 3)) * scale
+        return self.head(y), self.again(y)
+
+
+def test_summary_of_a_model() -> None:
+    model = TwoPaths()
+    model.head.bias.requires_grad_(False)
+    before = {name: t.clone() for name, t in model.state_dict().items()}
+    random = torch.get_rng_state()
+    found = diagnose.summary(model, torch.ones(2, 1, 5, 5), scale=2.0)
+    rows = [(r.depth, r.name, r.kind, r.output, r.parameters) for r in found.layers]
+    assert rows == [
+        (0, "", "TwoPaths", "(2, 3), (2, 3)", 0),
+        (1, "body", "Sequential", "(2, 8, 3, 3)", 0),
+        (2, "body.0", "Conv2d", "(2, 8, 3, 3)", 80),
+        (2, "body.1", "BatchNorm2d", "(2, 8, 3, 3)", 16),
+        (2, "body.2", "ReLU", "(2, 8, 3, 3)", 0),
+        (2, "body.3", "Dropout", "(2, 8, 3, 3)", 0),
+        (1, "head", "Linear", "(2, 3)", 27),
+        (1, "head", "Linear", "(2, 3)", 0),  # called twice, counted once
+        (1, "unused", "Linear", "-", 6),
+    ]
+    assert (found.parameters, found.trainable) == (129, 126)
+    assert found.input_bytes == 200 and found.output_bytes == 4 * 576 + 2 * 24
+    assert found.layers[-1].seconds is None and "not called" in repr(found)
+    assert "parameters: 129 (516 B), of which 3 are frozen" in repr(found)
+    assert json.dumps(found.data())
+    # The model is as it was: buffers, flags, hooks, and no random number was drawn.
+    assert all(torch.equal(t, before[name]) for name, t in model.state_dict().items())
+    assert model.training and model.body[3].training and not model._forward_hooks
+    assert torch.equal(random, torch.get_rng_state())
+
+
+def test_summary_of_a_model_without_inputs_or_that_fails() -> None:
+    model = TwoPaths()
+    text = repr(diagnose.summary(model))
+    assert "output" not in text.splitlines()[0] and "0: Conv2d" in text
+    with pytest.raises(RuntimeError):
+        diagnose.summary(model, torch.ones(2, 3, 5, 5))
+    assert model.training and not model.head._forward_pre_hooks
+    with pytest.raises(TypeError, match="only a model"):
+        diagnose.summary(torch.ones(2), torch.ones(2))
+
+
+def test_ops_are_listed() -> None:
+    model = nn.Linear(3, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    said = io.StringIO()
+    with diagnose.trace_ops(said) as ops:
+        loss = model(torch.ones(4, 3)).sum()  #: forward
+        loss.backward()  #: backward
+        optimizer.step()  #: step
+    lines = said.getvalue().splitlines()
+    assert len(lines) == len(ops.seen)
+    by_line = {(op.where["text"].rpartition("#: ")[2], op.name): op for op in ops.seen}
+    product = by_line["forward", "addmm"]
+    assert (product.given, product.made) == ("(2,) (4, 3) (3, 2)", "(4, 2)")
+    assert ("backward", "mm") in by_line
+    assert by_line["step", "add_"].given == "(2,) (2,)"
+    assert all("test_diagnose_tools.py:" in line and " µs  " in line for line in lines)
+
+
+def test_a_program_whose_ops_are_listed() -> None:
+    code = "import tapegrad as torch\nprint((torch.ones(2) * 3).sum().item())\n"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "TAPEGRAD_TRACE": "1"},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == "6.0\n"
+    names = [line.split()[2] for line in done.stderr.splitlines()]
+    assert names == ["ones", "mul", "sum", "_local_scalar_dense"]
 
 
 def test_summary_of_odd_tensors() -> None:

@@ -167,3 +167,8 @@ if _os.environ.get("TAPEGRAD_DOCTOR", "0") not in ("", "0"):
     from .diagnose._doctor.doctor import watch_process as _watch_process
 
     _watch_process()
+
+if _os.environ.get("TAPEGRAD_TRACE", "0") not in ("", "0"):
+    from .diagnose._ops import trace_ops as _trace_ops
+
+    _trace_ops().__enter__()

@@ -19,6 +19,7 @@ _HOMES: dict[str, str] = {
     "memory": "_memory",
     "summary": "_summary",
     "trace_backward": "trace",
+    "trace_ops": "_ops",
     "why": "_why",
 }
 

@@ -1,4 +1,4 @@
-"""`summary(t)`: what is in a tensor, at a glance.
+"""`summary(t)`: what is in a tensor, at a glance. (Of a model: _layers.py.)
 
 >>> import tapegrad as torch
 >>> x = torch.tensor([[1.0, -2.0], [0.0, float("nan")]], requires_grad=True)
@@ -88,8 +88,20 @@ class Summary:
         return "\n".join(lines)
 
 
-def summary(t: Any) -> Summary:
-    """Shape, dtype, bytes, range, mean, NaN, Inf and zeros of a tensor, and where it was made."""
+def summary(t: Any, *inputs: Any, **named: Any) -> Any:
+    """Shape, dtype, bytes, range, mean, NaN, Inf and zeros of a tensor, and where it was made.
+
+    Of a model with its inputs: the layers in the order of their calls, with the shapes, parameters,
+    memory and time of each; without inputs, their parameters.
+    """
+    from ..nn import Module
+
+    if isinstance(t, Module):
+        from ._layers import layers
+
+        return layers(t, inputs, named)
+    if inputs or named:
+        raise TypeError("summary(): only a model (an nn.Module) is given inputs")
     given = words.tensors_of([t], "summary", "t")[0]
     if words.is_lazy(given):
         name = words.name_of(given)

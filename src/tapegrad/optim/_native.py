@@ -14,6 +14,7 @@ import numpy as np
 from ..core.base import STATE, Version, wrap
 from ..core.modes import MODES
 from ..core.per_thread import PerThread
+from ..core.python_dispatch import ACTIVE
 from ..core.transforms.levels import TANGENTS
 from ..native import KERNELS
 from ._multi_tensor import PLAIN, Update, count_writes, note_writes
@@ -42,6 +43,8 @@ def update_natively(
         return params
     if group.get("differentiable") or group.get("capturable"):
         return params
+    if any([not mode.records_steps for mode in ACTIVE.modes]):
+        return params  # somebody wants to see the ops
     options = numbers_of(group, rule)
     if options is None:
         return params
