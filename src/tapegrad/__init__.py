@@ -55,6 +55,7 @@ from .device import (
 )
 from .dtypes import dtype, finfo, get_default_dtype, iinfo, set_default_dtype
 from .errors import no_such_name as _no_such_name
+from .errors.tracebacks import install as _install
 from .torch_version import TorchVersion as _TorchVersion
 
 # The version of PyTorch whose behaviour this is; tapegrad's own is in __config__.
@@ -162,6 +163,8 @@ def __getattr__(name: str) -> Any:
         return found
     raise _no_such_name("torch", name, _names)
 
+
+_install()
 
 if _os.environ.get("TAPEGRAD_DOCTOR", "0") not in ("", "0"):
     from .diagnose._doctor.doctor import watch_process as _watch_process

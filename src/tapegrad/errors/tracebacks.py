@@ -1,0 +1,64 @@
+"""Tracebacks of exceptions that nobody caught: the user's frames, without those of this package.
+
+TAPEGRAD_TRACEBACK=full shows all of them. Debuggers, pytest and whoever sets `sys.excepthook` see
+the whole traceback in any case.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from types import TracebackType
+
+from ..core.base import PACKAGE
+
+
+def install() -> None:
+    """Show them so from now on, unless somebody else shows them."""
+    if sys.excepthook is sys.__excepthook__ and os.environ.get("TAPEGRAD_TRACEBACK") != "full":
+        sys.excepthook = show
+
+
+def show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """In the place of `sys.excepthook`."""
+    whole = [(each, each.__traceback__) for each in chain(error)]
+    count = 0
+    for each, own in whole:
+        kept, left_out = without_ours(own)
+        if kept is not None:
+            each.__traceback__ = kept
+            count += left_out
+    try:
+        sys.__excepthook__(kind, error, error.__traceback__)
+    finally:
+        for each, own in whole:
+            each.__traceback__ = own
+    if count and sys.stderr is not None:
+        frames = "1 frame" if count == 1 else f"{count} frames"
+        print(
+            f"({frames} inside tapegrad left out: TAPEGRAD_TRACEBACK=full shows them)",
+            file=sys.stderr,
+        )
+
+
+def chain(error: BaseException | None) -> Iterator[BaseException]:
+    """An exception, and those that it came from."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+
+
+def without_ours(trace: TracebackType | None) -> tuple[TracebackType | None, int]:
+    """A copy with the frames of others only, and how many frames it lacks."""
+    frames: list[TracebackType] = []
+    while trace is not None:
+        frames.append(trace)
+        trace = trace.tb_next
+    others = [t for t in frames if not t.tb_frame.f_code.co_filename.startswith(PACKAGE)]
+    made: TracebackType | None = None
+    for t in reversed(others):
+        made = TracebackType(made, t.tb_frame, t.tb_lasti, t.tb_lineno)
+    return made, len(frames) - len(others)
