@@ -11,7 +11,6 @@ it for a whole program.
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from dataclasses import dataclass
@@ -38,7 +37,7 @@ class Ran:
     def __str__(self) -> str:
         at = ""
         if self.where is not None:
-            at = f"{os.path.basename(self.where['file'])}:{self.where['line']}"
+            at = evidence.short_spot(self.where["file"], self.where["line"])
         shapes = f"{self.given} -> {self.made}".strip()
         return f"{self.seconds * 1e6:9.1f} µs  {self.name:<28} {shapes:<40} {at}".rstrip()
 

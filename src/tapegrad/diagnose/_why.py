@@ -15,7 +15,6 @@ What is only likely, because the graph is gone, is said to be so.
 from __future__ import annotations
 
 import inspect
-import os
 import re
 import sys
 from collections.abc import Callable
@@ -347,7 +346,7 @@ def at_line(start: str, where: evidence.Place | None) -> str:
     if where is None:
         return f"{start}."
     text = f" (`{words.clipped(where['text'], 60)}`)" if where["text"] else ""
-    return f"{start} at {os.path.basename(where['file'])}:{where['line']}{text}."
+    return f"{start} at {evidence.short_spot(where['file'], where['line'])}{text}."
 
 
 def sentence(text: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -52,7 +51,7 @@ def shown(where: Place | None, room: int = 72) -> str:
     """`train.py:12  loss = ...`, the file without its folder; '(unknown line)' if there is none."""
     if where is None:
         return "(unknown line)"
-    head = f"{os.path.basename(where['file'])}:{where['line']}"
+    head = evidence.short_spot(where["file"], where["line"])
     return clipped(f"{head}  {where['text']}".rstrip(), room)
 
 

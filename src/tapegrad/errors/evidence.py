@@ -63,7 +63,19 @@ def of_cut(cut: Cut | None) -> Place | None:
 
 def spell(where: Place) -> str:
     text = f":  {where['text']}" if where["text"] else ""
-    return f"{where['file']}:{where['line']}{text}"
+    return f"{spot(where['file'], where['line'])}{text}"
+
+
+def spot(file: str, line: int) -> str:
+    """`train.py:12`; in a notebook `In [4], line 2`, since the files of its cells mean nothing."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    cells = getattr(getattr(shell, "compile", None), "_filename_map", {})
+    return f"In [{cells[file]}], line {line}" if file in cells else f"{file}:{line}"
+
+
+def short_spot(file: str, line: int) -> str:
+    """The same with the file's own name only."""
+    return os.path.basename(spot(file, line))
 
 
 def assigned_name(where: Place | None) -> str | None:

@@ -8,6 +8,7 @@ import textwrap
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...errors import evidence
 from ...errors.evidence import Place
 from ..words import WIDTH, counted
 
@@ -74,7 +75,7 @@ class Finding:
     @property
     def line(self) -> str | None:
         """`train.py:12`, or None if no line is to blame."""
-        return None if self.where is None else f"{self.where['file']}:{self.where['line']}"
+        return None if self.where is None else evidence.spot(self.where["file"], self.where["line"])
 
     def data(self) -> dict[str, Any]:
         """The same as plain data."""
@@ -95,7 +96,8 @@ class Finding:
         lines = [f"[{self.id}] {self.severity}: {self.title}", *entry("what", self.what)]
         if self.where is not None:
             text = f":  {self.where['text']}" if self.where["text"] else ""
-            lines.append(f"  where:  {short_path(self.where['file'])}:{self.where['line']}{text}")
+            at = short_path(evidence.spot(self.where["file"], self.where["line"]))
+            lines.append(f"  where:  {at}{text}")
         lines += entry("fix", self.fix)
         for cure in self.also:
             lines += entry("or", cure)

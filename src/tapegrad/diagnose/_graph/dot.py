@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
+from ...errors import evidence
 from .text import spell_grad, spell_shape, spell_value
 
 FILLS = {"leaf": "#e6f0fd", "input": "#e8f6ec", "cut": "#fff3dd", "function": "#f2eafc"}
@@ -49,7 +49,7 @@ def statement(node: dict[str, Any], data: dict[str, Any]) -> str:
         title = f"{node['name']} = {node['op']}"
     words = [title, f"{spell_shape(node['shape'])} {spell_value(node)}".strip(), spell_grad(node)]
     if node["file"] is not None:
-        words.append(f"{os.path.basename(node['file'])}:{node['line']}")
+        words.append(evidence.short_spot(node["file"], node["line"]))
     style = f"fillcolor={quoted(FILLS[node['kind']])}"
     if node["id"] == data["failed"]:
         style = 'fillcolor="#ffe3e0", color="#d0312d", penwidth=2'

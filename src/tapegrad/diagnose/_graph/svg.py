@@ -7,12 +7,12 @@ user's line, what was saved and the gradient rule.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
+from ...errors import evidence
 from .fold import CONTAINERS, Box, Outline, Run, auto_depth, boxes
 from .frames import Placed, nested
 from .layout import layers_of
@@ -246,7 +246,7 @@ class Scene:
         if spell_grad(node):
             lines.append(spell_grad(node))
         elif node["file"] is not None:
-            lines.append(f"{os.path.basename(node['file'])}:{node['line']}")
+            lines.append(evidence.short_spot(node["file"], node["line"]))
         return [line for line in lines if line]
 
     def is_in(self, i: int, box: Box) -> bool:
@@ -259,7 +259,7 @@ class Scene:
             lines = [f"{box.module}: {self.data['groups'][box.module]['type']}"]
             lines.append(f"{len(box.nodes)} nodes")
         if node["file"] is not None:
-            lines.append(f"{node['file']}:{node['line']}  {node['text'] or ''}")
+            lines.append(f"{evidence.spot(node['file'], node['line'])}  {node['text'] or ''}")
         if node["shape"] is not None:
             lines.append(f"shape {spell_shape(node['shape'])} {node['dtype'] or ''}")
         size = sum([self.nodes[i]["bytes"] for i in box.nodes])

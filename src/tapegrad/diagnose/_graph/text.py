@@ -10,11 +10,11 @@ them, and the others refer to it by number.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ...errors import evidence
 from .fold import Box, Outline, Run, auto_depth, boxes
 
 ROOM = 60  # rows up to which nothing is collapsed
@@ -285,7 +285,7 @@ class Tree:
         node = self.nodes[box.nodes[0]]
         if node["file"] is None:
             return ""
-        return f"{os.path.basename(node['file'])}:{node['line']}  {node['text'] or ''}".rstrip()
+        return f"{evidence.short_spot(node['file'], node['line'])}  {node['text'] or ''}".rstrip()
 
 
 def span(first: str, last: str) -> str:
