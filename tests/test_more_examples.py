@@ -87,3 +87,21 @@ def test_notebooks_are_kept_without_output():
         for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
             assert not cell.get("outputs"), path
     assert len(NOTEBOOKS) == 3
+
+
+def test_errors_in_a_notebook():
+    """A real shell: the cell is named, and the frames of the package are left out."""
+    pytest.importorskip("IPython")
+    cells = [
+        "import tapegrad as torch",
+        "x = torch.ones(3, requires_grad=True)\ny = x.exp()\ny.add_(1)",
+        "y.sum().backward()",
+    ]
+    program = "from IPython.core.interactiveshell import InteractiveShell\n"
+    program += "shell = InteractiveShell.instance(colors='nocolor')\n"
+    program += f"for cell in {cells!r}: shell.run_cell(cell, store_history=True)\n"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    said = done.stdout + done.stderr
+    assert "written: by add_ (version 0 -> 1) at In [2], line 3:  y.add_(1)" in said
+    assert "tensor:  `y`, shape (3,)" in said
+    assert "autograd/node.py" not in said and "frames inside tapegrad left out" in said

@@ -44,6 +44,13 @@ def test_tools_name_the_cell(cells):
     assert "In [4], line 3" in graph.text() and "In [4], line 3" in graph.svg()
 
 
+def test_what_a_cell_showed_has_its_own_name(cells):
+    cells["_"] = cells["__"] = cells["_4"] = cells["y"]
+    cells.update({name: cells.pop(name) for name in ("x", "y")})  # IPython's names come first
+    with pytest.raises(RuntimeError, match="tensor:  `y`"):
+        exec("y.sum().backward()", cells)
+
+
 def line_of(text):
     with open(__file__) as lines:
         return next(i for i, line in enumerate(lines, 1) if line.strip().startswith(text))

@@ -132,12 +132,15 @@ def is_installed(frame: Any) -> bool:
     return "-packages" in file or file.startswith((STDLIB, "<frozen"))
 
 
+NO_NAME = re.compile(r"__.*|_\d*")  # Python's own, and IPython's for what a cell showed
+
+
 def held(frames: Iterable[Any]) -> Iterator[tuple[str, Any]]:
     """(name, value) of what functions hold: variables, then attributes, items and parameters."""
     inner: list[tuple[str, Any]] = []
     for frame in frames:
         for name, value in list(frame.f_locals.items()):
-            if not name.startswith("__"):
+            if not NO_NAME.fullmatch(name):
                 yield name, value
                 inner.append((name, value))
     for name, value in inner:

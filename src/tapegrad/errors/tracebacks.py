@@ -8,20 +8,36 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
+from typing import Any
 
 from ..core.base import PACKAGE
 
 
 def install() -> None:
     """Show them so from now on, unless somebody else shows them."""
-    if sys.excepthook is sys.__excepthook__ and os.environ.get("TAPEGRAD_TRACEBACK") != "full":
+    if os.environ.get("TAPEGRAD_TRACEBACK") == "full":
+        return
+    if sys.excepthook is sys.__excepthook__:
         sys.excepthook = show
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if shell is not None and not shell.custom_exceptions:
+        shell.set_custom_exc((Exception,), show_in_cell)
 
 
 def show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """In the place of `sys.excepthook`."""
+    shortened(error, lambda: sys.__excepthook__(kind, error, error.__traceback__))
+
+
+def show_in_cell(shell: Any, kind: Any, error: Any, trace: Any, tb_offset: Any = None) -> None:
+    """The same for IPython."""
+    shortened(error, lambda: shell.showtraceback((kind, error, error.__traceback__), tb_offset))
+
+
+def shortened(error: BaseException, show_it: Callable[[], Any]) -> None:
+    """Show an exception while it has no frames of ours."""
     whole = [(each, each.__traceback__) for each in chain(error)]
     count = 0
     for each, own in whole:
@@ -30,7 +46,7 @@ def show(kind: type[BaseException], error: BaseException, trace: TracebackType |
             each.__traceback__ = kept
             count += left_out
     try:
-        sys.__excepthook__(kind, error, error.__traceback__)
+        show_it()
     finally:
         for each, own in whole:
             each.__traceback__ = own
