@@ -132,7 +132,7 @@ sanitize: $(VENV)/.tools
 	  $(SANITIZED)/native/c/*.c -o $(SANITIZED)/native/_kernels.so -lpthread -lm
 	ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=build/sanitized TAPEGRAD_NATIVE=1 \
 	  LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
-	  $(VENV)/bin/python -m pytest -q -p no:cacheprovider $(wildcard tests/test_native*.py) \
+	  $(VENV)/bin/python -m pytest -q -n $(WORKERS) -p no:cacheprovider $(wildcard tests/test_native*.py) \
 	    tests/test_compile.py tests/test_compile_memory.py
 
 wheel: $(VENV)/.tools
