@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import inspect
 from collections.abc import Callable
@@ -367,7 +368,15 @@ def publish(namespace: dict[str, Any], cls: type) -> None:
     """Fill the package's namespace and the Tensor class from everything that was published."""
     Places.namespace = namespace
     Places.cls = cls
-    for module in (*load(), *[importlib.import_module(f"tapegrad.{name}") for name in LIBRARY]):
+    collects = gc.isenabled()
+    gc.disable()  # thousands of objects are made, and all of them stay
+    try:
+        modules = load()
+        modules += [importlib.import_module(f"tapegrad.{name}") for name in LIBRARY]
+    finally:
+        if collects:
+            gc.enable()
+    for module in modules:
         special_methods(module)
     hand_out()
     for name in FAMILY_OF:

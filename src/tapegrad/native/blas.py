@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import pathlib
+import os
+from glob import glob
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,11 @@ from . import KERNELS
 @functools.cache
 def blas_library() -> ctypes.CDLL | None:
     """The OpenBLAS of NumPy's wheels; None with another BLAS."""
-    root = pathlib.Path(np.__file__).parent
-    for folder in (root.parent / "numpy.libs", root / ".dylibs"):
-        for path in folder.glob("*openblas*"):
+    root = os.path.dirname(np.__file__)
+    for folder in (f"{root}.libs", os.path.join(root, ".dylibs")):
+        for path in glob(os.path.join(folder, "*openblas*")):
             with contextlib.suppress(OSError):
-                return ctypes.CDLL(str(path))
+                return ctypes.CDLL(path)
     return None
 
 

@@ -8,7 +8,6 @@ refused.
 
 from __future__ import annotations
 
-import difflib
 import warnings
 from typing import Any
 
@@ -95,6 +94,8 @@ def checked_name(name: Any) -> str:
     known = {*APIS, *FAMILY_OF, *INDEXING}
     found = {short, f"Tensor.{short}", short.removesuffix("_")} & known
     if not found:
+        import difflib
+
         near = difflib.get_close_matches(short, [n.removeprefix("Tensor.") for n in known], 1)
         hint = f". Did you mean '{near[0]}'?" if near else ""
         raise ValueError(f"loop_over(): there is no function '{name}'{hint}")
