@@ -15,7 +15,7 @@
 #include "tapegrad.h"
 
 #define MOST 64
-#define SPIN_FOR 200.0   /* microseconds that a worker without work stays awake */
+#define SPIN_FOR 1000.0  /* microseconds that a worker without work stays awake */
 #define WAKE_FROM 100.0  /* microseconds of work that are worth waking the sleepers */
 #define SPINS 5000       /* of a caller that waits for the last pieces, before it gives way */
 
