@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.array_memory import HOST, memory_of
-from ..core.base import INTERPRETED, Node, TensorBase
+from ..core.base import INTERPRETED, STATE, Node, TensorBase
 from ..core.dispatch import apply
 from ..core.modes import MODES
 from ..core.op import Op
@@ -29,8 +29,8 @@ from ..core.python_dispatch import (
 )
 from ..core.record import FLOATS, link_views, prepare, record, save_outputs
 from ..core.subclass import same_class
-from ..core.upward import DISPATCHED, VIEWS
-from ..device import contiguous_format
+from ..core.upward import DISPATCHED, GPU, VIEWS
+from ..device import CPU, contiguous_format
 from .node import OpNode, Packed
 
 
@@ -193,12 +193,23 @@ def saved(node: Any, place: int, t: Any) -> Any:
     return t
 
 
-def created(api: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def created(api: Any, make: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A function that makes a tensor, where a mode or the class of its model makes it."""
+    from .._creation.arguments import get_default_device
     from .._library.calls import factory_call
 
     wants_grad = kwargs.pop("requires_grad", False)
-    found = factory_call(api.name, function, args, kwargs)
+    if is_placed_by_default(api, args, kwargs):
+        place = get_default_device()
+        if place != CPU:
+            kwargs = {**kwargs, "device": place}
+    found = factory_call(api.name, make, args, kwargs)
+
+    def function(*given: Any, **options: Any) -> Any:
+        if STATE.elsewhere or "device" in options:
+            return GPU.created(api, make, given, options)
+        return make(*given, **options)
+
     if found is None:  # from data of all kinds: PyTorch shows the tensor that it made
         with modes_set_to(()):
             made = function(*args, **kwargs)
@@ -214,6 +225,15 @@ def created(api: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, An
 
         made = ask_anyone(Call(overload, shown, named, again))
     return made.requires_grad_() if wants_grad else made
+
+
+def is_placed_by_default(api: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a new tensor goes where `set_default_device` says."""
+    if not STATE.elsewhere or kwargs.get("device") is not None or kwargs.get("out") is not None:
+        return False
+    if api.name.startswith("new_") or api.name.endswith("_like"):
+        return False
+    return not any([isinstance(a, TensorBase) for a in args])
 
 
 # ---------------------------------------------------------------------- writes

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any
 
-from ..core.base import PACKAGE
+OURS = str(__package__).partition(".")[0]
 
 
 def install() -> None:
@@ -45,17 +45,17 @@ def shortened(error: BaseException, show_it: Callable[[], Any]) -> None:
         if kept is not None:
             each.__traceback__ = kept
             count += left_out
-    try:
-        show_it()
-    finally:
-        for each, own in whole:
-            each.__traceback__ = own
-    if count and sys.stderr is not None:
+    if count and sys.stderr is not None:  # first, so that the message stays the last line
         frames = "1 frame" if count == 1 else f"{count} frames"
         print(
             f"({frames} inside tapegrad left out: TAPEGRAD_TRACEBACK=full shows them)",
             file=sys.stderr,
         )
+    try:
+        show_it()
+    finally:
+        for each, own in whole:
+            each.__traceback__ = own
 
 
 def chain(error: BaseException | None) -> Iterator[BaseException]:
@@ -73,8 +73,14 @@ def without_ours(trace: TracebackType | None) -> tuple[TracebackType | None, int
     while trace is not None:
         frames.append(trace)
         trace = trace.tb_next
-    others = [t for t in frames if not t.tb_frame.f_code.co_filename.startswith(PACKAGE)]
+    others = [t for t in frames if not is_ours(t)]
     made: TracebackType | None = None
     for t in reversed(others):
         made = TracebackType(made, t.tb_frame, t.tb_lasti, t.tb_lineno)
     return made, len(frames) - len(others)
+
+
+def is_ours(trace: TracebackType) -> bool:
+    """By the module: the files of compiled frames are named as they were when that was done."""
+    name = trace.tb_frame.f_globals.get("__name__")
+    return isinstance(name, str) and name.partition(".")[0] == OURS
