@@ -132,6 +132,14 @@ def test_ops_are_listed() -> None:
     assert all("test_diagnose_tools.py:" in line and " µs  " in line for line in lines)
 
 
+def test_ops_that_only_we_have_are_listed_by_their_names() -> None:
+    layer = nn.Conv1d(2, 3, 2)
+    with diagnose.trace_ops(io.StringIO()) as ops:
+        layer(torch.ones(1, 2, 5)).sum().backward()
+    names = [op.name for op in ops.seen]
+    assert "convolution" in names and "conv_weight_grad" in names
+
+
 def test_a_program_whose_ops_are_listed() -> None:
     code = "import tapegrad as torch\nprint((torch.ones(2) * 3).sum().item())\n"
     done = subprocess.run(

@@ -60,7 +60,7 @@ class trace_ops(TorchDispatchMode):
         start = time.perf_counter()
         out = func(*args, **kwargs)
         seconds = time.perf_counter() - start
-        name = str(func).removeprefix("aten.").partition(".")[0]
+        name = str(func).rpartition(".")[0].removeprefix("aten.").removeprefix("tapegrad.")
         ran = Ran(name, shapes((args, kwargs)), shapes(out), seconds, evidence.here())
         if len(self.seen) < MOST:
             self.seen.append(ran)
