@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "gemm.h"
 #include "module.h"
 
 #define LARGE ((size_t)1 << 16) /* from here on malloc may give pages back that are soon wanted */
@@ -126,6 +127,16 @@ static void *get_again(void *context, void *data, size_t bytes) {
 static PyDataMem_Handler functions = {
     "tapegrad", 1, {NULL, get, get_zeros, get_again, give_back},
 };
+
+/* Sizes are powers of two, so that few different ones are kept. */
+void *tg_scratch(size_t bytes) {
+    size_t size = FINE;
+    while (size < bytes + HEADER)
+        size *= 2;
+    return get(NULL, size - HEADER);
+}
+
+void tg_scratch_back(void *memory) { give_back(NULL, memory, 0); }
 
 static void before_fork(void) { pthread_mutex_lock(&store.lock); }
 static void after_fork(void) { pthread_mutex_unlock(&store.lock); }

@@ -1,12 +1,14 @@
-/* Products of matrices by the BLAS that NumPy brings along, called by pointer.
+/* Products of matrices for Python: by kernels of our own (gemm.c) on processors that these are made
+   for, elsewhere by the BLAS that NumPy brings along, called by pointer.
 
-   A product that is worth several threads is cut into pieces that depend on its size alone, each of
-   them computed by one thread of BLAS: beside a pool of our own, BLAS's threads would only be in the
-   way. Very large products are left to BLAS and its threads. */
-
-#include "module.h"
+   There a product that is worth several threads is cut into pieces that depend on its size alone,
+   each of them computed by one thread of BLAS: beside a pool of our own, BLAS's threads would only be
+   in the way. Very large products are left to BLAS and its threads. */
 
 #include <string.h>
+
+#include "gemm.h"
+#include "module.h"
 
 enum { ROW_MAJOR = 101, COLUMN_MAJOR = 102, AS_IS = 111, TURNED = 112 };
 
@@ -26,6 +28,7 @@ static struct {
 #define PIECE ((double)(3 << 20))
 #define PIECE_OF_STACK ((double)(1 << 20))
 #define MOST_PIECES 8 /* each of them packs one of the factors anew: no more than two a processor */
+#define NARROW 4
 #define VERY_LARGE ((double)(1 << 28))
 
 typedef struct {
@@ -79,13 +82,25 @@ static void of_a_stack(void *context, int64_t begin, int64_t end) {
                  p->out + i * p->batch[2]);
 }
 
+static int blas_alone(void) {
+    const int threads = blas.threads();
+    if (threads != 1)
+        blas.set_threads(1);
+    return threads;
+}
+
+static void blas_again(int threads) {
+    if (threads != 1)
+        blas.set_threads(threads);
+}
+
 static void run(product *p, int64_t stack) {
     const double work = (double)p->m * (double)p->n * (double)p->k;
     if (work * (double)stack >= VERY_LARGE && stack == 1) {
         multiply(p, p->m, p->n, p->a.data, p->b.data, p->out);
         return;
     }
-    const int threads = tg_blas_alone();
+    const int threads = blas_alone();
     if (stack > 1) {
         int64_t grain = (int64_t)(PIECE_OF_STACK / (work < 1 ? 1 : work));
         tg_parallel(stack, grain < 1 ? 1 : grain, of_a_stack, p);
@@ -100,7 +115,7 @@ static void run(product *p, int64_t stack) {
         p->width = (p->width + 15) / 16 * 16; /* whole blocks of BLAS's kernels */
         tg_parallel((all + p->width - 1) / p->width, 1, piece, p);
     }
-    tg_blas_again(threads);
+    blas_again(threads);
 }
 
 /* A product with the row that is added to all of its rows, if there is one. */
@@ -108,44 +123,53 @@ typedef struct {
     product p;
     int64_t stack;
     const char *row;
+    _Atomic int failed; /* a thread found no memory */
 } whole;
+
+static void one_by_one(void *context, int64_t begin, int64_t end) {
+    whole *w = context;
+    const product *p = &w->p;
+    const int turn_a = p->a.turn != AS_IS, turn_b = p->b.turn != AS_IS;
+    for (int64_t i = begin; i < end; i++) {
+        tg_matrices g = {.m = p->m,
+                         .n = p->n,
+                         .k = p->k,
+                         .a = p->a.data + i * p->batch[0],
+                         .a_down = turn_a ? 1 : p->a.step,
+                         .a_right = turn_a ? p->a.step : 1,
+                         .b = p->b.data + i * p->batch[1],
+                         .b_down = turn_b ? 1 : p->b.step,
+                         .b_right = turn_b ? p->b.step : 1,
+                         .row = w->row,
+                         .out = p->out + i * p->batch[2],
+                         .ldc = p->ldc};
+        if (!tg_multiply(&g, p->wide))
+            w->failed = 1;
+    }
+}
+
+/* Our kernels want tiles that are not too narrow; BLAS has its ways for vectors. */
+static int is_ours(const product *p) {
+    return !blas.f32 || (tg_multiplies() && p->m >= NARROW && p->n >= 4 * NARROW);
+}
 
 static int compute(void *context) {
     whole *w = context;
+    if (is_ours(&w->p)) {
+        const double work = (double)w->p.m * (double)w->p.n * (double)w->p.k;
+        const int64_t grain = (int64_t)(PIECE_OF_STACK / (work < 1 ? 1 : work));
+        if (w->stack < 2 * tg_threads() && grain < 1) /* each of them on all threads */
+            one_by_one(w, 0, w->stack);
+        else
+            tg_parallel(w->stack, grain < 1 ? 1 : grain, one_by_one, w);
+        return !w->failed;
+    }
     const size_t bytes = (size_t)(w->p.n * (w->p.wide ? 8 : 4));
     if (w->row)
         for (int64_t i = 0; i < w->p.m; i++)
             memcpy(w->p.out + i * (int64_t)bytes, w->row, bytes);
     run(&w->p, w->stack);
     return 1;
-}
-
-/* ------------------------------------------------------------------ for other kernels */
-
-int tg_blas_alone(void) {
-    const int threads = blas.threads();
-    if (threads != 1)
-        blas.set_threads(1);
-    return threads;
-}
-
-void tg_blas_again(int threads) {
-    if (threads != 1)
-        blas.set_threads(threads);
-}
-
-void tg_gemm_f32(int turn_a, int turn_b, int64_t m, int64_t n, int64_t k, float alpha,
-                 const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *out,
-                 int64_t ldc) {
-    blas.f32(ROW_MAJOR, turn_a ? TURNED : AS_IS, turn_b ? TURNED : AS_IS, m, n, k, alpha, a, lda, b,
-             ldb, beta, out, ldc);
-}
-
-void tg_gemm_f64(int turn_a, int turn_b, int64_t m, int64_t n, int64_t k, double alpha,
-                 const double *a, int64_t lda, const double *b, int64_t ldb, double beta,
-                 double *out, int64_t ldc) {
-    blas.f64(ROW_MAJOR, turn_a ? TURNED : AS_IS, turn_b ? TURNED : AS_IS, m, n, k, alpha, a, lda, b,
-             ldb, beta, out, ldc);
 }
 
 /* ------------------------------------------------------------------ for Python */
@@ -173,7 +197,7 @@ static int read_matrix(PyArrayObject *x, matrix *found) {
 /* product(a, b, summand=None): a @ b, plus a row or nothing; None where it is not for us. */
 PyObject *tg_product(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     (void)self;
-    if (!blas.f32 || count < 2 || count > 3 || !PyArray_CheckExact(args[0]) ||
+    if ((!blas.f32 && !tg_multiplies()) || count < 2 || count > 3 || !PyArray_CheckExact(args[0]) ||
         !PyArray_CheckExact(args[1]))
         Py_RETURN_NONE;
     PyArrayObject *a = (PyArrayObject *)args[0], *b = (PyArrayObject *)args[1];
@@ -207,14 +231,19 @@ PyObject *tg_product(PyObject *self, PyObject *const *args, Py_ssize_t count) {
         p.batch[1] = PyArray_STRIDE(b, 0);
         p.batch[2] = PyArray_STRIDE((PyArrayObject *)out, 0);
     }
-    whole w = {p, stack, row ? PyArray_BYTES(row) : NULL};
+    whole w = {.p = p, .stack = stack, .row = row ? PyArray_BYTES(row) : NULL};
     PyObject *kept[] = {args[0], args[1], (PyObject *)row, out};
     if (tg_is_taping() && tg_tape(compute, &w, sizeof w, kept, 4) < 0) {
         Py_DECREF(out);
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS compute(&w);
-    Py_END_ALLOW_THREADS return out;
+    int done;
+    Py_BEGIN_ALLOW_THREADS done = compute(&w);
+    Py_END_ALLOW_THREADS if (!done) {
+        Py_DECREF(out);
+        return PyErr_NoMemory();
+    }
+    return out;
 }
 
 /* set_blas(sgemm, dgemm, get_num_threads, set_num_threads): addresses, with 64-bit integers. */

@@ -34,18 +34,4 @@ void tg_set_threads(int count);
 /* How many elements are worth a piece of their own, for work of `cost` nanoseconds an element. */
 int64_t tg_grain(double cost);
 
-/* -------------------------------------------------------------- products.c */
-
-/* out = alpha a b + beta out, a (m x k) and b (k x n) turned or not, in row-major order. Only where
-   BLAS is connected (native/blas.py). Kernels that call it on several threads tell BLAS to use one
-   of its own meanwhile; `alone` returns what `again` wants. */
-void tg_gemm_f32(int turn_a, int turn_b, int64_t m, int64_t n, int64_t k, float alpha,
-                 const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *out,
-                 int64_t ldc);
-void tg_gemm_f64(int turn_a, int turn_b, int64_t m, int64_t n, int64_t k, double alpha,
-                 const double *a, int64_t lda, const double *b, int64_t ldb, double beta,
-                 double *out, int64_t ldc);
-int tg_blas_alone(void);
-void tg_blas_again(int threads);
-
 #endif

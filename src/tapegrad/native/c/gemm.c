@@ -1,0 +1,86 @@
+/* Products of matrices: tiles of the result are summed up in registers, from factors that are packed
+   into the order in which tiles read them.
+
+   NumPy's BLAS does the same, but packs for each call, and once more for every piece of a product
+   that is cut for our threads; here one packed matrix serves them all, what is added to a product
+   is added while it is in registers, and skinny matrices do not cost more than their size. Sums go
+   along k in parts of DEEP, whatever the number of threads. */
+
+#include <string.h>
+
+#include "gemm.h"
+
+/* A product and a sum are rounded once here: it is faster and no less exact. */
+#pragma GCC optimize("fp-contract=fast")
+
+#define DEEP 384       /* of k: so much of some rows and columns stays in the second cache */
+#define MOST_TILES 8   /* of rows that are packed together */
+#define MOST_PANELS 4  /* of columns */
+#define WORTH_THREADS ((double)(1 << 20)) /* multiplications */
+
+enum { FROM_NOTHING, FROM_ROW, FROM_OUT }; /* what a tile is added to */
+
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(TG_ONE_VERSION) && !defined(__clang__)
+#define SEVERAL_VERSIONS 1
+#pragma GCC push_options
+#pragma GCC target("arch=x86-64-v4")
+#define WIDE 64
+#define HIGH 14 /* with two vectors each: 28 of 32 registers */
+#define T float
+#define INTEGER int32_t
+#define NAMED(name) name##_f32_512
+#include "gemm_of.h"
+#undef T
+#undef INTEGER
+#undef NAMED
+#define T double
+#define INTEGER int64_t
+#define NAMED(name) name##_f64_512
+#include "gemm_of.h"
+#undef T
+#undef INTEGER
+#undef NAMED
+#undef WIDE
+#undef HIGH
+#pragma GCC pop_options
+#endif
+
+#if defined(__AVX512F__)
+#define WIDE 64
+#define HIGH 14
+#elif defined(__AVX__)
+#define WIDE 32
+#define HIGH 6 /* 12 of 16 registers */
+#else
+#define WIDE 16
+#define HIGH 6
+#endif
+#define T float
+#define INTEGER int32_t
+#define NAMED(name) name##_f32
+#include "gemm_of.h"
+#undef T
+#undef INTEGER
+#undef NAMED
+#define T double
+#define INTEGER int64_t
+#define NAMED(name) name##_f64
+#include "gemm_of.h"
+
+int tg_multiplies(void) {
+#if defined(__AVX2__)
+    return 1;
+#else
+    return 0;
+#endif
+}
+
+int tg_multiply(tg_matrices *g, int is_double) {
+#if defined(SEVERAL_VERSIONS)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512cd"))
+        return is_double ? multiply_f64_512(g) : multiply_f32_512(g);
+#endif
+    return is_double ? multiply_f64(g) : multiply_f32(g);
+}
