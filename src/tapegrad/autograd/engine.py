@@ -61,6 +61,7 @@ class Run:
     def go(self, roots: list[tuple[Node, int, Any, int]]) -> None:
         """The whole pass, from (node, output, gradient, 1 if the gradient may be taken over)."""
         token = NUMPY_ERRORS.set(IGNORED)  # no floating point warnings
+        memory = None if STATE.allocator is None else STATE.allocator.set(STATE.allocates)
         if GPU.late_casts is not None and not (self.record or self.watched):
             self.late = GPU.late_casts(self)
         try:
@@ -76,6 +77,8 @@ class Run:
                     self.late = None
         finally:
             NUMPY_ERRORS.reset(token)
+            if memory is not None:
+                STATE.allocator.reset(memory)
 
     def start(self, roots: list[tuple[Node, int, Any, int]]) -> Order:
         order = self.order = Order([root[0] for root in roots])

@@ -48,6 +48,15 @@ def quiet(kernel: Callable[..., Any], *args: Any) -> Any:
         NUMPY_ERRORS.reset(token)
 
 
+def allocate_by(use: Callable[[], Any]) -> None:
+    """Let kernels, and backward passes, have NumPy's arrays from where `use` says."""
+    enter(use)
+    for variable, value in _quiet_context.items():
+        if variable is not NUMPY_ERRORS:
+            STATE.allocator = variable
+            STATE.allocates = value
+
+
 class State:
     """Process-wide switches that the hot path reads."""
 
@@ -71,6 +80,9 @@ class State:
     meta_type: Any = None  # the class of arrays without values, once one is used (meta.py)
     bits_type: Any = None  # the class of conjugate and negative views, likewise (bits.py)
     elsewhere: bool = False  # whether tensors may be made elsewhere than on the CPU
+    # NumPy's context variable of who allocates arrays, and what it is set to; None: NumPy does.
+    allocator: Any = None
+    allocates: Any = None
 
 
 STATE: Final = State()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..backends.base import NUMPY, Backend
-from ..core.base import quiet
+from ..core.base import allocate_by, quiet
 from ..core.op import Op
 from . import KERNELS
 from .overrides import override
@@ -79,3 +79,5 @@ class Traces:
 
 
 HOST = Native("native", NUMPY.xp)
+if KERNELS is not None:
+    allocate_by(KERNELS.use_memory)

@@ -7,6 +7,7 @@
 
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -21,7 +22,7 @@
 #define HUGE_PAGE ((size_t)2 << 20)
 #define MOST_KEPT 256
 #define CLEARED ((int64_t)1 << 19) /* bytes: a piece of work */
-#define HEADER 64 /* in front of the data: how much it is */
+#define HEADER 64 /* in front of the data: how much it is; 0: it is malloc's */
 
 static struct {
     pthread_mutex_t lock;
@@ -48,8 +49,22 @@ static size_t size_of(const void *data) {
     return size;
 }
 
+/* Behind the 0, how much was asked for. */
+static void *said_small(char *at, size_t bytes) {
+    const size_t header[2] = {0, bytes};
+    memcpy(at, header, sizeof header);
+    return at + HEADER;
+}
+
+static void *get_small(size_t bytes, int cleared) {
+    char *at = cleared ? calloc(1, bytes + HEADER) : malloc(bytes + HEADER);
+    return at ? said_small(at, bytes) : NULL;
+}
+
 static void *get(void *context, size_t bytes) {
     (void)context;
+    if (bytes < LARGE)
+        return get_small(bytes, 0);
     const size_t size = mapped(bytes);
     char *at = NULL;
     if (!size)
@@ -80,6 +95,8 @@ static void *get(void *context, size_t bytes) {
 static void *get_zeros(void *context, size_t count, size_t size) {
     if (size && count > (size_t)-1 / size)
         return NULL;
+    if (count * size < LARGE)
+        return get_small(count * size, 1);
     void *data = get(context, count * size);
     return data ? memset(data, 0, count * size) : NULL;
 }
@@ -91,6 +108,10 @@ static void give_back(void *context, void *data, size_t unused) {
         return;
     char *at = (char *)data - HEADER;
     const size_t size = size_of(data);
+    if (!size) {
+        free(at);
+        return;
+    }
     pthread_mutex_lock(&store.lock);
     while (store.count && (store.count == MOST_KEPT || store.bytes + size > store.limit)) {
         munmap(store.kept[0].at, store.kept[0].size);
@@ -114,11 +135,18 @@ static void *get_again(void *context, void *data, size_t bytes) {
     if (!data)
         return get(context, bytes);
     const size_t before = size_of(data);
-    if (mapped(bytes) == before)
+    if (!before && bytes < LARGE) {
+        char *at = realloc((char *)data - HEADER, bytes + HEADER);
+        return at ? said_small(at, bytes) : NULL;
+    }
+    if (before && bytes >= LARGE && mapped(bytes) == before)
         return data;
     void *made = get(context, bytes);
     if (made) {
-        memcpy(made, data, bytes < before - HEADER ? bytes : before - HEADER);
+        size_t room = before - HEADER;
+        if (!before)
+            memcpy(&room, (const char *)data - HEADER + sizeof room, sizeof room);
+        memcpy(made, data, bytes < room ? bytes : room);
         give_back(context, data, 0);
     }
     return made;
@@ -130,7 +158,7 @@ static PyDataMem_Handler functions = {
 
 /* Sizes are powers of two, so that few different ones are kept. */
 void *tg_scratch(size_t bytes) {
-    size_t size = FINE;
+    size_t size = 2 * LARGE; /* what is smaller is malloc's, and lies anywhere */
     while (size < bytes + HEADER)
         size *= 2;
     return get(NULL, size - HEADER);
@@ -225,6 +253,16 @@ PyObject *tg_zeros(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     }
     Py_BEGIN_ALLOW_THREADS clear_all(&c);
     Py_END_ALLOW_THREADS return made;
+}
+
+/* From here on, in this context of Python's, NumPy's own arrays come from here too. */
+PyObject *tg_use_memory(PyObject *self, PyObject *unused) {
+    (void)self, (void)unused;
+    PyObject *before = PyDataMem_SetHandler(handler);
+    if (!before)
+        return NULL;
+    Py_DECREF(before);
+    Py_RETURN_NONE;
 }
 
 /* How much is kept for reuse; 0 gives everything back. */

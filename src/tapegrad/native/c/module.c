@@ -32,6 +32,7 @@ static PyMethodDef functions[] = {
     {"set_blas", (PyCFunction)(void (*)(void))tg_set_blas, METH_FASTCALL,
      "set_blas(sgemm, dgemm, get_num_threads, set_num_threads): addresses"},
     {"sum_few", tg_sum_few, METH_O, "sum_few(x): of all elements; None where it is not for this"},
+    {"use_memory", tg_use_memory, METH_NOARGS, "NumPy's arrays, in this context, from memory that is kept"},
     {"keep_memory", tg_keep_memory, METH_O, "how many bytes of freed arrays are kept at the most"},
     {"together", tg_together, METH_VARARGS, "a table of many arrays for one kernel, or None"},
     {"succeeded", tg_succeeded, METH_O, "whether the one number of a flag is zero"},

@@ -63,6 +63,7 @@ PyObject *tg_new_array(int dims, const npy_intp *shape, int type, int in_f_order
 PyObject *tg_new_like(PyArrayObject *like, NPY_ORDER order);
 PyObject *tg_empty(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *tg_zeros(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *tg_use_memory(PyObject *self, PyObject *unused);
 PyObject *tg_keep_memory(PyObject *self, PyObject *limit);
 
 #endif
