@@ -9,7 +9,7 @@ from ..core.base import STATE, Node, TensorBase, Version, ndarray, wrap
 from ..core.mypyc import mypyc_attr
 from ..core.op import Op
 from ..core.spaces import RAW, RECORDED
-from ..core.upward import DISPATCHED, FORWARD_MODE, GPU, INSPECTION
+from ..core.upward import DISPATCHED, FORWARD_MODE, GPU, HOST_KERNELS, INSPECTION
 from ..errors import freed_graph, modified_in_place, saved_detached
 
 
@@ -355,6 +355,10 @@ def fit(F: Any, g: Any, shape: tuple[int, ...], dtype: Any) -> Any:
 
 def unbroadcast(F: Any, g: Any, shape: tuple[int, ...]) -> Any:
     """Sum over the dimensions that broadcasting added or stretched."""
+    if HOST_KERNELS.sum_to is not None and type(g) is ndarray:
+        summed = HOST_KERNELS.sum_to(g, shape)
+        if summed is not None:
+            return summed
     found = g.shape
     extra = len(found) - len(shape)
     if extra < 0:

@@ -105,6 +105,12 @@ class Gpu:
     late_casts: Any = None  # backends/gpu/late_casts.py: the casts of a pass, to be done together
 
 
+class HostKernels:
+    """native/backend.py: what the kernels in C do for core, where there are any."""
+
+    sum_to: Any = None  # (array, shape): broadcasting undone; None where it is not for them
+
+
 class MetaSide:
     """core/meta.py: tensors without values."""
 
@@ -122,4 +128,5 @@ PROFILER: Final = Profiler()
 ANOMALY_MODE: Final = AnomalyMode()
 FORWARD_MODE: Final = ForwardMode()
 GPU: Final = Gpu()
+HOST_KERNELS: Final = HostKernels()
 META_SIDE: Final = MetaSide()

@@ -10,6 +10,7 @@ from typing import Any
 from ..backends.base import NUMPY, Backend
 from ..core.base import allocate_by, quiet
 from ..core.op import Op
+from ..core.upward import HOST_KERNELS
 from . import KERNELS
 from .overrides import override
 
@@ -19,6 +20,9 @@ CONTIGUOUS = frozenset(
     log_sigmoid rrelu_with_noise rrelu_with_noise_write rrelu_on_average rrelu_on_average_write
     """.split()
 )
+
+
+PRODUCTS = ("addmm", "mm")  # their gradients are made in c/products.c
 
 
 class Native(Backend):
@@ -42,9 +46,16 @@ class Native(Backend):
 
     def gradients(self, op: Op) -> Any:
         """All gradients at once: (gradient, kept, edges) -> list, or None to use the rules."""
+        if KERNELS is not None and op.name in PRODUCTS:
+            return getattr(KERNELS, f"{op.name}_gradients") if asks_strides(op) else None
         if KERNELS is None or not op.native or not op.rules or op.joint or not op.single:
             return None
         return KERNELS.Gradients(Traces(op).gradients, op.width + 1, len(op.attrs))
+
+
+def asks_strides(op: Op) -> bool:
+    """Whether a product keeps for its rules what c/products.c finds there."""
+    return op.metas == ((op.width - 2, "strides"), (op.width - 1, "strides"))
 
 
 class Quiet:
@@ -81,3 +92,4 @@ class Traces:
 HOST = Native("native", NUMPY.xp)
 if KERNELS is not None:
     allocate_by(KERNELS.use_memory)
+    HOST_KERNELS.sum_to = KERNELS.sum_to

@@ -1,5 +1,8 @@
-/* The sum of a few numbers, in the order in which NumPy adds them up: the same bits without a ufunc. */
+/* Small sums: of a few numbers, in the order in which NumPy adds them up, the same bits without a ufunc;
+   and over the dimensions that broadcasting has added. */
 
+#include "gemm.h"
+#include "kernels.h"
 #include "module.h"
 
 #define MOST 128 /* NumPy cuts longer rows in two */
@@ -64,5 +67,77 @@ PyObject *tg_sum_few(PyObject *self, PyObject *arg) {
         return NULL;
     }
     add_up(&g);
+    return out;
+}
+
+/* ------------------------------------------------------------------ broadcasting undone */
+
+#define BLOCKS 16 /* of rows, at most, as in overrides/reduce.py: the same sums */
+
+typedef struct {
+    void *x, *out;
+    int64_t rows, columns;
+    int wide;
+} leading;
+
+static int add_rows(void *context) {
+    const leading *g = context;
+    int64_t height = (g->rows + BLOCKS - 1) / BLOCKS;
+    const int64_t least = 16384 / g->columns + 1;
+    if (height < least)
+        height = least;
+    const int64_t blocks = (g->rows + height - 1) / height;
+    void *room = NULL;
+    if (blocks > 1) {
+        room = tg_scratch((size_t)(blocks * g->columns) * sizeof(double));
+        if (!room)
+            return 0;
+    }
+    void *pointers[] = {g->x, g->out, room};
+    const int64_t sizes[] = {1, g->rows, g->columns, height};
+    const double numbers[] = {1.0};
+    if (g->wide)
+        tg_sum_columns_f64(pointers, sizes, numbers);
+    else
+        tg_sum_columns_f32(pointers, sizes, numbers);
+    tg_scratch_back(room);
+    return 1;
+}
+
+/* sum_to(x, shape): x summed over leading dimensions that `shape` has not; None: not for this. */
+PyObject *tg_sum_to(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    (void)self;
+    if (count != 2 || !PyArray_CheckExact(args[0]) || !PyTuple_CheckExact(args[1]))
+        Py_RETURN_NONE;
+    PyArrayObject *x = (PyArrayObject *)args[0];
+    const int type = PyArray_TYPE(x), dims = (int)PyTuple_GET_SIZE(args[1]);
+    const int extra = PyArray_NDIM(x) - dims;
+    if ((type != NPY_FLOAT && type != NPY_DOUBLE) || extra < 1 || !PyArray_IS_C_CONTIGUOUS(x) ||
+        !PyArray_ISBEHAVED_RO(x) || PyArray_SIZE(x) < 1)
+        Py_RETURN_NONE;
+    npy_intp shape[NPY_MAXDIMS];
+    leading g = {.x = PyArray_DATA(x), .columns = 1, .wide = type == NPY_DOUBLE};
+    for (int d = 0; d < dims; d++) {
+        shape[d] = PyLong_AsSsize_t(PyTuple_GET_ITEM(args[1], d));
+        if (shape[d] == -1 && PyErr_Occurred())
+            return NULL;
+        if (shape[d] != PyArray_DIM(x, extra + d))
+            Py_RETURN_NONE;
+        g.columns *= shape[d];
+    }
+    g.rows = PyArray_SIZE(x) / g.columns;
+    PyObject *out = tg_new_array(dims, shape, type, 0);
+    if (!out)
+        return NULL;
+    g.out = PyArray_DATA((PyArrayObject *)out);
+    PyObject *kept[] = {args[0], out};
+    if (tg_is_taping() && tg_tape(add_rows, &g, sizeof g, kept, 2) < 0) {
+        Py_DECREF(out);
+        return NULL;
+    }
+    if (!add_rows(&g)) {
+        Py_DECREF(out);
+        return PyErr_NoMemory();
+    }
     return out;
 }

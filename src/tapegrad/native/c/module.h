@@ -52,10 +52,13 @@ PyObject *tg_is_at(PyObject *self, PyObject *args);
 
 /* products.c */
 PyObject *tg_product(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *tg_addmm_gradients(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *tg_mm_gradients(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *tg_set_blas(PyObject *self, PyObject *const *args, Py_ssize_t count);
 
 /* few.c */
 PyObject *tg_sum_few(PyObject *self, PyObject *arg);
+PyObject *tg_sum_to(PyObject *self, PyObject *const *args, Py_ssize_t count);
 
 /* memory.c */
 int tg_ready_memory(void);

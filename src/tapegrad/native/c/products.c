@@ -29,6 +29,7 @@ static struct {
 #define PIECE_OF_STACK ((double)(1 << 20))
 #define MOST_PIECES 8 /* each of them packs one of the factors anew: no more than two a processor */
 #define NARROW 4
+#define SHORT ((double)(1 << 15)) /* multiplications for which the GIL is not let go */
 #define VERY_LARGE ((double)(1 << 28))
 
 typedef struct {
@@ -194,20 +195,14 @@ static int read_matrix(PyArrayObject *x, matrix *found) {
     return 0;
 }
 
-/* product(a, b, summand=None): a @ b, plus a row or nothing; None where it is not for us. */
-PyObject *tg_product(PyObject *self, PyObject *const *args, Py_ssize_t count) {
-    (void)self;
-    if ((!blas.f32 && !tg_multiplies()) || count < 2 || count > 3 || !PyArray_CheckExact(args[0]) ||
-        !PyArray_CheckExact(args[1]))
-        Py_RETURN_NONE;
-    PyArrayObject *a = (PyArrayObject *)args[0], *b = (PyArrayObject *)args[1];
-    PyArrayObject *row = count == 3 && args[2] != Py_None ? (PyArrayObject *)args[2] : NULL;
+/* a @ b, plus a row or NULL. Not for us, or an exception: NULL. */
+static PyObject *multiplied(PyArrayObject *a, PyArrayObject *b, PyArrayObject *row) {
     const int type = PyArray_TYPE(a), dims = PyArray_NDIM(a);
     product p = {.wide = type == NPY_DOUBLE, .adds = row != NULL};
     if ((type != NPY_FLOAT && type != NPY_DOUBLE) || PyArray_TYPE(b) != type ||
         PyArray_NDIM(b) != dims || (dims != 2 && dims != 3) || !PyArray_ISBEHAVED_RO(a) ||
         !PyArray_ISBEHAVED_RO(b))
-        Py_RETURN_NONE;
+        return NULL;
     p.m = PyArray_DIM(a, dims - 2);
     p.k = PyArray_DIM(a, dims - 1);
     p.n = PyArray_DIM(b, dims - 1);
@@ -215,11 +210,11 @@ PyObject *tg_product(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     if (p.k != PyArray_DIM(b, dims - 2) || p.m < 1 || p.n < 1 || p.k < 1 || stack < 1 ||
         (dims == 3 && PyArray_DIM(b, 0) != stack) || !read_matrix(a, &p.a) ||
         !read_matrix(b, &p.b))
-        Py_RETURN_NONE;
-    if (row && (!PyArray_CheckExact(args[2]) || PyArray_TYPE(row) != type ||
-                PyArray_NDIM(row) != 1 || PyArray_DIM(row, 0) != p.n ||
-                !PyArray_IS_C_CONTIGUOUS(row) || !PyArray_ISBEHAVED_RO(row) || dims == 3))
-        Py_RETURN_NONE;
+        return NULL;
+    if (row && (PyArray_TYPE(row) != type || PyArray_NDIM(row) != 1 ||
+                PyArray_DIM(row, 0) != p.n || !PyArray_IS_C_CONTIGUOUS(row) ||
+                !PyArray_ISBEHAVED_RO(row) || dims == 3))
+        return NULL;
     npy_intp shape[3] = {stack, p.m, p.n};
     PyObject *out = tg_new_array(dims, shape + 3 - dims, type, 0);
     if (!out)
@@ -232,19 +227,144 @@ PyObject *tg_product(PyObject *self, PyObject *const *args, Py_ssize_t count) {
         p.batch[2] = PyArray_STRIDE((PyArrayObject *)out, 0);
     }
     whole w = {.p = p, .stack = stack, .row = row ? PyArray_BYTES(row) : NULL};
-    PyObject *kept[] = {args[0], args[1], (PyObject *)row, out};
+    PyObject *kept[] = {(PyObject *)a, (PyObject *)b, (PyObject *)row, out};
     if (tg_is_taping() && tg_tape(compute, &w, sizeof w, kept, 4) < 0) {
         Py_DECREF(out);
         return NULL;
     }
     int done;
-    Py_BEGIN_ALLOW_THREADS done = compute(&w);
-    Py_END_ALLOW_THREADS if (!done) {
-        Py_DECREF(out);
-        return PyErr_NoMemory();
+    if ((double)p.m * (double)p.n * (double)p.k * (double)stack < SHORT) {
+        done = compute(&w);
+    } else {
+        Py_BEGIN_ALLOW_THREADS done = compute(&w);
+        Py_END_ALLOW_THREADS
+    }
+    if (!done) {
+        Py_CLEAR(out);
+        PyErr_NoMemory();
     }
     return out;
 }
+
+static PyArrayObject *array_or_null(PyObject *x) {
+    return PyArray_CheckExact(x) ? (PyArrayObject *)x : NULL;
+}
+
+static PyObject *or_none(PyObject *found) {
+    return found || PyErr_Occurred() ? found : Py_NewRef(Py_None);
+}
+
+/* product(a, b, summand=None): a @ b, plus a row or nothing; None where it is not for us. */
+PyObject *tg_product(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    (void)self;
+    if ((!blas.f32 && !tg_multiplies()) || count < 2 || count > 3)
+        Py_RETURN_NONE;
+    PyArrayObject *a = array_or_null(args[0]), *b = array_or_null(args[1]), *row = NULL;
+    const int has_row = count == 3 && args[2] != Py_None;
+    if (has_row)
+        row = array_or_null(args[2]);
+    if (!a || !b || (has_row && !row))
+        Py_RETURN_NONE;
+    return or_none(multiplied(a, b, row));
+}
+
+/* ------------------------------------------------------------------ gradients */
+
+/* A matrix with its dimensions changed, borrowed by nobody. */
+static PyArrayObject *turned(PyArrayObject *x) { return (PyArrayObject *)PyArray_Transpose(x, NULL); }
+
+/* a @ b, or the same laid out by columns. */
+static PyObject *laid_out(PyArrayObject *a, PyArrayObject *b, int by_columns) {
+    if (!by_columns)
+        return multiplied(a, b, NULL);
+    PyArrayObject *left = turned(b), *right = turned(a);
+    PyObject *made = left && right ? multiplied(left, right, NULL) : NULL, *found = NULL;
+    if (made)
+        found = (PyObject *)turned((PyArrayObject *)made);
+    Py_XDECREF(left);
+    Py_XDECREF(right);
+    Py_XDECREF(made);
+    return found;
+}
+
+/* Whether a matrix of so many rows, with these strides, lies column by column. */
+static int by_columns(PyObject *strides, npy_intp rows) {
+    if (!PyTuple_CheckExact(strides) || PyTuple_GET_SIZE(strides) != 2)
+        return 0;
+    const npy_intp down = PyLong_AsSsize_t(PyTuple_GET_ITEM(strides, 0));
+    return down != 0 && PyLong_AsSsize_t(PyTuple_GET_ITEM(strides, 1)) == down * rows;
+}
+
+static int is_one(PyObject *x) {
+    return (PyLong_CheckExact(x) && PyLong_AsLong(x) == 1) ||
+           (PyFloat_CheckExact(x) && PyFloat_AS_DOUBLE(x) == 1.0);
+}
+
+/* The gradients of `left @ right` where they are wanted; 0: not for us, or an exception. */
+static int gradients_of(PyObject *grad, PyObject *left, PyObject *right, PyObject *left_strides,
+                        PyObject *right_strides, int wants_left, int wants_right,
+                        PyObject **found) {
+    PyArrayObject *g = array_or_null(grad), *a = wants_right ? array_or_null(left) : NULL,
+                  *b = wants_left ? array_or_null(right) : NULL;
+    if (!g || PyArray_NDIM(g) != 2 || (wants_left && (!b || PyArray_NDIM(b) != 2)) ||
+        (wants_right && (!a || PyArray_NDIM(a) != 2)))
+        return 0;
+    if (wants_left) {
+        PyArrayObject *other = turned(b);
+        found[0] = other ? laid_out(g, other, by_columns(left_strides, PyArray_DIM(g, 0))) : NULL;
+        Py_XDECREF(other);
+        if (!found[0])
+            return 0;
+    }
+    if (wants_right) {
+        PyArrayObject *other = turned(a);
+        found[1] = other ? laid_out(other, g, by_columns(right_strides, PyArray_DIM(a, 1))) : NULL;
+        Py_XDECREF(other);
+        if (!found[1]) {
+            Py_CLEAR(found[0]);
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* What an op has kept: its tensors, the result, attributes, and the strides that the rules ask for. */
+static PyObject *pulled(PyObject *const *args, Py_ssize_t count, int summand) {
+    const Py_ssize_t first = summand, strides = first + 3 + 2 * summand;
+    if ((!blas.f32 && !tg_multiplies()) || count != 3 || !PyTuple_CheckExact(args[1]) ||
+        !PyTuple_CheckExact(args[2]) || PyTuple_GET_SIZE(args[1]) != strides + 2 ||
+        PyTuple_GET_SIZE(args[2]) != first + 2)
+        Py_RETURN_NONE;
+    PyObject *const *kept = &PyTuple_GET_ITEM(args[1], 0), *const *edges = &PyTuple_GET_ITEM(args[2], 0);
+    if (summand && (!is_one(kept[4]) || !is_one(kept[5])))
+        Py_RETURN_NONE;
+    PyObject *found[2] = {NULL, NULL};
+    if (!gradients_of(args[0], kept[first], kept[first + 1], kept[strides], kept[strides + 1],
+                      edges[first] != Py_None, edges[first + 1] != Py_None, found))
+        return or_none(NULL);
+    PyObject *list = PyList_New(first + 2);
+    for (int i = 0; i < 2; i++)
+        if (list)
+            PyList_SET_ITEM(list, first + i, found[i] ? found[i] : Py_NewRef(Py_None));
+        else
+            Py_XDECREF(found[i]);
+    if (list && summand)
+        PyList_SET_ITEM(list, 0, Py_NewRef(edges[0] == Py_None ? Py_None : args[0]));
+    return list;
+}
+
+/* addmm_gradients(grad, kept, edges), mm_gradients(...): a list, or None: by the rules. */
+PyObject *tg_addmm_gradients(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    (void)self;
+    return pulled(args, count, 1);
+}
+
+PyObject *tg_mm_gradients(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    (void)self;
+    return pulled(args, count, 0);
+}
+
+/* ------------------------------------------------------------------ BLAS */
 
 /* set_blas(sgemm, dgemm, get_num_threads, set_num_threads): addresses, with 64-bit integers. */
 PyObject *tg_set_blas(PyObject *self, PyObject *const *args, Py_ssize_t count) {
