@@ -13,10 +13,16 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 #include "kernels.h"
 
 /* A product and a sum are rounded once here: it is faster and no less exact. */
 #pragma GCC optimize("fp-contract=fast")
+/* Rows are short: a call of memset for one zero costs more than the zero. */
+#pragma GCC optimize("no-tree-loop-distribute-patterns")
 
 #define UNIT 64   /* bytes of the outputs that are counted together */
 #define BLOCK 128 /* positions whose products are summed up before they go to a larger sum */
@@ -25,13 +31,19 @@
 enum { SIZE = 0, LOW = 3, STRIDE = 6, LAID = 9, OUT = 12, PHASES = 15, FAR, FLAT, FIRST };
 
 /* The last sizes that the kernels are given, after 13 of their own. */
-enum { UNITS = 13, EACH, BANDS, PARTS, LENGTH, ROOMS, ROOM };
+enum { UNITS = 13, EACH, BANDS, PARTS, LENGTH, ROOMS, ROOM, FOR_X };
 
 typedef struct {
     void **p;
     const int64_t *n;
     _Atomic uint64_t taken; /* rooms, by their bits */
 } arguments;
+
+/* A unit: its place in a room, where its first output belongs, and which of its lanes are outputs. */
+typedef struct {
+    int64_t at, to;
+    uint32_t there;
+} unit_t;
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }

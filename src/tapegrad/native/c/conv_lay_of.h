@@ -21,13 +21,20 @@ TG_INLINE void NAMED(copy_few)(T *restrict out, const T *restrict from, int64_t 
         out[i] = from[i * step];
 }
 
-/* Places q to q + length of the layout of one channel `x`, for one phase. */
+/* Places q to q + length of the layout of one channel `x`, for one phase. What lies in the L places
+   behind them may be overwritten. */
 static void NAMED(lay)(const T *x, const int64_t *g, const int64_t *phase, int64_t q,
                        int64_t length, T *out) {
     const int64_t width = g[LAID + 2], step = g[STRIDE + 2], shift = phase[2] - g[LOW + 2];
     /* The columns that are inside the image: first <= column < last. */
     int64_t first = shift < 0 ? ratio(-shift, step) : 0;
     int64_t last = g[SIZE + 2] > shift ? ratio(g[SIZE + 2] - shift, step) : 0;
+#ifdef LOAD_SOME
+    const int64_t whole = step == 1 && width <= 8 * L ? width : 0; /* short rows are frequent */
+    unsigned inside[8] = {0};
+    for (int64_t i = least(first, whole); i < least(last, whole); i++)
+        inside[i / L] |= 1u << i % L;
+#endif
     int64_t column = q % width, row = q / width % g[LAID + 1], plane = q / width / g[LAID + 1];
     while (length > 0) {
         const int64_t count = least(width - column, length), end = column + count;
@@ -38,14 +45,21 @@ static void NAMED(lay)(const T *x, const int64_t *g, const int64_t *phase, int64
             from = least(most(first, column), end);
             to = least(most(last, from), end);
         }
-        for (int64_t i = column; i < from; i++)
-            out[i - column] = 0;
-        if (from < to)
-            NAMED(copy_few)(out + from - column,
-                            x + (a * g[SIZE + 1] + b) * g[SIZE + 2] + from * step + shift,
-                            to - from, step);
-        for (int64_t i = to; i < end; i++)
-            out[i - column] = 0;
+        const T *in = x + (a * g[SIZE + 1] + b) * g[SIZE + 2] + shift;
+#ifdef LOAD_SOME
+        if (count == whole)
+            for (int64_t k = 0; k < ratio(whole, L); k++)
+                STORE(out + k * L, LOAD_SOME(in + k * L, from < end ? inside[k] : 0));
+        else
+#endif
+        {
+            for (int64_t i = column; i < from; i++)
+                out[i - column] = 0;
+            if (from < to)
+                NAMED(copy_few)(out + from - column, in + from * step, to - from, step);
+            for (int64_t i = to; i < end; i++)
+                out[i - column] = 0;
+        }
         out += count;
         length -= count;
         column = 0;

@@ -2,6 +2,13 @@
 
 #define T float
 #define NAMED(name) VERSION(name##_f32)
+#define ALL_THERE 0xffffu
+#if WIDE == 64 /* the lanes that are there, side by side */
+#define STORE_SOME(to, there, v)                                                                   \
+    _mm512_mask_storeu_ps(to, (__mmask16)((1u << __builtin_popcount(there)) - 1),                  \
+                          _mm512_maskz_compress_ps((__mmask16)(there), (__m512)(v)))
+#define LOAD_SOME(from, some) ((V)_mm512_maskz_loadu_ps((__mmask16)(some), from)) /* else zeros */
+#endif
 #define Q 8 /* a square that is turned has so many elements on a side: vectors of 32 bytes */
 typedef int32_t VERSION(places_f32) __attribute__((vector_size(32)));
 #define PLACES VERSION(places_f32)
@@ -17,9 +24,19 @@ typedef int32_t VERSION(places_f32) __attribute__((vector_size(32)));
 #undef Q
 #undef PLACES
 #undef TURN_ALL
+#undef ALL_THERE
+#undef STORE_SOME
+#undef LOAD_SOME
 
 #define T double
 #define NAMED(name) VERSION(name##_f64)
+#define ALL_THERE 0xffu
+#if WIDE == 64
+#define STORE_SOME(to, there, v)                                                                   \
+    _mm512_mask_storeu_pd(to, (__mmask8)((1u << __builtin_popcount(there)) - 1),                   \
+                          _mm512_maskz_compress_pd((__mmask8)(there), (__m512d)(v)))
+#define LOAD_SOME(from, some) ((V)_mm512_maskz_loadu_pd((__mmask8)(some), from))
+#endif
 #define Q 4
 typedef int64_t VERSION(places_f64) __attribute__((vector_size(32)));
 #define PLACES VERSION(places_f64)
@@ -34,3 +51,6 @@ typedef int64_t VERSION(places_f64) __attribute__((vector_size(32)));
 #undef Q
 #undef PLACES
 #undef TURN_ALL
+#undef ALL_THERE
+#undef STORE_SOME
+#undef LOAD_SOME

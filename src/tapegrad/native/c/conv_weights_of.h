@@ -1,9 +1,9 @@
 /* conv.c for one type T: gradients of weights.
 
    p: x, y, sums of all parts, out, geometry, offsets, rooms; n: images, groups, features of a group,
-   channels of a group, taps, parts of the channels, elements of a room that are for x, then from UNITS
-   on: rows of an image, of a band, bands of an image, parts that the bands of all images are in,
-   elements of a band, rooms and the elements of one.
+   channels of a group, taps, parts of the channels, then from UNITS on: rows of an image, of a band,
+   bands of an image, parts that the bands of all images are in, elements of a band, rooms, the
+   elements of one and how many of them are for x.
 
    A task has some of the channels and some of the bands. Its sums stand apart, and are added up in
    the end: what comes out does not depend on who did what. */
@@ -67,7 +67,7 @@ static void NAMED(weight_parts)(void *context, int64_t begin, int64_t end) {
     const int64_t some = most(BLOCK / columns, 1), total_apart = depth * taps * L;
     const int64_t pixels = g[SIZE] * g[SIZE + 1] * g[SIZE + 2];
     const int room = take_room(given, n[ROOMS]);
-    T *x = NAMED(room)(given->p[6], room, n[ROOM]), *y = x + n[6];
+    T *x = NAMED(room)(given->p[6], room, n[ROOM]), *y = x + n[FOR_X];
     for (int64_t task = begin; task < end; task++) {
         const int64_t split = task % splits, group = task / splits % groups;
         const int64_t part = task / splits / groups;

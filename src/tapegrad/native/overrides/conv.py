@@ -111,7 +111,8 @@ class Bands:
         self.bands = -(-self.units // self.each)
         self.parts = max(1, min(wanted // self.bands, features // 8))
         self.length = length + layout.far + lanes
-        self.room = -(-depth * layout.phases * self.length // lanes) * lanes
+        self.for_x = (-(-depth * layout.phases * self.length // lanes) + 1) * lanes
+        self.room = self.for_x + -(-24 * self.each // 64) * lanes  # 24 bytes for every unit
         self.numbers = layout.numbers[flat]
         self.offsets = layout.offsets(depth, self.length)
 
@@ -154,7 +155,7 @@ def fill(x: Any, layout: Layout, w: Weights, bias: Any, out: Any) -> None:
     count, room = rooms(images * w.groups * how.bands * how.parts, how.room, x)
     packed = empty((w.groups * w.depth * taps * (w.features * 7 // 6 + 8),), x)
     arrays = (x, w.w, w.places, bias, out, how.numbers, how.offsets, packed, room)
-    pieces = (how.units, how.each, how.bands, how.parts, how.length, count, how.room)
+    pieces = (how.units, how.each, how.bands, how.parts, how.length, count, how.room, how.for_x)
     pick(CONV, x)(arrays, (*n, *steps, *pieces))
 
 
@@ -221,10 +222,12 @@ def w_of(x: Any, y: Any, kernel: Ints, stride: Ints, low: Ints, dilation: Ints, 
     w = empty((groups * features, depth, *kernel), x)
     sums = np.empty(how.sums, F64 if how.few else x.dtype)
     count, room = rooms(groups * how.splits * how.parts, how.room, x)
-    n = (images, groups, features, depth, len(layout.places), how.splits, how.for_x)
-    pieces = (layout.lines, how.each, how.bands, how.parts, how.length, count, how.room)
+    n = (images, groups, features, depth, len(layout.places), how.splits)
+    lines = (layout.lines, how.each, how.bands, how.parts, how.length)
     arrays = (x, y, sums, w, layout.numbers[False], how.offsets, room)
-    pick(DOTS if how.few else WEIGHTS, x)(arrays, (*n, *(0,) * (13 - len(n)), *pieces))
+    pick(DOTS if how.few else WEIGHTS, x)(
+        arrays, (*n, *(0,) * (13 - len(n)), *lines, count, how.room, how.for_x)
+    )
     return w
 
 
@@ -252,7 +255,7 @@ class Shares:
         self.bands = -(-layout.lines // self.each)
         self.parts = min(wanted, images * self.bands)
         self.length = length + layout.far + lanes
-        self.for_x = -(-some * layout.phases * self.length // lanes) * lanes
+        self.for_x = (-(-some * layout.phases * self.length // lanes) + 1) * lanes
         of_y = 0 if self.few else self.each * layout.out[2] * made
         self.room = self.for_x + of_y
         self.sums = self.parts * groups * taps * (features if self.few else made)
