@@ -122,10 +122,19 @@ static void NAMED(pack_blocks)(void *context, int64_t begin, int64_t end) {
     const int64_t *n = given->n, *place = given->p[1];
     const int64_t features = n[1], depth = n[2], taps = n[3], high = n[4];
     const int64_t blocks = ratio(features, high);
+    int in_order = 1;
+    for (int64_t t = 0; t < taps; t++)
+        in_order &= place[t] == t;
     for (int64_t task = begin; task < end; task++) {
         const int64_t first = task % blocks * high, count = least(high, features - first);
         const T *w = (const T *)given->p[0] + task / blocks * n[5] + first * n[6];
         T *out = (T *)given->p[2] + task * depth * taps * high;
+        if (in_order && count == high) {
+            const int64_t some = n[7] == taps ? depth : 1; /* channels side by side */
+            for (int64_t c = 0; c < depth; c += some, out += some * taps * high)
+                NAMED(turn)(w + c * n[7], n[6], high, some * taps, out, high);
+            continue;
+        }
         for (int64_t c = 0; c < depth; c++)
             for (int64_t t = 0; t < taps; t++, out += high)
                 for (int64_t r = 0; r < high; r++)

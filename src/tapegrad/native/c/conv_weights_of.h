@@ -18,10 +18,10 @@ TG_INLINE void NAMED(add_rows)(const int64_t *g, const T *x, const int64_t *offs
     for (int r = 0; r < high; r++)
         for (int v = 0; v < vectors; v++)
             sums[r][v] = (V){0};
-    for (; line < stop; line++) {
-        const T *from[MOST_TAPS], *row = x + line_at(g, line) - start;
-        for (int r = 0; r < high; r++)
-            from[r] = row + offset[least(r, count - 1)];
+    const T *from[MOST_TAPS];
+    for (int r = 0; r < high; r++)
+        from[r] = x + line_at(g, line) - start + offset[least(r, count - 1)];
+    for (int64_t row = line % g[OUT + 1]; line < stop; line++) {
         for (int64_t i = 0; i < columns; i++, y += L) {
             V each[2];
             for (int v = 0; v < vectors; v++)
@@ -30,6 +30,13 @@ TG_INLINE void NAMED(add_rows)(const int64_t *g, const T *x, const int64_t *offs
                 for (int v = 0; v < vectors; v++)
                     sums[r][v] += from[r][i] * each[v];
         }
+        int64_t further = g[LAID + 2];
+        if (++row == g[OUT + 1]) { /* to the next plane */
+            row = 0;
+            further *= g[LAID + 1] - g[OUT + 1] + 1;
+        }
+        for (int r = 0; r < high; r++)
+            from[r] += further;
     }
     for (int r = 0; r < high; r++)
         if (r < count)

@@ -17,15 +17,16 @@ from ...ops.nn.conv import out_size, transposed_size
 from ...ops.nn.conv_kernels import gather, scatter
 from .. import KERNELS
 from ..blas import CONNECTED, dot
-from .rows import F64, dense, empty, for_dtypes, is_dense, pick
+from .rows import F64, dense, empty, for_dtypes, is_dense, pick, zeros
 
 Ints = tuple[int, ...]
 
 FEW = 32  # outputs of an image; with less a product of matrices is better
 ROOM = 1 << 19  # bytes of an image that are laid out at a time: they should stay in the cache
-TASKS = 16  # pieces that large work should be in, so that no thread waits long for another
+TASKS = 4  # pieces for each thread, so that none waits long for another
 PARTS = 8  # likewise, where every piece has sums of its own
 SUMS = 1 << 21  # bytes that these sums may take
+LIKE_DOUBLE = np.empty(0, F64)
 
 
 class Layout:
@@ -89,7 +90,7 @@ class Bands:
     """The pieces that the outputs of images are made in: bands of units, and parts of features."""
 
     def __init__(
-        self, layout: Layout, images: int, depth: int, features: int, itemsize: int
+        self, layout: Layout, images: int, depth: int, features: int, itemsize: int, threads: int
     ) -> None:
         lanes = 64 // itemsize
         out, columns = layout.out, layout.out[2]
@@ -99,7 +100,8 @@ class Bands:
         flat = across < (0.9 if columns > lanes else 1.0) * by_row * layout.lines
         taps = depth * len(layout.places)
         large = images * math.prod(out) * taps * features > 1 << 21
-        wanted = -(-TASKS // images) if large else 1
+        even = images % threads == 0 or images >= TASKS * threads
+        wanted = 1 if even or not large else -(-TASKS * threads // images)
         of_weights = taps * features > depth * math.prod(layout.laid)
         each, length = layout.in_lines(1 if of_weights else wanted, depth, itemsize)
         self.units = across if flat else by_row * layout.lines
@@ -118,8 +120,10 @@ class Bands:
 
 
 @functools.lru_cache(256)
-def bands(layout: Layout, images: int, depth: int, features: int, itemsize: int) -> Bands:
-    return Bands(layout, images, depth, features, itemsize)
+def bands(
+    layout: Layout, images: int, depth: int, features: int, itemsize: int, threads: int
+) -> Bands:
+    return Bands(layout, images, depth, features, itemsize, threads)
 
 
 CONV, WEIGHTS, DOTS = for_dtypes("conv"), for_dtypes("conv_weights"), for_dtypes("conv_dots")
@@ -148,7 +152,8 @@ def rooms(count: int, each: int, like: Any) -> tuple[int, Any]:
 def fill(x: Any, layout: Layout, w: Weights, bias: Any, out: Any) -> None:
     """The outputs of images."""
     images = x.shape[0]
-    how = bands(layout, images * w.groups, w.depth, w.features, x.itemsize)
+    threads = KERNELS.threads()
+    how = bands(layout, images * w.groups, w.depth, w.features, x.itemsize, threads)
     taps = len(w.places)
     n = (images, w.groups, w.features, w.depth, taps, *w.steps)
     steps = [s // out.itemsize for s in out.strides]
@@ -185,7 +190,7 @@ def x_of(y: Any, w: Any, size: Ints, stride: Ints, low: Ints, dilation: Ints, gr
     steps = (features * depth * taps, taps, depth * taps)
     axes = [phases(*axis) for axis in zip(size, kernel, stride, low, dilation, strict=True)]
     whole = all([len(found) == min(s, n) for found, s, n in zip(axes, stride, size, strict=True)])
-    x = (np.empty if whole else np.zeros)((y.shape[0], groups * depth, *size), y.dtype)
+    x = (empty if whole else zeros)((y.shape[0], groups * depth, *size), y)
     for chosen in itertools.product(*axes):
         first, indices, shifts = zip(*chosen, strict=True)
         layout = plan_back(y.shape[2:], stride, first, shifts, size)
@@ -220,7 +225,7 @@ def w_of(x: Any, y: Any, kernel: Ints, stride: Ints, low: Ints, dilation: Ints, 
     layout = plan(x.shape[2:], kernel, stride, low, dilation, out)
     how = shares(layout, images, groups, depth, features, x.itemsize)
     w = empty((groups * features, depth, *kernel), x)
-    sums = np.empty(how.sums, F64 if how.few else x.dtype)
+    sums = empty((how.sums,), LIKE_DOUBLE if how.few else x)
     count, room = rooms(groups * how.splits * how.parts, how.room, x)
     n = (images, groups, features, depth, len(layout.places), how.splits)
     lines = (layout.lines, how.each, how.bands, how.parts, how.length)
@@ -248,7 +253,7 @@ class Shares:
         wanted = max(1, min(PARTS, SUMS // size))
         if not self.few:
             self.splits = max(1, min(PARTS // wanted, depth // 32))
-        if groups >= TASKS:
+        if groups >= 2 * PARTS:
             wanted = 1
         some = -(-depth // self.splits)
         self.each, length = layout.in_lines(-(-wanted // images), some, itemsize)
