@@ -9,6 +9,9 @@ typedef T NAMED(loose) __attribute__((vector_size(WIDE), aligned(sizeof(T)), may
 #define LOAD(at) ((V) * (const NAMED(loose) *)(at))
 #define STORE(at, v) (*(NAMED(loose) *)(at) = (NAMED(loose))(v))
 
+/* Divisions take their time, and most strides are one. */
+TG_INLINE int64_t NAMED(steps)(int64_t a, int64_t b) { return b == 1 ? a : ratio(a, b); }
+
 TG_INLINE void NAMED(copy_few)(T *restrict out, const T *restrict from, int64_t count,
                                int64_t step) {
     if (step == 1 && count >= LANES) {
@@ -21,45 +24,87 @@ TG_INLINE void NAMED(copy_few)(T *restrict out, const T *restrict from, int64_t 
         out[i] = from[i * step];
 }
 
-/* Places q to q + length of the layout of one channel `x`, for one phase. What lies in the L places
-   behind them may be overwritten. */
+#ifdef LOAD_SOME
+/* Whole rows of a layout, of which those from `first` to `last` are inside the image: row by row `down`
+   elements on from `in`, in the lanes that `inside` has. Up to L places behind may be overwritten. */
+TG_INLINE void NAMED(lay_rows)(const T *in, int64_t down, int64_t first, int64_t last, int64_t rows,
+                               int64_t width, const unsigned *inside, const int vectors, T *out) {
+    for (int64_t i = 0; i < first * width; i += L)
+        STORE(out + i, (V){0});
+    for (int64_t row = first; row < last; row++, in += down)
+        for (int k = 0; k < vectors; k++)
+            STORE(out + row * width + k * L, LOAD_SOME(in + k * L, inside[k]));
+    for (int64_t i = last * width; i < rows * width; i += L)
+        STORE(out + i, (V){0});
+}
+#endif
+
+/* Places q to q + length of the layout of one channel `x`, for one phase. */
 static void NAMED(lay)(const T *x, const int64_t *g, const int64_t *phase, int64_t q,
                        int64_t length, T *out) {
     const int64_t width = g[LAID + 2], step = g[STRIDE + 2], shift = phase[2] - g[LOW + 2];
-    /* The columns that are inside the image: first <= column < last. */
-    int64_t first = shift < 0 ? ratio(-shift, step) : 0;
-    int64_t last = g[SIZE + 2] > shift ? ratio(g[SIZE + 2] - shift, step) : 0;
+    /* The columns that are inside the image: first <= column < last; likewise rows. */
+    const int64_t first = shift < 0 ? NAMED(steps)(-shift, step) : 0;
+    const int64_t last = g[SIZE + 2] > shift ? NAMED(steps)(g[SIZE + 2] - shift, step) : 0;
+    int64_t column = 0, row = 0, plane = 0;
+    if (q) {
+        column = q % width;
+        row = q / width % g[LAID + 1];
+        plane = q / width / g[LAID + 1];
+    }
 #ifdef LOAD_SOME
-    const int64_t whole = step == 1 && width <= 8 * L ? width : 0; /* short rows are frequent */
-    unsigned inside[8] = {0};
-    for (int64_t i = least(first, whole); i < least(last, whole); i++)
-        inside[i / L] |= 1u << i % L;
+    const int64_t whole = width * g[LAID + 1], vectors = step == 1 ? ratio(width, L) : 0;
+    const int64_t above = g[LOW + 1] - phase[1], under = above + g[SIZE + 1];
+    const int64_t top = above > 0 ? NAMED(steps)(above, g[STRIDE + 1]) : 0;
+    const int64_t bottom = under > 0 ? NAMED(steps)(under, g[STRIDE + 1]) : 0;
+    unsigned inside[4];
+    for (int k = 0; k < 4; k++)
+        inside[k] = ((1u << least(most(last - k * L, 0), L)) - 1) &
+                    ~((1u << least(most(first - k * L, 0), L)) - 1);
 #endif
-    int64_t column = q % width, row = q / width % g[LAID + 1], plane = q / width / g[LAID + 1];
     while (length > 0) {
-        const int64_t count = least(width - column, length), end = column + count;
         const int64_t a = plane * g[STRIDE] + phase[0] - g[LOW];
+        const int there = plane < g[LAID] && a >= 0 && a < g[SIZE];
+#ifdef LOAD_SOME
+        if (vectors > 0 && vectors <= 4 && column == 0 && length >= width) {
+            const int64_t rows = least(g[LAID + 1] - row, row || length < whole ? length / width : g[LAID + 1]);
+            const int64_t from = there ? least(most(top - row, 0), rows) : rows;
+            const int64_t to = there ? least(most(bottom - row, from), rows) : rows;
+            const int64_t b = (row + from) * g[STRIDE + 1] - above, down = g[STRIDE + 1] * g[SIZE + 2];
+            const T *in = x + (a * g[SIZE + 1] + b) * g[SIZE + 2] + shift;
+            switch (vectors) {
+#define ROWS(count)                                                                                \
+    case count:                                                                                    \
+        NAMED(lay_rows)(in, down, from, to, rows, width, inside, count, out);                      \
+        break;
+                ROWS(1) ROWS(2) ROWS(3) ROWS(4)
+#undef ROWS
+            }
+            out += rows * width;
+            length -= rows * width;
+            row += rows;
+            if (row == g[LAID + 1]) {
+                row = 0;
+                plane++;
+            }
+            continue;
+        }
+#endif
+        const int64_t count = least(width - column, length), end = column + count;
         const int64_t b = row * g[STRIDE + 1] + phase[1] - g[LOW + 1];
         int64_t from = end, to = end;
-        if (plane < g[LAID] && a >= 0 && a < g[SIZE] && b >= 0 && b < g[SIZE + 1]) {
+        if (there && b >= 0 && b < g[SIZE + 1]) {
             from = least(most(first, column), end);
             to = least(most(last, from), end);
         }
-        const T *in = x + (a * g[SIZE + 1] + b) * g[SIZE + 2] + shift;
-#ifdef LOAD_SOME
-        if (count == whole)
-            for (int64_t k = 0; k < ratio(whole, L); k++)
-                STORE(out + k * L, LOAD_SOME(in + k * L, from < end ? inside[k] : 0));
-        else
-#endif
-        {
-            for (int64_t i = column; i < from; i++)
-                out[i - column] = 0;
-            if (from < to)
-                NAMED(copy_few)(out + from - column, in + from * step, to - from, step);
-            for (int64_t i = to; i < end; i++)
-                out[i - column] = 0;
-        }
+        for (int64_t i = column; i < from; i++)
+            out[i - column] = 0;
+        if (from < to)
+            NAMED(copy_few)(out + from - column,
+                            x + (a * g[SIZE + 1] + b) * g[SIZE + 2] + from * step + shift,
+                            to - from, step);
+        for (int64_t i = to; i < end; i++)
+            out[i - column] = 0;
         out += count;
         length -= count;
         column = 0;
