@@ -178,7 +178,8 @@ def correlate(
     y = empty((x.shape[0], w.shape[0], *out), x)
     features, depth, taps = w.shape[0] // groups, w.shape[1], math.prod(w.shape[2:])
     steps = (features * depth * taps, depth * taps, taps)
-    weights = Weights(w, groups, (features, depth), steps, np.arange(taps))
+    places = places_of(tuple([range(k) for k in w.shape[2:]]), w.shape[2:])
+    weights = Weights(w, groups, (features, depth), steps, places)
     fill(x, layout, weights, bias, y)
     return y
 
@@ -194,13 +195,21 @@ def x_of(y: Any, w: Any, size: Ints, stride: Ints, low: Ints, dilation: Ints, gr
     for chosen in itertools.product(*axes):
         first, indices, shifts = zip(*chosen, strict=True)
         layout = plan_back(y.shape[2:], stride, first, shifts, size)
-        places = np.ravel_multi_index(np.ix_(*indices), kernel).reshape(-1).astype(np.int64)
+        places = places_of(indices, kernel)
         weights = Weights(w, groups, (depth, features), steps, places)
         every = [slice(a, None, s) for a, s in zip(first, stride, strict=True)]
         fill(y, layout, weights, None, x[(..., *every)])
     return x
 
 
+@functools.lru_cache(256)
+def places_of(indices: tuple[Any, ...], kernel: Ints) -> Any:
+    """Where taps are in a kernel, from their indices along each dimension."""
+    each = np.array(list(itertools.product(*indices)), np.int64)
+    return np.ravel_multi_index(each.T, kernel).astype(np.int64)
+
+
+@functools.lru_cache(256)
 def phases(n: int, k: int, s: int, p: int, d: int) -> list[tuple[int, Ints, Ints]]:
     """Which taps reach pixels a, a + s, …: their indices, and where in y they come from."""
     found = []
