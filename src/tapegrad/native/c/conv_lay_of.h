@@ -26,14 +26,16 @@ TG_INLINE void NAMED(copy_few)(T *restrict out, const T *restrict from, int64_t 
 
 #ifdef LOAD_SOME
 /* Whole rows of a layout, of which those from `first` to `last` are inside the image: row by row `down`
-   elements on from `in`, in the lanes that `inside` has. Up to L places behind may be overwritten. */
+   elements on from `in`, every one or second, in the lanes that `inside` has. Up to L places behind may be overwritten. */
 TG_INLINE void NAMED(lay_rows)(const T *in, int64_t down, int64_t first, int64_t last, int64_t rows,
-                               int64_t width, const unsigned *inside, const int vectors, T *out) {
+                               int64_t width, const unsigned *inside, const int vectors, const int step,
+                               T *out) {
     for (int64_t i = 0; i < first * width; i += L)
         STORE(out + i, (V){0});
     for (int64_t row = first; row < last; row++, in += down)
         for (int k = 0; k < vectors; k++)
-            STORE(out + row * width + k * L, LOAD_SOME(in + k * L, inside[k]));
+            STORE(out + row * width + k * L, step == 1 ? LOAD_SOME(in + k * L, inside[k])
+                                                       : LOAD_EVEN(in + 2 * k * L, inside[k]));
     for (int64_t i = last * width; i < rows * width; i += L)
         STORE(out + i, (V){0});
 }
@@ -53,7 +55,7 @@ static void NAMED(lay)(const T *x, const int64_t *g, const int64_t *phase, int64
         plane = q / width / g[LAID + 1];
     }
 #ifdef LOAD_SOME
-    const int64_t whole = width * g[LAID + 1], vectors = step == 1 ? ratio(width, L) : 0;
+    const int64_t whole = width * g[LAID + 1], vectors = step < 3 ? ratio(width, L) : 0;
     const int64_t above = g[LOW + 1] - phase[1], under = above + g[SIZE + 1];
     const int64_t top = above > 0 ? NAMED(steps)(above, g[STRIDE + 1]) : 0;
     const int64_t bottom = under > 0 ? NAMED(steps)(under, g[STRIDE + 1]) : 0;
@@ -72,12 +74,12 @@ static void NAMED(lay)(const T *x, const int64_t *g, const int64_t *phase, int64
             const int64_t to = there ? least(most(bottom - row, from), rows) : rows;
             const int64_t b = (row + from) * g[STRIDE + 1] - above, down = g[STRIDE + 1] * g[SIZE + 2];
             const T *in = x + (a * g[SIZE + 1] + b) * g[SIZE + 2] + shift;
-            switch (vectors) {
-#define ROWS(count)                                                                                \
-    case count:                                                                                    \
-        NAMED(lay_rows)(in, down, from, to, rows, width, inside, count, out);                      \
+            switch (step * 8 + vectors) {
+#define ROWS(step, count)                                                                          \
+    case step * 8 + count:                                                                         \
+        NAMED(lay_rows)(in, down, from, to, rows, width, inside, count, step, out);                \
         break;
-                ROWS(1) ROWS(2) ROWS(3) ROWS(4)
+                ROWS(1, 1) ROWS(1, 2) ROWS(1, 3) ROWS(1, 4) ROWS(2, 1) ROWS(2, 2) ROWS(2, 3) ROWS(2, 4)
 #undef ROWS
             }
             out += rows * width;

@@ -7,6 +7,7 @@ typedef struct {
     int64_t taps, start; /* place of the task's first unit */
     int64_t count;       /* features that there are */
     int direct;          /* whether outputs that are side by side lie so */
+    int every_second;    /* or every second element of a row is one */
     const T *x, *weight;
     T *out, bias[HIGHEST];
 } NAMED(block);
@@ -74,6 +75,17 @@ TG_INLINE void NAMED(tile)(const NAMED(block) *given, int64_t u, const int high,
         return;
     }
 #ifdef STORE_SOME
+    if (given->every_second) {
+#pragma GCC unroll 8
+        for (int k = 0; k < count; k++)
+#pragma GCC unroll 8
+            for (int r = 0; r < high; r++)
+                if (r < given->count) {
+                    STORE_EVEN(given->out + r * given->steps[0] + unit[k].to, unit[k].there,
+                               sums[r][k]);
+                }
+        return;
+    }
     if (given->direct) {
 #pragma GCC unroll 8
         for (int k = 0; k < count; k++)
@@ -126,7 +138,7 @@ static void NAMED(find_units)(const int64_t *g, const int64_t *steps, int64_t fi
         if (columns >= L)
             column = least(column, columns - L);
         unit->at = line_at(g, line) + column - start;
-        unit->to = line / g[OUT + 1] * steps[1] + line % g[OUT + 1] * steps[2] + column;
+        unit->to = line / g[OUT + 1] * steps[1] + line % g[OUT + 1] * steps[2] + column * steps[3];
         unit->there = columns >= L ? ALL_THERE : (1u << columns) - 1;
     }
 }
@@ -187,6 +199,7 @@ static void NAMED(conv_bands)(void *context, int64_t begin, int64_t end) {
                           .x = x};
     /* Units that go across rows want those to lie one behind the other. */
     block.direct = n[12] == 1 && (!g[FLAT] || (n[11] == g[OUT + 2] && n[10] == n[11] * g[OUT + 1]));
+    block.every_second = n[12] == 2 && !g[FLAT];
     for (int64_t task = begin, laid = -1, found = -1; task < end; task++) {
         const int64_t part = task % parts, band = task / parts % bands;
         const int64_t group = task / parts / bands % groups, image = task / parts / bands / groups;
