@@ -79,7 +79,7 @@ static void leave_room(arguments *given, int at) {
 /* Blocks of registers are as large as there are registers: for AVX-512, and for AVX2 and the rest. */
 #define KERNELS(X) X(conv) X(conv_weights) X(conv_dots)
 
-#if defined(__x86_64__) && (!defined(TG_ONE_VERSION) || defined(__AVX512F__))
+#if defined(__x86_64__) && !defined(__clang__) && (!defined(TG_ONE_VERSION) || defined(__AVX512F__))
 #define HAS_WIDE
 #pragma GCC push_options
 #pragma GCC target("arch=x86-64-v4")
@@ -105,7 +105,9 @@ static void leave_room(arguments *given, int at) {
 #endif
 
 #if defined(HAS_WIDE) && defined(HAS_NARROW)
-#define CALL(name) (__builtin_cpu_supports("x86-64-v4") ? name##_wide : name##_narrow)
+#define HAS(feature) __builtin_cpu_supports("avx512" feature)
+#define CALL(name)                                                                                 \
+    (HAS("f") && HAS("bw") && HAS("cd") && HAS("dq") && HAS("vl") ? name##_wide : name##_narrow)
 #elif defined(HAS_WIDE)
 #define CALL(name) name##_wide
 #else

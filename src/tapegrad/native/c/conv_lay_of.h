@@ -134,13 +134,13 @@ TG_INLINE void NAMED(turn_square)(const T *from, int64_t down, T *out, int64_t o
     NAMED(side) rows[Q];
     for (int r = 0; r < Q; r++)
         rows[r] = (NAMED(side)) * (const NAMED(loose_side) *)(from + r * down);
-#define LIST(...) {__VA_ARGS__}
+#define LIST(...) __VA_ARGS__
 #define SWAP(s, low, high)                                                                         \
     for (int r = 0; r < Q; r++)                                                                    \
         if (!(r & s)) {                                                                            \
             const NAMED(side) a = rows[r], b = rows[r + s];                                        \
-            rows[r] = __builtin_shuffle(a, b, (PLACES)LIST low);                                   \
-            rows[r + s] = __builtin_shuffle(a, b, (PLACES)LIST high);                              \
+            rows[r] = TG_SHUFFLE(PLACES, a, b, LIST low);                                          \
+            rows[r + s] = TG_SHUFFLE(PLACES, a, b, LIST high);                                     \
         }
     TURN_ALL(SWAP)
 #undef SWAP

@@ -12,10 +12,22 @@ typedef struct {
     T *out, bias[HIGHEST];
 } NAMED(block);
 
-/* The outputs of a unit, of some features, to where they belong. */
+/* The outputs of a unit, of some features, to where they belong: those that are outputs at all. */
 static void NAMED(spread)(const NAMED(block) *given, const T *from, int64_t down,
                           const unit_t *unit) {
     const int64_t *g = given->g, *steps = given->steps, width = g[LAID + 2];
+#ifdef STORE_SOME
+    if (given->direct || given->every_second) {
+        T *to = given->out + unit->to;
+        for (int64_t r = 0; r < given->count; r++, to += steps[0], from += down)
+            if (given->direct)
+                STORE_SOME(to, unit->there, LOAD(from));
+            else {
+                STORE_EVEN(to, unit->there, LOAD(from));
+            }
+        return;
+    }
+#endif
     int64_t q = unit->at + given->start;
     const int64_t stop = q + (g[FLAT] ? L : least(L, g[OUT + 2]));
     while (q < stop) {
@@ -74,29 +86,6 @@ TG_INLINE void NAMED(tile)(const NAMED(block) *given, int64_t u, const int high,
                       sums[r][v]);
         return;
     }
-#ifdef STORE_SOME
-    if (given->every_second) {
-#pragma GCC unroll 8
-        for (int k = 0; k < count; k++)
-#pragma GCC unroll 8
-            for (int r = 0; r < high; r++)
-                if (r < given->count) {
-                    STORE_EVEN(given->out + r * given->steps[0] + unit[k].to, unit[k].there,
-                               sums[r][k]);
-                }
-        return;
-    }
-    if (given->direct) {
-#pragma GCC unroll 8
-        for (int k = 0; k < count; k++)
-#pragma GCC unroll 8
-            for (int r = 0; r < high; r++)
-                if (r < given->count)
-                    STORE_SOME(given->out + r * given->steps[0] + unit[k].to, unit[k].there,
-                               sums[r][k]);
-        return;
-    }
-#endif
     T apart[HIGHEST * 8 * LANES];
 #pragma GCC unroll 8
     for (int r = 0; r < high; r++)

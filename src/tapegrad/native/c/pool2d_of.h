@@ -31,12 +31,9 @@ typedef INDEX NAMED(four_places) __attribute__((vector_size(16)));
     }
 TG_INLINE void NAMED(pairs)(const T *x, int64_t width, int64_t count, T *maxima, int64_t *places,
                             int64_t first) {
-    NAMED(four_places) even, odd, step;
-    for (int k = 0; k < FOUR; k++) {
-        even[k] = (INDEX)(2 * k);
-        odd[k] = (INDEX)(2 * k + 1);
+    NAMED(four_places) step;
+    for (int k = 0; k < FOUR; k++)
         step[k] = (INDEX)(first + 2 * k);
-    }
     for (int64_t next = 0; next < count; next += FOUR) {
         const int64_t i = least(next, count - FOUR); /* the last ones once more */
         NAMED(four) a, b, c, d;
@@ -44,12 +41,12 @@ TG_INLINE void NAMED(pairs)(const T *x, int64_t width, int64_t count, T *maxima,
         memcpy(&b, x + 2 * i + FOUR, sizeof b);
         memcpy(&c, x + width + 2 * i, sizeof c);
         memcpy(&d, x + width + 2 * i + FOUR, sizeof d);
-        NAMED(four) best = __builtin_shuffle(a, b, even);
+        NAMED(four) best = EVEN(a, b);
         const NAMED(four_places) at = step + (INDEX)(2 * i);
         NAMED(four_places) found = at;
-        LARGER(__builtin_shuffle(a, b, odd), 1)
-        LARGER(__builtin_shuffle(c, d, even), width)
-        LARGER(__builtin_shuffle(c, d, odd), width + 1)
+        LARGER(ODD(a, b), 1)
+        LARGER(EVEN(c, d), width)
+        LARGER(ODD(c, d), width + 1)
         if (maxima)
             memcpy(maxima + i, &best, sizeof best);
         for (int k = 0; places && k < FOUR; k++)

@@ -290,7 +290,7 @@ def takes(a: Any, b: Any, kernel: Ints, out: Ints, *others: Any) -> bool:
     """Whether two arrays are for the kernels; `out` is the size of the side of y."""
     if pick(CONV, a) is None or len(kernel) > 3 or not a.size or not b.size:
         return False
-    if math.prod(kernel) == 1 or math.prod(out) < FEW:
+    if math.prod(out) < FEW:
         return False
     return all([x is None or (x.dtype is a.dtype and is_dense(x)) for x in (a, b, *others)])
 
