@@ -246,8 +246,8 @@ def w_of(x: Any, y: Any, kernel: Ints, stride: Ints, low: Ints, dilation: Ints, 
 
 
 class Shares:
-    """The pieces that the gradient of weights is made in: what is here does not depend on the number
-    of threads, since each has sums of its own.
+    """The pieces that the gradient of weights is made in: the same for any number of threads, since
+    each has sums of its own.
     """
 
     def __init__(
