@@ -82,7 +82,9 @@ static void leave_room(arguments *given, int at) {
 #if defined(__x86_64__) && !defined(__clang__) && (!defined(TG_ONE_VERSION) || defined(__AVX512F__))
 #define HAS_WIDE
 #pragma GCC push_options
+#ifndef __AVX512F__ /* else the compiler may use it anyway, and perhaps more */
 #pragma GCC target("arch=x86-64-v4")
+#endif
 #define WIDE 64
 #define HIGHEST 8  /* features */
 #define MOST_TAPS 9
