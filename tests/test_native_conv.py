@@ -9,6 +9,7 @@ import re
 import numpy as np
 import pytest
 
+import tapegrad as tg
 import tapegrad.ops.nn.avg_pool
 import tapegrad.ops.nn.batch_norm
 import tapegrad.ops.nn.conv
@@ -69,6 +70,8 @@ SPATIAL = [
     ((5, 4), (2, 3), (2, 1), (0, 1), (1, 1)),
     ((9,), (3,), (2,), (1,), (2,)),
     ((2, 3, 4), (2, 2, 2), (1, 1, 1), (1, 0, 1), (1, 1, 2)),
+    ((4, 5, 6), (3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1)),
+    ((6, 7, 38), (2, 3, 2), (2, 1, 2), (1, 0, 1), (1, 2, 1)),
 ]
 CHANNELS = [  # images, channels of the x side, features, groups
     (2, 3, 8, 1),
@@ -150,14 +153,108 @@ def test_many_channels_and_large_images():
         check_bilinear("conv_weight_grad", y, x, w.shape, how, count=2 * math.prod(size))
 
 
-def test_convolution_of_what_is_not_finite():
-    rng = np.random.default_rng(2)
-    x, w = draw(rng, (1, 2, 8, 9), np.float32), draw(rng, (4, 2, 3, 3), np.float32)
-    y = draw(rng, (1, 4, 8, 9), np.float32)
-    x[0, 1, 3, 8] = np.inf
-    x[0, 0, 5, 0] = np.nan
-    y[0, 2, 4, 8] = -np.inf
+def check_three(rng, dtype, images, depth, features, size, kernel, stride, padding, groups=1):
+    """Forward and both gradients, without dilation."""
+    one = (1,) * len(size)
+    out = out_size(size, kernel, stride, padding, one)
+    x = draw(rng, (images, depth, *size), dtype)
+    w = draw(rng, (features, depth // groups, *kernel), dtype)
+    y = draw(rng, (images, features, *out), dtype)
+    how = (stride, padding, one, False, (0,) * len(size), groups)
+    taps = math.prod(kernel)
+    bias = draw(rng, features, dtype)
+    check_bilinear("convolution", x, w, *how, count=taps * depth + 1, bias=bias)
+    check_bilinear("conv_input_grad", y, w, x.shape, how, count=taps * features)
+    check_bilinear("conv_weight_grad", y, x, w.shape, how, count=images * math.prod(out))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_blocks_of_all_heights_and_rows_of_all_widths(dtype):
+    """As many features, taps and columns as blocks of registers are made for, and some more."""
+    rng = np.random.default_rng(11)
+    for features in range(1, 20):
+        check_three(rng, dtype, 1, 2, features, (7, 20), (2, 3), (1, 1), (0, 1))
+    for taps in range(1, 12):
+        check_three(rng, dtype, 2, 1, 9, (2, 40), (1, taps), (1, 1), (0, 5))
+    for columns in (*range(1, 20), 31, 32, 33, 47, 49, 63, 65, 130):
+        rows = 34 // columns + 2
+        for stride in (1, 2, 3):
+            check_three(rng, dtype, 1, 3, 5, (rows * 3, columns), (3, 3), (1, stride), (1, 1))
+
+
+def test_images_in_bands_and_weights_in_parts():
+    """What does not fit into a room is done in pieces; they are others with other threads."""
+    rng = np.random.default_rng(12)
+    f32 = np.float32
+    check_three(rng, f32, 1, 40, 5, (70, 70), (3, 3), (1, 1), (1, 1))
+    check_three(rng, f32, 3, 24, 17, (61, 45), (3, 3), (2, 2), (1, 1))
+    check_three(rng, f32, 1, 8, 12, (20000,), (5,), (1,), (2,))
+    check_three(rng, f32, 1, 48, 5, (7, 10, 33), (3, 3, 3), (1, 1, 1), (1, 1, 1))
+    check_three(rng, f32, 1, 128, 160, (7, 7), (3, 3), (1, 1), (1, 1))
+    check_three(rng, f32, 2, 64, 64, (9, 33), (3, 3), (1, 1), (1, 1), groups=32)
+
+
+def test_what_lies_beside_is_left_alone():
+    """Rows are read and written by vectors: not one element before or behind an array."""
+    rng = np.random.default_rng(13)
     how = ((1, 1), (1, 1), (1, 1), False, (0, 0), 1)
+    for columns in (7, 14, 17, 33):
+        x = draw(rng, (2, 3, 6, columns), np.float32)
+        w, y = draw(rng, (5, 3, 3, 3), np.float32), draw(rng, (2, 5, 6, columns), np.float32)
+        around = [np.full(a.size + 64, np.nan, np.float32) for a in (x, w, y)]
+        inner = []
+        for whole, a in zip(around, (x, w, y), strict=True):
+            inner.append(whole[32 : 32 + a.size].reshape(a.shape))
+            inner[-1][...] = a
+        for name, given, apart, rest in (
+            ("convolution", inner[:2], (x, w), (None, *how)),
+            ("conv_input_grad", (inner[2], inner[1]), (y, w), (x.shape, how)),
+            ("conv_weight_grad", (inner[2], inner[0]), (y, x), (w.shape, how)),
+        ):
+            ours = kernels(name)[0]
+            found, expected = ours(*given, *rest), ours(*apart, *rest)
+            assert found.tobytes() == expected.tobytes() and not np.isnan(found).any()
+
+
+def test_more_threads_than_a_recording_was_made_with():
+    """Its rooms are for one thread: others wait for it."""
+    tg.manual_seed(0)
+    conv = tg.nn.Conv2d(8, 16, 3, padding=1)
+    x = tg.randn(6, 8, 40, 40)
+
+    @tg.compile
+    def step(x):
+        conv.zero_grad()
+        out = conv(x)
+        (out * out).sum().backward()
+        return out
+
+    before = tg.get_num_threads()
+    try:
+        tg.set_num_threads(1)
+        expected = [step(x).detach().clone() for _ in range(4)][-1]
+        gradient = conv.weight.grad.clone()
+        tg.set_num_threads(4)
+        for _ in range(3):
+            assert (step(x) == expected).all()
+            assert (conv.weight.grad == gradient).all()
+    finally:
+        tg.set_num_threads(before)
+
+
+@pytest.mark.parametrize("size", [(8, 9), (3, 5, 18), (6, 33)], ids=str)
+@pytest.mark.parametrize("stride", [1, 2])
+def test_convolution_of_what_is_not_finite(size, stride):
+    rng = np.random.default_rng(2)
+    n = len(size)
+    kernel, strides, one = (3,) * n, (1,) * (n - 1) + (stride,), (1,) * n
+    out = out_size(size, kernel, strides, one, one)
+    x, w = draw(rng, (1, 2, *size), np.float32), draw(rng, (4, 2, *kernel), np.float32)
+    y = draw(rng, (1, 4, *out), np.float32)
+    x[0, 1, ..., 2, size[-1] - 1] = np.inf
+    x[0, 0, ..., 0, 0] = np.nan
+    y[0, 2, ..., 3, out[-1] - 1] = -np.inf
+    how = (strides, one, one, False, (0,) * n, 1)
     for name, args in (
         ("convolution", (x, w, None, *how)),
         ("conv_input_grad", (y, w, x.shape, how)),
@@ -309,6 +406,8 @@ WINDOWS = [  # size, kernel, stride, padding, windows
     ((4, 700), (2, 3), (1, 2), (0, 1), (3, 350)),
     ((6, 6), (3, 3), (1, 1), (1, 1), (6, 6)),
     ((11, 5), (2, 1), (4, 3), (0, 0), (3, 2)),
+    ((9, 31), (2, 2), (2, 2), (0, 0), (4, 15)),
+    ((4, 9), (2, 2), (2, 2), (0, 0), (2, 5)),  # ceil_mode
 ]
 
 

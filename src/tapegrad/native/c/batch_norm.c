@@ -4,16 +4,9 @@
 #include <math.h>
 
 #include "kernels.h"
+#include "sums.h"
 
-#define LANES 16
-#define BLOCK 1024
 #define TILE 64 /* columns of a matrix that are done together */
-
-typedef struct {
-    void **p;
-    const int64_t *n;
-    const double *x;
-} arguments;
 
 static int64_t pieces(double cost, int64_t elements) {
     int64_t found = tg_grain(cost) / (elements > 0 ? elements : 1);
@@ -21,14 +14,17 @@ static int64_t pieces(double cost, int64_t elements) {
 }
 
 #define T float
+#define VECTOR vector_f32
 #define NAMED(name) name##_f32
 #define SQRT sqrtf
 #include "batch_norm_of.h"
 #undef T
+#undef VECTOR
 #undef NAMED
 #undef SQRT
 
 #define T double
+#define VECTOR vector_f64
 #define NAMED(name) name##_f64
 #define SQRT sqrt
 #include "batch_norm_of.h"

@@ -1,21 +1,5 @@
 /* batch_norm.c for one type T. */
 
-#define SUM_OF(total, n, value)                                                                    \
-    for (int64_t start = 0; start < (n); start += BLOCK) {                                         \
-        const int64_t stop = start + BLOCK < (n) ? start + BLOCK : (n);                            \
-        T lane[LANES] = {0};                                                                       \
-        int64_t i0 = start;                                                                        \
-        for (; i0 + LANES <= stop; i0 += LANES)                                                    \
-            for (int k = 0; k < LANES; k++) {                                                      \
-                const int64_t i = i0 + k;                                                          \
-                lane[k] += (value);                                                                \
-            }                                                                                      \
-        for (int k = 0; k < LANES; k++)                                                            \
-            total += lane[k];                                                                      \
-        for (int64_t i = i0; i < stop; i++)                                                        \
-            total += (value);                                                                      \
-    }
-
 /* One of two statistics, or of the weights, of a channel; `none` where there are no weights. */
 #define AT(array, c, none) ((array) ? ((const T *)(array))[c] : (T)(none))
 
@@ -31,12 +15,14 @@ TG_VERSIONS static void NAMED(batch_norm_channels)(void *context, int64_t begin,
         double sum = 0, squares = 0;
         for (int64_t image = 0; image < images; image++) {
             const T *x = (const T *)given->p[0] + (image * channels + c) * length;
-            SUM_OF(sum, length, x[i])
+            SUM_OF(part, length, READ(a, x), a)
+            sum += part;
         }
         const T mean = (T)(sum / count);
         for (int64_t image = 0; image < images; image++) {
             const T *x = (const T *)given->p[0] + (image * channels + c) * length;
-            SUM_OF(squares, length, (x[i] - mean) * (x[i] - mean))
+            SUM_OF(part, length, READ(a, x), (a - mean) * (a - mean))
+            squares += part;
         }
         const T var = (T)(squares / count), r = 1 / SQRT(var + (T)given->x[0]);
         const T factor = AT(given->p[1], c, 1) * r, shift = AT(given->p[2], c, 0);
@@ -89,8 +75,9 @@ TG_VERSIONS static void NAMED(batch_norm_back_channels)(void *context, int64_t b
         for (int64_t image = 0; image < images; image++) {
             const int64_t at = (image * channels + c) * length;
             const T *g = (const T *)given->p[0] + at, *x = (const T *)given->p[1] + at;
-            SUM_OF(sum, length, g[i])
-            SUM_OF(product, length, g[i] * (x[i] - mean))
+            TWO_SUMS_OF(part, dot, length, READ(a, x) READ(b, g), b, b * (a - mean))
+            sum += part;
+            product += dot;
         }
         const T sums = (T)sum, dots = (T)product * r;
         const T slope = factor * r * dots / count, shift = factor * sums / count;
@@ -219,10 +206,9 @@ TG_VERSIONS static void NAMED(group_norm_sets)(void *context, int64_t begin, int
     for (int64_t set = begin; set < end; set++) {
         const T *restrict x = (const T *)given->p[0] + set * size;
         T *restrict out = (T *)given->p[3] + set * size;
-        double sum = 0, squares = 0;
-        SUM_OF(sum, size, x[i])
+        SUM_OF(sum, size, READ(a, x), a)
         const T mean = (T)(sum / (double)size);
-        SUM_OF(squares, size, (x[i] - mean) * (x[i] - mean))
+        SUM_OF(squares, size, READ(a, x), (a - mean) * (a - mean))
         const T r = 1 / SQRT((T)(squares / (double)size) + (T)given->x[0]);
         for (int64_t k = 0; k < channels; k++) {
             const int64_t c = set % groups * channels + k;
@@ -255,9 +241,7 @@ TG_VERSIONS static void NAMED(group_norm_back_sets)(void *context, int64_t begin
         double a = 0, b = 0;
         for (int64_t k = 0; k < channels; k++) {
             const T *row = g + k * length, *values = x + k * length;
-            double sum = 0, product = 0;
-            SUM_OF(sum, length, row[i])
-            SUM_OF(product, length, row[i] * (values[i] - mean))
+            TWO_SUMS_OF(sum, product, length, READ(v, values) READ(d, row), d, d * (v - mean))
             const double weight = AT(given->p[4], set % groups * channels + k, 1);
             sums[k] = sum;
             dots[k] = product * r;
@@ -277,5 +261,4 @@ void NAMED(tg_group_norm_back)(void **p, const int64_t *n, const double *x) {
     tg_parallel(n[0], pieces(0.8, n[2] * n[3]), NAMED(group_norm_back_sets), &given);
 }
 
-#undef SUM_OF
 #undef AT

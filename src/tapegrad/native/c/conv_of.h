@@ -1,313 +1,232 @@
-/* conv.c for one type T. */
+/* conv.c for one type T: outputs. */
 
-typedef T NAMED(wide) __attribute__((vector_size(WIDE)));
-typedef T NAMED(loose) __attribute__((vector_size(WIDE), aligned(sizeof(T)), may_alias));
-#define V NAMED(wide)
-#define HALF ((int64_t)(WIDE / sizeof(T)))
-#define L (2 * HALF) /* elements of a pair of vectors */
-#define LOAD(at) ((V) * (const NAMED(loose) *)(at))
-#define STORE(at, v) (*(NAMED(loose) *)(at) = (NAMED(loose))(v))
+/* What a task computes with, for one block of features. */
+typedef struct {
+    const int64_t *g, *offset, *steps; /* steps of the output per channel, plane, row and column */
+    const unit_t *unit;
+    int64_t taps, start; /* place of the task's first unit */
+    int64_t count;       /* features that there are */
+    int direct;          /* whether outputs that are side by side lie so */
+    int every_second;    /* or every second element of a row is one */
+    const T *x, *weight;
+    T *out, bias[HIGHEST];
+} NAMED(block);
 
-/* ------------------------------------------------------------------ layout */
-
-/* p: x, out; n: planes, then for each of the two dimensions size, how far the first window reaches
-   out of it, stride, and how many rows (columns) of each phase there are */
-TG_VERSIONS static void NAMED(lay_planes)(void *context, int64_t begin, int64_t end) {
-    const arguments *given = context;
-    const int64_t *h = given->n + 1, *w = given->n + 5;
-    const int64_t each = h[2] * w[2] * h[3] * w[3];
-    for (int64_t plane = begin; plane < end; plane++) {
-        const T *x = (const T *)given->p[0] + plane * h[0] * w[0];
-        T *out = (T *)given->p[1] + plane * each;
-        for (int64_t a = 0; a < h[2]; a++)
-            for (int64_t b = 0; b < w[2]; b++)
-                for (int64_t row = 0; row < h[3]; row++, out += w[3]) {
-                    const int64_t at = row * h[2] + a - h[1];
-                    if (at < 0 || at >= h[0]) {
-                        memset(out, 0, (size_t)w[3] * sizeof(T));
-                        continue;
-                    }
-                    /* The columns that are inside: first <= column < last. */
-                    const T *from = x + at * w[0];
-                    const int64_t shift = b - w[1], step = w[2];
-                    int64_t first = shift < 0 ? (-shift + step - 1) / step : 0;
-                    int64_t last = w[0] > shift ? (w[0] - shift + step - 1) / step : 0;
-                    first = least(first, w[3]);
-                    last = least(last, w[3]);
-                    if (last < first)
-                        last = first;
-                    memset(out, 0, (size_t)first * sizeof(T));
-                    memset(out + last, 0, (size_t)(w[3] - last) * sizeof(T));
-                    if (step == 1)
-                        memcpy(out + first, from + first + shift,
-                               (size_t)(last - first) * sizeof(T));
-                    else
-                        for (int64_t i = first; i < last; i++)
-                            out[i] = from[i * step + shift];
-                }
-    }
-}
-void NAMED(tg_conv_lay)(void **p, const int64_t *n, const double *x) {
-    arguments given = {p, n, x};
-    const double each = (double)(n[3] * n[4]) * (double)(n[7] * n[8]);
-    tg_parallel(n[0], pieces(0.3, each), NAMED(lay_planes), &given);
-}
-
-/* p: y (planes, features, length), out (planes, vectors of L features, length, L), with zeros where
-   there are no more features; n: planes, features, length */
-TG_VERSIONS static void NAMED(turn_planes)(void *context, int64_t begin, int64_t end) {
-    const arguments *given = context;
-    const int64_t features = given->n[1], length = given->n[2], vectors = (features + L - 1) / L;
-    for (int64_t task = begin; task < end; task++) {
-        const int64_t plane = task / vectors, first = task % vectors * L;
-        const T *y = (const T *)given->p[0] + (plane * features + first) * length;
-        T *out = (T *)given->p[1] + task * L * length;
-        const int64_t count = least(L, features - first);
-        for (int64_t i0 = 0; i0 < length; i0 += 16)
-            for (int64_t f = 0; f < L; f++)
-                for (int64_t i = i0; i < least(i0 + 16, length); i++)
-                    out[i * L + f] = f < count ? y[f * length + i] : 0;
-    }
-}
-void NAMED(tg_conv_turn)(void **p, const int64_t *n, const double *x) {
-    arguments given = {p, n, x};
-    tg_parallel(n[0] * ((n[1] + L - 1) / L), pieces(0.8, (double)(L * n[2])), NAMED(turn_planes),
-                &given);
-}
-
-/* Weights in blocks of `high` features side by side. p: w, places of the taps in it, out (groups,
-   blocks, depth, taps, high); n: groups, features, depth, taps, high, steps in w per group, feature
-   and depth */
-TG_VERSIONS static void NAMED(pack_blocks)(void *context, int64_t begin, int64_t end) {
-    const arguments *given = context;
-    const int64_t *n = given->n, *place = given->p[1];
-    const int64_t features = n[1], depth = n[2], taps = n[3], high = n[4];
-    const int64_t blocks = (features + high - 1) / high;
-    for (int64_t task = begin; task < end; task++) {
-        const int64_t first = task % blocks * high, count = least(high, features - first);
-        const T *w = (const T *)given->p[0] + task / blocks * n[5] + first * n[6];
-        T *out = (T *)given->p[2] + task * depth * taps * high;
-        for (int64_t c = 0; c < depth; c++)
-            for (int64_t t = 0; t < taps; t++, out += high)
-                for (int64_t r = 0; r < high; r++)
-                    out[r] = r < count ? w[c * n[7] + place[t] + r * n[6]] : 0;
-    }
-}
-void NAMED(tg_conv_pack)(void **p, const int64_t *n, const double *x) {
-    arguments given = {p, n, x};
-    const double each = (double)(n[2] * n[3]) * (double)n[4];
-    tg_parallel(n[0] * ((n[1] + n[4] - 1) / n[4]), pieces(0.6, each), NAMED(pack_blocks), &given);
-}
-
-/* ------------------------------------------------------------------ outputs */
-
-/* Add to `sums` (rows of CHUNK) for `high` output channels and one pair of vectors of positions. */
-TG_INLINE void NAMED(add_taps)(T *sums, const T *x, const T *weight, const int64_t *offset,
-                               int64_t taps, const int high) {
-    V left[6], right[6];
-    for (int r = 0; r < high; r++) {
-        left[r] = LOAD(sums + r * CHUNK);
-        right[r] = LOAD(sums + r * CHUNK + HALF);
-    }
-    for (int64_t j = 0; j < taps; j++, weight += high) {
-        const V a = LOAD(x + offset[j]), b = LOAD(x + offset[j] + HALF);
-        for (int r = 0; r < high; r++) {
-            left[r] += weight[r] * a;
-            right[r] += weight[r] * b;
-        }
-    }
-    for (int r = 0; r < high; r++) {
-        STORE(sums + r * CHUNK, left[r]);
-        STORE(sums + r * CHUNK + HALF, right[r]);
-    }
-}
-/* The same for one channel and eight vectors. */
-TG_INLINE void NAMED(add_taps_of_one)(T *sums, const T *x, const T *weight, const int64_t *offset,
-                                      int64_t taps) {
-    V acc[8];
-    for (int r = 0; r < 8; r++)
-        acc[r] = LOAD(sums + r * HALF);
-    for (int64_t j = 0; j < taps; j++) {
-        const T *from = x + offset[j];
-        for (int r = 0; r < 8; r++)
-            acc[r] += weight[j] * LOAD(from + r * HALF);
-    }
-    for (int r = 0; r < 8; r++)
-        STORE(sums + r * HALF, acc[r]);
-}
-
-/* p: X, weights (groups, blocks, taps, high), offsets, bias, out; n: images, groups, taps (with the
-   channels of a group), features of a group, high, elements of X per image and per group, rows,
-   columns, width of X's rows, steps of `out` per image, channel, row and column */
-TG_VERSIONS static void NAMED(conv_blocks)(void *context, int64_t begin, int64_t end) {
-    const arguments *given = context;
-    const int64_t *n = given->n, *offset = given->p[2];
-    const int64_t groups = n[1], taps = n[2], features = n[3], high = n[4];
-    const int64_t rows = n[7], columns = n[8], width = n[9], step = n[13];
-    const int64_t blocks = (features + high - 1) / high, length = (rows - 1) * width + columns;
-    const int64_t most = WEIGHTS / (high * (int64_t)sizeof(T));
-    for (int64_t task = begin; task < end; task++) {
-        const int64_t block = task % blocks, group = task / blocks % groups;
-        const int64_t image = task / blocks / groups;
-        const T *x = (const T *)given->p[0] + image * n[5] + group * n[6];
-        const T *weight = (const T *)given->p[1] + (group * blocks + block) * taps * high;
-        const int64_t first = group * features + block * high; /* channel */
-        const int64_t count = least(high, features - block * high);
-        T *out = (T *)given->p[4] + image * n[10] + first * n[11];
-        T sums[6 * CHUNK];
-        for (int64_t q = 0; q < length; q += CHUNK) {
-            const int64_t stop = least(q + CHUNK, length);
-            for (int64_t r = 0; r < high; r++) {
-                const T start = given->p[3] && r < count ? ((const T *)given->p[3])[first + r] : 0;
-                for (int64_t i = 0; i < CHUNK; i++)
-                    sums[r * CHUNK + i] = start;
+/* The outputs of a unit, of some features, to where they belong: those that are outputs at all. */
+static void NAMED(spread)(const NAMED(block) *given, const T *from, int64_t down,
+                          const unit_t *unit) {
+    const int64_t *g = given->g, *steps = given->steps, width = g[LAID + 2];
+#ifdef STORE_SOME
+    if (given->direct || given->every_second) {
+        T *to = given->out + unit->to;
+        for (int64_t r = 0; r < given->count; r++, to += steps[0], from += down)
+            if (given->direct)
+                STORE_SOME(to, unit->there, LOAD(from));
+            else {
+                STORE_EVEN(to, unit->there, LOAD(from));
             }
-            for (int64_t j = 0; j < taps; j += most) {
-                const int64_t some = least(most, taps - j);
-                const T *w = weight + j * high;
-                if (high == 1)
-                    for (int64_t i = q; i < stop; i += 4 * L)
-                        NAMED(add_taps_of_one)(sums + i - q, x + i, w, offset + j, some);
-                else if (high == 4)
-                    for (int64_t i = q; i < stop; i += L)
-                        NAMED(add_taps)(sums + i - q, x + i, w, offset + j, some, 4);
-                else
-                    for (int64_t i = q; i < stop; i += L)
-                        NAMED(add_taps)(sums + i - q, x + i, w, offset + j, some, 6);
+        return;
+    }
+#endif
+    int64_t q = unit->at + given->start;
+    const int64_t stop = q + (g[FLAT] ? L : least(L, g[OUT + 2]));
+    while (q < stop) {
+        const int64_t line = q / width, column = q % width;
+        const int64_t row = line % g[LAID + 1], plane = line / g[LAID + 1];
+        if (plane >= g[OUT])
+            return;
+        if (row < g[OUT + 1] && column < g[OUT + 2]) {
+            const int64_t count = least(g[OUT + 2] - column, stop - q), step = steps[3];
+            T *to = given->out + plane * steps[1] + row * steps[2] + column * step;
+            for (int64_t r = 0; r < given->count; r++)
+                for (int64_t i = 0; i < count; i++)
+                    to[r * steps[0] + i * step] = from[r * down + i];
+        }
+        from += width - column;
+        q += width - column;
+    }
+}
+
+/* `high` features of `count` units. */
+TG_INLINE void NAMED(tile)(const NAMED(block) *given, int64_t u, const int high, const int count) {
+    const unit_t *unit = given->unit + u;
+    V sums[HIGHEST][8];
+    const T *from[8], *weight = given->weight;
+#pragma GCC unroll 8
+    for (int k = 0; k < count; k++)
+        from[k] = given->x + unit[k].at;
+#pragma GCC unroll 8
+    for (int r = 0; r < high; r++)
+#pragma GCC unroll 8
+        for (int v = 0; v < count * VECTORS; v++)
+            sums[r][v] = given->bias[r] - (V){0};
+    const int64_t *offset = given->offset, *end = offset + given->taps;
+    for (; offset < end; offset++, weight += high) {
+        V x[8];
+#pragma GCC unroll 8
+        for (int v = 0; v < count * VECTORS; v++)
+            x[v] = LOAD(from[v / VECTORS] + *offset + v % VECTORS * LANES);
+#pragma GCC unroll 8
+        for (int r = 0; r < high; r++)
+#pragma GCC unroll 8
+            for (int v = 0; v < count * VECTORS; v++)
+                sums[r][v] += weight[r] * x[v];
+    }
+    int whole = given->direct && given->count == high;
+#pragma GCC unroll 8
+    for (int k = 0; k < count; k++)
+        whole &= unit[k].there == ALL_THERE;
+    if (whole) {
+#pragma GCC unroll 8
+        for (int r = 0; r < high; r++)
+#pragma GCC unroll 8
+            for (int v = 0; v < count * VECTORS; v++)
+                STORE(given->out + r * given->steps[0] + unit[v / VECTORS].to +
+                          v % VECTORS * LANES,
+                      sums[r][v]);
+        return;
+    }
+    T apart[HIGHEST * 8 * LANES];
+#pragma GCC unroll 8
+    for (int r = 0; r < high; r++)
+#pragma GCC unroll 8
+        for (int v = 0; v < count * VECTORS; v++)
+            STORE(apart + (r * count * VECTORS + v) * LANES, sums[r][v]);
+#pragma GCC unroll 8
+    for (int k = 0; k < count; k++)
+        NAMED(spread)(given, apart + k * L, count * L, unit + k);
+}
+
+/* Where the units of a task are. A row's last one begins early enough to be whole. */
+static void NAMED(find_units)(const int64_t *g, const int64_t *steps, int64_t first, int64_t last,
+                              int64_t start, unit_t *unit) {
+    const int64_t columns = g[OUT + 2], width = g[LAID + 2], by_row = ratio(columns, L);
+    for (int64_t u = first; u < last; u++, unit++) {
+        int64_t line = u / by_row, column = u % by_row * L;
+        if (g[FLAT]) {
+            line = u * L / width; /* of the layout */
+            column = u * L % width;
+            const int64_t row = line % g[LAID + 1], plane = line / g[LAID + 1];
+            /* Outputs that are before this one: it may be between two rows. */
+            unit->at = u * L - start;
+            unit->to = plane * steps[1] + least(row, g[OUT + 1]) * steps[2];
+            if (row < g[OUT + 1])
+                unit->to += least(column, columns);
+            unit->there = 0;
+            for (int64_t k = 0; k < L; k++) {
+                if (line / g[LAID + 1] < g[OUT] && line % g[LAID + 1] < g[OUT + 1] &&
+                    column < columns)
+                    unit->there |= 1u << k;
+                if (++column == width) {
+                    column = 0;
+                    line++;
+                }
             }
-            for (int64_t r = 0; r < count; r++)
-                for (int64_t row = q / width; row * width < stop; row++) {
-                    const int64_t low = row * width > q ? row * width : q;
-                    const int64_t high_end = least(row * width + columns, stop);
-                    T *to = out + r * n[11] + row * n[12];
-                    const T *from = sums + r * CHUNK - q;
-                    if (step == 1)
-                        for (int64_t i = low; i < high_end; i++)
-                            to[i - row * width] = from[i];
-                    else
-                        for (int64_t i = low; i < high_end; i++)
-                            to[(i - row * width) * step] = from[i];
-                }
+            continue;
+        }
+        if (columns >= L)
+            column = least(column, columns - L);
+        unit->at = line_at(g, line) + column - start;
+        unit->to = line / g[OUT + 1] * steps[1] + line % g[OUT + 1] * steps[2] + column * steps[3];
+        unit->there = columns >= L ? ALL_THERE : (1u << columns) - 1;
+    }
+}
+
+/* All units of a task, for blocks of `high` features: so many at once as there are registers for. */
+#define COUNTS(high) ((high) > 4 ? 2 : (high) > 1 ? 4 : 8)
+#define BLOCKS(high)                                                                               \
+    case high:                                                                                     \
+        if (high > HIGHEST)                                                                        \
+            break;                                                                                 \
+        for (; u + COUNTS(high) / VECTORS <= end; u += COUNTS(high) / VECTORS)                     \
+            NAMED(tile)(given, u, high, COUNTS(high) / VECTORS);                                  \
+        if (COUNTS(high) / VECTORS > 4)                                                            \
+            for (; u + 4 <= end; u += 4)                                                           \
+                NAMED(tile)(given, u, high, 4);                                                   \
+        if (COUNTS(high) / VECTORS > 2)                                                            \
+            for (; u + 2 <= end; u += 2)                                                           \
+                NAMED(tile)(given, u, high, 2);                                                   \
+        for (; u < end; u++)                                                                       \
+            NAMED(tile)(given, u, high, 1);                                                       \
+        break;
+static void NAMED(all_units)(const NAMED(block) *given, int64_t end, int64_t high) {
+    int64_t u = 0;
+    switch (high) {
+        BLOCKS(1) BLOCKS(2) BLOCKS(3) BLOCKS(4) BLOCKS(5) BLOCKS(6)
+#if HIGHEST > 6
+        BLOCKS(7) BLOCKS(8)
+#endif
+    }
+}
+#undef BLOCKS
+#undef COUNTS
+
+/* p: x, weights, places of the taps in them, bias, out, geometry, offsets, room for the weights, rooms;
+   n: images, groups, features of a group, channels of a group, taps, steps in the weights per group,
+   feature and channel, steps in `out` per image, channel, plane, row and column, then units, of a
+   band, bands, parts of the features, elements of a band, rooms, the elements of one and how many of
+   them are for x */
+static int64_t NAMED(high_of)(int64_t features) {
+    return ratio(features, ratio(features, HIGHEST));
+}
+
+static void NAMED(conv_bands)(void *context, int64_t begin, int64_t end) {
+    arguments *given = context;
+    const int64_t *n = given->n, *g = given->p[5];
+    const int64_t groups = n[1], features = n[2], depth = n[3];
+    const int64_t bands = n[BANDS], parts = n[PARTS], each = n[LENGTH];
+    const int64_t size = g[SIZE] * g[SIZE + 1] * g[SIZE + 2];
+    const int64_t high = NAMED(high_of)(features), blocks = ratio(features, high);
+    const int room = take_room(given, n[ROOMS]);
+    T *x = NAMED(room)(given->p[8], room, n[ROOM]);
+    unit_t *unit = (unit_t *)(void *)(x + n[FOR_X]);
+    NAMED(block) block = {.g = g,
+                          .offset = given->p[6],
+                          .steps = n + 9,
+                          .unit = unit,
+                          .taps = depth * n[4],
+                          .x = x};
+    /* Units that go across rows want those to lie one behind the other. */
+    block.direct = n[12] == 1 && (!g[FLAT] || (n[11] == g[OUT + 2] && n[10] == n[11] * g[OUT + 1]));
+    block.every_second = n[12] == 2 && !g[FLAT];
+    for (int64_t task = begin, laid = -1, found = -1; task < end; task++) {
+        const int64_t part = task % parts, band = task / parts % bands;
+        const int64_t group = task / parts / bands % groups, image = task / parts / bands / groups;
+        const int64_t first = band * n[EACH];
+        const int64_t last = least(first + n[EACH], n[UNITS]);
+        if (laid != task / parts) { /* not for another part of the features already */
+            laid = task / parts;
+            block.start = g[FLAT] ? first * L : line_at(g, first / ratio(g[OUT + 2], L));
+            const T *from = (const T *)given->p[0] + (image * groups + group) * depth * size;
+            NAMED(lay_channels)(from, g, depth, block.start, each, each, x);
+            if (found != band)
+                NAMED(find_units)(g, n + 9, first, last, block.start, unit);
+            found = band;
+        }
+        for (int64_t b = blocks * part / parts; b < blocks * (part + 1) / parts; b++) {
+            const int64_t feature = group * features + b * high;
+            block.count = least(high, features - b * high);
+            block.weight =
+                (const T *)given->p[7] + (group * blocks + b) * block.taps * high;
+            block.out = (T *)given->p[4] + image * n[8] + feature * n[9];
+            for (int64_t r = 0; r < high; r++)
+                block.bias[r] =
+                    given->p[3] && r < block.count ? ((const T *)given->p[3])[feature + r] : 0;
+            NAMED(all_units)(&block, last - first, high);
         }
     }
-}
-void NAMED(tg_conv)(void **p, const int64_t *n, const double *x) {
-    arguments given = {p, n, x};
-    const int64_t blocks = (n[3] + n[4] - 1) / n[4];
-    const double each = (double)(n[7] * n[9]) * (double)(n[2] * n[4]) + (double)CHUNK;
-    tg_parallel(n[0] * n[1] * blocks, pieces(0.03, each), NAMED(conv_blocks), &given);
+    leave_room(given, room);
 }
 
-/* ------------------------------------------------------------------ weights */
-
-/* Add to six rows of L sums the products of rows of X, for six taps, with a row of y. */
-TG_INLINE void NAMED(add_row)(T *sums, const T *const *x, const T *y, int64_t columns) {
-    V left[6], right[6];
-    for (int r = 0; r < 6; r++) {
-        left[r] = LOAD(sums + r * L);
-        right[r] = LOAD(sums + r * L + HALF);
-    }
-    for (int64_t i = 0; i < columns; i++) {
-        const V a = LOAD(y + i * L), b = LOAD(y + i * L + HALF);
-        for (int r = 0; r < 6; r++) {
-            left[r] += x[r][i] * a;
-            right[r] += x[r][i] * b;
-        }
-    }
-    for (int r = 0; r < 6; r++) {
-        STORE(sums + r * L, left[r]);
-        STORE(sums + r * L + HALF, right[r]);
-    }
+static void NAMED(conv)(void **p, const int64_t *n) {
+    const int64_t high = NAMED(high_of)(n[2]), blocks = ratio(n[2], high);
+    void *weights[] = {p[1], p[2], p[7]};
+    const int64_t sizes[] = {n[1], n[2], n[3], n[4], high, n[5], n[6], n[7]};
+    arguments packing = {weights, sizes, 0}, given = {p, n, 0};
+    tg_parallel(n[1] * blocks, pieces(0.6, (double)(n[3] * n[4]) * (double)high),
+                NAMED(pack_blocks), &packing);
+    const int64_t tasks = n[0] * n[1] * n[BANDS] * n[PARTS];
+    const double each = (double)(n[EACH] * L) * (double)(n[3] * n[4]) *
+                        ((double)n[2] / (double)n[PARTS] + 8);
+    tg_parallel(tasks, pieces(0.02, each), NAMED(conv_bands), &given);
 }
-
-/* p: X, y as `conv_turn` leaves it, offsets, out (groups, features, taps); n: images, groups, taps,
-   features, elements of X per image and per group, rows, columns, width of X's rows. A task has six
-   times PARTS taps and one vector of features; it takes some rows of y at a time, which stay in the
-   cache for all of its taps. */
-TG_VERSIONS static void NAMED(weight_blocks)(void *context, int64_t begin, int64_t end) {
-    const arguments *given = context;
-    const int64_t *n = given->n, *offset = given->p[2];
-    const int64_t images = n[0], groups = n[1], taps = n[2], features = n[3];
-    const int64_t rows = n[6], columns = n[7], width = n[8];
-    const int64_t vectors = (features + L - 1) / L, blocks = (taps + 6 * PARTS - 1) / (6 * PARTS);
-    const int64_t some = 128 / columns > 1 ? 128 / columns : 1;
-    for (int64_t task = begin; task < end; task++) {
-        const int64_t first = task % blocks * 6 * PARTS, vector = task / blocks % vectors;
-        const int64_t group = task / blocks / vectors, count = least(6 * PARTS, taps - first);
-        T total[6 * PARTS * 16] = {0};
-        for (int64_t image = 0; image < images; image++) {
-            const T *x = (const T *)given->p[0] + image * n[4] + group * n[5];
-            const T *y = (const T *)given->p[1] +
-                         ((image * groups + group) * vectors + vector) * rows * columns * L;
-            for (int64_t row0 = 0; row0 < rows; row0 += some)
-                for (int64_t j = 0; j < count; j += 6) {
-                    T sums[6 * 16] = {0};
-                    const T *from[6];
-                    for (int64_t r = 0; r < 6; r++)
-                        from[r] = x + offset[first + least(j + r, count - 1)] + row0 * width;
-                    for (int64_t row = row0; row < least(row0 + some, rows); row++) {
-                        NAMED(add_row)(sums, from, y + row * columns * L, columns);
-                        for (int r = 0; r < 6; r++)
-                            from[r] += width;
-                    }
-                    for (int64_t k = 0; k < 6 * L; k++)
-                        total[j * L + k] += sums[k];
-                }
-        }
-        T *out = (T *)given->p[3] + (group * features + vector * L) * taps + first;
-        for (int64_t k = 0; k < least(L, features - vector * L); k++)
-            for (int64_t j = 0; j < count; j++)
-                out[k * taps + j] = total[j * L + k];
-    }
-}
-void NAMED(tg_conv_weights)(void **p, const int64_t *n, const double *x) {
-    arguments given = {p, n, x};
-    const int64_t tasks = n[1] * ((n[2] + 6 * PARTS - 1) / (6 * PARTS)) * ((n[3] + L - 1) / L);
-    const double each = (double)n[0] * (double)(n[6] * n[7]) * (6.0 * PARTS) * (double)L;
-    tg_parallel(tasks, pieces(0.03, each), NAMED(weight_blocks), &given);
-}
-
-/* Few features: each weight is the product of two images. p: X, y (images, groups, features, rows,
-   columns), offsets, out; n as above */
-TG_VERSIONS static void NAMED(weight_dots)(void *context, int64_t begin, int64_t end) {
-    const arguments *given = context;
-    const int64_t *n = given->n, *offset = given->p[2];
-    const int64_t images = n[0], groups = n[1], taps = n[2], features = n[3];
-    const int64_t rows = n[6], columns = n[7], width = n[8];
-    for (int64_t feature = begin; feature < end; feature++)
-        for (int64_t j = 0; j < taps; j++) {
-            double total = 0;
-            for (int64_t image = 0; image < images; image++) {
-                const T *x = (const T *)given->p[0] + image * n[4] + feature / features * n[5];
-                const T *y =
-                    (const T *)given->p[1] + (image * groups * features + feature) * rows * columns;
-                V sums = {0}, more = {0};
-                T rest = 0;
-                for (int64_t row = 0; row < rows; row++, y += columns) {
-                    const T *from = x + offset[j] + row * width;
-                    int64_t i = 0;
-                    for (; i + L <= columns; i += L) {
-                        sums += LOAD(from + i) * LOAD(y + i);
-                        more += LOAD(from + i + HALF) * LOAD(y + i + HALF);
-                    }
-                    for (; i < columns; i++)
-                        rest += from[i] * y[i];
-                }
-                for (int64_t k = 0; k < HALF; k++)
-                    total += sums[k] + more[k];
-                total += rest;
-            }
-            ((T *)given->p[3])[feature * taps + j] = (T)total;
-        }
-}
-void NAMED(tg_conv_dots)(void **p, const int64_t *n, const double *x) {
-    arguments given = {p, n, x};
-    const double each = (double)n[0] * (double)(n[6] * n[7]) * (double)n[2];
-    tg_parallel(n[1] * n[3], pieces(0.1, each), NAMED(weight_dots), &given);
-}
-
-#undef V
-#undef L
-#undef HALF
-#undef LOAD
-#undef STORE

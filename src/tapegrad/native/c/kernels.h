@@ -29,9 +29,7 @@
 
 /* conv.c */
 #define TG_CONV_KERNELS(X)                                                                         \
-    X(conv_lay_f32) X(conv_lay_f64) X(conv_turn_f32) X(conv_turn_f64) X(conv_f32) X(conv_f64)      \
-    X(conv_weights_f32) X(conv_weights_f64) X(conv_dots_f32) X(conv_dots_f64)             \
-    X(conv_pack_f32) X(conv_pack_f64)
+    X(conv_f32) X(conv_f64) X(conv_weights_f32) X(conv_weights_f64) X(conv_dots_f32) X(conv_dots_f64)
 
 /* pool2d.c */
 #define TG_POOL2D_KERNELS(X)                                                                       \

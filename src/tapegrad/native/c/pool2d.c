@@ -77,13 +77,19 @@ static void find_piece(piece *at, const int64_t *side, int64_t start, int with_p
 
 #define T float
 #define INDEX int32_t
+#define EVEN(a, b) TG_SHUFFLE(four_places_f32, a, b, 0, 2, 4, 6)
+#define ODD(a, b) TG_SHUFFLE(four_places_f32, a, b, 1, 3, 5, 7)
 #define NAMED(name) name##_f32
 #include "pool2d_of.h"
 #undef T
 #undef INDEX
+#undef EVEN
+#undef ODD
 #undef NAMED
 
 #define T double
 #define INDEX int64_t
+#define EVEN(a, b) TG_SHUFFLE(four_places_f64, a, b, 0, 2)
+#define ODD(a, b) TG_SHUFFLE(four_places_f64, a, b, 1, 3)
 #define NAMED(name) name##_f64
 #include "pool2d_of.h"

@@ -17,6 +17,67 @@
     }                                                                                              \
     }
 
+/* Windows of two by two that do not overlap, the most frequent ones: `count` of a row, with their maxima
+   or the places of those (which are told from `first`), as below. */
+typedef T NAMED(four) __attribute__((vector_size(16)));
+typedef INDEX NAMED(four_places) __attribute__((vector_size(16)));
+#define FOUR ((int64_t)(16 / sizeof(T))) /* or two */
+#define CHOOSE(a, b, m) (((b) & (m)) | ((a) & ~(m)))
+#define LARGER(v, place)                                                                           \
+    {                                                                                              \
+        const NAMED(four_places) m = ((v) > best) | ((v) != (v));                                  \
+        best = (NAMED(four))CHOOSE((NAMED(four_places))best, (NAMED(four_places))(v), m);          \
+        found = CHOOSE(found, at + (INDEX)(place), m);                                             \
+    }
+TG_INLINE void NAMED(pairs)(const T *x, int64_t width, int64_t count, T *maxima, int64_t *places,
+                            int64_t first) {
+    NAMED(four_places) step;
+    for (int k = 0; k < FOUR; k++)
+        step[k] = (INDEX)(first + 2 * k);
+    for (int64_t next = 0; next < count; next += FOUR) {
+        const int64_t i = least(next, count - FOUR); /* the last ones once more */
+        NAMED(four) a, b, c, d;
+        memcpy(&a, x + 2 * i, sizeof a);
+        memcpy(&b, x + 2 * i + FOUR, sizeof b);
+        memcpy(&c, x + width + 2 * i, sizeof c);
+        memcpy(&d, x + width + 2 * i + FOUR, sizeof d);
+        NAMED(four) best = EVEN(a, b);
+        const NAMED(four_places) at = step + (INDEX)(2 * i);
+        NAMED(four_places) found = at;
+        LARGER(ODD(a, b), 1)
+        LARGER(EVEN(c, d), width)
+        LARGER(ODD(c, d), width + 1)
+        if (maxima)
+            memcpy(maxima + i, &best, sizeof best);
+        for (int k = 0; places && k < FOUR; k++)
+            places[i + k] = found[k];
+    }
+}
+#undef LARGER
+#undef CHOOSE
+
+static int NAMED(are_pairs)(const int64_t *side) {
+    return side[1] == 2 && side[2] == 2 && side[3] == 0 && 2 * side[4] <= side[0];
+}
+
+/* p: x, maxima or NULL, places or NULL */
+TG_VERSIONS static void NAMED(max_of_pairs)(void *context, int64_t begin, int64_t end) {
+    const arguments *given = context;
+    const int64_t *h = given->n + 1, *w = given->n + 6;
+    T *maxima = given->p[1];
+    int64_t *places = given->p[2];
+    for (int64_t plane = begin; plane < end; plane++)
+        for (int64_t row = 0; row < h[4]; row++) {
+            const T *x = (const T *)given->p[0] + (plane * h[0] + 2 * row) * w[0];
+            const int64_t to = (plane * h[4] + row) * w[4];
+            if (!places) /* of either kind the half is left out */
+                NAMED(pairs)(x, w[0], w[4], maxima + to, NULL, 0);
+            else
+                NAMED(pairs)(x, w[0], w[4], maxima ? maxima + to : NULL, places + to,
+                             2 * row * w[0]);
+        }
+}
+
 /* p: x, maxima. First those of each column of a row of windows, then those of the windows. */
 TG_VERSIONS static void NAMED(max_only_planes)(void *context, int64_t begin, int64_t end) {
     EACH_PIECE(0)
@@ -69,6 +130,10 @@ TG_VERSIONS static void NAMED(max_pool_planes)(void *context, int64_t begin, int
 }
 void NAMED(tg_max_pool2d)(void **p, const int64_t *n, const double *x) {
     arguments given = {p, n, x};
+    if (NAMED(are_pairs)(n + 1) && NAMED(are_pairs)(n + 6) && n[10] >= FOUR) {
+        tg_parallel(n[0], pieces(1.0, n[5] * n[10]), NAMED(max_of_pairs), &given);
+        return;
+    }
     tg_parallel(n[0], pieces(0.5, n[5] * n[10] * n[2] * n[7]),
                 p[2] ? NAMED(max_pool_planes) : NAMED(max_only_planes), &given);
 }
@@ -145,5 +210,6 @@ void NAMED(tg_avg_pool2d_back)(void **p, const int64_t *n, const double *x) {
     tg_parallel(n[0], pieces(0.7, n[5] * n[10] * n[2] * n[7]), NAMED(avg_pool_back_planes), &given);
 }
 
+#undef FOUR
 #undef EACH_PIECE
 #undef END_PIECE
