@@ -67,10 +67,64 @@ TG_VERSIONS static void NAMED(max_pool_planes)(void *context, int64_t begin, int
         ((int64_t *)given->p[2])[to + i] = found[i] + base + i * w[2];
     END_PIECE
 }
+
+/* Windows of two by two that lie side by side: the rows of windows of all planes follow each other,
+   and as many of them as make a vector worth while are compared at once. */
+TG_VERSIONS static void NAMED(max_pool_pairs)(void *context, int64_t begin, int64_t end) {
+    const arguments *given = context;
+    const int64_t *h = given->n + 1, *w = given->n + 6, wide = w[4], rows = h[4];
+    const INDEX below = (INDEX)w[0];
+    for (int64_t row = begin; row < end;) {
+        T a[2 * CHUNK], b[2 * CHUNK]; /* the upper and the lower elements */
+        INDEX start[CHUNK], found[CHUNK];
+        T unwanted[CHUNK], *best = given->p[1] ? (T *)given->p[1] + row * wide : unwanted;
+        int64_t *places = given->p[2] ? (int64_t *)given->p[2] + row * wide : NULL;
+        int64_t count = 0;
+        for (; row < end && count + wide <= CHUNK; row++, count += wide) {
+            const int64_t plane = row / rows, down = 2 * (row - plane * rows);
+            const T *x = (const T *)given->p[0] + (plane * h[0] + down) * w[0];
+            memcpy(a + 2 * count, x, 2 * (size_t)wide * sizeof(T));
+            memcpy(b + 2 * count, x + w[0], 2 * (size_t)wide * sizeof(T));
+            for (int64_t i = 0; places && i < wide; i++)
+                start[count + i] = (INDEX)(down * w[0] + 2 * i);
+        }
+        if (!places) {
+            for (int64_t i = 0; i < count; i++) {
+                T v = a[2 * i];
+                v = (a[2 * i + 1] > v) | (a[2 * i + 1] != a[2 * i + 1]) ? a[2 * i + 1] : v;
+                v = (b[2 * i] > v) | (b[2 * i] != b[2 * i]) ? b[2 * i] : v;
+                best[i] = (b[2 * i + 1] > v) | (b[2 * i + 1] != b[2 * i + 1]) ? b[2 * i + 1] : v;
+            }
+            continue;
+        }
+        for (int64_t i = 0; i < count; i++) {
+            T v = a[2 * i];
+            INDEX at = 0;
+            const int second = (a[2 * i + 1] > v) | (a[2 * i + 1] != a[2 * i + 1]);
+            v = second ? a[2 * i + 1] : v;
+            at = second ? 1 : at;
+            const int third = (b[2 * i] > v) | (b[2 * i] != b[2 * i]);
+            v = third ? b[2 * i] : v;
+            at = third ? below : at;
+            const int fourth = (b[2 * i + 1] > v) | (b[2 * i + 1] != b[2 * i + 1]);
+            best[i] = fourth ? b[2 * i + 1] : v;
+            found[i] = (fourth ? below + 1 : at) + start[i];
+        }
+        for (int64_t i = 0; i < count; i++)
+            places[i] = found[i];
+    }
+}
+static int NAMED(are_pairs)(const int64_t *side) {
+    return side[1] == 2 && side[2] == 2 && side[3] == 0 && 2 * side[4] <= side[0];
+}
+
 void NAMED(tg_max_pool2d)(void **p, const int64_t *n, const double *x) {
     arguments given = {p, n, x};
-    tg_parallel(n[0], pieces(0.5, n[5] * n[10] * n[2] * n[7]),
-                p[2] ? NAMED(max_pool_planes) : NAMED(max_only_planes), &given);
+    if (NAMED(are_pairs)(n + 1) && NAMED(are_pairs)(n + 6) && n[10] <= CHUNK)
+        tg_parallel(n[0] * n[5], pieces(2.0, n[10]), NAMED(max_pool_pairs), &given);
+    else
+        tg_parallel(n[0], pieces(0.5, n[5] * n[10] * n[2] * n[7]),
+                    p[2] ? NAMED(max_pool_planes) : NAMED(max_only_planes), &given);
 }
 
 /* p: gradient, places, out; n: planes, windows of a plane, elements of a plane */

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "module.h"
 
@@ -237,17 +238,36 @@ PyObject *tg_join_tapes(PyObject *self, PyObject *tapes) {
     return (PyObject *)made;
 }
 
-/* tape(begin=0): all calls again, from one on; where it stopped, or -1 at the end. */
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* tape(begin=0, times=None): all calls again, from one on; where it stopped, or -1 at the end. What
+   each of them took, in seconds, is written into an array of as many doubles. */
 static PyObject *run(PyObject *o, PyObject *args, PyObject *kwargs) {
     Tape *self = (Tape *)o;
     Py_ssize_t begin = 0;
-    if ((kwargs && PyDict_GET_SIZE(kwargs)) || !PyArg_ParseTuple(args, "|n", &begin))
+    PyArrayObject *times = NULL;
+    if ((kwargs && PyDict_GET_SIZE(kwargs)) ||
+        !PyArg_ParseTuple(args, "|nO!", &begin, &PyArray_Type, &times))
         return NULL;
+    if (times && (PyArray_TYPE(times) != NPY_DOUBLE || !PyArray_ISCARRAY(times) ||
+                  PyArray_SIZE(times) != self->count))
+        return PyErr_Format(PyExc_TypeError, "times: as many doubles as calls are wanted");
+    double *taken = times ? PyArray_DATA(times) : NULL;
     Py_ssize_t stopped = -1;
-    Py_BEGIN_ALLOW_THREADS for (Py_ssize_t i = begin < 0 ? 0 : begin; i < self->count; i++) {
+    Py_BEGIN_ALLOW_THREADS double before = taken ? seconds() : 0;
+    for (Py_ssize_t i = begin < 0 ? 0 : begin; i < self->count; i++) {
         if (!self->entries[i].again(self->entries[i].context)) {
             stopped = i;
             break;
+        }
+        if (taken) {
+            const double now = seconds();
+            taken[i] = now - before;
+            before = now;
         }
     }
     Py_END_ALLOW_THREADS return PyLong_FromSsize_t(stopped);
