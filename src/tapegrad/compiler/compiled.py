@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from ..core.base import user_frame
+from ..core.base import STATE, user_frame
 from ..core.modes import MODES
 from ..core.python_dispatch import ACTIVE
 from ..errors import evidence
@@ -69,7 +69,9 @@ class Compiled:
         return self if owner is None else types.MethodType(self, owner)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if ACTIVE.modes or MODES.saved_hooks or set_stance.current == "force_eager":
+        if ACTIVE.modes or set_stance.current == "force_eager":
+            return self.function(*args, **kwargs)
+        if STATE.modes_on and MODES.saved_hooks:
             return self.function(*args, **kwargs)
         if not self.lock.acquire(blocking=False):
             return self.function(*args, **kwargs)

@@ -37,7 +37,8 @@ class Guards:
         self.entries: list[tuple[Any, Any, Any, str]] = []  # dict, key, value, what it is called
         self.cells: list[tuple[Any, Any, str]] = []
         self.lengths: list[tuple[Any, int, str]] = []
-        self.items: list[tuple[Any, list[Any], str]] = []  # of lists and sets
+        self.items: list[tuple[Any, list[Any], str]] = []  # of lists
+        self.sets: list[tuple[Any, list[Any], str]] = []
         self.attributes: list[tuple[Any, str, Any, str]] = []  # of the user's classes
         self.tensors: list[Any] = []
         self.modules: list[Any] = []  # that are not inside of others
@@ -53,27 +54,41 @@ class Guards:
 
     def changed(self) -> str:
         """What is not as it was, by name; "" if all is."""
-        first = 0 if KERNELS is None else KERNELS.as_before(self.entries)
-        for each, key, value, name in self.entries[first:] if first >= 0 else ():
+        known = self.entries, self.lengths, self.cells, self.items
+        if KERNELS is None or not KERNELS.as_before(*known):
+            changed = self.changed_container()
+            if changed:
+                return changed
+        for each, items, name in self.sets:
+            if any([item not in each for item in items]):
+                return name
+        for owner, key, value, name in self.attributes:
+            now = vars(owner).get(key, ABSENT)
+            if now is not value and not is_same(now, value):
+                return name
+        return ""
+
+    def changed_container(self) -> str:
+        """The same for what is in dicts, variables and lists; equal values may be other objects."""
+        for i, (each, key, value, name) in enumerate(self.entries):
             now = each.get(key, ABSENT)
-            if now is not value and not is_same(now, value):
-                return name
-        for cell, value, name in self.cells:
+            if now is not value:
+                if not is_same(now, value):
+                    return name
+                self.entries[i] = (each, key, now, name)  # found at once the next time
+        for i, (cell, value, name) in enumerate(self.cells):
             now = contents(cell)
-            if now is not value and not is_same(now, value):
-                return name
-        first = 0 if KERNELS is None else KERNELS.same_lengths(self.lengths)
-        for each, length, name in self.lengths[first:] if first >= 0 else ():
+            if now is not value:
+                if not is_same(now, value):
+                    return name
+                self.cells[i] = (cell, now, name)
+        for each, length, name in self.lengths:
             if len(each) != length:
                 return name
         for each, items, name in self.items:
             for now, value in zip(each, items, strict=False):
                 if now is not value and not is_same(now, value):
                     return name
-        for owner, key, value, name in self.attributes:
-            now = vars(owner).get(key, ABSENT)
-            if now is not value and not is_same(now, value):
-                return name
         return ""
 
     def drew(self) -> str:
@@ -120,7 +135,9 @@ class Guards:
         elif isinstance(value, (list, tuple, set, frozenset)):
             if not isinstance(value, (tuple, frozenset)):
                 self.lengths.append((value, len(value), name))
-                self.items.append((value, list(value)[:MOST_ITEMS], name))
+                if value:
+                    known = self.items if isinstance(value, list) else self.sets
+                    known.append((value, list(value)[:MOST_ITEMS], name))
             for i, item in enumerate(list(value)[:MOST_ITEMS]):
                 self.visit(item, f"{name}[{i}]", depth)
         elif is_module(value):

@@ -11,7 +11,9 @@ import numpy as np
 from .._random.generators import default_generator
 from ..core.base import TensorBase, wrap
 from ..core.layout import address, memory, strided
+from ..core.unchanged import same_tensors
 from ..errors import evidence
+from ..native import KERNELS
 from ..utils import _pytree as pytree
 from .arguments import ANY_FLOAT, around, described, has_stand_in
 from .guards import Guards
@@ -49,7 +51,7 @@ class Recording:
         self.all_steps: list[Any] = []  # where each call is checked
         self.gradient_steps: list[GradientStep] = []
         self.externals: list[tuple[Any, Any, bool]] = []  # tensors that were there before
-        self.optimizers: list[tuple[Any, int]] = []  # and how many parameters they have
+        self.optimizers: list[Groups] = []
         # That the steps fill, by id; what was only needed in between is gone.
         self.memory: Any = weakref.WeakValueDictionary()
         self.filled: Any = weakref.WeakValueDictionary()  # the same without constants and results
@@ -92,7 +94,7 @@ class Recording:
         found = recorder.externals.values()
         self.externals = [(t, t.array, t.wants_grad) for t in found]
         owners = [each for each in seen.guards.kept_apart if hasattr(each, "param_groups")]
-        self.optimizers = [(each, count_params(each)) for each in owners]
+        self.optimizers = [Groups(each) for each in owners]
         self.results = [as_result(recorder, r) for r in seen.results]
         self.spec = seen.spec
         self.gradient_steps = [step for step in needed if isinstance(step, GradientStep)]
@@ -143,11 +145,10 @@ class Recording:
             return changed
         if self.outside is not None and self.outside.patterns:
             return "which of its results are used"
-        for t, array, wants_grad in self.externals:
-            if t.array is not array or t.wants_grad is not wants_grad:
-                return MOVED
-        for optimizer, count in self.optimizers:
-            if count_params(optimizer) != count:
+        if not same_tensors(self.externals):
+            return MOVED
+        for optimizer in self.optimizers:
+            if not optimizer.holds():
                 return "the parameters of an optimizer"
         return ""
 
@@ -274,5 +275,27 @@ def as_result(recorder: Recorder, value: Any) -> Any:
     return Result(value)
 
 
-def count_params(optimizer: Any) -> int:
-    return sum([len(group["params"]) for group in optimizer.param_groups])
+class Groups:
+    """How many parameters an optimizer has."""
+
+    def __init__(self, optimizer: Any) -> None:
+        self.optimizer = optimizer
+        self.count = self.count_now()
+        self.look()
+
+    def count_now(self) -> int:
+        return sum([len(group["params"]) for group in self.optimizer.param_groups])
+
+    def look(self) -> None:
+        groups = self.optimizer.param_groups
+        self.entries = [(vars(self.optimizer), "param_groups", groups)]
+        self.entries += [(group, "params", group["params"]) for group in groups]
+        self.lengths = [(each[2], len(each[2])) for each in self.entries]
+
+    def holds(self) -> bool:
+        if KERNELS is not None and KERNELS.as_before(self.entries, self.lengths):
+            return True
+        if self.count_now() != self.count:
+            return False
+        self.look()  # the lists are others: a state was loaded
+        return True

@@ -14,6 +14,7 @@ from ..core.dispatch import run_kernel
 from ..core.layout import address, memory
 from ..core.op import Op
 from ..core.python_dispatch import Call, below_autograd, leaves_of
+from ..core.unchanged import set_gradients
 from ..native import KERNELS
 from ..optim._native import WATCHING, Again
 from ..optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
@@ -267,14 +268,15 @@ class GradientStep(Step):
         self.made: list[Any] = []
 
     def run(self) -> None:
-        for leaf, gradient in self.gradients:
-            leaf.gradient = gradient
+        set_gradients(self.gradients)
 
     def reads(self) -> list[Any]:
         return [gradient.array for _, gradient in self.gradients if gradient is not None]
 
     def let_go(self) -> None:
         """Gradients that somebody keeps get other memory: ours is about to be filled anew."""
+        if KERNELS is not None and KERNELS.only_ours(self.gradients):
+            return
         for i, (leaf, gradient) in enumerate(self.gradients):
             if gradient is None:
                 continue
