@@ -19,8 +19,10 @@ from typing import Any
 import numpy as np
 
 from ..core.base import TensorBase
+from ..core.unchanged import same_hooks
 from ..errors import evidence
 from ..native import KERNELS
+from ..nn.modules._hooks import GLOBAL
 
 DEEPEST = 4  # containers and objects inside each other
 MOST_ITEMS = 512  # of a list or dict that are looked at
@@ -40,6 +42,7 @@ class Guards:
         self.items: list[tuple[Any, list[Any], str]] = []  # of lists
         self.sets: list[tuple[Any, list[Any], str]] = []
         self.attributes: list[tuple[Any, str, Any, str]] = []  # of the user's classes
+        self.leaf_hooks: list[tuple[Any, Any]] = []  # leaves, and their hooks
         self.tensors: list[Any] = []
         self.modules: list[Any] = []  # that are not inside of others
         self.kept_apart: list[Any] = []  # optimizers and schedulers
@@ -48,6 +51,10 @@ class Guards:
         self.seen: dict[int, Any] = {}
         self.random = (random.getstate(), str(np.random.get_state()))
         self.visit(function, getattr(function, "__qualname__", type(function).__name__), 0)
+        if self.modules:
+            for key, hooks in vars(GLOBAL).items():
+                if isinstance(hooks, dict):
+                    self.visit_hooks(hooks, f"the {key} hooks of all modules", 0)
         for i, value in enumerate(arguments):
             if not isinstance(value, TensorBase):
                 self.visit(value, f"argument {i + 1}", 0)
@@ -59,6 +66,8 @@ class Guards:
             changed = self.changed_container()
             if changed:
                 return changed
+        if not same_hooks(self.leaf_hooks):
+            return "the hooks of a tensor"
         for each, items, name in self.sets:
             if any([item not in each for item in items]):
                 return name
@@ -67,6 +76,13 @@ class Guards:
             if now is not value and not is_same(now, value):
                 return name
         return ""
+
+    def take_over(self, other: Guards) -> None:
+        """What others look at counts here, too."""
+        for name in ("entries", "cells", "lengths", "items", "sets", "attributes", "leaf_hooks"):
+            getattr(self, name).extend(getattr(other, name))
+        self.trouble = self.trouble or other.trouble
+        self.calls_others |= other.calls_others
 
     def changed_container(self) -> str:
         """The same for what is in dicts, variables and lists; equal values may be other objects."""
@@ -120,6 +136,9 @@ class Guards:
             self.visit((value.func, value.args, value.keywords), name, depth)
         elif is_kept_apart(value):
             self.kept_apart.append(value)
+            for key, hooks in vars(value).items():
+                if key.endswith("_hooks") and isinstance(hooks, dict):
+                    self.visit_hooks(hooks, f"{name}.{key}", depth)
         elif isinstance(value, types.ModuleType):
             pass
         elif hasattr(value, "__next__"):
@@ -172,9 +191,15 @@ class Guards:
             elif key == "_compiled_call_impl":
                 continue
             elif key.endswith("_hooks"):
-                self.lengths.append((value, len(value), f"{name}.{key}"))
+                self.visit_hooks(value, f"{name}.{key}", depth)
             else:
                 self.visit_entry(vars(module), key, f"{name}.{key}", depth)
+
+    def visit_hooks(self, hooks: Any, name: str, depth: int) -> None:
+        """Hooks run in the call: what they see is seen by it."""
+        self.lengths.append((hooks, len(hooks), name))
+        for hook in list(hooks.values()):
+            self.visit(hook, name, depth)
 
     def visit_class(self, cls: Any, name: str, depth: int) -> None:
         """The methods of the user's classes, and what is kept in the class itself."""
@@ -217,6 +242,24 @@ class Guards:
         if isinstance(value, types.ModuleType) and is_of_the_user(value):
             for key in sorted(names & vars(value).keys()):
                 self.visit_entry(vars(value), key, f"{name}.{key}", depth)
+
+
+class LeafHooks(Guards):
+    """The hooks of leaves, where a backward pass through them is part of the call."""
+
+    def __init__(self, leaves: list[Any]) -> None:
+        super().__init__(None)
+        self.leaf_hooks = [(t, hooks_of(t)) for t in leaves]
+        for _, hooks in self.leaf_hooks:
+            if hooks is not None:
+                on_tensor = list(hooks.tensor.values())
+                both = hooks.before_node, hooks.after_node, hooks.accumulated_hooks
+                for each in (*on_tensor, *both):
+                    self.visit_hooks(each, "the hooks of a tensor", 0)
+
+
+def hooks_of(t: Any) -> Any:
+    return None if t.node is None else t.node.hooks
 
 
 def may_look_unseen(value: Any) -> bool:

@@ -45,6 +45,7 @@ from .steps import (
     is_ordinary_write,
     is_zero_grad,
     sees_gradients,
+    to_none,
 )
 from .tapes import taped, taped_write
 
@@ -83,7 +84,9 @@ class Recorder(OpMode):
 
     records_steps = True
 
-    def __init__(self, inputs: list[Any], tensors: list[Any], owners: list[Any]) -> None:
+    def __init__(
+        self, inputs: list[Any], tensors: list[Any], leaves: list[Any], owners: list[Any]
+    ) -> None:
         self.steps: list[Step] = []
         self.trouble: str = ""  # why this cannot be done again
         self.where: Any = None  # and the user's line
@@ -94,6 +97,8 @@ class Recorder(OpMode):
         self.zeros: dict[int, Any] = {}  # by id: memory that was filled with zeros
         self.leaves: dict[int, Any] = {}  # tensors whose .grad may change
         self.gradients: dict[int, Any] = {}  # what it was when a step last said so
+        self.at_start = [(t, t.gradient) for t in leaves]
+        self.cleared: set[int] = set()  # ids of those whose .grad an optimizer forgot first
         self.first = next(sequence)  # the nodes of this call come after it
         self.has_numbers = False  # among the arguments
         self.is_quiet = False  # what looks at numbers now is no decision
@@ -317,6 +322,8 @@ class Recorder(OpMode):
                 elif hasattr(value, "param_groups") or hasattr(value, "optimizer"):
                     self.before.take_object(value)
             is_optimizer = bool(args) and hasattr(args[0], "param_groups")
+            if is_optimizer and function.__name__ == "zero_grad" and to_none(args, kwargs):
+                self.note_cleared(args[0])
             if is_optimizer and any([callable(a) for a in (*args[1:], *kwargs.values())]):
                 self.give_up("an optimizer is given a closure")
         before, WATCHING.done = WATCHING.done, []
@@ -338,6 +345,14 @@ class Recorder(OpMode):
             for t in self.leaves.values():
                 self.gradients[id(t)] = t.gradient
         return out
+
+    def note_cleared(self, optimizer: Any) -> None:
+        """Gradients that are as they were are forgotten: what they were does not matter."""
+        was = {id(t): gradient for t, gradient in self.at_start}
+        for group in optimizer.param_groups:
+            for p in group["params"]:
+                if p.gradient is was.get(id(p), p.gradient):
+                    self.cleared.add(id(p))
 
     @contextlib.contextmanager
     def hearing_output(self) -> Iterator[None]:
@@ -389,6 +404,20 @@ class Recorder(OpMode):
                 changed.append((t, t.gradient))
         if changed:
             self.steps.append(GradientStep(changed))
+
+    def gradients_before(self) -> list[tuple[Any, Any]]:
+        """The leaves for which it matters what `.grad` was before: it was added to, or set anew."""
+        found = []
+        for t, before in self.at_start:
+            if id(t) in self.cleared:
+                continue
+            if before is None:
+                matters = t.gradient is not None
+            else:
+                matters = not before.special and id(memory(before.array)) in self.written
+            if matters:
+                found.append((t, before))
+        return found
 
     def needed_steps(self, steps: list[Step]) -> list[Step]:
         """Steps without those that later ones make up for."""

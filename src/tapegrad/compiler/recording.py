@@ -11,7 +11,7 @@ import numpy as np
 from .._random.generators import default_generator
 from ..core.base import TensorBase, wrap
 from ..core.layout import address, memory, strided
-from ..core.unchanged import same_tensors
+from ..core.unchanged import same_gradients, same_tensors
 from ..errors import evidence
 from ..native import KERNELS
 from ..utils import _pytree as pytree
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .watching import Seen
 
 MOVED = "a tensor"
+GRADIENTS = "what gradients there are before it"
 
 
 class NothingDone(Exception):
@@ -51,6 +52,7 @@ class Recording:
         self.all_steps: list[Any] = []  # where each call is checked
         self.gradient_steps: list[GradientStep] = []
         self.externals: list[tuple[Any, Any, bool]] = []  # tensors that were there before
+        self.gradients_before: list[tuple[Any, Any, Any]] = []  # of leaves, where that matters
         self.optimizers: list[Groups] = []
         # That the steps fill, by id; what was only needed in between is gone.
         self.memory: Any = weakref.WeakValueDictionary()
@@ -92,7 +94,12 @@ class Recording:
         for step in [*needed, *[step for each in passes for step in each.steps]]:
             self.filled.update({id(memory(x)): memory(x) for x in step.made})
         found = recorder.externals.values()
-        self.externals = [(t, t.array, t.wants_grad) for t in found]
+        before = recorder.gradients_before()
+        self.gradients_before = [
+            (t, None, None) if g is None else (t, g.array, g.version_cell()) for t, g in before
+        ]
+        held = {id(g) for _, g in before}
+        self.externals = [(t, t.array, t.wants_grad) for t in found if id(t) not in held]
         owners = [each for each in seen.guards.kept_apart if hasattr(each, "param_groups")]
         self.optimizers = [Groups(each) for each in owners]
         self.results = [as_result(recorder, r) for r in seen.results]
@@ -147,6 +154,8 @@ class Recording:
             return "which of its results are used"
         if not same_tensors(self.externals):
             return MOVED
+        if not same_gradients(self.gradients_before):
+            return GRADIENTS
         for optimizer in self.optimizers:
             if not optimizer.holds():
                 return "the parameters of an optimizer"

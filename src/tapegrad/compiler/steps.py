@@ -296,8 +296,12 @@ def is_zero_grad(step: Step) -> Any:
     """Whether a step forgets the gradients of an optimizer's parameters."""
     if not isinstance(step, WholeStep) or step.function.__name__ != "zero_grad":
         return False
-    to_none = step.args[1] if len(step.args) > 1 else step.kwargs.get("set_to_none", True)
-    return bool(to_none) and hasattr(step.args[0], "param_groups")
+    return to_none(step.args, step.kwargs) and hasattr(step.args[0], "param_groups")
+
+
+def to_none(args: Any, kwargs: Any) -> bool:
+    """Whether a call of `zero_grad` forgets the gradients, instead of filling them with zeros."""
+    return bool(args[1] if len(args) > 1 else kwargs.get("set_to_none", True))
 
 
 def sees_gradients(step: Step) -> bool:

@@ -37,8 +37,29 @@ def same_state(known: list[tuple[TensorBase, Any, Any]]) -> bool:
 
 
 def without_gradients(tensors: list[TensorBase]) -> bool:
-    for t in tensors:
-        if t.gradient is not None:
+    return all([t.gradient is None for t in tensors])
+
+
+def same_gradients(known: list[tuple[TensorBase, Any, Any]]) -> bool:
+    """Whether gradients have the arrays and versions that they had; None: there was none.
+
+    The gradients themselves are not kept: who else does is looked at.
+    """
+    for t, array, cell in known:
+        now = t.gradient
+        if now is None:
+            if array is not None:
+                return False
+        elif now.array is not array or now.cell is not cell:
+            return False
+    return True
+
+
+def same_hooks(known: list[tuple[TensorBase, Any]]) -> bool:
+    """Whether the nodes of leaves have the hooks that they had; None: they had none."""
+    for t, hooks in known:
+        node = t.node
+        if (None if node is None else node.hooks) is not hooks:
             return False
     return True
 
