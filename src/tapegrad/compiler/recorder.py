@@ -20,15 +20,17 @@ from typing import Any
 import numpy as np
 
 from .. import _ops  # noqa: F401 - calls are told by their names in torch.ops
+from .._tensor.conversion import the_element
 from ..autograd.dispatched import above, wanting
-from ..core.base import TensorBase, sequence, wrap
+from ..core.base import TensorBase, sequence, user_frame, wrap
 from ..core.dispatch import apply
 from ..core.layout import memory
 from ..core.op import Op
 from ..core.python_dispatch import Call, OpMode, below_autograd, leaves_of, modes_set_to
 from ..errors import evidence
 from ..optim._native import WATCHING
-from .scalars import Number, NumberFill, NumberStep, Options, OptionStep
+from .returned import is_returned
+from .scalars import Number, NumberFill, NumberStep, Options, OptionStep, Read, ReadStep, number
 from .snapshots import Snapshots
 from .steps import (
     CallStep,
@@ -61,7 +63,8 @@ SAME_ALWAYS = frozenset(
 )
 
 # Ops that hand a value to Python, by their names in PyTorch.
-READS = frozenset(("aten::_local_scalar_dense", "aten::equal"))
+ITEM = "aten::_local_scalar_dense"
+READS = frozenset((ITEM, "aten::equal"))
 
 
 class Heard:
@@ -85,8 +88,14 @@ class Recorder(OpMode):
     records_steps = True
 
     def __init__(
-        self, inputs: list[Any], tensors: list[Any], leaves: list[Any], owners: list[Any]
+        self,
+        function: Any,
+        inputs: list[Any],
+        tensors: list[Any],
+        leaves: list[Any],
+        owners: list[Any],
     ) -> None:
+        self.function = function
         self.steps: list[Step] = []
         self.trouble: str = ""  # why this cannot be done again
         self.where: Any = None  # and the user's line
@@ -101,6 +110,7 @@ class Recorder(OpMode):
         self.cleared: set[int] = set()  # ids of those whose .grad an optimizer forgot first
         self.first = next(sequence)  # the nodes of this call come after it
         self.has_numbers = False  # among the arguments
+        self.has_returned = False  # values that are only to be returned
         self.is_quiet = False  # what looks at numbers now is no decision
         self.looks_at_numbers = False
         self.number_arrays: dict[Any, Any] = {}  # by number and dtype: it, its array
@@ -164,6 +174,7 @@ class Recorder(OpMode):
             if isinstance(t, TensorBase):
                 self.meet(t)
         self.check_attributes(op, attrs)
+        self.refuse_returned((tensors, attrs))
         if op.dynamic_shape or (op.name == "index" and has_mask(attrs)):
             self.give_up(f"the shape of the result of {op.name} depends on values")
         if self.trouble:
@@ -204,7 +215,11 @@ class Recorder(OpMode):
             return self.fill(name, call)
         if not self.trouble:
             if name in READS:
+                returned = self.read_to_return(call) if name == ITEM else None
+                if returned is not None:
+                    return returned
                 self.give_up("a value is handed to Python")
+            self.refuse_returned(given)
             for t in given:
                 if isinstance(t, TensorBase):
                     self.meet(t)
@@ -224,6 +239,26 @@ class Recorder(OpMode):
         step = CallStep(call, *self.without_history((call.args, call.kwargs)), made)
         self.add(step, step.args, step.kwargs)
         return out
+
+    def read_to_return(self, call: Call) -> Any:
+        """A value that the function only returns, in the place of its later ones; None: no."""
+        t = call.args[0]
+        if t.special:
+            return None
+        value = the_element(wrap(t.array))
+        is_float = type(value) is float
+        if not is_returned(user_frame(1), self.function, is_float):
+            return None
+        self.meet(t)
+        place: Any = number(value, self) if is_float else Read()
+        self.has_returned = True
+        self.steps.append(ReadStep(t.array, value, place))
+        return place
+
+    def refuse_returned(self, given: Any) -> None:
+        """No op gets a number that is only to be returned."""
+        if self.has_returned and any([type(v) is Number for v in leaves_of(given)]):
+            self.give_up("a value is handed to Python")
 
     def fill(self, name: str, call: Call) -> Any:
         """A new tensor that has the same values every time."""
