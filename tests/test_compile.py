@@ -6,6 +6,7 @@ import copy
 import gc
 import pickle
 import random
+import re
 import threading
 import warnings
 from collections.abc import Callable
@@ -17,6 +18,7 @@ import pytest
 import tapegrad as tg
 from tapegrad import nn
 from tapegrad.compiler.compiled import Compiled
+from tapegrad.native import KERNELS
 from tapegrad.nn import functional as F
 
 Program = tuple[Any, Callable[..., Any], Callable[[], tuple[Any, ...]]]
@@ -950,6 +952,8 @@ def test_explain() -> None:
     )
     assert "replayed 5 times; recorded in " in text
     assert "SGD.step()" in text
+    if KERNELS is not None:  # each kernel with its time, and what it fills
+        assert re.search(r"\n +\d+\.\d µs  addmm x2, 380 B\n", text)
     refused = tg.compile(branches)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .compiled import Compiled
     from .watching import Seen
 
+TIMED = 4  # replays with a clock beside them
 MOVED = "a tensor"
 GRADIENTS = "what gradients there are before it"
 
@@ -66,7 +67,7 @@ class Recording:
         self.seconds = 0.0  # that recording took
         self.first_effect = 0  # the first step after which the call could not be made anew
         self.replays = 0
-        self.times: list[float] = []  # of the steps, when they were last timed
+        self.times: list[float] = []  # of the steps, the least while they were timed
         self.confirmed = False  # by a second recording, of other values
         self.numbers: dict[int, Number] = {}  # among the arguments, by their places
         self.parts: list[tuple[Any, Compiled]] = []  # modules that are compiled apart
@@ -121,6 +122,7 @@ class Recording:
         for step in needed:
             step.tape = None  # joined ones have taken its place
         self.run_steps = [step.run for step in steps]
+        self.times = []
         effects = [i for i, step in enumerate(steps) if step.has_effects]
         self.first_effect = effects[0] if effects else len(steps)
 
@@ -184,9 +186,13 @@ class Recording:
         self.fill(values)
         done = 0
         try:
-            for run in self.run_steps:
-                run()
-                done += 1
+            if self.replays < TIMED:
+                for _ in timed(self.run_steps, self.times):
+                    done += 1
+            else:
+                for run in self.run_steps:
+                    run()
+                    done += 1
         except Exception as error:
             if done < self.first_effect:
                 raise NothingDone from error
@@ -222,7 +228,8 @@ class Recording:
         """The steps with a clock beside them, from memory that says nothing."""
         self.fill(values)
         self.spoil(before)
-        self.times = timed(self.run_steps)
+        for _ in timed(self.run_steps, self.times):
+            pass
 
     def answer(self, call: Call | None) -> Any:
         """What the call returns, in new tensors."""
