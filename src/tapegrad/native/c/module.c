@@ -41,6 +41,8 @@ static PyMethodDef functions[] = {
     {"count_up", tg_count_up, METH_O, "count_up(list of arrays of one number): one more in each"},
     {"fused_tape", tg_fused_tape, METH_VARARGS,
      "fused_tape(program, sizes, operands, kept): a tape with one call of the vector machine"},
+    {"sum_after", tg_sum_after, METH_VARARGS,
+     "sum_after(machine, sum, is_kept): a tape that adds up what the vector machine makes, or None"},
     {"has_tape", tg_has_tape, METH_NOARGS, "whether this thread writes down what it computes"},
     {"tape_begin", tg_tape_begin, METH_NOARGS, "write down what this thread computes from here on"},
     {"tape_end", tg_tape_end, METH_NOARGS, "what was computed since, as a Tape"},

@@ -135,6 +135,30 @@ PyObject *tg_fused_tape(PyObject *self, PyObject *args) {
     return (PyObject *)made;
 }
 
+/* sum_after(machine, sum, is_kept): a tape that does at once what two tapes of one call each do, the
+   sum of what the vector machine makes; None if they are not such. */
+PyObject *tg_sum_after(PyObject *self, PyObject *args) {
+    (void)self;
+    Tape *machine, *sum;
+    int is_kept;
+    if (!PyArg_ParseTuple(args, "O!O!p", &tape_type, &machine, &tape_type, &sum, &is_kept))
+        return NULL;
+    if (machine->count != 1 || sum->count != 1)
+        Py_RETURN_NONE;
+    Tape *made = new_tape(), *before = current;
+    if (!made)
+        return NULL;
+    current = made;
+    const int done = tg_tape_summed(machine->entries[0].again, machine->entries[0].context,
+                                    sum->entries[0].again, sum->entries[0].context, is_kept);
+    const int failed = done < 0 || (done && (tg_keep_all(machine->kept) || tg_keep_all(sum->kept)));
+    current = before;
+    if (done && !failed)
+        return (PyObject *)made;
+    Py_DECREF(made);
+    return failed ? NULL : Py_NewRef(Py_None);
+}
+
 /* join_tapes(tapes): one that does what they do, one after the other. */
 PyObject *tg_join_tapes(PyObject *self, PyObject *tapes) {
     (void)self;
