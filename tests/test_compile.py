@@ -772,6 +772,20 @@ def test_signatures_are_recorded_apart() -> None:
     assert all([r.confirmed for r in compiled.recordings.values()])
 
 
+def test_functions_that_are_too_small_run_as_they_are(monkeypatch: Any) -> None:
+    """They are over before the guards of a recording are looked at."""
+    monkeypatch.undo()
+    small = tg.compile(lambda x: (x * 2).exp())
+    whole = tg.compile(lambda x: (x * 2).exp(), fullgraph=True)
+    large = tg.compile(lambda x: (x * 2).exp())
+    for _ in range(6):
+        assert small(tg.zeros(2)).tolist() == whole(tg.zeros(2)).tolist() == [1.0, 1.0]
+        large(tg.zeros(100_000))
+    assert "too small to be worth it" in tg.compile.explain(small)
+    assert next(iter(whole.recordings.values())).replays == 3
+    assert next(iter(large.recordings.values())).replays == 3
+
+
 def test_there_is_a_limit_to_recordings() -> None:
     compiled = Compiled(lambda x: x * 2, False, False)
     for n in range(1, 13):

@@ -46,6 +46,7 @@ class Recording:
         self.called = evidence.here()  # and where
         self.calls = 0
         self.reason = ""  # why it runs as ordinary Python
+        self.refusal = ""  # the error, where that is not wanted
         self.where: Any = None
         self.guards: Guards | None = None
         self.inputs: list[Any] = []  # tensors at fixed places, or None for what is no tensor
