@@ -274,7 +274,12 @@ class Compiled:
     def watched(self, recording: Recording, values: Any, spec: Any) -> Seen:
         """Run the call under a recorder; the recording says if it cannot be repeated."""
         places = [i for i, part in enumerate(recording.key[2:]) if part is ANY_FLOAT]
-        seen = Seen(self.function, values, spec, self.new_leaves, recording.patterns, places)
+        # Of a call that is only compared with a recording, what comes of it is enough.
+        keeps_steps = not recording.run_steps or self.check
+        seen = Seen(
+            *(self.function, values, spec, self.new_leaves, recording.patterns, places),
+            keeps_steps,
+        )
         reason, where = why_not(seen)
         if reason:
             recording.parts = self.parts_in(seen.guards)

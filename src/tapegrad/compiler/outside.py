@@ -173,7 +173,7 @@ class Outside:
     def record(self, patterns: set[Pattern]) -> None:
         """Run the backward passes under the recorder, from gradients of no meaning."""
         recorder = self.recorder
-        forward, written, made = recorder.steps, recorder.written, set(recorder.made)
+        forward, written, made = recorder.steps, recorder.written, dict(recorder.made)
         recorder.written = set()
         numbers = np.random.default_rng(0)
         every = (True,) * len(self.results)
@@ -200,7 +200,7 @@ class Outside:
                     [None if g is None else g.array for g in found],
                 )
         recorder.steps = forward
-        if recorder.written & made:
+        if recorder.written & made.keys():
             recorder.give_up("its backward pass writes into memory of the forward pass")
         recorder.written |= written
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -49,7 +50,7 @@ from .steps import (
     sees_gradients,
     to_none,
 )
-from .tapes import taped, taped_write
+from .tapes import as_taped, taped, taped_write
 
 # Functions that always make the same, by their names in PyTorch.
 SAME_ALWAYS = frozenset(
@@ -94,15 +95,19 @@ class Recorder(OpMode):
         tensors: list[Any],
         leaves: list[Any],
         owners: list[Any],
+        keeps_steps: bool = True,
     ) -> None:
         self.function = function
+        self.keeps_steps = keeps_steps  # else only what comes of them is of interest
         self.steps: list[Step] = []
         self.trouble: str = ""  # why this cannot be done again
         self.where: Any = None  # and the user's line
-        self.made: dict[int, Any] = {}  # by id: memory that the recorded call fills
+        # By id: memory that the recorded call fills.
+        self.made: Any = {} if keeps_steps else weakref.WeakValueDictionary()
         self.externals: dict[int, Any] = {}  # by id: tensors that were there before
         self.before = Snapshots()
         self.written: set[int] = set()  # ids of memory that something writes into
+        self.kept: list[Any] = []
         self.zeros: dict[int, Any] = {}  # by id: memory that was filled with zeros
         self.leaves: dict[int, Any] = {}  # tensors whose .grad may change
         self.gradients: dict[int, Any] = {}  # what it was when a step last said so
@@ -183,8 +188,12 @@ class Recorder(OpMode):
         given = self.in_arrays(op, tensors) if self.has_numbers else tensors
         arrays = [t.array if isinstance(t, TensorBase) else t for t in given]
         self.is_quiet = True
+        tape = None
         with below_autograd():
-            answer, tape = taped(apply, op, given, attrs, watch)
+            if self.keeps_steps:
+                answer, tape = taped(apply, op, given, attrs, watch)
+            else:
+                answer = as_taped(apply, op, given, attrs, watch)
         self.is_quiet = False
         results = [answer] if op.single else list(answer)
         made = [r.array for r in results]
@@ -193,7 +202,8 @@ class Recorder(OpMode):
             for key in {id(memory(x)) for x in arrays if isinstance(x, np.ndarray)} - self.written:
                 if tape is not None and key in self.zeros:
                     tape.knows_zeros(self.zeros[key])
-            self.add(OpStep(op, arrays, attrs, made, tape), arrays, attrs)
+            if self.keeps_steps:
+                self.add(OpStep(op, arrays, attrs, made, tape), arrays, attrs)
         above(op, tensors, attrs, watch, mask, results)
         if op.single:
             return answer
@@ -231,7 +241,9 @@ class Recorder(OpMode):
             return out
         made = [r.array for r in leaves_of(out) if isinstance(r, TensorBase)]
         if any([out is t for t in given]):
-            self.written.update([id(memory(t.array)) for t in given if isinstance(t, TensorBase)])
+            for t in given:
+                if isinstance(t, TensorBase):
+                    self.write_into(t)
             made = []
         elif made and all([self.is_known(array) for array in made]):
             return out  # a view
@@ -284,7 +296,7 @@ class Recorder(OpMode):
     def write(self, call: Call, op: Op, tensors: Any, attrs: Any) -> Any:
         """An op in place: its kernel, a copy and a count, where nothing is peculiar about it."""
         target = tensors[0]
-        self.written.add(id(memory(target.array)))
+        self.write_into(target)
         self.check_attributes(op, attrs)
         before = target.array.copy()
         self.is_quiet = True
@@ -295,7 +307,7 @@ class Recorder(OpMode):
             return out
         arrays = [t.array if isinstance(t, TensorBase) else t for t in tensors]
         if is_ordinary_write(op, arrays):
-            plain = not attrs and Number not in map(type, arrays)
+            plain = not attrs and Number not in map(type, arrays) and self.keeps_steps
             tape = taped_write(op, arrays, before) if plain else None
             self.add(WriteStep(op, arrays, attrs, target.version_cell(), tape), arrays, attrs)
         else:
@@ -332,6 +344,10 @@ class Recorder(OpMode):
                 self.give_up("it sets an option of an optimizer to a tensor")
             self.steps.append(OptionStep(group, key, value))
 
+    def write_into(self, t: Any) -> None:
+        self.written.add(id(memory(t.array)))
+        self.kept.append(memory(t.array))  # another one would get its id
+
     def take_over(self, made: list[Any]) -> None:
         for array in made:
             self.made[id(memory(array))] = memory(array)
@@ -353,7 +369,7 @@ class Recorder(OpMode):
             for value in (owner, *leaves_of(args), *leaves_of(kwargs)):
                 if isinstance(value, TensorBase):
                     self.meet(value)
-                    self.written.add(id(memory(value.array)))
+                    self.write_into(value)
                 elif hasattr(value, "param_groups") or hasattr(value, "optimizer"):
                     self.before.take_object(value)
             is_optimizer = bool(args) and hasattr(args[0], "param_groups")

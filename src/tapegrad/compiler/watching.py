@@ -27,6 +27,7 @@ class Seen:
         leaves_too: bool,
         patterns: set[Pattern],
         places: list[int],
+        keeps_steps: bool,
     ) -> None:
         self.values = values
         self.inputs = [static_input(v, leaves_too) for v in values]
@@ -36,7 +37,9 @@ class Seen:
         hooks = LeafHooks(leaves)
         fixed = [t for t in self.inputs if t is not None]
         owners = self.guards.kept_apart
-        self.recorder = recorder = Recorder(function, fixed, self.guards.tensors, leaves, owners)
+        self.recorder = recorder = Recorder(
+            function, fixed, self.guards.tensors, leaves, owners, keeps_steps
+        )
         given = [v if t is None else t for t, v in zip(self.inputs, values, strict=True)]
         self.numbers = {i: number(values[i], recorder) for i in places}
         recorder.has_numbers = bool(places)
