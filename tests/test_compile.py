@@ -787,6 +787,19 @@ def test_functions_that_are_too_small_run_as_they_are(monkeypatch: Any) -> None:
     assert next(iter(large.recordings.values())).replays == 3
 
 
+def test_names_of_modes_and_backends() -> None:
+    def function(x: Any) -> Any:
+        return x + 1
+
+    for backend in (*tg.compiler.list_backends(), *tg.compiler.list_backends(()), lambda g, x: g):
+        assert tg.compile(function, backend=backend)(tg.ones(1)).item() == 2
+    assert "eager" not in tg.compiler.list_backends()
+    with pytest.raises(RuntimeError, match="Invalid backend: 'inductr', see"):
+        tg.compile(function, backend="inductr")
+    with pytest.raises(RuntimeError, match="Unrecognized mode=fast, should be one of: default"):
+        tg.compile(function, mode="fast")
+
+
 def test_there_is_a_limit_to_recordings() -> None:
     compiled = Compiled(lambda x: x * 2, False, False)
     for n in range(1, 13):
