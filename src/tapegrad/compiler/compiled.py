@@ -74,7 +74,7 @@ class Compiled:
         return self if owner is None else types.MethodType(self, owner)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self.rest:
+        if self.rest > 0:
             self.rest -= 1
             return self.function(*args, **kwargs)
         if ACTIVE.modes or set_stance.current == "force_eager":
