@@ -32,6 +32,7 @@ MYPYC_MODULES = [
     "src/tapegrad/core/layout.py",
     "src/tapegrad/core/operators.py",
     "src/tapegrad/core/promote.py",
+    "src/tapegrad/core/unchanged.py",
     "src/tapegrad/autograd/node.py",
     "src/tapegrad/autograd/order.py",
     "src/tapegrad/autograd/leaves.py",

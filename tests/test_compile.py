@@ -6,6 +6,7 @@ import copy
 import gc
 import pickle
 import random
+import re
 import threading
 import warnings
 from collections.abc import Callable
@@ -17,6 +18,7 @@ import pytest
 import tapegrad as tg
 from tapegrad import nn
 from tapegrad.compiler.compiled import Compiled
+from tapegrad.native import KERNELS
 from tapegrad.nn import functional as F
 
 Program = tuple[Any, Callable[..., Any], Callable[[], tuple[Any, ...]]]
@@ -442,8 +444,9 @@ def test_a_refusal_is_said_once() -> None:
 def test_fullgraph_raises() -> None:
     compiled = tg.compile(branches, fullgraph=True)
     compiled(tg.ones(3))
-    with pytest.raises(RuntimeError, match="branches cannot be compiled: a value is handed"):
-        compiled(tg.ones(3))
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match="branches cannot be compiled: a value is handed"):
+            compiled(tg.ones(3))
 
 
 def test_effects_on_python_are_found() -> None:
@@ -770,6 +773,33 @@ def test_signatures_are_recorded_apart() -> None:
     assert all([r.confirmed for r in compiled.recordings.values()])
 
 
+def test_functions_that_are_too_small_run_as_they_are(monkeypatch: Any) -> None:
+    """They are over before the guards of a recording are looked at."""
+    monkeypatch.undo()
+    small = tg.compile(lambda x: (x * 2).exp())
+    whole = tg.compile(lambda x: (x * 2).exp(), fullgraph=True)
+    large = tg.compile(lambda x: (x * 2).exp())
+    for _ in range(6):
+        assert small(tg.zeros(2)).tolist() == whole(tg.zeros(2)).tolist() == [1.0, 1.0]
+        large(tg.zeros(100_000))
+    assert "too small to be worth it" in tg.compile.explain(small)
+    assert next(iter(whole.recordings.values())).replays == 3
+    assert next(iter(large.recordings.values())).replays == 3
+
+
+def test_names_of_modes_and_backends() -> None:
+    def function(x: Any) -> Any:
+        return x + 1
+
+    for backend in (*tg.compiler.list_backends(), *tg.compiler.list_backends(()), lambda g, x: g):
+        assert tg.compile(function, backend=backend)(tg.ones(1)).item() == 2
+    assert "eager" not in tg.compiler.list_backends()
+    with pytest.raises(RuntimeError, match="Invalid backend: 'inductr', see"):
+        tg.compile(function, backend="inductr")
+    with pytest.raises(RuntimeError, match="Unrecognized mode=fast, should be one of: default"):
+        tg.compile(function, mode="fast")
+
+
 def test_there_is_a_limit_to_recordings() -> None:
     compiled = Compiled(lambda x: x * 2, False, False)
     for n in range(1, 13):
@@ -950,6 +980,8 @@ def test_explain() -> None:
     )
     assert "replayed 5 times; recorded in " in text
     assert "SGD.step()" in text
+    if KERNELS is not None:  # each kernel with its time, and what it fills
+        assert re.search(r"\n +\d+\.\d µs  addmm x2, 380 B\n", text)
     refused = tg.compile(branches)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

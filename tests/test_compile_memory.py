@@ -274,3 +274,49 @@ def test_an_optimizer_whose_state_is_replaced(kind: str) -> None:
         return found
 
     assert losses(True) == losses(False)
+
+
+SUMS = [
+    ((300, 1001), None),
+    ((1_000_003,), None),
+    ((700, 300), 1),
+    ((9, 70_000), 1),
+    ((9, 9000), 0),
+]
+
+
+@needs_kernels
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("shape, dim", SUMS, ids=str)
+@pytest.mark.parametrize("kept", [False, True])
+def test_sums_in_the_pass_that_makes_what_they_add_up(
+    dtype: Any, shape: tuple[int, ...], dim: Any, kept: bool
+) -> None:
+    def function(x: Any) -> Any:
+        y = (x * 2 + 1).tanh()
+        found = y.mean() if dim is None else y.sum(dim)
+        return (found, y) if kept else (found,)
+
+    compiled = torch.compile(function, fullgraph=True)
+    for _ in range(5):
+        x = torch.randn(shape, dtype=dtype)
+        for a, b in zip(compiled(x), function(x), strict=True):
+            assert bits(a) == bits(b)
+    (segment,) = [run.__self__ for run in recording(compiled).run_steps]
+    assert len(segment.names) == (2 if dim == 0 else 1)  # those of columns are apart
+    block = recording(compiled).plan.block
+    if not kept and dim != 0:
+        assert block is None or block.nbytes < 4096  # what is added up is not in memory
+
+
+@needs_kernels
+def test_sums_of_what_is_written_in_between() -> None:
+    def function(x: Any) -> Any:
+        y = x * 2
+        y.add_(1)
+        return y.sum()
+
+    compiled = torch.compile(function, fullgraph=True)
+    for _ in range(5):
+        x = torch.randn(400_000)
+        assert compiled(x).item() == function(x).item()

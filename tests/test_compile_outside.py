@@ -403,6 +403,9 @@ def test_optimized_modules() -> None:
     outer = tg.compile(inner)
     assert type(outer).__name__ == "OptimizedModule"
     assert outer._orig_mod is inner
+    assert len(outer) == 2 and bool(outer) and bool(tg.compile(nn.Linear(2, 2)))
+    with pytest.raises(TypeError, match="has no len"):
+        len(tg.compile(nn.Linear(2, 2)))
     assert repr(outer).startswith("OptimizedModule(\n  (_orig_mod): Sequential(\n    (0): Linear")
     assert list(outer.state_dict()) == ["_orig_mod.0.weight", "_orig_mod.0.bias"]
     assert [n for n, _ in outer.named_modules()] == ["", "_orig_mod", "_orig_mod.0", "_orig_mod.1"]

@@ -400,6 +400,9 @@ def test_norms_of_what_is_not_finite_or_not_dense():
 
 WINDOWS = [  # size, kernel, stride, padding, windows
     ((8, 8), (2, 2), (2, 2), (0, 0), (4, 4)),
+    ((15, 29), (2, 2), (2, 2), (0, 0), (7, 14)),  # pairs, with a row and a column left over
+    ((30, 101), (2, 2), (2, 2), (0, 0), (15, 50)),
+    ((4, 514), (2, 2), (2, 2), (0, 0), (2, 257)),
     ((7, 9), (3, 2), (2, 1), (1, 1), (4, 10)),
     ((7, 7), (3, 3), (3, 3), (0, 0), (3, 3)),  # ceil_mode: the last windows reach out
     ((5, 6), (5, 6), (1, 1), (0, 0), (1, 1)),

@@ -223,6 +223,25 @@ def test_compiled_graphs_and_gradients_that_are_there() -> None:
         assert weight.grad.tolist() == [4.0 * (i % 4 + 1)] * 3
 
 
+def test_hooks_that_come_after_a_graph_are_called() -> None:
+    weight = torch.ones(3, device="cuda", requires_grad=True)
+
+    def step(x: Any) -> Any:
+        weight.grad = None
+        (x * weight).sum().backward()
+        return weight.grad.sum()
+
+    run = torch.compile(step, mode="reduce-overhead")
+    x = torch.full((2, 3), 2.0, device="cuda")
+    for _ in range(5):
+        assert run(x).item() == 12.0
+    handle = weight.register_hook(lambda grad: grad * 2)
+    for _ in range(5):
+        assert run(x).item() == 24.0
+    handle.remove()
+    assert run(x).item() == 12.0
+
+
 def test_a_compiled_model_on_a_gpu_is_differentiated_outside() -> None:
     model, _ = model_and_optimizer(OPTIMIZERS["sgd"])
     run = torch.compile(model, mode="reduce-overhead")

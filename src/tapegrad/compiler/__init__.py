@@ -32,6 +32,9 @@ __all__ = [
     "wrap_numpy",
 ]
 
+# PyTorch's compilers: any of them is this one. Those of the second line are for debugging there.
+BACKENDS = ("cudagraphs", "inductor", "onnxrt", "openxla", "tvm")
+FOR_DEBUGGING = ("aot_eager", "aot_eager_decomp_partition", "aot_ts", "eager", "eager_debug", "ts")
 MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 
 
@@ -67,6 +70,11 @@ def compile(
         )
     if mode is not None and mode not in MODES:
         raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}")
+    if isinstance(backend, str) and backend not in (*BACKENDS, *FOR_DEBUGGING):
+        raise RuntimeError(
+            f"Invalid backend: {backend!r}, see `torch.compiler.list_backends()` for available "
+            "backends."
+        )
     if model is None:
         return functools.partial(
             compile,
@@ -206,8 +214,13 @@ def cudagraph_mark_step_begin() -> None:
 
 
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
-    """The compilers that can be asked for: none."""
-    return []
+    """The names that `backend` may have; there is one compiler behind them.
+
+    >>> "inductor" in torch.compiler.list_backends()
+    True
+    """
+    without_debug = "debug" in (exclude_tags or ())
+    return sorted(BACKENDS if without_debug else (*BACKENDS, *FOR_DEBUGGING))
 
 
 STANCES = (

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .. import dtypes
 from ..core import modes
-from ..core.base import TensorBase
+from ..core.base import STATE, TensorBase
 from ..core.modes import MODES
 from ..core.upward import TENSOR, VIEWS
 from ..utils import _pytree as pytree
@@ -14,6 +16,7 @@ from .outside import standing_for
 
 FLAT = (TensorBase, int, float, str, type(None))
 ANY_FLOAT = "any float"  # in the place of one
+ORDINARY = (True, False, None, False, np.dtype(np.float32).num)  # what is `around` mostly
 
 
 def is_tensor(value: Any) -> bool:
@@ -65,6 +68,8 @@ def is_float(value: Any, part: Any) -> bool:
 def around() -> Any:
     """The switches that ops look at."""
     default = dtypes.default_np().num
+    if not STATE.modes_on and not STATE.anomaly:
+        return ORDINARY if default == ORDINARY[-1] else (*ORDINARY[:-1], default)
     return MODES.grad, MODES.inference, MODES.autocast, modes.ANOMALY.enabled, default
 
 

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from ..core.base import user_frame
+from ..core.base import STATE, user_frame
 from ..core.modes import MODES
 from ..core.python_dispatch import ACTIVE
 from ..errors import evidence
@@ -21,11 +21,15 @@ from .arguments import ANY_FLOAT, around, described, flat, has_stand_in, is_floa
 from .guards import Guards
 from .modules import OptimizedModule, parts_of
 from .recording import MOVED, NothingDone, Recording
+from .steps import OpStep
 from .watching import Seen, differs_when_replayed, why_not
 
 MOST_RECORDINGS = 8  # of one function, for as many signatures
 MOST_RESTING = 3  # for one signature: models are trained and evaluated in turn
+REST = 31  # calls, where nothing is recorded: then there may be other arguments
 FEWEST_STEPS = 5  # of a part that is worth its guards
+FEWEST_OPS = 4  # of a function that does nothing else
+LARGE = 1 << 18  # bytes of an array that is better gone through once than twice
 
 
 ALL: weakref.WeakSet[Compiled] = weakref.WeakSet()
@@ -48,6 +52,7 @@ class Compiled:
         self.lock = threading.Lock()
         self.changes = 0  # after which something had to be recorded again
         self.last: Recording | None = None  # that was replayed, for arguments without nesting
+        self.rest = 0  # calls that are made without a look at what they are given
         self.graphs: Any = None  # of a GPU: device.GraphedCalls
         self.warned = is_part
         self.is_part = is_part  # of a function that cannot be recorded
@@ -59,7 +64,7 @@ class Compiled:
     def forget(self) -> None:
         self.recordings = {}
         self.resting = {}
-        self.changes = 0
+        self.changes = self.rest = 0
         self.last = None
 
     def __reduce__(self) -> Any:
@@ -69,7 +74,12 @@ class Compiled:
         return self if owner is None else types.MethodType(self, owner)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if ACTIVE.modes or MODES.saved_hooks or set_stance.current == "force_eager":
+        if self.rest > 0:
+            self.rest -= 1
+            return self.function(*args, **kwargs)
+        if ACTIVE.modes or set_stance.current == "force_eager":
+            return self.function(*args, **kwargs)
+        if STATE.modes_on and MODES.saved_hooks:
             return self.function(*args, **kwargs)
         if not self.lock.acquire(blocking=False):
             return self.function(*args, **kwargs)
@@ -119,6 +129,10 @@ class Compiled:
                 return self.function(*args, **kwargs)
         found.calls += 1
         if found.reason:
+            if found.refusal:
+                raise RuntimeError(found.refusal)
+            if not any([r.parts or not r.reason for r in self.recordings.values()]):
+                self.rest = REST
             return in_parts(self.function, found.parts, args, kwargs)
         if found.calls < 2:
             return self.function(*args, **kwargs)
@@ -197,6 +211,7 @@ class Compiled:
         line = "" if where is None else f"\n  at:  {evidence.spell(where)}"
         text = f"{self.name()} cannot be compiled: {reason}{line}"
         if self.fullgraph:
+            recording.refusal = text
             raise RuntimeError(text)
         if not self.warned:
             self.warned = True
@@ -212,7 +227,7 @@ class Compiled:
         seen = self.watched(recording, values, spec)
         if recording.reason:
             return seen.given_back(values)
-        if self.is_part and len(seen.recorder.steps) < FEWEST_STEPS:
+        if self.is_too_small(seen):
             recording.fail("it is too small to be worth it")
             return seen.given_back(values)
         recording.take(seen, self.check)
@@ -227,6 +242,19 @@ class Compiled:
             return self.function(*args, **kwargs)
         recording.seconds = time.perf_counter() - start
         return recording.answer(recording.call_with(values, seen.recorder.before.random))
+
+    def is_too_small(self, seen: Seen) -> bool:
+        """Whether looking at the guards takes longer than what a recording saves."""
+        steps = seen.recorder.steps
+        if self.is_part:
+            return len(steps) < FEWEST_STEPS
+        if self.check or self.fullgraph or len(steps) >= FEWEST_OPS:
+            return False
+        if any([type(step) is not OpStep for step in steps]):
+            return False
+        # Several passes over large arrays may become one.
+        elementwise = [step for step in steps if step.op.elementwise]
+        return len(elementwise) < 2 or max([x.nbytes for x in elementwise[0].made]) < LARGE
 
     def confirm(self, recording: Recording, values: Any, spec: Any) -> Any:
         """Record a second call, most likely with other values: the list must do what it did."""
@@ -246,7 +274,12 @@ class Compiled:
     def watched(self, recording: Recording, values: Any, spec: Any) -> Seen:
         """Run the call under a recorder; the recording says if it cannot be repeated."""
         places = [i for i, part in enumerate(recording.key[2:]) if part is ANY_FLOAT]
-        seen = Seen(self.function, values, spec, self.new_leaves, recording.patterns, places)
+        # Of a call that is only compared with a recording, what comes of it is enough.
+        keeps_steps = not recording.run_steps or self.check
+        seen = Seen(
+            *(self.function, values, spec, self.new_leaves, recording.patterns, places),
+            keeps_steps,
+        )
         reason, where = why_not(seen)
         if reason:
             recording.parts = self.parts_in(seen.guards)

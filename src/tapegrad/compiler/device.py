@@ -13,7 +13,7 @@ from ..core import devices
 from ..core.base import TensorBase, wrap
 from ..cuda.graphs import make_graphed_step
 from ..utils import _pytree as pytree
-from .guards import Guards
+from .guards import Guards, LeafHooks
 from .outside import is_alive
 
 
@@ -58,6 +58,7 @@ class GraphedCalls:
             for group in getattr(owner, "param_groups", ()):
                 known.update({id(p): p for p in group["params"]})
         self.memory = [(t, t.array, t.wants_grad) for t in known.values()]
+        self.guards.take_over(LeafHooks([t for t in known.values() if t.wants_grad]))
 
     def still_holds(self) -> bool:
         if self.guards.changed():

@@ -12,6 +12,7 @@ from .recording import Recording
 from .steps import GradientStep, OpStep, WholeStep
 from .tapes import Segment
 
+MOST_KERNELS = 12  # lines about those of one call into C
 UNITS = ((1e-3, 1e3, "ms"), (0.0, 1e6, "µs"))
 
 
@@ -35,12 +36,12 @@ def explain(function: Any) -> Explanation:
 
     >>> import tapegrad as tg
     >>> @tg.compile
-    ... def double(x):
-    ...     return 2 * x
+    ... def normal(x):
+    ...     return (x - x.mean()) / (x.std() + 1e-5)
     >>> for i in range(4):
-    ...     y = double(tg.tensor([1.0, 2.0]))
-    >>> print(tg.compile.explain(double).splitlines()[0])
-    double: 1 recording
+    ...     y = normal(tg.tensor([1.0, 2.0]))
+    >>> print(tg.compile.explain(normal).splitlines()[0])
+    normal: 1 recording
     """
     compiled = getattr(function, "__func__", function)
     if isinstance(compiled, Module):
@@ -93,8 +94,32 @@ def spell(recording: Recording) -> list[str]:
 
 
 def spell_steps(run_steps: list[Any], times: list[float]) -> list[str]:
-    pairs = zip(run_steps, times, strict=True)
-    return [f"{spell_time(seconds):>9}  {spell_step(run.__self__)}" for run, seconds in pairs]
+    lines = []
+    for run, seconds in zip(run_steps, times, strict=True):
+        lines.append(f"{spell_time(seconds):>9}  {spell_step(run.__self__)}")
+        if isinstance(run.__self__, Segment):
+            lines += spell_kernels(run.__self__)
+    return lines
+
+
+def spell_kernels(segment: Segment) -> list[str]:
+    """Kernels of one name together: what they took, and what they fill; the slow ones first."""
+    found: dict[str, list[Any]] = {}
+    for each in segment.outlines:
+        found.setdefault(each.name, []).append(each)
+    if len(found) < 2:
+        return []
+    rows = []
+    for name, some in found.items():
+        seconds, size = sum([x.seconds for x in some]), sum([x.bytes for x in some])
+        rows.append((seconds, f"{name if len(some) == 1 else f'{name} x{len(some)}'}, {size:,} B"))
+    rows.sort(key=lambda row: -row[0])
+    lines = [f"{spell_time(seconds):>13}  {text}" for seconds, text in rows[:MOST_KERNELS]]
+    rest = rows[MOST_KERNELS:]
+    if rest:
+        left = sum([seconds for seconds, _ in rest])
+        lines.append(f"{spell_time(left):>13}  {len(rest)} others")
+    return lines
 
 
 def spell_memory(recording: Recording) -> str:

@@ -20,6 +20,7 @@ from ..expressions.program import BOOL_KIND, TooLarge, program
 from ..native import KERNELS
 
 MOST_TOGETHER = 40  # ops in a group
+LARGE_SUM = 1 << 15  # elements
 
 
 class Call:
@@ -142,7 +143,44 @@ def fused(steps: list[Any], is_needed: Any) -> list[Any]:
                 break
         else:
             placed.append(Group(call))
-    return [tape for item in placed for tape in tapes_of(item, is_needed)]
+    return with_sums([tape for item in placed for tape in tapes_of(item, is_needed)], is_needed)
+
+
+def with_sums(parts: list[Any], is_needed: Any) -> list[Any]:
+    """The same tapes, with sums in the pass that makes what they add up."""
+    found: list[Any] = []
+    for tape, steps in parts:
+        places = [i for i, (_, some) in enumerate(found) if reads_of(steps, some)]
+        if len(steps) == 1 and len(places) == 1 and is_large(steps[0]):
+            machine, earlier = found[places[0]]
+            added = steps[0].arrays[0]
+            kept = is_needed(added, [*earlier, *steps])
+            made = KERNELS.sum_after(machine, tape, kept)
+            if made is not None:
+                if not kept:
+                    forget(made, added)
+                found[places[0]] = (made, [*earlier, *steps])
+                continue
+        found.append((tape, steps))
+    return found
+
+
+def reads_of(steps: list[Any], earlier: list[Any]) -> bool:
+    made = owners([x for step in earlier for x in step.made])
+    return any([made & owners(step.reads()) for step in steps])
+
+
+def is_large(step: Any) -> bool:
+    """Whether it is a pass over memory that no cache holds."""
+    arrays = [x for x in getattr(step, "arrays", ()) if is_array(x)]
+    return len(arrays) == 1 and arrays[0].size >= LARGE_SUM
+
+
+def forget(tape: Any, array: Any) -> None:
+    """Nothing is kept in the memory of an array any more."""
+    owner = memory(array)
+    kept = [x for x in tape.kept if not is_array(x) or memory(x) is not owner]
+    tape.move(np.zeros((0, 3), np.int64), kept)
 
 
 def tapes_of(item: Any, is_needed: Any) -> list[Any]:

@@ -19,8 +19,10 @@ from typing import Any
 import numpy as np
 
 from ..core.base import TensorBase
+from ..core.unchanged import same_hooks
 from ..errors import evidence
 from ..native import KERNELS
+from ..nn.modules._hooks import GLOBAL
 
 DEEPEST = 4  # containers and objects inside each other
 MOST_ITEMS = 512  # of a list or dict that are looked at
@@ -37,8 +39,10 @@ class Guards:
         self.entries: list[tuple[Any, Any, Any, str]] = []  # dict, key, value, what it is called
         self.cells: list[tuple[Any, Any, str]] = []
         self.lengths: list[tuple[Any, int, str]] = []
-        self.items: list[tuple[Any, list[Any], str]] = []  # of lists and sets
+        self.items: list[tuple[Any, list[Any], str]] = []  # of lists
+        self.sets: list[tuple[Any, list[Any], str]] = []
         self.attributes: list[tuple[Any, str, Any, str]] = []  # of the user's classes
+        self.leaf_hooks: list[tuple[Any, Any]] = []  # leaves, and their hooks
         self.tensors: list[Any] = []
         self.modules: list[Any] = []  # that are not inside of others
         self.kept_apart: list[Any] = []  # optimizers and schedulers
@@ -47,33 +51,60 @@ class Guards:
         self.seen: dict[int, Any] = {}
         self.random = (random.getstate(), str(np.random.get_state()))
         self.visit(function, getattr(function, "__qualname__", type(function).__name__), 0)
+        if self.modules:
+            for key, hooks in vars(GLOBAL).items():
+                if isinstance(hooks, dict):
+                    self.visit_hooks(hooks, f"the {key} hooks of all modules", 0)
         for i, value in enumerate(arguments):
             if not isinstance(value, TensorBase):
                 self.visit(value, f"argument {i + 1}", 0)
 
     def changed(self) -> str:
         """What is not as it was, by name; "" if all is."""
-        first = 0 if KERNELS is None else KERNELS.as_before(self.entries)
-        for each, key, value, name in self.entries[first:] if first >= 0 else ():
+        known = self.entries, self.lengths, self.cells, self.items
+        if KERNELS is None or not KERNELS.as_before(*known):
+            changed = self.changed_container()
+            if changed:
+                return changed
+        if not same_hooks(self.leaf_hooks):
+            return "the hooks of a tensor"
+        for each, items, name in self.sets:
+            if any([item not in each for item in items]):
+                return name
+        for owner, key, value, name in self.attributes:
+            now = vars(owner).get(key, ABSENT)
+            if now is not value and not is_same(now, value):
+                return name
+        return ""
+
+    def take_over(self, other: Guards) -> None:
+        """What others look at counts here, too."""
+        for name in ("entries", "cells", "lengths", "items", "sets", "attributes", "leaf_hooks"):
+            getattr(self, name).extend(getattr(other, name))
+        self.trouble = self.trouble or other.trouble
+        self.calls_others |= other.calls_others
+
+    def changed_container(self) -> str:
+        """The same for what is in dicts, variables and lists; equal values may be other objects."""
+        for i, (each, key, value, name) in enumerate(self.entries):
             now = each.get(key, ABSENT)
-            if now is not value and not is_same(now, value):
-                return name
-        for cell, value, name in self.cells:
+            if now is not value:
+                if not is_same(now, value):
+                    return name
+                self.entries[i] = (each, key, now, name)  # found at once the next time
+        for i, (cell, value, name) in enumerate(self.cells):
             now = contents(cell)
-            if now is not value and not is_same(now, value):
-                return name
-        first = 0 if KERNELS is None else KERNELS.same_lengths(self.lengths)
-        for each, length, name in self.lengths[first:] if first >= 0 else ():
+            if now is not value:
+                if not is_same(now, value):
+                    return name
+                self.cells[i] = (cell, now, name)
+        for each, length, name in self.lengths:
             if len(each) != length:
                 return name
         for each, items, name in self.items:
             for now, value in zip(each, items, strict=False):
                 if now is not value and not is_same(now, value):
                     return name
-        for owner, key, value, name in self.attributes:
-            now = vars(owner).get(key, ABSENT)
-            if now is not value and not is_same(now, value):
-                return name
         return ""
 
     def drew(self) -> str:
@@ -105,6 +136,9 @@ class Guards:
             self.visit((value.func, value.args, value.keywords), name, depth)
         elif is_kept_apart(value):
             self.kept_apart.append(value)
+            for key, hooks in vars(value).items():
+                if key.endswith("_hooks") and isinstance(hooks, dict):
+                    self.visit_hooks(hooks, f"{name}.{key}", depth)
         elif isinstance(value, types.ModuleType):
             pass
         elif hasattr(value, "__next__"):
@@ -120,7 +154,9 @@ class Guards:
         elif isinstance(value, (list, tuple, set, frozenset)):
             if not isinstance(value, (tuple, frozenset)):
                 self.lengths.append((value, len(value), name))
-                self.items.append((value, list(value)[:MOST_ITEMS], name))
+                if value:
+                    known = self.items if isinstance(value, list) else self.sets
+                    known.append((value, list(value)[:MOST_ITEMS], name))
             for i, item in enumerate(list(value)[:MOST_ITEMS]):
                 self.visit(item, f"{name}[{i}]", depth)
         elif is_module(value):
@@ -155,9 +191,15 @@ class Guards:
             elif key == "_compiled_call_impl":
                 continue
             elif key.endswith("_hooks"):
-                self.lengths.append((value, len(value), f"{name}.{key}"))
+                self.visit_hooks(value, f"{name}.{key}", depth)
             else:
                 self.visit_entry(vars(module), key, f"{name}.{key}", depth)
+
+    def visit_hooks(self, hooks: Any, name: str, depth: int) -> None:
+        """Hooks run in the call: what they see is seen by it."""
+        self.lengths.append((hooks, len(hooks), name))
+        for hook in list(hooks.values()):
+            self.visit(hook, name, depth)
 
     def visit_class(self, cls: Any, name: str, depth: int) -> None:
         """The methods of the user's classes, and what is kept in the class itself."""
@@ -200,6 +242,24 @@ class Guards:
         if isinstance(value, types.ModuleType) and is_of_the_user(value):
             for key in sorted(names & vars(value).keys()):
                 self.visit_entry(vars(value), key, f"{name}.{key}", depth)
+
+
+class LeafHooks(Guards):
+    """The hooks of leaves, where a backward pass through them is part of the call."""
+
+    def __init__(self, leaves: list[Any]) -> None:
+        super().__init__(None)
+        self.leaf_hooks = [(t, hooks_of(t)) for t in leaves]
+        for _, hooks in self.leaf_hooks:
+            if hooks is not None:
+                on_tensor = list(hooks.tensor.values())
+                both = hooks.before_node, hooks.after_node, hooks.accumulated_hooks
+                for each in (*on_tensor, *both):
+                    self.visit_hooks(each, "the hooks of a tensor", 0)
+
+
+def hooks_of(t: Any) -> Any:
+    return None if t.node is None else t.node.hooks
 
 
 def may_look_unseen(value: Any) -> bool:

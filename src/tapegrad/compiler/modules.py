@@ -46,6 +46,12 @@ class OptimizedModule(Module):
         else:
             delattr(self._orig_mod, name)
 
+    def __len__(self) -> int:
+        return len(self._orig_mod)
+
+    def __bool__(self) -> bool:
+        return bool(self._orig_mod)
+
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *dir(self._orig_mod)})
 

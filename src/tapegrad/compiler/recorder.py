@@ -14,21 +14,24 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from .. import _ops  # noqa: F401 - calls are told by their names in torch.ops
+from .._tensor.conversion import the_element
 from ..autograd.dispatched import above, wanting
-from ..core.base import TensorBase, sequence, wrap
+from ..core.base import TensorBase, sequence, user_frame, wrap
 from ..core.dispatch import apply
 from ..core.layout import memory
 from ..core.op import Op
 from ..core.python_dispatch import Call, OpMode, below_autograd, leaves_of, modes_set_to
 from ..errors import evidence
 from ..optim._native import WATCHING
-from .scalars import Number, NumberFill, NumberStep, Options, OptionStep
+from .returned import is_returned
+from .scalars import Number, NumberFill, NumberStep, Options, OptionStep, Read, ReadStep, number
 from .snapshots import Snapshots
 from .steps import (
     CallStep,
@@ -45,8 +48,9 @@ from .steps import (
     is_ordinary_write,
     is_zero_grad,
     sees_gradients,
+    to_none,
 )
-from .tapes import taped, taped_write
+from .tapes import as_taped, taped, taped_write
 
 # Functions that always make the same, by their names in PyTorch.
 SAME_ALWAYS = frozenset(
@@ -60,7 +64,8 @@ SAME_ALWAYS = frozenset(
 )
 
 # Ops that hand a value to Python, by their names in PyTorch.
-READS = frozenset(("aten::_local_scalar_dense", "aten::equal"))
+ITEM = "aten::_local_scalar_dense"
+READS = frozenset((ITEM, "aten::equal"))
 
 
 class Heard:
@@ -83,19 +88,34 @@ class Recorder(OpMode):
 
     records_steps = True
 
-    def __init__(self, inputs: list[Any], tensors: list[Any], owners: list[Any]) -> None:
+    def __init__(
+        self,
+        function: Any,
+        inputs: list[Any],
+        tensors: list[Any],
+        leaves: list[Any],
+        owners: list[Any],
+        keeps_steps: bool = True,
+    ) -> None:
+        self.function = function
+        self.keeps_steps = keeps_steps  # else only what comes of them is of interest
         self.steps: list[Step] = []
         self.trouble: str = ""  # why this cannot be done again
         self.where: Any = None  # and the user's line
-        self.made: dict[int, Any] = {}  # by id: memory that the recorded call fills
+        # By id: memory that the recorded call fills.
+        self.made: Any = {} if keeps_steps else weakref.WeakValueDictionary()
         self.externals: dict[int, Any] = {}  # by id: tensors that were there before
         self.before = Snapshots()
         self.written: set[int] = set()  # ids of memory that something writes into
+        self.kept: list[Any] = []
         self.zeros: dict[int, Any] = {}  # by id: memory that was filled with zeros
         self.leaves: dict[int, Any] = {}  # tensors whose .grad may change
         self.gradients: dict[int, Any] = {}  # what it was when a step last said so
+        self.at_start = [(t, t.gradient) for t in leaves]
+        self.cleared: set[int] = set()  # ids of those whose .grad an optimizer forgot first
         self.first = next(sequence)  # the nodes of this call come after it
         self.has_numbers = False  # among the arguments
+        self.has_returned = False  # values that are only to be returned
         self.is_quiet = False  # what looks at numbers now is no decision
         self.looks_at_numbers = False
         self.number_arrays: dict[Any, Any] = {}  # by number and dtype: it, its array
@@ -159,6 +179,7 @@ class Recorder(OpMode):
             if isinstance(t, TensorBase):
                 self.meet(t)
         self.check_attributes(op, attrs)
+        self.refuse_returned((tensors, attrs))
         if op.dynamic_shape or (op.name == "index" and has_mask(attrs)):
             self.give_up(f"the shape of the result of {op.name} depends on values")
         if self.trouble:
@@ -167,8 +188,12 @@ class Recorder(OpMode):
         given = self.in_arrays(op, tensors) if self.has_numbers else tensors
         arrays = [t.array if isinstance(t, TensorBase) else t for t in given]
         self.is_quiet = True
+        tape = None
         with below_autograd():
-            answer, tape = taped(apply, op, given, attrs, watch)
+            if self.keeps_steps:
+                answer, tape = taped(apply, op, given, attrs, watch)
+            else:
+                answer = as_taped(apply, op, given, attrs, watch)
         self.is_quiet = False
         results = [answer] if op.single else list(answer)
         made = [r.array for r in results]
@@ -177,7 +202,8 @@ class Recorder(OpMode):
             for key in {id(memory(x)) for x in arrays if isinstance(x, np.ndarray)} - self.written:
                 if tape is not None and key in self.zeros:
                     tape.knows_zeros(self.zeros[key])
-            self.add(OpStep(op, arrays, attrs, made, tape), arrays, attrs)
+            if self.keeps_steps:
+                self.add(OpStep(op, arrays, attrs, made, tape), arrays, attrs)
         above(op, tensors, attrs, watch, mask, results)
         if op.single:
             return answer
@@ -199,7 +225,11 @@ class Recorder(OpMode):
             return self.fill(name, call)
         if not self.trouble:
             if name in READS:
+                returned = self.read_to_return(call) if name == ITEM else None
+                if returned is not None:
+                    return returned
                 self.give_up("a value is handed to Python")
+            self.refuse_returned(given)
             for t in given:
                 if isinstance(t, TensorBase):
                     self.meet(t)
@@ -211,7 +241,9 @@ class Recorder(OpMode):
             return out
         made = [r.array for r in leaves_of(out) if isinstance(r, TensorBase)]
         if any([out is t for t in given]):
-            self.written.update([id(memory(t.array)) for t in given if isinstance(t, TensorBase)])
+            for t in given:
+                if isinstance(t, TensorBase):
+                    self.write_into(t)
             made = []
         elif made and all([self.is_known(array) for array in made]):
             return out  # a view
@@ -219,6 +251,26 @@ class Recorder(OpMode):
         step = CallStep(call, *self.without_history((call.args, call.kwargs)), made)
         self.add(step, step.args, step.kwargs)
         return out
+
+    def read_to_return(self, call: Call) -> Any:
+        """A value that the function only returns, in the place of its later ones; None: no."""
+        t = call.args[0]
+        if t.special:
+            return None
+        value = the_element(wrap(t.array))
+        is_float = type(value) is float
+        if not is_returned(user_frame(1), self.function, is_float):
+            return None
+        self.meet(t)
+        place: Any = number(value, self) if is_float else Read()
+        self.has_returned = True
+        self.steps.append(ReadStep(t.array, value, place))
+        return place
+
+    def refuse_returned(self, given: Any) -> None:
+        """No op gets a number that is only to be returned."""
+        if self.has_returned and any([type(v) is Number for v in leaves_of(given)]):
+            self.give_up("a value is handed to Python")
 
     def fill(self, name: str, call: Call) -> Any:
         """A new tensor that has the same values every time."""
@@ -244,7 +296,7 @@ class Recorder(OpMode):
     def write(self, call: Call, op: Op, tensors: Any, attrs: Any) -> Any:
         """An op in place: its kernel, a copy and a count, where nothing is peculiar about it."""
         target = tensors[0]
-        self.written.add(id(memory(target.array)))
+        self.write_into(target)
         self.check_attributes(op, attrs)
         before = target.array.copy()
         self.is_quiet = True
@@ -255,7 +307,7 @@ class Recorder(OpMode):
             return out
         arrays = [t.array if isinstance(t, TensorBase) else t for t in tensors]
         if is_ordinary_write(op, arrays):
-            plain = not attrs and Number not in map(type, arrays)
+            plain = not attrs and Number not in map(type, arrays) and self.keeps_steps
             tape = taped_write(op, arrays, before) if plain else None
             self.add(WriteStep(op, arrays, attrs, target.version_cell(), tape), arrays, attrs)
         else:
@@ -292,6 +344,10 @@ class Recorder(OpMode):
                 self.give_up("it sets an option of an optimizer to a tensor")
             self.steps.append(OptionStep(group, key, value))
 
+    def write_into(self, t: Any) -> None:
+        self.written.add(id(memory(t.array)))
+        self.kept.append(memory(t.array))  # another one would get its id
+
     def take_over(self, made: list[Any]) -> None:
         for array in made:
             self.made[id(memory(array))] = memory(array)
@@ -313,10 +369,12 @@ class Recorder(OpMode):
             for value in (owner, *leaves_of(args), *leaves_of(kwargs)):
                 if isinstance(value, TensorBase):
                     self.meet(value)
-                    self.written.add(id(memory(value.array)))
+                    self.write_into(value)
                 elif hasattr(value, "param_groups") or hasattr(value, "optimizer"):
                     self.before.take_object(value)
             is_optimizer = bool(args) and hasattr(args[0], "param_groups")
+            if is_optimizer and function.__name__ == "zero_grad" and to_none(args, kwargs):
+                self.note_cleared(args[0])
             if is_optimizer and any([callable(a) for a in (*args[1:], *kwargs.values())]):
                 self.give_up("an optimizer is given a closure")
         before, WATCHING.done = WATCHING.done, []
@@ -338,6 +396,14 @@ class Recorder(OpMode):
             for t in self.leaves.values():
                 self.gradients[id(t)] = t.gradient
         return out
+
+    def note_cleared(self, optimizer: Any) -> None:
+        """Gradients that are as they were are forgotten: what they were does not matter."""
+        was = {id(t): gradient for t, gradient in self.at_start}
+        for group in optimizer.param_groups:
+            for p in group["params"]:
+                if p.gradient is was.get(id(p), p.gradient):
+                    self.cleared.add(id(p))
 
     @contextlib.contextmanager
     def hearing_output(self) -> Iterator[None]:
@@ -389,6 +455,20 @@ class Recorder(OpMode):
                 changed.append((t, t.gradient))
         if changed:
             self.steps.append(GradientStep(changed))
+
+    def gradients_before(self) -> list[tuple[Any, Any]]:
+        """The leaves for which it matters what `.grad` was before: it was added to, or set anew."""
+        found = []
+        for t, before in self.at_start:
+            if id(t) in self.cleared:
+                continue
+            if before is None:
+                matters = t.gradient is not None
+            else:
+                matters = not before.special and id(memory(before.array)) in self.written
+            if matters:
+                found.append((t, before))
+        return found
 
     def needed_steps(self, steps: list[Step]) -> list[Step]:
         """Steps without those that later ones make up for."""

@@ -11,7 +11,9 @@ import numpy as np
 from .._random.generators import default_generator
 from ..core.base import TensorBase, wrap
 from ..core.layout import address, memory, strided
+from ..core.unchanged import same_gradients, same_tensors
 from ..errors import evidence
+from ..native import KERNELS
 from ..utils import _pytree as pytree
 from .arguments import ANY_FLOAT, around, described, has_stand_in
 from .guards import Guards
@@ -26,7 +28,9 @@ if TYPE_CHECKING:
     from .compiled import Compiled
     from .watching import Seen
 
+TIMED = 4  # replays with a clock beside them
 MOVED = "a tensor"
+GRADIENTS = "what gradients there are before it"
 
 
 class NothingDone(Exception):
@@ -42,6 +46,7 @@ class Recording:
         self.called = evidence.here()  # and where
         self.calls = 0
         self.reason = ""  # why it runs as ordinary Python
+        self.refusal = ""  # the error, where that is not wanted
         self.where: Any = None
         self.guards: Guards | None = None
         self.inputs: list[Any] = []  # tensors at fixed places, or None for what is no tensor
@@ -49,7 +54,8 @@ class Recording:
         self.all_steps: list[Any] = []  # where each call is checked
         self.gradient_steps: list[GradientStep] = []
         self.externals: list[tuple[Any, Any, bool]] = []  # tensors that were there before
-        self.optimizers: list[tuple[Any, int]] = []  # and how many parameters they have
+        self.gradients_before: list[tuple[Any, Any, Any]] = []  # of leaves, where that matters
+        self.optimizers: list[Groups] = []
         # That the steps fill, by id; what was only needed in between is gone.
         self.memory: Any = weakref.WeakValueDictionary()
         self.filled: Any = weakref.WeakValueDictionary()  # the same without constants and results
@@ -62,7 +68,7 @@ class Recording:
         self.seconds = 0.0  # that recording took
         self.first_effect = 0  # the first step after which the call could not be made anew
         self.replays = 0
-        self.times: list[float] = []  # of the steps, when they were last timed
+        self.times: list[float] = []  # of the steps, the least while they were timed
         self.confirmed = False  # by a second recording, of other values
         self.numbers: dict[int, Number] = {}  # among the arguments, by their places
         self.parts: list[tuple[Any, Compiled]] = []  # modules that are compiled apart
@@ -90,9 +96,14 @@ class Recording:
         for step in [*needed, *[step for each in passes for step in each.steps]]:
             self.filled.update({id(memory(x)): memory(x) for x in step.made})
         found = recorder.externals.values()
-        self.externals = [(t, t.array, t.wants_grad) for t in found]
+        before = recorder.gradients_before()
+        self.gradients_before = [
+            (t, None, None) if g is None else (t, g.array, g.version_cell()) for t, g in before
+        ]
+        held = {id(g) for _, g in before}
+        self.externals = [(t, t.array, t.wants_grad) for t in found if id(t) not in held]
         owners = [each for each in seen.guards.kept_apart if hasattr(each, "param_groups")]
-        self.optimizers = [(each, count_params(each)) for each in owners]
+        self.optimizers = [Groups(each) for each in owners]
         self.results = [as_result(recorder, r) for r in seen.results]
         self.spec = seen.spec
         self.gradient_steps = [step for step in needed if isinstance(step, GradientStep)]
@@ -112,6 +123,7 @@ class Recording:
         for step in needed:
             step.tape = None  # joined ones have taken its place
         self.run_steps = [step.run for step in steps]
+        self.times = []
         effects = [i for i, step in enumerate(steps) if step.has_effects]
         self.first_effect = effects[0] if effects else len(steps)
 
@@ -143,11 +155,12 @@ class Recording:
             return changed
         if self.outside is not None and self.outside.patterns:
             return "which of its results are used"
-        for t, array, wants_grad in self.externals:
-            if t.array is not array or t.wants_grad is not wants_grad:
-                return MOVED
-        for optimizer, count in self.optimizers:
-            if count_params(optimizer) != count:
+        if not same_tensors(self.externals):
+            return MOVED
+        if not same_gradients(self.gradients_before):
+            return GRADIENTS
+        for optimizer in self.optimizers:
+            if not optimizer.holds():
                 return "the parameters of an optimizer"
         return ""
 
@@ -174,9 +187,13 @@ class Recording:
         self.fill(values)
         done = 0
         try:
-            for run in self.run_steps:
-                run()
-                done += 1
+            if self.replays < TIMED:
+                for _ in timed(self.run_steps, self.times):
+                    done += 1
+            else:
+                for run in self.run_steps:
+                    run()
+                    done += 1
         except Exception as error:
             if done < self.first_effect:
                 raise NothingDone from error
@@ -212,7 +229,8 @@ class Recording:
         """The steps with a clock beside them, from memory that says nothing."""
         self.fill(values)
         self.spoil(before)
-        self.times = timed(self.run_steps)
+        for _ in timed(self.run_steps, self.times):
+            pass
 
     def answer(self, call: Call | None) -> Any:
         """What the call returns, in new tensors."""
@@ -274,5 +292,27 @@ def as_result(recorder: Recorder, value: Any) -> Any:
     return Result(value)
 
 
-def count_params(optimizer: Any) -> int:
-    return sum([len(group["params"]) for group in optimizer.param_groups])
+class Groups:
+    """How many parameters an optimizer has."""
+
+    def __init__(self, optimizer: Any) -> None:
+        self.optimizer = optimizer
+        self.count = self.count_now()
+        self.look()
+
+    def count_now(self) -> int:
+        return sum([len(group["params"]) for group in self.optimizer.param_groups])
+
+    def look(self) -> None:
+        groups = self.optimizer.param_groups
+        self.entries = [(vars(self.optimizer), "param_groups", groups)]
+        self.entries += [(group, "params", group["params"]) for group in groups]
+        self.lengths = [(each[2], len(each[2])) for each in self.entries]
+
+    def holds(self) -> bool:
+        if KERNELS is not None and KERNELS.as_before(self.entries, self.lengths):
+            return True
+        if self.count_now() != self.count:
+            return False
+        self.look()  # the lists are others: a state was loaded
+        return True

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from .._tensor.conversion import python_number
 from .steps import Step
 
 # They look at values to refuse those that no dtype holds, or to see whether it is a default.
@@ -41,6 +42,15 @@ class Number(float):
                 recorder.looks_at_numbers = True
 
 
+class Read:
+    """A value of a tensor that is returned, and that nobody does anything else with."""
+
+    current: Any = None
+
+    def now(self) -> Any:
+        return self.current
+
+
 def number(value: float, recorder: Any) -> Number:
     made = Number(value)
     made.recorder = recorder
@@ -50,7 +60,7 @@ def number(value: float, recorder: Any) -> Number:
 
 def now(value: Any) -> Any:
     """A value with the numbers in it as they are in the call that is being replayed."""
-    if type(value) is Number:
+    if type(value) is Number or type(value) is Read:
         return value.now()
     if isinstance(value, (list, tuple)):
         made = [now(v) for v in value]
@@ -135,6 +145,24 @@ class NumberStep(Step):
         for place, value in self.given.items():
             setattr(self.step, place, now(value))
         self.step.run()
+
+
+class ReadStep(Step):
+    """A value that is read to be returned."""
+
+    name = "item"
+
+    def __init__(self, array: Any, value: Any, place: Any) -> None:
+        self.array = array
+        self.place = place
+        self.made: list[Any] = []
+        place.current = value
+
+    def reads(self) -> list[Any]:
+        return [self.array]
+
+    def run(self) -> None:
+        self.place.current = python_number(self.array)
 
 
 class OptionStep(Step):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from ..core.dispatch import run_kernel
 from ..core.layout import address, memory
 from ..core.op import Op
 from ..core.python_dispatch import Call, below_autograd, leaves_of
+from ..core.unchanged import set_gradients
 from ..native import KERNELS
 from ..optim._native import WATCHING, Again
 from ..optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
@@ -40,14 +41,15 @@ class Step:
         return []
 
 
-def timed(run_steps: list[Callable[[], Any]]) -> list[float]:
-    """Steps with a clock beside them."""
-    times = []
-    for run in run_steps:
+def timed(run_steps: list[Callable[[], Any]], times: list[float]) -> Iterator[None]:
+    """Steps with a clock beside them, one by one; the least that each of them took is noted."""
+    times += [float("inf")] * (len(run_steps) - len(times))
+    for i, run in enumerate(run_steps):
+        run = getattr(getattr(run, "__self__", None), "run_timed", run)
         start = time.perf_counter()
         run()
-        times.append(time.perf_counter() - start)
-    return times
+        times[i] = min(times[i], time.perf_counter() - start)
+        yield
 
 
 WORTH_LENDING = 1 << 14  # bytes
@@ -267,14 +269,15 @@ class GradientStep(Step):
         self.made: list[Any] = []
 
     def run(self) -> None:
-        for leaf, gradient in self.gradients:
-            leaf.gradient = gradient
+        set_gradients(self.gradients)
 
     def reads(self) -> list[Any]:
         return [gradient.array for _, gradient in self.gradients if gradient is not None]
 
     def let_go(self) -> None:
         """Gradients that somebody keeps get other memory: ours is about to be filled anew."""
+        if KERNELS is not None and KERNELS.only_ours(self.gradients):
+            return
         for i, (leaf, gradient) in enumerate(self.gradients):
             if gradient is None:
                 continue
@@ -294,8 +297,12 @@ def is_zero_grad(step: Step) -> Any:
     """Whether a step forgets the gradients of an optimizer's parameters."""
     if not isinstance(step, WholeStep) or step.function.__name__ != "zero_grad":
         return False
-    to_none = step.args[1] if len(step.args) > 1 else step.kwargs.get("set_to_none", True)
-    return bool(to_none) and hasattr(step.args[0], "param_groups")
+    return to_none(step.args, step.kwargs) and hasattr(step.args[0], "param_groups")
+
+
+def to_none(args: Any, kwargs: Any) -> bool:
+    """Whether a call of `zero_grad` forgets the gradients, instead of filling them with zeros."""
+    return bool(args[1] if len(args) > 1 else kwargs.get("set_to_none", True))
 
 
 def sees_gradients(step: Step) -> bool:

@@ -54,6 +54,17 @@ def taped(function: Callable[..., Any], op: Any, tensors: Any, *rest: Any) -> tu
     return answer, None
 
 
+def as_taped(function: Callable[..., Any], op: Any, *rest: Any) -> Any:
+    """What `taped` returns, by the same kernels, without looking at them."""
+    if KERNELS is None or not (op.native or HOME.get(op.name) in FAMILIES):
+        return function(op, *rest)
+    KERNELS.tape_begin()
+    try:
+        return function(op, *rest)
+    finally:
+        KERNELS.tape_end()
+
+
 def taped_write(op: Any, arrays: list[Any], before: Any) -> Any:
     """A write as a call of the vector machine; `before`: what the target was. It has been done."""
     into = getattr(op.kernel, "into", None)
@@ -208,10 +219,14 @@ def bytes_tape(source: Any, target: Any) -> Any:
 
 
 class Outline:
-    """What steps do, for pictures: nothing is kept alive by it."""
+    """What steps do, for pictures and in words: nothing is kept alive by it."""
 
-    def __init__(self, name: str, steps: list[Any]) -> None:
+    seconds = float("inf")  # the least that it took while it was timed
+
+    def __init__(self, name: str, steps: list[Any], is_needed: Any = None) -> None:
         self.name = name
+        kept = [x for step in steps for x in step.made if is_needed is None or is_needed(x, steps)]
+        self.bytes = sum([x.nbytes for x in kept])  # what it fills, less what nobody else reads
         self.reads = list(dict.fromkeys([id(memory(x)) for step in steps for x in step.reads()]))
         made = [x for step in steps for x in step.made]
         self.made = [id(memory(x)) for x in made]
@@ -232,7 +247,8 @@ class Segment:
         self.has_effects = bool(self.cells)
         self.names = ["+".join([step.name for step in some]) for _, some in parts]
         self.outlines = [
-            Outline(name, some) for name, (_, some) in zip(self.names, parts, strict=True)
+            Outline(name, some, is_needed if len(some) > 1 else None)
+            for name, (_, some) in zip(self.names, parts, strict=True)
         ]
         # The step of each part; joined ones cannot fail, and what they do not keep is forgotten.
         self.alone = [some[0] if len(some) == 1 else None for _, some in parts]
@@ -242,12 +258,28 @@ class Segment:
 
     def run(self) -> None:
         stopped = self.tape()
-        while stopped >= 0:  # an index out of range: the op itself says what is wrong
+        if stopped >= 0:
+            self.go_on(stopped)
+        for cell in self.cells:
+            cell.n += 1
+
+    def go_on(self, stopped: int) -> None:
+        """After an index out of range: the op itself says what is wrong."""
+        while stopped >= 0:
             i = bisect.bisect_right(self.ends, stopped)
             self.alone[i].run()
             stopped = self.tape(self.ends[i])
+
+    def run_timed(self) -> None:
+        """The same with a clock beside each kernel."""
+        taken = np.zeros(len(self.tape))
+        stopped = self.tape(0, taken)
+        if stopped >= 0:
+            self.go_on(stopped)
         for cell in self.cells:
             cell.n += 1
+        for part, outline in zip(np.split(taken, self.ends[:-1]), self.outlines, strict=True):
+            outline.seconds = min(outline.seconds, float(part.sum()))
 
 
 def in_segments(steps: list[Any], results: list[Any]) -> list[Any]:

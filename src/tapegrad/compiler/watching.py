@@ -8,7 +8,7 @@ from ..core.base import TensorBase
 from ..core.upward import TENSOR
 from ..utils import _pytree as pytree
 from .arguments import is_tensor, static_input
-from .guards import Guards
+from .guards import Guards, LeafHooks
 from .outside import Outside, Pattern
 from .recorder import Recorder
 from .recording import Recording, Result
@@ -27,13 +27,19 @@ class Seen:
         leaves_too: bool,
         patterns: set[Pattern],
         places: list[int],
+        keeps_steps: bool,
     ) -> None:
         self.values = values
         self.inputs = [static_input(v, leaves_too) for v in values]
         self.guards = Guards(function, values)
+        given = [v for v in (*self.guards.tensors, *values) if is_tensor(v)]
+        leaves = [t for t in given if t.wants_grad and not t.special]
+        hooks = LeafHooks(leaves)
         fixed = [t for t in self.inputs if t is not None]
         owners = self.guards.kept_apart
-        self.recorder = recorder = Recorder(fixed, self.guards.tensors, owners)
+        self.recorder = recorder = Recorder(
+            function, fixed, self.guards.tensors, leaves, owners, keeps_steps
+        )
         given = [v if t is None else t for t, v in zip(self.inputs, values, strict=True)]
         self.numbers = {i: number(values[i], recorder) for i in places}
         recorder.has_numbers = bool(places)
@@ -57,6 +63,8 @@ class Seen:
             self.refused = ""
             if not recorder.trouble:
                 self.record_backward(function, spec, patterns)
+            if self.outside is None:  # else the leaves get their gradients later
+                self.guards.take_over(hooks)
 
     def looks_at_numbers(self) -> bool:
         """Whether the call depends on its floats in ways that are not seen."""
@@ -71,7 +79,12 @@ class Seen:
             return
         self.refused = outside.why_not(self.inputs)
         if not self.refused:
-            outside.record(patterns)
+            try:
+                outside.record(patterns)
+            except Exception as error:  # the results are of use all the same
+                first = (str(error).splitlines() or [""])[0]
+                self.refused = f"its backward pass fails, {type(error).__name__}: {first}"
+                return
             outside.function, outside.spec, outside.numbers = function, spec, self.numbers
             self.outside = outside
 
@@ -169,4 +182,6 @@ def is_same_result(result: Any, expected: Any) -> bool:
     if type(result) is Result or is_tensor(result):
         return same_bits(result.array, expected)
     result, expected = now(result), now(expected)
+    if isinstance(result, float) and result != result:
+        return bool(expected != expected)
     return result is expected or bool(result == expected)

@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.base import STATE, ndarray, wrap
+from ..core.base import ndarray, wrap
 from ..core.modes import MODES
 from ..core.transforms.levels import TANGENTS
+from ..core.unchanged import note_writes
 
 Update = Callable[[Any, Any, dict[str, Any], dict[str, Any]], None]
 
@@ -199,26 +200,6 @@ def fill_all(number: Any, tensors: list[Any]) -> None:
         for t in tensors:
             t.array.fill(value)
             (t.cell or t.version_cell()).n += writes
-
-
-def note_writes(written: Any, params: list[Any]) -> None:
-    """Note on the parameters whose line wrote them, as the cell `written` knows it.
-
-    The writes are counted already.
-    """
-    if not STATE.recording or not written.writers:
-        return
-    last = written.writers[-1]
-    # Parameters that were always written together share one tuple of notes, before and after.
-    n, before, after = -1, None, None
-    for p in params:
-        cell = p.cell
-        if p.cut is None and cell.n == n and cell.writers is before:
-            cell.writers = after
-            continue
-        n, before = cell.n, cell.writers
-        cell.note(last[1], last[2], last[3], (False, None, None, -1, p.cut))
-        after = cell.writers
 
 
 def count_writes(t: Any) -> int:

@@ -16,8 +16,15 @@ from ..core.modes import MODES
 from ..core.per_thread import PerThread
 from ..core.python_dispatch import ACTIVE
 from ..core.transforms.levels import TANGENTS
+from ..core.unchanged import (
+    add_writes,
+    note_writes,
+    same_parameters,
+    same_state,
+    without_gradients,
+)
 from ..native import KERNELS
-from ._multi_tensor import PLAIN, Update, count_writes, note_writes
+from ._multi_tensor import PLAIN, Update, count_writes
 from ._on_device import Fused, Group, State, advance, count_step, numbers_of
 
 GRADIENTS = 1  # the row that is only read
@@ -137,7 +144,8 @@ class Again:
             (group, "params", group["params"]),
         ]
         self.lengths = [(groups, len(groups)), (group["params"], len(group["params"]))]
-        self.attributes: list[tuple[Any, ...]] = []
+        self.parameters: list[tuple[Any, ...]] = []
+        self.state: list[tuple[Any, ...]] = []
         self.writes: list[tuple[Any, int]] = []  # versions, and what is added to them
         rows: list[Any] = [None] * len(done.params)
         self.is_listed = any([each is group for each in groups])
@@ -148,22 +156,23 @@ class Again:
             if own:
                 self.places.append((states, p, own))
             # The gradients themselves are not kept: a replay looks at who else does.
-            self.attributes += [(p, "array", array), (p, "gradient", gradient, "array")]
+            self.parameters.append((p, array, gradient, p.version_cell()))
             self.add_write(p, done.writes.parameter)
         for name, row in zip(rule.rows, done.rows[2:], strict=True):
             for own, array in zip(done.owns, rows if row is None else row, strict=True):
                 if array is not None:
                     self.places.append((own, name, own[name]))
-                    self.attributes.append((own[name], "array", array))
+                    self.state.append((own[name], array, None))
         for name, n in done.writes.state.items():
             for own in done.owns:
+                self.state.append((own[name], own[name].array, own[name].version_cell()))
                 self.add_write(own[name], n)
         self.counters = []
         for name in rule.scalars:
             for own in done.owns:
                 t = own[name]
                 self.places.append((own, name, t))
-                self.attributes.append((t, "array", t.array))
+                self.state.append((t, t.array, t.version_cell()))
                 self.counters.append(t.array)
                 if self.counts_steps():
                     self.add_write(t, 1)
@@ -174,10 +183,8 @@ class Again:
         self.take_numbers()
 
     def add_write(self, t: Any, n: int) -> None:
-        cell = t.version_cell()
-        self.attributes.append((t, "cell", cell))
         if n:
-            self.writes.append((cell, n))
+            self.writes.append((t.version_cell(), n))
 
     def counts_steps(self) -> bool:
         return self.done.rule.scalars == ("step",) and self.done.rule.advance is count_step
@@ -196,23 +203,20 @@ class Again:
 
     def fits(self) -> bool:
         """Whether all that the kernel takes for granted is as it was."""
-        params = self.done.params
         return (
             self.is_listed
-            and not any([p.gradient is None for p in params])
-            and all([p.gradient is None for p in self.without])
-            and KERNELS.as_before(self.places) < 0
-            and KERNELS.same_attributes(self.attributes) < 0
-            and KERNELS.same_lengths(self.lengths) < 0
-            and (KERNELS.as_before(self.numbers) < 0 or self.take_numbers())
+            and same_parameters(self.parameters)
+            and same_state(self.state)
+            and without_gradients(self.without)
+            and KERNELS.as_before(self.places, self.lengths)
+            and (KERNELS.as_before(self.numbers) or self.take_numbers())
         )
 
     def make(self) -> None:
         done = self.done
         values = done.rule.values(done.owns[0])
         self.run((done.table,), self.sizes, (done.group["lr"], *values, *self.options))
-        for cell, n in self.writes:
-            cell.n += n
+        add_writes(self.writes)
         note_writes(self.written, done.params)
         if self.counts_steps():
             KERNELS.count_up(self.counters)

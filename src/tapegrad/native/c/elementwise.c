@@ -879,6 +879,17 @@ PyObject *tg_describe_machine(tg_again function, const void *context) {
     return Py_BuildValue("(ONN)", owner->said, sizes, operands);
 }
 
+const tg_program *tg_read_machine(tg_again function, const void *context,
+                                  const tg_operand **operands, int *dims, const int64_t **size) {
+    const given *g = context;
+    if (function != again)
+        return NULL;
+    *operands = g->operands;
+    *dims = g->dims;
+    *size = g->size;
+    return g->program;
+}
+
 /* The same the other way round: fused(program, sizes, operands, kept) puts it on a tape. */
 int tg_tape_machine(PyObject *said, PyObject *sizes, PyObject *operands, PyObject *kept) {
     if (!PyTuple_Check(sizes) || PyTuple_GET_SIZE(sizes) > TG_MOST_DIMS ||

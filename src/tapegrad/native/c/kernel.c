@@ -29,6 +29,17 @@ static int again(void *context) {
     return 1;
 }
 
+tg_kernel tg_read_kernel(tg_again function, const void *context, void *const **pointers,
+                         const int64_t **sizes, const double **numbers) {
+    const given *g = context;
+    if (function != again)
+        return NULL;
+    *pointers = g->pointers;
+    *sizes = g->sizes;
+    *numbers = g->numbers;
+    return g->function;
+}
+
 static int tape(const Kernel *self, void *const *pointers, const int64_t *sizes,
                 const double *numbers, PyObject *arrays) {
     given g = {.function = self->function};

@@ -29,14 +29,23 @@ PyObject *tg_succeeded(PyObject *self, PyObject *flag);
 PyObject *tg_describe_machine(tg_again function, const void *context); /* elementwise.c */
 int tg_tape_machine(PyObject *said, PyObject *sizes, PyObject *operands, PyObject *kept);
 PyObject *tg_fused_tape(PyObject *self, PyObject *args);
-PyObject *tg_as_before(PyObject *self, PyObject *entries);
-PyObject *tg_same_lengths(PyObject *self, PyObject *entries);
-PyObject *tg_same_attributes(PyObject *self, PyObject *entries);
-PyObject *tg_count_up(PyObject *self, PyObject *arrays);
+PyObject *tg_sum_after(PyObject *self, PyObject *args);
+int tg_tape_summed(tg_again machine, const void *machine_context, tg_again kernel,
+                   const void *kernel_context, int is_kept); /* summed.c */
+/* What a call was given, NULL if it is none of the machine's, or of a kernel's. */
+const tg_program *tg_read_machine(tg_again function, const void *context,
+                                  const tg_operand **operands, int *dims, const int64_t **size);
+tg_kernel tg_read_kernel(tg_again function, const void *context, void *const **pointers,
+                         const int64_t **sizes, const double **numbers);
 PyObject *tg_has_tape(PyObject *self, PyObject *unused);
 PyObject *tg_tape_begin(PyObject *self, PyObject *unused);
 PyObject *tg_tape_end(PyObject *self, PyObject *unused);
 PyObject *tg_join_tapes(PyObject *self, PyObject *tapes);
+
+/* guards.c */
+PyObject *tg_as_before(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *tg_only_ours(PyObject *self, PyObject *gradients);
+PyObject *tg_count_up(PyObject *self, PyObject *arrays);
 
 /* copies.c */
 PyObject *tg_copied(PyObject *self, PyObject *x);

@@ -18,6 +18,18 @@ TG_VERSIONS static void NAMED(sum_pieces)(void *context, int64_t begin, int64_t 
             ((T *)given->p[1])[row] = (T)(sum / given->x[0]);
     }
 }
+/* A part of such a sum, for kernels that make the elements themselves; see sums.h. */
+TG_VERSIONS void NAMED(tg_sum_on)(const void *from, int64_t count, double *sums, double *so_far) {
+    const STORED *restrict x = from;
+    double total = *so_far;
+    SUM_ON(total, sums, count, GET(v, x), v)
+    *so_far = total;
+}
+double NAMED(tg_sum_end)(double *sums, double so_far) {
+    double total = so_far;
+    ADD_UP(total, sums)
+    return total;
+}
 void NAMED(tg_sum)(void **p, const int64_t *n, const double *x) {
     arguments given = {p, n, x};
     const int64_t pieces = (n[1] + n[2] - 1) / n[2];

@@ -59,6 +59,14 @@ TG_INLINE int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
     double total = 0;                                                                              \
     {                                                                                              \
         double sums[WIDE] = {0};                                                                   \
+        SUM_ON(total, sums, n, reads, value)                                                       \
+        ADD_UP(total, sums)                                                                        \
+    }
+
+/* The same halfway: what is in `total` and `sums` goes on. Parts of a sum are whole blocks, except
+   for the last one. */
+#define SUM_ON(total, sums, n, reads, value)                                                       \
+    {                                                                                              \
         int64_t i = 0;                                                                             \
         while (i + WIDE <= (n)) {                                                                  \
             typedef VECTOR element;                                                                \
@@ -80,7 +88,6 @@ TG_INLINE int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
         for (; i < (n); i++) {                                                                     \
             reads total += (double)(value);                                                        \
         }                                                                                          \
-        ADD_UP(total, sums)                                                                        \
     }
 
 /* The sums of two of them, in one pass. */

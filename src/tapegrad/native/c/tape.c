@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "module.h"
 
@@ -118,86 +119,6 @@ PyObject *tg_tape_end(PyObject *self, PyObject *unused) {
     return (PyObject *)done;
 }
 
-/* as_before(entries): the first of many (dict, key, value, ...) whose dict has another object under
-   the key; -1: there is none. */
-PyObject *tg_as_before(PyObject *self, PyObject *entries) {
-    (void)self;
-    if (!PyList_CheckExact(entries))
-        return PyErr_Format(PyExc_TypeError, "as_before: a list is wanted");
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(entries); i++) {
-        PyObject *entry = PyList_GET_ITEM(entries, i);
-        if (!PyTuple_CheckExact(entry) || PyTuple_GET_SIZE(entry) < 3 ||
-            !PyDict_Check(PyTuple_GET_ITEM(entry, 0)))
-            return PyErr_Format(PyExc_TypeError, "as_before: (dict, key, value, ...) is wanted");
-        PyObject *now = PyDict_GetItemWithError(PyTuple_GET_ITEM(entry, 0),
-                                                PyTuple_GET_ITEM(entry, 1));
-        if (!now && PyErr_Occurred())
-            return NULL;
-        if (now != PyTuple_GET_ITEM(entry, 2))
-            return PyLong_FromSsize_t(i);
-    }
-    return PyLong_FromLong(-1);
-}
-
-/* same_attributes(entries): the same for (object, name, value), or (object, name, value, further)
-   where the attribute `further` of the attribute is meant. */
-PyObject *tg_same_attributes(PyObject *self, PyObject *entries) {
-    (void)self;
-    if (!PyList_CheckExact(entries))
-        return PyErr_Format(PyExc_TypeError, "same_attributes: a list is wanted");
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(entries); i++) {
-        PyObject *entry = PyList_GET_ITEM(entries, i);
-        if (!PyTuple_CheckExact(entry) || PyTuple_GET_SIZE(entry) < 3)
-            return PyErr_Format(PyExc_TypeError, "same_attributes: (object, name, value) is wanted");
-        PyObject *now = PyObject_GetAttr(PyTuple_GET_ITEM(entry, 0), PyTuple_GET_ITEM(entry, 1));
-        if (now && PyTuple_GET_SIZE(entry) > 3)
-            Py_SETREF(now, PyObject_GetAttr(now, PyTuple_GET_ITEM(entry, 3)));
-        if (!now)
-            return NULL;
-        const int same = now == PyTuple_GET_ITEM(entry, 2);
-        Py_DECREF(now);
-        if (!same)
-            return PyLong_FromSsize_t(i);
-    }
-    return PyLong_FromLong(-1);
-}
-
-/* count_up(arrays): one more in each array of one float or double. */
-PyObject *tg_count_up(PyObject *self, PyObject *arrays) {
-    (void)self;
-    if (!PyList_CheckExact(arrays))
-        return PyErr_Format(PyExc_TypeError, "count_up: a list is wanted");
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(arrays); i++) {
-        PyArrayObject *x = (PyArrayObject *)PyList_GET_ITEM(arrays, i);
-        const int is_array = PyArray_Check(x) && PyArray_SIZE(x) == 1 && PyArray_ISCARRAY(x);
-        if (is_array && PyArray_TYPE(x) == NPY_FLOAT)
-            *(float *)PyArray_DATA(x) += 1;
-        else if (is_array && PyArray_TYPE(x) == NPY_DOUBLE)
-            *(double *)PyArray_DATA(x) += 1;
-        else
-            return PyErr_Format(PyExc_TypeError, "count_up: one float or double is wanted");
-    }
-    Py_RETURN_NONE;
-}
-
-/* same_lengths(entries): the same for (container, length, ...). */
-PyObject *tg_same_lengths(PyObject *self, PyObject *entries) {
-    (void)self;
-    if (!PyList_CheckExact(entries))
-        return PyErr_Format(PyExc_TypeError, "same_lengths: a list is wanted");
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(entries); i++) {
-        PyObject *entry = PyList_GET_ITEM(entries, i);
-        if (!PyTuple_CheckExact(entry) || PyTuple_GET_SIZE(entry) < 2)
-            return PyErr_Format(PyExc_TypeError, "same_lengths: (container, length) is wanted");
-        Py_ssize_t now = PyObject_Size(PyTuple_GET_ITEM(entry, 0));
-        if (now < 0)
-            return NULL;
-        if (now != PyLong_AsSsize_t(PyTuple_GET_ITEM(entry, 1)))
-            return PyErr_Occurred() ? NULL : PyLong_FromSsize_t(i);
-    }
-    return PyLong_FromLong(-1);
-}
-
 /* fused_tape(program, sizes, operands, kept): a tape with one call of the vector machine. */
 PyObject *tg_fused_tape(PyObject *self, PyObject *args) {
     (void)self;
@@ -212,6 +133,30 @@ PyObject *tg_fused_tape(PyObject *self, PyObject *args) {
         Py_CLEAR(made);
     current = before;
     return (PyObject *)made;
+}
+
+/* sum_after(machine, sum, is_kept): a tape that does at once what two tapes of one call each do, the
+   sum of what the vector machine makes; None if they are not such. */
+PyObject *tg_sum_after(PyObject *self, PyObject *args) {
+    (void)self;
+    Tape *machine, *sum;
+    int is_kept;
+    if (!PyArg_ParseTuple(args, "O!O!p", &tape_type, &machine, &tape_type, &sum, &is_kept))
+        return NULL;
+    if (machine->count != 1 || sum->count != 1)
+        Py_RETURN_NONE;
+    Tape *made = new_tape(), *before = current;
+    if (!made)
+        return NULL;
+    current = made;
+    const int done = tg_tape_summed(machine->entries[0].again, machine->entries[0].context,
+                                    sum->entries[0].again, sum->entries[0].context, is_kept);
+    const int failed = done < 0 || (done && (tg_keep_all(machine->kept) || tg_keep_all(sum->kept)));
+    current = before;
+    if (done && !failed)
+        return (PyObject *)made;
+    Py_DECREF(made);
+    return failed ? NULL : Py_NewRef(Py_None);
 }
 
 /* join_tapes(tapes): one that does what they do, one after the other. */
@@ -237,17 +182,36 @@ PyObject *tg_join_tapes(PyObject *self, PyObject *tapes) {
     return (PyObject *)made;
 }
 
-/* tape(begin=0): all calls again, from one on; where it stopped, or -1 at the end. */
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* tape(begin=0, times=None): all calls again, from one on; where it stopped, or -1 at the end. What
+   each of them took, in seconds, is written into an array of as many doubles. */
 static PyObject *run(PyObject *o, PyObject *args, PyObject *kwargs) {
     Tape *self = (Tape *)o;
     Py_ssize_t begin = 0;
-    if ((kwargs && PyDict_GET_SIZE(kwargs)) || !PyArg_ParseTuple(args, "|n", &begin))
+    PyArrayObject *times = NULL;
+    if ((kwargs && PyDict_GET_SIZE(kwargs)) ||
+        !PyArg_ParseTuple(args, "|nO!", &begin, &PyArray_Type, &times))
         return NULL;
+    if (times && (PyArray_TYPE(times) != NPY_DOUBLE || !PyArray_ISCARRAY(times) ||
+                  PyArray_SIZE(times) != self->count))
+        return PyErr_Format(PyExc_TypeError, "times: as many doubles as calls are wanted");
+    double *taken = times ? PyArray_DATA(times) : NULL;
     Py_ssize_t stopped = -1;
-    Py_BEGIN_ALLOW_THREADS for (Py_ssize_t i = begin < 0 ? 0 : begin; i < self->count; i++) {
+    Py_BEGIN_ALLOW_THREADS double before = taken ? seconds() : 0;
+    for (Py_ssize_t i = begin < 0 ? 0 : begin; i < self->count; i++) {
         if (!self->entries[i].again(self->entries[i].context)) {
             stopped = i;
             break;
+        }
+        if (taken) {
+            const double now = seconds();
+            taken[i] = now - before;
+            before = now;
         }
     }
     Py_END_ALLOW_THREADS return PyLong_FromSsize_t(stopped);

@@ -1,0 +1,97 @@
+"""Whether many tensors are as they were, and what is done to all of them.
+
+What is recorded once and run again (a compiled step, an optimizer's kernel) asks that in every
+call, so this is compiled.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .base import STATE, TensorBase, Version
+
+
+def same_tensors(known: list[tuple[TensorBase, Any, bool]]) -> bool:
+    """Whether tensors have the arrays that they had, and require grad as they did."""
+    for t, array, wants_grad in known:
+        if t.array is not array or t.wants_grad != wants_grad:
+            return False
+    return True
+
+
+def same_parameters(known: list[tuple[TensorBase, Any, Any, Any]]) -> bool:
+    """Whether tensors have their arrays, those of their gradients, and their versions."""
+    for t, array, gradient, cell in known:
+        now = t.gradient
+        if now is None or now.array is not gradient or t.array is not array or t.cell is not cell:
+            return False
+    return True
+
+
+def same_state(known: list[tuple[TensorBase, Any, Any]]) -> bool:
+    """Whether tensors have their arrays and their versions; None: that is not looked at."""
+    for t, array, cell in known:
+        if t.array is not array or (cell is not None and t.cell is not cell):
+            return False
+    return True
+
+
+def without_gradients(tensors: list[TensorBase]) -> bool:
+    return all([t.gradient is None for t in tensors])
+
+
+def same_gradients(known: list[tuple[TensorBase, Any, Any]]) -> bool:
+    """Whether gradients have the arrays and versions that they had; None: there was none.
+
+    The gradients themselves are not kept: who else does is looked at.
+    """
+    for t, array, cell in known:
+        now = t.gradient
+        if now is None:
+            if array is not None:
+                return False
+        elif now.array is not array or now.cell is not cell:
+            return False
+    return True
+
+
+def same_hooks(known: list[tuple[TensorBase, Any]]) -> bool:
+    """Whether the nodes of leaves have the hooks that they had; None: they had none."""
+    for t, hooks in known:
+        node = t.node
+        if (None if node is None else node.hooks) is not hooks:
+            return False
+    return True
+
+
+def set_gradients(gradients: list[tuple[TensorBase, Any]]) -> None:
+    for leaf, gradient in gradients:
+        leaf.gradient = gradient
+
+
+def add_writes(writes: list[tuple[Version, int]]) -> None:
+    for cell, n in writes:
+        cell.n += n
+
+
+def note_writes(written: Version, params: list[TensorBase]) -> None:
+    """Note on the parameters whose line wrote them, as the cell `written` knows it.
+
+    The writes are counted already.
+    """
+    if not STATE.recording or not written.writers:
+        return
+    last = written.writers[-1]
+    # Parameters that were always written together share one tuple of notes, before and after.
+    n = -1
+    before: Any = None
+    after: Any = None
+    for p in params:
+        cell = p.cell
+        assert cell is not None
+        if p.cut is None and cell.n == n and cell.writers is before:
+            cell.writers = after
+            continue
+        n, before = cell.n, cell.writers
+        cell.note(last[1], last[2], last[3], (False, None, None, -1, p.cut))
+        after = cell.writers

@@ -1,0 +1,135 @@
+/* What a compiled step takes for granted, looked at before every call. Lists say what it is; that
+   they are lists of such tuples is for the callers to see to, and is looked at here again. */
+
+#include "module.h"
+
+static int wrong(const char *wanted) {
+    PyErr_Format(PyExc_TypeError, "a list of %s is wanted", wanted);
+    return -1;
+}
+
+static int is_tuple_of(PyObject *entry, Py_ssize_t least) {
+    return PyTuple_CheckExact(entry) && PyTuple_GET_SIZE(entry) >= least;
+}
+
+/* 1: every dict has the object under the key. */
+static int entries_hold(PyObject *entries) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(entries); i++) {
+        PyObject *entry = PyList_GET_ITEM(entries, i);
+        if (!is_tuple_of(entry, 3) || !PyDict_Check(PyTuple_GET_ITEM(entry, 0)))
+            return wrong("(dict, key, value, ...)");
+        PyObject *now = PyDict_GetItemWithError(PyTuple_GET_ITEM(entry, 0),
+                                                PyTuple_GET_ITEM(entry, 1));
+        if (now != PyTuple_GET_ITEM(entry, 2))
+            return PyErr_Occurred() ? -1 : 0;
+    }
+    return 1;
+}
+
+static int lengths_hold(PyObject *lengths) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(lengths); i++) {
+        PyObject *entry = PyList_GET_ITEM(lengths, i);
+        if (!is_tuple_of(entry, 2))
+            return wrong("(container, length, ...)");
+        PyObject *each = PyTuple_GET_ITEM(entry, 0);
+        const Py_ssize_t now = PyDict_Check(each) ? PyDict_Size(each) : PyObject_Size(each);
+        if (now < 0)
+            return -1;
+        if (now != PyLong_AsSsize_t(PyTuple_GET_ITEM(entry, 1)))
+            return PyErr_Occurred() ? -1 : 0;
+    }
+    return 1;
+}
+
+static int cells_hold(PyObject *cells) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(cells); i++) {
+        PyObject *entry = PyList_GET_ITEM(cells, i);
+        if (!is_tuple_of(entry, 2) || !PyCell_Check(PyTuple_GET_ITEM(entry, 0)))
+            return wrong("(cell, value, ...)");
+        PyObject *now = PyCell_Get(PyTuple_GET_ITEM(entry, 0));
+        Py_XDECREF(now);
+        if (now != PyTuple_GET_ITEM(entry, 1))
+            return 0;
+    }
+    return 1;
+}
+
+/* Of lists; what is in sets is for Python to look at. */
+static int items_hold(PyObject *items) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items); i++) {
+        PyObject *entry = PyList_GET_ITEM(items, i);
+        if (!is_tuple_of(entry, 2) || !PyList_Check(PyTuple_GET_ITEM(entry, 1)))
+            return wrong("(list, items, ...)");
+        PyObject *each = PyTuple_GET_ITEM(entry, 0), *before = PyTuple_GET_ITEM(entry, 1);
+        if (!PyList_Check(each) || PyList_GET_SIZE(each) < PyList_GET_SIZE(before))
+            return 0;
+        for (Py_ssize_t k = 0; k < PyList_GET_SIZE(before); k++)
+            if (PyList_GET_ITEM(each, k) != PyList_GET_ITEM(before, k))
+                return 0;
+    }
+    return 1;
+}
+
+/* as_before(entries, lengths, cells, items): whether dicts have the same objects under their keys,
+   containers the same lengths, and cells and lists the same objects. */
+PyObject *tg_as_before(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    (void)self;
+    static int (*const checks[])(PyObject *) = {entries_hold, lengths_hold, cells_hold, items_hold};
+    if (count > 4)
+        return PyErr_Format(PyExc_TypeError, "as_before: four lists at the most are wanted");
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (!PyList_CheckExact(args[i]))
+            return PyErr_Format(PyExc_TypeError, "as_before: lists are wanted");
+    for (Py_ssize_t i = 0; i < count; i++) {
+        const int holds = checks[i](args[i]);
+        if (holds < 0)
+            return NULL;
+        if (!holds)
+            Py_RETURN_FALSE;
+    }
+    Py_RETURN_TRUE;
+}
+
+/* only_ours(gradients): whether nobody but a list of (leaf, gradient) and the leaves themselves
+   keeps the gradients in it. */
+PyObject *tg_only_ours(PyObject *self, PyObject *gradients) {
+    (void)self;
+    static PyObject *name;
+    if (!name && !(name = PyUnicode_InternFromString("gradient")))
+        return NULL;
+    if (!PyList_CheckExact(gradients))
+        return PyErr_Format(PyExc_TypeError, "only_ours: a list is wanted");
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(gradients); i++) {
+        PyObject *pair = PyList_GET_ITEM(gradients, i);
+        if (!is_tuple_of(pair, 2))
+            return wrong("(leaf, gradient)"), NULL;
+        PyObject *gradient = PyTuple_GET_ITEM(pair, 1);
+        if (gradient == Py_None)
+            continue;
+        PyObject *now = PyObject_GetAttr(PyTuple_GET_ITEM(pair, 0), name);
+        if (!now)
+            return NULL;
+        Py_DECREF(now);
+        if (Py_REFCNT(gradient) > 1 + (now == gradient))
+            Py_RETURN_FALSE;
+    }
+    Py_RETURN_TRUE;
+}
+
+/* count_up(arrays): one more in each array of one float or double. */
+PyObject *tg_count_up(PyObject *self, PyObject *arrays) {
+    (void)self;
+    if (!PyList_CheckExact(arrays))
+        return PyErr_Format(PyExc_TypeError, "count_up: a list is wanted");
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(arrays); i++) {
+        PyArrayObject *x = (PyArrayObject *)PyList_GET_ITEM(arrays, i);
+        const int is_array = PyArray_Check(x) && PyArray_SIZE(x) == 1 && PyArray_ISCARRAY(x);
+        if (is_array && PyArray_TYPE(x) == NPY_FLOAT)
+            *(float *)PyArray_DATA(x) += 1;
+        else if (is_array && PyArray_TYPE(x) == NPY_DOUBLE)
+            *(double *)PyArray_DATA(x) += 1;
+        else
+            return PyErr_Format(PyExc_TypeError, "count_up: one float or double is wanted");
+    }
+    Py_RETURN_NONE;
+}
