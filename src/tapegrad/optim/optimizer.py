@@ -113,13 +113,17 @@ class Optimizer:
         self.state = defaultdict(dict)
         self.param_groups = []
         used_up = getattr(params, "gi_frame", params) is None  # a generator that has ended
-        groups = list(params)
+        try:
+            groups = list(params)
+            if groups and not isinstance(groups[0], dict):
+                groups = [{"params": groups}]
+            for group in groups:
+                self.add_param_group(group)
+        except TypeError as error:
+            models.explain_parameters(error, params)
+            raise
         if not groups:
             raise models.no_parameters(used_up)
-        if not isinstance(groups[0], dict):
-            groups = [{"params": groups}]
-        for group in groups:
-            self.add_param_group(group)
 
     def _hook_step(self) -> None:
         """Wrap the class's own `step`, once, so that hooks run around it."""
