@@ -25,7 +25,7 @@ from ..autograd.leaves import only_follows
 from ..core.arrays import host, is_array
 from ..core.modes import MODES
 from ..errors import evidence, history
-from . import live, words
+from . import alive, words
 
 Facts = dict[str, Any]
 
@@ -230,7 +230,7 @@ def leaf_without(t: Any, name: str, facts: Facts) -> str:
         return at_line(f"{text} grad, and no gradient gets to it; it was made", made)
     users = above(t)
     facts["used"] = node is not None
-    roots = [held for _, held in words.tensors_held() if not live.without_history(held)]
+    roots = [held for _, held in words.tensors_held() if not alive.without_history(held)]
     others = [held for _, held in words.tensors_held() if held.cut is not None and held is not t]
     cut, certain = None, False
     if node is not None:
@@ -317,7 +317,7 @@ def above(t: Any) -> list[Any]:
     if t.node is None:
         return []
     users: dict[Any, list[Any]] = {}
-    for node in live.nodes():
+    for node in alive.nodes():
         for edge in node.edges:
             if edge is not None:
                 users.setdefault(edge, []).append(node)
