@@ -22,7 +22,8 @@ from tapegrad.diagnose import error_pages as pages
 
 DOCS = pathlib.Path(__file__).parent.parent / "docs" / "errors"
 MODULES = """
-    _explain _layers _leaks _memory _ops _summary _why flow holders live error_pages trace words
+    _explain _layers _leaks _live _memory _ops _program _summary _why alive chart error_pages flow
+    holders trace words
 """.split()
 
 # ---------------------------------------------------------------------- summary
@@ -366,7 +367,7 @@ def test_pages_are_those_of_the_docs(file: pathlib.Path) -> None:
 def test_examples(name: str) -> None:
     module = importlib.import_module(f"tapegrad.diagnose.{name}")
     result = doctest.testmod(module)
-    assert result.failed == 0 and (result.attempted or name == "live")
+    assert result.failed == 0 and (result.attempted or name == "alive")
 
 
 def test_nothing_is_loaded_before_it_is_used() -> None:

@@ -5,8 +5,9 @@
     loss = (w * x).sum()
     ```
 
-`:error:` says that the block raises, `:graph: EXPRESSION` draws the graph of a tensor beside it and
-`:page: EXPRESSION` shows an interactive page of tapegrad.diagnose below it.
+`:error:` says that the block raises, `:graph: EXPRESSION` draws the graph of a tensor beside it,
+`:page: EXPRESSION` shows an interactive page of tapegrad.diagnose below it, and `:html: EXPRESSION`
+what a notebook would show.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class Run(SphinxDirective):
         "error": directives.flag,
         "graph": directives.unchanged,
         "page": directives.unchanged,
+        "html": directives.unchanged,
     }
 
     def run(self) -> list[nodes.Node]:
@@ -60,6 +62,8 @@ class Run(SphinxDirective):
             width = re.search(r'width="([\d.]+)"', result.graph)
             picture = f'<img src="{path}" alt="{said}" loading="lazy" width="{width and width[1]}">'
             whole += nodes.raw("", f'<figure class="graph">{picture}</figure>', format="html")
+        if result.shown:
+            whole += nodes.raw("", f'<figure class="shown">{result.shown}</figure>', format="html")
         if result.page:
             path = self.write(result.page, "html")
             frame = f'<iframe class="page" src="{path}" loading="lazy" title="the page"></iframe>'
