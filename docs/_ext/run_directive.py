@@ -25,6 +25,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 SESSIONS: dict[str, Session] = {}
+COLUMNS = re.compile(r"\S {2,}\S|[│█├└\u2801-\u28ff]|^ +#")
 MADE = "_made"  # where pictures and pages go in the site
 
 
@@ -81,7 +82,11 @@ class Run(SphinxDirective):
 
 
 def output(text: str, kind: str) -> nodes.literal_block:
-    return nodes.literal_block(text, text, language="text", classes=[kind])
+    """What was printed. Columns stay columns, and are scrolled where they are too wide."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    aligned = [line for line in lines if COLUMNS.search(line)]
+    table = kind == "output" and 2 * len(aligned) > len(lines)
+    return nodes.literal_block(text, text, language="text", classes=[kind, "table"][: 1 + table])
 
 
 def forget(app: Sphinx, env: Any, docname: str) -> None:
