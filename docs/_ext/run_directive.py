@@ -61,7 +61,11 @@ class Run(SphinxDirective):
             path = self.write(result.graph, "svg")
             said = html.escape(f"the graph of {options['graph']}")
             width = re.search(r'width="([\d.]+)"', result.graph)
-            picture = f'<img src="{path}" alt="{said}" loading="lazy" width="{width and width[1]}">'
+            # No <img>: the text of an object can be selected.
+            picture = (
+                f'<object type="image/svg+xml" data="{path}" role="img" aria-label="{said}" '
+                f'width="{width and width[1]}"></object>'
+            )
             whole += nodes.raw("", f'<figure class="graph">{picture}</figure>', format="html")
         if result.shown:
             whole += nodes.raw("", f'<figure class="shown">{result.shown}</figure>', format="html")
