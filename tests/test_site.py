@@ -124,3 +124,4 @@ def test_the_reference_has_every_public_name():
     assert "torch.matmul" in entries
     conv = text.split("{py:class} torch.nn.Conv2d(")[1].split("`````")[0]
     assert "`in_channels`: " in conv and "(2, 3, 16, 16) → (2, 8, 16, 16)" in conv
+    assert conv.count("`in_channels`: ") == 1 and "**Shape**: (N, in\\_channels, H, W)" in conv
