@@ -17,6 +17,7 @@ import tapegrad
 
 DOCS = pathlib.Path(__file__).resolve().parents[1] / "docs"
 sys.path.insert(0, str(DOCS / "_ext"))
+import benchmark_picture
 import pages
 import reference
 
@@ -125,3 +126,11 @@ def test_the_reference_has_every_public_name():
     conv = text.split("{py:class} torch.nn.Conv2d(")[1].split("`````")[0]
     assert "`in_channels`: " in conv and "(2, 3, 16, 16) → (2, 8, 16, 16)" in conv
     assert conv.count("`in_channels`: ") == 1 and "**Shape**: (N, in\\_channels, H, W)" in conv
+
+
+def test_every_row_of_the_benchmarks_is_drawn():
+    text = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
+    found = benchmark_picture.rows(text)
+    assert len(found) == len(re.findall(r"^\| (?!workload)", text, re.M))
+    drawn = benchmark_picture.picture(found)
+    assert drawn.count("<rect") == len(found) and found[0][0] in drawn

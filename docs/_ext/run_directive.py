@@ -18,6 +18,7 @@ import pathlib
 import re
 from typing import Any
 
+import benchmark_picture
 from docutils import nodes
 from docutils.parsers.rst import directives
 from pages import Session
@@ -85,6 +86,18 @@ class Run(SphinxDirective):
         return "../" * self.env.docname.count("/") + f"{MADE}/{name}.{kind}"
 
 
+class Benchmarks(SphinxDirective):
+    """{benchmarks}: every row of docs/benchmarks.md as a bar."""
+
+    def run(self) -> list[nodes.Node]:
+        self.env.note_dependency(str(benchmark_picture.PAGE))
+        found = benchmark_picture.rows(benchmark_picture.PAGE.read_text(encoding="utf-8"))
+        if not found:
+            raise self.error("docs/benchmarks.md has no rows that can be drawn")
+        drawn = benchmark_picture.picture(found)
+        return [nodes.raw("", f'<figure class="wide">{drawn}</figure>', format="html")]
+
+
 def output(text: str, kind: str) -> nodes.literal_block:
     """What was printed. Columns stay columns, and are scrolled where they are too wide."""
     lines = [line for line in text.splitlines() if line.strip()]
@@ -99,5 +112,6 @@ def forget(app: Sphinx, env: Any, docname: str) -> None:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("run", Run)
+    app.add_directive("benchmarks", Benchmarks)
     app.connect("env-purge-doc", forget)
     return {"version": "1", "parallel_read_safe": False}
