@@ -249,6 +249,12 @@ def leaf_without(t: Any, name: str, facts: Facts) -> str:
             + f" No gradient passes that line. {sentence(history.instead_of(cut))}"
         )
     ran = other_pass(roots)
+    cleared = evidence.only_line(r"\.zero_grad\(|\.grad\s*=\s*None")
+    if users and cleared is not None and not any(node.frees for node in users):
+        # Sums and means keep nothing that a pass would free: it leaves no trace in them.
+        facts.update(cause="set to None", zero_grad=cleared)
+        text = f"{with_grad(name)} was most likely filled, and set to None since then"
+        return at_line(text, cleared) + " If no backward() has run, call it on the loss."
     if users:
         facts["cause"] = "no backward yet"
         text = f"{name} is part of a graph, but no backward() has been through it"
@@ -282,7 +288,6 @@ def leaf_without(t: Any, name: str, facts: Facts) -> str:
             "backward() on the tensor itself."
         )
     facts["cause"] = "graph is gone"
-    cleared = evidence.only_line(r"\.zero_grad\(|\.grad\s*=\s*None")
     facts["zero_grad"] = cleared
     text = f"{name} was used, but its graph is gone: either no backward() ran before that, or .grad"
     return text + at_line(" was set to None afterwards" + ", perhaps" * bool(cleared), cleared)
