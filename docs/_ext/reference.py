@@ -159,6 +159,9 @@ def entry(kind: str, name: str, value: Any, more: list[str]) -> str:
     if inspect.isclass(value) and value.__doc__ is None:
         doc = ""
     prose, examples = split_doc(doc)
+    if not examples and name.startswith("torch.diagnose."):  # the files of diagnose have them
+        home = getattr(value, "__module__", None) or type(value).__module__
+        examples = split_doc(sys.modules[home].__doc__ or "")[1][:1]
     prose, told, shape = sections(prose)
     shown = signature_text(found) if found is not None and kind != "data" else ""
     lines = [f"`````{{py:{kind}}} {name}{shown}", as_prose(prose), ""]
