@@ -1,7 +1,8 @@
 """The cases of test_errors.py: small programs that go wrong, and what the error must say.
 
 Here are E02 to E06, E12 and E13; error_cases_writes.py has E01, error_cases_nan.py E08,
-error_cases_shapes.py E09, error_cases_kinds.py E10, E11 and E15.
+error_cases_shapes.py and error_cases_ranges.py E09, error_cases_kinds.py E10, E11, E15 and E16,
+error_cases_ranges.py E17 too.
 
 Each case is a source file of its own, so that file, line and text can be compared. A comment
 `#: label` marks the line that the diagnosis must name under that label; nothing else may be named.
@@ -287,6 +288,36 @@ CASES = [
         "loss",
         "net.requires_grad_(True)",
         {"frozen": ["net"]},
+    ),
+    Case(
+        "E03",
+        "a loss made from its own value",
+        """
+        w = torch.ones(3, requires_grad=True)
+        loss = (w * 2).sum()
+        loss = torch.tensor(loss.item())  #: cut
+        loss.backward()  #: noticed
+        """,
+        E03,
+        "loss",
+        "before .item()",
+        {"cut_by": "item"},
+    ),
+    Case(
+        "E03",
+        "an average of numbers",
+        """
+        def step(w):
+            losses = [(w * i).sum() for i in range(3)]
+            total = torch.tensor([float(l) for l in losses])  # looked at, not used
+            total = torch.tensor(sum(l.item() for l in losses))  #: cut
+            total.backward()  #: noticed
+
+        step(torch.ones(3, requires_grad=True))
+        """,
+        E03,
+        "total",
+        "before .item()",
     ),
     # ------------------------------------------------------------------ E04
     Case(

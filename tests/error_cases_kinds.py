@@ -474,6 +474,43 @@ CASES = [
     ),
     case(
         "E16",
+        "an optimizer for a model",
+        """
+        net = torch.nn.Linear(2, 3)
+        torch.optim.SGD(net, lr=0.1)  #: noticed
+        """,
+        "'Linear' object is not iterable",
+        None,
+        "pass net.parameters()",
+        "TypeError",
+    ),
+    case(
+        "E16",
+        "an optimizer for a model that can be gone through",
+        """
+        net = torch.nn.Sequential(torch.nn.Linear(2, 3))
+        torch.optim.SGD(net, lr=0.1)  #: noticed
+        """,
+        "optimizer can only optimize Tensors, but one of the params is "
+        "torch.nn.modules.linear.Linear",
+        None,
+        "pass net.parameters()",
+        "TypeError",
+    ),
+    case(
+        "E16",
+        "a method that was not called",
+        """
+        net = torch.nn.Linear(2, 3)
+        torch.optim.SGD(net.parameters, lr=0.1)  #: noticed
+        """,
+        "'method' object is not iterable",
+        None,
+        ".parameters()",
+        "TypeError",
+    ),
+    case(
+        "E16",
         "an optimizer for a result",
         """
         w = torch.ones(2, requires_grad=True) * 2

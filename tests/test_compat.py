@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import tapegrad
-from tapegrad.compat import check
+from tapegrad.compat import check, remarks
 
 SOURCE = str(Path(tapegrad.__file__).parent.parent)
 
@@ -452,6 +452,39 @@ def test_check_command(tmp_path: Path) -> None:
     assert broken.returncode == 2
     assert "broken.py:1: not checked" in broken.stderr
     assert "nope.py: not checked: No such file" in broken.stderr
+
+
+def test_check_remarks(tmp_path: Path) -> None:
+    """On what is accepted and does nothing, on what only can be imported, on companions."""
+    lines = [
+        "import torch",
+        "import flash_attn, numpy",
+        "torch.backends.cudnn.benchmark = True",
+        "model = torch.jit.script(torch.nn.Linear(1, 1))",
+        "torch.jit.save(model, 'model.pt')",
+        "try:",
+        "    from torch_scatter import scatter_add",
+        "except ImportError:",
+        "    pass",
+    ]
+    write(tmp_path, "train.py", "\n".join(lines) + "\n")
+    found = check.check_files([str(tmp_path / "train.py")])
+    assert [*found.idle] == ["torch.backends.cudnn.benchmark", "torch.jit.script"]
+    assert [use.line for use in found.idle["torch.backends.cudnn.benchmark"]] == [3]
+    assert [*found.refusing] == ["torch.jit.save"] and not found.missing
+    assert [*found.companions] == ["flash_attn", "torch_scatter"]
+    assert found.companions["torch_scatter"][0].guarded
+    text = check.to_text(found)
+    assert "flash_attn: instead, nn.functional.scaled_dot_product_attention" in text
+    assert text.endswith("1 file, 5 torch names, 0 missing")
+    data = json.loads(check.to_json(found))
+    assert [entry["name"] for entry in data["idle"]] == [*found.idle]
+    assert data["companions"][0]["uses"][0]["line"] == 2
+
+
+def test_what_is_remarked_on_is_there() -> None:
+    assert [name for name in remarks.IDLE if check.missing_part(name) is not None] == []
+    assert "torchvision" not in remarks.NEED_PYTORCH  # whose ops are answered
 
 
 def test_check_of_an_installed_package(tmp_path: Path) -> None:

@@ -519,6 +519,16 @@ def test_start_and_stop():
         doctor.stop()
 
 
+def test_scripts_that_do_not_begin_end_with_their_own_error(tmp_path):
+    broken = tmp_path / "broken.py"
+    broken.write_text("x = = 1\n")
+    done = python("-m", "tapegrad", "doctor", broken)
+    assert done.returncode == 1 and done.stderr.endswith("SyntaxError: invalid syntax\n")
+    done = python("-m", "tapegrad", "doctor", tmp_path / "nowhere.py")
+    assert done.returncode == 2 and "No such file" in done.stderr
+    assert "findings" not in done.stderr
+
+
 def test_a_doctor_beside_a_doctor():
     model = nn.Linear(4, 3)
     loop = (model, lambda: F.cross_entropy(model(X), CLASSES), 4)

@@ -190,8 +190,29 @@ def test_saved_memory_counts_once() -> None:
     h = w.exp()  # saves its output: 400 bytes
     loss = (h * h).sum()  # saves h twice, the same memory
     g = diagnose.graph(loss)
-    assert by_op(g, "MulBackward0")["bytes"] == 400
-    assert g.data["bytes"] == 400
+    exp, mul = by_op(g, "ExpBackward0"), by_op(g, "MulBackward0")
+    assert (exp["bytes"], mul["bytes"], g.data["bytes"]) == (400, 0, 400)  # at the first who keeps
+    assert [row["shared"] for row in mul["saved"]] == [exp["id"]] * 2
+    assert "shared" not in exp["saved"][0]
+
+
+def test_saved_memory_adds_up() -> None:
+    """Of nodes and of modules to what the header says, which is what memory() says."""
+    model = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 2))
+    x = torch.randn(5, 3)
+    loss = (model(x) ** 2).mean()
+    g = diagnose.graph(loss, model=model)
+    assert sum(node["bytes"] for node in g.data["nodes"]) == g.data["bytes"]
+    held = diagnose.memory(loss)
+    assert held.activations + held.inputs == g.data["bytes"]
+    by_module: dict[str, int] = {}
+    for node in g.data["nodes"]:
+        by_module[node["module"]] = by_module.get(node["module"], 0) + node["bytes"]
+    for part in held.modules:
+        name = None if part["module"] == "(no module)" else part["module"]
+        assert by_module[name] == part["bytes"] + (held.inputs if name == "model.0" else 0)
+    weights = [row for node in g.data["nodes"] for row in node["saved"] if "shared" in row]
+    assert {row["shared"] for row in weights} >= {"a leaf"}
 
 
 def test_overwritten_values_are_not_summarised() -> None:

@@ -228,7 +228,7 @@ def test_a_list_of_losses() -> None:
     leak = found[0]
     assert marked(leak.stored, "stored") and marked(leak.made, "made")
     assert (leak.kind, leak.tensors, leak.graphs, leak.passes) == ("list", 4, 4, 4)
-    assert ".item()" in leak.fix
+    assert leak.fix.startswith("store numbers: losses.append(") and ".item())" in leak.fix
     assert "losses.append(loss)" in str(leak)
 
 
@@ -256,7 +256,23 @@ def test_a_running_total() -> None:
         total += loss  #: stored
     leak = next(leak for leak in diagnose.leaks() if leak.holder == "total")
     assert leak.kind == "variable" and leak.passes == 3 and marked(leak.stored, "stored")
-    assert "+= loss.item()" in leak.fix
+    assert leak.fix == "add numbers, not tensors: total += loss.item()"
+
+
+def test_the_advice_is_about_what_was_kept() -> None:
+    w = torch.ones(3, requires_grad=True)
+    outputs, by_step, total = [], {}, torch.zeros(())
+    for step in range(3):
+        y = w * step
+        loss = y.sum() ** 2
+        loss.backward()
+        outputs.append(y * 2)
+        by_step[step] = loss.sum()
+        total = total + loss
+    advice = {leak.holder: leak.fix for leak in diagnose.leaks()}
+    assert advice["outputs"] == "store values: outputs.append((y * 2).detach())"
+    assert advice["by_step"] == "store numbers: by_step[step] = loss.sum().item()"
+    assert advice["total"] == "add numbers, not tensors: total += loss.item()"
 
 
 def test_healthy_loops_have_no_leak() -> None:

@@ -163,6 +163,46 @@ def test_a_small_graph_is_seen_whole(browser: Browser) -> None:
 
 
 @needs_browser
+def test_nodes_of_one_number_show_it(browser: Browser) -> None:
+    a = torch.tensor(2.0, requires_grad=True)
+    b = torch.tensor(-3.0, requires_grad=True)
+    c = a * b
+    c.backward()
+    show(browser, diagnose.graph(c).data)
+    shown = browser.js("tapegrad.page.picture.items.map((item) => item.lines.join(': '))")
+    assert sorted(shown) == ["Mul: c  = -6", "a: = 2  grad -3", "b: = -3  grad 2"]
+
+
+@needs_browser
+def test_the_toolbar_fits_a_phone(browser: Browser) -> None:
+    browser.size(360, 740)
+    try:
+        show(browser, traced())
+        assert browser.js("document.documentElement.scrollWidth <= innerWidth")
+        tall = "document.querySelector({!r}).getBoundingClientRect().height"
+        assert browser.js(tall.format("header")) < 90  # two rows
+        assert browser.js(tall.format("#graph")) > 400
+        edges = browser.js(
+            "[...document.querySelectorAll('header button, footer button')]"
+            ".map((b) => b.getBoundingClientRect().right)"
+        )
+        assert max(edges) <= 360
+    finally:
+        browser.size(1280, 800)
+
+
+@needs_browser
+def test_details_can_be_selected_and_copied(browser: Browser) -> None:
+    show(browser, mlp())
+    browser.js("tapegrad.select(tapegrad.nodes[0])")
+    chosen = browser.js(
+        "(() => { const all = getSelection(); all.selectAllChildren("
+        "document.getElementById('details')); return all.toString(); })()"
+    )
+    assert "NllLoss" in chosen
+
+
+@needs_browser
 def test_large_graphs_start_collapsed_and_repeated_blocks_folded(browser: Browser) -> None:
     show(browser, transformer(12))
     items = "tapegrad.page.picture.items"
@@ -555,6 +595,10 @@ def test_the_player_steps_through_the_backward_pass(browser: Browser) -> None:
     text = browser.js("document.getElementById('details').innerText")
     assert "a has received 2 of 2 gradients; the sum so far:" in text
     browser.key(",")
+    assert browser.js(title) == names[1]
+    browser.key("ArrowRight")
+    assert browser.js(title) == names[2]
+    browser.key("ArrowLeft")
     assert browser.js(title) == names[1]
     browser.key("End")
     assert browser.js(step) == "step 4 / 4"

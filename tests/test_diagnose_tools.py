@@ -22,7 +22,8 @@ from tapegrad.diagnose import error_pages as pages
 
 DOCS = pathlib.Path(__file__).parent.parent / "docs" / "errors"
 MODULES = """
-    _explain _layers _leaks _memory _ops _summary _why flow holders live error_pages trace words
+    _explain _layers _leaks _live _memory _ops _program _summary _why alive chart error_pages flow
+    holders trace words
 """.split()
 
 # ---------------------------------------------------------------------- summary
@@ -240,6 +241,32 @@ class FakeAxes:
         return lambda *args, **kwargs: self.calls.append((name, args))
 
 
+def test_a_bias_in_front_of_batch_norm_is_useless():
+    """In the order of a Sequential and of attributes; where it is of use, nothing is said."""
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(1, 4, 3)
+            self.bn = nn.BatchNorm2d(4)
+            self.head = nn.Linear(4 * 36, 2)
+
+        def forward(self, x):
+            return self.head(self.bn(self.conv(x)).relu().flatten(1))
+
+    model = Block()
+    x = torch.randn(8, 1, 8, 8)
+    nn.functional.cross_entropy(model(x), torch.randint(2, (8,))).backward()
+    found = diagnose.gradient_flow(model)
+    assert {row["name"] for row in found.rows if row["mark"]} == {"conv.bias"}
+    (note,) = found.notes  # and nothing about 1e8 between the largest and the smallest
+    assert "bias=False" in note and "conv.bias" in note
+    model.zero_grad()
+    model.eval()  # running statistics do not take the bias away
+    nn.functional.cross_entropy(model(x), torch.randint(2, (8,))).backward()
+    assert not any(row["mark"] for row in diagnose.gradient_flow(model).rows)
+
+
 def test_flow_plot() -> None:
     model = model_with_gradients()
     model[2].bias.grad = None
@@ -340,7 +367,7 @@ def test_pages_are_those_of_the_docs(file: pathlib.Path) -> None:
 def test_examples(name: str) -> None:
     module = importlib.import_module(f"tapegrad.diagnose.{name}")
     result = doctest.testmod(module)
-    assert result.failed == 0 and (result.attempted or name == "live")
+    assert result.failed == 0 and (result.attempted or name == "alive")
 
 
 def test_nothing_is_loaded_before_it_is_used() -> None:

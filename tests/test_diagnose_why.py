@@ -188,3 +188,13 @@ def test_odd_input() -> None:
     assert why(torch.ones(0, 3, requires_grad=True)).cause == "never used"
     assert why(torch.eye(2).to_sparse()).cause == "requires_grad is False"
     assert str(why(torch.tensor(1 + 1j, requires_grad=True))).startswith("This tensor has never")
+
+
+def test_a_graph_that_frees_nothing_does_not_tell_whether_a_pass_ran():
+    w = torch.ones(3, requires_grad=True)
+    d = w.mean()
+    d.backward()
+    w.grad = None
+    found = why(w)
+    assert found.cause == "set to None" and "most likely" in found.text
+    assert "no backward() has been through it" not in found.text and d is not None

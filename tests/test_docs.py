@@ -97,3 +97,37 @@ def test_the_code_of_a_readme_runs(name, tmp_path, monkeypatch):
     kept["loss"] = ((kept["x"] @ kept["w"] - 1) ** 2).mean()
     exec(tools, kept)
     assert (tmp_path / "graph.html").exists() and (tmp_path / "backward.html").exists()
+
+
+ABSENT = {  # reasons of absent_names.txt, as pages for people say them
+    "other hardware": "hardware|硬件",
+    "compilers": "torch.export",
+    "quantisation": "quantisation",
+    "nested tensors": "nested tensors",
+    "masked tensors": "masked tensors",
+    "sparse tensors other than COO": "COO",
+    "data pipes": "data pipes",
+    "complex32, which NumPy does not have": "complex32",
+}
+ELSEWHERE = {"not yet", "texts that PyTorch's help is made of"}  # single names, in docs/parity.md
+
+
+@pytest.mark.parametrize("name", ["README.md", "README.zh-CN.md", "docs/from-pytorch.md"])
+def test_what_is_absent_is_said_completely(name):
+    text = (ROOT / name).read_text(encoding="utf-8")
+    list_of_names = (PACKAGE / "errors" / "absent_names.txt").read_text(encoding="utf-8")
+    reasons = {line.partition(": ")[0] for line in list_of_names.splitlines() if ": " in line}
+    assert reasons - ELSEWHERE == set(ABSENT)
+    assert [each for each, said in ABSENT.items() if not re.search(said, text)] == []
+
+
+@pytest.mark.parametrize("name", ["README.md", "README.zh-CN.md"])
+def test_the_numbers_of_a_readme(name):
+    """How many faults the doctor knows, how many rows the benchmarks have."""
+    from tapegrad.diagnose._doctor.report import CATALOGUE
+
+    text = (ROOT / name).read_text(encoding="utf-8")
+    assert re.search(rf"{len(CATALOGUE)} (common faults|种常见毛病)", text)
+    page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    rows = len(re.findall(r"^\| (?!---)", page, re.M)) - page.count("\n|---")
+    assert re.search(rf"(all {rows} of them|全部 {rows} 行)", text)

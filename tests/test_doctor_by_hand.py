@@ -116,3 +116,37 @@ def test_other_results_are_told_to_retain():
         warnings.simplefilter("always")
         v.grad
     assert "v.retain_grad()" in str(caught[0].message)
+
+
+def test_an_update_that_loses_its_leaf_is_found():
+    """Also where the loop ends in Python's own error, after one step."""
+    w = torch.zeros(2, requires_grad=True)
+    with warnings.catch_warnings(), pytest.raises(TypeError):
+        warnings.simplefilter("ignore", UserWarning)
+        with diagnose.doctor(show=False) as report:
+            for _ in range(3):
+                ((X @ w - Y) ** 2).mean().backward()
+                w = w - 0.1 * w.grad
+    (finding,) = report.findings
+    assert finding.id == "D28" and "with torch.no_grad(): w -= 0.1 * w.grad" in finding.fix
+    assert finding.where["text"] == "w = w - 0.1 * w.grad"
+
+
+def test_a_new_leaf_for_each_step_is_healthy():
+    w = torch.zeros(2, requires_grad=True)
+    with diagnose.doctor(show=False) as report:
+        for _ in range(6):
+            ((X @ w - Y) ** 2).mean().backward()
+            w = (w - 0.1 * w.grad).detach().requires_grad_()
+    assert report.findings == []
+
+
+def test_steps_by_hand_are_counted():
+    w = torch.zeros(2, requires_grad=True)
+    with diagnose.doctor(show=False) as report:
+        for _ in range(4):
+            ((X @ w - Y) ** 2).mean().backward()
+            by_data(w)
+            set_none(w)
+    assert (report.steps, report.by_hand, report.backwards) == (0, 3, 4)
+    assert str(report) == "tapegrad doctor: no findings (3 steps by hand, 4 backward)"

@@ -20,10 +20,12 @@ import pytest
 import error_cases
 import error_cases_kinds
 import error_cases_nan
+import error_cases_ranges
 import error_cases_shapes
 import error_cases_writes
 import tapegrad
 from error_cases import E07, Case
+from tapegrad.errors import tracebacks
 
 DOCS = pathlib.Path(__file__).parent.parent / "docs" / "errors"
 PACKAGE = str(pathlib.Path(tapegrad.__file__).parent)
@@ -33,6 +35,7 @@ CASES: list[Case] = [
     *error_cases.CASES,
     *error_cases_nan.CASES,
     *error_cases_shapes.CASES,
+    *error_cases_ranges.CASES,
     *error_cases_kinds.CASES,
 ]
 
@@ -60,6 +63,7 @@ def fail(path: pathlib.Path, raises: str) -> Any:
         warnings.simplefilter("ignore", UserWarning)  # PyTorch's own: not the subject here
         execute(path)
     assert type(caught.value).__name__ == raises
+    tracebacks.explained(caught.value)  # as where nobody catches it: E17
     return caught.value
 
 
@@ -422,6 +426,7 @@ def printed(example: str, folder: pathlib.Path) -> str:
         try:
             execute(path)
         except Exception as error:
+            tracebacks.explained(error)
             print(f"{type(error).__name__}: {error}")
     for warning in caught:
         out.write(f"example.py:{warning.lineno}: {warning.category.__name__}: {warning.message}\n")

@@ -2,6 +2,7 @@
 
 import doctest
 import inspect
+import re
 import subprocess
 import sys
 
@@ -15,6 +16,28 @@ CLASSES = {
     for name in nn.__all__
     if isinstance(value := getattr(nn, name), type) and value.__module__.startswith("tapegrad.nn")
 }
+
+
+EVERYDAY = """
+    Linear Conv1d Conv2d Conv3d ConvTranspose2d MaxPool2d AvgPool2d AdaptiveAvgPool2d BatchNorm1d
+    BatchNorm2d LayerNorm GroupNorm RMSNorm InstanceNorm2d Dropout Dropout2d Embedding RNN LSTM GRU
+    LSTMCell GRUCell MultiheadAttention Transformer TransformerEncoder TransformerEncoderLayer
+    Flatten Upsample ReLU LeakyReLU ELU GELU SiLU Softmax LogSoftmax Softplus PReLU MSELoss L1Loss
+    SmoothL1Loss HuberLoss CrossEntropyLoss NLLLoss BCELoss BCEWithLogitsLoss KLDivLoss CTCLoss
+    TripletMarginLoss CosineSimilarity Bilinear
+""".split()
+
+
+@pytest.mark.parametrize("name", EVERYDAY)
+def test_help_says_arguments_shapes_and_an_example(name):
+    text = inspect.cleandoc(CLASSES[name].__doc__)
+    assert "\n\nShape:\n" in text and "\n>>> " in text
+    told = text.partition("\n\nArgs:\n")[2].partition("\n\n")[0]
+    named = re.findall(r"^    (\w+(?:, \w+)*): ", told, re.M)
+    described = {each for group in named for each in group.split(", ")}
+    taken = set(inspect.signature(CLASSES[name]).parameters) - {"args", "kwargs"}
+    taken = {each for each in taken if not each.startswith("_")}
+    assert described == taken if taken else {"input_size", "hidden_size"} < described
 
 
 @pytest.mark.parametrize("name", CLASSES)

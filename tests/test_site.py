@@ -6,17 +6,22 @@ Sphinx is not needed here; `make docs` builds the site itself and follows its li
 from __future__ import annotations
 
 import ast
+import doctest
+import importlib
 import inspect
 import pathlib
 import re
 import sys
+import warnings
 
+import numpy
 import pytest
 
 import tapegrad
 
 DOCS = pathlib.Path(__file__).resolve().parents[1] / "docs"
 sys.path.insert(0, str(DOCS / "_ext"))
+import benchmark_picture
 import pages
 import reference
 
@@ -124,3 +129,51 @@ def test_the_reference_has_every_public_name():
     assert "torch.matmul" in entries
     conv = text.split("{py:class} torch.nn.Conv2d(")[1].split("`````")[0]
     assert "`in_channels`: " in conv and "(2, 3, 16, 16) → (2, 8, 16, 16)" in conv
+    assert conv.count("`in_channels`: ") == 1 and "**Shape**: (N, in\\_channels, H, W)" in conv
+
+
+def test_every_row_of_the_benchmarks_is_drawn():
+    text = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
+    found = benchmark_picture.rows(text)
+    assert len(found) == len(re.findall(r"^\| (?!workload)", text, re.M))
+    drawn = benchmark_picture.picture(found)
+    assert drawn.count("<rect") == len(found) and found[0][0] in drawn
+
+
+EXAMPLES = ["nn.init", "autograd", "autograd.functional", "autograd.graph", "utils.data", "optim",
+            "utils.checkpoint", "random", "nn.utils", "nn"]  # fmt: skip
+
+
+def run_examples(text, where):
+    """The examples of a page of the reference, each entry by itself."""
+    count = 0
+    module = sys.modules.get(f"tapegrad.{where}")
+    own = {} if module is None else {n: getattr(module, n) for n in reference.public(module)}
+    for part in re.split(r"^`````\{py:", text, flags=re.M)[1:]:
+        every = {n: getattr(tapegrad, n) for n in tapegrad._names() if not n.startswith("_")}
+        names = own | every | {"torch": tapegrad, "nn": tapegrad.nn, "np": numpy}
+        for space in ("autograd", "optim", "utils", "random"):
+            names[space] = importlib.import_module(f"tapegrad.{space}")
+        for kept in ("bool", "float", "int", "complex", "range"):
+            names.pop(kept, None)
+        body = "\n\n".join(re.findall(r"```pycon\n(.*?)```", part, re.S))
+        test = doctest.DocTestParser().get_doctest(body, names, part.partition("(")[0], where, 0)
+        report: list[str] = []
+        flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+        runner = doctest.DocTestRunner(optionflags=flags)
+        tapegrad.manual_seed(0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            runner.run(test, out=report.append)
+        assert runner.failures == 0, "".join(report)
+        count += runner.tries
+    return count
+
+
+@pytest.mark.parametrize("space", EXAMPLES)
+def test_examples_of_the_reference(space):
+    assert run_examples(reference.space_page(space, "")[0], space) >= 3
+
+
+def test_examples_of_tensors():
+    assert run_examples(reference.tensor_page()[0], "Tensor") >= 300

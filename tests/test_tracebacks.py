@@ -89,3 +89,31 @@ def test_the_exception_keeps_its_traceback(tmp_path):
         "is not None, file=sys.stderr))\ntrain()\n",
     )
     assert stderr_of(tmp_path, source).splitlines()[-1] == "after True"
+
+
+NO_GRADIENT = """
+import tapegrad as torch
+w = torch.ones(2, requires_grad=True)
+def step():
+    w.data -= 0.1 * w.grad
+step()
+"""
+
+
+@pytest.mark.parametrize("asked", ["", "full"])
+def test_a_gradient_that_is_none_is_explained(tmp_path, asked):
+    said = stderr_of(tmp_path, NO_GRADIENT, TAPEGRAD_TRACEBACK=asked)
+    assert "TypeError: unsupported operand type(s) for *: 'float' and 'NoneType'\n" in said
+    assert "`w` has never been used in a recorded computation" in said
+    assert said.splitlines()[-1].strip() == "[E17] python -m tapegrad explain E17"
+
+
+def test_other_nones_are_not(tmp_path):
+    said = stderr_of(tmp_path, NO_GRADIENT.replace("w.grad", "w.grad_fn"))
+    assert said.endswith("TypeError: unsupported operand type(s) for *: 'float' and 'NoneType'\n")
+
+
+def test_one_suggestion(tmp_path):
+    """Python has one of its own, which it would put behind ours."""
+    said = stderr_of(tmp_path, "import tapegrad as torch\ntorch.nn.Linear(1, 1).wieght\n")
+    assert "did you mean .weight?" in said and "Did you mean" not in said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import shutil
 import subprocess
@@ -61,14 +62,22 @@ def test_what_mypy_sees(tmp_path):
         assert part in line
 
 
-def test_the_typed_example_under_pyright(tmp_path):
-    pyright = shutil.which("pyright")
-    if pyright is None:
-        pytest.skip("pyright is not installed")
+def test_pyright(tmp_path):
+    """The typed example is right in its strict mode, and it sees what mypy sees."""
+    pytest.importorskip("pyright")
     shutil.copy(TYPED, tmp_path)
-    (tmp_path / "pyrightconfig.json").write_text(f'{{"extraPaths": ["{ROOT / "src"}"]}}')
+    (tmp_path / "seen.py").write_text(SEEN)
+    config = {"extraPaths": [str(ROOT / "src")], "typeCheckingMode": "strict"}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(config))
+    command = [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable]
     done = subprocess.run(
-        [pyright, "--pythonpath", sys.executable, "-p", str(tmp_path)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout
+        [*command, "-p", str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    found = json.loads(done.stdout)["generalDiagnostics"]
+    assert [f for f in found if f["file"].endswith("typed.py")] == []
+    lines = {f["range"]["start"]["line"] + 1: f["message"] for f in found}
+    kinds = ["Tensor", "Tensor | None", "Size", "int | float | bool", "Linear"]
+    for line, kind in enumerate(kinds, 5):
+        assert lines[line].endswith(f'is "{kind}"')
+    assert '"Lineer" is not a known attribute' in lines[10]
+    assert 'Cannot access attribute "exq"' in lines[11]

@@ -24,7 +24,7 @@ class Page(html.parser.HTMLParser):
         for name, value in attributes:
             if name == "id" and value:
                 self.places.add(value)
-            elif name == "href" and value or name == "src" and value:
+            elif value and (name in ("href", "src") or (tag, name) == ("object", "data")):
                 self.links.add(value)
 
 

@@ -20,6 +20,8 @@ import weakref
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from tapegrad.errors import tracebacks
+
 DOCS = pathlib.Path(__file__).resolve().parent.parent
 FENCE = re.compile(r"^```\{run\}[ ]*\n(.*?)^```[ ]*$", re.M | re.S)
 OPTION = re.compile(r"^:([\w-]+):[ ]*(.*)$")
@@ -35,6 +37,13 @@ class Result(NamedTuple):
     error: str
     graph: str
     page: str
+    shown: str  # HTML
+
+
+class Printed(io.StringIO):
+    """What a block prints: any letter can be written."""
+
+    encoding = "utf-8"  # type: ignore[assignment]
 
 
 class Session:
@@ -48,12 +57,12 @@ class Session:
         weakref.finalize(self, shutil.rmtree, self.folder, True)
 
     def run(self, source: str, options: dict[str, str]) -> Result:
-        """Run a block. Options: error (it raises), graph and page (an expression to draw)."""
+        """Run a block. Options: error (it raises), graph, page and html (an expression to show)."""
         first = len(self.lines) + 1
         self.lines += source.splitlines()
         text = "\n".join(self.lines) + "\n"
         linecache.cache[self.file] = (len(text), None, text.splitlines(True), self.file)
-        printed, error = io.StringIO(), ""
+        printed, error = Printed(), ""
         with contextlib.ExitStack() as around:
             warned = around.enter_context(warnings.catch_warnings(record=True))
             warnings.simplefilter("always")
@@ -65,6 +74,7 @@ class Session:
             except Exception as raised:
                 if "error" not in options:
                     raise
+                tracebacks.explained(raised)  # as where nobody catches it
                 error = f"{type(raised).__name__}: {raised}"
         if "error" in options and not error:
             raise AssertionError(f"{self.file}:{first}: the block was to raise and did not")
@@ -76,6 +86,7 @@ class Session:
             self.tidy(error),
             self.drawing(options["graph"]) if options.get("graph") else "",
             eval(options["page"], self.names).html() if options.get("page") else "",
+            eval(options["html"], self.names)._repr_html_() if options.get("html") else "",
         )
 
     def execute(self, source: str, first: int) -> None:

@@ -118,11 +118,30 @@ def as_prose(text: str) -> str:
     """Docstrings are plain text: what Markdown would take for its own is escaped."""
     told = re.match(r"[\w.]+\(.*?\) -> .*?: (.*)", text, re.S)  # the signature stands above already
     text = told[1] if told else text
+    text = escaped(text)
+    return text[:1].upper() + text[1:]
+
+
+def escaped(text: str) -> str:
     text = re.sub(r"``(.+?)``", r"`\1`", text)
     pieces = re.split(r"(`[^`]*`)", text)
     pieces[::2] = [re.sub(r"([*_<\[\]$\\|#])", r"\\\1", piece) for piece in pieces[::2]]
-    text = "".join(pieces)
-    return text[:1].upper() + text[1:]
+    return "".join(pieces)
+
+
+SECTION = re.compile(r"^(Args|Shape):\n((?:[ ]+.*(?:\n|$))+)", re.M)
+
+
+def sections(prose: str) -> tuple[str, list[str], str]:
+    """The prose without its sections; what it says of arguments, as a list; of shapes."""
+    found = {name: inspect.cleandoc(body) for name, body in SECTION.findall(prose)}
+    told = []
+    for part in re.split(r"\n(?! )", found.get("Args", "")):
+        names, colon, meaning = " ".join(part.split()).partition(": ")
+        if colon:
+            spelled = ", ".join(f"`{name}`" for name in names.split(", "))
+            told.append(f"- {spelled}: {escaped(meaning)}")
+    return SECTION.sub("", prose).strip(), told, " ".join(found.get("Shape", "").split())
 
 
 def arguments(found: inspect.Signature | None) -> list[str]:
@@ -140,9 +159,15 @@ def entry(kind: str, name: str, value: Any, more: list[str]) -> str:
     if inspect.isclass(value) and value.__doc__ is None:
         doc = ""
     prose, examples = split_doc(doc)
+    if not examples and name.startswith("torch.diagnose."):  # the files of diagnose have them
+        home = getattr(value, "__module__", None) or type(value).__module__
+        examples = split_doc(sys.modules[home].__doc__ or "")[1][:1]
+    prose, told, shape = sections(prose)
     shown = signature_text(found) if found is not None and kind != "data" else ""
     lines = [f"`````{{py:{kind}}} {name}{shown}", as_prose(prose), ""]
-    told = arguments(found)
+    told = told or arguments(found)
+    if shape:
+        more = [f"**Shape**: {as_prose(shape).replace('->', '→')}", "", *more]
     if told:
         lines += ["**Arguments**", "", *told, ""]
     lines += more
@@ -207,7 +232,7 @@ def shapes_of(value: Any, doc: str) -> list[str]:
                 continue
             if isinstance(made, torch.Tensor):
                 given = ", ".join(str(tuple(a.shape)) for a in arguments)
-                return [f"**Shapes**, with `{source}`: {given} → {tuple(made.shape)}", ""]
+                return [f"With `{source}`: {given} → {tuple(made.shape)}", ""]
     return []
 
 

@@ -5,8 +5,9 @@
     loss = (w * x).sum()
     ```
 
-`:error:` says that the block raises, `:graph: EXPRESSION` draws the graph of a tensor beside it and
-`:page: EXPRESSION` shows an interactive page of tapegrad.diagnose below it.
+`:error:` says that the block raises, `:graph: EXPRESSION` draws the graph of a tensor beside it,
+`:page: EXPRESSION` shows an interactive page of tapegrad.diagnose below it, and `:html: EXPRESSION`
+what a notebook would show.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import pathlib
 import re
 from typing import Any
 
+import benchmark_picture
 from docutils import nodes
 from docutils.parsers.rst import directives
 from pages import Session
@@ -24,6 +26,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 SESSIONS: dict[str, Session] = {}
+COLUMNS = re.compile(r"\S {2,}\S|[│█├└\u2801-\u28ff]|^ +#")
 MADE = "_made"  # where pictures and pages go in the site
 
 
@@ -33,6 +36,7 @@ class Run(SphinxDirective):
         "error": directives.flag,
         "graph": directives.unchanged,
         "page": directives.unchanged,
+        "html": directives.unchanged,
     }
 
     def run(self) -> list[nodes.Node]:
@@ -58,8 +62,14 @@ class Run(SphinxDirective):
             path = self.write(result.graph, "svg")
             said = html.escape(f"the graph of {options['graph']}")
             width = re.search(r'width="([\d.]+)"', result.graph)
-            picture = f'<img src="{path}" alt="{said}" loading="lazy" width="{width and width[1]}">'
+            # No <img>: the text of an object can be selected.
+            picture = (
+                f'<object type="image/svg+xml" data="{path}" role="img" aria-label="{said}" '
+                f'width="{width and width[1]}"></object>'
+            )
             whole += nodes.raw("", f'<figure class="graph">{picture}</figure>', format="html")
+        if result.shown:
+            whole += nodes.raw("", f'<figure class="shown">{result.shown}</figure>', format="html")
         if result.page:
             path = self.write(result.page, "html")
             frame = f'<iframe class="page" src="{path}" loading="lazy" title="the page"></iframe>'
@@ -76,8 +86,24 @@ class Run(SphinxDirective):
         return "../" * self.env.docname.count("/") + f"{MADE}/{name}.{kind}"
 
 
+class Benchmarks(SphinxDirective):
+    """{benchmarks}: every row of docs/benchmarks.md as a bar."""
+
+    def run(self) -> list[nodes.Node]:
+        self.env.note_dependency(str(benchmark_picture.PAGE))
+        found = benchmark_picture.rows(benchmark_picture.PAGE.read_text(encoding="utf-8"))
+        if not found:
+            raise self.error("docs/benchmarks.md has no rows that can be drawn")
+        drawn = benchmark_picture.picture(found)
+        return [nodes.raw("", f'<figure class="wide">{drawn}</figure>', format="html")]
+
+
 def output(text: str, kind: str) -> nodes.literal_block:
-    return nodes.literal_block(text, text, language="text", classes=[kind])
+    """What was printed. Columns stay columns, and are scrolled where they are too wide."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    aligned = [line for line in lines if COLUMNS.search(line)]
+    table = kind == "output" and 2 * len(aligned) > len(lines)
+    return nodes.literal_block(text, text, language="text", classes=[kind, "table"][: 1 + table])
 
 
 def forget(app: Sphinx, env: Any, docname: str) -> None:
@@ -86,5 +112,6 @@ def forget(app: Sphinx, env: Any, docname: str) -> None:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("run", Run)
+    app.add_directive("benchmarks", Benchmarks)
     app.connect("env-purge-doc", forget)
     return {"version": "1", "parallel_read_safe": False}

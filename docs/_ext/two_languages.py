@@ -7,7 +7,9 @@ import re
 from collections.abc import Set
 from typing import Any
 
+from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.environment.adapters.toctree import TocTree
 from sphinx.search import languages
 from sphinx.search.en import SearchEnglish
 
@@ -79,6 +81,22 @@ def add_language(app: Sphinx, name: str, template: str, context: dict[str, Any],
     if chinese:
         context["language"] = "zh-CN"
         context["_"] = lambda text: CHINESE.get(text, text)
+        # The menu of the Chinese pages first, then what there is in English.
+        menu = context["toctree"]
+        context["toctree"] = lambda **how: chinese_menu(app, name, how) + menu(**how)
+
+
+def chinese_menu(app: Sphinx, name: str, how: dict[str, Any]) -> str:
+    """The tree of pages below zh/index, as the theme wants it."""
+    made = ""
+    for node in app.env.get_doctree("zh/index").findall(addnodes.toctree):
+        tree = TocTree(app.env).resolve(
+            name, app.builder, node, prune=False, maxdepth=-1, titles_only=True,
+            collapse=bool(how.get("collapse")), includehidden=True,
+        )  # fmt: skip
+        if tree is not None:
+            made += app.builder.render_partial(tree)["fragment"]
+    return made
 
 
 def read(app: Sphinx, name: str, source: list[str]) -> None:
@@ -102,6 +120,6 @@ def read(app: Sphinx, name: str, source: list[str]) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     languages["en"] = BothLanguages
     app.add_config_value("repository", "", "env")
-    app.connect("html-page-context", add_language)
+    app.connect("html-page-context", add_language, priority=400)  # before the theme's own
     app.connect("source-read", read)
     return {"version": "1", "parallel_read_safe": True}

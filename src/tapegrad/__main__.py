@@ -83,7 +83,8 @@ def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         description="Read Python files without running them and list the torch names they use "
         "that tapegrad lacks, with file and line. Methods of tensors and modules (x.foo()) cannot "
         "be known without running the program and are not checked. Names that the program itself "
-        "can do without (try/except ImportError or AttributeError, hasattr) are listed apart.",
+        "can do without (try/except ImportError or AttributeError, hasattr) are listed apart, so "
+        "are names that change nothing here, and packages that need PyTorch's own binary.",
         epilog="Example: tapegrad check train.py src/. Exit status: 0 nothing is missing, 1 "
         "something is, 2 a file could not be read.",
     )

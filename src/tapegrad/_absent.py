@@ -20,6 +20,7 @@ def absent_function(name: str, instead: str) -> Callable[..., Any]:
     refuse.__name__ = refuse.__qualname__ = name.rpartition(".")[2]
     refuse.__module__ = name.rpartition(".")[0].replace("torch", "tapegrad", 1)
     refuse.__doc__ = f"Not available here. Instead: {instead}."
+    refuse.absent = instead  # type: ignore[attr-defined]  # for `tapegrad check`
     return refuse
 
 
@@ -30,5 +31,6 @@ def absent_class(name: str, instead: str, base: type = object) -> Any:
         "__new__": staticmethod(refuse),
         "__doc__": f"There are none here. Instead: {instead}.",
         "__module__": refuse.__module__,
+        "absent": instead,
     }
     return type(refuse.__name__, (base,), body)

@@ -82,7 +82,14 @@ def fork_rng(
     _devices_kw: str = "devices",
     device_type: str = "cuda",
 ) -> Iterator[None]:
-    """Leave the random numbers, at the end of the block, where they were at its start."""
+    """Leave the random numbers, at the end of the block, where they were at its start.
+
+    >>> seeded = torch.manual_seed(0)
+    >>> with random.fork_rng():
+    ...     noise = torch.rand(1)
+    >>> bool(torch.rand(1) == noise)  # the stream goes on as if nothing had been drawn
+    True
+    """
     kind = device(device_type).type
     state = default_generator.stream.copy() if enabled else None
     gpus = forked(devices) if enabled and kind == "cuda" else []

@@ -29,6 +29,7 @@ from tapegrad import diagnose, nn, optim
 from tapegrad.compat import alias
 from tapegrad.cuda import runtime
 from tapegrad.diagnose import doctor
+from tapegrad.errors import tracebacks
 
 HERE = pathlib.Path(__file__).parent
 BROKEN = sorted((HERE.parent / "broken").glob("*.py"))
@@ -322,14 +323,19 @@ def in_file(folder: pathlib.Path, source: str, device: str) -> Any:
         try:
             test_errors.execute(path)
         except Exception as error:
+            tracebacks.explained(error)
             return error
     raise AssertionError("nothing was raised")
 
 
-# A GPU does not say which index was beyond the end; NumPy's arrays stay on the host; E11 is below.
+# A GPU does not say which value was out of range; NumPy's arrays stay on the host; E11 is below.
 ON_THE_HOST = (
     "labels that begin at 1",
     "a word beyond the vocabulary",
+    "gather",
+    "labels of -1 and 1 in binary cross entropy",
+    "class numbers in binary cross entropy",
+    "scores in the place of probabilities",
     "float64 data and a float32 layer",
 )
 CASES = [c for c in test_errors.CASES if c.about not in ON_THE_HOST and c.id != "E11"]
@@ -583,3 +589,25 @@ def test_the_graph_from_the_command_line(
 
 def test_this_is_what_the_fixture_gives() -> None:
     assert runtime.Found.module is not None and torch.cuda.is_available()
+
+
+def test_live_and_program_on_a_device():
+    w = torch.ones(3, requires_grad=True, device="cuda")
+    with diagnose.live(io.StringIO()) as picture:
+        for _ in range(3):
+            loss = (w * w).sum()
+            loss.backward()
+            with torch.no_grad():
+                w -= 0.1 * w.grad
+            w.grad = None
+    assert picture.problems == [] and picture.losses[0] == 3.0
+    assert picture.gradients[0] == pytest.approx(12**0.5)
+    lines = diagnose.program(lambda x: (x * w).tanh().sum())(torch.ones(3, device="cuda")).backward
+    assert lines[-1] == "w.grad = g_t1 * x"
+
+
+def test_an_index_out_of_range_on_a_device():
+    x = torch.ones(3, 4, device="cuda")
+    with pytest.raises(IndexError) as caught:
+        x[1, 7]
+    assert "dimension 1 of `x` has 4 places" in str(caught.value)

@@ -570,7 +570,7 @@ def explain(shape: tuple[int, ...], index: tuple[Any, ...]) -> None:
 def check_inside(array: Any, place: int, size: int) -> None:
     wrong = array[(array < -size) | (array >= size)]
     if wrong.size:
-        at = int(wrong.flat[0])
+        at = int(wrong.reshape(-1)[0])
         raise IndexError(
             f"index {at} is out of bounds for dimension {place} with size {size}"
         ) from None

@@ -151,7 +151,11 @@ class Tensor(Operators):
         self._flag(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Say whether gradients for this leaf should be recorded; returns self."""
+        """Say whether gradients for this leaf should be recorded; returns self.
+
+        >>> tensor([1.0]).requires_grad_()
+        tensor([1.], requires_grad=True)
+        """
         if not isinstance(requires_grad, bool):
             raise TypeError(
                 "requires_grad_(): argument 'requires_grad' (position 1) must be bool, "
@@ -305,7 +309,15 @@ class Tensor(Operators):
         return self.retained
 
     def retain_grad(self) -> None:
-        """Keep `.grad` for a tensor that is not a leaf."""
+        """Keep `.grad` for a tensor that is not a leaf.
+
+        >>> x = tensor([1.0, 2.0], requires_grad=True)
+        >>> y = x * 3
+        >>> y.retain_grad()
+        >>> y.sum().backward()
+        >>> y.grad
+        tensor([1., 1.])
+        """
         if not self.requires_grad:
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
         refuse_inside(FLAGGED_INSIDE, "retain_grad", "")
@@ -317,7 +329,12 @@ class Tensor(Operators):
         return self.cell is not None and self.cell.inference
 
     def detach(self) -> Tensor:
-        """The same memory without history; writes are counted together."""
+        """The same memory without history; writes are counted together.
+
+        >>> x = tensor([1.0], requires_grad=True)
+        >>> x.detach().requires_grad
+        False
+        """
         if WATCHED and is_watched((self,), {}):
             return ask_watchers(Tensor.detach, (self,), {})  # type: ignore[no-any-return]
         if self.special and batched.is_batched(self):
@@ -363,7 +380,13 @@ class Tensor(Operators):
         inputs: Any = None,
         retain_variables: bool | None = None,
     ) -> None:
-        """Add the gradients of this tensor to the `.grad` of the leaves that it came from."""
+        """Add the gradients of this tensor to the `.grad` of the leaves that it came from.
+
+        >>> x = tensor([1.0, 2.0], requires_grad=True)
+        >>> (x * x).sum().backward()
+        >>> x.grad
+        tensor([2., 4.])
+        """
         if retain_graph is None:
             retain_graph = retain_variables  # the spelling of PyTorch before 0.3
         if WATCHED and is_watched((self,), {}):
@@ -385,7 +408,14 @@ class Tensor(Operators):
         api.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call `hook(grad)` whenever the gradient of this tensor has been computed."""
+        """Call `hook(grad)` whenever the gradient of this tensor has been computed.
+
+        >>> x = tensor([1.0], requires_grad=True)
+        >>> handle = x.register_hook(lambda grad: grad * 10)
+        >>> x.sum().backward()
+        >>> x.grad
+        tensor([10.])
+        """
         if not self.requires_grad:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if self.special and batched.is_batched(self):
@@ -395,7 +425,13 @@ class Tensor(Operators):
         return add_hook(hooks, hook)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call `hook(tensor)` after a leaf's `.grad` has been added to."""
+        """Call `hook(tensor)` after a leaf's `.grad` has been added to.
+
+        >>> x = tensor([1.0], requires_grad=True)
+        >>> handle = x.register_post_accumulate_grad_hook(lambda t: print(t.grad))
+        >>> x.sum().backward()
+        tensor([1.])
+        """
         if not self.requires_grad:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if self.grad_fn is not None:
@@ -418,6 +454,11 @@ class Tensor(Operators):
         return tuple.__new__(Size, self.array.shape)
 
     def size(self, dim: int | None = None) -> Any:
+        """The shape, or one of its sizes.
+
+        >>> zeros(2, 3).size(), zeros(2, 3).size(0)
+        (torch.Size([2, 3]), 2)
+        """
         if dim is None:
             return tuple.__new__(Size, self.array.shape)
         if not self.array.ndim:
@@ -425,10 +466,20 @@ class Tensor(Operators):
         return self.array.shape[indexing.wrap_dim(dim, self.array.ndim)]
 
     def stride(self, dim: int | None = None) -> Any:
+        """How many elements lie between neighbours, per dimension.
+
+        >>> zeros(2, 3).stride()
+        (3, 1)
+        """
         strides = element_strides(self.array)
         return strides if dim is None else strides[indexing.wrap_dim(dim, len(strides))]
 
     def storage_offset(self) -> int:
+        """Where it begins in its memory, in elements.
+
+        >>> arange(5)[2:].storage_offset()
+        2
+        """
         if self.special and batched.is_batched(self):
             return batched.batch_of(self).physical.storage_offset()  # type: ignore[no-any-return]
         base = owner(self.array)
@@ -439,6 +490,11 @@ class Tensor(Operators):
         return (address(self.array) - address(base)) // self.array.itemsize
 
     def dim(self) -> int:
+        """How many dimensions it has.
+
+        >>> zeros(2, 3).dim()
+        2
+        """
         return self.array.ndim  # type: ignore[no-any-return]
 
     ndimension = dim
@@ -448,6 +504,11 @@ class Tensor(Operators):
         return self.array.ndim  # type: ignore[no-any-return]
 
     def numel(self) -> int:
+        """How many elements it has.
+
+        >>> zeros(2, 3).numel()
+        6
+        """
         return self.array.size  # type: ignore[no-any-return]
 
     nelement = numel
@@ -475,6 +536,11 @@ class Tensor(Operators):
         return self.array.itemsize  # type: ignore[no-any-return]
 
     def element_size(self) -> int:
+        """The bytes of one element.
+
+        >>> zeros(2).element_size()
+        4
+        """
         return self.array.itemsize  # type: ignore[no-any-return]
 
     @property
@@ -489,11 +555,21 @@ class Tensor(Operators):
         return address(self.array) if self.array.size else 0
 
     def is_contiguous(self, memory_format: Any = contiguous_format) -> bool:
+        """Whether its elements lie in memory in the order of its indices.
+
+        >>> zeros(2, 3).T.is_contiguous()
+        False
+        """
         if memory_format is not contiguous_format:
             return is_channels_last(self.array, memory_format)
         return self.array.flags.c_contiguous  # type: ignore[no-any-return]
 
     def is_floating_point(self) -> bool:
+        """Whether its dtype is one of floating point numbers.
+
+        >>> tensor([1]).is_floating_point(), tensor([1.0]).is_floating_point()
+        (False, True)
+        """
         return self.dtype.is_floating_point
 
     def is_complex(self) -> bool:

@@ -72,6 +72,13 @@ class detect_anomaly:
     """Anomaly mode for a `with` block: errors in backward show the forward line, NaN raises.
 
     `check_inf` is tapegrad's own: stop at infinite gradients too.
+
+    >>> x = tensor([-1.0], requires_grad=True)
+    >>> with autograd.detect_anomaly():
+    ...     x.sqrt().sum().backward()
+    Traceback (most recent call last):
+    RuntimeError: Function 'SqrtBackward0' returned nan values in its 0th output.
+      ...
     """
 
     def __init__(self, check_nan: bool = True, check_inf: bool = False) -> None:

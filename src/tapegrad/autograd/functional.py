@@ -237,7 +237,11 @@ def vjp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Any, Any]:
-    """The outputs of `func`, and `v` times its Jacobian: one backward pass."""
+    """The outputs of `func`, and `v` times its Jacobian: one backward pass.
+
+    >>> autograd.functional.vjp(lambda x: x**2, tensor([1.0, 2.0]), ones(2))[1]
+    tensor([2., 4.])
+    """
     with enable_grad():
         is_tuple, own = _as_tuple(inputs, "inputs", "vjp")
         own = _grad_preprocess(own, create_graph=create_graph, need_graph=True)
@@ -270,6 +274,9 @@ def jvp(
 
     Backward is linear in the gradients of the outputs; the gradient with respect to those is the
     product.
+
+    >>> autograd.functional.jvp(lambda x: x**2, tensor([1.0, 2.0]), ones(2))[1]
+    tensor([2., 4.])
     """
     with enable_grad():
         is_tuple, own = _as_tuple(inputs, "inputs", "jvp")
@@ -336,6 +343,10 @@ def jacobian(
 
     Reverse mode takes a backward pass per output element, or with `vectorize` one batched pass for
     all of them. Forward mode is always one call of `func`, with all directions at once.
+
+    >>> autograd.functional.jacobian(lambda x: x**2, tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
     """
     if strategy not in ("forward-mode", "reverse-mode"):
         raise AssertionError(
@@ -490,7 +501,12 @@ def hessian(
     vectorize: bool = False,
     outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:
-    """The Hessian of a function with one output element: the Jacobian of its gradient."""
+    """The Hessian of a function with one output element: the Jacobian of its gradient.
+
+    >>> autograd.functional.hessian(lambda x: (x**3).sum(), tensor([1.0, 2.0]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
+    """
     is_tuple, own = _as_tuple(inputs, "inputs", "hessian")
     if outer_jacobian_strategy not in ("forward-mode", "reverse-mode"):
         raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
@@ -538,7 +554,12 @@ def vhp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Any, Any]:
-    """The output of a scalar function, and `v` times its Hessian."""
+    """The output of a scalar function, and `v` times its Hessian.
+
+    >>> f = lambda x: (x**3).sum()
+    >>> autograd.functional.vhp(f, tensor([1.0, 2.0]), ones(2))[1]
+    tensor([ 6., 12.])
+    """
     with enable_grad():
         is_tuple, own = _as_tuple(inputs, "inputs", "vhp")
         own = _grad_preprocess(own, create_graph=create_graph, need_graph=True)
@@ -557,7 +578,12 @@ def hvp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Any, Any]:
-    """The output of a scalar function, and its Hessian times `v`; `vhp` takes a pass less."""
+    """The output of a scalar function, and its Hessian times `v`; `vhp` takes a pass less.
+
+    >>> f = lambda x: (x**3).sum()
+    >>> autograd.functional.hvp(f, tensor([1.0, 2.0]), ones(2))[1]
+    tensor([ 6., 12.])
+    """
     with enable_grad():
         is_tuple, own = _as_tuple(inputs, "inputs", "hvp")
         own = _grad_preprocess(own, create_graph=create_graph, need_graph=True)

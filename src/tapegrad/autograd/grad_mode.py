@@ -121,7 +121,14 @@ class no_grad(DecoratorMode):
 
 
 class enable_grad(DecoratorMode):
-    """Recording is on again inside, within `no_grad`."""
+    """Recording is on again inside, within `no_grad`.
+
+    >>> x = tensor([1.0], requires_grad=True)
+    >>> with no_grad(), autograd.enable_grad():
+    ...     y = x * 2
+    >>> y.requires_grad
+    True
+    """
 
     def __enter__(self) -> None:
         self.before = MODES.grad
@@ -132,7 +139,14 @@ class enable_grad(DecoratorMode):
 
 
 class set_grad_enabled(Mode):
-    """Switch recording by a flag; also a plain function call."""
+    """Switch recording by a flag; also a plain function call.
+
+    >>> x = tensor([1.0], requires_grad=True)
+    >>> with autograd.set_grad_enabled(False):
+    ...     y = x * 2
+    >>> y.requires_grad
+    False
+    """
 
     def __init__(self, mode: bool) -> None:
         if not isinstance(mode, bool):
@@ -206,7 +220,14 @@ class _unsafe_preserve_version_counter:
 
 
 class inference_mode(Mode):
-    """Like no_grad, and tensors made inside can never take part in recording."""
+    """Like no_grad, and tensors made inside can never take part in recording.
+
+    >>> x = tensor([1.0], requires_grad=True)
+    >>> with autograd.inference_mode():
+    ...     y = x * 2
+    >>> y.requires_grad, y.is_inference()
+    (False, True)
+    """
 
     def __new__(cls, mode: Any = True) -> Any:
         self = super().__new__(cls)

@@ -56,6 +56,10 @@ def gradcheck(
 
     Every element of the Jacobians is compared; with `fast_mode` only one random combination of
     them. True if all agree; otherwise GradcheckError, or False without `raise_exception`.
+
+    >>> x = tensor([1.0, 2.0], dtype=float64, requires_grad=True)
+    >>> autograd.gradcheck(lambda x: x.sin(), (x,))
+    True
     """
     require(
         check_forward_ad or check_backward_ad,
@@ -112,7 +116,12 @@ def gradgradcheck(
     fast_mode: bool = False,
     masked: bool = False,
 ) -> bool:
-    """gradcheck of the gradients of `func`, in the inputs and in `grad_outputs` (random ones)."""
+    """gradcheck of the gradients of `func`, in the inputs and in `grad_outputs` (random ones).
+
+    >>> x = tensor([1.0, 2.0], dtype=float64, requires_grad=True)
+    >>> autograd.gradgradcheck(lambda x: x.sin(), (x,))
+    True
+    """
     require(
         check_fwd_over_rev or check_rev_over_rev,
         "Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True",

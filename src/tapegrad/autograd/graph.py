@@ -64,7 +64,15 @@ def check_accessible(node: Node) -> None:
 
 
 class saved_tensors_hooks:
-    """Put every tensor saved in the block through `pack_hook`, and back through `unpack_hook`."""
+    """Put every tensor saved in the block through `pack_hook`, and back through `unpack_hook`.
+
+    >>> x = tensor([1.0, 2.0], requires_grad=True)
+    >>> with autograd.graph.saved_tensors_hooks(lambda t: t.numpy(), torch.from_numpy):
+    ...     y = x.exp().sum()
+    >>> y.backward()
+    >>> x.grad
+    tensor([2.7183, 7.3891])
+    """
 
     def __init__(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
         self.pack_hook = pack_hook
@@ -80,7 +88,15 @@ class saved_tensors_hooks:
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """Keep saved tensors in CPU memory until backward needs them."""
+    """Keep saved tensors in CPU memory until backward needs them.
+
+    >>> x = tensor([1.0], requires_grad=True)
+    >>> with autograd.graph.save_on_cpu():
+    ...     y = (x * x).sum()
+    >>> y.backward()
+    >>> x.grad
+    tensor([2.])
+    """
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
         def pack(tensor: Any) -> Any:
@@ -120,7 +136,13 @@ class MultiHandle(RemovableHandle):
 def register_multi_grad_hook(
     tensors: Sequence[Any], fn: Callable[..., Any], *, mode: str = "all"
 ) -> RemovableHandle:
-    """Call `fn` once per backward: with all gradients ("all"), or with the first one ("any")."""
+    """Call `fn` once per backward: with all gradients ("all"), or with the first one ("any").
+
+    >>> a, b = ones(1, requires_grad=True), ones(1, requires_grad=True)
+    >>> handle = autograd.graph.register_multi_grad_hook((a, b), lambda grads: print(len(grads)))
+    >>> (a * b).sum().backward()
+    2
+    """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
     lock = threading.Lock()
@@ -255,7 +277,13 @@ def allow_mutation_on_saved_tensors() -> Iterator[MutationContext]:
 
 
 def increment_version(tensor: Any) -> None:
-    """Count a write to `tensor` (or to each of several) that autograd did not see."""
+    """Count a write to `tensor` (or to each of several) that autograd did not see.
+
+    >>> x = ones(1)
+    >>> autograd.graph.increment_version(x)
+    >>> x._version
+    1
+    """
     tensors = (tensor,) if isinstance(tensor, TensorBase) else tensor
     for t in tensors:
         t.version_cell().bump("increment_version")

@@ -15,11 +15,14 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
+
+from . import remarks
+from .remarks import NEED_PYTORCH
 
 # A program may already say `import tapegrad as torch`; its names are checked the same way.
 ROOTS = ("torch", "tapegrad")
@@ -54,6 +57,9 @@ class Report:
     files: int = 0
     names: set[str] = field(default_factory=set)
     missing: dict[str, list[Use]] = field(default_factory=dict)
+    idle: dict[str, list[Use]] = field(default_factory=dict)  # accepted, and changes nothing
+    refusing: dict[str, list[Use]] = field(default_factory=dict)  # there, but raise when used
+    companions: dict[str, list[Use]] = field(default_factory=dict)  # need PyTorch's binary
     unreadable: list[Unreadable] = field(default_factory=list)
 
     def needed(self) -> dict[str, list[Use]]:
@@ -96,9 +102,17 @@ class _Scope:
 
 def scan(source: str | bytes, file: str) -> list[Use]:
     """Every use of a torch name in one file, in the order of the text."""
+    return _uses(_scanned(source, file))
+
+
+def _scanned(source: str | bytes, file: str) -> _Scanner:
     tree = ast.parse(source, file)
     scanner = _Scanner(file)
     scanner.open_scope(tree.body, _Scope(None))
+    return scanner
+
+
+def _uses(scanner: _Scanner) -> list[Use]:
     probed = scanner.probed
     uses = [
         Use(u.name, u.file, u.line, u.guarded or any(_within(u.name, p) for p in probed))
@@ -120,6 +134,8 @@ class _Scanner(ast.NodeVisitor):
     def __init__(self, file: str) -> None:
         self.file = file
         self.uses: list[Use] = []
+        self.written: list[Use] = []  # torch.backends.cudnn.benchmark = True
+        self.companions: list[Use] = []  # imports of packages that need PyTorch itself
         self.probed: set[str] = set()  # names asked for with hasattr or getattr with a default
         self.stars: list[str | None] = []  # modules of `from m import *`, None for another library
         self.scope = _Scope(None)
@@ -214,14 +230,23 @@ class _Scanner(ast.NodeVisitor):
         target = self.scope.find(node.id)[1]
         return ".".join([target, *reversed(tail)]) if target else None
 
+    def _companion(self, module: str, node: ast.AST) -> None:
+        head = module.partition(".")[0]
+        if head in NEED_PYTORCH:
+            use = Use(head, self.file, getattr(node, "lineno", 0), "ImportError" in self.guards)
+            self.companions.append(use)
+
     def visit_Import(self, node: ast.Import) -> None:
         for item in node.names:
+            self._companion(item.name, node)
             name = _as_torch(item.name)
             if name:
                 self._use(name, node, "ImportError" in self.guards)
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         module = _as_torch(node.module or "") if node.level == 0 else None
+        if node.level == 0:
+            self._companion(node.module or "", node)
         for item in node.names:
             if module:
                 name = module if item.name == "*" else f"{module}.{item.name}"
@@ -230,6 +255,8 @@ class _Scanner(ast.NodeVisitor):
     def visit_Attribute(self, node: ast.Attribute) -> None:
         # Setting an attribute needs only the object that it is set on.
         read = node if isinstance(node.ctx, ast.Load) else node.value
+        if read is not node and (whole := self.dotted(node)):
+            self.written.append(Use(whole, self.file, node.lineno, False))
         name = self.dotted(read)
         if name is None:
             self.generic_visit(node)
@@ -362,6 +389,13 @@ def missing_part(dotted: str) -> str | None:
         return _look_up(dotted)[0]
 
 
+def instead_of(dotted: str) -> str | None:
+    """What to use instead of a name that is there only to be imported; None if it does work."""
+    found = _look_up(dotted)[1]
+    own = vars(found) if isinstance(found, FunctionType | type) else {}
+    return own.get("absent")
+
+
 def _is_container(dotted: str) -> bool:
     return missing_part(dotted) is not None or isinstance(_look_up(dotted)[1], ModuleType | type)
 
@@ -415,7 +449,7 @@ def check_files(paths: Sequence[str]) -> Report:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # SyntaxWarnings are the program's business
-                uses = scan(Path(file).read_bytes(), file)
+                scanner = _scanned(Path(file).read_bytes(), file)
         except OSError as error:
             report.unreadable.append(Unreadable(file, 0, error.strerror or str(error)))
             continue
@@ -424,18 +458,32 @@ def check_files(paths: Sequence[str]) -> Report:
             report.unreadable.append(Unreadable(file, line, getattr(error, "msg", str(error))))
             continue
         report.files += 1
+        uses = _uses(scanner)
+        for use in dict.fromkeys([*uses, *scanner.written]):
+            known = remarks.idle(use.name)
+            if known is not None:
+                report.idle.setdefault(known, []).append(use)
+        for use in scanner.companions:
+            report.companions.setdefault(use.name, []).append(use)
         for use in uses:
             report.names.add(use.name)
             missing = missing_part(use.name)
             if missing is not None:
                 report.missing.setdefault(missing, []).append(use)
+            elif instead_of(use.name) is not None:
+                report.refusing.setdefault(use.name, []).append(use)
     report.missing = dict(sorted(report.missing.items()))
+    report.idle = dict(sorted(report.idle.items()))
+    report.refusing = dict(sorted(report.refusing.items()))
+    report.companions = dict(sorted(report.companions.items()))
     return report
 
 
-def _listing(missing: dict[str, list[Use]]) -> Iterator[str]:
+def _listing(missing: dict[str, list[Use]], said: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Names with their places, and what is said about them."""
     for name, uses in missing.items():
-        yield name
+        words = (said or {}).get(name)
+        yield f"{name}: {words}" if words else name
         places: dict[tuple[str, str], list[int]] = {}
         for use in uses:
             places.setdefault((use.file, use.name), []).append(use.line)
@@ -452,11 +500,26 @@ def to_text(report: Report) -> str:
         lines += ["Missing in tapegrad:", "", *_listing(needed), ""]
     if optional:
         lines += ["Missing, but guarded by the program:", "", *_listing(optional), ""]
+    if report.refusing:
+        lines += ["There to be imported, but raise when they are used:", ""]
+        told = {name: f"instead, {instead_of(name)}" for name in report.refusing}
+        lines += [*_listing(report.refusing, told), ""]
+    if report.companions:
+        lines += ["Compiled against PyTorch's own binary, in whole or in part:", ""]
+        told = {n: f"instead, {w}" for n, w in remarks.NEED_PYTORCH.items() if w}
+        lines += [*_listing(report.companions, told), ""]
+    if report.idle:
+        lines += ["Accepted, but nothing changes by it:", ""]
+        lines += [*_listing(report.idle, remarks.IDLE), ""]
     files = f"{report.files} file{'' if report.files == 1 else 's'}"
     names = f"{len(report.names)} torch name{'' if len(report.names) == 1 else 's'}"
     guarded = f" ({len(optional)} guarded)" if optional else ""
     lines.append(f"{files}, {names}, {len(report.missing)} missing{guarded}")
     return "\n".join(lines)
+
+
+def _place(use: Use) -> dict[str, Any]:
+    return {"file": use.file, "line": use.line, "name": use.name}
 
 
 def to_json(report: Report) -> str:
@@ -465,9 +528,21 @@ def to_json(report: Report) -> str:
         {
             "name": name,
             "guarded": all(use.guarded for use in uses),
-            "uses": [{"file": u.file, "line": u.line, "name": u.name} for u in uses],
+            "uses": [_place(u) for u in uses],
         }
         for name, uses in report.missing.items()
+    ]
+    refusing = [
+        {"name": n, "instead": instead_of(n), "uses": [_place(u) for u in uses]}
+        for n, uses in report.refusing.items()
+    ]
+    idle = [
+        {"name": n, "why": remarks.IDLE[n], "uses": [_place(u) for u in uses]}
+        for n, uses in report.idle.items()
+    ]
+    companions = [
+        {"name": n, "instead": remarks.NEED_PYTORCH[n], "uses": [_place(u) for u in uses]}
+        for n, uses in report.companions.items()
     ]
     unreadable = [vars(u) for u in report.unreadable]
     return json.dumps(
@@ -475,6 +550,9 @@ def to_json(report: Report) -> str:
             "files": report.files,
             "names": sorted(report.names),
             "missing": missing,
+            "refusing": refusing,
+            "idle": idle,
+            "companions": companions,
             "unreadable": unreadable,
         },
         indent=2,

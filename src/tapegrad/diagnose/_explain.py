@@ -22,7 +22,7 @@ import traceback
 from typing import Any
 
 from ..core.base import PACKAGE, TensorBase
-from ..errors import evidence
+from ..errors import evidence, tracebacks
 from . import words
 from .error_pages import page
 
@@ -59,6 +59,7 @@ def explain(err: BaseException | None = None) -> Explanation:
         raise TypeError(
             f"explain(): argument 'err' must be an exception or None, not {type(err).__name__}"
         )
+    tracebacks.explained(err)  # of what Python itself says about a gradient that is None
     diagnosed = with_diagnosis(err)
     if diagnosed is not None:
         return from_diagnosis(diagnosed)

@@ -22,11 +22,23 @@ from __future__ import annotations
 import dataclasses
 import gc
 import os
+import re
 from typing import Any
 
 from ..core.base import sequence
 from ..errors import evidence
-from . import _memory, holders, live, words
+from . import _memory, alive, holders, words
+
+# `total += loss` and `total = total + loss`; `losses.append(loss)` and `history[step] = loss`.
+SUM = re.compile(r"([\w.\[\]]+)\s*(?:\+=|=\s*\1\s*\+)\s*(.+)")
+STORE = re.compile(r"(.*?\.(?:append|add|appendleft)\()(.+)(\))")
+ASSIGN = re.compile(r"(.*?\]\s*=\s*)(.+)()")
+
+
+def taken(written: str, scalar: bool) -> str:
+    """What is written, without its history."""
+    simple = re.fullmatch(r"[\w.]+([.]\w+|\([^()]*\)|\[[^\[\]]*\])*", written) is not None
+    return f"{written if simple else f'({written})'}.{'item' if scalar else 'detach'}()"
 
 
 @dataclasses.dataclass
@@ -45,6 +57,7 @@ class Held:
     passes: int = 0  # how many backward passes went through what is kept
     oldest: int = 0  # the number of the first node that is kept
     grown: int = 0  # how many nodes more than at the last look
+    scalars: bool = False  # one number each
 
     @property
     def is_leak(self) -> bool:
@@ -55,8 +68,16 @@ class Held:
     def fix(self) -> str:
         if self.kind == "gradient":
             return "a gradient with history: backward(create_graph=True) made it; set .grad = None"
-        if self.kind == "variable" or self.stored is not None and "+=" in self.stored["text"]:
-            return "add numbers, not tensors: += loss.item(); or .detach() what is carried over"
+        text = "" if self.stored is None else self.stored["text"].partition("#")[0].strip()
+        added = SUM.fullmatch(text)
+        if added is not None:
+            return f"add numbers, not tensors: {added[1]} += {taken(added[2], self.scalars)}"
+        if self.kind == "variable":
+            return f"what is carried over needs no history: {self.holder} = {self.holder}.detach()"
+        put = STORE.fullmatch(text) or ASSIGN.fullmatch(text)
+        if put is not None:
+            kept = "numbers" if self.scalars else "values"
+            return f"store {kept}: {put[1]}{taken(put[2], self.scalars)}{put[3]}"
         return "store numbers: .item() for a scalar, .detach() for a tensor"
 
     def data(self) -> dict[str, Any]:
@@ -153,9 +174,9 @@ def key_of(held: Held) -> tuple[Any, ...]:
 
 def look(since: int = 0) -> list[Held]:
     """All tensors with history newer than node number `since`, grouped, the largest first."""
-    tensors = [t for t in live.tensors() if not live.without_history(t) and t.node.seq > since]
+    tensors = [t for t in alive.tensors() if not alive.without_history(t) and t.node.seq > since]
     tensors.sort(key=lambda t: t.node.seq)
-    places = live.Places()
+    places = alive.Places()
     ways = holders.ways_to(tensors)
     groups: dict[tuple[Any, ...], list[int]] = {}
     for i, t in enumerate(tensors):
@@ -174,12 +195,12 @@ def look(since: int = 0) -> list[Held]:
 
 
 def describe(
-    tensors: list[Any], way: holders.Way | None, unknown: str, places: live.Places
+    tensors: list[Any], way: holders.Way | None, unknown: str, places: alive.Places
 ) -> Held:
     """One group: what it keeps alive, and the line that stores it."""
     last = tensors[-1].node
     made = places.of(last)
-    graph = live.nodes_from([t.node for t in tensors])
+    graph = alive.nodes_from([t.node for t in tensors])
     seen: set[int] = set()
     size = 0
     for node in sorted(graph, key=lambda node: not node.is_leaf):  # the leaves' memory goes first
@@ -197,6 +218,7 @@ def describe(
         made=made,
         op=evidence.node_name(last),
         tensors=len(tensors),
+        scalars=all(t.array.size == 1 for t in tensors),
         graphs=separate([t.node for t in tensors]),
         nodes=len(graph),
         oldest=min(node.seq for node in graph if not node.is_leaf),

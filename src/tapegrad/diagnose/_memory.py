@@ -30,7 +30,7 @@ from ..core.arrays import is_array, owner_of
 from ..core.base import COMPILED, Cut, Node, Stamped, TensorBase, Version
 from ..core.op import Op
 from ..errors import evidence
-from . import live, words
+from . import alive, words
 
 # What a node holds of its own; its edges lead to other nodes.
 FIELDS = tuple("kept cells fixes outputs leaves edge_slots edges duals notes".split())
@@ -126,12 +126,12 @@ def memory(loss: Any) -> Memory:
     roots = [words.behind(t) for t in words.tensors_of(loss, "memory", "loss")]
     for t in roots:
         t.grad_fn  # noqa: B018  # a view whose base was written re-makes its history here
-    graph = live.nodes_from([t.node for t in roots])
+    graph = alive.nodes_from([t.node for t in roots])
     found = Memory()
     found.nodes = len(graph)
     leaves, elsewhere = owners_elsewhere(graph)
     names = evidence.module_names()
-    places = live.Places()
+    places = alive.Places()
     by_line: dict[tuple[str, int] | None, dict[str, Any]] = {}
     by_module: dict[str, dict[str, Any]] = {}
     seen: set[int] = set()
@@ -194,14 +194,14 @@ def owners_elsewhere(graph: Any) -> tuple[set[int], set[int]]:
     leaves = set()
     for node in graph:
         if node.is_leaf:
-            array = live.leaf_array(node)
+            array = alive.leaf_array(node)
             if array is not None:
                 leaves.add(id(evidence.memory(array)))
     on_ctx = {id(value) for node in graph if is_function(node) for value in vars(node).values()}
     held = {
         id(evidence.memory(t.array))
-        for t in live.tensors()
-        if live.without_history(t) and id(t) not in on_ctx
+        for t in alive.tensors()
+        if alive.without_history(t) and id(t) not in on_ctx
     }
     for _, value in evidence.held(evidence.user_frames()):
         if is_array(value):

@@ -14,10 +14,8 @@ What is only likely, because the graph is gone, is said to be so.
 
 from __future__ import annotations
 
-import inspect
 import re
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,7 +25,7 @@ from ..autograd.leaves import only_follows
 from ..core.arrays import host, is_array
 from ..core.modes import MODES
 from ..errors import evidence, history
-from . import live, words
+from . import alive, words
 
 Facts = dict[str, Any]
 
@@ -126,7 +124,7 @@ def first_backward(t: Any) -> evidence.Place | None:
     if passes:
         code, lasti, _, _ = min(passes, key=lambda found: found[3])
         return evidence.place(code, lasti)
-    return only_line(r"\.backward\(")
+    return evidence.only_line(r"\.backward\(")
 
 
 # ---------------------------------------------------------------------- it cannot be there
@@ -154,7 +152,7 @@ def without_grad(t: Any, name: str, facts: Facts) -> str:
         return f"{text}{at_line('', where)} {sentence(history.instead_of(t.cut))}"
     if is_parameter(t):
         facts["cause"] = "frozen"
-        where = only_line(r"requires_grad(_\(\s*False|\s*=\s*False)")
+        where = evidence.only_line(r"requires_grad(_\(\s*False|\s*=\s*False)")
         facts["frozen_at"] = where
         return (
             f"{name} is a frozen parameter: its requires_grad is False"
@@ -187,6 +185,12 @@ def inner_tensor(t: Any, name: str, facts: Facts) -> str:
             text = f"{name} retains its gradient, but retain_grad() came after the backward() that"
             text += at_line(" ran", evidence.place(*t.node.freed_by[:2]))
         return text
+    lost = None if made is None else history.LOST_LEAF.match(made["text"])
+    if lost is not None:
+        facts["cause"] = "lost leaf"
+        text = f"{name} was a leaf, until an update made a new tensor and gave it the leaf's name"
+        text += at_line("", made) + " backward() fills leaves only. Update it in place: "
+        return f"{text}with torch.no_grad(): {lost[1]} {lost[2]}= {lost[3]}."
     facts["cause"] = "not a leaf"
     how = {"ToCopy": "ToCopy, a .to() to another dtype,"}.get(op, op)
     text = f"{name} is not a leaf: it is the result of {how}" + at_line("", made)
@@ -226,7 +230,7 @@ def leaf_without(t: Any, name: str, facts: Facts) -> str:
         return at_line(f"{text} grad, and no gradient gets to it; it was made", made)
     users = above(t)
     facts["used"] = node is not None
-    roots = [held for _, held in words.tensors_held() if not live.without_history(held)]
+    roots = [held for _, held in words.tensors_held() if not alive.without_history(held)]
     others = [held for _, held in words.tensors_held() if held.cut is not None and held is not t]
     cut, certain = None, False
     if node is not None:
@@ -245,6 +249,12 @@ def leaf_without(t: Any, name: str, facts: Facts) -> str:
             + f" No gradient passes that line. {sentence(history.instead_of(cut))}"
         )
     ran = other_pass(roots)
+    cleared = evidence.only_line(r"\.zero_grad\(|\.grad\s*=\s*None")
+    if users and cleared is not None and not any(node.frees for node in users):
+        # Sums and means keep nothing that a pass would free: it leaves no trace in them.
+        facts.update(cause="set to None", zero_grad=cleared)
+        text = f"{with_grad(name)} was most likely filled, and set to None since then"
+        return at_line(text, cleared) + " If no backward() has run, call it on the loss."
     if users:
         facts["cause"] = "no backward yet"
         text = f"{name} is part of a graph, but no backward() has been through it"
@@ -268,8 +278,16 @@ def leaf_without(t: Any, name: str, facts: Facts) -> str:
         if is_parameter(t):
             text += " Is the layer that holds it called in forward()?"
         return text
+    taken = evidence.only_line(history.TAKEN_OUT.pattern)
+    if taken is not None:
+        facts.update(cause="taken out as a number", cut=taken)
+        return (
+            f"{name} was used, but its graph is gone, most likely"
+            + at_line(" because the result was taken out as a number", taken)
+            + " A tensor made from a number has no history, requires_grad=True or not: call "
+            "backward() on the tensor itself."
+        )
     facts["cause"] = "graph is gone"
-    cleared = only_line(r"\.zero_grad\(|\.grad\s*=\s*None")
     facts["zero_grad"] = cleared
     text = f"{name} was used, but its graph is gone: either no backward() ran before that, or .grad"
     return text + at_line(" was set to None afterwards" + ", perhaps" * bool(cleared), cleared)
@@ -289,7 +307,7 @@ def was_cleared(name: str, passes: list[Any], stepped: bool, facts: Facts) -> st
             ".grad" + at_line("", ran)
         )
     facts["cause"] = "set to None"
-    cleared = only_line(r"\.zero_grad\(|\.grad\s*=\s*None")
+    cleared = evidence.only_line(r"\.zero_grad\(|\.grad\s*=\s*None")
     facts["zero_grad"] = cleared
     had = " and optimizer.step() has used it" if stepped else ""
     return (
@@ -304,7 +322,7 @@ def above(t: Any) -> list[Any]:
     if t.node is None:
         return []
     users: dict[Any, list[Any]] = {}
-    for node in live.nodes():
+    for node in alive.nodes():
         for edge in node.edges:
             if edge is not None:
                 users.setdefault(edge, []).append(node)
@@ -368,28 +386,3 @@ def listed(names: list[str]) -> str:
 def is_parameter(t: Any) -> bool:
     nn = sys.modules.get("tapegrad.nn.parameter")
     return nn is not None and isinstance(t, nn.Parameter)
-
-
-def only_line(pattern: str) -> evidence.Place | None:
-    """The line of the user's running functions that matches.
-
-    Of several the last above the line that is running now; None if there is no such line.
-    """
-    matches: Callable[[str], Any] = re.compile(pattern).search
-    for frame in evidence.user_frames():
-        code = frame.f_code
-        try:
-            lines, start = inspect.getsourcelines(code)
-        except (OSError, TypeError):
-            continue
-        found: list[evidence.Place] = []
-        for number, text in enumerate(lines, max(start, 1)):
-            if matches(text.partition("#")[0]):
-                where = {"file": code.co_filename, "line": number, "text": text.strip()}
-                found.append({**where, "function": code.co_name})
-        if len(found) == 1:
-            return found[0]
-        above_now = [where for where in found if where["line"] <= (frame.f_lineno or 0)]
-        if above_now:
-            return above_now[-1]
-    return None

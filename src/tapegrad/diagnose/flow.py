@@ -23,6 +23,8 @@ from ..errors import evidence
 from . import words
 
 BAR = 24  # columns of a full bar
+MARKS = {"zero": "ZERO", "nan": "NAN", "useless": "useless in front of a norm"}
+NOTHING = 1e-4  # of its weight's gradient: what rounding leaves of a bias that is subtracted again
 
 
 class GradientFlow:
@@ -42,6 +44,11 @@ class GradientFlow:
             ("none", "without gradient: unused in the loss, or backward() has not run; see why()"),
             ("nan", "with NaN or infinite values: see torch.autograd.detect_anomaly()"),
             ("zero", "with a gradient that is zero everywhere: dead units, or a masked loss"),
+            (
+                "useless",
+                "in front of a normalisation, which takes the mean away and the bias with it: no "
+                "gradient, no use; bias=False leaves them out",
+            ),
             ("frozen", "frozen (requires_grad=False)"),
             ("lazy", "of lazy layers that have not seen an input yet"),
         ):
@@ -81,10 +88,11 @@ class GradientFlow:
                 continue
             keys = ("norm", "mean_abs", "max_abs", "ratio")
             values = [words.digits(row[key]) for key in keys]
-            bar = self._bar(row["norm"]) if row["mark"] == "" else f"<- {row['mark'].upper()}"
+            bar = self._bar(row["norm"]) if row["mark"] == "" else f"<- {MARKS[row['mark']]}"
             rows.append([name, shape, *values, bar])
         lines = words.table(rows, right=[2, 3, 4, 5], indent=0)
-        lines += [f"! {note}" for note in self.notes]
+        for note in self.notes:
+            lines.append("! " + words.paragraph(note, "  ").lstrip())
         if any(row["ratio"] for row in self.rows):
             lines.append(
                 "grad/weight times the learning rate is how much a plain SGD step changes a "
@@ -103,7 +111,7 @@ class GradientFlow:
                     "print() shows the same as text"
                 ) from None
             _, ax = pyplot.subplots(figsize=(7, 0.3 * len(self.rows) + 1.5))
-        colours = {"": "tab:blue", "zero": "tab:orange", "nan": "tab:red"}
+        colours = {"": "tab:blue", "zero": "tab:orange", "nan": "tab:red", "useless": "lightgrey"}
         names = [row["name"] for row in self.rows]
         usable = [row["norm"] if row["mark"] == "" else 0.0 for row in self.rows]
         ax.barh(names, usable, color=[colours.get(row["mark"], "lightgrey") for row in self.rows])
@@ -120,7 +128,29 @@ class GradientFlow:
 
 def gradient_flow(model: Any) -> GradientFlow:
     """Norm, mean and maximum of every parameter's gradient; for a module, or named tensors."""
-    return GradientFlow([row_of(name, t) for name, t in named_tensors(model)])
+    rows = [row_of(name, t) for name, t in named_tensors(model)]
+    if evidence.is_module(model):
+        mark_useless(model, rows)
+    return GradientFlow(rows)
+
+
+def mark_useless(model: Any, rows: list[dict[str, Any]]) -> None:
+    """Biases whose layer is followed by a norm over the same channels, and that have no gradient.
+
+    The order is that in which the layers were made; the gradient tells whether it is the one in
+    which they run.
+    """
+    from ..nn.modules.batchnorm import _NormBase
+
+    norms = {row["name"]: row["norm"] for row in rows}
+    layers = [(path, m) for path, m in model.named_modules() if not list(m.children())]
+    for (path, layer), (_, after) in zip(layers, layers[1:], strict=False):
+        bias = f"{path}.bias" if path else "bias"
+        weight = norms.get(bias.removesuffix("bias") + "weight")
+        if norms.get(bias) is None or not weight or not isinstance(after, _NormBase):
+            continue
+        if layer.bias.numel() == after.num_features and norms[bias] < NOTHING * weight:
+            next(row for row in rows if row["name"] == bias)["mark"] = "useless"
 
 
 def named_tensors(model: Any) -> list[tuple[str, Any]]:

@@ -1,8 +1,8 @@
 """Errors that leave a public function: what it was called with says more than the sentence.
 
 The functions that users call, the operators, indexing and `Module.__call__` hand an exception to
-`explain` on its way out. PyTorch's sentence decides which rule explains it, of shapes.py and
-shapes_layers.py (E09), kinds.py (E10) or missing.py (E15); an unknown sentence
+`explain` on its way out. PyTorch's sentence decides which rule explains it, of shapes.py,
+shapes_layers.py and ranges.py (E09), kinds.py (E10) or missing.py (E15); an unknown sentence
 stays as it is.
 """
 
@@ -160,11 +160,12 @@ _RULES: Rules = []
 def rules() -> Rules:
     """Every rule with its id and the sentence that it explains."""
     if not _RULES:
-        from . import kinds, missing, shapes, shapes_layers
+        from . import kinds, missing, ranges, shapes, shapes_layers
 
         tables = (
             ("E09", shapes.RULES),
             ("E09", shapes_layers.RULES),
+            ("E09", ranges.RULES),
             ("E10", kinds.RULES),
             ("E15", missing.RULES),
         )

@@ -97,6 +97,33 @@ def return_lines(code: Any) -> list[Place]:
     return list(lines.values())
 
 
+def only_line(pattern: str) -> Place | None:
+    """The line of the user's running functions that matches.
+
+    Of several the last above the line that is running now; None if there is no such line.
+    """
+    import inspect  # takes a moment, and only errors need it
+
+    matches = re.compile(pattern).search
+    for frame in user_frames():
+        code = frame.f_code
+        try:
+            lines, start = inspect.getsourcelines(frame)  # of a module all, not a block
+        except (OSError, TypeError):
+            continue
+        found: list[Place] = []
+        for number, text in enumerate(lines, max(start, 1)):
+            if matches(text.partition("#")[0]):
+                where = {"file": code.co_filename, "line": number, "text": text.strip()}
+                found.append({**where, "function": code.co_name})
+        if len(found) == 1:
+            return found[0]
+        above_now = [where for where in found if where["line"] <= (frame.f_lineno or 0)]
+        if above_now:
+            return above_now[-1]
+    return None
+
+
 # ---------------------------------------------------------------------- tensors and their names
 
 
@@ -117,8 +144,12 @@ def spell_tensor(facts: Any) -> str:
     return ", ".join(words)
 
 
+FAILED: list[Any] = []  # the frames of an exception that nobody caught, while it is explained
+
+
 def user_frames() -> Iterator[Any]:
     """The running frames outside this package, innermost first."""
+    yield from FAILED
     frame = user_frame(1)
     while frame is not None:
         if not frame.f_code.co_filename.startswith(PACKAGE):

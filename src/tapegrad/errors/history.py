@@ -10,6 +10,7 @@ from typing import Any
 from ..core.base import Cut, TensorBase
 from ..core.modes import MODES
 from .evidence import (
+    Place,
     cut_towards,
     describe,
     frozen_modules,
@@ -20,6 +21,7 @@ from .evidence import (
     node_name,
     of_cut,
     of_node,
+    only_line,
     other_output,
     place,
     public_name,
@@ -141,7 +143,15 @@ def no_history(root: Any, index: int) -> Exception:
     """E03: backward from a tensor with no history."""
     cut: Cut | None = getattr(root, "cut", None)
     frozen: list[str] = []
-    if cut is not None:
+    name = name_of(root.array)
+    taken = None if cut is not None else taken_out(name)
+    if taken is not None:
+        what = f"`{name}` was made from a number, and a number has no history"
+        fixes = [
+            "call backward() on the tensor itself, before .item(); numbers are for printing",
+            "several losses: add the tensors up, or torch.stack(losses).mean()",
+        ]
+    elif cut is not None:
         what = f"the way back ends at {cut_by(cut)}"
         fixes = [instead_of(cut)]
     else:
@@ -162,14 +172,29 @@ def no_history(root: Any, index: int) -> Exception:
                 f"by {'' if cut is None else SPELLED.get(cut.what, cutter(cut))} at",
                 of_cut(cut),
             ),
+            ("cut", "by taking the value out at", taken),
             ("noticed", "at", here()),
         ],
-        tensor=describe(root.array, name_of(root.array)),
+        tensor=describe(root.array, name),
         fixes=fixes,
-        cut_by=None if cut is None else cutter(cut),
-        cut=of_cut(cut),
+        cut_by=("item" if taken else None) if cut is None else cutter(cut),
+        cut=taken if cut is None else of_cut(cut),
         frozen=frozen,
     )
+
+
+# torch.tensor(loss.item()), torch.tensor(float(loss)), torch.from_numpy(y.detach().numpy())
+TAKEN_OUT = re.compile(
+    r"=.*(?:[tT]ensor|from_numpy|Variable)\(.*(?:\.item\(\)|\.tolist\(\)|\.numpy\(\)|float\()"
+)
+
+
+def taken_out(name: str | None) -> Place | None:
+    """The line that made a tensor from the value of another one, as the source tells it."""
+    if name is None:
+        return None
+    last = only_line(rf"(?:^|[\s;]){re.escape(name)}\s*=(?!=)")
+    return None if last is None or TAKEN_OUT.search(last["text"]) is None else last
 
 
 def not_scalar(root: Any) -> Exception:

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..core.base import user_frame
-from .evidence import here, name_of
+from . import evidence
+from .evidence import here, name_of, user_frames
 from .missing import reads_attribute
 from .report import attach, build
 
@@ -76,6 +77,22 @@ def no_parameters(was_used_up: bool) -> Exception:
         causes=[("noticed", "at", here())],
         fixes=fixes,
     )
+
+
+def explain_parameters(error: TypeError, given: Any) -> None:
+    """An optimizer was given a model, a list of modules, or a method that was not called."""
+    if isinstance(given, (list, tuple)):
+        given = next((each for each in given if evidence.is_module(each)), given)
+    what, fix = "", ""
+    if evidence.is_module(given):
+        name = next((n for n, m in evidence.modules_held([*user_frames()]) if m is given), "model")
+        what = f"this is a {type(given).__name__}; an optimizer takes the parameters of a model"
+        fix = f"pass {name}.parameters()"
+    elif getattr(given, "__name__", "") in ("parameters", "named_parameters"):
+        what = "this is the method itself, it was not called"
+        fix = f"write the parentheses: .{given.__name__}()"
+    if what:
+        attach(error, "E16", what=what, causes=[("noticed", "at", here())], fixes=[fix])
 
 
 def not_a_leaf(t: Any) -> Exception:

@@ -247,39 +247,6 @@ def no_such_dimension(call: Call, match: Match) -> Advice | None:
     return advice(call, what, fixes or ["it is a scalar"], [(names[0], None)], names[0])
 
 
-# ---------------------------------------------------------------------- indices beyond the end
-
-
-def label_range(call: Call, match: Match) -> Advice | None:
-    """Target 3 is out of bounds."""
-    x, target = call.shape("input"), call.get("target")
-    if len(x) < 1 or target is None:
-        return None
-    classes = x[1] if len(x) > 1 else x[0]
-    low, high = int(target.array.min()), int(target.array.max())
-    fixes = [f"give the last layer {high + 1} outputs"]
-    if low >= 1 and high == classes:
-        fixes.insert(0, f"labels begin at 0: {call.spell('target')} - 1")
-    what = f"there are {classes} classes, 0 to {classes - 1}; the labels go from {low} to {high}"
-    return advice(call, what, fixes, [("input", len(x) - 1)], "target", classes=classes)
-
-
-def embedding_range(call: Call, match: Match) -> Advice | None:
-    """index out of range in self"""
-    index, rows = call.get("input"), call.shape("weight")
-    if index is None or not rows or not index.array.size:
-        return None
-    low, high = int(index.array.min()), int(index.array.max())
-    what = f"the table has {rows[0]} rows, 0 to {rows[0] - 1}; the indices go from {low} to {high}"
-    return advice(
-        call,
-        what,
-        [f"num_embeddings is {rows[0]}, write at least {high + 1}"],
-        [("weight", 0)],
-        "input",
-    )
-
-
 RULES: dict[str, Rule] = {
     r"expected input\[.*\] to have (\d+) channels, but got (\d+) channels": channels,
     r"^Expected \dD \(unbatched\) or (\d)D \(batched\) input": dimensions,
@@ -297,6 +264,4 @@ RULES: dict[str, Rule] = {
     r"converted to Python scalars": one_number,
     r"^Boolean value of Tensor with more than one value is ambiguous": one_truth,
     r"^Dimension out of range \(expected .* but got (-?\d+)\)": no_such_dimension,
-    r"^Target -?\d+ is out of bounds": label_range,
-    r"^index out of range in self": embedding_range,
 }

@@ -17,8 +17,6 @@ OURS = str(__package__).partition(".")[0]
 
 def install() -> None:
     """Show them so from now on, unless somebody else shows them."""
-    if os.environ.get("TAPEGRAD_TRACEBACK") == "full":
-        return
     if sys.excepthook is sys.__excepthook__:
         sys.excepthook = show
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
@@ -38,9 +36,11 @@ def show_in_cell(shell: Any, kind: Any, error: Any, trace: Any, tb_offset: Any =
 
 def shortened(error: BaseException, show_it: Callable[[], Any]) -> None:
     """Show an exception while it has no frames of ours."""
+    explained(error)
     whole = [(each, each.__traceback__) for each in chain(error)]
     count = 0
-    for each, own in whole:
+    shown = [] if os.environ.get("TAPEGRAD_TRACEBACK") == "full" else whole
+    for each, own in shown:
         kept, left_out = without_ours(own)
         if kept is not None:
             each.__traceback__ = kept
@@ -51,11 +51,31 @@ def shortened(error: BaseException, show_it: Callable[[], Any]) -> None:
             f"({frames} inside tapegrad left out: TAPEGRAD_TRACEBACK=full shows them)",
             file=sys.stderr,
         )
+    named = [(each, each.name) for each, _ in whole if suggests_twice(each)]
+    for each, _ in named:
+        each.name = None
     try:
         show_it()
     finally:
         for each, own in whole:
             each.__traceback__ = own
+        for each, name in named:
+            each.name = name
+
+
+def explained(error: BaseException) -> None:
+    """Say why a gradient is None, where that is what went wrong."""
+    try:
+        from .none_gradients import explain
+
+        explain(error)
+    except Exception:  # the exception itself is what must be seen
+        pass
+
+
+def suggests_twice(error: Any) -> bool:
+    """Whether Python would add a "Did you mean" below ours."""
+    return isinstance(error, AttributeError) and hasattr(error, "diagnosis")
 
 
 def chain(error: BaseException | None) -> Iterator[BaseException]:
@@ -82,5 +102,9 @@ def without_ours(trace: TracebackType | None) -> tuple[TracebackType | None, int
 
 def is_ours(trace: TracebackType) -> bool:
     """By the module: the files of compiled frames are named as they were when that was done."""
-    name = trace.tb_frame.f_globals.get("__name__")
+    return is_own(trace.tb_frame)
+
+
+def is_own(frame: Any) -> bool:
+    name = frame.f_globals.get("__name__")
     return isinstance(name, str) and name.partition(".")[0] == OURS

@@ -66,13 +66,21 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 
 def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Any:
-    """Draw from the uniform distribution on [a, b)."""
+    """Draw from the uniform distribution on [a, b).
+
+    >>> nn.init.uniform_(torch.empty(1000), -1.0, 1.0).abs().max() <= 1
+    tensor(True)
+    """
     with tg.no_grad():
         return tensor.uniform_(a, b, generator=generator)
 
 
 def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Any:
-    """Draw from the normal distribution."""
+    """Draw from the normal distribution.
+
+    >>> nn.init.normal_(torch.empty(2, 3), std=0.02).shape
+    torch.Size([2, 3])
+    """
     with tg.no_grad():
         return tensor.normal_(mean, std, generator=generator)
 
@@ -85,7 +93,11 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Any = None,
 ) -> Any:
-    """Draw from the normal distribution cut off at `a` and `b`."""
+    """Draw from the normal distribution cut off at `a` and `b`.
+
+    >>> nn.init.trunc_normal_(torch.empty(1000), a=-1.0, b=1.0).abs().max() <= 1
+    tensor(True)
+    """
     if tensor.is_meta:
         return tensor  # there is nothing to draw
     if mean < a - 2 * std or mean > b + 2 * std:
@@ -141,18 +153,31 @@ def constant_(tensor: Any, val: float) -> Any:
 
 
 def ones_(tensor: Any) -> Any:
-    """Fill with ones."""
+    """Fill with ones.
+
+    >>> nn.init.ones_(torch.empty(2))
+    tensor([1., 1.])
+    """
     return constant_(tensor, 1.0)
 
 
 def zeros_(tensor: Any) -> Any:
-    """Fill with zeros."""
+    """Fill with zeros.
+
+    >>> nn.init.zeros_(torch.empty(2))
+    tensor([0., 0.])
+    """
     with tg.no_grad():
         return tensor.zero_()
 
 
 def eye_(tensor: Any) -> Any:
-    """Ones on the diagonal of a matrix, zeros elsewhere."""
+    """Ones on the diagonal of a matrix, zeros elsewhere.
+
+    >>> nn.init.eye_(torch.empty(2, 2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
     if tensor.dim() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     with tg.no_grad():
@@ -160,7 +185,11 @@ def eye_(tensor: Any) -> Any:
 
 
 def dirac_(tensor: Any, groups: int = 1) -> Any:
-    """Convolution weights that pass their input through."""
+    """Convolution weights that pass their input through.
+
+    >>> nn.init.dirac_(torch.empty(1, 1, 3))
+    tensor([[[0., 1., 0.]]])
+    """
     if tensor.dim() not in (3, 4, 5):
         raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
     out_channels, in_channels, *kernel = tensor.shape
@@ -201,7 +230,11 @@ def orthogonal_(tensor: Any, gain: float = 1, generator: Any = None) -> Any:
 
 
 def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Any = None) -> Any:
-    """Normal draws with a share of zeros in each column of a matrix."""
+    """Normal draws with a share of zeros in each column of a matrix.
+
+    >>> int((nn.init.sparse_(torch.empty(10, 2), 0.5) == 0).sum())
+    10
+    """
     if tensor.dim() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     rows, columns = tensor.shape
@@ -235,14 +268,22 @@ def _calculate_correct_fan(tensor: Any, mode: str) -> int:
 
 
 def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
-    """Uniform draws that keep the variance both ways (Glorot and Bengio, 2010)."""
+    """Uniform draws that keep the variance both ways (Glorot and Bengio, 2010).
+
+    >>> nn.init.xavier_uniform_(torch.empty(3, 3)).abs().max() <= 1  # sqrt(6 / (3 + 3))
+    tensor(True)
+    """
     fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
     bound = math.sqrt(3.0) * gain * math.sqrt(2.0 / float(fan_in + fan_out))
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
-    """Normal draws that keep the variance both ways (Glorot and Bengio, 2010)."""
+    """Normal draws that keep the variance both ways (Glorot and Bengio, 2010).
+
+    >>> nn.init.xavier_normal_(torch.empty(3, 5)).shape
+    torch.Size([3, 5])
+    """
     fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
     return normal_(tensor, 0.0, gain * math.sqrt(2.0 / float(fan_in + fan_out)), generator)
 
@@ -254,7 +295,11 @@ def kaiming_uniform_(
     nonlinearity: str = "leaky_relu",
     generator: Any = None,
 ) -> Any:
-    """Uniform draws that keep the variance through a rectifier (He et al., 2015)."""
+    """Uniform draws that keep the variance through a rectifier (He et al., 2015).
+
+    >>> nn.init.kaiming_uniform_(torch.empty(4, 6)).abs().max() <= 1  # sqrt(6 / 6)
+    tensor(True)
+    """
     if 0 in tensor.shape:
         warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=2)
         return tensor
@@ -269,7 +314,11 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: Any = None,
 ) -> Any:
-    """Normal draws that keep the variance through a rectifier (He et al., 2015)."""
+    """Normal draws that keep the variance through a rectifier (He et al., 2015).
+
+    >>> nn.init.kaiming_normal_(torch.empty(3, 5), nonlinearity="relu").shape
+    torch.Size([3, 5])
+    """
     if 0 in tensor.shape:
         warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=2)
         return tensor

@@ -113,13 +113,17 @@ class Optimizer:
         self.state = defaultdict(dict)
         self.param_groups = []
         used_up = getattr(params, "gi_frame", params) is None  # a generator that has ended
-        groups = list(params)
+        try:
+            groups = list(params)
+            if groups and not isinstance(groups[0], dict):
+                groups = [{"params": groups}]
+            for group in groups:
+                self.add_param_group(group)
+        except TypeError as error:
+            models.explain_parameters(error, params)
+            raise
         if not groups:
             raise models.no_parameters(used_up)
-        if not isinstance(groups[0], dict):
-            groups = [{"params": groups}]
-        for group in groups:
-            self.add_param_group(group)
 
     def _hook_step(self) -> None:
         """Wrap the class's own `step`, once, so that hooks run around it."""
@@ -175,7 +179,13 @@ class Optimizer:
     # ------------------------------------------------------------------ parameters
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add parameters with options of their own."""
+        """Add parameters with options of their own.
+
+        >>> optimizer = optim.SGD([nn.Parameter(ones(1))], lr=0.1)
+        >>> optimizer.add_param_group({"params": [nn.Parameter(ones(2))], "lr": 0.01})
+        >>> [group["lr"] for group in optimizer.param_groups]
+        [0.1, 0.01]
+        """
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
         params = param_group["params"]
@@ -230,7 +240,15 @@ class Optimizer:
 
     @called_as_a_whole
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all parameters, or set them to zero."""
+        """Forget the gradients of all parameters, or set them to zero.
+
+        >>> p = nn.Parameter(ones(1))
+        >>> optimizer = optim.SGD([p], lr=0.1)
+        >>> p.sum().backward()
+        >>> optimizer.zero_grad()
+        >>> print(p.grad)
+        None
+        """
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is None:
@@ -273,7 +291,12 @@ class Optimizer:
     # ------------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
-        """State and options, with numbers in the place of parameters: PyTorch's layout."""
+        """State and options, with numbers in the place of parameters: PyTorch's layout.
+
+        >>> optimizer = optim.SGD([nn.Parameter(ones(1))], lr=0.1)
+        >>> sorted(optimizer.state_dict())
+        ['param_groups', 'state']
+        """
         for pre_hook in list(self._optimizer_state_dict_pre_hooks.values()):
             pre_hook(self)
         numbers: dict[Any, int] = {}
@@ -292,7 +315,14 @@ class Optimizer:
         return found
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` of an optimizer with the same groups gave."""
+        """Take over what `state_dict` of an optimizer with the same groups gave.
+
+        >>> a = optim.SGD([nn.Parameter(ones(1))], lr=0.1)
+        >>> b = optim.SGD([nn.Parameter(ones(1))], lr=0.5)
+        >>> b.load_state_dict(a.state_dict())
+        >>> b.param_groups[0]["lr"]
+        0.1
+        """
         state_dict = state_dict.copy()
         for pre_hook in list(self._optimizer_load_state_dict_pre_hooks.values()):
             answer = pre_hook(self, state_dict)

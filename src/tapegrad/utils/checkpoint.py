@@ -499,6 +499,12 @@ def checkpoint(
     """function(*args, **kwargs) without keeping what its backward needs: that is computed again.
 
     Random numbers come out the same the second time, unless `preserve_rng_state=False`.
+
+    >>> x = tensor([1.0], requires_grad=True)
+    >>> y = utils.checkpoint.checkpoint(lambda x: (x * 2).exp(), x, use_reentrant=False)
+    >>> y.sum().backward()
+    >>> x.grad
+    tensor([14.7781])
     """
     if use_reentrant is None:
         warnings.warn(
@@ -525,7 +531,13 @@ def checkpoint(
 def checkpoint_sequential(
     functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
 ) -> Any:
-    """Run functions one after the other, in `segments` checkpoints; the last one is not."""
+    """Run functions one after the other, in `segments` checkpoints; the last one is not.
+
+    >>> layers = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 1))
+    >>> x = ones(3, 2, requires_grad=True)
+    >>> utils.checkpoint.checkpoint_sequential(layers, 2, x, use_reentrant=False).shape
+    torch.Size([3, 1])
+    """
     if use_reentrant is None:
         warnings.warn(
             "torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be "

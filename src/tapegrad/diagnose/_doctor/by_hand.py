@@ -1,4 +1,7 @@
-"""Steps that no optimizer takes: `w.data -= lr * w.grad`, `with no_grad(): w -= ...` (D01)."""
+"""Steps that no optimizer takes: `w.data -= lr * w.grad`, `with no_grad(): w -= ...` (D01).
+
+And the one that goes wrong: `w = w - lr * w.grad` makes a new tensor, and the leaf is lost (D28).
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ import weakref
 from typing import Any
 
 from ...errors import evidence
+from ...errors.history import LOST_LEAF
+from .. import alive
 from .loop import SURE
 from .state import Patient
 from .values import fingerprint, grad_of, is_zero, named
@@ -31,9 +36,12 @@ class HandSteps(Listener):
         self.patient = patient
         self.leaves: dict[int, Leaf] = {}
         self.faults: dict[Any, int] = {}  # by the line of backward
+        self.places = alive.Places()
 
     def before_backward(self, call: BackwardCall) -> None:
         reached = call.graph.leaf_ids
+        self.patient.report.by_hand += any(self.written(key) for key in self.leaves)
+        self.check_lost(call)
         stale = [p for p in map(self.stale, list(self.leaves)) if p is not None]
         stale = [p for p in stale if id(p) in reached]
         if not stale:
@@ -51,6 +59,32 @@ class HandSteps(Listener):
             f"forget the gradient after the update: {first}.grad = None, or {first}.grad.zero_()",
         )
 
+    def check_lost(self, call: BackwardCall) -> None:
+        """A loss that is computed from a leaf through the line that was to update it."""
+        for node in call.graph.nodes:
+            if not any(edge is not None and edge.is_leaf for edge in node.edges):
+                continue
+            where = self.places.of(node)
+            lost = None if where is None else LOST_LEAF.match(where["text"])
+            if lost is not None:
+                self.patient.report.add(
+                    "D28",
+                    f"`{lost[1]}` is a new tensor after this line, no leaf: backward() fills the "
+                    "gradient of the tensor that it was, which nobody updates any more",
+                    where,
+                    f"write into it: with torch.no_grad(): {lost[1]} {lost[2]}= {lost[3]}",
+                    ["make a leaf of the result: (...).detach().requires_grad_()"],
+                )
+                return
+
+    def written(self, key: int) -> bool:
+        """Whether a leaf that no optimizer has is another than after the last backward."""
+        leaf = self.leaves[key]
+        p = leaf.ref()
+        return (
+            p is not None and not self.patient.known(p).optimized and fingerprint(p) != leaf.values
+        )
+
     def stale(self, key: int) -> Any:
         """The leaf, if it was written and its gradient was not; None otherwise."""
         leaf = self.leaves[key]
@@ -61,7 +95,7 @@ class HandSteps(Listener):
         grad = grad_of(p)
         if grad is None or is_zero(grad) or fingerprint(p.gradient) != leaf.gradient:
             return None
-        return p if fingerprint(p) != leaf.values else None
+        return p if self.written(key) else None
 
     def after_backward(self, call: BackwardCall) -> None:
         for node in call.graph.leaves:

@@ -48,7 +48,9 @@ def report(watching: Doctor, json_file: str | None, later: bool = False) -> None
         with open(json_file, "w", encoding="utf-8") as file:
             file.write(found.json() + "\n")
     if later:
-        atexit.register(watching.print)
+        # A script that is not there, or broken, has its own error; "no findings" would hide it.
+        if found.backwards or found.findings:
+            atexit.register(watching.print)
     else:
         sys.stdout.flush()
         watching.print()

@@ -27,7 +27,8 @@ class Piles(Listener):
 
     def __init__(self, patient: Patient) -> None:
         self.patient = patient
-        self.stepped = 0
+        self.stepped = 0  # by an optimizer, or by hand
+        self.by_hand = 0
         self.kept: deque[tuple[int, Any, bool]] = deque(maxlen=MOST)  # (step, tensor, is a loss)
         self.roots: deque[tuple[int, int]] = deque(maxlen=MOST)  # (step, seq) of losses
         self.ends: deque[int] = deque(maxlen=8)  # seq of the last loss before each step
@@ -44,6 +45,9 @@ class Piles(Listener):
                     self.kept.append((self.stepped, weakref.ref(t), False))
 
     def before_backward(self, call: BackwardCall) -> None:
+        if self.patient.report.by_hand > self.by_hand:  # HandSteps has looked before
+            self.by_hand = self.patient.report.by_hand
+            self.after_a_step()
         for t in call.roots:
             if t.node is not None and not t.node.is_leaf:
                 self.kept.append((self.stepped, weakref.ref(t), True))
@@ -52,6 +56,9 @@ class Piles(Listener):
         self.check_growth(call)
 
     def after_step(self, call: StepCall) -> None:
+        self.after_a_step()
+
+    def after_a_step(self) -> None:
         self.stepped += 1
         if self.last_root:
             self.ends.append(self.last_root)

@@ -43,6 +43,7 @@ CATALOGUE: dict[str, tuple[str, str]] = {
     "D25": ("warning", "a ReLU layer is dead: it gives zero for every input"),
     "D26": ("warning", "graphs pile up: tensors with history are stored across iterations"),
     "D27": ("warning", "the graph grows with every iteration"),
+    "D28": ("error", "an update that loses its leaf: w = w - lr * w.grad"),
 }
 # What follows from another fault is not told beside it.
 FOLLOWS: dict[str, set[str]] = {
@@ -115,7 +116,8 @@ class Report:
     """
 
     def __init__(self) -> None:
-        self.steps = 0
+        self.steps = 0  # of optimizers
+        self.by_hand = 0  # steps without one
         self.backwards = 0
         self.problems: list[str] = []  # of the doctor's own; none, unless there is a defect in it
         self._found: dict[tuple[str, str, int], Finding] = {}
@@ -151,6 +153,7 @@ class Report:
         return {
             "version": 1,
             "steps": self.steps,
+            "steps_by_hand": self.by_hand,
             "backwards": self.backwards,
             "findings": [f.data() for f in self.findings],
         }
@@ -163,7 +166,11 @@ class Report:
         return len(self._found)
 
     def __str__(self) -> str:
-        watched = f"{counted(self.steps, 'step')}, {self.backwards} backward"
+        steps = counted(self.steps, "step")
+        if self.by_hand:
+            hand = f"{counted(self.by_hand, 'step')} by hand"
+            steps = f"{steps}, {hand}" if self.steps else hand
+        watched = f"{steps}, {self.backwards} backward"
         if not self._found:
             return f"tapegrad doctor: no findings ({watched})"
         head = f"tapegrad doctor: {counted(len(self), 'finding')} ({watched})"

@@ -69,6 +69,8 @@ class Collector:
         self.arrays: list[Any] = [None] * len(self.order)
         self.nodes: list[dict[str, Any]] = []
         self.edges: list[list[int]] = []
+        self.sizes: dict[Node, int] = {}  # of what a node keeps alive
+        self.kept_by: dict[int, Node | None] = {}  # memory -> the first that keeps it; None: a leaf
         self.extra: dict[tuple[str, int], int] = {}  # inputs and cuts by identity
         self.held: dict[Node, list[tuple[str, Any]]] = {}
         self.by_array: dict[int, tuple[str, Any]] = {}
@@ -82,6 +84,7 @@ class Collector:
         self.look_around()
         self.infer_shapes()
         self.names.adopt([m for m in map(evidence.module_of, self.order) if m is not None])
+        self.count_saved()
         for i, node in enumerate(self.order):
             self.nodes.append(self.describe(i, node))
         self.name_by_line()
@@ -101,7 +104,7 @@ class Collector:
             "groups": self.names.groups(used),
             "trace": None,
             "more": self.total - len(self.order),
-            "bytes": self.total_bytes(),
+            "bytes": sum(self.sizes.values()),
         }
 
     # ------------------------------------------------------------------ shapes and values
@@ -223,16 +226,8 @@ class Collector:
             "name": name,
             "shape": None if shape is None else list(shape),
             "dtype": None if dtype is None else dtype_name(dtype),
-            "bytes": unique_bytes([array for _, array in saved]),
-            "saved": [
-                {
-                    "name": label,
-                    "shape": list(array.shape),
-                    "dtype": dtype_name(array.dtype),
-                    "bytes": int(array.nbytes),
-                }
-                for label, array in saved
-            ],
+            "bytes": self.sizes.get(node, 0),
+            "saved": [self.row_of(node, label, array) for label, array in saved],
             "summary": self.summary_of(self.arrays[i]),
             "grad": self.gradient_of(node),
             "formula": self.formula_of(node),
@@ -423,11 +418,35 @@ class Collector:
         self.nodes.append(facts)
         return facts
 
-    def total_bytes(self) -> int:
-        """All saved memory, each piece once, leaves not counted: they live anyway."""
-        own = {id(evidence.memory(n.tensor().array)) for n in self.order if n.is_leaf}  # type: ignore[attr-defined]
-        arrays = [array for node in self.order for _, array in self.saved_values(node)]
-        return unique_bytes([a for a in arrays if id(evidence.memory(a)) not in own])
+    def count_saved(self) -> None:
+        """How much each node keeps alive: memory that several keep counts at the first of them.
+
+        That of leaves lives anyway and counts nowhere. So the nodes add up to the whole.
+        """
+        leaves = {id(evidence.memory(n.tensor().array)) for n in self.order if n.is_leaf}  # type: ignore[attr-defined]
+        counted: dict[int, int] = {}
+        for node in sorted(self.order, key=lambda n: n.seq):
+            for _, array in self.saved_values(node):
+                owner, whole = owner_of(array)
+                size = min(int(array.nbytes), whole)
+                before = counted.get(id(owner), 0)
+                if id(owner) not in leaves and size > before:
+                    counted[id(owner)] = size
+                    self.sizes[node] = self.sizes.get(node, 0) + size - before
+                self.kept_by.setdefault(id(owner), None if id(owner) in leaves else node)
+
+    def row_of(self, node: Any, label: str, array: Any) -> dict[str, Any]:
+        """A saved value; `shared` where its memory counts elsewhere, or nowhere."""
+        row = {
+            "name": label,
+            "shape": list(array.shape),
+            "dtype": dtype_name(array.dtype),
+            "bytes": int(array.nbytes),
+        }
+        first = self.kept_by.get(id(owner_of(array)[0]), node)
+        if first is not node:
+            row["shared"] = "a leaf" if first is None else self.ids[first]
+        return row
 
 
 def nodes_in_order(roots: list[Node | None], limit: int) -> tuple[list[Node], int]:
@@ -500,13 +519,3 @@ def attribute_texts(values: dict[str, Any]) -> dict[str, str]:
             text = repr(value)
         made[name] = text if len(text) <= 60 else text[:57] + "..."
     return made
-
-
-def unique_bytes(arrays: list[Any]) -> int:
-    """How much memory the arrays keep alive, each piece of it once."""
-    owners: dict[int, int] = {}
-    for array in arrays:
-        owner, whole = owner_of(array)
-        size = min(int(array.nbytes), whole)
-        owners[id(owner)] = max(owners.get(id(owner), 0), size)
-    return sum(owners.values())

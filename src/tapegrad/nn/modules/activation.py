@@ -96,6 +96,12 @@ class Threshold(Module):
 class ReLU(_Inplace):
     """The positive part.
 
+    Args:
+        inplace: write the result over the input
+
+    Shape:
+        Any shape -> the same.
+
     >>> nn.ReLU()(tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
@@ -180,7 +186,17 @@ class Hardtanh(Module):
 
 
 class ReLU6(Hardtanh):
-    """The positive part, at most 6."""
+    """The positive part, at most 6.
+
+    Args:
+        inplace: write the result over the input
+
+    Shape:
+        Any shape -> the same.
+
+    >>> nn.ReLU6()(tensor([-1.0, 8.0]))
+    tensor([0., 6.])
+    """
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__(0.0, 6.0, inplace)
@@ -191,6 +207,13 @@ class ReLU6(Hardtanh):
 
 class LeakyReLU(Module):
     """A rectifier with a small slope below zero.
+
+    Args:
+        negative_slope: slope below zero
+        inplace: write the result over the input
+
+    Shape:
+        Any shape -> the same.
 
     >>> nn.LeakyReLU(0.1)(tensor([-1.0, 2.0]))
     tensor([-0.1000,  2.0000])
@@ -214,6 +237,14 @@ class LeakyReLU(Module):
 
 class PReLU(Module):
     """A rectifier that learns its slope below zero (He et al., 2015).
+
+    Args:
+        num_parameters: slopes, 1 or one per channel
+        init: what they begin with
+        device, dtype: of the parameters
+
+    Shape:
+        (N, C, *) -> the same.
 
     >>> nn.PReLU()(tensor([-1.0, 2.0])).detach()
     tensor([-0.2500,  2.0000])
@@ -261,6 +292,13 @@ class _WithAlpha(Module):
 class ELU(_WithAlpha):
     """Exponential below zero (Clevert et al., 2015).
 
+    Args:
+        alpha: what it tends to far below zero, with a minus
+        inplace: write the result over the input
+
+    Shape:
+        Any shape -> the same.
+
     >>> nn.ELU()(tensor([-1.0, 2.0]))
     tensor([-0.6321,  2.0000])
     """
@@ -270,14 +308,35 @@ class ELU(_WithAlpha):
 
 
 class CELU(_WithAlpha):
-    """Exponential below zero, with a continuous derivative (Barron, 2017)."""
+    """Exponential below zero, with a continuous derivative (Barron, 2017).
+
+    Args:
+        alpha: what it tends to far below zero, with a minus
+        inplace: write the result over the input
+
+    Shape:
+        Any shape -> the same.
+
+    >>> nn.CELU()(tensor([-1.0, 1.0]))
+    tensor([-0.6321,  1.0000])
+    """
 
     def forward(self, input: Any) -> Any:
         return F.celu(input, self.alpha, self.inplace)
 
 
 class SELU(_Inplace):
-    """ELU scaled so that mean and variance stay (Klambauer et al., 2017)."""
+    """ELU scaled so that mean and variance stay (Klambauer et al., 2017).
+
+    Args:
+        inplace: write the result over the input
+
+    Shape:
+        Any shape -> the same.
+
+    >>> nn.SELU()(tensor([0.0, 1.0]))
+    tensor([0.0000, 1.0507])
+    """
 
     def forward(self, input: Any) -> Any:
         return F.selu(input, self.inplace)
@@ -327,7 +386,17 @@ class Hardsigmoid(_QuietlyInplace):
 
 
 class Hardswish(_QuietlyInplace):
-    """x times Hardsigmoid (Howard et al., 2019)."""
+    """x times Hardsigmoid (Howard et al., 2019).
+
+    Args:
+        inplace: write the result over the input
+
+    Shape:
+        Any shape -> the same.
+
+    >>> nn.Hardswish()(tensor([-4.0, 1.0, 4.0]))
+    tensor([-0.0000,  0.6667,  4.0000])
+    """
 
     def forward(self, input: Any) -> Any:
         return F.hardswish(input, self.inplace)
@@ -335,6 +404,12 @@ class Hardswish(_QuietlyInplace):
 
 class SiLU(_Inplace):
     """x times Sigmoid.
+
+    Args:
+        inplace: write the result over the input
+
+    Shape:
+        Any shape -> the same.
 
     >>> nn.SiLU()(tensor([0.0, 2.0]))
     tensor([0.0000, 1.7616])
@@ -345,7 +420,17 @@ class SiLU(_Inplace):
 
 
 class Mish(_Inplace):
-    """x times the tangent of Softplus (Misra, 2019)."""
+    """x times the tangent of Softplus (Misra, 2019).
+
+    Args:
+        inplace: write the result over the input
+
+    Shape:
+        Any shape -> the same.
+
+    >>> nn.Mish()(tensor([0.0, 1.0]))
+    tensor([0.0000, 0.8651])
+    """
 
     def forward(self, input: Any) -> Any:
         return F.mish(input, inplace=self.inplace)
@@ -353,6 +438,12 @@ class Mish(_Inplace):
 
 class GELU(Module):
     """x times the normal distribution function (Hendrycks and Gimpel, 2016).
+
+    Args:
+        approximate: "tanh" for the formula with tanh, "none" for the exact one
+
+    Shape:
+        Any shape -> the same.
 
     >>> nn.GELU()(tensor([0.0, 1.0]))
     tensor([0.0000, 0.8413])
@@ -402,6 +493,13 @@ class LogSigmoid(Module):
 
 class Softplus(Module):
     """A smooth rectifier: log(1 + exp(beta x)) / beta, a straight line above the threshold.
+
+    Args:
+        beta: the larger, the sharper the corner
+        threshold: above it, of beta x, the straight line
+
+    Shape:
+        Any shape -> the same.
 
     >>> nn.Softplus()(tensor([0.0]))
     tensor([0.6931])
@@ -505,6 +603,12 @@ class _Softmax(Module):
 class Softmax(_Softmax):
     """Exponentials that sum to one along `dim`.
 
+    Args:
+        dim: the dimension whose elements sum to one; give it always
+
+    Shape:
+        Any shape -> the same.
+
     >>> nn.Softmax(dim=0)(tensor([0.0, 0.0]))
     tensor([0.5000, 0.5000])
     """
@@ -522,6 +626,12 @@ class Softmin(_Softmax):
 
 class LogSoftmax(_Softmax):
     """The logarithm of softmax.
+
+    Args:
+        dim: the dimension; give it always
+
+    Shape:
+        Any shape -> the same.
 
     >>> nn.LogSoftmax(dim=0)(tensor([0.0, 0.0]))
     tensor([-0.6931, -0.6931])

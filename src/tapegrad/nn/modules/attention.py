@@ -18,6 +18,22 @@ __all__ = ["MultiheadAttention"]
 class MultiheadAttention(Module):
     """Attention with several heads: each looks at its own projection of queries, keys and values.
 
+    Args:
+        embed_dim: features of queries and of the result
+        num_heads: heads; `embed_dim` must be a multiple
+        dropout: probability of dropout on the weights, in train mode
+        bias: add learned constants to the projections
+        add_bias_kv: one more learned key and value
+        add_zero_attn: one more key and value of zeros
+        kdim, vdim: features of keys and of values, `embed_dim` by default
+        batch_first: the batch is dimension 0, not 1
+        device, dtype: of the parameters
+
+    Shape:
+        query (L, N, embed_dim), key (S, N, kdim), value (S, N, vdim), with `batch_first` (N, L,
+        ...) -> output (L, N, embed_dim), weights (N, L, S), the mean over the heads.
+        `attn_mask` (L, S) and `key_padding_mask` (N, S) are True where must not be looked.
+
     >>> attention = nn.MultiheadAttention(4, 2, batch_first=True)
     >>> x = zeros(3, 5, 4)
     >>> out, weights = attention(x, x, x)

@@ -188,6 +188,19 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
 class BatchNorm1d(_BatchNorm):
     """Mean zero and variance one for every feature of the batch.
 
+    Args:
+        num_features: how many channels, C
+        eps: added to the variance, so that it is never zero
+        momentum: share of the new batch in the running statistics; None for a plain average
+        affine: learn a factor and a constant per channel, `weight` and `bias`
+        track_running_stats: keep running statistics, which eval mode uses
+        device, dtype: of the parameters
+        bias: whether `affine` has the constant too
+
+    Shape:
+        (N, C) or (N, C, L) -> the same. In train mode the statistics are those of the batch, in
+        eval mode the running ones.
+
     >>> nn.BatchNorm1d(1)(tensor([[1.0], [3.0]])).detach()
     tensor([[-1.0000],
             [ 1.0000]])
@@ -206,8 +219,23 @@ class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
 class BatchNorm2d(_BatchNorm):
     """Mean zero and variance one for every channel of the batch.
 
+    Args:
+        num_features: how many channels, C
+        eps: added to the variance, so that it is never zero
+        momentum: share of the new batch in the running statistics; None for a plain average
+        affine: learn a factor and a constant per channel, `weight` and `bias`
+        track_running_stats: keep running statistics, which eval mode uses
+        device, dtype: of the parameters
+        bias: whether `affine` has the constant too
+
+    Shape:
+        (N, C, H, W) -> the same. In train mode the statistics are those of the batch, in eval
+        mode the running ones.
+
     >>> nn.BatchNorm2d(3)
     BatchNorm2d(3, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)
+    >>> nn.BatchNorm2d(3)(torch.rand(2, 3, 4, 4)).mean((0, 2, 3)).abs().max() < 1e-5
+    tensor(True)
     """
 
     _input_dims = (4,)
@@ -221,7 +249,24 @@ class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
 
 
 class BatchNorm3d(_BatchNorm):
-    """Mean zero and variance one for every channel of a batch of volumes."""
+    """Mean zero and variance one for every channel of a batch of volumes.
+
+    Args:
+        num_features: how many channels, C
+        eps: added to the variance, so that it is never zero
+        momentum: share of the new batch in the running statistics; None for a plain average
+        affine: learn a factor and a constant per channel, `weight` and `bias`
+        track_running_stats: keep running statistics, which eval mode uses
+        device, dtype: of the parameters
+        bias: whether `affine` has the constant too
+
+    Shape:
+        (N, C, D, H, W) -> the same. In train mode the statistics are those of the batch, in
+        eval mode the running ones.
+
+    >>> nn.BatchNorm3d(3)(zeros(2, 3, 4, 4, 4)).shape
+    torch.Size([2, 3, 4, 4, 4])
+    """
 
     _input_dims = (5,)
 

@@ -229,6 +229,23 @@ class _Conv(_ConvNd):
 class Conv1d(_Conv):
     """A kernel moves along one dimension.
 
+    Args:
+        in_channels: channels of the input
+        out_channels: channels of the result, one kernel each
+        kernel_size: size of a kernel; one number, or one per dimension
+        stride: how far it moves each time
+        padding: what is added on each side; "same" keeps the size, "valid" adds nothing
+        dilation: distance between the elements of a kernel
+        groups: parts into which the channels fall, each with kernels of its own
+        bias: add a learned constant to each channel
+        padding_mode: what is added: "zeros", "reflect", "replicate" or "circular"
+        device, dtype: of the parameters
+
+    Shape:
+        (N, in_channels, L) or (in_channels, L) -> (N, out_channels, L_out), each size
+        floor((size + 2 * padding - dilation * (kernel_size - 1) - 1) / stride) + 1. `weight` is
+        (out_channels, in_channels / groups, kernel_size).
+
     >>> nn.Conv1d(2, 4, 3)(zeros(5, 2, 10)).shape
     torch.Size([5, 4, 8])
     """
@@ -242,8 +259,28 @@ class Conv1d(_Conv):
 class Conv2d(_Conv):
     """A kernel moves over images.
 
-    >>> nn.Conv2d(3, 8, 3, padding=1)
+    Args:
+        in_channels: channels of the input
+        out_channels: channels of the result, one kernel each
+        kernel_size: size of a kernel; one number, or one per dimension
+        stride: how far it moves each time
+        padding: what is added on each side; "same" keeps the size, "valid" adds nothing
+        dilation: distance between the elements of a kernel
+        groups: parts into which the channels fall, each with kernels of its own
+        bias: add a learned constant to each channel
+        padding_mode: what is added: "zeros", "reflect", "replicate" or "circular"
+        device, dtype: of the parameters
+
+    Shape:
+        (N, in_channels, H, W) or (in_channels, H, W) -> (N, out_channels, H_out, W_out), each
+        size floor((size + 2 * padding - dilation * (kernel_size - 1) - 1) / stride) + 1.
+        `weight` is (out_channels, in_channels / groups, kernel_size, kernel_size).
+
+    >>> layer = nn.Conv2d(3, 8, 3, padding=1)
+    >>> layer
     Conv2d(3, 8, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))
+    >>> layer(zeros(5, 3, 16, 16)).shape
+    torch.Size([5, 8, 16, 16])
     """
 
     _spatial_dims = 2
@@ -253,7 +290,29 @@ class Conv2d(_Conv):
 
 
 class Conv3d(_Conv):
-    """A kernel moves over volumes."""
+    """A kernel moves over volumes.
+
+    Args:
+        in_channels: channels of the input
+        out_channels: channels of the result, one kernel each
+        kernel_size: size of a kernel; one number, or one per dimension
+        stride: how far it moves each time
+        padding: what is added on each side; "same" keeps the size, "valid" adds nothing
+        dilation: distance between the elements of a kernel
+        groups: parts into which the channels fall, each with kernels of its own
+        bias: add a learned constant to each channel
+        padding_mode: what is added: "zeros", "reflect", "replicate" or "circular"
+        device, dtype: of the parameters
+
+    Shape:
+        (N, in_channels, D, H, W) or (in_channels, D, H, W) -> (N, out_channels, D_out, H_out,
+        W_out), each size floor((size + 2 * padding - dilation * (kernel_size - 1) - 1) /
+        stride) + 1. `weight` is (out_channels, in_channels / groups, kernel_size, kernel_size,
+        kernel_size).
+
+    >>> nn.Conv3d(1, 2, 3)(zeros(1, 1, 5, 6, 7)).shape
+    torch.Size([1, 2, 3, 4, 5])
+    """
 
     _spatial_dims = 3
 
@@ -408,6 +467,23 @@ class _ConvTranspose(_ConvTransposeNd):
 class ConvTranspose1d(_ConvTranspose):
     """The gradient of Conv1d as a layer: spreads every input over a kernel.
 
+    Args:
+        in_channels: channels of the input
+        out_channels: channels of the result, one kernel each
+        kernel_size: size of a kernel; one number, or one per dimension
+        stride: distance between the places to which neighbouring inputs go
+        padding: what is cut off on each side of the result
+        output_padding: what is added to one side of the result, where sizes are ambiguous
+        dilation: distance between the elements of a kernel
+        groups: parts into which the channels fall, each with kernels of its own
+        bias: add a learned constant to each channel
+        padding_mode: "zeros" only
+        device, dtype: of the parameters
+
+    Shape:
+        (N, in_channels, L) -> (N, out_channels, L_out), each size (size - 1) * stride - 2 *
+        padding + dilation * (kernel_size - 1) + output_padding + 1.
+
     >>> nn.ConvTranspose1d(4, 2, 3, stride=2)(zeros(5, 4, 6)).shape
     torch.Size([5, 2, 13])
     """
@@ -421,6 +497,23 @@ class ConvTranspose1d(_ConvTranspose):
 class ConvTranspose2d(_ConvTranspose):
     """The gradient of Conv2d as a layer.
 
+    Args:
+        in_channels: channels of the input
+        out_channels: channels of the result, one kernel each
+        kernel_size: size of a kernel; one number, or one per dimension
+        stride: distance between the places to which neighbouring inputs go
+        padding: what is cut off on each side of the result
+        output_padding: what is added to one side of the result, where sizes are ambiguous
+        dilation: distance between the elements of a kernel
+        groups: parts into which the channels fall, each with kernels of its own
+        bias: add a learned constant to each channel
+        padding_mode: "zeros" only
+        device, dtype: of the parameters
+
+    Shape:
+        (N, in_channels, H, W) -> (N, out_channels, H_out, W_out), each size (size - 1) * stride
+        - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1.
+
     >>> up = nn.ConvTranspose2d(4, 2, 3, stride=2)
     >>> up(zeros(5, 4, 6, 6), output_size=(14, 13)).shape
     torch.Size([5, 2, 14, 13])
@@ -433,7 +526,28 @@ class ConvTranspose2d(_ConvTranspose):
 
 
 class ConvTranspose3d(_ConvTranspose):
-    """The gradient of Conv3d as a layer."""
+    """The gradient of Conv3d as a layer.
+
+    Args:
+        in_channels: channels of the input
+        out_channels: channels of the result, one kernel each
+        kernel_size: size of a kernel; one number, or one per dimension
+        stride: distance between the places to which neighbouring inputs go
+        padding: what is cut off on each side of the result
+        output_padding: what is added to one side of the result, where sizes are ambiguous
+        dilation: distance between the elements of a kernel
+        groups: parts into which the channels fall, each with kernels of its own
+        bias: add a learned constant to each channel
+        padding_mode: "zeros" only
+        device, dtype: of the parameters
+
+    Shape:
+        (N, in_channels, D, H, W) -> (N, out_channels, D_out, H_out, W_out), each size (size -
+        1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1.
+
+    >>> nn.ConvTranspose3d(2, 1, 2, stride=2)(zeros(1, 2, 3, 3, 3)).shape
+    torch.Size([1, 1, 6, 6, 6])
+    """
 
     _spatial_dims = 3
 

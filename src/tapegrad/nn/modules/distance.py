@@ -35,6 +35,13 @@ class PairwiseDistance(Module):
 class CosineSimilarity(Module):
     """The cosine of the angle between each pair along `dim`.
 
+    Args:
+        dim: the dimension that holds the vectors
+        eps: keeps the denominator from zero
+
+    Shape:
+        two inputs with vectors along `dim` -> the shape without it.
+
     >>> nn.CosineSimilarity()(tensor([[1.0, 0.0]]), tensor([[3.0, 4.0]]))
     tensor([0.6000])
     """

@@ -38,6 +38,13 @@ class _DropoutNd(Module):
 class Dropout(_DropoutNd):
     """Zeroes elements at random while training, and scales up the others.
 
+    Args:
+        p: probability of an element to become zero; the others are divided by 1 - p
+        inplace: write the result over the input
+
+    Shape:
+        Any shape -> the same.
+
     >>> nn.Dropout(0.5).eval()(tensor([1.0, 2.0]))
     tensor([1., 2.])
     """
@@ -47,14 +54,36 @@ class Dropout(_DropoutNd):
 
 
 class Dropout1d(_DropoutNd):
-    """Zeroes whole channels of sequences."""
+    """Zeroes whole channels of sequences.
+
+    Args:
+        p: probability of a channel to become zero; the others are divided by 1 - p
+        inplace: write the result over the input
+
+    Shape:
+        (N, C, L) or (C, L) -> the same.
+
+    >>> nn.Dropout1d(0.5).eval()(ones(1, 2, 3)).shape
+    torch.Size([1, 2, 3])
+    """
 
     def forward(self, input: Any) -> Any:
         return F.dropout1d(input, self.p, self.training, self.inplace)
 
 
 class Dropout2d(_DropoutNd):
-    """Zeroes whole channels of images."""
+    """Zeroes whole channels of images.
+
+    Args:
+        p: probability of a channel to become zero; the others are divided by 1 - p
+        inplace: write the result over the input
+
+    Shape:
+        (N, C, H, W) or (C, H, W) -> the same.
+
+    >>> nn.Dropout2d(1.0)(ones(1, 2, 2, 2)).sum()
+    tensor(0.)
+    """
 
     def forward(self, input: Any) -> Any:
         return F.dropout2d(input, self.p, self.training, self.inplace)
@@ -68,7 +97,18 @@ class Dropout3d(_DropoutNd):
 
 
 class AlphaDropout(_DropoutNd):
-    """Dropout that keeps mean and variance after SELU (Klambauer et al., 2017)."""
+    """Dropout that keeps mean and variance after SELU (Klambauer et al., 2017).
+
+    Args:
+        p: probability of an element to be dropped
+        inplace: write the result over the input
+
+    Shape:
+        Any shape -> the same.
+
+    >>> nn.AlphaDropout(0.5).eval()(ones(2))
+    tensor([1., 1.])
+    """
 
     def forward(self, input: Any) -> Any:
         return F.alpha_dropout(input, self.p, self.training)

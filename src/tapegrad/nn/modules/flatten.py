@@ -12,6 +12,13 @@ __all__ = ["Flatten", "Unflatten"]
 class Flatten(Module):
     """Makes one dimension of several.
 
+    Args:
+        start_dim: first dimension that is joined
+        end_dim: last one
+
+    Shape:
+        (N, *) -> (N, the product of *) by default.
+
     >>> nn.Flatten()(zeros(2, 3, 4)).shape
     torch.Size([2, 12])
     """
@@ -32,6 +39,13 @@ class Flatten(Module):
 
 class Unflatten(Module):
     """Makes several dimensions of one.
+
+    Args:
+        dim: the dimension, or its name
+        unflattened_size: the sizes that it becomes; one may be -1
+
+    Shape:
+        (N, the product of *) -> (N, *).
 
     >>> nn.Unflatten(1, (3, 4))(zeros(2, 12)).shape
     torch.Size([2, 3, 4])

@@ -120,6 +120,18 @@ def unexpected_statistics(keys: list[str], kind: str) -> str:
 class InstanceNorm1d(_InstanceNorm):
     """Mean zero and variance one along every channel of every sample.
 
+    Args:
+        num_features: how many channels, C
+        eps: added to the variance, so that it is never zero
+        momentum: share of the new batch in the running statistics
+        affine: learn a factor and a constant per channel
+        track_running_stats: keep running statistics, which eval mode uses
+        device, dtype: of the parameters
+        bias: whether `affine` has the constant too
+
+    Shape:
+        (N, C, L) or (C, L) -> the same.
+
     >>> nn.InstanceNorm1d(1)(tensor([[[1.0, 3.0]]]))
     tensor([[[-1.0000,  1.0000]]])
     """
@@ -135,7 +147,23 @@ class LazyInstanceNorm1d(_LazyNormBase, _InstanceNorm):
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """Mean zero and variance one over every channel of every image."""
+    """Mean zero and variance one over every channel of every image.
+
+    Args:
+        num_features: how many channels, C
+        eps: added to the variance, so that it is never zero
+        momentum: share of the new batch in the running statistics
+        affine: learn a factor and a constant per channel
+        track_running_stats: keep running statistics, which eval mode uses
+        device, dtype: of the parameters
+        bias: whether `affine` has the constant too
+
+    Shape:
+        (N, C, H, W) or (C, H, W) -> the same.
+
+    >>> nn.InstanceNorm2d(3)(zeros(2, 3, 4, 4)).shape
+    torch.Size([2, 3, 4, 4])
+    """
 
     _input_dims = (3, 4)
 
@@ -148,7 +176,23 @@ class LazyInstanceNorm2d(_LazyNormBase, _InstanceNorm):
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Mean zero and variance one over every channel of every volume."""
+    """Mean zero and variance one over every channel of every volume.
+
+    Args:
+        num_features: how many channels, C
+        eps: added to the variance, so that it is never zero
+        momentum: share of the new batch in the running statistics
+        affine: learn a factor and a constant per channel
+        track_running_stats: keep running statistics, which eval mode uses
+        device, dtype: of the parameters
+        bias: whether `affine` has the constant too
+
+    Shape:
+        (N, C, D, H, W) or (C, D, H, W) -> the same.
+
+    >>> nn.InstanceNorm3d(3)(zeros(2, 3, 4, 4, 4)).shape
+    torch.Size([2, 3, 4, 4, 4])
+    """
 
     _input_dims = (4, 5)
 

@@ -33,8 +33,20 @@ class Identity(Module):
 class Linear(Module):
     """`input @ weight.T + bias`.
 
-    >>> nn.Linear(2, 3)
+    Args:
+        in_features: size of the last dimension of the input
+        out_features: size of the last dimension of the result
+        bias: add a learned constant
+        device, dtype: of the parameters
+
+    Shape:
+        (*, in_features) -> (*, out_features). `weight` is (out_features, in_features).
+
+    >>> layer = nn.Linear(2, 3)
+    >>> layer
     Linear(in_features=2, out_features=3, bias=True)
+    >>> layer(ones(5, 2)).shape
+    torch.Size([5, 3])
     """
 
     __constants__ = ["in_features", "out_features"]
@@ -82,6 +94,15 @@ class NonDynamicallyQuantizableLinear(Linear):
 
 class Bilinear(Module):
     """`input1 @ weight[k] @ input2 + bias[k]` for every output k.
+
+    Args:
+        in1_features, in2_features: sizes of the last dimensions of the inputs
+        out_features: size of the last dimension of the result
+        bias: add a learned constant
+        device, dtype: of the parameters
+
+    Shape:
+        (*, in1_features), (*, in2_features) -> (*, out_features).
 
     >>> nn.Bilinear(2, 3, 4)(zeros(5, 2), zeros(5, 3)).shape
     torch.Size([5, 4])

@@ -75,6 +75,13 @@ class _WeightedLoss(_Loss):
 class L1Loss(_Loss):
     """The mean of absolute differences.
 
+    Args:
+        size_average, reduce: old spellings of `reduction`
+        reduction: "mean" or "sum" of all elements, or "none" for one loss each
+
+    Shape:
+        input and target of the same shape -> a scalar, or that shape with reduction="none".
+
     >>> nn.L1Loss()(tensor([1.0, 2.0]), tensor([1.0, 4.0]))
     tensor(1.)
     """
@@ -88,6 +95,13 @@ class L1Loss(_Loss):
 class MSELoss(_Loss):
     """The mean of squared differences.
 
+    Args:
+        size_average, reduce: old spellings of `reduction`
+        reduction: "mean" or "sum" of all elements, or "none" for one loss each
+
+    Shape:
+        input and target of the same shape -> a scalar, or that shape with reduction="none".
+
     >>> nn.MSELoss()(tensor([1.0, 2.0]), tensor([1.0, 4.0]))
     tensor(2.)
     """
@@ -100,6 +114,14 @@ class MSELoss(_Loss):
 
 class SmoothL1Loss(_Loss):
     """Squared differences below `beta`, absolute ones above.
+
+    Args:
+        size_average, reduce: old spellings of `reduction`
+        reduction: "mean" or "sum" of all elements, or "none" for one loss each
+        beta: where squares become straight lines
+
+    Shape:
+        input and target of the same shape -> a scalar, or that shape with reduction="none".
 
     >>> nn.SmoothL1Loss(reduction="none")(tensor([0.5, 3.0]), zeros(2))
     tensor([0.1250, 2.5000])
@@ -124,6 +146,13 @@ class SmoothL1Loss(_Loss):
 class HuberLoss(_Loss):
     """SmoothL1Loss times delta: squared near zero, straight lines further out.
 
+    Args:
+        reduction: "mean" or "sum" of all elements, or "none" for one loss each
+        delta: where squares become straight lines
+
+    Shape:
+        input and target of the same shape -> a scalar, or that shape with reduction="none".
+
     >>> nn.HuberLoss(reduction="none", delta=2.0)(tensor([1.0, 3.0]), zeros(2))
     tensor([0.5000, 4.0000])
     """
@@ -143,6 +172,16 @@ class HuberLoss(_Loss):
 
 class NLLLoss(_WeightedLoss):
     """The negative of the log-probability that the input gives to the target class.
+
+    Args:
+        weight: a factor per class, (C)
+        size_average, reduce: old spellings of `reduction`
+        ignore_index: a target that counts for nothing
+        reduction: "mean" or "sum" of all elements, or "none" for one loss each
+
+    Shape:
+        log-probabilities (N, C) or (N, C, *), classes (N) or (N, *) -> a scalar, or one loss
+        per target.
 
     >>> nn.NLLLoss()(tensor([[-0.5, -2.0]]), tensor([1]))
     tensor(2.)
@@ -201,6 +240,21 @@ class NLLLoss2d(NLLLoss):
 class CrossEntropyLoss(_WeightedLoss):
     """NLLLoss of the logarithm of softmax; targets are classes or probabilities.
 
+    Args:
+        weight: a factor per class, (C)
+        size_average, reduce: old spellings of `reduction`
+        ignore_index: a target that counts for nothing
+        label_smoothing: share of the target that all classes get alike
+        reduction: "mean" or "sum" of all elements, or "none" for one loss each
+
+    Shape:
+        scores (N, C) or (N, C, *), not softmax of them; targets (N) or (N, *) of classes from 0
+        to C - 1, or probabilities like the scores -> a scalar, or one loss per target with
+        "none".
+
+    >>> scores = tensor([[2.0, 0.0, 0.0], [0.0, 3.0, 0.0]])
+    >>> nn.CrossEntropyLoss()(scores, tensor([0, 1]))
+    tensor(0.1672)
     >>> nn.CrossEntropyLoss()(tensor([[0.0, 0.0]]), tensor([1]))
     tensor(0.6931)
     """
@@ -312,7 +366,21 @@ class LinearCrossEntropyLoss(_WeightedLoss):
 
 
 class PoissonNLLLoss(_Loss):
-    """The negative log-likelihood of counts with a Poisson distribution."""
+    """The negative log-likelihood of counts with a Poisson distribution.
+
+    Args:
+        log_input: the input is the logarithm of the rate
+        full: add Stirling's approximation of the missing term
+        size_average, reduce: old spellings of `reduction`
+        eps: keeps the logarithm from zero, without `log_input`
+        reduction: "mean" or "sum" of all elements, or "none" for one loss each
+
+    Shape:
+        input and target of the same shape -> a scalar, or that shape with reduction="none".
+
+    >>> nn.PoissonNLLLoss()(zeros(2), ones(2))
+    tensor(1.)
+    """
 
     __constants__ = ["log_input", "full", "eps", "reduction"]
     log_input: bool
@@ -345,7 +413,19 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """The negative log-likelihood with a normal distribution of given variance."""
+    """The negative log-likelihood with a normal distribution of given variance.
+
+    Args:
+        full: add the constant of the likelihood too
+        eps: keeps the variance from zero
+        reduction: "mean" or "sum" of all elements, or "none" for one loss each
+
+    Shape:
+        input, target and variance of the same shape -> a scalar, or that shape.
+
+    >>> nn.GaussianNLLLoss()(zeros(2), zeros(2), ones(2))
+    tensor(0.)
+    """
 
     __constants__ = ["full", "eps", "reduction"]
     full: bool
@@ -363,7 +443,21 @@ class GaussianNLLLoss(_Loss):
 
 
 class KLDivLoss(_Loss):
-    """The Kullback-Leibler divergence; the input is in logarithms."""
+    """The Kullback-Leibler divergence; the input is in logarithms.
+
+    Args:
+        size_average, reduce: old spellings of `reduction`
+        reduction: "mean" or "sum" of all elements, or "none" for one loss each; "batchmean" is
+            the divergence itself
+        log_target: the target is in logarithms too
+
+    Shape:
+        input and target of the same shape -> a scalar, or that shape with reduction="none".
+
+    >>> p = tensor([[0.5, 0.5]])
+    >>> nn.KLDivLoss(reduction="batchmean")(p.log(), p)
+    tensor(0.)
+    """
 
     __constants__ = ["reduction"]
 
@@ -384,6 +478,15 @@ class KLDivLoss(_Loss):
 class BCELoss(_WeightedLoss):
     """Cross entropy of probabilities of two classes.
 
+    Args:
+        weight: a factor per element
+        size_average, reduce: old spellings of `reduction`
+        reduction: "mean" or "sum" of all elements, or "none" for one loss each
+
+    Shape:
+        probabilities between 0 and 1, targets of the same shape, too -> a scalar, or that
+        shape.
+
     >>> nn.BCELoss()(tensor([0.5]), tensor([1.0]))
     tensor(0.6931)
     """
@@ -396,6 +499,16 @@ class BCELoss(_WeightedLoss):
 
 class BCEWithLogitsLoss(_Loss):
     """BCELoss of the sigmoid, without overflow.
+
+    Args:
+        weight: a factor per element
+        size_average, reduce: old spellings of `reduction`
+        reduction: "mean" or "sum" of all elements, or "none" for one loss each
+        pos_weight: a factor for the positive examples, per class
+
+    Shape:
+        scores of any size, targets between 0 and 1 of the same shape -> a scalar, or that
+        shape.
 
     >>> nn.BCEWithLogitsLoss()(tensor([0.0]), tensor([1.0]))
     tensor(0.6931)
@@ -427,7 +540,21 @@ class BCEWithLogitsLoss(_Loss):
 
 
 class CTCLoss(_Loss):
-    """Connectionist temporal classification: all ways to align a sequence (Graves et al., 2006)."""
+    """Connectionist temporal classification: all ways to align a sequence (Graves et al., 2006).
+
+    Args:
+        blank: the class that stands for nothing
+        reduction: "mean" or "sum" of all elements, or "none" for one loss each
+        zero_infinity: zero where no alignment exists
+
+    Shape:
+        log-probabilities (T, N, C), targets (N, S), input_lengths (N), target_lengths (N) -> a
+        scalar.
+
+    >>> steps = zeros(5, 1, 3).log_softmax(2)
+    >>> nn.CTCLoss()(steps, tensor([[1, 2]]), tensor([5]), tensor([2])).shape
+    torch.Size([])
+    """
 
     __constants__ = ["blank", "reduction"]
     blank: int
@@ -522,7 +649,20 @@ class _PairLoss(_Loss):
 
 
 class CosineEmbeddingLoss(_PairLoss):
-    """Pairs with target 1 should point the same way, those with -1 should not."""
+    """Pairs with target 1 should point the same way, those with -1 should not.
+
+    Args:
+        margin: pairs with target -1 count while their cosine is above it
+        size_average, reduce: old spellings of `reduction`
+        reduction: "mean" or "sum" of all elements, or "none" for one loss each
+
+    Shape:
+        two inputs (N, D), targets (N) of 1 and -1 -> a scalar, or (N).
+
+    >>> x = tensor([[1.0, 0.0]])
+    >>> nn.CosineEmbeddingLoss()(x, x, tensor([1]))
+    tensor(0.)
+    """
 
     def forward(self, input1: Any, input2: Any, target: Any) -> Any:
         return F.cosine_embedding_loss(
@@ -532,6 +672,15 @@ class CosineEmbeddingLoss(_PairLoss):
 
 class MarginRankingLoss(_PairLoss):
     """Which of two inputs should be larger.
+
+    Args:
+        margin: by how much
+        size_average, reduce: old spellings of `reduction`
+        reduction: "mean" or "sum" of all elements, or "none" for one loss each
+
+    Shape:
+        two inputs (N), targets (N): 1 if the first should be larger, -1 if the second -> a
+        scalar.
 
     >>> nn.MarginRankingLoss()(tensor([1.0]), tensor([3.0]), tensor([1.0]))
     tensor(2.)
@@ -582,7 +731,23 @@ class MultiMarginLoss(_WeightedLoss):
 
 
 class TripletMarginLoss(_Loss):
-    """The anchor should be nearer to the positive example than to the negative one."""
+    """The anchor should be nearer to the positive example than to the negative one.
+
+    Args:
+        margin: how much nearer it should be
+        p: which norm measures distances
+        eps: keeps distances from zero
+        swap: measure from the positive example where that is nearer to the negative one
+        size_average, reduce: old spellings of `reduction`
+        reduction: "mean" or "sum" of all elements, or "none" for one loss each
+
+    Shape:
+        anchor, positive and negative (N, D) each -> a scalar, or (N).
+
+    >>> a, n = zeros(1, 2), tensor([[3.0, 4.0]])
+    >>> nn.TripletMarginLoss()(a, a, n)
+    tensor(0.)
+    """
 
     __constants__ = ["margin", "p", "eps", "swap", "reduction"]
     margin: float

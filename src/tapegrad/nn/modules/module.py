@@ -142,7 +142,13 @@ class Module(HookMethods, StateMethods):
     # ------------------------------------------------------------------ registration
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Add a parameter under a name; None reserves the name."""
+        """Add a parameter under a name; None reserves the name.
+
+        >>> module = nn.Module()
+        >>> module.register_parameter("w", nn.Parameter(ones(1)))
+        >>> [name for name, _ in module.named_parameters()]
+        ['w']
+        """
         if "_parameters" not in self.__dict__:
             raise AttributeError("cannot assign parameter before Module.__init__() call")
         check_name("parameter", name, self, "_parameters")
@@ -163,7 +169,13 @@ class Module(HookMethods, StateMethods):
         self._parameters[name] = announced(GLOBAL.parameter_registration, self, name, param)
 
     def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
-        """Add a tensor that is state but no parameter; state_dict has it if persistent."""
+        """Add a tensor that is state but no parameter; state_dict has it if persistent.
+
+        >>> module = nn.Module()
+        >>> module.register_buffer("mean", zeros(2))
+        >>> module.mean, list(module.state_dict())
+        (tensor([0., 0.]), ['mean'])
+        """
         if "_buffers" not in self.__dict__:
             raise AttributeError("cannot assign buffer before Module.__init__() call")
         check_name("buffer", name, self, "_buffers")
@@ -179,7 +191,13 @@ class Module(HookMethods, StateMethods):
             self._non_persistent_buffers_set.add(name)
 
     def add_module(self, name: str, module: Module | None) -> None:
-        """Add a child under a name."""
+        """Add a child under a name.
+
+        >>> net = nn.Module()
+        >>> net.add_module("act", nn.ReLU())
+        >>> net.act
+        ReLU()
+        """
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{typename(module)} is not a Module subclass")
         if not isinstance(name, str):
@@ -273,7 +291,11 @@ class Module(HookMethods, StateMethods):
     # ------------------------------------------------------------------ finding by name
 
     def get_submodule(self, target: str) -> Module:
-        """The module at a path like "layers.0.fc"; "" is this one."""
+        """The module at a path like "layers.0.fc"; "" is this one.
+
+        >>> nn.Sequential(nn.ReLU()).get_submodule("0")
+        ReLU()
+        """
         module = self
         for name in target.split(".") if target else ():
             if not hasattr(module, name):
@@ -298,7 +320,11 @@ class Module(HookMethods, StateMethods):
         setattr(parent, name, module)
 
     def get_parameter(self, target: str) -> Parameter:
-        """The parameter at a path like "layers.0.weight"."""
+        """The parameter at a path like "layers.0.weight".
+
+        >>> nn.Sequential(nn.Linear(2, 1)).get_parameter("0.weight").shape
+        torch.Size([1, 2])
+        """
         path, _, name = target.rpartition(".")
         module = self.get_submodule(path)
         if not hasattr(module, name):
@@ -341,7 +367,11 @@ class Module(HookMethods, StateMethods):
                 yield f"{path}.{name}" if path else name, member
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """All parameters, of this module and those below."""
+        """All parameters, of this module and those below.
+
+        >>> [p.numel() for p in nn.Linear(2, 3).parameters()]
+        [6, 3]
+        """
         for _, parameter in self.named_parameters(recurse=recurse):
             yield parameter
 
@@ -358,25 +388,41 @@ class Module(HookMethods, StateMethods):
         )
 
     def buffers(self, recurse: bool = True) -> Iterator[Any]:
-        """All buffers, of this module and those below."""
+        """All buffers, of this module and those below.
+
+        >>> len(list(nn.BatchNorm1d(2).buffers()))
+        3
+        """
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Any]]:
-        """All buffers with their paths."""
+        """All buffers with their paths.
+
+        >>> [name for name, _ in nn.BatchNorm1d(2).named_buffers()]
+        ['running_mean', 'running_var', 'num_batches_tracked']
+        """
         yield from self._named_members(
             lambda m: m._buffers.items(), prefix, recurse, remove_duplicate
         )
 
     def children(self) -> Iterator[Module]:
-        """The modules directly inside this one."""
+        """The modules directly inside this one.
+
+        >>> len(list(nn.Sequential(nn.ReLU(), nn.ReLU()).children()))
+        2
+        """
         for _, module in self.named_children():
             yield module
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
-        """The modules directly inside this one, with their names."""
+        """The modules directly inside this one, with their names.
+
+        >>> [name for name, _ in nn.Sequential(nn.ReLU(), nn.ReLU()).named_children()]
+        ['0', '1']
+        """
         seen = set()
         for name, module in self._modules.items():
             if module is not None and module not in seen:
@@ -384,14 +430,22 @@ class Module(HookMethods, StateMethods):
                 yield name, module
 
     def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
-        """This module and all below."""
+        """This module and all below.
+
+        >>> len(list(nn.Sequential(nn.ReLU(), nn.Tanh()).modules()))  # itself too
+        3
+        """
         for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
     def named_modules(
         self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Module]]:
-        """This module and all below, with their paths."""
+        """This module and all below, with their paths.
+
+        >>> [name for name, _ in nn.Sequential(nn.ReLU(), nn.Tanh()).named_modules()]
+        ['', '0', '1']
+        """
         memo = set() if memo is None else memo
         if self in memo:
             return
@@ -404,7 +458,15 @@ class Module(HookMethods, StateMethods):
                 yield from module.named_modules(memo, path, remove_duplicate)
 
     def apply(self, fn: Callable[[Module], None]) -> Any:
-        """Call `fn` on every module below, then on this one."""
+        """Call `fn` on every module below, then on this one.
+
+        >>> def zero(module):
+        ...     if isinstance(module, nn.Linear):
+        ...         nn.init.zeros_(module.weight)
+        >>> net = nn.Sequential(nn.Linear(2, 1)).apply(zero)
+        >>> net[0].weight.tolist()
+        [[0.0, 0.0]]
+        """
         for module in self.children():
             module.apply(fn)
         fn(self)
@@ -413,7 +475,11 @@ class Module(HookMethods, StateMethods):
     # ------------------------------------------------------------------ modes and gradients
 
     def train(self, mode: bool = True) -> Any:
-        """Put this module and all below into training mode."""
+        """Put this module and all below into training mode.
+
+        >>> nn.Dropout().eval().train().training
+        True
+        """
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
         self.training = mode
@@ -422,17 +488,32 @@ class Module(HookMethods, StateMethods):
         return self
 
     def eval(self) -> Any:
-        """Put this module and all below into evaluation mode."""
+        """Put this module and all below into evaluation mode.
+
+        >>> nn.Dropout().eval().training
+        False
+        """
         return self.train(False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:
-        """Say for all parameters whether gradients are recorded."""
+        """Say for all parameters whether gradients are recorded.
+
+        >>> [p.requires_grad for p in nn.Linear(2, 1).requires_grad_(False).parameters()]
+        [False, False]
+        """
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all parameters, or set them to zero."""
+        """Forget the gradients of all parameters, or set them to zero.
+
+        >>> layer = nn.Linear(1, 1)
+        >>> layer(ones(1)).sum().backward()
+        >>> layer.zero_grad()
+        >>> print(layer.weight.grad)
+        None
+        """
         for parameter in self.parameters():
             if parameter.grad is None:
                 continue
@@ -550,7 +631,11 @@ class Module(HookMethods, StateMethods):
         return self._apply(lambda t: t.float() if t.is_floating_point() else t)
 
     def double(self) -> Any:
-        """Convert floating point parameters and buffers to float64."""
+        """Convert floating point parameters and buffers to float64.
+
+        >>> nn.Linear(1, 1).double().weight.dtype
+        torch.float64
+        """
         return self._apply(lambda t: t.double() if t.is_floating_point() else t)
 
     def half(self) -> Any:

@@ -88,6 +88,16 @@ class _Affine(Module):
 class LayerNorm(_Affine):
     """Mean zero and variance one over the last dimensions.
 
+    Args:
+        normalized_shape: sizes of the last dimensions, which are normalised together
+        eps: added to the variance, so that it is never zero
+        elementwise_affine: learn a factor and a constant per element
+        bias: with that, a learned constant
+        device, dtype: of the parameters
+
+    Shape:
+        (*, *normalized_shape) -> the same.
+
     >>> nn.LayerNorm(2)(tensor([[1.0, 3.0]])).detach()
     tensor([[-1.0000,  1.0000]])
     """
@@ -127,8 +137,21 @@ class LayerNorm(_Affine):
 class GroupNorm(_Affine):
     """Mean zero and variance one over every group of channels.
 
+    Args:
+        num_groups: groups into which the channels fall
+        num_channels: how many channels, C; a multiple of `num_groups`
+        eps: added to the variance, so that it is never zero
+        affine: learn a factor and a constant per channel
+        device, dtype: of the parameters
+        bias: whether `affine` has the constant too
+
+    Shape:
+        (N, C, *) -> the same.
+
     >>> nn.GroupNorm(2, 4)
     GroupNorm(2, 4, eps=1e-05, affine=True, bias=True)
+    >>> nn.GroupNorm(2, 4)(zeros(3, 4, 5)).shape
+    torch.Size([3, 4, 5])
     """
 
     __constants__ = ["num_groups", "num_channels", "eps", "affine"]
@@ -171,6 +194,15 @@ class GroupNorm(_Affine):
 
 class RMSNorm(Module):
     """Root mean square one over the last dimensions (Zhang and Sennrich, 2019).
+
+    Args:
+        normalized_shape: sizes of the last dimensions, which are normalised together
+        eps: added to the mean square; by default the smallest step of the dtype
+        elementwise_affine: learn a factor per element
+        device, dtype: of the parameters
+
+    Shape:
+        (*, *normalized_shape) -> the same.
 
     >>> nn.RMSNorm(2, elementwise_affine=False)(tensor([[1.0, 7.0]]))
     tensor([[0.2000, 1.4000]])

@@ -151,7 +151,17 @@ class ZeroPad1d(ConstantPad1d):
 
 
 class ZeroPad2d(ConstantPad2d):
-    """Zeros around an image."""
+    """Zeros around an image.
+
+    Args:
+        padding: one number, or (left, right, top, bottom)
+
+    Shape:
+        (N, C, H, W) or (C, H, W) -> (N, C, H + top + bottom, W + left + right).
+
+    >>> nn.ZeroPad2d((1, 0, 2, 0))(ones(1, 1, 2, 2)).shape
+    torch.Size([1, 1, 4, 3])
+    """
 
     def __init__(self, padding: Any) -> None:
         super().__init__(padding, 0.0)

@@ -13,6 +13,12 @@ __all__ = ["PixelShuffle", "PixelUnshuffle"]
 class PixelShuffle(Module):
     """Makes an image larger by taking its pixels from the channels (Shi et al., 2016).
 
+    Args:
+        upscale_factor: r, how many times as high and as wide
+
+    Shape:
+        (*, C * r * r, H, W) -> (*, C, H * r, W * r).
+
     >>> nn.PixelShuffle(2)(zeros(1, 8, 3, 3)).shape
     torch.Size([1, 2, 6, 6])
     """

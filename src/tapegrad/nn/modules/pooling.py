@@ -74,6 +74,18 @@ class _MaxPoolNd(Module):
 class MaxPool1d(_MaxPoolNd):
     """The largest element of every window along one dimension.
 
+    Args:
+        kernel_size: size of a window; one number, or one per dimension
+        stride: how far it moves; by default `kernel_size`, so that windows do not overlap
+        padding: what is added on each side
+        dilation: distance between the elements of a window
+        return_indices: also give the places of the largest elements, for MaxUnpool
+        ceil_mode: round the size of the result up, not down
+
+    Shape:
+        (N, C, L) or (C, L) -> (N, C, L_out), by default each size floor((size + 2 * padding -
+        kernel_size) / stride) + 1.
+
     >>> nn.MaxPool1d(2)(tensor([[1.0, 3.0, 2.0, 0.0]]))
     tensor([[3., 2.]])
     """
@@ -84,6 +96,18 @@ class MaxPool1d(_MaxPoolNd):
 class MaxPool2d(_MaxPoolNd):
     """The largest element of every window of an image.
 
+    Args:
+        kernel_size: size of a window; one number, or one per dimension
+        stride: how far it moves; by default `kernel_size`, so that windows do not overlap
+        padding: what is added on each side
+        dilation: distance between the elements of a window
+        return_indices: also give the places of the largest elements, for MaxUnpool
+        ceil_mode: round the size of the result up, not down
+
+    Shape:
+        (N, C, H, W) or (C, H, W) -> (N, C, H_out, W_out), by default each size floor((size + 2
+        * padding - kernel_size) / stride) + 1.
+
     >>> nn.MaxPool2d(2)(zeros(1, 3, 8, 8)).shape
     torch.Size([1, 3, 4, 4])
     """
@@ -92,7 +116,23 @@ class MaxPool2d(_MaxPoolNd):
 
 
 class MaxPool3d(_MaxPoolNd):
-    """The largest element of every window of a volume."""
+    """The largest element of every window of a volume.
+
+    Args:
+        kernel_size: size of a window; one number, or one per dimension
+        stride: how far it moves; by default `kernel_size`, so that windows do not overlap
+        padding: what is added on each side
+        dilation: distance between the elements of a window
+        return_indices: also give the places of the largest elements, for MaxUnpool
+        ceil_mode: round the size of the result up, not down
+
+    Shape:
+        (N, C, D, H, W) or (C, D, H, W) -> (N, C, D_out, H_out, W_out), by default each size
+        floor((size + 2 * padding - kernel_size) / stride) + 1.
+
+    >>> nn.MaxPool3d(2)(zeros(1, 3, 4, 6, 8)).shape
+    torch.Size([1, 3, 2, 3, 4])
+    """
 
     _function = "max_pool3d"
 
@@ -174,6 +214,17 @@ class _AvgPoolNd(Module):
 class AvgPool1d(_AvgPoolNd):
     """The mean of every window along one dimension.
 
+    Args:
+        kernel_size: size of a window; one number, or one per dimension
+        stride: how far it moves; by default `kernel_size`, so that windows do not overlap
+        padding: what is added on each side
+        ceil_mode: round the size of the result up, not down
+        count_include_pad: count what was added in the mean
+
+    Shape:
+        (N, C, L) or (C, L) -> (N, C, L_out), by default each size floor((size + 2 * padding -
+        kernel_size) / stride) + 1.
+
     >>> nn.AvgPool1d(2)(tensor([[1.0, 3.0, 2.0, 0.0]]))
     tensor([[2., 1.]])
     """
@@ -236,6 +287,18 @@ class _AvgPoolWithDivisor(_AvgPoolNd):
 class AvgPool2d(_AvgPoolWithDivisor):
     """The mean of every window of an image.
 
+    Args:
+        kernel_size: size of a window; one number, or one per dimension
+        stride: how far it moves; by default `kernel_size`, so that windows do not overlap
+        padding: what is added on each side
+        ceil_mode: round the size of the result up, not down
+        count_include_pad: count what was added in the mean
+        divisor_override: a number to divide by, instead of the size of the window
+
+    Shape:
+        (N, C, H, W) or (C, H, W) -> (N, C, H_out, W_out), by default each size floor((size + 2
+        * padding - kernel_size) / stride) + 1.
+
     >>> nn.AvgPool2d(2)(ones(1, 3, 8, 8)).shape
     torch.Size([1, 3, 4, 4])
     """
@@ -244,7 +307,23 @@ class AvgPool2d(_AvgPoolWithDivisor):
 
 
 class AvgPool3d(_AvgPoolWithDivisor):
-    """The mean of every window of a volume."""
+    """The mean of every window of a volume.
+
+    Args:
+        kernel_size: size of a window; one number, or one per dimension
+        stride: how far it moves; by default `kernel_size`, so that windows do not overlap
+        padding: what is added on each side
+        ceil_mode: round the size of the result up, not down
+        count_include_pad: count what was added in the mean
+        divisor_override: a number to divide by, instead of the size of the window
+
+    Shape:
+        (N, C, D, H, W) or (C, D, H, W) -> (N, C, D_out, H_out, W_out), by default each size
+        floor((size + 2 * padding - kernel_size) / stride) + 1.
+
+    >>> nn.AvgPool3d(2)(ones(1, 3, 4, 6, 8)).shape
+    torch.Size([1, 3, 2, 3, 4])
+    """
 
     _function = "avg_pool3d"
 
@@ -399,7 +478,18 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
-    """The largest elements of windows that cover an image; None keeps a size."""
+    """The largest elements of windows that cover an image; None keeps a size.
+
+    Args:
+        output_size: size of the result, one number or one per dimension; None keeps one
+        return_indices: also give the places of the largest elements
+
+    Shape:
+        (N, C, H, W) or (C, H, W) -> (N, C, *output_size).
+
+    >>> nn.AdaptiveMaxPool2d(2)(zeros(1, 3, 8, 5)).shape
+    torch.Size([1, 3, 2, 2])
+    """
 
     def forward(self, input: Any) -> Any:
         return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
@@ -428,6 +518,12 @@ class _AdaptiveAvgPoolNd(Module):
 class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
     """The means of `output_size` windows that cover the input.
 
+    Args:
+        output_size: size of the result, one number or one per dimension; None keeps one
+
+    Shape:
+        (N, C, L) or (C, L) -> (N, C, *output_size).
+
     >>> nn.AdaptiveAvgPool1d(1)(tensor([[1.0, 3.0, 2.0]]))
     tensor([[2.]])
     """
@@ -439,6 +535,12 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
 class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
     """The means of windows that cover an image; None keeps a size.
 
+    Args:
+        output_size: size of the result, one number or one per dimension; None keeps one
+
+    Shape:
+        (N, C, H, W) or (C, H, W) -> (N, C, *output_size).
+
     >>> nn.AdaptiveAvgPool2d((1, None))(zeros(1, 3, 8, 5)).shape
     torch.Size([1, 3, 1, 5])
     """
@@ -448,7 +550,17 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
-    """The means of windows that cover a volume; None keeps a size."""
+    """The means of windows that cover a volume; None keeps a size.
+
+    Args:
+        output_size: size of the result, one number or one per dimension; None keeps one
+
+    Shape:
+        (N, C, D, H, W) or (C, D, H, W) -> (N, C, *output_size).
+
+    >>> nn.AdaptiveAvgPool3d(1)(zeros(1, 3, 8, 5, 4)).shape
+    torch.Size([1, 3, 1, 1, 1])
+    """
 
     def forward(self, input: Any) -> Any:
         return F.adaptive_avg_pool3d(input, self.output_size)

@@ -290,6 +290,23 @@ def refuse_projection(given: dict[str, Any]) -> None:
 class RNN(RNNBase):
     """`h = tanh(W x + b + U h + c)`, step by step; arguments as PyTorch's, `nonlinearity` too.
 
+    Args:
+        input_size: features of each step of the input
+        hidden_size: features of the hidden state
+        num_layers: layers, each fed with the one before
+        bias: add learned constants
+        batch_first: the batch is dimension 0, not 1
+        dropout: probability of dropout between layers, in train mode
+        bidirectional: a second pass from the end, its results beside the first's
+        nonlinearity: "tanh" or "relu"
+        device, dtype: of the parameters
+
+    Shape:
+        input (L, N, input_size), (N, L, input_size) with `batch_first`, (L, input_size) without
+        a batch -> output (L, N, D * hidden_size), last hidden state (D * num_layers, N,
+        hidden_size), where D is 2 if bidirectional, else 1. The state may be given:
+        layer(input, h0).
+
     >>> nn.RNN(3, 4, num_layers=2)
     RNN(3, 4, num_layers=2)
     >>> out, last = nn.RNN(3, 4)(zeros(5, 2, 3))
@@ -321,6 +338,22 @@ class RNN(RNNBase):
 class GRU(RNNBase):
     """Gated recurrent units.
 
+    Args:
+        input_size: features of each step of the input
+        hidden_size: features of the hidden state
+        num_layers: layers, each fed with the one before
+        bias: add learned constants
+        batch_first: the batch is dimension 0, not 1
+        dropout: probability of dropout between layers, in train mode
+        bidirectional: a second pass from the end, its results beside the first's
+        device, dtype: of the parameters
+
+    Shape:
+        input (L, N, input_size), (N, L, input_size) with `batch_first`, (L, input_size) without
+        a batch -> output (L, N, D * hidden_size), last hidden state (D * num_layers, N,
+        hidden_size), where D is 2 if bidirectional, else 1. The state may be given:
+        layer(input, h0).
+
     >>> out, last = nn.GRU(3, 4, bidirectional=True)(zeros(5, 2, 3))
     >>> out.shape, last.shape
     (torch.Size([5, 2, 8]), torch.Size([2, 2, 4]))
@@ -336,6 +369,23 @@ class GRU(RNNBase):
 
 class LSTM(RNNBase):
     """Long short-term memory; with `proj_size`, hidden states go through one more matrix.
+
+    Args:
+        input_size: features of each step of the input
+        hidden_size: features of the hidden state
+        num_layers: layers, each fed with the one before
+        bias: add learned constants
+        batch_first: the batch is dimension 0, not 1
+        dropout: probability of dropout between layers, in train mode
+        bidirectional: a second pass from the end, its results beside the first's
+        proj_size: size of hidden states after a projection; 0 for none
+        device, dtype: of the parameters
+
+    Shape:
+        input (L, N, input_size), (N, L, input_size) with `batch_first`, (L, input_size) without
+        a batch -> output (L, N, D * hidden_size), (last hidden state, last cell state), each (D
+        * num_layers, N, hidden_size), where D is 2 if bidirectional, else 1. The state may be
+        given: layer(input, (h0, c0)).
 
     >>> out, (h, c) = nn.LSTM(3, 4, batch_first=True)(zeros(2, 5, 3))
     >>> out.shape, h.shape, c.shape
@@ -490,6 +540,16 @@ class RNNCellBase(Module):
 class RNNCell(RNNCellBase):
     """One step of an RNN.
 
+    Args:
+        input_size: features of the input
+        hidden_size: features of the hidden state
+        bias: add learned constants
+        nonlinearity: "tanh" or "relu"
+        device, dtype: of the parameters
+
+    Shape:
+        input (N, input_size), h (N, hidden_size), zeros by default -> h after the step.
+
     >>> nn.RNNCell(3, 4)(zeros(2, 3)).shape
     torch.Size([2, 4])
     """
@@ -536,6 +596,16 @@ class _GatedCell(RNNCellBase):
 class LSTMCell(_GatedCell):
     """One step of an LSTM.
 
+    Args:
+        input_size: features of the input
+        hidden_size: features of the hidden state
+        bias: add learned constants
+        device, dtype: of the parameters
+
+    Shape:
+        input (N, input_size), (h, c) of (N, hidden_size) each, zeros by default -> (h, c) after
+        the step.
+
     >>> h, c = nn.LSTMCell(3, 4)(zeros(2, 3))
     >>> h.shape, c.shape
     (torch.Size([2, 4]), torch.Size([2, 4]))
@@ -564,6 +634,15 @@ class LSTMCell(_GatedCell):
 
 class GRUCell(_GatedCell):
     """One step of a GRU.
+
+    Args:
+        input_size: features of the input
+        hidden_size: features of the hidden state
+        bias: add learned constants
+        device, dtype: of the parameters
+
+    Shape:
+        input (N, input_size), h (N, hidden_size), zeros by default -> h after the step.
 
     >>> nn.GRUCell(3, 4)(zeros(2, 3)).shape
     torch.Size([2, 4])

@@ -78,6 +78,21 @@ def table_size(embeddings: Any) -> tuple[int, int]:
 class Embedding(_Table):
     """One row of a table for every index.
 
+    Args:
+        num_embeddings: rows of the table; indices go from 0 to num_embeddings - 1
+        embedding_dim: size of a row
+        padding_idx: a row of zeros that is not learned
+        max_norm: rows that are longer are shortened to this norm when they are used
+        norm_type: which norm that is
+        scale_grad_by_freq: divide a row's gradient by how often it was used
+        sparse: gradients are sparse tensors
+        device, dtype: of the parameters
+
+    Shape:
+        integers (*) -> (*, embedding_dim).
+
+    >>> nn.Embedding(10, 3)(tensor([[1, 2], [4, 9]])).shape
+    torch.Size([2, 2, 3])
     >>> table = nn.Embedding.from_pretrained(tensor([[1.0, 2.0], [3.0, 4.0]]))
     >>> table(tensor([1, 0]))
     tensor([[3., 4.],
@@ -169,6 +184,21 @@ class Embedding(_Table):
 
 class EmbeddingBag(_Table):
     """The mean, sum or maximum of the rows of every bag of indices.
+
+    Args:
+        num_embeddings: rows of the table
+        embedding_dim: size of a row
+        max_norm: rows that are longer are shortened to this norm when they are used
+        norm_type: which norm that is
+        scale_grad_by_freq: divide a row's gradient by how often it was used
+        mode: "mean", "sum" or "max" of a bag
+        sparse: gradients are sparse tensors
+        include_last_offset: `offsets` ends with the length of the input
+        padding_idx: a row that counts for nothing
+        device, dtype: of the parameters
+
+    Shape:
+        integers (B, N), or (N) with the offsets (B) at which bags begin -> (B, embedding_dim).
 
     >>> table = nn.EmbeddingBag.from_pretrained(tensor([[1.0, 2.0], [3.0, 4.0]]), mode="sum")
     >>> table(tensor([[0, 1]]))

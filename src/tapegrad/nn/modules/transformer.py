@@ -70,6 +70,23 @@ def _get_activation_fn(activation: str) -> Callable[[Any], Any]:
 class Transformer(Module):
     """An encoder for the source and a decoder that looks at its result and at the target.
 
+    Args:
+        d_model: features of the input and of the result
+        nhead: heads of attention; `d_model` must be a multiple
+        num_encoder_layers, num_decoder_layers: how many layers
+        dim_feedforward: features between the two linear layers
+        dropout: probability of dropout, in train mode
+        activation: between the linear layers: "relu", "gelu" or a function
+        custom_encoder, custom_decoder: modules to use instead
+        layer_norm_eps: `eps` of the normalisations
+        batch_first: the batch is dimension 0, not 1
+        norm_first: normalise before attention and linear layers, not after
+        bias: add a learned constant
+        device, dtype: of the parameters
+
+    Shape:
+        source (S, N, d_model), target (T, N, d_model) -> (T, N, d_model).
+
     >>> model = nn.Transformer(8, 2, 1, 1, 16, batch_first=True)
     >>> model(zeros(3, 4, 8), zeros(3, 5, 8)).shape
     torch.Size([3, 5, 8])
@@ -199,6 +216,15 @@ def why_not_nested(layer: Any) -> str:
 class TransformerEncoder(Module):
     """Copies of one encoder layer, one after the other.
 
+    Args:
+        encoder_layer: the layer that is copied
+        num_layers: how many copies
+        norm: a normalisation at the end
+        enable_nested_tensor, mask_check: accepted; they change nothing here
+
+    Shape:
+        (L, N, d_model), with `batch_first` (N, L, d_model) -> the same.
+
     >>> layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     >>> nn.TransformerEncoder(layer, 2)(zeros(3, 5, 8)).shape
     torch.Size([3, 5, 8])
@@ -262,6 +288,14 @@ class TransformerEncoder(Module):
 
 class TransformerDecoder(Module):
     """Copies of one decoder layer, one after the other.
+
+    Args:
+        decoder_layer: the layer that is copied
+        num_layers: how many copies
+        norm: a normalisation at the end
+
+    Shape:
+        target (T, N, d_model), the encoder's result (S, N, d_model) -> (T, N, d_model).
 
     >>> layer = nn.TransformerDecoderLayer(8, 2, 16, batch_first=True)
     >>> nn.TransformerDecoder(layer, 2)(zeros(3, 5, 8), zeros(3, 4, 8)).shape
@@ -375,6 +409,21 @@ class _Layer(Module):
 class TransformerEncoderLayer(_Layer):
     """Self-attention and two linear layers, each added to what it was given and normalised.
 
+    Args:
+        d_model: features of the input and of the result
+        nhead: heads of attention; `d_model` must be a multiple
+        dim_feedforward: features between the two linear layers
+        dropout: probability of dropout, in train mode
+        activation: between the linear layers: "relu", "gelu" or a function
+        layer_norm_eps: `eps` of the normalisations
+        batch_first: the batch is dimension 0, not 1
+        norm_first: normalise before attention and linear layers, not after
+        bias: add a learned constant
+        device, dtype: of the parameters
+
+    Shape:
+        (L, N, d_model), with `batch_first` (N, L, d_model) -> the same.
+
     >>> nn.TransformerEncoderLayer(8, 2, 16)(zeros(5, 3, 8)).shape
     torch.Size([5, 3, 8])
     """
@@ -413,6 +462,21 @@ class TransformerEncoderLayer(_Layer):
 
 class TransformerDecoderLayer(_Layer):
     """Self-attention, attention to the encoder's result, and two linear layers.
+
+    Args:
+        d_model: features of the input and of the result
+        nhead: heads of attention; `d_model` must be a multiple
+        dim_feedforward: features between the two linear layers
+        dropout: probability of dropout, in train mode
+        activation: between the linear layers: "relu", "gelu" or a function
+        layer_norm_eps: `eps` of the normalisations
+        batch_first: the batch is dimension 0, not 1
+        norm_first: normalise before attention and linear layers, not after
+        bias: add a learned constant
+        device, dtype: of the parameters
+
+    Shape:
+        target (T, N, d_model), the encoder's result (S, N, d_model) -> (T, N, d_model).
 
     >>> nn.TransformerDecoderLayer(8, 2, 16)(zeros(5, 3, 8), zeros(4, 3, 8)).shape
     torch.Size([5, 3, 8])

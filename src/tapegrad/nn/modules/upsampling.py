@@ -13,6 +13,16 @@ __all__ = ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
 class Upsample(Module):
     """Interpolates to a size or by a factor.
 
+    Args:
+        size: size of the result
+        scale_factor: or how many times as large
+        mode: "nearest", "linear", "bilinear", "bicubic" or "trilinear"
+        align_corners: the outermost elements keep their values; not for "nearest"
+        recompute_scale_factor: work the factor out again from the rounded size
+
+    Shape:
+        (N, C, *) -> (N, C, * times scale_factor), of one, two or three dimensions.
+
     >>> nn.Upsample(scale_factor=2)(tensor([[[1.0, 2.0]]]))
     tensor([[[1., 1., 2., 2.]]])
     """

@@ -116,7 +116,14 @@ clip_grad_norm = old_name(
 
 @called_as_a_whole
 def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
-    """Limit every element of all gradients to [-clip_value, clip_value]."""
+    """Limit every element of all gradients to [-clip_value, clip_value].
+
+    >>> p = nn.Parameter(ones(2))
+    >>> (p * 5).sum().backward()
+    >>> nn.utils.clip_grad_value_([p], 1.0)
+    >>> p.grad
+    tensor([1., 1.])
+    """
     clip_value = float(clip_value)
     grads = grads_of(parameters)
     found = all_at_once(grads, foreach)

@@ -22,7 +22,13 @@ def parameters_to_vector(parameters: Iterable[Any]) -> Any:
 
 
 def vector_to_parameters(vec: Any, parameters: Iterable[Any]) -> None:
-    """Give the parameters the values of a vector; they then look at its memory."""
+    """Give the parameters the values of a vector; they then look at its memory.
+
+    >>> layer = nn.Linear(1, 1)
+    >>> nn.utils.vector_to_parameters(tensor([2.0, 3.0]), layer.parameters())
+    >>> layer.weight.item(), layer.bias.item()
+    (2.0, 3.0)
+    """
     if not isinstance(vec, tg.Tensor):
         raise TypeError(f"expected torch.Tensor, but got: {typename(vec)}")
     start = 0

@@ -30,6 +30,14 @@ class Dataset(Generic[_T_co]):
     """Samples by index. Subclasses define `__getitem__`, and `__len__` for the usual samplers.
 
     A `__getitems__` that takes a list of indices, where there is one, fetches a batch at once.
+
+    >>> class Squares(utils.data.Dataset):
+    ...     def __len__(self):
+    ...         return 3
+    ...     def __getitem__(self, i):
+    ...         return i * i
+    >>> list(utils.data.DataLoader(Squares(), batch_size=3))
+    [tensor([0, 1, 4])]
     """
 
     def __getitem__(self, index: Any) -> _T_co:
@@ -43,6 +51,12 @@ class IterableDataset(Dataset[_T_co], Iterable[_T_co]):
     """Samples as a stream. Subclasses define `__iter__`.
 
     Every worker of a loader iterates over a copy of its own: `get_worker_info` tells them apart.
+
+    >>> class Count(utils.data.IterableDataset):
+    ...     def __iter__(self):
+    ...         return iter(range(4))
+    >>> list(utils.data.DataLoader(Count(), batch_size=2))
+    [tensor([0, 1]), tensor([2, 3])]
     """
 
     def __add__(self, other: Dataset[Any]) -> Any:

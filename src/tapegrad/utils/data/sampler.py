@@ -33,7 +33,14 @@ def _is_positive_int(value: object) -> bool:
 
 
 class Sampler(Generic[_T_co]):
-    """What yields indices, or lists of them. Subclasses define `__iter__`, and often `__len__`."""
+    """What yields indices, or lists of them. Subclasses define `__iter__`, and often `__len__`.
+
+    >>> class Backwards(utils.data.Sampler):
+    ...     def __iter__(self):
+    ...         return iter([2, 1, 0])
+    >>> list(utils.data.DataLoader([10, 20, 30], sampler=Backwards(), batch_size=3))
+    [tensor([30, 20, 10])]
+    """
 
     def __iter__(self) -> Iterator[_T_co]:
         raise NotImplementedError
@@ -120,7 +127,11 @@ class RandomSampler(Sampler[int]):
 
 
 class SubsetRandomSampler(Sampler[int]):
-    """Some indices in random order."""
+    """Some indices in random order.
+
+    >>> sorted(utils.data.SubsetRandomSampler([3, 1, 4]))
+    [1, 3, 4]
+    """
 
     indices: Sequence[int]
 

@@ -44,13 +44,21 @@ function measure(item) {
   [item.w, item.h] = item.size; // a group had another one while it was open
 }
 
+const digits = (value) => String(Number(value.toPrecision(4)));
+
+// What stands in a node besides its name: of one number the number, and its gradient with the sign.
+function factsOf({ shape, dtype, summary, grad }) {
+  const one = (facts) => facts?.size === 1 && typeof facts.mean === "number";
+  const value = one(summary) ? `= ${digits(summary.mean)}` : shapeText(shape);
+  return filled(value, dtype === "float32" ? "" : dtype, one(grad) && `grad ${digits(grad.mean)}`);
+}
+
 function label(item) {
   const { node } = item;
   if (node) {
     // A parameter's name without the path of the module it stands in.
-    const path = `${item.parent.path}.`, { dtype } = node;
+    const path = `${item.parent.path}.`, facts = factsOf(node);
     const name = node.name?.startsWith(path) ? node.name.slice(path.length) : node.name;
-    const facts = filled(shapeText(node.shape), dtype === "float32" ? "" : dtype);
     if (isSource(item)) item.lines = [name || KINDS[kindOf(item)], facts.join("  ")];
     else item.lines = [node.op.replace(/Backward\d*$/, ""), filled(name, ...facts).join("  ")];
   } else {

@@ -202,7 +202,11 @@ map.addEventListener("pointermove", moveByMap);
 // --- keyboard and buttons: a button with data-key does what the key does ---
 
 // From the selected item along an edge, or to its neighbour in the same layer; else moves the view.
+// In the player, left and right go through the steps.
 function arrowKey({ key, shiftKey }) {
+  if (page.play && !shiftKey && (key === "ArrowLeft" || key === "ArrowRight")) {
+    return setStep(page.play.at + (key === "ArrowRight" ? 1 : -1));
+  }
   const here = page.selected, middle = (item) => item.x + item.w / 2;
   const away = (item) => Math.abs(middle(item) - middle(here));
   const dx = { ArrowLeft: -1, ArrowRight: 1 }[key] || 0;

@@ -84,8 +84,9 @@ function source({ file, line, text }) {
 
 function nodePanel(item) {
   const { node } = item, kind = kindOf(item), failed = node.id === data.failed;
-  const saved = (node.saved || []).map(({ name, shape, dtype, bytes }) =>
-    [name, listText(shape), dtype, bytesText(bytes)]);
+  const saved = (node.saved || []).map(({ name, shape, dtype, bytes, shared }) =>
+    [name, listText(shape), dtype, bytesText(bytes) + (shared === undefined ? ""
+      : ` (${typeof shared === "number" ? `counted at ${byId.get(shared)?.node.op}` : shared})`)]);
   const at = stepOf.get(node.id), badge = { class: "badge", style: `color: var(--${kind})` };
   return [
     el("h2", null, node.op),
