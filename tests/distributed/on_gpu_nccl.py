@@ -48,8 +48,8 @@ def about():
     print("nccl built", nccl.get_build_version(), "runs", nccl.get_version())
     print("constants", {k: v for k, v in vars(nccl).items() if k.startswith("NCCL_")})
     print("bus", cupy.cuda.runtime.deviceGetPCIBusId(0))
-    for line in sorted({line.split()[-1] for line in open("/proc/self/maps") if "nccl" in line}):
-        print("mapped", line)
+    with open("/proc/self/maps") as maps:
+        print("mapped", {line.split()[-1] for line in maps if "nccl" in line})
 
 
 # ---------------------------------------------------------------------- CuPy's NCCL alone

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from ..distributed import _groups, _timeline
-from ..distributed._collectives import barrier
+from ..distributed._barriers import barrier
 from ..distributed._objects import all_gather_object
 
 WIDTH = 72

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..autograd import Function
-from ._collectives import all_reduce
+from ._combining import all_reduce
 
 
 class _SumOverRanks(Function):

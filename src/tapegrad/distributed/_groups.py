@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import sys
 import time
-import urllib.parse
 import zlib
 from datetime import timedelta
 from typing import Any
@@ -15,7 +13,9 @@ from typing import Any
 from ..core.base import user_frame
 from . import _errors
 from ._board import ENDED, FAILED, RUNNING, Board, Pulse
-from ._engines import Alone, OverMPI, check_mpi, load_mpi
+from ._buffers import Host
+from ._engines import Alone, load_mpi
+from ._starting import known_backend, rendezvous, start_mpi
 from ._work import SPIN, Work
 
 default_pg_timeout = timedelta(minutes=30)
@@ -62,7 +62,9 @@ class ProcessGroup:
         self.group_desc = description or "undefined"
         self.my_global_rank = global_ranks[engine.rank]
         self.pending: set[Work] = set()
-        self.nccl: Any = None  # made at the first collective of CUDA tensors, see _nccl.py
+        self.host = Host(engine)
+        self.on_gpus = False  # whether CUDA tensors go through NCCL
+        self.nccl: Any = None  # memory of the GPU, from the first collective of CUDA tensors on
         self.notes: dict[Any, tuple[int, bytes]] = {}
         alone = isinstance(engine, Alone) or engine.size == 1
         self.board = None if alone else Board(engine.MPI, engine.comm)
@@ -266,7 +268,7 @@ def init_process_group(
             raise AssertionError("world_size must be positive if using store")
         if not rank >= 0:
             raise AssertionError("rank must be non-negative if using store")
-    named = known_backend(backend)
+    named, on_gpus = known_backend(backend)
     if timeout is None:
         timeout = default_pg_timeout
     if not isinstance(timeout, timedelta):
@@ -281,93 +283,10 @@ def init_process_group(
         WORLD.pulse = Pulse(engine.comm)
         watch_the_end()
     made = ProcessGroup(engine, list(range(world_size)), named, timeout, "0", "default_pg")
+    made.on_gpus = on_gpus
     WORLD.group = GroupMember.WORLD = made
     WORLD.groups = {"0": made}
     WORLD.made = 1
-
-
-def known_backend(backend: str | None) -> str:
-    """gloo for None; "cpu:gloo,cuda:nccl" is what the CPU gets."""
-    if backend is None:
-        return "gloo"
-    name = str(Backend(backend))
-    if ":" in name:
-        pairs = dict(pair.split(":", 1) for pair in name.split(","))
-        name = pairs.get("cpu", next(iter(pairs.values())))
-    if name not in ("mpi", "gloo", "nccl", "undefined", "fake"):
-        raise AssertionError(f"Unknown c10d backend type {name.upper()}")
-    return name
-
-
-def rendezvous(
-    backend: str, init_method: str | None, rank: int, world_size: int, store: Any
-) -> tuple[int, int, str]:
-    """(rank, number of ranks, address:port where they meet if nobody started them together)."""
-    environ = os.environ
-    if store is not None:
-        return rank, world_size, ""
-    url = urllib.parse.urlparse(init_method or "env://")
-    if url.scheme == "tcp":
-        asked = urllib.parse.parse_qs(url.query)
-        rank = int(asked.get("rank", [rank])[0])
-        world_size = int(asked.get("world_size", [world_size])[0])
-        for name, value in (("rank", rank), ("world size", world_size)):
-            if value < 0:
-                raise ValueError(
-                    f"Error initializing torch.distributed using tcp:// rendezvous: {name} "
-                    "parameter missing"
-                )
-        return rank, world_size, url.netloc
-    if url.scheme == "file":
-        return rank, world_size, init_method or ""
-    if url.scheme != "env":
-        raise RuntimeError(f"No rendezvous handler for {init_method}")
-    started_by_mpi = "PMI_RANK" in environ and "PMI_SIZE" in environ
-    values = []
-    for given, name, mpi_name in (
-        (rank, "RANK", "PMI_RANK"),
-        (world_size, "WORLD_SIZE", "PMI_SIZE"),
-    ):
-        if given >= 0:
-            values.append(given)
-        elif name in environ:
-            values.append(int(environ[name]))
-        elif started_by_mpi:
-            values.append(int(environ[mpi_name]))
-        else:
-            raise missing_variable(name)
-    if not started_by_mpi:
-        for name in ("MASTER_ADDR", "MASTER_PORT"):
-            if name not in environ:
-                raise missing_variable(name)
-    where = f"{environ.get('MASTER_ADDR', '')}:{environ.get('MASTER_PORT', '')}"
-    return values[0], values[1], where
-
-
-def missing_variable(name: str) -> ValueError:
-    return ValueError(
-        "Error initializing torch.distributed using env:// rendezvous: environment variable "
-        f"{name} expected, but not set"
-    )
-
-
-def start_mpi(rank: int, world_size: int, address: str, backend: str) -> OverMPI:
-    """The communicator of all ranks, in the order of the ranks that were asked for."""
-    check_mpi()
-    if "PMI_RANK" not in os.environ:
-        from . import _meeting
-
-        _meeting.join(rank, world_size, address)
-    MPI = load_mpi()
-    world = MPI.COMM_WORLD
-    if world.size != world_size:
-        raise RuntimeError(
-            f"WORLD_SIZE is {world_size}, but {world.size} processes were started together\n"
-            f"  start them by   python -m tapegrad torchrun --nproc-per-node={world_size} script.py"
-        )
-    if backend in ("gloo", "nccl") and rank == 0:
-        logging.getLogger("tapegrad.distributed").warning("backend %s is answered by MPI", backend)
-    return OverMPI(MPI, world.Split(0, rank))
 
 
 def new_group(
@@ -391,17 +310,24 @@ def new_group(
             "the new group's world size should be less or equal to the world size set by "
             "init_process_group"
         )
-    if any(not 0 <= rank < world.size() for rank in ranks):
-        raise ValueError(
-            "The new group's rank should be within the world_size set by init_process_group"
-        )
+    for rank in ranks:
+        if not 0 <= rank < world.size():
+            raise ValueError(
+                f"Rank {rank} is out of range. Valid ranks are 0 to {world.size() - 1} "
+                f"(world_size={world.size()})"
+            )
+    if len(set(ranks)) != len(ranks):
+        raise ValueError(f"ranks list must not contain duplicate entries, got {ranks}")
     name = str(WORLD.made)
     WORLD.made += 1
     engine = world.engine.split(ranks)
     if engine is None:
         return GroupMember.NON_GROUP_MEMBER
-    named = world.backend if backend is None else known_backend(backend)
+    named, on_gpus = world.backend, world.on_gpus
+    if backend is not None:
+        named, on_gpus = known_backend(backend)
     made = ProcessGroup(engine, ranks, named, timeout or world.timeout, name, group_desc or "")
+    made.on_gpus = on_gpus
     WORLD.groups[name] = made
     return made
 
@@ -455,6 +381,10 @@ def destroy_process_group(group: Any = None) -> None:
         raise AssertionError("Process group cannot be None")
     if found.group_name not in WORLD.groups:
         raise ValueError("Invalid process group specified")
+    for ending in [found] if found is not WORLD.group else list(WORLD.groups.values()):
+        if ending.nccl is not None:
+            ending.nccl.engine.free()
+            ending.nccl = None
     if found is not WORLD.group:
         del WORLD.groups[found.group_name]
         return

@@ -17,8 +17,9 @@ import tapegrad as tg
 
 from ..core.base import ORDINARY
 from . import _timeline
-from ._collectives import all_reduce, broadcast
+from ._combining import all_reduce
 from ._groups import ProcessGroup
+from ._spreading import broadcast
 
 FIRST_BUCKET = 1 << 20  # bytes: small, so that communication starts early
 

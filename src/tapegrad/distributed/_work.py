@@ -91,6 +91,11 @@ class Work:
         return True
 
     def _wait(self, timeout: timedelta) -> None:
+        join = getattr(self.request, "join", None)
+        if join is not None:  # on a GPU, where streams wait
+            join()
+            self.end()
+            return
         test = self.test
         for _ in range(self.group.tries):
             if test():

@@ -8,30 +8,9 @@ import importlib.util
 import os
 from typing import Any
 
-from ._collectives import (
-    P2POp,
-    _coalescing_manager,
-    all_gather,
-    all_gather_coalesced,
-    all_gather_into_tensor,
-    all_reduce,
-    all_reduce_coalesced,
-    all_to_all,
-    all_to_all_single,
-    barrier,
-    batch_isend_irecv,
-    broadcast,
-    gather,
-    irecv,
-    isend,
-    monitored_barrier,
-    recv,
-    reduce,
-    reduce_scatter,
-    reduce_scatter_tensor,
-    scatter,
-    send,
-)
+from ._barriers import barrier, monitored_barrier
+from ._coalesced import _coalescing_manager, all_gather_coalesced, all_reduce_coalesced
+from ._combining import all_reduce, reduce, reduce_scatter, reduce_scatter_tensor
 from ._errors import (
     DistBackendError,
     DistError,
@@ -65,6 +44,7 @@ from ._groups import (
 )
 from ._groups import get_default_group as _get_default_group
 from ._groups import get_group_size as _get_group_size
+from ._messages import P2POp, batch_isend_irecv, irecv, isend, recv, send
 from ._objects import (
     all_gather_object,
     broadcast_object_list,
@@ -74,6 +54,15 @@ from ._objects import (
     send_object_list,
 )
 from ._reduce_op import RedOpType, ReduceOp
+from ._spreading import (
+    all_gather,
+    all_gather_into_tensor,
+    all_to_all,
+    all_to_all_single,
+    broadcast,
+    gather,
+    scatter,
+)
 from ._work import Work
 
 reduce_op = ReduceOp
@@ -102,9 +91,9 @@ def is_nccl_available() -> bool:
 
     if not runtime.look():
         return False
-    import cupy
+    from ._nccl import find
 
-    return bool(getattr(cupy.cuda, "nccl", None) and cupy.cuda.nccl.available)
+    return find() is not None
 
 
 def is_ucc_available() -> bool:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import tapegrad as tg
 
-from .._collectives import all_reduce
+from .._combining import all_reduce
 from .._work import Work
 
 __all__ = ["Join", "JoinHook", "Joinable"]

@@ -15,7 +15,7 @@ from typing import Any
 import tapegrad as tg
 
 from ...futures import Future
-from .._collectives import barrier
+from .._barriers import barrier
 from .._groups import WORLD as _WORLD
 from .._groups import ProcessGroup, is_initialized
 from .._objects import gather_object

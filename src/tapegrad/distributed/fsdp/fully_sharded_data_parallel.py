@@ -18,10 +18,11 @@ from ...autograd import Function
 from ...autograd.graph import saved_tensors_hooks
 from ...nn.modules.module import Module
 from ...nn.parameter import Parameter
-from .._collectives import all_gather_into_tensor, all_reduce, broadcast, reduce_scatter_tensor
+from .._combining import all_reduce, reduce_scatter_tensor
 from .._groups import default_group
 from .._reduce_op import ReduceOp
 from .._shards import FlatShard
+from .._spreading import all_gather_into_tensor, broadcast
 from .api import MixedPrecision, ShardingStrategy, StateDictType
 from .wrap import wrap_children
 

@@ -9,9 +9,11 @@ from typing import Any
 
 import tapegrad as tg
 
-from ...distributed import _collectives as collectives
+from ...distributed._combining import all_reduce
 from ...distributed._groups import default_group
+from ...distributed._reduce_op import ReduceOp
 from ...distributed._reducer import Reducer
+from ...distributed._spreading import broadcast
 from ...distributed.algorithms.join import Join, Joinable, JoinHook
 from ..modules.module import Module
 from ..parameter import UninitializedParameter
@@ -127,7 +129,7 @@ class DistributedDataParallel(Module, Joinable):
         with tg.no_grad():
             for same in kinds.values():
                 flat = tg.cat([t.reshape(-1) for t in same])
-                collectives.broadcast(flat, group=self.process_group, group_src=source)
+                broadcast(flat, group=self.process_group, group_src=source)
                 if self.process_group.rank() == source:
                     continue
                 start = 0
@@ -266,13 +268,13 @@ class DistributedDataParallel(Module, Joinable):
     def _common_rank(self, active: bool) -> int:
         """The highest rank that still has inputs."""
         rank = tg.tensor([self.process_group.rank() if active else -1])
-        collectives.all_reduce(rank, collectives.ReduceOp.MAX, self.process_group)
+        all_reduce(rank, ReduceOp.MAX, self.process_group)
         return int(rank.item())
 
     def _tell_joined_whether_to_reduce(self, joined: bool) -> bool:
         wanted = not joined and tg.is_grad_enabled() and self.require_backward_grad_sync
         flag = tg.tensor([float(wanted)])
-        collectives.all_reduce(flag, group=self.process_group)
+        all_reduce(flag, group=self.process_group)
         return bool(flag.item())
 
     # ------------------------------------------------------------------ pickling

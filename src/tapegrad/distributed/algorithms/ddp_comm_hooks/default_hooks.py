@@ -7,7 +7,7 @@ from typing import Any
 
 import tapegrad as tg
 
-from ..._collectives import all_reduce
+from ..._combining import all_reduce
 from ..._groups import default_group
 
 Hook = Callable[[Any, Any], Any]

@@ -6,7 +6,7 @@ from typing import Any
 
 import tapegrad as tg
 
-from ..._collectives import all_reduce
+from ..._combining import all_reduce
 from ..._groups import default_group
 from . import default_hooks
 
