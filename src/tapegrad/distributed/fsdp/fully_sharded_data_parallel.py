@@ -80,6 +80,8 @@ class FullyShardedDataParallel(Module):
         if device_mesh is not None:
             process_group = device_mesh.get_group(0)
         self.__dict__["process_group"] = process_group or default_group()
+        if device_id is not None:
+            module.to(f"cuda:{device_id}" if isinstance(device_id, int) else device_id)
         self.sharding_strategy = sharding_strategy or ShardingStrategy.FULL_SHARD
         self.mixed_precision = mixed_precision or MixedPrecision()
         if auto_wrap_policy is not None:
@@ -146,10 +148,17 @@ class FullyShardedDataParallel(Module):
             return
         if len({p.dtype for p in tensors}) > 1:
             raise ValueError("Must flatten tensors with uniform dtype but got several")
+        if len({p.requires_grad for p in tensors}) > 1:
+            frozen = next(place[2] for place, p in zip(places, tensors, strict=True)
+                          if not p.requires_grad)  # fmt: skip
+            raise ValueError(
+                "Must flatten tensors with uniform `requires_grad` when `use_orig_params=False`\n"
+                f"  {frozen} is frozen, others beside it are not: wrap it in a unit of its own"
+            )
         flat = tg.cat([p.detach().reshape(-1) for p in tensors])
         self._numel = flat.numel()
         self._each = -(-flat.numel() // size)
-        padded = tg.zeros(self._each * size, dtype=flat.dtype)
+        padded = flat.new_zeros(self._each * size)
         padded[: flat.numel()] = flat
         part = padded[rank * self._each : (rank + 1) * self._each].clone()
         wants = any(p.requires_grad for p in tensors)
@@ -164,7 +173,7 @@ class FullyShardedDataParallel(Module):
         if self._parts == 1:
             full = shard.clone()
         else:
-            full = tg.empty(self._each * self._parts, dtype=shard.dtype)
+            full = shard.new_empty(self._each * self._parts)
             all_gather_into_tensor(full, shard, self.process_group)
         self.__dict__["_full"] = full
         return full
@@ -181,7 +190,7 @@ class FullyShardedDataParallel(Module):
             if self._sync:
                 all_reduce(grad, ReduceOp.AVG, self.process_group)
             return grad.to(dtype)
-        part = tg.empty(self._each, dtype=grad.dtype)
+        part = grad.new_empty(self._each)
         reduce_scatter_tensor(part, grad, ReduceOp.AVG, self.process_group)
         return part.to(dtype)
 
