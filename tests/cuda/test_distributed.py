@@ -132,3 +132,17 @@ def test_data_parallel(backend):
         ddp(torch.ones(3, 2, device="cuda")).sum().backward()
         assert ddp.module.weight.grad.tolist() == [[3.0, 3.0]]
         assert ddp.module.weight.grad.device.type == "cuda"
+
+
+def test_fully_sharded(backend):
+    """What the backward pass needs of the parameters is gathered again, at the right places."""
+    from tapegrad.distributed.fsdp import FullyShardedDataParallel as FSDP
+
+    def gradients(wrap):
+        torch.manual_seed(0)
+        layers = torch.nn.Linear(4, 3), torch.nn.ReLU(), torch.nn.Linear(3, 2)
+        module = wrap(torch.nn.Sequential(*layers).cuda())
+        module(torch.arange(8.0, device="cuda").view(2, 4) / 8).square().sum().backward()
+        return torch.cat([p.grad.reshape(-1) for p in module.parameters()]).tolist()
+
+    assert gradients(lambda module: FSDP(module, device_id=0)) == gradients(lambda module: module)
