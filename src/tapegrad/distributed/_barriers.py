@@ -9,12 +9,19 @@ from ._errors import DistBackendError
 from ._running import member, run
 
 
-def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Any:
+def barrier(
+    group: Any = None, async_op: bool = False, device_ids: Any = None, timeout: Any = None
+) -> Any:
     """Go on when all ranks have come here."""
     pg = member(group, "barrier")
     if pg is None:
         return None
-    return run(pg, pg.host, "barrier", "", lambda engine: engine.barrier(), async_op)
+    work = run(pg, pg.host, "barrier", "", lambda engine: engine.barrier(), True)
+    if async_op:
+        return work
+    assert work is not None
+    work.wait(timeout)
+    return None
 
 
 def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:

@@ -19,6 +19,10 @@ def all_reduce(tensor: Any, op: Any = SUM, group: Any = None, async_op: bool = F
     if pg is None:
         return None
     check_complex("all_reduce", tensor, op)
+    if tensor.is_sparse:
+        from . import _sparse
+
+        return _sparse.all_reduce(tensor, op, pg, async_op)
     memory = memory_for(pg, tensor, op)
     flat, back = memory.both_ways(tensor)
     array, its_op, ending = memory.prepared(flat, op)

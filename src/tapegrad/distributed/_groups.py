@@ -42,6 +42,30 @@ class Backend(str):
         return name.lower()
 
 
+class BackendConfig:
+    """Which backend serves which kind of device: "cpu:gloo,cuda:nccl"."""
+
+    def __init__(self, backend: str | None) -> None:
+        name = "cpu:gloo,cuda:nccl" if backend is None else Backend(backend)
+        pairs = name.split(",") if ":" in name else [f"{kind}:{name}" for kind in ("cpu", "cuda")]
+        self.device_backend_map = dict(pair.split(":", 1) for pair in pairs)
+
+    def get_device_backend_map(self) -> dict[str, str]:
+        return self.device_backend_map
+
+    def __repr__(self) -> str:
+        return ",".join(f"{kind}:{name}" for kind, name in self.device_backend_map.items())
+
+
+def get_default_backend_for_device(device: Any) -> str:
+    """What tensors of a device get if nobody says otherwise."""
+    kind = str(getattr(device, "type", device)).split(":")[0]
+    found = Backend.default_device_backend_map.get(kind)
+    if found is None:
+        raise ValueError(f"Default backend not registered for device : {device}")
+    return found
+
+
 class ProcessGroup:
     """Processes that talk to each other."""
 
@@ -62,6 +86,7 @@ class ProcessGroup:
         self.group_desc = description or "undefined"
         self.my_global_rank = global_ranks[engine.rank]
         self.pending: set[Work] = set()
+        self.whole = global_ranks == list(range(len(global_ranks)))  # its ranks are global ones
         self.host = Host(engine)
         self.on_gpus = False  # whether CUDA tensors go through NCCL
         self.nccl: Any = None  # memory of the GPU, from the first collective of CUDA tensors on
@@ -297,6 +322,7 @@ def new_group(
     use_local_synchronization: bool = False,
     group_desc: str | None = None,
     device_id: Any = None,
+    sort_ranks: bool = True,
 ) -> Any:
     """A group of some ranks. All processes call this, members or not, in the same order."""
     world = default_group()
@@ -304,7 +330,9 @@ def new_group(
         raise TypeError(
             f"Expected timeout argument to be of type datetime.timedelta, got {timeout}"
         )
-    ranks = sorted(world.global_ranks if ranks is None else ranks)
+    ranks = list(world.global_ranks if ranks is None else ranks)
+    if sort_ranks:
+        ranks.sort()
     if len(ranks) > world.size():
         raise ValueError(
             "the new group's world size should be less or equal to the world size set by "
@@ -330,6 +358,21 @@ def new_group(
     made.on_gpus = on_gpus
     WORLD.groups[name] = made
     return made
+
+
+def split_group(
+    parent_pg: Any = None,
+    split_ranks: list[list[int]] | None = None,
+    timeout: timedelta | None = None,
+    pg_options: Any = None,
+    group_desc: str | None = None,
+) -> Any:
+    """The group of this rank among lists of ranks that do not overlap; None if it is in none."""
+    if not split_ranks:
+        raise ValueError("split_ranks cannot be None or empty")
+    parent = default_group() if parent_pg is None else parent_pg
+    lists = [[parent.global_ranks[rank] for rank in ranks] for ranks in split_ranks]
+    return new_subgroups_by_enumeration(lists, timeout, None, pg_options, group_desc)[0]
 
 
 def new_subgroups(

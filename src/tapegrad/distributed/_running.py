@@ -68,7 +68,7 @@ def root_of(group: ProcessGroup, rank: int | None, group_rank: int | None) -> in
         return group_rank
     if rank is None:
         raise ValueError("Must specify global_rank or group_rank")
-    if group.global_ranks[0] == 0 and group.global_ranks[-1] == group.size() - 1:
+    if group.whole:
         return rank
     return get_group_rank(group, rank)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import urllib.parse
 from typing import Any
 
 from ._engines import OverMPI, check_mpi, load_mpi
+from ._store import FileStore, TCPStore
 
 
 def known_backend(backend: str | None) -> tuple[str, bool]:
@@ -33,7 +35,7 @@ def rendezvous(
     """(rank, number of ranks, address:port where they meet if nobody started them together)."""
     environ = os.environ
     if store is not None:
-        return rank, world_size, ""
+        return rank, world_size, meeting_place(store, rank, world_size)
     url = urllib.parse.urlparse(init_method or "env://")
     if url.scheme == "tcp":
         asked = urllib.parse.parse_qs(url.query)
@@ -47,7 +49,13 @@ def rendezvous(
                 )
         return rank, world_size, url.netloc
     if url.scheme == "file":
-        return rank, world_size, init_method or ""
+        for name, value in (("rank", rank), ("world size", world_size)):
+            if value < 0:
+                raise ValueError(
+                    f"Error initializing torch.distributed using file:// rendezvous: {name} "
+                    "parameter missing"
+                )
+        return rank, world_size, meeting_place(FileStore(url.path), rank, world_size)
     if url.scheme != "env":
         raise RuntimeError(f"No rendezvous handler for {init_method}")
     started_by_mpi = "PMI_RANK" in environ and "PMI_SIZE" in environ
@@ -70,6 +78,22 @@ def rendezvous(
                 raise missing_variable(name)
     where = f"{environ.get('MASTER_ADDR', '')}:{environ.get('MASTER_PORT', '')}"
     return values[0], values[1], where
+
+
+def meeting_place(store: Any, rank: int, size: int) -> str:
+    """address:port that rank 0 chose, learned by the others through a store."""
+    if size == 1 or "PMI_RANK" in os.environ:
+        return ""
+    if rank == 0:
+        host = "127.0.0.1" if not isinstance(store, TCPStore) else store.host
+        store.set("tapegrad/meeting", f"{host}:{free_port()}")
+    return str(store.get("tapegrad/meeting").decode())
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def missing_variable(name: str) -> ValueError:

@@ -8,6 +8,7 @@ import importlib.util
 import os
 from typing import Any
 
+from .._absent import absent_class, absent_function
 from ._barriers import barrier, monitored_barrier
 from ._coalesced import _coalescing_manager, all_gather_coalesced, all_reduce_coalesced
 from ._combining import all_reduce, reduce, reduce_scatter, reduce_scatter_tensor
@@ -20,6 +21,7 @@ from ._errors import (
 )
 from ._groups import (
     Backend,
+    BackendConfig,
     GroupMember,
     ProcessGroup,
     default_pg_nccl_timeout,
@@ -27,6 +29,7 @@ from ._groups import (
     destroy_process_group,
     get_backend,
     get_backend_config,
+    get_default_backend_for_device,
     get_global_rank,
     get_group_rank,
     get_node_local_rank,
@@ -40,6 +43,7 @@ from ._groups import (
     new_group,
     new_subgroups,
     new_subgroups_by_enumeration,
+    split_group,
     uninitialized,
 )
 from ._groups import get_default_group as _get_default_group
@@ -63,11 +67,18 @@ from ._spreading import (
     gather,
     scatter,
 )
+from ._store import FileStore, HashStore, PrefixStore, Store, TCPStore
 from ._work import Work
 
 reduce_op = ReduceOp
-_all_gather_base = all_gather_into_tensor
-_reduce_scatter_base = reduce_scatter_tensor
+_all_gather_base = all_gather_single = all_gather_into_tensor
+_reduce_scatter_base = reduce_scatter_single = reduce_scatter_tensor
+GroupName = str
+QueueEmptyError = DistQueueEmptyError
+
+GROUPS = "the functions of torch.distributed, with group="
+ProcessGroupGloo = absent_class("torch.distributed.ProcessGroupGloo", GROUPS)
+shrink_group = absent_function("torch.distributed.shrink_group", "new_group of those that are left")
 
 
 def is_available() -> bool:

@@ -8,12 +8,13 @@ import os
 import pathlib
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 from typing import Any
+
+from ._starting import free_port
 
 GRACE = 3.0  # seconds in which the others may notice a death by themselves, and name it
 
@@ -89,12 +90,6 @@ def program(options: argparse.Namespace) -> list[str]:
         return own
     alias = [sys.executable, "-u", "-m", "tapegrad", "run"]
     return [*alias, "-m", *own] if options.module else [*alias, *own]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def environment(options: argparse.Namespace, ranks: int, restart: int) -> dict[str, str]:

@@ -23,10 +23,10 @@ from .._groups import default_group
 from .._reduce_op import ReduceOp
 from .._shards import FlatShard
 from .._spreading import all_gather_into_tensor, broadcast
-from .api import MixedPrecision, ShardingStrategy, StateDictType
+from .api import MixedPrecision, OptimStateKeyType, ShardingStrategy, StateDictType
 from .wrap import wrap_children
 
-__all__ = ["FullyShardedDataParallel"]
+__all__ = ["FullyShardedDataParallel", "OptimStateKeyType"]
 
 
 class Gather(Function):
