@@ -15,13 +15,24 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from typing import IO
 
 
-def pass_on(lines: IO[bytes], prefix: bytes, descriptor: int) -> None:
-    """Whole lines at a time, so that those of several ranks do not mix."""
+def pass_on(lines: IO[bytes], prefix: bytes, descriptor: int | None, log: IO[bytes] | None) -> None:
+    """Whole lines at a time, so that those of several ranks do not mix; the last one is, too."""
     for line in lines:
-        os.write(descriptor, prefix + line)
+        if log is not None:
+            log.write(line)
+            log.flush()
+        if descriptor is not None:
+            whole = line if not prefix or line.endswith(b"\n") else line + b"\n"
+            os.write(descriptor, prefix + whole)
+
+
+def machine(rank: int, environ: Mapping[str, str]) -> str:
+    """The number of this rank's machine, where all have as many ranks."""
+    return str(rank // int(environ.get("MPI_LOCALNRANKS", "0") or rank + 1))
 
 
 def main(folder: str, prefix: str, command: list[str]) -> int:
@@ -34,20 +45,24 @@ def main(folder: str, prefix: str, command: list[str]) -> int:
         WORLD_SIZE=size,
         LOCAL_RANK=environ.get("MPI_LOCALRANKID", rank),
         LOCAL_WORLD_SIZE=environ.get("MPI_LOCALNRANKS", size),
-        GROUP_RANK=environ.get("GROUP_RANK", "0"),
+        GROUP_RANK=environ.get("GROUP_RANK") or machine(int(rank), environ),
         ROLE_RANK=rank,
         ROLE_WORLD_SIZE=size,
         ROLE_NAME="default",
     )
-    pipe = subprocess.PIPE if prefix else None
+    log, tee = environ.pop("TAPEGRAD_LOG", ""), environ.pop("TAPEGRAD_TEE", "0") != "0"
+    show = environ.pop("TAPEGRAD_SHOW", "")
+    here = environ["LOCAL_RANK"] in show.split(",") if show else tee or not log
+    pipe = subprocess.PIPE if prefix or log or show else None
     child = subprocess.Popen(command, close_fds=False, stdout=pipe, stderr=pipe)
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # now that the program has not inherited it
     front = prefix.replace("RANK", rank).encode()
-    pumps = [
-        threading.Thread(target=pass_on, args=(lines, front, descriptor), daemon=True)
-        for lines, descriptor in ((child.stdout, 1), (child.stderr, 2))
-        if lines is not None
-    ]
+    pumps = []
+    for lines, descriptor, ending in ((child.stdout, 1, "out"), (child.stderr, 2, "err")):
+        if lines is not None:
+            file = open(f"{log}{rank}.{ending}", "wb") if log else None  # noqa: SIM115
+            given = lines, front, descriptor if here else None, file
+            pumps.append(threading.Thread(target=pass_on, args=given, daemon=True))
     for pump in pumps:
         pump.start()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -14,6 +14,7 @@ import tempfile
 import time
 from typing import Any
 
+from ._hosts import placed
 from ._starting import free_port
 
 GRACE = 3.0  # seconds in which the others may notice a death by themselves, and name it
@@ -28,11 +29,11 @@ def get_args_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
 
-    def add(name: str, **kwargs: Any) -> None:
-        names = [f"--{name}", f"--{name.replace('-', '_')}"]
+    def add(name: str, *short: str, **kwargs: Any) -> None:
+        names = [*short, f"--{name}", f"--{name.replace('-', '_')}"]
         parser.add_argument(*dict.fromkeys(names), **kwargs)
 
-    add("nproc-per-node", default="1", metavar="N", help="processes on a machine; cpu, gpu, auto")
+    add("nproc-per-node", default="", metavar="N", help="processes on a machine; cpu, gpu, auto")
     add("nnodes", default="1", metavar="N", help="machines, with --hosts or --hostfile")
     add("hosts", default="", metavar="A,B", help="the machines, by name; ssh reaches them")
     add("hostfile", default="", metavar="FILE", help="the same, a line for each")
@@ -42,13 +43,19 @@ def get_args_parser() -> argparse.ArgumentParser:
     add("master-port", default="", metavar="PORT", help="MASTER_PORT of the program")
     add("no-prefix", action="store_true", help="no rank in front of the lines")
     add("log-dir", default="", metavar="DIR", help="write what the ranks print to files there")
+    add("tee", "-t", default="0", metavar="N", help="with --log-dir: 3 shows it here as well")
+    add("local-ranks-filter", default="", metavar="0,1", help="show the lines of these ranks only")
     parser.add_argument("-m", "--module", action="store_true", help="run a module, like python -m")
     add("no-python", action="store_true", help="the program is no Python script")
     # Of PyTorch's launcher, where machines find each other by themselves; mpiexec knows them.
-    add("standalone", action="store_true", help=argparse.SUPPRESS)
+    add("redirects", "-r", default="", help=argparse.SUPPRESS)
+    for name in ("standalone", "run-path", "virtual-local-rank"):
+        add(name, action="store_true", help=argparse.SUPPRESS)
     for name in (
         *("node-rank", "rdzv-backend", "rdzv-endpoint", "rdzv-id", "rdzv-conf", "role"),
-        *("start-method", "redirects", "tee", "local-addr", "local-ranks-filter"),
+        *("start-method", "local-addr", "event-log-handler", "logs-specs", "numa-binding"),
+        *("signals-to-handle", "shutdown-timeout", "duplicate-stdout-filters"),
+        "duplicate-stderr-filters",
     ):
         add(name, default="", help=argparse.SUPPRESS)
     parser.add_argument("training_script", metavar="SCRIPT")
@@ -56,8 +63,10 @@ def get_args_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def processes(asked: str) -> int:
-    """The number that --nproc-per-node means."""
+def processes(asked: str) -> int | None:
+    """The number that --nproc-per-node means; None if it was not given."""
+    if not asked:
+        return None
     if asked in ("cpu", "auto"):
         return os.cpu_count() or 1
     if asked == "gpu":
@@ -66,10 +75,9 @@ def processes(asked: str) -> int:
         if device_count() == 0:
             raise ValueError("Cuda is not available.")
         return device_count()
-    try:
-        return int(asked)
-    except ValueError:
-        raise ValueError(f"Unsupported nproc_per_node value: {asked}") from None
+    if not asked.isdigit() or not int(asked):
+        raise ValueError(f"Unsupported nproc_per_node value: {asked}")
+    return int(asked)
 
 
 def mpiexec() -> str:
@@ -124,26 +132,35 @@ def spell(note: dict[str, Any]) -> str:
     return f"{who} was killed by {name} (signal {-status})"
 
 
-def start_once(options: argparse.Namespace, restart: int) -> list[dict[str, Any]]:
-    """Run the program on all ranks; how they ended."""
-    machines = options.hosts.count(",") + 1 if options.hosts else int(options.nnodes.split(":")[-1])
-    each = processes(options.nproc_per_node)
-    ranks = machines * each
-    command = [mpiexec(), "-disable-auto-cleanup", "-n", str(ranks), "-ppn", str(each)]
-    if options.hosts:
-        command += ["-hosts", options.hosts]
-    if options.hostfile:
-        command += ["-f", options.hostfile]
+def shown(options: argparse.Namespace, restart: int) -> dict[str, str]:
+    """What the supervisors of the ranks are told about the lines: variables of theirs."""
+    told = {}
     if options.log_dir:
         os.makedirs(options.log_dir, exist_ok=True)
-        pattern = os.path.join(options.log_dir, f"attempt{restart}-rank%r")
-        command += ["-outfile-pattern", f"{pattern}.out", "-errfile-pattern", f"{pattern}.err"]
+        told["TAPEGRAD_LOG"] = os.path.abspath(
+            os.path.join(options.log_dir, f"attempt{restart}-rank")
+        )
+        told["TAPEGRAD_TEE"] = options.tee
+    if options.local_ranks_filter:
+        told["TAPEGRAD_SHOW"] = options.local_ranks_filter
+    return told
+
+
+def start_once(
+    options: argparse.Namespace, places: list[tuple[str, int]], restart: int
+) -> list[dict[str, Any]]:
+    """Run the program on all ranks; how they ended."""
+    ranks = sum(number for _, number in places)
+    command = [mpiexec(), "-disable-auto-cleanup", "-n", str(ranks)]
+    if places[0][0]:
+        command += ["-hosts", ",".join(f"{host}:{number}" for host, number in places)]
     supervisor = str(pathlib.Path(__file__).with_name("_supervise.py"))
     # Not in the user's folder: it may not be writable. Other machines keep theirs to themselves.
     with tempfile.TemporaryDirectory(prefix="tapegrad-") as folder:
         prefix = "" if options.no_prefix else "[RANK] "
         command += [sys.executable, "-u", supervisor, folder, prefix, *program(options)]
-        job = subprocess.Popen(command, env=environment(options, ranks, restart))
+        environ = {**environment(options, ranks, restart), **shown(options, restart)}
+        job = subprocess.Popen(command, env=environ)
         try:
             watch(job, folder, options.monitor_interval)
         except KeyboardInterrupt:
@@ -175,9 +192,15 @@ def watch(job: subprocess.Popen[bytes], folder: str, interval: float) -> None:
 
 def main(args: list[str] | None = None) -> int:
     """Run a program as several ranks; the status of the first that failed, or 0."""
-    options = get_args_parser().parse_args(args)
+    parser = get_args_parser()
+    options = parser.parse_args(args)
+    try:
+        each = processes(options.nproc_per_node)
+        places = placed(options.hosts, options.hostfile, options.nnodes, each)
+    except ValueError as error:
+        parser.error(str(error))
     for restart in range(options.max_restarts + 1):
-        notes = start_once(options, restart)
+        notes = start_once(options, places, restart)
         failed = [note for note in notes if note["status"]]
         if not failed:
             return 0
