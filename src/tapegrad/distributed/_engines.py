@@ -153,8 +153,9 @@ class OverMPI:
         return self.pairs.Isend(self.bytes(array), to, tag)
 
     def receive(self, array: Any, source: int | None, tag: int) -> Any:
-        place = self.MPI.ANY_SOURCE if source is None else source
-        return self.pairs.Irecv(self.bytes(array), place, tag)
+        if source is None:
+            return FromAnyone(self, array, tag)
+        return self.pairs.Irecv(self.bytes(array), source, tag)
 
     def bytes(self, array: Any) -> Any:
         """An array as MPI moves it: dtypes that MPI does not know are bytes to it."""
@@ -170,3 +171,23 @@ class OverMPI:
     def free(self) -> None:
         if self.pairs is not self.comm:
             self.pairs.Free()
+
+
+class FromAnyone:
+    """A message from whoever sends one: looked for, then received from that rank.
+
+    MPICH does not find a message from another machine for a request that takes any source.
+    """
+
+    def __init__(self, engine: OverMPI, array: Any, tag: int) -> None:
+        self.engine, self.array, self.tag = engine, array, tag
+        self.request: Any = None
+
+    def Test(self, status: Any) -> bool:
+        if self.request is None:
+            MPI = self.engine.MPI
+            found = self.engine.pairs.Improbe(MPI.ANY_SOURCE, self.tag)
+            if found is None:
+                return False
+            self.request = found.Irecv(self.engine.bytes(self.array))
+        return bool(self.request.Test(status))

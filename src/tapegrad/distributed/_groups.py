@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import atexit
 import os
-import sys
-import time
 import zlib
 from datetime import timedelta
 from typing import Any
 
 from ..core.base import user_frame
 from . import _errors
-from ._board import ENDED, FAILED, RUNNING, Board, Pulse
+from ._between import Between
+from ._board import ENDED, RUNNING, Board, Pulse
 from ._buffers import Host
-from ._engines import Alone, load_mpi
+from ._engines import Alone
 from ._starting import known_backend, rendezvous, start_mpi
 from ._work import SPIN, Work
+from ._world import WORLD, say_goodbye, watch_the_end
 
 default_pg_timeout = timedelta(minutes=30)
 default_pg_nccl_timeout = timedelta(minutes=10)
@@ -93,6 +92,9 @@ class ProcessGroup:
         self.notes: dict[Any, tuple[int, bytes]] = {}
         alone = isinstance(engine, Alone) or engine.size == 1
         self.board = None if alone else Board(engine.MPI, engine.comm)
+        self.between: Between | None = None  # where the group has ranks on several machines
+        if self.board is not None and len(self.board.pages) < engine.size:
+            self.between = Between(engine.MPI, engine.comm, self.board)
         crowded = engine.size > (os.cpu_count() or 1)
         # How often to ask before anyone else gets the processor, and how long before sleeping.
         self.tries, self.spin = (2, SPIN / 20) if crowded else (200, SPIN)
@@ -125,7 +127,10 @@ class ProcessGroup:
             found = zlib.crc32(f"{kind} {words}".encode()), text
             self.notes[kind, words, at] = found
         mark, text = found
-        return board.note(mark, text), mark
+        count = board.note(mark, text)
+        if self.between is not None:
+            self.between.note(count, mark, text)
+        return count, mark
 
     def compare(self, work: Work) -> None:
         """Raise if another rank runs something else under the number of this operation."""
@@ -133,6 +138,13 @@ class ProcessGroup:
         other = self.board.differing(work.count, work.mark)
         if other is not None:
             self.disagree(work, other)
+        if self.between is not None:
+            found = self.between.differing()
+            if found is not None:
+                count, rank, theirs, mine = found
+                notes = (self.my_global_rank, mine), (self.global_ranks[rank], theirs)
+                first, second = ((who, note.decode("utf-8", "replace")) for who, note in notes)
+                raise _errors.disagreement(first, second, count)
 
     def disagree(self, work: Work, other: int) -> None:
         assert self.board is not None
@@ -164,7 +176,9 @@ class ProcessGroup:
             if rank == world.my_global_rank:
                 continue
             state, told = world.board.state(rank)
-            if rank not in dead and state not in (FAILED, ENDED):
+            if rank not in world.board.words:
+                state, told = WORLD.pulse.told(rank, patience=1.0)
+            if rank not in dead and state == RUNNING:
                 continue
             # What it sent before its end is still good.
             if work.test() or self.took_part(place, work):
@@ -201,21 +215,6 @@ class ProcessGroup:
         """MPI moves data while it is called: let all operations under way move."""
         for work in list(self.pending):
             work.test()
-
-
-class World:
-    """The default group, and all others by name."""
-
-    group: ProcessGroup | None = None
-    pulse: Pulse | None = None
-    groups: dict[str, ProcessGroup] = {}
-    made = 0  # groups so far, members or not: their names have to agree
-    watched = False  # the end of this process
-    failed = False  # by an exception that nobody caught
-    last_board: Board | None = None  # of a group that is over
-
-
-WORLD = World()
 
 
 class GroupMember:
@@ -305,10 +304,11 @@ def init_process_group(
         engine: Any = Alone()
     else:
         engine = start_mpi(rank, world_size, address, named)
-        WORLD.pulse = Pulse(engine.comm)
         watch_the_end()
     made = ProcessGroup(engine, list(range(world_size)), named, timeout, "0", "default_pg")
     made.on_gpus = on_gpus
+    if made.board is not None:
+        WORLD.pulse = Pulse(engine.comm, made.board)
     WORLD.group = GroupMember.WORLD = made
     WORLD.groups = {"0": made}
     WORLD.made = 1
@@ -434,48 +434,6 @@ def destroy_process_group(group: Any = None) -> None:
     say_goodbye()
     WORLD.group = GroupMember.WORLD = None
     WORLD.groups = {}
-
-
-# ---------------------------------------------------------------------- the end
-
-
-def watch_the_end() -> None:
-    """When this process fails or ends, the others are told."""
-    if WORLD.watched:
-        return
-    WORLD.watched = True
-    shown = sys.excepthook
-
-    def tell(kind: Any, error: Any, trace: Any) -> None:
-        if WORLD.group is not None and WORLD.group.board is not None:
-            WORLD.group.board.leave(FAILED, _errors.told_of(error))
-        WORLD.failed = True
-        shown(kind, error, trace)
-
-    sys.excepthook = tell
-    atexit.register(end_mpi)
-
-
-def say_goodbye() -> None:
-    """Note the end of this rank for those that still wait for it."""
-    world = WORLD.group
-    if world is not None and world.board is not None and not WORLD.failed:
-        world.board.leave(ENDED, "")
-        WORLD.last_board = world.board
-
-
-def end_mpi() -> None:
-    """At the end of the process: end MPI when all others came to theirs; sleep until then."""
-    say_goodbye()
-    board, pulse = WORLD.last_board, WORLD.pulse
-    if WORLD.failed or board is None or pulse is None:
-        return
-    while any(board.state(rank)[0] == RUNNING for rank, _ in board.others):
-        if pulse.dead():
-            return
-        time.sleep(0.002)
-    if all(board.state(rank)[0] == ENDED for rank, _ in board.others):
-        load_mpi().Finalize()
 
 
 # ---------------------------------------------------------------------- questions

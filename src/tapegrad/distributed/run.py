@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import pathlib
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from typing import Any
 
+from ._board import ended_by
+from ._desk import Desk
 from ._hosts import placed
 from ._starting import free_port
 
@@ -100,9 +100,12 @@ def program(options: argparse.Namespace) -> list[str]:
     return [*alias, "-m", *own] if options.module else [*alias, *own]
 
 
-def environment(options: argparse.Namespace, ranks: int, restart: int) -> dict[str, str]:
+def environment(
+    options: argparse.Namespace, first: str, ranks: int, restart: int
+) -> dict[str, str]:
+    """The variables of all ranks; `first` is the machine of rank 0, if machines are named."""
     environ = dict(os.environ)
-    environ["MASTER_ADDR"] = options.master_addr or environ.get("MASTER_ADDR", "127.0.0.1")
+    environ["MASTER_ADDR"] = options.master_addr or environ.get("MASTER_ADDR", first or "127.0.0.1")
     environ["MASTER_PORT"] = options.master_port or environ.get("MASTER_PORT", str(free_port()))
     environ["TORCHELASTIC_RUN_ID"] = environ.get("TORCHELASTIC_RUN_ID", "none")
     environ["TORCHELASTIC_RESTART_COUNT"] = str(restart)
@@ -114,22 +117,9 @@ def environment(options: argparse.Namespace, ranks: int, restart: int) -> dict[s
     return environ
 
 
-def endings(folder: str) -> list[dict[str, Any]]:
-    """How the ranks that are over ended, the first first."""
-    notes = [json.loads(file.read_text()) for file in pathlib.Path(folder).glob("rank*.json")]
-    return sorted(notes, key=lambda note: note["time"])
-
-
 def spell(note: dict[str, Any]) -> str:
     """`rank 1 (pid 123) was killed by SIGKILL (signal 9)`"""
-    who, status = f"rank {note['rank']} (pid {note['pid']})", note["status"]
-    if status >= 0:
-        return f"{who} ended with status {status}"
-    try:
-        name = signal.Signals(-status).name
-    except ValueError:
-        name = "a signal"
-    return f"{who} was killed by {name} (signal {-status})"
+    return f"rank {note['rank']} (pid {note['pid']}) {ended_by(note['status'])}"
 
 
 def shown(options: argparse.Namespace, restart: int) -> dict[str, str]:
@@ -155,31 +145,35 @@ def start_once(
     if places[0][0]:
         command += ["-hosts", ",".join(f"{host}:{number}" for host, number in places)]
     supervisor = str(pathlib.Path(__file__).with_name("_supervise.py"))
-    # Not in the user's folder: it may not be writable. Other machines keep theirs to themselves.
-    with tempfile.TemporaryDirectory(prefix="tapegrad-") as folder:
+    desk = Desk(near=all(host in ("", "localhost", "127.0.0.1") for host, _ in places))
+    try:
         prefix = "" if options.no_prefix else "[RANK] "
-        command += [sys.executable, "-u", supervisor, folder, prefix, *program(options)]
-        environ = {**environment(options, ranks, restart), **shown(options, restart)}
+        command += [sys.executable, "-u", supervisor, prefix, *program(options)]
+        environ = environment(options, places[0][0], ranks, restart)
+        environ.update(shown(options, restart))
+        environ.update(TAPEGRAD_DESK=desk.address, TAPEGRAD_TOKEN=desk.token)
         job = subprocess.Popen(command, env=environ)
         try:
-            watch(job, folder, options.monitor_interval)
+            watch(job, desk, options.monitor_interval)
         except KeyboardInterrupt:
             job.send_signal(signal.SIGINT)
             job.wait()
             raise
-        notes = endings(folder)
-        if job.returncode and all(note["status"] == 0 for note in notes):
-            code = job.returncode if job.returncode > 0 else 128 - job.returncode
-            notes.append({"rank": "?", "pid": job.pid, "status": code, "time": time.time()})
-        return notes
+    finally:
+        desk.close()
+    notes = desk.endings()
+    if job.returncode and all(note["status"] == 0 for note in notes):
+        code = job.returncode if job.returncode > 0 else 128 - job.returncode
+        notes.append({"rank": "?", "pid": job.pid, "status": code, "time": time.time()})
+    return notes
 
 
-def watch(job: subprocess.Popen[bytes], folder: str, interval: float) -> None:
+def watch(job: subprocess.Popen[bytes], desk: Desk, interval: float) -> None:
     """Wait for the end; when a rank failed, the others have a moment, then they are ended."""
     failed_at = None
     while job.poll() is None:
         time.sleep(interval)
-        if failed_at is None and any(note["status"] for note in endings(folder)):
+        if failed_at is None and any(note["status"] for note in desk.endings()):
             failed_at = time.monotonic()
         if failed_at is not None and time.monotonic() - failed_at > GRACE:
             job.terminate()

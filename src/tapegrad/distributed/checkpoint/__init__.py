@@ -17,10 +17,10 @@ import tapegrad as tg
 
 from ...futures import Future
 from .._barriers import barrier
-from .._groups import WORLD as _WORLD
 from .._groups import ProcessGroup, is_initialized
 from .._objects import gather_object
 from .._shards import FlatShard
+from .._world import WORLD as _WORLD
 
 __all__ = [
     "CheckpointException",

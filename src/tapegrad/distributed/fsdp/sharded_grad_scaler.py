@@ -6,8 +6,8 @@ from typing import Any
 
 from ...amp import GradScaler
 from .._combining import all_reduce
-from .._groups import WORLD
 from .._reduce_op import ReduceOp
+from .._world import WORLD
 
 __all__ = ["ShardedGradScaler"]
 
