@@ -26,6 +26,16 @@ def the_slow_rank_is_named():
     first, second = lanes.data
     assert first["waiting"] > 0.2 > second["waiting"]
     assert "bucket 0" in first["buckets"]
+    for lane in lanes.data:
+        assert len(lane["steps"]) == 3 and all(
+            "bucket 0" in step["buckets"] for step in lane["steps"]
+        )
+        for what in ("computing", "waiting", "hidden", "communicating"):
+            assert sum(step[what] for step in lane["steps"]) <= lane[what] + 1e-9
+    assert all(step["waiting"] > 0.05 for step in first["steps"])
+    assert "  step 2  computing" in repr(lanes) and "buckets, from start to end in ms: 0 " in repr(
+        lanes
+    )
     assert "the others wait for rank 1" in repr(lanes) and "·" in first["picture"]
 
 

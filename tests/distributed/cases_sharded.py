@@ -13,6 +13,7 @@ import tapegrad as torch
 import tapegrad.distributed as dist
 import tapegrad.distributed.checkpoint as dcp
 from tapegrad import nn
+from tapegrad.distributed.algorithms.join import Join
 from tapegrad.distributed.device_mesh import init_device_mesh
 from tapegrad.distributed.fsdp import FullyShardedDataParallel as FSDP
 from tapegrad.distributed.fsdp import MixedPrecision, ShardingStrategy, StateDictType
@@ -61,6 +62,24 @@ def zero_redundancy():
     box = [zero.state_dict() if dist.get_rank() == 0 else None]
     dist.broadcast_object_list(box, 0)
     zero.load_state_dict(box[0])
+
+
+def uneven_inputs():
+    """A rank without inputs goes on with its share of the optimizer's work."""
+
+    def trained(zero):
+        ddp = DDP(model())
+        make = ZeroRedundancyOptimizer if zero else lambda p, kind, lr: kind(p, lr=lr)
+        optimizer = make(ddp.parameters(), torch.optim.Adam, lr=0.01)
+        with Join([ddp, optimizer] if zero else [ddp]):
+            for step in range(2 + dist.get_rank()):
+                optimizer.zero_grad()
+                loss_of(ddp, step).backward()
+                optimizer.step()
+        return weights(ddp)
+
+    close(trained(zero=True), trained(zero=False))
+    same_on_all_ranks(trained(zero=True))
 
 
 def fully_sharded():
@@ -175,7 +194,7 @@ def names_that_raise():
 
 
 CASES = [
-    *(zero_redundancy, fully_sharded, fully_sharded_more, checkpoint_of_all),
+    *(zero_redundancy, uneven_inputs, fully_sharded, fully_sharded_more, checkpoint_of_all),
     *(save_shards, load_shards, meshes, names_that_raise),
 ]
 

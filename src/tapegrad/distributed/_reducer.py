@@ -282,6 +282,7 @@ class Reducer:
                 if result is not bucket._buffer:
                     with tg.no_grad():
                         bucket._buffer.copy_(result.view(-1))
+        _timeline.add("reduced", "backward", self.began)
         self.expecting = False
         self.left_over = missing
         if self.left_over:
