@@ -32,7 +32,7 @@ def whole(unit: Any, value: Any) -> Any:
 
 
 def is_spread(unit: Any, value: Any) -> bool:
-    """Whether a state is one number for each of the parameters' (moments), not one of all (step)."""
+    """Whether a state has a number for each one of the vector (moments), or one for all (step)."""
     return isinstance(value, tg.Tensor) and value.shape == unit._flat_param.shape
 
 
@@ -74,13 +74,13 @@ def to_load(model: Any, optim: Any, given: dict[str, Any]) -> dict[str, Any]:
         local: dict[str, Any] = {}
         for name, shape in zip(names, shapes, strict=True):
             for key, value in given["state"].get(name, {}).items():
-                if (
-                    isinstance(value, FlatShard)
-                    or tuple(getattr(value, "shape", ())) == shape != ()
-                ):
+                size = tuple(value.shape) if isinstance(value, (tg.Tensor, FlatShard)) else None
+                if key == "step" or size is None:
+                    local.setdefault(key, value)
+                elif size == tuple(shape):
                     local.setdefault(key, tg.zeros_like(unit._flat_param.detach()))
                 else:
-                    local.setdefault(key, value)
+                    raise ValueError(f"{key} of {name} is {size}, the parameter {tuple(shape)}")
         for key, vector in local.items():
             if not is_spread(unit, vector):
                 continue
