@@ -125,6 +125,31 @@ def groups_of_other_orders():
             raise AssertionError
 
 
+def groups_that_end_are_given_back():
+    """MPI has some two thousand communicators; a group that has ended is told so, not reached."""
+    from tapegrad.distributed._world import WORLD
+
+    ranks = range(dist.get_world_size())
+    for _ in range(150):
+        group = dist.new_group(ranks)
+        x = torch.ones(1)
+        dist.all_reduce(x, group=group)
+        assert x.item() == len(ranks)
+        last, held = group, len(WORLD.over)
+        dist.destroy_process_group(group)
+        assert held < 70
+    kept = dist.new_group(ranks)
+    for _ in range(70):
+        dist.destroy_process_group(dist.new_group(ranks))
+    dist.barrier(kept)
+    try:
+        dist.all_reduce(torch.ones(1), group=last)
+    except ValueError as error:
+        assert "it was destroyed" in str(error)
+    else:
+        raise AssertionError
+
+
 def local_steps():
     """Averages of gradients over pairs, of models every other step."""
     size = dist.get_world_size()
@@ -211,6 +236,7 @@ def checkpoints_of_shards_beside_whole_tensors():
 
 CASES = [
     *(gradients_go_back, new_tensors, sparse_sums, stores, groups_of_other_orders, local_steps),
+    groups_that_end_are_given_back,
     *(activations_are_not_kept, a_scale_for_all, units_by_hand),
     checkpoints_of_shards_beside_whole_tensors,
 ]

@@ -73,3 +73,8 @@ class Between:
             self.request.Cancel()
             self.request.Wait()
             self.request = None
+
+    def free(self) -> None:
+        self.close()
+        if self.several:
+            self.comm.Free()

@@ -47,6 +47,12 @@ class Board:
         node.Barrier()
         node.Free()
 
+    def free(self) -> None:
+        """Give the memory back; all ranks of the communicator do so at once."""
+        for view in (*self.words.values(), *self.pages.values()):
+            view.release()
+        self.window.Free()
+
     def note(self, mark: int, text: bytes) -> int:
         """Say which collective comes next; its number."""
         self.count = count = self.count + 1
@@ -135,8 +141,8 @@ class Pulse:
     Those of this machine are processes, held by pidfd; of the others torchrun's desk tells.
     """
 
-    def __init__(self, comm: Any, board: Board) -> None:
-        self.desk = AtDesk()
+    def __init__(self, comm: Any, board: Board, epoch: int) -> None:
+        self.desk = AtDesk(epoch)
         everyone = comm.allgather(os.getpid())
         self.size = len(everyone)
         self.pids = {rank: everyone[rank] for rank, _ in board.others}
@@ -164,7 +170,8 @@ class Pulse:
 class AtDesk:
     """The pipes to and from the desk of torchrun; nothing is heard where it did not start us."""
 
-    def __init__(self) -> None:
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch  # which world of this process: farewells of those before are over
         self.heard: dict[int, tuple[int, str, float]] = {}  # state, text, when
         self.rest = b""
         self.hears = self.says = -1
@@ -176,7 +183,8 @@ class AtDesk:
     def say(self, rank: int, state: int, text: str) -> None:
         """Tell the ranks of other machines that this one takes part no more."""
         if self.says >= 0:
-            line = json.dumps({"rank": rank, "state": state, "text": text})
+            note = {"rank": rank, "state": state, "text": text, "epoch": self.epoch}
+            line = json.dumps(note)
             try:
                 os.write(self.says, line.encode() + b"\n")
             except OSError:
@@ -200,6 +208,8 @@ class AtDesk:
         *lines, self.rest = (self.rest + got).split(b"\n")
         for line in lines:
             note = json.loads(line)
+            if note.get("epoch", self.epoch) != self.epoch:
+                continue
             if "state" in note:
                 found = note["state"], note["text"]
             elif note["status"]:

@@ -169,8 +169,20 @@ class OverMPI:
         return OverMPI(self.MPI, comm) if inside else None
 
     def free(self) -> None:
+        """Give the communicators back, of which MPI has some two thousand."""
         if self.pairs is not self.comm:
             self.pairs.Free()
+        self.comm.Free()
+
+
+class Over:
+    """What a group has for an engine when it was destroyed."""
+
+    def __init__(self, rank: int, size: int) -> None:
+        self.rank, self.size = rank, size
+
+    def __getattr__(self, name: str) -> Any:
+        raise ValueError("Invalid process group specified: it was destroyed")
 
 
 class FromAnyone:

@@ -12,10 +12,12 @@ from . import _errors
 from ._between import Between
 from ._board import ENDED, RUNNING, Board, Pulse
 from ._buffers import Host
-from ._engines import Alone
+from ._engines import Alone, Over, OverMPI
 from ._starting import known_backend, rendezvous, start_mpi
 from ._work import SPIN, Work
 from ._world import WORLD, say_goodbye, watch_the_end
+
+SWEEP = 64  # groups made between two looks for those that are over
 
 default_pg_timeout = timedelta(minutes=30)
 default_pg_nccl_timeout = timedelta(minutes=10)
@@ -98,6 +100,17 @@ class ProcessGroup:
         crowded = engine.size > (os.cpu_count() or 1)
         # How often to ask before anyone else gets the processor, and how long before sleeping.
         self.tries, self.spin = (2, SPIN / 20) if crowded else (200, SPIN)
+
+    def release(self) -> None:
+        """Give back what MPI has a limited number of; all members do so at once."""
+        if self.between is not None:
+            self.between.free()
+        if self.board is not None:
+            self.board.free()
+        self.engine.free()
+        self.between = self.board = None
+        self.engine = Over(self.engine.rank, self.engine.size)
+        self.host = Host(self.engine)
 
     def rank(self) -> int:
         return int(self.engine.rank)
@@ -308,7 +321,13 @@ def init_process_group(
     made = ProcessGroup(engine, list(range(world_size)), named, timeout, "0", "default_pg")
     made.on_gpus = on_gpus
     if made.board is not None:
-        WORLD.pulse = Pulse(engine.comm, made.board)
+        WORLD.epoch += 1
+        WORLD.pulse = Pulse(engine.comm, made.board, WORLD.epoch)
+        # All ranks are here, with nothing of the world before it.
+        WORLD.last_board = None
+        for old in WORLD.over.values():
+            old.release()
+        WORLD.over = {}
     WORLD.group = GroupMember.WORLD = made
     WORLD.groups = {"0": made}
     WORLD.made = 1
@@ -348,6 +367,8 @@ def new_group(
         raise ValueError(f"ranks list must not contain duplicate entries, got {ranks}")
     name = str(WORLD.made)
     WORLD.made += 1
+    if WORLD.made % SWEEP == 0 and world.size() > 1:
+        sweep(world)
     engine = world.engine.split(ranks)
     if engine is None:
         return GroupMember.NON_GROUP_MEMBER
@@ -373,6 +394,14 @@ def split_group(
     parent = default_group() if parent_pg is None else parent_pg
     lists = [[parent.global_ranks[rank] for rank in ranks] for ranks in split_ranks]
     return new_subgroups_by_enumeration(lists, timeout, None, pg_options, group_desc)[0]
+
+
+def sweep(world: ProcessGroup) -> None:
+    """Release the groups that all their members have destroyed. All ranks call it."""
+    every = world.engine.comm.allgather(list(WORLD.over))
+    for name in sorted(WORLD.over, key=int):
+        if all(name in every[rank] for rank in WORLD.over[name].global_ranks):
+            WORLD.over.pop(name).release()
 
 
 def new_subgroups(
@@ -428,10 +457,16 @@ def destroy_process_group(group: Any = None) -> None:
         if ending.nccl is not None:
             ending.nccl.engine.free()
             ending.nccl = None
+        if ending.between is not None:
+            ending.between.close()
     if found is not WORLD.group:
         del WORLD.groups[found.group_name]
+        if isinstance(found.engine, OverMPI):
+            WORLD.over[found.group_name] = found
         return
     say_goodbye()
+    if isinstance(found.engine, OverMPI):
+        WORLD.over.update(WORLD.groups)
     WORLD.group = GroupMember.WORLD = None
     WORLD.groups = {}
 

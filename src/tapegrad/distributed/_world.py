@@ -22,6 +22,8 @@ class World:
     pulse: Pulse | None = None
     groups: dict[str, ProcessGroup] = {}
     made = 0  # groups so far, members or not: their names have to agree
+    epoch = 0  # how many worlds there were
+    over: dict[str, ProcessGroup] = {}  # groups that were destroyed here, and not yet everywhere
     watched = False  # the end of this process
     failed = False  # by an exception that nobody caught
     last_board: Board | None = None  # of a group that is over

@@ -162,7 +162,8 @@ def start_once(
     finally:
         desk.close()
     notes = desk.endings()
-    if job.returncode and all(note["status"] == 0 for note in notes):
+    # A status of mpiexec's own counts only if it hides that of a rank.
+    if job.returncode and len(notes) < ranks and all(note["status"] == 0 for note in notes):
         code = job.returncode if job.returncode > 0 else 128 - job.returncode
         notes.append({"rank": "?", "pid": job.pid, "status": code, "time": time.time()})
     return notes
