@@ -100,6 +100,7 @@ class ProcessGroup:
         crowded = engine.size > (os.cpu_count() or 1)
         # How often to ask before anyone else gets the processor, and how long before sleeping.
         self.tries, self.spin = (2, SPIN / 20) if crowded else (200, SPIN)
+        self.busy_until = 0.0
 
     def release(self) -> None:
         """Give back what MPI has a limited number of; all members do so at once."""
