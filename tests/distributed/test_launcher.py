@@ -41,6 +41,17 @@ def test_files_and_filters(program, tmp_path):
     assert (logs / "attempt0-rank1.err").read_text() == "an error"
 
 
+def test_a_rank_that_never_joins(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(
+        "import os, torch.distributed as dist\n"
+        "if os.environ['RANK'] == '0':\n    dist.init_process_group()\n"
+    )
+    done = torchrun(str(path), 2)
+    assert done.returncode == 143
+    assert "rank 1 has ended without init_process_group, in which others wait" in done.stderr
+
+
 @pytest.mark.parametrize(
     "option, says",
     [

@@ -182,11 +182,12 @@ class AtDesk:
 
     def say(self, rank: int, state: int, text: str) -> None:
         """Tell the ranks of other machines that this one takes part no more."""
+        self.write({"rank": rank, "state": state, "text": text, "epoch": self.epoch})
+
+    def write(self, note: dict[str, Any]) -> None:
         if self.says >= 0:
-            note = {"rank": rank, "state": state, "text": text, "epoch": self.epoch}
-            line = json.dumps(note)
             try:
-                os.write(self.says, line.encode() + b"\n")
+                os.write(self.says, json.dumps(note).encode() + b"\n")
             except OSError:
                 pass
 
@@ -208,7 +209,7 @@ class AtDesk:
         *lines, self.rest = (self.rest + got).split(b"\n")
         for line in lines:
             note = json.loads(line)
-            if note.get("epoch", self.epoch) != self.epoch:
+            if note.get("epoch", self.epoch) != self.epoch or "joined" in note:
                 continue
             if "state" in note:
                 found = note["state"], note["text"]

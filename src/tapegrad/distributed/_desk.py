@@ -27,6 +27,7 @@ class Desk:
         self.lines: list[socket.socket] = []
         self.said: list[bytes] = []
         self.ended: list[dict[str, Any]] = []
+        self.joined: dict[int, bool] = {}  # False while a rank waits for all to come
         # When a rank said that it takes part no more, and whether because another did.
         self.left: dict[int, tuple[bool, float]] = {}
         threading.Thread(target=self.accept, daemon=True).start()
@@ -55,6 +56,8 @@ class Desk:
                     note = json.loads(text)
                     if "status" in note:
                         self.ended.append(note)
+                    elif "joined" in note:
+                        self.joined[note["rank"]] = note["joined"]
                     else:
                         followed = note["text"].startswith("DistBackendError: Connection closed")
                         self.left.setdefault(note["rank"], (followed, time.time()))
@@ -73,6 +76,14 @@ class Desk:
             return sorted(
                 self.ended, key=lambda note: self.left.get(note["rank"], (False, note["time"]))
             )
+
+    def missed(self) -> int | None:
+        """A rank that ended well, and for which others wait in init_process_group."""
+        with self.lock:
+            if all(self.joined.values()):
+                return None
+            gone = [note["rank"] for note in self.ended if not self.joined.get(note["rank"])]
+            return gone[0] if gone else None
 
     def close(self) -> None:
         """After the last words of all that were connected."""

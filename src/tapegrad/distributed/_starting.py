@@ -8,6 +8,7 @@ import socket
 import urllib.parse
 from typing import Any
 
+from ._board import AtDesk
 from ._engines import OverMPI, check_mpi, load_mpi
 from ._store import FileStore, TCPStore
 
@@ -110,7 +111,11 @@ def start_mpi(rank: int, world_size: int, address: str, backend: str) -> OverMPI
         from . import _meeting
 
         _meeting.join(rank, world_size, address)
+    # MPI's start waits for all ranks, for ever: torchrun is to know who is in it.
+    desk = AtDesk(0)
+    desk.write({"rank": rank, "joined": False})
     MPI = load_mpi()
+    desk.write({"rank": rank, "joined": True})
     world = MPI.COMM_WORLD
     if world.size != world_size:
         raise RuntimeError(

@@ -176,6 +176,14 @@ def watch(job: subprocess.Popen[bytes], desk: Desk, interval: float) -> None:
         time.sleep(interval)
         if failed_at is None and any(note["status"] for note in desk.endings()):
             failed_at = time.monotonic()
+        missed = desk.missed()
+        if failed_at is None and missed is not None:
+            failed_at = time.monotonic()
+            print(
+                f"torchrun: rank {missed} has ended without init_process_group, in which others "
+                "wait for it",
+                file=sys.stderr,
+            )
         if failed_at is not None and time.monotonic() - failed_at > GRACE:
             job.terminate()
             try:
