@@ -36,7 +36,9 @@ def test_views_have_the_storage_of_their_base() -> None:
         storage = t.untyped_storage()
         assert storage.nbytes() == wanted[name].untyped_storage().nbytes() == 96, name
         assert (storage == found["x"].untyped_storage()) is (name != "apart"), name
-        assert storage.data_ptr() + t.storage_offset() * 4 == t.data_ptr(), name
+        for same in (t, t.detach()):
+            assert storage.data_ptr() + same.storage_offset() * 4 == t.data_ptr(), name
+            assert same.storage_offset() == wanted[name].storage_offset()
         assert storage.device.type == "cuda"
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import sys
 import threading
 import time
 
 import ml_dtypes
 import numpy as np
-from ranks import run_cases
+from ranks import HERE, run_cases
 
 import tapegrad as torch
 import tapegrad.distributed as dist
@@ -32,8 +33,8 @@ def arrays(ranks, dtype, shape=(2, 3), seed=0):
 
 def as_numpy(tensor):
     if tensor.dtype is torch.bfloat16:
-        return tensor.float().numpy()
-    return tensor.numpy()
+        return tensor.float().cpu().numpy()
+    return tensor.cpu().numpy()
 
 
 def layouts(tensor):
@@ -327,11 +328,34 @@ CASES = [
     *(reduce_scatter, all_to_all, messages, objects, asynchronous, in_a_thread, wrong_use),
 ]
 
+
+def on_a_stand_in():
+    """From now on tensors are made on a GPU that is none: the way they take is the same."""
+    sys.path.insert(0, str(HERE.parent / "cuda"))
+    import stand_in
+    import stand_in_nccl
+
+    from tapegrad.core import devices
+    from tapegrad.cuda import runtime
+
+    runtime.use(stand_in)
+    devices.DEVICE.xp.cuda.nccl = stand_in_nccl
+    torch.set_default_device("cuda")
+    return stand_in_nccl.Calls.names
+
+
 if __name__ == "__main__":
-    dist.init_process_group("mpi", timeout=datetime.timedelta(seconds=60))
+    backend = sys.argv[1] if len(sys.argv) > 1 else "mpi"
+    calls = on_a_stand_in() if len(sys.argv) > 1 else []
+    dist.init_process_group(backend, timeout=datetime.timedelta(seconds=60))
     everyone = list(range(dist.get_world_size()))
     run_cases([groups])
     run_cases(CASES, everyone, None)
+    if backend == "nccl":
+        expected = {"allReduce", "reduce", "reduceScatter", "broadcast", "allGather", "send"}
+        assert expected < set(calls)
+    else:
+        assert not calls
     if len(everyone) == 4:
         some = [1, 3]
         part = dist.new_group(some)

@@ -171,6 +171,64 @@ def unused_parameters_are_named():
         raise AssertionError
 
 
+class Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(3)
+        self.a, self.b = nn.Linear(6, 3), nn.Linear(6, 3)
+
+    def forward(self, x):
+        return {"a": self.a(x), "b": [self.b(x), 7]}
+
+
+def outputs_that_the_loss_does_not_use():
+    """Their parameters were used, so they get zeros."""
+    for how in ({"find_unused_parameters": True}, {"static_graph": True}):
+        ddp = DDP(Two(), **how)
+        for _ in range(3):
+            ddp.zero_grad()
+            out = ddp(own(batch(0, 8)[0]))
+            assert out["b"][1] == 7
+            out["a"].sum().backward()
+            assert (ddp.module.b.weight.grad == 0).all()
+            same_on_all_ranks([ddp.module.a.weight.grad.numpy()])
+
+
+def gradients_lie_as_their_parameters():
+    torch.manual_seed(0)
+    ddp = DDP(nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last))
+    for _ in range(3):
+        ddp.zero_grad()
+        ddp(torch.ones(2, 3, 5, 5) * (dist.get_rank() + 1)).square().sum().backward()
+        assert ddp.module.weight.grad.stride() == ddp.module.weight.stride() == (27, 1, 9, 3)
+        same_on_all_ranks([ddp.module.weight.grad.contiguous().numpy()])
+
+
+def sparse_gradients():
+    rank, size = dist.get_rank(), dist.get_world_size()
+
+    class Table(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.table, self.head = nn.Embedding(6, 2, sparse=True), nn.Linear(2, 1)
+
+        def forward(self, x):
+            return self.head(self.table(x))
+
+    for unused in (False, True):
+        ddp = DDP(Table(), find_unused_parameters=unused)
+        for _ in range(3):
+            ddp.zero_grad()
+            ddp(torch.tensor([0, rank + 1])).sum().backward()
+            grad = ddp.module.table.weight.grad
+            expected = ddp.module.head.weight.detach() * torch.tensor(
+                [[1.0]] + [[1 / size]] * size + [[0.0]] * (5 - size)
+            )
+            assert grad.is_sparse
+            close([grad.to_dense().numpy()], [expected.numpy()])
+
+
 def hooks():
     expected = alone(0, model())
     for hook, tolerance in (
@@ -207,6 +265,13 @@ def power_sgd():
             grads(ddp) if total is None else [a + b for a, b in zip(total, grads(ddp), strict=True)]
         )
     close([t / 60 for t in total], alone(0, model()), 5e-3)
+    ddp = DDP(model())
+    state = powerSGD_hook.PowerSGDState(None, 99, start_powerSGD_iter=2)
+    ddp.register_comm_hook(state, powerSGD_hook.batched_powerSGD_hook)
+    for step in range(4):
+        ddp.zero_grad()
+        loss_of(ddp, step).backward()
+        close(grads(ddp), alone(step, model()), 1e-5)
 
 
 class Normed(nn.Module):
@@ -325,6 +390,7 @@ CASES = [
     *(without_zero_grad_they_add_up, no_sync, unused_parameters_are_found, static_graph),
     *(unused_parameters_are_named, hooks, power_sgd, sync_batch_norm, buffers_come_from_rank_0),
     *(uneven_inputs, state_dicts_and_copies, other_dtypes, samplers, frozen_and_ignored),
+    *(outputs_that_the_loss_does_not_use, gradients_lie_as_their_parameters, sparse_gradients),
 ]
 
 if __name__ == "__main__":

@@ -57,12 +57,12 @@ def main(what):
             dist.all_reduce(torch.ones(4))
         elif what == "late":
             if rank == 1:
-                time.sleep(4)
+                time.sleep(3)
             else:
                 dist.all_reduce(torch.ones(4))
         elif what == "monitored":
             if rank == 1:
-                time.sleep(4)
+                time.sleep(3)
             else:
                 dist.monitored_barrier(timeout=datetime.timedelta(seconds=1))
         elif what == "restart":

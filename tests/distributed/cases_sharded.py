@@ -13,9 +13,21 @@ import tapegrad as torch
 import tapegrad.distributed as dist
 import tapegrad.distributed.checkpoint as dcp
 from tapegrad import nn
+from tapegrad.distributed.algorithms.join import Join
+from tapegrad.distributed.checkpoint.state_dict import (
+    get_optimizer_state_dict,
+    get_state_dict,
+    set_optimizer_state_dict,
+    set_state_dict,
+)
 from tapegrad.distributed.device_mesh import init_device_mesh
+from tapegrad.distributed.fsdp import (
+    FullStateDictConfig,
+    MixedPrecision,
+    ShardingStrategy,
+    StateDictType,
+)
 from tapegrad.distributed.fsdp import FullyShardedDataParallel as FSDP
-from tapegrad.distributed.fsdp import MixedPrecision, ShardingStrategy, StateDictType
 from tapegrad.distributed.fsdp.wrap import ModuleWrapPolicy
 from tapegrad.distributed.optim import ZeroRedundancyOptimizer
 from tapegrad.nn.parallel import DistributedDataParallel as DDP
@@ -61,6 +73,24 @@ def zero_redundancy():
     box = [zero.state_dict() if dist.get_rank() == 0 else None]
     dist.broadcast_object_list(box, 0)
     zero.load_state_dict(box[0])
+
+
+def uneven_inputs():
+    """A rank without inputs goes on with its share of the optimizer's work."""
+
+    def trained(zero):
+        ddp = DDP(model())
+        make = ZeroRedundancyOptimizer if zero else lambda p, kind, lr: kind(p, lr=lr)
+        optimizer = make(ddp.parameters(), torch.optim.Adam, lr=0.01)
+        with Join([ddp, optimizer] if zero else [ddp]):
+            for step in range(2 + dist.get_rank()):
+                optimizer.zero_grad()
+                loss_of(ddp, step).backward()
+                optimizer.step()
+        return weights(ddp)
+
+    close(trained(zero=True), trained(zero=False))
+    same_on_all_ranks(trained(zero=True))
 
 
 def fully_sharded():
@@ -149,6 +179,72 @@ def load_shards():
     assert all(torch.equal(plain["model"][k], v) for k, v in model(5).state_dict().items())
 
 
+def trained_fsdp(steps, policy=None, optimizer=torch.optim.Adam):
+    fsdp = FSDP(model(), auto_wrap_policy=policy)
+    made = optimizer(fsdp.parameters(), lr=0.01)
+    for step in range(steps):
+        made.zero_grad()
+        loss_of(fsdp, step).backward()
+        made.step()
+    return fsdp, made
+
+
+def save_optimizer():
+    fsdp, optimizer = trained_fsdp(3, ModuleWrapPolicy({nn.Linear}))
+    parts = dict(zip(("model", "optimizer"), get_state_dict(fsdp, optimizer), strict=True))
+    dcp.save(parts, checkpoint_id=f"{FOLDER}/training")
+
+
+def load_optimizer():
+    """Perhaps on another number of ranks, in other units: training goes on as if it was one."""
+    single, one = reference(3)
+    alone(3, single)
+    one.step()
+    for policy in (None, ModuleWrapPolicy({nn.Linear})):
+        fsdp, optimizer = trained_fsdp(0, policy)
+        parts = dict(zip(("model", "optimizer"), get_state_dict(fsdp, optimizer), strict=True))
+        dcp.load(parts, checkpoint_id=f"{FOLDER}/training")
+        set_state_dict(
+            fsdp,
+            optimizer,
+            model_state_dict=parts["model"],
+            optim_state_dict=parts["optimizer"],
+        )
+        optimizer.zero_grad()
+        loss_of(fsdp, 3).backward()
+        optimizer.step()
+        close([fsdp.state_dict()[name].numpy() for name in single.state_dict()], weights(single))
+
+
+def whole_optimizer_states():
+    single, one = reference(3)
+    expected = get_optimizer_state_dict(single, one)
+    assert expected["param_groups"][0]["params"] == [name for name, _ in single.named_parameters()]
+    for policy in (None, ModuleWrapPolicy({nn.Linear})):
+        fsdp, optimizer = trained_fsdp(3, policy)
+        found = FSDP.optim_state_dict(fsdp, optimizer)
+        assert set(found["state"]) == set(expected["state"])
+        for name, state in expected["state"].items():
+            for key, value in state.items():
+                close([found["state"][name][key].numpy()], [value.numpy()])
+        # Into the optimizer of a module without FSDP, and of one with.
+        other = model()
+        plain = torch.optim.Adam(other.parameters(), lr=0.5)
+        set_optimizer_state_dict(other, plain, found)
+        assert plain.param_groups[0]["lr"] == 0.01
+        close([plain.state[other[2].weight]["exp_avg"].numpy()],
+              [expected["state"]["2.weight"]["exp_avg"].numpy()])  # fmt: skip
+        again, its = trained_fsdp(0, None)
+        FSDP.optim_state_dict_to_load(again, its, found, load_directly=True)
+        back = FSDP.full_optim_state_dict(again, its, rank0_only=False)["state"]
+        close([back["4.bias"]["exp_avg_sq"].numpy()],
+              [expected["state"]["4.bias"]["exp_avg_sq"].numpy()])  # fmt: skip
+    config = FullStateDictConfig(offload_to_cpu=True, rank0_only=True)
+    with FSDP.state_dict_type(fsdp, StateDictType.FULL_STATE_DICT, config):
+        assert FSDP.get_state_dict_type(fsdp).state_dict_config is config
+        assert bool(fsdp.state_dict()) == (dist.get_rank() == 0)
+
+
 def meshes():
     size, rank = dist.get_world_size(), dist.get_rank()
     mesh = init_device_mesh("cpu", (size // 2, 2), mesh_dim_names=("dp", "tp"))
@@ -175,8 +271,9 @@ def names_that_raise():
 
 
 CASES = [
-    *(zero_redundancy, fully_sharded, fully_sharded_more, checkpoint_of_all),
-    *(save_shards, load_shards, meshes, names_that_raise),
+    *(zero_redundancy, uneven_inputs, fully_sharded, fully_sharded_more, checkpoint_of_all),
+    *(save_shards, load_shards, save_optimizer, load_optimizer, whole_optimizer_states),
+    *(meshes, names_that_raise),
 ]
 
 if __name__ == "__main__":

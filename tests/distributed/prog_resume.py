@@ -11,6 +11,7 @@ import random
 import signal
 import sys
 import threading
+import time
 
 import torch
 import torch.distributed as dist
@@ -18,6 +19,11 @@ import torch.distributed.checkpoint as dcp
 from torch import nn
 
 STEPS = 40
+
+
+def die(folder):
+    pathlib.Path(folder, "killed").write_text(str(time.time()))
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def main(folder, seed):
@@ -44,7 +50,7 @@ def main(folder, seed):
         print("went on from step", state["step"], flush=True)
     for step in range(state["step"], STEPS):
         if first and rank == victim and step == last:
-            threading.Timer(delay, os.kill, (os.getpid(), signal.SIGKILL)).start()
+            threading.Timer(delay, die, (folder,)).start()
         generator = torch.Generator().manual_seed(step)
         x = torch.randn(8, 4, generator=generator)[rank::size]
         optimizer.zero_grad()
@@ -61,4 +67,9 @@ def main(folder, seed):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    try:
+        main(sys.argv[1], int(sys.argv[2]))
+    except RuntimeError as error:
+        late = time.time() - float(pathlib.Path(sys.argv[1], "killed").read_text())
+        print(f"named after {late:.3f} s: {error}", flush=True)
+        raise

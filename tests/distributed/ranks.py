@@ -25,9 +25,12 @@ def torchrun(file: str, ranks: int, *arguments: str, options: tuple[str, ...] = 
     )
 
 
-def passed(file: str, ranks: int, *arguments: str) -> set[str]:
+def passed(
+    file: str, ranks: int, *arguments: str, options: tuple[str, ...] = (), machines: int = 1
+) -> set[str]:
     """The cases that said `ok NAME` on all ranks; the whole output if one did not."""
-    done = torchrun(file, ranks, *arguments)
+    done = torchrun(file, ranks, *arguments, options=options)
+    ranks *= machines
     said = re.findall(r"^\[(\d+)\] ok (\S+)$", done.stdout, re.M)
     names = [{name for rank, name in said if int(rank) == r} for r in range(ranks)]
     output = done.stdout[-4000:] + done.stderr[-6000:]

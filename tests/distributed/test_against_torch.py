@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from ranks import HERE, torchrun
 
+from tapegrad.distributed._starting import free_port
+
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="torch is missing"
 )
@@ -23,7 +25,7 @@ def test_training_equals_pytorch(tmp_path):
     subprocess.run(
         [
             *command,
-            f"--master-port={20000 + os.getpid() % 20000}",
+            f"--master-port={free_port()}",
             HERE / "prog_train.py",
             f"{tmp_path}/theirs",
         ],

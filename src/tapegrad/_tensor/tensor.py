@@ -18,7 +18,7 @@ from .. import dtypes, errors
 from ..autograd import api, copies, inplace
 from ..autograd.hooks import HookDict, RemovableHandle, add_hook, hooks_of
 from ..autograd.node import accumulate_node
-from ..core import bits, python_dispatch, subclass, wrappers
+from ..core import arrays, bits, python_dispatch, subclass, wrappers
 from ..core.base import (
     INTERPRETED,
     STATE,
@@ -721,6 +721,8 @@ def element_strides(array: Any) -> tuple[int, ...]:
 
 def owner(array: Any) -> Any:
     """The array whose memory this one looks at."""
+    if type(array) is STATE.device_type:
+        return arrays.root_of(array)
     return array if not isinstance(array.base, np.ndarray) else array.base
 
 

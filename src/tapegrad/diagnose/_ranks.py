@@ -15,11 +15,23 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from ..distributed import _groups, _timeline
-from ..distributed._collectives import barrier
+from ..distributed._barriers import barrier
 from ..distributed._objects import all_gather_object
 
 WIDTH = 72
+SHOWN = 4  # steps
 COMPUTE, HIDDEN, WAIT = "█", "▒", "·"
+
+
+class Step(NamedTuple):
+    """Seconds of one step, up to the end of its reduced backward pass; of each bucket its way."""
+
+    total: float
+    computing: float
+    communicating: float
+    hidden: float
+    waiting: float
+    buckets: dict[str, float]
 
 
 class Lane(NamedTuple):
@@ -33,6 +45,7 @@ class Lane(NamedTuple):
     waiting: float
     picture: str
     buckets: dict[str, float]
+    steps: list[Step]
 
 
 class distributed:
@@ -74,22 +87,31 @@ class distributed:
 
     @property
     def data(self) -> list[dict[str, Any]]:
-        return [one._asdict() for one in self.lanes]
+        return [
+            {**one._asdict(), "steps": [step._asdict() for step in one.steps]} for one in self.lanes
+        ]
 
     def __repr__(self) -> str:
         lines = [f"{COMPUTE} computing   {HIDDEN} communicating meanwhile   {WAIT} waiting"]
         for one in self.lanes:
             lines.append(f"rank {one.rank:<3} {one.picture}  {one.total * 1e3:.1f} ms")
         for one in self.lanes:
-            shares = [one.computing, one.hidden, one.waiting]
-            spelled = "  ".join(
-                f"{name} {share * 1e3:.1f} ms"
-                for name, share in zip(("computing", "hidden", "waiting"), shares, strict=True)
-            )
-            lines.append(f"rank {one.rank:<3} {spelled}")
+            lines.append(f"rank {one.rank:<3} {spelled(one)}")
+            for number, step in enumerate(one.steps[:SHOWN]):
+                lines.append(f"  step {number:<3}{spelled(step)}")
+                ways = [f"{name[7:]} {t * 1e3:.1f}" for name, t in step.buckets.items()]
+                if ways:
+                    lines.append(f"          buckets, from start to end in ms: {', '.join(ways)}")
+            if len(one.steps) > SHOWN:
+                lines.append(f"  {len(one.steps) - SHOWN} more steps: .data has them")
         if self.slowest is not None:
             lines.append(f"the others wait for rank {self.slowest}")
         return "\n".join(lines)
+
+
+def spelled(one: Lane | Step) -> str:
+    shares = ("computing", one.computing), ("hidden", one.hidden), ("waiting", one.waiting)
+    return "  ".join(f"{name} {share * 1e3:.1f} ms" for name, share in shares)
 
 
 def merged(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -113,11 +135,9 @@ def inside(at: float, spans: list[tuple[float, float]]) -> bool:
 
 def lane(rank: int, start: float, end: float, events: list[_timeline.Event]) -> Lane:
     """The lane of one rank from its events."""
-    total = end - start
+    total, computing, moving, hidden, waiting, _ = measured(start, end, events)
     waits = merged([(e.start, e.end) for e in events if e.what == "wait"])
     moves = merged([(e.start, e.end) for e in events if e.what == "communicate"])
-    both = merged([*waits, *moves])
-    hidden = length(both) - length(waits)
     cells = []
     for i in range(WIDTH):
         at = start + (i + 0.5) * total / WIDTH
@@ -126,7 +146,24 @@ def lane(rank: int, start: float, end: float, events: list[_timeline.Event]) -> 
     for e in events:
         if e.what == "communicate":
             buckets[e.name] = buckets.get(e.name, 0.0) + e.end - e.start
+    ends = [e.end for e in events if e.what == "reduced"]
+    steps = [measured(a, b, events) for a, b in zip([start, *ends], ends, strict=False)]
+    picture = "".join(cells)
+    return Lane(rank, total, computing, moving, hidden, waiting, picture, buckets, steps)
+
+
+def measured(start: float, end: float, events: list[_timeline.Event]) -> Step:
+    """What was done between two times."""
+
+    def spans(what: str) -> list[tuple[float, float]]:
+        found = [(max(e.start, start), min(e.end, end)) for e in events if e.what == what]
+        return merged([(a, b) for a, b in found if a < b])
+
+    waits, moves = spans("wait"), spans("communicate")
+    buckets: dict[str, float] = {}
+    for e in events:
+        if e.what == "communicate" and e.name.startswith("bucket ") and start < e.end <= end:
+            buckets[e.name] = buckets.get(e.name, 0.0) + e.end - e.start
     waiting = length(waits)
-    return Lane(
-        rank, total, total - waiting, length(moves), hidden, waiting, "".join(cells), buckets
-    )
+    hidden = length(merged([*waits, *moves])) - waiting
+    return Step(end - start, end - start - waiting, length(moves), hidden, waiting, buckets)

@@ -7,12 +7,14 @@ ranks that disagree, failed or ended are noticed and named while MPI itself woul
 
 from __future__ import annotations
 
+import json
 import os
 import select
-import socket
+import signal
+import time
 from typing import Any
 
-RUNNING, FAILED, ENDED = range(3)
+RUNNING, FAILED, ENDED, DIED = range(4)
 
 HEAD = 512  # bytes: state, length of its text, text; a disagreement: collective, rank
 DISAGREED = HEAD // 8 - 2  # the word where the latter begins
@@ -44,6 +46,12 @@ class Board:
         forget_names()
         node.Barrier()
         node.Free()
+
+    def free(self) -> None:
+        """Give the memory back; all ranks of the communicator do so at once."""
+        for view in (*self.words.values(), *self.pages.values()):
+            view.release()
+        self.window.Free()
 
     def note(self, mark: int, text: bytes) -> int:
         """Say which collective comes next; its number."""
@@ -128,17 +136,16 @@ def forget_names() -> None:
 
 
 class Pulse:
-    """Whether the other ranks of this machine are alive: their processes, held by pidfd."""
+    """Whether the other ranks are alive.
 
-    def __init__(self, comm: Any) -> None:
-        everyone = comm.allgather((socket.gethostname(), os.getpid()))
-        host = everyone[comm.rank][0]
-        self.pids = {
-            rank: pid
-            for rank, (where, pid) in enumerate(everyone)
-            if where == host and rank != comm.rank
-        }
-        self.hosts = [where for where, _ in everyone]
+    Those of this machine are processes, held by pidfd; of the others torchrun's desk tells.
+    """
+
+    def __init__(self, comm: Any, board: Board, epoch: int) -> None:
+        self.desk = AtDesk(epoch)
+        everyone = comm.allgather(os.getpid())
+        self.size = len(everyone)
+        self.pids = {rank: everyone[rank] for rank, _ in board.others}
         self.poll: Any = None
         if hasattr(os, "pidfd_open"):
             try:
@@ -149,11 +156,80 @@ class Pulse:
             except OSError:  # a kernel without pidfd
                 self.poll = None
 
+    def told(self, rank: int, patience: float = 0.0) -> tuple[int, str]:
+        """State and last words of a rank on another machine."""
+        return (RUNNING, "") if rank in self.pids else self.desk.told(rank, patience)
+
     def dead(self) -> list[int]:
         """The ranks whose processes are gone."""
         if self.poll is not None:
             return sorted(self.ranks[descriptor] for descriptor, _ in self.poll.poll(0))
         return [rank for rank, pid in self.pids.items() if not exists(pid)]
+
+
+class AtDesk:
+    """The pipes to and from the desk of torchrun; nothing is heard where it did not start us."""
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch  # which world of this process: farewells of those before are over
+        self.heard: dict[int, tuple[int, str, float]] = {}  # state, text, when
+        self.rest = b""
+        self.hears = self.says = -1
+        parent, _, pipes = os.environ.get("TAPEGRAD_PIPES", "").partition(":")
+        if parent == str(os.getppid()):
+            self.hears, self.says = (int(pipe) for pipe in pipes.split(":"))
+            os.set_blocking(self.hears, False)
+
+    def say(self, rank: int, state: int, text: str) -> None:
+        """Tell the ranks of other machines that this one takes part no more."""
+        self.write({"rank": rank, "state": state, "text": text, "epoch": self.epoch})
+
+    def write(self, note: dict[str, Any]) -> None:
+        if self.says >= 0:
+            try:
+                os.write(self.says, json.dumps(note).encode() + b"\n")
+            except OSError:
+                pass
+
+    def told(self, rank: int, patience: float) -> tuple[int, str]:
+        """What is known of a rank. What it did before an orderly end may take a while to arrive."""
+        self.listen()
+        state, text, when = self.heard.get(rank, (RUNNING, "", 0.0))
+        if state == ENDED and time.monotonic() - when < patience:
+            return RUNNING, ""
+        return state, text
+
+    def listen(self) -> None:
+        if self.hears < 0:
+            return
+        try:
+            got = os.read(self.hears, 1 << 16)
+        except BlockingIOError:
+            return
+        *lines, self.rest = (self.rest + got).split(b"\n")
+        for line in lines:
+            note = json.loads(line)
+            if note.get("epoch", self.epoch) != self.epoch or "joined" in note:
+                continue
+            if "state" in note:
+                found = note["state"], note["text"]
+            elif note["status"]:
+                found = DIED, ended_by(note["status"])
+            else:
+                found = ENDED, ""
+            # Its own words say more than those about it.
+            self.heard.setdefault(note["rank"], (*found, time.monotonic()))
+
+
+def ended_by(status: int) -> str:
+    """`was killed by SIGKILL (signal 9)`, `ended with status 1`"""
+    if status >= 0:
+        return f"ended with status {status}"
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = "a signal"
+    return f"was killed by {name} (signal {-status})"
 
 
 def exists(pid: int) -> bool:

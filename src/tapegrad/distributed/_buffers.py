@@ -1,4 +1,8 @@
-"""The memory of tensors as engines take it: contiguous, on the host, and the way back."""
+"""The memory of tensors as engines take it: contiguous vectors, and the way back.
+
+`Host` is memory of the host, which MPI carries; `_nccl.OnGPU` has the same methods for arrays that
+stay on a GPU. A collective asks its group which of the two serves a tensor and is written once.
+"""
 
 from __future__ import annotations
 
@@ -7,51 +11,84 @@ from typing import Any
 
 import numpy as np
 
-from ..core.base import ORDINARY, TensorBase, wrap
+from ..core import devices
+from ..core.base import ON_DEVICE, ORDINARY, TensorBase, wrap
+from ._reduce_op import RedOpType, prepared
 
 Back = Callable[[], None]
 
 
-def outgoing(tensor: Any) -> Any:
-    """The values of a tensor as a flat array; its own memory where possible."""
-    if tensor.special == ORDINARY:
-        array = tensor.array
-    else:
-        array = tensor.detach().resolve_conj().resolve_neg().cpu().array
-    return np.ascontiguousarray(array).reshape(-1)
+class Host:
+    """Arrays of NumPy; tensors of other kinds are copied to them and back."""
+
+    on_gpu = False
+
+    def __init__(self, engine: Any) -> None:
+        self.engine = engine
+
+    def empty(self, size: int, dtype: Any) -> Any:
+        return np.empty(size, dtype)
+
+    def outgoing(self, tensor: Any) -> Any:
+        """The values of a tensor as a vector; its own memory where possible."""
+        if tensor.special == ORDINARY:
+            array = tensor.array
+        elif tensor.special == ON_DEVICE:
+            array = in_pinned_memory(tensor)
+        else:
+            array = tensor.detach().resolve_conj().resolve_neg().cpu().array
+        return np.ascontiguousarray(array).reshape(-1)
+
+    def both_ways(self, tensor: Any) -> tuple[Any, Back | None]:
+        """(a vector of the values, what writes it back; None if it is the tensor's memory)."""
+        if tensor.special == ORDINARY and tensor.array.flags.c_contiguous:
+            return tensor.array.reshape(-1), None
+        flat = self.outgoing(tensor)
+        if tensor.special != ON_DEVICE and self.shared(flat, tensor):
+            flat = flat.copy()
+        return flat, lambda: self.put(flat, tensor)
+
+    def shared(self, flat: Any, tensor: Any) -> bool:
+        return tensor.special != ORDINARY or bool(np.may_share_memory(flat, tensor.array))
+
+    def put(self, flat: Any, tensor: Any) -> None:
+        """Write values into a tensor, whatever its layout and device; no history is kept."""
+        if tensor.special == ORDINARY:
+            tensor.array[...] = flat.reshape(tensor.array.shape)
+        elif tensor.special == ON_DEVICE:
+            tensor.array[...] = devices.DEVICE.xp.asarray(flat.reshape(tensor.array.shape))
+        else:
+            # Not through the tensor itself: a leaf that requires grad may be written here.
+            tensor.detach().copy_(wrap(flat.reshape(tuple(tensor.shape))))
+
+    def joined(self, tensors: Sequence[Any]) -> Any:
+        """The values of several tensors, one behind the other."""
+        return np.concatenate([self.outgoing(t) for t in tensors])
+
+    def dealt(self, flat: Any, tensors: Sequence[Any]) -> None:
+        """Write the parts of a vector into tensors, one behind the other."""
+        start = 0
+        for tensor in tensors:
+            end = start + tensor.numel()
+            self.put(flat[start:end], tensor)
+            start = end
+
+    def apart(self, flat: Any, out: Any) -> Any:
+        """A vector to be sent that shares nothing with the one received."""
+        return flat.copy() if np.may_share_memory(out, flat) else flat
+
+    def prepared(self, flat: Any, op: RedOpType) -> tuple[Any, RedOpType, Any]:
+        """(the vector to reduce, by which op, what puts the result where it was asked for)."""
+        return prepared(flat, op, self.engine.size)
 
 
-def both_ways(tensor: Any) -> tuple[Any, Back | None]:
-    """(a flat array of the values, what writes it back; None if it is the tensor's memory)."""
-    if tensor.special == ORDINARY and tensor.array.flags.c_contiguous:
-        return tensor.array.reshape(-1), None
-    flat = outgoing(tensor)
-    if np.may_share_memory(flat, tensor.array) if tensor.special == ORDINARY else True:
-        flat = flat.copy()
-    return flat, lambda: put(flat, tensor)
+def in_pinned_memory(tensor: Any) -> Any:
+    """The values of a CUDA tensor on the host, where the GPU writes and reads at full speed."""
+    from ..cuda.memory import pinned_array
 
-
-def put(flat: Any, tensor: Any) -> None:
-    """Write values into a tensor, whatever its layout and device; no history is kept."""
-    if tensor.special == ORDINARY:
-        tensor.array[...] = flat.reshape(tensor.array.shape)
-    else:
-        # Not through the tensor itself: a leaf that requires grad may be written here.
-        tensor.detach().copy_(wrap(flat.reshape(tuple(tensor.shape))))
-
-
-def joined(tensors: Sequence[Any]) -> Any:
-    """The values of several tensors, one behind the other."""
-    return np.concatenate([outgoing(t) for t in tensors])
-
-
-def dealt(flat: Any, tensors: Sequence[Any]) -> None:
-    """Write the parts of an array into tensors, one behind the other."""
-    start = 0
-    for tensor in tensors:
-        end = start + tensor.numel()
-        put(flat[start:end], tensor)
-        start = end
+    copy: Any = wrap(pinned_array(tuple(tensor.shape), tensor.array.dtype))
+    copy.copy_(tensor.detach())
+    return copy.array
 
 
 def check_tensor(value: Any, name: str) -> None:

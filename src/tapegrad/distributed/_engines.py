@@ -153,8 +153,9 @@ class OverMPI:
         return self.pairs.Isend(self.bytes(array), to, tag)
 
     def receive(self, array: Any, source: int | None, tag: int) -> Any:
-        place = self.MPI.ANY_SOURCE if source is None else source
-        return self.pairs.Irecv(self.bytes(array), place, tag)
+        if source is None:
+            return FromAnyone(self, array, tag)
+        return self.pairs.Irecv(self.bytes(array), source, tag)
 
     def bytes(self, array: Any) -> Any:
         """An array as MPI moves it: dtypes that MPI does not know are bytes to it."""
@@ -168,5 +169,37 @@ class OverMPI:
         return OverMPI(self.MPI, comm) if inside else None
 
     def free(self) -> None:
+        """Give the communicators back, of which MPI has some two thousand."""
         if self.pairs is not self.comm:
             self.pairs.Free()
+        self.comm.Free()
+
+
+class Over:
+    """What a group has for an engine when it was destroyed."""
+
+    def __init__(self, rank: int, size: int) -> None:
+        self.rank, self.size = rank, size
+
+    def __getattr__(self, name: str) -> Any:
+        raise ValueError("Invalid process group specified: it was destroyed")
+
+
+class FromAnyone:
+    """A message from whoever sends one: looked for, then received from that rank.
+
+    MPICH does not find a message from another machine for a request that takes any source.
+    """
+
+    def __init__(self, engine: OverMPI, array: Any, tag: int) -> None:
+        self.engine, self.array, self.tag = engine, array, tag
+        self.request: Any = None
+
+    def Test(self, status: Any) -> bool:
+        if self.request is None:
+            MPI = self.engine.MPI
+            found = self.engine.pairs.Improbe(MPI.ANY_SOURCE, self.tag)
+            if found is None:
+                return False
+            self.request = found.Irecv(self.engine.bytes(self.array))
+        return bool(self.request.Test(status))

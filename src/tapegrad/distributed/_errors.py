@@ -83,7 +83,7 @@ def gone(group: ProcessGroup, rank: int, work: Work, state: int, told: str) -> D
     happened = {
         FAILED: f"rank {rank} failed: {told}",
         ENDED: f"rank {rank} has ended without taking part",
-    }.get(state, f"rank {rank} died: its process is gone")
+    }.get(state, f"rank {rank} died: {told or 'its process is gone'}")
     error = DistBackendError(f"Connection closed by peer: {happened}")
     lines = [("waiting", f"rank {group.my_global_rank} in {work.kind}")]
     if last:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import atexit
-import logging
 import os
-import sys
-import time
-import urllib.parse
 import zlib
 from datetime import timedelta
 from typing import Any
 
 from ..core.base import user_frame
 from . import _errors
-from ._board import ENDED, FAILED, RUNNING, Board, Pulse
-from ._engines import Alone, OverMPI, check_mpi, load_mpi
+from ._between import Between
+from ._board import ENDED, RUNNING, Board, Pulse
+from ._buffers import Host
+from ._engines import Alone, Over, OverMPI
+from ._starting import known_backend, rendezvous, start_mpi
 from ._work import SPIN, Work
+from ._world import WORLD, say_goodbye, watch_the_end
+
+SWEEP = 64  # groups made between two looks for those that are over
 
 default_pg_timeout = timedelta(minutes=30)
 default_pg_nccl_timeout = timedelta(minutes=10)
@@ -42,6 +43,30 @@ class Backend(str):
         return name.lower()
 
 
+class BackendConfig:
+    """Which backend serves which kind of device: "cpu:gloo,cuda:nccl"."""
+
+    def __init__(self, backend: str | None) -> None:
+        name = "cpu:gloo,cuda:nccl" if backend is None else Backend(backend)
+        pairs = name.split(",") if ":" in name else [f"{kind}:{name}" for kind in ("cpu", "cuda")]
+        self.device_backend_map = dict(pair.split(":", 1) for pair in pairs)
+
+    def get_device_backend_map(self) -> dict[str, str]:
+        return self.device_backend_map
+
+    def __repr__(self) -> str:
+        return ",".join(f"{kind}:{name}" for kind, name in self.device_backend_map.items())
+
+
+def get_default_backend_for_device(device: Any) -> str:
+    """What tensors of a device get if nobody says otherwise."""
+    kind = str(getattr(device, "type", device)).split(":")[0]
+    found = Backend.default_device_backend_map.get(kind)
+    if found is None:
+        raise ValueError(f"Default backend not registered for device : {device}")
+    return found
+
+
 class ProcessGroup:
     """Processes that talk to each other."""
 
@@ -62,13 +87,31 @@ class ProcessGroup:
         self.group_desc = description or "undefined"
         self.my_global_rank = global_ranks[engine.rank]
         self.pending: set[Work] = set()
-        self.nccl: Any = None  # made at the first collective of CUDA tensors, see _nccl.py
+        self.whole = global_ranks == list(range(len(global_ranks)))  # its ranks are global ones
+        self.host = Host(engine)
+        self.on_gpus = False  # whether CUDA tensors go through NCCL
+        self.nccl: Any = None  # memory of the GPU, from the first collective of CUDA tensors on
         self.notes: dict[Any, tuple[int, bytes]] = {}
         alone = isinstance(engine, Alone) or engine.size == 1
         self.board = None if alone else Board(engine.MPI, engine.comm)
+        self.between: Between | None = None  # where the group has ranks on several machines
+        if self.board is not None and len(self.board.pages) < engine.size:
+            self.between = Between(engine.MPI, engine.comm, self.board)
         crowded = engine.size > (os.cpu_count() or 1)
         # How often to ask before anyone else gets the processor, and how long before sleeping.
         self.tries, self.spin = (2, SPIN / 20) if crowded else (200, SPIN)
+        self.busy_until = 0.0
+
+    def release(self) -> None:
+        """Give back what MPI has a limited number of; all members do so at once."""
+        if self.between is not None:
+            self.between.free()
+        if self.board is not None:
+            self.board.free()
+        self.engine.free()
+        self.between = self.board = None
+        self.engine = Over(self.engine.rank, self.engine.size)
+        self.host = Host(self.engine)
 
     def rank(self) -> int:
         return int(self.engine.rank)
@@ -98,7 +141,10 @@ class ProcessGroup:
             found = zlib.crc32(f"{kind} {words}".encode()), text
             self.notes[kind, words, at] = found
         mark, text = found
-        return board.note(mark, text), mark
+        count = board.note(mark, text)
+        if self.between is not None:
+            self.between.note(count, mark, text)
+        return count, mark
 
     def compare(self, work: Work) -> None:
         """Raise if another rank runs something else under the number of this operation."""
@@ -106,6 +152,13 @@ class ProcessGroup:
         other = self.board.differing(work.count, work.mark)
         if other is not None:
             self.disagree(work, other)
+        if self.between is not None:
+            found = self.between.differing()
+            if found is not None:
+                count, rank, theirs, mine = found
+                notes = (self.my_global_rank, mine), (self.global_ranks[rank], theirs)
+                first, second = ((who, note.decode("utf-8", "replace")) for who, note in notes)
+                raise _errors.disagreement(first, second, count)
 
     def disagree(self, work: Work, other: int) -> None:
         assert self.board is not None
@@ -137,7 +190,9 @@ class ProcessGroup:
             if rank == world.my_global_rank:
                 continue
             state, told = world.board.state(rank)
-            if rank not in dead and state not in (FAILED, ENDED):
+            if rank not in world.board.words:
+                state, told = WORLD.pulse.told(rank, patience=1.0)
+            if rank not in dead and state == RUNNING:
                 continue
             # What it sent before its end is still good.
             if work.test() or self.took_part(place, work):
@@ -174,21 +229,6 @@ class ProcessGroup:
         """MPI moves data while it is called: let all operations under way move."""
         for work in list(self.pending):
             work.test()
-
-
-class World:
-    """The default group, and all others by name."""
-
-    group: ProcessGroup | None = None
-    pulse: Pulse | None = None
-    groups: dict[str, ProcessGroup] = {}
-    made = 0  # groups so far, members or not: their names have to agree
-    watched = False  # the end of this process
-    failed = False  # by an exception that nobody caught
-    last_board: Board | None = None  # of a group that is over
-
-
-WORLD = World()
 
 
 class GroupMember:
@@ -266,7 +306,7 @@ def init_process_group(
             raise AssertionError("world_size must be positive if using store")
         if not rank >= 0:
             raise AssertionError("rank must be non-negative if using store")
-    named = known_backend(backend)
+    named, on_gpus = known_backend(backend)
     if timeout is None:
         timeout = default_pg_timeout
     if not isinstance(timeout, timedelta):
@@ -278,96 +318,20 @@ def init_process_group(
         engine: Any = Alone()
     else:
         engine = start_mpi(rank, world_size, address, named)
-        WORLD.pulse = Pulse(engine.comm)
         watch_the_end()
     made = ProcessGroup(engine, list(range(world_size)), named, timeout, "0", "default_pg")
+    made.on_gpus = on_gpus
+    if made.board is not None:
+        WORLD.epoch += 1
+        WORLD.pulse = Pulse(engine.comm, made.board, WORLD.epoch)
+        # All ranks are here, with nothing of the world before it.
+        WORLD.last_board = None
+        for old in WORLD.over.values():
+            old.release()
+        WORLD.over = {}
     WORLD.group = GroupMember.WORLD = made
     WORLD.groups = {"0": made}
     WORLD.made = 1
-
-
-def known_backend(backend: str | None) -> str:
-    """gloo for None; "cpu:gloo,cuda:nccl" is what the CPU gets."""
-    if backend is None:
-        return "gloo"
-    name = str(Backend(backend))
-    if ":" in name:
-        pairs = dict(pair.split(":", 1) for pair in name.split(","))
-        name = pairs.get("cpu", next(iter(pairs.values())))
-    if name not in ("mpi", "gloo", "nccl", "undefined", "fake"):
-        raise AssertionError(f"Unknown c10d backend type {name.upper()}")
-    return name
-
-
-def rendezvous(
-    backend: str, init_method: str | None, rank: int, world_size: int, store: Any
-) -> tuple[int, int, str]:
-    """(rank, number of ranks, address:port where they meet if nobody started them together)."""
-    environ = os.environ
-    if store is not None:
-        return rank, world_size, ""
-    url = urllib.parse.urlparse(init_method or "env://")
-    if url.scheme == "tcp":
-        asked = urllib.parse.parse_qs(url.query)
-        rank = int(asked.get("rank", [rank])[0])
-        world_size = int(asked.get("world_size", [world_size])[0])
-        for name, value in (("rank", rank), ("world size", world_size)):
-            if value < 0:
-                raise ValueError(
-                    f"Error initializing torch.distributed using tcp:// rendezvous: {name} "
-                    "parameter missing"
-                )
-        return rank, world_size, url.netloc
-    if url.scheme == "file":
-        return rank, world_size, init_method or ""
-    if url.scheme != "env":
-        raise RuntimeError(f"No rendezvous handler for {init_method}")
-    started_by_mpi = "PMI_RANK" in environ and "PMI_SIZE" in environ
-    values = []
-    for given, name, mpi_name in (
-        (rank, "RANK", "PMI_RANK"),
-        (world_size, "WORLD_SIZE", "PMI_SIZE"),
-    ):
-        if given >= 0:
-            values.append(given)
-        elif name in environ:
-            values.append(int(environ[name]))
-        elif started_by_mpi:
-            values.append(int(environ[mpi_name]))
-        else:
-            raise missing_variable(name)
-    if not started_by_mpi:
-        for name in ("MASTER_ADDR", "MASTER_PORT"):
-            if name not in environ:
-                raise missing_variable(name)
-    where = f"{environ.get('MASTER_ADDR', '')}:{environ.get('MASTER_PORT', '')}"
-    return values[0], values[1], where
-
-
-def missing_variable(name: str) -> ValueError:
-    return ValueError(
-        "Error initializing torch.distributed using env:// rendezvous: environment variable "
-        f"{name} expected, but not set"
-    )
-
-
-def start_mpi(rank: int, world_size: int, address: str, backend: str) -> OverMPI:
-    """The communicator of all ranks, in the order of the ranks that were asked for."""
-    check_mpi()
-    if "PMI_RANK" not in os.environ:
-        from . import _meeting
-
-        _meeting.join(rank, world_size, address)
-    MPI = load_mpi()
-    world = MPI.COMM_WORLD
-    if world.size != world_size:
-        raise RuntimeError(
-            f"WORLD_SIZE is {world_size}, but {world.size} processes were started together\n"
-            f"  start them by   python -m tapegrad torchrun --nproc-per-node={world_size} script.py"
-        )
-    if backend in ("gloo", "nccl") and rank == 0:
-        logging.getLogger("tapegrad.distributed").warning("backend %s is answered by MPI", backend)
-    return OverMPI(MPI, world.Split(0, rank))
 
 
 def new_group(
@@ -378,6 +342,7 @@ def new_group(
     use_local_synchronization: bool = False,
     group_desc: str | None = None,
     device_id: Any = None,
+    sort_ranks: bool = True,
 ) -> Any:
     """A group of some ranks. All processes call this, members or not, in the same order."""
     world = default_group()
@@ -385,25 +350,59 @@ def new_group(
         raise TypeError(
             f"Expected timeout argument to be of type datetime.timedelta, got {timeout}"
         )
-    ranks = sorted(world.global_ranks if ranks is None else ranks)
+    ranks = list(world.global_ranks if ranks is None else ranks)
+    if sort_ranks:
+        ranks.sort()
     if len(ranks) > world.size():
         raise ValueError(
             "the new group's world size should be less or equal to the world size set by "
             "init_process_group"
         )
-    if any(not 0 <= rank < world.size() for rank in ranks):
-        raise ValueError(
-            "The new group's rank should be within the world_size set by init_process_group"
-        )
+    for rank in ranks:
+        if not 0 <= rank < world.size():
+            raise ValueError(
+                f"Rank {rank} is out of range. Valid ranks are 0 to {world.size() - 1} "
+                f"(world_size={world.size()})"
+            )
+    if len(set(ranks)) != len(ranks):
+        raise ValueError(f"ranks list must not contain duplicate entries, got {ranks}")
     name = str(WORLD.made)
     WORLD.made += 1
+    if WORLD.made % SWEEP == 0 and world.size() > 1:
+        sweep(world)
     engine = world.engine.split(ranks)
     if engine is None:
         return GroupMember.NON_GROUP_MEMBER
-    named = world.backend if backend is None else known_backend(backend)
+    named, on_gpus = world.backend, world.on_gpus
+    if backend is not None:
+        named, on_gpus = known_backend(backend)
     made = ProcessGroup(engine, ranks, named, timeout or world.timeout, name, group_desc or "")
+    made.on_gpus = on_gpus
     WORLD.groups[name] = made
     return made
+
+
+def split_group(
+    parent_pg: Any = None,
+    split_ranks: list[list[int]] | None = None,
+    timeout: timedelta | None = None,
+    pg_options: Any = None,
+    group_desc: str | None = None,
+) -> Any:
+    """The group of this rank among lists of ranks that do not overlap; None if it is in none."""
+    if not split_ranks:
+        raise ValueError("split_ranks cannot be None or empty")
+    parent = default_group() if parent_pg is None else parent_pg
+    lists = [[parent.global_ranks[rank] for rank in ranks] for ranks in split_ranks]
+    return new_subgroups_by_enumeration(lists, timeout, None, pg_options, group_desc)[0]
+
+
+def sweep(world: ProcessGroup) -> None:
+    """Release the groups that all their members have destroyed. All ranks call it."""
+    every = world.engine.comm.allgather(list(WORLD.over))
+    for name in sorted(WORLD.over, key=int):
+        if all(name in every[rank] for rank in WORLD.over[name].global_ranks):
+            WORLD.over.pop(name).release()
 
 
 def new_subgroups(
@@ -455,54 +454,22 @@ def destroy_process_group(group: Any = None) -> None:
         raise AssertionError("Process group cannot be None")
     if found.group_name not in WORLD.groups:
         raise ValueError("Invalid process group specified")
+    for ending in [found] if found is not WORLD.group else list(WORLD.groups.values()):
+        if ending.nccl is not None:
+            ending.nccl.engine.free()
+            ending.nccl = None
+        if ending.between is not None:
+            ending.between.close()
     if found is not WORLD.group:
         del WORLD.groups[found.group_name]
+        if isinstance(found.engine, OverMPI):
+            WORLD.over[found.group_name] = found
         return
     say_goodbye()
+    if isinstance(found.engine, OverMPI):
+        WORLD.over.update(WORLD.groups)
     WORLD.group = GroupMember.WORLD = None
     WORLD.groups = {}
-
-
-# ---------------------------------------------------------------------- the end
-
-
-def watch_the_end() -> None:
-    """When this process fails or ends, the others are told."""
-    if WORLD.watched:
-        return
-    WORLD.watched = True
-    shown = sys.excepthook
-
-    def tell(kind: Any, error: Any, trace: Any) -> None:
-        if WORLD.group is not None and WORLD.group.board is not None:
-            WORLD.group.board.leave(FAILED, _errors.told_of(error))
-        WORLD.failed = True
-        shown(kind, error, trace)
-
-    sys.excepthook = tell
-    atexit.register(end_mpi)
-
-
-def say_goodbye() -> None:
-    """Note the end of this rank for those that still wait for it."""
-    world = WORLD.group
-    if world is not None and world.board is not None and not WORLD.failed:
-        world.board.leave(ENDED, "")
-        WORLD.last_board = world.board
-
-
-def end_mpi() -> None:
-    """At the end of the process: end MPI when all others came to theirs; sleep until then."""
-    say_goodbye()
-    board, pulse = WORLD.last_board, WORLD.pulse
-    if WORLD.failed or board is None or pulse is None:
-        return
-    while any(board.state(rank)[0] == RUNNING for rank, _ in board.others):
-        if pulse.dead():
-            return
-        time.sleep(0.002)
-    if all(board.state(rank)[0] == ENDED for rank, _ in board.others):
-        load_mpi().Finalize()
 
 
 # ---------------------------------------------------------------------- questions

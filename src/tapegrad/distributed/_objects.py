@@ -8,17 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..core.base import wrap
-from ._collectives import (
-    all_gather,
-    all_gather_into_tensor,
-    broadcast,
-    gather,
-    irecv,
-    isend,
-    member,
-    root_of,
-    scatter,
-)
+from ._messages import irecv, isend
+from ._running import member, root_of
+from ._spreading import all_gather, all_gather_into_tensor, broadcast, gather, scatter
 
 
 def pickled(value: Any) -> Any:

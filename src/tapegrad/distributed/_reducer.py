@@ -17,8 +17,9 @@ import tapegrad as tg
 
 from ..core.base import ORDINARY
 from . import _timeline
-from ._collectives import all_reduce, broadcast
+from ._combining import all_reduce
 from ._groups import ProcessGroup
+from ._spreading import broadcast
 
 FIRST_BUCKET = 1 << 20  # bytes: small, so that communication starts early
 
@@ -26,20 +27,22 @@ FIRST_BUCKET = 1 << 20  # bytes: small, so that communication starts early
 class GradBucket:
     """Some parameters and their gradients in one array, as communication hooks get it."""
 
-    def __init__(self, index: int, params: list[Any]) -> None:
+    def __init__(
+        self, index: int, params: list[Any], sparse: bool = False, buffer: Any = None
+    ) -> None:
         self._index, self._params = index, params
-        total = sum(p.numel() for p in params)
-        self._buffer = tg.zeros(total, dtype=params[0].dtype, device=params[0].device)
+        self.sparse = sparse  # one parameter, whose gradient is a tensor of its own
         self.last = False
-        self.bind()
-
-    def bind(self) -> None:
-        self.views, start = [], 0
-        for p in self._params:
-            self.views.append(self._buffer[start : start + p.numel()].view(p.shape))
-            start += p.numel()
-        self.missing = len(self._params)
+        self.missing = len(params)
         self.future: Any = None
+        self.views: list[Any] = [None]
+        self._buffer = buffer
+        if not sparse:
+            sizes = [p.numel() for p in params]
+            if buffer is None:
+                self._buffer = params[0].detach().new_zeros(sum(sizes))
+            parts = self._buffer.split(sizes)
+            self.views = [laid_out(part, p) for part, p in zip(parts, params, strict=True)]
 
     def index(self) -> int:
         """The place of this bucket in the order of all."""
@@ -67,6 +70,15 @@ class GradBucket:
 Hook = Callable[[Any, GradBucket], Any]
 
 
+def laid_out(part: Any, p: Any) -> Any:
+    """A vector in the shape of a parameter, and in its order in memory (channels last, say)."""
+    order = sorted(range(p.dim()), key=lambda d: (-p.stride(d), d))
+    if p.is_contiguous() or not p.permute(order).is_contiguous():
+        return part.view(p.shape)
+    back = [order.index(d) for d in range(p.dim())]
+    return part.view([p.shape[d] for d in order]).permute(back)
+
+
 def copy_scaled(view: Any, grad: Any, scale: float) -> None:
     """view = grad * scale; nothing to do for a gradient that is the view already, unscaled."""
     if view.special == ORDINARY and grad.special == ORDINARY:
@@ -90,7 +102,9 @@ class Reducer:
         bucket_bytes: int,
         find_unused: bool,
         static_graph: bool,
+        sparse: set[int] = frozenset(),  # type: ignore[assignment]
     ) -> None:
+        self.sparse = sparse  # parameters whose gradients are sparse, by id
         self.names = {id(p): name for name, p in named}
         self.params = [p for _, p in named]
         self.group, self.bucket_bytes = group, bucket_bytes
@@ -116,6 +130,9 @@ class Reducer:
         filling: dict[Any, tuple[list[Any], int]] = {}
         finished: list[list[Any]] = []
         for p in order:
+            if id(p) in self.sparse:
+                finished.append([p])
+                continue
             key = p.dtype, p.device
             params, size = filling.get(key, ([], 0))
             params, size = [*params, p], size + p.numel() * p.element_size()
@@ -125,7 +142,7 @@ class Reducer:
                 del filling[key]
         finished += [params for params, _ in filling.values()]
         for index, params in enumerate(finished):
-            bucket = GradBucket(index, params)
+            bucket = GradBucket(index, params, id(params[0]) in self.sparse)
             self.buckets.append(bucket)
             for i, p in enumerate(params):
                 self.place[id(p)] = bucket, i
@@ -200,12 +217,14 @@ class Reducer:
         bucket, i = self.place[id(p)]
         view = bucket.views[i]
         scale = 1.0 if self.hook is not None else 1.0 / self.divisor
+        if used and not self.rebuilt:
+            self.arrived.append(p)
         with tg.no_grad():
-            if used:
+            if bucket.sparse:
+                pass
+            elif used:
                 copy_scaled(view, p.grad, scale)
                 p.grad = view
-                if not self.rebuilt:
-                    self.arrived.append(p)
             elif p.grad is not None and p.grad is not view:
                 copy_scaled(view, p.grad, scale)
             elif p.grad is None:
@@ -217,6 +236,9 @@ class Reducer:
         self.group.progress()
 
     def launch(self, bucket: GradBucket) -> None:
+        if bucket.sparse:
+            self.add_up(bucket, bucket._params[0])
+            return
         if self.size == 1 and self.hook is None:
             return
         if self.hook is None:
@@ -224,6 +246,19 @@ class Reducer:
             bucket.future.kind = f"bucket {bucket._index}"
         else:
             bucket.future = self.hook(self.hook_state, bucket)
+
+    def add_up(self, bucket: GradBucket, p: Any) -> None:
+        """A sparse gradient: its entries are at other places on other ranks."""
+        from ._sparse import summed
+
+        grad = p.grad
+        if grad is None:
+            none = tg.zeros(1, 0, dtype=tg.long, device=p.device), p.new_zeros((0, *p.shape[1:]))
+            grad = tg.sparse_coo_tensor(*none, tuple(p.shape), check_invariants=False)
+        with tg.no_grad():
+            bucket.views = [summed(grad / self.divisor, self.group)]
+        if p.grad is not None:
+            p.grad = bucket.views[0]
 
     def finish(self) -> None:
         """The backward pass is over: wait for what is under way."""
@@ -247,6 +282,7 @@ class Reducer:
                 if result is not bucket._buffer:
                     with tg.no_grad():
                         bucket._buffer.copy_(result.view(-1))
+        _timeline.add("reduced", "backward", self.began)
         self.expecting = False
         self.left_over = missing
         if self.left_over:
@@ -272,7 +308,8 @@ class Reducer:
     def shadow(self) -> None:
         """Take part in a pass of the others with nothing to add: uneven inputs."""
         for bucket in self.buckets:
-            bucket._buffer.zero_()
+            if not bucket.sparse:
+                bucket._buffer.zero_()
             self.launch(bucket)
         for bucket in self.buckets:
             if bucket.future is not None:

@@ -1,9 +1,10 @@
 """What mpiexec starts for each rank: the program, watched. Imports nothing of the package.
 
 It gives the program PyTorch's variables, puts the rank in front of its lines, passes signals on,
-and notes in the job's folder how the program ended: mpiexec itself keeps one status of all.
+and tells torchrun's desk (see _desk.py) how the program ended: mpiexec itself keeps one status of
+all. What others say at the desk the program hears through a pipe, and what it says goes there.
 
-    python _supervise.py FOLDER PREFIX PROGRAM [ARG ...]
+    python _supervise.py PREFIX PROGRAM [ARG ...]
 """
 
 from __future__ import annotations
@@ -11,20 +12,73 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from typing import IO
 
 
-def pass_on(lines: IO[bytes], prefix: bytes, descriptor: int) -> None:
-    """Whole lines at a time, so that those of several ranks do not mix."""
+def pass_on(lines: IO[bytes], prefix: bytes, descriptor: int | None, log: IO[bytes] | None) -> None:
+    """Whole lines at a time, so that those of several ranks do not mix; the last one is, too."""
     for line in lines:
-        os.write(descriptor, prefix + line)
+        if log is not None:
+            log.write(line)
+            log.flush()
+        if descriptor is not None:
+            whole = line if not prefix or line.endswith(b"\n") else line + b"\n"
+            os.write(descriptor, prefix + whole)
 
 
-def main(folder: str, prefix: str, command: list[str]) -> int:
+def machine(rank: int, environ: Mapping[str, str]) -> str:
+    """The number of this rank's machine, where all have as many ranks."""
+    return str(rank // int(environ.get("MPI_LOCALNRANKS", "0") or rank + 1))
+
+
+class Line:
+    """The connection to the desk; without one the job goes on, and hears less."""
+
+    def __init__(self, desk: str, token: str) -> None:
+        host, _, port = desk.rpartition(":")
+        self.lock = threading.Lock()
+        self.socket: socket.socket | None = None
+        try:
+            made = socket.create_connection((host, int(port)), 10)
+            made.settimeout(None)
+            made.sendall(token.encode() + b"\n")
+            self.socket = made
+        except (OSError, ValueError):
+            pass
+
+    def say(self, text: bytes) -> None:
+        if self.socket is None:
+            return
+        with self.lock:
+            try:
+                self.socket.sendall(text)
+            except OSError:  # the desk is gone, and this job with it
+                self.socket = None
+
+    def hear(self, descriptor: int) -> None:
+        """Pass on what the others say."""
+        if self.socket is None:
+            return
+        for text in self.socket.makefile("rb"):
+            try:
+                os.write(descriptor, text)
+            except OSError:
+                return
+
+
+def speak(line: Line, said: IO[bytes]) -> None:
+    """Pass on what the program says."""
+    for text in said:
+        line.say(text)
+
+
+def main(prefix: str, command: list[str]) -> int:
     # mpiexec's way to say that another rank died, which ours notices by itself.
     signal.signal(signal.SIGUSR1, lambda got, _: None)
     environ = os.environ
@@ -34,34 +88,48 @@ def main(folder: str, prefix: str, command: list[str]) -> int:
         WORLD_SIZE=size,
         LOCAL_RANK=environ.get("MPI_LOCALRANKID", rank),
         LOCAL_WORLD_SIZE=environ.get("MPI_LOCALNRANKS", size),
-        GROUP_RANK=environ.get("GROUP_RANK", "0"),
+        GROUP_RANK=environ.get("GROUP_RANK") or machine(int(rank), environ),
         ROLE_RANK=rank,
         ROLE_WORLD_SIZE=size,
         ROLE_NAME="default",
     )
-    pipe = subprocess.PIPE if prefix else None
+    log, tee = environ.pop("TAPEGRAD_LOG", ""), environ.pop("TAPEGRAD_TEE", "0") != "0"
+    show = environ.pop("TAPEGRAD_SHOW", "")
+    here = environ["LOCAL_RANK"] in show.split(",") if show else tee or not log
+    pipe = subprocess.PIPE if prefix or log or show else None
+    line = Line(environ.pop("TAPEGRAD_DESK", ""), environ.pop("TAPEGRAD_TOKEN", ""))
+    (hears, to_hear), (said, says) = os.pipe(), os.pipe()
+    for descriptor in (hears, says):
+        os.set_inheritable(descriptor, True)
+    # With our own number: processes that the program starts have neither these nor this parent.
+    environ["TAPEGRAD_PIPES"] = f"{os.getpid()}:{hears}:{says}"
     child = subprocess.Popen(command, close_fds=False, stdout=pipe, stderr=pipe)
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # now that the program has not inherited it
+    os.close(hears)
+    os.close(says)
+    threading.Thread(target=line.hear, args=(to_hear,), daemon=True).start()
+    spoken = threading.Thread(target=speak, args=(line, os.fdopen(said, "rb")), daemon=True)
+    spoken.start()
     front = prefix.replace("RANK", rank).encode()
-    pumps = [
-        threading.Thread(target=pass_on, args=(lines, front, descriptor), daemon=True)
-        for lines, descriptor in ((child.stdout, 1), (child.stderr, 2))
-        if lines is not None
-    ]
+    pumps = []
+    for lines, descriptor, ending in ((child.stdout, 1, "out"), (child.stderr, 2, "err")):
+        if lines is not None:
+            file = open(f"{log}{rank}.{ending}", "wb") if log else None  # noqa: SIM115
+            given = lines, front, descriptor if here else None, file
+            pumps.append(threading.Thread(target=pass_on, args=given, daemon=True))
     for pump in pumps:
         pump.start()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda got, _: child.send_signal(got))
     status = child.wait()
-    note = {"rank": int(rank), "status": status, "pid": child.pid, "time": time.time()}
-    partial = os.path.join(folder, f".{rank}")
-    with open(partial, "w") as file:
-        json.dump(note, file)
-    os.rename(partial, os.path.join(folder, f"rank{rank}.json"))
+    ended = time.time()
+    spoken.join(0.2)  # its own words come before ours
+    note = {"rank": int(rank), "status": status, "pid": child.pid, "time": ended}
+    line.say(json.dumps(note).encode() + b"\n")
     for pump in pumps:
         pump.join(5)  # a process that outlives the program may hold its end
     return status if status >= 0 else 128 - status
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2], sys.argv[3:]))
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

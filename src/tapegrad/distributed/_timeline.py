@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 
 class Event(NamedTuple):
-    """A stretch of time of this rank: 'communicate' from start to end, 'wait' or 'backward'."""
+    """A stretch of time of this rank: 'communicate' from start to end, 'wait', 'backward', or
+    'reduced': a backward pass with the waiting behind it, which ends a step."""
 
     what: str
     name: str

@@ -19,6 +19,10 @@ SPIN = 0.002  # seconds
 SHORT_SLEEP, LONG_SLEEP = 20e-6, 1e-3
 LOOK_EVERY = 0.01  # seconds between looks at what the other ranks do
 
+# Who gives way on a busy machine comes back last; who sleeps is woken first.
+TAKEN = 200e-6  # seconds that somebody else had the processor when we gave way
+BUSY = 0.02  # seconds for which we then sleep at once
+
 give_way = getattr(os, "sched_yield", lambda: time.sleep(0))
 
 
@@ -91,6 +95,11 @@ class Work:
         return True
 
     def _wait(self, timeout: timedelta) -> None:
+        join = getattr(self.request, "join", None)
+        if join is not None:  # on a GPU, where streams wait
+            join()
+            self.end()
+            return
         test = self.test
         for _ in range(self.group.tries):
             if test():
@@ -106,8 +115,10 @@ class Work:
                 self.group.look(self)
                 if now > limit:
                     raise _errors.timed_out(self, timeout)
-            if now - began < self.group.spin:
+            if now - began < self.group.spin and now > self.group.busy_until:
                 give_way()
+                if time.monotonic() - now > TAKEN:
+                    self.group.busy_until = now + BUSY
             else:
                 time.sleep(SHORT_SLEEP if now - began < 0.1 else LONG_SLEEP)
 

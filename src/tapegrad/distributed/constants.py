@@ -1,7 +1,5 @@
 """How long processes wait for each other unless they are told otherwise."""
 
-from datetime import timedelta
+from ._groups import default_pg_nccl_timeout, default_pg_timeout
 
-__all__ = ["default_pg_timeout"]
-
-default_pg_timeout = timedelta(minutes=30)
+__all__ = ["default_pg_nccl_timeout", "default_pg_timeout"]

@@ -8,30 +8,10 @@ import importlib.util
 import os
 from typing import Any
 
-from ._collectives import (
-    P2POp,
-    _coalescing_manager,
-    all_gather,
-    all_gather_coalesced,
-    all_gather_into_tensor,
-    all_reduce,
-    all_reduce_coalesced,
-    all_to_all,
-    all_to_all_single,
-    barrier,
-    batch_isend_irecv,
-    broadcast,
-    gather,
-    irecv,
-    isend,
-    monitored_barrier,
-    recv,
-    reduce,
-    reduce_scatter,
-    reduce_scatter_tensor,
-    scatter,
-    send,
-)
+from .._absent import absent_class, absent_function
+from ._barriers import barrier, monitored_barrier
+from ._coalesced import _coalescing_manager, all_gather_coalesced, all_reduce_coalesced
+from ._combining import all_reduce, reduce, reduce_scatter, reduce_scatter_tensor
 from ._errors import (
     DistBackendError,
     DistError,
@@ -41,6 +21,7 @@ from ._errors import (
 )
 from ._groups import (
     Backend,
+    BackendConfig,
     GroupMember,
     ProcessGroup,
     default_pg_nccl_timeout,
@@ -48,6 +29,7 @@ from ._groups import (
     destroy_process_group,
     get_backend,
     get_backend_config,
+    get_default_backend_for_device,
     get_global_rank,
     get_group_rank,
     get_node_local_rank,
@@ -61,10 +43,12 @@ from ._groups import (
     new_group,
     new_subgroups,
     new_subgroups_by_enumeration,
+    split_group,
     uninitialized,
 )
 from ._groups import get_default_group as _get_default_group
 from ._groups import get_group_size as _get_group_size
+from ._messages import P2POp, batch_isend_irecv, irecv, isend, recv, send
 from ._objects import (
     all_gather_object,
     broadcast_object_list,
@@ -74,11 +58,27 @@ from ._objects import (
     send_object_list,
 )
 from ._reduce_op import RedOpType, ReduceOp
+from ._spreading import (
+    all_gather,
+    all_gather_into_tensor,
+    all_to_all,
+    all_to_all_single,
+    broadcast,
+    gather,
+    scatter,
+)
+from ._store import FileStore, HashStore, PrefixStore, Store, TCPStore
 from ._work import Work
 
 reduce_op = ReduceOp
-_all_gather_base = all_gather_into_tensor
-_reduce_scatter_base = reduce_scatter_tensor
+_all_gather_base = all_gather_single = all_gather_into_tensor
+_reduce_scatter_base = reduce_scatter_single = reduce_scatter_tensor
+GroupName = str
+QueueEmptyError = DistQueueEmptyError
+
+GROUPS = "the functions of torch.distributed, with group="
+ProcessGroupGloo = absent_class("torch.distributed.ProcessGroupGloo", GROUPS)
+shrink_group = absent_function("torch.distributed.shrink_group", "new_group of those that are left")
 
 
 def is_available() -> bool:
@@ -102,9 +102,9 @@ def is_nccl_available() -> bool:
 
     if not runtime.look():
         return False
-    import cupy
+    from ._nccl import find
 
-    return bool(getattr(cupy.cuda, "nccl", None) and cupy.cuda.nccl.available)
+    return find() is not None
 
 
 def is_ucc_available() -> bool:

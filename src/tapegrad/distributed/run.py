@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import pathlib
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
 import time
 from typing import Any
+
+from ._board import ended_by
+from ._desk import Desk
+from ._hosts import placed
+from ._starting import free_port
 
 GRACE = 3.0  # seconds in which the others may notice a death by themselves, and name it
 
@@ -27,11 +29,11 @@ def get_args_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
 
-    def add(name: str, **kwargs: Any) -> None:
-        names = [f"--{name}", f"--{name.replace('-', '_')}"]
+    def add(name: str, *short: str, **kwargs: Any) -> None:
+        names = [*short, f"--{name}", f"--{name.replace('-', '_')}"]
         parser.add_argument(*dict.fromkeys(names), **kwargs)
 
-    add("nproc-per-node", default="1", metavar="N", help="processes on a machine; cpu, gpu, auto")
+    add("nproc-per-node", default="", metavar="N", help="processes on a machine; cpu, gpu, auto")
     add("nnodes", default="1", metavar="N", help="machines, with --hosts or --hostfile")
     add("hosts", default="", metavar="A,B", help="the machines, by name; ssh reaches them")
     add("hostfile", default="", metavar="FILE", help="the same, a line for each")
@@ -41,13 +43,19 @@ def get_args_parser() -> argparse.ArgumentParser:
     add("master-port", default="", metavar="PORT", help="MASTER_PORT of the program")
     add("no-prefix", action="store_true", help="no rank in front of the lines")
     add("log-dir", default="", metavar="DIR", help="write what the ranks print to files there")
+    add("tee", "-t", default="0", metavar="N", help="with --log-dir: 3 shows it here as well")
+    add("local-ranks-filter", default="", metavar="0,1", help="show the lines of these ranks only")
     parser.add_argument("-m", "--module", action="store_true", help="run a module, like python -m")
     add("no-python", action="store_true", help="the program is no Python script")
     # Of PyTorch's launcher, where machines find each other by themselves; mpiexec knows them.
-    add("standalone", action="store_true", help=argparse.SUPPRESS)
+    add("redirects", "-r", default="", help=argparse.SUPPRESS)
+    for name in ("standalone", "run-path", "virtual-local-rank"):
+        add(name, action="store_true", help=argparse.SUPPRESS)
     for name in (
         *("node-rank", "rdzv-backend", "rdzv-endpoint", "rdzv-id", "rdzv-conf", "role"),
-        *("start-method", "redirects", "tee", "local-addr", "local-ranks-filter"),
+        *("start-method", "local-addr", "event-log-handler", "logs-specs", "numa-binding"),
+        *("signals-to-handle", "shutdown-timeout", "duplicate-stdout-filters"),
+        "duplicate-stderr-filters",
     ):
         add(name, default="", help=argparse.SUPPRESS)
     parser.add_argument("training_script", metavar="SCRIPT")
@@ -55,8 +63,10 @@ def get_args_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def processes(asked: str) -> int:
-    """The number that --nproc-per-node means."""
+def processes(asked: str) -> int | None:
+    """The number that --nproc-per-node means; None if it was not given."""
+    if not asked:
+        return None
     if asked in ("cpu", "auto"):
         return os.cpu_count() or 1
     if asked == "gpu":
@@ -65,10 +75,9 @@ def processes(asked: str) -> int:
         if device_count() == 0:
             raise ValueError("Cuda is not available.")
         return device_count()
-    try:
-        return int(asked)
-    except ValueError:
-        raise ValueError(f"Unsupported nproc_per_node value: {asked}") from None
+    if not asked.isdigit() or not int(asked):
+        raise ValueError(f"Unsupported nproc_per_node value: {asked}")
+    return int(asked)
 
 
 def mpiexec() -> str:
@@ -91,15 +100,12 @@ def program(options: argparse.Namespace) -> list[str]:
     return [*alias, "-m", *own] if options.module else [*alias, *own]
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def environment(options: argparse.Namespace, ranks: int, restart: int) -> dict[str, str]:
+def environment(
+    options: argparse.Namespace, first: str, ranks: int, restart: int
+) -> dict[str, str]:
+    """The variables of all ranks; `first` is the machine of rank 0, if machines are named."""
     environ = dict(os.environ)
-    environ["MASTER_ADDR"] = options.master_addr or environ.get("MASTER_ADDR", "127.0.0.1")
+    environ["MASTER_ADDR"] = options.master_addr or environ.get("MASTER_ADDR", first or "127.0.0.1")
     environ["MASTER_PORT"] = options.master_port or environ.get("MASTER_PORT", str(free_port()))
     environ["TORCHELASTIC_RUN_ID"] = environ.get("TORCHELASTIC_RUN_ID", "none")
     environ["TORCHELASTIC_RESTART_COUNT"] = str(restart)
@@ -111,64 +117,73 @@ def environment(options: argparse.Namespace, ranks: int, restart: int) -> dict[s
     return environ
 
 
-def endings(folder: str) -> list[dict[str, Any]]:
-    """How the ranks that are over ended, the first first."""
-    notes = [json.loads(file.read_text()) for file in pathlib.Path(folder).glob("rank*.json")]
-    return sorted(notes, key=lambda note: note["time"])
-
-
 def spell(note: dict[str, Any]) -> str:
     """`rank 1 (pid 123) was killed by SIGKILL (signal 9)`"""
-    who, status = f"rank {note['rank']} (pid {note['pid']})", note["status"]
-    if status >= 0:
-        return f"{who} ended with status {status}"
-    try:
-        name = signal.Signals(-status).name
-    except ValueError:
-        name = "a signal"
-    return f"{who} was killed by {name} (signal {-status})"
+    return f"rank {note['rank']} (pid {note['pid']}) {ended_by(note['status'])}"
 
 
-def start_once(options: argparse.Namespace, restart: int) -> list[dict[str, Any]]:
-    """Run the program on all ranks; how they ended."""
-    machines = options.hosts.count(",") + 1 if options.hosts else int(options.nnodes.split(":")[-1])
-    each = processes(options.nproc_per_node)
-    ranks = machines * each
-    command = [mpiexec(), "-disable-auto-cleanup", "-n", str(ranks), "-ppn", str(each)]
-    if options.hosts:
-        command += ["-hosts", options.hosts]
-    if options.hostfile:
-        command += ["-f", options.hostfile]
+def shown(options: argparse.Namespace, restart: int) -> dict[str, str]:
+    """What the supervisors of the ranks are told about the lines: variables of theirs."""
+    told = {}
     if options.log_dir:
         os.makedirs(options.log_dir, exist_ok=True)
-        pattern = os.path.join(options.log_dir, f"attempt{restart}-rank%r")
-        command += ["-outfile-pattern", f"{pattern}.out", "-errfile-pattern", f"{pattern}.err"]
+        told["TAPEGRAD_LOG"] = os.path.abspath(
+            os.path.join(options.log_dir, f"attempt{restart}-rank")
+        )
+        told["TAPEGRAD_TEE"] = options.tee
+    if options.local_ranks_filter:
+        told["TAPEGRAD_SHOW"] = options.local_ranks_filter
+    return told
+
+
+def start_once(
+    options: argparse.Namespace, places: list[tuple[str, int]], restart: int
+) -> list[dict[str, Any]]:
+    """Run the program on all ranks; how they ended."""
+    ranks = sum(number for _, number in places)
+    command = [mpiexec(), "-disable-auto-cleanup", "-n", str(ranks)]
+    if places[0][0]:
+        command += ["-hosts", ",".join(f"{host}:{number}" for host, number in places)]
     supervisor = str(pathlib.Path(__file__).with_name("_supervise.py"))
-    # Not in the user's folder: it may not be writable. Other machines keep theirs to themselves.
-    with tempfile.TemporaryDirectory(prefix="tapegrad-") as folder:
+    desk = Desk(near=all(host in ("", "localhost", "127.0.0.1") for host, _ in places))
+    try:
         prefix = "" if options.no_prefix else "[RANK] "
-        command += [sys.executable, "-u", supervisor, folder, prefix, *program(options)]
-        job = subprocess.Popen(command, env=environment(options, ranks, restart))
+        command += [sys.executable, "-u", supervisor, prefix, *program(options)]
+        environ = environment(options, places[0][0], ranks, restart)
+        environ.update(shown(options, restart))
+        environ.update(TAPEGRAD_DESK=desk.address, TAPEGRAD_TOKEN=desk.token)
+        job = subprocess.Popen(command, env=environ)
         try:
-            watch(job, folder, options.monitor_interval)
+            watch(job, desk, options.monitor_interval)
         except KeyboardInterrupt:
             job.send_signal(signal.SIGINT)
             job.wait()
             raise
-        notes = endings(folder)
-        if job.returncode and all(note["status"] == 0 for note in notes):
-            code = job.returncode if job.returncode > 0 else 128 - job.returncode
-            notes.append({"rank": "?", "pid": job.pid, "status": code, "time": time.time()})
-        return notes
+    finally:
+        desk.close()
+    notes = desk.endings()
+    # A status of mpiexec's own counts only if it hides that of a rank.
+    if job.returncode and len(notes) < ranks and all(note["status"] == 0 for note in notes):
+        code = job.returncode if job.returncode > 0 else 128 - job.returncode
+        notes.append({"rank": "?", "pid": job.pid, "status": code, "time": time.time()})
+    return notes
 
 
-def watch(job: subprocess.Popen[bytes], folder: str, interval: float) -> None:
+def watch(job: subprocess.Popen[bytes], desk: Desk, interval: float) -> None:
     """Wait for the end; when a rank failed, the others have a moment, then they are ended."""
     failed_at = None
     while job.poll() is None:
         time.sleep(interval)
-        if failed_at is None and any(note["status"] for note in endings(folder)):
+        if failed_at is None and any(note["status"] for note in desk.endings()):
             failed_at = time.monotonic()
+        missed = desk.missed()
+        if failed_at is None and missed is not None:
+            failed_at = time.monotonic()
+            print(
+                f"torchrun: rank {missed} has ended without init_process_group, in which others "
+                "wait for it",
+                file=sys.stderr,
+            )
         if failed_at is not None and time.monotonic() - failed_at > GRACE:
             job.terminate()
             try:
@@ -180,9 +195,15 @@ def watch(job: subprocess.Popen[bytes], folder: str, interval: float) -> None:
 
 def main(args: list[str] | None = None) -> int:
     """Run a program as several ranks; the status of the first that failed, or 0."""
-    options = get_args_parser().parse_args(args)
+    parser = get_args_parser()
+    options = parser.parse_args(args)
+    try:
+        each = processes(options.nproc_per_node)
+        places = placed(options.hosts, options.hostfile, options.nnodes, each)
+    except ValueError as error:
+        parser.error(str(error))
     for restart in range(options.max_restarts + 1):
-        notes = start_once(options, restart)
+        notes = start_once(options, places, restart)
         failed = [note for note in notes if note["status"]]
         if not failed:
             return 0

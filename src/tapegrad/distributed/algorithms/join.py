@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import tapegrad as tg
 
-from .._collectives import all_reduce
+from .._combining import all_reduce
 from .._work import Work
 
 __all__ = ["Join", "JoinHook", "Joinable"]
@@ -107,10 +107,7 @@ class Join:
         return int(count.item())
 
     def _raise(self) -> None:
-        raise RuntimeError(
-            f"Rank {self._group.rank()} exhausted all inputs. Detected at least one rank that "
-            "exhausted inputs. Throwing across all ranks."
-        )
+        raise RuntimeError(f"Rank {self._group.rank()} exhausted all inputs.")
 
     @staticmethod
     def notify_join_context(joinable: Joinable) -> Work | None:

@@ -10,21 +10,28 @@ from __future__ import annotations
 import os
 import pathlib
 import pickle
+import zlib
 from typing import Any
 
 import tapegrad as tg
 
 from ...futures import Future
-from .._collectives import barrier
-from .._groups import WORLD as _WORLD
+from .._barriers import barrier
 from .._groups import ProcessGroup, is_initialized
 from .._objects import gather_object
 from .._shards import FlatShard
+from .._world import WORLD as _WORLD
 
 __all__ = [
     "CheckpointException",
+    "DefaultLoadPlanner",
+    "DefaultSavePlanner",
     "FileSystemReader",
     "FileSystemWriter",
+    "LoadPlanner",
+    "SavePlanner",
+    "StorageReader",
+    "StorageWriter",
     "async_save",
     "load",
     "load_state_dict",
@@ -39,18 +46,53 @@ class CheckpointException(RuntimeError):
     """A checkpoint that cannot be read."""
 
 
-class FileSystemWriter:
+class StorageWriter:
+    """Where to write."""
+
+
+class StorageReader:
+    """Where to read from."""
+
+
+class FileSystemWriter(StorageWriter):
     """Where to write: a folder."""
 
     def __init__(self, path: Any, *args: Any, **kwargs: Any) -> None:
         self.path = pathlib.Path(path)
 
 
-class FileSystemReader:
+class FileSystemReader(StorageReader):
     """Where to read from: a folder."""
 
     def __init__(self, path: Any, *args: Any, **kwargs: Any) -> None:
         self.path = pathlib.Path(path)
+
+
+class SavePlanner:
+    """What is written where: each rank its shards, the rest shared among them."""
+
+
+class LoadPlanner:
+    """What is read: what the state dict asks for."""
+
+
+class DefaultSavePlanner(SavePlanner):
+    """There is one way to write; the arguments are accepted."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+
+class DefaultLoadPlanner(LoadPlanner):
+    """How to read: whether keys that the checkpoint lacks are left as they are."""
+
+    def __init__(
+        self,
+        flatten_state_dict: bool = True,
+        flatten_sharded_tensors: bool = True,
+        allow_partial_load: bool = False,
+    ) -> None:
+        self.allow_partial_load = allow_partial_load
 
 
 def folder_of(checkpoint_id: Any, storage: Any) -> pathlib.Path:
@@ -98,11 +140,11 @@ def save(
     folder.mkdir(parents=True, exist_ok=True)
     own: dict[tuple[Any, ...], Any] = {}
     index: dict[tuple[Any, ...], Any] = {}
-    for number, (path, value) in enumerate(flattened(state_dict).items()):
+    for path, value in flattened(state_dict).items():
         if isinstance(value, FlatShard):
             own[path] = value.local.detach()
             index[path] = ("shard", value.start, value.numel(), value.shape)
-        elif number % size == rank if isinstance(value, tg.Tensor) else rank == 0:
+        elif writer_of(path, value, size) == rank:
             own[path] = value.detach() if isinstance(value, tg.Tensor) else value
             index[path] = ("whole",)
     name = f"__{rank}_0.distcp"
@@ -121,6 +163,11 @@ def save(
     if group is not None:
         barrier(group)
     return every if rank == 0 else None
+
+
+def writer_of(path: tuple[Any, ...], value: Any, size: int) -> int:
+    """The rank that writes what all have. By name: a rank may have fewer entries than others."""
+    return zlib.crc32(repr(path).encode()) % size if isinstance(value, tg.Tensor) else 0
 
 
 def async_save(state_dict: dict[str, Any], **kwargs: Any) -> Future[Any]:
@@ -152,6 +199,8 @@ def load(
     reader = Reader(folder)
     for path, value in flattened(state_dict).items():
         if path not in where:
+            if getattr(planner, "allow_partial_load", False):
+                continue
             raise RuntimeError(f"Missing key in checkpoint state_dict: {'.'.join(map(str, path))}.")
         found = where[path]
         if isinstance(value, FlatShard):
@@ -189,7 +238,7 @@ def fill_whole(target: Any, found: list[Any], path: Any, reader: Reader) -> None
             )
         target.detach().copy_(saved)
         return
-    flat = tg.empty(target.numel(), dtype=target.dtype)
+    flat = target.detach().new_empty(target.numel())
     fill(flat, 0, found, path, reader)
     target.detach().copy_(flat.view(target.shape))
 
@@ -213,5 +262,33 @@ def put(tree: Any, path: tuple[Any, ...], value: Any) -> None:
     tree[path[-1]] = value
 
 
-save_state_dict = save
-load_state_dict = load
+def save_state_dict(
+    state_dict: dict[str, Any],
+    storage_writer: Any,
+    process_group: Any = None,
+    coordinator_rank: int = 0,
+    no_dist: bool = False,
+    planner: Any = None,
+) -> Any:
+    """The older form of `save`."""
+    return save(
+        state_dict, storage_writer=storage_writer, process_group=process_group, no_dist=no_dist
+    )
+
+
+def load_state_dict(
+    state_dict: dict[str, Any],
+    storage_reader: Any,
+    process_group: Any = None,
+    coordinator_rank: int = 0,
+    no_dist: bool = False,
+    planner: Any = None,
+) -> None:
+    """The older form of `load`."""
+    load(
+        state_dict,
+        storage_reader=storage_reader,
+        planner=planner,
+        process_group=process_group,
+        no_dist=no_dist,
+    )

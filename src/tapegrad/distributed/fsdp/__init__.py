@@ -9,12 +9,16 @@ from .api import (
     CPUOffload,
     FullOptimStateDictConfig,
     FullStateDictConfig,
+    LocalOptimStateDictConfig,
     LocalStateDictConfig,
     MixedPrecision,
+    OptimStateDictConfig,
+    OptimStateKeyType,
     ShardedOptimStateDictConfig,
     ShardedStateDictConfig,
     ShardingStrategy,
     StateDictConfig,
+    StateDictSettings,
     StateDictType,
 )
 from .fully_sharded_data_parallel import FullyShardedDataParallel
@@ -32,6 +36,18 @@ CPUOffloadPolicy = absent_class(
 OffloadPolicy = absent_class(
     "torch.distributed.fsdp.OffloadPolicy", "parameters are on the CPU already"
 )
+register_fsdp_forward_method = absent_function(
+    "torch.distributed.fsdp.register_fsdp_forward_method", "FullyShardedDataParallel(module)"
+)
+share_comm_ctx = absent_function(
+    "torch.distributed.fsdp.share_comm_ctx", "FullyShardedDataParallel(module)"
+)
+UnshardHandle = absent_class(
+    "torch.distributed.fsdp.UnshardHandle", "FullyShardedDataParallel.summon_full_params"
+)
+DataParallelMeshDims = absent_class(
+    "torch.distributed.fsdp.DataParallelMeshDims", "FullyShardedDataParallel(device_mesh=)"
+)
 
 __all__ = [
     "BackwardPrefetch",
@@ -39,12 +55,16 @@ __all__ = [
     "FullOptimStateDictConfig",
     "FullStateDictConfig",
     "FullyShardedDataParallel",
+    "LocalOptimStateDictConfig",
     "LocalStateDictConfig",
     "MixedPrecision",
+    "OptimStateDictConfig",
+    "OptimStateKeyType",
     "ShardedOptimStateDictConfig",
     "ShardedStateDictConfig",
     "ShardingStrategy",
     "StateDictConfig",
+    "StateDictSettings",
     "StateDictType",
     "fully_shard",
 ]

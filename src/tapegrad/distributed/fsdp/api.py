@@ -76,12 +76,42 @@ class ShardedStateDictConfig(StateDictConfig):
 
 
 @dataclasses.dataclass
-class FullOptimStateDictConfig(StateDictConfig):
+class OptimStateDictConfig:
+    """How an optimizer's state dict is wanted."""
+
+    offload_to_cpu: bool = True
+
+
+@dataclasses.dataclass
+class LocalOptimStateDictConfig(OptimStateDictConfig):
+    """The shards as they are."""
+
+    offload_to_cpu: bool = False
+
+
+@dataclasses.dataclass
+class FullOptimStateDictConfig(OptimStateDictConfig):
     """Whole tensors; on rank 0 only, if asked for."""
 
     rank0_only: bool = False
 
 
 @dataclasses.dataclass
-class ShardedOptimStateDictConfig(StateDictConfig):
+class ShardedOptimStateDictConfig(OptimStateDictConfig):
     """Parts of every parameter's state."""
+
+
+@dataclasses.dataclass
+class StateDictSettings:
+    """What state_dict() gives, and how."""
+
+    state_dict_type: StateDictType
+    state_dict_config: StateDictConfig
+    optim_state_dict_config: OptimStateDictConfig
+
+
+class OptimStateKeyType(enum.Enum):
+    """What the states of an optimizer are named by."""
+
+    PARAM_NAME = enum.auto()
+    PARAM_ID = enum.auto()

@@ -18,14 +18,24 @@ from ...autograd import Function
 from ...autograd.graph import saved_tensors_hooks
 from ...nn.modules.module import Module
 from ...nn.parameter import Parameter
-from .._collectives import all_gather_into_tensor, all_reduce, broadcast, reduce_scatter_tensor
+from .._combining import all_reduce, reduce_scatter_tensor
 from .._groups import default_group
 from .._reduce_op import ReduceOp
 from .._shards import FlatShard
-from .api import MixedPrecision, ShardingStrategy, StateDictType
+from .._spreading import all_gather_into_tensor, broadcast
+from . import optim_state
+from .api import (
+    MixedPrecision,
+    OptimStateDictConfig,
+    OptimStateKeyType,
+    ShardingStrategy,
+    StateDictConfig,
+    StateDictSettings,
+    StateDictType,
+)
 from .wrap import wrap_children
 
-__all__ = ["FullyShardedDataParallel"]
+__all__ = ["FullyShardedDataParallel", "OptimStateKeyType"]
 
 
 class Gather(Function):
@@ -79,6 +89,8 @@ class FullyShardedDataParallel(Module):
         if device_mesh is not None:
             process_group = device_mesh.get_group(0)
         self.__dict__["process_group"] = process_group or default_group()
+        if device_id is not None:
+            module.to(f"cuda:{device_id}" if isinstance(device_id, int) else device_id)
         self.sharding_strategy = sharding_strategy or ShardingStrategy.FULL_SHARD
         self.mixed_precision = mixed_precision or MixedPrecision()
         if auto_wrap_policy is not None:
@@ -100,7 +112,9 @@ class FullyShardedDataParallel(Module):
                         broadcast(t.detach(), group=self.process_group, group_src=0)
         self._fsdp_wrapped_module = module
         self._sync = True
-        self._state_type = StateDictType.FULL_STATE_DICT
+        self._settings = StateDictSettings(
+            StateDictType.FULL_STATE_DICT, StateDictConfig(), OptimStateDictConfig(False)
+        )
         self._flatten()
 
     @property
@@ -145,10 +159,17 @@ class FullyShardedDataParallel(Module):
             return
         if len({p.dtype for p in tensors}) > 1:
             raise ValueError("Must flatten tensors with uniform dtype but got several")
+        if len({p.requires_grad for p in tensors}) > 1:
+            frozen = next(place[2] for place, p in zip(places, tensors, strict=True)
+                          if not p.requires_grad)  # fmt: skip
+            raise ValueError(
+                "Must flatten tensors with uniform `requires_grad` when `use_orig_params=False`\n"
+                f"  {frozen} is frozen, others beside it are not: wrap it in a unit of its own"
+            )
         flat = tg.cat([p.detach().reshape(-1) for p in tensors])
         self._numel = flat.numel()
         self._each = -(-flat.numel() // size)
-        padded = tg.zeros(self._each * size, dtype=flat.dtype)
+        padded = flat.new_zeros(self._each * size)
         padded[: flat.numel()] = flat
         part = padded[rank * self._each : (rank + 1) * self._each].clone()
         wants = any(p.requires_grad for p in tensors)
@@ -163,7 +184,7 @@ class FullyShardedDataParallel(Module):
         if self._parts == 1:
             full = shard.clone()
         else:
-            full = tg.empty(self._each * self._parts, dtype=shard.dtype)
+            full = shard.new_empty(self._each * self._parts)
             all_gather_into_tensor(full, shard, self.process_group)
         self.__dict__["_full"] = full
         return full
@@ -180,7 +201,7 @@ class FullyShardedDataParallel(Module):
             if self._sync:
                 all_reduce(grad, ReduceOp.AVG, self.process_group)
             return grad.to(dtype)
-        part = tg.empty(self._each, dtype=grad.dtype)
+        part = grad.new_empty(self._each)
         reduce_scatter_tensor(part, grad, ReduceOp.AVG, self.process_group)
         return part.to(dtype)
 
@@ -328,7 +349,7 @@ class FullyShardedDataParallel(Module):
             if unit._flat_param is None:
                 continue
             prefix = join(self._path_of(unit), "")
-            if self._state_type is StateDictType.SHARDED_STATE_DICT:
+            if self._settings.state_dict_type is not StateDictType.FULL_STATE_DICT:
                 for path, piece in self._pieces(unit, unit._flat_param.detach()):
                     state[prefix + clean(path)] = piece
                 continue
@@ -340,6 +361,11 @@ class FullyShardedDataParallel(Module):
                     state[prefix + clean(path)] = view.clone()
         for path, buffer in self.named_buffers():
             state[clean(path)] = buffer.detach()
+        config = self._settings.state_dict_config
+        if self._only_rank_0(config):
+            return {}
+        if config.offload_to_cpu:
+            return {k: v.cpu() if isinstance(v, tg.Tensor) else v for k, v in state.items()}
         return state
 
     def load_state_dict(self, state_dict: Any, strict: bool = True, assign: bool = False) -> Any:
@@ -363,43 +389,89 @@ class FullyShardedDataParallel(Module):
 
     @staticmethod
     def set_state_dict_type(
-        module: Any, state_dict_type: StateDictType, *configs: Any, **_: Any
-    ) -> None:
+        module: Any,
+        state_dict_type: StateDictType,
+        state_dict_config: StateDictConfig | None = None,
+        optim_state_dict_config: OptimStateDictConfig | None = None,
+    ) -> StateDictSettings:
+        """What state_dict() and optim_state_dict() give from now on; what they gave before."""
+        before = FullyShardedDataParallel.get_state_dict_type(module)
+        config = state_dict_config or StateDictConfig()
+        optim_config = optim_state_dict_config or OptimStateDictConfig(config.offload_to_cpu)
+        settings = StateDictSettings(state_dict_type, config, optim_config)
         for unit in FullyShardedDataParallel.fsdp_modules(module):
-            unit._state_type = state_dict_type
+            unit._settings = settings
+        return before
+
+    @staticmethod
+    def get_state_dict_type(module: Any) -> StateDictSettings:
+        """What state_dict() and optim_state_dict() give."""
+        units = FullyShardedDataParallel.fsdp_modules(module)
+        return units[0]._settings  # type: ignore[no-any-return]
 
     @staticmethod
     @contextmanager
     def state_dict_type(
-        module: Any, state_dict_type: StateDictType, *configs: Any, **_: Any
+        module: Any,
+        state_dict_type: StateDictType,
+        state_dict_config: StateDictConfig | None = None,
+        optim_state_dict_config: OptimStateDictConfig | None = None,
     ) -> Iterator[None]:
         """Inside, state_dict() gives whole tensors or parts."""
         units = FullyShardedDataParallel.fsdp_modules(module)
-        before = [unit._state_type for unit in units]
-        FullyShardedDataParallel.set_state_dict_type(module, state_dict_type)
+        before = [unit._settings for unit in units]
+        FullyShardedDataParallel.set_state_dict_type(
+            module, state_dict_type, state_dict_config, optim_state_dict_config
+        )
         try:
             yield
         finally:
-            for unit, kind in zip(units, before, strict=True):
-                unit._state_type = kind
+            for unit, settings in zip(units, before, strict=True):
+                unit._settings = settings
 
     @staticmethod
-    def optim_state_dict(model: Any, optim: Any, **_: Any) -> dict[str, Any]:
-        """The state of an optimizer by the names of the module without FSDP, in parts."""
-        state: dict[str, Any] = {}
-        for unit in model._units():
-            own = optim.state.get(unit._flat_param, {})
-            prefix = join(model._path_of(unit), "")
-            for name, value in own.items():
-                if isinstance(value, tg.Tensor) and value.numel() == unit._each:
-                    for path, piece in model._pieces(unit, value):
-                        state.setdefault(prefix + clean(path), {})[name] = piece
-                else:
-                    for _, _, path, _ in unit._places:
-                        state.setdefault(prefix + clean(path), {})[name] = value
-        return {"state": state, "param_groups": [
-            {k: v for k, v in group.items() if k != "params"} for group in optim.param_groups
-        ]}  # fmt: skip
+    def optim_state_dict(
+        model: Any, optim: Any, optim_state_dict: Any = None, group: Any = None
+    ) -> dict[str, Any]:
+        """The state of an optimizer by the names of the module without FSDP: whole, or parts."""
+        found = optim_state.get(model, optim, model._settings.state_dict_type)
+        config = model._settings.optim_state_dict_config
+        return {} if model._only_rank_0(config) else found
+
+    @staticmethod
+    def optim_state_dict_to_load(
+        model: Any,
+        optim: Any,
+        optim_state_dict: Any,
+        is_named_optimizer: bool = False,
+        load_directly: bool = False,
+        group: Any = None,
+    ) -> dict[str, Any]:
+        """The same the other way round, for `optim.load_state_dict`."""
+        made = optim_state.to_load(model, optim, optim_state_dict)
+        if load_directly:
+            optim.load_state_dict(made)
+        return made
+
+    @staticmethod
+    def full_optim_state_dict(
+        model: Any, optim: Any, optim_input: Any = None, rank0_only: bool = True, group: Any = None
+    ) -> dict[str, Any]:
+        """The whole state of an optimizer; on rank 0 alone, unless asked otherwise."""
+        found = optim_state.get(model, optim, StateDictType.FULL_STATE_DICT)
+        return {} if rank0_only and model.process_group.rank() else found
+
+    @staticmethod
+    def shard_full_optim_state_dict(
+        full_optim_state_dict: Any, model: Any, optim_input: Any = None, optim: Any = None
+    ) -> dict[str, Any]:
+        """This rank's parts of a whole state."""
+        return optim_state.to_load(model, optim, full_optim_state_dict)
+
+    def _only_rank_0(self, config: Any) -> bool:
+        """Whether a whole state is wanted on rank 0 alone, and this is another."""
+        wanted = self._settings.state_dict_type is StateDictType.FULL_STATE_DICT
+        return wanted and getattr(config, "rank0_only", False) and self.process_group.rank() > 0
 
 
 def clean(path: str) -> str:

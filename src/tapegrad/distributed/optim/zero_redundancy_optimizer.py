@@ -8,9 +8,9 @@ from typing import Any
 import tapegrad as tg
 
 from ...optim import Optimizer
-from .._collectives import broadcast
 from .._groups import default_group
 from .._objects import broadcast_object_list
+from .._spreading import broadcast
 from ..algorithms.join import Joinable, JoinHook
 
 __all__ = ["ZeroRedundancyOptimizer"]

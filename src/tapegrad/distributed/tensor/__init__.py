@@ -14,6 +14,10 @@ Replicate = absent_class("torch.distributed.tensor.Replicate", INSTEAD)
 Partial = absent_class("torch.distributed.tensor.Partial", INSTEAD)
 distribute_tensor = absent_function("torch.distributed.tensor.distribute_tensor", INSTEAD)
 distribute_module = absent_function("torch.distributed.tensor.distribute_module", INSTEAD)
+ones, zeros, empty, full, rand, randn = (
+    absent_function(f"torch.distributed.tensor.{name}", INSTEAD)
+    for name in ("ones", "zeros", "empty", "full", "rand", "randn")
+)
 
 __all__ = [
     "DTensor",
@@ -24,5 +28,11 @@ __all__ = [
     "Shard",
     "distribute_module",
     "distribute_tensor",
+    "empty",
+    "full",
     "init_device_mesh",
+    "ones",
+    "rand",
+    "randn",
+    "zeros",
 ]

@@ -318,16 +318,16 @@ class SyncBatchNorm(_BatchNorm):
 
     def _forward_over_ranks(self, input: Any, group: Any) -> Any:
         """Mean and variance of what all ranks have; their batches may differ in size."""
-        from ...distributed._differentiable import sum_over_ranks
+        from ...distributed.nn.functional import all_reduce
 
         dims = [d for d in range(input.dim()) if d != 1]
         across = [1, -1] + [1] * (input.dim() - 2)
         own = input.new_tensor([input.numel() / input.size(1)])
-        sums = sum_over_ranks(tg.cat([input.sum(dims), own]), group)
+        sums = all_reduce(tg.cat([input.sum(dims), own]), group=group)
         count = sums[-1].detach()
         mean = sums[:-1] / count
         centered = input - mean.view(across)
-        variance = sum_over_ranks(centered.square().sum(dims), group) / count
+        variance = all_reduce(centered.square().sum(dims), group=group) / count
         self._track(mean.detach(), (variance * (count / (count - 1))).detach())
         out = centered * (variance + self.eps).rsqrt().view(across)
         if self.weight is not None:

@@ -9,11 +9,16 @@ from typing import Any
 
 import tapegrad as tg
 
-from ...distributed import _collectives as collectives
+from ...autograd import Function
+from ...distributed._combining import all_reduce
 from ...distributed._groups import default_group
+from ...distributed._reduce_op import ReduceOp
 from ...distributed._reducer import Reducer
+from ...distributed._spreading import broadcast
 from ...distributed.algorithms.join import Join, Joinable, JoinHook
+from ...utils import _pytree as pytree
 from ..modules.module import Module
+from ..modules.sparse import Embedding, EmbeddingBag
 from ..parameter import UninitializedParameter
 
 __all__ = ["DistributedDataParallel"]
@@ -47,6 +52,9 @@ class DistributedDataParallel(Module, Joinable):
         mixed_precision: Any = None,
         device_mesh: Any = None,
         skip_all_reduce_unused_params: bool = False,
+        bucket_cap_mb_list: Any = None,
+        batched_grad_copy: bool = False,
+        forward_sync_buffers: bool = True,
     ) -> None:
         super().__init__()
         if process_group and device_mesh is not None:
@@ -104,8 +112,18 @@ class DistributedDataParallel(Module, Joinable):
         if init_sync:
             self._check_same_model(named)
             self._broadcast(self._state(), 0)
+        self._make_reducer(named)
+
+    def _make_reducer(self, named: list[tuple[str, Any]]) -> None:
+        kinds = Embedding, EmbeddingBag
+        tables = [m for m in self.module.modules() if isinstance(m, kinds) and m.sparse]
         self.__dict__["reducer"] = Reducer(
-            named, self.process_group, self.bucket_bytes_cap, find_unused_parameters, static_graph
+            named,
+            self.process_group,
+            self.bucket_bytes_cap,
+            self.find_unused_parameters,
+            self.static_graph,
+            {id(table.weight) for table in tables},
         )
 
     # ------------------------------------------------------------------ equal at the start
@@ -127,7 +145,7 @@ class DistributedDataParallel(Module, Joinable):
         with tg.no_grad():
             for same in kinds.values():
                 flat = tg.cat([t.reshape(-1) for t in same])
-                collectives.broadcast(flat, group=self.process_group, group_src=source)
+                broadcast(flat, group=self.process_group, group_src=source)
                 if self.process_group.rank() == source:
                     continue
                 start = 0
@@ -176,6 +194,8 @@ class DistributedDataParallel(Module, Joinable):
         output = self.module(*inputs, **kwargs)
         if tg.is_grad_enabled() and self.require_backward_grad_sync:
             self.require_forward_param_sync = True
+            if self.find_unused_parameters or self.static_graph:
+                output = through_sink(output)
             reducer.prepare(output)
         else:
             self.require_forward_param_sync = False
@@ -266,13 +286,13 @@ class DistributedDataParallel(Module, Joinable):
     def _common_rank(self, active: bool) -> int:
         """The highest rank that still has inputs."""
         rank = tg.tensor([self.process_group.rank() if active else -1])
-        collectives.all_reduce(rank, collectives.ReduceOp.MAX, self.process_group)
+        all_reduce(rank, ReduceOp.MAX, self.process_group)
         return int(rank.item())
 
     def _tell_joined_whether_to_reduce(self, joined: bool) -> bool:
         wanted = not joined and tg.is_grad_enabled() and self.require_backward_grad_sync
         flag = tg.tensor([float(wanted)])
-        collectives.all_reduce(flag, group=self.process_group)
+        all_reduce(flag, group=self.process_group)
         return bool(flag.item())
 
     # ------------------------------------------------------------------ pickling
@@ -288,13 +308,30 @@ class DistributedDataParallel(Module, Joinable):
         named: list[tuple[str, Any]] = [
             (n, p) for n, p in self.module.named_parameters() if p.requires_grad
         ]
-        self.__dict__["reducer"] = Reducer(
-            named,
-            self.process_group,
-            self.bucket_bytes_cap,
-            self.find_unused_parameters,
-            self.static_graph,
-        )
+        self._make_reducer(named)
+
+
+class Sink(Function):
+    """Outputs as they are; those that the loss does not use get zeros in the backward pass."""
+
+    @staticmethod
+    def forward(ctx: Any, *tensors: Any) -> Any:
+        return tuple([t.view_as(t) for t in tensors])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return grads
+
+
+def through_sink(output: Any) -> Any:
+    """So that all parameters that were used for outputs get gradients, as DDP expects."""
+    leaves, spec = pytree.tree_flatten(output)
+    places = [i for i, t in enumerate(leaves) if isinstance(t, tg.Tensor) and t.grad_fn is not None]
+    if len(places) < 2:
+        return output
+    for i, t in zip(places, Sink.apply(*[leaves[i] for i in places]), strict=True):
+        leaves[i] = t
+    return pytree.tree_unflatten(leaves, spec)
 
 
 class _DDPJoinHook(JoinHook):

@@ -17,10 +17,12 @@ class DDPCommHookType(enum.Enum):
     FP16_COMPRESS = "fp16_compress_hook"
     BF16_COMPRESS = "bf16_compress_hook"
     POWER_SGD = "powerSGD_hook"
+    BATCHED_POWER_SGD = "batched_powerSGD_hook"
     NOOP = "noop_hook"
 
 
 def register_ddp_comm_hook(comm_hook_type: DDPCommHookType, model: Any, state: Any = None) -> None:
     """Register a hook by its name."""
-    module: Any = powerSGD_hook if comm_hook_type is DDPCommHookType.POWER_SGD else default_hooks
-    model.register_comm_hook(state=state, hook=getattr(module, comm_hook_type.value))
+    name = comm_hook_type.value
+    module: Any = powerSGD_hook if hasattr(powerSGD_hook, name) else default_hooks
+    model.register_comm_hook(state=state, hook=getattr(module, name))

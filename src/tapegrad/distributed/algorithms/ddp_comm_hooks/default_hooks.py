@@ -7,7 +7,7 @@ from typing import Any
 
 import tapegrad as tg
 
-from ..._collectives import all_reduce
+from ..._combining import all_reduce
 from ..._groups import default_group
 
 Hook = Callable[[Any, Any], Any]
@@ -52,10 +52,9 @@ def bf16_compress_hook(process_group: Any, bucket: Any) -> Any:
 def wrapped(hook: Hook, dtype: Any) -> Hook:
     def in_dtype(state: Any, bucket: Any) -> Any:
         # The hook works on a bucket of its own, in the smaller dtype.
-        narrow = type(bucket).__new__(type(bucket))
-        narrow.__dict__.update(bucket.__dict__)
-        narrow._buffer = bucket.buffer().to(dtype)
-        narrow.bind()
+        buffer = bucket.buffer().to(dtype)
+        narrow = type(bucket)(bucket.index(), bucket.parameters(), buffer=buffer)
+        narrow.last = bucket.is_last()
         return hook(state, narrow).then(lambda f: bucket.buffer().copy_(f.value()))
 
     return in_dtype

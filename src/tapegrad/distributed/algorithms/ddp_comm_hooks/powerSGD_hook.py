@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import tapegrad as tg
 
-from ..._collectives import all_reduce
+from ..._combining import all_reduce
 from ..._groups import default_group
 from . import default_hooks
 
-__all__ = ["PowerSGDState", "powerSGD_hook"]
+__all__ = ["PowerSGDState", "batched_powerSGD_hook", "powerSGD_hook"]
 
 
 class PowerSGDState:
@@ -67,31 +68,17 @@ def powerSGD_hook(state: PowerSGDState, bucket: Any) -> Any:
         wanted = buffer.clone()
     plain, matrices = [], []
     for i, gradient in enumerate(bucket.gradients()):
-        matrix = gradient.view(gradient.shape[0], -1) if gradient.dim() > 1 else gradient
+        matrix = gradient.reshape(gradient.shape[0], -1) if gradient.dim() > 1 else gradient
         small = matrix.dim() < 2 or not state.pays(*matrix.shape)
-        plain.append(gradient) if small else matrices.append((i, matrix))
+        plain.append(gradient) if small else matrices.append((i, gradient, matrix))
     if plain:
         flat = tg.cat([gradient.reshape(-1) for gradient in plain]).div_(group.size())
         all_reduce(flat, group=group)
         parts = flat.split([gradient.numel() for gradient in plain])
         for gradient, part in zip(plain, parts, strict=True):
             gradient.copy_(part.view(gradient.shape))
-    for i, matrix in matrices:
-        rank = min(state.matrix_approximation_rank, *matrix.shape)
-        right = state.q_memory_dict.get((key, i))
-        if right is None or not state.warm_start:
-            generator = tg.Generator().manual_seed(state.random_seed + state.iter + i)
-            right = tg.randn(matrix.shape[1], rank, generator=generator, dtype=matrix.dtype)
-            right = right.to(matrix.device)
-        right = orthogonal(right)
-        left = matrix @ right
-        all_reduce(left, group=group)
-        left = orthogonal(left)
-        right = matrix.t() @ left
-        all_reduce(right, group=group)
-        right.div_(group.size())
-        state.q_memory_dict[key, i] = right
-        matrix.copy_(left @ right.t())
+    for i, gradient, matrix in matrices:
+        gradient.copy_(approximated(state, group, (key, i), matrix).view(gradient.shape))
     if state.use_error_feedback:
         errors = wanted - buffer
         # What is averaged exactly leaves no error.
@@ -102,8 +89,52 @@ def powerSGD_hook(state: PowerSGDState, bucket: Any) -> Any:
             start += gradient.numel()
         state.error_dict[key] = errors
     state.iter += bucket.is_last()
+    return finished(buffer)
+
+
+def batched_powerSGD_hook(state: PowerSGDState, bucket: Any) -> Any:
+    """Average a bucket as one square matrix of low rank: quicker, and coarser."""
+    group = state.process_group or default_group()
+    buffer = bucket.buffer()
+    if state.iter < state.start_powerSGD_iter:
+        state.iter += bucket.is_last()
+        return default_hooks.averaged(group, buffer)
+    key = bucket.index()
+    side = math.isqrt(buffer.numel() - 1) + 1
+    square = buffer.new_zeros(side * side)
+    square[: buffer.numel()] = buffer
+    if state.use_error_feedback and key in state.error_dict:
+        square.add_(state.error_dict[key])
+    average = approximated(state, group, (key, -1), square.view(side, side)).reshape(-1)
+    if state.use_error_feedback:
+        state.error_dict[key] = square - average
+    buffer.copy_(average[: buffer.numel()])
+    state.iter += bucket.is_last()
+    return finished(buffer)
+
+
+def approximated(state: PowerSGDState, group: Any, key: tuple[int, int], matrix: Any) -> Any:
+    """The average of a matrix over ranks, of low rank: one step of a power iteration."""
+    rank = min(state.matrix_approximation_rank, *matrix.shape)
+    right = state.q_memory_dict.get(key)
+    if right is None or not state.warm_start:
+        generator = tg.Generator().manual_seed(state.random_seed + state.iter + key[1] + 1)
+        right = tg.randn(matrix.shape[1], rank, generator=generator, dtype=matrix.dtype)
+        right = right.to(matrix.device)
+    right = orthogonal(right)
+    left = matrix @ right
+    all_reduce(left, group=group)
+    left = orthogonal(left)
+    right = matrix.t() @ left
+    all_reduce(right, group=group)
+    right.div_(group.size())
+    state.q_memory_dict[key] = right
+    return left @ right.t()
+
+
+def finished(value: Any) -> Any:
     future: Any = tg.futures.Future()
-    future.set_result(buffer)
+    future.set_result(value)
     return future
 
 

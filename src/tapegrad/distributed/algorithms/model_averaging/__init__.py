@@ -1,0 +1,1 @@
+"""Models that are averaged over ranks from time to time."""
