@@ -11,6 +11,7 @@ from .api import (
     FullStateDictConfig,
     LocalStateDictConfig,
     MixedPrecision,
+    OptimStateKeyType,
     ShardedOptimStateDictConfig,
     ShardedStateDictConfig,
     ShardingStrategy,
@@ -21,6 +22,9 @@ from .fully_sharded_data_parallel import FullyShardedDataParallel
 
 fully_shard = absent_function(
     "torch.distributed.fsdp.fully_shard", "FullyShardedDataParallel(module)"
+)
+register_fsdp_forward_method = absent_function(
+    "torch.distributed.fsdp.register_fsdp_forward_method", "FullyShardedDataParallel(module)"
 )
 FSDPModule = absent_class("torch.distributed.fsdp.FSDPModule", "FullyShardedDataParallel(module)")
 MixedPrecisionPolicy = absent_class(

@@ -85,3 +85,10 @@ class FullOptimStateDictConfig(StateDictConfig):
 @dataclasses.dataclass
 class ShardedOptimStateDictConfig(StateDictConfig):
     """Parts of every parameter's state."""
+
+
+class OptimStateKeyType(enum.Enum):
+    """What the state of an optimizer is keyed by."""
+
+    PARAM_NAME = enum.auto()
+    PARAM_ID = enum.auto()

@@ -22,7 +22,16 @@ from .._collectives import all_gather_into_tensor, all_reduce, broadcast, reduce
 from .._groups import default_group
 from .._reduce_op import ReduceOp
 from .._shards import FlatShard
-from .api import MixedPrecision, ShardingStrategy, StateDictType
+from .api import (
+    CPUOffload,  # noqa: F401 - PyTorch has them here too
+    FullOptimStateDictConfig,  # noqa: F401
+    FullStateDictConfig,  # noqa: F401
+    MixedPrecision,
+    ShardedOptimStateDictConfig,  # noqa: F401
+    ShardedStateDictConfig,  # noqa: F401
+    ShardingStrategy,
+    StateDictType,
+)
 from .wrap import wrap_children
 
 __all__ = ["FullyShardedDataParallel"]

@@ -8,6 +8,7 @@ from typing import Any
 __all__ = [
     "ModuleWrapPolicy",
     "always_wrap_policy",
+    "lambda_auto_wrap_policy",
     "size_based_auto_wrap_policy",
     "transformer_auto_wrap_policy",
 ]
@@ -30,6 +31,18 @@ def size_based_auto_wrap_policy(
 ) -> bool:
     """Every submodule with this many parameters that no inner unit has is a unit."""
     return nonwrapped_numel >= min_num_params
+
+
+def lambda_auto_wrap_policy(
+    module: Any, recurse: bool, nonwrapped_numel: int, lambda_fn: Any
+) -> bool:
+    """Every module that the function picks is a unit."""
+    return recurse or bool(lambda_fn(module))
+
+
+def _or_policy(module: Any, recurse: bool, nonwrapped_numel: int, policies: Any) -> bool:
+    """Every module that one of the policies picks is a unit."""
+    return any([ask(policy, module, recurse, nonwrapped_numel) for policy in policies])
 
 
 class ModuleWrapPolicy:

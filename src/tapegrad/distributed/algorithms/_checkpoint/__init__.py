@@ -1,0 +1,1 @@
+"""Modules whose inner values are computed again in the backward pass."""
