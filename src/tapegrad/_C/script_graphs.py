@@ -97,8 +97,8 @@ class Graph:
         return "\n".join(["graph:", *[f"  {node!r}" for node in self.list]])
 
 
-# Functions that PyTorch's traces have as one op, with its arguments in order; the others are seen as
-# the ops that they are made of.
+# Functions that PyTorch's traces have as one op, with its arguments in order; the others are seen
+# as the ops that they are made of.
 WHOLE = {
     "adaptive_avg_pool1d": "input output_size",
     "adaptive_avg_pool2d": "input output_size",

@@ -40,16 +40,31 @@ def present(
 ) -> tuple[OpOverload, tuple[Any, ...], dict[str, Any]]:
     """The overload that an op of ours is, and the arguments as PyTorch has them."""
     overload = overload_of(op, tensors, attrs, written)
+    values = values_of(op, tensors, attrs, watch)
+    found = placed(overload, tensors, values)
+    if found is not None:
+        return overload, *found
+    return overload, without_trailing_none(list(values.values()), len(op.tensors)), {}
+
+
+def values_of(op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: Any) -> Any:
+    """The arguments of an op, by our names for them."""
     operands = [list(tensors)] if op.variadic else tensors
     values = dict(zip(op.tensors, operands, strict=False))
     values.update(zip(op.attrs, [shown(a, watch) for a in attrs], strict=False))
+    return values
+
+
+def placed(
+    overload: OpOverload, tensors: tuple[Any, ...], values: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """The arguments in the places of an overload's schema; None if they do not fit it."""
     found = by_schema(overload._schema, values)
-    if found is not None:
-        args, kwargs = found
-        there = list(map(id, leaves_of((args, kwargs))))
-        if all([id(t) in there for t in tensors if isinstance(t, TensorBase)]):
-            return overload, args, kwargs
-    return overload, without_trailing_none(list(values.values()), len(op.tensors)), {}
+    if found is None:
+        return None
+    there = list(map(id, leaves_of(found)))
+    fits = all([id(t) in there for t in tensors if isinstance(t, TensorBase)])
+    return found if fits else None
 
 
 def written_call(name: str, target: Any, values: dict[str, Any]) -> tuple[OpOverload, Any, Any]:
@@ -124,6 +139,8 @@ def fitted(argument: Argument, value: Any) -> Any:
         kind = kind.getElementType()
         if value is None:
             return None
+    elif value is None and argument.has_default_value():
+        return argument.default_value  # no padding_idx is -1 there
     if kind.kind() == "ListType":
         return [value] if isinstance(value, (int, float)) else list(value)
     if kind.kind() == "FloatType" and isinstance(value, int):
