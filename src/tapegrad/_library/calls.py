@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from .._ops import OpOverload, overload_named, overload_of
+from .._ops import OpOverload, overload_named, overload_of, public
 from ..core.base import STATE, TensorBase, wrap
 from ..core.op import Op
 from ..core.python_dispatch import leaves_of
-from ..device import CPU, device
+from ..device import CPU, channels_last, channels_last_3d, contiguous_format, device
 from .schema import Argument, FunctionSchema, aten_schemas
 
 # What schemas call the arguments of ops, where our names differ.
@@ -20,6 +20,8 @@ SCHEMA_NAMES = {
     "self": ("input",),
     "dim": ("dims",),
     "dims": ("dim",),
+    "indices": ("index",),
+    "memory_format": ("format",),
     "min": ("low",),
     "max": ("high",),
     "storage_offset": ("offset",),
@@ -29,6 +31,13 @@ SCHEMA_NAMES = {
     "other": ("number",),
 }
 REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
+# Memory formats of kernels; one that is preserved is not told.
+FORMATS = {
+    "preserve": None,
+    "contiguous": contiguous_format,
+    "channels_last": channels_last,
+    "channels_last_3d": channels_last_3d,
+}
 
 
 class Unplaced:
@@ -52,6 +61,8 @@ def values_of(op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: A
     operands = [list(tensors)] if op.variadic else tensors
     values = dict(zip(op.tensors, operands, strict=False))
     values.update(zip(op.attrs, [shown(a, watch) for a in attrs], strict=False))
+    if values.get("format") == "channels_last" and tensors[0].array.ndim == 5:
+        values["format"] = "channels_last_3d"
     return values
 
 
@@ -80,6 +91,20 @@ def written_call(name: str, target: Any, values: dict[str, Any]) -> tuple[OpOver
     return overload_named(name), (target, *values.values()), {}
 
 
+def tells_all(op: Op, overload: OpOverload, tensors: Any, values: dict[str, Any]) -> bool:
+    """Whether a call of the overload, as it is shown, does what the op does with these values."""
+    if placed(overload, tensors, values) is None:
+        return False
+    names = [a.name for a in overload._schema.arguments]
+    names += [each for name in names for each in SCHEMA_NAMES.get(name, ())]
+    untold = [values[name] for name in (*op.tensors, *op.attrs) if name not in names]
+    if not untold:
+        return True
+    # A function of PyTorch's name takes what it is given; what is left over means nothing then.
+    own = op.aten_call is None and public(op.aten_name()) is None
+    return not own and all([value in (None, False, 1) for value in untold])
+
+
 def without_trailing_none(args: list[Any], least: int) -> tuple[Any, ...]:
     while len(args) > least and args[-1] is None:
         args.pop()
@@ -90,6 +115,8 @@ def shown(value: Any, watch: Any) -> Any:
     """An attribute as PyTorch has it: dtypes, lists, and tensors in the place of their arrays."""
     if isinstance(value, np.dtype):
         return dtypes.of(value)
+    if isinstance(value, np.generic):
+        return value.item()
     if isinstance(value, (tuple, list)):
         return [shown(v, watch) for v in value]
     if isinstance(value, np.ndarray) or type(value) is STATE.device_type:
@@ -130,6 +157,8 @@ def value_for(argument: Argument, values: dict[str, Any]) -> Any:
 def fitted(argument: Argument, value: Any) -> Any:
     """A value as the type of an argument wants it."""
     kind = argument.type
+    if argument.name == "memory_format" and isinstance(value, str):
+        return FORMATS[value]
     if value is Unplaced:
         if argument.has_default_value():
             return argument.default_value
@@ -141,6 +170,9 @@ def fitted(argument: Argument, value: Any) -> Any:
             return None
     elif value is None and argument.has_default_value():
         return argument.default_value  # no padding_idx is -1 there
+    if argument.name == "indices" and isinstance(value, list):
+        whole = [None if isinstance(v, slice) and v == slice(None) else v for v in value]
+        return whole if all([v is None or isinstance(v, TensorBase) for v in whole]) else Unplaced
     if kind.kind() == "ListType":
         return [value] if isinstance(value, (int, float)) else list(value)
     if kind.kind() == "FloatType" and isinstance(value, int):

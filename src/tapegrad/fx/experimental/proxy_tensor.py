@@ -15,10 +15,12 @@ from typing import Any
 
 import tapegrad as tg
 
-from ... import _ops  # noqa: F401 - calls are told by their names in torch.ops
+from ... import _ops
 from ..._absent import absent_class
+from ..._library import calls
 from ..._tensor.tensor import Tensor
 from ...core.base import ORDINARY
+from ...core.op import Op
 from ...errors import evidence
 from ...utils._python_dispatch import TorchDispatchMode
 from ...utils._pytree import tree_flatten, tree_map, tree_unflatten
@@ -50,13 +52,17 @@ class OpTracer(TorchDispatchMode):
         self.graph = Graph()
         self.root = tg.nn.Module()  # keeps the constants
         self.nodes: dict[int, Node] = {}  # by the ids of a tensor and of its array
-        self.kept: list[Any] = []  # so that an id means one of them
+        self.arrays: dict[int, Any] = {}  # by the id of a tensor: what it was when it was made
+        self.kept: list[Any] = []
+        # Our name and arguments of an op that PyTorch's does not tell all of.
+        self.own: tuple[str, list[Any]] | None = None
 
     def note(self, tensor: Any, node: Node) -> None:
         self.nodes[id(tensor)] = node
+        self.arrays[id(tensor)] = tensor.array
         if tensor.special == ORDINARY:
             self.nodes[id(tensor.array)] = node
-        self.kept += [tensor, tensor.array]
+        self.kept += [tensor, tensor.array]  # so that an id means one of them
         node.meta["val"] = without_values(tensor)
 
     def placeholder(self, name: str, value: Any) -> Node:
@@ -85,18 +91,34 @@ class OpTracer(TorchDispatchMode):
             node = self.graph.get_attr(name)
             node.meta["constant"] = True
             self.note(value, node)
+        elif self.arrays.get(id(value), value.array) is not value.array:
+            # `squeeze_` and its like give a tensor another shape, and are no ops here.
+            where = (list(value.shape), list(value.stride()), value.storage_offset())
+            node = self.graph.call_function(tg.ops.aten.as_strided.default, (node, *where))
+            self.note(value, node)
         return node
+
+    def run(
+        self, op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: tuple[Any, ...]
+    ) -> Any:
+        values = calls.values_of(op, tensors, attrs, watch)
+        overload = _ops.overload_of(op, tensors, attrs)
+        fits = op.aten is None or calls.tells_all(op, overload, tensors, values)
+        self.own = None if fits else (op.name, list(values.values()))
+        return super().run(op, tensors, attrs, watch)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if func.name().partition(".")[0] in READS:
             self.refuse_reading(func, args)
             return func(*args, **kwargs)
-        given = tree_map(self.node_of, (tuple(args), kwargs))
+        own, self.own = self.own, None
+        target = func if own is None else getattr(tg.ops.tapegrad, own[0]).default
+        told = (tuple(args), kwargs) if own is None else (tuple(own[1]), {})
+        given = tree_map(self.node_of, told)
         out = func(*args, **kwargs)
-        node = self.graph.create_node(
-            "call_function", func, *given, name=func._overloadpacket.__name__
-        )
+        name = target._overloadpacket.__name__
+        node = self.graph.create_node("call_function", target, *given, name=name)
         node.meta["place"] = evidence.here()
         if isinstance(out, Tensor):
             self.note(out, node)
