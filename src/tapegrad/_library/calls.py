@@ -93,16 +93,34 @@ def written_call(name: str, target: Any, values: dict[str, Any]) -> tuple[OpOver
 
 def tells_all(op: Op, overload: OpOverload, tensors: Any, values: dict[str, Any]) -> bool:
     """Whether a call of the overload, as it is shown, does what the op does with these values."""
-    if placed(overload, tensors, values) is None:
+    found = placed(overload, tensors, values)
+    if found is None:
         return False
     names = [a.name for a in overload._schema.arguments]
-    names += [each for name in names for each in SCHEMA_NAMES.get(name, ())]
-    untold = [values[name] for name in (*op.tensors, *op.attrs) if name not in names]
-    if not untold:
-        return True
-    # A function of PyTorch's name takes what it is given; what is left over means nothing then.
-    own = op.aten_call is None and public(op.aten_name()) is None
-    return not own and all([value in (None, False, 1) for value in untold])
+    told = {*names, *[each for name in names for each in SCHEMA_NAMES.get(name, ())]}
+    untold = [values[name] for name in (*op.tensors, *op.attrs) if name not in told]
+    function = public(op.aten_name()) if op.aten_call is None else None
+    if op.aten_call is None and function is None:
+        return not untold
+    if function is not None and not takes(function, names, *found):
+        return False
+    # The function takes what it is given; what is left over means nothing then.
+    return all([v is None or (type(v) in (bool, int) and v in (0, 1)) for v in untold])
+
+
+def takes(function: Any, names: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether the arguments mean to a public function what they mean to the schema."""
+    given = inspect.signature(function).parameters.values()
+    if any([p.kind is p.VAR_POSITIONAL for p in given]):
+        # Sizes in a list, which `view` and its like take too.
+        return len(args) == 2 and isinstance(args[1], list) and not kwargs
+    ours = [p.name for p in given]
+    if len(args) > len(ours) or any(
+        [v is None and p.default is p.empty for v, p in zip(args, given, strict=False)]
+    ):
+        return False
+    same_names = [a == b or b in SCHEMA_NAMES.get(a, ()) for a, b in zip(names, ours, strict=False)]
+    return all(same_names[1 : len(args)]) and all([name in ours for name in kwargs])
 
 
 def without_trailing_none(args: list[Any], least: int) -> tuple[Any, ...]:
