@@ -115,6 +115,9 @@ class OpOverload:
     def __hash__(self) -> int:
         return id(self)
 
+    def __reduce__(self) -> Any:
+        return op_named, (self._overloadpacket, self._overloadname)
+
     def __str__(self) -> str:
         return f"{self._overloadpacket}.{self._overloadname}"
 
@@ -166,6 +169,9 @@ class OpOverloadPacket:
         found: OpOverload = self.__dict__[overload]
         return found
 
+    def __reduce__(self) -> Any:
+        return op_named, (self.namespace, self.__name__)
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._dir)
 
@@ -197,6 +203,16 @@ class OpOverloadPacket:
 
     def __repr__(self) -> str:
         return f"<OpOverloadPacket(op='{self}')>"
+
+
+def op_named(space: Any, name: str) -> Any:
+    """What a copied or pickled op is: the same one. `space` is a packet's, or an overload's."""
+    return space._made(name) if isinstance(space, OpOverloadPacket) else ops_packet(space, name)
+
+
+def ops_packet(namespace: str, name: str) -> OpOverloadPacket:
+    found: OpOverloadPacket = getattr(ops_namespace(namespace), name)
+    return found
 
 
 class _OpNamespace(types.ModuleType):
@@ -308,7 +324,7 @@ def public(name: str) -> Callable[..., Any] | None:
     return method if callable(method) else None
 
 
-# Questions that PyTorch has as ops.
+# Questions that PyTorch has as ops, and an older name.
 QUESTIONS: dict[str, Callable[..., Any]] = {
     "size": lambda input: list(input.shape),
     "stride": lambda input: list(input.stride()),
@@ -319,6 +335,8 @@ QUESTIONS: dict[str, Callable[..., Any]] = {
     "sym_size": lambda input, dim=None: input.size() if dim is None else input.size(dim),
     "_assert_async": lambda input, assert_msg="": tg._assert_async(input, assert_msg),
     "_is_all_true": lambda input: input.all(),
+    # The nine arguments of `convolution`, and switches of cuDNN's.
+    "_convolution": lambda *args: tg.convolution(*args[:9]),
 }
 
 

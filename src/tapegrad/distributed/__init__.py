@@ -16,8 +16,8 @@ from .distributed_c10d import (  # noqa: F401
 )
 
 SUBMODULES = """
-    algorithms checkpoint device_mesh distributed_c10d elastic fsdp launch optim pipelining rpc run
-    tensor nn
+    algorithms autograd checkpoint device_mesh distributed_c10d elastic fsdp launch launcher nn
+    optim pipelining rpc run tensor
 """.split()
 
 
