@@ -189,3 +189,19 @@ def test_numbers_say_how_losses_are_reduced():
     assert [aten.mse_loss(x, y, how).tolist() for how in (0, 1, 2)] == [[1.0, 4.0], 2.5, 5.0]
     assert aten.smooth_l1_loss.default(x, y, 2, 2.0).item() == 1.25
     assert aten.index.Tensor(torch.eye(3), [None, torch.tensor([1])]).tolist() == [[0], [1], [0]]
+
+
+def test_timers_time():
+    from tapegrad.utils import benchmark
+
+    timer = benchmark.Timer("x.sum()", "x = torch.ones(10)", label="sums", sub_label="ten")
+    once = timer.timeit(20)
+    assert once.number_per_run == 20 and len(once.times) == 1 and once.median > 0
+    assert once.times[0] == once.raw_times[0] / 20 and once.title == "sums: ten"
+    several = timer.blocked_autorange(min_run_time=0.01)
+    assert sum(several.raw_times) >= 0.01 and several.iqr >= 0
+    assert "ten" in str(benchmark.Compare([several])) and "sums: ten" in repr(several)
+    made = benchmark.Measurement(2, [2.0, 4.0, 6.0, 8.0], "pass")
+    assert (made.mean, made.median, made.iqr) == (2.5, 2.5, 1.5)
+    with pytest.raises(NotImplementedError, match="only Python"):
+        benchmark.Timer("f()", language="c++")

@@ -20,6 +20,7 @@ def absent_function(name: str, instead: str) -> Callable[..., Any]:
     refuse.__name__ = refuse.__qualname__ = name.rpartition(".")[2]
     refuse.__module__ = name.rpartition(".")[0].replace("torch", "tapegrad", 1)
     refuse.__doc__ = f"Not available here. Instead: {instead}."
+    refuse.__only_a_name__ = True  # type: ignore[attr-defined]
     return refuse
 
 
@@ -35,5 +36,6 @@ def absent_class(
         "__new__": staticmethod(refuse),
         "__doc__": f"There are none here. Instead: {instead}.",
         "__module__": refuse.__module__,
+        "__only_a_name__": True,
     }
     return type(refuse.__name__, (base,), body)

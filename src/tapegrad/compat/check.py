@@ -30,12 +30,16 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 @dataclass(frozen=True)
 class Use:
-    """One place where a torch name is used. ``guarded``: the program can do without it."""
+    """One place where a torch name is used.
+
+    ``guarded``: the program can do without it; ``deferred``: it is asked for in a function.
+    """
 
     name: str
     file: str
     line: int
     guarded: bool
+    deferred: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,11 +58,20 @@ class Report:
     files: int = 0
     names: set[str] = field(default_factory=set)
     missing: dict[str, list[Use]] = field(default_factory=dict)
+    named_only: set[str] = field(default_factory=set)  # there, and raising when they are used
     unreadable: list[Unreadable] = field(default_factory=list)
 
     def needed(self) -> dict[str, list[Use]]:
         """The missing names that at least one place cannot do without."""
         return {n: u for n, u in self.missing.items() if not all(use.guarded for use in u)}
+
+    def at_import(self) -> dict[str, list[Use]]:
+        """The needed ones that a file asks for when it is imported."""
+        return {
+            name: uses
+            for name, uses in self.needed().items()
+            if any(not use.guarded and not use.deferred for use in uses)
+        }
 
     def optional(self) -> dict[str, list[Use]]:
         """The missing names that the program guards everywhere."""
@@ -101,7 +114,9 @@ def scan(source: str | bytes, file: str) -> list[Use]:
     scanner.open_scope(tree.body, _Scope(None))
     probed = scanner.probed
     uses = [
-        Use(u.name, u.file, u.line, u.guarded or any(_within(u.name, p) for p in probed))
+        Use(
+            u.name, u.file, u.line, u.guarded or any(_within(u.name, p) for p in probed), u.deferred
+        )
         for u in dict.fromkeys(scanner.uses)
     ]
     return sorted(uses, key=lambda use: use.line)
@@ -124,6 +139,7 @@ class _Scanner(ast.NodeVisitor):
         self.stars: list[str | None] = []  # modules of `from m import *`, None for another library
         self.scope = _Scope(None)
         self.guards: tuple[str, ...] = ()
+        self.functions = 0  # how many we are inside of
 
     # Scopes
 
@@ -184,7 +200,9 @@ class _Scanner(ast.NodeVisitor):
         a = node.args
         every = [*a.posonlyargs, *a.args, *a.kwonlyargs, *filter(None, (a.vararg, a.kwarg))]
         body = [node.body] if isinstance(node, ast.Lambda) else node.body
+        self.functions += 1
         self.open_scope(body, _Scope(self.scope), [p.arg for p in every])
+        self.functions -= 1
 
     visit_FunctionDef = visit_AsyncFunctionDef = visit_Lambda = _visit_function
 
@@ -201,7 +219,8 @@ class _Scanner(ast.NodeVisitor):
     # Uses
 
     def _use(self, name: str, node: ast.AST, guarded: bool = False) -> None:
-        self.uses.append(Use(name, self.file, getattr(node, "lineno", 0), guarded))
+        line = getattr(node, "lineno", 0)
+        self.uses.append(Use(name, self.file, line, guarded, self.functions > 0))
 
     def dotted(self, node: ast.AST) -> str | None:
         """The torch name that an expression such as ``nn.functional.relu`` spells."""
@@ -326,6 +345,10 @@ def _caught(handler: ast.ExceptHandler) -> Iterator[str]:
 def _look_up(dotted: str) -> tuple[str | None, Any]:
     """(None, object), or (the shortest missing prefix, None)."""
     parts = dotted.split(".")
+    while parts[1:2] == ["torch"]:
+        del parts[1]  # `torch.torch` is there under `run`
+    if parts[1:2] in (["ops"], ["classes"]) and parts[2:3] not in (["aten"], ["load_library"]):
+        return None, None  # ops of other packages, which they define or look for themselves
     found: Any = importlib.import_module("tapegrad")
     for i, part in enumerate(parts[1:], start=2):
         # Beyond modules and classes a value decides (a version string may be None here).
@@ -429,6 +452,8 @@ def check_files(paths: Sequence[str]) -> Report:
             missing = missing_part(use.name)
             if missing is not None:
                 report.missing.setdefault(missing, []).append(use)
+            elif getattr(_look_up(use.name)[1], "__only_a_name__", False):
+                report.named_only.add(use.name)
     report.missing = dict(sorted(report.missing.items()))
     return report
 
@@ -447,15 +472,23 @@ def _listing(missing: dict[str, list[Use]]) -> Iterator[str]:
 def to_text(report: Report) -> str:
     """The report for a terminal."""
     lines: list[str] = []
-    needed, optional = report.needed(), report.optional()
-    if needed:
-        lines += ["Missing in tapegrad:", "", *_listing(needed), ""]
+    first, optional = report.at_import(), report.optional()
+    later = {name: uses for name, uses in report.needed().items() if name not in first}
+    if first:
+        lines += ["Missing in tapegrad:", "", *_listing(first), ""]
+    if later:
+        lines += ["Missing, but asked for in functions only:", "", *_listing(later), ""]
     if optional:
         lines += ["Missing, but guarded by the program:", "", *_listing(optional), ""]
     files = f"{report.files} file{'' if report.files == 1 else 's'}"
     names = f"{len(report.names)} torch name{'' if len(report.names) == 1 else 's'}"
-    guarded = f" ({len(optional)} guarded)" if optional else ""
-    lines.append(f"{files}, {names}, {len(report.missing)} missing{guarded}")
+    if report.named_only:
+        lines += ["There to be imported and asked, raising when they are used:", ""]
+        lines += [f"    {name}" for name in sorted(report.named_only)] + [""]
+    kinds = [f"{len(later)} in functions"] if later else []
+    kinds += [f"{len(optional)} guarded"] if optional else []
+    of_these = f" ({', '.join(kinds)})" if kinds else ""
+    lines.append(f"{files}, {names}, {len(report.missing)} missing{of_these}")
     return "\n".join(lines)
 
 
@@ -465,6 +498,7 @@ def to_json(report: Report) -> str:
         {
             "name": name,
             "guarded": all(use.guarded for use in uses),
+            "deferred": all(use.guarded or use.deferred for use in uses),
             "uses": [{"file": u.file, "line": u.line, "name": u.name} for u in uses],
         }
         for name, uses in report.missing.items()
@@ -475,6 +509,7 @@ def to_json(report: Report) -> str:
             "files": report.files,
             "names": sorted(report.names),
             "missing": missing,
+            "named_only": sorted(report.named_only),
             "unreadable": unreadable,
         },
         indent=2,
