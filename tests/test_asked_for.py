@@ -205,3 +205,12 @@ def test_timers_time():
     assert (made.mean, made.median, made.iqr) == (2.5, 2.5, 1.5)
     with pytest.raises(NotImplementedError, match="only Python"):
         benchmark.Timer("f()", language="c++")
+
+
+def test_saved_values_have_pytorchs_names():
+    x = torch.randn(1, 2, 4, 4, requires_grad=True)
+    node = torch.nn.functional.conv2d(x, torch.randn(3, 2, 2, 2)).grad_fn
+    assert node._saved_input.shape == x.shape and not hasattr(node, "_saved_self")
+    assert x.mean().grad_fn._saved_self_sym_numel == 32
+    loss = torch.nn.functional.nll_loss(torch.zeros(1, 2, requires_grad=True), torch.tensor([1]))
+    assert loss.grad_fn._saved_reduction == 1
