@@ -209,7 +209,7 @@ def test_timers_time():
 
 def test_saved_values_have_pytorchs_names():
     x = torch.randn(1, 2, 4, 4, requires_grad=True)
-    node = torch.nn.functional.conv2d(x, torch.randn(3, 2, 2, 2)).grad_fn
+    node = torch.nn.functional.conv2d(x, torch.ones(3, 2, 2, 2, requires_grad=True)).grad_fn
     assert node._saved_input.shape == x.shape and not hasattr(node, "_saved_self")
     assert x.mean().grad_fn._saved_self_sym_numel == 32
     loss = torch.nn.functional.nll_loss(torch.zeros(1, 2, requires_grad=True), torch.tensor([1]))

@@ -81,7 +81,7 @@ def node_attribute(node: Any, name: str) -> Any:
             places = saved_places(node)
             place = places.get(wanted)
             if place is not None:
-                value = raw_saved(node, place) if raw else saved_value(node, place)
+                value: Any = raw_saved(node, place) if raw else saved_value(node, place)
                 return REDUCTIONS.get(value, value) if wanted == "reduction" else value
             sizes = places.get(wanted.replace("_sym_numel", "_sym_sizes"))
             if wanted.endswith("_sym_numel") and sizes is not None:
