@@ -444,6 +444,24 @@ def test_check_command(tmp_path: Path) -> None:
         "2 files, 4 torch names, 2 missing",
     ]
 
+    later = (
+        "import torch\nfrom torch.distributed.fsdp import fully_shard\n"
+        "def f():\n    return torch.no_c, torch.torch.ones, torch.ops.others.op\n"
+    )
+    write(tmp_path, "later.py", later)
+    assert python(*command, "later.py", cwd=tmp_path).stdout.splitlines() == [
+        "Missing, but asked for in functions only:",
+        "",
+        "torch.no_c",
+        "    later.py:4",
+        "",
+        "There to be imported and asked, raising when they are used:",
+        "",
+        "    torch.distributed.fsdp.fully_shard",
+        "",
+        "1 file, 5 torch names, 1 missing (1 in functions)",
+    ]
+
     report = json.loads(python(*command, "--json", "pkg", cwd=tmp_path).stdout)
     assert [entry["name"] for entry in report["missing"]] == ["torch.no_a", "torch.no_b"]
     assert report["missing"][1]["uses"] == [{"file": place, "line": 4, "name": "torch.no_b.c"}]

@@ -59,7 +59,7 @@ def test_unknown_names_are_refused():
     for module in (torch.backends, torch.cpu, torch.cuda, torch.autograd, torch.return_types):
         with pytest.raises(AttributeError):
             _ = module.no_such_name
-    for name in ("export", "nested"):
+    for name in ("package", "nested"):
         with pytest.raises(AttributeError):
             getattr(torch, name)
 

@@ -59,6 +59,12 @@ PACKAGES = {
     "pytorch_optimizer": "pytorch-optimizer",
     "torchcde": "torchcde",
     "geomloss": "geomloss",
+    "pytorch_metric_learning": "pytorch-metric-learning",
+    "segmentation_models_pytorch": "segmentation-models-pytorch",
+    "opacus": "opacus",
+    "backpack": "backpack-for-pytorch",
+    "vector_quantize_pytorch": "vector-quantize-pytorch",
+    "nflows": "nflows",
 }
 # A part that installs and runs in a minute or two, for CI.
 QUICK = ("einops", "safetensors", "torchdiffeq", "torchinfo", "torchviz", "geomloss")
@@ -197,6 +203,18 @@ def page(rows: list[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def rows_of_page() -> dict[str, Row]:
+    """What the page says already, by package; reasons are not read back."""
+    found = {}
+    lines = PAGE.read_text(encoding="utf-8").splitlines() if PAGE.exists() else []
+    for line in lines:
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 5 and cells[4].isdigit():
+            equal = {said: value for value, said in SAID.items()}[cells[3]]
+            found[cells[0]] = Row(cells[0], cells[1], cells[2] == "yes", equal, float(cells[4]))
+    return found
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="PROGRAM", help="which ones; all by default")
@@ -221,7 +239,11 @@ def main() -> int:
             flush=True,
         )
     if options.write:
-        PAGE.write_text(page(rows), encoding="utf-8")
+        # Of the packages that were not asked for, what the page has stays.
+        known = rows_of_page() | {row.package: row for row in rows}
+        order = [package.partition("==")[0] for package in PACKAGES.values()]
+        written = [known[package] for package in order if package in known]
+        PAGE.write_text(page(written), encoding="utf-8")
     return 0 if all(row.runs and row.equal is not False for row in rows) else 1
 
 

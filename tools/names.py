@@ -51,7 +51,7 @@ REASONS = {
     """,
     "compilers": """
         torch.jit.* torch.*Type torch.Script* torch.*Schema torch.*IR* torch.parse_*
-        torch.import_ir* torch.export torch.fx torch.package torch.cpp torch.classes torch.AliasDb
+        torch.import_ir* torch.fx torch.package torch.cpp torch.classes torch.AliasDb
         torch.Argument*
         torch.Block torch.Code torch.CallStack torch.CompilationUnit torch.CompleteArgumentSpec
         torch.ConcreteModule* torch.ErrorReport torch.ExecutionPlan torch.FileCheck torch.Gradient

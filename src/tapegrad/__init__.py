@@ -73,8 +73,8 @@ _SUBMODULES = frozenset(
     """
     _C __config__ __future__ _dynamo _functorch _guards _higher_order_ops _inductor _lobpcg
     _subclasses _tensor_str _vmap_internals accelerator amp ao autograd backends classes compat
-    compiler cpu cuda datasets diagnose distributed distributions fft func functional futures fx
-    hub jit library linalg masked mps mtia multiprocessing nn onnx optim overrides profiler
+    compiler cpu cuda datasets diagnose distributed distributions export fft func functional futures
+    fx hub jit library linalg masked mps mtia multiprocessing nn onnx optim overrides profiler
     quantization quasirandom random return_types serialization signal sparse special storage
     testing torch_version types utils version xpu
     """.split()

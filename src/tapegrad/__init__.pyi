@@ -17,6 +17,7 @@ from . import datasets as datasets
 from . import diagnose as diagnose
 from . import distributed as distributed
 from . import distributions as distributions
+from . import export as export
 from . import fft as fft
 from . import func as func
 from . import functional as functional

@@ -24,10 +24,15 @@ def absent_function(name: str, instead: str) -> Callable[..., Any]:
     return refuse
 
 
-def absent_class(name: str, instead: str, base: type = object) -> Any:
-    """A class without objects: `isinstance` says no, making one raises."""
+def absent_class(
+    name: str, instead: str, base: type = object, methods: tuple[str, ...] = ()
+) -> Any:
+    """A class without objects: `isinstance` says no, making one raises, by `methods` too."""
     refuse = absent_function(name, instead)
-    body = {
+    body: dict[str, Any] = {
+        m: staticmethod(absent_function(f"{name}.{m}", instead)) for m in methods
+    }
+    body |= {
         "__new__": staticmethod(refuse),
         "__doc__": f"There are none here. Instead: {instead}.",
         "__module__": refuse.__module__,

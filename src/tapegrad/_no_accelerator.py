@@ -4,11 +4,18 @@ from __future__ import annotations
 
 __all__ = [
     "_is_in_bad_fork",
+    "current_allocated_memory",
     "device_count",
+    "driver_allocated_memory",
+    "empty_cache",
     "is_available",
     "is_bf16_supported",
     "manual_seed",
     "manual_seed_all",
+    "max_memory_allocated",
+    "memory_allocated",
+    "memory_reserved",
+    "reset_peak_memory_stats",
 ]
 
 
@@ -32,6 +39,23 @@ def manual_seed(seed: int) -> None:
 
 
 manual_seed_all = manual_seed
+
+
+def empty_cache() -> None:
+    """Give memory back that nothing uses: there is none."""
+
+
+def memory_allocated(device: object = None) -> int:
+    """The bytes in use: none."""
+    return 0
+
+
+max_memory_allocated = memory_reserved = memory_allocated
+current_allocated_memory = driver_allocated_memory = memory_allocated
+
+
+def reset_peak_memory_stats(device: object = None) -> None:
+    """Forget the largest number of bytes that were in use."""
 
 
 def _is_in_bad_fork() -> bool:

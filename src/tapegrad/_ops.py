@@ -115,11 +115,33 @@ class OpOverload:
     def __hash__(self) -> int:
         return id(self)
 
+    def __reduce__(self) -> Any:
+        return op_named, (self._overloadpacket, self._overloadname)
+
     def __str__(self) -> str:
         return f"{self._overloadpacket}.{self._overloadname}"
 
     def __repr__(self) -> str:
         return f"<OpOverload(op='{self._overloadpacket}', overload='{self._overloadname}')>"
+
+
+REDUCTIONS = ("none", "mean", "sum")
+
+
+def with_words(
+    overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments of a loss: the number that says how to reduce is a word in `nn.functional`."""
+    declared = overload._schema.arguments
+    names = [a.name for a in declared]
+    if "reduction" not in names:
+        return args, kwargs
+    place = names.index("reduction")
+    given = dict(zip(names[place:], args[place:], strict=False)) | kwargs
+    how = given.get("reduction", declared[place].default_value)
+    takes_word = find(overload._overloadpacket.__name__) is None
+    given["reduction"] = REDUCTIONS[how] if takes_word and how in (0, 1, 2) else how
+    return args[:place], given
 
 
 class OpOverloadPacket:
@@ -147,12 +169,18 @@ class OpOverloadPacket:
         found: OpOverload = self.__dict__[overload]
         return found
 
+    def __reduce__(self) -> Any:
+        return op_named, (self.namespace, self.__name__)
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._dir)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         defined = overloads_of(self.namespace, self.__name__)
-        if self.namespace in ("aten", "tapegrad") and not defined:
+        if self.namespace == "tapegrad":
+            return own_call(self.__name__, args, kwargs)
+        if self.namespace == "aten" and not defined:
+            args, kwargs = with_words(self._made(self._dir[0]), args, kwargs)
             return implementation(self.__name__)(*args, **kwargs)
         reasons = []
         for each in self._dir:
@@ -177,6 +205,16 @@ class OpOverloadPacket:
         return f"<OpOverloadPacket(op='{self}')>"
 
 
+def op_named(space: Any, name: str) -> Any:
+    """What a copied or pickled op is: the same one. `space` is a packet's, or an overload's."""
+    return space._made(name) if isinstance(space, OpOverloadPacket) else ops_packet(space, name)
+
+
+def ops_packet(namespace: str, name: str) -> OpOverloadPacket:
+    found: OpOverloadPacket = getattr(ops_namespace(namespace), name)
+    return found
+
+
 class _OpNamespace(types.ModuleType):
     """`torch.ops.aten`: makes a packet when its name is first asked for."""
 
@@ -196,7 +234,7 @@ class _OpNamespace(types.ModuleType):
         if self.name not in ("aten", "tapegrad"):
             return overloads_of(self.name, name)
         if self.name == "tapegrad":
-            return ["default"] if any(op.aten is None for op in ops_called(name)) else []
+            return ["default"] if ops_called(name) or name in REGISTRY else []
         if name.endswith("_"):
             return written_form(name)
         found = overloads(name) or (["default"] if exists(name) else [])
@@ -204,6 +242,24 @@ class _OpNamespace(types.ModuleType):
 
     def __repr__(self) -> str:
         return f"<module 'torch.ops.{self.name}' from 'torch.ops'>"
+
+
+def own_call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """An op of ours by our name for it, with the arguments as they are shown (`calls.shown`)."""
+    op = REGISTRY.get(name)
+    if op is None or kwargs:
+        return implementation(name)(*args, **kwargs)
+    count = 1 if op.variadic else len(op.tensors)
+    attrs = [as_attribute(each) for each in args[count:]]
+    attrs += [None] * (len(op.attrs) - len(attrs))  # at the end they are not shown
+    attrs = [each.array if isinstance(each, TensorBase) else each for each in attrs]
+    return getattr(RECORDED, name)(*args[:count], *attrs)
+
+
+def as_attribute(value: Any) -> Any:
+    if isinstance(value, tg.dtype):
+        return value.np
+    return tuple([as_attribute(v) for v in value]) if isinstance(value, (list, tuple)) else value
 
 
 def own_schema(overload: OpOverload) -> str:
@@ -268,7 +324,7 @@ def public(name: str) -> Callable[..., Any] | None:
     return method if callable(method) else None
 
 
-# Questions that PyTorch has as ops.
+# Questions that PyTorch has as ops, and an older name.
 QUESTIONS: dict[str, Callable[..., Any]] = {
     "size": lambda input: list(input.shape),
     "stride": lambda input: list(input.stride()),
@@ -279,6 +335,8 @@ QUESTIONS: dict[str, Callable[..., Any]] = {
     "sym_size": lambda input, dim=None: input.size() if dim is None else input.size(dim),
     "_assert_async": lambda input, assert_msg="": tg._assert_async(input, assert_msg),
     "_is_all_true": lambda input: input.all(),
+    # The nine arguments of `convolution`, and switches of cuDNN's.
+    "_convolution": lambda *args: tg.convolution(*args[:9]),
 }
 
 
@@ -292,7 +350,30 @@ def implementation(name: str) -> Callable[..., Any]:
     ops = ops_called(name)
     adapted = [op.aten_call for op in ops if op.aten_call is not None]
     found = adapted[0] if adapted else QUESTIONS.get(name) or public(name)
-    return found or getattr(RECORDED, ops[0].name)  # type: ignore[no-any-return]
+    return found or with_defaults(ops[0])
+
+
+def with_defaults(op: Op) -> Callable[..., Any]:
+    """An op itself, to be called as its schema says: by names too, and with defaults left out."""
+    recorded = getattr(RECORDED, op.name)
+    wanted = [*op.tensors, *op.attrs]
+    schemas = aten_schemas(op.aten.partition(".")[0]) if op.aten else []
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        from ._library.calls import SCHEMA_NAMES
+
+        if len(args) == len(wanted) and not kwargs:
+            return recorded(*map(as_attribute, args))
+        for schema in schemas:
+            given = {a.name: a.default_value for a in schema.arguments if a.has_default_value()}
+            given |= dict(zip([a.name for a in schema.arguments], args, strict=False)) | kwargs
+            for name, ours in SCHEMA_NAMES.items():
+                given |= {each: given[name] for each in ours if name in given}
+            if all([name in given for name in wanted]):
+                return recorded(*[as_attribute(given[name]) for name in wanted])
+        return recorded(*args, **kwargs)
+
+    return call
 
 
 NAMESPACES: dict[str, _OpNamespace] = {n: _OpNamespace(n) for n in ("aten", "tapegrad")}

@@ -13,6 +13,7 @@ from transformers import (
     GPT2LMHeadModel,
     LlamaConfig,
     LlamaForCausalLM,
+    PrinterCallback,
     T5Config,
     T5ForConditionalGeneration,
     Trainer,
@@ -53,9 +54,16 @@ for name, make in makers.items():
 
 torch.manual_seed(3)
 t5 = T5ForConditionalGeneration(
-    T5Config(vocab_size=64, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4)
+    T5Config(
+        vocab_size=64,
+        d_model=32,
+        d_kv=8,
+        d_ff=64,
+        num_layers=2,
+        num_heads=4,
+        decoder_start_token_id=0,
+    )
 )
-t5.config.decoder_start_token_id = 0
 print("t5")
 train(t5, lambda: t5(input_ids=ids, labels=ids).loss)
 show("generated", t5.eval().generate(ids, max_new_tokens=5).tolist())
@@ -75,6 +83,16 @@ vit = ViTForImageClassification(
 images, labels = torch.randn(2, 3, 16, 16), torch.tensor([1, 3])
 print("vit")
 train(vit, lambda: vit(images, labels=labels).loss)
+for name, model, given in (
+    ("t5", t5, {"input_ids": ids, "labels": ids}),
+    ("vit", vit, {"pixel_values": images}),
+):
+    model.eval()
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        again = type(model).from_pretrained(folder).eval()
+    same = torch.equal(again(**given).logits, model(**given).logits)
+    show(f"{name} is the same after loading", bool(same))
 
 torch.manual_seed(5)
 model = makers["gpt2"]()
@@ -91,5 +109,7 @@ with tempfile.TemporaryDirectory() as folder:
         save_strategy="no",
         seed=6,
     )
-    result = Trainer(model, arguments, train_dataset=data).train()
+    trainer = Trainer(model, arguments, train_dataset=data)
+    trainer.remove_callback(PrinterCallback)  # it prints how long it took
+    result = trainer.train()
 show("trainer", result.training_loss)

@@ -6,11 +6,13 @@ shapes and scopes of the nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import tapegrad as tg
 
+from ..overrides import TorchFunctionMode
 from ..utils._python_dispatch import TorchDispatchMode
 from ..utils._pytree import tree_leaves
 
@@ -95,8 +97,50 @@ class Graph:
         return "\n".join(["graph:", *[f"  {node!r}" for node in self.list]])
 
 
+# Functions that PyTorch's traces have as one op, with its arguments in order; the others are seen
+# as the ops that they are made of.
+WHOLE = {
+    "adaptive_avg_pool1d": "input output_size",
+    "adaptive_avg_pool2d": "input output_size",
+    "adaptive_avg_pool3d": "input output_size",
+    "batch_norm": "input weight bias running_mean running_var training momentum eps",
+    "dropout": "input p training",
+    "einsum": "args",
+    "flatten": "input start_dim end_dim",
+    "group_norm": "input num_groups weight bias eps",
+    "gru": "args",
+    "instance_norm": "input weight bias running_mean running_var use_input_stats momentum eps",
+    "layer_norm": "input normalized_shape weight bias eps",
+    "linear": "input weight bias",
+    "log_softmax": "input dim dtype",
+    "lstm": "args",
+    "matmul": "input other",
+    "rnn_relu": "args",
+    "rnn_tanh": "args",
+    "scaled_dot_product_attention": "query key value attn_mask dropout_p is_causal",
+    "softmax": "input dim dtype",
+}
+# What they call an op that they see, and its further arguments there.
+CALLED: dict[str, tuple[str, tuple[Any, ...]]] = {
+    "convolution": ("_convolution", (False, False, True, True))  # switches of cuDNN's
+}
+
 # The traces that are running, innermost last.
 RUNNING: list[Recorder] = []
+
+
+class Functions(TorchFunctionMode):
+    """Hands the calls of WHOLE functions to the recorder, in one piece."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
+        self.recorder = recorder
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__name__", "") in WHOLE:
+            return self.recorder.whole(func, args, kwargs)
+        return func(*args, **kwargs)
 
 
 class Recorder(TorchDispatchMode):
@@ -119,19 +163,43 @@ class Recorder(TorchDispatchMode):
     def value(self, held: Any, node: Any = None) -> Value:
         if isinstance(held, tg.Tensor) and id(held) in self.values:
             return self.values[id(held)]
+        if isinstance(held, (list, tuple)) and any([isinstance(h, tg.Tensor) for h in held]):
+            node = Node("prim::ListConstruct", [self.value(each) for each in held], "")
         made = Value(len(self.kept), held, node)
         self.kept.append(held)
         if isinstance(held, tg.Tensor):
             self.values[id(held)] = made
         return made
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = func(*args, **(kwargs or {}))
-        kind = f"aten::{func._overloadpacket.__name__}"
-        given = [self.value(each) for each in (*args, *(kwargs or {}).values())]
-        node = Node(kind, given, self.scopes[-1] if self.scopes else "")
+    def add(self, kind: str, given: list[Any], out: Any) -> None:
+        inputs = [self.value(each) for each in given]
+        node = Node(f"aten::{kind}", inputs, self.scopes[-1] if self.scopes else "")
         node.made = [self.value(each, node) for each in tree_leaves(out)]
         self.graph.list.append(node)
+
+    def whole(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """One node for a function, whatever ops it runs."""
+        before = len(self.graph.list)
+        out = func(*args, **kwargs)
+        del self.graph.list[before:]
+        given = inspect.signature(func).bind(*args, **kwargs)
+        given.apply_defaults()
+        names = WHOLE[func.__name__].split()
+        found = [given.arguments.get(name) for name in names]
+        if names == ["args"]:
+            found = list(args)
+        if func.__name__ == "einsum":
+            operands = found[1:]
+            several = len(operands) != 1 or isinstance(operands[0], tg.Tensor)
+            found = [found[0], operands if several else list(operands[0])]
+        self.add(func.__name__, found, out)
+        return out
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        name = func._overloadpacket.__name__
+        name, more = CALLED.get(name, (name, ()))
+        self.add(name, [*args, *(kwargs or {}).values(), *more], out)
         return out
 
 
@@ -140,7 +208,7 @@ def trace(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[G
     recorder = Recorder()
     RUNNING.append(recorder)
     try:
-        with recorder:
+        with recorder, Functions(recorder):
             out = module(*args, **kwargs)
     finally:
         RUNNING.pop()

@@ -19,3 +19,7 @@ class BackendCompilerFailed(TorchDynamoException):
 
 class TensorifyScalarRestartAnalysis(TorchDynamoException):
     """Tracing starts again."""
+
+
+class UserError(Unsupported):
+    """A wrong argument of torch.export."""

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from .._ops import OpOverload, overload_named, overload_of
+from .._ops import OpOverload, overload_named, overload_of, public
 from ..core.base import STATE, TensorBase, wrap
 from ..core.op import Op
 from ..core.python_dispatch import leaves_of
-from ..device import CPU, device
+from ..device import CPU, channels_last, channels_last_3d, contiguous_format, device
 from .schema import Argument, FunctionSchema, aten_schemas
 
 # What schemas call the arguments of ops, where our names differ.
@@ -20,6 +20,8 @@ SCHEMA_NAMES = {
     "self": ("input",),
     "dim": ("dims",),
     "dims": ("dim",),
+    "indices": ("index",),
+    "memory_format": ("format",),
     "min": ("low",),
     "max": ("high",),
     "storage_offset": ("offset",),
@@ -29,6 +31,13 @@ SCHEMA_NAMES = {
     "other": ("number",),
 }
 REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
+# Memory formats of kernels; one that is preserved is not told.
+FORMATS = {
+    "preserve": None,
+    "contiguous": contiguous_format,
+    "channels_last": channels_last,
+    "channels_last_3d": channels_last_3d,
+}
 
 
 class Unplaced:
@@ -40,16 +49,33 @@ def present(
 ) -> tuple[OpOverload, tuple[Any, ...], dict[str, Any]]:
     """The overload that an op of ours is, and the arguments as PyTorch has them."""
     overload = overload_of(op, tensors, attrs, written)
+    values = values_of(op, tensors, attrs, watch)
+    found = placed(overload, tensors, values)
+    if found is not None:
+        return overload, *found
+    return overload, without_trailing_none(list(values.values()), len(op.tensors)), {}
+
+
+def values_of(op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: Any) -> Any:
+    """The arguments of an op, by our names for them."""
     operands = [list(tensors)] if op.variadic else tensors
     values = dict(zip(op.tensors, operands, strict=False))
     values.update(zip(op.attrs, [shown(a, watch) for a in attrs], strict=False))
+    if values.get("format") == "channels_last" and tensors[0].array.ndim == 5:
+        values["format"] = "channels_last_3d"
+    return values
+
+
+def placed(
+    overload: OpOverload, tensors: tuple[Any, ...], values: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """The arguments in the places of an overload's schema; None if they do not fit it."""
     found = by_schema(overload._schema, values)
-    if found is not None:
-        args, kwargs = found
-        there = list(map(id, leaves_of((args, kwargs))))
-        if all([id(t) in there for t in tensors if isinstance(t, TensorBase)]):
-            return overload, args, kwargs
-    return overload, without_trailing_none(list(values.values()), len(op.tensors)), {}
+    if found is None:
+        return None
+    there = list(map(id, leaves_of(found)))
+    fits = all([id(t) in there for t in tensors if isinstance(t, TensorBase)])
+    return found if fits else None
 
 
 def written_call(name: str, target: Any, values: dict[str, Any]) -> tuple[OpOverload, Any, Any]:
@@ -65,6 +91,38 @@ def written_call(name: str, target: Any, values: dict[str, Any]) -> tuple[OpOver
     return overload_named(name), (target, *values.values()), {}
 
 
+def tells_all(op: Op, overload: OpOverload, tensors: Any, values: dict[str, Any]) -> bool:
+    """Whether a call of the overload, as it is shown, does what the op does with these values."""
+    found = placed(overload, tensors, values)
+    if found is None:
+        return False
+    names = [a.name for a in overload._schema.arguments]
+    told = {*names, *[each for name in names for each in SCHEMA_NAMES.get(name, ())]}
+    untold = [values[name] for name in (*op.tensors, *op.attrs) if name not in told]
+    function = public(op.aten_name()) if op.aten_call is None else None
+    if op.aten_call is None and function is None:
+        return not untold
+    if function is not None and not takes(function, names, *found):
+        return False
+    # The function takes what it is given; what is left over means nothing then.
+    return all([v is None or (type(v) in (bool, int) and v in (0, 1)) for v in untold])
+
+
+def takes(function: Any, names: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether the arguments mean to a public function what they mean to the schema."""
+    given = inspect.signature(function).parameters.values()
+    if any([p.kind is p.VAR_POSITIONAL for p in given]):
+        # Sizes in a list, which `view` and its like take too.
+        return len(args) == 2 and isinstance(args[1], list) and not kwargs
+    ours = [p.name for p in given]
+    if len(args) > len(ours) or any(
+        [v is None and p.default is p.empty for v, p in zip(args, given, strict=False)]
+    ):
+        return False
+    same_names = [a == b or b in SCHEMA_NAMES.get(a, ()) for a, b in zip(names, ours, strict=False)]
+    return all(same_names[1 : len(args)]) and all([name in ours for name in kwargs])
+
+
 def without_trailing_none(args: list[Any], least: int) -> tuple[Any, ...]:
     while len(args) > least and args[-1] is None:
         args.pop()
@@ -75,6 +133,8 @@ def shown(value: Any, watch: Any) -> Any:
     """An attribute as PyTorch has it: dtypes, lists, and tensors in the place of their arrays."""
     if isinstance(value, np.dtype):
         return dtypes.of(value)
+    if isinstance(value, np.generic):
+        return value.item()
     if isinstance(value, (tuple, list)):
         return [shown(v, watch) for v in value]
     if isinstance(value, np.ndarray) or type(value) is STATE.device_type:
@@ -115,6 +175,8 @@ def value_for(argument: Argument, values: dict[str, Any]) -> Any:
 def fitted(argument: Argument, value: Any) -> Any:
     """A value as the type of an argument wants it."""
     kind = argument.type
+    if argument.name == "memory_format" and isinstance(value, str):
+        return FORMATS[value]
     if value is Unplaced:
         if argument.has_default_value():
             return argument.default_value
@@ -124,6 +186,11 @@ def fitted(argument: Argument, value: Any) -> Any:
         kind = kind.getElementType()
         if value is None:
             return None
+    elif value is None and argument.has_default_value():
+        return argument.default_value  # no padding_idx is -1 there
+    if argument.name == "indices" and isinstance(value, list):
+        whole = [None if isinstance(v, slice) and v == slice(None) else v for v in value]
+        return whole if all([v is None or isinstance(v, TensorBase) for v in whole]) else Unplaced
     if kind.kind() == "ListType":
         return [value] if isinstance(value, (int, float)) else list(value)
     if kind.kind() == "FloatType" and isinstance(value, int):

@@ -34,6 +34,7 @@ from ..core.base import (
 from ..core.layout import address, strides_of
 from ..core.modes import MODES
 from ..core.operators import Operators
+from ..core.shared_names import share_names
 from ..core.transforms import batched, dual, looping
 from ..core.transforms.levels import FLAGGED_INSIDE, STACK, refuse_inside
 from ..core.upward import TENSOR
@@ -69,6 +70,10 @@ class Tensor(Operators):
         from .._creation.sized import legacy_tensor
 
         return legacy_tensor(cls, *args, **kwargs)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        share_names(cls, Tensor)
 
     # Ops on a subclass give that subclass; Parameter and the like opt out by setting this to False.
     _takes_part = True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,26 +26,40 @@ SPELLED = {"input": "self", "out": "result", "low": "min", "high": "max"}
 FACTS = {"shape": "sym_sizes", "strides": "sym_strides", "dtype": "scalar_type"}
 
 
+REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
+
+
+@functools.cache
+def first_name(aten: str | None) -> str:
+    """What PyTorch calls the first tensor of an op: `self`, or `input` of convolutions."""
+    from .._library.schema import aten_schemas
+
+    declared = aten_schemas(aten.partition(".")[0]) if aten else []
+    names = {argument.name for schema in declared for argument in schema.arguments}
+    return "input" if "input" in names and "self" not in names else "self"
+
+
 def saved_places(node: Any) -> dict[str, int]:
     """PyTorch's name for every value that the rules of this node read, with its place in `kept`."""
     op = node.op
     places: dict[str, int] = {}
     rules = [op.joint] if op.joint is not None else [r for r in op.rules if r is not None]
+    spelled = SPELLED | {"input": first_name(op.aten)}
     fact_start = op.width + len(op.outs) + len(op.attrs)
     for rule in rules:
         for place in rule.places:
             if place < op.width:
-                name = SPELLED.get(op.tensors[place], op.tensors[place])
+                name = spelled.get(op.tensors[place], op.tensors[place])
             elif place < op.width + len(op.outs):
                 name = op.outs[place - op.width]
-                name = SPELLED.get(name, name)
+                name = spelled.get(name, name)
             elif place < fact_start:
                 name = op.attrs[place - op.width - len(op.outs)]
-                name = SPELLED.get(name, name)
+                name = spelled.get(name, name)
             else:
                 index, what = op.metas[place - fact_start]
                 owner = op.tensors[max(index, 0)]
-                name = f"{SPELLED.get(owner, owner)}_{FACTS[what]}"
+                name = f"{spelled.get(owner, owner)}_{FACTS[what]}"
             places[name] = place
     return places
 
@@ -65,7 +81,11 @@ def node_attribute(node: Any, name: str) -> Any:
             places = saved_places(node)
             place = places.get(wanted)
             if place is not None:
-                return raw_saved(node, place) if raw else saved_value(node, place)
+                value: Any = raw_saved(node, place) if raw else saved_value(node, place)
+                return REDUCTIONS.get(value, value) if wanted == "reduction" else value
+            sizes = places.get(wanted.replace("_sym_numel", "_sym_sizes"))
+            if wanted.endswith("_sym_numel") and sizes is not None:
+                return math.prod(saved_value(node, sizes))
             if wanted.endswith("_sym_sizes") and wanted[:-10] in places:
                 saved = saved_value(node, places[wanted[:-10]])
                 return () if saved is None else tuple(saved.shape)

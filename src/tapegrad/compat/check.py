@@ -33,12 +33,16 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 @dataclass(frozen=True)
 class Use:
-    """One place where a torch name is used. ``guarded``: the program can do without it."""
+    """One place where a torch name is used.
+
+    ``guarded``: the program can do without it; ``deferred``: it is asked for in a function.
+    """
 
     name: str
     file: str
     line: int
     guarded: bool
+    deferred: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,14 @@ class Report:
     def needed(self) -> dict[str, list[Use]]:
         """The missing names that at least one place cannot do without."""
         return {n: u for n, u in self.missing.items() if not all(use.guarded for use in u)}
+
+    def at_import(self) -> dict[str, list[Use]]:
+        """The needed ones that a file asks for when it is imported."""
+        return {
+            name: uses
+            for name, uses in self.needed().items()
+            if any(not use.guarded and not use.deferred for use in uses)
+        }
 
     def optional(self) -> dict[str, list[Use]]:
         """The missing names that the program guards everywhere."""
@@ -115,7 +127,9 @@ def _scanned(source: str | bytes, file: str) -> _Scanner:
 def _uses(scanner: _Scanner) -> list[Use]:
     probed = scanner.probed
     uses = [
-        Use(u.name, u.file, u.line, u.guarded or any(_within(u.name, p) for p in probed))
+        Use(
+            u.name, u.file, u.line, u.guarded or any(_within(u.name, p) for p in probed), u.deferred
+        )
         for u in dict.fromkeys(scanner.uses)
     ]
     return sorted(uses, key=lambda use: use.line)
@@ -140,6 +154,7 @@ class _Scanner(ast.NodeVisitor):
         self.stars: list[str | None] = []  # modules of `from m import *`, None for another library
         self.scope = _Scope(None)
         self.guards: tuple[str, ...] = ()
+        self.functions = 0  # how many we are inside of
 
     # Scopes
 
@@ -200,7 +215,9 @@ class _Scanner(ast.NodeVisitor):
         a = node.args
         every = [*a.posonlyargs, *a.args, *a.kwonlyargs, *filter(None, (a.vararg, a.kwarg))]
         body = [node.body] if isinstance(node, ast.Lambda) else node.body
+        self.functions += 1
         self.open_scope(body, _Scope(self.scope), [p.arg for p in every])
+        self.functions -= 1
 
     visit_FunctionDef = visit_AsyncFunctionDef = visit_Lambda = _visit_function
 
@@ -217,7 +234,8 @@ class _Scanner(ast.NodeVisitor):
     # Uses
 
     def _use(self, name: str, node: ast.AST, guarded: bool = False) -> None:
-        self.uses.append(Use(name, self.file, getattr(node, "lineno", 0), guarded))
+        line = getattr(node, "lineno", 0)
+        self.uses.append(Use(name, self.file, line, guarded, self.functions > 0))
 
     def dotted(self, node: ast.AST) -> str | None:
         """The torch name that an expression such as ``nn.functional.relu`` spells."""
@@ -353,6 +371,10 @@ def _caught(handler: ast.ExceptHandler) -> Iterator[str]:
 def _look_up(dotted: str) -> tuple[str | None, Any]:
     """(None, object), or (the shortest missing prefix, None)."""
     parts = dotted.split(".")
+    while parts[1:2] == ["torch"]:
+        del parts[1]  # `torch.torch` is there under `run`
+    if parts[1:2] in (["ops"], ["classes"]) and parts[2:3] not in (["aten"], ["load_library"]):
+        return None, None  # ops of other packages, which they define or look for themselves
     found: Any = importlib.import_module("tapegrad")
     for i, part in enumerate(parts[1:], start=2):
         # Beyond modules and classes a value decides (a version string may be None here).
@@ -495,9 +517,12 @@ def _listing(missing: dict[str, list[Use]], said: Mapping[str, str] | None = Non
 def to_text(report: Report) -> str:
     """The report for a terminal."""
     lines: list[str] = []
-    needed, optional = report.needed(), report.optional()
-    if needed:
-        lines += ["Missing in tapegrad:", "", *_listing(needed), ""]
+    first, optional = report.at_import(), report.optional()
+    later = {name: uses for name, uses in report.needed().items() if name not in first}
+    if first:
+        lines += ["Missing in tapegrad:", "", *_listing(first), ""]
+    if later:
+        lines += ["Missing, but asked for in functions only:", "", *_listing(later), ""]
     if optional:
         lines += ["Missing, but guarded by the program:", "", *_listing(optional), ""]
     if report.refusing:
@@ -513,8 +538,10 @@ def to_text(report: Report) -> str:
         lines += [*_listing(report.idle, remarks.IDLE), ""]
     files = f"{report.files} file{'' if report.files == 1 else 's'}"
     names = f"{len(report.names)} torch name{'' if len(report.names) == 1 else 's'}"
-    guarded = f" ({len(optional)} guarded)" if optional else ""
-    lines.append(f"{files}, {names}, {len(report.missing)} missing{guarded}")
+    kinds = [f"{len(later)} in functions"] if later else []
+    kinds += [f"{len(optional)} guarded"] if optional else []
+    of_these = f" ({', '.join(kinds)})" if kinds else ""
+    lines.append(f"{files}, {names}, {len(report.missing)} missing{of_these}")
     return "\n".join(lines)
 
 
@@ -528,6 +555,7 @@ def to_json(report: Report) -> str:
         {
             "name": name,
             "guarded": all(use.guarded for use in uses),
+            "deferred": all(use.guarded or use.deferred for use in uses),
             "uses": [_place(u) for u in uses],
         }
         for name, uses in report.missing.items()

@@ -64,7 +64,8 @@ def _get_qualified_name(func: Any) -> str:
     head, dot, rest = module.partition(".")
     if head == "tapegrad":
         module = f"torch{dot}{rest}"
-    return f"{module}.{name}"
+    # Ops say where they are kept, and are reached by `torch.ops`.
+    return f"{module.replace('torch._ops', 'torch.ops', 1)}.{name}"
 
 
 def _format_arg(arg: Any) -> str:

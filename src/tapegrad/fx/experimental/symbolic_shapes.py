@@ -5,6 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 
+class GuardOnDataDependentSymNode(RuntimeError):
+    """A graph would depend on the values of a tensor."""
+
+
+def free_symbols(val: Any) -> set[Any]:
+    """The unknown sizes in a value: none."""
+    return set()
+
+
+free_unbacked_symbols = free_symbols
+
+
 def is_concrete_int(a: Any) -> bool:
     """Whether a size is a number: always."""
     return isinstance(a, int)

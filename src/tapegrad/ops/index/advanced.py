@@ -62,6 +62,9 @@ class IndexAt(LinearMove):
         out = F.index(input, (slice(None), *index))
         return F.permute(out, batch_to_front(input, index, len(out.shape)))
 
+    def aten_call(input, indices):
+        return input[tuple([slice(None) if i is None else i for i in indices])]
+
 
 def in_memory_order(xp: Any, out: Any, input: Any, index: tuple[Any, ...]) -> Any:
     """`out` in the memory order that PyTorch gives it: kept dimensions in the order of `input`."""

@@ -449,9 +449,15 @@ def clamp(input: Any, min: Any = None, max: Any = None, *, run: Any = None) -> A
         return (run or apply)(ClampScalar, (input,), (min, max))
     if all([isinstance(b, TensorBase) for b in (min, max) if b is not None]):
         return (run or apply)(Clamp, (input, min, max))
-    if isinstance(min, TensorBase) and is_number(max) and min.array.ndim == 0:
-        return (run or apply)(ClampScalar, (input,), (read_values(min).item(), max))
+    # Beside a number, a tensor of one value without a gradient is a number too.
+    low, high = [read_values(b).item() if stands_for_number(b) else b for b in (min, max)]
+    if is_number(low) and is_number(high):
+        return clamp(input, low, high, run=run)
     raise invalid_call("clamp", *[b for b in (min, max) if b is not None])
+
+
+def stands_for_number(value: Any) -> bool:
+    return isinstance(value, TensorBase) and not value.array.ndim and not value.wants_grad
 
 
 @api(

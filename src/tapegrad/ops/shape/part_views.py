@@ -110,6 +110,10 @@ class Slice(ViewOp):
     def d_input(F, grad, input_shape, dim, start, end, step):
         return F.slice_backward(grad, input_shape, dim, start, end, step)
 
+    def aten_call(input, dim=0, start=None, end=None, step=1):
+        before = (slice(None),) * (dim % max(input.ndim, 1))
+        return input[(*before, slice(start, end, step))]
+
 
 @op
 class SliceBackward(Linear):

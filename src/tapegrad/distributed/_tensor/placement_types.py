@@ -1,0 +1,3 @@
+"""The old name of `torch.distributed.tensor.placement_types`."""
+
+from ..tensor.placement_types import *  # noqa: F403

@@ -1,0 +1,8 @@
+"""Parts of PyTorch's checkpoints that are not here: names only."""
+
+from ..._absent import absent_class
+
+_EmptyStateDictLoadPlanner = absent_class(
+    "torch.distributed.checkpoint.format_utils._EmptyStateDictLoadPlanner",
+    "torch.distributed.checkpoint.save and load",
+)
