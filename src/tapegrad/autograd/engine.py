@@ -274,7 +274,7 @@ class Run:
                 pending.owned = writes + 1
 
     def sum_of(self, before: Any, g: Any) -> Any:
-        return DISPATCHED.sum_of(before, g) if self.record else before + g
+        return DISPATCHED.sum_of(before, g) if self.record else memory_of(before).sum_of(before, g)
 
     def will_visit(self, node: Node) -> bool:
         """Whether this pass gets to `node`; for register_multi_grad_hook."""

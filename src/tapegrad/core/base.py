@@ -107,7 +107,13 @@ def user_frame(depth: int) -> Any:
         frame = getframe(depth)
     except ValueError:
         return None
-    while frame is not None and is_own(frame.f_code.co_filename):
+    while frame is not None:
+        filename = frame.f_code.co_filename
+        own = _own_files.get(filename)
+        if own is None:
+            own = is_own(filename)
+        if not own:
+            break
         frame = frame.f_back
     return frame
 
@@ -278,12 +284,18 @@ def stamp(what: Stamped, depth: int) -> None:
     except ValueError:
         return
     code = frame.f_code
-    if code is not STATE.user_code:
-        while is_own(code.co_filename):
+    known = STATE.user_code
+    if code is not known:
+        # `is_own`, without a call for every frame: our layers lie a dozen deep in each other.
+        own = _own_files.get(code.co_filename)
+        while own or (own is None and is_own(code.co_filename)):
             frame = frame.f_back
             if frame is None:
                 return
             code = frame.f_code
+            if code is known:
+                break
+            own = _own_files.get(code.co_filename)
         STATE.user_code = code
     what.code = code
     what.lasti = frame.f_lasti

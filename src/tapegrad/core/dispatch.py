@@ -259,28 +259,33 @@ def apply_to_one(op: Op, a: Any, attrs: tuple[Any, ...]) -> Any:
 
 def write_plain(op: Op, t: Any, other: Any, records: bool) -> bool:
     """`t.op_(other)` where nothing is recorded, refused or told; False: it is not as simple."""
-    if not isinstance(t, TensorBase) or not op.native or op.silent or op.view:
+    if not isinstance(t, TensorBase) or op.silent or op.view:
         return False
-    if t.special or t.view_of is not None or (records and t.wants_grad):
+    on_gpu = t.special == ON_DEVICE
+    if not (on_gpu and not STATE.several) and (t.special or not op.native):
+        return False
+    if t.view_of is not None or (records and t.wants_grad):
         return False
     cell = cell_of(t)
     if cell.inference or STATE.anomaly or STATE.timing:
         return False
     x = t.array
     dtype = x.dtype
-    if (dtype is not F32 and dtype is not F64) or x.base is not None:
+    if not on_gpu and ((dtype is not F32 and dtype is not F64) or x.base is not None):
         return False
     y: Any = other
     if isinstance(other, TensorBase):
-        if other.special or other.view_of is not None or (records and other.wants_grad):
+        if other.special != t.special or other.view_of is not None:
+            return False
+        if records and other.wants_grad:
             return False
         y = other.array
-        # Memory of its own: no part of the target's.
-        if y.dtype is not dtype or (y.base is not None and y is not x):
+        # Memory of its own: no part of the target's. (The kernels of a GPU look for themselves.)
+        if y.dtype is not dtype or (not on_gpu and y.base is not None and y is not x):
             return False
     elif type(other) is not float and type(other) is not int:
         return False
-    into = getattr(op.kernel, "into", None)
+    into = getattr(op.device.kernel if on_gpu else op.kernel, "into", None)
     if into is None or not into(x, x, y):
         return False
     cell.bump(op.name + "_", (False, None, None, -1, t.cut))
@@ -371,7 +376,9 @@ def run_as(kernel: Any, op: Op, arrays: list[Any], attrs: tuple[Any, ...]) -> An
 
             check_broadcast(arrays)
         raise
-    return out if down is None else out.astype(down) if out.dtype.kind in FLOATS else out
+    if down is None or out.dtype.kind not in FLOATS:
+        return out
+    return quiet(out.astype, down)  # it may overflow
 
 
 def unify(op: Op, arrays: list[Any]) -> Any:

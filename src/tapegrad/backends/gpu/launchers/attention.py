@@ -13,6 +13,7 @@ import numpy as np
 from ..cublas import NAMES
 from ..sources import attention as cuda_attention
 from ..sources import templates as cuda_source
+from .moves import opaque
 
 NOTHING = np.uint64(0)
 F32 = np.dtype(np.float32)
@@ -83,6 +84,7 @@ class Plan:
         wide_mask = mask is not None and mask.dtype == F32 and kind != "float32"
         self.plan["sizes"] = (heads, queries, keys, width, causal, aligned, wide_mask)
         self.plan["scale"] = scale
+        self.plan = opaque(self.plan)
         of_queries, of_keys = [
             (samples * heads, (n + cuda_attention.ROWS - 1) // cuda_attention.ROWS)
             for n in (queries, keys)

@@ -39,6 +39,8 @@ HALVES = ("float16", "bfloat16")
 # The dtypes of two arrays that give float32.
 MIXED = {pair for half in HALVES for pair in (("float32", half), (half, "float32"))}
 ARITHMETIC = ("add", "sub", "mul", "div")
+COUNTERS = {np.dtype(np.int64): "index64", np.dtype(np.int32): "index32"}
+MOST_COUNTED = 1 << 31
 # The results of these are contiguous, however the input lies.
 IN_ORDER = (
     "rrelu_on_average",
@@ -91,8 +93,10 @@ class Elementwise:
         if op.attrs or op.width > 2:
             made = kernel_with_numbers(self.each, formulas, op.width, other)
         else:
-            make = unary_kernel if op.width == 1 else binary_kernel
-            made = make(self.each, formulas, other)
+            if op.width == 1:
+                made = unary_kernel(self.each, formulas, other)
+            else:
+                made = binary_kernel(self.each, formulas, other, op.name == "add")
         if op.name in ARITHMETIC:
             self.backend.mixed[op.name] = mixed_kernel(self.each, formulas, made)
         if op.name in ROUNDS_NUMBERS:
@@ -258,8 +262,8 @@ def same_order_first(backend: Any, kernel: Any) -> Any:
     return run
 
 
-def binary_kernel(each: Each, formulas: Formulas, other: Any) -> Any:
-    """A number may stand for one of the arrays."""
+def binary_kernel(each: Each, formulas: Formulas, other: Any, counts: bool = False) -> Any:
+    """A number may stand for one of the arrays; integers are counted on, if it is a sum."""
     gpu, device_array = each.gpu, each.array
     both = OfArrays(formulas, 2)
 
@@ -282,7 +286,40 @@ def binary_kernel(each: Each, formulas: Formulas, other: Any) -> Any:
             out = with_one(each, formulas, y, (x, ARRAY))
         return other(x, y) if out is None else out
 
+    def into(out: Any, x: Any, y: Any) -> bool:
+        """Write the result to `out`, which may be `x`; False if there is no kernel for that."""
+        dtype = x.dtype
+        if not contiguous(x):
+            return False
+        if type(y) is device_array:
+            formula = both[dtype] if y.dtype is dtype else None
+            if formula is None or y.shape != x.shape or not contiguous(y):
+                return False
+            if y is not x and y.data.mem is out.data.mem:
+                return False
+            gpu.combined("binary", formula, (x, y), (), out)
+            return True
+        formula, numbers = formulas.of(dtype, (ARRAY, y))
+        if formula is None:
+            return counts and count_on(gpu, out, x, y)
+        gpu.combined("unary", formula, (x,), numbers, out)
+        return True
+
+    run.into = into  # type: ignore[attr-defined]
     return run
+
+
+def count_on(gpu: Gpu, out: Any, x: Any, y: Any) -> bool:
+    """Add an integer to integers in their place, as counters do."""
+    kind = COUNTERS.get(x.dtype)
+    if kind is None or type(y) is not int or x is not out:
+        return False
+    if not -MOST_COUNTED < y < MOST_COUNTED:
+        return False
+    n = x.size
+    if n:
+        gpu.kernel("COUNT", kind, "count_on")(gpu.grid(n), BLOCK, (x, n, y))
+    return True
 
 
 def with_one(each: Each, formulas: Formulas, x: Any, values: tuple[Any, ...]) -> Any:

@@ -114,11 +114,22 @@ class Gpu:
                 run(self.fours(n), BLOCK, (x, y, out, n))
         return out
 
-    def combined(self, form: str, formula: Formula, arrays: Any, numbers: tuple[float, ...]) -> Any:
-        """The same of any form; the last array has the shape of the result."""
+    def combined(
+        self,
+        form: str,
+        formula: Formula,
+        arrays: Any,
+        numbers: tuple[float, ...],
+        out: Any = None,
+    ) -> Any:
+        """The same of any form; the last array has the shape of the result.
+
+        `out` may be one of the arrays: each element is read before it is written.
+        """
         last = arrays[-1]
         dtype = last.dtype
-        out = self.xp.ndarray(last.shape, dtype)
+        if out is None:
+            out = self.xp.ndarray(last.shape, dtype)
         n = last.size
         if n:
             run = formula.kernels.get(form) or self.elementwise(form, formula)

@@ -426,7 +426,7 @@ def register(backend: Any, gpu: Any, reference: Any) -> None:
             table["x"][:count] = [x.data.ptr for x in some]
             table["y"][:count] = [x.data.ptr for x in new]
             table["n"][:count] = sizes
-            run((gpu.fours(max(sizes))[0], count), BLOCK, (table,))
+            run((gpu.fours(max(sizes))[0], count), BLOCK, (opaque(table),))
             made += new
         return made
 

@@ -17,7 +17,7 @@ from ..sources import norms as cuda_norms
 from ..sources import templates as cuda_source
 from . import rms as cupy_rms
 from .kernels import I32, NOTHING, Gpu, accumulator, real
-from .moves import MANY, U32, Plans, contiguous
+from .moves import MANY, U32, Plans, contiguous, opaque
 from .rms import is_aligned, team
 from .rows import dense, pointer
 
@@ -138,7 +138,7 @@ class Norms:
         table["sizes"] = (*sizes, part)
         table["channels"], table["steps"] = channels, steps
         block = team(part // wide) if way == FIXED or parts == 1 else (256, 1)
-        plan.set_launches(kernels, way, (-(-count // block[1]), parts), block, table)
+        plan.set_launches(kernels, way, (-(-count // block[1]), parts), block, opaque(table))
         plan.parts_shape = (count, parts, 2)
         return plan
 
@@ -162,7 +162,7 @@ class Norms:
         table = np.zeros((), MATRIX)
         table["rows"], table["columns"], table["part"] = rows, n, part
         block = (8, 32) if wide == 4 else (32, 16)
-        plan.set_launches(kernels, way, (across, parts), block, table)
+        plan.set_launches(kernels, way, (across, parts), block, opaque(table))
         plan.parts_shape = (parts, 2, n)
         return plan
 
@@ -245,7 +245,7 @@ class Norms:
             if extra or parts > 1:
                 block = (max(block[0], 32), 1)
             run = self.kernel("SETS", name, *dtypes, wide)
-            return Launch(run, (-(-count // block[1]) + extra, parts), block, filled)
+            return Launch(run, (-(-count // block[1]) + extra, parts), block, opaque(filled))
 
         plan.parts = launch(
             "back_parts",

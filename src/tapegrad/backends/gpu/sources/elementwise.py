@@ -9,6 +9,9 @@ from __future__ import annotations
 from ....expressions.cuda import FUNCTIONS
 
 FORMULA = FUNCTIONS + "%(formula)s"
+COUNT = r"""
+extern "C" __global__ void count_on(T* x, i64 n, i64 by) { EACH(i, n) x[i] += (T)by; }
+"""
 # All arrays are contiguous.
 UNARY = (
     FORMULA
