@@ -171,3 +171,124 @@ def test_gradients_that_meet_twice() -> None:
         a = y + x
         (a + y + a).sum().backward()
         assert x.grad.tolist() == [8, 8, 8, 8]
+
+
+# ---------------------------------------------------------------------- linear layers
+
+
+def names_behind(node: Any) -> Any:
+    return node and (node.name(), [names_behind(n) for n, _ in node.next_functions])
+
+
+def layer(device: str, wants: str = "xwb", shape: Any = (2, 3, 4), dtype: Any = None) -> list[Any]:
+    torch.manual_seed(0)
+    tensors = [torch.randn(*s, dtype=dtype).to(device) for s in (shape, (5, 4), (5,))]
+    return [t.requires_grad_(name in wants) for t, name in zip(tensors, "xwb", strict=True)]
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4), (1, 4), (2, 1, 3, 4)])
+@pytest.mark.parametrize("wants", ["xwb", "xw", "xb", "wb", "x", "w", "b"])
+def test_a_linear_layer_has_the_nodes_of_its_ops(shape: Any, wants: str) -> None:
+    found = []
+    for device in ("cpu", "cuda"):
+        x, w, b = layer(device, wants, shape, torch.float64)
+        out = nn.functional.linear(x * 1 if x.requires_grad else x, w, b)
+        (out * out).sum().backward()
+        grads = [None if t.grad is None else t.grad.cpu() for t in (x, w, b)]
+        found.append((names_behind(out.grad_fn), out.detach().cpu(), grads))
+        assert out._is_view() == (len(shape) > 2)
+    here, there = found
+    assert here[0] == there[0]
+    torch.testing.assert_close(here[1], there[1])
+    for a, g in zip(here[2], there[2], strict=True):
+        assert (a is None) == (g is None)
+        if a is not None:
+            torch.testing.assert_close(a, g)
+
+
+def test_its_nodes_can_be_watched() -> None:
+    x, w, b = layer("cuda")
+    seen: list[Any] = []
+    out = nn.functional.linear(x, w, b)
+    product = out.grad_fn.next_functions[0][0]
+    turned = product.next_functions[2][0]
+    assert (product.name(), turned.name()) == ("AddmmBackward0", "TBackward0")
+    turned.register_hook(lambda given, arrived: seen.append(given[0].shape))
+    product.register_prehook(lambda arrived: seen.append(arrived[0].shape))
+    out.sum().backward()
+    assert seen == [(6, 5), (5, 4)]
+    assert b.grad.tolist() == [6.0] * 5
+
+
+def test_its_gradients_arrive_in_the_order_of_pytorch() -> None:
+    for device in ("cpu", "cuda"):
+        x, w, b = layer(device)
+        seen: list[str] = []
+        for name, t in zip("xwb", (x, w, b), strict=True):
+            t.register_post_accumulate_grad_hook(lambda _, name=name: seen.append(name))
+        nn.functional.linear(x, w, b).sum().backward()
+        assert seen == ["b", "x", "w"]
+
+
+def test_it_runs_again_or_says_that_it_cannot() -> None:
+    x, w, b = layer("cuda")
+    out = nn.functional.linear(x, w, b).sum()
+    out.backward(retain_graph=True)
+    first = w.grad.clone()
+    out.backward()
+    torch.testing.assert_close(w.grad, 2 * first)
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        out.backward()
+    out = nn.functional.linear(x, w, b).sum()
+    with torch.no_grad():
+        w.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.backward()
+
+
+def test_it_is_differentiated_twice() -> None:
+    found = []
+    for device in ("cpu", "cuda"):
+        x, w, b = layer(device, dtype=torch.float64)
+        out = nn.functional.linear(x, w, b).tanh()
+        grads = torch.autograd.grad(out.sum(), (x, w, b), create_graph=True)
+        sum([(g * g).sum() for g in grads]).backward()
+        found.append([t.grad.cpu() for t in (x, w, b)])
+    for a, g in zip(*found, strict=True):
+        torch.testing.assert_close(a, g)
+
+
+def test_weights_and_inputs_that_are_used_twice() -> None:
+    found = []
+    for device in ("cpu", "cuda"):
+        torch.manual_seed(0)
+        model = nn.Linear(4, 4)
+        x = torch.randn(2, 3, 4)
+        model, x = model.to(device), x.to(device).requires_grad_()
+        y = model(x)
+        z = model(torch.relu(y)) + y + model(x)
+        with torch.no_grad():
+            assert not model(x).requires_grad
+        z.view(-1)[:7].add_(1)  # a write to what came out
+        z.sum().backward()
+        found.append([t.grad.cpu() for t in (x, *model.parameters())])
+    for a, g in zip(*found, strict=True):
+        torch.testing.assert_close(a, g, rtol=1e-4, atol=1e-5)
+
+
+def test_under_autocast_it_has_the_nodes_of_its_ops() -> None:
+    found = []
+    for device in ("cpu", "cuda"):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 4), nn.LayerNorm(4))
+        x = torch.randn(2, 3, 4).to(device).requires_grad_()
+        model.to(device)
+        with torch.autocast(device, torch.bfloat16):
+            out = model(x)
+        names = names_behind(model[:3](x).grad_fn)
+        out.float().pow(2).sum().backward()
+        found.append((names, [t.grad.float().cpu() for t in (x, *model.parameters())]))
+        assert all([p.grad.dtype is torch.float32 for p in model.parameters()])
+    assert found[0][0] == found[1][0]
+    for a, g in zip(found[0][1], found[1][1], strict=True):
+        torch.testing.assert_close(a, g, rtol=0.1, atol=0.1)

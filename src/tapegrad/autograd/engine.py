@@ -117,6 +117,9 @@ class Run:
             return
         grads: Any = None
         if total is not None:
+            if node.chain is not None and self.late is not None:
+                if GPU.run_linear(self, order, node, total):
+                    return
             if type(total) is list:
                 fill_in(node, total, self.record)
             try:
@@ -244,6 +247,17 @@ class Run:
                 pending.waiting -= 1
                 if pending.waiting == 0:
                     order.is_complete(pending)
+
+    def hand_one(self, order: Order, edge: Node, slot: int, g: Any, owned: int) -> None:
+        """The same for one edge."""
+        pending = order.pending[edge]
+        if g is not None and pending.useful:
+            if edge.converts:
+                g = converted(edge, g, self.record)
+            self.add(pending, slot, g, owned)
+        pending.waiting -= 1
+        if pending.waiting == 0:
+            order.is_complete(pending)
 
     def add(self, pending: Pending, slot: int, g: Any, owned: int) -> None:
         """Add a partial gradient for output `slot` of a node."""

@@ -217,6 +217,7 @@ class Node(Stamped):
     made: Any = None
     gives_away: bool = False  # no op, but the gradients that it returns are in new memory
     converts: bool = False  # a leaf whose gradient has a dtype of its own: Tensor.grad_dtype
+    chain: Any = None  # of the last node of a linear layer on a GPU: core/layers.py
 
     def pull(self, grad: Any, record: bool) -> Any:
         """The gradients for the edges, given the gradient of the output (a list if several)."""

@@ -373,6 +373,25 @@ def register_products(backend: Any, gpu: Gpu, reference: Any) -> None:
             return mm(grad.T, left).T
         return mm(left.T, grad)
 
+    def linear_gradients(
+        grad: Any, x: Any, weight: Any, wants: tuple[bool, ...]
+    ) -> tuple[Any, Any, Any]:
+        """Those of bias, input and weight; one kernel makes bias and weight where it can."""
+        to_bias = to_weight = None
+        turned = grad.T
+        if wants[0] and wants[2]:
+            found = cublaslt.product_and_sums(gpu.lt, turned, x)
+            if found is not None:
+                to_weight, to_bias = found
+        if wants[0] and to_bias is None:
+            to_bias = sums(grad, (0,), False, None)
+        if wants[2] and to_weight is None:
+            to_weight = cublaslt.product(gpu.lt, turned, x)
+        return to_bias, cublaslt.product(gpu.lt, grad, weight) if wants[1] else None, to_weight
+
+    sums = sum_kernel(gpu, False, reference("sum"))
+    backend.linear_gradients = linear_gradients
+
     def addmm_pull(node: Any, grad: Any, kept: Any) -> Any:
         """The gradients of a linear layer; one kernel makes those of weight and bias."""
         beta, alpha, _, strides = kept[4:]
