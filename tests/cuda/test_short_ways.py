@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pytest
@@ -155,12 +156,47 @@ def test_a_write_is_seen_by_who_saved_the_tensor() -> None:
         out.backward()
 
 
-def test_batches_are_counted() -> None:
+SHAPES = [(2, 3, 4, 4), (5, 3), (2, 3, 7), (64, 3, 40, 40), (3, 8, 2, 2), (3000, 8)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("options", [{}, {"affine": False}, {"momentum": None}, {"momentum": 0.3}])
+def test_a_batch_norm_layer_in_training(shape: Any, options: dict[str, Any]) -> None:
+    """Result, gradients, running statistics and count, of several batches."""
+    kind = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d}[len(shape)]
+    found = []
+    for device in ("cpu", "cuda"):
+        torch.manual_seed(0)
+        norm = kind(shape[1], **options).to(device)
+        before = [t._version for t in norm.buffers()]
+        x = torch.randn(3, *shape).to(device).requires_grad_()
+        outs = [norm(t * (i + 1)) for i, t in enumerate(x)]
+        sum([(out * out * out.sin()).sum() for out in outs]).backward()
+        made = [*outs, x.grad, *[p.grad for p in norm.parameters()], *norm.buffers()]
+        found.append([t.detach().cpu() for t in made])
+        writes = [t._version - n for t, n in zip(norm.buffers(), before, strict=True)]
+        assert writes == [0, 0, 3]  # as in PyTorch, who does not count that statistics follow
+        assert norm.num_batches_tracked.dtype == torch.int64
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-3, atol=1e-4)
+
+
+def test_what_a_batch_norm_layer_refuses() -> None:
     norm = nn.BatchNorm2d(3).cuda()
-    for _ in range(3):
-        norm(torch.randn(2, 3, 4, 4, device="cuda"))
+    with pytest.raises(RuntimeError, match="running_mean should contain 4 elements not 3"):
+        norm(torch.randn(2, 4, 2, 2, device="cuda"))
+    with pytest.raises(ValueError, match="Expected more than 1 value per channel"):
+        norm(torch.randn(1, 3, 1, 1, device="cuda"))
+    with torch.no_grad():
+        norm(torch.randn(2, 3, 2, 2, device="cuda"))
+    assert norm.num_batches_tracked.item() == 3  # PyTorch counts before it looks
+    norm.eval()
+    norm(torch.randn(2, 3, 2, 2, device="cuda"))
     assert norm.num_batches_tracked.item() == 3
-    assert norm.num_batches_tracked.dtype == torch.int64
+    norm.train()
+    with torch.autocast("cuda", torch.bfloat16):
+        half = norm(torch.randn(2, 3, 2, 2, device="cuda", dtype=torch.bfloat16))
+    assert half.dtype is torch.bfloat16 and norm.num_batches_tracked.item() == 4
 
 
 def test_gradients_that_meet_twice() -> None:
@@ -225,7 +261,8 @@ def test_its_gradients_arrive_in_the_order_of_pytorch() -> None:
         x, w, b = layer(device)
         seen: list[str] = []
         for name, t in zip("xwb", (x, w, b), strict=True):
-            t.register_post_accumulate_grad_hook(lambda _, name=name: seen.append(name))
+            note = functools.partial(lambda to, name, _: to.append(name), seen, name)
+            t.register_post_accumulate_grad_hook(note)
         nn.functional.linear(x, w, b).sum().backward()
         assert seen == ["b", "x", "w"]
 

@@ -16,6 +16,7 @@ from ..core.base import F32, ON_DEVICE, ON_META, STATE, TensorBase, cell_of
 from ..core.dispatch import REALS, apply, recorded
 from ..core.modes import MODES
 from ..core.op import AS_CALLED, LOWER, REGISTRY, SINGLE, UNSAFE, WIDEST, Autocast, Op
+from ..core.operators import affine_at_once
 from ..core.upward import AUTOCAST, GPU
 
 REFUSED = (
@@ -217,6 +218,24 @@ def cast_call(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
             values = all_converted(tuple(kwargs.values()), dtype)
             kwargs = dict(zip(kwargs, values, strict=True))
         return call(*all_converted(args, dtype), **kwargs)
+
+
+def cast_linear(input: Any, weight: Any, bias: Any) -> tuple[Any, Any, Any, Any]:
+    """The tensors of a linear layer, cast, and its result; None for that: `cast_call` has to do it.
+
+    The same as there, for tensors of a GPU whose nodes are made at once: nothing of it asks for
+    autocast again.
+    """
+    low = MODES.autocast[1]
+    if low is None or bias is None:
+        return input, weight, bias, None
+    for t in (input, weight, bias):
+        if not isinstance(t, TensorBase) or t.special != ON_DEVICE:
+            return input, weight, bias, None
+    bias = converted(bias, low)
+    weight = converted(weight, low)
+    input = converted(input, low)
+    return input, weight, bias, affine_at_once(input, weight, bias)
 
 
 def cast_operands(op: Op, tensors: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -102,27 +102,17 @@ def affine(input: Any, weight: Any, bias: Any) -> Any:
         and isinstance(bias, TensorBase)
     ):
         return None
+    rows = rows_of(input.array, weight.array, bias.array)
+    if rows < 0:
+        return None
     x = input.array
-    w = weight.array
-    b = bias.array
-    dtype = x.dtype
-    if dtype.kind not in REALS or w.dtype is not dtype or b.dtype is not dtype:
-        return None
     shape: tuple[int, ...] = x.shape
-    rank = len(shape)
-    if rank < 2 or w.ndim != 2:
-        return None
-    columns, inner = w.shape
-    if shape[rank - 1] != inner or b.shape != (columns,):
-        return None
-    rows = 1
-    for n in shape[:-1]:
-        rows *= n
+    columns, inner = weight.array.shape
     if input.special == ON_DEVICE and rows and inner:
         found = on_gpu(input, weight, bias, rows)
         if found is not None:
             return found
-    if rank == 2:
+    if len(shape) == 2:
         return apply(OPS.addmm, (bias, input, apply(OPS.t, (weight,))), (1, 1))
     if not x.flags.c_contiguous or not rows or not inner:
         return None
@@ -130,6 +120,32 @@ def affine(input: Any, weight: Any, bias: Any) -> Any:
     flat = apply(OPS.view, (input,), ((rows, inner),))
     out = apply(OPS.addmm, (bias, flat, turned), (1, 1))
     return apply(OPS.view, (out,), ((*shape[:-1], columns),))
+
+
+def rows_of(x: Any, w: Any, b: Any) -> int:
+    """Those of the input of a linear layer as a matrix; -1 if the arrays do not fit."""
+    dtype = x.dtype
+    if dtype.kind not in REALS or w.dtype is not dtype or b.dtype is not dtype:
+        return -1
+    shape: tuple[int, ...] = x.shape
+    rank = len(shape)
+    if rank < 2 or w.ndim != 2:
+        return -1
+    columns, inner = w.shape
+    if shape[rank - 1] != inner or b.shape != (columns,):
+        return -1
+    rows = 1
+    for n in shape[:-1]:
+        rows *= n
+    return rows
+
+
+def affine_at_once(input: TensorBase, weight: TensorBase, bias: TensorBase) -> Any:
+    """`affine` of tensors of a GPU, if it is one call of core/layers.py; else None."""
+    rows = rows_of(input.array, weight.array, bias.array)
+    if rows <= 0 or not weight.array.shape[1]:
+        return None
+    return on_gpu(input, weight, bias, rows)
 
 
 def on_gpu(input: TensorBase, weight: TensorBase, bias: TensorBase, rows: int) -> Any:
