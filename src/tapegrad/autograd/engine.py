@@ -106,8 +106,9 @@ class Run:
         node = self.at = pending.node
         total = pending.total
         pending.total = None
-        if self.late is not None:
-            self.late.before(node)
+        late = self.late
+        if late is not None and late.waiting:
+            late.before(node)
         if node.hooks is not None or self.watched:
             self.visit_watched(order, node, total, pending.owned)
             return
@@ -117,16 +118,18 @@ class Run:
             return
         grads: Any = None
         if total is not None:
-            if node.chain is not None and self.late is not None:
-                if GPU.run_linear(self, order, node, total):
-                    return
             if type(total) is list:
                 fill_in(node, total, self.record)
             try:
-                if self.late is not None and self.late.takes(node, total):
-                    pass
+                if node.chain is not None and late is not None:
+                    if GPU.run_linear(self, order, node, total):
+                        return
+                if late is not None and node.op is not None and node.op.casts:
+                    if not late.takes(node, total):
+                        own: Any = node
+                        grads = pull_op(own, total, self.record)
                 elif node.op is not None:
-                    own: Any = node
+                    own = node
                     grads = pull_op(own, total, self.record)
                 else:
                     grads = node.pull(total, self.record)

@@ -401,8 +401,9 @@ def wrap(array: Any) -> TensorBase:
     t: TensorBase = TENSOR.plain()
     t.array = array
     clear(t)
-    if type(array) is not ndarray:
-        t.special = special_by(array)
+    kind = type(array)
+    if kind is not ndarray:
+        t.special = ON_DEVICE if kind is STATE.device_type else special_by(array)
     return t
 
 

@@ -139,7 +139,7 @@ def apply(
     special = 0
     for t in tensors:
         if isinstance(t, TensorBase):
-            if is_stale(t) and op.differentiable:
+            if t.view_of is not None and is_stale(t) and op.differentiable:
                 VIEWS.refresh(t)
             special |= t.special
     if special and special != ON_DEVICE:
@@ -151,7 +151,7 @@ def run_on_arrays(
     op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: tuple[Any, ...], on_gpu: bool
 ) -> Any:
     """`apply` for tensors that are nothing but arrays with a history, on the CPU or on a GPU."""
-    if on_gpu:
+    if on_gpu and (STATE.several or not all_on_gpu(tensors) or holds_array(attrs)):
         tensors, attrs = GPU.arguments(op, tensors, attrs)
     arrays: list[Any] = []
     mask = 0
@@ -183,6 +183,13 @@ def run_on_arrays(
     return result
 
 
+def all_on_gpu(tensors: tuple[Any, ...]) -> bool:
+    for t in tensors:  # noqa: SIM110 - once per op
+        if isinstance(t, TensorBase) and t.special != ON_DEVICE:
+            return False
+    return True
+
+
 def operands_of(op: Op, tensors: tuple[Any, ...]) -> tuple[list[Any], int]:
     """The arrays and numbers of a call, and the mask of those that want a gradient.
 
@@ -206,7 +213,7 @@ def apply_to_one(op: Op, a: Any, attrs: tuple[Any, ...]) -> Any:
     """`apply` for the many ops of one tensor with one output: reductions, views, softmax …"""
     if not isinstance(a, TensorBase):
         raise must_be_tensor(op.name, op.tensors[0], 1, a)
-    if is_stale(a) and op.differentiable:
+    if a.view_of is not None and is_stale(a) and op.differentiable:
         VIEWS.refresh(a)
     x = a.array
     if a.special:

@@ -22,7 +22,9 @@ def run_linear(run: Any, order: Any, node: Node, total: Any) -> bool:
     last: Any = node
     product: OpNode = last if chain.product is None else chain.product
     kept = product.kept
-    if kept is None or type(total) is not STATE.device_type or total.dtype is not kept_dtype(kept):
+    if kept is None or STATE.detached or type(total) is not STATE.device_type:
+        return False
+    if total.dtype is not kept_dtype(kept):
         return False
     for inner in (chain.product, chain.flat, chain.turned):
         if inner is not None:
@@ -31,8 +33,10 @@ def run_linear(run: Any, order: Any, node: Node, total: Any) -> bool:
                 return False
             if waiting.waiting != 1:
                 return False
-    if product.cells:
-        product.check_versions()
+    cells = product.cells
+    for k in range(0, len(cells), 3):
+        if cells[k + 1].n != cells[k + 2]:
+            return False  # the node says what was written
     to_bias, to_input, turned = product.edges
     x, right = kept[1], kept[2]
     grad = total
