@@ -311,6 +311,7 @@ def register(backend: Any) -> None:
     from . import counts as cupy_counts
     from . import draws as cupy_draws
     from . import elementwise as cupy_elementwise
+    from . import folds as cupy_folds
     from . import moves as cupy_moves
     from . import norms as cupy_norms
     from . import optim as cupy_optim
@@ -320,6 +321,7 @@ def register(backend: Any) -> None:
 
     cupy_elementwise.register(backend, gpu, reference)
     cupy_rows.register(backend, gpu, reference)
+    cupy_folds.register(backend, gpu, reference)
     cupy_norms.register(backend, gpu, reference)
     cupy_attention.register(backend, gpu, reference)
     cupy_draws.register(backend, gpu, reference)

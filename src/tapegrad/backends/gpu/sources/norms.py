@@ -96,6 +96,9 @@ __device__ __forceinline__ Moments of_team(Moments m) {
     return m;
 }
 __device__ __forceinline__ A inverse_of(A var, A eps) { return 1 / sqrt(var + eps); }
+"""
+
+RUNNING = r"""
 // Running statistics follow those of a batch, and batches are counted, where pointers are given.
 #define RUNNING S* means, S* vars, i64* batches, A momentum, A unbiased
 #define RUNNING_TOO means, vars, batches, momentum, unbiased
@@ -122,6 +125,7 @@ extern "C" __global__ void follow(P* __restrict__ mean, P* __restrict__ var,
 
 SETS = (
     TEAMS
+    + RUNNING
     + r"""
 // A set is what is standardized together: `size` elements, in pieces of `length` neighbours. For
 // batch norm that is a channel with a piece per sample, for group norm a group of a sample with a
@@ -388,6 +392,7 @@ extern "C" __global__ void __launch_bounds__(512) group_back(const T* __restrict
 # 32 of them (or fewer: a thread has WIDE), and of the rows `part` many.
 COLUMNS = (
     TEAMS
+    + RUNNING
     + r"""
 struct Matrix { unsigned rows, columns, part; };
 #define ACROSS 32
