@@ -23,6 +23,16 @@ from .order import Order, Pending
 observers: Final[list[Any]] = []
 
 
+class Passing:
+    """A gradient on its way to an output of a node."""
+
+    def __init__(self, edge: Node, slot: int, g: Any, owned: int) -> None:
+        self.edge = edge
+        self.slot = slot
+        self.g = g
+        self.owned = owned
+
+
 class Run:
     """One backward pass.
 
@@ -240,16 +250,51 @@ class Run:
                     own = 0
                     if trusted:
                         own = inherits if aliases(g, total) else 1
+                    slot = 0 if slots is None else slots[i]
+                    if self.late is not None and edge.op is not None and edge.op.view:
+                        passed = self.past_views(order, Passing(edge, slot, g, own))
+                        edge = passed.edge
+                        slot = passed.slot
+                        g = passed.g
+                        own = passed.owned
+                        pending = order.pending[edge]
                     if edge.converts:
                         g = converted(edge, g, self.record)
                     if pending.total is None and edge.outputs is None:
                         pending.total = g
                         pending.owned = own
                     else:
-                        self.add(pending, 0 if slots is None else slots[i], g, own)
+                        self.add(pending, slot, g, own)
                 pending.waiting -= 1
                 if pending.waiting == 0:
                     order.is_complete(pending)
+
+    def past_views(self, order: Order, passing: Passing) -> Passing:
+        """Run views at once that wait for nothing else, on a GPU and where nobody watches.
+
+        As far as no sum is: the order in which gradients are added up stays what it is.
+        """
+        node: Any = passing.edge
+        while node.op is not None and node.op.view and node.chain is None:
+            if node.hooks is not None or node.packed or node.outputs is not None:
+                break
+            pending = order.pending[node]
+            if pending.waiting != 1 or pending.total is not None or node.kept is None:
+                break
+            below: Node | None = node.edges[0]
+            if below is None or below.is_leaf:
+                break
+            beyond = order.pending[below]
+            if below.outputs is None and (beyond.waiting != 1 or beyond.total is not None):
+                break
+            g = pull_op(node, passing.g, False)[0]
+            if not aliases(g, passing.g):
+                passing.owned = 1
+            slots = node.edge_slots
+            passing.slot = 0 if slots is None else slots[0]
+            passing.g = g
+            passing.edge = node = below
+        return passing
 
     def hand_one(self, order: Order, edge: Node, slot: int, g: Any, owned: int) -> None:
         """The same for one edge."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...autograd.engine import Passing
 from ...autograd.node import OpNode
 from ...core.base import STATE, Node
 from ...core.devices import DEVICE
@@ -91,4 +92,8 @@ def give(run: Any, order: Any, edge: Any, slot: int, g: Any) -> None:
             edge = edge.edges[0]
             slot = 0 if below is None else below[0]
             pending = order.pending[edge]
+    if g is not None and edge.op is not None and edge.op.view:
+        passed = run.past_views(order, Passing(edge, slot, g, 1))
+        run.hand_one(order, passed.edge, passed.slot, passed.g, passed.owned)
+        return
     run.hand_one(order, edge, slot, g, 1)
