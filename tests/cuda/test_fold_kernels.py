@@ -81,3 +81,30 @@ def test_launches(launches: list[str]) -> None:
             launches.clear()
             kind(x, dim)
             assert launches == ["fold_columns" if dim == 0 else "fold_rows"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("rows", [5, 20000])
+def test_classes_with_weights(rows: int, dtype: Any) -> None:
+    torch.manual_seed(0)
+    x, weight = torch.randn(rows, 7, dtype=dtype), torch.rand(7, dtype=dtype)
+    target = torch.randint(0, 7, (rows,))
+    target[::3] = 2
+    cross_entropy = torch.nn.functional.cross_entropy
+    for options in ({}, {"reduction": "sum"}, {"ignore_index": 2}, {"label_smoothing": 0.1}):
+        found = []
+        for device in ("cpu", "cuda"):
+            t = x.detach().to(device).requires_grad_()
+            loss = cross_entropy(t, target.to(device), weight.to(device), **options)
+            loss.backward()
+            found.append((loss.detach().cpu(), t.grad.cpu()))
+        for a, b in zip(*found, strict=True):
+            torch.testing.assert_close(b, a, rtol=1e-4, atol=1e-6)
+
+
+def test_launches_for_classes_with_weights(launches: list[str]) -> None:
+    x = torch.randn(64, 10, device="cuda", requires_grad=True)
+    weight, target = torch.rand(10, device="cuda"), torch.zeros(64, device="cuda").long()
+    launches.clear()
+    torch.nn.functional.nll_loss(x, target, weight).backward()
+    assert [name for name in launches if name != "look"] == ["chosen", "chosen_back"]
