@@ -11,7 +11,18 @@ from __future__ import annotations
 from typing import Any
 
 from ..autograd.node import OpNode, accumulate_node
-from .base import STAMP_DEPTH, STATE, Node, TensorBase, View, cell_of, sequence, stamp, wrap
+from .base import (
+    STAMP_DEPTH,
+    STATE,
+    Node,
+    Stamped,
+    TensorBase,
+    View,
+    cell_of,
+    sequence,
+    stamp,
+    wrap,
+)
 from .op import Op
 from .record import saved_cell
 
@@ -45,12 +56,33 @@ def view_node(op: Op, t: TensorBase, attrs: tuple[Any, ...], metas: tuple[Any, .
     return node
 
 
+def cast(op: Op, t: TensorBase, array: Any, origin: Stamped) -> TensorBase:
+    """A tensor around `array`, which a cast made of `t`, with the node of that."""
+    made = wrap(array)
+    if not t.wants_grad:
+        made.cut = t.cut
+        return made
+    x = t.array
+    node = view_node(op, t, (array.dtype,), (x.dtype,))
+    node.fixes = ((x.shape, x.dtype),)
+    copy_stamp(origin, node)
+    made.node = node
+    made.wants_grad = True
+    return made
+
+
 def linear(
-    ops: tuple[Op, Op, Op], input: TensorBase, weight: TensorBase, bias: TensorBase, rows: int
+    ops: tuple[Op, Op, Op],
+    input: TensorBase,
+    weight: TensorBase,
+    bias: TensorBase,
+    rows: int,
+    origin: Stamped | None = None,
 ) -> Any:
     """`input @ weight.T + bias` of tensors that fit; None: by the ops one by one.
 
-    `ops` are t, view and addmm; `rows` those of the input as a matrix.
+    `ops` are t, view and addmm; `rows` those of the input as a matrix; `origin` knows the line, if
+    somebody has looked for it.
     """
     turning, viewing, adding = ops
     kernel = adding.device.kernel
@@ -141,17 +173,21 @@ def linear(
         t.view_of = View(base, "", cell.n, ())
     last.chain = Chain(None if last is node else node, flat_node, turned_node)
     if STATE.recording:
-        stamp(last, STAMP_DEPTH)
-        copy_stamp(last, node)
-        copy_stamp(last, turned_node)
-        copy_stamp(last, flat_node)
+        if origin is None:
+            stamp(last, STAMP_DEPTH)
+            origin = last
+        else:
+            copy_stamp(origin, last)
+        copy_stamp(origin, node)
+        copy_stamp(origin, turned_node)
+        copy_stamp(origin, flat_node)
         if t.view_of is not None:
             t.view_of.code = last.code
             t.view_of.lasti = last.lasti
     return t
 
 
-def copy_stamp(source: OpNode, target: OpNode | None) -> None:
+def copy_stamp(source: Stamped, target: OpNode | None) -> None:
     if target is not None:
         target.code = source.code
         target.lasti = source.lasti

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..errors import explain_call
-from .base import F32, F64, ON_DEVICE, STATE, TensorBase
+from .base import F32, F64, ON_DEVICE, STATE, Stamped, TensorBase
 from .dispatch import REALS, apply, binary, is_stale, pair, unary
 from .layers import linear
 from .mypyc import mypyc_attr
@@ -140,15 +140,21 @@ def rows_of(x: Any, w: Any, b: Any) -> int:
     return rows
 
 
-def affine_at_once(input: TensorBase, weight: TensorBase, bias: TensorBase) -> Any:
+def affine_at_once(input: TensorBase, weight: TensorBase, bias: TensorBase, origin: Stamped) -> Any:
     """`affine` of tensors of a GPU, if it is one call of core/layers.py; else None."""
     rows = rows_of(input.array, weight.array, bias.array)
     if rows <= 0 or not weight.array.shape[1]:
         return None
-    return on_gpu(input, weight, bias, rows)
+    return on_gpu(input, weight, bias, rows, origin)
 
 
-def on_gpu(input: TensorBase, weight: TensorBase, bias: TensorBase, rows: int) -> Any:
+def on_gpu(
+    input: TensorBase,
+    weight: TensorBase,
+    bias: TensorBase,
+    rows: int,
+    origin: Stamped | None = None,
+) -> Any:
     """The same with its nodes made at once; None: nothing so simple."""
     if weight.special != ON_DEVICE or bias.special != ON_DEVICE or STATE.several:
         return None
@@ -158,7 +164,7 @@ def on_gpu(input: TensorBase, weight: TensorBase, bias: TensorBase, rows: int) -
         return None
     if input.array.ndim != 2 and not input.array.flags.c_contiguous:
         return None
-    return linear((OPS.t, OPS.view, OPS.addmm), input, weight, bias, rows)
+    return linear((OPS.t, OPS.view, OPS.addmm), input, weight, bias, rows, origin)
 
 
 def as_number(value: Any) -> Any:
