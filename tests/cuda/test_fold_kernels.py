@@ -108,3 +108,38 @@ def test_launches_for_classes_with_weights(launches: list[str]) -> None:
     launches.clear()
     torch.nn.functional.nll_loss(x, target, weight).backward()
     assert [name for name in launches if name != "look"] == ["chosen", "chosen_back"]
+
+
+BINARY_LOSSES = (
+    torch.nn.functional.binary_cross_entropy,
+    (torch.nn.functional.binary_cross_entropy_with_logits),
+)
+
+
+@pytest.mark.parametrize("shape", [(4, 5), (5,), (1, 5), (), (4, 1)])
+@pytest.mark.parametrize("positive", [False, True])
+def test_binary_losses_with_weights(shape: Any, positive: bool) -> None:
+    torch.manual_seed(0)
+    x, y, weight = torch.rand(4, 5), torch.rand(4, 5), torch.rand(shape) + 0.5
+    for loss in BINARY_LOSSES[positive:]:
+        for reduction in ("mean", "sum", "none"):
+            found = []
+            for device in ("cpu", "cuda"):
+                t = x.detach().to(device).requires_grad_()
+                options: dict[str, Any] = {
+                    "pos_weight" if positive else "weight": weight.to(device)
+                }
+                out = loss(t, y.to(device), reduction=reduction, **options)
+                out.sum().backward()
+                found.append((out.detach().cpu(), t.grad.cpu()))
+            for a, b in zip(*found, strict=True):
+                torch.testing.assert_close(b, a, rtol=1e-4, atol=1e-6)
+
+
+def test_launches_of_binary_losses_with_weights(launches: list[str]) -> None:
+    x = torch.randn(64, 10, device="cuda", requires_grad=True)
+    y, weight = torch.rand(64, 10, device="cuda"), torch.rand(10, device="cuda")
+    for name in ("weight", "pos_weight"):
+        launches.clear()
+        BINARY_LOSSES[1](x, y, **{name: weight}).backward()
+        assert launches == ["weights", "weighed"]

@@ -197,26 +197,50 @@ class Each:
         return None if out is None else self.gpu.xp.broadcast_to(out, grad.shape)
 
     def total(
-        self, formula: Formula, x: Any, y: Any, numbers: tuple[float, ...], mean: bool
+        self,
+        formula: Formula,
+        arrays: tuple[Any, ...],
+        numbers: tuple[float, ...],
+        mean: bool,
     ) -> Any:
-        """The sum or mean of a formula of contiguous floats of one shape and dtype."""
+        """The sum or mean of a formula of contiguous floats of one shape and dtype.
+
+        A third array are weights, which come again and again.
+        """
+        x = arrays[0]
         dtype = x.dtype
         run, end, count, sizes = self.totals.get((formula, x.size, mean))
         ndarray = self.gpu.xp.ndarray
         out = ndarray((), dtype)
         given = [real(dtype, s) for s in numbers]
+        if len(arrays) == 3:
+            arrays = (*arrays, I64(arrays[2].size))
         if end is None:
-            run((1,), THREADS, (x, y, NOTHING, out, *sizes, *given))
+            run((1,), THREADS, (*arrays, NOTHING, out, *sizes, *given))
         else:
             parts = ndarray((count,), accumulator(dtype))
-            run((count,), THREADS, (x, y, parts, NOTHING, *sizes, *given))
+            run((count,), THREADS, (*arrays, parts, NOTHING, *sizes, *given))
             end((1,), THREADS, (parts, out, sizes[0], I32(count)))
+        return out
+
+    def weighed(
+        self, formula: Formula, grad: Any, arrays: Sequence[Any], numbers: tuple[float, ...]
+    ) -> Any:
+        """The gradient of such a loss with weights."""
+        x, y, weight = arrays
+        dtype = x.dtype
+        run = formula.kernels.get("weighed") or self.gpu.elementwise("weighed", formula)
+        out = self.gpu.xp.ndarray(x.shape, dtype)
+        given = [real(dtype, s) for s in numbers]
+        sizes = (I64(x.size), I64(weight.size))
+        run(self.gpu.grid(x.size), BLOCK, (grad, x, y, weight, out, *sizes, *given))
         return out
 
     def plan_total(self, formula: Formula, n: int, mean: bool) -> Any:
         """Kernels, number of blocks, and sizes."""
         dtype = formula.dtype
-        run = self.gpu.elementwise("total", formula)
+        form = "total" if len(formula.arrays) == 2 else "weights"
+        run = self.gpu.elementwise(form, formula)
         count = 1 if n <= ALONE else min(-(-n // 8192), 512)
         chunk = -(-n // count)
         count = -(-n // chunk)
@@ -459,21 +483,39 @@ def loss_kernel(each: Each, name: str, other: Any) -> Any:
     def run(x: Any, y: Any, *rest: Any) -> Any:
         place = [type(v) for v in rest].index(str)
         reduction, *attrs = rest[place:]
-        fits = not any([w is not None for w in rest[:place]])
+        weights = [w for w in rest[:place] if w is not None]
+        fits = not weights or (reduction != "none" and come_again(x, weights))
         if name == "huber_loss":
             fits = attrs[-1] == x.dtype  # the dtype of the result
             attrs[-1] = accumulator(x.dtype)
         formula = None
         if fits and contiguous_floats(x, y) and x.size:
-            values = (ARRAY, ARRAY, *rest[:place], "none", *attrs)
+            given = [None if w is None else ARRAY for w in rest[:place]]
+            values = (ARRAY, ARRAY, *given, "none", *attrs)
             formula, numbers = formulas.of(x.dtype, values)
         if formula is None:
             return other(x, y, *rest)
         if reduction == "none":
             return each.gpu.binary(formula, x, y, *numbers)
-        return each.total(formula, x, y, numbers, reduction == "mean")
+        return each.total(formula, (x, y, *weights), numbers, reduction == "mean")
 
     return run
+
+
+def come_again(x: Any, weights: Sequence[Any]) -> bool:
+    """Whether these are contiguous weights of all that have the same place in the last dimensions.
+
+    Two of them are too many.
+    """
+    if len(weights) != 1:
+        return False
+    w = weights[0]
+    if type(w) is not type(x) or w.dtype is not x.dtype or not contiguous(w):
+        return False
+    shape = w.shape
+    while shape and shape[0] == 1:
+        shape = shape[1:]
+    return bool(w.size) and shape == x.shape[x.ndim - len(shape) :]
 
 
 def loss_gradients(each: Each) -> Callable[..., Any]:
@@ -482,7 +524,10 @@ def loss_gradients(each: Each) -> Callable[..., Any]:
     def run(node: Any, grad: Any, kept: Any) -> Any:
         op = node.op
         width, end = op.width, op.width + 1 + len(op.attrs)
-        if any([w is not None for w in kept[2:width]]):
+        weights = [w for w in kept[2:width] if w is not None]
+        if weights and (grad.ndim or kept[0] is None or not come_again(kept[0], weights)):
+            return None
+        if weights and (kept[1] is None or not contiguous_floats(kept[0], kept[1])):
             return None
         if not rules:
             rules.extend([rule and of_shared_rule(op, i) for i, rule in enumerate(op.rules)])
@@ -497,13 +542,21 @@ def loss_gradients(each: Each) -> Callable[..., Any]:
             if reduction == "mean" and kept[0] is not None:
                 share = 1.0 / max(math.prod(kept[0].shape), 1)
             # The gradient and its share, input and target, weights, the result, attributes.
-            weights = (None,) * (width - 2)
-            values = (ARRAY, share, ARRAY, ARRAY, *weights, ARRAY, "none", *attrs)
+            given = [None if w is None else ARRAY for w in kept[2:width]]
+            values = (ARRAY, share, ARRAY, ARRAY, *given, ARRAY, "none", *attrs)
             formula, numbers = formulas.of(grad.dtype, values)
             if formula is None:
                 return None
             arrays = [kept[place - 2] for place in formula.arrays[1:]]
-            g = each.pull(formula, grad, arrays, numbers)
+            if weights:
+                same = [a is b for a, b in zip(arrays, (*kept[:2], *weights), strict=False)]
+                if len(arrays) != 3 or not all(same) or grad.dtype is not kept[0].dtype:
+                    return None
+                g = each.weighed(formula, grad, arrays, numbers)
+            elif len(arrays) > 2:
+                return None
+            else:
+                g = each.pull(formula, grad, arrays, numbers)
             if g is None:
                 return None
             found[i] = g if node.fixes is None else node.finish(DEVICE.space, i, g)
