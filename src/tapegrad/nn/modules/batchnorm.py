@@ -6,7 +6,7 @@ from typing import Any
 
 import tapegrad as tg
 
-from ...ops.nn.batch_norm import layer_step
+from ...ops.nn.batch_norm_layer import layer_step
 from .. import functional as F
 from .. import init
 from ..parameter import Parameter, UninitializedBuffer, UninitializedParameter
