@@ -32,7 +32,7 @@ from .op import Op
 from .upward import ANOMALY_MODE, RECORDING
 
 FLOATS: Final = "fcV"  # NumPy kinds that can require a gradient (bfloat16 is a void kind)
-# On NumPy bfloat16 times a Python number is float32: gradients have to be brought back.
+# On NumPy and CuPy bfloat16 times a Python number is float32: gradients have to be brought back.
 BFLOAT16: Final = "V"
 
 
@@ -83,9 +83,9 @@ def adapt(node: OpNode, x: Any, out: Any) -> None:
     """What a node of one tensor has to undo where `out` is of another dtype, or complex."""
     dtype = out.dtype
     kind = dtype.kind
-    if x.dtype is not dtype or (kind == BFLOAT16 and type(x) is ndarray):
-        node.fixes = ((x.shape, x.dtype),)
     op: Op = node.op
+    if x.dtype is not dtype or (kind == BFLOAT16 and (type(x) is ndarray or not op.view)):
+        node.fixes = ((x.shape, x.dtype),)
     if kind == "c" and not op.wirtinger:
         node.conjugates = True
 
