@@ -30,6 +30,7 @@ MYPYC_MODULES = [
     "src/tapegrad/core/devices.py",
     "src/tapegrad/amp/casting.py",
     "src/tapegrad/core/layout.py",
+    "src/tapegrad/core/layers.py",
     "src/tapegrad/core/operators.py",
     "src/tapegrad/core/promote.py",
     "src/tapegrad/core/unchanged.py",
@@ -38,6 +39,7 @@ MYPYC_MODULES = [
     "src/tapegrad/autograd/leaves.py",
     "src/tapegrad/autograd/engine.py",
     "src/tapegrad/backends/gpu/late_casts.py",
+    "src/tapegrad/backends/gpu/layers.py",
 ]
 
 # No fast-math, and no fused multiply-adds but those that are written down: results do not depend on

@@ -108,7 +108,8 @@ def test_threads_do_not_mix_up_biases() -> None:
     plan.bias_at, plan.desc, plan.lock = 0, None, threading.Lock()
     used: list[bool] = []
     pause = threading.Event()
-    plan.lt = SimpleNamespace(set=lambda *args: None)
+    plan.bias_given, plan.bias_reference = SimpleNamespace(value=0), None  # type: ignore[assignment]
+    plan.lt = SimpleNamespace(set_attribute=lambda *args: 0)  # type: ignore[assignment]
 
     def launch(choice: Any, a: int, b: int, out: int) -> None:
         pause.wait(0.001)  # long enough for others to come in

@@ -253,3 +253,33 @@ def test_a_compiled_model_on_a_gpu_is_differentiated_outside() -> None:
         model(torch.ones(2, 6, device="cuda")).sum().backward()
         assert torch.equal(found, model[3].weight.grad.cpu())
     assert run.forward.graphs.reason == "what it returns is differentiated outside of it"
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_compiled_graphs_of_recurrent_layers(kind: str) -> None:
+    losses = []
+    for compiled in (False, True):
+        torch.manual_seed(0)
+        layers = getattr(torch.nn, kind)(8, 8, 2, batch_first=True, bidirectional=True).cuda()
+        head = torch.nn.Linear(16, 3).cuda()
+        params = [*layers.parameters(), *head.parameters()]
+        optimizer = torch.optim.SGD(params, lr=0.1)
+        parts = (layers, head, optimizer)
+
+        def step(x: Any, y: Any, parts: Any = parts) -> Any:
+            layers, head, optimizer = parts
+            optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(head(layers(x)[0][:, -1]), y)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        run = torch.compile(step, mode="reduce-overhead") if compiled else step
+        seen = []
+        for i in range(6):
+            x = torch.sin(torch.arange(96.0).reshape(4, 3, 8) + i).cuda()
+            seen.append(run(x, torch.tensor([0, 1, 2, i % 3]).cuda()))
+        losses.append([loss.item() for loss in seen])
+        if compiled:
+            assert not run.graphs.reason and len(run.graphs.graphed.recordings) == 1
+    assert losses[0] == losses[1]

@@ -12,10 +12,22 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import dtypes
-from ..core.base import F32, ON_DEVICE, ON_META, STATE, TensorBase, cell_of
+from ..core.base import (
+    F32,
+    ON_DEVICE,
+    ON_META,
+    STAMP_DEPTH,
+    STATE,
+    Stamped,
+    TensorBase,
+    cell_of,
+    stamp,
+)
 from ..core.dispatch import REALS, apply, recorded
+from ..core.layers import cast as record_cast
 from ..core.modes import MODES
 from ..core.op import AS_CALLED, LOWER, REGISTRY, SINGLE, UNSAFE, WIDEST, Autocast, Op
+from ..core.operators import affine_at_once
 from ..core.upward import AUTOCAST, GPU
 
 REFUSED = (
@@ -42,7 +54,7 @@ class Cache:
         # What blocks cast, by the parameter that they began with.
         self.blocks: dict[tuple[int, Any], list[Any]] = {}
 
-    def cast(self, t: Any, dtype: Any) -> Any:
+    def cast(self, t: Any, dtype: Any, origin: Stamped | None = None) -> Any:
         """`t` in `dtype`, the same tensor each time: a weight used twice gets one cast."""
         key = (id(t), dtype)
         found = self.casts.get(key)
@@ -53,6 +65,8 @@ class Cache:
             array = self.prepared(key, t)
             if array is None:
                 made = cast_tensor(t, dtype)
+            elif origin is not None:
+                made = record_cast(REGISTRY["cast"], t, array, origin)
             else:
                 made = recorded(REGISTRY["cast"], t, (dtype.np,), array)
             found = self.casts[key] = (t, made)
@@ -217,6 +231,48 @@ def cast_call(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
             values = all_converted(tuple(kwargs.values()), dtype)
             kwargs = dict(zip(kwargs, values, strict=True))
         return call(*all_converted(args, dtype), **kwargs)
+
+
+def cast_linear(input: Any, weight: Any, bias: Any) -> tuple[Any, Any, Any, Any]:
+    """The tensors of a linear layer, cast, and its result; None for that: `cast_call` has to do it.
+
+    The same as there, for tensors of a GPU whose nodes are made at once: nothing of it asks for
+    autocast again.
+    """
+    low = MODES.autocast[1]
+    if low is None or bias is None:
+        return input, weight, bias, None
+    for t in (input, weight, bias):
+        if not isinstance(t, TensorBase) or t.special != ON_DEVICE:
+            return input, weight, bias, None
+    origin = Stamped()
+    if STATE.recording:
+        stamp(origin, STAMP_DEPTH)
+    bias = cast_at_once(bias, low, origin)
+    weight = cast_at_once(weight, low, origin)
+    input = cast_at_once(input, low, origin)
+    return input, weight, bias, affine_at_once(input, weight, bias, origin)
+
+
+def cast_at_once(t: Any, dtype: Any, origin: Stamped) -> Any:
+    """`converted` for a tensor of a GPU, where nothing but autocast is on."""
+    array = t.array
+    found = array.dtype
+    wanted = dtype.np
+    if found is wanted:
+        return t
+    op = REGISTRY["cast"]
+    kernel = op.device.kernel
+    if found is not F32 or kernel is None or STATE.several or t.view_of is not None:
+        return converted(t, dtype)
+    if STATE.modes_on != STATE.only_casting or STATE.timing or STATE.anomaly:
+        return converted(t, dtype)
+    if is_parameter(t):
+        return CACHE.cast(t, dtype, origin)
+    try:
+        return record_cast(op, t, kernel(array, wanted), origin)
+    except (MemoryError, ValueError):
+        return converted(t, dtype)  # which says what is wrong
 
 
 def cast_operands(op: Op, tensors: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -23,6 +23,16 @@ from .order import Order, Pending
 observers: Final[list[Any]] = []
 
 
+class Passing:
+    """A gradient on its way to an output of a node."""
+
+    def __init__(self, edge: Node, slot: int, g: Any, owned: int) -> None:
+        self.edge = edge
+        self.slot = slot
+        self.g = g
+        self.owned = owned
+
+
 class Run:
     """One backward pass.
 
@@ -109,8 +119,9 @@ class Run:
         node = self.at = pending.node
         total = pending.total
         pending.total = None
-        if self.late is not None:
-            self.late.before(node)
+        late = self.late
+        if late is not None and late.waiting:
+            late.before(node)
         if node.hooks is not None or self.watched:
             self.visit_watched(order, node, total, pending.owned)
             return
@@ -123,10 +134,15 @@ class Run:
             if type(total) is list:
                 fill_in(node, total, self.record)
             try:
-                if self.late is not None and self.late.takes(node, total):
-                    pass
+                if node.chain is not None and late is not None:
+                    if GPU.run_linear(self, order, node, total):
+                        return
+                if late is not None and node.op is not None and node.op.casts:
+                    if not late.takes(node, total):
+                        own: Any = node
+                        grads = pull_op(own, total, self.record)
                 elif node.op is not None:
-                    own: Any = node
+                    own = node
                     grads = pull_op(own, total, self.record)
                 else:
                     grads = node.pull(total, self.record)
@@ -237,16 +253,62 @@ class Run:
                     own = 0
                     if trusted:
                         own = inherits if aliases(g, total) else 1
+                    slot = 0 if slots is None else slots[i]
+                    if self.late is not None and edge.op is not None and edge.op.view:
+                        passed = self.past_views(order, Passing(edge, slot, g, own))
+                        edge = passed.edge
+                        slot = passed.slot
+                        g = passed.g
+                        own = passed.owned
+                        pending = order.pending[edge]
                     if edge.converts:
                         g = converted(edge, g, self.record)
                     if pending.total is None and edge.outputs is None:
                         pending.total = g
                         pending.owned = own
                     else:
-                        self.add(pending, 0 if slots is None else slots[i], g, own)
+                        self.add(pending, slot, g, own)
                 pending.waiting -= 1
                 if pending.waiting == 0:
                     order.is_complete(pending)
+
+    def past_views(self, order: Order, passing: Passing) -> Passing:
+        """Run views at once that wait for nothing else, on a GPU and where nobody watches.
+
+        As far as no sum is: the order in which gradients are added up stays what it is.
+        """
+        node: Any = passing.edge
+        while node.op is not None and node.op.view and node.chain is None:
+            if node.hooks is not None or node.packed or node.outputs is not None:
+                break
+            pending = order.pending[node]
+            if pending.waiting != 1 or pending.total is not None or node.kept is None:
+                break
+            below: Node | None = node.edges[0]
+            if below is None or below.is_leaf:
+                break
+            beyond = order.pending[below]
+            if below.outputs is None and (beyond.waiting != 1 or beyond.total is not None):
+                break
+            g = pull_op(node, passing.g, False)[0]
+            if not aliases(g, passing.g):
+                passing.owned = 1
+            slots = node.edge_slots
+            passing.slot = 0 if slots is None else slots[0]
+            passing.g = g
+            passing.edge = node = below
+        return passing
+
+    def hand_one(self, order: Order, edge: Node, slot: int, g: Any, owned: int) -> None:
+        """The same for one edge."""
+        pending = order.pending[edge]
+        if g is not None and pending.useful:
+            if edge.converts:
+                g = converted(edge, g, self.record)
+            self.add(pending, slot, g, owned)
+        pending.waiting -= 1
+        if pending.waiting == 0:
+            order.is_complete(pending)
 
     def add(self, pending: Pending, slot: int, g: Any, owned: int) -> None:
         """Add a partial gradient for output `slot` of a node."""
@@ -277,7 +339,7 @@ class Run:
                 pending.owned = writes + 1
 
     def sum_of(self, before: Any, g: Any) -> Any:
-        return DISPATCHED.sum_of(before, g) if self.record else before + g
+        return DISPATCHED.sum_of(before, g) if self.record else memory_of(before).sum_of(before, g)
 
     def will_visit(self, node: Node) -> bool:
         """Whether this pass gets to `node`; for register_multi_grad_hook."""

@@ -50,6 +50,23 @@ class Backend:
         """
         return None
 
+    def linear_gradients(
+        self, grad: Any, x: Any, weight: Any, wants: tuple[bool, ...]
+    ) -> tuple[Any, Any, Any]:
+        """Of bias, input and weight of `x @ weight.T + bias`, matrices; None where not wanted."""
+        kernel = self.in_rules
+        return (
+            kernel("sum")(grad, (0,), False, None) if wants[0] else None,
+            kernel("mm")(grad, weight) if wants[1] else None,
+            kernel("mm")(grad.T, x) if wants[2] else None,
+        )
+
+    def in_rules(self, name: str) -> Any:
+        """The kernel of an op by its name."""
+        from ..core.op import REGISTRY
+
+        return self.kernel(REGISTRY[name])
+
     def assign(self, target: Any, source: Any) -> None:
         """`target[...] = source`, cast and broadcast if need be."""
         target[...] = source

@@ -30,6 +30,10 @@ class ArrayMemory:
         if not added_in_c(target, other):
             np.add(target, other, target)
 
+    def sum_of(self, first: Any, second: Any) -> Any:
+        """The sum in memory of its own."""
+        return first + second
+
     def accumulate(self, kept: Any, g: Any) -> None:
         """Add `g` to the array of a `.grad`, which may be a view and have another dtype."""
         if not added_in_c(kept, g):

@@ -119,7 +119,13 @@ def user_frame(depth: int) -> Any:
         frame = getframe(depth)
     except ValueError:
         return None
-    while frame is not None and is_own(frame.f_code.co_filename):
+    while frame is not None:
+        filename = frame.f_code.co_filename
+        own = _own_files.get(filename)
+        if own is None:
+            own = is_own(filename)
+        if not own:
+            break
         frame = frame.f_back
     return frame
 
@@ -223,6 +229,7 @@ class Node(Stamped):
     made: Any = None
     gives_away: bool = False  # no op, but the gradients that it returns are in new memory
     converts: bool = False  # a leaf whose gradient has a dtype of its own: Tensor.grad_dtype
+    chain: Any = None  # of the last node of a linear layer on a GPU: core/layers.py
 
     def pull(self, grad: Any, record: bool) -> Any:
         """The gradients for the edges, given the gradient of the output (a list if several)."""
@@ -290,12 +297,18 @@ def stamp(what: Stamped, depth: int) -> None:
     except ValueError:
         return
     code = frame.f_code
-    if code is not STATE.user_code:
-        while is_own(code.co_filename):
+    known = STATE.user_code
+    if code is not known:
+        # `is_own`, without a call for every frame: our layers lie a dozen deep in each other.
+        own = _own_files.get(code.co_filename)
+        while own or (own is None and is_own(code.co_filename)):
             frame = frame.f_back
             if frame is None:
                 return
             code = frame.f_code
+            if code is known:
+                break
+            own = _own_files.get(code.co_filename)
         STATE.user_code = code
     what.code = code
     what.lasti = frame.f_lasti
@@ -400,8 +413,9 @@ def wrap(array: Any) -> TensorBase:
     t: TensorBase = TENSOR.plain()
     t.array = array
     clear(t)
-    if type(array) is not ndarray:
-        t.special = special_by(array)
+    kind = type(array)
+    if kind is not ndarray:
+        t.special = ON_DEVICE if kind is STATE.device_type else special_by(array)
     return t
 
 

@@ -108,6 +108,11 @@ class DeviceMemory(ArrayMemory):
     def add_into(self, target: Any, other: Any) -> None:
         DEVICE.backend.add_into(target, other)
 
+    def sum_of(self, first: Any, second: Any) -> Any:
+        if first.dtype is second.dtype:
+            return DEVICE.space.add(first, second)
+        return first + second
+
     def accumulate(self, kept: Any, g: Any) -> None:
         if self.may_add_into(kept, g):
             self.add_into(kept, g)

@@ -139,7 +139,7 @@ def apply(
     special = 0
     for t in tensors:
         if isinstance(t, TensorBase):
-            if is_stale(t) and op.differentiable:
+            if t.view_of is not None and is_stale(t) and op.differentiable:
                 VIEWS.refresh(t)
             special |= t.special
     if special and special != ON_DEVICE:
@@ -151,7 +151,7 @@ def run_on_arrays(
     op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: tuple[Any, ...], on_gpu: bool
 ) -> Any:
     """`apply` for tensors that are nothing but arrays with a history, on the CPU or on a GPU."""
-    if on_gpu:
+    if on_gpu and (STATE.several or not all_on_gpu(tensors) or holds_array(attrs)):
         tensors, attrs = GPU.arguments(op, tensors, attrs)
     arrays: list[Any] = []
     mask = 0
@@ -183,6 +183,13 @@ def run_on_arrays(
     return result
 
 
+def all_on_gpu(tensors: tuple[Any, ...]) -> bool:
+    for t in tensors:  # noqa: SIM110 - once per op
+        if isinstance(t, TensorBase) and t.special != ON_DEVICE:
+            return False
+    return True
+
+
 def operands_of(op: Op, tensors: tuple[Any, ...]) -> tuple[list[Any], int]:
     """The arrays and numbers of a call, and the mask of those that want a gradient.
 
@@ -206,7 +213,7 @@ def apply_to_one(op: Op, a: Any, attrs: tuple[Any, ...]) -> Any:
     """`apply` for the many ops of one tensor with one output: reductions, views, softmax …"""
     if not isinstance(a, TensorBase):
         raise must_be_tensor(op.name, op.tensors[0], 1, a)
-    if is_stale(a) and op.differentiable:
+    if a.view_of is not None and is_stale(a) and op.differentiable:
         VIEWS.refresh(a)
     x = a.array
     if a.special:
@@ -259,28 +266,33 @@ def apply_to_one(op: Op, a: Any, attrs: tuple[Any, ...]) -> Any:
 
 def write_plain(op: Op, t: Any, other: Any, records: bool) -> bool:
     """`t.op_(other)` where nothing is recorded, refused or told; False: it is not as simple."""
-    if not isinstance(t, TensorBase) or not op.native or op.silent or op.view:
+    if not isinstance(t, TensorBase) or op.silent or op.view:
         return False
-    if t.special or t.view_of is not None or (records and t.wants_grad):
+    on_gpu = t.special == ON_DEVICE
+    if not (on_gpu and not STATE.several) and (t.special or not op.native):
+        return False
+    if t.view_of is not None or (records and t.wants_grad):
         return False
     cell = cell_of(t)
     if cell.inference or STATE.anomaly or STATE.timing:
         return False
     x = t.array
     dtype = x.dtype
-    if (dtype is not F32 and dtype is not F64) or x.base is not None:
+    if not on_gpu and ((dtype is not F32 and dtype is not F64) or x.base is not None):
         return False
     y: Any = other
     if isinstance(other, TensorBase):
-        if other.special or other.view_of is not None or (records and other.wants_grad):
+        if other.special != t.special or other.view_of is not None:
+            return False
+        if records and other.wants_grad:
             return False
         y = other.array
-        # Memory of its own: no part of the target's.
-        if y.dtype is not dtype or (y.base is not None and y is not x):
+        # Memory of its own: no part of the target's. (The kernels of a GPU look for themselves.)
+        if y.dtype is not dtype or (not on_gpu and y.base is not None and y is not x):
             return False
     elif type(other) is not float and type(other) is not int:
         return False
-    into = getattr(op.kernel, "into", None)
+    into = getattr(op.device.kernel if on_gpu else op.kernel, "into", None)
     if into is None or not into(x, x, y):
         return False
     cell.bump(op.name + "_", (False, None, None, -1, t.cut))
@@ -371,7 +383,9 @@ def run_as(kernel: Any, op: Op, arrays: list[Any], attrs: tuple[Any, ...]) -> An
 
             check_broadcast(arrays)
         raise
-    return out if down is None else out.astype(down) if out.dtype.kind in FLOATS else out
+    if down is None or out.dtype.kind not in FLOATS:
+        return out
+    return quiet(out.astype, down)  # it may overflow
 
 
 def unify(op: Op, arrays: list[Any]) -> Any:

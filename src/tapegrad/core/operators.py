@@ -7,8 +7,9 @@ from typing import Any, Final
 import numpy as np
 
 from ..errors import explain_call
-from .base import F32, F64, STATE, TensorBase
-from .dispatch import REALS, apply, binary, pair, unary
+from .base import F32, F64, ON_DEVICE, STATE, Stamped, TensorBase
+from .dispatch import REALS, apply, binary, is_stale, pair, unary
+from .layers import linear
 from .mypyc import mypyc_attr
 from .op import REGISTRY, Op
 from .upward import AUTOCAST, INTERPRETERS
@@ -101,30 +102,69 @@ def affine(input: Any, weight: Any, bias: Any) -> Any:
         and isinstance(bias, TensorBase)
     ):
         return None
+    rows = rows_of(input.array, weight.array, bias.array)
+    if rows < 0:
+        return None
     x = input.array
-    w = weight.array
-    b = bias.array
-    dtype = x.dtype
-    if dtype.kind not in REALS or w.dtype is not dtype or b.dtype is not dtype:
-        return None
     shape: tuple[int, ...] = x.shape
-    rank = len(shape)
-    if rank < 2 or w.ndim != 2:
-        return None
-    columns, inner = w.shape
-    if shape[rank - 1] != inner or b.shape != (columns,):
-        return None
-    if rank == 2:
+    columns, inner = weight.array.shape
+    if input.special == ON_DEVICE and rows and inner:
+        found = on_gpu(input, weight, bias, rows)
+        if found is not None:
+            return found
+    if len(shape) == 2:
         return apply(OPS.addmm, (bias, input, apply(OPS.t, (weight,))), (1, 1))
-    rows = 1
-    for n in shape[:-1]:
-        rows *= n
     if not x.flags.c_contiguous or not rows or not inner:
         return None
     turned = apply(OPS.t, (weight,))
     flat = apply(OPS.view, (input,), ((rows, inner),))
     out = apply(OPS.addmm, (bias, flat, turned), (1, 1))
     return apply(OPS.view, (out,), ((*shape[:-1], columns),))
+
+
+def rows_of(x: Any, w: Any, b: Any) -> int:
+    """Those of the input of a linear layer as a matrix; -1 if the arrays do not fit."""
+    dtype = x.dtype
+    if dtype.kind not in REALS or w.dtype is not dtype or b.dtype is not dtype:
+        return -1
+    shape: tuple[int, ...] = x.shape
+    rank = len(shape)
+    if rank < 2 or w.ndim != 2:
+        return -1
+    columns, inner = w.shape
+    if shape[rank - 1] != inner or b.shape != (columns,):
+        return -1
+    rows = 1
+    for n in shape[:-1]:
+        rows *= n
+    return rows
+
+
+def affine_at_once(input: TensorBase, weight: TensorBase, bias: TensorBase, origin: Stamped) -> Any:
+    """`affine` of tensors of a GPU, if it is one call of core/layers.py; else None."""
+    rows = rows_of(input.array, weight.array, bias.array)
+    if rows <= 0 or not weight.array.shape[1]:
+        return None
+    return on_gpu(input, weight, bias, rows, origin)
+
+
+def on_gpu(
+    input: TensorBase,
+    weight: TensorBase,
+    bias: TensorBase,
+    rows: int,
+    origin: Stamped | None = None,
+) -> Any:
+    """The same with its nodes made at once; None: nothing so simple."""
+    if weight.special != ON_DEVICE or bias.special != ON_DEVICE or STATE.several:
+        return None
+    if STATE.modes_on != (STATE.only_casting if STATE.casting else 0):
+        return None
+    if is_stale(input) or is_stale(weight) or is_stale(bias):
+        return None
+    if input.array.ndim != 2 and not input.array.flags.c_contiguous:
+        return None
+    return linear((OPS.t, OPS.view, OPS.addmm), input, weight, bias, rows, origin)
 
 
 def as_number(value: Any) -> Any:

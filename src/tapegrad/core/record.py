@@ -32,7 +32,7 @@ from .op import Op
 from .upward import ANOMALY_MODE, RECORDING
 
 FLOATS: Final = "fcV"  # NumPy kinds that can require a gradient (bfloat16 is a void kind)
-# On NumPy bfloat16 times a Python number is float32: gradients have to be brought back.
+# On NumPy and CuPy bfloat16 times a Python number is float32: gradients have to be brought back.
 BFLOAT16: Final = "V"
 
 
@@ -83,9 +83,9 @@ def adapt(node: OpNode, x: Any, out: Any) -> None:
     """What a node of one tensor has to undo where `out` is of another dtype, or complex."""
     dtype = out.dtype
     kind = dtype.kind
-    if x.dtype is not dtype or (kind == BFLOAT16 and type(x) is ndarray):
-        node.fixes = ((x.shape, x.dtype),)
     op: Op = node.op
+    if x.dtype is not dtype or (kind == BFLOAT16 and (type(x) is ndarray or not op.view)):
+        node.fixes = ((x.shape, x.dtype),)
     if kind == "c" and not op.wirtinger:
         node.conjugates = True
 
@@ -287,6 +287,9 @@ def prepare(
     any_fix = False
     out_dtype = outs[0].dtype if outs else None
     out_shape = outs[0].shape if outs and op.broadcasts else None
+    promotes = op.dtype_rule != 0 and op.width > 1
+    variadic = op.variadic
+    saved = plan.inputs
     for i, t in enumerate(tensors):
         edge: Node | None = None
         slot = 0
@@ -304,10 +307,10 @@ def prepare(
                     any_fix = True
             elif t.cut is not None:
                 node.cut = t.cut
-            if op.dtype_rule and x.dtype is not out_dtype and op.width > 1:
+            if promotes and x.dtype is not out_dtype:
                 any_fix = node.mixed = True
-            if not op.variadic:
-                if plan.inputs[i]:
+            if not variadic:
+                if saved[i]:
                     if i == 0 and overwritten is not None:
                         kept.append(overwritten)
                         cells.extend((i, Version(), 0))
@@ -317,7 +320,7 @@ def prepare(
                         cells.extend((i, cell, cell.n))
                 else:
                     kept.append(None)
-        elif not op.variadic:
+        elif not variadic:
             kept.append(t)
         edges.append(edge)
         slots.append(slot)

@@ -88,11 +88,10 @@ def allocator(cuda: Any, pool: Any) -> Callable[[int], Any]:
             pool.free_all_blocks()
             return pool.malloc(size).mem
 
-    def malloc(size: int) -> Any:
-        if not size:
+    def malloc(asked: int) -> Any:
+        if not asked:
             return pool.malloc(0)
-        asked = size
-        size = rounded(asked)
+        size = asked + 511 & -512 if asked <= SMALL else rounded(asked)
         device = device_now()
         key = (device, stream_now().ptr)
         bins = shelves.get(key)

@@ -62,6 +62,7 @@ def use(module: Any) -> None:
     """Use a module with CuPy's interface for tensors on CUDA devices."""
     from ..backends.gpu.backend import backend_for
     from ..backends.gpu.late_casts import LateCasts
+    from ..backends.gpu.layers import run_linear
     from .allocator import install
 
     Found.asked = True
@@ -70,6 +71,7 @@ def use(module: Any) -> None:
     STATE.several = Found.count > 1
     devices.use(module, backend_for(module))
     GPU.late_casts = LateCasts
+    GPU.run_linear = run_linear
     install(module)
 
 

@@ -59,6 +59,9 @@ class Fused:
         """The numbers for a parameter before a step; None if the host would have to wait."""
         if self.fresh:
             return (float(own.get(self.fresh) is None),)
+        if len(self.scalars) == 1:
+            array = own[self.scalars[0]].array
+            return (array.item(),) if type(array) is ndarray else None
         found = []
         for name in self.scalars:
             array = own[name].array
@@ -79,19 +82,22 @@ def update_on_device(params: list[Any], states: Any, group: Group, rule: Fused) 
     if options is None or len({address_of(p) for p in params}) != len(params):
         return params
     present = tuple([name for name, kept in rule.rows.items() if not kept or group[kept]])
+    fresh, fits, values_of = rule.fresh, kernels.fits, rule.values
     rest: list[Any] = []
     alike: dict[Any, tuple[list[Any], list[State], list[list[Any]]]] = {}
+    before: Any = None  # what the last one had: mostly the next one has the same
+    found: Any = None
     for p in params:
         own = states[p]
-        values = rule.values(own)
-        arrays = rows_of(p, own, present, rule.fresh)
-        if values is None or arrays is None or not kernels.fits(arrays):
+        values = values_of(own)
+        arrays = rows_of(p, own, present, fresh)
+        if values is None or arrays is None or not fits(arrays):
             rest.append(p)
             continue
         key = (arrays[0].dtype, values)
-        found = alike.get(key)
-        if found is None:
-            found = alike[key] = ([], [], [])
+        if key != before:
+            before = key
+            found = alike.setdefault(key, ([], [], []))
         found[0].append(p)
         found[1].append(own)
         found[2].append(arrays)

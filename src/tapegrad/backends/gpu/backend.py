@@ -34,7 +34,9 @@ def backend_for(xp: Any) -> Backend:
     # A helper of rules that is made of an op.
     backend.override("rejoin")(lambda parts, dim: devices.kernel_of(REGISTRY["cat"])(parts, dim))
     if hasattr(xp, "RawKernel"):
+        from . import denormals
         from .launchers import kernels as cupy_kernels
 
+        denormals.keep(xp)
         cupy_kernels.register(backend)
     return backend

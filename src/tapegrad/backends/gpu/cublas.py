@@ -24,6 +24,7 @@ F32 = np.dtype(np.float32)
 COMPUTE_32F, COMPUTE_64F, COMPUTE_TF32 = 68, 70, 77
 WORKSPACE = 32 << 20
 KEEP, TURN, COPY = 0, 1, -1  # cublasOperation_t, and what is none
+MOST_STACKS = 4096  # plans that are kept
 DEFAULT_STREAMS = (0, 1, 2)  # none, cudaStreamLegacy, cudaStreamPerThread
 
 
@@ -42,14 +43,9 @@ class Library:
         learn_bfloat16()
         xp.cuda.device.get_cublas_handle()  # CuPy finds and loads the library
         self.lib = ctypes.CDLL(loaded("cublas"))
-        pointer, number = ctypes.c_void_p, ctypes.c_int
-        long = ctypes.c_longlong
+        # No argtypes: what is passed is made ready once, and converted no more.
         self.stacked = self.lib.cublasGemmStridedBatchedEx
-        self.stacked.argtypes = [
-            *[pointer, *[number] * 5, pointer],
-            *[pointer, number, number, long, pointer, number, number, long],
-            *[pointer, pointer, number, number, long, number, number, number],
-        ]
+        self.stacks: dict[tuple[Any, ...], Stack] = {}
         self.handles: dict[tuple[int, int], Any] = {}
         self.streams: dict[tuple[int, int], int] = {}
         self.spaces: dict[tuple[int, int], Any] = {}
@@ -150,36 +146,69 @@ def stack_product(
 
     `fp32` is the precision of float32, else that of `Settings.matmul_fp32`.
     """
-    size, m, k = a.shape
-    n = b.shape[2]
-    kind = NAMES[a.dtype]
-    item = a.dtype.itemsize
+    if fp32 is None:
+        fp32 = Settings.matmul_fp32
+    dtype = a.dtype
+    made = dtype if out is None else out.dtype
+    key = (dtype, made, a.shape, a.strides, b.shape, b.strides, alpha, fp32)
+    plan = lib.stacks.get(key)
+    if plan is None:
+        if len(lib.stacks) >= MOST_STACKS:
+            lib.stacks.clear()
+        plan = lib.stacks[key] = Stack(lib, a, b, made, alpha, fp32)
     if out is None:
-        out = lib.xp.ndarray((size, m, n), a.dtype)
-    if not size or not m or not n:
+        out = lib.xp.ndarray(plan.shape, dtype)
+    if plan.empty:
+        if out.size:
+            out.fill(0)
         return out
-    if not k:
-        out.fill(0)
-        return out
-    turn_a, step_a = laid_out(a, item)
-    turn_b, step_b = laid_out(b, item)
-    if turn_a == COPY:
-        a, turn_a = a.copy(), KEEP
-    if turn_b == COPY:
-        b, turn_b = b.copy(), KEEP
-    code = KINDS[kind]
-    status = lib.stacked(
-        lib.handle(),
-        *(turn_b, turn_a, n, m, k),
-        factor(kind, alpha),
-        *(b.data.ptr, code, step_b, b.strides[0] // item if size > 1 else 0),
-        *(a.data.ptr, code, step_a, a.strides[0] // item if size > 1 else 0),
-        factor(kind, 0.0),
-        *(out.data.ptr, KINDS[NAMES[out.dtype]], n, m * n, size),
-        *(lib.compute(a.dtype, Settings.matmul_fp32 if fp32 is None else fp32), -1),
-    )
-    checked(status)
+    if plan.copies[0]:
+        a = a.copy()
+    if plan.copies[1]:
+        b = b.copy()
+    plan.run(a.data.ptr, b.data.ptr, out.data.ptr)
     return out
+
+
+class Stack:
+    """A stack of products of arrays that lie alike, ready to run."""
+
+    def __init__(self, lib: Library, a: Any, b: Any, made: Any, alpha: float, fp32: str) -> None:
+        size, m, k = a.shape
+        n = b.shape[2]
+        self.lib = lib
+        self.shape = (size, m, n)
+        self.empty = 0 in (size, m, n, k)
+        kind, item = NAMES[a.dtype], a.dtype.itemsize
+        turn_a, step_a = laid_out(a, item)
+        turn_b, step_b = laid_out(b, item)
+        # What lies in memory in a way that the library cannot take is copied first.
+        self.copies = (turn_a == COPY, turn_b == COPY)
+        apart = [x.strides[0] // item for x in (a, b)]
+        for i, (copied, matrix) in enumerate(zip(self.copies, (m * k, k * n), strict=True)):
+            if copied:
+                apart[i] = matrix
+        if size <= 1:
+            apart = [0, 0]
+        number, long = ctypes.c_int, ctypes.c_longlong
+        code = number(KINDS[kind])
+        turns = number(max(turn_b, KEEP)), number(max(turn_a, KEEP))
+        self.first = (*turns, number(n), number(m), number(k), factor(kind, alpha))
+        self.left = (code, number(step_b), long(apart[1]))
+        self.right = (code, number(step_a), long(apart[0]), factor(kind, 0.0))
+        result = (number(KINDS[NAMES[made]]), number(n), long(m * n), number(size))
+        self.last = (*result, number(lib.compute(a.dtype, fp32)), number(-1))
+
+    def run(self, a: int, b: int, out: int) -> None:
+        """Start the products of what is at these addresses."""
+        lib, address = self.lib, ctypes.c_void_p
+        status = lib.stacked(
+            lib.handle(),
+            *self.first,
+            *(address(b), *self.left, address(a), *self.right, address(out), *self.last),
+        )
+        if status:
+            checked(status)
 
 
 def learn_bfloat16() -> None:

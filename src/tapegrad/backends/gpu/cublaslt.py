@@ -22,6 +22,7 @@ MAX_WORKSPACE = 1  # cublasLtMatmulPreferenceAttributes_t
 TRIED = 8  # kernels
 WORTH_TRYING = 1e9  # multiplications: below, starting the kernel is what takes time
 ROUNDS = 3
+POINTER = ctypes.c_size_t(ctypes.sizeof(ctypes.c_void_p))
 
 
 class Heuristic(ctypes.Structure):
@@ -66,6 +67,8 @@ class Plan:
         self.right = lt.layout(code, *((m, k) if turn_a else (k, m)), step_a)
         self.out = lt.layout(code, n, m, n)
         self.bias_at = 0  # the address that the description holds
+        self.bias_given = ctypes.c_void_p()
+        self.bias_reference = ctypes.byref(self.bias_given)
         self.lock = threading.Lock()
         self.one, self.zero = cublas.factor(kind, 1.0), cublas.factor(kind, 0.0)
         self.choices: list[Callable[[int, int, int, int], None]] = []
@@ -125,7 +128,10 @@ class Plan:
             return
         with self.lock:  # the address stands in the description, which all threads use
             if bias != self.bias_at:
-                lt.set(self.desc, BIAS, ctypes.c_void_p(bias))
+                self.bias_given.value = bias
+                status = lt.set_attribute(self.desc, BIAS, self.bias_reference, POINTER)
+                if status:
+                    check_status(status)
                 self.bias_at = bias
             self.launch(choice, a, b, out)
 
@@ -193,6 +199,7 @@ class Lt:
         # No argtypes: what is passed is made ready once, and converted no more.
         self.matmul = self.lib.cublasLtMatmul
         self.size = ctypes.c_size_t(cublas.WORKSPACE)
+        self.set_attribute = self.lib.cublasLtMatmulDescSetAttribute
         self.address = pointer
         self.plans: dict[tuple[Any, ...], Any] = {}
 

@@ -20,7 +20,8 @@ from ...expressions.symbols import Number, Symbol, Untraceable
 from ...expressions.trace import Unknown
 from .cublas import NAMES
 
-ARRAYS, NUMBERS = "abc", "stuvw"  # what arguments are called, in the order of their places
+ARRAYS, NUMBERS = "abcd", "stuvw"  # what arguments are called, in the order of their places
+MOST_ARRAYS = 3  # that elementwise kernels take; losses with weights have one more
 BY_VALUE = (str, bool, type(None), np.dtype, dtypes.dtype)
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 MOST_FOUND = 1024
@@ -74,8 +75,14 @@ NONE: Found = None, ()
 class Formulas:
     """Those of one function of arrays and numbers, by dtype and by what it is called with."""
 
-    def __init__(self, run: Callable[[Sequence[Any]], Any], reads_all: bool = True) -> None:
+    def __init__(
+        self,
+        run: Callable[[Sequence[Any]], Any],
+        reads_all: bool = True,
+        most: int = MOST_ARRAYS,
+    ) -> None:
         self.run = run
+        self.most = most  # arrays
         self.reads_all = reads_all  # arrays that the formula does not need are arguments too
         self.found: dict[Any, tuple[Formula | None, tuple[float, ...] | None]] = {}
         self.formulas: dict[Any, Formula | None] = {}
@@ -145,7 +152,7 @@ class Formulas:
         elif result.name == "input":
             return None  # what is handed on as it is must stay a view
         numbers = of_numbers(result, used.difference(arrays))
-        if not used & set(arrays) or len(arrays) > len(ARRAYS) or len(numbers) > len(NUMBERS):
+        if not used & set(arrays) or len(arrays) > self.most or len(numbers) > len(NUMBERS):
             return None
         text = ""
         if result.name != "input":
@@ -246,4 +253,5 @@ def of_shared_rule(op: Op, index: int) -> Formulas:
     return Formulas(
         lambda values: rule.call(TRACED, values[0] * values[1], tuple(values[2:])),
         reads_all=False,
+        most=len(ARRAYS),
     )

@@ -24,9 +24,8 @@ class LateCasts:
 
     def before(self, node: Node) -> None:
         """A node is about to run: does it call functions of the user's, who may look at leaves?"""
-        if self.waiting:
-            if node.hooks is not None or node.packed or (node.op is None and not node.is_leaf):
-                self.cast()
+        if node.hooks is not None or node.packed or (node.op is None and not node.is_leaf):
+            self.cast()
 
     def takes(self, node: Node, total: Any) -> bool:
         """Whether a node is a cast to a leaf's dtype that can wait; it is kept then."""

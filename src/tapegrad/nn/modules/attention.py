@@ -6,6 +6,9 @@ from typing import Any
 
 import tapegrad as tg
 
+from ...core.base import ON_DEVICE, TensorBase
+from ...core.watchers import WATCHED
+from ...ops.nn.multihead_attention import over_itself
 from .. import functional as F
 from .. import init
 from ..parameter import Parameter
@@ -44,6 +47,7 @@ class MultiheadAttention(Module):
     __constants__ = ["batch_first"]
     bias_k: Any
     bias_v: Any
+    _is_added = False  # by a layer around it, who does not mind how the result lies in memory
 
     def __init__(
         self,
@@ -131,6 +135,12 @@ class MultiheadAttention(Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Any, Any]:
+        if not need_weights and key_padding_mask is None:
+            if self._stays_in_place(query, key, value, attn_mask, is_causal):
+                into = (self.in_proj_weight, self.in_proj_bias)
+                out_of = (self.out_proj.weight, self.out_proj.bias)
+                dense = self._is_added or not self.training and not needs_grad(query, *into)
+                return over_itself(query, self.num_heads, into, out_of, is_causal, dense), None
         dense = self._takes_short_way(query, key, value, attn_mask, is_causal)
         turned = self.batch_first and query.dim() == 3
         if turned:
@@ -163,6 +173,24 @@ class MultiheadAttention(Module):
         if turned:
             out = out.transpose(1, 0)
         return out.contiguous() if dense else out, weights
+
+    def _stays_in_place(
+        self, query: Any, key: Any, value: Any, attn_mask: Any, is_causal: bool
+    ) -> bool:
+        """Whether there is a kernel that takes heads wherever they lie, so that nothing is turned.
+
+        Only GPUs have one.
+        """
+        if query is not key or key is not value or not self.batch_first or WATCHED:
+            return False
+        if not isinstance(query, TensorBase) or query.special != ON_DEVICE:
+            return False
+        if (self.training and self.dropout) or self.bias_k is not None or self.add_zero_attn:
+            return False
+        if not self._qkv_same_embed_dim or is_causal != (attn_mask is not None):
+            return False
+        x = query.array
+        return x.ndim == 3 and x.shape[2] == self.embed_dim and bool(x.flags.c_contiguous)
 
     def _takes_short_way(
         self, query: Any, key: Any, value: Any, attn_mask: Any, is_causal: bool

@@ -6,6 +6,7 @@ from typing import Any
 
 import tapegrad as tg
 
+from ...ops.nn.batch_norm_layer import layer_step
 from .. import functional as F
 from .. import init
 from ..parameter import Parameter, UninitializedBuffer, UninitializedParameter
@@ -123,6 +124,11 @@ class _BatchNorm(_NormBase):
         # How much the new batch counts; None asks for the plain mean of all batches so far.
         factor = 0.0 if self.momentum is None else self.momentum
         if counting and self.num_batches_tracked is not None:
+            if self.momentum is not None and self.running_mean is not None:
+                statistics = (self.running_mean, self.running_var, self.num_batches_tracked)
+                out = layer_step(input, self.weight, self.bias, *statistics, factor, self.eps)
+                if out is not None:
+                    return out
             self.num_batches_tracked.add_(1)
             if self.momentum is None:
                 factor = 1.0 / float(self.num_batches_tracked)

@@ -373,6 +373,7 @@ class _Layer(Module):
             heads = MultiheadAttention(
                 d_model, nhead, dropout=dropout, batch_first=batch_first, **where
             )
+            heads._is_added = True
             setattr(self, name, heads)
         self.linear1 = Linear(d_model, dim_feedforward, **where)
         self.dropout = Dropout(dropout)

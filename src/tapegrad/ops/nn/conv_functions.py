@@ -291,6 +291,10 @@ def conv(
     dilation: Any,
     groups: Any,
 ) -> Any:
+    key = call_key(dims, input, weight, bias, (stride, padding, dilation), groups)
+    known = None if key is None else CHECKED.get(key)
+    if known is not None:
+        return apply(Convolution, (input, weight, bias), known[0])
     function = f"conv{dims}d"
     for value in (input, weight, *(() if bias is None else (bias,))):
         if not isinstance(value, TensorBase):
@@ -315,7 +319,33 @@ def conv(
     else:
         border = plain_numbers(function, "padding", padding, dims)
     out = convolve(x, weight, bias, step, border, spacing, False, (0,), int(groups))
+    if key is not None and batched and not isinstance(padding, str):
+        sizes = [per_dimension("", v, dims) for v in (step, border, spacing)]
+        if len(CHECKED) >= MOST_CHECKED:
+            CHECKED.clear()
+        CHECKED[key] = (*sizes, False, (0,) * dims, groups), (stride, padding, dilation)
     return out if batched else out.squeeze(0)
+
+
+# Calls that had nothing to refuse, and what the op is called with. The numbers themselves are kept
+# beside it: they are known by their ids, as what is equal need not be of the right type.
+CHECKED: dict[Any, tuple[Any, Any]] = {}
+MOST_CHECKED = 1024
+
+
+def call_key(dims: int, input: Any, weight: Any, bias: Any, sizes: Any, groups: Any) -> Any:
+    """All that the checks of a call look at, for real floats; None for what is not so simple."""
+    if not isinstance(input, TensorBase) or not isinstance(weight, TensorBase):
+        return None
+    x, w = input.array, weight.array
+    if x.dtype.kind not in "fV" or type(groups) is not int:
+        return None
+    added = None
+    if bias is not None:
+        if not isinstance(bias, TensorBase):
+            return None
+        added = (bias.array.shape, bias.array.dtype)
+    return (dims, x.shape, x.dtype, w.shape, w.dtype, added, *map(id, sizes), groups)
 
 
 def padded_by_name(

@@ -140,6 +140,25 @@ def weighed(q: Any, k: Any, v: Any, mask: Any, dropout: float) -> tuple[Any, Any
     return tg.bmm(weights, v), weights
 
 
+def over_itself(
+    x: Any, heads: int, into: tuple[Any, Any], out_of: tuple[Any, Any], causal: bool, dense: bool
+) -> Any:
+    """Attention of sequences (batch, length, width) over themselves, read where they lie.
+
+    The weights and biases are those of the projections before and after. Unless it is to be
+    `dense`, the result lies as one that was turned: length first.
+    """
+    linear = tg.nn.functional.linear
+    batch, length, width = x.shape
+    shape = (batch, length, heads, width // heads)
+    q, k, v = [part.view(shape).transpose(1, 2) for part in linear(x, *into).split(width, -1)]
+    out = tg.nn.functional.scaled_dot_product_attention(q, k, v, None, 0.0, causal)
+    if dense:
+        return linear(out.transpose(1, 2).reshape(batch, length, width), *out_of)
+    out = out.permute(2, 0, 1, 3).reshape(length, batch, width)
+    return linear(out, *out_of).transpose(1, 0)
+
+
 def small(*shape: int) -> Draw:
     return Draw(*shape, low=-0.5, high=0.5)
 

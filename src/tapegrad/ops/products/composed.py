@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ..._creation.arrays import warn_once
-from ...amp.casting import cast_call
+from ...amp.casting import cast_call, cast_linear
 from ...core.base import STATE, TensorBase
 from ...core.dispatch import apply
 from ...core.modes import MODES
@@ -66,7 +66,8 @@ def linear(input: Any, weight: Any, bias: Any = None, *, out: Any = None) -> Any
         record = APIS["nn.functional.linear"]
         return write_outputs("linear", out, linear, (input, weight, bias), {}, record)
     if STATE.casting and MODES.autocast is not None:
-        return cast_call(linear, (input, weight, bias), {})
+        input, weight, bias, found = cast_linear(input, weight, bias)
+        return cast_call(linear, (input, weight, bias), {}) if found is None else found
     found = affine(input, weight, bias)
     if found is not None:
         return found  # by the same ops as below

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from ..cublas import NAMES
+from ..denormals import FLUSH
 from ..sources import attention as cuda_attention
 from ..sources import templates as cuda_source
+from .moves import opaque
 
 NOTHING = np.uint64(0)
 F32 = np.dtype(np.float32)
@@ -83,6 +85,7 @@ class Plan:
         wide_mask = mask is not None and mask.dtype == F32 and kind != "float32"
         self.plan["sizes"] = (heads, queries, keys, width, causal, aligned, wide_mask)
         self.plan["scale"] = scale
+        self.plan = opaque(self.plan)
         of_queries, of_keys = [
             (samples * heads, (n + cuda_attention.ROWS - 1) // cuda_attention.ROWS)
             for n in (queries, keys)
@@ -127,7 +130,8 @@ class Kernels:
             )
             found = []
             for name, size in zip(cuda_attention.NAMES, shared, strict=True):
-                kernel = self.xp.RawKernel(code, name, ("--std=c++14",))
+                # Weights below 1e-38 add nothing, and without them exp is faster.
+                kernel = self.xp.RawKernel(code, name, ("--std=c++14", FLUSH))
                 kernel.max_dynamic_shared_size_bytes = size
                 found.append((kernel.kernel, size))
             self.known[(kind, wide, device)] = found

@@ -17,6 +17,7 @@ from .kernels import I32, NOTHING, Gpu
 from .moves import U32
 from .rms import is_aligned
 
+F32 = np.dtype(np.float32)
 THREADS = (256,)
 STAGES = 3
 FEW_CHANNELS = 16  # below, most of a piece would be empty
@@ -73,8 +74,13 @@ class Implicit:
 
     def by_taps(self, w: Any, back: bool) -> Any:
         """The weights as (rows, taps, channels)."""
-        flat = w.reshape(self.features, self.channels, self.taps)
-        return self.gpu.xp.ascontiguousarray(flat.transpose((1, 2, 0) if back else (0, 2, 1)))
+        if self.taps == 1 and not back:
+            return w
+        out = self.gpu.xp.ndarray(w.shape, F32)
+        run, _ = self.kernel("by_taps", FEW_ROWS, False, False)
+        sizes = (I32(self.features), I32(self.channels), I32(self.taps), I32(back))
+        run(self.gpu.grid(w.size), THREADS, (w, out, *sizes, U32(w.size)))
+        return out
 
     def made(self, given: Any, w: Any, bias: Any, back: bool) -> Any:
         """y from x, or x from y."""
@@ -86,7 +92,7 @@ class Implicit:
         full = rows % tile.rows == 0 and channels % DEPTH == 0
         run, shared = self.kernel("convolve", tile, back, full)
         columns = self.images * (self.whole if back else self.length)
-        out = self.gpu.xp.ndarray(shape, np.float32)
+        out = self.gpu.xp.ndarray(shape, F32)
         grid = (-(-columns // tile.columns), -(-rows // tile.rows))
         sizes = (self.windows, I32(rows), I32(channels), U32(columns))
         args = (given, self.by_taps(w, back), NOTHING if bias is None else bias, out, *sizes)
@@ -107,11 +113,11 @@ class Implicit:
         count = -(-self.images // share)
         shape = self.shapes[1]
         size = math.prod(shape)
-        parts = self.gpu.xp.ndarray((count, size), np.float32)
+        parts = self.gpu.xp.ndarray((count, size), F32)
         sizes = (I32(self.features), I32(self.channels), I32(self.images), I32(share))
         args = (y, x, parts, self.windows, *sizes)
         run((across, down, count), THREADS, args, shared_mem=shared)
-        out = self.gpu.xp.ndarray(shape, np.float32)
+        out = self.gpu.xp.ndarray(shape, F32)
         end, _ = self.kernel("weights_end", tile, False, False)
         end(
             self.gpu.grid(size),

@@ -39,6 +39,8 @@ HALVES = ("float16", "bfloat16")
 # The dtypes of two arrays that give float32.
 MIXED = {pair for half in HALVES for pair in (("float32", half), (half, "float32"))}
 ARITHMETIC = ("add", "sub", "mul", "div")
+COUNTERS = {np.dtype(np.int64): "index64", np.dtype(np.int32): "index32"}
+MOST_COUNTED = 1 << 31
 # The results of these are contiguous, however the input lies.
 IN_ORDER = (
     "rrelu_on_average",
@@ -91,8 +93,10 @@ class Elementwise:
         if op.attrs or op.width > 2:
             made = kernel_with_numbers(self.each, formulas, op.width, other)
         else:
-            make = unary_kernel if op.width == 1 else binary_kernel
-            made = make(self.each, formulas, other)
+            if op.width == 1:
+                made = unary_kernel(self.each, formulas, other)
+            else:
+                made = binary_kernel(self.each, formulas, other, op.name == "add")
         if op.name in ARITHMETIC:
             self.backend.mixed[op.name] = mixed_kernel(self.each, formulas, made)
         if op.name in ROUNDS_NUMBERS:
@@ -193,26 +197,50 @@ class Each:
         return None if out is None else self.gpu.xp.broadcast_to(out, grad.shape)
 
     def total(
-        self, formula: Formula, x: Any, y: Any, numbers: tuple[float, ...], mean: bool
+        self,
+        formula: Formula,
+        arrays: tuple[Any, ...],
+        numbers: tuple[float, ...],
+        mean: bool,
     ) -> Any:
-        """The sum or mean of a formula of contiguous floats of one shape and dtype."""
+        """The sum or mean of a formula of contiguous floats of one shape and dtype.
+
+        A third array are weights, which come again and again.
+        """
+        x = arrays[0]
         dtype = x.dtype
         run, end, count, sizes = self.totals.get((formula, x.size, mean))
         ndarray = self.gpu.xp.ndarray
         out = ndarray((), dtype)
         given = [real(dtype, s) for s in numbers]
+        if len(arrays) == 3:
+            arrays = (*arrays, I64(arrays[2].size))
         if end is None:
-            run((1,), THREADS, (x, y, NOTHING, out, *sizes, *given))
+            run((1,), THREADS, (*arrays, NOTHING, out, *sizes, *given))
         else:
             parts = ndarray((count,), accumulator(dtype))
-            run((count,), THREADS, (x, y, parts, NOTHING, *sizes, *given))
+            run((count,), THREADS, (*arrays, parts, NOTHING, *sizes, *given))
             end((1,), THREADS, (parts, out, sizes[0], I32(count)))
+        return out
+
+    def weighed(
+        self, formula: Formula, grad: Any, arrays: Sequence[Any], numbers: tuple[float, ...]
+    ) -> Any:
+        """The gradient of such a loss with weights."""
+        x, y, weight = arrays
+        dtype = x.dtype
+        run = formula.kernels.get("weighed") or self.gpu.elementwise("weighed", formula)
+        out = self.gpu.xp.ndarray(x.shape, dtype)
+        given = [real(dtype, s) for s in numbers]
+        sizes = (I64(x.size), I64(weight.size))
+        run(self.gpu.grid(x.size), BLOCK, (grad, x, y, weight, out, *sizes, *given))
         return out
 
     def plan_total(self, formula: Formula, n: int, mean: bool) -> Any:
         """Kernels, number of blocks, and sizes."""
         dtype = formula.dtype
-        run = self.gpu.elementwise("total", formula)
+        form = "total" if len(formula.arrays) == 2 else "weights"
+        run = self.gpu.elementwise(form, formula)
         count = 1 if n <= ALONE else min(-(-n // 8192), 512)
         chunk = -(-n // count)
         count = -(-n // chunk)
@@ -258,8 +286,8 @@ def same_order_first(backend: Any, kernel: Any) -> Any:
     return run
 
 
-def binary_kernel(each: Each, formulas: Formulas, other: Any) -> Any:
-    """A number may stand for one of the arrays."""
+def binary_kernel(each: Each, formulas: Formulas, other: Any, counts: bool = False) -> Any:
+    """A number may stand for one of the arrays; integers are counted on, if it is a sum."""
     gpu, device_array = each.gpu, each.array
     both = OfArrays(formulas, 2)
 
@@ -282,7 +310,40 @@ def binary_kernel(each: Each, formulas: Formulas, other: Any) -> Any:
             out = with_one(each, formulas, y, (x, ARRAY))
         return other(x, y) if out is None else out
 
+    def into(out: Any, x: Any, y: Any) -> bool:
+        """Write the result to `out`, which may be `x`; False if there is no kernel for that."""
+        dtype = x.dtype
+        if not contiguous(x):
+            return False
+        if type(y) is device_array:
+            formula = both[dtype] if y.dtype is dtype else None
+            if formula is None or y.shape != x.shape or not contiguous(y):
+                return False
+            if y is not x and y.data.mem is out.data.mem:
+                return False
+            gpu.combined("binary", formula, (x, y), (), out)
+            return True
+        formula, numbers = formulas.of(dtype, (ARRAY, y))
+        if formula is None:
+            return counts and count_on(gpu, out, x, y)
+        gpu.combined("unary", formula, (x,), numbers, out)
+        return True
+
+    run.into = into  # type: ignore[attr-defined]
     return run
+
+
+def count_on(gpu: Gpu, out: Any, x: Any, y: Any) -> bool:
+    """Add an integer to integers in their place, as counters do."""
+    kind = COUNTERS.get(x.dtype)
+    if kind is None or type(y) is not int or x is not out:
+        return False
+    if not -MOST_COUNTED < y < MOST_COUNTED:
+        return False
+    n = x.size
+    if n:
+        gpu.kernel("COUNT", kind, "count_on")(gpu.grid(n), BLOCK, (x, n, y))
+    return True
 
 
 def with_one(each: Each, formulas: Formulas, x: Any, values: tuple[Any, ...]) -> Any:
@@ -422,21 +483,39 @@ def loss_kernel(each: Each, name: str, other: Any) -> Any:
     def run(x: Any, y: Any, *rest: Any) -> Any:
         place = [type(v) for v in rest].index(str)
         reduction, *attrs = rest[place:]
-        fits = not any([w is not None for w in rest[:place]])
+        weights = [w for w in rest[:place] if w is not None]
+        fits = not weights or (reduction != "none" and come_again(x, weights))
         if name == "huber_loss":
             fits = attrs[-1] == x.dtype  # the dtype of the result
             attrs[-1] = accumulator(x.dtype)
         formula = None
         if fits and contiguous_floats(x, y) and x.size:
-            values = (ARRAY, ARRAY, *rest[:place], "none", *attrs)
+            given = [None if w is None else ARRAY for w in rest[:place]]
+            values = (ARRAY, ARRAY, *given, "none", *attrs)
             formula, numbers = formulas.of(x.dtype, values)
         if formula is None:
             return other(x, y, *rest)
         if reduction == "none":
             return each.gpu.binary(formula, x, y, *numbers)
-        return each.total(formula, x, y, numbers, reduction == "mean")
+        return each.total(formula, (x, y, *weights), numbers, reduction == "mean")
 
     return run
+
+
+def come_again(x: Any, weights: Sequence[Any]) -> bool:
+    """Whether these are contiguous weights of all that have the same place in the last dimensions.
+
+    Two of them are too many.
+    """
+    if len(weights) != 1:
+        return False
+    w = weights[0]
+    if type(w) is not type(x) or w.dtype is not x.dtype or not contiguous(w):
+        return False
+    shape = w.shape
+    while shape and shape[0] == 1:
+        shape = shape[1:]
+    return bool(w.size) and shape == x.shape[x.ndim - len(shape) :]
 
 
 def loss_gradients(each: Each) -> Callable[..., Any]:
@@ -445,7 +524,10 @@ def loss_gradients(each: Each) -> Callable[..., Any]:
     def run(node: Any, grad: Any, kept: Any) -> Any:
         op = node.op
         width, end = op.width, op.width + 1 + len(op.attrs)
-        if any([w is not None for w in kept[2:width]]):
+        weights = [w for w in kept[2:width] if w is not None]
+        if weights and (grad.ndim or kept[0] is None or not come_again(kept[0], weights)):
+            return None
+        if weights and (kept[1] is None or not contiguous_floats(kept[0], kept[1])):
             return None
         if not rules:
             rules.extend([rule and of_shared_rule(op, i) for i, rule in enumerate(op.rules)])
@@ -460,13 +542,21 @@ def loss_gradients(each: Each) -> Callable[..., Any]:
             if reduction == "mean" and kept[0] is not None:
                 share = 1.0 / max(math.prod(kept[0].shape), 1)
             # The gradient and its share, input and target, weights, the result, attributes.
-            weights = (None,) * (width - 2)
-            values = (ARRAY, share, ARRAY, ARRAY, *weights, ARRAY, "none", *attrs)
+            given = [None if w is None else ARRAY for w in kept[2:width]]
+            values = (ARRAY, share, ARRAY, ARRAY, *given, ARRAY, "none", *attrs)
             formula, numbers = formulas.of(grad.dtype, values)
             if formula is None:
                 return None
             arrays = [kept[place - 2] for place in formula.arrays[1:]]
-            g = each.pull(formula, grad, arrays, numbers)
+            if weights:
+                same = [a is b for a, b in zip(arrays, (*kept[:2], *weights), strict=False)]
+                if len(arrays) != 3 or not all(same) or grad.dtype is not kept[0].dtype:
+                    return None
+                g = each.weighed(formula, grad, arrays, numbers)
+            elif len(arrays) > 2:
+                return None
+            else:
+                g = each.pull(formula, grad, arrays, numbers)
             if g is None:
                 return None
             found[i] = g if node.fixes is None else node.finish(DEVICE.space, i, g)

@@ -114,11 +114,22 @@ class Gpu:
                 run(self.fours(n), BLOCK, (x, y, out, n))
         return out
 
-    def combined(self, form: str, formula: Formula, arrays: Any, numbers: tuple[float, ...]) -> Any:
-        """The same of any form; the last array has the shape of the result."""
+    def combined(
+        self,
+        form: str,
+        formula: Formula,
+        arrays: Any,
+        numbers: tuple[float, ...],
+        out: Any = None,
+    ) -> Any:
+        """The same of any form; the last array has the shape of the result.
+
+        `out` may be one of the arrays: each element is read before it is written.
+        """
         last = arrays[-1]
         dtype = last.dtype
-        out = self.xp.ndarray(last.shape, dtype)
+        if out is None:
+            out = self.xp.ndarray(last.shape, dtype)
         n = last.size
         if n:
             run = formula.kernels.get(form) or self.elementwise(form, formula)
@@ -300,6 +311,7 @@ def register(backend: Any) -> None:
     from . import counts as cupy_counts
     from . import draws as cupy_draws
     from . import elementwise as cupy_elementwise
+    from . import folds as cupy_folds
     from . import moves as cupy_moves
     from . import norms as cupy_norms
     from . import optim as cupy_optim
@@ -309,6 +321,7 @@ def register(backend: Any) -> None:
 
     cupy_elementwise.register(backend, gpu, reference)
     cupy_rows.register(backend, gpu, reference)
+    cupy_folds.register(backend, gpu, reference)
     cupy_norms.register(backend, gpu, reference)
     cupy_attention.register(backend, gpu, reference)
     cupy_draws.register(backend, gpu, reference)
@@ -361,6 +374,25 @@ def register_products(backend: Any, gpu: Gpu, reference: Any) -> None:
         if by_columns(left.shape[1], strides):
             return mm(grad.T, left).T
         return mm(left.T, grad)
+
+    def linear_gradients(
+        grad: Any, x: Any, weight: Any, wants: tuple[bool, ...]
+    ) -> tuple[Any, Any, Any]:
+        """Those of bias, input and weight; one kernel makes bias and weight where it can."""
+        to_bias = to_weight = None
+        turned = grad.T
+        if wants[0] and wants[2]:
+            found = cublaslt.product_and_sums(gpu.lt, turned, x)
+            if found is not None:
+                to_weight, to_bias = found
+        if wants[0] and to_bias is None:
+            to_bias = sums(grad, (0,), False, None)
+        if wants[2] and to_weight is None:
+            to_weight = cublaslt.product(gpu.lt, turned, x)
+        return to_bias, cublaslt.product(gpu.lt, grad, weight) if wants[1] else None, to_weight
+
+    sums = sum_kernel(gpu, False, reference("sum"))
+    backend.linear_gradients = linear_gradients
 
     def addmm_pull(node: Any, grad: Any, kept: Any) -> Any:
         """The gradients of a linear layer; one kernel makes those of weight and bias."""

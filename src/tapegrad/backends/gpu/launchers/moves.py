@@ -6,6 +6,7 @@ What a launch needs besides addresses follows from shapes, strides and dtypes. I
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import struct
@@ -23,6 +24,7 @@ U32 = np.uint32
 BLOCK = (256,)
 CASTS = 160  # arrays that are cast at once: 24 bytes each, below the 4 KB that a launch may carry
 CAST_TABLE = np.dtype([(name, np.uint64, (CASTS,)) for name in ("x", "y", "n")])
+CAST_BYTES = np.dtype((np.void, CAST_TABLE.itemsize))
 RANK = 5  # dimensions that a layout may have, after those that lie evenly became one
 PARTS = 16  # arrays that are put together at once
 MANY = 1 << 31  # positions are computed with 32 bits
@@ -356,15 +358,22 @@ def widened_at(x: Any, dim: int) -> Piece:
     return x.data.ptr, (*shape[:dim], 1, *shape[dim:]), (*strides[:dim], 0, *strides[dim:])
 
 
-def one_piece(xp: Any, shapes: list[Shape], sizes: list[int], dtype: Any) -> list[Any]:
-    """New arrays in one piece of memory: 512 bytes apart at least, as arrays of their own are."""
-    item = dtype.itemsize
-    places = [0, *itertools.accumulate([(item * n + 511) // 512 * 512 for n in sizes])]
-    memory = xp.cuda.alloc(places[-1])
-    return [
-        xp.ndarray(shape, dtype, memory + place)
-        for shape, place in zip(shapes, places, strict=False)
-    ]
+class CastTogether:
+    """How arrays of some shapes are cast by one launch."""
+
+    def __init__(self, gpu: Any, shapes: tuple[Shape, ...], given: Any, dtype: Any) -> None:
+        stored, read, _ = cuda_source.ACCESS[NAMES[given]]
+        parts = {"given": stored, "read": read, "limit": CASTS}
+        self.run = gpu.kernel("CASTS", NAMES[dtype], "cast_together", **parts)
+        sizes = [math.prod(shape) for shape in shapes]
+        self.grid = (gpu.fours(max(sizes))[0], len(shapes))
+        # In one piece of memory they are 512 bytes apart at least, as arrays of their own are.
+        bytes_of = [(dtype.itemsize * n + 511) // 512 * 512 for n in sizes]
+        self.places = [0, *itertools.accumulate(bytes_of)]
+        table = np.zeros((), CAST_TABLE)
+        table["n"][: len(shapes)] = sizes
+        self.table: bytes = table.tobytes()
+        self.packer = struct.Struct(f"{len(shapes)}Q")  # addresses
 
 
 def register(backend: Any, gpu: Any, reference: Any) -> None:
@@ -411,25 +420,26 @@ def register(backend: Any, gpu: Any, reference: Any) -> None:
             return None
         if not all([x.dtype is given and contiguous(x) and x.size for x in arrays]):
             return None
-        stored, read, _ = cuda_source.ACCESS[kinds[0]]
-        run = gpu.kernel("CASTS", kinds[1], "cast_together", given=stored, read=read, limit=CASTS)
+        ndarray, alloc = gpu.xp.ndarray, gpu.xp.cuda.alloc
         made: list[Any] = []
         for start in range(0, len(arrays), CASTS):
             some = arrays[start : start + CASTS]
-            sizes = [x.size for x in some]
+            shapes = tuple([x.shape for x in some])
+            plan = together_plans.get((shapes, given, dtype))
             if apart:
-                new = [gpu.xp.ndarray(x.shape, dtype) for x in some]
+                new = [ndarray(shape, dtype) for shape in shapes]
             else:
-                new = one_piece(gpu.xp, [x.shape for x in some], sizes, dtype)
-            table = np.zeros((), CAST_TABLE)
-            count = len(some)
-            table["x"][:count] = [x.data.ptr for x in some]
-            table["y"][:count] = [x.data.ptr for x in new]
-            table["n"][:count] = sizes
-            run((gpu.fours(max(sizes))[0], count), BLOCK, (table,))
+                memory = alloc(plan.places[-1])
+                pairs = zip(shapes, plan.places, strict=False)
+                new = [ndarray(shape, dtype, memory + place) for shape, place in pairs]
+            table = bytearray(plan.table)  # a copy: another thread may be here too
+            plan.packer.pack_into(table, 0, *[x.data.ptr for x in some])
+            plan.packer.pack_into(table, 8 * CASTS, *[x.data.ptr for x in new])
+            plan.run(plan.grid, BLOCK, (np.ndarray((), CAST_BYTES, table),))
             made += new
         return made
 
+    together_plans = Plans(functools.partial(CastTogether, gpu))
     backend.add_into, backend.copied, backend.assign = add_into, copied, assign
     backend.casts = casts
 

@@ -17,7 +17,7 @@ from ..sources import norms as cuda_norms
 from ..sources import templates as cuda_source
 from . import rms as cupy_rms
 from .kernels import I32, NOTHING, Gpu, accumulator, real
-from .moves import MANY, U32, Plans, contiguous
+from .moves import MANY, U32, Plans, contiguous, opaque
 from .rms import is_aligned, team
 from .rows import dense, pointer
 
@@ -52,7 +52,7 @@ class Launch:
 class Norm:
     """How something is standardized, or its gradient found: `parts` first if there are any."""
 
-    __slots__ = ("apply", "more", "number", "parts", "parts_shape", "strides", "wide")
+    __slots__ = ("apply", "idle", "more", "number", "parts", "parts_shape", "strides", "wide")
 
     def __init__(self, dtype: Any, number: float) -> None:
         self.parts: Launch | None = None
@@ -61,6 +61,8 @@ class Norm:
         self.more: tuple[Any, ...] = ()  # an argument that only kernels of sets have
         self.number = real(dtype, number)  # eps, or -1 where it is of no use
         self.wide = accumulator(dtype)
+        # In the place of running statistics, a count of batches, momentum and correction.
+        self.idle = (NOTHING, NOTHING, NOTHING, real(dtype, 0), real(dtype, 0))
         self.strides: Shape | None = None  # of the result, if it is not contiguous
 
     def set_launches(self, kernels: Any, way: str, grid: Any, block: Any, table: Any) -> None:
@@ -73,14 +75,16 @@ class Norm:
                 name = f"{way}_apply"
         self.apply = Launch(kernels(name), grid, block, table)
 
-    def standardize(self, array: Any, x: Any, args: tuple[Any, ...]) -> None:
+    def standardize(self, array: Any, x: Any, args: tuple[Any, ...], running: Any = None) -> None:
         """Run `norm`: with parameters and results, and `array` to make arrays with."""
+        if running is None:
+            running = self.idle
         first, apply = self.parts, self.apply
         if first is not None:
             parts = array(self.parts_shape, self.wide)
             first.run(first.grid, first.block, (x, parts, first.sizes))
             args = (parts, *args)
-        apply.run(apply.grid, apply.block, (x, *args, self.number, apply.sizes))
+        apply.run(apply.grid, apply.block, (x, *args, self.number, *running, apply.sizes))
 
 
 class Norms:
@@ -138,7 +142,7 @@ class Norms:
         table["sizes"] = (*sizes, part)
         table["channels"], table["steps"] = channels, steps
         block = team(part // wide) if way == FIXED or parts == 1 else (256, 1)
-        plan.set_launches(kernels, way, (-(-count // block[1]), parts), block, table)
+        plan.set_launches(kernels, way, (-(-count // block[1]), parts), block, opaque(table))
         plan.parts_shape = (count, parts, 2)
         return plan
 
@@ -162,7 +166,7 @@ class Norms:
         table = np.zeros((), MATRIX)
         table["rows"], table["columns"], table["part"] = rows, n, part
         block = (8, 32) if wide == 4 else (32, 16)
-        plan.set_launches(kernels, way, (across, parts), block, table)
+        plan.set_launches(kernels, way, (across, parts), block, opaque(table))
         plan.parts_shape = (parts, 2, n)
         return plan
 
@@ -245,7 +249,7 @@ class Norms:
             if extra or parts > 1:
                 block = (max(block[0], 32), 1)
             run = self.kernel("SETS", name, *dtypes, wide)
-            return Launch(run, (-(-count // block[1]) + extra, parts), block, filled)
+            return Launch(run, (-(-count // block[1]) + extra, parts), block, opaque(filled))
 
         plan.parts = launch(
             "back_parts",
@@ -314,22 +318,45 @@ def register_batch(backend: Any, norms: Norms, reference: Any) -> None:
     other, other_fixed = reference("native_batch_norm"), reference("native_batch_norm_fixed")
     other_pull = reference("native_batch_norm_backward")
 
-    @backend.override("native_batch_norm")
-    def batch_norm(input: Any, weight: Any, bias: Any, eps: float, kept: Any) -> Any:
+    def standardized(input: Any, weight: Any, bias: Any, eps: float, running: Any) -> Any:
+        """Result and statistics; None for what does not fit."""
         dtype = input.dtype
         parameter = parameter_dtype(input, weight, bias) if dtype in NAMES else None
-        plan = None
-        if parameter is not None:
-            x, last = norms.laid_out(input)
-            dtypes = (dtype, parameter, accumulator(dtype))
-            plan = norms.batch.get(("norm", x.shape, last, dtypes, eps, is_aligned(x)))
+        if parameter is None:
+            return None
+        x, last = norms.laid_out(input)
+        dtypes = (dtype, parameter, accumulator(dtype))
+        plan = norms.batch.get(("norm", x.shape, last, dtypes, eps, is_aligned(x)))
         if plan is None:
-            return other(input, weight, bias, eps, kept)
+            return None
         shape = x.shape
         out, stats = norms.room(shape, dtype, plan.strides), ndarray((3, shape[1]), plan.wide)
         results = (out, stats, *plan.more)
-        plan.standardize(ndarray, x, (pointer(weight), pointer(bias), *results))
+        plan.standardize(ndarray, x, (pointer(weight), pointer(bias), *results), running)
         return out, stats
+
+    @backend.override("native_batch_norm")
+    def batch_norm(input: Any, weight: Any, bias: Any, eps: float, kept: Any) -> Any:
+        found = standardized(input, weight, bias, eps, None)
+        return other(input, weight, bias, eps, kept) if found is None else found
+
+    @backend.override("batch_norm_step")
+    def step(
+        input: Any, weight: Any, bias: Any, running: tuple[Any, ...], eps: float, momentum: float
+    ) -> Any:
+        """The same, with running means and variances that follow, and a count of batches.
+
+        None, and nothing is done, if they do not fit.
+        """
+        mean, var, count = running
+        wide = accumulator(input.dtype)
+        n = input.size // input.shape[1]
+        if mean.dtype != wide or var.dtype != wide or count.dtype != np.int64 or n < 2:
+            return None
+        if not contiguous(mean) or not contiguous(var):
+            return None
+        numbers = real(wide, momentum), real(wide, n / (n - 1))
+        return standardized(input, weight, bias, eps, (mean, var, count, *numbers))
 
     @backend.override("native_batch_norm_fixed")
     def fixed(input: Any, weight: Any, bias: Any, mean: Any, var: Any, eps: float) -> Any:

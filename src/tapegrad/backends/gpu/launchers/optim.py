@@ -21,7 +21,7 @@ from ..sources import optim as cuda_optim
 from ..sources.optim import SHARE, THREADS
 from ..sources.templates import compiled
 from .kernels import accumulator, real_of
-from .moves import contiguous
+from .moves import contiguous, opaque
 
 ROOM = 4096 - 64  # bytes that a launch may carry, less what else it carries
 U64, I64, I32, F64 = np.uint64, np.int64, np.int32, np.float64
@@ -168,13 +168,13 @@ class FusedRule:
             if counters is not None:
                 table["device"] = counters.memory.data.ptr
             table["sizes"] = count, chunk, narrow
-            self.run((blocks,), BLOCK, (table,))
+            self.run((blocks,), BLOCK, (opaque(table),))
 
     def advance(self, counters: Counters, options: Sequence[float], narrow: bool) -> None:
         """Let the numbers on the GPU be those of the next step, as part of what is captured."""
         table = np.zeros((), self.options)
         table["options"] = options
-        self.run_advance((1,), (1,), (counters.memory, table, I32(narrow)))
+        self.run_advance((1,), (1,), (counters.memory, opaque(table), I32(narrow)))
 
 
 # ---------------------------------------------------------------------- gradients
@@ -243,7 +243,7 @@ class Gradients:
             table["n"][:count] = n
             table["first"][:count] = first
             table["sizes"] = count, chunk
-            found.append((blocks, table))
+            found.append((blocks, opaque(table)))
         return found
 
     def total_norm(self, arrays: Sequence[Any], order: float) -> Any:

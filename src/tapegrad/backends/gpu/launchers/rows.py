@@ -160,9 +160,10 @@ def register_losses(backend: Any, gpu: Gpu, reference: Any) -> None:
     none = -(1 << 62)  # an index that no target has
 
     def fits(x: Any, target: Any, weight: Any, shape: Any) -> bool:
+        if weight is not None and (weight.dtype is not x.dtype or not contiguous(weight)):
+            return False
         return bool(
-            weight is None
-            and len(shape) == 2
+            len(shape) == 2
             and target.ndim == 1
             and target.dtype == np.int64
             and contiguous(target)
@@ -185,7 +186,10 @@ def register_losses(backend: Any, gpu: Gpu, reference: Any) -> None:
         gpu.kernel("ROWS", kind, "chosen")(
             (1,),
             (1024,),
-            (input, target, out, NOTHING, I32(reduction == "mean"), I64(skip), I64(rows), I32(n)),
+            (
+                *(input, target, pointer(weight), out, NOTHING),
+                *(I32(reduction == "mean"), I64(skip), I64(rows), I32(n)),
+            ),
         )
         return out
 
@@ -205,14 +209,20 @@ def register_losses(backend: Any, gpu: Gpu, reference: Any) -> None:
             gpu.kernel("ROWS", kind, "chosen")(
                 (1,),
                 (1024,),
-                (NOTHING, target, NOTHING, count, I32(1), skip, I64(rows), I32(n)),
+                (
+                    *(NOTHING, target, pointer(weight), NOTHING, count),
+                    *(I32(1), skip, I64(rows), I32(n)),
+                ),
             )
         out = gpu.empty(tuple(shape), grad_output.dtype)
         each = I32(reduction == "none")
         gpu.kernel("ROWS", kind, "chosen_back")(
             gpu.grid(rows * n),
             (256,),
-            (grad_output, target, count, out, I32(mean), each, skip, I64(rows), I32(n)),
+            (
+                *(grad_output, target, pointer(weight), count, out),
+                *(I32(mean), each, skip, I64(rows), I32(n)),
+            ),
         )
         return out
 

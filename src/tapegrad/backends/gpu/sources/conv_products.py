@@ -252,6 +252,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) to_weights(
         }
     }
 }
+// Weights (features, channels, taps) as (features, taps, channels), or (channels, taps, features)
+// on the way back: the last one is what products run along.
+extern "C" __global__ void by_taps(const float* __restrict__ w, float* __restrict__ out,
+        int features, int channels, int taps, int back, unsigned n) {
+    unsigned across = back ? features : channels;
+    EACH(i, n) {
+        unsigned last = i % across, tap = i / across % taps, first = i / across / taps;
+        unsigned f = back ? last : first, c = back ? first : last;
+        out[i] = w[((i64)f * channels + c) * taps + tap];
+    }
+}
 // The sum of the parts, in their order, as (features, channels, taps).
 extern "C" __global__ void weights_end(const float* __restrict__ parts, float* __restrict__ out,
         int count, int taps, int channels, unsigned n) {

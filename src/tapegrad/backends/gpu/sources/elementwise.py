@@ -9,6 +9,9 @@ from __future__ import annotations
 from ....expressions.cuda import FUNCTIONS
 
 FORMULA = FUNCTIONS + "%(formula)s"
+COUNT = r"""
+extern "C" __global__ void count_on(T* x, i64 n, i64 by) { EACH(i, n) x[i] += (T)by; }
+"""
 # All arrays are contiguous.
 UNARY = (
     FORMULA
@@ -166,6 +169,42 @@ extern "C" __global__ void __launch_bounds__(1024) total(const T* __restrict__ x
 """
 )
 
+# The same with weights, which come again after `period` elements.
+WEIGHTS = (
+    FORMULA
+    + r"""
+extern "C" __global__ void __launch_bounds__(1024) weights(const T* __restrict__ x,
+        const T* __restrict__ y, const T* __restrict__ w, i64 period, A* __restrict__ parts,
+        T* __restrict__ out, A by, i64 n, i64 chunk%(numbers)s) {
+    i64 start = blockIdx.x * chunk, end = start + chunk < n ? start + chunk : n;
+    A sum = 0;
+    for (i64 i = start + threadIdx.x; i < end; i += blockDim.x) {
+        A a = LOAD(x + i), b = LOAD(y + i), c = LOAD(w + i %% period);
+        sum += formula(a, b, c%(given)s);
+    }
+    sum = block_sum(sum);
+    if (threadIdx.x == 0) {
+        if (parts) parts[blockIdx.x] = sum;
+        else STORE(out, sum / by);
+    }
+}
+"""
+)
+# Its gradient, from that of the loss.
+WEIGHED = (
+    FORMULA
+    + r"""
+extern "C" __global__ void weighed(const T* __restrict__ g, const T* __restrict__ x,
+        const T* __restrict__ y, const T* __restrict__ w, T* __restrict__ out, i64 n,
+        i64 period%(numbers)s) {
+    A a = LOAD(g);
+    EACH(i, n) {
+        A b = LOAD(x + i), c = LOAD(y + i), d = LOAD(w + i %% period);
+        STORE(out + i, formula(a, b, c, d%(given)s));
+    }
+}
+"""
+)
 # Activations that look at more than one place; the formulas are those of gates.py.
 GATES = (
     FUNCTIONS

@@ -98,6 +98,19 @@ __device__ __forceinline__ Moments of_team(Moments m) {
 __device__ __forceinline__ A inverse_of(A var, A eps) { return 1 / sqrt(var + eps); }
 """
 
+RUNNING = r"""
+// Running statistics follow those of a batch, and batches are counted, where pointers are given.
+#define RUNNING S* means, S* vars, i64* batches, A momentum, A unbiased
+#define RUNNING_TOO means, vars, batches, momentum, unbiased
+__device__ __forceinline__ void follow(RUNNING, unsigned channel, A mean, A var) {
+    if (!means) return;
+    S* m = means + channel; S* v = vars + channel;
+    STORE_S(m, LOAD_S(m) * (1 - momentum) + mean * momentum);
+    STORE_S(v, LOAD_S(v) * (1 - momentum) + var * unbiased * momentum);
+    if (batches && channel == 0) *batches += 1;
+}
+"""
+
 # Running statistics follow those of a batch, which are means, reciprocal deviations, variances.
 FOLLOW = r"""
 extern "C" __global__ void follow(P* __restrict__ mean, P* __restrict__ var,
@@ -112,6 +125,7 @@ extern "C" __global__ void follow(P* __restrict__ mean, P* __restrict__ var,
 
 SETS = (
     TEAMS
+    + RUNNING
     + r"""
 // A set is what is standardized together: `size` elements, in pieces of `length` neighbours. For
 // batch norm that is a channel with a piece per sample, for group norm a group of a sample with a
@@ -180,7 +194,8 @@ __device__ __forceinline__ void standardize(const T* __restrict__ x, const P* __
 }
 // In one array as batch norm keeps them, or the reciprocal deviations in another.
 __device__ __forceinline__ void keep(S* stats, S* more, const Sets& p, unsigned set, A mean,
-        A inverse, A var) {
+        A inverse, A var, RUNNING) {
+    follow(RUNNING_TOO, set, mean, var);
     STORE_S(stats + set, mean);
     if (more) { STORE_S(more + set, inverse); return; }
     STORE_S(stats + p.count + set, inverse);
@@ -189,11 +204,12 @@ __device__ __forceinline__ void keep(S* stats, S* more, const Sets& p, unsigned 
 
 extern "C" __global__ void __launch_bounds__(512) norm_whole(const T* __restrict__ x,
         const P* __restrict__ w, const P* __restrict__ b, T* __restrict__ y, S* __restrict__ stats,
-        S* __restrict__ more, A eps, const __grid_constant__ Sets p) {
+        S* __restrict__ more, A eps, RUNNING, const __grid_constant__ Sets p) {
     SHARE
     Moments m = of_team(moments_of(x, p, set, start, end));
     A var = m.square / p.size, inverse = inverse_of(var, eps);
-    if (threadIdx.x == 0 && set < p.count) keep(stats, more, p, set, m.mean, inverse, var);
+    if (threadIdx.x == 0 && set < p.count)
+        keep(stats, more, p, set, m.mean, inverse, var, RUNNING_TOO);
     standardize(x, w, b, y, p, set, start, end, m.mean, inverse);
 }
 // Large sets: blocks find the moments of parts, and then all blocks merge those.
@@ -206,7 +222,7 @@ extern "C" __global__ void __launch_bounds__(512) norm_parts(const T* __restrict
 }
 extern "C" __global__ void __launch_bounds__(512) norm_apply(const T* __restrict__ x,
         const A* __restrict__ parts, const P* __restrict__ w, const P* __restrict__ b,
-        T* __restrict__ y, S* __restrict__ stats, S* __restrict__ more, A eps,
+        T* __restrict__ y, S* __restrict__ stats, S* __restrict__ more, A eps, RUNNING,
         const __grid_constant__ Sets p) {
     SHARE
     Moments m = {0, 0, 0};
@@ -218,7 +234,8 @@ extern "C" __global__ void __launch_bounds__(512) norm_apply(const T* __restrict
     }
     m = of_lanes(m, 32);
     A var = m.square / p.size, inverse = inverse_of(var, eps);
-    if (threadIdx.x == 0 && blockIdx.y == 0) keep(stats, more, p, set, m.mean, inverse, var);
+    if (threadIdx.x == 0 && blockIdx.y == 0)
+        keep(stats, more, p, set, m.mean, inverse, var, RUNNING_TOO);
     standardize(x, w, b, y, p, set, start, end, m.mean, inverse);
 }
 // By given means and variances.
@@ -375,6 +392,7 @@ extern "C" __global__ void __launch_bounds__(512) group_back(const T* __restrict
 # 32 of them (or fewer: a thread has WIDE), and of the rows `part` many.
 COLUMNS = (
     TEAMS
+    + RUNNING
     + r"""
 struct Matrix { unsigned rows, columns, part; };
 #define ACROSS 32
@@ -449,14 +467,15 @@ __device__ __forceinline__ void standardize(const T* __restrict__ x, const P* __
     }
 }
 __device__ __forceinline__ void end_norm(const T* __restrict__ x, const P* __restrict__ w,
-        const P* __restrict__ b, T* __restrict__ y, S* __restrict__ stats, A eps, const Matrix& p,
-        unsigned column, unsigned start, unsigned end, const Moments (&m)[WIDE]) {
+        const P* __restrict__ b, T* __restrict__ y, S* __restrict__ stats, A eps, RUNNING,
+        const Matrix& p, unsigned column, unsigned start, unsigned end, const Moments (&m)[WIDE]) {
     if (start >= end) return;
     A mean[WIDE], inverse[WIDE];
     EVERY(c) {
         A var = m[c].square / p.rows;
         mean[c] = m[c].mean; inverse[c] = inverse_of(var, eps);
         if (threadIdx.y == 0 && blockIdx.y == 0) {
+            follow(RUNNING_TOO, column + c, mean[c], var);
             STORE_S(stats + column + c, mean[c]);
             STORE_S(stats + p.columns + column + c, inverse[c]);
             STORE_S(stats + 2 * p.columns + column + c, var);
@@ -467,12 +486,12 @@ __device__ __forceinline__ void end_norm(const T* __restrict__ x, const P* __res
 
 extern "C" __global__ void __launch_bounds__(512) norm_whole(const T* __restrict__ x,
         const P* __restrict__ w, const P* __restrict__ b, T* __restrict__ y, S* __restrict__ stats,
-        A eps, const __grid_constant__ Matrix p) {
+        A eps, RUNNING, const __grid_constant__ Matrix p) {
     SHARE
     Moments m[WIDE];
     moments_of(x, p, column, start, end, m);
     of_columns(m);
-    end_norm(x, w, b, y, stats, eps, p, column, start, end, m);
+    end_norm(x, w, b, y, stats, eps, RUNNING_TOO, p, column, start, end, m);
 }
 extern "C" __global__ void __launch_bounds__(512) norm_parts(const T* __restrict__ x,
         A* __restrict__ parts, const __grid_constant__ Matrix p) {
@@ -487,7 +506,8 @@ extern "C" __global__ void __launch_bounds__(512) norm_parts(const T* __restrict
 }
 extern "C" __global__ void __launch_bounds__(512) norm_apply(const T* __restrict__ x,
         const A* __restrict__ parts, const P* __restrict__ w, const P* __restrict__ b,
-        T* __restrict__ y, S* __restrict__ stats, A eps, const __grid_constant__ Matrix p) {
+        T* __restrict__ y, S* __restrict__ stats, A eps, RUNNING,
+        const __grid_constant__ Matrix p) {
     SHARE
     Moments m[WIDE];
     EVERY(c) m[c].n = m[c].mean = m[c].square = 0;
@@ -500,7 +520,7 @@ extern "C" __global__ void __launch_bounds__(512) norm_apply(const T* __restrict
         }
     }
     of_columns(m);
-    end_norm(x, w, b, y, stats, eps, p, column, start, end, m);
+    end_norm(x, w, b, y, stats, eps, RUNNING_TOO, p, column, start, end, m);
 }
 extern "C" __global__ void __launch_bounds__(512) norm_fixed(const T* __restrict__ x,
         const P* __restrict__ w, const P* __restrict__ b, T* __restrict__ y,

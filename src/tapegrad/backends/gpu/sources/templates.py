@@ -356,12 +356,18 @@ extern "C" __global__ void softmax_back(const T* __restrict__ g, const T* __rest
 }
 
 // Targets as rows' classes: the mean (or sum) of minus the chosen elements; one block.
+// `w` are weights of the classes, if there are any; `seen` is their sum.
 extern "C" __global__ void chosen(const T* __restrict__ x, const i64* __restrict__ t,
-        T* __restrict__ out, A* __restrict__ count, int mean, i64 skip, i64 rows, int n) {
+        const T* __restrict__ w, T* __restrict__ out, A* __restrict__ count, int mean, i64 skip,
+        i64 rows, int n) {
     A total = 0, seen = 0;
     for (i64 r = threadIdx.x; r < rows; r += blockDim.x) {
         i64 c = t[r];
-        if (c != skip && c >= 0 && c < n) { if (x) total -= LOAD(x + r * n + c); seen += 1; }
+        if (c != skip && c >= 0 && c < n) {
+            A by = w ? LOAD(w + c) : (A)1;
+            if (x) total -= LOAD(x + r * n + c) * by;
+            seen += by;
+        }
     }
     total = block_sum(total); seen = block_sum(seen);
     if (threadIdx.x == 0) {
@@ -371,13 +377,13 @@ extern "C" __global__ void chosen(const T* __restrict__ x, const i64* __restrict
 }
 // For a mean, every block counts the targets that are not skipped, unless their number is given.
 extern "C" __global__ void chosen_back(const T* __restrict__ g, const i64* __restrict__ t,
-        const A* __restrict__ count, T* __restrict__ dx, int mean, int each, i64 skip,
-        i64 rows, int n) {
+        const T* __restrict__ w, const A* __restrict__ count, T* __restrict__ dx, int mean,
+        int each, i64 skip, i64 rows, int n) {
     A seen = 0;
     if (mean && count) seen = *count;
     else if (mean) {
         for (i64 r = threadIdx.x; r < rows; r += blockDim.x) {
-            i64 c = t[r]; if (c != skip && c >= 0 && c < n) seen += 1;
+            i64 c = t[r]; if (c != skip && c >= 0 && c < n) seen += w ? LOAD(w + c) : (A)1;
         }
         seen = block_sum(seen);
     }
@@ -386,6 +392,7 @@ extern "C" __global__ void chosen_back(const T* __restrict__ g, const i64* __res
         A v = 0;
         if (c == i % n && c != skip) {
             v = -LOAD(g + (each ? r : 0));
+            if (w) v *= LOAD(w + c);
             if (mean) v /= seen;
         }
         STORE(dx + i, v);

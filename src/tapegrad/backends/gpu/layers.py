@@ -1,0 +1,99 @@
+"""The nodes of a linear layer run as one, in a backward pass that nobody watches.
+
+core/layers.py records them. What arrives at the inputs is what the nodes one by one would have
+handed on, in the same order: a bias that is a leaf first, the input, the weight, a bias that was
+cast (which autocast does before it casts the weight).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...autograd.engine import Passing
+from ...autograd.node import OpNode
+from ...core.base import STATE, Node
+from ...core.devices import DEVICE
+from ...core.layers import Chain
+from ...core.op import Op
+
+
+def run_linear(run: Any, order: Any, node: Node, total: Any) -> bool:
+    """All gradients of the layer whose last node is `node`; False if its nodes have to run."""
+    chain: Chain = node.chain
+    last: Any = node
+    product: OpNode = last if chain.product is None else chain.product
+    kept = product.kept
+    if kept is None or STATE.detached or type(total) is not STATE.device_type:
+        return False
+    if total.dtype is not kept_dtype(kept):
+        return False
+    for inner in (chain.product, chain.flat, chain.turned):
+        if inner is not None:
+            waiting = order.pending[inner]
+            if inner.hooks is not None or inner.packed or waiting.total is not None:
+                return False
+            if waiting.waiting != 1:
+                return False
+    cells = product.cells
+    for k in range(0, len(cells), 3):
+        if cells[k + 1].n != cells[k + 2]:
+            return False  # the node says what was written
+    to_bias, to_input, turned = product.edges
+    x, right = kept[1], kept[2]
+    grad = total
+    if chain.product is not None:
+        last_kept: Any = last.kept
+        grad = DEVICE.space.reshape(total, last_kept[3])
+    wants = (to_bias is not None, to_input is not None, turned is not None)
+    weight = None if right is None else right.T
+    found = DEVICE.backend.linear_gradients(grad, x, weight, wants)
+    if not run.keep:
+        if last.frees:
+            run.release(last)
+        if product.frees:
+            run.release(product)
+    slots = product.edge_slots
+    first = 0 if slots is None else slots[0]
+    if to_bias is not None and to_bias.is_leaf:
+        give(run, order, to_bias, first, found[0])
+    if to_input is not None:
+        flat = chain.flat
+        if flat is None:
+            give(run, order, to_input, 0 if slots is None else slots[1], found[1])
+        else:
+            flat_kept: Any = flat.kept
+            below = flat.edge_slots
+            place = 0 if below is None else below[0]
+            give(run, order, flat.edges[0], place, found[1].reshape(flat_kept[3]))
+    if turned is not None:
+        below = turned.edge_slots
+        give(run, order, turned.edges[0], 0 if below is None else below[0], found[2])
+    if to_bias is not None and not to_bias.is_leaf:
+        give(run, order, to_bias, first, found[0])
+    return True
+
+
+def kept_dtype(kept: tuple[Any, ...]) -> Any:
+    """The dtype of the matrices that a product saved."""
+    x = kept[2] if kept[1] is None else kept[1]
+    return None if x is None else x.dtype
+
+
+def give(run: Any, order: Any, edge: Any, slot: int, g: Any) -> None:
+    """Hand a gradient in new memory on; a cast that only waits for it runs at once."""
+    pending = order.pending[edge]
+    op: Op | None = edge.op
+    if op is not None and op.casts and edge.hooks is None and not edge.packed:
+        ready = pending.waiting == 1 and pending.total is None and edge.kept is not None
+        # Leaves come before it, and their hooks must not see what it makes.
+        if ready and not [1 for leaf in order.leaves if leaf.node.hooks is not None]:
+            below = edge.edge_slots
+            g = None if run.late.takes(edge, g) else edge.pull(g, False)[0]
+            edge = edge.edges[0]
+            slot = 0 if below is None else below[0]
+            pending = order.pending[edge]
+    if g is not None and edge.op is not None and edge.op.view:
+        passed = run.past_views(order, Passing(edge, slot, g, 1))
+        run.hand_one(order, passed.edge, passed.slot, passed.g, passed.owned)
+        return
+    run.hand_one(order, edge, slot, g, 1)

@@ -1,0 +1,194 @@
+"""A linear layer on a GPU: the nodes that PyTorch has for it, recorded at once.
+
+`view`, `t`, `addmm` and `view` one by one cost more time than the product itself. Here the kernel
+runs once, and the nodes are made without a dispatch for each. The last of them also knows the
+others (`Node.chain`), so that a pass which nobody watches can run all of them as one
+(backends/gpu/layers.py); for everybody else they are nodes like all others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..autograd.node import OpNode, accumulate_node
+from .base import (
+    STAMP_DEPTH,
+    STATE,
+    Node,
+    Stamped,
+    TensorBase,
+    View,
+    cell_of,
+    sequence,
+    stamp,
+    wrap,
+)
+from .op import Op
+from .record import saved_cell
+
+
+class Chain:
+    """The nodes of a linear layer behind its last one."""
+
+    def __init__(self, product: OpNode | None, flat: OpNode | None, turned: OpNode | None) -> None:
+        self.product = product  # of addmm; None: it is the last one
+        self.flat = flat  # of the view of the input; None: that is a matrix, or needs no gradient
+        self.turned = turned  # of the weight's transpose; None: that needs no gradient
+
+
+def edge_of(t: TensorBase) -> Node:
+    edge = t.node
+    return accumulate_node(t) if edge is None else edge
+
+
+def view_node(op: Op, t: TensorBase, attrs: tuple[Any, ...], metas: tuple[Any, ...]) -> OpNode:
+    """The node of a view of `t`, which saves nothing."""
+    edge = edge_of(t)
+    node = OpNode()
+    node.op = op
+    node.edges = (edge,)
+    if edge.is_leaf:
+        node.leaves = t
+    if t.slot:
+        node.edge_slots = (t.slot,)
+    node.kept = (None, None, *attrs, *metas)
+    node.seq = next(sequence)
+    return node
+
+
+def cast(op: Op, t: TensorBase, array: Any, origin: Stamped) -> TensorBase:
+    """A tensor around `array`, which a cast made of `t`, with the node of that."""
+    made = wrap(array)
+    if not t.wants_grad:
+        made.cut = t.cut
+        return made
+    x = t.array
+    node = view_node(op, t, (array.dtype,), (x.dtype,))
+    node.fixes = ((x.shape, x.dtype),)
+    copy_stamp(origin, node)
+    made.node = node
+    made.wants_grad = True
+    return made
+
+
+def linear(
+    ops: tuple[Op, Op, Op],
+    input: TensorBase,
+    weight: TensorBase,
+    bias: TensorBase,
+    rows: int,
+    origin: Stamped | None = None,
+) -> Any:
+    """`input @ weight.T + bias` of tensors that fit; None: by the ops one by one.
+
+    `ops` are t, view and addmm; `rows` those of the input as a matrix; `origin` knows the line, if
+    somebody has looked for it.
+    """
+    turning, viewing, adding = ops
+    kernel = adding.device.kernel
+    wants = bias.wants_grad, input.wants_grad, weight.wants_grad
+    if kernel is None or STATE.timing or STATE.anomaly or True not in wants:
+        return None
+    x = input.array
+    w = weight.array
+    b = bias.array
+    rank: int = x.ndim
+    columns, inner = w.shape
+    flat = x if rank == 2 else x.reshape(rows, inner)
+    turned = w.T
+    try:
+        out = kernel(b, flat, turned, 1, 1)
+    except (MemoryError, ValueError):
+        return None  # `apply` says what is wrong
+
+    turned_node: OpNode | None = None
+    flat_node: OpNode | None = None
+    if weight.wants_grad:
+        turned_node = view_node(turning, weight, (), ())
+    if input.wants_grad and rank != 2:
+        flat_node = view_node(viewing, input, ((rows, inner),), (x.shape,))
+    node = OpNode()
+    node.op = adding
+    plan = adding.plan((1 if wants[0] else 0) | (2 if wants[1] else 0) | (4 if wants[2] else 0))
+    cells: tuple[Any, ...] = ()
+    if plan.inputs[1]:
+        cell = saved_cell(input)
+        cells = (1, cell, cell.n)
+    if plan.inputs[2]:
+        cell = saved_cell(weight)
+        cells = (*cells, 2, cell, cell.n)
+    node.cells = cells
+    node.kept = (
+        None,
+        flat if plan.inputs[1] else None,
+        turned if plan.inputs[2] else None,
+        *(None, 1, 1),
+        *(flat.strides, turned.strides),
+    )
+    node.frees = plan.saves
+    to_bias: Node | None = None
+    to_input: Node | None = flat_node
+    leaves: list[Any] = []
+    if wants[0]:
+        to_bias = edge_of(bias)
+        if to_bias.is_leaf:
+            leaves.append(bias)
+    elif bias.cut is not None:
+        node.cut = bias.cut
+    if not wants[1]:
+        if input.cut is not None:
+            node.cut = input.cut
+    elif rank == 2:
+        to_input = edge_of(input)
+        if to_input.is_leaf:
+            leaves.append(input)
+        if input.slot:
+            node.edge_slots = (bias.slot, input.slot, 0)
+    if not wants[2] and weight.cut is not None:
+        node.cut = weight.cut
+    if bias.slot and wants[0] and node.edge_slots is None:
+        node.edge_slots = (bias.slot, 0, 0)
+    if leaves:
+        node.leaves = leaves
+    node.edges = (to_bias, to_input, turned_node)
+    shape = out.shape
+    dtype = out.dtype
+    shapes = (b.shape, flat.shape, turned.shape)
+    if [1 for i in range(3) if wants[i] and shapes[i] != shape]:
+        node.fixes = tuple([(shapes[i], dtype) if wants[i] else None for i in range(3)])
+    node.seq = next(sequence)
+    t = wrap(out)
+    t.node = node
+    t.wants_grad = True
+    last = node
+    if rank != 2:
+        base = t
+        full = (*x.shape[:-1], columns)
+        t = wrap(out.reshape(full))
+        last = view_node(viewing, base, (full,), (shape,))
+        t.node = last
+        t.wants_grad = True
+        cell = cell_of(base)
+        t.cell = cell
+        t.view_of = View(base, "", cell.n, ())
+    last.chain = Chain(None if last is node else node, flat_node, turned_node)
+    if STATE.recording:
+        if origin is None:
+            stamp(last, STAMP_DEPTH)
+            origin = last
+        else:
+            copy_stamp(origin, last)
+        copy_stamp(origin, node)
+        copy_stamp(origin, turned_node)
+        copy_stamp(origin, flat_node)
+        if t.view_of is not None:
+            t.view_of.code = last.code
+            t.view_of.lasti = last.lasti
+    return t
+
+
+def copy_stamp(source: Stamped, target: OpNode | None) -> None:
+    if target is not None:
+        target.code = source.code
+        target.lasti = source.lasti
+        target.module = source.module
