@@ -333,6 +333,7 @@ ON_THE_HOST = (
     "labels that begin at 1",
     "a word beyond the vocabulary",
     "gather",
+    "a tensor of indices; PyTorch counts the tensors, not the dimensions",
     "labels of -1 and 1 in binary cross entropy",
     "class numbers in binary cross entropy",
     "scores in the place of probabilities",

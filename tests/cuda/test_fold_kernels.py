@@ -137,6 +137,7 @@ def test_launches_of_binary_losses_with_weights(launches: list[str]) -> None:
     x = torch.randn(64, 10, device="cuda", requires_grad=True)
     y, weight = torch.rand(64, 10, device="cuda"), torch.rand(10, device="cuda")
     for name in ("weight", "pos_weight"):
+        x.grad = None
         launches.clear()
         BINARY_LOSSES[1](x, y, **{name: weight}).backward()
         assert launches == ["weights", "weighed"]

@@ -14,7 +14,6 @@ import numpy as np
 from ..core.base import STATE, Version, wrap
 from ..core.modes import MODES
 from ..core.per_thread import PerThread
-from ..core.python_dispatch import ACTIVE
 from ..core.transforms.levels import TANGENTS
 from ..core.unchanged import (
     add_writes,
@@ -25,7 +24,7 @@ from ..core.unchanged import (
 )
 from ..native import KERNELS
 from ._multi_tensor import PLAIN, Update, count_writes
-from ._on_device import Fused, Group, State, advance, count_step, numbers_of
+from ._on_device import Fused, Group, State, advance, count_step, numbers_of, ops_are_watched
 
 GRADIENTS = 1  # the row that is only read
 
@@ -50,8 +49,8 @@ def update_natively(
         return params
     if group.get("differentiable") or group.get("capturable"):
         return params
-    if any([not mode.records_steps for mode in ACTIVE.modes]):
-        return params  # somebody wants to see the ops
+    if ops_are_watched():
+        return params
     options = numbers_of(group, rule)
     if options is None:
         return params

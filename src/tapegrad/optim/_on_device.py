@@ -15,6 +15,7 @@ from typing import Any
 from ..core import devices
 from ..core.base import STATE, ndarray, wrap
 from ..core.modes import MODES
+from ..core.python_dispatch import ACTIVE
 
 PLAIN = (bool, float, int, list, str, tuple, type(None))
 NUMBERS = (bool, float, int)
@@ -71,12 +72,17 @@ class Fused:
         return tuple(found)
 
 
+def ops_are_watched() -> bool:
+    """Whether a mode wants to see the ops of a step, not the step."""
+    return any([not mode.records_steps for mode in ACTIVE.modes])
+
+
 def update_on_device(params: list[Any], states: Any, group: Group, rule: Fused) -> list[Any]:
     """Update the parameters that a kernel can; the others are returned."""
     kernels = getattr(devices.DEVICE.backend, "optimizers", None)
     if kernels is None or MODES.records or any([type(v) not in PLAIN for v in group.values()]):
         return params
-    if group.get("differentiable") or group.get("capturable"):
+    if group.get("differentiable") or group.get("capturable") or ops_are_watched():
         return params
     options = numbers_of(group, rule)
     if options is None or len({address_of(p) for p in params}) != len(params):
