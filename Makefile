@@ -121,7 +121,8 @@ libraries-quick: $(VENV_PARITY)/.tools
 	$(LIBRARIES) --quick
 
 # The kernels of this tree, compiled apart and tested from the sources with the checkers' libraries in
-# front. Python itself leaks by their standards, so leaks are not looked for.
+# front. Python itself leaks by their standards, so leaks are not looked for, nor is it asked how much
+# memory there is: they keep what was freed for a while.
 SANITIZED = build/sanitized/tapegrad
 sanitize: $(VENV)/.tools
 	rm -rf build/sanitized && mkdir -p build/sanitized && cp -r src/tapegrad build/sanitized/
@@ -133,7 +134,8 @@ sanitize: $(VENV)/.tools
 	ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=build/sanitized TAPEGRAD_NATIVE=1 \
 	  LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
 	  $(VENV)/bin/python -m pytest -q -n $(WORKERS) -p no:cacheprovider $(wildcard tests/test_native*.py) \
-	    tests/test_compile.py tests/test_compile_memory.py
+	    tests/test_compile.py tests/test_compile_memory.py \
+	    --deselect tests/test_compile.py::test_a_hundred_thousand_replays_have_flat_memory
 
 wheel: $(VENV)/.tools
 	rm -f dist/tapegrad-*.whl

@@ -455,9 +455,10 @@ def test_check_command(tmp_path: Path) -> None:
         "torch.no_c",
         "    later.py:4",
         "",
-        "There to be imported and asked, raising when they are used:",
+        "There to be imported, but raise when they are used:",
         "",
-        "    torch.distributed.fsdp.fully_shard",
+        "torch.distributed.fsdp.fully_shard: instead, FullyShardedDataParallel",
+        "    later.py:2",
         "",
         "1 file, 5 torch names, 1 missing (1 in functions)",
     ]

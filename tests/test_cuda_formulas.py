@@ -337,7 +337,11 @@ def test_loss_formulas(tmp_path: Any) -> None:
     library = Library([formula for formula, _, _ in made], tmp_path)
     for formula, given, want in made:
         np.testing.assert_allclose(
-            library.run(formula, given, want.shape), want, rtol=1e-13, err_msg=formula.text
+            library.run(formula, given, want.shape),
+            want,
+            rtol=1e-13,
+            atol=2.3e-16,
+            err_msg=formula.text,
         )
 
 

@@ -1,17 +1,14 @@
-"""DTensor and its placements: names only."""
+"""How tensors lie on the ranks of a mesh; DTensor itself is a name only."""
 
 from __future__ import annotations
 
 from ..._absent import absent_class, absent_function
 from ..device_mesh import DeviceMesh, init_device_mesh
+from .placement_types import Partial, Placement, Replicate, Shard
 
 INSTEAD = "DistributedDataParallel or FullyShardedDataParallel"
 
-DTensor = absent_class("torch.distributed.tensor.DTensor", INSTEAD)
-Placement = absent_class("torch.distributed.tensor.Placement", INSTEAD)
-Shard = absent_class("torch.distributed.tensor.Shard", INSTEAD)
-Replicate = absent_class("torch.distributed.tensor.Replicate", INSTEAD)
-Partial = absent_class("torch.distributed.tensor.Partial", INSTEAD)
+DTensor = absent_class("torch.distributed.tensor.DTensor", INSTEAD, methods=("from_local",))
 distribute_tensor = absent_function("torch.distributed.tensor.distribute_tensor", INSTEAD)
 distribute_module = absent_function("torch.distributed.tensor.distribute_module", INSTEAD)
 ones, zeros, empty, full, rand, randn = (
