@@ -16,9 +16,18 @@
 #define DEEP 384       /* of k: so much of some rows and columns stays in the second cache */
 #define MOST_TILES 8   /* of rows that are packed together */
 #define MOST_PANELS 4  /* of columns */
-#define WORTH_THREADS ((double)(1 << 20)) /* multiplications */
+#define PIECE ((double)(1 << 20))        /* multiplications that are worth a piece of work */
+#define PACKED_PIECE ((double)(1 << 16)) /* elements, likewise */
+#define FEW 16384      /* bytes that are not worth asking for */
 
 enum { FROM_NOTHING, FROM_ROW, FROM_OUT }; /* what a tile is added to */
+
+static void *room_for(size_t bytes, char *few) { return bytes <= FEW ? few : tg_scratch(bytes); }
+
+static void give_room(void *room, const char *few) {
+    if (room != few)
+        tg_scratch_back(room);
+}
 
 #if defined(__x86_64__) && defined(__GLIBC__) && !defined(TG_ONE_VERSION) && !defined(__clang__)
 #define SEVERAL_VERSIONS 1

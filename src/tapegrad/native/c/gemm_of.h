@@ -173,7 +173,8 @@ static void NAMED(panels_of_b)(void *context, int64_t begin, int64_t end) {
 static void NAMED(some_rows)(void *context, int64_t begin, int64_t end) {
     tg_matrices *g = context;
     const int64_t each = HIGH * g->deep;
-    T *a = tg_scratch((size_t)((end - begin) * each + L) * sizeof(T));
+    _Alignas(64) char few[FEW];
+    T *a = room_for((size_t)((end - begin) * each + L) * sizeof(T), few);
     if (!a) {
         g->failed = 1;
         return;
@@ -184,14 +185,15 @@ static void NAMED(some_rows)(void *context, int64_t begin, int64_t end) {
         for (int64_t t = begin; t < end; t++)
             NAMED(put_tile)(g, t, p, a + (t - begin) * each,
                             (const T *)g->packed + p * PANEL * g->deep);
-    tg_scratch_back(a);
+    give_room(a, few);
 }
 
 /* Some panels of columns, with A packed. */
 static void NAMED(some_columns)(void *context, int64_t begin, int64_t end) {
     tg_matrices *g = context;
     const int64_t each = PANEL * g->deep, most = g->together;
-    T *b = tg_scratch((size_t)(most * each) * sizeof(T));
+    _Alignas(64) char few[FEW];
+    T *b = room_for((size_t)(most * each) * sizeof(T), few);
     if (!b) {
         g->failed = 1;
         return;
@@ -205,7 +207,7 @@ static void NAMED(some_columns)(void *context, int64_t begin, int64_t end) {
                 NAMED(put_tile)(g, t, p, (const T *)g->packed + t * HIGH * g->deep,
                                 b + (p - begin) * each);
     }
-    tg_scratch_back(b);
+    give_room(b, few);
 }
 
 static int NAMED(multiply)(tg_matrices *g) {
@@ -213,17 +215,19 @@ static int NAMED(multiply)(tg_matrices *g) {
     const int64_t parts = (g->k + DEEP - 1) / DEEP, deep = (g->k + parts - 1) / parts;
     const int by_rows = g->m >= g->n;
     const double work = (double)g->m * (double)g->n * (double)deep;
-    const int64_t pieces = work < WORTH_THREADS ? 1 : 4 * (int64_t)tg_threads();
+    const int64_t most = 4 * (int64_t)tg_threads(), worth = (int64_t)(work / PIECE);
+    const int64_t pieces = worth < 2 ? 1 : worth < most ? worth : most;
     g->tiles = (g->m + HIGH - 1) / HIGH;
-    g->packed = tg_scratch(
-        (size_t)((by_rows ? panels * PANEL : g->tiles * HIGH) * deep + L) * sizeof(T));
+    _Alignas(64) char few[FEW];
+    g->packed = room_for(
+        (size_t)((by_rows ? panels * PANEL : g->tiles * HIGH) * deep + L) * sizeof(T), few);
     if (!g->packed)
         return 0;
     for (g->start = 0; g->start < g->k; g->start += deep) {
         g->deep = g->k - g->start < deep ? g->k - g->start : deep;
         if (by_rows) {
-            const int64_t each = (panels + pieces - 1) / pieces;
-            tg_parallel(panels, each, NAMED(panels_of_b), g);
+            const int64_t some = (int64_t)(PACKED_PIECE / (double)(PANEL * deep)) + 1;
+            tg_parallel(panels, some, NAMED(panels_of_b), g);
             int64_t rows = (g->tiles + pieces - 1) / pieces;
             rows = rows < MOST_TILES ? rows : MOST_TILES;
             tg_parallel(g->tiles, rows, NAMED(some_rows), g);
@@ -235,7 +239,7 @@ static int NAMED(multiply)(tg_matrices *g) {
             tg_parallel(panels, each, NAMED(some_columns), g);
         }
     }
-    tg_scratch_back(g->packed);
+    give_room(g->packed, few);
     return !g->failed;
 }
 #undef V

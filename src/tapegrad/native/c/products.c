@@ -29,6 +29,7 @@ static struct {
 #define PIECE_OF_STACK ((double)(1 << 20))
 #define MOST_PIECES 8 /* each of them packs one of the factors anew: no more than two a processor */
 #define NARROW 4
+#define LITTLE ((double)(1 << 16)) /* multiplications */
 #define SHORT ((double)(1 << 15)) /* multiplications for which the GIL is not let go */
 #define VERY_LARGE ((double)(1 << 28))
 
@@ -149,9 +150,10 @@ static void one_by_one(void *context, int64_t begin, int64_t end) {
     }
 }
 
-/* Our kernels want tiles that are not too narrow; BLAS has its ways for vectors. */
+/* BLAS has its ways for vectors, and for little ones, which are not worth packing. */
 static int is_ours(const product *p) {
-    return !blas.f32 || (tg_multiplies() && p->m >= NARROW && p->n >= 4 * NARROW);
+    return !blas.f32 || (tg_multiplies() && p->m >= NARROW && p->n >= 4 * NARROW &&
+                         (double)p->m * (double)p->n * (double)p->k >= LITTLE);
 }
 
 static int compute(void *context) {
