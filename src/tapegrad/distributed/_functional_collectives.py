@@ -6,6 +6,7 @@ from typing import Any
 
 import tapegrad as tg
 
+from .._absent import absent_class, absent_function
 from . import _combining, _spreading
 from ._groups import ProcessGroup, default_group
 from ._reduce_op import RedOpType
@@ -68,3 +69,13 @@ def all_to_all_single(
     pg = group_of(group)
     _spreading.all_to_all_single(result, self, output_split_sizes, input_split_sizes, pg)
     return result
+
+
+# Those that are differentiated, and tensors that are still on their way, are names only.
+NAME = "torch.distributed._functional_collectives."
+INSTEAD = "the collectives of torch.distributed.nn.functional, which have gradients"
+AsyncCollectiveTensor = absent_class(NAME + "AsyncCollectiveTensor", INSTEAD)
+all_gather_tensor_autograd = absent_function(NAME + "all_gather_tensor_autograd", INSTEAD)
+all_to_all_single_autograd = absent_function(NAME + "all_to_all_single_autograd", INSTEAD)
+permute_tensor = absent_function(NAME + "permute_tensor", INSTEAD)
+reduce_scatter_tensor_autograd = absent_function(NAME + "reduce_scatter_tensor_autograd", INSTEAD)

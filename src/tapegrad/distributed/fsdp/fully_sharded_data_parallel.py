@@ -25,9 +25,14 @@ from .._shards import FlatShard
 from .._spreading import all_gather_into_tensor, broadcast
 from . import optim_state
 from .api import (
+    CPUOffload,
+    FullOptimStateDictConfig,
+    FullStateDictConfig,
     MixedPrecision,
     OptimStateDictConfig,
     OptimStateKeyType,
+    ShardedOptimStateDictConfig,
+    ShardedStateDictConfig,
     ShardingStrategy,
     StateDictConfig,
     StateDictSettings,
@@ -35,7 +40,15 @@ from .api import (
 )
 from .wrap import wrap_children
 
-__all__ = ["FullyShardedDataParallel", "OptimStateKeyType"]
+__all__ = [
+    "CPUOffload",
+    "FullOptimStateDictConfig",
+    "FullStateDictConfig",
+    "FullyShardedDataParallel",
+    "OptimStateKeyType",
+    "ShardedOptimStateDictConfig",
+    "ShardedStateDictConfig",
+]
 
 
 class Gather(Function):

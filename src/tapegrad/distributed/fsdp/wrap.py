@@ -56,6 +56,11 @@ def size_based_auto_wrap_policy(
     return nonwrapped_numel >= min_num_params and not isinstance(module, excluded)
 
 
+def _or_policy(module: Any, recurse: bool, nonwrapped_numel: int, policies: Any) -> bool:
+    """Every submodule that one of the policies picks is a unit."""
+    return any([policy(module, recurse, nonwrapped_numel) for policy in policies])
+
+
 class CustomPolicy:
     """A function says for every submodule whether it is a unit; arguments it gives are not used."""
 
