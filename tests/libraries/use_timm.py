@@ -8,6 +8,8 @@ import torch
 from timm.optim import create_optimizer_v2
 from timm.scheduler import CosineLRScheduler
 
+# In double: batch norm over two small images makes much of the last digits of single precision.
+torch.set_default_dtype(torch.float64)
 images = {"resnet18": 64, "efficientnet_b0": 64, "mobilenetv3_small_050": 64}
 images |= {"convnext_atto": 64, "vit_tiny_patch16_224": 224, "regnetx_002": 64}
 for name, size in images.items():
