@@ -212,5 +212,8 @@ def test_saved_values_have_pytorchs_names():
     node = torch.nn.functional.conv2d(x, torch.ones(3, 2, 2, 2, requires_grad=True)).grad_fn
     assert node._saved_input.shape == x.shape and not hasattr(node, "_saved_self")
     assert x.mean().grad_fn._saved_self_sym_numel == 32
+    product = torch.addmm(torch.ones(3), torch.ones(2, 4, requires_grad=True), torch.ones(4, 3))
+    assert product.grad_fn._saved_mat1_sym_strides == (4, 1)
+    assert product.grad_fn._saved_mat2_sym_sizes == (4, 3)
     loss = torch.nn.functional.nll_loss(torch.zeros(1, 2, requires_grad=True), torch.tensor([1]))
     assert loss.grad_fn._saved_reduction == 1

@@ -82,6 +82,8 @@ def node_attribute(node: Any, name: str) -> Any:
             place = places.get(wanted)
             if place is not None:
                 value: Any = raw_saved(node, place) if raw else saved_value(node, place)
+                if wanted.endswith("_sym_strides") and isinstance(value, tuple):
+                    return in_elements(node, value)
                 return REDUCTIONS.get(value, value) if wanted == "reduction" else value
             sizes = places.get(wanted.replace("_sym_numel", "_sym_sizes"))
             if wanted.endswith("_sym_numel") and sizes is not None:
@@ -91,6 +93,15 @@ def node_attribute(node: Any, name: str) -> Any:
                 return () if saved is None else tuple(saved.shape)
     kind = node.name().rpartition("::")[2]
     raise AttributeError(f"'{kind}' object has no attribute '{name}'")
+
+
+def in_elements(node: Any, strides: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides in bytes, of an op whose tensors have one dtype, as PyTorch counts them."""
+    for value in node.kept:
+        size = getattr(value, "itemsize", 0)
+        if size:
+            return tuple([n // size for n in strides])
+    return strides
 
 
 def node_attributes(node: Any) -> list[str]:
