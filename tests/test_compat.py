@@ -457,7 +457,7 @@ def test_check_command(tmp_path: Path) -> None:
         "",
         "There to be imported, but raise when they are used:",
         "",
-        "torch.distributed.fsdp.fully_shard: instead, FullyShardedDataParallel",
+        "torch.distributed.fsdp.fully_shard: instead, FullyShardedDataParallel(module)",
         "    later.py:2",
         "",
         "1 file, 5 torch names, 1 missing (1 in functions)",
