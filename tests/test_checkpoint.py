@@ -75,6 +75,7 @@ def memory(run, layers):
     parameters = [p for layer in layers for p in layer.parameters()]
     for p in parameters:
         p.grad = torch.zeros_like(p)
+    run(layers, x)  # so that what is imported when it is first used is there
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
