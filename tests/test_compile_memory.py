@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tapegrad as torch
+from tapegrad.compiler.memory import LINE, packed
 from tapegrad.native import KERNELS
 
 needs_kernels = pytest.mark.skipif(KERNELS is None, reason="the kernels in C are not built")
@@ -157,14 +158,12 @@ def test_dead_values_make_room() -> None:
     plan = recording(step).plan
     one = 256 * 64 * 4
     assert plan.before >= 35 * one
-    assert plan.block.nbytes <= 3 * one
+    assert plan.block.nbytes <= 2 * one + LINE  # what a product reads and what it writes
     assert " MB in 0." in torch.compile.explain(step)
 
 
 @needs_kernels
 def test_what_lives_at_the_same_time_is_apart() -> None:
-    from tapegrad.compiler.memory import LINE, packed
-
     random = np.random.default_rng(0)
     for _ in range(50):
         count = int(random.integers(1, 60))

@@ -142,10 +142,11 @@ def spans_of(owners: list[Any], segments: list[Any]) -> Any:
 def packed(sizes: list[int], spans: Any) -> tuple[list[int], int]:
     """Places such that what is alive at the same time does not overlap, and the room they take.
 
-    Large ones first, each at the lowest place that is free as long as it lives.
+    Large ones first, each at the lowest place that is free as long as it lives; equal ones in the
+    order in which they are made, or there would be gaps that none of them fits into.
     """
     sizes = [-(-size // LINE) * LINE for size in sizes]
-    order = sorted(range(len(sizes)), key=lambda i: -sizes[i])
+    order = sorted(range(len(sizes)), key=lambda i: (-sizes[i], spans[i][0]))
     places = np.zeros(len(sizes), np.int64)
     ends = np.zeros(len(sizes), np.int64)
     begins, lasts = spans[:, 0], spans[:, 1]
