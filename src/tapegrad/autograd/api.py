@@ -18,7 +18,7 @@ from ..core.base import (
     TensorBase,
     as_array,
     ndarray,
-    sequence,
+    next_seq,
     user_frame,
     wrap,
 )
@@ -454,7 +454,7 @@ def asked_by(starts: list[Start]) -> Any:
     frame = user_frame(1)
     if frame is None:
         return None
-    return frame.f_code, frame.f_lasti, starts[0][0].seq if starts else 0, next(sequence)
+    return frame.f_code, frame.f_lasti, starts[0][0].seq if starts else 0, next_seq()
 
 
 MOST_NESTED = 60  # passes inside of each other in one thread; Python's stack holds about 120

@@ -19,7 +19,7 @@ from ..core.base import (
     TensorBase,
     View,
     as_array,
-    sequence,
+    next_seq,
     user_frame,
     wrap,
 )
@@ -474,7 +474,7 @@ def apply_function(cls: Any, args: tuple[Any, ...], in_levels: bool = False) -> 
                 output = run_forward(ctx, cls, args)
         else:
             output = run_forward(ctx, cls, args)
-    ctx.seq = next(sequence)
+    ctx.seq = next_seq()
     frame = user_frame(1)
     if frame is not None:
         ctx.code, ctx.lasti = frame.f_code, frame.f_lasti
@@ -685,6 +685,6 @@ def refuse_twice(g: Any) -> Any:
     t.node = ErrorNode(
         "trying to differentiate twice a function that was marked with @once_differentiable"
     )
-    t.node.seq = next(sequence)
+    t.node.seq = next_seq()
     t.wants_grad = True
     return above(t, batches)

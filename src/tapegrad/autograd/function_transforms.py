@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.base import TensorBase, as_array, sequence, user_frame, wrap
+from ..core.base import TensorBase, as_array, next_seq, user_frame, wrap
 from ..core.bits import plain
 from ..core.devices import xp_of
 from ..core.modes import MODES, grad_set_to
@@ -245,7 +245,7 @@ def prepare(ctx: Any, args: tuple[Any, ...], recording: bool) -> None:
     ctx._input_metas = tuple(
         [(a.array.shape, a.array.dtype) if isinstance(a, TensorBase) else None for a in args]
     )
-    ctx.seq = next(sequence)
+    ctx.seq = next_seq()
     frame = user_frame(1)
     if frame is not None:
         ctx.code, ctx.lasti = frame.f_code, frame.f_lasti

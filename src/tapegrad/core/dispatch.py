@@ -24,6 +24,7 @@ from .base import (
     Cut,
     TensorBase,
     View,
+    alike,
     as_array,
     cell_of,
     enter,
@@ -50,8 +51,7 @@ def unary(op: Op, a: Any) -> Any:
     if not isinstance(a, TensorBase) or STATE.modes_on or is_stale(a):
         return apply(op, (a,))
     x = a.array
-    dtype = x.dtype
-    if dtype is not F32 and dtype is not F64:
+    if alike(x, x) == 0:
         return apply(op, (a,))
     if a.special:
         out = device_result(op, a.special, (x,))
@@ -79,21 +79,17 @@ def binary(op: Op, a: Any, b: Any) -> Any:
     if not isinstance(a, TensorBase) or STATE.modes_on or is_stale(a):
         return apply(op, (a, b))
     x = a.array
-    dtype = x.dtype
-    if dtype is not F32 and dtype is not F64:
-        return apply(op, (a, b))
-    y: Any
+    y: Any = b
     b_grad = False
+    fit = 0
     if isinstance(b, TensorBase):
-        if b.special != a.special or is_stale(b):
-            return apply(op, (a, b))
-        y = b.array
-        if y.dtype is not dtype:
-            return apply(op, (a, b))
-        b_grad = b.wants_grad
+        if b.special == a.special and not is_stale(b):
+            y = b.array
+            b_grad = b.wants_grad
+            fit = alike(x, y)
     elif type(b) is float or type(b) is int:
-        y = b
-    else:
+        fit = alike(x, x)
+    if fit == 0:
         return apply(op, (a, b))
     if a.special:
         out = device_result(op, a.special, (x, y))
@@ -118,7 +114,7 @@ def binary(op: Op, a: Any, b: Any) -> Any:
         t.cut = Cut(op.name, a if a_grad else b)
         return t
 
-    return record_two(op, a, b, t, ())
+    return record_two(op, a, b, t, (), fit == 1)
 
 
 def apply(

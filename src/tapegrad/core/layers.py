@@ -19,7 +19,7 @@ from .base import (
     TensorBase,
     View,
     cell_of,
-    sequence,
+    next_seq,
     stamp,
     wrap,
 )
@@ -52,7 +52,7 @@ def view_node(op: Op, t: TensorBase, attrs: tuple[Any, ...], metas: tuple[Any, .
     if t.slot:
         node.edge_slots = (t.slot,)
     node.kept = (None, None, *attrs, *metas)
-    node.seq = next(sequence)
+    node.seq = next_seq()
     return node
 
 
@@ -156,7 +156,7 @@ def linear(
     shapes = (b.shape, flat.shape, turned.shape)
     if [1 for i in range(3) if wants[i] and shapes[i] != shape]:
         node.fixes = tuple([(shapes[i], dtype) if wants[i] else None for i in range(3)])
-    node.seq = next(sequence)
+    node.seq = next_seq()
     t = wrap(out)
     t.node = node
     t.wants_grad = True

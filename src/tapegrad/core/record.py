@@ -23,7 +23,7 @@ from .base import (
     View,
     cell_of,
     ndarray,
-    sequence,
+    next_seq,
     stamp,
     wrap,
 )
@@ -71,7 +71,7 @@ def record_one(op: Op, a: TensorBase, attrs: tuple[Any, ...], t: TensorBase) -> 
         kept += tuple([meta(a, what) for _, what in op.metas])
     node.kept = kept
     node.frees = plan.saves
-    node.seq = next(sequence)
+    node.seq = next_seq()
     if STATE.recording:
         stamp(node, STAMP_DEPTH)
     t.node = node
@@ -100,10 +100,13 @@ def saved_cell(t: TensorBase) -> Version:
     return cell
 
 
-def record_two(op: Op, a: TensorBase, b: Any, t: TensorBase, attrs: tuple[Any, ...]) -> Any:
+def record_two(
+    op: Op, a: TensorBase, b: Any, t: TensorBase, attrs: tuple[Any, ...], same: bool = False
+) -> Any:
     """The node of a two-tensor op, or of a tensor and a number; the same layout as `prepare` makes.
 
-    Both tensors have the dtype of the result; for ops that broadcast their shapes may differ.
+    Both tensors have the dtype of the result; for ops that broadcast their shapes may differ,
+    unless they are known to be the `same`.
     """
     node = OpNode()
     node.op = op
@@ -151,7 +154,7 @@ def record_two(op: Op, a: TensorBase, b: Any, t: TensorBase, attrs: tuple[Any, .
                 cells = (0, cell, cell.n, 1, other, other.n)
             else:
                 cells = (1, other, other.n)
-        if op.broadcasts:
+        if op.broadcasts and not same:
             shape = x.shape
             other_shape = y.shape
             if shape != other_shape:
@@ -182,7 +185,7 @@ def record_two(op: Op, a: TensorBase, b: Any, t: TensorBase, attrs: tuple[Any, .
     node.kept = kept
     node.cells = cells
     node.frees = plan.saves
-    node.seq = next(sequence)
+    node.seq = next_seq()
     if STATE.recording:
         stamp(node, PAIR_DEPTH)
     t.node = node
@@ -347,7 +350,7 @@ def prepare(
         node.conjugates = True
     if not op.single:
         node.outputs = tuple([(o.shape, o.dtype) for o in outs])
-    node.seq = next(sequence)
+    node.seq = next_seq()
     if STATE.recording:
         stamp(node, STAMP_DEPTH)
     if STATE.modes_on != STATE.only_casting:

@@ -110,6 +110,8 @@ class HostKernels:
     """native/backend.py: what the kernels in C do for core, where there are any."""
 
     sum_to: Any = None  # (array, shape): broadcasting undone; None where it is not for them
+    alike: Any = None  # (array, array): as base.alike, of NumPy's arrays
+    user_line: Any = None  # (code, own files): where in that code the user is, or None
 
 
 class MetaSide:

@@ -93,3 +93,5 @@ HOST = Native("native", NUMPY.xp)
 if KERNELS is not None:
     allocate_by(KERNELS.use_memory)
     HOST_KERNELS.sum_to = KERNELS.sum_to
+    HOST_KERNELS.alike = KERNELS.alike
+    HOST_KERNELS.user_line = KERNELS.user_line

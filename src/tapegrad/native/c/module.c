@@ -18,6 +18,11 @@ static PyObject *set_threads(PyObject *self, PyObject *count) {
 static PyMethodDef functions[] = {
     {"threads", threads, METH_NOARGS, "how many threads large pieces of work are done by"},
     {"set_threads", set_threads, METH_O, "set that number"},
+    {"alike", (PyCFunction)(void (*)(void))tg_alike, METH_FASTCALL,
+     "alike(x, y): 1 for arrays of float32, or float64, of one shape; 2: of two; 0: others"},
+    {"maker", tg_maker, METH_VARARGS, "maker(base, cls): does what base.__new__(cls) does"},
+    {"user_line", (PyCFunction)(void (*)(void))tg_user_line, METH_FASTCALL,
+     "user_line(known, own): where that code is running, below files of our own; or None"},
     {"empty", (PyCFunction)(void (*)(void))tg_empty, METH_FASTCALL,
      "empty(shape, like): a new array in C order with the dtype of `like`"},
     {"zeros", (PyCFunction)(void (*)(void))tg_zeros, METH_FASTCALL, "zeros(shape, like): likewise"},
