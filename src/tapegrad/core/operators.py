@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import explain_call
 from .base import F32, F64, ON_DEVICE, STATE, Stamped, TensorBase
-from .dispatch import REALS, apply, binary, is_stale, pair, unary
+from .dispatch import REALS, apply, binary, binary_plain, is_stale, pair, unary
 from .layers import linear
 from .mypyc import mypyc_attr
 from .op import REGISTRY, Op
@@ -64,16 +64,21 @@ OPS: Final = Table()
 OPERANDS: Final = ("left", "right")
 
 
-def operate(op: Op, a: Any, b: Any) -> Any:
+def operate(op: Op, a: TensorBase, b: Any) -> Any:
     """`binary`, or NotImplemented so that Python can ask the other operand."""
-    if isinstance(b, (TensorBase, float, int)):
+    if isinstance(b, TensorBase) or is_number(b):
         try:
-            return binary(op, a, b)
+            return apply(op, (a, b)) if STATE.modes_on else binary_plain(op, a, b)
         except RuntimeError as error:
             explain_call(error, op.name, OPERANDS, (a, b))
             raise
     number = as_number(b)
     return INTERPRETERS.ask_foreign(op.name, a, b) if number is None else binary(op, a, number)
+
+
+def is_number(b: Any) -> bool:
+    """Apart from `operate`: a tuple of classes, ours among them, is asked more slowly."""
+    return isinstance(b, (float, int))
 
 
 def takes_number(a: TensorBase, b: Any) -> bool:

@@ -101,9 +101,15 @@ def saved_cell(t: TensorBase) -> Version:
 
 
 def record_two(
-    op: Op, a: TensorBase, b: Any, t: TensorBase, attrs: tuple[Any, ...], same: bool = False
+    op: Op,
+    a: TensorBase,
+    b: TensorBase | None,
+    y: Any,
+    t: TensorBase,
+    attrs: tuple[Any, ...],
+    same: bool = False,
 ) -> Any:
-    """The node of a two-tensor op, or of a tensor and a number; the same layout as `prepare` makes.
+    """The node of a two-tensor op, or of a tensor and the number y; laid out as by `prepare`.
 
     Both tensors have the dtype of the result; for ops that broadcast their shapes may differ,
     unless they are known to be the `same`.
@@ -115,7 +121,6 @@ def record_two(
     slot_a = 0
     slot_b = 0
     x = a.array
-    y = b
     out = t.array
     if a.wants_grad:
         edge_a = a.node
@@ -132,8 +137,7 @@ def record_two(
     keep_y = None
     keep_out = None
     cells: tuple[Any, ...] = ()
-    if isinstance(b, TensorBase):
-        y = b.array
+    if b is not None:
         if b.wants_grad:
             if a.wants_grad:
                 plan = op.plan_both
@@ -181,7 +185,8 @@ def record_two(
     if attrs:
         kept += attrs
     if op.metas:
-        kept += tuple([meta(a if i == 0 else b, what) for i, what in op.metas])
+        second: Any = y if b is None else b
+        kept += tuple([meta(a if i == 0 else second, what) for i, what in op.metas])
     node.kept = kept
     node.cells = cells
     node.frees = plan.saves
