@@ -32,11 +32,12 @@ from ..core.transforms.batched import above, grounded
 from ..core.transforms.dual import dual_of, with_tangent
 from ..core.transforms.levels import STACK, TANGENTS, forward_set_to
 from . import dispatched, inplace
-from .api import edge_of, recorded_in_mode
+from .api import recorded_in_mode
 from .engine import zeros_beside
 from .grad_mode import no_grad
 from .node import Packed, fit, history_now, unpack_checked, wanted_dtype
 from .saved import SavedTensor
+from .starts import edge_of
 
 
 class Kept:

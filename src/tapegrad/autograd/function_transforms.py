@@ -34,7 +34,6 @@ from ..core.transforms.dual import attach, begin, current, stripped, tangent_of
 from ..core.transforms.levels import STACK, Level, forward_set_to, level_of, shown
 from ..utils import _pytree as pytree
 from . import inplace
-from .api import edge_of
 from .function import (
     BackwardFunction,
     Function,
@@ -49,6 +48,7 @@ from .function import (
     write_back,
 )
 from .grad_mode import no_grad
+from .starts import edge_of
 
 NOTES = "For more details, please see https://pytorch.org/docs/main/notes/extending.func.html"
 TWO_RETURNS = (

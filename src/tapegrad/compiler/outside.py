@@ -18,8 +18,9 @@ import numpy as np
 
 from .. import errors
 from .._random.generators import default_generator
-from ..autograd.api import edge_of, grad
+from ..autograd.api import grad
 from ..autograd.function import BackwardFunction
+from ..autograd.starts import edge_of
 from ..core.base import Node, TensorBase, next_seq, user_frame, wrap
 from ..core.layout import memory
 from ..core.modes import MODES, grad_set_to

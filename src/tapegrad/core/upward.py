@@ -111,6 +111,8 @@ class HostKernels:
 
     sum_to: Any = None  # (array, shape): broadcasting undone; None where it is not for them
     alike: Any = None  # (array, array): as base.alike, of NumPy's arrays
+    is_fresh: Any = None  # (array, array): the first is no view, writable, of the other's dtype
+    lies_as: Any = None  # (array, array): both in C order with the same strides, the first writable
     user_line: Any = None  # (code, own files): where in that code the user is, or None
 
 

@@ -94,4 +94,6 @@ if KERNELS is not None:
     allocate_by(KERNELS.use_memory)
     HOST_KERNELS.sum_to = KERNELS.sum_to
     HOST_KERNELS.alike = KERNELS.alike
+    HOST_KERNELS.is_fresh = KERNELS.is_fresh
+    HOST_KERNELS.lies_as = KERNELS.lies_as
     HOST_KERNELS.user_line = KERNELS.user_line

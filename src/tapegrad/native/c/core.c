@@ -20,6 +20,28 @@ PyObject *tg_alike(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     return PyLong_FromLong(same ? 1 : 2);
 }
 
+/* is_fresh(x, y): x is no view, may be written, and has the dtype of y. */
+PyObject *tg_is_fresh(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    (void)self;
+    if (count != 2 || !PyArray_CheckExact(args[0]) || !PyArray_CheckExact(args[1]))
+        Py_RETURN_FALSE;
+    PyArrayObject *x = (PyArrayObject *)args[0], *y = (PyArrayObject *)args[1];
+    return PyBool_FromLong(!PyArray_BASE(x) && PyArray_DESCR(x) == PyArray_DESCR(y) &&
+                           PyArray_ISBEHAVED(x));
+}
+
+/* lies_as(x, y): both lie in C order, with one shape and the same strides, and x may be written. */
+PyObject *tg_lies_as(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    (void)self;
+    if (count != 2 || !PyArray_CheckExact(args[0]) || !PyArray_CheckExact(args[1]))
+        Py_RETURN_FALSE;
+    PyArrayObject *x = (PyArrayObject *)args[0], *y = (PyArrayObject *)args[1];
+    return PyBool_FromLong(PyArray_SAMESHAPE(x, y) && PyArray_ISBEHAVED(x) &&
+                           PyArray_IS_C_CONTIGUOUS(x) && PyArray_IS_C_CONTIGUOUS(y) &&
+                           PyArray_CompareLists(PyArray_STRIDES(x), PyArray_STRIDES(y),
+                                                PyArray_NDIM(x)));
+}
+
 static PyObject *make_one(PyObject *self, PyObject *unused) {
     static PyObject *nothing;
     (void)unused;

@@ -74,6 +74,8 @@ int tg_ready_memory(void);
 PyObject *tg_new_array(int dims, const npy_intp *shape, int type, int in_f_order);
 PyObject *tg_new_like(PyArrayObject *like, NPY_ORDER order);
 PyObject *tg_alike(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *tg_is_fresh(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *tg_lies_as(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *tg_maker(PyObject *self, PyObject *classes);
 PyObject *tg_user_line(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *tg_empty(PyObject *self, PyObject *const *args, Py_ssize_t count);
