@@ -33,7 +33,6 @@ from .starts import (
     implicit_seed,
     is_root,
     is_valueless,
-    plain_start,
     prepare_starts,
     root_facts,
     targets,
@@ -306,8 +305,7 @@ def backward_plain(root: Any, keep: bool) -> None:
     if STACK.levels or is_valueless(root) or dispatched.on_tensors((root,)):
         backward(root, None, keep)
         return
-    start = plain_start(root)
-    starts = prepare_starts((root,), (None,), False) if start is None else [start]
+    starts = prepare_starts((root,), (None,), False)
     launch(Run(keep, False, None, asked_by(starts)), starts)
 
 

@@ -66,6 +66,10 @@ def prepare_starts(roots: tuple[Any, ...], grads: tuple[Any, ...], record: bool)
     """Where the engine starts and with which gradients; ones for scalars where none are given."""
     if len(grads) < len(roots):
         raise RuntimeError(f"got {len(roots)} tensors and {len(grads)} gradients")
+    if len(roots) == 1 and grads[0] is None and not record:
+        start = plain_start(roots[0])
+        if start is not None:
+            return [start]
     starts: list[Start] = []
     if not all([is_root(root) for root in roots]):
         raise AssertionError("Expected output to be a torch.Tensor")
@@ -89,6 +93,8 @@ def prepare_starts(roots: tuple[Any, ...], grads: tuple[Any, ...], record: bool)
 
 def plain_start(root: Any) -> Start | None:
     """The start of `loss.backward()` for a number with a history; None: nothing so simple."""
+    if not isinstance(root, TensorBase):
+        return None
     t: TensorBase = root
     node = t.node
     array = t.array
@@ -151,6 +157,9 @@ def ones_at(array: Any) -> Any:
 
 
 def ones(shape: Any, dtype: Any) -> Any:
+    one = ONES.get(dtype) if shape == () else None
+    if one is not None:
+        return wrap(one.copy())
     array = np.empty(shape, dtype)
     array.fill(1)
     return wrap(array)

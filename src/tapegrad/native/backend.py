@@ -96,4 +96,5 @@ if KERNELS is not None:
     HOST_KERNELS.alike = KERNELS.alike
     HOST_KERNELS.is_fresh = KERNELS.is_fresh
     HOST_KERNELS.lies_as = KERNELS.lies_as
+    HOST_KERNELS.strided = KERNELS.strided
     HOST_KERNELS.user_line = KERNELS.user_line

@@ -42,6 +42,59 @@ PyObject *tg_lies_as(PyObject *self, PyObject *const *args, Py_ssize_t count) {
                                                 PyArray_NDIM(x)));
 }
 
+static int read_numbers(PyObject *tuple, npy_intp *numbers) {
+    const Py_ssize_t n = PyTuple_GET_SIZE(tuple);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        numbers[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(tuple, i));
+        if (numbers[i] == -1 && PyErr_Occurred())
+            return -1;
+    }
+    return 0;
+}
+
+/* strided(x, shape, strides, offset): a view of x's memory, all in bytes; None where it would leave
+   the memory that x is known to lie in. */
+PyObject *tg_strided(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    npy_intp shape[NPY_MAXDIMS], strides[NPY_MAXDIMS];
+    (void)self;
+    if (count != 4 || !PyArray_CheckExact(args[0]) || !PyTuple_Check(args[1]) ||
+        !PyTuple_Check(args[2]))
+        Py_RETURN_NONE;
+    PyArrayObject *x = (PyArrayObject *)args[0], *root = x;
+    const Py_ssize_t dims = PyTuple_GET_SIZE(args[1]);
+    const npy_intp offset = PyLong_AsSsize_t(args[3]);
+    if (dims > NPY_MAXDIMS || dims != PyTuple_GET_SIZE(args[2]))
+        Py_RETURN_NONE;
+    if ((offset == -1 && PyErr_Occurred()) || read_numbers(args[1], shape) < 0 ||
+        read_numbers(args[2], strides) < 0)
+        return NULL;
+    if (PyArray_BASE(x) && PyArray_CheckExact(PyArray_BASE(x)))
+        root = (PyArrayObject *)PyArray_BASE(x);
+    if (!PyArray_IS_C_CONTIGUOUS(root) && !PyArray_IS_F_CONTIGUOUS(root))
+        Py_RETURN_NONE;
+    /* Where the view begins and ends, as distances from the start of the root. */
+    npy_intp low = PyArray_BYTES(x) - PyArray_BYTES(root), first, high, reach;
+    if (__builtin_add_overflow(low, offset, &first))
+        Py_RETURN_NONE;
+    low = first;
+    high = first + PyArray_ITEMSIZE(x);
+    for (Py_ssize_t d = 0; d < dims; d++) {
+        npy_intp *end = strides[d] < 0 ? &low : &high;
+        if (shape[d] < 1 || __builtin_mul_overflow(shape[d] - 1, strides[d], &reach) ||
+            __builtin_add_overflow(*end, reach, end))
+            Py_RETURN_NONE;
+    }
+    if (low < 0 || high > PyArray_NBYTES(root))
+        Py_RETURN_NONE;
+    Py_INCREF(PyArray_DESCR(x));
+    PyObject *view = PyArray_NewFromDescr(&PyArray_Type, PyArray_DESCR(x), (int)dims, shape, strides,
+                                          PyArray_BYTES(root) + first,
+                                          PyArray_FLAGS(x) & NPY_ARRAY_WRITEABLE, NULL);
+    if (view && PyArray_SetBaseObject((PyArrayObject *)view, Py_NewRef(x)) < 0)
+        Py_CLEAR(view);
+    return view;
+}
+
 static PyObject *make_one(PyObject *self, PyObject *unused) {
     static PyObject *nothing;
     (void)unused;

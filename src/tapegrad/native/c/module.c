@@ -24,6 +24,8 @@ static PyMethodDef functions[] = {
      "is_fresh(x, y): x is no view, may be written, and has the dtype of y"},
     {"lies_as", (PyCFunction)(void (*)(void))tg_lies_as, METH_FASTCALL,
      "lies_as(x, y): both in C order, with the same strides, and x may be written"},
+    {"strided", (PyCFunction)(void (*)(void))tg_strided, METH_FASTCALL,
+     "strided(x, shape, strides, offset): a view of its memory, or None"},
     {"maker", tg_maker, METH_VARARGS, "maker(base, cls): does what base.__new__(cls) does"},
     {"user_line", (PyCFunction)(void (*)(void))tg_user_line, METH_FASTCALL,
      "user_line(known, own): where that code is running, below files of our own; or None"},
