@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..errors import explain_call
-from .base import F32, F64, ON_DEVICE, STATE, Stamped, TensorBase
+from .base import F32, F64, ON_DEVICE, ORDINARY, STATE, Stamped, TensorBase
 from .dispatch import REALS, apply, binary, binary_plain, is_stale, pair, unary
 from .layers import linear
 from .mypyc import mypyc_attr
@@ -113,8 +113,8 @@ def affine(input: Any, weight: Any, bias: Any) -> Any:
     x = input.array
     shape: tuple[int, ...] = x.shape
     columns, inner = weight.array.shape
-    if input.special == ON_DEVICE and rows and inner:
-        found = on_gpu(input, weight, bias, rows)
+    if rows and inner and (input.special == ON_DEVICE or not STATE.modes_on):
+        found = at_once(input, weight, bias, rows)
         if found is not None:
             return found
     if len(shape) == 2:
@@ -150,10 +150,10 @@ def affine_at_once(input: TensorBase, weight: TensorBase, bias: TensorBase, orig
     rows = rows_of(input.array, weight.array, bias.array)
     if rows <= 0 or not weight.array.shape[1]:
         return None
-    return on_gpu(input, weight, bias, rows, origin)
+    return at_once(input, weight, bias, rows, origin)
 
 
-def on_gpu(
+def at_once(
     input: TensorBase,
     weight: TensorBase,
     bias: TensorBase,
@@ -161,7 +161,10 @@ def on_gpu(
     origin: Stamped | None = None,
 ) -> Any:
     """The same with its nodes made at once; None: nothing so simple."""
-    if weight.special != ON_DEVICE or bias.special != ON_DEVICE or STATE.several:
+    special = input.special
+    if weight.special != special or bias.special != special:
+        return None
+    if special != ORDINARY and (special != ON_DEVICE or STATE.several):
         return None
     if STATE.modes_on != (STATE.only_casting if STATE.casting else 0):
         return None
