@@ -47,6 +47,8 @@ static PyMethodDef functions[] = {
     {"set_blas", (PyCFunction)(void (*)(void))tg_set_blas, METH_FASTCALL,
      "set_blas(sgemm, dgemm, get_num_threads, set_num_threads): addresses"},
     {"sum_few", tg_sum_few, METH_O, "sum_few(x): of all elements; None where it is not for this"},
+    {"all_below", (PyCFunction)(void (*)(void))tg_all_below, METH_FASTCALL,
+     "all_below(x, limit): of int64, from 0 to limit - 1; None where it is not for this"},
     {"sum_to", (PyCFunction)(void (*)(void))tg_sum_to, METH_FASTCALL,
      "sum_to(x, shape): over leading dimensions; None where it is not for this"},
     {"use_memory", tg_use_memory, METH_NOARGS, "NumPy's arrays, in this context, from memory that is kept"},
