@@ -75,9 +75,8 @@ class ArrayMemory:
 
 def added_in_c(target: Any, other: Any) -> bool:
     """Add to an array by the kernel of `add`; False where that is not for it."""
-    if HOST_KERNELS.is_fresh is None:
-        return False
-    return bool(REGISTRY["add"].kernel.into(target, target, other))
+    into = getattr(REGISTRY["add"].kernel, "into", None)
+    return into is not None and bool(into(target, target, other))
 
 
 class NoMemory(ArrayMemory):
