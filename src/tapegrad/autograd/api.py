@@ -28,6 +28,7 @@ from .hooks import hooks_of
 from .node import OpNode, accumulate_node
 from .starts import (
     Start,
+    any_valueless,
     as_result,
     asked_by,
     implicit_seed,
@@ -92,7 +93,7 @@ def backward(
             )
             return
     keep = create_graph if retain_graph is None else retain_graph
-    on_tensors = create_graph or bool(TANGENTS) or any([is_valueless(t) for t in roots])
+    on_tensors = create_graph or bool(TANGENTS) or any_valueless(roots)
     on_tensors = on_tensors or dispatched.on_tensors(roots)
     starts = prepare_starts(roots, as_grads(grad_tensors, len(roots)), on_tensors)
     run = Run(keep, on_tensors, None, asked_by(starts))
@@ -160,11 +161,12 @@ def grad(
                 is_grads_batched=is_grads_batched,
                 materialize_grads=materialize_grads,
             )
+    given = as_grads(grad_outputs, len(roots))
     if is_grads_batched:
         batch = batch_of_passes(
             roots,
             wanted,
-            as_grads(grad_outputs, len(roots)),
+            given,
             retain_graph,
             create_graph,
             allow_unused,
@@ -172,9 +174,9 @@ def grad(
         )
         return as_given(inputs, batch)
     # On tensors: to be recorded itself, or to carry tangents along.
-    tensors = create_graph or bool(TANGENTS) or has_batched(as_grads(grad_outputs, 0))
-    tensors = tensors or any([is_valueless(t) for t in roots]) or dispatched.on_tensors(roots)
-    starts = prepare_starts(roots, as_grads(grad_outputs, len(roots)), tensors)
+    tensors = create_graph or bool(TANGENTS) or (grad_outputs is not None and has_batched(given))
+    tensors = tensors or any_valueless(roots) or dispatched.on_tensors(roots)
+    starts = prepare_starts(roots, given, tensors)
     keep = create_graph if retain_graph is None else retain_graph
     run = Run(keep, tensors, targets(wanted), asked_by(starts))
     found = gradients(run, starts, create_graph, len(wanted))

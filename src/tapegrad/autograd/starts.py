@@ -46,6 +46,10 @@ def is_valueless(root: Any) -> bool:
     return isinstance(root, TensorBase) and type(root.array) is STATE.meta_type is not None
 
 
+def any_valueless(roots: tuple[Any, ...]) -> bool:
+    return STATE.meta_type is not None and any([is_valueless(t) for t in roots])
+
+
 def edge_of(value: Any) -> tuple[Node, int] | None:
     """The (node, output) that a tensor or a GradientEdge stands for; None without history."""
     if not isinstance(value, TensorBase):
