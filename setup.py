@@ -38,6 +38,7 @@ MYPYC_MODULES = [
     "src/tapegrad/autograd/order.py",
     "src/tapegrad/autograd/leaves.py",
     "src/tapegrad/autograd/engine.py",
+    "src/tapegrad/autograd/starts.py",
     "src/tapegrad/backends/gpu/late_casts.py",
     "src/tapegrad/backends/gpu/layers.py",
 ]

@@ -42,6 +42,7 @@ from ..core.watchers import WATCHED, ask_watchers, is_watched
 from ..device import CPU, META, channels_last, channels_last_3d, contiguous_format, strided
 from ..device import device as device_type
 from ..device import layout as layout_type
+from ..native import KERNELS
 from . import indexing, printing
 from .size import Size
 
@@ -693,7 +694,9 @@ class Tensor(Operators):
 
 TENSOR.cls = Tensor
 TENSOR.new = Operators.__new__
-TENSOR.plain = functools.partial(Operators.__new__, Tensor)
+TENSOR.plain = (
+    KERNELS.maker(Operators, Tensor) if KERNELS else functools.partial(Operators.__new__, Tensor)
+)
 
 
 def elsewhere(t: Any) -> device_type:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 import weakref
 from collections.abc import Mapping
@@ -12,33 +11,33 @@ import numpy as np
 
 from .. import dtypes, errors
 from ..core.base import (
-    F32,
-    STATE,
-    Node,
     TensorBase,
-    as_array,
-    ndarray,
-    sequence,
-    user_frame,
     wrap,
 )
-from ..core.bits import plain
 from ..core.layout import is_dense
 from ..core.modes import ANOMALY, MODES, grad_set_to
 from ..core.per_thread import instead
-from ..core.python_dispatch import is_asked
-from ..core.spaces import RECORDED
 from ..core.transforms.batched import batched, has_batched, lift
 from ..core.transforms.levels import BACKWARD_INSIDE, STACK, TANGENTS, level_of, refuse_inside
-from ..core.upward import RECORDING, VIEWS
+from ..core.upward import RECORDING
 from ..core.watchers import WATCHED, is_watched
 from . import dispatched
 from .anomaly_mode import outside, remember
-from .edges import GradientEdge, output_facts
 from .engine import Run
 from .hooks import hooks_of
-from .leaves import only_follows
-from .node import AccumulateGrad, OpNode, accumulate_node
+from .node import OpNode, accumulate_node
+from .starts import (
+    Start,
+    any_valueless,
+    as_result,
+    asked_by,
+    implicit_seed,
+    is_root,
+    is_valueless,
+    prepare_starts,
+    root_facts,
+    targets,
+)
 
 CYCLE = (
     "Using backward() with create_graph=True will create a reference cycle between the parameter "
@@ -94,7 +93,7 @@ def backward(
             )
             return
     keep = create_graph if retain_graph is None else retain_graph
-    on_tensors = create_graph or bool(TANGENTS) or any([is_valueless(t) for t in roots])
+    on_tensors = create_graph or bool(TANGENTS) or any_valueless(roots)
     on_tensors = on_tensors or dispatched.on_tensors(roots)
     starts = prepare_starts(roots, as_grads(grad_tensors, len(roots)), on_tensors)
     run = Run(keep, on_tensors, None, asked_by(starts))
@@ -162,11 +161,12 @@ def grad(
                 is_grads_batched=is_grads_batched,
                 materialize_grads=materialize_grads,
             )
+    given = as_grads(grad_outputs, len(roots))
     if is_grads_batched:
         batch = batch_of_passes(
             roots,
             wanted,
-            as_grads(grad_outputs, len(roots)),
+            given,
             retain_graph,
             create_graph,
             allow_unused,
@@ -174,9 +174,9 @@ def grad(
         )
         return as_given(inputs, batch)
     # On tensors: to be recorded itself, or to carry tangents along.
-    tensors = create_graph or bool(TANGENTS) or has_batched(as_grads(grad_outputs, 0))
-    tensors = tensors or any([is_valueless(t) for t in roots]) or dispatched.on_tensors(roots)
-    starts = prepare_starts(roots, as_grads(grad_outputs, len(roots)), tensors)
+    tensors = create_graph or bool(TANGENTS) or (grad_outputs is not None and has_batched(given))
+    tensors = tensors or any_valueless(roots) or dispatched.on_tensors(roots)
+    starts = prepare_starts(roots, given, tensors)
     keep = create_graph if retain_graph is None else retain_graph
     run = Run(keep, tensors, targets(wanted), asked_by(starts))
     found = gradients(run, starts, create_graph, len(wanted))
@@ -270,139 +270,10 @@ def as_tuple(value: Any) -> tuple[Any, ...]:
     return (value,) if is_root(value) else tuple(value)
 
 
-def is_root(value: Any) -> bool:
-    return isinstance(value, (TensorBase, GradientEdge))
-
-
 def as_grads(grads: Any, count: int) -> tuple[Any, ...]:
     if grads is None:
         return (None,) * count
     return (grads,) if isinstance(grads, TensorBase) else tuple(grads)
-
-
-def edge_of(value: Any) -> tuple[Node, int] | None:
-    """The (node, output) that a tensor or a GradientEdge stands for; None without history."""
-    if not isinstance(value, TensorBase):
-        return value.node, value.output_nr
-    if value.view_of is not None:
-        VIEWS.refresh(value)
-    if not value.wants_grad:
-        return None
-    return value.node or accumulate_node(value), value.slot
-
-
-def leads_nowhere(node: Node) -> bool:
-    """Of a view made under no_grad, that only follows its base in requiring grad."""
-    return isinstance(node, AccumulateGrad) and node.follows
-
-
-Start = tuple[Node, int, Any, int]
-
-
-def prepare_starts(roots: tuple[Any, ...], grads: tuple[Any, ...], record: bool) -> list[Start]:
-    """Where the engine starts and with which gradients; ones for scalars where none are given."""
-    if len(grads) < len(roots):
-        raise RuntimeError(f"got {len(roots)} tensors and {len(grads)} gradients")
-    starts: list[Start] = []
-    if not all([is_root(root) for root in roots]):
-        raise AssertionError("Expected output to be a torch.Tensor")
-    seeds = [seed_of(root, g, i) for i, (root, g) in enumerate(zip(roots, grads, strict=False))]
-    for i, root in enumerate(roots):
-        edge = edge_of(root)
-        seed = seeds[i]
-        if edge is None or seed is None or leads_nowhere(edge[0]):
-            raise errors.no_history(root, i)
-        made = root_facts(root)
-        value = seed
-        if not record:
-            value = plain(seed.array)
-            if made is not None and value.dtype is not made[1]:
-                value = value.astype(made[1])
-        elif made is not None and seed.array.dtype != made[1]:
-            value = RECORDED.cast(seed, made[1])
-        starts.append((edge[0], edge[1], value, 0 if record or grads[i] is not None else 1))
-    return starts
-
-
-def seed_of(root: Any, g: Any, index: int) -> Any:
-    if g is None:
-        return implicit_seed(root)
-    if not isinstance(g, TensorBase):
-        raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
-    check_seed(root, g, index)
-    return g
-
-
-def root_facts(root: Any) -> tuple[Any, Any] | None:
-    """(shape, dtype) of what is differentiated; None where an edge's tensor was never seen."""
-    if isinstance(root, TensorBase):
-        return root.array.shape, root.array.dtype
-    facts = output_facts(root.node)
-    return None if facts is None else facts[root.output_nr]
-
-
-def implicit_seed(root: Any) -> Any:
-    if not isinstance(root, TensorBase):
-        facts = root_facts(root)
-        if facts is None:
-            return ones((), F32)
-        if math.prod(facts[0]) != 1:
-            raise RuntimeError("grad can be implicitly created only for scalar outputs")
-        refuse_complex(facts[1])
-        return ones(*facts)
-    if not (root.wants_grad or root.requires_grad):  # type: ignore[attr-defined]
-        return None
-    array = root.array
-    if array.size != 1:
-        raise errors.not_scalar(root)
-    refuse_complex(array.dtype)
-    return dispatched.ones_like(root) if is_asked(root) else ones_at(array)
-
-
-def refuse_complex(dtype: Any) -> None:
-    if dtype.kind not in "fV":
-        raise RuntimeError(
-            "grad can be implicitly created only for real scalar outputs but got "
-            f"{dtypes.of(dtype)}"
-        )
-
-
-def ones_at(array: Any) -> Any:
-    """Ones of the shape, dtype and device of an array."""
-    if type(array) is not ndarray:
-        return wrap(np.ones_like(array))
-    return ones(array.shape, array.dtype)
-
-
-def ones(shape: Any, dtype: Any) -> Any:
-    array = np.empty(shape, dtype)
-    array.fill(1)
-    return wrap(array)
-
-
-def check_seed(root: Any, g: Any, index: int) -> None:
-    facts = root_facts(root)
-    if facts is None:
-        return
-    shape, dtype = facts
-    if shape != g.array.shape:
-        raise RuntimeError(
-            f"Mismatch in shape: grad_output[{index}] has a shape of {g.shape} and "
-            f"output[{index}] has "
-            f"a shape of torch.Size({list(shape)})."
-        )
-    if isinstance(root, TensorBase) and is_valueless(root) != is_valueless(g):
-        raise RuntimeError(
-            f"invalid gradient at index {index} - expected device {root.device} but got "  # type: ignore[attr-defined]
-            f"{g.device}"
-        )
-    if (dtype.kind == "c") != (g.array.dtype.kind == "c"):
-        raise RuntimeError(
-            "For complex Tensors, both grad_output and output are required to have the same dtype. "
-            f"Mismatch in dtype: grad_output[{index}] has a dtype of {g.dtype} and "
-            f"output[{index}] has "
-            f"a dtype of {dtypes.of(dtype)}."
-        )
 
 
 def batched_seed(root: Any, g: Any, index: int) -> Any:
@@ -436,25 +307,8 @@ def backward_plain(root: Any, keep: bool) -> None:
     if STACK.levels or is_valueless(root) or dispatched.on_tensors((root,)):
         backward(root, None, keep)
         return
-    seed = implicit_seed(root)
-    edge = edge_of(root)
-    if edge is None or seed is None or leads_nowhere(edge[0]):
-        raise errors.no_history(root, 0)
-    starts: list[Start] = [(edge[0], edge[1], seed.array, 1)]
+    starts = prepare_starts((root,), (None,), False)
     launch(Run(keep, False, None, asked_by(starts)), starts)
-
-
-def is_valueless(root: Any) -> bool:
-    """Whether a pass starts on the device meta: ops on its tensors know what to do."""
-    return isinstance(root, TensorBase) and type(root.array) is STATE.meta_type is not None
-
-
-def asked_by(starts: list[Start]) -> Any:
-    """Where a pass was asked for, what it starts from, and when: what E02 tells later."""
-    frame = user_frame(1)
-    if frame is None:
-        return None
-    return frame.f_code, frame.f_lasti, starts[0][0].seq if starts else 0, next(sequence)
 
 
 MOST_NESTED = 60  # passes inside of each other in one thread; Python's stack holds about 120
@@ -488,31 +342,10 @@ def run_here(run: Run, starts: list[Start], graph: bool) -> None:
         MODES.run = outer
 
 
-def targets(inputs: tuple[Any, ...]) -> dict[Node, list[tuple[int, int]]]:
-    """The nodes whose gradients are asked for, each with (output, index among the inputs)."""
-    captures: dict[Node, list[tuple[int, int]]] = {}
-    for i, t in enumerate(inputs):
-        if not is_root(t):
-            raise RuntimeError(
-                f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}"
-            )
-        edge = edge_of(t)
-        if isinstance(t, TensorBase) and only_follows(t):
-            continue  # no gradient ever gets there
-        if edge is None:
-            raise RuntimeError("One of the differentiated Tensors does not require grad")
-        captures.setdefault(edge[0], []).append((edge[1], i))
-    return captures
-
-
 def gradients(run: Run, starts: list[Start], graph: bool, count: int) -> list[Any]:
     """One backward pass; the `count` gradients asked for, None where it did not come."""
     launch(run, starts, graph)
     return [None if i not in run.found else as_result(run.found[i]) for i in range(count)]
-
-
-def as_result(value: Any) -> Any:
-    return value if isinstance(value, TensorBase) else wrap(as_array(value))
 
 
 def recorded_copy(g: Any, leaf: Any) -> Any:

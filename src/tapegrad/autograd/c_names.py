@@ -5,15 +5,15 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from ..core.base import Node, sequence, wrap
+from ..core.base import Node, next_seq, wrap
 from ..core.modes import MODES
 from ..core.op import REGISTRY
-from .api import edge_of
 from .function import ErrorNode
 from .grad_mode import is_inference_mode_enabled
 from .inspect import InputMetadata, class_named
 from .node import AccumulateGrad, OpNode
 from .saved import SavedTensor
+from .starts import edge_of
 
 # ---------------------------------------------------------------------- torch._C._autograd
 
@@ -92,7 +92,7 @@ def behind(node: Node, t: Any) -> Any:
     out.cell = t.version_cell()
     edge = edge_of(t)
     if edge is not None:
-        node.seq = next(sequence)
+        node.seq = next_seq()
         node.edges, node.edge_slots = (edge[0],), (edge[1],)
         out.node = node
         out.wants_grad = True

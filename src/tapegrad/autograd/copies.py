@@ -23,7 +23,7 @@ from ..core.layout import address
 from ..core.modes import MODES
 from ..core.subclass import overrides, stays_special
 from ..core.transforms.batched import is_batched
-from .api import is_valueless
+from .starts import is_valueless
 
 
 def assign_data(t: Any, value: Any) -> None:

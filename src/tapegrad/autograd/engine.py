@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ..core.array_memory import HOST, aliases, memory_of
-from ..core.base import IGNORED, NUMPY_ERRORS, STATE, Node, TensorBase, ndarray, wrap
+from ..core.base import IGNORED, NUMPY_ERRORS, ORDINARY, STATE, Node, TensorBase, ndarray, wrap
 from ..core.upward import DISPATCHED, GPU, PROFILER
 from ..errors import explain_backward, freed_graph
 from .anomaly_mode import guarded
@@ -339,7 +339,10 @@ class Run:
                 pending.owned = writes + 1
 
     def sum_of(self, before: Any, g: Any) -> Any:
-        return DISPATCHED.sum_of(before, g) if self.record else memory_of(before).sum_of(before, g)
+        if not self.record:
+            return memory_of(before).sum_of(before, g)
+        first: TensorBase = before
+        return before + g if first.special == ORDINARY else DISPATCHED.sum_of(before, g)
 
     def will_visit(self, node: Node) -> bool:
         """Whether this pass gets to `node`; for register_multi_grad_hook."""

@@ -19,7 +19,7 @@ from ..core.base import (
     TensorBase,
     View,
     as_array,
-    sequence,
+    next_seq,
     user_frame,
     wrap,
 )
@@ -32,11 +32,12 @@ from ..core.transforms.batched import above, grounded
 from ..core.transforms.dual import dual_of, with_tangent
 from ..core.transforms.levels import STACK, TANGENTS, forward_set_to
 from . import dispatched, inplace
-from .api import edge_of, recorded_in_mode
+from .api import recorded_in_mode
 from .engine import zeros_beside
 from .grad_mode import no_grad
 from .node import Packed, fit, history_now, unpack_checked, wanted_dtype
 from .saved import SavedTensor
+from .starts import edge_of
 
 
 class Kept:
@@ -474,7 +475,7 @@ def apply_function(cls: Any, args: tuple[Any, ...], in_levels: bool = False) -> 
                 output = run_forward(ctx, cls, args)
         else:
             output = run_forward(ctx, cls, args)
-    ctx.seq = next(sequence)
+    ctx.seq = next_seq()
     frame = user_frame(1)
     if frame is not None:
         ctx.code, ctx.lasti = frame.f_code, frame.f_lasti
@@ -685,6 +686,6 @@ def refuse_twice(g: Any) -> Any:
     t.node = ErrorNode(
         "trying to differentiate twice a function that was marked with @once_differentiable"
     )
-    t.node.seq = next(sequence)
+    t.node.seq = next_seq()
     t.wants_grad = True
     return above(t, batches)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.base import TensorBase, as_array, sequence, user_frame, wrap
+from ..core.base import TensorBase, as_array, next_seq, user_frame, wrap
 from ..core.bits import plain
 from ..core.devices import xp_of
 from ..core.modes import MODES, grad_set_to
@@ -34,7 +34,6 @@ from ..core.transforms.dual import attach, begin, current, stripped, tangent_of
 from ..core.transforms.levels import STACK, Level, forward_set_to, level_of, shown
 from ..utils import _pytree as pytree
 from . import inplace
-from .api import edge_of
 from .function import (
     BackwardFunction,
     Function,
@@ -49,6 +48,7 @@ from .function import (
     write_back,
 )
 from .grad_mode import no_grad
+from .starts import edge_of
 
 NOTES = "For more details, please see https://pytorch.org/docs/main/notes/extending.func.html"
 TWO_RETURNS = (
@@ -245,7 +245,7 @@ def prepare(ctx: Any, args: tuple[Any, ...], recording: bool) -> None:
     ctx._input_metas = tuple(
         [(a.array.shape, a.array.dtype) if isinstance(a, TensorBase) else None for a in args]
     )
-    ctx.seq = next(sequence)
+    ctx.seq = next_seq()
     frame = user_frame(1)
     if frame is not None:
         ctx.code, ctx.lasti = frame.f_code, frame.f_lasti

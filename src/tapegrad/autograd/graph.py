@@ -12,10 +12,10 @@ from ..core.base import Node, TensorBase, Version, shown
 from ..core.layout import address
 from ..core.modes import MODES, grad_set_to
 from ..core.per_thread import PerThread
-from .api import edge_of, leads_nowhere
 from .edges import GradientEdge
 from .function import BackwardFunction
 from .hooks import RemovableHandle
+from .starts import edge_of, leads_nowhere
 
 __all__ = [
     "GradientEdge",

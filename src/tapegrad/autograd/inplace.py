@@ -27,8 +27,8 @@ from ..core.base import (
     View,
     as_array,
     ndarray,
+    next_seq,
     quiet,
-    sequence,
 )
 from ..core.dispatch import apply, common_dtype, run_kernel, write_plain
 from ..core.layout import address, is_dense, memory, overlaps_itself, shares_itself
@@ -480,7 +480,7 @@ def rebase(target: Any, node: Node) -> None:
     slots = (0,) * len(node.edges) if node.edge_slots is None else node.edge_slots
     slices.edge_slots = (base.slot, *slots[1:])
     slices.frees = True  # PyTorch drops the node of the write
-    slices.seq = next(sequence)
+    slices.seq = next_seq()
     slices.code = node.code
     slices.lasti = node.lasti
     if base.retained:

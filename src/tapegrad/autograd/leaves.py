@@ -14,7 +14,7 @@ from ..core.bits import plain
 from ..core.layout import is_dense
 from ..core.modes import MODES
 from ..core.spaces import RAW, RECORDED
-from ..core.upward import DISPATCHED, GPU, RECORDING
+from ..core.upward import DISPATCHED, GPU, HOST_KERNELS, RECORDING
 from ..errors import inference_written
 from .node import AccumulateGrad
 
@@ -97,7 +97,10 @@ def first_gradient(g: Any, layout: Any, owned: int) -> TensorBase:
     if memory is NOWHERE:
         g = np.asarray(g)
         memory = memory_of(g)
-    if owned and memory.fits(g, layout):
+    if owned and HOST_KERNELS.lies_as is not None and HOST_KERNELS.lies_as(g, layout):
+        made = wrap(g)  # as most gradients do
+        writes = owned - 1
+    elif owned and memory.fits(g, layout):
         made = wrap(memory.settled(g, layout))
         writes = owned - 1
     else:

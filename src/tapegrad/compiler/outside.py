@@ -18,9 +18,10 @@ import numpy as np
 
 from .. import errors
 from .._random.generators import default_generator
-from ..autograd.api import edge_of, grad
+from ..autograd.api import grad
 from ..autograd.function import BackwardFunction
-from ..core.base import Node, TensorBase, sequence, user_frame, wrap
+from ..autograd.starts import edge_of
+from ..core.base import Node, TensorBase, next_seq, user_frame, wrap
 from ..core.layout import memory
 from ..core.modes import MODES, grad_set_to
 from ..core.python_dispatch import ACTIVE
@@ -45,7 +46,7 @@ class Doorway(Node):
         assert edge is not None
         self.edges, self.edge_slots = (edge[0],), (edge[1],)
         self.leaves = value
-        self.seq = next(sequence)
+        self.seq = next_seq()
 
     def name(self) -> str:
         return "AliasBackward0"
@@ -383,7 +384,7 @@ class CompiledFunctionBackward(BackwardFunction):
         self.call: Any = call
         self.residues: Any = None  # the values of this call, where another one has the memory
         self.frees = self.gives_away = True
-        self.seq = next(sequence)
+        self.seq = next_seq()
         frame = user_frame(1)
         if frame is not None:
             self.code, self.lasti = frame.f_code, frame.f_lasti

@@ -23,7 +23,7 @@ import numpy as np
 from .. import _ops  # noqa: F401 - calls are told by their names in torch.ops
 from .._tensor.conversion import the_element
 from ..autograd.dispatched import above, wanting
-from ..core.base import TensorBase, sequence, user_frame, wrap
+from ..core.base import TensorBase, next_seq, user_frame, wrap
 from ..core.dispatch import apply
 from ..core.layout import memory
 from ..core.op import Op
@@ -113,7 +113,7 @@ class Recorder(OpMode):
         self.gradients: dict[int, Any] = {}  # what it was when a step last said so
         self.at_start = [(t, t.gradient) for t in leaves]
         self.cleared: set[int] = set()  # ids of those whose .grad an optimizer forgot first
-        self.first = next(sequence)  # the nodes of this call come after it
+        self.first = next_seq()  # the nodes of this call come after it
         self.has_numbers = False  # among the arguments
         self.has_returned = False  # values that are only to be returned
         self.is_quiet = False  # what looks at numbers now is no decision

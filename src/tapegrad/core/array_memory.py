@@ -14,7 +14,7 @@ from .base import STATE, ndarray
 from .layout import is_dense
 from .mypyc import mypyc_attr
 from .op import REGISTRY
-from .upward import GPU, META_SIDE
+from .upward import GPU, HOST_KERNELS, META_SIDE
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -23,7 +23,11 @@ class ArrayMemory:
 
     def may_add_into(self, target: Any, other: Any) -> bool:
         """Whether a sum may be formed inside `target`, which nobody else looks at; not in views."""
-        fresh: bool = target.base is None and target.dtype is other.dtype
+        fresh: bool
+        if HOST_KERNELS.is_fresh is not None:
+            fresh = HOST_KERNELS.is_fresh(target, other)
+            return fresh
+        fresh = target.base is None and target.dtype is other.dtype
         return fresh and bool(target.flags.behaved)
 
     def add_into(self, target: Any, other: Any) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from .mypyc import mypyc_attr
-from .upward import INSPECTION, TENSOR
+from .upward import HOST_KERNELS, INSPECTION, TENSOR
 
 ndarray: Final = np.ndarray
 F32: Final = np.dtype("float32")
@@ -70,6 +70,7 @@ class State:
     timing: int = 0  # how many profilers are running
     # (thread, code, lasti) while library code makes many writes for one line of the user's.
     writer: Any = None
+    numbered: int = 0  # how many nodes have a number, in the compiled build
     user_code: Any = None  # the code object of the last user frame seen: mostly the next one too
     module: Any = None  # a weak reference to the nn.Module whose forward is running
     # While a CUDA graph is recorded: the leaves that get gradients.
@@ -92,7 +93,7 @@ INTERPRETED: Final = 1  # a subclass, or a transform's tensor: core/subclass.py 
 ON_DEVICE: Final = 2  # on a GPU, and nothing else besides
 ON_META: Final = 4  # on the device meta: it has no values
 WITH_BITS: Final = 8  # its memory is to be read conjugated or negated: core/bits.py
-sequence: Final = itertools.count(1)
+_sequence: Final = itertools.count(1)
 # Compiled functions have no frame of their own; interpreted ones have to be passed over. These are
 # the numbers of frames that lie at least between `stamp`/`user_frame` and the user's code.
 COMPILED: Final = not __file__.endswith(".py")
@@ -291,6 +292,13 @@ def shown(node: Node | None) -> Any:
 
 def stamp(what: Stamped, depth: int) -> None:
     """Note the user's line on a node or view that is being made."""
+    if COMPILED and HOST_KERNELS.user_line is not None:
+        at = HOST_KERNELS.user_line(STATE.user_code, _own_files)
+        if at is not None:
+            what.code = STATE.user_code
+            what.lasti = at
+            what.module = STATE.module
+            return
     frame: Any
     try:
         frame = getframe(depth)
@@ -313,6 +321,25 @@ def stamp(what: Stamped, depth: int) -> None:
     what.code = code
     what.lasti = frame.f_lasti
     what.module = STATE.module
+
+
+def next_seq() -> int:
+    """The number of a new node: of two nodes the later one has the greater number."""
+    if COMPILED:  # no other thread comes in between
+        STATE.numbered += 1
+        return STATE.numbered
+    return next(_sequence)
+
+
+def alike(x: Any, y: Any) -> int:
+    """1 for arrays of float32, or float64, of one shape; 2 if of two shapes; 0 for all others."""
+    if HOST_KERNELS.alike is not None and type(x) is ndarray:
+        found: int = HOST_KERNELS.alike(x, y)
+        return found
+    dtype = x.dtype
+    if dtype is not y.dtype or (dtype is not F32 and dtype is not F64):
+        return 0
+    return 1 if x is y or x.shape == y.shape else 2
 
 
 class View(Stamped):

@@ -24,6 +24,7 @@ from .base import (
     Cut,
     TensorBase,
     View,
+    alike,
     as_array,
     cell_of,
     enter,
@@ -47,11 +48,15 @@ def is_stale(t: TensorBase) -> bool:
 
 def unary(op: Op, a: Any) -> Any:
     """An elementwise op of one float tensor."""
-    if not isinstance(a, TensorBase) or STATE.modes_on or is_stale(a):
+    if not isinstance(a, TensorBase) or STATE.modes_on:
         return apply(op, (a,))
+    return unary_plain(op, a)
+
+
+def unary_plain(op: Op, a: TensorBase) -> Any:
+    """The same where no mode is on. Its argument has a type: compiled code asks for that once."""
     x = a.array
-    dtype = x.dtype
-    if dtype is not F32 and dtype is not F64:
+    if alike(x, x) == 0 or is_stale(a):
         return apply(op, (a,))
     if a.special:
         out = device_result(op, a.special, (x,))
@@ -76,24 +81,25 @@ def unary(op: Op, a: Any) -> Any:
 
 def binary(op: Op, a: Any, b: Any) -> Any:
     """An elementwise op of two float tensors of one dtype, or of a float tensor and a number."""
-    if not isinstance(a, TensorBase) or STATE.modes_on or is_stale(a):
+    if not isinstance(a, TensorBase) or STATE.modes_on:
         return apply(op, (a, b))
+    return binary_plain(op, a, b)
+
+
+def binary_plain(op: Op, a: TensorBase, b: Any) -> Any:
+    """The same where no mode is on."""
     x = a.array
-    dtype = x.dtype
-    if dtype is not F32 and dtype is not F64:
-        return apply(op, (a, b))
-    y: Any
-    b_grad = False
+    y: Any = b
+    other: TensorBase | None = None
+    fit = 0
     if isinstance(b, TensorBase):
-        if b.special != a.special or is_stale(b):
-            return apply(op, (a, b))
-        y = b.array
-        if y.dtype is not dtype:
-            return apply(op, (a, b))
-        b_grad = b.wants_grad
+        other = b
+        if other.special == a.special and not is_stale(other):
+            y = other.array
+            fit = alike(x, y)
     elif type(b) is float or type(b) is int:
-        y = b
-    else:
+        fit = alike(x, x)
+    if fit == 0 or is_stale(a):
         return apply(op, (a, b))
     if a.special:
         out = device_result(op, a.special, (x, y))
@@ -108,17 +114,17 @@ def binary(op: Op, a: Any, b: Any) -> Any:
             out = np.asarray(out)
     t = wrap(out)
     a_grad = a.wants_grad
-    if not a_grad and not b_grad:
+    if not a_grad and (other is None or not other.wants_grad):
         if a.cut is not None:
             t.cut = a.cut
-        elif isinstance(b, TensorBase):
-            t.cut = b.cut
+        elif other is not None:
+            t.cut = other.cut
         return t
     if not op.differentiable:
-        t.cut = Cut(op.name, a if a_grad else b)
+        t.cut = Cut(op.name, a if a_grad else other)
         return t
 
-    return record_two(op, a, b, t, ())
+    return record_two(op, a, other, y, t, (), fit == 1)
 
 
 def apply(
@@ -339,7 +345,7 @@ def pair(op: Op, a: Any, b: Any, attrs: tuple[Any, ...]) -> Any:
         return t
     if out.dtype is not dtype:
         return None  # complex numbers from two real parts
-    return record_two(op, a, b, t, attrs)
+    return record_two(op, a, b, y, t, attrs)
 
 
 def device_result(op: Op, special: int, args: tuple[Any, ...]) -> Any:

@@ -1,8 +1,8 @@
-"""A linear layer on a GPU: the nodes that PyTorch has for it, recorded at once.
+"""A linear layer: the nodes that PyTorch has for it, recorded at once.
 
-`view`, `t`, `addmm` and `view` one by one cost more time than the product itself. Here the kernel
-runs once, and the nodes are made without a dispatch for each. The last of them also knows the
-others (`Node.chain`), so that a pass which nobody watches can run all of them as one
+`view`, `t`, `addmm` and `view` one by one cost more time than a small product itself. Here the
+kernel runs once, and the nodes are made without a dispatch for each. On a GPU the last of them also
+knows the others (`Node.chain`), so that a pass which nobody watches can run all of them as one
 (backends/gpu/layers.py); for everybody else they are nodes like all others.
 """
 
@@ -12,6 +12,7 @@ from typing import Any
 
 from ..autograd.node import OpNode, accumulate_node
 from .base import (
+    ON_DEVICE,
     STAMP_DEPTH,
     STATE,
     Node,
@@ -19,12 +20,13 @@ from .base import (
     TensorBase,
     View,
     cell_of,
-    sequence,
+    next_seq,
     stamp,
     wrap,
 )
 from .op import Op
 from .record import saved_cell
+from .upward import HOST_KERNELS
 
 
 class Chain:
@@ -52,7 +54,7 @@ def view_node(op: Op, t: TensorBase, attrs: tuple[Any, ...], metas: tuple[Any, .
     if t.slot:
         node.edge_slots = (t.slot,)
     node.kept = (None, None, *attrs, *metas)
-    node.seq = next(sequence)
+    node.seq = next_seq()
     return node
 
 
@@ -85,7 +87,8 @@ def linear(
     somebody has looked for it.
     """
     turning, viewing, adding = ops
-    kernel = adding.device.kernel
+    on_gpu = input.special == ON_DEVICE
+    kernel = adding.device.kernel if on_gpu else HOST_KERNELS.product
     wants = bias.wants_grad, input.wants_grad, weight.wants_grad
     if kernel is None or STATE.timing or STATE.anomaly or True not in wants:
         return None
@@ -97,9 +100,11 @@ def linear(
     flat = x if rank == 2 else x.reshape(rows, inner)
     turned = w.T
     try:
-        out = kernel(b, flat, turned, 1, 1)
+        out = kernel(b, flat, turned, 1, 1) if on_gpu else kernel(flat, turned, b)
     except (MemoryError, ValueError):
         return None  # `apply` says what is wrong
+    if out is None:
+        return None
 
     turned_node: OpNode | None = None
     flat_node: OpNode | None = None
@@ -156,7 +161,7 @@ def linear(
     shapes = (b.shape, flat.shape, turned.shape)
     if [1 for i in range(3) if wants[i] and shapes[i] != shape]:
         node.fixes = tuple([(shapes[i], dtype) if wants[i] else None for i in range(3)])
-    node.seq = next(sequence)
+    node.seq = next_seq()
     t = wrap(out)
     t.node = node
     t.wants_grad = True
@@ -171,7 +176,8 @@ def linear(
         cell = cell_of(base)
         t.cell = cell
         t.view_of = View(base, "", cell.n, ())
-    last.chain = Chain(None if last is node else node, flat_node, turned_node)
+    if on_gpu:
+        last.chain = Chain(None if last is node else node, flat_node, turned_node)
     if STATE.recording:
         if origin is None:
             stamp(last, STAMP_DEPTH)

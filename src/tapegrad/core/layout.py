@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .base import STATE
+from .upward import HOST_KERNELS
 
 Shape = tuple[int, ...]
 
@@ -51,6 +52,10 @@ def strided(xp: Any, array: Any, shape: Shape, strides: Shape, offset: int = 0) 
     if xp is not np:
         return xp.ndarray(shape, array.dtype, array.data + offset, strides)
     array = np.asarray(array)  # rules hand over NumPy scalars
+    if HOST_KERNELS.strided is not None:
+        view = HOST_KERNELS.strided(array, shape, strides, offset)
+        if view is not None:
+            return view
     if not offset and array.dtype.kind != "V" and array.flags.c_contiguous:
         try:  # mostly what is shown lies within the array itself
             return np.ndarray(shape, array.dtype, array, 0, strides)

@@ -7,8 +7,8 @@ from typing import Any, Final
 import numpy as np
 
 from ..errors import explain_call
-from .base import F32, F64, ON_DEVICE, STATE, Stamped, TensorBase
-from .dispatch import REALS, apply, binary, is_stale, pair, unary
+from .base import F32, F64, ON_DEVICE, ORDINARY, STATE, Stamped, TensorBase
+from .dispatch import REALS, apply, binary, binary_plain, is_stale, pair, unary
 from .layers import linear
 from .mypyc import mypyc_attr
 from .op import REGISTRY, Op
@@ -64,16 +64,21 @@ OPS: Final = Table()
 OPERANDS: Final = ("left", "right")
 
 
-def operate(op: Op, a: Any, b: Any) -> Any:
+def operate(op: Op, a: TensorBase, b: Any) -> Any:
     """`binary`, or NotImplemented so that Python can ask the other operand."""
-    if isinstance(b, (TensorBase, float, int)):
+    if isinstance(b, TensorBase) or is_number(b):
         try:
-            return binary(op, a, b)
+            return apply(op, (a, b)) if STATE.modes_on else binary_plain(op, a, b)
         except RuntimeError as error:
             explain_call(error, op.name, OPERANDS, (a, b))
             raise
     number = as_number(b)
     return INTERPRETERS.ask_foreign(op.name, a, b) if number is None else binary(op, a, number)
+
+
+def is_number(b: Any) -> bool:
+    """Apart from `operate`: a tuple of classes, ours among them, is asked more slowly."""
+    return isinstance(b, (float, int))
 
 
 def takes_number(a: TensorBase, b: Any) -> bool:
@@ -108,8 +113,8 @@ def affine(input: Any, weight: Any, bias: Any) -> Any:
     x = input.array
     shape: tuple[int, ...] = x.shape
     columns, inner = weight.array.shape
-    if input.special == ON_DEVICE and rows and inner:
-        found = on_gpu(input, weight, bias, rows)
+    if rows and inner and (input.special == ON_DEVICE or not STATE.modes_on):
+        found = at_once(input, weight, bias, rows)
         if found is not None:
             return found
     if len(shape) == 2:
@@ -145,10 +150,10 @@ def affine_at_once(input: TensorBase, weight: TensorBase, bias: TensorBase, orig
     rows = rows_of(input.array, weight.array, bias.array)
     if rows <= 0 or not weight.array.shape[1]:
         return None
-    return on_gpu(input, weight, bias, rows, origin)
+    return at_once(input, weight, bias, rows, origin)
 
 
-def on_gpu(
+def at_once(
     input: TensorBase,
     weight: TensorBase,
     bias: TensorBase,
@@ -156,7 +161,10 @@ def on_gpu(
     origin: Stamped | None = None,
 ) -> Any:
     """The same with its nodes made at once; None: nothing so simple."""
-    if weight.special != ON_DEVICE or bias.special != ON_DEVICE or STATE.several:
+    special = input.special
+    if weight.special != special or bias.special != special:
+        return None
+    if special != ORDINARY and (special != ON_DEVICE or STATE.several):
         return None
     if STATE.modes_on != (STATE.only_casting if STATE.casting else 0):
         return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .base import STATE, TensorBase, Version
+from .base import STATE, TensorBase, Version, cell_of
 
 
 def same_tensors(known: list[tuple[TensorBase, Any, bool]]) -> bool:
@@ -62,6 +62,68 @@ def same_hooks(known: list[tuple[TensorBase, Any]]) -> bool:
         if (None if node is None else node.hooks) is not hooks:
             return False
     return True
+
+
+def with_gradients(params: Any) -> list[TensorBase] | None:
+    """The parameters that have a gradient; None if one of them is more than arrays."""
+    found: list[TensorBase] = []
+    for each in params:
+        if not isinstance(each, TensorBase):
+            return None
+        p: TensorBase = each
+        gradient = p.gradient
+        if gradient is None:
+            node = p.node
+            if node is not None and not node.is_leaf:
+                return None  # `.grad` has a warning to give
+        elif p.special or gradient.special:
+            return None
+        else:
+            found.append(p)
+    return found
+
+
+def drop_gradients(params: Any) -> bool:
+    """Forget the gradients of parameters; False: one of them is more than arrays."""
+    found = with_gradients(params)
+    if found is None:
+        return False
+    for p in found:
+        p.gradient = None
+    return True
+
+
+def dtype_of_all(params: list[TensorBase], owns: list[Any], names: Any) -> Any:
+    """The dtype of parameters that can be used through their arrays, with their state in `names`.
+
+    None if there are several dtypes, or something else is the matter with one of them.
+    """
+    dtype: Any = None
+    for i, p in enumerate(params):
+        gradient = p.gradient
+        cell = p.cell
+        if p.special or p.view_of is not None or gradient is None or gradient.special:
+            return None
+        if cell is not None and cell.inference:
+            return None
+        own: dict[str, Any] = owns[i]
+        for name in names:
+            value = own.get(name)
+            if value is not None:
+                t: TensorBase = value
+                if t.special or (t.cell is not None and t.cell.inference):
+                    return None
+        found = p.array.dtype
+        if dtype is None:
+            dtype = found
+        elif found is not dtype:
+            return None
+    return dtype
+
+
+def count_writes(params: list[TensorBase], n: int) -> None:
+    for p in params:
+        cell_of(p).n += n
 
 
 def set_gradients(gradients: list[tuple[TensorBase, Any]]) -> None:

@@ -110,6 +110,12 @@ class HostKernels:
     """native/backend.py: what the kernels in C do for core, where there are any."""
 
     sum_to: Any = None  # (array, shape): broadcasting undone; None where it is not for them
+    alike: Any = None  # (array, array): as base.alike, of NumPy's arrays
+    is_fresh: Any = None  # (array, array): the first is no view, writable, of the other's dtype
+    lies_as: Any = None  # (array, array): both in C order with the same strides, the first writable
+    strided: Any = None  # (array, shape, strides, offset): a view; None: not for it
+    product: Any = None  # (matrix, matrix, summand); None: not for it
+    user_line: Any = None  # (code, own files): where in that code the user is, or None
 
 
 class MetaSide:

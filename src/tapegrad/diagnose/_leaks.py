@@ -25,7 +25,7 @@ import os
 import re
 from typing import Any
 
-from ..core.base import sequence
+from ..core.base import next_seq
 from ..errors import evidence
 from . import _memory, alive, holders, words
 
@@ -115,7 +115,7 @@ class Leaks:
         self._look()
 
     def __enter__(self) -> Leaks:
-        self.since = next(sequence)
+        self.since = next_seq()
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -135,7 +135,7 @@ class Leaks:
         return grown
 
     def _look(self) -> None:
-        self._last = next(sequence)
+        self._last = next_seq()
         gc.collect()
         self.held = look(self.since)
         self.found = [each for each in self.held if each.is_leak]

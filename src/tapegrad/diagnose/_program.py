@@ -26,7 +26,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..autograd.inplace import CopySlices
-from ..core.base import TensorBase, sequence
+from ..core.base import TensorBase, next_seq
 from ..errors import evidence
 from ..utils import _pytree as pytree
 from ..utils._python_dispatch import TorchDispatchMode
@@ -80,7 +80,7 @@ class Recorder(TorchDispatchMode):
         self.values: dict[tuple[int, bool], Value] = {}
         self.steps: list[Step] = []
         self.count = 0
-        self.start = next(sequence)
+        self.start = next_seq()
         self.caller = evidence.here()  # what runs in that line itself is the library's
 
     def value(self, t: Any, name: str | None = None) -> Value:

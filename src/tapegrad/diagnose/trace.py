@@ -25,6 +25,7 @@ import numpy as np
 
 from ..autograd import api, engine
 from ..autograd.inplace import CopySlices
+from ..autograd.starts import asked_by, prepare_starts
 from ..core.arrays import host
 from ..core.base import IGNORED, NUMPY_ERRORS, Node, TensorBase, as_array, wrap
 from ..core.modes import MODES
@@ -110,10 +111,10 @@ class Trace:
     """An iterator over the steps of a backward pass that runs as it is iterated."""
 
     def __init__(self, loss: Any, gradient: Any, retain_graph: bool) -> None:
-        starts = api.prepare_starts((loss,), api.as_grads(gradient, 1), False)
+        starts = prepare_starts((loss,), api.as_grads(gradient, 1), False)
         self._loss = loss
         self._root = starts[0][0]
-        self._run = engine.Run(retain_graph, False, None, api.asked_by(starts), self._note)
+        self._run = engine.Run(retain_graph, False, None, asked_by(starts), self._note)
         self._starts: Any = starts  # None once the pass has begun
         self._names = names_of_nodes()
         self._counts: dict[tuple[Node, int], int] = {}

@@ -14,9 +14,10 @@ from typing import Any
 import tapegrad as tg
 
 from ..autograd import dispatched
-from ..autograd.api import as_result, check_seed, edge_of, is_valueless, launch, ones_at, targets
+from ..autograd.api import launch
 from ..autograd.engine import Run
 from ..autograd.node import AccumulateGrad
+from ..autograd.starts import as_result, check_seed, edge_of, is_valueless, ones_at, targets
 from ..core.base import Node, TensorBase
 from ..core.modes import MODES, grad_set_to
 from ..core.python_dispatch import is_asked

@@ -12,6 +12,7 @@ from ..core.base import allocate_by, quiet
 from ..core.op import Op
 from ..core.upward import HOST_KERNELS
 from . import KERNELS
+from .blas import CONNECTED
 from .overrides import override
 
 # PyTorch's results of these are contiguous, however their input lies; a program's lie as that does.
@@ -93,3 +94,9 @@ HOST = Native("native", NUMPY.xp)
 if KERNELS is not None:
     allocate_by(KERNELS.use_memory)
     HOST_KERNELS.sum_to = KERNELS.sum_to
+    HOST_KERNELS.alike = KERNELS.alike
+    HOST_KERNELS.is_fresh = KERNELS.is_fresh
+    HOST_KERNELS.lies_as = KERNELS.lies_as
+    HOST_KERNELS.strided = KERNELS.strided
+    HOST_KERNELS.product = KERNELS.product if CONNECTED else None
+    HOST_KERNELS.user_line = KERNELS.user_line

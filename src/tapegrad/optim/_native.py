@@ -17,11 +17,13 @@ from ..core.per_thread import PerThread
 from ..core.transforms.levels import TANGENTS
 from ..core.unchanged import (
     add_writes,
+    dtype_of_all,
     note_writes,
     same_parameters,
     same_state,
     without_gradients,
 )
+from ..core.unchanged import count_writes as count_all
 from ..native import KERNELS
 from ._multi_tensor import PLAIN, Update, count_writes
 from ._on_device import Fused, Group, State, advance, count_step, numbers_of, ops_are_watched
@@ -56,19 +58,7 @@ def update_natively(
         return params
     present = [name for name, kept in rule.rows.items() if not kept or group[kept]]
     rest: list[Any] = []
-    alike: dict[Any, list[Any]] = {}
-    for p in params:
-        own = states[p]
-        if not is_ordinary(p, own, present):
-            rest.append(p)
-            continue
-        key = (p.array.dtype, rule.values(own))
-        found = alike.get(key)
-        if found is None:
-            alike[key] = [p]
-        else:
-            found.append(p)
-    for (dtype, values), some in alike.items():
+    for (dtype, values), some in by_kind(params, states, rule, present, rest).items():
         fresh = rule.fresh if rule.fresh in present and values[0] else ""
         table = None
         if dtype in SUFFIXES:
@@ -92,6 +82,27 @@ def update_natively(
         if WATCHING.done is not None:
             WATCHING.done.append(done)
     return rest
+
+
+def by_kind(
+    params: list[Any], states: Any, rule: Fused, present: list[str], rest: list[Any]
+) -> dict[Any, list[Any]]:
+    """Parameters by their dtype and the numbers of their state; the odd ones go to `rest`."""
+    if params:
+        # Most often all of them are of one kind.
+        owns = [states[p] for p in params]
+        dtype = dtype_of_all(params, owns, present)
+        values = [rule.values(own) for own in owns] if dtype is not None else []
+        if values and values.count(values[0]) == len(values):
+            return {(dtype, values[0]): params}
+    alike: dict[Any, list[Any]] = {}
+    for p in params:
+        own = states[p]
+        if dtype_of_all([p], [own], present) is None:
+            rest.append(p)
+        else:
+            alike.setdefault((p.array.dtype, rule.values(own)), []).append(p)
+    return alike
 
 
 SUFFIXES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
@@ -223,19 +234,6 @@ class Again:
             advance(done.rule, done.owns, done.group)
 
 
-def is_ordinary(p: Any, own: State, present: list[str]) -> bool:
-    """Whether a parameter, its gradient and its state can be used through their arrays."""
-    if p.special or p.view_of is not None or p.gradient.special:
-        return False
-    if p.cell is not None and p.cell.inference:
-        return False
-    for name in present:
-        t = own.get(name)
-        if t is not None and (t.special or (t.cell is not None and t.cell.inference)):
-            return False
-    return True
-
-
 def table_of(
     params: list[Any], states: Any, rule: Fused, present: list[str], fresh: str
 ) -> tuple[list[Any], Any]:
@@ -256,12 +254,9 @@ def table_of(
 
 def count(params: list[Any], owns: list[State], writes: Writes) -> None:
     """Count the writes, and note whose line made them."""
-    for p in params:
-        (p.cell or p.version_cell()).n += writes.parameter
+    count_all(params, writes.parameter)
     for name, n in writes.state.items():
-        for own in owns:
-            t = own[name]
-            (t.cell or t.version_cell()).n += n
+        count_all([own[name] for own in owns], n)
     if STATE.recording:
         cell = Version()
         cell.bump(writes.name)

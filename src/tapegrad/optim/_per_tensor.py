@@ -9,6 +9,7 @@ from typing import Any
 import tapegrad as tg
 
 from ..core.base import STATE
+from ..core.unchanged import with_gradients
 from ..native import KERNELS
 from ._multi_tensor import FEWEST, Update, update_many
 from ._native import update_natively
@@ -118,8 +119,11 @@ def update_group(states: Any, group: dict[str, Any], rule: Rule) -> None:
     With `foreach=False` every tensor is updated by itself; otherwise a kernel takes all that it
     can, or many small ones are taken together, with the same results.
     """
-    params = [p for p in group["params"] if p.grad is not None]
-    sparse = [p for p in params if p.grad.is_sparse]
+    sparse: list[Any] = []
+    params: Any = with_gradients(group["params"])
+    if params is None:
+        params = [p for p in group["params"] if p.grad is not None]
+        sparse = [p for p in params if p.grad.is_sparse]
     if sparse:
         refuse_sparse(group, rule)
         params = [p for p in params if not p.grad.is_sparse]

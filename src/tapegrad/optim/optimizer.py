@@ -16,6 +16,7 @@ from ..autograd.hooks import RemovableHandle
 from ..core.base import writing_for_caller
 from ..core.modes import MODES
 from ..core.python_dispatch import called_as_a_whole
+from ..core.unchanged import drop_gradients
 from ..errors import models
 from ..utils.grads import set_to_zero
 from ..utils.naming import typename
@@ -250,6 +251,8 @@ class Optimizer:
         None
         """
         for group in self.param_groups:
+            if set_to_none and drop_gradients(group["params"]):
+                continue
             for p in group["params"]:
                 if p.grad is None:
                     continue

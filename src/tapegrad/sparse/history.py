@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ..autograd.node import accumulate_node
-from ..core.base import Node, sequence, stamp, wrap
+from ..core.base import Node, next_seq, stamp, wrap
 from ..core.modes import MODES
 
 
@@ -80,7 +80,7 @@ def named(t: Any, label: str) -> Any:
         node.edge_slots = (t.slot,)
     if edge.is_leaf:
         node.leaves = t
-    node.seq = next(sequence)
+    node.seq = next_seq()
     stamp(node, 1)
     made = wrap(t.array)
     made.wants_grad = True

@@ -16,7 +16,7 @@ from typing import Any
 
 import tapegrad as tg
 
-from ...autograd.api import is_root
+from ...autograd.starts import is_root
 from ...core.base import PACKAGE, STATE, TensorBase, user_frame
 from ...core.devices import DEVICE
 from ...errors.evidence import Place, place

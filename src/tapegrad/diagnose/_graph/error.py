@@ -13,7 +13,7 @@ import os
 from types import FrameType, TracebackType
 from typing import Any
 
-from ...autograd.api import edge_of
+from ...autograd.starts import edge_of
 from ...core.base import PACKAGE, Node, TensorBase
 from ...errors import evidence
 from .data import Collector, Root

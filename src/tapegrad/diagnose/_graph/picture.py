@@ -21,8 +21,8 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ...autograd.api import edge_of
 from ...autograd.edges import GradientEdge
+from ...autograd.starts import edge_of
 from ...core.base import Node, TensorBase
 from ..words import behind
 from . import dot as graph_dot

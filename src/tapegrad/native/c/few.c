@@ -1,5 +1,5 @@
 /* Small sums: of a few numbers, in the order in which NumPy adds them up, the same bits without a ufunc;
-   and over the dimensions that broadcasting has added. */
+   and over the dimensions that broadcasting has added. Whether indices are in range. */
 
 #include "gemm.h"
 #include "kernels.h"
@@ -140,4 +140,26 @@ PyObject *tg_sum_to(PyObject *self, PyObject *const *args, Py_ssize_t count) {
         return PyErr_NoMemory();
     }
     return out;
+}
+
+/* all_below(x, limit): whether all numbers of an int64 array are from 0 to limit - 1; None where it
+   is not for this. */
+PyObject *tg_all_below(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    (void)self;
+    if (count != 2 || !PyArray_CheckExact(args[0]))
+        Py_RETURN_NONE;
+    PyArrayObject *x = (PyArrayObject *)args[0];
+    const long long limit = PyLong_AsLongLong(args[1]);
+    if (limit == -1 && PyErr_Occurred())
+        return NULL;
+    if (PyArray_TYPE(x) != NPY_INT64 || !PyArray_IS_C_CONTIGUOUS(x) || !PyArray_ISBEHAVED_RO(x) ||
+        limit < 0)
+        Py_RETURN_NONE;
+    /* Negative numbers are large ones when read as unsigned: one look finds both. */
+    const uint64_t *at = PyArray_DATA(x), end = (uint64_t)limit;
+    const npy_intp n = PyArray_SIZE(x);
+    int outside = 0;
+    for (npy_intp i = 0; i < n; i++)
+        outside |= at[i] >= end;
+    return PyBool_FromLong(!outside);
 }

@@ -11,33 +11,7 @@ typedef INTEGER NAMED(lanes) __attribute__((vector_size(WIDE)));
 
 /* ------------------------------------------------------------------ packing */
 
-/* L vectors of L elements, turned: blocks of one, two, four … change places. */
-TG_INLINE void NAMED(turn_square)(V *x) {
-#if defined(__clang__)
-    T all[L][L];
-    memcpy(all, x, sizeof all);
-    for (int i = 0; i < L; i++)
-        for (int j = 0; j < L; j++)
-            x[i][j] = all[j][i];
-#else
-#pragma GCC unroll 8
-    for (int s = 1; s < L; s *= 2) {
-        NAMED(lanes) low, high;
-#pragma GCC unroll 16
-        for (int j = 0; j < L; j++) {
-            low[j] = j & s ? L + j - s : j;
-            high[j] = j & s ? L + j : j + s;
-        }
-#pragma GCC unroll 16
-        for (int i = 0; i < L; i++)
-            if (!(i & s)) {
-                const V a = x[i], b = x[i + s];
-                x[i] = __builtin_shuffle(a, b, low);
-                x[i + s] = __builtin_shuffle(a, b, high);
-            }
-    }
-#endif
-}
+#include "turned_of.h"
 
 /* to[i * width + j] = from[i * along + j * across] for j < count, else 0; up to L elements behind
    the last row may be overwritten where `width` is no multiple of L. `safe`: so many elements from

@@ -12,11 +12,14 @@
 #pragma GCC optimize("fp-contract=fast")
 
 #define T float
+#define INTEGER int32_t
 #define NAMED(name) name##_f32
 #include "packed_of.h"
 #undef T
+#undef INTEGER
 #undef NAMED
 
 #define T double
+#define INTEGER int64_t
 #define NAMED(name) name##_f64
 #include "packed_of.h"

@@ -4,8 +4,10 @@ typedef T NAMED(wide) __attribute__((vector_size(32)));
 typedef T NAMED(loose) __attribute__((vector_size(32), aligned(sizeof(T)), may_alias));
 #define V NAMED(wide)
 #define L ((int64_t)(sizeof(V) / sizeof(T)))
-#define LOAD(from) (*(const NAMED(loose) *)(from))
-#define STORE(to, value) (*(NAMED(loose) *)(to) = (value))
+#define LOAD(from) ((V) * (const NAMED(loose) *)(from))
+#define STORE(to, value) (*(NAMED(loose) *)(to) = (NAMED(loose))(value))
+typedef INTEGER NAMED(lanes) __attribute__((vector_size(32)));
+#include "turned_of.h"
 #define HIGH 6 /* rows of a tile: with two vectors each, twelve registers */
 #define DEEP 256
 
@@ -20,8 +22,21 @@ TG_VERSIONS void NAMED(tg_pack)(int64_t k, int64_t n, const T *b, int64_t down, 
                 memcpy(packed + i * panel, from + i * down, 2 * sizeof(V));
             continue;
         }
-        for (int64_t j = 0; j < panel; j++)
-            for (int64_t i = 0; i < k; i++)
+        int64_t i = 0;
+        if (down == 1)
+            for (; i + L <= k; i += L)
+                for (int64_t j = 0; j < panel; j += L) {
+                    V square[L];
+#pragma GCC unroll 8
+                    for (int r = 0; r < L; r++)
+                        square[r] = j + r < count ? LOAD(from + (j + r) * right + i) : (V){0};
+                    NAMED(turn_square)(square);
+#pragma GCC unroll 8
+                    for (int r = 0; r < L; r++)
+                        STORE(packed + (i + r) * panel + j, square[r]);
+                }
+        for (; i < k; i++)
+            for (int64_t j = 0; j < panel; j++)
                 packed[i * panel + j] = j < count ? from[i * down + j * right] : 0;
     }
 }

@@ -12,6 +12,7 @@ from ...core.base import F32, F64, TensorBase
 from ...core.dispatch import apply
 from ...core.transforms.batched import left_to_device, memory_of
 from ...errors import must_be_tensor
+from ...native import KERNELS
 from ...nn import _reduction
 from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.batching import join, lift, part
@@ -200,6 +201,17 @@ class NllLossBackward(Block):
 # ---------------------------------------------------------------------- nll_loss
 
 
+def are_below(target: Any, classes: int) -> bool:
+    """Whether all targets are classes."""
+    if KERNELS is not None:
+        found: bool | None = KERNELS.all_below(target, classes)
+        if found is not None:
+            return found
+    # Negative indices are large ones when read as unsigned: one look finds both.
+    unsigned = target.view(UINT64) if target.dtype is INT64 else target
+    return bool(np.maximum.reduce(unsigned, None) < classes)
+
+
 def ignored(labels: Any, classes: int, ignore_index: int) -> int | None:
     """`ignore_index` if a target may be it; raises for targets that are no classes."""
     if left_to_device(labels, 0, classes, ignore_index):
@@ -207,9 +219,7 @@ def ignored(labels: Any, classes: int, ignore_index: int) -> int | None:
     target = memory_of(labels)  # under vmap, of all entries
     if not target.size:
         return None
-    # Negative indices are large ones when read as unsigned: one look finds both.
-    unsigned = target.view(UINT64) if target.dtype is INT64 else target
-    if np.maximum.reduce(unsigned, None) < classes:
+    if are_below(target, classes):
         return ignore_index if 0 <= ignore_index < classes else None
     wrong = (target != ignore_index) & ((target < 0) | (target >= classes))
     if wrong.any():

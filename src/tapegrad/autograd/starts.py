@@ -1,0 +1,223 @@
+"""Where a backward pass starts and for what: from the user's tensors to nodes and first gradients.
+
+Compiled, since every `backward()` and `grad()` comes through here; api.py has those.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from .. import dtypes, errors
+from ..core.base import (
+    COMPILED,
+    F32,
+    F64,
+    STATE,
+    Node,
+    TensorBase,
+    as_array,
+    ndarray,
+    next_seq,
+    user_frame,
+    wrap,
+)
+from ..core.bits import plain
+from ..core.python_dispatch import is_asked
+from ..core.spaces import RECORDED
+from ..core.upward import VIEWS
+from . import dispatched
+from .edges import GradientEdge, output_facts
+from .leaves import only_follows
+from .node import AccumulateGrad, accumulate_node
+
+Start = tuple[Node, int, Any, int]
+ONES: Final = {dtype: np.ones((), dtype) for dtype in (F32, F64)}
+
+
+def is_root(value: Any) -> bool:
+    return isinstance(value, (TensorBase, GradientEdge))
+
+
+def is_valueless(root: Any) -> bool:
+    """Whether a pass starts on the device meta: ops on its tensors know what to do."""
+    return isinstance(root, TensorBase) and type(root.array) is STATE.meta_type is not None
+
+
+def any_valueless(roots: tuple[Any, ...]) -> bool:
+    return STATE.meta_type is not None and any([is_valueless(t) for t in roots])
+
+
+def edge_of(value: Any) -> tuple[Node, int] | None:
+    """The (node, output) that a tensor or a GradientEdge stands for; None without history."""
+    if not isinstance(value, TensorBase):
+        return value.node, value.output_nr
+    if value.view_of is not None:
+        VIEWS.refresh(value)
+    if not value.wants_grad:
+        return None
+    return value.node or accumulate_node(value), value.slot
+
+
+def leads_nowhere(node: Node) -> bool:
+    """Of a view made under no_grad, that only follows its base in requiring grad."""
+    return isinstance(node, AccumulateGrad) and node.follows
+
+
+def prepare_starts(roots: tuple[Any, ...], grads: tuple[Any, ...], record: bool) -> list[Start]:
+    """Where the engine starts and with which gradients; ones for scalars where none are given."""
+    if len(grads) < len(roots):
+        raise RuntimeError(f"got {len(roots)} tensors and {len(grads)} gradients")
+    if len(roots) == 1 and grads[0] is None and not record:
+        start = plain_start(roots[0])
+        if start is not None:
+            return [start]
+    starts: list[Start] = []
+    if not all([is_root(root) for root in roots]):
+        raise AssertionError("Expected output to be a torch.Tensor")
+    seeds = [seed_of(root, g, i) for i, (root, g) in enumerate(zip(roots, grads, strict=False))]
+    for i, root in enumerate(roots):
+        edge = edge_of(root)
+        seed = seeds[i]
+        if edge is None or seed is None or leads_nowhere(edge[0]):
+            raise errors.no_history(root, i)
+        made = root_facts(root)
+        value = seed
+        if not record:
+            value = plain(seed.array)
+            if made is not None and value.dtype is not made[1]:
+                value = value.astype(made[1])
+        elif made is not None and seed.array.dtype != made[1]:
+            value = RECORDED.cast(seed, made[1])
+        starts.append((edge[0], edge[1], value, 0 if record or grads[i] is not None else 1))
+    return starts
+
+
+def plain_start(root: Any) -> Start | None:
+    """The start of `loss.backward()` for a number with a history; None: nothing so simple."""
+    if not isinstance(root, TensorBase):
+        return None
+    t: TensorBase = root
+    node = t.node
+    array = t.array
+    if t.special or t.view_of is not None or node is None or node.is_leaf:
+        return None
+    if array.shape != () or not t.wants_grad:
+        return None
+    one = ONES.get(array.dtype)
+    return None if one is None else (node, t.slot, one.copy(), 1)
+
+
+def seed_of(root: Any, g: Any, index: int) -> Any:
+    if g is None:
+        return implicit_seed(root)
+    if not isinstance(g, TensorBase):
+        raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
+    check_seed(root, g, index)
+    return g
+
+
+def root_facts(root: Any) -> tuple[Any, Any] | None:
+    """(shape, dtype) of what is differentiated; None where an edge's tensor was never seen."""
+    if isinstance(root, TensorBase):
+        return root.array.shape, root.array.dtype
+    facts = output_facts(root.node)
+    return None if facts is None else facts[root.output_nr]
+
+
+def implicit_seed(root: Any) -> Any:
+    if not isinstance(root, TensorBase):
+        facts = root_facts(root)
+        if facts is None:
+            return ones((), F32)
+        if math.prod(facts[0]) != 1:
+            raise RuntimeError("grad can be implicitly created only for scalar outputs")
+        refuse_complex(facts[1])
+        return ones(*facts)
+    if not (root.wants_grad or root.requires_grad):  # type: ignore[attr-defined]
+        return None
+    array = root.array
+    if array.size != 1:
+        raise errors.not_scalar(root)
+    refuse_complex(array.dtype)
+    return dispatched.ones_like(root) if is_asked(root) else ones_at(array)
+
+
+def refuse_complex(dtype: Any) -> None:
+    if dtype.kind not in "fV":
+        raise RuntimeError(
+            "grad can be implicitly created only for real scalar outputs but got "
+            f"{dtypes.of(dtype)}"
+        )
+
+
+def ones_at(array: Any) -> Any:
+    """Ones of the shape, dtype and device of an array."""
+    if type(array) is not ndarray:
+        return wrap(np.ones_like(array))
+    return ones(array.shape, array.dtype)
+
+
+def ones(shape: Any, dtype: Any) -> Any:
+    one = ONES.get(dtype) if shape == () else None
+    if one is not None:
+        return wrap(one.copy())
+    array = np.empty(shape, dtype)
+    array.fill(1)
+    return wrap(array)
+
+
+def check_seed(root: Any, g: Any, index: int) -> None:
+    facts = root_facts(root)
+    if facts is None:
+        return
+    shape, dtype = facts
+    if shape != g.array.shape:
+        raise RuntimeError(
+            f"Mismatch in shape: grad_output[{index}] has a shape of {g.shape} and "
+            f"output[{index}] has "
+            f"a shape of torch.Size({list(shape)})."
+        )
+    if isinstance(root, TensorBase) and is_valueless(root) != is_valueless(g):
+        raise RuntimeError(
+            f"invalid gradient at index {index} - expected device {root.device} but got "  # type: ignore[attr-defined]
+            f"{g.device}"
+        )
+    if (dtype.kind == "c") != (g.array.dtype.kind == "c"):
+        raise RuntimeError(
+            "For complex Tensors, both grad_output and output are required to have the same dtype. "
+            f"Mismatch in dtype: grad_output[{index}] has a dtype of {g.dtype} and "
+            f"output[{index}] has "
+            f"a dtype of {dtypes.of(dtype)}."
+        )
+
+
+def asked_by(starts: list[Start]) -> Any:
+    """Where a pass was asked for, what it starts from, and when: what E02 tells later."""
+    frame = user_frame(0 if COMPILED else 1)
+    if frame is None:
+        return None
+    return frame.f_code, frame.f_lasti, starts[0][0].seq if starts else 0, next_seq()
+
+
+def targets(inputs: tuple[Any, ...]) -> dict[Node, list[tuple[int, int]]]:
+    """The nodes whose gradients are asked for, each with (output, index among the inputs)."""
+    captures: dict[Node, list[tuple[int, int]]] = {}
+    for i, t in enumerate(inputs):
+        if not is_root(t):
+            raise RuntimeError(
+                f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}"
+            )
+        edge = edge_of(t)
+        if isinstance(t, TensorBase) and only_follows(t):
+            continue  # no gradient ever gets there
+        if edge is None:
+            raise RuntimeError("One of the differentiated Tensors does not require grad")
+        captures.setdefault(edge[0], []).append((edge[1], i))
+    return captures
+
+
+def as_result(value: Any) -> Any:
+    return value if isinstance(value, TensorBase) else wrap(as_array(value))

@@ -1,0 +1,148 @@
+/* What the core asks at every op: short answers, without a detour through attributes and tuples. */
+
+#include "module.h"
+
+/* alike(x, y): 0 unless both are arrays of float32, or of float64; 1: of one shape, 2: of two. */
+PyObject *tg_alike(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    static PyArray_Descr *single, *wide;
+    (void)self;
+    if (!single) {
+        single = PyArray_DescrFromType(NPY_FLOAT);
+        wide = PyArray_DescrFromType(NPY_DOUBLE);
+    }
+    if (count != 2 || !PyArray_CheckExact(args[0]) || !PyArray_CheckExact(args[1]))
+        return PyLong_FromLong(0);
+    PyArrayObject *x = (PyArrayObject *)args[0], *y = (PyArrayObject *)args[1];
+    const PyArray_Descr *dtype = PyArray_DESCR(x);
+    if (dtype != PyArray_DESCR(y) || (dtype != single && dtype != wide))
+        return PyLong_FromLong(0);
+    const int same = x == y || PyArray_SAMESHAPE(x, y);
+    return PyLong_FromLong(same ? 1 : 2);
+}
+
+/* is_fresh(x, y): x is no view, may be written, and has the dtype of y. */
+PyObject *tg_is_fresh(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    (void)self;
+    if (count != 2 || !PyArray_CheckExact(args[0]) || !PyArray_CheckExact(args[1]))
+        Py_RETURN_FALSE;
+    PyArrayObject *x = (PyArrayObject *)args[0], *y = (PyArrayObject *)args[1];
+    return PyBool_FromLong(!PyArray_BASE(x) && PyArray_DESCR(x) == PyArray_DESCR(y) &&
+                           PyArray_ISBEHAVED(x));
+}
+
+/* lies_as(x, y): both lie in C order, with one shape and the same strides, and x may be written. */
+PyObject *tg_lies_as(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    (void)self;
+    if (count != 2 || !PyArray_CheckExact(args[0]) || !PyArray_CheckExact(args[1]))
+        Py_RETURN_FALSE;
+    PyArrayObject *x = (PyArrayObject *)args[0], *y = (PyArrayObject *)args[1];
+    return PyBool_FromLong(PyArray_SAMESHAPE(x, y) && PyArray_ISBEHAVED(x) &&
+                           PyArray_IS_C_CONTIGUOUS(x) && PyArray_IS_C_CONTIGUOUS(y) &&
+                           PyArray_CompareLists(PyArray_STRIDES(x), PyArray_STRIDES(y),
+                                                PyArray_NDIM(x)));
+}
+
+static int read_numbers(PyObject *tuple, npy_intp *numbers) {
+    const Py_ssize_t n = PyTuple_GET_SIZE(tuple);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        numbers[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(tuple, i));
+        if (numbers[i] == -1 && PyErr_Occurred())
+            return -1;
+    }
+    return 0;
+}
+
+/* strided(x, shape, strides, offset): a view of x's memory, all in bytes; None where it would leave
+   the memory that x is known to lie in. */
+PyObject *tg_strided(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    npy_intp shape[NPY_MAXDIMS], strides[NPY_MAXDIMS];
+    (void)self;
+    if (count != 4 || !PyArray_CheckExact(args[0]) || !PyTuple_Check(args[1]) ||
+        !PyTuple_Check(args[2]))
+        Py_RETURN_NONE;
+    PyArrayObject *x = (PyArrayObject *)args[0], *root = x;
+    const Py_ssize_t dims = PyTuple_GET_SIZE(args[1]);
+    const npy_intp offset = PyLong_AsSsize_t(args[3]);
+    if (dims > NPY_MAXDIMS || dims != PyTuple_GET_SIZE(args[2]))
+        Py_RETURN_NONE;
+    if ((offset == -1 && PyErr_Occurred()) || read_numbers(args[1], shape) < 0 ||
+        read_numbers(args[2], strides) < 0)
+        return NULL;
+    if (PyArray_BASE(x) && PyArray_CheckExact(PyArray_BASE(x)))
+        root = (PyArrayObject *)PyArray_BASE(x);
+    if (!PyArray_IS_C_CONTIGUOUS(root) && !PyArray_IS_F_CONTIGUOUS(root))
+        Py_RETURN_NONE;
+    /* Where the view begins and ends, as distances from the start of the root. */
+    npy_intp low = PyArray_BYTES(x) - PyArray_BYTES(root), first, high, reach;
+    if (__builtin_add_overflow(low, offset, &first))
+        Py_RETURN_NONE;
+    low = first;
+    high = first + PyArray_ITEMSIZE(x);
+    for (Py_ssize_t d = 0; d < dims; d++) {
+        npy_intp *end = strides[d] < 0 ? &low : &high;
+        if (shape[d] < 1 || __builtin_mul_overflow(shape[d] - 1, strides[d], &reach) ||
+            __builtin_add_overflow(*end, reach, end))
+            Py_RETURN_NONE;
+    }
+    if (low < 0 || high > PyArray_NBYTES(root))
+        Py_RETURN_NONE;
+    Py_INCREF(PyArray_DESCR(x));
+    PyObject *view = PyArray_NewFromDescr(&PyArray_Type, PyArray_DESCR(x), (int)dims, shape, strides,
+                                          PyArray_BYTES(root) + first,
+                                          PyArray_FLAGS(x) & NPY_ARRAY_WRITEABLE, NULL);
+    if (view && PyArray_SetBaseObject((PyArrayObject *)view, Py_NewRef(x)) < 0)
+        Py_CLEAR(view);
+    return view;
+}
+
+static PyObject *make_one(PyObject *self, PyObject *unused) {
+    static PyObject *nothing;
+    (void)unused;
+    if (!nothing && !(nothing = PyTuple_New(0)))
+        return NULL;
+    PyTypeObject *base = (PyTypeObject *)PyTuple_GET_ITEM(self, 0);
+    return base->tp_new((PyTypeObject *)PyTuple_GET_ITEM(self, 1), nothing, NULL);
+}
+
+/* maker(base, cls): a function that does what base.__new__(cls) does. */
+PyObject *tg_maker(PyObject *self, PyObject *classes) {
+    static PyMethodDef method = {"make_one", make_one, METH_NOARGS, "an instance of a class"};
+    PyTypeObject *base, *cls;
+    (void)self;
+    if (!PyArg_ParseTuple(classes, "O!O!", &PyType_Type, &base, &PyType_Type, &cls))
+        return NULL;
+    if (!PyType_IsSubtype(cls, base)) {
+        PyErr_SetString(PyExc_TypeError, "maker takes a class and one that derives from it");
+        return NULL;
+    }
+    return PyCFunction_New(&method, classes);
+}
+
+/* user_line(known, own): where in the code `known` the innermost frame is that is not of a file in
+   `own`, a dict of file names; None if that frame runs other code, or a file is not in there. */
+PyObject *tg_user_line(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    (void)self;
+    if (count != 2 || !PyDict_Check(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "user_line takes a code object and a dict");
+        return NULL;
+    }
+    PyFrameObject *frame = PyThreadState_GetFrame(PyThreadState_Get());
+    PyObject *found = NULL;
+    while (frame) {
+        PyCodeObject *code = PyFrame_GetCode(frame);
+        if ((PyObject *)code == args[0]) {
+            found = PyLong_FromLong(PyFrame_GetLasti(frame));
+            Py_DECREF(code);
+            Py_DECREF(frame);
+            return found;
+        }
+        PyObject *is_own = PyDict_GetItemWithError(args[1], code->co_filename);
+        Py_DECREF(code);
+        PyFrameObject *back = is_own == Py_True ? PyFrame_GetBack(frame) : NULL;
+        Py_DECREF(frame);
+        frame = back;
+    }
+    if (PyErr_Occurred())
+        return NULL;
+    Py_RETURN_NONE;
+}
