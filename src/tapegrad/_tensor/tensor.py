@@ -46,6 +46,11 @@ from ..native import KERNELS
 from . import indexing, printing
 from .size import Size
 
+# What is nobody's business: dir() leaves it out.
+FIELDS = frozenset(
+    "array cell cut gradient node retained slot special version_cell view_of wants_grad".split()
+)
+
 
 def own_counter(cell: Version) -> Version:
     """The counter of a detached tensor: outside of inference mode all of them have one."""
@@ -219,10 +224,6 @@ class Tensor(Operators):
             return None
         node.made = self.array.shape, self.array.dtype
         return shown(node)
-
-    @grad_fn.setter
-    def grad_fn(self, value: Any) -> None:
-        raise AttributeError("attribute 'grad_fn' of 'torch._C.TensorBase' objects is not writable")
 
     @property
     def grad(self) -> Any:
@@ -610,7 +611,6 @@ class Tensor(Operators):
 
     is_sparse = is_mps = is_quantized = is_nested = is_mkldnn = is_xpu = False
     is_sparse_csr = is_ipu = is_xla = is_vulkan = is_mtia = is_maia = False
-    names = property(lambda self: (None,) * self.array.ndim)
 
     # ------------------------------------------------------------------ protocols
 
@@ -678,9 +678,7 @@ class Tensor(Operators):
         )
 
     def __dir__(self) -> list[str]:
-        return sorted(
-            set(super().__dir__()) - {"array", "cell", "cut", "gradient", "node", "wants_grad"}
-        )
+        return sorted(set(super().__dir__()) - FIELDS)
 
     def __copy__(self) -> Tensor:
         return copies.shallow_copy(self)

@@ -53,7 +53,8 @@ def any_valueless(roots: tuple[Any, ...]) -> bool:
 def edge_of(value: Any) -> tuple[Node, int] | None:
     """The (node, output) that a tensor or a GradientEdge stands for; None without history."""
     if not isinstance(value, TensorBase):
-        return value.node, value.output_nr
+        edge: GradientEdge = value
+        return edge.node, edge.output_nr
     if value.view_of is not None:
         VIEWS.refresh(value)
     if not value.wants_grad:
@@ -123,8 +124,9 @@ def root_facts(root: Any) -> tuple[Any, Any] | None:
     """(shape, dtype) of what is differentiated; None where an edge's tensor was never seen."""
     if isinstance(root, TensorBase):
         return root.array.shape, root.array.dtype
-    facts = output_facts(root.node)
-    return None if facts is None else facts[root.output_nr]
+    edge: GradientEdge = root
+    facts = output_facts(edge.node)
+    return None if facts is None else facts[edge.output_nr]
 
 
 def implicit_seed(root: Any) -> Any:
