@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.array_memory import HOST, memory_of
-from ..core.base import INTERPRETED, STATE, Node, TensorBase
+from ..core.base import INTERPRETED, STATE, Node, TensorBase, node_of
 from ..core.dispatch import apply
 from ..core.modes import MODES
 from ..core.op import Op
@@ -317,7 +317,7 @@ def on_tensors(roots: Any) -> bool:
     if not Seen.nodes:
         return False
     # Roots of the wrong kind are refused later.
-    nodes = [getattr(r, "node", None) for r in roots]
+    nodes = [node_of(r) for r in roots]
     stack = [node for node in nodes if node is not None]
     seen = set(stack)
     while stack:

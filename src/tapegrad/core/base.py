@@ -380,6 +380,14 @@ def cell_of(t: TensorBase) -> Version:
     return cell
 
 
+def node_of(root: Any) -> Any:
+    """The node of a tensor or of a GradientEdge; None where there is none."""
+    if isinstance(root, TensorBase):
+        return root.node
+    edge = root
+    return getattr(edge, "node", None)
+
+
 def note_birth(t: TensorBase) -> None:
     """Keep the user's line that made a leaf which requires grad: E05 tells it."""
     if STATE.recording:

@@ -19,7 +19,7 @@ from typing import Any
 from .. import dtypes
 from ..core import layout
 from ..core.arrays import is_array
-from ..core.base import PACKAGE, Cut, Node, TensorBase, user_frame
+from ..core.base import PACKAGE, Cut, Node, TensorBase, node_of, user_frame
 from ..core.modes import MODES
 from ..core.upward import TENSOR
 
@@ -468,7 +468,7 @@ def cut_towards(node: Node | None, graph: Any, roots: tuple[Any, ...]) -> tuple[
 
 def other_output(node: Node | None, roots: tuple[Any, ...]) -> str | None:
     """The name of a tensor of the user's that was computed from the input, but is no output."""
-    skipped = {node, *[r.node for r in roots]}
+    skipped = {node, *[node_of(r) for r in roots]}
     dead: set[Node] = set()
     for name, t in tensors_held():
         if t.node not in skipped and leads_to(t.node, node, dead):

@@ -7,7 +7,7 @@ import sys
 import warnings
 from typing import Any
 
-from ..core.base import Cut, TensorBase
+from ..core.base import Cut, TensorBase, node_of
 from ..core.modes import MODES
 from .evidence import (
     Place,
@@ -238,9 +238,9 @@ def unused_input(t: Any, index: int, roots: tuple[Any, ...]) -> Exception:
     tensor: dict[str, Any] = {"as": f"inputs[{index}]"}
     if is_tensor:
         tensor.update(describe(t.array, name))
-    node = t.node
+    node = node_of(t)
     made = born(t) if node is None or node.is_leaf else of_node(node)
-    graph = reached_from([r.node for r in roots])
+    graph = reached_from([node_of(r) for r in roots])
     cut, certain = cut_towards(node, graph, roots)
     other = None if certain else other_output(node, roots)
     related = None if certain or other is not None else shared_leaf(node, graph)
