@@ -219,10 +219,6 @@ class Tensor(Operators):
         node.made = self.array.shape, self.array.dtype
         return shown(node)
 
-    @grad_fn.setter
-    def grad_fn(self, value: Any) -> None:
-        raise AttributeError("attribute 'grad_fn' of 'torch._C.TensorBase' objects is not writable")
-
     @property
     def grad(self) -> Any:
         """The gradient that backward accumulated here; None before."""
@@ -609,7 +605,6 @@ class Tensor(Operators):
 
     is_sparse = is_mps = is_quantized = is_nested = is_mkldnn = is_xpu = False
     is_sparse_csr = is_ipu = is_xla = is_vulkan = is_mtia = is_maia = False
-    names = property(lambda self: (None,) * self.array.ndim)
 
     # ------------------------------------------------------------------ protocols
 

@@ -378,6 +378,9 @@ def publish(namespace: dict[str, Any], cls: type) -> None:
             gc.enable()
     for module in modules:
         special_methods(module)
+    for name, field in list(vars(cls).items()):
+        if isinstance(field, property) and not name.startswith("__"):
+            setattr(cls, name, refusing(name, field))
     hand_out()
     for name in FAMILY_OF:
         space, _, last = name.partition(".")
@@ -393,7 +396,17 @@ def special_methods(module: Any) -> None:
     for name, method in getattr(module, "METHODS", {}).items():
         setattr(Places.cls, name, method)
     for name, getter in getattr(module, "PROPERTIES", {}).items():
-        setattr(Places.cls, name, getter if isinstance(getter, property) else property(getter))
+        field = getter if isinstance(getter, property) else property(getter)
+        setattr(Places.cls, name, refusing(name, field))
+
+
+def refusing(name: str, field: property) -> property:
+    """A property that says as PyTorch does that it cannot be set, unless it can."""
+
+    def refuse(self: Any, value: Any) -> None:
+        raise AttributeError(f"attribute '{name}' of 'torch._C.TensorBase' objects is not writable")
+
+    return field.setter(refuse) if field.fset is None else field
 
 
 def hand_out() -> None:
