@@ -45,6 +45,7 @@ def test_a_plain_tensor_has_any_attribute():
     assert "7., 7., 7." in repr(t) and t._version == 2
     check(t)
     assert sorted(vars(t)) == sorted(NAMES)
+    assert {"slot", "_slot", "_array", "_node"}.isdisjoint(dir(torch.ones(2)))
     assert not hasattr(t * 2, "array") and not hasattr(t.detach(), "node")
     for name in NAMES:
         delattr(t, name)

@@ -45,6 +45,11 @@ from ..device import layout as layout_type
 from . import indexing, printing
 from .size import Size
 
+# What is nobody's business: dir() leaves it out.
+FIELDS = frozenset(
+    "array cell cut gradient node retained slot special version_cell view_of wants_grad".split()
+)
+
 
 def own_counter(cell: Version) -> Version:
     """The counter of a detached tensor: outside of inference mode all of them have one."""
@@ -672,9 +677,7 @@ class Tensor(Operators):
         )
 
     def __dir__(self) -> list[str]:
-        return sorted(
-            set(super().__dir__()) - {"array", "cell", "cut", "gradient", "node", "wants_grad"}
-        )
+        return sorted(set(super().__dir__()) - FIELDS)
 
     def __copy__(self) -> Tensor:
         return copies.shallow_copy(self)
