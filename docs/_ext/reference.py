@@ -16,6 +16,7 @@ import warnings
 from typing import Any
 
 from arguments import MEANING
+from examples import GPU, example_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = ROOT / "docs" / "reference"
@@ -60,6 +61,16 @@ SPACES = {
     "datasets": "data that ships with the package",
 }  # fmt: skip
 INTERNAL = {"run"}  # parameters that are no part of a signature
+# Names that can be reached and are for the library itself.
+OURS = {
+    f"torch.{name}"
+    for name in """
+    Any legacy_tensor nn.utils.prune.channel_mask nn.utils.prune.how_many
+    nn.utils.prune.not_pruned nn.utils.prune.take_hook random.forked Tensor.array Tensor.cell
+    Tensor.cut Tensor.gradient Tensor.names Tensor.node Tensor.retained Tensor.slot Tensor.special
+    Tensor.version_cell Tensor.view_of Tensor.wants_grad
+    """.split()
+}
 
 
 def signature(value: Any) -> inspect.Signature | None:
@@ -162,6 +173,7 @@ def entry(kind: str, name: str, value: Any, more: list[str]) -> str:
     if not examples and name.startswith("torch.diagnose."):  # the files of diagnose have them
         home = getattr(value, "__module__", None) or type(value).__module__
         examples = split_doc(sys.modules[home].__doc__ or "")[1][:1]
+    examples = example_of(name, doc, examples)
     prose, told, shape = sections(prose)
     shown = signature_text(found) if found is not None and kind != "data" else ""
     lines = [f"`````{{py:{kind}}} {name}{shown}", as_prose(prose), ""]
@@ -172,7 +184,9 @@ def entry(kind: str, name: str, value: Any, more: list[str]) -> str:
         lines += ["**Arguments**", "", *told, ""]
     lines += more
     for example in examples:
-        lines += ["```pycon", example, "```", ""]
+        if example.startswith(GPU):
+            lines += [GPU, ""]
+        lines += ["```pycon", inspect.cleandoc(example.removeprefix(GPU)).strip(), "```", ""]
     return "\n".join([*lines, "`````", ""])
 
 
@@ -260,6 +274,8 @@ def space_page(space: str, about: str) -> tuple[str, int]:
         value = getattr(module, name)
         if isinstance(value, types.ModuleType) or not callable(value):
             continue
+        if f"torch.{space}.{name}" in OURS:
+            continue
         doc = inspect.getdoc(value) or ""
         more = shapes_of(value, doc)
         if space in ("nn.functional", "linalg", "fft", "special"):
@@ -288,6 +304,8 @@ def families() -> dict[str, list[str]]:
     for name in sorted(set(tapegrad._names()), key=str.lower):
         value = getattr(tapegrad, name, None)
         if name.startswith("_") or not callable(value) or isinstance(value, types.ModuleType):
+            continue
+        if f"torch.{name}" in OURS:
             continue
         if inspect.isclass(value) and name != value.__name__:
             continue
@@ -327,10 +345,12 @@ def torch_pages() -> dict[str, tuple[str, int]]:
 
 def tensor_page() -> tuple[str, int]:
     import tapegrad
+    from tapegrad.core.publish import load_everything
 
+    load_everything()  # a method whose block is not loaded yet says nothing of itself
     made = []
     for name in sorted(dir(tapegrad.Tensor), key=str.lower):
-        if name.startswith("_"):
+        if name.startswith("_") or f"torch.Tensor.{name}" in OURS:
             continue
         value = inspect.getattr_static(tapegrad.Tensor, name)
         value = getattr(value, "__func__", value)

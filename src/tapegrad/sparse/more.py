@@ -7,8 +7,8 @@ from typing import Any
 import tapegrad as tg
 
 from .. import dtypes
-from . import functions
 from .coo import SparseTensor, sparse
+from .functions import mm, smm, sspaddmm
 
 
 def checked(name: str, input: Any) -> Any:
@@ -85,21 +85,11 @@ def spdiags(diagonals: Any, offsets: Any, shape: Any, layout: Any = None) -> Any
 # ---------------------------------------------------------------------- products
 
 
-def smm(input: Any, mat: Any) -> Any:
-    """smm(input, mat) -> Tensor: a sparse matrix times a dense one, as a sparse one."""
-    return functions.mm(input, mat).to_sparse()
-
-
 def hspmm(mat1: Any, mat2: Any) -> Any:
     """hspmm(mat1, mat2) -> Tensor: the product as a tensor of dense rows."""
-    found = functions.mm(mat1, mat2)
+    found = mm(mat1, mat2)
     rows = mat1.coalesce()._indices()[0].unique()
     return sparse(rows.unsqueeze(0), found[rows], tuple(found.shape), True)
-
-
-def sspaddmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """sspaddmm(input, mat1, mat2) -> Tensor: a sparse matrix plus a product, as a sparse one."""
-    return input * beta + smm(mat1, mat2) * alpha
 
 
 def spmm(input: Any, mat2: Any) -> Any:
