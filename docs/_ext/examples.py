@@ -23,7 +23,7 @@ ATOMS = (ast.Name, ast.Call, ast.Attribute, ast.Subscript)
 
 @functools.cache
 def written() -> dict[str, str]:
-    """The examples of the folder, by name; GPU is the first line of those that need one."""
+    """What the folder says, by name; GPU is the first line of examples that need one."""
     found = {}
     for path in sorted(HERE.glob("*.txt")):
         for part in re.split(r"^(?=torch\.)", path.read_text(encoding="utf-8"), flags=re.M)[1:]:
@@ -34,6 +34,12 @@ def written() -> dict[str, str]:
             text = textwrap.dedent(body).strip()
             found[name] = f"{GPU}\n{text}" if mark else text
     return found
+
+
+def said(name: str) -> str:
+    """What the folder says before the example: for what loses its docstring when compiled."""
+    text = written().get(name, "")
+    return "" if text.startswith(GPU) else text.partition(">>>")[0].strip()
 
 
 def sources(text: str) -> str:
@@ -51,7 +57,7 @@ def shows(name: str, text: str) -> bool:
 def example_of(name: str, doc: str, examples: list[str]) -> list[str]:
     """The examples to show for a name: its own, else those of its docstring, turned round."""
     if name in written():
-        return [written()[name]]
+        return [written()[name].removeprefix(said(name)).strip()]
     if any(shows(name, each) for each in examples):
         return examples
     told = re.findall(r"^([\w.]+)\(.*?\) -> ", doc, re.M)

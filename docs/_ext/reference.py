@@ -16,7 +16,7 @@ import warnings
 from typing import Any
 
 from arguments import MEANING
-from examples import GPU, example_of
+from examples import GPU, example_of, said
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = ROOT / "docs" / "reference"
@@ -170,6 +170,7 @@ def entry(kind: str, name: str, value: Any, more: list[str]) -> str:
     if inspect.isclass(value) and value.__doc__ is None:
         doc = ""
     prose, examples = split_doc(doc)
+    prose = prose or said(name)
     if not examples and name.startswith("torch.diagnose."):  # the files of diagnose have them
         home = getattr(value, "__module__", None) or type(value).__module__
         examples = split_doc(sys.modules[home].__doc__ or "")[1][:1]

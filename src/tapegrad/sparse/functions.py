@@ -411,12 +411,22 @@ def weighted(input: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any, label: str
 
 
 def smm(input: Any, mat: Any) -> Any:
-    """smm(input, mat) -> Tensor: a sparse matrix times a dense one, as a sparse one."""
+    """smm(input, mat) -> Tensor: a sparse matrix times a dense one, as a sparse one.
+
+    >>> torch.smm(eye(2).to_sparse(), ones(2, 1)).to_dense()
+    tensor([[1.],
+            [1.]])
+    """
     return mm(input, mat).to_sparse()
 
 
 def sspaddmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """sspaddmm(input, mat1, mat2) -> Tensor: a sparse matrix plus a product, as a sparse one."""
+    """sspaddmm(input, mat1, mat2) -> Tensor: a sparse matrix plus a product, as a sparse one.
+
+    >>> torch.sspaddmm(eye(2).to_sparse(), eye(2).to_sparse(), ones(2, 2)).to_dense()
+    tensor([[2., 1.],
+            [1., 2.]])
+    """
     return input * beta + smm(mat1, mat2) * alpha
 
 

@@ -8,7 +8,7 @@ import tapegrad as tg
 
 from .. import dtypes
 from .coo import SparseTensor, sparse
-from .functions import mm, smm, sspaddmm
+from .functions import mm, sspaddmm
 
 
 def checked(name: str, input: Any) -> Any:
@@ -32,7 +32,12 @@ def softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
 
 
 def log_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
-    """log_softmax(input, dim, *, dtype=None) -> Tensor: the logarithm of `softmax`."""
+    """log_softmax(input, dim, *, dtype=None) -> Tensor: the logarithm of `softmax`.
+
+    >>> x = sparse_coo_tensor([[0, 0], [0, 2]], [1.0, 1.0], (1, 3))
+    >>> torch.sparse.log_softmax(x, dim=1).values()
+    tensor([-0.6931, -0.6931])
+    """
     return exponentials(checked("_sparse_log_softmax", input), dim, dtype, True)
 
 
@@ -86,14 +91,24 @@ def spdiags(diagonals: Any, offsets: Any, shape: Any, layout: Any = None) -> Any
 
 
 def hspmm(mat1: Any, mat2: Any) -> Any:
-    """hspmm(mat1, mat2) -> Tensor: the product as a tensor of dense rows."""
+    """hspmm(mat1, mat2) -> Tensor: the product as a tensor of dense rows.
+
+    >>> torch.hspmm(eye(2).to_sparse(), ones(2, 1)).to_dense()
+    tensor([[1.],
+            [1.]])
+    """
     found = mm(mat1, mat2)
     rows = mat1.coalesce()._indices()[0].unique()
     return sparse(rows.unsqueeze(0), found[rows], tuple(found.shape), True)
 
 
 def spmm(input: Any, mat2: Any) -> Any:
-    """Old: `mm`."""
+    """Old: `mm`.
+
+    >>> torch.spmm(eye(2).to_sparse(), ones(2, 1))
+    tensor([[1.],
+            [1.]])
+    """
     return tg.mm(input, mat2)
 
 
@@ -101,7 +116,12 @@ dsmm, hsmm, saddmm = spmm, hspmm, sspaddmm
 
 
 def resize_as_sparse_(input: Any, the_template: Any) -> Any:
-    """resize_as_sparse_(input, the_template) -> Tensor: `input` with the shape of another."""
+    """resize_as_sparse_(input, the_template) -> Tensor: `input` with the shape of another.
+
+    >>> x = sparse_coo_tensor([[0]], [1.0], (2,))
+    >>> torch.resize_as_sparse_(x, sparse_coo_tensor(size=(5,))).shape
+    torch.Size([5])
+    """
     return input.resize_as_sparse_(the_template)
 
 
@@ -125,7 +145,8 @@ class ByDtype(type):
 
 def tensor_class(dtype: dtypes.dtype) -> Any:
     name = f"{dtype.scalar_type}Tensor"
-    return ByDtype(name, (), {"dtype": dtype, "__module__": "torch.sparse"})
+    said = f"Sparse tensors of {dtype}, for isinstance; called, it makes one."
+    return ByDtype(name, (), {"dtype": dtype, "__module__": "torch.sparse", "__doc__": said})
 
 
 BFloat16Tensor = tensor_class(dtypes.bfloat16)

@@ -150,7 +150,11 @@ class Writable:
 
 
 def to_dlpack(tensor: Any) -> Any:
-    """A capsule that another library can make an array of, once."""
+    """A capsule that another library can make an array of, once.
+
+    >>> from_dlpack(torch.to_dlpack(tensor([1.0, 2.0])))
+    tensor([1., 2.])
+    """
     return dlpack(tensor)
 
 
