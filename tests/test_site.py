@@ -6,18 +6,14 @@ Sphinx is not needed here; `make docs` builds the site itself and follows its li
 from __future__ import annotations
 
 import ast
-import doctest
-import functools
-import importlib
 import inspect
 import pathlib
 import re
 import sys
-import warnings
 
-import numpy
 import pytest
 
+import reference_examples
 import tapegrad
 
 DOCS = pathlib.Path(__file__).resolve().parents[1] / "docs"
@@ -117,9 +113,9 @@ def test_the_tutorial_is_there_in_both_languages():
 
 
 def test_the_reference_has_every_public_name():
-    made = reference_pages()
+    made = reference_examples.pages()
     text = "\n".join(page for page, _ in made.values())
-    named = {name for name, _ in entries(text)}
+    named = {name for name, _ in reference_examples.entries(text)}
     for space in ("nn", "nn.functional", "optim", "linalg", "func", "diagnose", "distributions"):
         module = sys.modules[f"tapegrad.{space}"]
         for name in reference.public(module):
@@ -150,29 +146,14 @@ MADE_BY_OTHERS = {
 }
 
 
-@functools.cache
-def reference_pages():
-    return reference.all_pages()
-
-
-def entries(text):
-    """The names of a page of the reference, with what stands below each."""
-    for part in re.split(r"^`````\{py:", text, flags=re.M)[1:]:
-        yield re.match(r"\w+\} ([\w.]+)", part)[1], part
-
-
-def example(part):
-    return "\n\n".join(re.findall(r"```pycon\n(.*?)```", part, re.S))
-
-
 def test_every_entry_has_an_example_of_itself():
-    found = [each for text, _ in reference_pages().values() for each in entries(text)]
+    found = reference_examples.every_entry()
     assert len(found) > 2200
     without = [
         name
         for name, part in found
-        if not examples.shows(name, example(part))
-        and MADE_BY_OTHERS.get(name, "?") not in example(part)
+        if not examples.shows(name, reference_examples.example(part))
+        and MADE_BY_OTHERS.get(name, "?") not in reference_examples.example(part)
     ]
     assert without == []
     silent = [name for name, part in found if not part.partition("\n")[2].split("\n")[0].strip()]
@@ -180,44 +161,21 @@ def test_every_entry_has_an_example_of_itself():
     assert examples.written().keys() - {name for name, _ in found} == set()
 
 
-def run_examples(text, only=lambda part: examples.GPU not in part):
-    """Run the examples of pages of the reference, each entry by itself; how many lines ran."""
-    every = {n: getattr(tapegrad, n) for n in tapegrad._names() if not n.startswith("_")}
-    every |= {"torch": tapegrad, "tapegrad": tapegrad, "tg": tapegrad, "nn": tapegrad.nn}
-    for space in ("autograd", "distributions", "optim", "random", "utils"):
-        every[space] = importlib.import_module(f"tapegrad.{space}")
-    count, report = 0, []
-    for name, part in entries(text):
-        if not only(part):
-            continue
-        own = sys.modules.get(f"tapegrad.{name[6:].rpartition('.')[0]}")
-        theirs = {} if own is None else {n: getattr(own, n) for n in reference.public(own)}
-        names = every | theirs | {"np": numpy, "__name__": "__main__"}
-        for kept in {"bool", "float", "int", "complex", "range", "round"} - {name[6:]}:
-            names.pop(kept, None)
-        test = doctest.DocTestParser().get_doctest(example(part), names, name, name, 0)
-        flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
-        runner = doctest.DocTestRunner(optionflags=flags)
-        tapegrad.manual_seed(0)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            runner.run(test, out=report.append)
-        count += runner.tries
-    assert not report, "".join(report)
-    return count
-
-
 def test_the_examples_of_the_reference_run():
-    text = "\n".join(text for text, _ in reference_pages().values())
-    assert run_examples(text) > 3300
+    found = reference_examples.every_entry()
+    wrong, count = reference_examples.failures(
+        [(name, part) for name, part in found if not reference_examples.needs_gpu(part)]
+    )
+    assert not wrong, "".join(wrong.values())
+    assert count > 3300
 
 
 def test_an_example_that_is_wrong_is_noticed():
     wrong = (
         "`````{py:function} torch.exp(input)\n```pycon\n>>> exp(tensor([0.0]))\ntensor([2.])\n```"
     )
-    with pytest.raises(AssertionError, match="Expected"):
-        run_examples(wrong)
+    found, count = reference_examples.failures(reference_examples.entries(wrong))
+    assert count == 1 and "Got:\n    tensor([1.])" in found["torch.exp"]
 
 
 @pytest.mark.parametrize(

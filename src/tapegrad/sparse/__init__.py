@@ -47,8 +47,7 @@ __all__ = [
 def mm(mat1: Any, mat2: Any) -> Any:
     """mm(mat1, mat2) -> Tensor: the matrix product, where either factor may be sparse.
 
-    >>> eye = tg.eye(2).to_sparse()
-    >>> mm(eye, tg.ones(2, 1))
+    >>> torch.sparse.mm(eye(2).to_sparse(), ones(2, 1))
     tensor([[1.],
             [1.]])
     """

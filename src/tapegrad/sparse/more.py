@@ -24,7 +24,8 @@ def softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
 
     The others count as -inf, and stay away.
 
-    >>> softmax(tg.tensor([[1.0, 0.0], [2.0, 2.0]]).to_sparse(), 1).to_dense()
+    >>> x = tensor([[1.0, 0.0], [2.0, 2.0]]).to_sparse()
+    >>> torch.sparse.softmax(x, 1).to_dense()
     tensor([[1.0000, 0.0000],
             [0.5000, 0.5000]])
     """
@@ -62,7 +63,7 @@ def exponentials(input: Any, dim: int, dtype: Any, log: bool) -> Any:
 def spdiags(diagonals: Any, offsets: Any, shape: Any, layout: Any = None) -> Any:
     """spdiags(diagonals, offsets, shape, layout=None) -> Tensor: rows put on diagonals.
 
-    >>> spdiags(tg.tensor([[1, 2]]), tg.tensor([0]), (2, 2)).to_dense()
+    >>> torch.sparse.spdiags(tensor([[1, 2]]), tensor([0]), (2, 2)).to_dense()
     tensor([[1, 0],
             [0, 2]])
     """
