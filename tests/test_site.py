@@ -124,6 +124,8 @@ def test_the_reference_has_every_public_name():
     for name in dir(tapegrad.Tensor):
         assert name.startswith("_") or f"torch.Tensor.{name}" in named | reference.OURS
     assert "torch.matmul" in named
+    assert "torch.Tensor.clamp_(min=None, max=None)\nIn place: " in text
+    assert "torch.clamp_(input, min=None, max=None)\nIn place: " in text
     conv = text.split("{py:class} torch.nn.Conv2d(")[1].split("`````")[0]
     assert "`in_channels`: " in conv and "(2, 3, 16, 16) → (2, 8, 16, 16)" in conv
     assert conv.count("`in_channels`: ") == 1 and "**Shape**: (N, in\\_channels, H, W)" in conv

@@ -127,8 +127,9 @@ def split_doc(doc: str) -> tuple[str, list[str]]:
 
 def as_prose(text: str) -> str:
     """Docstrings are plain text: what Markdown would take for its own is escaped."""
-    told = re.match(r"[\w.]+\(.*?\) -> .*?: (.*)", text, re.S)  # the signature stands above already
-    text = told[1] if told else text
+    # The signature stands above already.
+    told = re.match(r"(In-place )?(?:version of `\w+`\.\s+)?[\w.]+\(.*?\) -> .*?: (.*)", text, re.S)
+    text = ("in place: " if told[1] else "") + told[2] if told else text
     text = escaped(text)
     return text[:1].upper() + text[1:]
 
@@ -163,9 +164,26 @@ def arguments(found: inspect.Signature | None) -> list[str]:
     return lines
 
 
+def written_out(name: str, value: Any) -> inspect.Signature | None:
+    """What something takes, as its block says it; of a method, without the tensor itself."""
+    from tapegrad.ops.block.definition import APIS
+
+    found = signature(value)
+    space, _, last = name.rpartition(".")
+    if found is None or space not in ("torch", "torch.Tensor"):
+        return found
+    api = APIS.get(last) or APIS.get(last.removesuffix("_"))
+    if api is not None and "args" in found.parameters:
+        found = signature(api.call) or found
+    first, *others = found.parameters.values() or [None]
+    if space == "torch" or first is None or first.kind is first.VAR_POSITIONAL:
+        return found
+    return found.replace(parameters=others)
+
+
 def entry(kind: str, name: str, value: Any, more: list[str]) -> str:
     """One name of the reference."""
-    found = signature(value)
+    found = written_out(name, value)
     doc = inspect.getdoc(value) or ""
     if inspect.isclass(value) and value.__doc__ is None:
         doc = ""
