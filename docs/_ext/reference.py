@@ -277,9 +277,11 @@ def public(module: types.ModuleType) -> list[str]:
 
 
 def methods_of(name: str, value: type) -> list[str]:
-    """The methods that a class has itself, where they say something."""
+    """The methods that a class has of ours, where they say something."""
+    ours = [base for base in reversed(value.__mro__) if base.__module__.startswith("tapegrad")]
+    found = {method: function for base in ours for method, function in vars(base).items()}
     made = []
-    for method, function in vars(value).items():
+    for method, function in found.items():
         plain = inspect.isfunction(function) and not method.startswith("_")
         if plain and (inspect.getdoc(function) or ""):
             made.append(entry("method", f"{name}.{method}", function, []))
