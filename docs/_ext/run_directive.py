@@ -26,7 +26,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 SESSIONS: dict[str, Session] = {}
-COLUMNS = re.compile(r"\S {2,}\S|[│█├└\u2801-\u28ff]|^ +#|^ {4}\S")
+COLUMNS = re.compile(r"\S {2,}\S|[│█├└●○\u2801-\u28ff]|^ +#|^ {4}\S")
 WIDEST = 120  # a longer line is a sentence, and is broken
 MADE = "_made"  # where pictures and pages go in the site
 
