@@ -16,7 +16,11 @@ __all__ = ["DLDeviceType", "from_dlpack", "to_dlpack"]
 
 
 class DLDeviceType(enum.IntEnum):
-    """What DLPack calls the kinds of devices."""
+    """What DLPack calls the kinds of devices.
+
+    >>> torch.utils.dlpack.DLDeviceType.kDLCPU.value
+    1
+    """
 
     kDLCPU = 1
     kDLCUDA = 2
@@ -159,5 +163,9 @@ def to_dlpack(tensor: Any) -> Any:
 
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Any:
-    """A tensor that shares memory with another library's, or with what a capsule holds."""
+    """A tensor that shares memory with another library's, or with what a capsule holds.
+
+    >>> torch.utils.dlpack.from_dlpack(np.ones(2, np.float32))
+    tensor([1., 1.])
+    """
     return tg.from_dlpack(ext_tensor, device=device, copy=copy)
