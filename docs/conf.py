@@ -26,6 +26,8 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
+html_use_index = False  # the reference and the search have the names, in better order
+highlight_language = "none"  # a block that names no language is a drawing or a command
 html_theme_options = {
     "source_repository": repository,
     "source_branch": "main",
@@ -41,7 +43,7 @@ html_sidebars = {
         "sidebar/scroll-end.html",
     ]
 }
-pygments_style = "friendly"
+pygments_style = "default"  # its colours can be told from a light ground
 pygments_dark_style = "github-dark"
 
 # The catalogue of errors is a page of the repository; here it has the menu of its pages.

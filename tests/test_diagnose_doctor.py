@@ -558,7 +558,7 @@ def test_the_report():
         "  where:  train.py:3:  optimizer.step()\n"
         "  fix:    zero_grad()\n"
         "  or:     or so\n"
-        "  seen:   2 times; docs/doctor.md#d01"
+        "  seen:   2 times; python -m tapegrad explain D01"
     )
     data = json.loads(report.json())
     assert data["version"] == 1 and data["findings"][0]["where"] == place

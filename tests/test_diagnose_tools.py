@@ -355,9 +355,24 @@ def test_explain_the_last_error(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_pages_are_those_of_the_docs(file: pathlib.Path) -> None:
     expected = pages.condensed(file.read_text("utf-8"))
     found = pages.page(file.stem)
-    assert found is not None, "run python -m tapegrad.diagnose.error_pages docs/errors"
+    assert found is not None, "run python -m tapegrad.diagnose.error_pages docs"
     title = f"# {found.id}: {found.title}"
     assert f"{title}\n\n{found.paragraph}\n\n{found.cure}\n" == expected
+
+
+def test_every_finding_of_the_doctor_has_a_page(capsys: pytest.CaptureFixture[str]) -> None:
+    from tapegrad.diagnose._doctor.report import CATALOGUE
+
+    text = (DOCS.parent / "doctor.md").read_text("utf-8")
+    sections = {each[:3]: each for each in text.split("\n## ")[1:] if each.startswith("D")}
+    for identity, (_, title) in CATALOGUE.items():
+        found = pages.page(identity)
+        assert found is not None, "run python -m tapegrad.diagnose.error_pages docs"
+        whole = f"# {identity}: {found.title}\n\n{found.paragraph}\n\n{found.cure}\n"
+        assert whole == pages.condensed_finding(sections[identity])
+        assert found.title == title
+    assert pages.show("d01") == 0
+    assert "The cure:\n`optimizer.zero_grad()`" in capsys.readouterr().out
 
 
 # ---------------------------------------------------------------------- all of them

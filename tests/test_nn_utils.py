@@ -17,11 +17,12 @@ UTILS = """
 """.split()
 
 
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # old names have examples too
 @pytest.mark.parametrize("name", [*(f"nn.utils.{each}" for each in UTILS), "func.module_state"])
 def test_examples(name):
     module = importlib.import_module(f"tapegrad.{name}")
-    names = {n: getattr(tg, n) for n in ("allclose", "eye", "ones", "tensor", "zeros")}
-    names |= {"bool": bool, "nn": nn, "torch": tg}
+    used = ("allclose", "conv1d", "equal", "eye", "ones", "rand", "tensor", "zeros")
+    names = {n: getattr(tg, n) for n in used} | {"bool": bool, "nn": nn, "torch": tg}
     tg.manual_seed(0)
     assert doctest.testmod(module, extraglobs=names, optionflags=doctest.ELLIPSIS).failed == 0
 

@@ -403,7 +403,9 @@ def modules_of(package):
 @pytest.mark.parametrize("module", list(modules_of(optim)), ids=lambda m: m.__name__)
 def test_examples(module):
     names = {"torch": torch, "nn": nn, "optim": optim}
-    names.update({name: getattr(torch, name) for name in ("eye", "ones", "tensor")})
+    names.update(
+        {name: getattr(torch, name) for name in ("eye", "no_grad", "ones", "tensor", "zeros")}
+    )
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
     for test in doctest.DocTestFinder(exclude_empty=True).find(module, extraglobs=names):
         runner.run(test)

@@ -605,7 +605,8 @@ def test_the_environment_decides(monkeypatch: Any) -> None:
 @pytest.mark.parametrize("name", serialization.__all__)
 def test_examples(name: str) -> None:
     thing = getattr(serialization, name)
-    names = {**vars(torch), "save": torch.save, "load": torch.load}
+    names = {**vars(torch), "load": torch.load, "save": torch.save, "torch": torch}
+    names |= {"tensor": torch.tensor, "zeros": torch.zeros, "__name__": "__main__"}
     test = doctest.DocTestParser().get_doctest(thing.__doc__ or "", names, name, None, 0)
     assert doctest.DocTestRunner().run(test).failed == 0
 

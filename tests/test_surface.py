@@ -71,10 +71,15 @@ DOCUMENTED = """
 """.split()
 
 
+USED = "Tensor autograd bfloat16 equal float32 float64 no_grad ones tensor zeros".split()
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # old names have examples too
 @pytest.mark.parametrize("name", DOCUMENTED)
 def test_examples_run(name):
     module = importlib.import_module(f"tapegrad.{name}")
-    found = doctest.testmod(module, extraglobs={"torch": torch, "tapegrad": torch})
+    names = {each: getattr(torch, each) for each in USED} | {"torch": torch, "tapegrad": torch}
+    found = doctest.testmod(module, extraglobs=names | {"np": np})
     assert found.attempted and not found.failed
 
 

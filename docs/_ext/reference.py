@@ -16,6 +16,7 @@ import warnings
 from typing import Any
 
 from arguments import MEANING
+from examples import GPU, example_of, said
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = ROOT / "docs" / "reference"
@@ -28,12 +29,17 @@ SPACES = {
     "nn.utils": "clipping, norms of weights, parameters as one vector",
     "nn.utils.rnn": "sequences of different lengths",
     "nn.utils.parametrize": "parameters computed from others",
+    "nn.utils.parametrizations": "orthogonal weights, norms",
+    "nn.utils.stateless": "a module called with other parameters",
     "nn.utils.prune": "weights switched off",
+    "nn.attention": "which kernel attention takes",
+    "nn.attention.flex_attention": "attention with scores and masks of your own",
     "optim": "optimizers",
     "optim.lr_scheduler": "learning rates over time",
     "optim.swa_utils": "averages of weights",
     "utils.data": "data sets, samplers, loaders",
     "utils.checkpoint": "memory for time",
+    "utils.dlpack": "memory shared with other libraries",
     "utils.progress": "a progress bar",
     "autograd": "backward, grad, Function, modes",
     "autograd.functional": "Jacobians and Hessians of functions",
@@ -48,10 +54,15 @@ SPACES = {
     "masked": "reductions that leave elements out",
     "sparse": "sparse tensors",
     "distributions": "random variables",
+    "distributions.constraints": "the sets that values are in",
+    "quasirandom": "points that fill space evenly",
     "amp": "mixed precision",
     "cuda": "GPUs",
     "random": "seeds and generators",
     "compiler": "compiled steps",
+    "export": "a module as a graph of ops",
+    "fx": "a module as a graph of calls, to edit",
+    "futures": "results that come later",
     "library": "operators of your own",
     "overrides": "tensor subclasses and modes",
     "serialization": "save and load",
@@ -60,6 +71,16 @@ SPACES = {
     "datasets": "data that ships with the package",
 }  # fmt: skip
 INTERNAL = {"run"}  # parameters that are no part of a signature
+# Names that can be reached and are for the library itself.
+OURS = {
+    f"torch.{name}"
+    for name in """
+    Any legacy_tensor nn.utils.prune.channel_mask nn.utils.prune.how_many
+    nn.utils.prune.not_pruned nn.utils.prune.take_hook random.forked Tensor.array Tensor.cell
+    Tensor.cut Tensor.gradient Tensor.names Tensor.node Tensor.retained Tensor.slot Tensor.special
+    Tensor.version_cell Tensor.view_of Tensor.wants_grad
+    """.split()
+}
 
 
 def signature(value: Any) -> inspect.Signature | None:
@@ -116,8 +137,9 @@ def split_doc(doc: str) -> tuple[str, list[str]]:
 
 def as_prose(text: str) -> str:
     """Docstrings are plain text: what Markdown would take for its own is escaped."""
-    told = re.match(r"[\w.]+\(.*?\) -> .*?: (.*)", text, re.S)  # the signature stands above already
-    text = told[1] if told else text
+    # The signature stands above already.
+    told = re.match(r"(In-place )?(?:version of `\w+`\.\s+)?[\w.]+\(.*?\) -> .*?: (.*)", text, re.S)
+    text = ("in place: " if told[1] else "") + told[2] if told else text
     text = escaped(text)
     return text[:1].upper() + text[1:]
 
@@ -152,16 +174,35 @@ def arguments(found: inspect.Signature | None) -> list[str]:
     return lines
 
 
+def written_out(name: str, value: Any) -> inspect.Signature | None:
+    """What something takes, as its block says it; of a method, without the tensor itself."""
+    from tapegrad.ops.block.definition import APIS
+
+    found = signature(value)
+    space, _, last = name.rpartition(".")
+    if found is None or space not in ("torch", "torch.Tensor"):
+        return found
+    api = APIS.get(last) or APIS.get(last.removesuffix("_"))
+    if api is not None and "args" in found.parameters:
+        found = signature(api.call) or found
+    first, *others = found.parameters.values() or [None]
+    if space == "torch" or first is None or first.kind is first.VAR_POSITIONAL:
+        return found
+    return found.replace(parameters=others)
+
+
 def entry(kind: str, name: str, value: Any, more: list[str]) -> str:
     """One name of the reference."""
-    found = signature(value)
+    found = written_out(name, value)
     doc = inspect.getdoc(value) or ""
     if inspect.isclass(value) and value.__doc__ is None:
         doc = ""
     prose, examples = split_doc(doc)
+    prose = prose or said(name)
     if not examples and name.startswith("torch.diagnose."):  # the files of diagnose have them
         home = getattr(value, "__module__", None) or type(value).__module__
         examples = split_doc(sys.modules[home].__doc__ or "")[1][:1]
+    examples = example_of(name, doc, examples)
     prose, told, shape = sections(prose)
     shown = signature_text(found) if found is not None and kind != "data" else ""
     lines = [f"`````{{py:{kind}}} {name}{shown}", as_prose(prose), ""]
@@ -172,7 +213,9 @@ def entry(kind: str, name: str, value: Any, more: list[str]) -> str:
         lines += ["**Arguments**", "", *told, ""]
     lines += more
     for example in examples:
-        lines += ["```pycon", example, "```", ""]
+        if example.startswith(GPU):
+            lines += [GPU, ""]
+        lines += ["```pycon", inspect.cleandoc(example.removeprefix(GPU)).strip(), "```", ""]
     return "\n".join([*lines, "`````", ""])
 
 
@@ -244,9 +287,11 @@ def public(module: types.ModuleType) -> list[str]:
 
 
 def methods_of(name: str, value: type) -> list[str]:
-    """The methods that a class has itself, where they say something."""
+    """The methods that a class has of ours, where they say something."""
+    ours = [base for base in reversed(value.__mro__) if base.__module__.startswith("tapegrad")]
+    found = {method: function for base in ours for method, function in vars(base).items()}
     made = []
-    for method, function in vars(value).items():
+    for method, function in found.items():
         plain = inspect.isfunction(function) and not method.startswith("_")
         if plain and (inspect.getdoc(function) or ""):
             made.append(entry("method", f"{name}.{method}", function, []))
@@ -259,6 +304,8 @@ def space_page(space: str, about: str) -> tuple[str, int]:
     for name in public(module):
         value = getattr(module, name)
         if isinstance(value, types.ModuleType) or not callable(value):
+            continue
+        if f"torch.{space}.{name}" in OURS:
             continue
         doc = inspect.getdoc(value) or ""
         more = shapes_of(value, doc)
@@ -288,6 +335,8 @@ def families() -> dict[str, list[str]]:
     for name in sorted(set(tapegrad._names()), key=str.lower):
         value = getattr(tapegrad, name, None)
         if name.startswith("_") or not callable(value) or isinstance(value, types.ModuleType):
+            continue
+        if f"torch.{name}" in OURS:
             continue
         if inspect.isclass(value) and name != value.__name__:
             continue
@@ -327,10 +376,12 @@ def torch_pages() -> dict[str, tuple[str, int]]:
 
 def tensor_page() -> tuple[str, int]:
     import tapegrad
+    from tapegrad.core.publish import load_everything
 
+    load_everything()  # a method whose block is not loaded yet says nothing of itself
     made = []
     for name in sorted(dir(tapegrad.Tensor), key=str.lower):
-        if name.startswith("_"):
+        if name.startswith("_") or f"torch.Tensor.{name}" in OURS:
             continue
         value = inspect.getattr_static(tapegrad.Tensor, name)
         value = getattr(value, "__func__", value)

@@ -26,7 +26,8 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 SESSIONS: dict[str, Session] = {}
-COLUMNS = re.compile(r"\S {2,}\S|[│█├└\u2801-\u28ff]|^ +#")
+COLUMNS = re.compile(r"\S {2,}\S|[│█├└●○\u2801-\u28ff]|^ +#|^ {4}\S")
+WIDEST = 120  # a longer line is a sentence, and is broken
 MADE = "_made"  # where pictures and pages go in the site
 
 
@@ -102,7 +103,8 @@ def output(text: str, kind: str) -> nodes.literal_block:
     """What was printed. Columns stay columns, and are scrolled where they are too wide."""
     lines = [line for line in text.splitlines() if line.strip()]
     aligned = [line for line in lines if COLUMNS.search(line)]
-    table = kind == "output" and 2 * len(aligned) > len(lines)
+    narrow = not lines or max(map(len, lines)) <= WIDEST
+    table = kind == "output" and narrow and 2 * len(aligned) > len(lines)
     return nodes.literal_block(text, text, language="text", classes=[kind, "table"][: 1 + table])
 
 

@@ -125,8 +125,8 @@ _ELSEWHERE = {
         set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal
         set_num_interop_threads set_num_threads typename use_deterministic_algorithms
     """,
-    "sparse.functions": "sparse_coo_tensor",
-    "sparse.more": "dsmm hsmm hspmm resize_as_sparse_ saddmm smm spmm sspaddmm",
+    "sparse.functions": "smm sparse_coo_tensor sspaddmm",
+    "sparse.more": "dsmm hsmm hspmm resize_as_sparse_ saddmm spmm",
     "signal": "windows",
     "device": "jagged sparse_bsc sparse_bsr sparse_csc sparse_csr",
     "storage": "StorageBase TypedStorage UntypedStorage",

@@ -159,7 +159,7 @@ from .settings import set_float32_matmul_precision as set_float32_matmul_precisi
 from .settings import set_flush_denormal as set_flush_denormal
 from .settings import set_num_interop_threads as set_num_interop_threads
 from .settings import set_num_threads as set_num_threads
-from .sparse.more import smm as smm
+from .sparse.functions import smm as smm
 from ._old_names import solve as solve
 from .device import sparse_bsc as sparse_bsc
 from .device import sparse_bsr as sparse_bsr
@@ -167,7 +167,7 @@ from .sparse.functions import sparse_coo_tensor as sparse_coo_tensor
 from .device import sparse_csc as sparse_csc
 from .device import sparse_csr as sparse_csr
 from .sparse.more import spmm as spmm
-from .sparse.more import sspaddmm as sspaddmm
+from .sparse.functions import sspaddmm as sspaddmm
 from .symbolic import sym_float as sym_float
 from .symbolic import sym_int as sym_int
 from .symbolic import sym_ite as sym_ite

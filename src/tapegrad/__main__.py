@@ -40,11 +40,11 @@ def _parser() -> argparse.ArgumentParser:
     _add_graph(commands)
     explain = commands.add_parser(
         "explain",
-        help="the page about an error, by the id in its last line",
-        description="Print what an error means, an example, the cure and the reason.",
+        help="the page about an error or a finding of the doctor, by its id",
+        description="Print what an error or a finding of the doctor means, and the cure.",
         epilog="Example: tapegrad explain E01. Without an id: the list of all.",
     )
-    explain.add_argument("id", nargs="?", metavar="ID", help="E01, E02 ...")
+    explain.add_argument("id", nargs="?", metavar="ID", help="E01, E02 ..., D01, D02 ...")
     commands.add_parser(
         "info",
         help="which build is running, and on what",
@@ -100,7 +100,7 @@ def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="run a training script and say what is wrong with its loop",
         description="Run a program like `run`, watch how it trains, and print what was found at "
         "the end (to stderr; also when the program fails). Each finding has an id, a line and a "
-        "cure: docs/doctor.md.",
+        "cure; `tapegrad explain D01` says more of one.",
         epilog="Example: tapegrad doctor train.py --epochs 1. "
         "The exit status is the program's own.",
     )

@@ -49,11 +49,23 @@ matrix_rank = removed(
 
 
 class AcceleratorError(RuntimeError):
-    """An error of a device other than the CPU."""
+    """An error of a device other than the CPU.
+
+    >>> issubclass(torch.AcceleratorError, RuntimeError)
+    True
+    """
 
 
 class classproperty:
-    """A property of a class rather than of its instances."""
+    """A property of a class rather than of its instances.
+
+    >>> class Config:
+    ...     @torch.classproperty
+    ...     def name(cls):
+    ...         return cls.__name__
+    >>> Config.name
+    'Config'
+    """
 
     def __init__(self, func: Callable[[Any], Any]) -> None:
         self.func = func
@@ -63,16 +75,26 @@ class classproperty:
 
 
 def get_file_path(*path_components: str) -> str:
-    """A path below the directory that the package is installed in."""
+    """A path below the directory that the package is installed in.
+
+    >>> torch.get_file_path("torch", "a").endswith("a")
+    True
+    """
     return os.path.join(os.path.dirname(os.path.dirname(__file__)), *path_components)
 
 
 def init_num_threads() -> None:
-    """Nothing: NumPy's library chose its number of threads when it was loaded."""
+    """Nothing: NumPy's library chose its number of threads when it was loaded.
+
+    >>> torch.init_num_threads()
+    """
 
 
 def prepare_multiprocessing_environment(path: str) -> None:
-    """Nothing: there is no library of tensors to find for the processes."""
+    """Nothing: there is no library of tensors to find for the processes.
+
+    >>> torch.prepare_multiprocessing_environment("")
+    """
 
 
 # PyTorch's reader of its files, in C++; torch.load reads them here.
@@ -81,4 +103,8 @@ PyTorchFileWriter = absent_class("torch.PyTorchFileWriter", "use torch.save")
 
 
 class TensorType:
-    """The type of tensors in TorchScript; there for annotations."""
+    """The type of tensors in TorchScript; there for annotations.
+
+    >>> isinstance(3, torch.TensorType)
+    False
+    """

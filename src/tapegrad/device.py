@@ -211,13 +211,22 @@ class _Named:
 
 
 class layout(_Named):
-    """How a tensor's memory is organised; every tensor here is `strided`."""
+    """How a tensor's memory is organised; every tensor here is `strided`.
+
+    >>> zeros(2).layout, isinstance(torch.sparse_coo, torch.layout)
+    (torch.strided, True)
+    """
 
     __slots__ = ()
 
 
 class memory_format(_Named):
-    """The order of a tensor's dimensions in memory."""
+    """The order of a tensor's dimensions in memory.
+
+    >>> x = zeros(1, 2, 3, 3).to(memory_format=torch.channels_last)
+    >>> x.stride(), isinstance(torch.channels_last, torch.memory_format)
+    ((18, 1, 6, 2), True)
+    """
 
     __slots__ = ()
 

@@ -271,7 +271,13 @@ def get_default_dtype() -> dtype:
 
 
 def set_default_dtype(d: dtype, /) -> None:
-    """Make `d` the dtype of tensors made from Python floats."""
+    """Make `d` the dtype of tensors made from Python floats.
+
+    >>> torch.set_default_dtype(float64)
+    >>> tensor([1.5]).dtype
+    torch.float64
+    >>> torch.set_default_dtype(float32)
+    """
     global _default
     if type(d) is not dtype:
         raise TypeError(

@@ -131,5 +131,12 @@ def collect_all(futures: list[Future[Any]]) -> Future[list[Future[Any]]]:
 
 
 def wait_all(futures: list[Future[Any]]) -> list[Any]:
-    """The results of all; the first error is raised."""
+    """The results of all; the first error is raised.
+
+    >>> first, second = torch.futures.Future(), torch.futures.Future()
+    >>> first.set_result(1)
+    >>> second.set_result(2)
+    >>> torch.futures.wait_all([first, second])
+    [1, 2]
+    """
     return [future.wait() for future in collect_all(futures).wait()]

@@ -49,12 +49,26 @@ DEFINED: set[str] = {"aten"}  # the namespaces that have their one "DEF"
 
 
 def fallthrough_kernel() -> None:
-    """Stands for "go on with the next kernel" in `impl`."""
+    """Stands for "go on with the next kernel" in `impl`.
+
+    >>> try:
+    ...     torch.library.fallthrough_kernel()
+    ... except NotImplementedError as error:
+    ...     print(error)
+    fallthrough_kernel() should never be called.
+    """
     raise NotImplementedError("fallthrough_kernel() should never be called.")
 
 
 class Library:
-    """A namespace of ops: "DEF" a new one, "FRAGMENT" more of one, "IMPL" kernels for ops."""
+    """A namespace of ops: "DEF" a new one, "FRAGMENT" more of one, "IMPL" kernels for ops.
+
+    >>> lib = torch.library.Library("shown_lib", "DEF")
+    >>> name = lib.define("half(Tensor x) -> Tensor")
+    >>> lib.impl("half", lambda x: x / 2, "CPU")
+    >>> torch.ops.shown_lib.half(ones(2))
+    tensor([0.5000, 0.5000])
+    """
 
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
         if kind not in ("IMPL", "DEF", "FRAGMENT"):
@@ -203,7 +217,13 @@ def add_kernel(op: Any, key: str, function: Callable[..., Any]) -> None:
 
 
 def define(qualname: str, schema: str, *, lib: Library | None = None, tags: Any = ()) -> Any:
-    """Declare an op: `define("mylib::sin", "(Tensor x) -> Tensor")`."""
+    """Declare an op: `define("mylib::sin", "(Tensor x) -> Tensor")`.
+
+    >>> torch.library.define("shown::three_times", "(Tensor x) -> Tensor")
+    >>> _ = torch.library.impl("shown::three_times", "CPU", lambda x: x * 3)
+    >>> torch.ops.shown.three_times(ones(2))
+    tensor([3., 3.])
+    """
     namespace, _, name = qualname.partition("::")
     if not name:
         raise ValueError(
@@ -219,7 +239,15 @@ def define(qualname: str, schema: str, *, lib: Library | None = None, tags: Any 
 def impl(
     qualname: str, types: Any, func: Callable[..., Any] | None = None, *, lib: Any = None
 ) -> Any:
-    """Register a kernel for devices: `impl("mylib::sin", "cpu", f)`; a decorator without `f`."""
+    """Register a kernel for devices: `impl("mylib::sin", "cpu", f)`; a decorator without `f`.
+
+    >>> torch.library.define("shown::plus_one", "(Tensor x) -> Tensor")
+    >>> @torch.library.impl("shown::plus_one", "CPU")
+    ... def plus_one(x):
+    ...     return x + 1
+    >>> torch.ops.shown.plus_one(zeros(2))
+    tensor([1., 1.])
+    """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for name in [types] if isinstance(types, str) else types:
@@ -238,7 +266,17 @@ def register_kernel(
     *,
     lib: Library | None = None,
 ) -> Any:
-    """What runs for an op on tensors of some devices; `None`: of all."""
+    """What runs for an op on tensors of some devices; `None`: of all.
+
+    >>> @torch.library.custom_op("shown::negated", mutates_args=(), device_types="cuda")
+    ... def negated(x: Tensor) -> Tensor:
+    ...     return -x
+    >>> @torch.library.register_kernel("shown::negated", "cpu")
+    ... def _(x):
+    ...     return -x
+    >>> negated(ones(2))
+    tensor([-1., -1.])
+    """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         names = [device_types] if isinstance(device_types, str) else device_types
@@ -259,7 +297,17 @@ def register_fake(
     _stacklevel: int = 1,
     allow_override: bool = False,
 ) -> Any:
-    """What shape and dtype the results of an op have: a function of tensors without values."""
+    """What shape and dtype the results of an op have: a function of tensors without values.
+
+    >>> @torch.library.custom_op("shown::rows", mutates_args=())
+    ... def rows(x: Tensor) -> Tensor:
+    ...     return x.sum(1)
+    >>> @torch.library.register_fake("shown::rows")
+    ... def _(x):
+    ...     return x.new_empty(x.shape[0])
+    >>> rows(zeros(2, 3, device="meta")).shape
+    torch.Size([2])
+    """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         resolved(op).fake = function
@@ -279,14 +327,40 @@ def register_autograd(
     setup_context: Callable[..., Any] | None = None,
     lib: Library | None = None,
 ) -> None:
-    """The gradient of an op: `backward(ctx, *grads)`."""
+    """The gradient of an op: `backward(ctx, *grads)`.
+
+    >>> @torch.library.custom_op("shown::cube", mutates_args=())
+    ... def cube(x: Tensor) -> Tensor:
+    ...     return x ** 3
+    >>> def setup_context(ctx, inputs, output):
+    ...     ctx.save_for_backward(*inputs)
+    >>> def backward(ctx, grad):
+    ...     (x,) = ctx.saved_tensors
+    ...     return grad * 3 * x * x
+    >>> torch.library.register_autograd("shown::cube", backward, setup_context=setup_context)
+    >>> x = tensor([2.0], requires_grad=True)
+    >>> cube(x).backward()
+    >>> x.grad
+    tensor([12.])
+    """
     set_autograd(resolved(op), backward, setup_context)
 
 
 def register_vmap(
     op: Any, func: Callable[..., Any] | None = None, /, *, lib: Library | None = None
 ) -> Any:
-    """How an op is mapped: `func(info, in_dims, *args)` gives results and their dims."""
+    """How an op is mapped: `func(info, in_dims, *args)` gives results and their dims.
+
+    >>> @torch.library.custom_op("shown::tripled", mutates_args=())
+    ... def tripled(x: Tensor) -> Tensor:
+    ...     return x * 3
+    >>> @torch.library.register_vmap("shown::tripled")
+    ... def _(info, in_dims, x):
+    ...     return tripled(x), in_dims[0]
+    >>> torch.vmap(tripled)(ones(2, 2))
+    tensor([[3., 3.],
+            [3., 3.]])
+    """
 
     def decorate(function: Callable[..., Any]) -> None:
         resolved(op).vmap = function
@@ -302,7 +376,21 @@ def register_torch_dispatch(
     *,
     lib: Library | None = None,
 ) -> Any:
-    """What a mode or a class of tensors does with an op."""
+    """What a mode or a class of tensors does with an op.
+
+    >>> @torch.library.custom_op("shown::seen", mutates_args=())
+    ... def seen(x: Tensor) -> Tensor:
+    ...     return x * 1
+    >>> class Watch(torch.utils._python_dispatch.TorchDispatchMode):
+    ...     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    ...         return func(*args, **(kwargs or {}))
+    >>> @torch.library.register_torch_dispatch("shown::seen", Watch)
+    ... def _(mode, func, types, args, kwargs):
+    ...     return args[0] + 10
+    >>> with Watch():
+    ...     print(seen(ones(2)))
+    tensor([11., 11.])
+    """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         resolved(op).rules[torch_dispatch_class] = function
@@ -314,12 +402,32 @@ def register_torch_dispatch(
 def register_autocast(
     op: Any, device_type: str, cast_inputs: Any, /, *, lib: Library | None = None
 ) -> None:
-    """The dtype in which an op runs where autocast is on."""
+    """The dtype in which an op runs where autocast is on.
+
+    >>> @torch.library.custom_op("shown::dtype_of", mutates_args=())
+    ... def dtype_of(x: Tensor) -> Tensor:
+    ...     return x * 1
+    >>> _ = torch.library.register_autocast("shown::dtype_of", "cpu", torch.bfloat16)
+    >>> with torch.autocast("cpu"):
+    ...     print(dtype_of(ones(2)).dtype)
+    torch.bfloat16
+    """
     set_autocast(resolved(op), device_type, cast_inputs)
 
 
 def get_ctx() -> Any:
-    """Inside a fake kernel: what gives sizes that depend on values."""
+    """Inside a fake kernel: what gives sizes that depend on values.
+
+    >>> @torch.library.custom_op("shown::where_not_zero", mutates_args=())
+    ... def where_not_zero(x: Tensor) -> Tensor:
+    ...     return x.nonzero()
+    >>> @where_not_zero.register_fake
+    ... def _(x):
+    ...     size = torch.library.get_ctx().new_dynamic_size()
+    ...     return x.new_empty((size, x.dim()), dtype=torch.int64)
+    >>> where_not_zero(tensor([0.0, 3.0]))
+    tensor([[1]])
+    """
     if FakeContext.active is None:
         raise RuntimeError(
             "Attempted to call get_ctx() for the meta implementation outside of a fake kernel"
@@ -328,7 +436,13 @@ def get_ctx() -> Any:
 
 
 def get_kernel(op: Any, dispatch_key: str) -> Callable[..., Any]:
-    """The kernel that was registered for an op."""
+    """The kernel that was registered for an op.
+
+    >>> torch.library.define("shown::plus_two", "(Tensor x) -> Tensor")
+    >>> _ = torch.library.impl("shown::plus_two", "CPU", lambda x: x + 2)
+    >>> torch.library.get_kernel("shown::plus_two", "CPU") is not None
+    True
+    """
     definition = resolved(op)
     found = definition.kernels.get(registry.dispatch_key(dispatch_key))
     if found is None:

@@ -65,7 +65,12 @@ class TorchFunctionMode(WatchingMode):
 
 
 class BaseTorchFunctionMode(TorchFunctionMode):
-    """A mode that changes nothing."""
+    """A mode that changes nothing.
+
+    >>> with torch.overrides.BaseTorchFunctionMode():
+    ...     print(ones(2) + 1)
+    tensor([2., 2.])
+    """
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -111,7 +116,15 @@ def _pop_mode_temporarily() -> Iterator[Any]:
 
 @contextlib.contextmanager
 def enable_reentrant_dispatch() -> Iterator[None]:
-    """Inside a `__torch_dispatch__`: autograd records again, as it does above."""
+    """Inside a `__torch_dispatch__`: autograd records again, as it does above.
+
+    >>> try:
+    ...     with torch.overrides.enable_reentrant_dispatch():
+    ...         pass
+    ... except RuntimeError as error:
+    ...     print(error)
+    Accessing torch dispatch state outside of '__torch_dispatch__' is not allowed.
+    """
     if not MODES.below:
         raise RuntimeError(
             "Accessing torch dispatch state outside of '__torch_dispatch__' is not allowed."
@@ -121,7 +134,14 @@ def enable_reentrant_dispatch() -> Iterator[None]:
 
 
 def has_torch_function_unary(value: Any) -> bool:
-    """Whether a value, or a mode, wants to answer torch functions."""
+    """Whether a value, or a mode, wants to answer torch functions.
+
+    >>> class Mine(Tensor):
+    ...     pass
+    >>> x = zeros(2)
+    >>> [torch.overrides.has_torch_function_unary(each) for each in (x, x.as_subclass(Mine))]
+    [False, True]
+    """
     if _is_torch_function_mode_enabled():
         return True
     return wants_to_answer(value)
@@ -135,7 +155,13 @@ def wants_to_answer(value: Any) -> bool:
 
 
 def has_torch_function_variadic(*values: Any) -> bool:
-    """Whether one of the arguments does."""
+    """Whether one of the arguments does.
+
+    >>> class Mine(Tensor):
+    ...     pass
+    >>> torch.overrides.has_torch_function_variadic(zeros(2), zeros(2).as_subclass(Mine))
+    True
+    """
     return _is_torch_function_mode_enabled() or any(map(wants_to_answer, values))
 
 
@@ -149,7 +175,11 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
 
 
 def is_tensor_like(inp: Any) -> bool:
-    """Whether this is a tensor, or something that answers torch functions."""
+    """Whether this is a tensor, or something that answers torch functions.
+
+    >>> torch.overrides.is_tensor_like(zeros(2)), torch.overrides.is_tensor_like(3)
+    (True, False)
+    """
     return isinstance(inp, TensorBase) or hasattr(inp, "__torch_function__")
 
 
@@ -173,7 +203,19 @@ def _get_overloaded_args(relevant_args: Iterable[Any], get_type_fn: Any = None) 
 def handle_torch_function(
     public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """Let the values answer `public_api(*args, **kwargs)`, the first that does."""
+    """Let the values answer `public_api(*args, **kwargs)`, the first that does.
+
+    >>> class Name:
+    ...     @classmethod
+    ...     def __torch_function__(cls, func, types, args=(), kwargs=None):
+    ...         return f"{func.__name__} of a Name"
+    >>> def size_of(x):
+    ...     if torch.overrides.has_torch_function((x,)):
+    ...         return torch.overrides.handle_torch_function(size_of, (x,), x)
+    ...     return x.numel()
+    >>> size_of(zeros(2, 3)), size_of(Name())
+    (6, 'size_of of a Name')
+    """
     asked = one_per_class(relevant_args)
     kinds = tuple(type(value) for value in asked)
     if _is_torch_function_mode_enabled():
@@ -193,7 +235,14 @@ def handle_torch_function(
 
 
 def wrap_torch_function(dispatcher: Callable[..., Any]) -> Callable[..., Any]:
-    """A decorator: the function asks the arguments that `dispatcher` names before it runs."""
+    """A decorator: the function asks the arguments that `dispatcher` names before it runs.
+
+    >>> @torch.overrides.wrap_torch_function(lambda x: (x,))
+    ... def double(x):
+    ...     return x * 2
+    >>> double(tensor([1.0]))
+    tensor([2.])
+    """
 
     def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(func)
@@ -220,13 +269,21 @@ def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
 
 
 def is_tensor_method_or_property(func: Any) -> bool:
-    """Whether a function belongs to Tensor."""
+    """Whether a function belongs to Tensor.
+
+    >>> [torch.overrides.is_tensor_method_or_property(f) for f in (Tensor.add, torch.add)]
+    [True, False]
+    """
     qualified = getattr(func, "__qualname__", "")
     return qualified.startswith("Tensor.") or getattr(func, "__name__", "") == "__get__"
 
 
 def resolve_name(f: Any) -> str | None:
-    """The public name of a function: `torch.add`, `torch.Tensor.add`; None for others."""
+    """The public name of a function: `torch.add`, `torch.Tensor.add`; None for others.
+
+    >>> [torch.overrides.resolve_name(f) for f in (Tensor.add, torch.nn.functional.linear)]
+    ['torch.Tensor.add', 'torch.nn.functional.linear']
+    """
     name = getattr(f, "__name__", "")
     owner = getattr(f, "__self__", None)
     if isinstance(owner, property):
@@ -280,7 +337,11 @@ def standing_in(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def get_default_nowrap_functions() -> set[Any]:
-    """What `Tensor.__torch_function__` does not convert: fields that are tensors of their own."""
+    """What `Tensor.__torch_function__` does not convert: fields that are tensors of their own.
+
+    >>> Tensor.grad.__get__ in torch.overrides.get_default_nowrap_functions()
+    True
+    """
     fields = (vars(tg.Tensor).get(name) for name in ("_base", "grad", "_grad"))
     return {f.__get__ for f in fields if f is not None}
 

@@ -70,7 +70,11 @@ def set_rng_state(new_state: Any) -> None:
 
 
 def thread_safe_generator() -> None:
-    """The generator of a worker thread of a DataLoader; None, since workers are processes."""
+    """The generator of a worker thread of a DataLoader; None, since workers are processes.
+
+    >>> torch.thread_safe_generator() is None
+    True
+    """
     return None
 
 

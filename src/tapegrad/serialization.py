@@ -96,7 +96,11 @@ DEFAULT_PROTOCOL = 2
 
 
 class LoadEndianness(enum.Enum):
-    """The byte order of archives that do not say which they have."""
+    """The byte order of archives that do not say which they have.
+
+    >>> list(torch.serialization.LoadEndianness)
+    [<LoadEndianness.NATIVE: 1>, <LoadEndianness.LITTLE: 2>, <LoadEndianness.BIG: 3>]
+    """
 
     NATIVE = 1
     LITTLE = 2
@@ -111,29 +115,54 @@ class _Options:
 
 
 def get_default_load_endianness() -> LoadEndianness | None:
-    """The byte order of archives that do not say which they have; None is the machine's."""
+    """The byte order of archives that do not say which they have; None is the machine's.
+
+    >>> torch.serialization.get_default_load_endianness() is None
+    True
+    """
     return _Options.endianness
 
 
 def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
-    """Choose the byte order of archives that do not say which they have."""
+    """Choose the byte order of archives that do not say which they have.
+
+    >>> torch.serialization.set_default_load_endianness(torch.serialization.LoadEndianness.BIG)
+    >>> torch.serialization.get_default_load_endianness()
+    <LoadEndianness.BIG: 3>
+    >>> torch.serialization.set_default_load_endianness(None)
+    """
     if endianness is not None and not isinstance(endianness, LoadEndianness):
         raise TypeError("Invalid argument type in function set_default_load_endianness")
     _Options.endianness = endianness
 
 
 def get_crc32_options() -> bool:
-    """Whether `save` computes checksums."""
+    """Whether `save` computes checksums.
+
+    >>> torch.serialization.get_crc32_options()
+    True
+    """
     return _Options.checksums
 
 
 def set_crc32_options(compute_crc32: bool) -> None:
-    """Choose whether `save` computes checksums; without, damage to the file is not noticed."""
+    """Choose whether `save` computes checksums; without, damage to the file is not noticed.
+
+    >>> torch.serialization.set_crc32_options(False)
+    >>> torch.serialization.get_crc32_options()
+    False
+    >>> torch.serialization.set_crc32_options(True)
+    """
     _Options.checksums = compute_crc32
 
 
 def get_default_mmap_options() -> int:
-    """How `load(mmap=True)` maps files: mmap.MAP_PRIVATE or mmap.MAP_SHARED."""
+    """How `load(mmap=True)` maps files: mmap.MAP_PRIVATE or mmap.MAP_SHARED.
+
+    >>> import mmap
+    >>> torch.serialization.get_default_mmap_options() == mmap.MAP_PRIVATE
+    True
+    """
     return _Options.mapping
 
 
@@ -142,6 +171,11 @@ class set_default_mmap_options:
 
     What is written to a shared mapping is in the file and not in its checksums: such a file can
     only be loaded with `mmap=True` again.
+
+    >>> import mmap
+    >>> with torch.serialization.set_default_mmap_options(mmap.MAP_SHARED):
+    ...     print(torch.serialization.get_default_mmap_options() == mmap.MAP_SHARED)
+    True
     """
 
     def __init__(self, flags: int) -> None:
@@ -168,22 +202,47 @@ def add_safe_globals(safe_globals: list[Any]) -> None:
     """Let files use these classes and functions when they are loaded with `weights_only=True`.
 
     A pair (object, name) allows the object under the name that it has in the file.
+
+    >>> class Point:
+    ...     pass
+    >>> torch.serialization.add_safe_globals([Point])
+    >>> Point in torch.serialization.get_safe_globals()
+    True
+    >>> torch.serialization.clear_safe_globals()
     """
     _Options.safe = [*_Options.safe, *[s for s in safe_globals if s not in _Options.safe]]
 
 
 def get_safe_globals() -> list[Any]:
-    """What `add_safe_globals` has allowed."""
+    """What `add_safe_globals` has allowed.
+
+    >>> torch.serialization.get_safe_globals()
+    []
+    """
     return list(_Options.safe)
 
 
 def clear_safe_globals() -> None:
-    """Allow nothing beside PyTorch's own list again."""
+    """Allow nothing beside PyTorch's own list again.
+
+    >>> torch.serialization.clear_safe_globals()
+    >>> torch.serialization.get_safe_globals()
+    []
+    """
     _Options.safe = []
 
 
 class safe_globals:
-    """`add_safe_globals` for the time of a `with` block."""
+    """`add_safe_globals` for the time of a `with` block.
+
+    >>> class Point:
+    ...     pass
+    >>> with torch.serialization.safe_globals([Point]):
+    ...     print(Point in torch.serialization.get_safe_globals())
+    True
+    >>> Point in torch.serialization.get_safe_globals()
+    False
+    """
 
     def __init__(self, safe_globals: list[Any]) -> None:
         self.added = safe_globals
@@ -353,6 +412,13 @@ def load(
 
     With `weights_only=True`, the default, nothing in the file is run: tensors, containers, numbers
     and strings are loaded, other classes only if `serialization.add_safe_globals` allows them.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> torch.save({"w": tensor([1.0, 2.0])}, file)
+    >>> _ = file.seek(0)
+    >>> torch.load(file)
+    {'w': tensor([1., 2.])}
     """
     weights_only = decide(weights_only, pickle_module)
     if weights_only:

@@ -59,7 +59,11 @@ def checked_threads(function: str, value: Any) -> int:
 
 
 def get_num_threads() -> int:
-    """How many threads kernels and products of matrices may use."""
+    """How many threads kernels and products of matrices may use.
+
+    >>> torch.get_num_threads() >= 1
+    True
+    """
     if not Settings.threads:
         ask = blas_function("get_num_threads")
         Settings.threads = int(ask()) if ask is not None else os.cpu_count() or 1
@@ -67,7 +71,14 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(num: int) -> None:
-    """Let kernels in C, and products of matrices where NumPy uses OpenBLAS, use `num` threads."""
+    """Let kernels in C, and products of matrices where NumPy uses OpenBLAS, use `num` threads.
+
+    >>> before = torch.get_num_threads()
+    >>> torch.set_num_threads(1)
+    >>> torch.get_num_threads()
+    1
+    >>> torch.set_num_threads(before)
+    """
     Settings.threads = checked_threads("set_num_threads", num)
     if KERNELS is not None:
         KERNELS.set_threads(num)
@@ -77,11 +88,16 @@ def set_num_threads(num: int) -> None:
 
 
 def get_num_interop_threads() -> int:
-    """How many operations may run at the same time; Python runs one."""
+    """How many operations may run at the same time; Python runs one.
+
+    >>> torch.get_num_interop_threads() >= 1
+    True
+    """
     return 1 if Settings.interop is None else Settings.interop
 
 
 def set_num_interop_threads(num: int) -> None:
+    """Accepted once, as in PyTorch; operations do not run side by side here."""
     num = checked_threads("set_num_interop_threads", num)
     if Settings.interop is not None:
         raise RuntimeError(
@@ -95,7 +111,13 @@ def set_num_interop_threads(num: int) -> None:
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Ask for deterministic algorithms; all of them are, here."""
+    """Ask for deterministic algorithms; all of them are, here.
+
+    >>> torch.use_deterministic_algorithms(True)
+    >>> torch.are_deterministic_algorithms_enabled()
+    True
+    >>> torch.use_deterministic_algorithms(False)
+    """
     if not isinstance(mode, bool):
         raise TypeError(
             "_set_deterministic_algorithms(): argument 'mode' (position 1) must be bool, not "
@@ -105,10 +127,12 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
 
 
 def are_deterministic_algorithms_enabled() -> bool:
+    """Whether `use_deterministic_algorithms` is on."""
     return Settings.deterministic
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """Whether it only warns of what is not deterministic."""
     return Settings.warn_only
 
 
@@ -116,7 +140,13 @@ MODES = ("default", "warn", "error")
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
-    """ "default" (0), "warn" (1) or "error" (2) about algorithms that are not deterministic."""
+    """ "default" (0), "warn" (1) or "error" (2) about algorithms that are not deterministic.
+
+    >>> torch.set_deterministic_debug_mode("warn")
+    >>> torch.get_deterministic_debug_mode()
+    1
+    >>> torch.set_deterministic_debug_mode("default")
+    """
     if not isinstance(debug_mode, (int, str)):
         raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
     if isinstance(debug_mode, str):
@@ -134,6 +164,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_deterministic_debug_mode() -> int:
+    """0, 1 or 2: what is done about what is not deterministic."""
     if not Settings.deterministic:
         return 0
     return 1 if Settings.warn_only else 2
@@ -147,6 +178,7 @@ MIXED = (
 
 
 def get_float32_matmul_precision() -> str:
+    """The word that `set_float32_matmul_precision` was given."""
     if Settings.matmul_precision == "highest" and Settings.matmul_fp32 == "tf32":
         asked = "PyTorch is checking the matmul precision without a specific backend name"
         raise RuntimeError(MIXED.format(asked, "matmul precision", "for matmul precision"))
@@ -154,7 +186,13 @@ def get_float32_matmul_precision() -> str:
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Allow less than float32 inside products: GPUs make use of it, the CPU does not."""
+    """Allow less than float32 inside products: GPUs make use of it, the CPU does not.
+
+    >>> torch.set_float32_matmul_precision("high")
+    >>> torch.get_float32_matmul_precision()
+    'high'
+    >>> torch.set_float32_matmul_precision("highest")
+    """
     if not isinstance(precision, str):
         raise RuntimeError(
             f"set_float32_matmul_precision expects a str, but got {type(precision).__name__}"
@@ -171,7 +209,11 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def set_flush_denormal(mode: bool) -> bool:
-    """Flush denormal numbers to zero: not possible from Python, so the answer is False."""
+    """Flush denormal numbers to zero: not possible from Python, so the answer is False.
+
+    >>> torch.set_flush_denormal(False)
+    False
+    """
     if not isinstance(mode, bool):
         raise RuntimeError(f"flush_denormal expects a bool, but got {type(mode).__name__}")
     return False
@@ -200,12 +242,20 @@ def typename(obj: Any, /) -> str:
 
 
 def is_storage(obj: Any, /) -> bool:
-    """Whether an object is the memory of a tensor."""
+    """Whether an object is the memory of a tensor.
+
+    >>> torch.is_storage(zeros(2)), torch.is_storage(zeros(2).untyped_storage())
+    (False, True)
+    """
     return isinstance(obj, (TypedStorage, UntypedStorage))
 
 
 def get_device_module(device: Any = None) -> Any:
-    """The module of a type of device: `torch.cpu`, `torch.cuda`."""
+    """The module of a type of device: `torch.cpu`, `torch.cuda`.
+
+    >>> torch.get_device_module("cpu") is torch.cpu
+    True
+    """
     import tapegrad as tg
 
     kind = tg.device("cpu" if device is None else device).type
@@ -217,8 +267,10 @@ def get_device_module(device: Any = None) -> Any:
 
 
 def is_vulkan_available() -> bool:
+    """Always False: there is no such backend."""
     return False
 
 
 def compiled_with_cxx11_abi() -> bool:
+    """Always True: there is no C++ here to differ in it."""
     return True

@@ -139,6 +139,9 @@ class UntypedStorage:
     """The bytes behind a tensor and all its views.
 
     Made of a number of bytes, of their values, or (inside this library) of an array.
+
+    >>> torch.UntypedStorage(4).nbytes()
+    4
     """
 
     owner: Any
@@ -318,7 +321,11 @@ StorageBase = UntypedStorage  # PyTorch has the two apart
 
 
 class TypedStorage(UntypedStorage):
-    """The elements behind a tensor and all its views."""
+    """The elements behind a tensor and all its views.
+
+    >>> torch.TypedStorage([1, 2], dtype=torch.int64).tolist()
+    [1, 2]
+    """
 
     dtype: dtypes.dtype
 

@@ -94,7 +94,13 @@ def get_default_device() -> device_type:
 
 
 def set_default_device(device: Any) -> None:
-    """Make `device` the one that new tensors go to; None for the CPU again."""
+    """Make `device` the one that new tensors go to; None for the CPU again.
+
+    >>> torch.set_default_device("meta")
+    >>> zeros(2).device
+    device(type='meta')
+    >>> torch.set_default_device(None)
+    """
     Default.device = None if device is None else device_type(device)
     if Default.device is not None and Default.device.type == "cuda":
         from ..cuda import runtime
@@ -105,7 +111,13 @@ def set_default_device(device: Any) -> None:
 
 
 def set_default_tensor_type(t: Any) -> None:
-    """Make the dtype of a tensor type the default one (deprecated)."""
+    """Make the dtype of a tensor type the default one (deprecated).
+
+    >>> torch.set_default_tensor_type(torch.DoubleTensor)
+    >>> tensor([1.5]).dtype
+    torch.float64
+    >>> torch.set_default_tensor_type(torch.FloatTensor)
+    """
     from .._tensor.legacy_constructors import CUDA_TYPES, TYPES
     from .arrays import warn_once
 

@@ -59,7 +59,13 @@ def warn_of_lost_part(have: Any, want: Any, stacklevel: int) -> None:
 
 
 def set_warn_always(b: bool, /) -> None:
-    """Give the warnings that come once per process every time, or not."""
+    """Give the warnings that come once per process every time, or not.
+
+    >>> torch.set_warn_always(True)
+    >>> torch.is_warn_always_enabled()
+    True
+    >>> torch.set_warn_always(False)
+    """
     if not isinstance(b, bool):
         raise TypeError(f"setWarnOnlyOnce expects a bool, but got {type(b).__name__}")
     Warned.always = b

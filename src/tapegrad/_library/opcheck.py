@@ -202,7 +202,17 @@ def opcheck(
     atol: float | None = None,
     rtol: float | None = None,
 ) -> dict[str, Any]:
-    """Run an op and compare with what was registered for it; "SUCCESS" or an error per test."""
+    """Run an op and compare with what was registered for it; "SUCCESS" or an error per test.
+
+    >>> @torch.library.custom_op("shown::square", mutates_args=())
+    ... def square(x: Tensor) -> Tensor:
+    ...     return x * x
+    >>> @square.register_fake
+    ... def _(x):
+    ...     return torch.empty_like(x)
+    >>> torch.library.opcheck(square, (ones(2),), test_utils=["test_schema"])
+    {'test_schema': 'SUCCESS'}
+    """
     overload = op._opoverload if isinstance(op, CustomOpDef) else op
     if hasattr(overload, "overloads"):
         overload = getattr(overload, overload.overloads()[0])

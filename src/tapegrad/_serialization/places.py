@@ -24,6 +24,13 @@ def register_package(priority: int, tagger: Tagger, deserializer: Deserializer) 
     """Add a kind of place. `tagger(storage)` names it, `deserializer(storage, tag)` goes there.
 
     Both return None for storages and tags that are not theirs; lower priorities are asked first.
+
+    >>> def load_here(storage, location):
+    ...     return storage if location == "here" else None
+    >>> torch.serialization.register_package(30, lambda storage: None, load_here)
+    >>> storage = zeros(2).untyped_storage()
+    >>> torch.serialization.default_restore_location(storage, "here") is storage
+    True
     """
     bisect.insort(_package_registry, (priority, tagger, deserializer), key=itemgetter(0))
 
@@ -43,7 +50,12 @@ def location_tag(storage: Any) -> str:
 
 
 def default_restore_location(storage: Any, location: str) -> Any:
-    """The storage, moved to where the tag says."""
+    """The storage, moved to where the tag says.
+
+    >>> storage = zeros(2).untyped_storage()
+    >>> torch.serialization.default_restore_location(storage, "cpu") is storage
+    True
+    """
     if not isinstance(location, str):
         raise TypeError(f"expected string or bytes-like object, got '{type(location).__name__}'")
     for _, _, deserializer in _package_registry:
@@ -75,7 +87,14 @@ ADVICE = (
 
 
 def validate_cuda_device(location: str) -> int:
-    """The index of a CUDA device that has to be there."""
+    """The index of a CUDA device that has to be there.
+
+    >>> try:
+    ...     torch.serialization.validate_cuda_device("cuda:99")
+    ... except RuntimeError as error:
+    ...     print(str(error)[:46])
+    Attempting to deserialize object on a CUDA dev
+    """
     index = device_type(location).index or 0
     if not tg.cuda.is_available():
         raise RuntimeError(

@@ -667,7 +667,11 @@ def record_stream(self: Any, stream: Any) -> None:
 
 # Python's protocols: attached to Tensor under these names.
 def to_dense(self: Any, dtype: Any = None, *, masked_grad: bool | None = None) -> Any:
-    """A tensor with all its elements in memory: this one, cast if a dtype is given."""
+    """A tensor with all its elements in memory: this one, cast if a dtype is given.
+
+    >>> sparse_coo_tensor([[0, 2]], [1.0, 3.0], (4,)).to_dense()
+    tensor([1., 0., 3., 0.])
+    """
     return self if dtype is None else self.to(dtype)
 
 

@@ -50,8 +50,8 @@ def set_printoptions(
     An option left at None keeps its value, except `sci_mode`: None means "choose by the values".
 
     >>> set_printoptions(precision=2)
-    >>> get_printoptions()["precision"]
-    2
+    >>> tensor([3.14159])
+    tensor([3.14])
     >>> set_printoptions(profile="default")
     """
     chosen = dict(_PROFILES.get(profile, {})) if profile is not None else {}

@@ -23,6 +23,14 @@ def fill_diagonal_(self: Any, fill_value: Any, wrap: bool = False) -> Any:
     """fill_diagonal_(fill_value, wrap=False) -> Tensor: set the elements with equal indices.
 
     With `wrap`, the diagonal of a tall matrix begins anew below its end, one row left out.
+
+    >>> x = zeros(2, 3)
+    >>> x.fill_diagonal_(7)
+    tensor([[7., 0., 0.],
+            [0., 7., 0.]])
+    >>> x
+    tensor([[7., 0., 0.],
+            [0., 7., 0.]])
     """
     shape = tuple(self.shape)
     if len(shape) < 2:
@@ -40,7 +48,11 @@ def fill_diagonal_(self: Any, fill_value: Any, wrap: bool = False) -> Any:
 
 
 def dim_order(self: Any, *, ambiguity_check: Any = False) -> tuple[int, ...]:
-    """dim_order(*, ambiguity_check=False) -> tuple: the dimensions, the slowest in memory first."""
+    """dim_order(*, ambiguity_check=False) -> tuple: the dimensions, the slowest in memory first.
+
+    >>> zeros(2, 3).dim_order(), zeros(2, 3).t().dim_order()
+    ((0, 1), (1, 0))
+    """
     strides = self.stride()
     if ambiguity_check:
         steps = [s for s, n in zip(strides, self.shape, strict=True) if n != 1]
@@ -50,25 +62,44 @@ def dim_order(self: Any, *, ambiguity_check: Any = False) -> tuple[int, ...]:
 
 
 def const_data_ptr(self: Any) -> int:
-    """const_data_ptr() -> int: the address of the first element."""
+    """const_data_ptr() -> int: the address of the first element.
+
+    >>> x = zeros(3)
+    >>> x.const_data_ptr() == x.data_ptr()
+    True
+    """
     return self.data_ptr()  # type: ignore[no-any-return]
 
 
 def module_load(self: Any, other: Any, assign: bool = False) -> Any:
-    """module_load(other, assign=False) -> Tensor: what `load_state_dict` puts in place of self."""
+    """module_load(other, assign=False) -> Tensor: what `load_state_dict` puts in place of self.
+
+    >>> zeros(2).module_load(ones(2))
+    tensor([1., 1.])
+    """
     if assign:
         return other.detach()
     return self.copy_(other).detach()
 
 
 def resize(self: Any, *sizes: Any) -> Any:
-    """Old: `reshape`, by a name that promises more."""
+    """Old: `reshape`, by a name that promises more.
+
+    >>> tensor([1, 2, 3, 4]).resize(2, 2)
+    tensor([[1, 2],
+            [3, 4]])
+    """
     warnings.warn("non-inplace resize is deprecated", UserWarning, stacklevel=2)
     return resized(self, sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes)
 
 
 def resize_as(self: Any, tensor: Any) -> Any:
-    """Old: `reshape_as`."""
+    """Old: `reshape_as`.
+
+    >>> tensor([1, 2, 3, 4]).resize_as(zeros(2, 2))
+    tensor([[1, 2],
+            [3, 4]])
+    """
     warnings.warn("non-inplace resize_as is deprecated", UserWarning, stacklevel=2)
     return resized(self, tensor.size())
 
@@ -88,19 +119,34 @@ def resized(t: Any, sizes: Any) -> Any:
 
 
 def reinforce(self: Any, reward: Any) -> None:
-    """Removed."""
+    """Removed.
+
+    >>> try:
+    ...     tensor([1.0]).reinforce(1.0)
+    ... except RuntimeError as error:
+    ...     print(str(error).splitlines()[0])
+    reinforce() was removed.
+    """
     raise RuntimeError(REINFORCE)
 
 
 def storage_type(self: Any) -> Any:
-    """storage_type() -> type: the class of the storages of this dtype."""
+    """storage_type() -> type: the class of the storages of this dtype.
+
+    >>> zeros(2).storage_type().__name__
+    'FloatStorage'
+    """
     from .legacy_storages import ALL
 
     return ALL[self.dtype]
 
 
 def volatile(self: Any) -> bool:
-    """Removed: always False."""
+    """Removed: always False.
+
+    >>> zeros(2).volatile
+    False
+    """
     warnings.warn(
         "volatile was removed (Variable.volatile is always False)", UserWarning, stacklevel=2
     )
@@ -132,4 +178,9 @@ METHODS = {
     "symeig": _old_names.symeig,
 }
 
-PROPERTIES = {"name": lambda self: None, "volatile": property(volatile, set_volatile)}
+
+def name(self: Any) -> None:
+    """None: names of tensors are gone from PyTorch."""
+
+
+PROPERTIES = {"name": name, "volatile": property(volatile, set_volatile)}

@@ -135,13 +135,21 @@ class Tensor(Operators):
         return made
 
     def as_subclass(self, cls: type) -> Any:
-        """The same memory and history as a tensor of a subclass."""
+        """The same memory and history as a tensor of a subclass.
+
+        >>> class Metres(Tensor):
+        ...     pass
+        >>> x = tensor([1.0, 2.0]).as_subclass(Metres)
+        >>> type(x).__name__, type(x * 2).__name__
+        ('Metres', 'Metres')
+        """
         return subclass.as_subclass(self, cls)
 
     # ------------------------------------------------------------------ autograd
 
     @property
     def requires_grad(self) -> bool:
+        """Whether operations on it are recorded, so that backward reaches it."""
         if self.special and batched.is_batched(self):
             return batched.requires_grad(self)
         view = self.view_of
@@ -206,6 +214,7 @@ class Tensor(Operators):
 
     @property
     def is_leaf(self) -> bool:
+        """Whether no recorded operation made it; backward fills `grad` of leaves."""
         if self.special and batched.is_batched(self):
             return batched.is_leaf(self)
         if self.view_of is not None:
@@ -215,6 +224,7 @@ class Tensor(Operators):
 
     @property
     def grad_fn(self) -> Node | None:
+        """The node that made it; None for a leaf."""
         if self.special and batched.is_batched(self):
             return batched.grad_fn(self)
         if self.view_of is not None:
@@ -227,7 +237,15 @@ class Tensor(Operators):
 
     @property
     def grad(self) -> Any:
-        """The gradient that backward accumulated here; None before."""
+        """The gradient that backward accumulated here; None before.
+
+        >>> w = tensor([1.0, 2.0], requires_grad=True)
+        >>> print(w.grad)
+        None
+        >>> (w * w).sum().backward()
+        >>> w.grad
+        tensor([2., 4.])
+        """
         node = self.node
         if self.gradient is None and node is not None and not (node.is_leaf or self.retained):
             errors.warn_non_leaf_grad(self)
@@ -244,7 +262,12 @@ class Tensor(Operators):
 
     @property
     def grad_dtype(self) -> Any:
-        """The dtype that `.grad` of a leaf will have; None: any."""
+        """The dtype that `.grad` of a leaf will have; None: any.
+
+        >>> w = tensor([1.0], requires_grad=True)
+        >>> w.grad_dtype
+        torch.float32
+        """
         if not self.is_leaf:
             raise RuntimeError("grad_dtype can only be accessed on leaf tensors.")
         found = api.grad_dtype(self)
@@ -262,7 +285,13 @@ class Tensor(Operators):
 
     @property
     def data(self) -> Tensor:
-        """The same memory with no history and a version counter of its own."""
+        """The same memory with no history and a version counter of its own.
+
+        >>> w = tensor([1.0, 2.0], requires_grad=True)
+        >>> w.data -= 0.5
+        >>> w
+        tensor([0.5000, 1.5000], requires_grad=True)
+        """
         if self.special and batched.is_batched(self):
             raise RuntimeError("accessing `data` under vmap transform is not allowed")
         if (self.special or STATE.modes_on) and python_dispatch.is_asked(self):
@@ -306,6 +335,7 @@ class Tensor(Operators):
 
     @property
     def output_nr(self) -> int:
+        """Which result of its node it is."""
         return self.slot
 
     def _is_view(self) -> bool:
@@ -313,6 +343,7 @@ class Tensor(Operators):
 
     @property
     def retains_grad(self) -> bool:
+        """Whether backward keeps its gradient though it is no leaf."""
         return self.retained
 
     def retain_grad(self) -> None:
@@ -333,6 +364,7 @@ class Tensor(Operators):
         api.retain(self)
 
     def is_inference(self) -> bool:
+        """Whether it was made in inference mode."""
         return self.cell is not None and self.cell.inference
 
     def detach(self) -> Tensor:
@@ -357,7 +389,14 @@ class Tensor(Operators):
         return t
 
     def detach_(self) -> Tensor:
-        """Forget the history in place."""
+        """Forget the history in place.
+
+        >>> x = tensor([2.0], requires_grad=True) * 3
+        >>> x.detach_()
+        tensor([6.])
+        >>> x.requires_grad
+        False
+        """
         if MODES.inference:
             return self  # what would do it does not run there
         if self.view_of is not None or (self.special and batched.is_batched(self)):
@@ -458,6 +497,7 @@ class Tensor(Operators):
 
     @property
     def shape(self) -> Size:
+        """The length of each dimension."""
         return tuple.__new__(Size, self.array.shape)
 
     def size(self, dim: int | None = None) -> Any:
@@ -508,6 +548,7 @@ class Tensor(Operators):
 
     @property
     def ndim(self) -> int:
+        """How many dimensions it has."""
         return self.array.ndim  # type: ignore[no-any-return]
 
     def numel(self) -> int:
@@ -522,10 +563,12 @@ class Tensor(Operators):
 
     @property
     def dtype(self) -> dtypes.dtype:
+        """What its elements are."""
         return dtypes.of(self.array.dtype)
 
     @property
     def device(self) -> device_type:
+        """Where its elements are."""
         if self.special:
             claimed: device_type | None = self.__dict__.get("_claimed_device")
             if claimed is not None:
@@ -536,10 +579,12 @@ class Tensor(Operators):
 
     @property
     def layout(self) -> layout_type:
+        """How its elements are kept: strided, or by coordinates."""
         return strided
 
     @property
     def itemsize(self) -> int:
+        """The bytes of one element."""
         return self.array.itemsize  # type: ignore[no-any-return]
 
     def element_size(self) -> int:
@@ -552,9 +597,11 @@ class Tensor(Operators):
 
     @property
     def nbytes(self) -> int:
+        """The bytes of all its elements."""
         return self.array.nbytes  # type: ignore[no-any-return]
 
     def data_ptr(self) -> int:
+        """The address of its first element."""
         if self.special and batched.is_batched(self):
             raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
         if type(self.array) is STATE.meta_type:
@@ -580,33 +627,48 @@ class Tensor(Operators):
         return self.dtype.is_floating_point
 
     def is_complex(self) -> bool:
+        """Whether its elements are complex numbers."""
         return self.dtype.is_complex
 
     def is_signed(self) -> bool:
+        """Whether its dtype has negative numbers."""
         return self.dtype.is_signed
 
     def is_conj(self) -> bool:
-        """Whether this is a view that shows conjugates of what is in memory."""
+        """Whether this is a view that shows conjugates of what is in memory.
+
+        >>> x = tensor([1 + 2j])
+        >>> x.is_conj(), x.conj().is_conj()
+        (False, True)
+        """
         return bool(self.special) and bits.is_conjugated(batched.memory_of(self))
 
     def is_neg(self) -> bool:
-        """Whether this is a view that shows negatives of what is in memory."""
+        """Whether this is a view that shows negatives of what is in memory.
+
+        >>> tensor([1 + 2j]).conj().imag.is_neg()
+        True
+        """
         return bool(self.special) and bits.is_negated(batched.memory_of(self))
 
     def get_device(self) -> int:
+        """The number of its GPU; -1 on the CPU."""
         place = self.device.index
         return -1 if place is None else place
 
     @property
     def is_cuda(self) -> bool:
+        """Whether its elements are on a GPU."""
         return bool(self.special) and self.device.type == "cuda"
 
     @property
     def is_cpu(self) -> bool:
+        """Whether its elements are in the memory of the processor."""
         return not self.special or self.device.type == "cpu"
 
     @property
     def is_meta(self) -> bool:
+        """Whether it has a shape and a dtype and no elements."""
         return bool(self.special) and self.device.type == "meta"
 
     is_sparse = is_mps = is_quantized = is_nested = is_mkldnn = is_xpu = False

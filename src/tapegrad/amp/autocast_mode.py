@@ -50,24 +50,47 @@ def warn_deprecated(old: str, new: str) -> None:
 
 
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
-    """Whether autocast is on for a type of device."""
+    """Whether autocast is on for a type of device.
+
+    >>> with torch.autocast("cpu"):
+    ...     print(torch.is_autocast_enabled("cpu"))
+    True
+    >>> torch.is_autocast_enabled("cpu")
+    False
+    """
     return STATE.enabled.get(checked_type(device_type), False)
 
 
 def set_autocast_enabled(*args: Any) -> None:
-    """set_autocast_enabled(device_type, enabled): switch autocast on or off."""
+    """set_autocast_enabled(device_type, enabled): switch autocast on or off.
+
+    >>> torch.set_autocast_enabled("cpu", True)
+    >>> (ones(1, 2) @ ones(2, 1)).dtype
+    torch.bfloat16
+    >>> torch.set_autocast_enabled("cpu", False)
+    """
     device_type, enabled = args if len(args) == 2 else ("cuda", *args)
     STATE.enabled[checked_type(device_type)] = bool(enabled)
     follow()
 
 
 def get_autocast_dtype(device_type: str) -> Any:
-    """The dtype that autocast casts to."""
+    """The dtype that autocast casts to.
+
+    >>> torch.get_autocast_dtype("cpu")
+    torch.bfloat16
+    """
     return STATE.dtype.get(checked_type(device_type), tg.float16)
 
 
 def set_autocast_dtype(device_type: str, dtype: Any) -> None:
-    """Choose the dtype that autocast casts to."""
+    """Choose the dtype that autocast casts to.
+
+    >>> torch.set_autocast_dtype("cpu", torch.float16)
+    >>> torch.get_autocast_dtype("cpu")
+    torch.float16
+    >>> torch.set_autocast_dtype("cpu", torch.bfloat16)
+    """
     STATE.dtype[checked_type(device_type)] = dtype
     follow()
 
@@ -79,61 +102,81 @@ def follow() -> None:
 
 
 def is_autocast_cpu_enabled() -> bool:
+    """Whether autocast is on for the CPU."""
     warn_deprecated("is_autocast_cpu_enabled()", "is_autocast_enabled('cpu')")
     return is_autocast_enabled("cpu")
 
 
 def set_autocast_cpu_enabled(enabled: bool) -> None:
+    """Switch autocast for the CPU, without a block."""
     warn_deprecated("set_autocast_cpu_enabled(enabled)", "set_autocast_enabled('cpu', enabled)")
     set_autocast_enabled("cpu", enabled)
 
 
 def get_autocast_cpu_dtype() -> Any:
+    """The dtype that autocast computes in on the CPU."""
     warn_deprecated("get_autocast_cpu_dtype()", "get_autocast_dtype('cpu')")
     return get_autocast_dtype("cpu")
 
 
 def set_autocast_cpu_dtype(dtype: Any) -> None:
+    """Set the dtype that autocast computes in on the CPU."""
     warn_deprecated("set_autocast_cpu_dtype(dtype)", "set_autocast_dtype('cpu', dtype)")
     set_autocast_dtype("cpu", dtype)
 
 
 def get_autocast_gpu_dtype() -> Any:
+    """The dtype that autocast computes in on GPUs."""
     warn_deprecated("get_autocast_gpu_dtype()", "get_autocast_dtype('cuda')")
     return get_autocast_dtype("cuda")
 
 
 def set_autocast_gpu_dtype(dtype: Any) -> None:
+    """Set the dtype that autocast computes in on GPUs."""
     warn_deprecated("set_autocast_gpu_dtype(dtype)", "set_autocast_dtype('cuda', dtype)")
     set_autocast_dtype("cuda", dtype)
 
 
 def is_autocast_cache_enabled() -> bool:
-    """Whether parameters are cast once per outermost block."""
+    """Whether parameters are cast once per outermost block.
+
+    >>> torch.is_autocast_cache_enabled()
+    True
+    """
     return CACHING[0]
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
+    """Whether autocast keeps weights that it has cast."""
     CACHING[0] = bool(enabled)
 
 
 def clear_autocast_cache() -> None:
-    """Forget the parameters that were cast."""
+    """Forget the parameters that were cast.
+
+    >>> torch.clear_autocast_cache()
+    """
     CACHE.clear()
 
 
 def autocast_increment_nesting() -> int:
+    """Enter a block of autocast; how deep it is nested."""
     STATE.nesting += 1
     return STATE.nesting
 
 
 def autocast_decrement_nesting() -> int:
+    """Leave a block of autocast; how deep it was nested."""
     STATE.nesting -= 1
     return STATE.nesting
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Whether PyTorch knows autocast for a type of device."""
+    """Whether PyTorch knows autocast for a type of device.
+
+    >>> torch.amp.is_autocast_available("cpu")
+    True
+    """
     return checked_type(device_type) in AVAILABLE
 
 
@@ -255,6 +298,16 @@ def custom_fwd(
     """For `forward` of a Function: remember autocast's state, or cast the inputs and switch it off.
 
     With `cast_inputs`, tensors come in that dtype and the function itself runs without autocast.
+
+    >>> class Exact(autograd.Function):
+    ...     @staticmethod
+    ...     @torch.amp.custom_fwd(device_type="cpu", cast_inputs=float32)
+    ...     def forward(ctx, x):
+    ...         return x.exp()
+    >>> with torch.autocast("cpu"):
+    ...     y = Exact.apply(zeros(2, dtype=torch.bfloat16))
+    >>> y
+    tensor([1., 1.])
     """
     if not isinstance(device_type, str):
         raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
@@ -280,7 +333,24 @@ def custom_fwd(
 
 
 def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Callable[..., Any]:
-    """For `backward` of a Function: run with the autocast state that `forward` ran with."""
+    """For `backward` of a Function: run with the autocast state that `forward` ran with.
+
+    >>> class Double(autograd.Function):
+    ...     @staticmethod
+    ...     @torch.amp.custom_fwd(device_type="cpu", cast_inputs=float32)
+    ...     def forward(ctx, x):
+    ...         return x * 2
+    ...     @staticmethod
+    ...     @torch.amp.custom_bwd(device_type="cpu")
+    ...     def backward(ctx, grad):
+    ...         return grad * 2
+    >>> x = ones(2, dtype=torch.bfloat16, requires_grad=True)
+    >>> with torch.autocast("cpu"):
+    ...     y = Double.apply(x)
+    >>> y.sum().backward()
+    >>> y.dtype, x.grad
+    (torch.float32, tensor([2., 2.], dtype=torch.bfloat16))
+    """
     if not isinstance(device_type, str):
         raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
     if bwd is None:

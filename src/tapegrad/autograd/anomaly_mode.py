@@ -39,15 +39,23 @@ def switches() -> tuple[bool, bool, bool]:
 
 
 def is_anomaly_enabled() -> bool:
+    """Whether anomaly mode is on."""
     return ANOMALY.enabled
 
 
 def is_anomaly_check_nan_enabled() -> bool:
+    """Whether anomaly mode looks for NaN."""
     return ANOMALY.check_nan
 
 
 def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
-    """Switch anomaly mode on or off, from here on."""
+    """Switch anomaly mode on or off, from here on.
+
+    >>> torch.set_anomaly_enabled(True)
+    >>> torch.is_anomaly_enabled()
+    True
+    >>> torch.set_anomaly_enabled(False)
+    """
     switch(enabled, check_nan, False)
 
 
@@ -55,6 +63,14 @@ class set_detect_anomaly:
     """Switch anomaly mode on or off, for a `with` block or from here on.
 
     `check_inf` is tapegrad's own: stop at infinite gradients too.
+
+    >>> x = tensor([-1.0], requires_grad=True)
+    >>> with autograd.set_detect_anomaly(True):
+    ...     try:
+    ...         x.sqrt().sum().backward()
+    ...     except RuntimeError as error:
+    ...         print(str(error).splitlines()[0])
+    Function 'SqrtBackward0' returned nan values in its 0th output.
     """
 
     def __init__(self, mode: bool, check_nan: bool = True, check_inf: bool = False) -> None:

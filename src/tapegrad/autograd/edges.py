@@ -9,7 +9,14 @@ from .node import AccumulateGrad
 
 
 class GradientEdge(NamedTuple):
-    """Output `output_nr` of `node`: stands for a tensor without keeping it."""
+    """Output `output_nr` of `node`: stands for a tensor without keeping it.
+
+    >>> x = tensor([3.0], requires_grad=True)
+    >>> y = x * 2
+    >>> edge = autograd.graph.get_gradient_edge(y)
+    >>> isinstance(edge, autograd.graph.GradientEdge), autograd.grad((y * y).sum(), edge)
+    (True, (tensor([12.]),))
+    """
 
     node: Node
     output_nr: int

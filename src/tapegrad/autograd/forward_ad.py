@@ -37,7 +37,15 @@ def __getattr__(name: str) -> Any:
 
 
 class UnpackedDualTensor(NamedTuple):
-    """The value and the tangent of a dual tensor; the tangent is None if it has none."""
+    """The value and the tangent of a dual tensor; the tangent is None if it has none.
+
+    >>> fwAD = autograd.forward_ad
+    >>> with fwAD.dual_level():
+    ...     x = fwAD.make_dual(tensor([1.0]), tensor([2.0]))
+    ...     pair = fwAD.unpack_dual(x * 3)
+    >>> isinstance(pair, fwAD.UnpackedDualTensor), pair.tangent
+    (True, tensor([6.]))
+    """
 
     primal: Any
     tangent: Any
@@ -49,7 +57,15 @@ def current() -> Level | None:
 
 
 def enter_dual_level() -> int:
-    """Open a level and return its number; `dual_level` also closes it."""
+    """Open a level and return its number; `dual_level` also closes it.
+
+    >>> fwAD = autograd.forward_ad
+    >>> level = fwAD.enter_dual_level()
+    >>> x = fwAD.make_dual(tensor([3.0]), tensor([1.0]))
+    >>> print(fwAD.unpack_dual(x * x).tangent)
+    tensor([6.])
+    >>> fwAD.exit_dual_level()
+    """
     if any([level.kind in ("dual", "jvp") for level in STACK.levels]):
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
     open_level("dual")
@@ -57,7 +73,14 @@ def enter_dual_level() -> int:
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
-    """Close the level: its duals become plain tensors again."""
+    """Close the level: its duals become plain tensors again.
+
+    >>> fwAD = autograd.forward_ad
+    >>> level = fwAD.enter_dual_level()
+    >>> fwAD.exit_dual_level(level=level)
+    >>> level
+    0
+    """
     found = current()
     if found is None and level is None:
         raise RuntimeError("Dual level must be a positive number.")
@@ -70,7 +93,14 @@ def exit_dual_level(*, level: int | None = None) -> None:
 
 
 def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
-    """A view of `tensor` that carries `tangent`."""
+    """A view of `tensor` that carries `tangent`.
+
+    >>> fwAD = autograd.forward_ad
+    >>> with fwAD.dual_level():
+    ...     x = fwAD.make_dual(tensor([0.0]), tensor([2.0]))
+    ...     print(fwAD.unpack_dual(x.exp()).tangent)
+    tensor([2.])
+    """
     opened = current()
     if (opened is None and level is None) or (level is not None and level < 0):
         raise RuntimeError(
@@ -121,7 +151,15 @@ def dual_from(tensor: Any, tangent: Any) -> Any:
 
 
 def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
-    """The value of a dual tensor, without its tangent, and the tangent."""
+    """The value of a dual tensor, without its tangent, and the tangent.
+
+    >>> fwAD = autograd.forward_ad
+    >>> with fwAD.dual_level():
+    ...     x = fwAD.make_dual(tensor([0.0]), tensor([2.0]))
+    ...     primal, tangent = fwAD.unpack_dual(x.sin())
+    >>> primal, tangent
+    (tensor([0.]), tensor([2.]))
+    """
     if not isinstance(tensor, TensorBase):
         raise TypeError(
             "_unpack_dual(): argument 'dual' (position 1) must be Tensor, not "
@@ -166,7 +204,14 @@ class _set_fwd_grad_enabled(Mode):  # noqa: N801
 
 
 class dual_level(Mode):  # noqa: N801
-    """A context in which dual tensors can be made; they lose their tangents at its end."""
+    """A context in which dual tensors can be made; they lose their tangents at its end.
+
+    >>> fwAD = autograd.forward_ad
+    >>> with fwAD.dual_level():
+    ...     x = fwAD.make_dual(tensor([3.0]), tensor([1.0]))
+    ...     print(fwAD.unpack_dual(x * x).tangent)
+    tensor([6.])
+    """
 
     def __enter__(self) -> int:
         return enter_dual_level()

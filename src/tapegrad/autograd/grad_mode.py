@@ -27,11 +27,19 @@ __all__ = [
 
 
 def is_grad_enabled() -> bool:
-    """Whether operations are being recorded in this thread."""
+    """Whether operations are being recorded in this thread.
+
+    >>> with no_grad():
+    ...     print(is_grad_enabled())
+    False
+    >>> is_grad_enabled()
+    True
+    """
     return MODES.grad
 
 
 def is_inference_mode_enabled() -> bool:
+    """Whether inference mode is on."""
     return MODES.inference
 
 
@@ -177,7 +185,14 @@ class set_grad_enabled(Mode):
 
 
 class set_multithreading_enabled(Mode):
-    """Whether backward may use several threads; a CPU's is done by the caller's in any case."""
+    """Whether backward may use several threads; a CPU's is done by the caller's in any case.
+
+    >>> x = tensor([3.0], requires_grad=True)
+    >>> with autograd.set_multithreading_enabled(False):
+    ...     (x * x).backward()
+    >>> x.grad
+    tensor([6.])
+    """
 
     def __init__(self, mode: bool) -> None:
         self.before = MODES.threads

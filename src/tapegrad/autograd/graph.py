@@ -32,7 +32,13 @@ __all__ = [
 
 
 def get_gradient_edge(tensor: Any) -> GradientEdge:
-    """The edge that stands for `tensor`: it can be differentiated without keeping the tensor."""
+    """The edge that stands for `tensor`: it can be differentiated without keeping the tensor.
+
+    >>> x = tensor([1.0], requires_grad=True)
+    >>> edge = autograd.graph.get_gradient_edge(x * 2)
+    >>> edge.node.name(), edge.output_nr
+    ('MulBackward0', 0)
+    """
     edge = edge_of(tensor) if tensor.requires_grad else None
     if edge is not None:
         check_accessible(edge[0])
@@ -111,7 +117,16 @@ class save_on_cpu(saved_tensors_hooks):
 
 @contextlib.contextmanager
 def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
-    """Inside, entering saved_tensors_hooks raises `error_message`."""
+    """Inside, entering saved_tensors_hooks raises `error_message`.
+
+    >>> with autograd.graph.disable_saved_tensors_hooks("no hooks here"):
+    ...     try:
+    ...         with autograd.graph.save_on_cpu():
+    ...             pass
+    ...     except RuntimeError as error:
+    ...         print(error)
+    no hooks here
+    """
     before = MODES.saved_hooks_error
     if MODES.saved_hooks:
         raise RuntimeError(error_message)
@@ -254,7 +269,17 @@ _mutation = PerThread()
 
 @contextlib.contextmanager
 def allow_mutation_on_saved_tensors() -> Iterator[MutationContext]:
-    """Inside, saved tensors may be written to: backward sees them as they were when saved."""
+    """Inside, saved tensors may be written to: backward sees them as they were when saved.
+
+    >>> with autograd.graph.allow_mutation_on_saved_tensors():
+    ...     a = tensor([2.0], requires_grad=True)
+    ...     b = a.clone()
+    ...     out = (b * b).sum()
+    ...     _ = b.sin_()
+    ...     out.backward()
+    >>> a.grad
+    tensor([4.])
+    """
     if getattr(_mutation, "context", None) is not None:
         raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
     context = MutationContext()
@@ -290,4 +315,7 @@ def increment_version(tensor: Any) -> None:
 
 
 def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
-    """CUDA streams only: nothing to do here."""
+    """CUDA streams only: nothing to do here.
+
+    >>> autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
+    """

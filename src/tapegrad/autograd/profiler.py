@@ -111,7 +111,14 @@ PROFILER.stop = stop_timer
 
 
 class record_function(contextlib.ContextDecorator):
-    """Give a block, or a function, a name in profiles. It costs nothing while none is made."""
+    """Give a block, or a function, a name in profiles. It costs nothing while none is made.
+
+    >>> with torch.profiler.profile() as profile:
+    ...     with torch.profiler.record_function("my part"):
+    ...         x = ones(2) + 1
+    >>> "my part" in {event.key for event in profile.key_averages()}
+    True
+    """
 
     def __init__(self, name: str, args: str | None = None) -> None:
         self.name = name

@@ -128,15 +128,21 @@ def recording_now() -> Any:
 
 
 def is_compiling() -> bool:
-    """Whether the code that runs is being recorded."""
+    """Whether the code that runs is being recorded.
+
+    >>> torch.compiler.is_compiling()
+    False
+    """
     return recording_now() is not None
 
 
 def is_dynamo_compiling() -> bool:
+    """Whether a compiled step is being recorded."""
     return False
 
 
 def is_exporting() -> bool:
+    """Whether `torch.export` is at work."""
     return False
 
 
@@ -144,6 +150,12 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
     """A function that is not to be recorded; what calls it runs as ordinary Python.
 
     Of a module, the calls are kept out from here on.
+
+    >>> @torch.compiler.disable
+    ... def double(x):
+    ...     return x * 2
+    >>> double(tensor([1.0]))
+    tensor([2.])
     """
     if fn is None:
         return functools.partial(disable, recursive=recursive, reason=reason)
@@ -165,7 +177,13 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
 
 
 def allow_in_graph(fn: Any) -> Any:
-    """Let the compiler take a function (or several) as it is."""
+    """Let the compiler take a function (or several) as it is.
+
+    >>> def double(x):
+    ...     return x * 2
+    >>> torch.compiler.allow_in_graph(double) is double
+    True
+    """
     if isinstance(fn, (list, tuple)):
         return [allow_in_graph(f) for f in fn]
     if not callable(fn):
@@ -174,19 +192,41 @@ def allow_in_graph(fn: Any) -> Any:
 
 
 def assume_constant_result(fn: Any) -> Any:
-    """Tell the compiler that a function always returns the same."""
+    """Tell the compiler that a function always returns the same.
+
+    >>> @torch.compiler.assume_constant_result
+    ... def size():
+    ...     return 3
+    >>> size()
+    3
+    """
     return fn
 
 
 def substitute_in_graph(
     original_fn: Any, *, can_constant_fold_through: bool = False, skip_signature_check: bool = False
 ) -> Callable[[Any], Any]:
-    """Give the compiler another implementation of a function; the decorated one is returned."""
+    """Give the compiler another implementation of a function; the decorated one is returned.
+
+    >>> import string
+    >>> @torch.compiler.substitute_in_graph(string.capwords)
+    ... def capwords(s, sep=None):
+    ...     return (sep or " ").join(word.capitalize() for word in s.split(sep))
+    >>> capwords("one two")
+    'One Two'
+    """
     return lambda fn: fn
 
 
 def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of arrays as a function of tensors."""
+    """A function of arrays as a function of tensors.
+
+    >>> @torch.compiler.wrap_numpy
+    ... def cumulate(x):
+    ...     return np.cumsum(x)
+    >>> cumulate(tensor([1, 2, 3]))
+    tensor([1, 3, 6])
+    """
     import tapegrad as tg
 
     from ..utils._pytree import tree_map_only
@@ -202,7 +242,10 @@ def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def reset() -> None:
-    """Forget all recordings."""
+    """Forget all recordings.
+
+    >>> torch.compiler.reset()
+    """
     from .compiled import ALL
 
     for compiled in list(ALL):
@@ -210,7 +253,10 @@ def reset() -> None:
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Say that another iteration begins; results are new tensors, which do not have to know."""
+    """Say that another iteration begins; results are new tensors, which do not have to know.
+
+    >>> torch.compiler.cudagraph_mark_step_begin()
+    """
 
 
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
@@ -233,6 +279,11 @@ class set_stance(contextlib.ContextDecorator):
     """How compiled functions behave from here on, or in a block.
 
     With "force_eager" they run as they are. The others are about compilers that take long.
+
+    >>> double = torch.compile(lambda x: x * 2)
+    >>> with torch.compiler.set_stance("force_eager"):
+    ...     print(double(tensor([1.0])))
+    tensor([2.])
     """
 
     current = "default"

@@ -19,7 +19,19 @@ from .watchers import watch_class
 
 
 class DisableTorchFunctionSubclass:
-    """Inside, tensors of subclasses are treated as plain tensors."""
+    """Inside, tensors of subclasses are treated as plain tensors.
+
+    >>> class Loud(Tensor):
+    ...     @classmethod
+    ...     def __torch_function__(cls, func, types, args=(), kwargs=None):
+    ...         print("called:", func.__name__)
+    ...         return super().__torch_function__(func, types, args, kwargs or {})
+    >>> x = ones(2).as_subclass(Loud)
+    >>> y = x.add(1)
+    called: add
+    >>> with torch.DisableTorchFunctionSubclass():
+    ...     y = x.add(1)
+    """
 
     def __enter__(self) -> None:
         self.before = MODES.subclasses_off

@@ -1,7 +1,7 @@
-"""The error catalogue in short: what docs/errors says first about each id, and the cure.
+"""Errors and the doctor's findings in short: what the docs say first about each id, and the cure.
 
 The docs are not part of an installed package, so their first paragraphs and cures are kept in
-error_pages.txt. After a change of the docs:  python -m tapegrad.diagnose.error_pages docs/errors
+error_pages.txt. After a change of the docs:  python -m tapegrad.diagnose.error_pages docs
 
 >>> page("E04").title
 'Backward needs one number to start from'
@@ -50,7 +50,7 @@ def show(identity: str | None) -> int:
     if found is None:
         known = ", ".join(pages)
         print(
-            f"tapegrad explain: no error is called {identity!r}; there are {known}", file=sys.stderr
+            f"tapegrad explain: nothing is called {identity!r}; there are {known}", file=sys.stderr
         )
         return 2
     print(f"[{found.id}] {found.title}\n\n{found.paragraph}\n\nThe cure:\n{found.cure}")
@@ -65,15 +65,24 @@ def condensed(text: str) -> str:
     return f"{title}\n\n{paragraph}\n\n{cure}\n"
 
 
-def gather(folder: pathlib.Path) -> str:
-    """All pages of docs/errors, condensed."""
-    parts = [condensed(file.read_text("utf-8")) for file in sorted(folder.glob("E*.md"))]
-    return "Made by tapegrad.diagnose.pages from docs/errors.\n\n" + "\n".join(parts)
+def condensed_finding(text: str) -> str:
+    """The same of one section of docs/doctor.md."""
+    identity, title, paragraph, *others = text.strip().split("\n\n")
+    cure = next(block for block in others if block.startswith("Cure: ")).removeprefix("Cure: ")
+    return f"# {identity}: {title.partition('. **')[0]}\n\n{paragraph}\n\n{cure}\n"
+
+
+def gather(docs: pathlib.Path) -> str:
+    """All pages of docs/errors and all sections of docs/doctor.md, condensed."""
+    parts = [condensed(file.read_text("utf-8")) for file in sorted((docs / "errors").glob("E*.md"))]
+    sections = (docs / "doctor.md").read_text("utf-8").split("\n## ")[1:]
+    parts += [condensed_finding(each) for each in sections if each.startswith("D")]
+    return "Made by tapegrad.diagnose.error_pages from the docs.\n\n" + "\n".join(parts)
 
 
 def main(arguments: list[str]) -> int:
     if len(arguments) != 1:
-        print("usage: python -m tapegrad.diagnose.error_pages docs/errors", file=sys.stderr)
+        print("usage: python -m tapegrad.diagnose.error_pages docs", file=sys.stderr)
         return 2
     target = pathlib.Path(__file__).with_name("error_pages.txt")
     target.write_text(gather(pathlib.Path(arguments[0])), "utf-8")

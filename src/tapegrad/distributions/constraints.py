@@ -51,6 +51,9 @@ class Constraint:
 
     >>> distributions.constraints.positive.check(tensor([1.0, -1.0]))
     tensor([ True, False])
+    >>> positive = distributions.constraints.positive
+    >>> isinstance(positive, distributions.constraints.Constraint)
+    True
     """
 
     is_discrete: Any = False
@@ -176,7 +179,12 @@ class _IndependentConstraint(Constraint):
 
 
 class MixtureSameFamilyConstraint(Constraint):
-    """What every component of a mixture takes; components are the last batch dimension."""
+    """What every component of a mixture takes; components are the last batch dimension.
+
+    >>> positive = distributions.constraints.positive
+    >>> distributions.constraints.MixtureSameFamilyConstraint(positive).check(tensor([1.0, -1.0]))
+    tensor([ True, False])
+    """
 
     def __init__(self, base_constraint: Any) -> None:
         self.base_constraint = checked_base(base_constraint)
@@ -290,21 +298,29 @@ class _Real(Constraint):
 
 
 class _GreaterThan(FromBelow):
+    """Numbers above a bound."""
+
     def check(self, value: Any) -> Any:
         return self.lower_bound < value
 
 
 class _GreaterThanEq(FromBelow):
+    """Numbers from a bound on."""
+
     def check(self, value: Any) -> Any:
         return self.lower_bound <= value
 
 
 class _LessThan(FromAbove):
+    """Numbers below a bound."""
+
     def check(self, value: Any) -> Any:
         return value < self.upper_bound
 
 
 class _Interval(Between):
+    """Numbers from one bound to the other, both included."""
+
     def check(self, value: Any) -> Any:
         return (self.lower_bound <= value) & (value <= self.upper_bound)
 

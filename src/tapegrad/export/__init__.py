@@ -43,7 +43,11 @@ SIZES = "export once for every size, or torch.onnx.export, which knows sizes tha
 
 
 class Dim:
-    """The name of a size that changes; `export` refuses it."""
+    """The name of a size that changes; `export` refuses it.
+
+    >>> torch.export.Dim("batch", min=1, max=64).__name__
+    'batch'
+    """
 
     AUTO, DYNAMIC, STATIC = "AUTO", "DYNAMIC", "STATIC"
 
@@ -55,7 +59,12 @@ class Dim:
 
 
 def dims(*names: str, min: int | None = None, max: int | None = None) -> tuple[Dim, ...]:
-    """Several Dims."""
+    """Several Dims.
+
+    >>> rows, columns = torch.export.dims("rows", "columns")
+    >>> rows.__name__, columns.__name__
+    ('rows', 'columns')
+    """
     return tuple([Dim(name, min=min, max=max) for name in names])
 
 
@@ -156,7 +165,17 @@ def any_dynamic(shapes: Any) -> bool:
 
 
 def register_dataclass(cls: type, *, serialized_type_name: str | None = None) -> None:
-    """Let objects of a dataclass be inputs and outputs: their fields are."""
+    """Let objects of a dataclass be inputs and outputs: their fields are.
+
+    >>> import dataclasses
+    >>> @dataclasses.dataclass
+    ... class Pair:
+    ...     a: Tensor
+    ...     b: Tensor
+    >>> torch.export.register_dataclass(Pair)
+    >>> torch.utils._pytree.tree_leaves(Pair(1, 2))
+    [1, 2]
+    """
     names = [f.name for f in dataclasses.fields(cls)]
     _pytree.register_pytree_node(
         cls,

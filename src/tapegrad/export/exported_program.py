@@ -28,6 +28,10 @@ class ExportedProgram:
     """What `torch.export.export` gives: `graph_module`, `graph_signature`, `state_dict`.
 
     `module()` is a module that can be called; printing shows the graph as Python.
+
+    >>> program = torch.export.export(nn.Linear(2, 1), (ones(3, 2),))
+    >>> isinstance(program, torch.export.ExportedProgram), program.module()(ones(3, 2)).shape
+    (True, torch.Size([3, 1]))
     """
 
     def __init__(

@@ -32,7 +32,15 @@ NAMED = (tg.dtype, tg.memory_format, tg.layout)
 
 
 def save(ep: ExportedProgram, f: Any, **options: Any) -> None:
-    """Write a program to a file, by convention `name.pt2`."""
+    """Write a program to a file, by convention `name.pt2`.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> torch.export.save(torch.export.export(nn.ReLU(), (ones(2),)), file)
+    >>> _ = file.seek(0)
+    >>> torch.export.load(file).module()(tensor([-3.0, 4.0]))
+    tensor([0., 4.])
+    """
     if not isinstance(ep, ExportedProgram):
         raise TypeError(
             f"The 'ep' parameter must be an instance of 'ExportedProgram', got "
@@ -68,7 +76,15 @@ def save(ep: ExportedProgram, f: Any, **options: Any) -> None:
 
 
 def load(f: Any, **options: Any) -> ExportedProgram:
-    """The program in a file that `save` wrote."""
+    """The program in a file that `save` wrote.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> torch.export.save(torch.export.export(nn.ReLU(), (ones(2),)), file)
+    >>> _ = file.seek(0)
+    >>> torch.export.load(file).module()(tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
     data = tg.load(f, weights_only=True)
     if not isinstance(data, dict) or data.get("mark") != MARK:
         raise ValueError(

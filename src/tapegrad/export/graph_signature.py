@@ -77,7 +77,13 @@ class OutputSpec:
 
 @dataclasses.dataclass
 class ExportGraphSignature:
-    """The inputs and outputs of a graph, in order."""
+    """The inputs and outputs of a graph, in order.
+
+    >>> program = torch.export.export(nn.Linear(2, 1), (ones(3, 2),))
+    >>> signature = program.graph_signature
+    >>> isinstance(signature, torch.export.ExportGraphSignature), signature.parameters
+    (True, ('weight', 'bias'))
+    """
 
     input_specs: list[InputSpec]
     output_specs: list[OutputSpec]

@@ -38,6 +38,9 @@ def wrap(fn_or_name: Any) -> Any:
     """A function of the calling module that becomes one node: not looked into.
 
     Called as `torch.fx.wrap("len")` or as a decorator, at the top of a module.
+
+    >>> torch.fx.wrap("len")
+    'len'
     """
     if not callable(fn_or_name) and not isinstance(fn_or_name, str):
         raise RuntimeError(
@@ -54,7 +57,15 @@ def wrap(fn_or_name: Any) -> Any:
 
 
 class ProxyableClassMeta(type):
-    """Objects of the class that are made of proxies are calls in the graph."""
+    """Objects of the class that are made of proxies are calls in the graph.
+
+    >>> class Pair(metaclass=torch.fx.ProxyableClassMeta):
+    ...     def __init__(self, a, b):
+    ...         self.a, self.b = a, b
+    >>> traced = torch.fx.symbolic_trace(lambda x: Pair(x, x).a + 1)
+    >>> traced(tensor([1.0]))
+    tensor([2.])
+    """
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         found = [each for each in tree_leaves((args, kwargs)) if isinstance(each, Proxy)]
@@ -116,6 +127,13 @@ class Tracer(TracerBase):
     """Makes a graph of what a module does.
 
     Override `is_leaf_module` to say which modules are one node, and which are looked into.
+
+    >>> class WholeLayers(torch.fx.Tracer):
+    ...     def is_leaf_module(self, module, name):
+    ...         return True
+    >>> graph = WholeLayers().trace(nn.Sequential(nn.Sequential(nn.ReLU())))
+    >>> [node.target for node in graph.nodes if node.op == "call_module"]
+    ['0']
     """
 
     def __init__(

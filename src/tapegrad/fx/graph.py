@@ -107,7 +107,12 @@ def _is_from_torch(obj: Any) -> bool:
 
 
 class CodeGen:
-    """Turns a graph into the source of a function; a subclass may change what is around it."""
+    """Turns a graph into the source of a function; a subclass may change what is around it.
+
+    >>> traced = torch.fx.symbolic_trace(lambda x: x + 1)
+    >>> isinstance(traced.graph._codegen, torch.fx.CodeGen)
+    True
+    """
 
     def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str) -> str:
         """The line of the `def`."""

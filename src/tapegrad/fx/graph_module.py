@@ -63,6 +63,10 @@ class GraphModule(Module):
     """A module whose `forward` is generated from a graph.
 
     `code` is the text; after changing the graph, `recompile()` makes it anew.
+
+    >>> traced = torch.fx.symbolic_trace(nn.ReLU())
+    >>> isinstance(traced, torch.fx.GraphModule), traced(tensor([-1.0, 2.0]))
+    (True, tensor([0., 2.]))
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:

@@ -19,7 +19,11 @@ def refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
 
 
 class immutable_list(list[Any]):
-    """A list that stays as it is."""
+    """A list that stays as it is.
+
+    >>> torch.fx.immutable_collections.immutable_list([1, 2])
+    [1, 2]
+    """
 
     __delitem__ = __iadd__ = __imul__ = __setitem__ = append = clear = extend = insert = refuse  # type: ignore[assignment]
     pop = remove = reverse = sort = refuse  # type: ignore[assignment]
@@ -32,7 +36,11 @@ class immutable_list(list[Any]):
 
 
 class immutable_dict(dict[Any, Any]):
-    """A dict that stays as it is."""
+    """A dict that stays as it is.
+
+    >>> torch.fx.immutable_collections.immutable_dict(a=1)["a"]
+    1
+    """
 
     __delitem__ = __ior__ = __setitem__ = clear = pop = popitem = refuse  # type: ignore[assignment]
     setdefault = update = refuse  # type: ignore[assignment]

@@ -135,7 +135,15 @@ class Interpreter:
 
 
 class Transformer(Interpreter):
-    """Runs a graph on stand-ins, which gives another graph."""
+    """Runs a graph on stand-ins, which gives another graph.
+
+    >>> class Slower(torch.fx.Transformer):
+    ...     def call_function(self, target, args, kwargs):
+    ...         return super().call_function(torch.sub, args, kwargs)
+    >>> traced = torch.fx.symbolic_trace(lambda x: torch.add(x, 1))
+    >>> Slower(traced).transform()(tensor([5.0]))
+    tensor([4.])
+    """
 
     def __init__(self, module: Module) -> None:
         super().__init__(module)

@@ -25,7 +25,13 @@ OPS = ("placeholder", "call_method", "call_module", "call_function", "get_attr",
 
 
 def has_side_effect(fn: Any) -> Any:
-    """A decorator: calls of this function are not dead, even if nobody uses their result."""
+    """A decorator: calls of this function are not dead, even if nobody uses their result.
+
+    >>> def log(x):
+    ...     print(x)
+    >>> torch.fx.has_side_effect(log) is log
+    True
+    """
     _side_effectful_functions.add(fn)
     return fn
 
@@ -45,7 +51,13 @@ def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
 
 
 def map_arg(a: Any, fn: Callable[[Any], Any]) -> Any:
-    """Apply `fn` to every node inside an argument."""
+    """Apply `fn` to every node inside an argument.
+
+    >>> traced = torch.fx.symbolic_trace(lambda x: x + 1)
+    >>> node = list(traced.graph.nodes)[1]
+    >>> torch.fx.map_arg(node.args, lambda n: n.name)
+    ('x', 1)
+    """
     return map_aggregate(a, lambda each: fn(each) if isinstance(each, Node) else each)
 
 
@@ -93,6 +105,12 @@ class Node:
 
     `op` says what kind: `placeholder` (an input), `get_attr`, `call_function`, `call_method`,
     `call_module`, `output`. Nodes of a graph are a ring of `next` and `prev`.
+
+    >>> traced = torch.fx.symbolic_trace(lambda x: x + 1)
+    >>> [isinstance(node, torch.fx.Node) for node in traced.graph.nodes]
+    [True, True, True]
+    >>> [(node.op, node.name) for node in traced.graph.nodes]
+    [('placeholder', 'x'), ('call_function', 'add'), ('output', 'output')]
     """
 
     def __init__(

@@ -157,7 +157,15 @@ class GraphAppendingTracer(TracerBase):
 
 
 class Proxy:
-    """A value that is not known: operators, methods and torch functions on it become nodes."""
+    """A value that is not known: operators, methods and torch functions on it become nodes.
+
+    >>> class Shown(nn.Module):
+    ...     def forward(self, x):
+    ...         print(isinstance(x, torch.fx.Proxy))
+    ...         return x + 1
+    >>> traced = torch.fx.symbolic_trace(Shown())
+    True
+    """
 
     def __init__(self, node: Node, tracer: Any = None) -> None:
         self.tracer = GraphAppendingTracer(node.graph) if tracer is None else tracer

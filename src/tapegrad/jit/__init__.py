@@ -60,7 +60,12 @@ class TracerWarning(Warning):
 
 
 class ScriptModule(Module):
-    """A module to be compiled: a plain module."""
+    """A module to be compiled: a plain module.
+
+    >>> layer = torch.jit.script(nn.Linear(2, 1))
+    >>> isinstance(layer, torch.ScriptModule), layer(ones(1, 2)).shape
+    (False, torch.Size([1, 1]))
+    """
 
 
 class RecursiveScriptModule(ScriptModule):
@@ -68,7 +73,11 @@ class RecursiveScriptModule(ScriptModule):
 
 
 class ScriptFunction:
-    """What PyTorch makes of a function; there for isinstance checks."""
+    """What PyTorch makes of a function; there for isinstance checks.
+
+    >>> isinstance(torch.exp, torch.ScriptFunction)
+    False
+    """
 
 
 class Attribute(NamedTuple):
@@ -240,7 +249,12 @@ def isinstance(obj: Any, target_type: Any) -> bool:
 
 
 def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
-    """Call `func` now and hand over its result with `wait`."""
+    """Call `func` now and hand over its result with `wait`.
+
+    >>> future = torch.fork(lambda x: x + 1, tensor([1.0]))
+    >>> torch.wait(future)
+    tensor([2.])
+    """
     warn_deprecated("fork", "use `torch.compile` instead")
     made: Future[Any] = Future()
     made.set_result(func(*args, **kwargs))
@@ -248,6 +262,10 @@ def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
 
 
 def wait(future: Future[Any]) -> Any:
-    """The result of `fork`."""
+    """The result of `fork`.
+
+    >>> torch.wait(torch.fork(lambda: 3))
+    3
+    """
     warn_deprecated("wait", "use `torch.compile` instead")
     return future.wait()

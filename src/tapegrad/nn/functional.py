@@ -103,17 +103,32 @@ def relu(input: Any, inplace: bool = False) -> Any:
 
 
 def relu_(input: Any) -> Any:
-    """relu_(input) -> Tensor: the positive part, in place."""
+    """relu_(input) -> Tensor: the positive part, in place.
+
+    >>> x = tensor([-1.0, 2.0])
+    >>> nn.functional.relu_(x)
+    tensor([0., 2.])
+    >>> x
+    tensor([0., 2.])
+    """
     return input.relu_()
 
 
 def sigmoid(input: Any) -> Any:
-    """sigmoid(input) -> Tensor: 1 / (1 + exp(-x))."""
+    """sigmoid(input) -> Tensor: 1 / (1 + exp(-x)).
+
+    >>> nn.functional.sigmoid(tensor([0.0, 2.0]))
+    tensor([0.5000, 0.8808])
+    """
     return input.sigmoid()
 
 
 def tanh(input: Any) -> Any:
-    """tanh(input) -> Tensor: the hyperbolic tangent."""
+    """tanh(input) -> Tensor: the hyperbolic tangent.
+
+    >>> nn.functional.tanh(tensor([0.0, 1.0]))
+    tensor([0.0000, 0.7616])
+    """
     return input.tanh()
 
 
@@ -131,7 +146,11 @@ def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any
 
 
 def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
-    """softmin(input, dim) -> Tensor: softmax of the negated input."""
+    """softmin(input, dim) -> Tensor: softmax of the negated input.
+
+    >>> nn.functional.softmin(tensor([1.0, 2.0, 3.0]), dim=0)
+    tensor([0.6652, 0.2447, 0.0900])
+    """
     dim = softmax_dim("softmin", input.dim(), _stacklevel) if dim is None else dim
     return (-input).softmax(dim) if dtype is None else (-input).softmax(dim, dtype=dtype)
 

@@ -216,7 +216,13 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
 
 
 class UninitializedBuffer(UninitializedTensorMixin, tg.Tensor):
-    """A buffer that waits for its shape."""
+    """A buffer that waits for its shape.
+
+    >>> buffer = nn.parameter.UninitializedBuffer()
+    >>> buffer.materialize((2, 3))
+    >>> buffer.shape
+    torch.Size([2, 3])
+    """
 
     cls_to_become = tg.Tensor
 

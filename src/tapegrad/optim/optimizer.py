@@ -93,6 +93,22 @@ class Optimizer:
     """The base of all optimizers.
 
     A subclass passes parameters and default options to `__init__`, and defines `step`.
+
+    >>> class SignDescent(optim.Optimizer):
+    ...     def __init__(self, params, lr):
+    ...         super().__init__(params, {"lr": lr})
+    ...     @no_grad()
+    ...     def step(self):
+    ...         for group in self.param_groups:
+    ...             for p in group["params"]:
+    ...                 p.sub_(p.grad.sign() * group["lr"])
+    >>> w = nn.Parameter(tensor([1.0, -1.0]))
+    >>> optimizer = SignDescent([w], lr=0.5)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    Parameter containing:
+    tensor([ 0.5000, -0.5000], requires_grad=True)
     """
 
     OptimizerPreHook = Callable[..., Any]
@@ -171,7 +187,16 @@ class Optimizer:
         return called_as_a_whole(wrapper)
 
     def step(self, closure: Hook | None = None) -> Any:
-        """Update the parameters once; `closure` computes the loss and its gradients again."""
+        """Update the parameters once; `closure` computes the loss and its gradients again.
+
+        >>> w = nn.Parameter(tensor([1.0, -1.0]))
+        >>> optimizer = optim.SGD([w], lr=0.25)
+        >>> (w * w).sum().backward()
+        >>> optimizer.step()
+        >>> w
+        Parameter containing:
+        tensor([ 0.5000, -0.5000], requires_grad=True)
+        """
         raise NotImplementedError
 
     def _cuda_graph_capture_health_check(self) -> None:
@@ -264,31 +289,68 @@ class Optimizer:
     # ------------------------------------------------------------------ hooks
 
     def register_step_pre_hook(self, hook: Hook) -> RemovableHandle:
-        """Call `hook(optimizer, args, kwargs)` before every step; it may return other arguments."""
+        """Call `hook(optimizer, args, kwargs)` before every step; it may return other arguments.
+
+        >>> optimizer = optim.SGD([nn.Parameter(zeros(2))], lr=0.1)
+        >>> handle = optimizer.register_step_pre_hook(lambda *given: print("before the step"))
+        >>> optimizer.step()
+        before the step
+        """
         return add_hook(self._optimizer_step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Hook) -> RemovableHandle:
-        """Call `hook(optimizer, args, kwargs)` after every step."""
+        """Call `hook(optimizer, args, kwargs)` after every step.
+
+        >>> optimizer = optim.SGD([nn.Parameter(zeros(2))], lr=0.1)
+        >>> handle = optimizer.register_step_post_hook(lambda *given: print("after the step"))
+        >>> optimizer.step()
+        after the step
+        """
         return add_hook(self._optimizer_step_post_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
-        """Call `hook(optimizer)` before `state_dict`."""
+        """Call `hook(optimizer)` before `state_dict`.
+
+        >>> optimizer = optim.SGD([nn.Parameter(zeros(2))], lr=0.1)
+        >>> handle = optimizer.register_state_dict_pre_hook(lambda optimizer: print("asked"))
+        >>> state = optimizer.state_dict()
+        asked
+        """
         return add_hook(self._optimizer_state_dict_pre_hooks, hook, prepend)
 
     def register_state_dict_post_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
-        """Call `hook(optimizer, state_dict)` after `state_dict`; it may return another."""
+        """Call `hook(optimizer, state_dict)` after `state_dict`; it may return another.
+
+        >>> optimizer = optim.SGD([nn.Parameter(zeros(2))], lr=0.1)
+        >>> handle = optimizer.register_state_dict_post_hook(lambda _, state: {**state, "epoch": 3})
+        >>> optimizer.state_dict()["epoch"]
+        3
+        """
         return add_hook(self._optimizer_state_dict_post_hooks, hook, prepend)
 
     def register_load_state_dict_pre_hook(
         self, hook: Hook, prepend: bool = False
     ) -> RemovableHandle:
-        """Call `hook(optimizer, state_dict)` before loading; what it returns is loaded instead."""
+        """Call `hook(optimizer, state_dict)` before loading; what it returns is loaded instead.
+
+        >>> optimizer = optim.SGD([nn.Parameter(zeros(2))], lr=0.1)
+        >>> show = lambda optimizer, state: print(sorted(state))
+        >>> handle = optimizer.register_load_state_dict_pre_hook(show)
+        >>> optimizer.load_state_dict(optimizer.state_dict())
+        ['param_groups', 'state']
+        """
         return add_hook(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
 
     def register_load_state_dict_post_hook(
         self, hook: Hook, prepend: bool = False
     ) -> RemovableHandle:
-        """Call `hook(optimizer)` after loading."""
+        """Call `hook(optimizer)` after loading.
+
+        >>> optimizer = optim.SGD([nn.Parameter(zeros(2))], lr=0.1)
+        >>> handle = optimizer.register_load_state_dict_post_hook(lambda optimizer: print("loaded"))
+        >>> optimizer.load_state_dict(optimizer.state_dict())
+        loaded
+        """
         return add_hook(self._optimizer_load_state_dict_post_hooks, hook, prepend)
 
     # ------------------------------------------------------------------ state

@@ -35,7 +35,23 @@ def check_decay(decay: float) -> None:
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> Average:
-    """The update of an exponential moving average, in place, for lists of parameters."""
+    """The update of an exponential moving average, in place, for lists of parameters.
+
+    >>> model = nn.Linear(1, 1, bias=False)
+    >>> nn.init.constant_(model.weight, 0.0)
+    Parameter containing:
+    tensor([[0.]], requires_grad=True)
+    >>> average = optim.swa_utils.AveragedModel(
+    ...     model, multi_avg_fn=optim.swa_utils.get_ema_multi_avg_fn(0.5)
+    ... )
+    >>> average.update_parameters(model)
+    >>> nn.init.constant_(model.weight, 1.0)
+    Parameter containing:
+    tensor([[1.]], requires_grad=True)
+    >>> average.update_parameters(model)
+    >>> average.module.weight.item()
+    0.5
+    """
     check_decay(decay)
 
     @tg.no_grad()
@@ -50,7 +66,14 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Average:
 
 
 def get_swa_multi_avg_fn() -> Average:
-    """The update of an equally weighted average, in place, for lists of parameters."""
+    """The update of an equally weighted average, in place, for lists of parameters.
+
+    >>> mean = optim.swa_utils.get_swa_multi_avg_fn()
+    >>> averages = [tensor([1.0])]
+    >>> mean(averages, [tensor([4.0])], tensor(2))
+    >>> averages
+    [tensor([2.])]
+    """
 
     @tg.no_grad()
     def swa_update(averaged_param_list: Any, current_param_list: Any, num_averaged: Any) -> None:
@@ -169,7 +192,13 @@ def by_dtype(means: list[Any], currents: list[Any]) -> list[tuple[list[Any], lis
 
 @tg.no_grad()
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
-    """Compute the running statistics of all batch norm layers anew, over the data of `loader`."""
+    """Compute the running statistics of all batch norm layers anew, over the data of `loader`.
+
+    >>> model = nn.Sequential(nn.BatchNorm1d(1))
+    >>> optim.swa_utils.update_bn([tensor([[1.0], [3.0]]), tensor([[5.0], [7.0]])], model)
+    >>> model[0].running_mean
+    tensor([4.])
+    """
     momenta = {m: m.momentum for m in model.modules() if isinstance(m, _BatchNorm)}
     if not momenta:
         return

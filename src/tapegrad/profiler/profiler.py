@@ -26,23 +26,33 @@ __all__ = [
 
 
 class ProfilerActivity(Enum):
-    """What can be watched. CUDA may be asked for; there is nothing to see."""
+    """What can be watched. CUDA may be asked for; there is nothing to see.
+
+    >>> torch.profiler.ProfilerActivity.CPU in torch.profiler.supported_activities()
+    True
+    """
 
     CPU = 0
     CUDA = 2
 
 
 def supported_activities() -> set[ProfilerActivity]:
+    """What a profile can watch here."""
     return {ProfilerActivity.CPU}
 
 
 class ProfilerAction(Enum):
-    """What is done in one iteration."""
+    """What is done in one iteration.
+
+    >>> [action.name for action in torch.profiler.ProfilerAction]
+    ['NONE', 'WARMUP', 'RECORD', 'RECORD_AND_SAVE', 'DEVICE_STOPPED']
+    """
 
     NONE = 0
     WARMUP = 1
     RECORD = 2
     RECORD_AND_SAVE = 3
+    DEVICE_STOPPED = 4
 
 
 def schedule(
@@ -229,7 +239,16 @@ class profile:
 def tensorboard_trace_handler(
     dir_name: str, worker_name: str | None = None, use_gzip: bool = False
 ) -> Callable[[profile], None]:
-    """For `on_trace_ready`: write each recording to a file in a folder."""
+    """For `on_trace_ready`: write each recording to a file in a folder.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     handler = torch.profiler.tensorboard_trace_handler(folder)
+    ...     with torch.profiler.profile(on_trace_ready=handler):
+    ...         x = ones(2) + 1
+    ...     print(len(os.listdir(folder)))
+    1
+    """
 
     def handler(prof: profile) -> None:
         os.makedirs(dir_name, exist_ok=True)

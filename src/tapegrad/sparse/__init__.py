@@ -47,8 +47,7 @@ __all__ = [
 def mm(mat1: Any, mat2: Any) -> Any:
     """mm(mat1, mat2) -> Tensor: the matrix product, where either factor may be sparse.
 
-    >>> eye = tg.eye(2).to_sparse()
-    >>> mm(eye, tg.ones(2, 1))
+    >>> torch.sparse.mm(eye(2).to_sparse(), ones(2, 1))
     tensor([[1.],
             [1.]])
     """
@@ -58,12 +57,22 @@ def mm(mat1: Any, mat2: Any) -> Any:
 
 
 def sum(input: Any, dim: Any = None, dtype: Any = None) -> Any:
-    """sum(input, dim=None, dtype=None) -> Tensor: the sum of all elements, or along `dim`."""
+    """sum(input, dim=None, dtype=None) -> Tensor: the sum of all elements, or along `dim`.
+
+    >>> x = sparse_coo_tensor([[0, 1, 1], [0, 0, 2]], [1.0, 2.0, 3.0], (2, 3))
+    >>> torch.sparse.sum(x), torch.sparse.sum(x, dim=1).to_dense()
+    (tensor(6.), tensor([1., 5.]))
+    """
     if not isinstance(input, SparseTensor):
         raise RuntimeError("coalesce expected sparse coordinate tensor layout but got Strided")
     return functions.total(input, dim, dtype=dtype)
 
 
 def addmm(mat: Any, mat1: Any, mat2: Any, *, beta: Any = 1.0, alpha: Any = 1.0) -> Any:
-    """addmm(mat, mat1, mat2, *, beta=1, alpha=1) -> Tensor: beta * mat + alpha * (mat1 @ mat2)."""
+    """addmm(mat, mat1, mat2, *, beta=1, alpha=1) -> Tensor: beta * mat + alpha * (mat1 @ mat2).
+
+    >>> torch.sparse.addmm(ones(2, 1), eye(2).to_sparse(), ones(2, 1))
+    tensor([[2.],
+            [2.]])
+    """
     return functions.weighted(mat, mat1, mat2, beta, alpha, "SparseAddmmBackward0")

@@ -410,6 +410,26 @@ def weighted(input: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any, label: str
     return named(beta * input.expand(shape) + alpha * mm(mat1, mat2), label)
 
 
+def smm(input: Any, mat: Any) -> Any:
+    """smm(input, mat) -> Tensor: a sparse matrix times a dense one, as a sparse one.
+
+    >>> torch.smm(eye(2).to_sparse(), ones(2, 1)).to_dense()
+    tensor([[1.],
+            [1.]])
+    """
+    return mm(input, mat).to_sparse()
+
+
+def sspaddmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """sspaddmm(input, mat1, mat2) -> Tensor: a sparse matrix plus a product, as a sparse one.
+
+    >>> torch.sspaddmm(eye(2).to_sparse(), eye(2).to_sparse(), ones(2, 2)).to_dense()
+    tensor([[2., 1.],
+            [1., 2.]])
+    """
+    return input * beta + smm(mat1, mat2) * alpha
+
+
 def public_dtype(dtype: Any) -> Any:
     """The kernels' attribute as what functions take."""
     return None if dtype is None else dtypes.of(dtype)
@@ -432,6 +452,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "mul": mul,
     "mv": mv,
     "neg": neg,
+    "smm": smm,
+    "sspaddmm": sspaddmm,
     "sub": sub,
     "permute": lambda a, dims: a.permute(dims),
     "sub_alpha": lambda a, b, alpha: sub(a, b, alpha=alpha),
@@ -445,7 +467,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 WRITTEN = ("add_", "sub_", "mul_", "div_", "neg_")  # as sparse/writes.py has them
 
 # The dense functions check shapes in their own words first; the methods need not pass there.
-for _name in ("matmul", "mm", "mv"):
+for _name in ("matmul", "mm", "mv", "smm", "sspaddmm"):
     setattr(SparseTensor, _name, FUNCTIONS[_name])
 SparseTensor.sum = total
 SparseTensor.__matmul__ = matmul

@@ -7,8 +7,8 @@ from typing import Any
 import tapegrad as tg
 
 from .. import dtypes
-from . import functions
 from .coo import SparseTensor, sparse
+from .functions import mm, sspaddmm
 
 
 def checked(name: str, input: Any) -> Any:
@@ -24,7 +24,8 @@ def softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
 
     The others count as -inf, and stay away.
 
-    >>> softmax(tg.tensor([[1.0, 0.0], [2.0, 2.0]]).to_sparse(), 1).to_dense()
+    >>> x = tensor([[1.0, 0.0], [2.0, 2.0]]).to_sparse()
+    >>> torch.sparse.softmax(x, 1).to_dense()
     tensor([[1.0000, 0.0000],
             [0.5000, 0.5000]])
     """
@@ -32,7 +33,12 @@ def softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
 
 
 def log_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
-    """log_softmax(input, dim, *, dtype=None) -> Tensor: the logarithm of `softmax`."""
+    """log_softmax(input, dim, *, dtype=None) -> Tensor: the logarithm of `softmax`.
+
+    >>> x = sparse_coo_tensor([[0, 0], [0, 2]], [1.0, 1.0], (1, 3))
+    >>> torch.sparse.log_softmax(x, dim=1).values()
+    tensor([-0.6931, -0.6931])
+    """
     return exponentials(checked("_sparse_log_softmax", input), dim, dtype, True)
 
 
@@ -57,7 +63,7 @@ def exponentials(input: Any, dim: int, dtype: Any, log: bool) -> Any:
 def spdiags(diagonals: Any, offsets: Any, shape: Any, layout: Any = None) -> Any:
     """spdiags(diagonals, offsets, shape, layout=None) -> Tensor: rows put on diagonals.
 
-    >>> spdiags(tg.tensor([[1, 2]]), tg.tensor([0]), (2, 2)).to_dense()
+    >>> torch.sparse.spdiags(tensor([[1, 2]]), tensor([0]), (2, 2)).to_dense()
     tensor([[1, 0],
             [0, 2]])
     """
@@ -85,25 +91,25 @@ def spdiags(diagonals: Any, offsets: Any, shape: Any, layout: Any = None) -> Any
 # ---------------------------------------------------------------------- products
 
 
-def smm(input: Any, mat: Any) -> Any:
-    """smm(input, mat) -> Tensor: a sparse matrix times a dense one, as a sparse one."""
-    return functions.mm(input, mat).to_sparse()
-
-
 def hspmm(mat1: Any, mat2: Any) -> Any:
-    """hspmm(mat1, mat2) -> Tensor: the product as a tensor of dense rows."""
-    found = functions.mm(mat1, mat2)
+    """hspmm(mat1, mat2) -> Tensor: the product as a tensor of dense rows.
+
+    >>> torch.hspmm(eye(2).to_sparse(), ones(2, 1)).to_dense()
+    tensor([[1.],
+            [1.]])
+    """
+    found = mm(mat1, mat2)
     rows = mat1.coalesce()._indices()[0].unique()
     return sparse(rows.unsqueeze(0), found[rows], tuple(found.shape), True)
 
 
-def sspaddmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """sspaddmm(input, mat1, mat2) -> Tensor: a sparse matrix plus a product, as a sparse one."""
-    return input * beta + smm(mat1, mat2) * alpha
-
-
 def spmm(input: Any, mat2: Any) -> Any:
-    """Old: `mm`."""
+    """Old: `mm`.
+
+    >>> torch.spmm(eye(2).to_sparse(), ones(2, 1))
+    tensor([[1.],
+            [1.]])
+    """
     return tg.mm(input, mat2)
 
 
@@ -111,7 +117,12 @@ dsmm, hsmm, saddmm = spmm, hspmm, sspaddmm
 
 
 def resize_as_sparse_(input: Any, the_template: Any) -> Any:
-    """resize_as_sparse_(input, the_template) -> Tensor: `input` with the shape of another."""
+    """resize_as_sparse_(input, the_template) -> Tensor: `input` with the shape of another.
+
+    >>> x = sparse_coo_tensor([[0]], [1.0], (2,))
+    >>> torch.resize_as_sparse_(x, sparse_coo_tensor(size=(5,))).shape
+    torch.Size([5])
+    """
     return input.resize_as_sparse_(the_template)
 
 
@@ -135,7 +146,8 @@ class ByDtype(type):
 
 def tensor_class(dtype: dtypes.dtype) -> Any:
     name = f"{dtype.scalar_type}Tensor"
-    return ByDtype(name, (), {"dtype": dtype, "__module__": "torch.sparse"})
+    said = f"Sparse tensors of {dtype}, for isinstance; called, it makes one."
+    return ByDtype(name, (), {"dtype": dtype, "__module__": "torch.sparse", "__doc__": said})
 
 
 BFloat16Tensor = tensor_class(dtypes.bfloat16)

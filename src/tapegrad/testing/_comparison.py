@@ -116,7 +116,10 @@ def assert_allclose(
     equal_nan: bool = True,
     msg: str = "",
 ) -> None:
-    """`assert_close` for whatever can become tensors, with wider tolerances (deprecated)."""
+    """`assert_close` for whatever can become tensors, with wider tolerances (deprecated).
+
+    >>> torch.testing.assert_allclose(tensor([1.0]), tensor([1.0 + 1e-7]))
+    """
     warnings.warn(
         "`torch.testing.assert_allclose()` is deprecated since 1.12 and will be removed in a "
         "future release. Please use `torch.testing.assert_close()` instead. You can find detailed "

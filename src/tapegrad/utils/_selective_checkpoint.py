@@ -44,7 +44,11 @@ MISMATCH = (
 
 
 class CheckpointPolicy(enum.Enum):
-    """What a policy answers. PREFER_ leaves the last word to a compiler, which there is none of."""
+    """What a policy answers. PREFER_ leaves the last word to a compiler, which there is none of.
+
+    >>> utils.checkpoint.CheckpointPolicy.MUST_SAVE
+    <CheckpointPolicy.MUST_SAVE: 0>
+    """
 
     MUST_SAVE = 0
     PREFER_SAVE = 1
@@ -66,7 +70,18 @@ SAVING = frozenset(
 
 
 class SelectiveCheckpointContext:
-    """What a policy is told besides the op and its arguments."""
+    """What a policy is told besides the op and its arguments.
+
+    >>> def policy(context, op, *args, **kwargs):
+    ...     assert isinstance(context, utils.checkpoint.SelectiveCheckpointContext)
+    ...     return utils.checkpoint.CheckpointPolicy.MUST_SAVE
+    >>> context_fn = lambda: utils.checkpoint.create_selective_checkpoint_contexts(policy)
+    >>> x = tensor([1.0], requires_grad=True)
+    >>> y = utils.checkpoint.checkpoint(torch.exp, x, use_reentrant=False, context_fn=context_fn)
+    >>> y.backward()
+    >>> x.grad
+    tensor([2.7183])
+    """
 
     def __init__(self, *, is_recompute: bool, op_output: Any = None) -> None:
         self.is_recompute = is_recompute

@@ -77,7 +77,15 @@ class _Switches:
 
 @contextlib.contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
-    """For checkpoints made inside: whether recomputation stops at the last value it needs."""
+    """For checkpoints made inside: whether recomputation stops at the last value it needs.
+
+    >>> x = tensor([2.0], requires_grad=True)
+    >>> with utils.checkpoint.set_checkpoint_early_stop(False):
+    ...     y = utils.checkpoint.checkpoint(lambda x: x * x, x, use_reentrant=False)
+    >>> y.backward()
+    >>> x.grad
+    tensor([4.])
+    """
     before = _Switches.early_stop
     _Switches.early_stop = enable
     try:
@@ -88,7 +96,13 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
-    """For checkpoints made inside: whether errors list everything that was saved; None: by each."""
+    """For checkpoints made inside: whether errors list everything that was saved; None: by each.
+
+    >>> with utils.checkpoint.set_checkpoint_debug_enabled(False):
+    ...     y = utils.checkpoint.checkpoint(torch.exp, zeros(1), use_reentrant=False)
+    >>> y
+    tensor([1.])
+    """
     before = _Switches.debug
     _Switches.debug = enabled
     try:
@@ -98,12 +112,22 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
 
 
 def noop_context_fn() -> Contexts:
-    """The default `context_fn`: nothing around forward, nothing around recomputation."""
+    """The default `context_fn`: nothing around forward, nothing around recomputation.
+
+    >>> forward, again = utils.checkpoint.noop_context_fn()
+    >>> with forward:
+    ...     print(ones(1) + 1)
+    tensor([2.])
+    """
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
 class DefaultDeviceType:
-    """The type of device whose random state is kept when no argument tells."""
+    """The type of device whose random state is kept when no argument tells.
+
+    >>> utils.checkpoint.DefaultDeviceType.get_device_type()
+    'cpu'
+    """
 
     _default_device_type = "cuda" if tg.cuda.is_available() else "cpu"
 
@@ -117,7 +141,15 @@ class DefaultDeviceType:
 
 
 class GraphExecGroup:
-    """Backward passes inside the block share what is recomputed; they must not need it twice."""
+    """Backward passes inside the block share what is recomputed; they must not need it twice.
+
+    >>> with utils.checkpoint.GraphExecGroup() as group:
+    ...     x = tensor([1.0], requires_grad=True)
+    ...     y = utils.checkpoint.checkpoint(torch.exp, x, use_reentrant=False)
+    ...     y.backward(retain_graph=True)
+    >>> x.grad
+    tensor([2.7183])
+    """
 
     _current = PerThread()
 
@@ -143,7 +175,11 @@ class GraphExecGroup:
 
 
 def get_device_states(*args: Any) -> tuple[list[int], list[Any]]:
-    """The numbers and random states of the CUDA devices that hold an argument."""
+    """The numbers and random states of the CUDA devices that hold an argument.
+
+    >>> utils.checkpoint.get_device_states(zeros(2), 3)
+    ([], [])
+    """
     tensors: list[Any] = [a for a in args if isinstance(a, TensorBase)]
     found = {a.get_device() for a in tensors if a.device.type == "cuda"}
     devices = sorted(found)
@@ -153,7 +189,11 @@ def get_device_states(*args: Any) -> tuple[list[int], list[Any]]:
 def set_device_states(
     devices: list[int], states: list[Any], *, device_type: str | None = None
 ) -> None:
-    """Go on from the states of `get_device_states`."""
+    """Go on from the states of `get_device_states`.
+
+    >>> devices, states = utils.checkpoint.get_device_states(zeros(2))
+    >>> utils.checkpoint.set_device_states(devices, states)
+    """
     if device_type in (None, "cuda"):
         for device, state in zip(devices, states, strict=True):
             tg.cuda.set_rng_state(state, device)
@@ -414,7 +454,13 @@ def _without_reentrant(
 
 
 def detach_variable(inputs: Any) -> tuple[Any, ...]:
-    """The tensors of a tuple as leaves that require grad as before."""
+    """The tensors of a tuple as leaves that require grad as before.
+
+    >>> x = tensor([1.0], requires_grad=True) * 2
+    >>> (copy,) = utils.checkpoint.detach_variable((x,))
+    >>> copy, copy.is_leaf
+    (tensor([2.], requires_grad=True), True)
+    """
     if not isinstance(inputs, tuple):
         raise RuntimeError(
             "Only tuple of tensors is supported. Got Unsupported input type: "
@@ -429,7 +475,15 @@ def detach_variable(inputs: Any) -> tuple[Any, ...]:
 
 
 def check_backward_validity(inputs: Iterable[Any]) -> None:
-    """Warn if no gradient can come out."""
+    """Warn if no gradient can come out.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True) as told:
+    ...     warnings.simplefilter("always")
+    ...     utils.checkpoint.check_backward_validity([ones(2)])
+    >>> print(told[0].message)
+    None of the inputs have requires_grad=True. Gradients will be None
+    """
     if not any(isinstance(v, TensorBase) and v.requires_grad for v in inputs):  # type: ignore[attr-defined]
         warnings.warn(
             "None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2
@@ -437,7 +491,15 @@ def check_backward_validity(inputs: Iterable[Any]) -> None:
 
 
 class CheckpointFunction(tg.autograd.Function):
-    """The variant with use_reentrant=True: forward keeps nothing, backward runs a backward."""
+    """The variant with use_reentrant=True: forward keeps nothing, backward runs a backward.
+
+    >>> x = tensor([0.0, 2.0], requires_grad=True)
+    >>> y = utils.checkpoint.checkpoint(torch.exp, x, use_reentrant=True)
+    >>> y.grad_fn.name()
+    'CheckpointFunctionBackward'
+    >>> issubclass(utils.checkpoint.CheckpointFunction, autograd.Function)
+    True
+    """
 
     @staticmethod
     def forward(

@@ -16,7 +16,11 @@ __all__ = ["DLDeviceType", "from_dlpack", "to_dlpack"]
 
 
 class DLDeviceType(enum.IntEnum):
-    """What DLPack calls the kinds of devices."""
+    """What DLPack calls the kinds of devices.
+
+    >>> torch.utils.dlpack.DLDeviceType.kDLCPU.value
+    1
+    """
 
     kDLCPU = 1
     kDLCUDA = 2
@@ -150,10 +154,18 @@ class Writable:
 
 
 def to_dlpack(tensor: Any) -> Any:
-    """A capsule that another library can make an array of, once."""
+    """A capsule that another library can make an array of, once.
+
+    >>> from_dlpack(torch.to_dlpack(tensor([1.0, 2.0])))
+    tensor([1., 2.])
+    """
     return dlpack(tensor)
 
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Any:
-    """A tensor that shares memory with another library's, or with what a capsule holds."""
+    """A tensor that shares memory with another library's, or with what a capsule holds.
+
+    >>> torch.utils.dlpack.from_dlpack(np.ones(2, np.float32))
+    tensor([1., 1.])
+    """
     return tg.from_dlpack(ext_tensor, device=device, copy=copy)

@@ -61,7 +61,12 @@ def progress(
 
 
 class Progress:
-    """What `progress` makes: iterate over it, or use it in a `with` and call `update`."""
+    """What `progress` makes: iterate over it, or use it in a `with` and call `update`.
+
+    >>> import io
+    >>> list(Progress([1, 2, 3], file=io.StringIO()))
+    [1, 2, 3]
+    """
 
     def __init__(
         self,

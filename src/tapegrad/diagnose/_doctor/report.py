@@ -102,7 +102,7 @@ class Finding:
         lines += entry("fix", self.fix)
         for cure in self.also:
             lines += entry("or", cure)
-        return "\n".join([*lines, f"  seen:   {times}; {PAGE}#{self.id.lower()}"])
+        return "\n".join([*lines, f"  seen:   {times}; python -m tapegrad explain {self.id}"])
 
 
 class Report:

@@ -15,7 +15,11 @@ WARN_FOR_UNFUSED_KERNELS = False
 
 
 class SDPBackend(enum.Enum):
-    """The implementations that PyTorch has."""
+    """The implementations that PyTorch has.
+
+    >>> torch.nn.attention.SDPBackend.MATH.name
+    'MATH'
+    """
 
     ERROR = -1
     MATH = 0

@@ -31,26 +31,47 @@ Mod = Callable[..., Any]
 
 
 class AuxRequest(NamedTuple):
-    """What else `flex_attention` should return."""
+    """What else `flex_attention` should return.
+
+    >>> torch.nn.attention.flex_attention.AuxRequest(lse=True).lse
+    True
+    """
 
     lse: bool = False
     max_scores: bool = False
 
 
 class AuxOutput(NamedTuple):
-    """What else it returned."""
+    """What else it returned.
+
+    >>> torch.nn.attention.flex_attention.AuxOutput(lse=ones(2)).lse
+    tensor([1., 1.])
+    """
 
     lse: Any = None
     max_scores: Any = None
 
 
 def noop_mask(batch: Any, head: Any, token_q: Any, token_kv: Any) -> Any:
-    """A mask that hides nothing."""
+    """A mask that hides nothing.
+
+    >>> torch.nn.attention.flex_attention.noop_mask(tensor(0), tensor(0), tensor(0), tensor(1))
+    tensor(True)
+    """
     return batch.new_ones(size=(), dtype=tg.bool, device=batch.device)
 
 
 def and_masks(*mask_mods: Mod) -> Mod:
-    """Visible where all of them say so."""
+    """Visible where all of them say so.
+
+    >>> flex = torch.nn.attention.flex_attention
+    >>> causal = lambda b, h, q, k: q >= k
+    >>> near = lambda b, h, q, k: q - k < 2
+    >>> both = flex.and_masks(causal, near)
+    >>> zero = tensor(0)
+    >>> both(zero, zero, tensor(5), tensor(4)), both(zero, zero, tensor(5), tensor(2))
+    (tensor(True), tensor(False))
+    """
     if not all(callable(mod) for mod in mask_mods):
         raise RuntimeError(f"All inputs should be callable mask_mods: {mask_mods}")
 
@@ -64,7 +85,16 @@ def and_masks(*mask_mods: Mod) -> Mod:
 
 
 def or_masks(*mask_mods: Mod) -> Mod:
-    """Visible where one of them says so."""
+    """Visible where one of them says so.
+
+    >>> flex = torch.nn.attention.flex_attention
+    >>> first = lambda b, h, q, k: k == 0
+    >>> same = lambda b, h, q, k: q == k
+    >>> either = flex.or_masks(first, same)
+    >>> zero = tensor(0)
+    >>> either(zero, zero, tensor(5), zero), either(zero, zero, tensor(5), tensor(4))
+    (tensor(True), tensor(False))
+    """
     if not all(callable(mod) for mod in mask_mods):
         raise RuntimeError(f"All inputs should be callable mask_mods: {mask_mods}")
 
@@ -98,7 +128,7 @@ def create_mask(
 ) -> Any:
     """The mask as a tensor of bools: (batch, heads, queries, keys).
 
-    >>> from tapegrad.nn.attention.flex_attention import create_mask
+    >>> create_mask = torch.nn.attention.flex_attention.create_mask
     >>> create_mask(lambda b, h, q, k: q >= k, None, None, 2, 2)
     tensor([[[[ True, False],
               [ True,  True]]]])
@@ -113,6 +143,11 @@ class BlockMask:
 
     `kv_num_blocks` and `kv_indices` are the blocks that are seen in part, `full_…` those that are
     seen as a whole; within a block `mask_mod` decides.
+
+    >>> flex = torch.nn.attention.flex_attention
+    >>> mask = flex.create_block_mask(lambda b, h, q, k: q >= k, 1, 1, 256, 256, device="cpu")
+    >>> isinstance(mask, flex.BlockMask), mask.kv_num_blocks
+    (True, tensor([[[1, 1]]], dtype=torch.int32))
     """
 
     def __init__(
@@ -231,7 +266,13 @@ def create_block_mask(
     separate_full_blocks: bool = True,
     **options: Any,
 ) -> BlockMask:
-    """The blocks that a mask leaves visible."""
+    """The blocks that a mask leaves visible.
+
+    >>> flex = torch.nn.attention.flex_attention
+    >>> mask = flex.create_block_mask(lambda b, h, q, k: q >= k, 1, 1, 256, 256, device="cpu")
+    >>> mask.shape, mask.sparsity()
+    ((1, 1, 256, 256), 25.0)
+    """
     if not callable(mask_mod):
         raise TypeError(f"Expected mask_mod to be a callable mask_mod, got {type(mask_mod)}")
     rows, columns = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE
@@ -269,7 +310,7 @@ def flex_attention(
 ) -> Any:
     """Attention whose scores are changed by a function of score, batch, head, query and key.
 
-    >>> from tapegrad.nn.attention.flex_attention import flex_attention
+    >>> flex_attention = torch.nn.attention.flex_attention.flex_attention
     >>> x = torch.ones(1, 1, 2, 4)
     >>> flex_attention(x, x, x, score_mod=lambda score, b, h, q, k: score * 2).shape
     torch.Size([1, 1, 2, 4])

@@ -146,7 +146,13 @@ class HookMethods:
     def register_forward_pre_hook(
         self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
-        """Call `hook(module, args)` before every forward; it may return other arguments."""
+        """Call `hook(module, args)` before every forward; it may return other arguments.
+
+        >>> layer = nn.ReLU()
+        >>> handle = layer.register_forward_pre_hook(lambda module, args: (args[0] + 1,))
+        >>> layer(tensor([-3.0, 1.0]))
+        tensor([0., 2.])
+        """
         flags = (self._forward_pre_hooks_with_kwargs,) if with_kwargs else ()
         return add(self._forward_pre_hooks, hook, prepend, flags)
 
@@ -158,25 +164,53 @@ class HookMethods:
         with_kwargs: bool = False,
         always_call: bool = False,
     ) -> RemovableHandle:
-        """Call `hook(module, args, output)` after every forward; what it returns is the output."""
+        """Call `hook(module, args, output)` after every forward; what it returns is the output.
+
+        >>> layer = nn.ReLU()
+        >>> handle = layer.register_forward_hook(lambda module, args, output: print(output.shape))
+        >>> y = layer(ones(2, 3))
+        torch.Size([2, 3])
+        >>> handle.remove()
+        >>> y = layer(ones(2, 3))
+        """
         flags = ((self._forward_hooks_with_kwargs,) if with_kwargs else ()) + (
             (self._forward_hooks_always_called,) if always_call else ()
         )
         return add(self._forward_hooks, hook, prepend, flags)
 
     def register_full_backward_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
-        """Call `hook(module, grad_output)` before this module's gradients are computed."""
+        """Call `hook(module, grad_output)` before this module's gradients are computed.
+
+        >>> layer = nn.ReLU()
+        >>> handle = layer.register_full_backward_pre_hook(lambda module, grad: (grad[0] * 10,))
+        >>> x = tensor([-1.0, 2.0], requires_grad=True)
+        >>> layer(x).sum().backward()
+        >>> x.grad
+        tensor([ 0., 10.])
+        """
         return add(self._backward_pre_hooks, hook, prepend)
 
     def register_backward_hook(self, hook: Hook) -> RemovableHandle:
-        """The old kind of backward hook, on the last node only; prefer the full one."""
+        """The old kind of backward hook, on the last node only; prefer the full one.
+
+        >>> layer = nn.ReLU()
+        >>> handle = layer.register_backward_hook(lambda module, inputs, outputs: print(outputs[0]))
+        >>> layer(tensor([-1.0, 2.0], requires_grad=True)).sum().backward()
+        tensor([1., 1.])
+        """
         if self._is_full_backward_hook is True:
             raise RuntimeError(TWO_KINDS.format("on a single Module"))
         self._is_full_backward_hook = False
         return add(self._backward_hooks, hook)
 
     def register_full_backward_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
-        """Call `hook(module, grad_input, grad_output)` when both gradients are computed."""
+        """Call `hook(module, grad_input, grad_output)` when both gradients are computed.
+
+        >>> layer = nn.ReLU()
+        >>> handle = layer.register_full_backward_hook(lambda _, inputs, outputs: print(inputs[0]))
+        >>> layer(tensor([-1.0, 2.0], requires_grad=True)).sum().backward()
+        tensor([0., 1.])
+        """
         if self._is_full_backward_hook is False:
             raise RuntimeError(TWO_KINDS.format("on a single Module"))
         self._is_full_backward_hook = True

@@ -51,11 +51,38 @@ class StateMethods:
     _load_state_dict_post_hooks: OrderedDict[int, Hook]
 
     def get_extra_state(self) -> Any:
-        """What else `state_dict` should hold for this module; override together with the setter."""
+        """What else `state_dict` should hold for this module; override together with the setter.
+
+        >>> class Counter(nn.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.count = 3
+        ...     def get_extra_state(self):
+        ...         return self.count
+        ...     def set_extra_state(self, state):
+        ...         self.count = state
+        >>> Counter().state_dict()["_extra_state"]
+        3
+        """
         raise RuntimeError(unreachable("get_extra_state"))
 
     def set_extra_state(self, state: Any) -> None:
-        """Take back what `get_extra_state` gave."""
+        """Take back what `get_extra_state` gave.
+
+        >>> class Counter(nn.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.count = 0
+        ...     def get_extra_state(self):
+        ...         return self.count
+        ...     def set_extra_state(self, state):
+        ...         self.count = state
+        >>> counter = Counter()
+        >>> counter.load_state_dict({"_extra_state": 5})
+        <All keys matched successfully>
+        >>> counter.count
+        5
+        """
         raise RuntimeError(unreachable("set_extra_state"))
 
     def _register_state_dict_hook(self, hook: Hook) -> RemovableHandle:
@@ -68,12 +95,26 @@ class StateMethods:
         return add(self._state_dict_hooks, hook)
 
     def register_state_dict_post_hook(self, hook: Hook) -> RemovableHandle:
-        """Call `hook(module, state_dict, prefix, local_metadata)` after `state_dict` is filled."""
+        """Call `hook(module, state_dict, prefix, local_metadata)` after `state_dict` is filled.
+
+        >>> layer = nn.Linear(2, 1)
+        >>> def forget_bias(module, state_dict, prefix, local_metadata):
+        ...     del state_dict[prefix + "bias"]
+        >>> handle = layer.register_state_dict_post_hook(forget_bias)
+        >>> list(layer.state_dict())
+        ['weight']
+        """
         hook._from_public_api = True  # type: ignore[attr-defined]
         return add(self._state_dict_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook: Hook) -> RemovableHandle:
-        """Call `hook(module, prefix, keep_vars)` before `state_dict` is filled."""
+        """Call `hook(module, prefix, keep_vars)` before `state_dict` is filled.
+
+        >>> layer = nn.Linear(2, 1)
+        >>> handle = layer.register_state_dict_pre_hook(lambda *given: print("saving"))
+        >>> state = layer.state_dict()
+        saving
+        """
         return add(self._state_dict_pre_hooks, hook)
 
     def _register_load_state_dict_pre_hook(
@@ -83,11 +124,27 @@ class StateMethods:
 
     def register_load_state_dict_pre_hook(self, hook: Hook) -> RemovableHandle:
         """Call `hook(module, state_dict, prefix, local_metadata, strict, missing_keys,
-        unexpected_keys, error_msgs)` before this module takes its part of a state dict."""
+        unexpected_keys, error_msgs)` before this module takes its part of a state dict.
+
+        >>> layer = nn.Linear(2, 1)
+        >>> def rename(module, state_dict, prefix, *others):
+        ...     state_dict[prefix + "weight"] = state_dict.pop(prefix + "w")
+        >>> handle = layer.register_load_state_dict_pre_hook(rename)
+        >>> layer.load_state_dict({"w": ones(1, 2), "bias": zeros(1)})
+        <All keys matched successfully>
+        """
         return self._register_load_state_dict_pre_hook(hook, with_module=True)
 
     def register_load_state_dict_post_hook(self, hook: Hook) -> RemovableHandle:
-        """Call `hook(module, incompatible_keys)` after loading; it may change the two lists."""
+        """Call `hook(module, incompatible_keys)` after loading; it may change the two lists.
+
+        >>> layer = nn.Linear(2, 1)
+        >>> def forgive(module, incompatible):
+        ...     incompatible.missing_keys.clear()
+        >>> handle = layer.register_load_state_dict_post_hook(forgive)
+        >>> layer.load_state_dict({"weight": ones(1, 2)})
+        <All keys matched successfully>
+        """
         return add(self._load_state_dict_post_hooks, hook)
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:

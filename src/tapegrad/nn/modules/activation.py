@@ -485,7 +485,11 @@ class GLU(Module):
 
 
 class LogSigmoid(Module):
-    """The logarithm of Sigmoid."""
+    """The logarithm of Sigmoid.
+
+    >>> nn.LogSigmoid()(tensor([-2.0, 0.0, 2.0]))
+    tensor([-2.1269, -0.6931, -0.1269])
+    """
 
     def forward(self, input: Any) -> Any:
         return F.logsigmoid(input)
@@ -572,7 +576,11 @@ class Softshrink(_Shrink):
 
 
 class Tanhshrink(Module):
-    """x - tanh(x)."""
+    """x - tanh(x).
+
+    >>> nn.Tanhshrink()(tensor([-1.0, 0.0, 2.0]))
+    tensor([-0.2384,  0.0000,  1.0360])
+    """
 
     def forward(self, input: Any) -> Any:
         return F.tanhshrink(input)
@@ -618,7 +626,11 @@ class Softmax(_Softmax):
 
 
 class Softmin(_Softmax):
-    """Softmax of the negated input."""
+    """Softmax of the negated input.
+
+    >>> nn.Softmin(dim=0)(tensor([1.0, 2.0, 3.0]))
+    tensor([0.6652, 0.2447, 0.0900])
+    """
 
     def forward(self, input: Any) -> Any:
         return F.softmin(input, self.dim, _stacklevel=5)

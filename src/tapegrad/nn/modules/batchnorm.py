@@ -216,7 +216,12 @@ class BatchNorm1d(_BatchNorm):
 
 
 class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
-    """A BatchNorm1d that takes `num_features` from its first input."""
+    """A BatchNorm1d that takes `num_features` from its first input.
+
+    >>> layer = nn.LazyBatchNorm1d()
+    >>> layer(rand(4, 3)).shape, layer.weight.shape
+    (torch.Size([4, 3]), torch.Size([3]))
+    """
 
     cls_to_become = BatchNorm1d
     _input_dims = (2, 3)
@@ -248,7 +253,12 @@ class BatchNorm2d(_BatchNorm):
 
 
 class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
-    """A BatchNorm2d that takes `num_features` from its first input."""
+    """A BatchNorm2d that takes `num_features` from its first input.
+
+    >>> layer = nn.LazyBatchNorm2d()
+    >>> layer(rand(1, 3, 4, 4)).shape, layer.weight.shape
+    (torch.Size([1, 3, 4, 4]), torch.Size([3]))
+    """
 
     cls_to_become = BatchNorm2d
     _input_dims = (4,)
@@ -278,14 +288,24 @@ class BatchNorm3d(_BatchNorm):
 
 
 class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
-    """A BatchNorm3d that takes `num_features` from its first input."""
+    """A BatchNorm3d that takes `num_features` from its first input.
+
+    >>> layer = nn.LazyBatchNorm3d()
+    >>> layer(rand(1, 3, 2, 4, 4)).shape, layer.weight.shape
+    (torch.Size([1, 3, 2, 4, 4]), torch.Size([3]))
+    """
 
     cls_to_become = BatchNorm3d
     _input_dims = (5,)
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalization over the batches of all processes of a group."""
+    """Batch normalization over the batches of all processes of a group.
+
+    >>> model = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+    >>> nn.SyncBatchNorm.convert_sync_batchnorm(model)[1]
+    SyncBatchNorm(3, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)
+    """
 
     def __init__(
         self,

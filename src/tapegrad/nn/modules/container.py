@@ -530,7 +530,12 @@ class ParameterDict(Module):
 
 
 class Container(Module):
-    """Old: modules by name. PyTorch keeps it with a warning; any Module does the same."""
+    """Old: modules by name. PyTorch keeps it with a warning; any Module does the same.
+
+    >>> holder = nn.Container(first=nn.Linear(2, 3))
+    >>> holder.first
+    Linear(in_features=2, out_features=3, bias=True)
+    """
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__()

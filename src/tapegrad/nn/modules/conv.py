@@ -647,7 +647,12 @@ class _LazyConv(_LazyConvXdMixin):
 
 
 class LazyConv1d(_LazyConv, Conv1d):
-    """A Conv1d that takes `in_channels` from its first input."""
+    """A Conv1d that takes `in_channels` from its first input.
+
+    >>> layer = nn.LazyConv1d(8, kernel_size=3)
+    >>> layer(rand(1, 3, 10)).shape, layer
+    (torch.Size([1, 8, 8]), Conv1d(3, 8, kernel_size=(3,), stride=(1,)))
+    """
 
     cls_to_become = Conv1d
 
@@ -664,7 +669,12 @@ class LazyConv2d(_LazyConv, Conv2d):
 
 
 class LazyConv3d(_LazyConv, Conv3d):
-    """A Conv3d that takes `in_channels` from its first input."""
+    """A Conv3d that takes `in_channels` from its first input.
+
+    >>> layer = nn.LazyConv3d(8, kernel_size=3)
+    >>> layer(rand(1, 3, 5, 5, 5)).shape, layer
+    (torch.Size([1, 8, 3, 3, 3]), Conv3d(3, 8, kernel_size=(3, 3, 3), stride=(1, 1, 1)))
+    """
 
     cls_to_become = Conv3d
 
@@ -704,18 +714,33 @@ class _LazyConvTranspose(_LazyConvXdMixin):
 
 
 class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
-    """A ConvTranspose1d that takes `in_channels` from its first input."""
+    """A ConvTranspose1d that takes `in_channels` from its first input.
+
+    >>> layer = nn.LazyConvTranspose1d(8, kernel_size=3)
+    >>> layer(rand(1, 3, 10)).shape, layer
+    (torch.Size([1, 8, 12]), ConvTranspose1d(3, 8, kernel_size=(3,), stride=(1,)))
+    """
 
     cls_to_become = ConvTranspose1d
 
 
 class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
-    """A ConvTranspose2d that takes `in_channels` from its first input."""
+    """A ConvTranspose2d that takes `in_channels` from its first input.
+
+    >>> layer = nn.LazyConvTranspose2d(8, kernel_size=3)
+    >>> layer(rand(1, 3, 10, 10)).shape, layer
+    (torch.Size([1, 8, 12, 12]), ConvTranspose2d(3, 8, kernel_size=(3, 3), stride=(1, 1)))
+    """
 
     cls_to_become = ConvTranspose2d
 
 
 class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
-    """A ConvTranspose3d that takes `in_channels` from its first input."""
+    """A ConvTranspose3d that takes `in_channels` from its first input.
+
+    >>> layer = nn.LazyConvTranspose3d(8, kernel_size=3)
+    >>> layer(rand(1, 3, 5, 5, 5)).shape, layer
+    (torch.Size([1, 8, 7, 7, 7]), ConvTranspose3d(3, 8, kernel_size=(3, 3, 3), stride=(1, 1, 1)))
+    """
 
     cls_to_become = ConvTranspose3d

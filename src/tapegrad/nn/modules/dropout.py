@@ -90,7 +90,15 @@ class Dropout2d(_DropoutNd):
 
 
 class Dropout3d(_DropoutNd):
-    """Zeroes whole channels of volumes."""
+    """Zeroes whole channels of volumes.
+
+    >>> layer = nn.Dropout3d(0.5)
+    >>> layer(ones(1, 4, 1, 1, 2)).reshape(4, 2)
+    tensor([[0., 0.],
+            [0., 0.],
+            [2., 2.],
+            [0., 0.]])
+    """
 
     def forward(self, input: Any) -> Any:
         return F.dropout3d(input, self.p, self.training, self.inplace)
@@ -115,7 +123,14 @@ class AlphaDropout(_DropoutNd):
 
 
 class FeatureAlphaDropout(_DropoutNd):
-    """AlphaDropout of whole channels."""
+    """AlphaDropout of whole channels.
+
+    >>> layer = nn.FeatureAlphaDropout(0.5)
+    >>> layer(ones(1, 3, 1, 2)).reshape(3, 2)
+    tensor([[-0.7792, -0.7792],
+            [-0.7792, -0.7792],
+            [ 1.6656,  1.6656]])
+    """
 
     def forward(self, input: Any) -> Any:
         return F.feature_alpha_dropout(input, self.p, self.training)

@@ -140,7 +140,12 @@ class InstanceNorm1d(_InstanceNorm):
 
 
 class LazyInstanceNorm1d(_LazyNormBase, _InstanceNorm):
-    """An InstanceNorm1d that takes `num_features` from its first input."""
+    """An InstanceNorm1d that takes `num_features` from its first input.
+
+    >>> layer = nn.LazyInstanceNorm1d()
+    >>> layer(rand(1, 3, 10)).shape, layer.weight.shape
+    (torch.Size([1, 3, 10]), torch.Size([3]))
+    """
 
     cls_to_become = InstanceNorm1d
     _input_dims = (2, 3)
@@ -169,7 +174,12 @@ class InstanceNorm2d(_InstanceNorm):
 
 
 class LazyInstanceNorm2d(_LazyNormBase, _InstanceNorm):
-    """An InstanceNorm2d that takes `num_features` from its first input."""
+    """An InstanceNorm2d that takes `num_features` from its first input.
+
+    >>> layer = nn.LazyInstanceNorm2d()
+    >>> layer(rand(1, 3, 4, 4)).shape, layer.weight.shape
+    (torch.Size([1, 3, 4, 4]), torch.Size([3]))
+    """
 
     cls_to_become = InstanceNorm2d
     _input_dims = (3, 4)
@@ -198,7 +208,12 @@ class InstanceNorm3d(_InstanceNorm):
 
 
 class LazyInstanceNorm3d(_LazyNormBase, _InstanceNorm):
-    """An InstanceNorm3d that takes `num_features` from its first input."""
+    """An InstanceNorm3d that takes `num_features` from its first input.
+
+    >>> layer = nn.LazyInstanceNorm3d()
+    >>> layer(rand(1, 3, 2, 4, 4)).shape, layer.weight.shape
+    (torch.Size([1, 3, 2, 4, 4]), torch.Size([3]))
+    """
 
     cls_to_become = InstanceNorm3d
     _input_dims = (4, 5)

@@ -152,7 +152,12 @@ class Bilinear(Module):
 
 
 class LazyLinear(LazyModuleMixin, Linear):
-    """A Linear that takes `in_features` from its first input."""
+    """A Linear that takes `in_features` from its first input.
+
+    >>> layer = nn.LazyLinear(8)
+    >>> layer(rand(4, 3)).shape, layer
+    (torch.Size([4, 8]), Linear(in_features=3, out_features=8, bias=True))
+    """
 
     cls_to_become = Linear
     weight: Any

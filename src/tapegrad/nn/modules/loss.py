@@ -218,7 +218,12 @@ OLD_NAME = (
 
 
 class NLLLoss2d(NLLLoss):
-    """The old name of NLLLoss for images."""
+    """The old name of NLLLoss for images.
+
+    >>> loss = nn.NLLLoss2d()
+    >>> loss(log_softmax(zeros(1, 2, 1, 2), 1), tensor([[[0, 1]]]))
+    tensor(0.6931)
+    """
 
     def __init__(
         self,
@@ -583,7 +588,12 @@ class CTCLoss(_Loss):
 
 
 class HingeEmbeddingLoss(_Loss):
-    """The input where the target is 1, and how far it is below the margin where it is -1."""
+    """The input where the target is 1, and how far it is below the margin where it is -1.
+
+    >>> loss = nn.HingeEmbeddingLoss()
+    >>> loss(tensor([0.5, 0.2]), tensor([1.0, -1.0]))
+    tensor(0.6500)
+    """
 
     __constants__ = ["margin", "reduction"]
     margin: float
@@ -603,7 +613,12 @@ class HingeEmbeddingLoss(_Loss):
 
 
 class MultiLabelMarginLoss(_Loss):
-    """Every class named in the target should be ahead of every other one by a margin."""
+    """Every class named in the target should be ahead of every other one by a margin.
+
+    >>> loss = nn.MultiLabelMarginLoss()
+    >>> loss(tensor([[0.1, 0.2, 0.4, 0.8]]), tensor([[3, 0, -1, 1]]))
+    tensor(0.8500)
+    """
 
     __constants__ = ["reduction"]
 
@@ -612,7 +627,12 @@ class MultiLabelMarginLoss(_Loss):
 
 
 class SoftMarginLoss(_Loss):
-    """log(1 + exp(-target * input)), for targets 1 and -1."""
+    """log(1 + exp(-target * input)), for targets 1 and -1.
+
+    >>> loss = nn.SoftMarginLoss()
+    >>> loss(tensor([2.0, -1.0]), tensor([1.0, -1.0]))
+    tensor(0.2201)
+    """
 
     __constants__ = ["reduction"]
 
@@ -621,7 +641,12 @@ class SoftMarginLoss(_Loss):
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """Cross entropy of two classes for each of several labels."""
+    """Cross entropy of two classes for each of several labels.
+
+    >>> loss = nn.MultiLabelSoftMarginLoss()
+    >>> loss(tensor([[2.0, -1.0]]), tensor([[1.0, 0.0]]))
+    tensor(0.2201)
+    """
 
     __constants__ = ["reduction"]
 
@@ -693,7 +718,12 @@ class MarginRankingLoss(_PairLoss):
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """The target class should be ahead of every other one by a margin."""
+    """The target class should be ahead of every other one by a margin.
+
+    >>> loss = nn.MultiMarginLoss()
+    >>> loss(tensor([[0.1, 0.2, 0.4, 0.8]]), tensor([3]))
+    tensor(0.3250)
+    """
 
     __constants__ = ["p", "margin", "reduction"]
     p: int
@@ -789,7 +819,12 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """TripletMarginLoss with a distance of one's own."""
+    """TripletMarginLoss with a distance of one's own.
+
+    >>> loss = nn.TripletMarginWithDistanceLoss(distance_function=lambda a, b: (a - b).abs().sum(1))
+    >>> loss(tensor([[0.0]]), tensor([[1.0]]), tensor([[1.5]]))
+    tensor(0.5000)
+    """
 
     __constants__ = ["margin", "swap", "reduction"]
     margin: float

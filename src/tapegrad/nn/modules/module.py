@@ -214,7 +214,13 @@ class Module(HookMethods, StateMethods):
         self._modules[name] = announced(GLOBAL.module_registration, self, name, module)
 
     def register_module(self, name: str, module: Module | None) -> None:
-        """The same as `add_module`."""
+        """The same as `add_module`.
+
+        >>> model = nn.Module()
+        >>> model.register_module("head", nn.Linear(2, 1))
+        >>> model.head
+        Linear(in_features=2, out_features=1, bias=True)
+        """
         self.add_module(name, module)
 
     def __getattr__(self, name: str) -> Any:
@@ -309,7 +315,16 @@ class Module(HookMethods, StateMethods):
         return module
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
-        """Put `module` at a path; with `strict` there must be one already."""
+        """Put `module` at a path; with `strict` there must be one already.
+
+        >>> model = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
+        >>> model.set_submodule("1", nn.Tanh())
+        >>> model
+        Sequential(
+          (0): Linear(in_features=2, out_features=3, bias=True)
+          (1): Tanh()
+        )
+        """
         if target == "":
             raise ValueError("Cannot set the submodule without a target name!")
         if not isinstance(module, Module):
@@ -338,7 +353,11 @@ class Module(HookMethods, StateMethods):
         return found
 
     def get_buffer(self, target: str) -> Any:
-        """The buffer at a path."""
+        """The buffer at a path.
+
+        >>> nn.BatchNorm1d(2).get_buffer("running_var")
+        tensor([1., 1.])
+        """
         path, _, name = target.rpartition(".")
         module = self.get_submodule(path)
         if not hasattr(module, name):
@@ -622,15 +641,28 @@ class Module(HookMethods, StateMethods):
         return self._apply(convert)
 
     def to_empty(self, *, device: Any, recurse: bool = True) -> Any:
-        """Move to a device without copying the values."""
+        """Move to a device without copying the values.
+
+        >>> model = nn.Linear(2, 1, device="meta").to_empty(device="cpu")
+        >>> model.weight.device, model.weight.shape
+        (device(type='cpu'), torch.Size([1, 2]))
+        """
         return self._apply(lambda t: tg.empty_like(t, device=device), recurse=recurse)
 
     def type(self, dst_type: Any) -> Any:
-        """Convert all parameters and buffers to one type."""
+        """Convert all parameters and buffers to one type.
+
+        >>> nn.Linear(2, 1).type(float64).weight.dtype
+        torch.float64
+        """
         return self._apply(lambda t: t.type(dst_type))
 
     def float(self) -> Any:
-        """Convert floating point parameters and buffers to float32."""
+        """Convert floating point parameters and buffers to float32.
+
+        >>> nn.Linear(2, 1, dtype=float64).float().weight.dtype
+        torch.float32
+        """
         return self._apply(lambda t: t.float() if t.is_floating_point() else t)
 
     def double(self) -> Any:
@@ -642,15 +674,27 @@ class Module(HookMethods, StateMethods):
         return self._apply(lambda t: t.double() if t.is_floating_point() else t)
 
     def half(self) -> Any:
-        """Convert floating point parameters and buffers to float16."""
+        """Convert floating point parameters and buffers to float16.
+
+        >>> nn.Linear(2, 1).half().weight.dtype
+        torch.float16
+        """
         return self._apply(lambda t: t.half() if t.is_floating_point() else t)
 
     def bfloat16(self) -> Any:
-        """Convert floating point parameters and buffers to bfloat16."""
+        """Convert floating point parameters and buffers to bfloat16.
+
+        >>> nn.Linear(2, 1).bfloat16().weight.dtype
+        torch.bfloat16
+        """
         return self._apply(lambda t: t.bfloat16() if t.is_floating_point() else t)
 
     def cpu(self) -> Any:
-        """Move all parameters and buffers to the CPU."""
+        """Move all parameters and buffers to the CPU.
+
+        >>> nn.Linear(2, 1).cpu().weight.device
+        device(type='cpu')
+        """
         return self._apply(lambda t: t.cpu())
 
     def cuda(self, device: Any = None) -> Any:
@@ -658,11 +702,21 @@ class Module(HookMethods, StateMethods):
         return self._apply(lambda t: t.cuda(device))
 
     def share_memory(self) -> Any:
-        """Move all parameters and buffers to memory that other processes can see."""
+        """Move all parameters and buffers to memory that other processes can see.
+
+        >>> nn.Linear(2, 1).share_memory().weight.is_shared()
+        True
+        """
         return self._apply(lambda t: t.share_memory_())
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Have calls of this module compiled: `torch.compile` in place, with its options."""
+        """Have calls of this module compiled: `torch.compile` in place, with its options.
+
+        >>> model = nn.Linear(2, 1)
+        >>> model.compile()
+        >>> model(ones(1, 2)).shape
+        torch.Size([1, 1])
+        """
         from ...compiler import compile
 
         self._compiled_call_impl = compile(self._call_impl, *args, **kwargs)
@@ -673,7 +727,14 @@ class Module(HookMethods, StateMethods):
         return type(self).__name__
 
     def extra_repr(self) -> str:
-        """What stands in the parentheses of the repr; subclasses override it."""
+        """What stands in the parentheses of the repr; subclasses override it.
+
+        >>> class Scale(nn.Module):
+        ...     def extra_repr(self):
+        ...         return "by=2"
+        >>> Scale()
+        Scale(by=2)
+        """
         return ""
 
     def __repr__(self) -> str:

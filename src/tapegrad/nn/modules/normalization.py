@@ -49,7 +49,11 @@ class LocalResponseNorm(_ResponseNorm):
 
 
 class CrossMapLRN2d(_ResponseNorm):
-    """The older LocalResponseNorm, for images only."""
+    """The older LocalResponseNorm, for images only.
+
+    >>> nn.CrossMapLRN2d(2, alpha=1.0)(ones(1, 2, 1, 1)).flatten()
+    tensor([0.7378, 0.5946])
+    """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
         super().__init__(size, alpha, beta, k)

@@ -76,13 +76,24 @@ class CircularPad1d(_CircularPadNd):
 
 
 class CircularPad2d(_CircularPadNd):
-    """Wraps around in two dimensions."""
+    """Wraps around in two dimensions.
+
+    >>> nn.CircularPad2d(1)(tensor([[[1.0, 2.0], [3.0, 4.0]]]))
+    tensor([[[4., 3., 4., 3.],
+             [2., 1., 2., 1.],
+             [4., 3., 4., 3.],
+             [2., 1., 2., 1.]]])
+    """
 
     _spatial_dims = 2
 
 
 class CircularPad3d(_CircularPadNd):
-    """Wraps around in three dimensions."""
+    """Wraps around in three dimensions.
+
+    >>> nn.CircularPad3d((1, 1, 0, 0, 0, 0))(tensor([[[[1.0, 2.0, 3.0]]]]))
+    tensor([[[[3., 1., 2., 3., 1.]]]])
+    """
 
     _spatial_dims = 3
 
@@ -121,7 +132,12 @@ class ConstantPad1d(_ConstantPadNd):
 
 
 class ConstantPad2d(_ConstantPadNd):
-    """One value around an image."""
+    """One value around an image.
+
+    >>> nn.ConstantPad2d((1, 0, 0, 1), 9.0)(tensor([[[1.0, 2.0]]]))
+    tensor([[[9., 1., 2.],
+             [9., 9., 9.]]])
+    """
 
     def __init__(self, padding: Any, value: float) -> None:
         super().__init__(value)
@@ -129,7 +145,11 @@ class ConstantPad2d(_ConstantPadNd):
 
 
 class ConstantPad3d(_ConstantPadNd):
-    """One value around a volume."""
+    """One value around a volume.
+
+    >>> nn.ConstantPad3d((1, 1, 0, 0, 0, 0), 9.0)(tensor([[[[1.0, 2.0]]]]))
+    tensor([[[[9., 1., 2., 9.]]]])
+    """
 
     def __init__(self, padding: Any, value: float) -> None:
         super().__init__(value)
@@ -171,7 +191,11 @@ class ZeroPad2d(ConstantPad2d):
 
 
 class ZeroPad3d(ConstantPad3d):
-    """Zeros around a volume."""
+    """Zeros around a volume.
+
+    >>> nn.ZeroPad3d((1, 1, 0, 0, 0, 0))(tensor([[[[1.0, 2.0]]]]))
+    tensor([[[[0., 1., 2., 0.]]]])
+    """
 
     def __init__(self, padding: Any) -> None:
         super().__init__(padding, 0.0)
@@ -198,13 +222,24 @@ class ReflectionPad1d(_ReflectionPadNd):
 
 
 class ReflectionPad2d(_ReflectionPadNd):
-    """Mirrored in two dimensions."""
+    """Mirrored in two dimensions.
+
+    >>> nn.ReflectionPad2d(1)(tensor([[[1.0, 2.0], [3.0, 4.0]]]))
+    tensor([[[4., 3., 4., 3.],
+             [2., 1., 2., 1.],
+             [4., 3., 4., 3.],
+             [2., 1., 2., 1.]]])
+    """
 
     _spatial_dims = 2
 
 
 class ReflectionPad3d(_ReflectionPadNd):
-    """Mirrored in three dimensions."""
+    """Mirrored in three dimensions.
+
+    >>> nn.ReflectionPad3d((1, 1, 0, 0, 0, 0))(tensor([[[[1.0, 2.0, 3.0]]]]))
+    tensor([[[[2., 1., 2., 3., 2.]]]])
+    """
 
     _spatial_dims = 3
 
@@ -227,12 +262,23 @@ class ReplicationPad1d(_ReplicationPadNd):
 
 
 class ReplicationPad2d(_ReplicationPadNd):
-    """Repeats the edge in two dimensions."""
+    """Repeats the edge in two dimensions.
+
+    >>> nn.ReplicationPad2d(1)(tensor([[[1.0, 2.0], [3.0, 4.0]]]))
+    tensor([[[1., 1., 2., 2.],
+             [1., 1., 2., 2.],
+             [3., 3., 4., 4.],
+             [3., 3., 4., 4.]]])
+    """
 
     _spatial_dims = 2
 
 
 class ReplicationPad3d(_ReplicationPadNd):
-    """Repeats the edge in three dimensions."""
+    """Repeats the edge in three dimensions.
+
+    >>> nn.ReplicationPad3d((2, 1, 0, 0, 0, 0))(tensor([[[[1.0, 2.0]]]]))
+    tensor([[[[1., 1., 1., 2., 2.]]]])
+    """
 
     _spatial_dims = 3

@@ -173,7 +173,14 @@ class MaxUnpool1d(_MaxUnpoolNd):
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
-    """Puts the results of MaxPool2d back where they came from, zeros elsewhere."""
+    """Puts the results of MaxPool2d back where they came from, zeros elsewhere.
+
+    >>> pool, unpool = nn.MaxPool2d(2, return_indices=True), nn.MaxUnpool2d(2)
+    >>> kept, places = pool(tensor([[[1.0, 4.0], [2.0, 3.0]]]))
+    >>> unpool(kept, places)
+    tensor([[[0., 4.],
+             [0., 0.]]])
+    """
 
     _spatial_dims = 2
 
@@ -184,7 +191,13 @@ class MaxUnpool2d(_MaxUnpoolNd):
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
-    """Puts the results of MaxPool3d back where they came from, zeros elsewhere."""
+    """Puts the results of MaxPool3d back where they came from, zeros elsewhere.
+
+    >>> pool, unpool = nn.MaxPool3d((1, 1, 2), return_indices=True), nn.MaxUnpool3d((1, 1, 2))
+    >>> kept, places = pool(tensor([[[[1.0, 4.0, 3.0, 2.0]]]]))
+    >>> unpool(kept, places)
+    tensor([[[[0., 4., 3., 0.]]]])
+    """
 
     _spatial_dims = 3
 
@@ -374,7 +387,12 @@ class _FractionalMaxPoolNd(Module):
 
 
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
-    """The largest element of windows whose places are drawn (Graham, 2014)."""
+    """The largest element of windows whose places are drawn (Graham, 2014).
+
+    >>> pool = nn.FractionalMaxPool2d(2, output_size=(2, 3))
+    >>> pool(rand(1, 4, 5, 6)).shape
+    torch.Size([1, 4, 2, 3])
+    """
 
     _spatial_dims = 2
 
@@ -383,7 +401,12 @@ class FractionalMaxPool2d(_FractionalMaxPoolNd):
 
 
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
-    """The largest element of windows whose places are drawn, in volumes."""
+    """The largest element of windows whose places are drawn, in volumes.
+
+    >>> pool = nn.FractionalMaxPool3d(2, output_ratio=0.5)
+    >>> pool(rand(1, 2, 8, 8, 8)).shape
+    torch.Size([1, 2, 4, 4, 4])
+    """
 
     _spatial_dims = 3
 
@@ -431,7 +454,11 @@ class LPPool1d(_LPPoolNd):
 
 
 class LPPool2d(_LPPoolNd):
-    """The p-norm of every window of an image."""
+    """The p-norm of every window of an image.
+
+    >>> nn.LPPool2d(2, kernel_size=2)(tensor([[[[3.0, 0.0], [0.0, 4.0]]]]))
+    tensor([[[[5.]]]])
+    """
 
     def forward(self, input: Any) -> Any:
         return F.lp_pool2d(
@@ -440,7 +467,11 @@ class LPPool2d(_LPPoolNd):
 
 
 class LPPool3d(_LPPoolNd):
-    """The p-norm of every window of a volume."""
+    """The p-norm of every window of a volume.
+
+    >>> nn.LPPool3d(2, kernel_size=(1, 1, 2))(tensor([[[[[3.0, 4.0]]]]]))
+    tensor([[[[[5.]]]]])
+    """
 
     def forward(self, input: Any) -> Any:
         return F.lp_pool3d(
@@ -496,7 +527,12 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
-    """The largest elements of windows that cover a volume; None keeps a size."""
+    """The largest elements of windows that cover a volume; None keeps a size.
+
+    >>> pool = nn.AdaptiveMaxPool3d((1, 1, 2))
+    >>> pool(arange(8.0).reshape(1, 2, 2, 2))
+    tensor([[[[6., 7.]]]])
+    """
 
     def forward(self, input: Any) -> Any:
         return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)

@@ -36,7 +36,12 @@ def apply_permutation(tensor: Any, permutation: Any, dim: int = 1) -> Any:
 
 
 class RNNBase(Module):
-    """What RNN, LSTM and GRU share: the parameters of all layers and directions, and checks."""
+    """What RNN, LSTM and GRU share: the parameters of all layers and directions, and checks.
+
+    >>> layer = nn.RNNBase("GRU", input_size=2, hidden_size=3)
+    >>> layer.weight_ih_l0.shape, isinstance(nn.GRU(2, 3), nn.RNNBase)
+    (torch.Size([9, 2]), True)
+    """
 
     __constants__ = [
         "mode",
@@ -465,7 +470,11 @@ class LSTM(RNNBase):
 
 
 class RNNCellBase(Module):
-    """What the cells share: their parameters."""
+    """What the cells share: their parameters.
+
+    >>> isinstance(nn.LSTMCell(2, 3), nn.RNNCellBase)
+    True
+    """
 
     __constants__ = ["input_size", "hidden_size", "bias"]
 

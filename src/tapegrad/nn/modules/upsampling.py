@@ -82,14 +82,23 @@ class Upsample(Module):
 
 
 class UpsamplingNearest2d(Upsample):
-    """Repeats the pixels of an image."""
+    """Repeats the pixels of an image.
+
+    >>> nn.UpsamplingNearest2d(scale_factor=2)(tensor([[[[1.0, 2.0]]]]))
+    tensor([[[[1., 1., 2., 2.],
+              [1., 1., 2., 2.]]]])
+    """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="nearest")
 
 
 class UpsamplingBilinear2d(Upsample):
-    """Interpolates an image so that the corner pixels stay corners."""
+    """Interpolates an image so that the corner pixels stay corners.
+
+    >>> nn.UpsamplingBilinear2d(size=(1, 3))(tensor([[[[1.0, 3.0]]]]))
+    tensor([[[[1., 2., 3.]]]])
+    """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)

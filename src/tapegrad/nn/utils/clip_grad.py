@@ -61,7 +61,14 @@ def get_total_norm(
 def clip_grads_with_norm_(
     parameters: Any, max_norm: float, total_norm: Any, foreach: bool | None = None
 ) -> None:
-    """Scale all gradients by `max_norm / total_norm`, if that is less than one."""
+    """Scale all gradients by `max_norm / total_norm`, if that is less than one.
+
+    >>> w = nn.Parameter(tensor([1.0, 1.0]))
+    >>> w.grad = tensor([3.0, 4.0])
+    >>> nn.utils.clip_grads_with_norm_([w], max_norm=1.0, total_norm=tensor(5.0))
+    >>> w.grad
+    tensor([0.6000, 0.8000])
+    """
     grads = grads_of(parameters)
     found = all_at_once(grads, foreach)
     if found is not None and found[0].shorten(found[1], total_norm, float(max_norm)):

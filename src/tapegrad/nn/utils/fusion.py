@@ -52,7 +52,17 @@ def fuse_conv_bn_weights(
     bn_b: Any,
     transpose: bool = False,
 ) -> tuple[Parameter, Parameter]:
-    """The weight and bias of a convolution with the batch norm behind it."""
+    """The weight and bias of a convolution with the batch norm behind it.
+
+    >>> conv, norm = nn.Conv1d(1, 1, 1), nn.BatchNorm1d(1).eval()
+    >>> weight, bias = nn.utils.fuse_conv_bn_weights(
+    ...     conv.weight, conv.bias, norm.running_mean, norm.running_var, norm.eps,
+    ...     norm.weight, norm.bias,
+    ... )
+    >>> x = rand(1, 1, 4)
+    >>> allclose(conv1d(x, weight, bias), norm(conv(x)))
+    True
+    """
     bias_dtype = conv_w.dtype if conv_b is None else conv_b.dtype
     if conv_b is None:
         conv_b = tg.zeros_like(bn_rm)
@@ -69,7 +79,14 @@ def fuse_conv_bn_weights(
 
 
 def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
-    """A copy of a linear layer that gives what the batch norm behind it would give."""
+    """A copy of a linear layer that gives what the batch norm behind it would give.
+
+    >>> linear, norm = nn.Linear(2, 3).eval(), nn.BatchNorm1d(3).eval()
+    >>> x = rand(4, 2)
+    >>> fused = nn.utils.fuse_linear_bn_eval(linear, norm)
+    >>> allclose(fused(x), norm(linear(x)))
+    True
+    """
     if linear.training or bn.training:
         raise AssertionError("Fusion only for eval!")
     fused = copy.deepcopy(linear)
@@ -95,7 +112,17 @@ def fuse_linear_bn_weights(
     bn_w: Any,
     bn_b: Any,
 ) -> tuple[Parameter, Parameter]:
-    """The weight and bias of a linear layer with the batch norm behind it."""
+    """The weight and bias of a linear layer with the batch norm behind it.
+
+    >>> linear, norm = nn.Linear(2, 3), nn.BatchNorm1d(3).eval()
+    >>> weight, bias = nn.utils.fuse_linear_bn_weights(
+    ...     linear.weight, linear.bias, norm.running_mean, norm.running_var, norm.eps,
+    ...     norm.weight, norm.bias,
+    ... )
+    >>> x = rand(4, 2)
+    >>> allclose(x @ weight.T + bias, norm(linear(x)))
+    True
+    """
     bias_dtype = linear_w.dtype if linear_b is None else linear_b.dtype
     if linear_b is None:
         linear_b = tg.zeros_like(bn_rm)

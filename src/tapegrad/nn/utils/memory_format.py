@@ -27,5 +27,11 @@ def convert_conv2d_weight_memory_format(module: Any, memory_format: Any) -> Any:
 
 
 def convert_conv3d_weight_memory_format(module: Any, memory_format: Any) -> Any:
-    """The same for 3-d convolutions."""
+    """The same for 3-d convolutions.
+
+    >>> model = nn.Conv3d(2, 4, 3)
+    >>> model = nn.utils.convert_conv3d_weight_memory_format(model, torch.channels_last_3d)
+    >>> model.weight.stride()
+    (54, 1, 18, 6, 2)
+    """
     return convert(module, (Conv3d, ConvTranspose3d), memory_format)

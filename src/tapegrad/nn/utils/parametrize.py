@@ -33,7 +33,27 @@ _cache: dict[tuple[int, str], Any] = {}
 
 @contextlib.contextmanager
 def cached() -> Iterator[None]:
-    """Inside this, each parametrized tensor is computed once."""
+    """Inside this, each parametrized tensor is computed once.
+
+    >>> class Symmetric(nn.Module):
+    ...     def forward(self, w):
+    ...         return w.triu() + w.triu(1).T
+    >>> layer = nn.Linear(2, 2)
+    >>> nn.utils.parametrize.register_parametrization(layer, "weight", Symmetric())
+    ParametrizedLinear(
+      in_features=2, out_features=2, bias=True
+      (parametrizations): ModuleDict(
+        (weight): ParametrizationList(
+          (0): Symmetric()
+        )
+      )
+    )
+    >>> with nn.utils.parametrize.cached():
+    ...     print(layer.weight is layer.weight)
+    True
+    >>> layer.weight is layer.weight
+    False
+    """
     global _cache_enabled
     _cache_enabled += 1
     try:
@@ -64,7 +84,13 @@ def must_be_tensor(value: Any) -> None:
 
 class ParametrizationList(ModuleList):
     """The parametrizations of one tensor, in the order of application, and what they start from:
-    `original`, or `original0`, `original1` … if there are several."""
+    `original`, or `original0`, `original1` … if there are several.
+
+    >>> layer = nn.utils.parametrizations.orthogonal(nn.Linear(2, 2))
+    >>> held = layer.parametrizations.weight
+    >>> isinstance(held, nn.utils.parametrize.ParametrizationList), held.original.shape
+    (True, torch.Size([2, 2]))
+    """
 
     original: Any
     unsafe: bool
@@ -301,7 +327,12 @@ def check_next(module: Any, name: str, parametrization: Any) -> None:
 
 
 def is_parametrized(module: Any, tensor_name: str | None = None) -> bool:
-    """Whether a module, or one of its tensors, is parametrized."""
+    """Whether a module, or one of its tensors, is parametrized.
+
+    >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 2))
+    >>> [nn.utils.parametrize.is_parametrized(layer, name) for name in ("weight", "bias")]
+    [True, False]
+    """
     found = getattr(module, "parametrizations", None)
     if not isinstance(found, ModuleDict):
         return False
@@ -309,7 +340,12 @@ def is_parametrized(module: Any, tensor_name: str | None = None) -> bool:
 
 
 def remove_parametrizations(module: Any, tensor_name: str, leave_parametrized: bool = True) -> Any:
-    """Make the tensor an ordinary one again, as it is computed now or as it was before."""
+    """Make the tensor an ordinary one again, as it is computed now or as it was before.
+
+    >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 2))
+    >>> nn.utils.parametrize.remove_parametrizations(layer, "weight")
+    Linear(in_features=2, out_features=2, bias=True)
+    """
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
     found = module.parametrizations[tensor_name]
@@ -336,14 +372,26 @@ def remove_parametrizations(module: Any, tensor_name: str, leave_parametrized: b
 
 
 def type_before_parametrizations(module: Any) -> type:
-    """The class of a module, without what parametrizations did to it."""
+    """The class of a module, without what parametrizations did to it.
+
+    >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 2))
+    >>> nn.utils.parametrize.type_before_parametrizations(layer) is nn.Linear
+    True
+    """
     return type(module).__bases__[0] if is_parametrized(module) else type(module)
 
 
 def transfer_parametrizations_and_params(
     from_module: Any, to_module: Any, tensor_name: str | None = None
 ) -> Any:
-    """Put the parametrizations of one module, and what they start from, on another."""
+    """Put the parametrizations of one module, and what they start from, on another.
+
+    >>> first = nn.utils.parametrizations.weight_norm(nn.Linear(2, 2))
+    >>> second = nn.Linear(2, 2)
+    >>> second = nn.utils.parametrize.transfer_parametrizations_and_params(first, second)
+    >>> equal(first.weight, second.weight), nn.utils.parametrize.is_parametrized(second)
+    (True, True)
+    """
     if not is_parametrized(from_module):
         raise AssertionError("from_module must be parametrized")
     for name in from_module.parametrizations if tensor_name is None else [tensor_name]:

@@ -13,7 +13,18 @@ from .convert_parameters import parameters_to_vector
 
 
 class BasePruningMethod(ABC):
-    """A way to choose a mask; as a hook, it puts the masked weight in place before each call."""
+    """A way to choose a mask; as a hook, it puts the masked weight in place before each call.
+
+    >>> class Negative(nn.utils.prune.BasePruningMethod):
+    ...     PRUNING_TYPE = "unstructured"
+    ...     def compute_mask(self, t, default_mask):
+    ...         return default_mask * (t > 0)
+    >>> layer = nn.Linear(2, 1)
+    >>> layer.weight = nn.Parameter(tensor([[-1.0, 2.0]]))
+    >>> _ = Negative.apply(layer, "weight")
+    >>> layer.weight
+    tensor([[-0., 2.]], grad_fn=<MulBackward0>)
+    """
 
     _tensor_name: str
     PRUNING_TYPE: str
@@ -108,7 +119,16 @@ def take_hook(module: Any, name: str) -> Any:
 
 
 class PruningContainer(BasePruningMethod):
-    """Pruning methods one after the other on the same parameter."""
+    """Pruning methods one after the other on the same parameter.
+
+    >>> layer = nn.Linear(3, 1)
+    >>> layer.weight = nn.Parameter(tensor([[0.1, -3.0, 0.5]]))
+    >>> for _ in range(2):
+    ...     _ = nn.utils.prune.l1_unstructured(layer, "weight", amount=1)
+    >>> (method,) = layer._forward_pre_hooks.values()
+    >>> isinstance(method, nn.utils.prune.PruningContainer), layer.weight
+    (True, tensor([[ 0., -3.,  0.]], grad_fn=<MulBackward0>))
+    """
 
     def __init__(self, *args: BasePruningMethod) -> None:
         self._pruning_methods: tuple[Any, ...] = ()
@@ -173,7 +193,13 @@ def not_pruned(method: BasePruningMethod, mask: Any) -> Any:
 
 
 class Identity(BasePruningMethod):
-    """Masks nothing."""
+    """Masks nothing.
+
+    >>> layer = nn.Linear(2, 1)
+    >>> _ = nn.utils.prune.Identity.apply(layer, "weight")
+    >>> layer.weight_mask
+    tensor([[1., 1.]])
+    """
 
     PRUNING_TYPE = "unstructured"
 
@@ -210,7 +236,12 @@ class _Unstructured(BasePruningMethod):
 
 
 class RandomUnstructured(_Unstructured):
-    """Masks elements at random."""
+    """Masks elements at random.
+
+    >>> method = nn.utils.prune.RandomUnstructured(amount=2)
+    >>> int(method.prune(ones(3, 2)).sum())
+    4
+    """
 
     def _chosen(self, t: Any, count: int) -> Any:
         return tg.topk(tg.rand_like(t).view(-1), k=count).indices
@@ -222,7 +253,12 @@ class RandomUnstructured(_Unstructured):
 
 
 class L1Unstructured(_Unstructured):
-    """Masks the smallest elements."""
+    """Masks the smallest elements.
+
+    >>> method = nn.utils.prune.L1Unstructured(amount=2)
+    >>> method.prune(tensor([0.1, -3.0, 0.5]))
+    tensor([ 0., -3.,  0.])
+    """
 
     def _chosen(self, t: Any, count: int) -> Any:
         return tg.topk(tg.abs(t).view(-1), k=count, largest=False).indices
@@ -236,7 +272,12 @@ class L1Unstructured(_Unstructured):
 
 
 class RandomStructured(BasePruningMethod):
-    """Masks whole channels at random."""
+    """Masks whole channels at random.
+
+    >>> method = nn.utils.prune.RandomStructured(amount=1, dim=0)
+    >>> int((method.prune(ones(3, 2)).sum(1) == 0).sum())
+    1
+    """
 
     PRUNING_TYPE = "structured"
 
@@ -263,7 +304,13 @@ class RandomStructured(BasePruningMethod):
 
 
 class LnStructured(BasePruningMethod):
-    """Masks the channels of the smallest norms."""
+    """Masks the channels of the smallest norms.
+
+    >>> method = nn.utils.prune.LnStructured(amount=1, n=2, dim=0)
+    >>> method.prune(tensor([[3.0, 4.0], [0.1, 0.2]]))
+    tensor([[3., 4.],
+            [0., 0.]])
+    """
 
     PRUNING_TYPE = "structured"
 
@@ -301,7 +348,14 @@ class LnStructured(BasePruningMethod):
 
 
 class CustomFromMask(BasePruningMethod):
-    """Masks what a given mask says."""
+    """Masks what a given mask says.
+
+    >>> layer = nn.Linear(2, 1)
+    >>> layer.weight = nn.Parameter(tensor([[1.0, 2.0]]))
+    >>> _ = nn.utils.prune.CustomFromMask.apply(layer, "weight", tensor([[0, 1]]))
+    >>> layer.weight
+    tensor([[0., 2.]], grad_fn=<MulBackward0>)
+    """
 
     PRUNING_TYPE = "global"
 
@@ -338,19 +392,35 @@ def identity(module: Any, name: str) -> Any:
 
 
 def random_unstructured(module: Any, name: str, amount: Any) -> Any:
-    """Mask elements at random: a number of them, or a fraction."""
+    """Mask elements at random: a number of them, or a fraction.
+
+    >>> layer = nn.utils.prune.random_unstructured(nn.Linear(2, 3), "weight", amount=0.5)
+    >>> int(layer.weight_mask.sum())
+    3
+    """
     RandomUnstructured.apply(module, name, amount)
     return module
 
 
 def l1_unstructured(module: Any, name: str, amount: Any, importance_scores: Any = None) -> Any:
-    """Mask the smallest elements: a number of them, or a fraction."""
+    """Mask the smallest elements: a number of them, or a fraction.
+
+    >>> layer = nn.Linear(3, 1)
+    >>> layer.weight = nn.Parameter(tensor([[0.1, -3.0, 0.5]]))
+    >>> nn.utils.prune.l1_unstructured(layer, "weight", amount=1).weight
+    tensor([[ 0.0000, -3.0000,  0.5000]], grad_fn=<MulBackward0>)
+    """
     L1Unstructured.apply(module, name, amount=amount, importance_scores=importance_scores)
     return module
 
 
 def random_structured(module: Any, name: str, amount: Any, dim: int) -> Any:
-    """Mask channels at random."""
+    """Mask channels at random.
+
+    >>> layer = nn.utils.prune.random_structured(nn.Linear(2, 3), "weight", amount=1, dim=0)
+    >>> int((layer.weight_mask.sum(1) == 0).sum())
+    1
+    """
     RandomStructured.apply(module, name, amount, dim)
     return module
 
@@ -358,7 +428,14 @@ def random_structured(module: Any, name: str, amount: Any, dim: int) -> Any:
 def ln_structured(
     module: Any, name: str, amount: Any, n: Any, dim: int, importance_scores: Any = None
 ) -> Any:
-    """Mask the channels of the smallest norms of order `n`."""
+    """Mask the channels of the smallest norms of order `n`.
+
+    >>> layer = nn.Linear(2, 2)
+    >>> layer.weight = nn.Parameter(tensor([[3.0, 4.0], [0.1, 0.2]]))
+    >>> nn.utils.prune.ln_structured(layer, "weight", amount=1, n=2, dim=0).weight
+    tensor([[3., 4.],
+            [0., 0.]], grad_fn=<MulBackward0>)
+    """
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module
 
@@ -366,7 +443,19 @@ def ln_structured(
 def global_unstructured(
     parameters: Any, pruning_method: Any, importance_scores: Any = None, **kwargs: Any
 ) -> None:
-    """Prune parameters of several modules as if they were one."""
+    """Prune parameters of several modules as if they were one.
+
+    >>> first, second = nn.Linear(2, 2), nn.Linear(2, 2)
+    >>> nn.init.constant_(first.weight, 0.1)
+    Parameter containing:
+    tensor([[0.1000, 0.1000],
+            [0.1000, 0.1000]], requires_grad=True)
+    >>> nn.utils.prune.global_unstructured(
+    ...     [(first, "weight"), (second, "weight")], nn.utils.prune.L1Unstructured, amount=4
+    ... )
+    >>> int(first.weight_mask.sum() + second.weight_mask.sum())
+    4
+    """
     if not isinstance(parameters, Iterable):
         raise TypeError("global_unstructured(): parameters is not an Iterable")
     if importance_scores is None:
@@ -400,13 +489,27 @@ def global_unstructured(
 
 
 def custom_from_mask(module: Any, name: str, mask: Any) -> Any:
-    """Mask what a given mask says."""
+    """Mask what a given mask says.
+
+    >>> layer = nn.Linear(2, 1)
+    >>> layer.weight = nn.Parameter(tensor([[1.0, 2.0]]))
+    >>> nn.utils.prune.custom_from_mask(layer, "weight", tensor([[0, 1]])).weight
+    tensor([[0., 2.]], grad_fn=<MulBackward0>)
+    """
     CustomFromMask.apply(module, name, mask)
     return module
 
 
 def remove(module: Any, name: str) -> Any:
-    """Make pruning permanent: the masked weight becomes the parameter."""
+    """Make pruning permanent: the masked weight becomes the parameter.
+
+    >>> layer = nn.utils.prune.l1_unstructured(nn.Linear(3, 1), "weight", amount=1)
+    >>> print(sorted(name for name, _ in layer.named_parameters()))
+    ['bias', 'weight_orig']
+    >>> _ = nn.utils.prune.remove(layer, "weight")
+    >>> sorted(name for name, _ in layer.named_parameters())
+    ['bias', 'weight']
+    """
     hook = take_hook(module, name)
     if hook is None:
         raise ValueError(
@@ -417,7 +520,15 @@ def remove(module: Any, name: str) -> Any:
 
 
 def is_pruned(module: Any) -> bool:
-    """Whether a module or one below it is pruned."""
+    """Whether a module or one below it is pruned.
+
+    >>> layer = nn.Linear(2, 1)
+    >>> print(nn.utils.prune.is_pruned(layer))
+    False
+    >>> _ = nn.utils.prune.random_unstructured(layer, "weight", amount=1)
+    >>> nn.utils.prune.is_pruned(layer)
+    True
+    """
     return any(
         isinstance(hook, BasePruningMethod)
         for each in module.modules()

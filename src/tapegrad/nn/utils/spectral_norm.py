@@ -179,7 +179,14 @@ def spectral_norm(
 
 
 def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
-    """Undo `spectral_norm`."""
+    """Undo `spectral_norm`.
+
+    >>> layer = nn.utils.spectral_norm(nn.Linear(2, 3))
+    >>> nn.utils.remove_spectral_norm(layer)
+    Linear(in_features=2, out_features=3, bias=True)
+    >>> [name for name, _ in layer.named_parameters()]
+    ['bias', 'weight']
+    """
 
     def of_this(hook: Any) -> bool:
         return hook.fn.name == name

@@ -64,7 +64,12 @@ class WeightNorm:
 
 
 def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
-    """Replace a weight by its length `weight_g` and its direction `weight_v`."""
+    """Replace a weight by its length `weight_g` and its direction `weight_v`.
+
+    >>> layer = nn.utils.weight_norm(nn.Linear(2, 3))
+    >>> [(name, tuple(p.shape)) for name, p in layer.named_parameters()]
+    [('bias', (3,)), ('weight_g', (3, 1)), ('weight_v', (3, 2))]
+    """
     warnings.warn(
         "`torch.nn.utils.weight_norm` is deprecated in favor of "
         "`torch.nn.utils.parametrizations.weight_norm`.",
@@ -76,7 +81,14 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
 
 
 def remove_weight_norm(module: Any, name: str = "weight") -> Any:
-    """Undo `weight_norm`."""
+    """Undo `weight_norm`.
+
+    >>> layer = nn.utils.weight_norm(nn.Linear(2, 3))
+    >>> nn.utils.remove_weight_norm(layer)
+    Linear(in_features=2, out_features=3, bias=True)
+    >>> sorted(name for name, _ in layer.named_parameters())
+    ['bias', 'weight']
+    """
     for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, WeightNorm) and hook.name == name:
             hook.remove(module)

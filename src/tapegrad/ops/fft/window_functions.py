@@ -472,7 +472,7 @@ def kaiser_window(
 ) -> Any:
     """kaiser_window(window_length, periodic=True, beta=12.0, *, dtype=None) -> Tensor: Kaiser's.
 
-    >>> kaiser_window(4, beta=2.0)
+    >>> kaiser_window(4, True, 2.0)
     tensor([0.4387, 0.8348, 1.0000, 0.8348])
     """
 

@@ -287,7 +287,11 @@ def matrix_transpose(name: str, input: Any) -> Any:
 
 
 def mT(input: Any) -> Any:
-    """The last two dimensions swapped."""
+    """The last two dimensions swapped.
+
+    >>> zeros(5, 2, 3).mT.shape
+    torch.Size([5, 3, 2])
+    """
     if not input.array.ndim:
         warnings.warn(
             "Tensor.mT is deprecated on 0-D tensors. This function is the identity in these cases.",
@@ -299,7 +303,12 @@ def mT(input: Any) -> Any:
 
 
 def H(input: Any) -> Any:
-    """The conjugate transpose of a matrix."""
+    """The conjugate transpose of a matrix.
+
+    >>> tensor([[1 + 2j, 3j]]).H
+    tensor([[1.-2.j],
+            [0.-3.j]])
+    """
     ndim = input.array.ndim
     if not ndim:
         warnings.warn(
@@ -327,7 +336,12 @@ def adjoint(input: Any) -> Any:
 
 
 def mH(input: Any) -> Any:
-    """The conjugate transpose of the last two dimensions."""
+    """The conjugate transpose of the last two dimensions.
+
+    >>> tensor([[1 + 2j, 3j]]).mH
+    tensor([[1.-2.j],
+            [0.-3.j]])
+    """
     return adjoint_named("mH", input)
 
 

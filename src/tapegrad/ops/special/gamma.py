@@ -104,6 +104,7 @@ class Polygamma(Elementwise):
 
 
 def polygamma_of(input: Any, n: Any, run: Any = apply) -> Any:
+    """polygamma(n) -> Tensor: the n-th derivative of `digamma`."""
     if isinstance(n, bool) or not isinstance(n, int):
         name = "polygamma" if run is apply else "polygamma_"
         kind = type(n).__name__

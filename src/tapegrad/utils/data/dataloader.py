@@ -254,7 +254,10 @@ class DataLoader(Generic[_T_co]):
         return math.floor(batches) if self.drop_last else math.ceil(batches)
 
     def check_worker_number_rationality(self) -> None:
-        """Warn if there are to be more workers than processors."""
+        """Warn if there are to be more workers than processors.
+
+        >>> utils.data.DataLoader([1, 2, 3]).check_worker_number_rationality()
+        """
         if not self.num_workers:
             return
         limit, note = _processors()

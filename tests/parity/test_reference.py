@@ -1,0 +1,45 @@
+"""What the examples of the reference print is what PyTorch prints."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from reference_examples import every_entry, failures, needs_gpu
+
+# What PyTorch has not, or prints otherwise.
+OWN = ("torch.datasets.", "torch.diagnose.", "torch.utils.progress.")
+DIFFERENT = {
+    "torch.PyTorchFileReader": "absent here, and says so",
+    "torch.PyTorchFileWriter": "absent here, and says so",
+    "torch.func.hessian_diag": "ours",
+    "torch.func.hvp": "ours",
+    "torch.func.laplacian": "ours",
+    "torch.func.loop_over": "ours",
+    "torch.linalg.eig": "the last bit of the eigenvalues: other LAPACK",
+    "torch.linalg.eigvals": "the last bit of the eigenvalues: other LAPACK",
+    "torch.lobpcg": "the last bit of the eigenvalues: other LAPACK",
+    "torch.Tensor.orgqr": "-0 for 0: other LAPACK",
+    "torch.orgqr": "-0 for 0: other LAPACK",
+    "torch.autograd.detect_anomaly": "the error says more here",
+    "torch.Tensor.cuda": "the error says more here",
+    "torch.Tensor.pin_memory": "the error says more here",
+    "torch.profiler.profile": "ones is one op here",
+    "torch.set_flush_denormal": "the processor's flag is left alone here",
+}
+
+# These would start PyTorch's own compiler.
+COMPILED = ("torch.compile", "torch.compiler.", "torch.nn.Module.compile")
+
+
+@pytest.mark.slow
+def test_the_examples_print_what_pytorch_prints():
+    found = [
+        (name, part)
+        for name, part in every_entry()
+        if not needs_gpu(part) and not name.startswith(OWN + COMPILED) and name not in DIFFERENT
+    ]
+    wrong, count = failures(found, torch)
+    assert count > 3200
+    assert not wrong, "".join(wrong.values())
+    assert DIFFERENT.keys() <= {name for name, _ in every_entry()}
