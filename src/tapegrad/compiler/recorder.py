@@ -286,12 +286,19 @@ class Recorder(OpMode):
         if out.special:
             self.give_up(f"it makes a {type(out).__name__} on {out.device}")
         elif not self.is_known(out.array):
-            self.take_over([out.array])
-            step = FillStep(name, out.array)
-            self.steps.append(step)
-            if step.is_zero and out.array is memory(out.array) and out.array.flags.forc:
-                self.zeros[id(out.array)] = out.array
+            self.add_fill(name, out.array)
         return out
+
+    def constant(self, t: Any) -> None:
+        if not self.trouble and not t.special:
+            self.add_fill("a constant", t.array)
+
+    def add_fill(self, name: str, array: Any) -> None:
+        self.take_over([array])
+        step = FillStep(name, array)
+        self.steps.append(step)
+        if step.is_zero and array is memory(array) and array.flags.forc:
+            self.zeros[id(array)] = array
 
     def write(self, call: Call, op: Op, tensors: Any, attrs: Any) -> Any:
         """An op in place: its kernel, a copy and a count, where nothing is peculiar about it."""

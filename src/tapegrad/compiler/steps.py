@@ -200,9 +200,9 @@ class FillStep(Step):
 
     def __init__(self, name: str, array: Any) -> None:
         self.name = name
-        self.values = array.copy()
         self.made = [array]
         self.is_zero = is_zero(array)
+        self.values = 0 if self.is_zero else array.copy()
         self.tape = bytes_tape(None if self.is_zero else self.values, array)
 
     def run(self) -> None:

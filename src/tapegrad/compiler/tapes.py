@@ -133,6 +133,8 @@ def copies(op: Any, arrays: list[Any], attrs: Any, result: Any) -> list[tuple[An
     """The (source, target) pairs that an op consists of; none if it is not made of copies."""
     if op.name in ("clone", "cast"):
         return [(arrays[0], result)]
+    if op.name in ("stack_steps", "mkldnn_rnn_layer") and arrays[0].flags.c_contiguous:
+        return [(arrays[0].reshape(result.shape), result)]
     if op.name == "flip":
         return [(np.flip(arrays[0], attrs[0]), result)]
     if op.name == "stack":
@@ -169,6 +171,8 @@ def strided_tape(op: Any, tensors: Any, attrs: Any, results: list[Any]) -> Any:
         return tape if same else None
     said = Tracer(op, KERNELS.STEPS).forward(kind, tuple(attrs), 1)
     if not isinstance(said, tuple) or len(said[3]) != len(results):
+        return None
+    if any([arrays[i] is None for i in said[1]]):  # a weight that is not there
         return None
     inputs = [operand_of(arrays[i], kind, shape) for i in said[1]]
     outputs = [operand_of(x, kind, shape) for x in results]

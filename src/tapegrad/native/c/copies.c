@@ -185,9 +185,14 @@ PyObject *tg_copy_into(PyObject *self, PyObject *args) {
     Py_END_ALLOW_THREADS Py_RETURN_TRUE;
 }
 
-/* For a tape: if this call copies from a piece of memory, it copies zeros from now on. */
-void tg_copies_zeros(tg_again function, void *context, const char *begin, const char *end) {
+/* For a tape: if this call copies from a piece of memory, it copies zeros from now on. The piece that
+   it fills, where that lies in a row; NULL: it is another call. */
+char *tg_copies_zeros(tg_again function, void *context, const char *begin, const char *end,
+                      int64_t *bytes) {
     copy *c = context;
-    if (function == again && c->from >= begin && c->from < end)
-        c->from = NULL;
+    if (function != again || c->from < begin || c->from >= end)
+        return NULL;
+    c->from = NULL;
+    *bytes = c->size[0] * c->bytes;
+    return c->dims == 1 && c->to_step[0] == c->bytes ? c->to : NULL;
 }

@@ -152,6 +152,7 @@ static void *get_again(void *context, void *data, size_t bytes) {
     return made;
 }
 
+const PyDataMemAllocator tg_memory = {NULL, get, get_zeros, get_again, give_back};
 static PyDataMem_Handler functions = {
     "tapegrad", 1, {NULL, get, get_zeros, get_again, give_back},
 };

@@ -11,6 +11,7 @@ from .. import KERNELS
 from .rows import (
     LIKE_FLOAT,
     contiguous,
+    copied,
     empty,
     for_dtypes,
     is_bfloat16,
@@ -99,6 +100,14 @@ def summable(x: Any, whole: bool) -> Any:
     return x.T if whole and x.flags.f_contiguous else contiguous(x)
 
 
+def without_repeats(x: Any, dim: tuple[int, ...]) -> Any:
+    """The part of an array whose sums are all there are: the rest repeats it, as of `expand`."""
+    again = [d for d in range(x.ndim) if not x.strides[d] and x.shape[d] > 1 and d not in dim]
+    if not again:
+        return x
+    return x[tuple([slice(0, 1) if d in again else slice(None) for d in range(x.ndim)])]
+
+
 def conv_bias_grad(reference: Any) -> Any:
     def kernel(grad_output: Any) -> Any:
         x = summable(grad_output, False)
@@ -122,6 +131,11 @@ def sums(whole: bool, averages: bool) -> Any:
             return narrowed(sum_over(x, None, False, x.size if averages else 1.0), x)
 
         def over_some(input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+            if dim is not None and KERNELS.has_tape():
+                same = without_repeats(input, dim)
+                if same is not input:
+                    part = over_some(same, dim, keepdim, dtype)
+                    return copied(np.broadcast_to(part, reduced_shape(input.shape, dim, keepdim)))
             x = None if dtype is not None else summable(input, dim is None)
             if x is None:
                 return reference(input, dim, keepdim, dtype)

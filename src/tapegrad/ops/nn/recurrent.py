@@ -12,15 +12,19 @@ Everything that a gradient rule reads beside the arguments is an output of the o
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from typing import Any
 
-from ...native.backend import HOST
+import numpy as np
+
+from ...core.spaces import RAW
 from ..block import Block, Linear, op
 from ..block.checks import cast_value, half_as_single
 
 # ruff: noqa: N805
 
 Spans = list[tuple[int, int]]
+Sizes = tuple[int, ...]
 
 
 def spans(sizes: tuple[int, ...], turned: bool) -> Spans:
@@ -196,13 +200,18 @@ class MkldnnRnnLayer(StepsBlock):
 # ---------------------------------------------------------------------- tanh and relu
 
 
-def no_kernel(*args: Any) -> None:
-    """Where there is no loop in C, the rule has its own."""
+class LoopBack(Block):
+    """The loop of a layer's gradient as one op: in C, where nothing is differentiated again."""
+
+    aten = None
+    public = False
+    undifferentiable = "the rule of the layer goes step by step where that is wanted"
 
 
-rnn_back = HOST.helper("rnn_back", no_kernel)
-gru_back = HOST.helper("gru_back", no_kernel)
-lstm_back = HOST.helper("lstm_back", no_kernel)
+def is_one_op(F: Any, *values: Any) -> bool:
+    """Whether the loop of a gradient may be one op: on the CPU, and if that is the end of it."""
+    arrays = [x.array if F.recorded else x for x in values]
+    return all([isinstance(x, np.ndarray) for x in arrays]) and bool(F.is_final(*values))
 
 
 @op
@@ -229,22 +238,13 @@ class RnnLayer(Block):
         return cast_value(out, input.dtype)
 
     def backward(F, grad, needs, hx, weight, out, relu, sizes, turned):
-        walk = spans(sizes, turned)
-        states = before(F, hx, out, walk) if needs[2] else None
-        if not F.recorded:
-            pulled = rnn_back(grad, hx, weight, out, relu, sizes, turned)
-            if pulled is not None:
-                return *pulled, None if states is None else F.matmul(turn(F, pulled[0]), states)
-        slope = slope_of(out, relu)
-        carry = Carry(F, hx)
-        found = []
-        for span in reversed(walk):
-            d = plus(rows(F, grad, span), carry.at(span[1])) * rows(F, slope, span)
-            found.append(d)
-            carry.value = F.matmul(d, weight)
-        to_input = rows_in_order(F, found[::-1], walk)
-        to_weight = None if states is None else F.matmul(turn(F, to_input), states)
-        return to_input, carry.to_initial(), to_weight
+        pull = F.rnn_back if is_one_op(F, grad, hx, weight, out) else partial(rnn_loop, F)
+        to_input, to_hx = pull(grad, hx, weight, out, relu, sizes, turned)
+        to_weight = None
+        if needs[2]:
+            states = before(F, hx, out, spans(sizes, turned))
+            to_weight = F.matmul(turn(F, to_input), states)
+        return to_input, to_hx, to_weight
 
     def jvp(F, t_input, hx, t_hx, weight, t_weight, out, relu, sizes, turned):
         walk = spans(sizes, turned)
@@ -268,6 +268,33 @@ def slope_of(out: Any, relu: bool) -> Any:
     return out > 0 if relu else 1 - out * out
 
 
+def rnn_loop(
+    F: Any, grad: Any, hx: Any, weight: Any, out: Any, relu: bool, sizes: Sizes, turned: bool
+) -> tuple[Any, Any]:
+    """The gradients of what the input adds, and of the states at the start."""
+    walk = spans(sizes, turned)
+    slope = slope_of(out, relu)
+    carry = Carry(F, hx)
+    found = []
+    for span in reversed(walk):
+        d = plus(rows(F, grad, span), carry.at(span[1])) * rows(F, slope, span)
+        found.append(d)
+        carry.value = F.matmul(d, weight)
+    return rows_in_order(F, found[::-1], walk), carry.to_initial()
+
+
+@op
+class RnnBack(LoopBack):
+    """rnn_back(grad, hx, weight, out, relu, sizes, turned) -> (Tensor, Tensor): `rnn_loop`."""
+
+    tensors = ("grad", "hx", "weight", "out")
+    outs = ("to_input", "to_hx")
+    leading = (2, 2, 2, 2)
+
+    def fwd(xp, grad, hx, weight, out, relu, sizes, turned):
+        return rnn_loop(RAW, grad, hx, weight, out, relu, sizes, turned)
+
+
 # ---------------------------------------------------------------------- LSTM
 
 
@@ -287,6 +314,63 @@ class LstmSlopes:
         rest = [i * (1 - i), f * (1 - f), 1 - g * g, o * (1 - o)]
         self.gates = rest
         self.inner = cat_last(F, rest[0] * g, rest[1] * previous, rest[2] * i, rest[3] * squashed)
+
+
+class LstmLoop:
+    """The gradient's way back through time: to the sums inside the gates, and to the states."""
+
+    def __init__(
+        self,
+        F: Any,
+        grad: Any,
+        hx: Any,
+        cx: Any,
+        weight: Any,
+        proj: Any,
+        cells: Any,
+        gates: Any,
+        walk: Spans,
+    ) -> None:
+        d_out, d_cells, d_gates = grad
+        self.slopes = slopes = LstmSlopes(F, cells, gates, before(F, cx, cells, walk))
+        extra = None if d_gates is None else d_gates * cat_last(F, *slopes.gates)
+        carry_h, carry_c = Carry(F, hx), Carry(F, cx)
+        found = []
+        self.through: list[Any] = []  # the gradients of h, last step first
+        for span in reversed(walk):
+            count = span[1]
+            dh = None if d_out is None else rows(F, d_out, span)
+            dh = plus(dh, carry_h.at(count))
+            if dh is None:
+                dh = F.zeros_like(rows(F, hx, (0, count)))
+            self.through.append(dh)
+            dm = dh if proj is None else F.matmul(dh, proj)
+            dc = plus(dm * rows(F, slopes.to_cell, span), carry_c.at(count))
+            if d_cells is not None:
+                dc = dc + rows(F, d_cells, span)
+            d = cat_last(F, dc, dc, dc, dm) * rows(F, slopes.inner, span)
+            if extra is not None:
+                d = d + rows(F, extra, span)
+            found.append(d)
+            carry_h.value = F.matmul(d, weight)
+            carry_c.value = dc * rows(F, slopes.forget, span)
+        self.to_input = rows_in_order(F, found[::-1], walk)
+        self.to_hx, self.to_cx = carry_h.to_initial(), carry_c.to_initial()
+
+
+@op
+class LstmBack(LoopBack):
+    """lstm_back(to_out, to_cells, hx, cx, weight, cells, gates, sizes, turned) ->
+    (Tensor, Tensor, Tensor): `LstmLoop` without a projection."""
+
+    tensors = ("to_out", "to_cells", "hx", "cx", "weight", "cells", "gates")
+    outs = ("to_gates", "to_hx", "to_cx")
+    leading = (2, 2, 2, 2, 2, 2, 2)
+
+    def fwd(xp, to_out, to_cells, hx, cx, weight, cells, gates, sizes, turned):
+        grad, walk = (to_out, to_cells, None), spans(sizes, turned)
+        loop = LstmLoop(RAW, grad, hx, cx, weight, None, cells, gates, walk)
+        return loop.to_input, loop.to_hx, loop.to_cx
 
 
 @op
@@ -333,39 +417,22 @@ class LstmLayer(Block):
     def backward(F, grad, needs, hx, cx, weight, proj, out, cells, gates, sizes, turned):
         walk = spans(sizes, turned)
         d_out, d_cells, d_gates = grad[0], grad[1], grad[2]
-        if not F.recorded:
-            found = lstm_back(grad, hx, cx, weight, proj, cells, gates, sizes, turned)
-            if found is not None:
-                states = before(F, hx, out, walk) if needs[3] else None
-                return *found, None if states is None else F.matmul(turn(F, found[0]), states), None
-        slopes = LstmSlopes(F, cells, gates, before(F, cx, cells, walk))
-        extra = None if d_gates is None else d_gates * cat_last(F, *slopes.gates)
-        carry_h, carry_c = Carry(F, hx), Carry(F, cx)
-        found, through = [], []
-        for span in reversed(walk):
-            count = span[1]
-            dh = None if d_out is None else rows(F, d_out, span)
-            dh = plus(dh, carry_h.at(count))
-            if dh is None:
-                dh = F.zeros_like(rows(F, out, span))
-            through.append(dh)
-            dm = dh if proj is None else F.matmul(dh, proj)
-            dc = plus(dm * rows(F, slopes.to_cell, span), carry_c.at(count))
-            if d_cells is not None:
-                dc = dc + rows(F, d_cells, span)
-            d = cat_last(F, dc, dc, dc, dm) * rows(F, slopes.inner, span)
-            if extra is not None:
-                d = d + rows(F, extra, span)
-            found.append(d)
-            carry_h.value = F.matmul(d, weight)
-            carry_c.value = dc * rows(F, slopes.forget, span)
-        to_input = rows_in_order(F, found[::-1], walk)
+        if proj is None and d_gates is None and is_one_op(F, hx, cx, weight, cells, gates):
+            to_input, to_hx, to_cx = F.lstm_back(
+                d_out, d_cells, hx, cx, weight, cells, gates, sizes, turned
+            )
+            to_weight = None
+            if needs[3]:
+                to_weight = F.matmul(turn(F, to_input), before(F, hx, out, walk))
+            return to_input, to_hx, to_cx, to_weight, None
+        loop = LstmLoop(F, grad, hx, cx, weight, proj, cells, gates, walk)
         to_weight = to_proj = None
         if needs[3]:
-            to_weight = F.matmul(turn(F, to_input), before(F, hx, out, walk))
+            to_weight = F.matmul(turn(F, loop.to_input), before(F, hx, out, walk))
         if needs[4]:
-            to_proj = F.matmul(turn(F, rows_in_order(F, through[::-1], walk)), slopes.raw)
-        return to_input, carry_h.to_initial(), carry_c.to_initial(), to_weight, to_proj
+            through = rows_in_order(F, loop.through[::-1], walk)
+            to_proj = F.matmul(turn(F, through), loop.slopes.raw)
+        return loop.to_input, loop.to_hx, loop.to_cx, to_weight, to_proj
 
     def jvp(
         F,
@@ -434,6 +501,50 @@ class GruSlopes:
         self.inner = cat_last(F, self.outer * s * self.of_reset, self.to_update, self.outer * r)
 
 
+def gru_loop(
+    F: Any, d_out: Any, d_gates: Any, hx: Any, weight: Any, out: Any, gates: Any, walk: Spans
+) -> tuple[Any, Any, Any]:
+    """To what the input and to what the states add to the gates, and to the states at the start."""
+    slopes = GruSlopes(F, gates, before(F, hx, out, walk))
+    extra = new = None
+    if d_gates is not None:
+        d_reset, d_update, d_new, d_hidden = columns(F, d_gates, 4)
+        new = d_new * slopes.of_new
+        reset = (new * slopes.hidden + d_reset) * slopes.of_reset
+        update = d_update * slopes.of_update
+        extra = cat_last(F, reset, update, new * slopes.reset + d_hidden)
+    carry = Carry(F, hx)
+    found, through = [], []
+    for span in reversed(walk):
+        dh = None if d_out is None else rows(F, d_out, span)
+        dh = plus(dh, carry.at(span[1]))
+        if dh is None:
+            dh = F.zeros_like(rows(F, out, span))
+        through.append(dh)
+        d = cat_last(F, dh, dh, dh) * rows(F, slopes.inner, span)
+        if extra is not None:
+            d = d + rows(F, extra, span)
+        found.append(d)
+        carry.value = F.matmul(d, weight) + dh * rows(F, slopes.update, span)
+    inner = rows_in_order(F, found[::-1], walk)
+    outer = plus(rows_in_order(F, through[::-1], walk) * slopes.outer, new)
+    to_reset, to_update, _ = columns(F, inner, 3)
+    return cat_last(F, to_reset, to_update, outer), inner, carry.to_initial()
+
+
+@op
+class GruBack(LoopBack):
+    """gru_back(grad, hx, weight, out, gates, sizes, turned) -> (Tensor, Tensor, Tensor):
+    `gru_loop`."""
+
+    tensors = ("grad", "hx", "weight", "out", "gates")
+    outs = ("to_input", "to_inner", "to_hx")
+    leading = (2, 2, 2, 2, 2)
+
+    def fwd(xp, grad, hx, weight, out, gates, sizes, turned):
+        return gru_loop(RAW, grad, None, hx, weight, out, gates, spans(sizes, turned))
+
+
 @op
 class GruLayer(Block):
     """gru_layer(input, hx, weight, bias, sizes, turned) -> (Tensor, Tensor): all h, and r,
@@ -477,45 +588,16 @@ class GruLayer(Block):
 
     def backward(F, grad, needs, hx, weight, bias, out, gates, sizes, turned):
         walk = spans(sizes, turned)
-        d_out, d_gates = grad[0], grad[1]
-        if not F.recorded:
-            pulled = gru_back(grad, hx, weight, out, gates, sizes, turned)
-            if pulled is not None:
-                to_input, inner, to_hx = pulled
-                states = before(F, hx, out, walk) if needs[2] else None
-                to_weight = None if states is None else F.matmul(turn(F, inner), states)
-                to_bias = F.sum(inner, (0,), False, None) if needs[3] else None
-                return to_input, to_hx, to_weight, to_bias
-        previous = before(F, hx, out, walk)
-        slopes = GruSlopes(F, gates, previous)
-        extra = None
-        if d_gates is not None:
-            d_reset, d_update, d_new, d_hidden = columns(F, d_gates, 4)
-            new = d_new * slopes.of_new
-            reset = (new * slopes.hidden + d_reset) * slopes.of_reset
-            update = d_update * slopes.of_update
-            extra = cat_last(F, reset, update, new * slopes.reset + d_hidden)
-        carry = Carry(F, hx)
-        found, through = [], []
-        for span in reversed(walk):
-            dh = None if d_out is None else rows(F, d_out, span)
-            dh = plus(dh, carry.at(span[1]))
-            if dh is None:
-                dh = F.zeros_like(rows(F, out, span))
-            through.append(dh)
-            d = cat_last(F, dh, dh, dh) * rows(F, slopes.inner, span)
-            if extra is not None:
-                d = d + rows(F, extra, span)
-            found.append(d)
-            carry.value = F.matmul(d, weight) + dh * rows(F, slopes.update, span)
-        inner = rows_in_order(F, found[::-1], walk)
-        outer = rows_in_order(F, through[::-1], walk) * slopes.outer
-        if d_gates is not None:
-            outer = outer + new
-        to_reset, to_update, _ = columns(F, inner, 3)
-        to_weight = F.matmul(turn(F, inner), previous) if needs[2] else None
-        to_bias = F.sum(inner, (len(inner.shape) - 2,), False, None) if needs[3] else None
-        return cat_last(F, to_reset, to_update, outer), carry.to_initial(), to_weight, to_bias
+        if grad[1] is None and is_one_op(F, grad[0], hx, weight, out, gates):
+            to_input, inner, to_hx = F.gru_back(grad[0], hx, weight, out, gates, sizes, turned)
+        else:
+            to_input, inner, to_hx = gru_loop(F, *grad, hx, weight, out, gates, walk)
+        to_weight = to_bias = None
+        if needs[2]:
+            to_weight = F.matmul(turn(F, inner), before(F, hx, out, walk))
+        if needs[3]:
+            to_bias = F.sum(inner, (len(inner.shape) - 2,), False, None)
+        return to_input, to_hx, to_weight, to_bias
 
     def jvp(
         F,
