@@ -47,9 +47,9 @@ def taped(function: Callable[..., Any], op: Any, tensors: Any, *rest: Any) -> tu
     results = [t.array for t in ((answer,) if op.single else answer)]
     inputs = [t.array for t in tensors if isinstance(t, TensorBase)]
     inputs += [x for x in leaves_of(rest[0]) if isinstance(x, np.ndarray)]
-    if len(tape):
-        return answer, tape if does_the_same(tape, inputs, results, home) else None
-    if op.native and op.elementwise:
+    if len(tape) and does_the_same(tape, inputs, results, home):
+        return answer, tape
+    if op.native and op.elementwise:  # they lie otherwise, or NumPy cast one of them
         return answer, strided_tape(op, tensors, rest[0], results)
     return answer, None
 
@@ -127,6 +127,7 @@ KINDS = {
 }
 DTYPES = {kind: dtype for dtype, kind in KINDS.items()}
 MOST_DIMS = 8
+LARGE_TURN = 4096  # elements
 
 
 def copies(op: Any, arrays: list[Any], attrs: Any, result: Any) -> list[tuple[Any, Any]]:
@@ -162,14 +163,15 @@ def strided_tape(op: Any, tensors: Any, attrs: Any, results: list[Any]) -> Any:
     arrays = [t.array if isinstance(t, TensorBase) else t for t in tensors]
     kinds = {KINDS.get(x.dtype) for x in arrays if isinstance(x, np.ndarray)} - {BOOL_KIND}
     shape = results[0].shape
-    if len(kinds) != 1 or None in kinds or len(shape) > MOST_DIMS or not results[0].size:
+    if len(kinds) > 1 or None in kinds or len(shape) > MOST_DIMS or not results[0].size:
         return None
-    kind = kinds.pop()
+    of_truths = not kinds
+    kind = FLOAT_KIND if of_truths else kinds.pop()
     if op.name == "pow_scalar" and (*arrays[1:], *attrs) == (1,):
         tape = copy_tape(arrays[0], results[0])
         same = tape is not None and does_the_same(tape, arrays[:1], results)
         return tape if same else None
-    said = Tracer(op, KERNELS.STEPS).forward(kind, tuple(attrs), 1)
+    said = Tracer(op, KERNELS.STEPS).forward(kind, tuple(attrs), 1, of_truths)
     if not isinstance(said, tuple) or len(said[3]) != len(results):
         return None
     if any([arrays[i] is None for i in said[1]]):  # a weight that is not there
@@ -194,20 +196,31 @@ def copy_tape(source: Any, target: Any) -> Any:
     """One array copied into another of the same shape; floats may be of two kinds."""
     kinds = KINDS.get(source.dtype), KINDS.get(target.dtype)
     goes_back = any([step < 0 for step in source.strides])  # the vector machine does not
-    if source.dtype == target.dtype and (goes_back or source.dtype.kind != "f"):
+    if source.dtype == target.dtype and (goes_back or turns(source) or source.dtype.kind != "f"):
         return bytes_tape(source, target)
     if None in kinds or source.ndim > MOST_DIMS or source.shape != target.shape:
         return None
-    if BOOL_KIND in kinds or not source.flags.aligned or not target.flags.aligned:
+    if kinds[1] == BOOL_KIND or not source.flags.aligned or not target.flags.aligned:
         return None
     kind = DOUBLE_KIND if DOUBLE_KIND in kinds else FLOAT_KIND
-    code = KERNELS.STEPS["copy"][0]
-    said = (kind, (0,), (), (kinds[1],), (COMPUTED,), 2, ((code, 1, 0),), 0.15)
+    if kinds[0] == BOOL_KIND:  # one or zero: once it is multiplied it is no truth value any more
+        constants, steps = (1.0,), ((KERNELS.STEPS["mul"][0], 2, 0, 1),)
+    else:
+        constants, steps = (), ((KERNELS.STEPS["copy"][0], 1, 0),)
+    said = (kind, (0,), constants, (kinds[1],), (COMPUTED,), 2 + len(constants), steps, 0.15)
     operands = (
         (kinds[0], address(source), 0.0, source.strides),
         (kinds[1], address(target), 0.0, target.strides),
     )
     return KERNELS.fused_tape(said, source.shape, operands, [source, target])
+
+
+def turns(source: Any) -> bool:
+    """Whether what lies in a row is not the last dimension: that is copied by itself, in tiles."""
+    steps = [step for n, step in zip(source.shape, source.strides, strict=True) if n > 1]
+    if source.size < LARGE_TURN or source.itemsize not in steps[:-1]:
+        return False
+    return bool(steps[-1] > source.itemsize)
 
 
 def bytes_tape(source: Any, target: Any) -> Any:

@@ -78,6 +78,12 @@ def read_values(t: Any) -> Any:
     return t.array
 
 
+def is_recorded() -> bool:
+    """Whether ops are written down to be run again with other values: shapes must not depend on
+    those."""
+    return any([mode.records_steps for mode in ACTIVE.modes])
+
+
 def same_always(t: Any) -> Any:
     """A tensor that a gradient rule makes, with the same values every time; modes are told."""
     modes = ACTIVE.modes
