@@ -237,7 +237,7 @@ class Compiled:
             if seen.outside is None:
                 return seen.given_back(values)
             # The graph behind the results is in memory that the replay has written to.
-            seen.recorder.before.restore()
+            seen.recorder.before.undo(for_good=True)
             args, kwargs = (values, {}) if spec is None else pytree.tree_unflatten(values, spec)
             return self.function(*args, **kwargs)
         recording.seconds = time.perf_counter() - start

@@ -125,7 +125,7 @@ class Recorder(OpMode):
             self.made[id(memory(t.array))] = memory(t.array)
         for t in tensors:  # that can be reached: they must not change unseen
             if not t.special:
-                self.before.watch(t)
+                self.before.look(t)
         for each in owners:
             self.before.take_object(each)
 
@@ -143,7 +143,7 @@ class Recorder(OpMode):
             self.give_up(f"it uses a {type(t).__name__} on {t.device}")
             return
         if not self.is_made(t.array):
-            self.before.take(t)
+            self.before.look(t)
             self.externals[id(t)] = t
             node = t.node if t.wants_grad else None
             if node is not None and not node.is_leaf and node.seq < self.first:
@@ -233,6 +233,7 @@ class Recorder(OpMode):
             for t in given:
                 if isinstance(t, TensorBase):
                     self.meet(t)
+                    self.may_write(t)
         if call.written is not None and not self.trouble:
             return self.write(call, *call.written)
         with below_autograd():
@@ -351,7 +352,13 @@ class Recorder(OpMode):
                 self.give_up("it sets an option of an optimizer to a tensor")
             self.steps.append(OptionStep(group, key, value))
 
+    def may_write(self, t: Any) -> None:
+        """What is done next may change a tensor."""
+        if not t.special:
+            self.before.keep(t)
+
     def write_into(self, t: Any) -> None:
+        self.may_write(t)
         self.written.add(id(memory(t.array)))
         self.kept.append(memory(t.array))  # another one would get its id
 
@@ -377,8 +384,12 @@ class Recorder(OpMode):
                 if isinstance(value, TensorBase):
                     self.meet(value)
                     self.write_into(value)
+                    if value.gradient is not None:
+                        self.may_write(value.gradient)
                 elif hasattr(value, "param_groups") or hasattr(value, "optimizer"):
                     self.before.take_object(value)
+                    if function.__name__ != "zero_grad" or not to_none(args, kwargs):
+                        self.before.keep_object(value)
             is_optimizer = bool(args) and hasattr(args[0], "param_groups")
             if is_optimizer and function.__name__ == "zero_grad" and to_none(args, kwargs):
                 self.note_cleared(args[0])

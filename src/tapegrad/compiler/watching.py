@@ -127,6 +127,9 @@ def why_not(seen: Seen) -> tuple[str, Any]:
     for t, array in recorder.before.met:
         if t.array is not array:
             return "it gives a tensor other memory", None
+    unseen = recorder.before.changed_unseen()
+    if unseen:
+        return f"it changes {unseen} in a way that is not seen", None
     for r in results:
         if not isinstance(r, TensorBase):
             continue
@@ -142,10 +145,10 @@ def differs_when_replayed(recording: Recording, seen: Seen, values: Any) -> str:
     expected = [r.array.copy() if is_tensor(r) else r for r in seen.results]
     passes = {} if seen.outside is None else seen.outside.expected()
     before = seen.recorder.before
-    after = before.restore()
+    done = before.undo(for_good=seen.outside is None)
     try:
         recording.replay_timed(values, before)
-        wrong = after.differs(before.now(), recording.memory)
+        wrong = done.differs(recording.memory)
         if not wrong and not all(map(is_same_result, recording.results, expected)):
             wrong = "a result"
         if not wrong and recording.outside is not None and recording.outside.differs(passes):
@@ -158,7 +161,7 @@ def differs_when_replayed(recording: Recording, seen: Seen, values: Any) -> str:
         if seen.outside is not None:
             seen.outside.forget()
         return ""
-    after.restore()
+    done.do()
     for r, values in zip(seen.results, expected, strict=True):
         if is_tensor(r):
             r.array[...] = values

@@ -26,6 +26,8 @@ static PyMethodDef functions[] = {
     {"room", tg_room, METH_O, "room(x): a new array that lies as x does"},
     {"copy_into", tg_copy_into, METH_VARARGS,
      "copy_into(to, from): of one shape and dtype; False where it is not for this"},
+    {"fingerprint", tg_fingerprint, METH_O, "fingerprint(x): tells its values from others"},
+    {"let_go", tg_let_go, METH_O, "let_go(x): its values are not needed any more, its place is"},
     {"is_at", tg_is_at, METH_VARARGS, "is_at(x, place): the same elements of the same memory"},
     {"product", (PyCFunction)(void (*)(void))tg_product, METH_FASTCALL,
      "product(a, b, summand=None): of matrices, or stacks; None where it is not for this"},

@@ -56,6 +56,10 @@ char *tg_copies_zeros(tg_again function, void *context, const char *begin, const
                       int64_t *bytes);
 int tg_clear_first(tg_again function, void *context, const char *out, int64_t bytes); /* kernel.c */
 
+/* prints.c */
+PyObject *tg_fingerprint(PyObject *self, PyObject *x);
+PyObject *tg_let_go(PyObject *self, PyObject *x);
+
 /* lending.c */
 extern PyTypeObject tg_lender_type;
 int tg_is_lending(void);
