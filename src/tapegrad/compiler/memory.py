@@ -84,6 +84,11 @@ class Plan:
                 if step is not None:
                     move_arrays(step, self.moved)
 
+    def let_go(self) -> None:
+        """Until the next replay nothing of the block is needed."""
+        if self.block is not None:
+            KERNELS.let_go(self.block)
+
     def has_moved(self, array: Any) -> bool:
         return isinstance(array, np.ndarray) and id(memory(array)) in self.homes
 

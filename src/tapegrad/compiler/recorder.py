@@ -29,7 +29,9 @@ from ..core.layout import memory
 from ..core.op import Op
 from ..core.python_dispatch import Call, OpMode, below_autograd, leaves_of, modes_set_to
 from ..errors import evidence
+from ..native import KERNELS
 from ..optim._native import WATCHING
+from .dying import Dying
 from .returned import is_returned
 from .scalars import Number, NumberFill, NumberStep, Options, OptionStep, Read, ReadStep, number
 from .snapshots import Snapshots
@@ -96,8 +98,11 @@ class Recorder(OpMode):
         leaves: list[Any],
         owners: list[Any],
         keeps_steps: bool = True,
+        keeps_values: bool = False,
     ) -> None:
         self.function = function
+        # Else the memory behind values that the call is done with is given back.
+        self.dying = Dying() if keeps_steps and not keeps_values and KERNELS is not None else None
         self.keeps_steps = keeps_steps  # else only what comes of them is of interest
         self.steps: list[Step] = []
         self.trouble: str = ""  # why this cannot be done again
@@ -175,6 +180,7 @@ class Recorder(OpMode):
         tensors = tuple(tensors)
         if self.trouble:
             return self.unseen(op, tensors, attrs, watch)
+        self.let_go()
         for t in (*tensors, *watch):
             if isinstance(t, TensorBase):
                 self.meet(t)
@@ -204,10 +210,24 @@ class Recorder(OpMode):
                     tape.knows_zeros(self.zeros[key])
             if self.keeps_steps:
                 self.add(OpStep(op, arrays, attrs, made, tape), arrays, attrs)
+            if self.dying is not None:
+                self.dying.made(made)
+                kept = [] if tape is None else tape.kept
+                self.dying.used([x for x in (*arrays, *made, *kept) if isinstance(x, np.ndarray)])
         above(op, tensors, attrs, watch, mask, results)
         if op.single:
             return answer
         return tuple(results) if op.result is None else op.result(tuple(results))
+
+    def let_go(self) -> None:
+        """What only the steps know needs no memory until they are run."""
+        if self.dying is not None:
+            self.dying.let_go()
+
+    def forget(self) -> None:
+        """What is needed of the steps is in a recording by now."""
+        self.steps, self.made, self.kept = [], {}, []
+        self.zeros, self.dying = {}, None
 
     def unseen(self, op: Op, tensors: Any, attrs: Any, watch: Any) -> Any:
         """The op as it would run without a recorder."""

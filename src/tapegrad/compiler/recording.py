@@ -86,6 +86,7 @@ class Recording:
     def take(self, seen: Seen, keeps_all: bool) -> None:
         """Make a recorded call ready to be run; `keeps_all`: every value, to be compared later."""
         recorder = seen.recorder
+        recorder.let_go()
         self.guards = seen.guards
         self.inputs = seen.inputs
         self.numbers = seen.numbers
@@ -124,6 +125,8 @@ class Recording:
             step.tape = None  # joined ones have taken its place
         self.run_steps = [step.run for step in steps]
         self.times = []
+        if not keeps_all:
+            recorder.forget()
         effects = [i for i, step in enumerate(steps) if step.has_effects]
         self.first_effect = effects[0] if effects else len(steps)
 

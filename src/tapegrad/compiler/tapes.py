@@ -21,9 +21,10 @@ from ..expressions.trace import Tracer
 from ..native import KERNELS
 from ..native.overrides import HOME
 from .fusion import fused
-from .snapshots import same_bits
+from .snapshots import fingerprint, same_bits
 
 Tape = Any  # native/c/tape.c
+Again = Callable[[], list[Any]]  # the results of an op, computed once more
 
 # The families of kernels that do the same whatever the values are, and some of the others' ops.
 TABLES = frozenset(("conv", "batch_norm", "recurrent", "attention"))  # with tables of places
@@ -34,11 +35,17 @@ FAMILIES = TABLES | CHECKED | {"products", "softmax", "norms", "reduce", "losses
 def taped(function: Callable[..., Any], op: Any, tensors: Any, *rest: Any) -> tuple[Any, Any]:
     """What a function of ops returns, and the kernels that it called; None if Python did more."""
     home = HOME.get(op.name)
+
+    def again() -> list[Any]:
+        answer = as_taped(function, op, tensors, *rest)
+        return [t.array for t in ((answer,) if op.single else answer)]
+
     if KERNELS is None or not (op.native or home in FAMILIES):
         answer = function(op, tensors, *rest)
         if not op.single or not all([isinstance(t, TensorBase) for t in tensors]):
             return answer, None
-        return answer, taped_copies(op, [t.array for t in tensors], rest[0], answer.array)
+        arrays = [t.array for t in tensors]
+        return answer, taped_copies(op, arrays, rest[0], answer.array, again)
     KERNELS.tape_begin()
     try:
         answer = function(op, tensors, *rest)
@@ -47,10 +54,10 @@ def taped(function: Callable[..., Any], op: Any, tensors: Any, *rest: Any) -> tu
     results = [t.array for t in ((answer,) if op.single else answer)]
     inputs = [t.array for t in tensors if isinstance(t, TensorBase)]
     inputs += [x for x in leaves_of(rest[0]) if isinstance(x, np.ndarray)]
-    if len(tape) and does_the_same(tape, inputs, results, home):
+    if len(tape) and does_the_same(tape, inputs, results, again, home):
         return answer, tape
     if op.native and op.elementwise:  # they lie otherwise, or NumPy cast one of them
-        return answer, strided_tape(op, tensors, rest[0], results)
+        return answer, strided_tape(op, tensors, rest[0], results, again)
     return answer, None
 
 
@@ -84,13 +91,16 @@ def taped_write(op: Any, arrays: list[Any], before: Any) -> Any:
     return None
 
 
-def does_the_same(tape: Tape, inputs: list[Any], results: list[Any], home: Any = None) -> bool:
-    """Whether a tape of a kernel of a family computes the results from the inputs."""
+def does_the_same(
+    tape: Tape, inputs: list[Any], results: list[Any], again: Again, home: Any = None
+) -> bool:
+    """Whether a tape of a kernel of a family computes the results from the inputs; if not, they
+    are there `again` all the same."""
     given = {id(memory(x)) for x in inputs}
     owners = {id(memory(x)): memory(x) for x in results}
     if not given.isdisjoint(owners):
         return False  # it writes into an input, or looks at one
-    wanted = [x.copy() for x in results]
+    wanted = [fingerprint(x) for x in results]
     own = {id(memory(x)) for x in results}
     flags = {id(x) for x in tape.checked}
     for x in tape.kept:
@@ -105,9 +115,9 @@ def does_the_same(tape: Tape, inputs: list[Any], results: list[Any], home: Any =
     for owner in owners.values():
         spoil(owner)
     done = tape() < 0
-    same = done and all([same_bits(a, b) for a, b in zip(results, wanted, strict=True)])
+    same = done and [fingerprint(x) for x in results] == wanted
     if not same:
-        for x, values in zip(results, wanted, strict=True):
+        for x, values in zip(results, again(), strict=True):
             x[...] = values
     return same
 
@@ -146,7 +156,7 @@ def copies(op: Any, arrays: list[Any], attrs: Any, result: Any) -> list[tuple[An
     return []
 
 
-def taped_copies(op: Any, arrays: list[Any], attrs: Any, result: Any) -> Any:
+def taped_copies(op: Any, arrays: list[Any], attrs: Any, result: Any, again: Again) -> Any:
     """A tape of an op that only copies, cast or not."""
     pairs = copies(op, arrays, attrs, result)
     if KERNELS is None or not pairs:
@@ -155,10 +165,10 @@ def taped_copies(op: Any, arrays: list[Any], attrs: Any, result: Any) -> Any:
     if any([tape is None for tape in tapes]):
         return None
     tape = KERNELS.join_tapes(tapes)
-    return tape if len(tape) and does_the_same(tape, arrays, [result]) else None
+    return tape if len(tape) and does_the_same(tape, arrays, [result], again) else None
 
 
-def strided_tape(op: Any, tensors: Any, attrs: Any, results: list[Any]) -> Any:
+def strided_tape(op: Any, tensors: Any, attrs: Any, results: list[Any], again: Again) -> Any:
     """An elementwise op on arrays that lie in ways which an ordinary call does not care for."""
     arrays = [t.array if isinstance(t, TensorBase) else t for t in tensors]
     kinds = {KINDS.get(x.dtype) for x in arrays if isinstance(x, np.ndarray)} - {BOOL_KIND}
@@ -169,7 +179,7 @@ def strided_tape(op: Any, tensors: Any, attrs: Any, results: list[Any]) -> Any:
     kind = FLOAT_KIND if of_truths else kinds.pop()
     if op.name == "pow_scalar" and (*arrays[1:], *attrs) == (1,):
         tape = copy_tape(arrays[0], results[0])
-        same = tape is not None and does_the_same(tape, arrays[:1], results)
+        same = tape is not None and does_the_same(tape, arrays[:1], results, again)
         return tape if same else None
     said = Tracer(op, KERNELS.STEPS).forward(kind, tuple(attrs), 1, of_truths)
     if not isinstance(said, tuple) or len(said[3]) != len(results):
@@ -182,7 +192,7 @@ def strided_tape(op: Any, tensors: Any, attrs: Any, results: list[Any]) -> Any:
         return None
     given = [x for x in arrays if isinstance(x, np.ndarray)]
     tape = KERNELS.fused_tape(said, shape, (*inputs, *outputs), [*given, *results])
-    return tape if does_the_same(tape, given, results) else None
+    return tape if does_the_same(tape, given, results, again) else None
 
 
 def operand_of(x: Any, kind: Any, shape: Any) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..core.base import TensorBase
 from ..core.upward import TENSOR
+from ..native import KERNELS
 from ..utils import _pytree as pytree
 from .arguments import is_tensor, static_input
 from .guards import Guards, LeafHooks
@@ -28,6 +29,7 @@ class Seen:
         patterns: set[Pattern],
         places: list[int],
         keeps_steps: bool,
+        keeps_values: bool,
     ) -> None:
         self.values = values
         self.inputs = [static_input(v, leaves_too) for v in values]
@@ -38,7 +40,7 @@ class Seen:
         fixed = [t for t in self.inputs if t is not None]
         owners = self.guards.kept_apart
         self.recorder = recorder = Recorder(
-            function, fixed, self.guards.tensors, leaves, owners, keeps_steps
+            function, fixed, self.guards.tensors, leaves, owners, keeps_steps, keeps_values
         )
         given = [v if t is None else t for t, v in zip(self.inputs, values, strict=True)]
         self.numbers = {i: number(values[i], recorder) for i in places}
@@ -145,6 +147,8 @@ def differs_when_replayed(recording: Recording, seen: Seen, values: Any) -> str:
     expected = [r.array.copy() if is_tensor(r) else r for r in seen.results]
     passes = {} if seen.outside is None else seen.outside.expected()
     before = seen.recorder.before
+    if KERNELS is not None:
+        KERNELS.forget_memory()  # what the call needed, its replay does not
     done = before.undo(for_good=seen.outside is None)
     try:
         recording.replay_timed(values, before)
