@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -319,3 +322,91 @@ def test_sums_of_what_is_written_in_between() -> None:
     for _ in range(5):
         x = torch.randn(400_000)
         assert compiled(x).item() == function(x).item()
+
+
+PEAK = """
+import resource
+import tapegrad as torch
+
+torch.set_num_threads(1)
+x = torch.randn({size}, requires_grad=True)
+
+def work():
+    x.grad = None
+    y = x
+    for _ in range(10):
+        y = y + 1
+        y = y * 0.5
+    (y * x).sum().backward()
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+work()
+before = peak()
+step = torch.compile(work, fullgraph=True)
+for _ in range(4):
+    step()
+print((peak() - before) // (4 * {size}))
+"""
+
+
+@needs_kernels
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is counted otherwise")
+def test_recording_takes_no_more_memory_than_running() -> None:
+    """Beyond what the call needs: the gradient of before, that of the replay, and a spare one."""
+    program = PEAK.format(size=2_000_000)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) <= 3
+
+
+@needs_kernels
+def test_what_is_only_read_is_not_copied() -> None:
+    """Of a table that a step looks at a fingerprint is kept; who writes to it unseen is found."""
+    table = torch.randn(1000, 100)
+    at = torch.arange(10)
+
+    def reads(x: Any) -> Any:
+        return (table[at] * x).tanh().exp().sum(0) + 1
+
+    def writes(x: Any) -> Any:
+        view[3, 5] += 1
+        return reads(x)
+
+    view = table.numpy()
+    step = torch.compile(reads, fullgraph=True)
+    x = torch.randn(10, 100)
+    step(x)
+    tracemalloc.start()
+    step(x)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < table.nbytes
+    with pytest.raises(RuntimeError, match="in a way that is not seen"):
+        step = torch.compile(writes, fullgraph=True)
+        step(x), step(x)
+
+
+@needs_kernels
+def test_fingerprints_tell_values_and_their_places() -> None:
+    rng = np.random.default_rng(0)
+    for size in (0, 1, 7, 8, 63, 64, 65, 1000):
+        x = rng.integers(0, 256, size, np.uint8)
+        found = {KERNELS.fingerprint(x)}
+        for i in range(size):
+            y = x.copy()
+            y[i] ^= 1 << (i % 8)
+            found.add(KERNELS.fingerprint(y))
+            if i and x[i] != x[i - 1]:
+                y = x.copy()
+                y[[i, i - 1]] = y[[i - 1, i]]
+                found.add(KERNELS.fingerprint(y))
+        swaps = int(np.count_nonzero(x[1:] != x[:-1]))
+        assert len(found) == 1 + size + swaps
+    assert KERNELS.fingerprint(np.zeros(8)) != KERNELS.fingerprint(np.zeros(9))
+    for wrong in (None, np.zeros((4, 4))[:, :2]):
+        with pytest.raises(TypeError, match="one piece"):
+            KERNELS.fingerprint(wrong)
+        with pytest.raises(TypeError, match="owns its memory"):
+            KERNELS.let_go(wrong)

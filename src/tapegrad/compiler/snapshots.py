@@ -107,7 +107,8 @@ class Done:
     def __init__(self, before: Snapshots) -> None:
         self.before = before
         self.arrays: dict[int, tuple[Any, Any]] = {}  # as those of the snapshots
-        self.gradients = [(t, t.gradient, copied(t.gradient)) for t, _ in before.gradients]
+        # A replay makes others: these are kept by somebody else, by us (`GradientStep.let_go`).
+        self.gradients = [(t, t.gradient) for t, _ in before.gradients]
         objects = before.objects.items()
         self.objects = {key: (owner, remembered(owner)) for key, (owner, _) in objects}
         self.random = default_generator.get_state()
@@ -117,13 +118,19 @@ class Done:
         for owner, after in self.arrays.values():
             if owner.flags.writeable:
                 owner[...] = after
-        for t, gradient, values in self.gradients:
+        for t, gradient in self.gradients:
             t.gradient = gradient
-            if gradient is not None:
-                gradient.array[...] = values
         for _, values in self.objects.values():
             put_back(values)
         default_generator.set_state(self.random)
+
+    def is_same(self, now: Any, after: Any) -> bool:
+        """Whether a gradient has the values that the call gave it."""
+        if now is None or after is None:
+            return now is after
+        if memory(now.array) is memory(after.array):  # it was there, and added to: see `arrays`
+            return self.before.has(memory(now.array))
+        return same_bits(now.array, after.array)
 
     def differs(self, apart: Container[int]) -> str:
         """The first thing that is something else now.
@@ -136,11 +143,8 @@ class Done:
         unseen = self.before.changed_unseen(apart)
         if unseen:
             return unseen
-        for t, _, values in self.gradients:
-            now = t.gradient
-            if (now is None) != (values is None):
-                return "a gradient"
-            if now is not None and not same_bits(now.array, values):
+        for t, gradient in self.gradients:
+            if not self.is_same(t.gradient, gradient):
                 return "a gradient"
         for owner, values in self.objects.values():
             mine, others = [v[2] for v in values], [v[2] for v in remembered(owner)]
@@ -169,10 +173,6 @@ def change_places(a: Any, b: Any) -> None:
         held = a[piece].copy()
         a[piece] = b[piece]
         b[piece] = held
-
-
-def copied(t: Any) -> Any:
-    return None if t is None else t.array.copy()
 
 
 def same_bits(a: Any, b: Any) -> bool:
