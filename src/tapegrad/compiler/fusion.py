@@ -72,6 +72,7 @@ class Group:
         self.calls = [call]
         self.made = {x[1]: x for x in call.outputs}  # by address
         self.fills = owners(call.step.made)
+        self.inside = places(call.step.made)
 
     def takes(self, call: Call) -> bool:
         first = self.calls[0]
@@ -89,14 +90,12 @@ class Group:
                 own.over(sizes)
             self.made = {x[1]: x for own in self.calls for x in own.outputs}
         # What it reads of the group must be read element for element.
-        made = [memory(array) for c in self.calls for array in c.step.made]
-        inside = [(address(x), address(x) + x.nbytes) for x in made]
         for operand in call.inputs:
             at = operand[1]
             if at in self.made:
                 if self.made[at] != operand:
                     return False
-            elif any([begin <= at < end for begin, end in inside]):
+            elif any([begin <= at < end for begin, end in self.inside]):
                 return False
         return True
 
@@ -104,6 +103,7 @@ class Group:
         self.calls.append(call)
         self.made.update({x[1]: x for x in call.outputs})
         self.fills |= owners(call.step.made)
+        self.inside += places(call.step.made)
 
 
 class Alone:
@@ -116,6 +116,12 @@ class Alone:
 
 def is_array(value: Any) -> bool:
     return isinstance(value, np.ndarray)
+
+
+def places(arrays: Any) -> list[tuple[int, int]]:
+    """Where the memory of arrays begins and ends."""
+    found = [memory(x) for x in arrays]
+    return [(address(x), address(x) + x.nbytes) for x in found]
 
 
 def owners(arrays: Any) -> set[int]:
@@ -151,19 +157,20 @@ def with_sums(parts: list[Any], is_needed: Any) -> list[Any]:
     fills: dict[int, set[int]] = {}  # by owner: the places of those that fill it
     for tape, steps in parts:
         reads = owners([x for step in steps for x in step.reads()])
-        places = list(set().union(*[fills.get(owner, ()) for owner in reads]))
+        found_at = list(set().union(*[fills.get(owner, ()) for owner in reads]))
         made = owners([x for step in steps for x in step.made])
-        if len(steps) == 1 and len(places) == 1 and is_large(steps[0]):
-            machine, earlier = found[places[0]]
+        if len(steps) == 1 and len(found_at) == 1 and is_large(steps[0]):
+            at = found_at[0]
+            machine, earlier = found[at]
             added = steps[0].arrays[0]
             kept = is_needed(added, [*earlier, *steps])
             joined = KERNELS.sum_after(machine, tape, kept)
             if joined is not None:
                 if not kept:
                     forget(joined, added)
-                found[places[0]] = (joined, [*earlier, *steps])
+                found[at] = (joined, [*earlier, *steps])
                 for owner in made:
-                    fills.setdefault(owner, set()).add(places[0])
+                    fills.setdefault(owner, set()).add(at)
                 continue
         for owner in made:
             fills.setdefault(owner, set()).add(len(found))
