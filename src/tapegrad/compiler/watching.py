@@ -57,7 +57,7 @@ class Seen:
             ):
                 self.out = function(*args, **kwargs)
             recorder.note_gradients()
-            if is_tensor(self.out):
+            if is_tensor(self.out) or self.out is None:
                 self.results, self.spec = [self.out], None
             else:
                 self.results, self.spec = pytree.tree_flatten(self.out)
