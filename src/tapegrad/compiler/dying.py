@@ -59,6 +59,8 @@ class Dying:
             if known is None:
                 known = self.known[id(array)] = Known(array)
                 owner.views.append(known)
+                if array.base is not owner.array:  # somebody may have what is between the two
+                    self.alive.pop(id(owner.array), None)
             known.places += 1
 
     def let_go(self) -> None:
