@@ -8,6 +8,7 @@ import pytest
 
 import tapegrad as torch
 from tapegrad.compiler.tapes import Segment
+from tapegrad.utils._python_dispatch import TorchDispatchMode
 from test_compile_memory import both_ways, needs_kernels
 
 F = torch.nn.functional
@@ -169,3 +170,26 @@ def test_zeros_of_rules_are_neither_kept_nor_read() -> None:
     calls = sum([len(run.__self__.tape) for run in recording.run_steps[:1]])
     # the forward kernel and its check, the sum, the gradient spread out, its kernel and its check
     assert calls == 6
+
+
+def test_modes_are_shown_what_pytorch_shows() -> None:
+    """Ops that are one for the sake of a recording are PyTorch's own for everybody else."""
+    seen: list[str] = []
+
+    class Listens(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None):
+            seen.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    def pull(function: Any) -> list[str]:
+        loss = function(torch.rand(4, 6, requires_grad=True)).sum()
+        seen.clear()
+        with Listens():
+            loss.backward()
+        return list(seen)
+
+    assert "aten.silu_backward.default" in pull(F.silu)
+    assert "aten.native_group_norm_backward.default" in pull(lambda x: F.group_norm(x, 2))
+    assert pull(lambda x: x.prod(1)).count("aten.cumprod.default") == 2
+    layer = torch.nn.LSTM(6, 3)
+    assert all([name.startswith("aten.") for name in pull(lambda x: layer(x)[0])])

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.python_dispatch import is_recorded
 from ...core.spaces import RAW
 from ..block import Block, Linear, op
 from ..block.checks import cast_value, half_as_single
@@ -209,7 +210,10 @@ class LoopBack(Block):
 
 
 def is_one_op(F: Any, *values: Any) -> bool:
-    """Whether the loop of a gradient may be one op: on the CPU, and if that is the end of it."""
+    """Whether the loop of a gradient may be one op: on the CPU, if that is the end of it, and not
+    where modes of PyTorch's look on: they are shown PyTorch's ops."""
+    if F.recorded and not is_recorded():
+        return False
     arrays = [x.array if F.recorded else x for x in values]
     return all([isinstance(x, np.ndarray) for x in arrays]) and bool(F.is_final(*values))
 

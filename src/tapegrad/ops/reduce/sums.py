@@ -10,6 +10,7 @@ from ... import dtypes
 from ..._tensor.indexing import wrap_dim
 from ...core.base import F32, F64, TensorBase
 from ...core.dispatch import apply
+from ...core.python_dispatch import is_recorded
 from ...core.spaces import RAW
 from ...errors import must_be_tensor
 from ..block import SINGLE, Autocast, Block, Case, Linear, api, op, reads_as
@@ -344,7 +345,8 @@ def rest_of(F: Any, x: Any, product: Any, dim: int) -> Any:
     differentiated once more asks for what holds everywhere.
     """
     if F.recorded:
-        return F.prod_others(x, product, dim) if F.is_final(x, product) else others(F, x, dim)
+        is_one_op = is_recorded() and F.is_final(x, product)
+        return F.prod_others(x, product, dim) if is_one_op else others(F, x, dim)
     return product / x if bool((x != 0).all()) else others(F, x, dim)
 
 
