@@ -410,3 +410,21 @@ def test_fingerprints_tell_values_and_their_places() -> None:
             KERNELS.fingerprint(wrong)
         with pytest.raises(TypeError, match="owns its memory"):
             KERNELS.let_go(wrong)
+
+
+def test_results_go_from_one_op_in_python_to_the_next() -> None:
+    """Nothing is kept of them between two calls, and whoever else reads them finds them."""
+
+    def work(x: Any, y: Any) -> Any:
+        z = torch.complex(x, y)
+        a = z * z.conj_physical()
+        b = (a + z) * z
+        c = b - a
+        turned = c.t()
+        return (c * b).real * 2, (turned * 2).imag + 1, b
+
+    step = both_ways(work, lambda: (torch.randn(128, 128), torch.randn(128, 128)))
+    found = recording(step)
+    assert sum([memory.nbytes for memory in found.filled.values()]) <= 4 * 128 * 128 * 8
+    assert "in Python" in str(torch.compile.explain(step))
+    assert torch.compile.explain(step).graph().svg()

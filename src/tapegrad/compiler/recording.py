@@ -17,7 +17,7 @@ from ..native import KERNELS
 from ..utils import _pytree as pytree
 from .arguments import ANY_FLOAT, around, described, has_stand_in
 from .guards import Guards
-from .memory import Plan, gifts
+from .memory import Plan, gifts, hand_on
 from .outside import Call, Outside, Pattern
 from .recorder import Recorder
 from .scalars import LARGEST, Number, now
@@ -120,6 +120,7 @@ class Recording:
         for r in made:  # soon somebody else's
             self.filled.pop(id(r.owner), None)
         self.gifts = gifts(needed, steps, made, read)
+        hand_on(needed, kept)
         self.given = []
         for step in needed:
             step.tape = None  # joined ones have taken its place
