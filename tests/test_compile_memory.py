@@ -428,3 +428,25 @@ def test_results_go_from_one_op_in_python_to_the_next() -> None:
     assert sum([memory.nbytes for memory in found.filled.values()]) <= 4 * 128 * 128 * 8
     assert "in Python" in str(torch.compile.explain(step))
     assert torch.compile.explain(step).graph().svg()
+
+
+@needs_kernels
+@pytest.mark.parametrize("threads", (1, 2))
+def test_copies_of_arrays_however_they_lie(threads: int) -> None:
+    """Turned ones go in tiles, those that go back and those that repeat by loops of their own."""
+    rng = np.random.default_rng(0)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        for dtype in (np.float32, np.float64, np.int16, np.complex128, np.bool_):
+            for shape in ((300, 700), (17, 16), (3, 40, 33), (2, 5, 18, 20), (1000,), (), (0, 4)):
+                x = (rng.random(shape) * 100).astype(dtype)
+                for order in {tuple(range(x.ndim)), tuple(range(x.ndim))[::-1]}:
+                    for step in (1, 2, -1):
+                        y = x.transpose(order)[tuple([slice(None, None, step)] * x.ndim)]
+                        for z in (y, np.broadcast_to(y[None], (3, *y.shape))):
+                            made = KERNELS.copied(z)
+                            assert made.flags.c_contiguous and made.dtype == dtype
+                            np.testing.assert_array_equal(made, z)
+    finally:
+        torch.set_num_threads(before)

@@ -31,6 +31,12 @@ static void copy_row(char *restrict to, const char *restrict from, int64_t n, in
         const int32_t value = *(const int32_t *)from;
         for (int64_t i = 0; i < n; i++)
             ((int32_t *)to)[i] = value;
+    } else if (bytes == 4 && to_step == 4 && from_step == -4) {
+        for (int64_t i = 0; i < n; i++)
+            ((int32_t *)to)[i] = ((const int32_t *)from)[-i];
+    } else if (bytes == 8 && to_step == 8 && from_step == -8) {
+        for (int64_t i = 0; i < n; i++)
+            ((int64_t *)to)[i] = ((const int64_t *)from)[-i];
     } else if (bytes == 8) {
         MOVE(int64_t)
     } else if (bytes == 4) {
