@@ -443,7 +443,7 @@ def test_copies_of_arrays_however_they_lie(threads: int) -> None:
                 x = (rng.random(shape) * 100).astype(dtype)
                 for order in {tuple(range(x.ndim)), tuple(range(x.ndim))[::-1]}:
                     for step in (1, 2, -1):
-                        y = x.transpose(order)[tuple([slice(None, None, step)] * x.ndim)]
+                        y = x.transpose(order)[(..., *[slice(None, None, step)] * x.ndim)]
                         for z in (y, np.broadcast_to(y[None], (3, *y.shape))):
                             made = KERNELS.copied(z)
                             assert made.flags.c_contiguous and made.dtype == dtype
