@@ -193,3 +193,14 @@ def test_modes_are_shown_what_pytorch_shows() -> None:
     assert pull(lambda x: x.prod(1)).count("aten.cumprod.default") == 2
     layer = torch.nn.LSTM(6, 3)
     assert all([name.startswith("aten.") for name in pull(lambda x: layer(x)[0])])
+
+
+def test_a_conjugate_view_is_named() -> None:
+    def work(x: Any) -> Any:
+        z = torch.complex(x, x)
+        return (z * z.conj()).real
+
+    step = torch.compile(work, fullgraph=True)
+    step(torch.ones(3))
+    with pytest.raises(RuntimeError, match="it uses a conjugate or negative view"):
+        step(torch.ones(3))

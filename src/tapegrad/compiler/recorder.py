@@ -23,7 +23,7 @@ import numpy as np
 from .. import _ops  # noqa: F401 - calls are told by their names in torch.ops
 from .._tensor.conversion import the_element
 from ..autograd.dispatched import above, wanting
-from ..core.base import TensorBase, sequence, user_frame, wrap
+from ..core.base import WITH_BITS, TensorBase, sequence, user_frame, wrap
 from ..core.dispatch import apply
 from ..core.layout import memory
 from ..core.op import Op
@@ -145,7 +145,9 @@ class Recorder(OpMode):
     def meet(self, t: Any) -> None:
         """A tensor that is used: if it was there before, remember what it was like."""
         if t.special:
-            self.give_up(f"it uses a {type(t).__name__} on {t.device}")
+            lazy = t.special == WITH_BITS  # the values are those of another, with other signs
+            what = "conjugate or negative view" if lazy else f"{type(t).__name__} on {t.device}"
+            self.give_up(f"it uses a {what}")
             return
         if not self.is_made(t.array):
             self.before.look(t)
