@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -319,3 +322,131 @@ def test_sums_of_what_is_written_in_between() -> None:
     for _ in range(5):
         x = torch.randn(400_000)
         assert compiled(x).item() == function(x).item()
+
+
+PEAK = """
+import resource
+import tapegrad as torch
+
+torch.set_num_threads(1)
+x = torch.randn({size}, requires_grad=True)
+
+def work():
+    x.grad = None
+    y = x
+    for _ in range(10):
+        y = y + 1
+        y = y * 0.5
+    (y * x).sum().backward()
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+work()
+before = peak()
+step = torch.compile(work, fullgraph=True)
+for _ in range(4):
+    step()
+print((peak() - before) // (4 * {size}))
+"""
+
+
+@needs_kernels
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is counted otherwise")
+def test_recording_takes_no_more_memory_than_running() -> None:
+    """Beyond what the call needs: the gradient of before, that of the replay, and a spare one."""
+    program = PEAK.format(size=2_000_000)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) <= 3
+
+
+@needs_kernels
+def test_what_is_only_read_is_not_copied() -> None:
+    """Of a table that a step looks at a fingerprint is kept; who writes to it unseen is found."""
+    table = torch.randn(1000, 100)
+    at = torch.arange(10)
+
+    def reads(x: Any) -> Any:
+        return (table[at] * x).tanh().exp().sum(0) + 1
+
+    def writes(x: Any) -> Any:
+        view[3, 5] += 1
+        return reads(x)
+
+    view = table.numpy()
+    step = torch.compile(reads, fullgraph=True)
+    x = torch.randn(10, 100)
+    step(x)
+    tracemalloc.start()
+    step(x)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < table.nbytes
+    with pytest.raises(RuntimeError, match="in a way that is not seen"):
+        step = torch.compile(writes, fullgraph=True)
+        step(x), step(x)
+
+
+@needs_kernels
+def test_fingerprints_tell_values_and_their_places() -> None:
+    rng = np.random.default_rng(0)
+    for size in (0, 1, 7, 8, 63, 64, 65, 1000):
+        x = rng.integers(0, 256, size, np.uint8)
+        found = {KERNELS.fingerprint(x)}
+        for i in range(size):
+            y = x.copy()
+            y[i] ^= 1 << (i % 8)
+            found.add(KERNELS.fingerprint(y))
+            if i and x[i] != x[i - 1]:
+                y = x.copy()
+                y[[i, i - 1]] = y[[i - 1, i]]
+                found.add(KERNELS.fingerprint(y))
+        swaps = int(np.count_nonzero(x[1:] != x[:-1]))
+        assert len(found) == 1 + size + swaps
+    assert KERNELS.fingerprint(np.zeros(8)) != KERNELS.fingerprint(np.zeros(9))
+    for wrong in (None, np.zeros((4, 4))[:, :2]):
+        with pytest.raises(TypeError, match="one piece"):
+            KERNELS.fingerprint(wrong)
+        with pytest.raises(TypeError, match="owns its memory"):
+            KERNELS.let_go(wrong)
+
+
+def test_results_go_from_one_op_in_python_to_the_next() -> None:
+    """Nothing is kept of them between two calls, and whoever else reads them finds them."""
+
+    def work(x: Any, y: Any) -> Any:
+        z = torch.complex(x, y)
+        a = z * z.conj_physical()
+        b = (a + z) * z
+        c = b - a
+        turned = c.t()
+        return (c * b).real * 2, (turned * 2).imag + 1, b
+
+    step = both_ways(work, lambda: (torch.randn(128, 128), torch.randn(128, 128)))
+    found = recording(step)
+    assert sum([memory.nbytes for memory in found.filled.values()]) <= 4 * 128 * 128 * 8
+    assert "in Python" in str(torch.compile.explain(step))
+    assert torch.compile.explain(step).graph().svg()
+
+
+@needs_kernels
+@pytest.mark.parametrize("threads", (1, 2))
+def test_copies_of_arrays_however_they_lie(threads: int) -> None:
+    """Turned ones go in tiles, those that go back and those that repeat by loops of their own."""
+    rng = np.random.default_rng(0)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        for dtype in (np.float32, np.float64, np.int16, np.complex128, np.bool_):
+            for shape in ((300, 700), (17, 16), (3, 40, 33), (2, 5, 18, 20), (1000,), (), (0, 4)):
+                x = (rng.random(shape) * 100).astype(dtype)
+                for order in {tuple(range(x.ndim)), tuple(range(x.ndim))[::-1]}:
+                    for step in (1, 2, -1):
+                        y = x.transpose(order)[(..., *[slice(None, None, step)] * x.ndim)]
+                        for z in (y, np.broadcast_to(y[None], (3, *y.shape))):
+                            made = KERNELS.copied(z)
+                            assert made.flags.c_contiguous and made.dtype == dtype
+                            np.testing.assert_array_equal(made, z)
+    finally:
+        torch.set_num_threads(before)

@@ -237,7 +237,7 @@ class Compiled:
             if seen.outside is None:
                 return seen.given_back(values)
             # The graph behind the results is in memory that the replay has written to.
-            seen.recorder.before.restore()
+            seen.recorder.before.undo(for_good=True)
             args, kwargs = (values, {}) if spec is None else pytree.tree_unflatten(values, spec)
             return self.function(*args, **kwargs)
         recording.seconds = time.perf_counter() - start
@@ -258,6 +258,8 @@ class Compiled:
 
     def confirm(self, recording: Recording, values: Any, spec: Any) -> Any:
         """Record a second call, most likely with other values: the list must do what it did."""
+        if recording.plan is not None:
+            recording.plan.let_go()
         seen = self.watched(recording, values, spec)
         if recording.reason:
             return seen.given_back(values)
@@ -279,6 +281,7 @@ class Compiled:
         seen = Seen(
             *(self.function, values, spec, self.new_leaves, recording.patterns, places),
             keeps_steps,
+            self.check,
         )
         reason, where = why_not(seen)
         if reason:

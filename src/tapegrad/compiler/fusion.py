@@ -71,6 +71,8 @@ class Group:
     def __init__(self, call: Call) -> None:
         self.calls = [call]
         self.made = {x[1]: x for x in call.outputs}  # by address
+        self.fills = owners(call.step.made)
+        self.inside = places(call.step.made)
 
     def takes(self, call: Call) -> bool:
         first = self.calls[0]
@@ -88,20 +90,20 @@ class Group:
                 own.over(sizes)
             self.made = {x[1]: x for own in self.calls for x in own.outputs}
         # What it reads of the group must be read element for element.
-        made = [memory(array) for c in self.calls for array in c.step.made]
-        inside = [(address(x), address(x) + x.nbytes) for x in made]
         for operand in call.inputs:
             at = operand[1]
             if at in self.made:
                 if self.made[at] != operand:
                     return False
-            elif any([begin <= at < end for begin, end in inside]):
+            elif any([begin <= at < end for begin, end in self.inside]):
                 return False
         return True
 
     def add(self, call: Call) -> None:
         self.calls.append(call)
         self.made.update({x[1]: x for x in call.outputs})
+        self.fills |= owners(call.step.made)
+        self.inside += places(call.step.made)
 
 
 class Alone:
@@ -109,10 +111,17 @@ class Alone:
 
     def __init__(self, step: Any) -> None:
         self.step = step
+        self.fills = owners(step.made)
 
 
 def is_array(value: Any) -> bool:
     return isinstance(value, np.ndarray)
+
+
+def places(arrays: Any) -> list[tuple[int, int]]:
+    """Where the memory of arrays begins and ends."""
+    found = [memory(x) for x in arrays]
+    return [(address(x), address(x) + x.nbytes) for x in found]
 
 
 def owners(arrays: Any) -> set[int]:
@@ -131,14 +140,10 @@ def fused(steps: list[Any], is_needed: Any) -> list[Any]:
             continue
         reads = owners(step.arrays)
         for item in reversed(placed):
-            if isinstance(item, Group):
-                if item.takes(call):
-                    item.add(call)
-                    break
-                if reads & owners([x for c in item.calls for x in c.step.made]):
-                    placed.append(Group(call))
-                    break
-            elif reads & owners(item.step.made):
+            if isinstance(item, Group) and item.takes(call):
+                item.add(call)
+                break
+            if reads & item.fills:
                 placed.append(Group(call))
                 break
         else:
@@ -149,25 +154,28 @@ def fused(steps: list[Any], is_needed: Any) -> list[Any]:
 def with_sums(parts: list[Any], is_needed: Any) -> list[Any]:
     """The same tapes, with sums in the pass that makes what they add up."""
     found: list[Any] = []
+    fills: dict[int, set[int]] = {}  # by owner: the places of those that fill it
     for tape, steps in parts:
-        places = [i for i, (_, some) in enumerate(found) if reads_of(steps, some)]
-        if len(steps) == 1 and len(places) == 1 and is_large(steps[0]):
-            machine, earlier = found[places[0]]
+        reads = owners([x for step in steps for x in step.reads()])
+        found_at = list(set().union(*[fills.get(owner, ()) for owner in reads]))
+        made = owners([x for step in steps for x in step.made])
+        if len(steps) == 1 and len(found_at) == 1 and is_large(steps[0]):
+            at = found_at[0]
+            machine, earlier = found[at]
             added = steps[0].arrays[0]
             kept = is_needed(added, [*earlier, *steps])
-            made = KERNELS.sum_after(machine, tape, kept)
-            if made is not None:
+            joined = KERNELS.sum_after(machine, tape, kept)
+            if joined is not None:
                 if not kept:
-                    forget(made, added)
-                found[places[0]] = (made, [*earlier, *steps])
+                    forget(joined, added)
+                found[at] = (joined, [*earlier, *steps])
+                for owner in made:
+                    fills.setdefault(owner, set()).add(at)
                 continue
+        for owner in made:
+            fills.setdefault(owner, set()).add(len(found))
         found.append((tape, steps))
     return found
-
-
-def reads_of(steps: list[Any], earlier: list[Any]) -> bool:
-    made = owners([x for step in earlier for x in step.made])
-    return any([made & owners(step.reads()) for step in steps])
 
 
 def is_large(step: Any) -> bool:

@@ -12,6 +12,7 @@ import dis
 import enum
 import functools
 import os
+import pickle
 import random
 import types
 from typing import Any
@@ -32,6 +33,11 @@ LOOKS_UNSEEN = frozenset(("math", "cmath", "numpy", "struct", "statistics"))
 NUMPY = os.path.dirname(np.__file__)
 
 
+def numpy_stream() -> bytes:
+    """Where NumPy's own random numbers are."""
+    return pickle.dumps(np.random.get_state(legacy=False))
+
+
 class Guards:
     """The state of Python around a function, as far as it can be seen."""
 
@@ -49,7 +55,7 @@ class Guards:
         self.trouble: str = ""
         self.calls_others = False  # functions that may look at a number unseen
         self.seen: dict[int, Any] = {}
-        self.random = (random.getstate(), str(np.random.get_state()))
+        self.random = (random.getstate(), numpy_stream())
         self.visit(function, getattr(function, "__qualname__", type(function).__name__), 0)
         if self.modules:
             for key, hooks in vars(GLOBAL).items():
@@ -111,7 +117,7 @@ class Guards:
         """Whether Python's or NumPy's own random numbers were drawn since."""
         if random.getstate() != self.random[0]:
             return "Python's random numbers"
-        return "NumPy's random numbers" if str(np.random.get_state()) != self.random[1] else ""
+        return "NumPy's random numbers" if numpy_stream() != self.random[1] else ""
 
     # ------------------------------------------------------------------ what can be reached
 

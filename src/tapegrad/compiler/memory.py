@@ -24,6 +24,11 @@ LINE = 64  # bytes: places begin with a line of the cache
 WORTH_GIVING = 1 << 16  # bytes of a result
 
 
+def model_of(array: Any) -> Any:
+    """What says how an array is, and holds no memory."""
+    return np.broadcast_to(np.empty((), array.dtype), array.shape)
+
+
 def is_owner(array: Any) -> bool:
     return type(array) is np.ndarray and bool(array.flags.owndata)
 
@@ -83,6 +88,11 @@ class Plan:
             for step in segment.alone:
                 if step is not None:
                     move_arrays(step, self.moved)
+
+    def let_go(self) -> None:
+        """Until the next replay nothing of the block is needed."""
+        if self.block is not None:
+            KERNELS.let_go(self.block)
 
     def has_moved(self, array: Any) -> bool:
         return isinstance(array, np.ndarray) and id(memory(array)) in self.homes
@@ -231,11 +241,12 @@ class NewEachTime:
         self.step = step
         self.i = [x is result.array for x in step.made].index(True)
         step.keeps_new = True
+        self.model = model_of(result.array)
         result.held, result.at, result.owner = step.made, self.i, None
 
     def give(self) -> Any:
         array = self.step.made[self.i]
-        self.step.made[self.i] = None
+        self.step.made[self.i] = self.model
         return array
 
     def find_room(self) -> None:
@@ -259,6 +270,44 @@ def gifts(
         elif owner.flags.forc and are_kernels(users, owner):
             found[id(result)] = Gift(result, segments)
     return found
+
+
+def hand_on(needed: list[Any], kept: list[Any]) -> None:
+    """Have large results of ops in Python that only other such ops read go from one to the next.
+
+    They lie where they were made then, which is where another one was just given up: in the cache.
+    """
+    users: dict[int, list[Any]] = {}
+    for step in needed:
+        for owner in owners_of([*step.made, *step.reads()]):
+            users.setdefault(owner, []).append(step)
+    pinned = owners_of(kept)
+    for step in needed:
+        array = step.made[0] if len(step.made) == 1 else None
+        if not is_in_python(step) or not is_owner(array) or array.nbytes < WORTH_GIVING:
+            continue
+        readers = [each for each in users[id(array)] if each is not step]
+        if id(array) in pinned or not readers or not all([reads_whole(r, array) for r in readers]):
+            continue
+        step.made[0] = model = model_of(array)
+        for reader in readers:
+            for i, x in enumerate(reader.arrays):
+                if x is array:
+                    step.handed.append((reader, i))
+                    reader.borrowed.append((i, model))
+                    reader.arrays[i] = model
+
+
+def is_in_python(step: Any) -> bool:
+    return type(step) is OpStep and not step.is_taped
+
+
+def reads_whole(step: Any, array: Any) -> bool:
+    """Whether an op in Python reads an array as it is, and no view of it."""
+    if not is_in_python(step) or id(array) in owners_of([*step.made, *leaves_of(step.attrs)]):
+        return False
+    views = [x for x in step.arrays if isinstance(x, np.ndarray) and memory(x) is array]
+    return all([x is array for x in views])
 
 
 def is_only_made(users: list[Any], array: Any) -> bool:

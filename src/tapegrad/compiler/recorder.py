@@ -23,13 +23,15 @@ import numpy as np
 from .. import _ops  # noqa: F401 - calls are told by their names in torch.ops
 from .._tensor.conversion import the_element
 from ..autograd.dispatched import above, wanting
-from ..core.base import TensorBase, next_seq, user_frame, wrap
+from ..core.base import WITH_BITS, TensorBase, next_seq, user_frame, wrap
 from ..core.dispatch import apply
 from ..core.layout import memory
 from ..core.op import Op
 from ..core.python_dispatch import Call, OpMode, below_autograd, leaves_of, modes_set_to
 from ..errors import evidence
+from ..native import KERNELS
 from ..optim._native import WATCHING
+from .dying import Dying
 from .returned import is_returned
 from .scalars import Number, NumberFill, NumberStep, Options, OptionStep, Read, ReadStep, number
 from .snapshots import Snapshots
@@ -96,8 +98,11 @@ class Recorder(OpMode):
         leaves: list[Any],
         owners: list[Any],
         keeps_steps: bool = True,
+        keeps_values: bool = False,
     ) -> None:
         self.function = function
+        # Else the memory behind values that the call is done with is given back.
+        self.dying = Dying() if keeps_steps and not keeps_values and KERNELS is not None else None
         self.keeps_steps = keeps_steps  # else only what comes of them is of interest
         self.steps: list[Step] = []
         self.trouble: str = ""  # why this cannot be done again
@@ -125,7 +130,7 @@ class Recorder(OpMode):
             self.made[id(memory(t.array))] = memory(t.array)
         for t in tensors:  # that can be reached: they must not change unseen
             if not t.special:
-                self.before.watch(t)
+                self.before.look(t)
         for each in owners:
             self.before.take_object(each)
 
@@ -140,10 +145,12 @@ class Recorder(OpMode):
     def meet(self, t: Any) -> None:
         """A tensor that is used: if it was there before, remember what it was like."""
         if t.special:
-            self.give_up(f"it uses a {type(t).__name__} on {t.device}")
+            lazy = t.special == WITH_BITS  # the values are those of another, with other signs
+            what = "conjugate or negative view" if lazy else f"{type(t).__name__} on {t.device}"
+            self.give_up(f"it uses a {what}")
             return
         if not self.is_made(t.array):
-            self.before.take(t)
+            self.before.look(t)
             self.externals[id(t)] = t
             node = t.node if t.wants_grad else None
             if node is not None and not node.is_leaf and node.seq < self.first:
@@ -175,6 +182,7 @@ class Recorder(OpMode):
         tensors = tuple(tensors)
         if self.trouble:
             return self.unseen(op, tensors, attrs, watch)
+        self.let_go()
         for t in (*tensors, *watch):
             if isinstance(t, TensorBase):
                 self.meet(t)
@@ -204,10 +212,24 @@ class Recorder(OpMode):
                     tape.knows_zeros(self.zeros[key])
             if self.keeps_steps:
                 self.add(OpStep(op, arrays, attrs, made, tape), arrays, attrs)
+            if self.dying is not None:
+                self.dying.made(made)
+                kept = [] if tape is None else tape.kept
+                self.dying.used([x for x in (*arrays, *made, *kept) if isinstance(x, np.ndarray)])
         above(op, tensors, attrs, watch, mask, results)
         if op.single:
             return answer
         return tuple(results) if op.result is None else op.result(tuple(results))
+
+    def let_go(self) -> None:
+        """What only the steps know needs no memory until they are run."""
+        if self.dying is not None:
+            self.dying.let_go()
+
+    def forget(self) -> None:
+        """What is needed of the steps is in a recording by now."""
+        self.steps, self.made, self.kept = [], {}, []
+        self.zeros, self.dying = {}, None
 
     def unseen(self, op: Op, tensors: Any, attrs: Any, watch: Any) -> Any:
         """The op as it would run without a recorder."""
@@ -233,6 +255,7 @@ class Recorder(OpMode):
             for t in given:
                 if isinstance(t, TensorBase):
                     self.meet(t)
+                    self.may_write(t)
         if call.written is not None and not self.trouble:
             return self.write(call, *call.written)
         with below_autograd():
@@ -286,12 +309,19 @@ class Recorder(OpMode):
         if out.special:
             self.give_up(f"it makes a {type(out).__name__} on {out.device}")
         elif not self.is_known(out.array):
-            self.take_over([out.array])
-            step = FillStep(name, out.array)
-            self.steps.append(step)
-            if step.is_zero and out.array is memory(out.array) and out.array.flags.forc:
-                self.zeros[id(out.array)] = out.array
+            self.add_fill(name, out.array)
         return out
+
+    def constant(self, t: Any) -> None:
+        if not self.trouble and not t.special:
+            self.add_fill("a constant", t.array)
+
+    def add_fill(self, name: str, array: Any) -> None:
+        self.take_over([array])
+        step = FillStep(name, array)
+        self.steps.append(step)
+        if step.is_zero and array is memory(array) and array.flags.forc:
+            self.zeros[id(array)] = array
 
     def write(self, call: Call, op: Op, tensors: Any, attrs: Any) -> Any:
         """An op in place: its kernel, a copy and a count, where nothing is peculiar about it."""
@@ -344,7 +374,13 @@ class Recorder(OpMode):
                 self.give_up("it sets an option of an optimizer to a tensor")
             self.steps.append(OptionStep(group, key, value))
 
+    def may_write(self, t: Any) -> None:
+        """What is done next may change a tensor."""
+        if not t.special:
+            self.before.keep(t)
+
     def write_into(self, t: Any) -> None:
+        self.may_write(t)
         self.written.add(id(memory(t.array)))
         self.kept.append(memory(t.array))  # another one would get its id
 
@@ -370,8 +406,12 @@ class Recorder(OpMode):
                 if isinstance(value, TensorBase):
                     self.meet(value)
                     self.write_into(value)
+                    if value.gradient is not None:
+                        self.may_write(value.gradient)
                 elif hasattr(value, "param_groups") or hasattr(value, "optimizer"):
                     self.before.take_object(value)
+                    if function.__name__ != "zero_grad" or not to_none(args, kwargs):
+                        self.before.keep_object(value)
             is_optimizer = bool(args) and hasattr(args[0], "param_groups")
             if is_optimizer and function.__name__ == "zero_grad" and to_none(args, kwargs):
                 self.note_cleared(args[0])

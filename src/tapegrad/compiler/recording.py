@@ -17,7 +17,7 @@ from ..native import KERNELS
 from ..utils import _pytree as pytree
 from .arguments import ANY_FLOAT, around, described, has_stand_in
 from .guards import Guards
-from .memory import Plan, gifts
+from .memory import Plan, gifts, hand_on
 from .outside import Call, Outside, Pattern
 from .recorder import Recorder
 from .scalars import LARGEST, Number, now
@@ -86,6 +86,7 @@ class Recording:
     def take(self, seen: Seen, keeps_all: bool) -> None:
         """Make a recorded call ready to be run; `keeps_all`: every value, to be compared later."""
         recorder = seen.recorder
+        recorder.let_go()
         self.guards = seen.guards
         self.inputs = seen.inputs
         self.numbers = seen.numbers
@@ -119,11 +120,14 @@ class Recording:
         for r in made:  # soon somebody else's
             self.filled.pop(id(r.owner), None)
         self.gifts = gifts(needed, steps, made, read)
+        hand_on(needed, kept)
         self.given = []
         for step in needed:
             step.tape = None  # joined ones have taken its place
         self.run_steps = [step.run for step in steps]
         self.times = []
+        if not keeps_all:
+            recorder.forget()
         effects = [i for i, step in enumerate(steps) if step.has_effects]
         self.first_effect = effects[0] if effects else len(steps)
 
@@ -132,6 +136,8 @@ class Recording:
         inputs = self.inputs
         if len(args) != len(inputs) or not self.confirmed or around() != self.key[1]:
             return False
+        if not args:
+            return True
         for value, static, part in zip(args, inputs, self.key[2:], strict=True):
             if static is None:
                 if part is not ANY_FLOAT or type(value) is not float:
@@ -208,6 +214,8 @@ class Recording:
             step.let_go()
         while self.given:
             self.given.pop().find_room()
+        if not self.inputs:
+            return
         for static, value in zip(self.inputs, values, strict=True):
             if static is not None:
                 static.array[...] = value.array
@@ -234,6 +242,8 @@ class Recording:
 
     def answer(self, call: Call | None) -> Any:
         """What the call returns, in new tensors."""
+        if self.spec is None and self.results[0] is None:
+            return None
         copies: dict[int, Any] = {}
         made = [self.fresh(r, copies) for r in self.results]
         if call is not None and self.outside is not None:

@@ -1,4 +1,9 @@
-"""What tensors, optimizers and generators were like before a call, so that it can be run again."""
+"""What tensors, optimizers and generators were like before a call, so that it can be run again.
+
+Of a tensor that is only looked at a fingerprint is enough: it tells whether something changed it
+behind our back. What is about to be written is copied first, and that copy is all there is: when
+the call is undone, it changes places with the values of now, with which the replay is compared.
+"""
 
 from __future__ import annotations
 
@@ -11,43 +16,43 @@ import numpy as np
 from .._random.generators import default_generator
 from ..core.base import TensorBase
 from ..core.layout import memory
+from ..native import KERNELS
 
-LARGE = 1 << 24  # bytes
+PIECE = 1 << 16  # elements that change places at a time
 PLAIN = (bool, int, float, complex, str, type(None))
 
 
 class Snapshots:
-    """Copies of everything that a recorded call met and that was there before."""
+    """Everything that a recorded call met and that was there before."""
 
     def __init__(self) -> None:
         self.arrays: dict[int, tuple[Any, Any]] = {}  # by id of the owner: it, and a copy
-        self.sums: dict[int, tuple[Any, int]] = {}
+        self.prints: dict[int, tuple[Any, int]] = {}  # likewise, of what is only looked at
         self.met: list[tuple[Any, Any]] = []  # the tensors, and the arrays that they had
-        self.gradients: list[tuple[Any, Any, Any]] = []  # leaf, gradient, a copy of its array
+        self.gradients: list[tuple[Any, Any]] = []  # leaf, gradient
         self.objects: dict[int, tuple[Any, Any]] = {}
         self.random = default_generator.get_state()
 
     def has(self, owner: Any) -> bool:
-        return id(owner) in self.arrays or id(owner) in self.sums
+        return id(owner) in self.arrays or id(owner) in self.prints
 
-    def take(self, t: Any) -> None:
+    def look(self, t: Any) -> None:
+        """A tensor that the call uses, or may change behind our back."""
         owner = memory(t.array)
-        if id(owner) not in self.arrays:
-            self.arrays[id(owner)] = (owner, owner.copy())
+        if not self.has(owner):
+            self.prints[id(owner)] = (owner, fingerprint(owner))
         self.met.append((t, t.array))
 
-    def watch(self, t: Any) -> None:
-        """A tensor that the call may change behind our back; of a large one only a sum is kept."""
+    def keep(self, t: Any) -> None:
+        """A tensor that is about to be written."""
         owner = memory(t.array)
-        if owner.nbytes < LARGE:
-            self.take(t)
-        elif id(owner) not in self.sums:
-            self.sums[id(owner)] = (owner, check_sum(owner))
+        if self.prints.pop(id(owner), None) is not None:
+            self.arrays[id(owner)] = (owner, owner.copy(order="K"))
 
     def take_gradient(self, t: Any) -> None:
-        self.gradients.append((t, t.gradient, copied(t.gradient)))
+        self.gradients.append((t, t.gradient))
         if t.gradient is not None and not t.gradient.special:
-            self.take(t.gradient)
+            self.look(t.gradient)
 
     def take_object(self, owner: Any) -> None:
         """An optimizer or a scheduler: its numbers, and the tensors of its state."""
@@ -56,69 +61,118 @@ class Snapshots:
         self.objects[id(owner)] = (owner, remembered(owner))
         for t in tensors_of(owner):
             if not t.special:
-                self.take(t)
+                self.look(t)
         optimizer = getattr(owner, "optimizer", None)
         if optimizer is not None:
             self.take_object(optimizer)
 
-    def now(self) -> Snapshots:
-        """The same things as they are now."""
-        now = Snapshots()
-        now.met = self.met
-        for key, (owner, _) in self.arrays.items():
-            now.arrays[key] = (owner, owner.copy())
-        for key, (owner, _) in self.sums.items():
-            now.sums[key] = (owner, check_sum(owner))
-        for t, _, _ in self.gradients:
-            now.gradients.append((t, t.gradient, copied(t.gradient)))
-        for key, (owner, _) in self.objects.items():
-            now.objects[key] = (owner, remembered(owner))
-        return now
+    def keep_object(self, owner: Any) -> None:
+        """An optimizer that is about to change its parameters, and perhaps their gradients."""
+        for t in tensors_of(owner):
+            for each in (t, t.gradient):
+                if each is not None and not each.special:
+                    self.keep(each)
 
-    def restore(self) -> Snapshots:
-        """Everything as it was; what it is now is returned."""
-        now = self.now()
-        for owner, before in self.arrays.values():
-            if owner.flags.writeable:
+    def changed_unseen(self, apart: Container[int] = ()) -> str:
+        """Something that was written without our noticing; "" if there is no such thing."""
+        for key, (owner, before) in self.prints.items():
+            if key not in apart and fingerprint(owner) != before:
+                return f"a tensor of shape {tuple(owner.shape)}"
+        return ""
+
+    def undo(self, for_good: bool) -> Done:
+        """Everything as it was; what it is now is returned. Unless `for_good`, it can be undone a
+        second time."""
+        done = Done(self)
+        for key, (owner, before) in self.arrays.items():
+            if not owner.flags.writeable:
+                done.arrays[key] = (owner, before)
+            elif for_good:
+                change_places(owner, before)
+                done.arrays[key] = (owner, before)
+            else:
+                done.arrays[key] = (owner, owner.copy(order="K"))
                 owner[...] = before
-        for t, gradient, values in self.gradients:
+        for t, gradient in self.gradients:
             t.gradient = gradient
-            if gradient is not None:
-                gradient.array[...] = values
-        for _, before in self.objects.values():
-            put_back(before)
+        for _, values in self.objects.values():
+            put_back(values)
         default_generator.set_state(self.random)
-        return now
+        return done
 
-    def differs(self, other: Snapshots, apart: Container[int]) -> str:
-        """The first thing that is not the same in another state of the same objects.
+
+class Done:
+    """What a call did to what was there before it."""
+
+    def __init__(self, before: Snapshots) -> None:
+        self.before = before
+        self.arrays: dict[int, tuple[Any, Any]] = {}  # as those of the snapshots
+        # A replay makes others: these are kept by somebody else, by us (`GradientStep.let_go`).
+        self.gradients = [(t, t.gradient) for t, _ in before.gradients]
+        objects = before.objects.items()
+        self.objects = {key: (owner, remembered(owner)) for key, (owner, _) in objects}
+        self.random = default_generator.get_state()
+
+    def do(self) -> None:
+        """Do it again, whatever was done in between."""
+        for owner, after in self.arrays.values():
+            if owner.flags.writeable:
+                owner[...] = after
+        for t, gradient in self.gradients:
+            t.gradient = gradient
+        for _, values in self.objects.values():
+            put_back(values)
+        default_generator.set_state(self.random)
+
+    def is_same(self, now: Any, after: Any) -> bool:
+        """Whether a gradient has the values that the call gave it."""
+        if now is None or after is None:
+            return now is after
+        if memory(now.array) is memory(after.array):  # it was there, and added to: see `arrays`
+            return self.before.has(memory(now.array))
+        return same_bits(now.array, after.array)
+
+    def differs(self, apart: Container[int]) -> str:
+        """The first thing that is something else now.
 
         `apart` has the ids of memory that does not count: a replay's own.
         """
-        for key, (owner, copy) in self.arrays.items():
-            if key not in apart and not same_bits(copy, other.arrays[key][1]):
+        for key, (owner, after) in self.arrays.items():
+            if key not in apart and not same_bits(after, owner):
                 return f"a tensor of shape {tuple(owner.shape)}"
-        for key, (owner, total) in self.sums.items():
-            if total != other.sums[key][1]:
-                return f"a tensor of shape {tuple(owner.shape)}"
-        for (_, _, a), (_, _, b) in zip(self.gradients, other.gradients, strict=True):
-            if (a is None) != (b is None) or (a is not None and not same_bits(a, b)):
+        unseen = self.before.changed_unseen(apart)
+        if unseen:
+            return unseen
+        for t, gradient in self.gradients:
+            if not self.is_same(t.gradient, gradient):
                 return "a gradient"
-        for key, (owner, values) in self.objects.items():
-            mine, others = [v[2] for v in values], [v[2] for v in other.objects[key][1]]
+        for owner, values in self.objects.values():
+            mine, others = [v[2] for v in values], [v[2] for v in remembered(owner)]
             if not all([a is b or a == b for a, b in zip(mine, others, strict=True)]):
                 return f"the state of {type(owner).__name__}"
-        if not same_bits(self.random.array, other.random.array):
+        if not same_bits(self.random.array, default_generator.get_state().array):
             return "the state of the random numbers"
         return ""
 
 
-def check_sum(array: Any) -> int:
+def fingerprint(array: Any) -> int:
+    """A number that other values would not have."""
+    if KERNELS is not None and array.flags.forc:
+        return int(KERNELS.fingerprint(array))
     return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
 
 
-def copied(t: Any) -> Any:
-    return None if t is None else t.array.copy()
+def change_places(a: Any, b: Any) -> None:
+    """The values of one array for those of another."""
+    if a.flags.forc and a.strides == b.strides:
+        a, b = a.reshape(-1, order="A"), b.reshape(-1, order="A")
+        pieces: Any = [slice(start, start + PIECE) for start in range(0, a.size, PIECE)]
+    else:
+        pieces = [...]
+    for piece in pieces:
+        held = a[piece].copy()
+        a[piece] = b[piece]
+        b[piece] = held
 
 
 def same_bits(a: Any, b: Any) -> bool:

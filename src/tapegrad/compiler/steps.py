@@ -95,12 +95,15 @@ def lies_as(new: Any, static: Any) -> bool:
 def store(step: Step, arrays: list[Any]) -> None:
     """Copy results to where later steps look for them."""
     for static, new in zip(step.made, arrays, strict=True):
-        if static.shape != new.shape:
-            raise RuntimeError(
-                f"a compiled step cannot go on: {step.name} gave {new.shape} instead of "
-                f"{static.shape}"
-            )
+        check_shape(step, static, new)
         static[...] = new
+
+
+def check_shape(step: Step, static: Any, new: Any) -> None:
+    if static.shape != new.shape:
+        raise RuntimeError(
+            f"a compiled step cannot go on: {step.name} gave {new.shape} instead of {static.shape}"
+        )
 
 
 def is_ordinary_write(op: Op, arrays: list[Any]) -> bool:
@@ -133,16 +136,28 @@ class OpStep(Step):
         self.tape: Tape | None = tape
         self.lent = Lent(made)
         self.keeps_new = False  # its results are nobody else's: they stay where they are made
+        self.handed: list[tuple[OpStep, int]] = []  # who gets its result, and where in its arrays
+        self.borrowed: list[tuple[int, Any]] = []  # where it got some, and what they are like
 
     def reads(self) -> list[Any]:
         given = (*self.arrays, *leaves_of(self.attrs))
         return [x.array if isinstance(x, TensorBase) else x for x in given if has_memory(x)]
 
     def run(self) -> None:
-        if self.keeps_new:
+        if self.handed:
+            self.hand_on(self.results()[0])
+        elif self.keeps_new:
             self.made[:] = self.results()
         else:
             self.lent.run(self, self.results)
+        for i, model in self.borrowed:
+            self.arrays[i] = model
+
+    def hand_on(self, new: Any) -> None:
+        """Give a result to those that read it; it goes when the last of them has done so."""
+        check_shape(self, self.made[0], new)
+        for reader, i in self.handed:
+            reader.arrays[i] = new
 
     def results(self) -> list[Any]:
         out = run_kernel(self.op, list(self.arrays), self.attrs)
@@ -200,9 +215,9 @@ class FillStep(Step):
 
     def __init__(self, name: str, array: Any) -> None:
         self.name = name
-        self.values = array.copy()
         self.made = [array]
         self.is_zero = is_zero(array)
+        self.values = 0 if self.is_zero else array.copy()
         self.tape = bytes_tape(None if self.is_zero else self.values, array)
 
     def run(self) -> None:

@@ -21,9 +21,10 @@ from ..expressions.trace import Tracer
 from ..native import KERNELS
 from ..native.overrides import HOME
 from .fusion import fused
-from .snapshots import same_bits
+from .snapshots import fingerprint, same_bits
 
 Tape = Any  # native/c/tape.c
+Again = Callable[[], list[Any]]  # the results of an op, computed once more
 
 # The families of kernels that do the same whatever the values are, and some of the others' ops.
 TABLES = frozenset(("conv", "batch_norm", "recurrent", "attention"))  # with tables of places
@@ -34,11 +35,17 @@ FAMILIES = TABLES | CHECKED | {"products", "softmax", "norms", "reduce", "losses
 def taped(function: Callable[..., Any], op: Any, tensors: Any, *rest: Any) -> tuple[Any, Any]:
     """What a function of ops returns, and the kernels that it called; None if Python did more."""
     home = HOME.get(op.name)
+
+    def again() -> list[Any]:
+        answer = as_taped(function, op, tensors, *rest)
+        return [t.array for t in ((answer,) if op.single else answer)]
+
     if KERNELS is None or not (op.native or home in FAMILIES):
         answer = function(op, tensors, *rest)
         if not op.single or not all([isinstance(t, TensorBase) for t in tensors]):
             return answer, None
-        return answer, taped_copies(op, [t.array for t in tensors], rest[0], answer.array)
+        arrays = [t.array for t in tensors]
+        return answer, taped_copies(op, arrays, rest[0], answer.array, again)
     KERNELS.tape_begin()
     try:
         answer = function(op, tensors, *rest)
@@ -47,10 +54,10 @@ def taped(function: Callable[..., Any], op: Any, tensors: Any, *rest: Any) -> tu
     results = [t.array for t in ((answer,) if op.single else answer)]
     inputs = [t.array for t in tensors if isinstance(t, TensorBase)]
     inputs += [x for x in leaves_of(rest[0]) if isinstance(x, np.ndarray)]
-    if len(tape):
-        return answer, tape if does_the_same(tape, inputs, results, home) else None
-    if op.native and op.elementwise:
-        return answer, strided_tape(op, tensors, rest[0], results)
+    if len(tape) and does_the_same(tape, inputs, results, again, home):
+        return answer, tape
+    if op.native and op.elementwise:  # they lie otherwise, or NumPy cast one of them
+        return answer, strided_tape(op, tensors, rest[0], results, again)
     return answer, None
 
 
@@ -84,13 +91,16 @@ def taped_write(op: Any, arrays: list[Any], before: Any) -> Any:
     return None
 
 
-def does_the_same(tape: Tape, inputs: list[Any], results: list[Any], home: Any = None) -> bool:
-    """Whether a tape of a kernel of a family computes the results from the inputs."""
+def does_the_same(
+    tape: Tape, inputs: list[Any], results: list[Any], again: Again, home: Any = None
+) -> bool:
+    """Whether a tape of a kernel of a family computes the results from the inputs; if not, they
+    are there `again` all the same."""
     given = {id(memory(x)) for x in inputs}
     owners = {id(memory(x)): memory(x) for x in results}
     if not given.isdisjoint(owners):
         return False  # it writes into an input, or looks at one
-    wanted = [x.copy() for x in results]
+    wanted = [fingerprint(x) for x in results]
     own = {id(memory(x)) for x in results}
     flags = {id(x) for x in tape.checked}
     for x in tape.kept:
@@ -105,9 +115,9 @@ def does_the_same(tape: Tape, inputs: list[Any], results: list[Any], home: Any =
     for owner in owners.values():
         spoil(owner)
     done = tape() < 0
-    same = done and all([same_bits(a, b) for a, b in zip(results, wanted, strict=True)])
+    same = done and [fingerprint(x) for x in results] == wanted
     if not same:
-        for x, values in zip(results, wanted, strict=True):
+        for x, values in zip(results, again(), strict=True):
             x[...] = values
     return same
 
@@ -127,12 +137,15 @@ KINDS = {
 }
 DTYPES = {kind: dtype for dtype, kind in KINDS.items()}
 MOST_DIMS = 8
+LARGE_TURN = 4096  # elements
 
 
 def copies(op: Any, arrays: list[Any], attrs: Any, result: Any) -> list[tuple[Any, Any]]:
     """The (source, target) pairs that an op consists of; none if it is not made of copies."""
     if op.name in ("clone", "cast"):
         return [(arrays[0], result)]
+    if op.name in ("stack_steps", "mkldnn_rnn_layer") and arrays[0].flags.c_contiguous:
+        return [(arrays[0].reshape(result.shape), result)]
     if op.name == "flip":
         return [(np.flip(arrays[0], attrs[0]), result)]
     if op.name == "stack":
@@ -143,7 +156,7 @@ def copies(op: Any, arrays: list[Any], attrs: Any, result: Any) -> list[tuple[An
     return []
 
 
-def taped_copies(op: Any, arrays: list[Any], attrs: Any, result: Any) -> Any:
+def taped_copies(op: Any, arrays: list[Any], attrs: Any, result: Any, again: Again) -> Any:
     """A tape of an op that only copies, cast or not."""
     pairs = copies(op, arrays, attrs, result)
     if KERNELS is None or not pairs:
@@ -152,23 +165,26 @@ def taped_copies(op: Any, arrays: list[Any], attrs: Any, result: Any) -> Any:
     if any([tape is None for tape in tapes]):
         return None
     tape = KERNELS.join_tapes(tapes)
-    return tape if len(tape) and does_the_same(tape, arrays, [result]) else None
+    return tape if len(tape) and does_the_same(tape, arrays, [result], again) else None
 
 
-def strided_tape(op: Any, tensors: Any, attrs: Any, results: list[Any]) -> Any:
+def strided_tape(op: Any, tensors: Any, attrs: Any, results: list[Any], again: Again) -> Any:
     """An elementwise op on arrays that lie in ways which an ordinary call does not care for."""
     arrays = [t.array if isinstance(t, TensorBase) else t for t in tensors]
     kinds = {KINDS.get(x.dtype) for x in arrays if isinstance(x, np.ndarray)} - {BOOL_KIND}
     shape = results[0].shape
-    if len(kinds) != 1 or None in kinds or len(shape) > MOST_DIMS or not results[0].size:
+    if len(kinds) > 1 or None in kinds or len(shape) > MOST_DIMS or not results[0].size:
         return None
-    kind = kinds.pop()
+    of_truths = not kinds
+    kind = FLOAT_KIND if of_truths else kinds.pop()
     if op.name == "pow_scalar" and (*arrays[1:], *attrs) == (1,):
         tape = copy_tape(arrays[0], results[0])
-        same = tape is not None and does_the_same(tape, arrays[:1], results)
+        same = tape is not None and does_the_same(tape, arrays[:1], results, again)
         return tape if same else None
-    said = Tracer(op, KERNELS.STEPS).forward(kind, tuple(attrs), 1)
+    said = Tracer(op, KERNELS.STEPS).forward(kind, tuple(attrs), 1, of_truths)
     if not isinstance(said, tuple) or len(said[3]) != len(results):
+        return None
+    if any([arrays[i] is None for i in said[1]]):  # a weight that is not there
         return None
     inputs = [operand_of(arrays[i], kind, shape) for i in said[1]]
     outputs = [operand_of(x, kind, shape) for x in results]
@@ -176,7 +192,7 @@ def strided_tape(op: Any, tensors: Any, attrs: Any, results: list[Any]) -> Any:
         return None
     given = [x for x in arrays if isinstance(x, np.ndarray)]
     tape = KERNELS.fused_tape(said, shape, (*inputs, *outputs), [*given, *results])
-    return tape if does_the_same(tape, given, results) else None
+    return tape if does_the_same(tape, given, results, again) else None
 
 
 def operand_of(x: Any, kind: Any, shape: Any) -> Any:
@@ -190,20 +206,31 @@ def copy_tape(source: Any, target: Any) -> Any:
     """One array copied into another of the same shape; floats may be of two kinds."""
     kinds = KINDS.get(source.dtype), KINDS.get(target.dtype)
     goes_back = any([step < 0 for step in source.strides])  # the vector machine does not
-    if source.dtype == target.dtype and (goes_back or source.dtype.kind != "f"):
+    if source.dtype == target.dtype and (goes_back or turns(source) or source.dtype.kind != "f"):
         return bytes_tape(source, target)
     if None in kinds or source.ndim > MOST_DIMS or source.shape != target.shape:
         return None
-    if BOOL_KIND in kinds or not source.flags.aligned or not target.flags.aligned:
+    if kinds[1] == BOOL_KIND or not source.flags.aligned or not target.flags.aligned:
         return None
     kind = DOUBLE_KIND if DOUBLE_KIND in kinds else FLOAT_KIND
-    code = KERNELS.STEPS["copy"][0]
-    said = (kind, (0,), (), (kinds[1],), (COMPUTED,), 2, ((code, 1, 0),), 0.15)
+    if kinds[0] == BOOL_KIND:  # one or zero: once it is multiplied it is no truth value any more
+        constants, steps = (1.0,), ((KERNELS.STEPS["mul"][0], 2, 0, 1),)
+    else:
+        constants, steps = (), ((KERNELS.STEPS["copy"][0], 1, 0),)
+    said = (kind, (0,), constants, (kinds[1],), (COMPUTED,), 2 + len(constants), steps, 0.15)
     operands = (
         (kinds[0], address(source), 0.0, source.strides),
         (kinds[1], address(target), 0.0, target.strides),
     )
     return KERNELS.fused_tape(said, source.shape, operands, [source, target])
+
+
+def turns(source: Any) -> bool:
+    """Whether what lies in a row is not the last dimension: that is copied by itself, in tiles."""
+    steps = [step for n, step in zip(source.shape, source.strides, strict=True) if n > 1]
+    if source.size < LARGE_TURN or source.itemsize not in steps[:-1]:
+        return False
+    return bool(steps[-1] > source.itemsize)
 
 
 def bytes_tape(source: Any, target: Any) -> Any:

@@ -62,6 +62,9 @@ class OpMode:
     def read(self, t: TensorBase) -> None:
         """Python looks at the values of a tensor."""
 
+    def constant(self, t: TensorBase) -> None:
+        """A gradient rule makes a tensor that has the same values every time."""
+
     def whole(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """A function that a recorded step calls again as it is (compiler/recorder.py)."""
         return function(*args, **kwargs)
@@ -73,6 +76,20 @@ def read_values(t: Any) -> Any:
     if modes:
         modes[-1].read(t)
     return t.array
+
+
+def is_recorded() -> bool:
+    """Whether ops are written down to be run again with other values: shapes must not depend on
+    those."""
+    return any([mode.records_steps for mode in ACTIVE.modes])
+
+
+def same_always(t: Any) -> Any:
+    """A tensor that a gradient rule makes, with the same values every time; modes are told."""
+    modes = ACTIVE.modes
+    if modes:
+        modes[-1].constant(t)
+    return t
 
 
 def called_as_a_whole(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .modes import MODES
+
 
 class Space:
     """A namespace with one callable per op."""
@@ -18,12 +20,19 @@ class Space:
     # Rules ask here what only tensors or only arrays can answer.
     recorded: bool = False
 
+    def is_final(self, *values: Any) -> bool:
+        """Whether nothing is differentiated that a rule makes of these values."""
+        return True
+
     def __getattr__(self, name: str) -> Callable[..., Any]:
         raise AttributeError(f"no op is called {name!r}")
 
 
 class RecordedSpace(Space):
     recorded = True
+
+    def is_final(self, *values: Any) -> bool:
+        return not MODES.grad and not any([x is not None and x.special for x in values])
 
 
 class DeviceSpace(Space):

@@ -151,7 +151,7 @@ def put(expression: ast.expr, known: dict[str, ast.expr]) -> ast.expr:
 
 
 def is_mode(test: ast.expr) -> bool:
-    return "F.recorded" in ast.unparse(test)
+    return "F.recorded" in ast.unparse(test) or "F.is_final" in ast.unparse(test)
 
 
 def asks_for(test: ast.expr) -> bool:

@@ -25,13 +25,15 @@ class Tracer:
         self.op = op
         self.codes = codes
 
-    def forward(self, kind: int, attrs: tuple[Any, ...], by_value: int) -> Any:
+    def forward(
+        self, kind: int, attrs: tuple[Any, ...], by_value: int, of_truths: bool = False
+    ) -> Any:
         """The program of the kernel; numbers among the attributes are inputs, unless by value."""
         op = self.op
         if kind == BFLOAT16_KIND and not by_value and has_numbers(attrs):
             return BY_VALUE  # which of them are rounded, the formula says
         symbols = Symbols(kind)
-        tensors = [symbols.input() for _ in range(op.width)]
+        tensors = [symbols.input(of_truths) for _ in range(op.width)]
         given = attrs if by_value else symbols.for_numbers(attrs)
         try:
             results = results_of(op.forward(XP, *tensors, *given))

@@ -31,6 +31,12 @@ static void copy_row(char *restrict to, const char *restrict from, int64_t n, in
         const int32_t value = *(const int32_t *)from;
         for (int64_t i = 0; i < n; i++)
             ((int32_t *)to)[i] = value;
+    } else if (bytes == 4 && to_step == 4 && from_step == -4) {
+        for (int64_t i = 0; i < n; i++)
+            ((int32_t *)to)[i] = ((const int32_t *)from)[-i];
+    } else if (bytes == 8 && to_step == 8 && from_step == -8) {
+        for (int64_t i = 0; i < n; i++)
+            ((int64_t *)to)[i] = ((const int64_t *)from)[-i];
     } else if (bytes == 8) {
         MOVE(int64_t)
     } else if (bytes == 4) {
@@ -70,10 +76,75 @@ static void copy_part(void *context, int64_t begin, int64_t end) {
              end - begin, c->to_step[0], c->from_step[0], c->bytes);
 }
 
+/* A copy that turns: what lies in a row in the source, along the dimension `turned`, does not in the
+   target. It goes in tiles, so that each line of the cache is fetched once. */
+#define TILE 16
+typedef struct {
+    const copy *c;
+    int turned;
+    int64_t bands; /* of TILE along it */
+} turn;
+
+static int turned(const copy *c) {
+    const int last = c->dims - 1;
+    if (!c->from || (c->bytes != 4 && c->bytes != 8) || c->size[last] < TILE ||
+        c->to_step[last] != c->bytes || (uint64_t)(c->from_step[last] + 63) < 127)
+        return -1;
+    for (int d = 0; d < last; d++)
+        if (c->from_step[d] == c->bytes && c->size[d] >= TILE)
+            return d;
+    return -1;
+}
+
+#define MOVE(type)                                                                                 \
+    for (int64_t a = 0; a < tall; a++)                                                             \
+        for (int64_t b = 0; b < wide; b++)                                                         \
+            *(type *)(to + a * to_step + (j + b) * c->bytes) =                                     \
+                *(const type *)(from + a * c->bytes + (j + b) * from_step);
+static void copy_tiles(void *context, int64_t begin, int64_t end) {
+    const turn *t = context;
+    const copy *c = t->c;
+    const int last = c->dims - 1;
+    const int64_t to_step = c->to_step[t->turned], from_step = c->from_step[last];
+    for (int64_t band = begin; band < end; band++) {
+        const int64_t first = band % t->bands * TILE, left = c->size[t->turned] - first;
+        const int64_t tall = left < TILE ? left : TILE;
+        int64_t rest = band / t->bands;
+        char *restrict to = c->to + first * to_step;
+        const char *restrict from = c->from + first * c->bytes;
+        for (int d = last - 1; d >= 0; d--) {
+            if (d == t->turned)
+                continue;
+            to += rest % c->size[d] * c->to_step[d];
+            from += rest % c->size[d] * c->from_step[d];
+            rest /= c->size[d];
+        }
+        for (int64_t j = 0; j < c->size[last]; j += TILE) {
+            const int64_t wide = c->size[last] - j < TILE ? c->size[last] - j : TILE;
+            if (c->bytes == 4) {
+                MOVE(int32_t)
+            } else {
+                MOVE(int64_t)
+            }
+        }
+    }
+}
+#undef MOVE
+
 static int again(void *context) {
     copy *c = context;
     const int last = c->dims - 1;
     const double cost = 0.05 * (double)c->bytes;
+    turn t = {c, turned(c), 0};
+    if (t.turned >= 0) {
+        t.bands = (c->size[t.turned] + TILE - 1) / TILE;
+        int64_t bands = t.bands;
+        for (int d = 0; d < last; d++)
+            bands *= d == t.turned ? 1 : c->size[d];
+        const int64_t few = tg_grain(4 * cost) / (TILE * c->size[last]);
+        tg_parallel(bands, few > 1 ? few : 1, copy_tiles, &t);
+        return 1;
+    }
     if (last == 0) {
         tg_parallel(c->size[0], tg_grain(cost), copy_part, c);
         return 1;
@@ -185,9 +256,14 @@ PyObject *tg_copy_into(PyObject *self, PyObject *args) {
     Py_END_ALLOW_THREADS Py_RETURN_TRUE;
 }
 
-/* For a tape: if this call copies from a piece of memory, it copies zeros from now on. */
-void tg_copies_zeros(tg_again function, void *context, const char *begin, const char *end) {
+/* For a tape: if this call copies from a piece of memory, it copies zeros from now on. The piece that
+   it fills, where that lies in a row; NULL: it is another call. */
+char *tg_copies_zeros(tg_again function, void *context, const char *begin, const char *end,
+                      int64_t *bytes) {
     copy *c = context;
-    if (function == again && c->from >= begin && c->from < end)
-        c->from = NULL;
+    if (function != again || c->from < begin || c->from >= end)
+        return NULL;
+    c->from = NULL;
+    *bytes = c->size[0] * c->bytes;
+    return c->dims == 1 && c->to_step[0] == c->bytes ? c->to : NULL;
 }

@@ -40,6 +40,19 @@ tg_kernel tg_read_kernel(tg_again function, const void *context, void *const **p
     return g->function;
 }
 
+/* For a tape: have a call clear its result, which was filled with zeros just before, by itself: that
+   is done row by row, in the cache. 0: it does no such thing. */
+int tg_clear_first(tg_again function, void *context, const char *out, int64_t bytes) {
+    given *g = context;
+    if (function != again || (g->function != tg_scatter_f32 && g->function != tg_scatter_f64))
+        return 0;
+    const int64_t each = g->function == tg_scatter_f32 ? 4 : 8;
+    if (g->pointers[0] != out || g->sizes[0] < 2 ||
+        g->sizes[0] * g->sizes[1] * g->sizes[2] * each != bytes)
+        return 0;
+    return g->sizes[5] = 1;
+}
+
 static int tape(const Kernel *self, void *const *pointers, const int64_t *sizes,
                 const double *numbers, PyObject *arrays) {
     given g = {.function = self->function};

@@ -11,7 +11,6 @@
 
 #define MOST_LENT 8
 #define MOST_NOTED 64
-#define HEADER 64 /* keeps what malloc gives aligned for vectors */
 
 typedef struct {
     PyDataMem_Handler functions; /* NumPy's view of this */
@@ -44,15 +43,13 @@ static void *get(void *context, size_t bytes) {
             l->places[i].is_out = 1;
             return place(l, i);
         }
-    char *at = bytes > (size_t)-1 - HEADER ? NULL : malloc(bytes + HEADER);
-    if (!at)
-        return NULL;
-    if (!l->lent && number < MOST_NOTED) {
-        l->notes[number].at = at + HEADER;
+    void *at = tg_memory.malloc(NULL, bytes); /* what is only needed in between, as elsewhere */
+    if (at && !l->lent && number < MOST_NOTED) {
+        l->notes[number].at = at;
         l->notes[number].bytes = bytes;
         l->noted = number + 1;
     }
-    return at + HEADER;
+    return at;
 }
 
 static void *get_zeros(void *context, size_t count, size_t size) {
@@ -72,7 +69,7 @@ static void give_back(void *context, void *data, size_t unused) {
             l->places[i].is_out = 0;
             return;
         }
-    free((char *)data - HEADER);
+    tg_memory.free(NULL, data, 0);
 }
 
 /* Rare: what is lent does not grow. */
@@ -82,10 +79,8 @@ static void *get_again(void *context, void *data, size_t bytes) {
     for (int i = 0; i < l->lent; i++)
         if (data && place(l, i) == data)
             before = (size_t)PyArray_NBYTES((PyArrayObject *)l->places[i].array);
-    if (data && !before) {
-        char *at = bytes > (size_t)-1 - HEADER ? NULL : realloc((char *)data - HEADER, bytes + HEADER);
-        return at ? at + HEADER : NULL;
-    }
+    if (data && !before)
+        return tg_memory.realloc(NULL, data, bytes);
     void *made = get(context, bytes);
     if (made && data) {
         memcpy(made, data, before < bytes ? before : bytes);

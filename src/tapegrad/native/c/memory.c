@@ -152,6 +152,7 @@ static void *get_again(void *context, void *data, size_t bytes) {
     return made;
 }
 
+const PyDataMemAllocator tg_memory = {NULL, get, get_zeros, get_again, give_back};
 static PyDataMem_Handler functions = {
     "tapegrad", 1, {NULL, get, get_zeros, get_again, give_back},
 };
@@ -265,6 +266,15 @@ PyObject *tg_use_memory(PyObject *self, PyObject *unused) {
     Py_RETURN_NONE;
 }
 
+/* Keep no more than so many bytes; the lock is held. */
+static void shrink(size_t limit) {
+    while (store.count && store.bytes > limit) {
+        store.count--;
+        munmap(store.kept[store.count].at, store.kept[store.count].size);
+        store.bytes -= store.kept[store.count].size;
+    }
+}
+
 /* How much is kept for reuse; 0 gives everything back. */
 PyObject *tg_keep_memory(PyObject *self, PyObject *limit) {
     (void)self;
@@ -273,11 +283,16 @@ PyObject *tg_keep_memory(PyObject *self, PyObject *limit) {
         return NULL;
     pthread_mutex_lock(&store.lock);
     store.limit = bytes < 0 ? 0 : (size_t)bytes;
-    while (store.count && store.bytes > store.limit) {
-        store.count--;
-        munmap(store.kept[store.count].at, store.kept[store.count].size);
-        store.bytes -= store.kept[store.count].size;
-    }
+    shrink(store.limit);
+    pthread_mutex_unlock(&store.lock);
+    Py_RETURN_NONE;
+}
+
+/* forget_memory(): none of what is kept is wanted soon. */
+PyObject *tg_forget_memory(PyObject *self, PyObject *unused) {
+    (void)self, (void)unused;
+    pthread_mutex_lock(&store.lock);
+    shrink(0);
     pthread_mutex_unlock(&store.lock);
     Py_RETURN_NONE;
 }

@@ -52,7 +52,13 @@ PyObject *tg_copied(PyObject *self, PyObject *x);
 PyObject *tg_dense(PyObject *self, PyObject *x);
 PyObject *tg_room(PyObject *self, PyObject *x);
 PyObject *tg_copy_into(PyObject *self, PyObject *args);
-void tg_copies_zeros(tg_again function, void *context, const char *begin, const char *end);
+char *tg_copies_zeros(tg_again function, void *context, const char *begin, const char *end,
+                      int64_t *bytes);
+int tg_clear_first(tg_again function, void *context, const char *out, int64_t bytes); /* kernel.c */
+
+/* prints.c */
+PyObject *tg_fingerprint(PyObject *self, PyObject *x);
+PyObject *tg_let_go(PyObject *self, PyObject *x);
 
 /* lending.c */
 extern PyTypeObject tg_lender_type;
@@ -70,6 +76,7 @@ PyObject *tg_sum_few(PyObject *self, PyObject *arg);
 PyObject *tg_sum_to(PyObject *self, PyObject *const *args, Py_ssize_t count);
 
 /* memory.c */
+extern const PyDataMemAllocator tg_memory;
 int tg_ready_memory(void);
 PyObject *tg_new_array(int dims, const npy_intp *shape, int type, int in_f_order);
 PyObject *tg_new_like(PyArrayObject *like, NPY_ORDER order);
@@ -84,5 +91,6 @@ PyObject *tg_empty(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *tg_zeros(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *tg_use_memory(PyObject *self, PyObject *unused);
 PyObject *tg_keep_memory(PyObject *self, PyObject *limit);
+PyObject *tg_forget_memory(PyObject *self, PyObject *unused);
 
 #endif

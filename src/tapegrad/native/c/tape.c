@@ -226,15 +226,25 @@ static PyObject *machine(PyObject *o, PyObject *number) {
     return tg_describe_machine(self->entries[i].again, self->entries[i].context);
 }
 
-/* tape.knows_zeros(array): copies of an array that always holds zeros need not read it. */
+/* tape.knows_zeros(array): copies of an array that always holds zeros need not read it, nor need
+   there be a copy where the next call clears its result itself. */
 static PyObject *knows_zeros(PyObject *o, PyObject *array) {
     Tape *self = (Tape *)o;
     if (!PyArray_Check(array) || !PyArray_ISONESEGMENT((PyArrayObject *)array))
         return PyErr_Format(PyExc_TypeError, "knows_zeros: an array in one piece is wanted");
     const char *begin = PyArray_BYTES((PyArrayObject *)array);
-    for (Py_ssize_t i = 0; i < self->count; i++)
-        tg_copies_zeros(self->entries[i].again, self->entries[i].context, begin,
-                        begin + PyArray_NBYTES((PyArrayObject *)array));
+    const char *end = begin + PyArray_NBYTES((PyArrayObject *)array);
+    Py_ssize_t kept = 0;
+    for (Py_ssize_t i = 0; i < self->count; i++) {
+        entry *here = self->entries + i;
+        int64_t bytes = 0;
+        char *to = tg_copies_zeros(here->again, here->context, begin, end, &bytes);
+        if (to && i + 1 < self->count && tg_clear_first(here[1].again, here[1].context, to, bytes))
+            free(here->context);
+        else
+            self->entries[kept++] = *here;
+    }
+    self->count = kept;
     Py_RETURN_NONE;
 }
 

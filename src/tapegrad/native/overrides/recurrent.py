@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...ops.nn.recurrent import spans
-from .rows import dense, empty, for_dtypes, is_dense, pick
+from ...ops.nn.recurrent_loops import spans
+from .rows import copied, dense, empty, for_dtypes, is_dense, pick, zeros
 
 PANEL = 16  # columns at the most
 Sizes = tuple[int, ...]
@@ -67,8 +67,7 @@ def lstm(reference: Any) -> Any:
         run = pick(kernels, input)
         if run is None or proj is not None or not takes((hx, cx), weight, 4, sizes, (input, 4)):
             return reference(input, hx, cx, weight, proj, sizes, turned)
-        gates = empty(input.shape, input)
-        np.copyto(gates, input)
+        gates = copied(input)
         shape = (input.shape[0], hx.shape[1])
         cells, out = empty(shape, input), empty(shape, input)
         arrays = (gates, hx, cx, weight, cells, out, walk_of(sizes, turned), room_for(weight))
@@ -83,11 +82,11 @@ def lstm_back(reference: Any) -> Any:
     kernels = for_dtypes("lstm_back")
 
     def kernel(
-        grad: Any,
+        to_out: Any,
+        to_cells: Any,
         hx: Any,
         cx: Any,
         weight: Any,
-        proj: Any,
         cells: Any,
         gates: Any,
         sizes: Sizes,
@@ -96,14 +95,12 @@ def lstm_back(reference: Any) -> Any:
         run = pick(kernels, gates)
         if (
             run is None
-            or proj is not None
-            or grad[2] is not None
             or not takes((hx, cx), weight, 4, sizes, (gates, 4), (cells, 1))
-            or not all([g is None or fits(g, cells) for g in grad[:2]])
+            or not all([g is None or fits(g, cells) for g in (to_out, to_cells)])
         ):
-            return reference(grad, hx, cx, weight, proj, cells, gates, sizes, turned)
-        to_out, to_cells = [None if g is None else dense(g) for g in grad[:2]]
-        to_gates, to_h, to_c = empty(gates.shape, gates), np.zeros_like(hx), np.zeros_like(cx)
+            return reference(to_out, to_cells, hx, cx, weight, cells, gates, sizes, turned)
+        to_out, to_cells = [None if g is None else dense(g) for g in (to_out, to_cells)]
+        to_gates, to_h, to_c = empty(gates.shape, gates), zeros(hx.shape, hx), zeros(cx.shape, cx)
         arrays = (to_out, to_cells, cx, weight, cells, gates, to_gates, to_h, to_c)
         run((*arrays, walk_of(sizes, turned), room_for(weight)), counts(hx, sizes))
         return to_gates, to_h, to_c
@@ -148,14 +145,13 @@ def gru_back(reference: Any) -> Any:
         run = pick(kernels, gates)
         if (
             run is None
-            or grad[1] is not None
             or not takes((hx,), weight, 3, sizes, (gates, 4), (out, 1))
-            or not fits(grad[0], out)
+            or not fits(grad, out)
         ):
             return reference(grad, hx, weight, out, gates, sizes, turned)
         shape = (gates.shape[0], weight.shape[0])
-        to_input, to_inner, to_h = empty(shape, gates), empty(shape, gates), np.zeros_like(hx)
-        arrays = (dense(grad[0]), hx, weight, out, gates, to_input, to_inner, to_h)
+        to_input, to_inner, to_h = empty(shape, gates), empty(shape, gates), zeros(hx.shape, hx)
+        arrays = (dense(grad), hx, weight, out, gates, to_input, to_inner, to_h)
         run((*arrays, walk_of(sizes, turned), room_for(weight)), counts(hx, sizes))
         return to_input, to_inner, to_h
 
@@ -172,8 +168,7 @@ def rnn(reference: Any) -> Any:
         run = pick(kernels, input)
         if run is None or not takes((hx,), weight, 1, sizes, (input, 1)):
             return reference(input, hx, weight, relu, sizes, turned)
-        out = empty(input.shape, input)
-        np.copyto(out, input)
+        out = copied(input)
         arrays = (out, hx, weight, walk_of(sizes, turned), room_for(weight))
         run(arrays, (*counts(hx, sizes), int(relu)))
         return out
@@ -191,7 +186,7 @@ def rnn_back(reference: Any) -> Any:
         run = pick(kernels, out)
         if run is None or not takes((hx,), weight, 1, sizes, (out, 1)) or not fits(grad, out):
             return reference(grad, hx, weight, out, relu, sizes, turned)
-        to_input, to_h = empty(out.shape, out), np.zeros_like(hx)
+        to_input, to_h = empty(out.shape, out), zeros(hx.shape, hx)
         arrays = (dense(grad), weight, out, to_input, to_h)
         last = walk_of(sizes, turned), room_for(weight)
         run((*arrays, *last), (*counts(hx, sizes), int(relu)))

@@ -11,6 +11,7 @@ from .. import KERNELS
 from .rows import (
     LIKE_FLOAT,
     contiguous,
+    copied,
     empty,
     for_dtypes,
     is_bfloat16,
@@ -22,6 +23,7 @@ from .rows import (
 SMALL = 4096  # elements: NumPy reduces so many in less time than it takes to look at them
 PIECE = 32768  # of a long row
 BLOCKS = 16  # at most: pieces of a column
+SHORT = 32  # rows of such a piece, at least: each has a row of partial sums
 
 sum_few = KERNELS.sum_few
 SUM = for_dtypes("sum")
@@ -81,7 +83,7 @@ def sum_over(x: Any, dim: Any, keepdim: bool, divisor: float) -> Any:
     shape = x.shape
     outer, tall = math.prod(shape[: dim[0]]), math.prod(shape[dim[0] : dim[-1] + 1])
     inner = x.size // (outer * tall)
-    height = max(-(-tall // BLOCKS), 16384 // inner + 1) if outer == 1 else tall
+    height = max(-(-tall // BLOCKS), 16384 // inner + 1, SHORT) if outer == 1 else tall
     blocks = -(-tall // height)
     room = np.empty((outer, blocks, inner)) if blocks > 1 else None
     pick(SUM_COLUMNS, x)((x, out, room), (outer, tall, inner, height), (divisor,))
@@ -97,6 +99,19 @@ def summable(x: Any, whole: bool) -> Any:
     if not x.size or not KERNELS.has_tape():
         return None
     return x.T if whole and x.flags.f_contiguous else contiguous(x)
+
+
+def without_repeats(x: Any, dim: tuple[int, ...]) -> Any:
+    """The part of an array whose sums are all there are: the rest repeats it, as of `expand`."""
+    again = [d for d in range(x.ndim) if not x.strides[d] and x.shape[d] > 1 and d not in dim]
+    if not again:
+        return x
+    return x[tuple([slice(0, 1) if d in again else slice(None) for d in range(x.ndim)])]
+
+
+def by_steps(x: Any) -> list[int]:
+    """The dimensions in the order in which an array lies in memory, or most nearly."""
+    return sorted(range(x.ndim), key=lambda d: -abs(x.strides[d]))
 
 
 def conv_bias_grad(reference: Any) -> Any:
@@ -122,6 +137,17 @@ def sums(whole: bool, averages: bool) -> Any:
             return narrowed(sum_over(x, None, False, x.size if averages else 1.0), x)
 
         def over_some(input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+            if dim is not None and KERNELS.has_tape():
+                same = without_repeats(input, dim)
+                if same is not input:
+                    part = over_some(same, dim, keepdim, dtype)
+                    return copied(np.broadcast_to(part, reduced_shape(input.shape, dim, keepdim)))
+                order = by_steps(input)
+                if order != list(range(input.ndim)):
+                    dims = tuple(sorted([order.index(d) for d in dim]))
+                    part = over_some(input.transpose(order), dims, True, dtype)
+                    part = contiguous(part.transpose(np.argsort(order)))
+                    return part if keepdim else part.squeeze(dim)
             x = None if dtype is not None else summable(input, dim is None)
             if x is None:
                 return reference(input, dim, keepdim, dtype)

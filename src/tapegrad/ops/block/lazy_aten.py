@@ -143,7 +143,7 @@ ATEN: dict[str, str] = {
         replication_pad3d replication_pad3d_back
     """,
     "nn.recurrent": """
-        gru_layer lstm_layer mkldnn_rnn_layer rnn_layer stack_steps
+        gru_back gru_layer lstm_back lstm_layer mkldnn_rnn_layer rnn_back rnn_layer stack_steps
     """,
     "nn.shuffles": """
         channel_shuffle native_channel_shuffle pixel_shuffle pixel_unshuffle

@@ -12,6 +12,7 @@ from ...autograd.inplace import write
 from ...autograd.node import unbroadcast
 from ...core.base import as_array, wrap
 from ...core.devices import xp_of
+from ...core.python_dispatch import same_always
 from ...core.transforms.batched import memory_of
 from ...native.backend import HOST
 from ..block import WIDEST, Autocast, Block, Case, api, apply, helper, op
@@ -272,7 +273,7 @@ def blank_raw(like: Any, shape: tuple[int, ...]) -> Any:
 
 
 def blank_recorded(like: Any, shape: tuple[int, ...]) -> Any:
-    return wrap(xp_of(memory_of(like)).zeros(shape, like.array.dtype))
+    return same_always(wrap(xp_of(memory_of(like)).zeros(shape, like.array.dtype)))
 
 
 helper("index_into", index_into_raw, index_into_recorded)

@@ -99,7 +99,7 @@ class NativeGroupNorm(Block):
 
     def backward(F, grad, needs, input, weight, mean, rstd, groups, eps):
         first, to_mean, to_rstd = grad
-        if not F.recorded and to_mean is None and to_rstd is None:
+        if to_mean is None and to_rstd is None and F.is_final(first, input, mean, rstd, weight):
             return F.native_group_norm_backward(
                 first, input, mean, rstd, weight, groups, eps, needs[2]
             )

@@ -10,6 +10,7 @@ import tapegrad as tg
 
 from ...core.base import F32, F64, TensorBase
 from ...core.dispatch import apply
+from ...core.python_dispatch import is_recorded
 from ...core.transforms.batched import left_to_device, memory_of
 from ...errors import must_be_tensor
 from ...native import KERNELS
@@ -485,7 +486,7 @@ def smoothed(
 
 def counted(target: Any, out: Any, weight: Any) -> Any:
     """How much the targets that are not left out weigh together."""
-    if not target.special:
+    if not target.special and not is_recorded():
         left = target.masked_select(~out)
         return left.numel() if weight is None else weight[left].sum()
     if weight is None:

@@ -11,22 +11,34 @@ Everything that a gradient rule reads beside the arguments is an output of the o
 
 from __future__ import annotations
 
-import itertools
+from functools import partial
 from typing import Any
 
-from ...native.backend import HOST
+import numpy as np
+
+from ...core.python_dispatch import is_recorded
+from ...core.spaces import RAW
 from ..block import Block, Linear, op
 from ..block.checks import cast_value, half_as_single
+from .recurrent_loops import (
+    GruSlopes,
+    LstmLoop,
+    LstmSlopes,
+    Pushed,
+    before,
+    cat_last,
+    columns,
+    gru_loop,
+    plus,
+    rnn_loop,
+    rows,
+    rows_in_order,
+    slope_of,
+    spans,
+    turn,
+)
 
 # ruff: noqa: N805
-
-Spans = list[tuple[int, int]]
-
-
-def spans(sizes: tuple[int, ...], turned: bool) -> Spans:
-    """(first row, number of rows) of every step, in the order in which they are computed."""
-    found = [(end - n, n) for end, n in zip(itertools.accumulate(sizes), sizes, strict=True)]
-    return found[::-1] if turned else found
 
 
 # ---------------------------------------------------------------------- for the kernels
@@ -54,110 +66,6 @@ def sigmoid_(xp: Any, x: Any) -> None:
     xp.exp(x, x)
     xp.add(x, 1, x)
     xp.reciprocal(x, x)
-
-
-# ---------------------------------------------------------------------- for the rules
-
-
-def rows(F: Any, x: Any, span: tuple[int, int]) -> Any:
-    return F.narrow(x, len(x.shape) - 2, *span)
-
-
-def columns(F: Any, x: Any, count: int) -> list[Any]:
-    """The last dimension in `count` equal parts."""
-    last = len(x.shape) - 1
-    width = x.shape[last] // count
-    return [F.narrow(x, last, i * width, width) for i in range(count)]
-
-
-def cat_last(F: Any, *parts: Any) -> Any:
-    return F.cat(list(parts), len(parts[0].shape) - 1)
-
-
-def below(F: Any, parts: list[Any]) -> Any:
-    return parts[0] if len(parts) == 1 else F.cat(parts, len(parts[0].shape) - 2)
-
-
-def turn(F: Any, x: Any) -> Any:
-    rank = len(x.shape)
-    return F.transpose(x, rank - 2, rank - 1)
-
-
-def before(F: Any, initial: Any, states: Any, walk: Spans) -> Any:
-    """For every row, the state that its step began with."""
-    parts: list[list[Any]] = []  # [first row of the result, source, first row, number]
-    last_start, last_count = 0, 0
-    for start, count in walk:
-        known = min(count, last_count)
-        if known:
-            parts.append([start, states, last_start, known])
-        if count > known:
-            parts.append([start + known, initial, known, count - known])
-        last_start, last_count = start, count
-    joined: list[list[Any]] = []
-    for part in sorted(parts, key=lambda p: p[0]):
-        if joined and joined[-1][1] is part[1] and sum(joined[-1][2:]) == part[2]:
-            joined[-1][3] += part[3]
-        else:
-            joined.append(part)
-    if not joined:
-        return rows(F, initial, (0, 0))  # a batch of nothing
-    return below(F, [rows(F, source, (start, count)) for _, source, start, count in joined])
-
-
-def rows_in_order(F: Any, parts: list[Any], walk: Spans) -> Any:
-    """What was found step by step, in the order of the rows."""
-    return below(F, parts if walk[0][0] == 0 else parts[::-1])
-
-
-class Carry:
-    """The gradient that goes from a step to the one before it in the loop."""
-
-    def __init__(self, F: Any, initial: Any) -> None:
-        self.F = F
-        self.initial = initial
-        self.value: Any = None
-        self.begun: list[Any] = []  # of sequences whose first step is behind us
-
-    def at(self, count: int) -> Any:
-        """What the `count` sequences of a step get from later ones; None if there are none."""
-        value = self.value
-        if value is None:
-            return None
-        have = value.shape[-2]
-        if have < count:
-            fresh = self.F.zeros_like(rows(self.F, self.initial, (have, count - have)))
-            return below(self.F, [value, fresh])
-        if have > count:
-            self.begun.append(rows(self.F, value, (count, have - count)))
-            return rows(self.F, value, (0, count))
-        return value
-
-    def to_initial(self) -> Any:
-        return below(self.F, [self.value, *self.begun[::-1]])
-
-
-def plus(a: Any, b: Any) -> Any:
-    """A sum in which None is zero."""
-    if a is None:
-        return b
-    return a if b is None else a + b
-
-
-class Pushed:
-    """The tangent that goes from a step to the next one."""
-
-    def __init__(self, F: Any, initial: Any, tangent: Any) -> None:
-        self.F = F
-        self.initial = F.zeros_like(initial) if tangent is None else tangent
-        self.value = self.initial
-
-    def at(self, count: int) -> Any:
-        have = self.value.shape[-2]
-        if have < count:
-            more = rows(self.F, self.initial, (have, count - have))
-            return below(self.F, [self.value, more])
-        return self.value if have == count else rows(self.F, self.value, (0, count))
 
 
 # ---------------------------------------------------------------------- the result
@@ -196,13 +104,21 @@ class MkldnnRnnLayer(StepsBlock):
 # ---------------------------------------------------------------------- tanh and relu
 
 
-def no_kernel(*args: Any) -> None:
-    """Where there is no loop in C, the rule has its own."""
+class LoopBack(Block):
+    """The loop of a layer's gradient as one op: in C, where nothing is differentiated again."""
+
+    aten = None
+    public = False
+    undifferentiable = "the rule of the layer goes step by step where that is wanted"
 
 
-rnn_back = HOST.helper("rnn_back", no_kernel)
-gru_back = HOST.helper("gru_back", no_kernel)
-lstm_back = HOST.helper("lstm_back", no_kernel)
+def is_one_op(F: Any, *values: Any) -> bool:
+    """Whether the loop of a gradient may be one op: on the CPU, if that is the end of it, and not
+    where modes of PyTorch's look on: they are shown PyTorch's ops."""
+    if F.recorded and not is_recorded():
+        return False
+    arrays = [x.array if F.recorded else x for x in values]
+    return all([isinstance(x, np.ndarray) for x in arrays]) and bool(F.is_final(*values))
 
 
 @op
@@ -229,22 +145,13 @@ class RnnLayer(Block):
         return cast_value(out, input.dtype)
 
     def backward(F, grad, needs, hx, weight, out, relu, sizes, turned):
-        walk = spans(sizes, turned)
-        states = before(F, hx, out, walk) if needs[2] else None
-        if not F.recorded:
-            pulled = rnn_back(grad, hx, weight, out, relu, sizes, turned)
-            if pulled is not None:
-                return *pulled, None if states is None else F.matmul(turn(F, pulled[0]), states)
-        slope = slope_of(out, relu)
-        carry = Carry(F, hx)
-        found = []
-        for span in reversed(walk):
-            d = plus(rows(F, grad, span), carry.at(span[1])) * rows(F, slope, span)
-            found.append(d)
-            carry.value = F.matmul(d, weight)
-        to_input = rows_in_order(F, found[::-1], walk)
-        to_weight = None if states is None else F.matmul(turn(F, to_input), states)
-        return to_input, carry.to_initial(), to_weight
+        pull = F.rnn_back if is_one_op(F, grad, hx, weight, out) else partial(rnn_loop, F)
+        to_input, to_hx = pull(grad, hx, weight, out, relu, sizes, turned)
+        to_weight = None
+        if needs[2]:
+            states = before(F, hx, out, spans(sizes, turned))
+            to_weight = F.matmul(turn(F, to_input), states)
+        return to_input, to_hx, to_weight
 
     def jvp(F, t_input, hx, t_hx, weight, t_weight, out, relu, sizes, turned):
         walk = spans(sizes, turned)
@@ -264,29 +171,34 @@ class RnnLayer(Block):
         return rows_in_order(F, found, walk)
 
 
-def slope_of(out: Any, relu: bool) -> Any:
-    return out > 0 if relu else 1 - out * out
+@op
+class RnnBack(LoopBack):
+    """rnn_back(grad, hx, weight, out, relu, sizes, turned) -> (Tensor, Tensor): `rnn_loop`."""
+
+    tensors = ("grad", "hx", "weight", "out")
+    outs = ("to_input", "to_hx")
+    leading = (2, 2, 2, 2)
+
+    def fwd(xp, grad, hx, weight, out, relu, sizes, turned):
+        return rnn_loop(RAW, grad, hx, weight, out, relu, sizes, turned)
 
 
 # ---------------------------------------------------------------------- LSTM
 
 
-class LstmSlopes:
-    """What the loop over time multiplies by, for all rows at once.
+@op
+class LstmBack(LoopBack):
+    """lstm_back(to_out, to_cells, hx, cx, weight, cells, gates, sizes, turned) ->
+    (Tensor, Tensor, Tensor): `LstmLoop` without a projection."""
 
-    A step is c = f c' + i g, m = o tanh(c), and h = m, or P m with a projection. `inner` has the
-    derivatives of c by the sums inside i, f, g and that of m by the one inside o.
-    """
+    tensors = ("to_out", "to_cells", "hx", "cx", "weight", "cells", "gates")
+    outs = ("to_gates", "to_hx", "to_cx")
+    leading = (2, 2, 2, 2, 2, 2, 2)
 
-    def __init__(self, F: Any, cells: Any, gates: Any, previous: Any) -> None:
-        i, f, g, o = columns(F, gates, 4)
-        squashed = F.tanh(cells)
-        self.forget = f
-        self.to_cell = o * (1 - squashed * squashed)  # of m by c
-        self.raw = o * squashed
-        rest = [i * (1 - i), f * (1 - f), 1 - g * g, o * (1 - o)]
-        self.gates = rest
-        self.inner = cat_last(F, rest[0] * g, rest[1] * previous, rest[2] * i, rest[3] * squashed)
+    def fwd(xp, to_out, to_cells, hx, cx, weight, cells, gates, sizes, turned):
+        grad, walk = (to_out, to_cells, None), spans(sizes, turned)
+        loop = LstmLoop(RAW, grad, hx, cx, weight, None, cells, gates, walk)
+        return loop.to_input, loop.to_hx, loop.to_cx
 
 
 @op
@@ -333,39 +245,22 @@ class LstmLayer(Block):
     def backward(F, grad, needs, hx, cx, weight, proj, out, cells, gates, sizes, turned):
         walk = spans(sizes, turned)
         d_out, d_cells, d_gates = grad[0], grad[1], grad[2]
-        if not F.recorded:
-            found = lstm_back(grad, hx, cx, weight, proj, cells, gates, sizes, turned)
-            if found is not None:
-                states = before(F, hx, out, walk) if needs[3] else None
-                return *found, None if states is None else F.matmul(turn(F, found[0]), states), None
-        slopes = LstmSlopes(F, cells, gates, before(F, cx, cells, walk))
-        extra = None if d_gates is None else d_gates * cat_last(F, *slopes.gates)
-        carry_h, carry_c = Carry(F, hx), Carry(F, cx)
-        found, through = [], []
-        for span in reversed(walk):
-            count = span[1]
-            dh = None if d_out is None else rows(F, d_out, span)
-            dh = plus(dh, carry_h.at(count))
-            if dh is None:
-                dh = F.zeros_like(rows(F, out, span))
-            through.append(dh)
-            dm = dh if proj is None else F.matmul(dh, proj)
-            dc = plus(dm * rows(F, slopes.to_cell, span), carry_c.at(count))
-            if d_cells is not None:
-                dc = dc + rows(F, d_cells, span)
-            d = cat_last(F, dc, dc, dc, dm) * rows(F, slopes.inner, span)
-            if extra is not None:
-                d = d + rows(F, extra, span)
-            found.append(d)
-            carry_h.value = F.matmul(d, weight)
-            carry_c.value = dc * rows(F, slopes.forget, span)
-        to_input = rows_in_order(F, found[::-1], walk)
+        if proj is None and d_gates is None and is_one_op(F, hx, cx, weight, cells, gates):
+            to_input, to_hx, to_cx = F.lstm_back(
+                d_out, d_cells, hx, cx, weight, cells, gates, sizes, turned
+            )
+            to_weight = None
+            if needs[3]:
+                to_weight = F.matmul(turn(F, to_input), before(F, hx, out, walk))
+            return to_input, to_hx, to_cx, to_weight, None
+        loop = LstmLoop(F, grad, hx, cx, weight, proj, cells, gates, walk)
         to_weight = to_proj = None
         if needs[3]:
-            to_weight = F.matmul(turn(F, to_input), before(F, hx, out, walk))
+            to_weight = F.matmul(turn(F, loop.to_input), before(F, hx, out, walk))
         if needs[4]:
-            to_proj = F.matmul(turn(F, rows_in_order(F, through[::-1], walk)), slopes.raw)
-        return to_input, carry_h.to_initial(), carry_c.to_initial(), to_weight, to_proj
+            through = rows_in_order(F, loop.through[::-1], walk)
+            to_proj = F.matmul(turn(F, through), loop.slopes.raw)
+        return loop.to_input, loop.to_hx, loop.to_cx, to_weight, to_proj
 
     def jvp(
         F,
@@ -418,20 +313,17 @@ class LstmLayer(Block):
 # ---------------------------------------------------------------------- GRU
 
 
-class GruSlopes:
-    """What the loop over time multiplies by, for all rows at once.
+@op
+class GruBack(LoopBack):
+    """gru_back(grad, hx, weight, out, gates, sizes, turned) -> (Tensor, Tensor, Tensor):
+    `gru_loop`."""
 
-    A step is n = tanh(x + r s) with s = W h' + b, and h = n + z (h' - n). `inner` has the
-    derivatives of h by the sums inside r and z and by s, `outer` the one by the sum inside n.
-    """
+    tensors = ("grad", "hx", "weight", "out", "gates")
+    outs = ("to_input", "to_inner", "to_hx")
+    leading = (2, 2, 2, 2, 2)
 
-    def __init__(self, F: Any, gates: Any, previous: Any) -> None:
-        r, z, n, s = columns(F, gates, 4)
-        self.reset, self.update, self.hidden = r, z, s
-        self.of_reset, self.of_update, self.of_new = r * (1 - r), z * (1 - z), 1 - n * n
-        self.outer = (1 - z) * self.of_new
-        self.to_update = (previous - n) * self.of_update
-        self.inner = cat_last(F, self.outer * s * self.of_reset, self.to_update, self.outer * r)
+    def fwd(xp, grad, hx, weight, out, gates, sizes, turned):
+        return gru_loop(RAW, grad, None, hx, weight, out, gates, spans(sizes, turned))
 
 
 @op
@@ -477,45 +369,16 @@ class GruLayer(Block):
 
     def backward(F, grad, needs, hx, weight, bias, out, gates, sizes, turned):
         walk = spans(sizes, turned)
-        d_out, d_gates = grad[0], grad[1]
-        if not F.recorded:
-            pulled = gru_back(grad, hx, weight, out, gates, sizes, turned)
-            if pulled is not None:
-                to_input, inner, to_hx = pulled
-                states = before(F, hx, out, walk) if needs[2] else None
-                to_weight = None if states is None else F.matmul(turn(F, inner), states)
-                to_bias = F.sum(inner, (0,), False, None) if needs[3] else None
-                return to_input, to_hx, to_weight, to_bias
-        previous = before(F, hx, out, walk)
-        slopes = GruSlopes(F, gates, previous)
-        extra = None
-        if d_gates is not None:
-            d_reset, d_update, d_new, d_hidden = columns(F, d_gates, 4)
-            new = d_new * slopes.of_new
-            reset = (new * slopes.hidden + d_reset) * slopes.of_reset
-            update = d_update * slopes.of_update
-            extra = cat_last(F, reset, update, new * slopes.reset + d_hidden)
-        carry = Carry(F, hx)
-        found, through = [], []
-        for span in reversed(walk):
-            dh = None if d_out is None else rows(F, d_out, span)
-            dh = plus(dh, carry.at(span[1]))
-            if dh is None:
-                dh = F.zeros_like(rows(F, out, span))
-            through.append(dh)
-            d = cat_last(F, dh, dh, dh) * rows(F, slopes.inner, span)
-            if extra is not None:
-                d = d + rows(F, extra, span)
-            found.append(d)
-            carry.value = F.matmul(d, weight) + dh * rows(F, slopes.update, span)
-        inner = rows_in_order(F, found[::-1], walk)
-        outer = rows_in_order(F, through[::-1], walk) * slopes.outer
-        if d_gates is not None:
-            outer = outer + new
-        to_reset, to_update, _ = columns(F, inner, 3)
-        to_weight = F.matmul(turn(F, inner), previous) if needs[2] else None
-        to_bias = F.sum(inner, (len(inner.shape) - 2,), False, None) if needs[3] else None
-        return cat_last(F, to_reset, to_update, outer), carry.to_initial(), to_weight, to_bias
+        if grad[1] is None and is_one_op(F, grad[0], hx, weight, out, gates):
+            to_input, inner, to_hx = F.gru_back(grad[0], hx, weight, out, gates, sizes, turned)
+        else:
+            to_input, inner, to_hx = gru_loop(F, *grad, hx, weight, out, gates, walk)
+        to_weight = to_bias = None
+        if needs[2]:
+            to_weight = F.matmul(turn(F, inner), before(F, hx, out, walk))
+        if needs[3]:
+            to_bias = F.sum(inner, (len(inner.shape) - 2,), False, None)
+        return to_input, to_hx, to_weight, to_bias
 
     def jvp(
         F,

@@ -14,7 +14,8 @@ from ...errors import must_be_tensor
 from ..block import LOWER, Autocast, Case, api, apply
 from ..block.samples import Draw, Index
 from ..copying.part_copies import UnsafeSplit
-from .recurrent import GruLayer, LstmLayer, MkldnnRnnLayer, RnnLayer, StackSteps, spans
+from .recurrent import GruLayer, LstmLayer, MkldnnRnnLayer, RnnLayer, StackSteps
+from .recurrent_loops import spans
 
 # ---------------------------------------------------------------------- one layer, one direction
 

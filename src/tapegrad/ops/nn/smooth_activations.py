@@ -438,7 +438,7 @@ class Silu(Activation):
         return cast_value(xp.divide(x, out, out), input.dtype)
 
     def d_input(F, grad, input):
-        if F.recorded:
+        if not F.is_final(grad, input):
             s = F.sigmoid(input)
             return grad * s * (1 + input * (1 - s))
         return F.silu_backward(grad, input)
@@ -487,7 +487,7 @@ class Mish(Activation):
         return cast_value(x * xp.tanh(xp.log1p(xp.exp(x))), input.dtype)
 
     def d_input(F, grad, input):
-        if F.recorded:
+        if not F.is_final(grad, input):
             t = F.tanh(F.softplus(input, 1.0, 20.0))
             return grad * (t + input * F.sigmoid(input) * (1 - t * t))
         return F.mish_backward(grad, input)

@@ -10,6 +10,8 @@ from ... import dtypes
 from ..._tensor.indexing import wrap_dim
 from ...core.base import F32, F64, TensorBase
 from ...core.dispatch import apply
+from ...core.python_dispatch import is_recorded
+from ...core.spaces import RAW
 from ...errors import must_be_tensor
 from ..block import SINGLE, Autocast, Block, Case, Linear, api, op, reads_as
 from ..block.batching import entry_dims, flattened
@@ -338,11 +340,28 @@ def others(F: Any, x: Any, dim: int) -> Any:
     return before * F.flip(after, (dim,))
 
 
-def has_no_zero(F: Any, x: Any) -> bool:
-    """Whether the product of the others may be had by a division; a pass that is recorded asks for
-    what holds everywhere.
+def rest_of(F: Any, x: Any, product: Any, dim: int) -> Any:
+    """The same where the product of all is known, by a division unless some are zero; what is
+    differentiated once more asks for what holds everywhere.
     """
-    return not F.recorded and bool((x != 0).all())
+    if F.recorded:
+        is_one_op = is_recorded() and F.is_final(x, product)
+        return F.prod_others(x, product, dim) if is_one_op else others(F, x, dim)
+    return product / x if bool((x != 0).all()) else others(F, x, dim)
+
+
+@op
+class ProdOthers(Block):
+    """prod_others(input, product, dim) -> Tensor: for each element the product of all others."""
+
+    aten = None
+    tensors = ("input", "product")
+    public = False
+    dims = ("dim",)
+    undifferentiable = "the rule of prod does without it where that is wanted"
+
+    def fwd(xp, input, product, dim):
+        return rest_of(RAW, input, product, dim)
 
 
 @op
@@ -358,10 +377,8 @@ class ProdAll(Block):
         return reduced(xp, xp.multiply, input, None, False, dtype)
 
     def d_input(F, grad, input, out, input_shape):
-        if has_no_zero(F, input):
-            return grad * (out / input)
         line = F.reshape(input, (count(input_shape, None),))
-        return grad * F.reshape(others(F, line, 0), input_shape)
+        return grad * F.reshape(rest_of(F, line, out, 0), input_shape)
 
     def jvp(F, input, t_input, dtype):
         size = (count(input.shape, None),)
@@ -389,9 +406,7 @@ class Prod(Block):
         if not input.shape:
             return grad * F.ones_like(input)
         grad = unreduce(F, grad, (dim,), keepdim)
-        if has_no_zero(F, input):
-            return grad * (unreduce(F, out, (dim,), keepdim) / input)
-        return grad * others(F, input, dim)
+        return grad * rest_of(F, input, unreduce(F, out, (dim,), keepdim), dim)
 
     def jvp(F, input, t_input, dim, keepdim, dtype):
         if not input.shape:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ....core.devices import DEVICE
 from ....ops.block.checks import cast_value, half_as_single
-from ....ops.nn.recurrent import before, spans
+from ....ops.nn.recurrent_loops import before, spans
 from ..cublas import NAMES
 from ..sources import recurrent as cuda_recurrent
 from ..sources import templates as cuda_source

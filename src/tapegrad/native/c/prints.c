@@ -1,0 +1,66 @@
+/* Fingerprints of arrays, and memory that is not needed for a while: for compiled steps, which
+   compare what was there with what is there without keeping it twice. */
+
+#define _GNU_SOURCE
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "module.h"
+
+#define LANES 8
+
+static uint64_t mixed(uint64_t h) {
+    h ^= h >> 32;
+    h *= 0xd6e8feb86659fd93u;
+    return h ^ h >> 32;
+}
+
+/* Every bit and its place count: each lane is multiplied on from word to word. */
+TG_VERSIONS static uint64_t print_of(const char *data, int64_t bytes) {
+    uint64_t lanes[LANES], words[LANES];
+    for (int i = 0; i < LANES; i++)
+        lanes[i] = mixed((uint64_t)(i + 1));
+    int64_t at = 0;
+    for (; at + (int64_t)sizeof words <= bytes; at += (int64_t)sizeof words) {
+        memcpy(words, data + at, sizeof words);
+        for (int i = 0; i < LANES; i++)
+            lanes[i] = (lanes[i] ^ words[i] ^ words[i] >> 29) * 0x9e3779b97f4a7c15u;
+    }
+    memset(words, 0, sizeof words);
+    memcpy(words, data + at, (size_t)(bytes - at));
+    uint64_t h = (uint64_t)bytes;
+    for (int i = 0; i < LANES; i++)
+        h = mixed(h ^ (lanes[i] ^ words[i]) * 0x9e3779b97f4a7c15u);
+    return h;
+}
+
+/* fingerprint(x): a number that tells the values of an array in one piece from others. */
+PyObject *tg_fingerprint(PyObject *self, PyObject *x) {
+    (void)self;
+    if (!PyArray_Check(x) || !PyArray_ISONESEGMENT((PyArrayObject *)x))
+        return PyErr_Format(PyExc_TypeError, "fingerprint: an array in one piece is wanted");
+    const char *data = PyArray_BYTES((PyArrayObject *)x);
+    const int64_t bytes = PyArray_NBYTES((PyArrayObject *)x);
+    uint64_t h;
+    Py_BEGIN_ALLOW_THREADS h = print_of(data, bytes);
+    Py_END_ALLOW_THREADS return PyLong_FromUnsignedLongLong(h);
+}
+
+/* let_go(x): the values of an array that owns its memory are not needed any more. The place stays;
+   what is behind it, all but the ends, is the system's until something is written there again. */
+PyObject *tg_let_go(PyObject *self, PyObject *x) {
+    (void)self;
+    if (!PyArray_CheckExact(x) || !PyArray_CHKFLAGS((PyArrayObject *)x, NPY_ARRAY_OWNDATA) ||
+        !PyArray_ISONESEGMENT((PyArrayObject *)x))
+        return PyErr_Format(PyExc_TypeError, "let_go: an array that owns its memory is wanted");
+#if defined(MADV_DONTNEED)
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t begin = (uintptr_t)PyArray_DATA((PyArrayObject *)x);
+    const uintptr_t first = (begin + page - 1) / page * page;
+    const uintptr_t last = (begin + (uintptr_t)PyArray_NBYTES((PyArrayObject *)x)) / page * page;
+    if (last > first)
+        madvise((void *)first, last - first, MADV_DONTNEED);
+#endif
+    Py_RETURN_NONE;
+}
