@@ -341,7 +341,8 @@ def prepare(
     node.cells = tuple(cells)
     node.frees = plan.saves or len(watch) != 0
     kind = "" if out_dtype is None else out_dtype.kind
-    if any_fix or (kind == BFLOAT16 and type(outs[0]) is ndarray):
+    of_one = op.width == 1 and not op.variadic and not op.view  # as `adapt` has it
+    if any_fix or (kind == BFLOAT16 and (of_one or type(outs[0]) is ndarray)):
         node.fixes = tuple([fix_of(t) if mask >> i & 1 else None for i, t in enumerate(tensors)])
     if kind == "c" and not op.wirtinger:
         node.conjugates = True
