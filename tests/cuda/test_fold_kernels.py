@@ -165,11 +165,18 @@ def test_binary_losses_with_weights(shape: Any, positive: bool) -> None:
                 torch.testing.assert_close(b, a, rtol=1e-4, atol=1e-6)
 
 
-def test_launches_of_binary_losses_with_weights(launches: list[str]) -> None:
-    x = torch.randn(64, 10, device="cuda", requires_grad=True)
-    y, weight = torch.rand(64, 10, device="cuda"), torch.rand(10, device="cuda")
-    for name in ("weight", "pos_weight"):
-        x.grad = None
-        launches.clear()
-        BINARY_LOSSES[1](x, y, **{name: weight}).backward()
-        assert launches == ["weights", "weighed"]
+@pytest.mark.parametrize("shape", [(10,), (64, 10), (64, 1), ()])
+def test_launches_of_binary_losses_with_weights(launches: list[str], shape: Any) -> None:
+    x = torch.rand(64, 10, device="cuda", requires_grad=True)
+    y, weight = torch.rand(64, 10, device="cuda"), torch.rand(shape, device="cuda")
+    for loss, name in [(BINARY_LOSSES[0], "weight"), (BINARY_LOSSES[1], "weight")] + [
+        (BINARY_LOSSES[1], "pos_weight")
+    ]:
+        for reduction in ("mean", "sum", "none"):
+            launches.clear()
+            out = loss(x, y, reduction=reduction, **{name: weight})
+            assert launches == ["weighted" if reduction == "none" else "weights"]
+            grad = torch.ones_like(out)
+            launches.clear()
+            torch.autograd.grad(out, x, grad)
+            assert launches == ["weighed"]
