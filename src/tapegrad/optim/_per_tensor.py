@@ -140,8 +140,13 @@ def update_group(states: Any, group: dict[str, Any], rule: Rule) -> None:
         rule.update(p, p.grad, states[p], group)
 
 
-def update_real(name: str, states: Any, group: dict[str, Any], begin: Any, update: Update) -> None:
-    """The same, plainly, for an optimizer of real parameters; `begin(p, state)` fills the state."""
+def update_real(
+    name: str, states: Any, group: dict[str, Any], begin: Any, update: Update, on_device: Any
+) -> None:
+    """The same, plainly, for an optimizer of real parameters; `begin(p, state)` fills the state.
+
+    `on_device(params, states, group)` updates those that kernels of a GPU take, and returns others.
+    """
     params = [p for p in group["params"] if p.grad is not None]
     for p in params:
         if p.is_complex():
@@ -149,7 +154,7 @@ def update_real(name: str, states: Any, group: dict[str, Any], begin: Any, updat
         if p.grad.is_sparse:
             raise RuntimeError(f"{name} does not support sparse gradients")
         begin(p, states[p])
-    for p in params:
+    for p in on_device(params, states, group):
         update(p, p.grad, states[p], group)
 
 
