@@ -125,6 +125,15 @@ TF32: list[tuple[Any, ...]] = [
     (2, 64, 32, (9, 9), 3, 2, 1, 1, True, True),
     (1, 256, 132, (8, 8), 3, 1, 1, 1, False, False),
     (2, 24, 16, (9, 9), (1, 3), (1, 2), (0, 1), 1, False, False),
+    # What kernels for Hopper take, with strides whose classes of places meet few taps or none.
+    (2, 64, 64, (11, 10), 3, 3, 1, 1, True, False),
+    (3, 64, 64, (10, 9), 2, 3, 1, 1, False, False),
+    (2, 32, 64, (50,), 3, 1, 1, 1, True, False),
+    (1, 64, 64, (4, 5, 6), 3, 2, 1, 1, True, False),
+    (2, 64, 64, (13, 12), 3, 3, 2, 2, False, False),
+    (2, 64, 128, (9, 8), 1, 2, 0, 1, False, False),
+    (2, 64, 64, (5, 6), 3, 2, 1, 1, True, True),
+    (1, 64, 192, (6, 40), (5, 3), (2, 1), (2, 0), 1, False, False),
 ]
 
 

@@ -13,6 +13,7 @@ from ..sources import conv_products as cuda_products
 from ..sources import products
 from ..sources import templates as cuda_source
 from ..sources.conv_products import DEPTH
+from .conv_hopper import WidePlan
 from .kernels import I32, NOTHING, Gpu
 from .moves import U32
 from .rms import is_aligned
@@ -40,8 +41,10 @@ FEW_ROWS, MANY_ROWS = Tile(64, 128, 2), Tile(128, 128, 2)
 class Implicit:
     """The kernels for one geometry: y from x, x from y, and the weights' gradient."""
 
-    def __init__(self, gpu: Gpu, x: Any, w: Any, y: Any, windows: Any) -> None:
+    def __init__(self, gpu: Gpu, x: Any, w: Any, y: Any, windows: Any, stride: Any) -> None:
         self.gpu = gpu
+        self.stride = stride
+        self.wide: dict[bool, WidePlan | None] = {}
         self.images, self.channels = x[:2]
         self.features = w[0]
         self.windows = windows
@@ -82,12 +85,28 @@ class Implicit:
         run(self.gpu.grid(w.size), THREADS, (w, out, *sizes, U32(w.size)))
         return out
 
+    def plan_wide(self, rows: int, channels: int, back: bool) -> WidePlan | None:
+        """A launch of the kernels for Hopper GPUs; None if there is none, or it would not pay."""
+        x, _, y = self.shapes
+        skips = not back and self.taps == 1  # what is not looked at need not be turned
+        hopper = self.gpu.hopper
+        if skips or not WidePlan.fits(x, y, self.stride):
+            return None
+        if not hopper.takes(rows, channels, self.taps):
+            return None
+        return WidePlan(hopper, self.windows, x, y, self.stride, rows, back)
+
     def made(self, given: Any, w: Any, bias: Any, back: bool) -> Any:
         """y from x, or x from y."""
         shape = self.shapes[0 if back else 2]
         rows, channels = self.features, self.channels
         if back:
             rows, channels = channels, rows
+        if back not in self.wide:
+            self.wide[back] = self.plan_wide(rows, channels, back)
+        plan = self.wide[back]
+        if plan is not None:
+            return self.gpu.hopper.made(given, self.by_taps(w, back), bias, shape, plan)
         tile = FEW_ROWS if rows <= 64 else MANY_ROWS
         full = rows % tile.rows == 0 and channels % DEPTH == 0
         run, shared = self.kernel("convolve", tile, back, full)

@@ -50,6 +50,12 @@ class Gpu:
         return cublas.Library(self.xp)
 
     @functools.cached_property
+    def hopper(self) -> Any:
+        from .conv_hopper import Hopper
+
+        return Hopper(self)
+
+    @functools.cached_property
     def lt(self) -> cublaslt.Lt:
         return cublaslt.Lt(self, self.blas)
 
