@@ -227,14 +227,16 @@ def finish(
     return tuple(results)
 
 
-def note_cut(results: list[TensorBase], what: str, tensors: tuple[Any, ...]) -> None:
-    """Note on the results that `what` cut them off from `tensors`."""
+def note_cut(
+    results: list[TensorBase], what: str, tensors: tuple[Any, ...], beside: OpNode | None = None
+) -> None:
+    """Note on the results that `what` cut them off from `tensors`; `beside` knows the line."""
     source: TensorBase | None = None
     for t in tensors:
         if isinstance(t, TensorBase) and t.wants_grad:
             source = t
             break
-    cut = Cut(what, source)
+    cut = Cut(what, source, beside)
     for r in results:
         r.cut = cut
 
@@ -258,7 +260,7 @@ def record(
             r.slot = i
             r.wants_grad = True
         else:
-            note_cut([r], f"output {i} of {op.name}", tensors)
+            note_cut([r], f"output {i} of {op.name}", tensors, node)
     return node
 
 

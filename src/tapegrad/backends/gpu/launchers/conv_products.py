@@ -13,7 +13,7 @@ from ..sources import conv_products as cuda_products
 from ..sources import products
 from ..sources import templates as cuda_source
 from ..sources.conv_products import DEPTH
-from .conv_hopper import WidePlan
+from .conv_hopper import WeightsPlan, WidePlan
 from .kernels import I32, NOTHING, Gpu
 from .moves import U32
 from .rms import is_aligned
@@ -45,6 +45,7 @@ class Implicit:
         self.gpu = gpu
         self.stride = stride
         self.wide: dict[bool, WidePlan | None] = {}
+        self.wide_weights: WeightsPlan | bool | None = None  # False: there is none
         self.images, self.channels = x[:2]
         self.features = w[0]
         self.windows = windows
@@ -118,7 +119,20 @@ class Implicit:
         run(grid, THREADS, args, shared_mem=shared)
         return out
 
+    def plan_weights(self) -> WeightsPlan | bool:
+        """The same for the weights' gradient; False if there is none."""
+        x, w, y = self.shapes
+        hopper = self.gpu.hopper
+        if not WeightsPlan.fits(x, w, y) or not hopper.takes_weights(y, w):
+            return False
+        return WeightsPlan(hopper, self.windows, x, w, y)
+
     def to_weights(self, x: Any, y: Any) -> Any:
+        if self.wide_weights is None:
+            self.wide_weights = self.plan_weights()
+        plan = self.wide_weights
+        if isinstance(plan, WeightsPlan) and is_aligned(y):
+            return self.added(plan.made(x, y), plan.count)
         rows = 64 if self.features <= 64 else 128
         tile = Tile(rows, 128, 2, 2 if self.channels <= 64 else 1)
         wide = tile.columns // tile.taps
@@ -136,8 +150,14 @@ class Implicit:
         sizes = (I32(self.features), I32(self.channels), I32(self.images), I32(share))
         args = (y, x, parts, self.windows, *sizes)
         run((across, down, count), THREADS, args, shared_mem=shared)
+        return self.added(parts, count)
+
+    def added(self, parts: Any, count: int) -> Any:
+        """The sum of the parts of weights' gradients."""
+        shape = self.shapes[1]
+        size = math.prod(shape)
         out = self.gpu.xp.ndarray(shape, F32)
-        end, _ = self.kernel("weights_end", tile, False, False)
+        end, _ = self.kernel("weights_end", FEW_ROWS, False, False)
         end(
             self.gpu.grid(size),
             THREADS,
