@@ -21,7 +21,7 @@ from ..sources import products
 from ..sources import templates as cuda_source
 from ..sources.conv_hopper import COLUMNS, DEPTH, MOST_TAPS
 from .kernels import I32, NOTHING, Gpu
-from .moves import MANY, U32
+from .moves import MANY
 
 F32 = np.dtype(np.float32)
 STAGES = 3
@@ -36,20 +36,19 @@ class Hopper:
         self.gpu = gpu
         properties = gpu.xp.cuda.runtime.getDeviceProperties(0)
         self.there = (properties["major"], properties["minor"]) == (9, 0)
-        self.compiled: dict[tuple[str, int, bool, int], Any] = {}
+        self.compiled: dict[tuple[str, int, bool], Any] = {}
 
-    def kernel(self, name: str, rows: int, back: bool, wide: int = COLUMNS) -> Any:
-        """A kernel for blocks that make so many rows, and so many channels for a tap."""
-        key = (name, rows, back, wide)
+    def kernel(self, name: str, rows: int, back: bool) -> Any:
+        key = (name, rows, back)
         found = self.compiled.get(key)
         if found is None:
-            given = {"BM": rows, "STAGES": STAGES, "BACK": int(back), "WIDE": wide}
+            given = {"BM": rows, "STAGES": STAGES, "BACK": int(back)}
             head = "".join([f"#define {word} {value}\n" for word, value in given.items()])
             instructions = products.INSTRUCTIONS.replace("typedef long long i64;\n", "")
             parts = (head, cuda_conv.WINDOWS, instructions, cuda_hopper.HOPPER)
             code = "".join([cuda_source.program("float32"), *parts])
             found = self.compiled[key] = compiled(self.gpu.xp, code, name)
-            if name.endswith("_wide"):
+            if name == "convolve_wide":
                 found.max_dynamic_shared_size_bytes = shared_size(rows)
         return found
 
@@ -63,27 +62,6 @@ class Hopper:
         except Exception:  # another compiler, another driver: the others do it
             self.there = False
         return self.there
-
-    def takes_weights(self, y: Any, w: Any) -> bool:
-        """The same for the gradient of the weights, which lie so for a result like `y`."""
-        features, channels = w[:2]
-        if not self.there or features % 64 or channels % 64:
-            return False
-        if math.prod(y[2:]) % DEPTH or y[-1] % 4:
-            return False
-        try:
-            self.kernel("to_weights_wide", tile(features), False, channels_of(channels))
-        except Exception:
-            self.there = False
-        return self.there
-
-    def by_column(self, x: Any, windows: Any, shape: Any) -> Any:
-        """x moved as each column of the kernel sees it: (columns, images, channels, …)."""
-        out = self.gpu.xp.ndarray(shape, F32)
-        fours = math.prod(shape[1:]) // 4
-        run = self.kernel("by_column", tile(64), False)
-        run(self.gpu.grid(fours), (256,), (x, out, windows, U32(fours)))
-        return out
 
     def by_pixel(self, x: Any) -> Any:
         """x (images, channels, …) with its channels last."""
@@ -101,43 +79,6 @@ class Hopper:
         args = (self.by_pixel(given), weights, NOTHING if bias is None else bias, out)
         plan.run(plan.grid, plan.block, (*args, *plan.sizes), shared_mem=plan.shared)
         return out
-
-
-class WeightsPlan:
-    """The launch that makes parts of the weights' gradient, for one geometry."""
-
-    def __init__(self, hopper: Hopper, windows: Any, x: Any, w: Any, y: Any) -> None:
-        images, channels = x[:2]
-        features, taps = w[0], math.prod(w[2:])
-        rows, wide = tile(features), channels_of(channels)
-        across = -(-taps // (COLUMNS // wide)) * (channels // wide)
-        down = features // rows
-        processors = hopper.gpu.blocks // 16
-        room = processors * (3 if rows == 64 else 2)
-        share = -(-images // max(1, min(images, room // (across * down))))
-        self.count = -(-images // share)
-        self.hopper = hopper
-        self.windows = windows
-        self.moved = (w[-1], *x[:-1], y[-1])
-        self.run = hopper.kernel("to_weights_wide", rows, False, wide)
-        self.grid = (across, down, self.count)
-        self.block = (2 * rows,)
-        self.sizes = (windows, I32(features), I32(channels), I32(images), I32(share))
-        self.shared = shared_size(rows)
-        self.parts = (self.count, math.prod(w))
-
-    def made(self, x: Any, y: Any) -> Any:
-        """The parts, each (features, taps, channels)."""
-        hopper = self.hopper
-        parts = hopper.gpu.xp.ndarray(self.parts, F32)
-        moved = hopper.by_column(x, self.windows, self.moved)
-        self.run(self.grid, self.block, (y, moved, parts, *self.sizes), shared_mem=self.shared)
-        return parts
-
-    @staticmethod
-    def fits(x: Any, w: Any, y: Any) -> bool:
-        """Whether there are few enough numbers."""
-        return w[-1] * math.prod(x[:-1]) * y[-1] < MANY and math.prod(y) < MANY
 
 
 class WidePlan:
@@ -167,11 +108,6 @@ class WidePlan:
 def tile(rows: int) -> int:
     """The rows of the result that a block makes."""
     return 128 if rows % 128 == 0 else 64
-
-
-def channels_of(channels: int) -> int:
-    """The channels that a block makes gradients for, of each tap."""
-    return COLUMNS if channels % COLUMNS == 0 else COLUMNS // 2
 
 
 def shared_size(rows: int) -> int:

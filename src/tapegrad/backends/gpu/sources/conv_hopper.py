@@ -4,7 +4,6 @@ The images lie by pixel (channels next to each other), so that 16 bytes are copi
 is made lies by channel, as elsewhere. Before it stand PRELUDE, MEANINGS and EACH of templates.py,
 WINDOWS of conv.py, INSTRUCTIONS of products.py, and
 - BM: rows of the result that a block makes, 64 for each four warps; STAGES: pieces read ahead
-- WIDE: of the weights' gradient, channels that a block makes for a tap
 - BACK: 0 to make y from x, 1 to make x from y. There the places of x are taken by class: those
   that have the same remainders by the stride meet the same taps, and no others are looked at.
 """
@@ -31,106 +30,6 @@ extern "C" __global__ void __launch_bounds__(256) by_pixel(const float* __restri
     EVERY for (int i = threadIdx.y; i < 32; i += 8)
         if (p + i < places && c < channels)
             y[image + (i64)(p + i) * channels + c] = tile[threadIdx.x][i];
-}
-"""
-
-# The gradient of the weights: along the places of y, which lie next to each other in both factors
-# once there is a copy of x for every column of the kernel, moved by as much.
-TO_WEIGHTS = r"""
-// x (planes, heights, width of x) as (columns of the kernel, planes, heights, width of y), four
-// neighbours at a time.
-extern "C" __global__ void by_column(const float* __restrict__ x, float* __restrict__ out,
-        const __grid_constant__ Windows w, unsigned fours) {
-    unsigned across = w.out[2].by / 4, lines = fours / across;
-    EACH(i, fours) {
-        unsigned line = i / across;
-        int first = (int)(i % across) * 4, width = w.size[2].by;
-        const float* from = x + (i64)line * width;
-        for (int k = 0; k < w.kernel[2]; k++) {
-            Four<float> f;
-            EVERY for (int j = 0; j < 4; j++) {
-                int at = (first + j) * (int)w.stride[2].by - w.low[2] + k * w.dilation[2];
-                f.v[j] = (unsigned)at < (unsigned)width ? from[at] : 0.0f;
-            }
-            ((Four<float>*)out)[((i64)k * lines + line) * across + i % across] = f;
-        }
-    }
-}
-// parts (blocks along z; features, taps, channels), of the images of each block's share, from
-// y (images, features, places) and what by_column has made. A block has BM features and BN columns:
-// WIDE channels for each of BN / WIDE taps. Places are a multiple of BK, the width one of 4.
-extern "C" __global__ void __launch_bounds__(THREADS, BM == 64 ? 3 : 2) to_weights_wide(
-        const float* __restrict__ y, const float* __restrict__ x, float* __restrict__ parts,
-        const __grid_constant__ Windows w, int features, int channels, int images, int share) {
-    DYNAMIC_SHARED(float, room);
-    float* shared = room + (1024 - address(room) % 1024) % 1024 / 4;
-    int thread = threadIdx.x, taps = w.kernel[0] * w.kernel[1] * w.kernel[2];
-    int across = channels / WIDE, first_channel = blockIdx.x % across * WIDE;
-    int first_tap = blockIdx.x / across * (BN / WIDE), first_row = blockIdx.y * BM;
-    int image = blockIdx.z * share, end = min(images, image + share);
-    int length = volume(w.out), width = w.out[2].by, high = w.out[1].by;
-    i64 lines = (i64)w.size[0].by * w.size[1].by, plane = lines * width;
-
-    int part = thread % 8 * 4, row = thread / 8;
-    int slot = row * BK + ((thread % 8) ^ (row % 8)) * 4;
-    // The columns that this thread copies: where their channel begins, and how far down they look.
-    const int columns = BN / ROWS_APART;
-    i64 start[columns];
-    int deep[columns], down[columns];
-    EVERY for (int i = 0; i < columns; i++) {
-        int column = row + i * ROWS_APART, tap = first_tap + column / WIDE;
-        int c = first_channel + column % WIDE, kx = tap % w.kernel[2], rest = tap / w.kernel[2];
-        start[i] = tap < taps ? ((i64)kx * images * channels + c) * plane : -1;
-        down[i] = rest % w.kernel[1] * w.dilation[1] - w.low[1];
-        deep[i] = rest / w.kernel[1] * w.dilation[0] - w.low[0];
-    }
-    const float* own_y = y + (i64)(first_row + row) * length + part;
-    int from = 0;
-    auto fetch = [&](float* piece) {
-        const float* a = own_y + (i64)image * features * length + from;
-        EVERY for (int i = 0; i < BM / ROWS_APART; i++)
-            copy_async(piece + slot + i * ROWS_APART * BK, a + (i64)i * ROWS_APART * length, 16);
-        int at = from + part, line = at / width;
-        int top = line % high * (int)w.stride[1].by, front = line / high * (int)w.stride[0].by;
-        i64 own = (i64)image * channels * plane + at % width;
-        float* b = piece + BM * BK;
-        EVERY for (int i = 0; i < columns; i++) {
-            int z = front + deep[i], v = top + down[i];
-            bool some = start[i] >= 0 && (unsigned)z < w.size[0].by && (unsigned)v < w.size[1].by;
-            i64 place = start[i] + own + ((i64)z * w.size[1].by + v) * width;
-            copy_async(b + slot + i * ROWS_APART * BK, some ? x + place : x, some ? 16 : 0);
-        }
-        from += BK;
-        if (from == length) { from = 0; image++; }
-    };
-
-    int ahead = 0;
-    EVERY for (int s = 0; s < STAGES - 1; s++) {
-        if (image < end) { fetch(shared + s * STAGE); ahead++; }
-        copy_commit();
-    }
-    float d[64] = {};
-    int reading = 0;
-    while (ahead) {
-        multiply_piece(d, shared + reading * STAGE);
-        if (image < end) fetch(shared + (reading ? reading - 1 : STAGES - 1) * STAGE);
-        else ahead--;
-        copy_commit();
-        reading = reading == STAGES - 1 ? 0 : reading + 1;
-    }
-    mma_wait();
-
-    int lane = thread % 32, r = first_row + thread / 32 * 16 + lane / 4;
-    EVERY for (int j = 0; j < BN / 8; j++) {
-        EVERY for (int e = 0; e < 2; e++) {
-            int column = j * 8 + lane % 4 * 2 + e, tap = first_tap + column / WIDE;
-            if (tap >= taps) continue;
-            float* out = parts + (((i64)blockIdx.z * features + r) * taps + tap) * channels
-                + first_channel + column % WIDE;
-            out[0] = d[j * 4 + e];
-            out[(i64)8 * taps * channels] = d[j * 4 + 2 + e];
-        }
-    }
 }
 """
 
@@ -180,21 +79,6 @@ __device__ __forceinline__ void mma_wide(float (&d)[64], unsigned long long a,
 __device__ __forceinline__ unsigned long long described(unsigned at) {
     return (unsigned long long)((at & 0x3ffff) >> 4) | 1ull << 16 | (1024ull >> 4) << 32
         | 1ull << 62;
-}
-
-// d += the rows of a warp's group and all columns of a piece, once it has been copied; the sums
-// before are done then, and what they have read may be written over.
-__device__ __forceinline__ void multiply_piece(float (&d)[64], const float* piece) {
-    copy_wait<STAGES - 2>();
-    mma_wait();
-    fence_copies();
-    __syncthreads();
-    unsigned at = address(piece);
-    unsigned long long a = described(at + threadIdx.x / 128 * 64 * BK * 4);
-    unsigned long long b = described(at + BM * BK * 4);
-    mma_begin();
-    EVERY for (int i = 0; i < BK / 8; i++) mma_wide(d, a + 2 * i, b + 2 * i);
-    mma_commit();
 }
 
 // The places that one launch along z makes: along each dimension `first`, and then every `step`.
@@ -326,9 +210,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, BM == 64 ? 3 : 2) convolve
         copy_commit();
     }
     float d[64] = {};
-    int reading = 0;
+    int reading = 0, warps = thread / 128;
     while (ahead) {
-        multiply_piece(d, shared + reading * STAGE);
+        copy_wait<STAGES - 2>();
+        mma_wait();
+        fence_copies();
+        __syncthreads();
+        unsigned piece = address(shared + reading * STAGE);
+        unsigned long long a = described(piece + warps * 64 * BK * 4);
+        unsigned long long b = described(piece + BM * BK * 4);
+        mma_begin();
+        EVERY for (int i = 0; i < BK / 8; i++) mma_wide(d, a + 2 * i, b + 2 * i);
+        mma_commit();
         more = more && advance();
         if (more) fetch(shared + (reading ? reading - 1 : STAGES - 1) * STAGE);
         else ahead--;
@@ -360,5 +253,4 @@ extern "C" __global__ void __launch_bounds__(THREADS, BM == 64 ? 3 : 2) convolve
 }
 """
     + BY_PIXEL
-    + TO_WEIGHTS
 )
