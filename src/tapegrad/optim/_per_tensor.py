@@ -124,8 +124,9 @@ def update_group(states: Any, group: dict[str, Any], rule: Rule, ready: Any = No
     With `foreach=False` every tensor is updated by itself; otherwise a kernel takes all that it
     can, or many small ones are taken together, with the same results.
     """
-    params = [p for p in group["params"] if p.grad is not None]
-    sparse = [p for p in params if p.grad.is_sparse]
+    pairs = [(p, grad) for p in group["params"] if (grad := p.grad) is not None]
+    params = [p for p, _ in pairs]
+    sparse = [p for p, grad in pairs if grad.is_sparse]
     if sparse:
         refuse_sparse(group, rule)
         params = [p for p in params if not p.grad.is_sparse]

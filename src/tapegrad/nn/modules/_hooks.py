@@ -44,9 +44,6 @@ class GlobalHooks:
         self.module_registration: Hooks = OrderedDict()
         self.parameter_registration: Hooks = OrderedDict()
 
-    def any_at_call(self) -> bool:
-        return bool(self.forward or self.forward_pre or self.backward or self.backward_pre)
-
 
 GLOBAL = GlobalHooks()
 

@@ -126,7 +126,10 @@ class Module(HookMethods, StateMethods):
             or self._forward_pre_hooks
             or self._backward_hooks
             or self._backward_pre_hooks
-            or GLOBAL.any_at_call()
+            or GLOBAL.forward
+            or GLOBAL.forward_pre
+            or GLOBAL.backward
+            or GLOBAL.backward_pre
         ):
             return call_with_hooks(self, args, kwargs)
         outer = STATE.module
