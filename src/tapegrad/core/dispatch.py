@@ -32,7 +32,16 @@ from .base import (
     wrap,
 )
 from .op import PROMOTE_FLOAT, Op
-from .record import FLOATS, adapt, finish, note_cut, record_one, record_two, without_counter
+from .record import (
+    FLOATS,
+    adapt,
+    finish,
+    fix_of,
+    note_cut,
+    record_one,
+    record_two,
+    without_counter,
+)
 from .upward import AUTOCAST, GPU, INTERPRETERS, PROFILER, VIEWS
 
 NUMBERS: Final = (int, float, complex, np.generic)
@@ -75,12 +84,19 @@ def unary(op: Op, a: Any) -> Any:
 
 
 def binary(op: Op, a: Any, b: Any) -> Any:
-    """An elementwise op of two float tensors of one dtype, or of a float tensor and a number."""
-    if not isinstance(a, TensorBase) or STATE.modes_on or is_stale(a):
+    """An elementwise op of two float tensors of one dtype, or of a float tensor and a number.
+
+    On a GPU of half precision too, and of two dtypes. Autocast may be on where it leaves ops alone.
+    """
+    modes_on = STATE.modes_on
+    if modes_on and (op.autocast is not None or modes_on != STATE.only_casting):
+        return apply(op, (a, b))
+    if not isinstance(a, TensorBase) or is_stale(a):
         return apply(op, (a, b))
     x = a.array
     dtype = x.dtype
-    if dtype is not F32 and dtype is not F64:
+    wide = dtype is F32 or dtype is F64
+    if not wide and (a.special != ON_DEVICE or dtype.kind not in REALS):
         return apply(op, (a, b))
     y: Any
     b_grad = False
@@ -89,9 +105,9 @@ def binary(op: Op, a: Any, b: Any) -> Any:
             return apply(op, (a, b))
         y = b.array
         if y.dtype is not dtype:
-            return apply(op, (a, b))
+            return of_two_dtypes(op, a, b)
         b_grad = b.wants_grad
-    elif type(b) is float or type(b) is int:
+    elif wide and (type(b) is float or type(b) is int):
         y = b
     else:
         return apply(op, (a, b))
@@ -119,6 +135,25 @@ def binary(op: Op, a: Any, b: Any) -> Any:
         return t
 
     return record_two(op, a, b, t, ())
+
+
+def of_two_dtypes(op: Op, a: TensorBase, b: TensorBase) -> Any:
+    """`binary` for a kernel of the GPU that takes both dtypes as they are."""
+    kernel = op.device.mixed
+    if kernel is None or a.special != ON_DEVICE or STATE.several:
+        return apply(op, (a, b))
+    out = kernel(a.array, b.array)
+    if out is None:
+        return apply(op, (a, b))
+    t = wrap(out)
+    if not a.wants_grad and not b.wants_grad:
+        t.cut = b.cut if a.cut is None else a.cut
+        return t
+    made = record_two(op, a, b, t, ())
+    node: OpNode = made.node
+    node.mixed = True
+    node.fixes = (fix_of(a) if a.wants_grad else None, fix_of(b) if b.wants_grad else None)
+    return made
 
 
 def apply(
