@@ -10,7 +10,8 @@ import ctypes
 import math
 import pathlib
 import tempfile
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,49 +37,38 @@ class Hopper:
         self.gpu = gpu
         properties = gpu.xp.cuda.runtime.getDeviceProperties(0)
         self.there = (properties["major"], properties["minor"]) == (9, 0)
-        self.compiled: dict[tuple[str, int, bool], Any] = {}
+        self.programs: dict[tuple[int, bool], Program] = {}
 
-    def kernel(self, name: str, rows: int, back: bool) -> Any:
-        key = (name, rows, back)
-        found = self.compiled.get(key)
+    def program(self, rows: int, back: bool) -> Program:
+        """The kernels for blocks that make so many rows."""
+        found = self.programs.get((rows, back))
         if found is None:
             given = {"BM": rows, "STAGES": STAGES, "BACK": int(back)}
             head = "".join([f"#define {word} {value}\n" for word, value in given.items()])
             instructions = products.INSTRUCTIONS.replace("typedef long long i64;\n", "")
             parts = (head, cuda_conv.WINDOWS, instructions, cuda_hopper.HOPPER)
             code = "".join([cuda_source.program("float32"), *parts])
-            found = self.compiled[key] = compiled(self.gpu.xp, code, name)
-            if name == "convolve_wide":
-                found.max_dynamic_shared_size_bytes = shared_size(rows)
+            found = Program(*compiled(self.gpu.xp, code, ("convolve_wide", "by_pixel")))
+            found.convolve.max_dynamic_shared_size_bytes = shared_size(rows)
+            self.programs[rows, back] = found
         return found
 
-    def takes(self, rows: int, channels: int, taps: int) -> bool:
-        """Whether there is a kernel; it is compiled to find out, and then is."""
+    def takes(self, rows: int, channels: int, taps: int, back: bool) -> bool:
+        """Whether there are kernels; they are compiled to find out."""
         if not self.there or rows % 64 or channels % DEPTH or taps > MOST_TAPS:
             return False
         try:
-            for back in (False, True):
-                self.kernel("convolve_wide", tile(rows), back)
+            self.program(tile(rows), back)
         except Exception:  # another compiler, another driver: the others do it
             self.there = False
         return self.there
 
-    def by_pixel(self, x: Any) -> Any:
-        """x (images, channels, …) with its channels last."""
-        images, channels = x.shape[:2]
-        places = math.prod(x.shape[2:])
-        out = self.gpu.xp.ndarray((images, places, channels), F32)
-        grid = (-(-places // 32), -(-channels // 32), images)
-        sizes = (I32(channels), I32(places))
-        self.kernel("by_pixel", tile(64), False)(grid, (32, 8), (x, out, *sizes))
-        return out
 
-    def made(self, given: Any, weights: Any, bias: Any, shape: Any, plan: WidePlan) -> Any:
-        """y from x, or x from y; weights are (rows, taps, channels)."""
-        out = self.gpu.xp.ndarray(shape, F32)
-        args = (self.by_pixel(given), weights, NOTHING if bias is None else bias, out)
-        plan.run(plan.grid, plan.block, (*args, *plan.sizes), shared_mem=plan.shared)
-        return out
+class Program(NamedTuple):
+    """What is compiled together."""
+
+    convolve: Any
+    by_pixel: Any
 
 
 class WidePlan:
@@ -92,11 +82,29 @@ class WidePlan:
         made = (x if back else y)[2:]
         steps = stride if back else (1,) * len(made)
         largest = math.prod([-(-size // step) for size, step in zip(made, steps, strict=True)])
-        self.run = hopper.kernel("convolve_wide", wide, back)
+        self.hopper = hopper
+        self.program = hopper.program(wide, back)
         self.grid = (-(-images * largest // COLUMNS), rows // wide, math.prod(steps))
         self.block = (2 * wide,)
         self.sizes = (windows, I32(rows), I32(channels), I32(images))
         self.shared = shared_size(wide)
+
+    def made(self, given: Any, weights: Any, bias: Any, shape: Any) -> Any:
+        """y from x, or x from y; weights are (rows, taps, channels)."""
+        out = self.hopper.gpu.xp.ndarray(shape, F32)
+        args = (self.by_pixel(given), weights, NOTHING if bias is None else bias, out)
+        run = self.program.convolve
+        run(self.grid, self.block, (*args, *self.sizes), shared_mem=self.shared)
+        return out
+
+    def by_pixel(self, x: Any) -> Any:
+        """x (images, channels, …) with its channels last."""
+        images, channels = x.shape[:2]
+        places = math.prod(x.shape[2:])
+        out = self.hopper.gpu.xp.ndarray((images, places, channels), F32)
+        grid = (-(-places // 32), -(-channels // 32), images)
+        self.program.by_pixel(grid, (32, 8), (x, out, I32(channels), I32(places)))
+        return out
 
     @staticmethod
     def fits(x: Any, y: Any, stride: Any) -> bool:
@@ -124,14 +132,15 @@ class Files:
     count = 0
 
 
-def compiled(xp: Any, code: str, name: str) -> Any:
-    """A kernel of a program for Hopper."""
+def compiled(xp: Any, code: str, names: Sequence[str]) -> list[Any]:
+    """Kernels of a program for Hopper."""
     if Files.folder is None:
         Files.folder = tempfile.TemporaryDirectory(prefix="tapegrad-")
     Files.count += 1
     path = pathlib.Path(Files.folder.name) / f"{Files.count}.cubin"
     path.write_bytes(binary(code))
-    return xp.RawModule(path=str(path)).get_function(name)
+    module = xp.RawModule(path=str(path))
+    return [module.get_function(name) for name in names]
 
 
 def binary(code: str) -> bytes:

@@ -93,7 +93,7 @@ class Implicit:
         hopper = self.gpu.hopper
         if not pays(rows, channels, self.taps, columns) or not WidePlan.fits(x, y, self.stride):
             return None
-        if not hopper.takes(rows, channels, self.taps):
+        if not hopper.takes(rows, channels, self.taps, back):
             return None
         return WidePlan(hopper, self.windows, x, y, self.stride, rows, back)
 
@@ -107,7 +107,7 @@ class Implicit:
             self.wide[back] = self.plan_wide(rows, channels, back)
         plan = self.wide[back]
         if plan is not None:
-            return self.gpu.hopper.made(given, self.by_taps(w, back), bias, shape, plan)
+            return plan.made(given, self.by_taps(w, back), bias, shape)
         tile = FEW_ROWS if rows <= 64 else MANY_ROWS
         full = rows % tile.rows == 0 and channels % DEPTH == 0
         run, shared = self.kernel("convolve", tile, back, full)
