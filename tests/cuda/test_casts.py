@@ -266,3 +266,31 @@ def test_an_error_while_casting_leaves_numpy_as_it_was(monkeypatch: pytest.Monke
     with pytest.raises(MemoryError, match="full"):
         loss.backward()
     assert np.geterr() == before
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+@pytest.mark.parametrize("pair", ["float32 bfloat16", "bfloat16 float32", "bfloat16 bfloat16"])
+def test_arithmetic_of_half_precision(pair: str, autocast: bool) -> None:
+    """Results, nodes and gradients are as on the CPU, for two dtypes and for one."""
+    kinds = [getattr(torch, name) for name in pair.split()]
+    for shape in ((3, 4), (4,)):
+        found: list[Any] = []
+        for device in ("cpu", "cuda"):
+            values = [torch.arange(1.0, 13.0).reshape(3, 4), torch.full(shape, 2.0)]
+            a, b = [
+                v.to(kind).to(device).requires_grad_()
+                for v, kind in zip(values, kinds, strict=True)
+            ]
+            results = []
+            for _ in range(2):  # a kernel is known from its first use on
+                with torch.autocast(device, torch.bfloat16, enabled=autocast):
+                    for out in (a + b, a - b, a * b, a / b, b + a):
+                        grads = torch.autograd.grad(out.float().sum(), (a, b))
+                        results.append((out.dtype, type(out.grad_fn).__name__))
+                        results.append([(g.dtype, g.shape, g.cpu().tolist()) for g in grads])
+                        results.append(out.detach().cpu().tolist())
+            with torch.no_grad():
+                kept = a + b
+            results.append((kept.requires_grad, kept.dtype))
+            found.append(results)
+        assert found[0] == found[1]

@@ -125,12 +125,50 @@ TF32: list[tuple[Any, ...]] = [
     (2, 64, 32, (9, 9), 3, 2, 1, 1, True, True),
     (1, 256, 132, (8, 8), 3, 1, 1, 1, False, False),
     (2, 24, 16, (9, 9), (1, 3), (1, 2), (0, 1), 1, False, False),
+    (2, 64, 128, (9, 8), 1, 2, 0, 1, False, False),
+]
+# What kernels for Hopper take, with strides whose classes of places meet few taps or none.
+WIDE: list[tuple[Any, ...]] = [
+    (2, 64, 64, (11, 10), 3, 3, 1, 1, True, False),
+    (3, 64, 64, (10, 9), 2, 3, 1, 1, False, False),
+    (2, 32, 64, (50,), 3, 1, 1, 1, True, False),
+    (1, 64, 64, (4, 5, 6), 3, 2, 1, 1, True, False),
+    (2, 64, 64, (13, 12), 3, 3, 2, 2, False, False),
+    (2, 128, 256, (9, 7), 3, 2, 1, 1, False, False),
+    (2, 64, 64, (5, 6), 3, 2, 1, 1, True, True),
+    (1, 64, 192, (6, 40), (5, 3), (2, 1), (2, 0), 1, False, False),
 ]
 
 
 def relative(got: Any, want: Any) -> float:
     a, b = got.detach().cpu().double().numpy(), want.detach().double().numpy()
     return float(np.abs(a - b).max() / np.abs(b).max())
+
+
+@pytest.mark.parametrize("case", WIDE, ids=str)
+def test_tf32_on_hopper(case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of shapes for which they would not pay, and which no other test has: plans are kept."""
+    from tapegrad.backends.gpu.launchers import conv_products
+
+    monkeypatch.setattr(conv_products, "pays", lambda *sizes: True)
+    test_tf32(case)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "wanted"),
+    [
+        ((128, 128, 9, 32768), True),
+        ((256, 256, 9, 8192), True),
+        ((64, 64, 9, 131072), False),  # turning takes longer than is saved
+        ((128, 64, 9, 32768), False),
+        ((256, 128, 1, 8192), False),
+        ((128, 128, 9, 1024), False),
+    ],
+)
+def test_where_the_kernels_for_hopper_pay(sizes: tuple[int, ...], wanted: bool) -> None:
+    from tapegrad.backends.gpu.launchers import conv_products
+
+    assert conv_products.pays(*sizes) is wanted
 
 
 @pytest.mark.parametrize("case", TF32, ids=str)

@@ -22,12 +22,14 @@ SHAPES: list[tuple[tuple[int, ...], Any]] = [
     ((1, 3000), 1),
     ((4, 1), 1),
 ]
-ORDERS = [0, 1, 2, 3, 0.5, math.inf, -math.inf]
+ORDERS = [0, 1, 2, 3, 0.5, 1.5, math.inf, -math.inf]
 KINDS: list[Any] = [
     lambda x, dim: x.var(dim),
     lambda x, dim: x.std(dim, keepdim=True),
     lambda x, dim: torch.var(x, dim, correction=0),
     lambda x, dim: torch.std(x, dim, correction=5),
+    lambda x, dim: torch.var_mean(x, dim)[0],
+    lambda x, dim: torch.cat([part.flatten() for part in torch.std_mean(x, dim)]),
     lambda x, dim: torch.logsumexp(x, tuple(range(x.dim())) if dim is None else dim),
     *[lambda x, dim, p=p: torch.linalg.vector_norm(x, p, dim) for p in ORDERS],
 ]
@@ -39,8 +41,10 @@ def both(kind: Any, x: Any, dim: Any) -> tuple[Any, Any]:
     for device in ("cpu", "cuda"):
         t = x.detach().to(device).requires_grad_()
         out = kind(t, dim)
-        out.sum().backward()
-        found.append((out.detach().cpu(), t.grad.cpu()))
+        out.sum().backward()  # one gradient for all
+        weights = (torch.arange(out.numel()) % 3).reshape(out.shape).to(out)
+        (second,) = torch.autograd.grad(kind(t, dim), t, weights)
+        found.append((out.detach().cpu(), t.grad.cpu(), second.cpu()))
     return found[0], found[1]
 
 
@@ -62,7 +66,7 @@ def test_what_is_not_finite_or_small_or_the_same() -> None:
     nan, inf = math.nan, math.inf
     rows = [[1, nan, 2], [inf, 1, 2], [-inf, 1, 2], [-inf, -inf, -inf], [inf, inf, 1], [3, 3, 3]]
     x = torch.tensor([*rows, [1e-30, 2e-30, 3e-30], [1e30, 1e30, 2e30], [-0.0, 0.0, 0.0]])
-    for kind in (KINDS[0], KINDS[1], KINDS[4], *KINDS[5:]):
+    for kind in (KINDS[0], KINDS[1], *KINDS[5:]):
         here, there = kind(x.double(), 1).float(), kind(x.cuda(), 1).cpu()
         ordinary = here.isfinite() & (here < 1e25)
         torch.testing.assert_close(there[ordinary], here[ordinary], rtol=1e-4, atol=1e-29)
@@ -77,7 +81,35 @@ def test_launches(launches: list[str]) -> None:
         for dim in (0, 1):
             launches.clear()
             kind(x, dim)
-            assert launches == ["fold_columns" if dim == 0 else "fold_rows"]
+            assert launches[0] == ("fold_columns" if dim == 0 else "fold_rows")
+            assert len(launches) == 1 or kind is KINDS[5]  # which joins two results
+
+
+def test_launches_of_gradients(launches: list[str]) -> None:
+    x = torch.randn(64, 100, device="cuda", requires_grad=True)
+    for i, kind in enumerate(KINDS):
+        for dim in (0, 1):
+            out = torch.std_mean(x, dim) if i == 5 else kind(x, dim)
+            grads = [torch.ones_like(part) for part in (out if i == 5 else [out])]
+            launches.clear()
+            torch.autograd.grad(out, x, grads[0] if i != 5 else grads)
+            backs = [name for name in launches if name.startswith("back_")]
+            assert len(backs) == 1
+            # Of two results one gets no gradient, which is filled with zeros.
+            assert len(launches) == 1 or kind is KINDS[4]
+
+
+def test_gradient_of_one_long_row(launches: list[str]) -> None:
+    x = torch.randn(1, 100000)
+    found = []
+    for device in ("cpu", "cuda"):
+        t = x.detach().to(device).requires_grad_()
+        out = t.var()
+        launches.clear()
+        out.backward()
+        found.append(t.grad.cpu())
+    torch.testing.assert_close(*found)
+    assert launches == ["long_rows", "long_rows_end", "back_each"]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -133,11 +165,18 @@ def test_binary_losses_with_weights(shape: Any, positive: bool) -> None:
                 torch.testing.assert_close(b, a, rtol=1e-4, atol=1e-6)
 
 
-def test_launches_of_binary_losses_with_weights(launches: list[str]) -> None:
-    x = torch.randn(64, 10, device="cuda", requires_grad=True)
-    y, weight = torch.rand(64, 10, device="cuda"), torch.rand(10, device="cuda")
-    for name in ("weight", "pos_weight"):
-        x.grad = None
-        launches.clear()
-        BINARY_LOSSES[1](x, y, **{name: weight}).backward()
-        assert launches == ["weights", "weighed"]
+@pytest.mark.parametrize("shape", [(10,), (64, 10), (64, 1), ()])
+def test_launches_of_binary_losses_with_weights(launches: list[str], shape: Any) -> None:
+    x = torch.rand(64, 10, device="cuda", requires_grad=True)
+    y, weight = torch.rand(64, 10, device="cuda"), torch.rand(shape, device="cuda")
+    for loss, name in [(BINARY_LOSSES[0], "weight"), (BINARY_LOSSES[1], "weight")] + [
+        (BINARY_LOSSES[1], "pos_weight")
+    ]:
+        for reduction in ("mean", "sum", "none"):
+            launches.clear()
+            out = loss(x, y, reduction=reduction, **{name: weight})
+            assert launches == ["weighted" if reduction == "none" else "weights"]
+            grad = torch.ones_like(out)
+            launches.clear()
+            torch.autograd.grad(out, x, grad)
+            assert launches == ["weighed"]

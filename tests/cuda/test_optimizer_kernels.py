@@ -437,3 +437,41 @@ def test_launches_of_the_scaler() -> None:
         scaler.unscale_(optimizer)
         scaler.update()
     assert [name for name, *_ in launches] == ["unscale", "next_scale"]
+
+
+def test_later_steps_see_what_changed() -> None:
+    """What was found out for a step is used for the next one, unless something is another."""
+    params = parameters("cuda", torch.float32, [(3,), (5,), (4, 2)])
+    optimizer = torch.optim.Adam(params, lr=0.1)
+
+    def stepped(count: int = 1) -> list[Any]:
+        set_gradients(params, 0)
+        with recording() as launches:
+            optimizer.step()
+            optimizer.step()
+        assert len(launches) == 2 * count
+        return [launch[2][0].base for launch in launches]
+
+    first, second = stepped()
+    assert second["now"].tolist() == [0.1, 1.0] and first["p"].tolist() == second["p"].tolist()
+    params[1].data = params[1].detach() + 1
+    optimizer.param_groups[0]["lr"] = 0.2
+    first, second = stepped()
+    assert second["p"][0, 1] == params[1].array.data.ptr != first["p"][1, 1]
+    assert second["now"].tolist() == [0.2, 3.0]
+    optimizer.load_state_dict(optimizer.state_dict())
+    _, second = stepped()
+    rows = [optimizer.state[params[2]][name] for name in ("exp_avg", "exp_avg_sq")]
+    assert second["p"][2:4, 2].tolist() == [t.array.data.ptr for t in rows]
+    optimizer.state[params[0]]["step"].fill_(20.0)  # which no longer counts with the others
+    first, second, *_ = stepped(2)
+    assert sorted([first["now"][1].item(), second["now"][1].item()]) == [6.0, 20.0]
+    optimizer.state[params[0]]["step"].fill_(8.0)
+    params[2].grad = None
+    for p in params[:2]:
+        p.grad = torch.ones_like(p)
+    with recording() as launches:
+        optimizer.step()
+    (table,) = [launch[2][0].base for launch in launches]
+    assert table["sizes"][0] == 2
+    assert [p._version for p in params] == [9, 9, 8]

@@ -329,3 +329,24 @@ def test_under_autocast_it_has_the_nodes_of_its_ops() -> None:
     assert found[0][0] == found[1][0]
     for a, g in zip(found[0][1], found[1][1], strict=True):
         torch.testing.assert_close(a, g, rtol=0.1, atol=0.1)
+
+
+@pytest.mark.parametrize("hooked", [(), (0,), (1,), (2,), (0, 2), (0, 1, 2)])
+def test_leaves_take_gradients_in_the_same_order(hooked: tuple[int, ...]) -> None:
+    """With a hook on a leaf they wait in line; without, they are given theirs at once."""
+    found = []
+    for device in ("cpu", "cuda"):
+        a, b, c = [torch.full((3,), n).to(device).requires_grad_() for n in (1.0, 2.0, 3.0)]
+        seen: list[Any] = []
+
+        def note(p: Any, leaves: Any = (a, b, c), seen: Any = seen) -> None:
+            seen.append([t.grad is not None for t in leaves])
+
+        for i in hooked:
+            (a, b, c)[i].register_post_accumulate_grad_hook(note)
+        out = torch.addcmul(a, b, c) * b + a
+        out.sum().backward()
+        (a * c).sum().backward()  # to gradients that are there
+        versions = [t.grad._version for t in (a, b, c)]
+        found.append((seen, versions, [t.grad.tolist() for t in (a, b, c)]))
+    assert found[0] == found[1]

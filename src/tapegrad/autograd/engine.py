@@ -264,6 +264,10 @@ class Run:
                     if edge.converts:
                         g = converted(edge, g, self.record)
                     if pending.total is None and edge.outputs is None:
+                        if edge.is_leaf and pending.waiting == 1 and self.is_quiet(order, edge):
+                            pending.waiting = 0
+                            accumulate(edge, g, False, own, self.caller)
+                            continue
                         pending.total = g
                         pending.owned = own
                     else:
@@ -271,6 +275,13 @@ class Run:
                 pending.waiting -= 1
                 if pending.waiting == 0:
                     order.is_complete(pending)
+
+    def is_quiet(self, order: Order, leaf: Node) -> bool:
+        """Whether a leaf would be visited next anyway, on a GPU and where nobody watches."""
+        late = self.late
+        if late is None or self.watched or late.waiting or order.leaves:
+            return False
+        return leaf.hooks is None and not leaf.packed
 
     def past_views(self, order: Order, passing: Passing) -> Passing:
         """Run views at once that wait for nothing else, on a GPU and where nobody watches.
@@ -305,6 +316,11 @@ class Run:
         if g is not None and pending.useful:
             if edge.converts:
                 g = converted(edge, g, self.record)
+            if edge.is_leaf and pending.waiting == 1 and pending.total is None:
+                if self.is_quiet(order, edge):
+                    pending.waiting = 0
+                    accumulate(edge, g, False, owned, self.caller)
+                    return
             self.add(pending, slot, g, owned)
         pending.waiting -= 1
         if pending.waiting == 0:

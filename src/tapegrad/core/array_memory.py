@@ -107,6 +107,9 @@ def aliases(g: Any, total: Any) -> bool:
         return True
     if type(total) is list:
         return any([part is not None and aliases(g, part) for part in total])
+    kind = STATE.device_type
+    if kind is not None and type(g) is kind:
+        return type(total) is kind and g.data.mem is total.data.mem
     base = g.base
     if base is not None and (base is total or base is total.base):
         return True

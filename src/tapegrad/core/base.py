@@ -187,10 +187,16 @@ class Stamped:
 class Cut(Stamped):
     """The tombstone of a tensor that lost its history: what cut it, and where."""
 
-    def __init__(self, what: str, source: TensorBase | None = None) -> None:
+    def __init__(
+        self, what: str, source: TensorBase | None = None, beside: Stamped | None = None
+    ) -> None:
         self.what = what
         # Weakly: a cut must not keep alive what it cuts off.
         self.source: Any = None if source is None else weakref.ref(source)
+        if beside is not None and beside.code is not None:  # stamped a moment ago
+            self.code = beside.code
+            self.lasti = beside.lasti
+            return
         frame = user_frame(NEAR_DEPTH)
         if frame is not None:
             self.code = frame.f_code

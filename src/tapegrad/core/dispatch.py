@@ -33,7 +33,16 @@ from .base import (
     wrap,
 )
 from .op import PROMOTE_FLOAT, Op
-from .record import FLOATS, adapt, finish, note_cut, record_one, record_two, without_counter
+from .record import (
+    FLOATS,
+    adapt,
+    finish,
+    fix_of,
+    note_cut,
+    record_one,
+    record_two,
+    without_counter,
+)
 from .upward import AUTOCAST, GPU, INTERPRETERS, PROFILER, VIEWS
 
 NUMBERS: Final = (int, float, complex, np.generic)
@@ -80,14 +89,20 @@ def unary_plain(op: Op, a: TensorBase) -> Any:
 
 
 def binary(op: Op, a: Any, b: Any) -> Any:
-    """An elementwise op of two float tensors of one dtype, or of a float tensor and a number."""
-    if not isinstance(a, TensorBase) or STATE.modes_on:
+    """An elementwise op of two float tensors of one dtype, or of a float tensor and a number.
+
+    On a GPU of half precision too, and of two dtypes. Autocast may be on where it leaves ops alone.
+    """
+    modes_on = STATE.modes_on
+    if modes_on and (op.autocast is not None or modes_on != STATE.only_casting):
+        return apply(op, (a, b))
+    if not isinstance(a, TensorBase):
         return apply(op, (a, b))
     return binary_plain(op, a, b)
 
 
 def binary_plain(op: Op, a: TensorBase, b: Any) -> Any:
-    """The same where no mode is on."""
+    """The same where no mode asks for more. Its argument has a type, as above."""
     x = a.array
     y: Any = b
     other: TensorBase | None = None
@@ -97,6 +112,10 @@ def binary_plain(op: Op, a: TensorBase, b: Any) -> Any:
         if other.special == a.special and not is_stale(other):
             y = other.array
             fit = alike(x, y)
+            if fit == 0 and a.special == ON_DEVICE and x.dtype.kind in REALS:
+                if y.dtype is not x.dtype:
+                    return of_two_dtypes(op, a, other)
+                fit = 2
     elif type(b) is float or type(b) is int:
         fit = alike(x, x)
     if fit == 0 or is_stale(a):
@@ -125,6 +144,25 @@ def binary_plain(op: Op, a: TensorBase, b: Any) -> Any:
         return t
 
     return record_two(op, a, other, y, t, (), fit == 1)
+
+
+def of_two_dtypes(op: Op, a: TensorBase, b: TensorBase) -> Any:
+    """`binary` for a kernel of the GPU that takes both dtypes as they are."""
+    kernel = op.device.mixed
+    if kernel is None or STATE.several or is_stale(a):
+        return apply(op, (a, b))
+    out = kernel(a.array, b.array)
+    if out is None:
+        return apply(op, (a, b))
+    t = wrap(out)
+    if not a.wants_grad and not b.wants_grad:
+        t.cut = b.cut if a.cut is None else a.cut
+        return t
+    made = record_two(op, a, b, b.array, t, ())
+    node: OpNode = made.node
+    node.mixed = True
+    node.fixes = (fix_of(a) if a.wants_grad else None, fix_of(b) if b.wants_grad else None)
+    return made
 
 
 def apply(

@@ -68,7 +68,7 @@ def operate(op: Op, a: TensorBase, b: Any) -> Any:
     """`binary`, or NotImplemented so that Python can ask the other operand."""
     if isinstance(b, TensorBase) or is_number(b):
         try:
-            return apply(op, (a, b)) if STATE.modes_on else binary_plain(op, a, b)
+            return binary(op, a, b) if STATE.modes_on else binary_plain(op, a, b)
         except RuntimeError as error:
             explain_call(error, op.name, OPERANDS, (a, b))
             raise

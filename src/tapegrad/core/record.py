@@ -235,14 +235,16 @@ def finish(
     return tuple(results)
 
 
-def note_cut(results: list[TensorBase], what: str, tensors: tuple[Any, ...]) -> None:
-    """Note on the results that `what` cut them off from `tensors`."""
+def note_cut(
+    results: list[TensorBase], what: str, tensors: tuple[Any, ...], beside: OpNode | None = None
+) -> None:
+    """Note on the results that `what` cut them off from `tensors`; `beside` knows the line."""
     source: TensorBase | None = None
     for t in tensors:
         if isinstance(t, TensorBase) and t.wants_grad:
             source = t
             break
-    cut = Cut(what, source)
+    cut = Cut(what, source, beside)
     for r in results:
         r.cut = cut
 
@@ -266,7 +268,7 @@ def record(
             r.slot = i
             r.wants_grad = True
         else:
-            note_cut([r], f"output {i} of {op.name}", tensors)
+            note_cut([r], f"output {i} of {op.name}", tensors, node)
     return node
 
 
@@ -349,7 +351,8 @@ def prepare(
     node.cells = tuple(cells)
     node.frees = plan.saves or len(watch) != 0
     kind = "" if out_dtype is None else out_dtype.kind
-    if any_fix or (kind == BFLOAT16 and type(outs[0]) is ndarray):
+    of_one = op.width == 1 and not op.variadic and not op.view  # as `adapt` has it
+    if any_fix or (kind == BFLOAT16 and (of_one or type(outs[0]) is ndarray)):
         node.fixes = tuple([fix_of(t) if mask >> i & 1 else None for i, t in enumerate(tensors)])
     if kind == "c" and not op.wirtinger:
         node.conjugates = True

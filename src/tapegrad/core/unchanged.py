@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .base import STATE, TensorBase, Version, cell_of
+from .base import ON_DEVICE, STATE, TensorBase, Version, cell_of
 
 
 def same_tensors(known: list[tuple[TensorBase, Any, bool]]) -> bool:
@@ -76,7 +76,7 @@ def with_gradients(params: Any) -> list[TensorBase] | None:
             node = p.node
             if node is not None and not node.is_leaf:
                 return None  # `.grad` has a warning to give
-        elif p.special or gradient.special:
+        elif p.special & ~ON_DEVICE or gradient.special & ~ON_DEVICE:
             return None
         else:
             found.append(p)

@@ -7,6 +7,7 @@ from typing import Any
 
 import tapegrad as tg
 
+from ._matrices_on_device import adafactor as on_device
 from ._per_tensor import (
     check_one_element,
     evaluate,
@@ -78,7 +79,7 @@ class Adafactor(Optimizer):
         """Update the parameters once; the loss that `closure` returned, if one is given."""
         loss = evaluate(closure)
         for group in self.param_groups:
-            update_real("Adafactor", self.state, group, begin, update)
+            update_real("Adafactor", self.state, group, begin, update, on_device)
         return loss
 
 

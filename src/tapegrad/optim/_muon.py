@@ -12,6 +12,7 @@ import tapegrad as tg
 
 from ..core.base import wrap
 from ..core.devices import xp_of
+from ._matrices_on_device import muon
 from ._per_tensor import check_one_element, evaluate, python_number, update_real
 from .optimizer import Optimizer
 
@@ -79,7 +80,7 @@ class Muon(Optimizer):
         """Update the parameters once; the loss that `closure` returned, if one is given."""
         loss = evaluate(closure)
         for group in self.param_groups:
-            update_real("Muon", self.state, group, begin, update)
+            update_real("Muon", self.state, group, begin, update, on_device)
         return loss
 
 
@@ -98,6 +99,12 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
     )
     p.mul_(1 - lr * group["weight_decay"])
     p.add_(step, alpha=-_adjust_lr(lr, group["adjust_lr_fn"], p.shape))
+
+
+def on_device(params: list[Any], states: Any, group: dict[str, Any]) -> list[Any]:
+    """Update the parameters that kernels of a GPU take; the others are returned."""
+    kind = group["adjust_lr_fn"]
+    return muon(params, states, group, lambda shape: _adjust_lr(1.0, kind, shape))
 
 
 def _adjust_lr(lr: float, adjust_lr_fn: str | None, param_shape: Any) -> float:

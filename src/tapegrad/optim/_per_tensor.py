@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -83,6 +84,11 @@ class PerTensorOptimizer(Optimizer):
         "capturable": False,
     }
 
+    @functools.cached_property
+    def _ready(self) -> dict[int, Any]:
+        """What steps on a GPU have found out for the next ones, by group."""
+        return {}
+
     @classmethod
     def _picked(cls, given: dict[str, Any], **others: Any) -> dict[str, Any]:
         """The options among a function's arguments, its `locals()`, and those made of others."""
@@ -101,7 +107,7 @@ class PerTensorOptimizer(Optimizer):
         """Update the parameters once; the loss that `closure` returned, if one is given."""
         loss = evaluate(closure)
         for group in self.param_groups:
-            update_group(self.state, group, self._rule)
+            update_group(self.state, group, self._rule, self._ready)
         return loss
 
 
@@ -113,8 +119,8 @@ def evaluate(closure: Callable[[], Any] | None) -> Any:
         return closure()
 
 
-def update_group(states: Any, group: dict[str, Any], rule: Rule) -> None:
-    """Update the parameters of a group that have a gradient.
+def update_group(states: Any, group: dict[str, Any], rule: Rule, ready: Any = None) -> None:
+    """Update the parameters of a group that have a gradient; `ready` as in `update_on_device`.
 
     With `foreach=False` every tensor is updated by itself; otherwise a kernel takes all that it
     can, or many small ones are taken together, with the same results.
@@ -122,8 +128,9 @@ def update_group(states: Any, group: dict[str, Any], rule: Rule) -> None:
     sparse: list[Any] = []
     params: Any = with_gradients(group["params"])
     if params is None:
-        params = [p for p in group["params"] if p.grad is not None]
-        sparse = [p for p in params if p.grad.is_sparse]
+        pairs = [(p, grad) for p in group["params"] if (grad := p.grad) is not None]
+        params = [p for p, _ in pairs]
+        sparse = [p for p, grad in pairs if grad.is_sparse]
     if sparse:
         refuse_sparse(group, rule)
         params = [p for p in params if not p.grad.is_sparse]
@@ -135,7 +142,7 @@ def update_group(states: Any, group: dict[str, Any], rule: Rule) -> None:
     if params and (group["foreach"] or group.get("capturable") or group.get("fused")):
         check_modes(group, params, rule)
     if rule.on_device is not None and STATE.device_type is not None and params:
-        params = update_on_device(params, states, group, rule.on_device)
+        params = update_on_device(params, states, group, rule.on_device, ready)
     if rule.on_device and KERNELS is not None and params and group["foreach"] is not False:
         params = update_natively(params, states, group, rule.on_device, rule.update)
     if rule.gathers and len(params) >= FEWEST and group["foreach"] is not False:
@@ -144,8 +151,13 @@ def update_group(states: Any, group: dict[str, Any], rule: Rule) -> None:
         rule.update(p, p.grad, states[p], group)
 
 
-def update_real(name: str, states: Any, group: dict[str, Any], begin: Any, update: Update) -> None:
-    """The same, plainly, for an optimizer of real parameters; `begin(p, state)` fills the state."""
+def update_real(
+    name: str, states: Any, group: dict[str, Any], begin: Any, update: Update, on_device: Any
+) -> None:
+    """The same, plainly, for an optimizer of real parameters; `begin(p, state)` fills the state.
+
+    `on_device(params, states, group)` updates those that kernels of a GPU take, and returns others.
+    """
     params = [p for p in group["params"] if p.grad is not None]
     for p in params:
         if p.is_complex():
@@ -153,7 +165,7 @@ def update_real(name: str, states: Any, group: dict[str, Any], begin: Any, updat
         if p.grad.is_sparse:
             raise RuntimeError(f"{name} does not support sparse gradients")
         begin(p, states[p])
-    for p in params:
+    for p in on_device(params, states, group):
         update(p, p.grad, states[p], group)
 
 

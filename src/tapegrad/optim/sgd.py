@@ -123,10 +123,10 @@ class SGD(PerTensorOptimizer):
         loss = evaluate(closure)
         for group in self.param_groups:
             if group["momentum"] != 0:
-                update_group(self.state, group, RULE)
+                update_group(self.state, group, RULE, self._ready)
             else:
                 # There is no state to keep, and none is made.
-                update_group(defaultdict(dict), group, WITHOUT_STATE)
+                update_group(defaultdict(dict), group, WITHOUT_STATE, self._ready)
         return loss
 
 

@@ -140,22 +140,29 @@ def factor(name: str, value: float) -> Any:
 
 
 def stack_product(
-    lib: Library, a: Any, b: Any, out: Any = None, alpha: float = 1.0, fp32: str | None = None
+    lib: Library,
+    a: Any,
+    b: Any,
+    out: Any = None,
+    alpha: float = 1.0,
+    fp32: str | None = None,
+    beta: float = 0.0,
 ) -> Any:
     """A stack of products; stacks may repeat one matrix (a stride of 0).
 
-    `fp32` is the precision of float32, else that of `Settings.matmul_fp32`.
+    `fp32` is the precision of float32, else that of `Settings.matmul_fp32`. With `beta`, that much
+    of what `out` holds is added.
     """
     if fp32 is None:
         fp32 = Settings.matmul_fp32
     dtype = a.dtype
     made = dtype if out is None else out.dtype
-    key = (dtype, made, a.shape, a.strides, b.shape, b.strides, alpha, fp32)
+    key = (dtype, made, a.shape, a.strides, b.shape, b.strides, alpha, fp32, beta)
     plan = lib.stacks.get(key)
     if plan is None:
         if len(lib.stacks) >= MOST_STACKS:
             lib.stacks.clear()
-        plan = lib.stacks[key] = Stack(lib, a, b, made, alpha, fp32)
+        plan = lib.stacks[key] = Stack(lib, a, b, made, alpha, fp32, beta)
     if out is None:
         out = lib.xp.ndarray(plan.shape, dtype)
     if plan.empty:
@@ -173,7 +180,9 @@ def stack_product(
 class Stack:
     """A stack of products of arrays that lie alike, ready to run."""
 
-    def __init__(self, lib: Library, a: Any, b: Any, made: Any, alpha: float, fp32: str) -> None:
+    def __init__(
+        self, lib: Library, a: Any, b: Any, made: Any, alpha: float, fp32: str, beta: float
+    ) -> None:
         size, m, k = a.shape
         n = b.shape[2]
         self.lib = lib
@@ -195,7 +204,7 @@ class Stack:
         turns = number(max(turn_b, KEEP)), number(max(turn_a, KEEP))
         self.first = (*turns, number(n), number(m), number(k), factor(kind, alpha))
         self.left = (code, number(step_b), long(apart[1]))
-        self.right = (code, number(step_a), long(apart[0]), factor(kind, 0.0))
+        self.right = (code, number(step_a), long(apart[0]), factor(kind, beta))
         result = (number(KINDS[NAMES[made]]), number(n), long(m * n), number(size))
         self.last = (*result, number(lib.compute(a.dtype, fp32)), number(-1))
 

@@ -123,15 +123,17 @@ class _BatchNorm(_NormBase):
         counting = self.training and self.track_running_stats
         # How much the new batch counts; None asks for the plain mean of all batches so far.
         factor = 0.0 if self.momentum is None else self.momentum
-        if counting and self.num_batches_tracked is not None:
-            if self.momentum is not None and self.running_mean is not None:
-                statistics = (self.running_mean, self.running_var, self.num_batches_tracked)
+        batches = self.num_batches_tracked if counting else None
+        if batches is not None:
+            mean = self.running_mean
+            if self.momentum is not None and mean is not None:
+                statistics = (mean, self.running_var, batches)
                 out = layer_step(input, self.weight, self.bias, *statistics, factor, self.eps)
                 if out is not None:
                     return out
-            self.num_batches_tracked.add_(1)
+            batches.add_(1)
             if self.momentum is None:
-                factor = 1.0 / float(self.num_batches_tracked)
+                factor = 1.0 / float(batches)
         has_stats = self.running_mean is not None or self.running_var is not None
         use_stats = not self.training or self.track_running_stats
         return F.batch_norm(

@@ -76,7 +76,7 @@ class Conv:
         simple = self.depthwise or self.one_window or self.one_tap
         self.implicit: Implicit | None = None
         if dtype is F32 and not simple and Implicit.takes(groups, x_shape, w_shape):
-            self.implicit = Implicit(gpu, x_shape, w_shape, y_shape, self.windows)
+            self.implicit = Implicit(gpu, x_shape, w_shape, y_shape, self.windows, stride)
         each = self.channels * self.taps * self.length * self.wide.itemsize
         count = max(1, LIMIT // each)
         self.parts = -(-self.images // count)

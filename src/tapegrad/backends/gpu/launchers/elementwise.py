@@ -28,7 +28,7 @@ from ..formulas import (
 from ..sources.templates import ACCESS
 from . import gates as cupy_gates
 from .kernels import BLOCK, I32, I64, NOTHING, Gpu, accumulator, contiguous_floats, real
-from .moves import Plans, contiguous, plan_order
+from .moves import MANY, U32, Plans, contiguous, plan_order
 
 FORMS = ("", "unary", "binary", "ternary")
 ALONE = 1 << 15  # elements of a loss up to which one block adds it up by itself
@@ -205,7 +205,7 @@ class Each:
     ) -> Any:
         """The sum or mean of a formula of contiguous floats of one shape and dtype.
 
-        A third array are weights, which come again and again.
+        A third array are weights, and then their `repeats`.
         """
         x = arrays[0]
         dtype = x.dtype
@@ -213,8 +213,6 @@ class Each:
         ndarray = self.gpu.xp.ndarray
         out = ndarray((), dtype)
         given = [real(dtype, s) for s in numbers]
-        if len(arrays) == 3:
-            arrays = (*arrays, I64(arrays[2].size))
         if end is None:
             run((1,), THREADS, (*arrays, NOTHING, out, *sizes, *given))
         else:
@@ -223,17 +221,26 @@ class Each:
             end((1,), THREADS, (parts, out, sizes[0], I32(count)))
         return out
 
+    def weighted(self, formula: Formula, arrays: Sequence[Any], numbers: tuple[float, ...]) -> Any:
+        """A formula of two arrays and weights, with their `repeats`."""
+        x = arrays[0]
+        run = formula.kernels.get("weighted") or self.gpu.elementwise("weighted", formula)
+        out = self.gpu.xp.ndarray(x.shape, x.dtype)
+        given = [real(x.dtype, s) for s in numbers]
+        run(self.gpu.grid(x.size), BLOCK, (*arrays, out, U32(x.size), *given))
+        return out
+
     def weighed(
         self, formula: Formula, grad: Any, arrays: Sequence[Any], numbers: tuple[float, ...]
     ) -> Any:
-        """The gradient of such a loss with weights."""
-        x, y, weight = arrays
+        """The gradient of such a loss, from one value for all or one for each."""
+        x = arrays[0]
         dtype = x.dtype
         run = formula.kernels.get("weighed") or self.gpu.elementwise("weighed", formula)
         out = self.gpu.xp.ndarray(x.shape, dtype)
         given = [real(dtype, s) for s in numbers]
-        sizes = (I64(x.size), I64(weight.size))
-        run(self.gpu.grid(x.size), BLOCK, (grad, x, y, weight, out, *sizes, *given))
+        sizes = (U32(x.size), U32(grad.ndim != 0 and any(grad.strides)))
+        run(self.gpu.grid(x.size), BLOCK, (grad, *arrays, out, *sizes, *given))
         return out
 
     def plan_total(self, formula: Formula, n: int, mean: bool) -> Any:
@@ -484,7 +491,8 @@ def loss_kernel(each: Each, name: str, other: Any) -> Any:
         place = [type(v) for v in rest].index(str)
         reduction, *attrs = rest[place:]
         weights = [w for w in rest[:place] if w is not None]
-        fits = not weights or (reduction != "none" and come_again(x, weights))
+        again = repeats(x, weights) if weights else ()
+        fits = again is not None
         if name == "huber_loss":
             fits = attrs[-1] == x.dtype  # the dtype of the result
             attrs[-1] = accumulator(x.dtype)
@@ -496,26 +504,35 @@ def loss_kernel(each: Each, name: str, other: Any) -> Any:
         if formula is None:
             return other(x, y, *rest)
         if reduction == "none":
+            if again:
+                return each.weighted(formula, (x, y, *weights, *again), numbers)
             return each.gpu.binary(formula, x, y, *numbers)
-        return each.total(formula, (x, y, *weights), numbers, reduction == "mean")
+        return each.total(formula, (x, y, *weights, *again), numbers, reduction == "mean")
 
     return run
 
 
-def come_again(x: Any, weights: Sequence[Any]) -> bool:
-    """Whether these are contiguous weights of all that have the same place in the last dimensions.
+def repeats(x: Any, weights: Sequence[Any]) -> tuple[Any, Any] | None:
+    """For how many elements of `x` each of the weights stays, and how many there are.
 
-    Two of them are too many.
+    None for two kinds of weights, and for those that are not broadcast in such a simple way.
     """
-    if len(weights) != 1:
-        return False
     w = weights[0]
-    if type(w) is not type(x) or w.dtype is not x.dtype or not contiguous(w):
-        return False
-    shape = w.shape
-    while shape and shape[0] == 1:
-        shape = shape[1:]
-    return bool(w.size) and shape == x.shape[x.ndim - len(shape) :]
+    if len(weights) != 1 or type(w) is not type(x) or w.dtype is not x.dtype or w.ndim > x.ndim:
+        return None
+    gap = x.ndim - w.ndim
+    own = [d for d in range(w.ndim) if w.shape[d] != 1 and w.strides[d]]
+    if not 0 < x.size < MANY:
+        return None
+    if not own:
+        return U32(1), U32(1)
+    step = w.dtype.itemsize
+    for d in range(own[-1], own[0] - 1, -1):
+        if w.shape[d] != x.shape[gap + d] or (w.shape[d] != 1 and w.strides[d] != step):
+            return None
+        step *= w.shape[d]
+    stays = math.prod(x.shape[gap + own[-1] + 1 :])
+    return U32(stays), U32(math.prod(w.shape[own[0] : own[-1] + 1]))
 
 
 def loss_gradients(each: Each) -> Callable[..., Any]:
@@ -525,10 +542,15 @@ def loss_gradients(each: Each) -> Callable[..., Any]:
         op = node.op
         width, end = op.width, op.width + 1 + len(op.attrs)
         weights = [w for w in kept[2:width] if w is not None]
-        if weights and (grad.ndim or kept[0] is None or not come_again(kept[0], weights)):
-            return None
-        if weights and (kept[1] is None or not contiguous_floats(kept[0], kept[1])):
-            return None
+        again = None
+        if weights:
+            x, y = kept[:2]
+            if x is None or y is None or not contiguous_floats(x, y):
+                return None
+            again = repeats(x, weights)
+            every = contiguous(grad) and grad.shape == x.shape
+            if again is None or not (every or not any(grad.strides)):
+                return None
         if not rules:
             rules.extend([rule and of_shared_rule(op, i) for i, rule in enumerate(op.rules)])
         reduction, *attrs = [
@@ -548,11 +570,11 @@ def loss_gradients(each: Each) -> Callable[..., Any]:
             if formula is None:
                 return None
             arrays = [kept[place - 2] for place in formula.arrays[1:]]
-            if weights:
+            if again is not None:
                 same = [a is b for a, b in zip(arrays, (*kept[:2], *weights), strict=False)]
                 if len(arrays) != 3 or not all(same) or grad.dtype is not kept[0].dtype:
                     return None
-                g = each.weighed(formula, grad, arrays, numbers)
+                g = each.weighed(formula, grad, (*arrays, *again), numbers)
             elif len(arrays) > 2:
                 return None
             else:

@@ -68,8 +68,10 @@ class Folds:
         run = self.kernel(kind, NAMES[dtype], "fold_rows")
         return Fold(run, (rows,), (threads,), made, (I64(n),))
 
-    def run(self, kind: str, x: Any, number: float, dim: Any, keepdim: Any) -> Any:
-        """The reduction; None where CuPy has to do it."""
+    def run(
+        self, kind: str, x: Any, number: float, dim: Any, keepdim: Any, two: bool = False
+    ) -> Any:
+        """The reduction, or both results of one that has `two`; None where CuPy has to do it."""
         dtype = x.dtype
         if type(x) is not self.gpu.xp.ndarray or dtype not in NAMES or type(dim) is list:
             return None
@@ -78,14 +80,21 @@ class Folds:
         if plan is None:
             return None
         out = self.gpu.xp.ndarray(plan.shape, dtype)
+        if two:
+            second = self.gpu.xp.ndarray(plan.shape, dtype)
+            plan.run(plan.grid, plan.block, (x, out, second, real(dtype, number), *plan.sizes))
+            return out, second
         plan.run(plan.grid, plan.block, (x, out, real(dtype, number), *plan.sizes))
         return out
 
 
 def register(backend: Any, gpu: Gpu, reference: Any) -> None:
+    from . import fold_gradients  # which looks at these
+
     folds = Folds(backend, gpu)
-    for name in ("var", "std"):
+    for name in ("var", "std", "var_mean", "std_mean"):
         backend.override(name)(spread(folds, name, reference(name)))
+    fold_gradients.register(backend, folds)
     other, other_norm = reference("logsumexp"), reference("linalg_vector_norm")
     other_along = reference("norm_along")
 
@@ -116,7 +125,7 @@ def spread(folds: Folds, name: str, other: Any) -> Any:
         out = None
         if n and type(correction) in (int, float):
             freedom = n - correction if n > correction else 0
-            out = folds.run(name, input, freedom, dim, keepdim)
+            out = folds.run(name, input, freedom, dim, keepdim, two=name.endswith("mean"))
         return other(input, dim, correction, keepdim) if out is None else out
 
     return run

@@ -50,6 +50,12 @@ class Gpu:
         return cublas.Library(self.xp)
 
     @functools.cached_property
+    def hopper(self) -> Any:
+        from .conv_hopper import Hopper
+
+        return Hopper(self)
+
+    @functools.cached_property
     def lt(self) -> cublaslt.Lt:
         return cublaslt.Lt(self, self.blas)
 
@@ -315,6 +321,7 @@ def register(backend: Any) -> None:
     from . import moves as cupy_moves
     from . import norms as cupy_norms
     from . import optim as cupy_optim
+    from . import optim_matrices as cupy_optim_matrices
     from . import ranges as cupy_ranges
     from . import recurrent as cupy_recurrent
     from . import rows as cupy_rows
@@ -330,6 +337,7 @@ def register(backend: Any) -> None:
     cupy_conv.register(backend, gpu, reference)
     cupy_recurrent.register(backend, gpu, reference)
     cupy_optim.register(backend, gpu)
+    cupy_optim_matrices.register(backend, gpu)
     backend.ranges = cupy_ranges.RangeWatch(gpu, backend)
 
 

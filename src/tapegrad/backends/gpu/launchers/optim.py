@@ -142,15 +142,15 @@ class FusedRule:
 
     def update(
         self,
-        rows: Sequence[Sequence[Any]],
+        sizes: tuple[int, ...],
+        pointers: Sequence[Sequence[int]],
         now: Sequence[float],
         options: Sequence[float],
         narrow: bool,
         counters: Counters | None,
     ) -> None:
-        """One step of contiguous arrays: parameters, gradients, then the rows of state."""
-        sizes = tuple([x.size for x in rows[0]])
-        pointers = [[x.data.ptr for x in row] for row in rows]
+        """One step of contiguous arrays of these sizes, at the addresses of parameters, gradients,
+        then the rows of state."""
         for start in range(0, len(sizes), self.limit):
             some = sizes[start : start + self.limit]
             n, first, chunk, blocks = divided(some, self.gpu.blocks)

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from ....core.devices import DEVICE
+from ....core.op import REGISTRY
 from ....ops.block.checks import cast_value, half_as_single
 from ....ops.nn.recurrent_loops import before, spans
 from ..cublas import NAMES
+from ..formulas import functions
 from ..sources import recurrent as cuda_recurrent
 from ..sources import templates as cuda_source
 from ..sources.recurrent import LONG_BACK, ROWS, WARPS
@@ -83,6 +85,7 @@ class Layers:
     def kernel(self, dtype: Any, back: bool, setting: dict[str, int]) -> Any:
         setting["LONG_BACK"] = LONG_BACK
         text = "".join([f"#define {name} {value}\n" for name, value in setting.items()])
+        text += functions(REGISTRY["sigmoid"].forward, ["logistic"])
         name = "steps_back" if back else "steps"
         return cuda_source.compiled(
             self.gpu.xp, NAMES[dtype], name, text, cuda_recurrent.RECURRENT, together=True

@@ -21,6 +21,7 @@ IMPLICIT = r"""
 #define B_PITCH (BN + 8)
 #define EVERY _Pragma("unroll")
 
+#ifndef EMULATED
 // Start a copy of 4 bytes to an address in shared memory, or of a zero if `bytes` is 0.
 __device__ __forceinline__ void copy_one(unsigned to, const void* global, int bytes) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
@@ -29,6 +30,7 @@ __device__ __forceinline__ void copy_one(unsigned to, const void* global, int by
 __device__ __forceinline__ unsigned address(const void* shared) {
     return (unsigned)__cvta_generic_to_shared(shared);
 }
+#endif
 __device__ __forceinline__ unsigned bits_of(float x) { return __float_as_uint(x); }
 
 // totals += the rows and columns of a warp in a piece. A lies along k; so does B if ALONG_K.

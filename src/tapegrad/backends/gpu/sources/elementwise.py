@@ -169,17 +169,17 @@ extern "C" __global__ void __launch_bounds__(1024) total(const T* __restrict__ x
 """
 )
 
-# The same with weights, which come again after `period` elements.
+# The same with weights: each stays for `stays` elements, and all `size` of them come again.
 WEIGHTS = (
     FORMULA
     + r"""
 extern "C" __global__ void __launch_bounds__(1024) weights(const T* __restrict__ x,
-        const T* __restrict__ y, const T* __restrict__ w, i64 period, A* __restrict__ parts,
-        T* __restrict__ out, A by, i64 n, i64 chunk%(numbers)s) {
+        const T* __restrict__ y, const T* __restrict__ w, unsigned stays, unsigned size,
+        A* __restrict__ parts, T* __restrict__ out, A by, i64 n, i64 chunk%(numbers)s) {
     i64 start = blockIdx.x * chunk, end = start + chunk < n ? start + chunk : n;
     A sum = 0;
     for (i64 i = start + threadIdx.x; i < end; i += blockDim.x) {
-        A a = LOAD(x + i), b = LOAD(y + i), c = LOAD(w + i %% period);
+        A a = LOAD(x + i), b = LOAD(y + i), c = LOAD(w + (unsigned)i / stays %% size);
         sum += formula(a, b, c%(given)s);
     }
     sum = block_sum(sum);
@@ -190,16 +190,30 @@ extern "C" __global__ void __launch_bounds__(1024) weights(const T* __restrict__
 }
 """
 )
-# Its gradient, from that of the loss.
+# The same without the sum.
+WEIGHTED = (
+    FORMULA
+    + r"""
+extern "C" __global__ void weighted(const T* __restrict__ x, const T* __restrict__ y,
+        const T* __restrict__ w, unsigned stays, unsigned size, T* __restrict__ out,
+        unsigned n%(numbers)s) {
+    EACH(i, n) {
+        A a = LOAD(x + i), b = LOAD(y + i), c = LOAD(w + (unsigned)i / stays %% size);
+        STORE(out + i, formula(a, b, c%(given)s));
+    }
+}
+"""
+)
+# Its gradient, from that of the loss: one for all, or (`each` is 1) one for every element.
 WEIGHED = (
     FORMULA
     + r"""
 extern "C" __global__ void weighed(const T* __restrict__ g, const T* __restrict__ x,
-        const T* __restrict__ y, const T* __restrict__ w, T* __restrict__ out, i64 n,
-        i64 period%(numbers)s) {
-    A a = LOAD(g);
+        const T* __restrict__ y, const T* __restrict__ w, unsigned stays, unsigned size,
+        T* __restrict__ out, unsigned n, unsigned each%(numbers)s) {
     EACH(i, n) {
-        A b = LOAD(x + i), c = LOAD(y + i), d = LOAD(w + i %% period);
+        A a = LOAD(g + i * each), b = LOAD(x + i), c = LOAD(y + i);
+        A d = LOAD(w + (unsigned)i / stays %% size);
         STORE(out + i, formula(a, b, c, d%(given)s));
     }
 }

@@ -30,8 +30,19 @@ template <typename L> __device__ __forceinline__ int tensor_of(const L& l) {
 }
 """
 
+# How a step rounds, and how means move.
+KEPT = r"""
+// A product that is rounded by itself, not as a part of what it is added to.
+__device__ __forceinline__ float product(float a, float b) { return __fmul_rn(a, b); }
+__device__ __forceinline__ double product(double a, double b) { return __dmul_rn(a, b); }
+__device__ __forceinline__ A toward(A a, A b, A weight) {
+    return weight < (A)0.5 ? a + weight * (b - a) : b - (b - a) * (1 - weight);
+}
+"""
+
 FRAME = (
     BLOCKS
+    + KEPT
     + r"""
 #define ROWS %(rows)d
 struct Numbers { double %(numbers)s; };
@@ -40,15 +51,9 @@ struct Launch {
     unsigned long long p[ROWS][%(limit)d]; i64 n[%(limit)d]; int first[%(limit)d];
     Numbers now; Options o; const Numbers* device; int count, chunk, narrow;
 };
-// A product that is rounded by itself, not as a part of what it is added to.
-__device__ __forceinline__ float product(float a, float b) { return __fmul_rn(a, b); }
-__device__ __forceinline__ double product(double a, double b) { return __dmul_rn(a, b); }
 // A number as the state keeps it.
 __device__ __forceinline__ double kept(double x, int narrow) {
     return narrow ? (double)(float)x : x;
-}
-__device__ __forceinline__ A toward(A a, A b, A weight) {
-    return weight < (A)0.5 ? a + weight * (b - a) : b - (b - a) * (1 - weight);
 }
 // The gradient to go down, with the decay of the weights as a part of it.
 __device__ __forceinline__ A slope(A d, A x, bool maximize, A decay) {

@@ -5,7 +5,7 @@ two steps all blocks wait for each other, so all of them have to run at once (a 
 A warp has a part of every product's length: 8 times 4 of its threads have 4 rows and a quarter of
 the columns each (forward) or of the length (back).
 
-Before it stand PRELUDE, MEANINGS and EACH of templates.py, and
+Before it stand PRELUDE, MEANINGS and EACH of templates.py, the function `logistic`, and
 - KIND: 0 for an LSTM, 1 for a GRU, 2 for tanh, 3 for relu; GATES: matrices of the weight
 - U: columns of a thread; UNITS: units of a block; LONG: columns of the states that are read at once
 """
@@ -21,8 +21,6 @@ RECURRENT = r"""
 #define WARPS 8
 #define WIDTH_BACK (4 * LONG_BACK + 4)
 extern __shared__ __align__(16) char space[];
-
-__device__ __forceinline__ A logistic(A x) { return 1 / (1 + exp(-x)); }
 
 // What other blocks have written: past the first cache, which knows nothing of it.
 __device__ __forceinline__ Four<A> fresh(const A* p) {

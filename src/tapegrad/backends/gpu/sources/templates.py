@@ -87,12 +87,17 @@ template <typename X> __device__ __forceinline__ X block_sum(X x) {
 """
 
 
+def program(kind: str) -> str:
+    """What stands before every program for a dtype."""
+    return "".join([PRELUDE, MEANINGS[kind], EACH])
+
+
 def compiled(xp: Any, kind: str, name: str, *parts: str, together: bool = False) -> Any:
     """The kernel `name` of a program, for a dtype; it is compiled when it is first started.
 
     The blocks of some wait for each other: those have to run `together`.
     """
-    code = "".join([PRELUDE, MEANINGS[kind], EACH, *parts])
+    code = "".join([program(kind), *parts])
     options = {"enable_cooperative_groups": True} if together else {}
     return xp.RawKernel(code, name, ("--std=c++14",), **options)
 
