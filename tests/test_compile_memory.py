@@ -354,11 +354,12 @@ print((peak() - before) // (4 * {size}))
 @needs_kernels
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is counted otherwise")
 def test_recording_takes_no_more_memory_than_running() -> None:
-    """Beyond what the call needs: the gradient of before, that of the replay, and a spare one."""
+    """Beyond what the call needs: the gradients of before and of the replay, and one in between;
+    twenty values are made on the way."""
     program = PEAK.format(size=2_000_000)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) <= 3
+    assert int(done.stdout) <= 6
 
 
 @needs_kernels
