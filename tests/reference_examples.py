@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import functools
 import importlib
+import importlib.util
 import pathlib
 import re
 import sys
@@ -40,6 +41,12 @@ def example(part):
 
 def needs_gpu(part):
     return examples.GPU in part
+
+
+def can_run(part):
+    """Whether what the example needs is here."""
+    has_onnx = importlib.util.find_spec("onnx") is not None
+    return not needs_gpu(part) and (has_onnx or examples.ONNX not in part)
 
 
 def names_of(library):
