@@ -71,6 +71,7 @@ SPACES = {
     "hub": "models of a folder, files of a URL",
     "jit": "TorchScript's names, for programs that use them",
     "library": "operators of your own",
+    "distributed": "processes that compute together",
     "multiprocessing": "processes that share tensors",
     "onnx": "models as ONNX graphs",
     "overrides": "tensor subclasses and modes",

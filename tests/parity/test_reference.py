@@ -12,6 +12,11 @@ OWN = ("torch.datasets.", "torch.diagnose.", "torch.utils.progress.")
 DIFFERENT = {
     "torch.PyTorchFileReader": "absent here, and says so",
     "torch.PyTorchFileWriter": "absent here, and says so",
+    "torch.distributed.DistQueueEmptyError": "has only its second name there",
+    "torch.distributed.ProcessGroupGloo": "absent here, and says so",
+    "torch.distributed.RedOpType": "is ReduceOp.RedOpType there",
+    "torch.distributed.shrink_group": "absent here, and says so",
+    "torch.distributed.split_group": "with NCCL alone there",
     "torch.func.hessian_diag": "ours",
     "torch.func.hvp": "ours",
     "torch.func.laplacian": "ours",
