@@ -170,7 +170,7 @@ def test_every_entry_has_an_example_of_itself():
 def test_the_examples_of_the_reference_run():
     found = reference_examples.every_entry()
     wrong, count = reference_examples.failures(
-        [(name, part) for name, part in found if not reference_examples.needs_gpu(part)]
+        [(name, part) for name, part in found if reference_examples.can_run(part)]
     )
     assert not wrong, "".join(wrong.values())
     assert count > 3300

@@ -17,29 +17,31 @@ import textwrap
 
 HERE = pathlib.Path(__file__).parent / "examples"
 GPU = "*Where there is a GPU:*"  # stands above the examples that need one
+ONNX = "*With the extra* `onnx`*:*"
+MARKS = {"(GPU)": GPU, "(onnx)": ONNX}
 MODULES = {"nn", "functional", "linalg", "special", "torch"}
 ATOMS = (ast.Name, ast.Call, ast.Attribute, ast.Subscript)
 
 
 @functools.cache
 def written() -> dict[str, str]:
-    """What the folder says, by name; GPU is the first line of examples that need one."""
+    """What the folder says, by name; the first line of examples says what they need."""
     found = {}
     for path in sorted(HERE.glob("*.txt")):
         for part in re.split(r"^(?=torch\.)", path.read_text(encoding="utf-8"), flags=re.M)[1:]:
             head, _, body = part.partition("\n")
             name, _, mark = head.partition(" ")
-            if name in found or mark not in ("", "(GPU)"):
+            if name in found or (mark and mark not in MARKS):
                 raise ValueError(f"{path.name}: {head}")
             text = textwrap.dedent(body).strip()
-            found[name] = f"{GPU}\n{text}" if mark else text
+            found[name] = f"{MARKS[mark]}\n{text}" if mark else text
     return found
 
 
 def said(name: str) -> str:
     """What the folder says before the example: for what loses its docstring when compiled."""
     text = written().get(name, "")
-    return "" if text.startswith(GPU) else text.partition(">>>")[0].strip()
+    return "" if text.startswith(tuple(MARKS.values())) else text.partition(">>>")[0].strip()
 
 
 def sources(text: str) -> str:

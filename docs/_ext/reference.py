@@ -16,7 +16,7 @@ import warnings
 from typing import Any
 
 from arguments import MEANING
-from examples import GPU, example_of, said
+from examples import MARKS, example_of, said
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = ROOT / "docs" / "reference"
@@ -38,6 +38,7 @@ SPACES = {
     "optim.lr_scheduler": "learning rates over time",
     "optim.swa_utils": "averages of weights",
     "utils.data": "data sets, samplers, loaders",
+    "utils.benchmark": "how long small pieces of code take",
     "utils.checkpoint": "memory for time",
     "utils.dlpack": "memory shared with other libraries",
     "utils.progress": "a progress bar",
@@ -57,13 +58,22 @@ SPACES = {
     "distributions.constraints": "the sets that values are in",
     "quasirandom": "points that fill space evenly",
     "amp": "mixed precision",
+    "accelerator": "the device, whatever it is",
+    "cpu": "what is asked about GPUs, of the CPU",
     "cuda": "GPUs",
+    "cuda.graphs": "steps recorded once and started with one call",
+    "cuda.nvtx": "marks for NVIDIA's profilers",
     "random": "seeds and generators",
     "compiler": "compiled steps",
     "export": "a module as a graph of ops",
     "fx": "a module as a graph of calls, to edit",
     "futures": "results that come later",
+    "hub": "models of a folder, files of a URL",
+    "jit": "TorchScript's names, for programs that use them",
     "library": "operators of your own",
+    "distributed": "processes that compute together",
+    "multiprocessing": "processes that share tensors",
+    "onnx": "models as ONNX graphs",
     "overrides": "tensor subclasses and modes",
     "serialization": "save and load",
     "profiler": "where time goes",
@@ -198,7 +208,7 @@ def entry(kind: str, name: str, value: Any, more: list[str]) -> str:
     if inspect.isclass(value) and value.__doc__ is None:
         doc = ""
     prose, examples = split_doc(doc)
-    prose = prose or said(name)
+    prose = said(name) or prose
     if not examples and name.startswith("torch.diagnose."):  # the files of diagnose have them
         home = getattr(value, "__module__", None) or type(value).__module__
         examples = split_doc(sys.modules[home].__doc__ or "")[1][:1]
@@ -213,9 +223,11 @@ def entry(kind: str, name: str, value: Any, more: list[str]) -> str:
         lines += ["**Arguments**", "", *told, ""]
     lines += more
     for example in examples:
-        if example.startswith(GPU):
-            lines += [GPU, ""]
-        lines += ["```pycon", inspect.cleandoc(example.removeprefix(GPU)).strip(), "```", ""]
+        for mark in MARKS.values():
+            if example.startswith(mark):
+                lines += [mark, ""]
+                example = example.removeprefix(mark)
+        lines += ["```pycon", inspect.cleandoc(example).strip(), "```", ""]
     return "\n".join([*lines, "`````", ""])
 
 

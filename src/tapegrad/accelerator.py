@@ -39,6 +39,7 @@ def is_available() -> bool:
 
 
 def device_count() -> int:
+    """How many devices there are."""
     return cuda.device_count()
 
 
@@ -112,22 +113,27 @@ def get_device_capability(device: Any = None, /) -> dict[str, Any]:
 
 
 def memory_allocated(device_index: Any = None, /) -> int:
+    """Bytes that tensors take on the device."""
     return int(needed().memory_allocated(device_index))
 
 
 def max_memory_allocated(device_index: Any = None, /) -> int:
+    """The most that tensors took."""
     return int(needed().max_memory_allocated(device_index))
 
 
 def memory_reserved(device_index: Any = None, /) -> int:
+    """Bytes that are taken from the device, in use or kept for later."""
     return int(needed().memory_reserved(device_index))
 
 
 def max_memory_reserved(device_index: Any = None, /) -> int:
+    """The most that was taken from the device."""
     return int(needed().max_memory_reserved(device_index))
 
 
 def memory_stats(device_index: Any = None, /) -> Any:
+    """All numbers about memory, by name."""
     return needed().memory_stats(device_index)
 
 
@@ -138,6 +144,7 @@ def get_memory_info(device_index: Any = None, /) -> tuple[int, int]:
 
 
 def reset_peak_memory_stats(device_index: Any = None, /) -> None:
+    """Begin the search for the most anew."""
     needed().reset_peak_memory_stats(device_index)
 
 

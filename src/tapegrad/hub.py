@@ -105,7 +105,7 @@ def list(github: str, force_reload: bool = False, source: str = "github", **opti
 
 
 def help(github: str, model: str, source: str = "github", **options: Any) -> str | None:
-    """The docstring of such a function."""
+    """The docstring of a function of a folder's hubconf.py."""
     _check_local(source, "help")
     text: str | None = _entry(_module(str(github)), model).__doc__
     return text
@@ -157,7 +157,7 @@ def load_state_dict_from_url(
     name = file_name or os.path.basename(urlparse(url).path)
     path = os.path.join(folder, name)
     if not os.path.exists(path):
-        print(f'Downloading: "{url}" to {path}', file=sys.stderr)
+        print(f'Downloading: "{url}" to {path}')
         match = HASH_REGEX.search(name) if check_hash else None
         download_url_to_file(url, path, match[1] if match else None, progress)
     return load_file(path, map_location=map_location, weights_only=weights_only)

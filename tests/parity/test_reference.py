@@ -12,10 +12,18 @@ OWN = ("torch.datasets.", "torch.diagnose.", "torch.utils.progress.")
 DIFFERENT = {
     "torch.PyTorchFileReader": "absent here, and says so",
     "torch.PyTorchFileWriter": "absent here, and says so",
+    "torch.distributed.DistQueueEmptyError": "has only its second name there",
+    "torch.distributed.ProcessGroupGloo": "absent here, and says so",
+    "torch.distributed.RedOpType": "is ReduceOp.RedOpType there",
+    "torch.distributed.shrink_group": "absent here, and says so",
+    "torch.distributed.split_group": "with NCCL alone there",
     "torch.func.hessian_diag": "ours",
     "torch.func.hvp": "ours",
     "torch.func.laplacian": "ours",
     "torch.func.loop_over": "ours",
+    "torch.hub.help": "of a local folder here, of GitHub there",
+    "torch.hub.list": "of a local folder here, of GitHub there",
+    "torch.jit.interface": "PyTorch reads the source of the class, which an example has not",
     "torch.linalg.eig": "the last bit of the eigenvalues: other LAPACK",
     "torch.linalg.eigvals": "the last bit of the eigenvalues: other LAPACK",
     "torch.lobpcg": "the last bit of the eigenvalues: other LAPACK",
@@ -24,8 +32,11 @@ DIFFERENT = {
     "torch.autograd.detect_anomaly": "the error says more here",
     "torch.Tensor.cuda": "the error says more here",
     "torch.Tensor.pin_memory": "the error says more here",
+    "torch.onnx.export": "PyTorch's needs onnxscript",
+    "torch.onnx.ONNXProgram": "PyTorch's needs onnxscript",
     "torch.profiler.profile": "ones is one op here",
     "torch.set_flush_denormal": "the processor's flag is left alone here",
+    "torch.utils.benchmark.Fuzzer": "absent here, and says so",
 }
 
 # These would start PyTorch's own compiler.

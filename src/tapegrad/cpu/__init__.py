@@ -68,10 +68,12 @@ _current = _DEFAULT
 
 
 def is_available() -> bool:
+    """Whether there is a CPU."""
     return True
 
 
 def is_initialized() -> bool:
+    """Whether the CPU is ready: always."""
     return True
 
 
@@ -80,6 +82,7 @@ def synchronize(device: Any = None) -> None:
 
 
 def current_stream(device: Any = None) -> Stream:
+    """The queue that work goes into."""
     return _current
 
 
@@ -102,10 +105,12 @@ class StreamContext(contextlib.AbstractContextManager[None]):
 
 
 def stream(stream: Stream) -> StreamContext:
+    """A block with another current queue."""
     return StreamContext(stream)
 
 
 def device_count() -> int:
+    """How many CPUs there are to choose among: one."""
     return 1
 
 
@@ -114,6 +119,7 @@ def set_device(device: Any) -> None:
 
 
 def current_device() -> str:
+    """The name of the only one."""
     return "cpu"
 
 

@@ -25,6 +25,14 @@ from ..utils import _pytree as pytree
 from . import runtime
 from .draws import RecordedDraws, check_not_capturing
 
+__all__ = [
+    "CUDAGraph",
+    "graph",
+    "graph_pool_handle",
+    "is_current_stream_capturing",
+    "make_graphed_step",
+]
+
 WARM_UP = 2  # ordinary steps before one is recorded: kernels are compiled, states are made
 RELAXED = 2  # cudaStreamCaptureModeRelaxed: memory may be taken while recording
 

@@ -157,4 +157,7 @@ def _rank_not_in_group(given: Any) -> bool:
     return given is not None and given == GroupMember.NON_GROUP_MEMBER
 
 
-__all__ = [name for name in dir() if not name.startswith("_") and name not in ("enum", "os", "Any")]
+HELPERS = (
+    "Any GROUPS absent_class absent_function annotations enum importlib os uninitialized".split()
+)
+__all__ = [name for name in dir() if not name.startswith("_") and name not in (*HELPERS, "HELPERS")]

@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 
-class Error(RuntimeError):
+class Error(Exception):
     """An error in a compiled program; there are none, but programs catch it."""
 
 
