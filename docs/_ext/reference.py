@@ -291,11 +291,16 @@ def shapes_of(value: Any, doc: str) -> list[str]:
     return []
 
 
+def alphabetical(name: str) -> tuple[str, str]:
+    """`Stream` and `stream` side by side, always in the same order."""
+    return name.lower(), name
+
+
 def public(module: types.ModuleType) -> list[str]:
     names = getattr(module, "__all__", None) or [
         n for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__
     ]
-    return sorted((n for n in set(names) if not n.startswith("_")), key=str.lower)
+    return sorted((n for n in set(names) if not n.startswith("_")), key=alphabetical)
 
 
 def methods_of(name: str, value: type) -> list[str]:
@@ -344,7 +349,7 @@ def families() -> dict[str, list[str]]:
                 continue
     publish.hand_out()
     found: dict[str, list[str]] = {}
-    for name in sorted(set(tapegrad._names()), key=str.lower):
+    for name in sorted(set(tapegrad._names()), key=alphabetical):
         value = getattr(tapegrad, name, None)
         if name.startswith("_") or not callable(value) or isinstance(value, types.ModuleType):
             continue
@@ -392,7 +397,7 @@ def tensor_page() -> tuple[str, int]:
 
     load_everything()  # a method whose block is not loaded yet says nothing of itself
     made = []
-    for name in sorted(dir(tapegrad.Tensor), key=str.lower):
+    for name in sorted(dir(tapegrad.Tensor), key=alphabetical):
         if name.startswith("_") or f"torch.Tensor.{name}" in OURS:
             continue
         value = inspect.getattr_static(tapegrad.Tensor, name)
