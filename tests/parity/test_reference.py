@@ -35,7 +35,6 @@ DIFFERENT = {
     "torch.onnx.export": "PyTorch's needs onnxscript",
     "torch.onnx.ONNXProgram": "PyTorch's needs onnxscript",
     "torch.profiler.profile": "ones is one op here",
-    "torch.set_flush_denormal": "the processor's flag is left alone here",
     "torch.utils.benchmark.Fuzzer": "absent here, and says so",
 }
 
