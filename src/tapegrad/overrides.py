@@ -286,8 +286,9 @@ def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
     for owner in places().values():
         names = [n for n in dir(owner) if not n.startswith("_")]
         functions = [getattr(owner, n, None) for n in names]
-        functions = [f for f in functions if isinstance(f, types.FunctionType)]
-        found[owner] = [f for f in functions if f not in ignored]
+        found[owner] = [
+            f for f in functions if isinstance(f, types.FunctionType) and f not in ignored
+        ]
     return found
 
 
