@@ -368,3 +368,17 @@ def test_a_name_that_pytorch_alone_has_is_told_so(path, why, instead):
     said = str(caught.value)
     assert f"PyTorch has it, tapegrad has not ({why})" in said
     assert instead in said and "did you mean" not in said
+
+
+def test_what_answers_none_and_what_is_asked_nothing():
+    torch.library.define("surface::same", "(Tensor x) -> Tensor")
+    assert torch.library.impl("surface::same", "CPU", lambda x: x.clone()) is None
+    assert torch.ops.surface.same(torch.ones(1)).tolist() == [1]
+    assert torch.set_flush_denormal(False) and not torch.set_flush_denormal(True)
+    assert not issubclass(torch.jit.Error, RuntimeError)
+    ignored = torch.overrides.get_ignored_functions()
+    assert {torch.zeros, torch.tensor, torch.manual_seed} <= ignored
+    assert torch.zeros_like not in ignored and torch.add not in ignored
+    asked = torch.overrides.get_overridable_functions()[torch]
+    assert torch.add in asked and not ignored & set(asked)
+    assert torch.zeros not in torch.overrides.get_testing_overrides()

@@ -220,7 +220,7 @@ def define(qualname: str, schema: str, *, lib: Library | None = None, tags: Any 
     """Declare an op: `define("mylib::sin", "(Tensor x) -> Tensor")`.
 
     >>> torch.library.define("shown::three_times", "(Tensor x) -> Tensor")
-    >>> _ = torch.library.impl("shown::three_times", "CPU", lambda x: x * 3)
+    >>> torch.library.impl("shown::three_times", "CPU", lambda x: x * 3)
     >>> torch.ops.shown.three_times(ones(2))
     tensor([3., 3.])
     """
@@ -255,7 +255,10 @@ def impl(
             add_kernel(qualname, key, function)
         return function
 
-    return decorate if func is None else decorate(func)
+    if func is None:
+        return decorate
+    decorate(func)
+    return None
 
 
 def register_kernel(
@@ -439,7 +442,7 @@ def get_kernel(op: Any, dispatch_key: str) -> Callable[..., Any]:
     """The kernel that was registered for an op.
 
     >>> torch.library.define("shown::plus_two", "(Tensor x) -> Tensor")
-    >>> _ = torch.library.impl("shown::plus_two", "CPU", lambda x: x + 2)
+    >>> torch.library.impl("shown::plus_two", "CPU", lambda x: x + 2)
     >>> torch.library.get_kernel("shown::plus_two", "CPU") is not None
     True
     """

@@ -40,6 +40,27 @@ __all__ = [
 ]
 
 
+# What PyTorch asks no argument about, besides NOT_ASKED: there is none that could answer.
+IGNORED = """
+    arange are_deterministic_algorithms_enabled as_strided autocast_decrement_nesting
+    autocast_increment_nesting bartlett_window blackman_window broadcast_shapes can_cast
+    clear_autocast_cache cond device dtype empty empty_permuted empty_strided eye fill fork
+    from_file full get_autocast_cpu_dtype get_autocast_dtype get_autocast_gpu_dtype
+    get_default_device get_deterministic_debug_mode get_device_module get_float32_matmul_precision
+    get_num_interop_threads hamming_window hann_window inference_mode init_num_threads
+    is_anomaly_check_nan_enabled is_anomaly_enabled is_autocast_cache_enabled
+    is_autocast_cpu_enabled is_autocast_enabled is_deterministic_algorithms_warn_only_enabled
+    is_inference_mode_enabled is_vulkan_available is_warn_always_enabled kaiser_window layout
+    linspace logspace memory_format normal ones rand rand_like randint randint_like randn
+    randn_like randperm range result_type scalar_tensor set_anomaly_enabled
+    set_autocast_cache_enabled set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_dtype
+    set_autocast_enabled set_autocast_gpu_dtype set_default_tensor_type
+    set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal
+    set_num_interop_threads set_warn_always sparse_coo_tensor tensor thread_safe_generator
+    tril_indices triu_indices use_deterministic_algorithms vander vmap wait zeros
+""".split()
+
+
 class TorchFunctionMode(WatchingMode):
     """A block in which every public function goes through `__torch_function__`.
 
@@ -261,10 +282,13 @@ def wrap_torch_function(dispatcher: Callable[..., Any]) -> Callable[..., Any]:
 def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
     """The functions that ask their arguments, by the module or class that has them."""
     found: dict[Any, list[Callable[..., Any]]] = {}
+    ignored = get_ignored_functions()
     for owner in places().values():
         names = [n for n in dir(owner) if not n.startswith("_")]
         functions = [getattr(owner, n, None) for n in names]
-        found[owner] = [f for f in functions if isinstance(f, types.FunctionType)]
+        found[owner] = [
+            f for f in functions if isinstance(f, types.FunctionType) and f not in ignored
+        ]
     return found
 
 
@@ -311,7 +335,7 @@ def places() -> dict[str, Any]:
 @functools.cache
 def get_ignored_functions() -> set[Callable[..., Any]]:
     """The functions that ask nobody."""
-    found = [getattr(tg, name, None) for name in NOT_ASKED]
+    found = [getattr(tg, name, None) for name in (*NOT_ASKED, *IGNORED)]
     own = [value for name, value in vars(tg.Tensor).items() if name in ("__new__", "__init__")]
     return {f for f in (*found, *own, handle_torch_function, has_torch_function) if callable(f)}
 
@@ -320,11 +344,9 @@ def get_ignored_functions() -> set[Callable[..., Any]]:
 def get_testing_overrides() -> dict[Callable[..., Any], Callable[..., Any]]:
     """For every function that asks, one with its signature that returns -1: for tests."""
     found: dict[Callable[..., Any], Callable[..., Any]] = {}
-    ignored = get_ignored_functions()
     for functions in get_overridable_functions().values():
         for f in functions:
-            if f not in ignored:
-                found[f] = standing_in(f)
+            found[f] = standing_in(f)
     return found
 
 

@@ -209,14 +209,14 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def set_flush_denormal(mode: bool) -> bool:
-    """Flush denormal numbers to zero: not possible from Python, so the answer is False.
+    """Flush denormal numbers to zero, and whether it is so now: here they are always kept.
 
     >>> torch.set_flush_denormal(False)
-    False
+    True
     """
     if not isinstance(mode, bool):
         raise RuntimeError(f"flush_denormal expects a bool, but got {type(mode).__name__}")
-    return False
+    return not mode
 
 
 # --- what is this ----------------------------------------------------------------------------

@@ -35,7 +35,6 @@ DIFFERENT = {
     "torch.onnx.export": "PyTorch's needs onnxscript",
     "torch.onnx.ONNXProgram": "PyTorch's needs onnxscript",
     "torch.profiler.profile": "ones is one op here",
-    "torch.set_flush_denormal": "the processor's flag is left alone here",
     "torch.utils.benchmark.Fuzzer": "absent here, and says so",
 }
 
@@ -51,6 +50,6 @@ def test_the_examples_print_what_pytorch_prints():
         if not needs_gpu(part) and not name.startswith(OWN + COMPILED) and name not in DIFFERENT
     ]
     wrong, count = failures(found, torch)
-    assert count > 3200
+    assert count > 3800
     assert not wrong, "".join(wrong.values())
     assert DIFFERENT.keys() <= {name for name, _ in every_entry()}

@@ -13,7 +13,7 @@ IDLE = {
     "torch.backends.opt_einsum.enabled": "einsum has an order of its own",
     "torch.backends.opt_einsum.strategy": "einsum has an order of its own",
     "torch.set_num_interop_threads": "one operation runs at a time; set_num_threads is obeyed",
-    "torch.set_flush_denormal": "it cannot be done from Python, and answers False",
+    "torch.set_flush_denormal": "it cannot be done from Python, and True answers False",
     "torch.jit.script": "gives back what it is given; torch.compile records and replays",
     "torch.jit.trace": "gives back what it is given; torch.compile records and replays",
     "torch.jit.freeze": "gives back what it is given",
