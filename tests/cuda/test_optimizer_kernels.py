@@ -262,7 +262,7 @@ def test_launches(name: str, options: dict[str, Any]) -> None:
     fused = kernel_of(optimizer)
     own = optimizer.state[params[5]] if optimizer.state else {}
     rows = [params[5], params[5].grad, *[own[row] for row in fused.rows if row in own]]
-    assert table["p"][:, 5].tolist() == [t.array.data.ptr for t in rows]
+    assert table["p"][:, 5].tolist() == [t._array.data.ptr for t in rows]
     group = optimizer.param_groups[0]
     assert table["now"][0] == group["lr"]
     if fused.scalars:

@@ -230,7 +230,7 @@ def batch_of_passes(
         raise RuntimeError(f"got {len(roots)} tensors and {len(given)} gradients")
     pairs = zip(roots, given, strict=False)
     seeds = tuple([batched_seed(root, g, i) for i, (root, g) in enumerate(pairs)])
-    if any([seed.array.ndim == 0 for seed in seeds]):
+    if any([seed._array.ndim == 0 for seed in seeds]):
         raise ValueError(
             "vmap(vjp, in_dims=0, ...)(<inputs>): Got in_dim=0 for some input, but that input is a "
             "Tensor of dimensionality 0 so expected in_dim to satisfy 0 <= in_dim < 0."
@@ -261,8 +261,8 @@ def zeros_in_place_of(t: Any, wants_grad: bool) -> Any:
         raise RuntimeError(
             "materialize_grads cannot be used when the given input is a GradientEdge"
         )
-    made = wrap(np.zeros_like(t.array))
-    made.wants_grad = wants_grad
+    made = wrap(np.zeros_like(t._array))
+    made._wants_grad = wants_grad
     return made
 
 
@@ -284,11 +284,11 @@ def edge_of(value: Any) -> tuple[Node, int] | None:
     """The (node, output) that a tensor or a GradientEdge stands for; None without history."""
     if not isinstance(value, TensorBase):
         return value.node, value.output_nr
-    if value.view_of is not None:
+    if value._view_of is not None:
         VIEWS.refresh(value)
-    if not value.wants_grad:
+    if not value._wants_grad:
         return None
-    return value.node or accumulate_node(value), value.slot
+    return value._node or accumulate_node(value), value._slot
 
 
 def leads_nowhere(node: Node) -> bool:
@@ -315,10 +315,10 @@ def prepare_starts(roots: tuple[Any, ...], grads: tuple[Any, ...], record: bool)
         made = root_facts(root)
         value = seed
         if not record:
-            value = plain(seed.array)
+            value = plain(seed._array)
             if made is not None and value.dtype is not made[1]:
                 value = value.astype(made[1])
-        elif made is not None and seed.array.dtype != made[1]:
+        elif made is not None and seed._array.dtype != made[1]:
             value = RECORDED.cast(seed, made[1])
         starts.append((edge[0], edge[1], value, 0 if record or grads[i] is not None else 1))
     return starts
@@ -336,7 +336,7 @@ def seed_of(root: Any, g: Any, index: int) -> Any:
 def root_facts(root: Any) -> tuple[Any, Any] | None:
     """(shape, dtype) of what is differentiated; None where an edge's tensor was never seen."""
     if isinstance(root, TensorBase):
-        return root.array.shape, root.array.dtype
+        return root._array.shape, root._array.dtype
     facts = output_facts(root.node)
     return None if facts is None else facts[root.output_nr]
 
@@ -350,9 +350,9 @@ def implicit_seed(root: Any) -> Any:
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
         refuse_complex(facts[1])
         return ones(*facts)
-    if not (root.wants_grad or root.requires_grad):  # type: ignore[attr-defined]
+    if not (root._wants_grad or root.requires_grad):  # type: ignore[attr-defined]
         return None
-    array = root.array
+    array = root._array
     if array.size != 1:
         raise errors.not_scalar(root)
     refuse_complex(array.dtype)
@@ -385,7 +385,7 @@ def check_seed(root: Any, g: Any, index: int) -> None:
     if facts is None:
         return
     shape, dtype = facts
-    if shape != g.array.shape:
+    if shape != g._array.shape:
         raise RuntimeError(
             f"Mismatch in shape: grad_output[{index}] has a shape of {g.shape} and "
             f"output[{index}] has "
@@ -396,7 +396,7 @@ def check_seed(root: Any, g: Any, index: int) -> None:
             f"invalid gradient at index {index} - expected device {root.device} but got "  # type: ignore[attr-defined]
             f"{g.device}"
         )
-    if (dtype.kind == "c") != (g.array.dtype.kind == "c"):
+    if (dtype.kind == "c") != (g._array.dtype.kind == "c"):
         raise RuntimeError(
             "For complex Tensors, both grad_output and output are required to have the same dtype. "
             f"Mismatch in dtype: grad_output[{index}] has a dtype of {g.dtype} and "
@@ -413,13 +413,13 @@ def batched_seed(root: Any, g: Any, index: int) -> Any:
         return seed
     if not isinstance(g, TensorBase):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
-    if g.array.ndim == 0:
+    if g._array.ndim == 0:
         raise IndexError(
             "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` "
             "in C++ to convert a 0-dim tensor to a number"
         )
     facts = root_facts(root)
-    if facts is not None and g.array.shape[1:] != facts[0]:
+    if facts is not None and g._array.shape[1:] != facts[0]:
         raise RuntimeError(
             "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as "
             "the batch dimension. The sizes of the remaining dimensions are expected to match the "
@@ -440,13 +440,13 @@ def backward_plain(root: Any, keep: bool) -> None:
     edge = edge_of(root)
     if edge is None or seed is None or leads_nowhere(edge[0]):
         raise errors.no_history(root, 0)
-    starts: list[Start] = [(edge[0], edge[1], seed.array, 1)]
+    starts: list[Start] = [(edge[0], edge[1], seed._array, 1)]
     launch(Run(keep, False, None, asked_by(starts)), starts)
 
 
 def is_valueless(root: Any) -> bool:
     """Whether a pass starts on the device meta: ops on its tensors know what to do."""
-    return isinstance(root, TensorBase) and type(root.array) is STATE.meta_type is not None
+    return isinstance(root, TensorBase) and type(root._array) is STATE.meta_type is not None
 
 
 def asked_by(starts: list[Start]) -> Any:
@@ -454,7 +454,7 @@ def asked_by(starts: list[Start]) -> Any:
     frame = user_frame(1)
     if frame is None:
         return None
-    return frame.f_code, frame.f_lasti, starts[0][0].seq if starts else 0, next(sequence)
+    return frame.f_code, frame.f_lasti, starts[0][0]._seq if starts else 0, next(sequence)
 
 
 MOST_NESTED = 60  # passes inside of each other in one thread; Python's stack holds about 120
@@ -519,37 +519,37 @@ def recorded_copy(g: Any, leaf: Any) -> Any:
     """A copy of a gradient that stays differentiable, laid out like the leaf."""
     if dispatched.has_sparse(g):
         return g.clone()
-    layout = leaf.array
+    layout = leaf._array
     dense = is_dense(layout)
-    fresh: Any = wrap(np.empty_like(layout, g.array.dtype, order="K" if dense else "C"))
+    fresh: Any = wrap(np.empty_like(layout, g._array.dtype, order="K" if dense else "C"))
     return fresh.copy_(g)
 
 
 def retain(t: Any) -> None:
     """Have the engine leave the gradient of a non-leaf in its `.grad`."""
-    hooks_of(t.node).retained[t.slot] = weakref.ref(t)
-    t.retained = True
+    hooks_of(t._node).retained[t._slot] = weakref.ref(t)
+    t._retained = True
 
 
 def grad_dtype(t: Any) -> Any:
     """NumPy's dtype for the gradient of a tensor; None: any."""
-    node = t.node
-    if node is not None and node.converts:
+    node = t._node
+    if node is not None and node._converts:
         return node.grad_dtype
-    return t.array.dtype
+    return t._array.dtype
 
 
 def set_grad_dtype(t: Any, dtype: Any) -> None:
     """Have backward leave gradients of another dtype in a leaf; None: of any dtype."""
-    if t.gradient is not None and dtype is not None and t.gradient.array.dtype != dtype:
+    if t._gradient is not None and dtype is not None and t._gradient._array.dtype != dtype:
         raise RuntimeError(
             f"Cannot set grad_dtype to '{dtypes.of(dtype).scalar_type}' because there is already a "
-            f"gradient with dtype '{dtypes.cpp_name(t.gradient.array.dtype)}'. Please clear the "
+            f"gradient with dtype '{dtypes.cpp_name(t._gradient._array.dtype)}'. Please clear the "
             "gradient (.grad = None) before changing grad_dtype, or ensure the new grad_dtype "
             "matches the existing gradient's dtype."
         )
-    node = t.node if t.node is not None else accumulate_node(t)
-    node.converts = True
+    node = t._node if t._node is not None else accumulate_node(t)
+    node._converts = True
     node.grad_dtype = dtype
 
 
@@ -565,8 +565,8 @@ def check_assigned_grad(t: Any, value: Any) -> None:
     if value is t:
         raise RuntimeError("can't assign Variable as its own grad")
     wanted = grad_dtype(t)
-    if wanted is not None and value.array.dtype != wanted:
-        spelled = dtypes.cpp_name(value.array.dtype)
+    if wanted is not None and value._array.dtype != wanted:
+        spelled = dtypes.cpp_name(value._array.dtype)
         raise RuntimeError(
             f"attempting to assign a gradient with dtype '{spelled}' to a tensor with grad_dtype "
             f"'{dtypes.of(wanted).scalar_type}'. The gradient must match the tensor's "
@@ -575,16 +575,16 @@ def check_assigned_grad(t: Any, value: Any) -> None:
             "caution. Diverging the dtypes of a tensor and its gradient may break downstream "
             "systems that assume they match."
         )
-    if type(value.array) is not type(t.array) and value.device.type != t.device.type:  # type: ignore[attr-defined]
+    if type(value._array) is not type(t._array) and value.device.type != t.device.type:  # type: ignore[attr-defined]
         raise RuntimeError(
             f"attempting to assign a gradient with device type '{value.device.type}' to a tensor "  # type: ignore[attr-defined]
             f"with device type '{t.device.type}'. Please ensure that the gradient and the tensor "
             "are on the same device"
         )
-    if value.array.shape != t.array.shape:
+    if value._array.shape != t._array.shape:
         raise RuntimeError(
-            f"attempting to assign a gradient of size '{list(value.array.shape)}' to a tensor of "
-            f"size '{list(t.array.shape)}'. Please ensure that the gradient and the tensor are "
+            f"attempting to assign a gradient of size '{list(value._array.shape)}' to a tensor of "
+            f"size '{list(t._array.shape)}'. Please ensure that the gradient and the tensor are "
             "the same size"
         )
 
@@ -606,8 +606,8 @@ def pack_saved(node: OpNode, inputs: bool) -> None:
     from .inspect import pack_place, unpacking_order
 
     pack, unpack = MODES.saved_hooks[-1]
-    width = node.op.width
-    places = [p for p in node.cells[::3] if type(p) is int and (p < width) is inputs]
+    width = node._op.width
+    places = [p for p in node._cells[::3] if type(p) is int and (p < width) is inputs]
     for place in unpacking_order(node):
         if place in places:
             pack_place(node, place, pack, unpack)

@@ -31,23 +31,23 @@ class Snapshots:
         return id(owner) in self.arrays or id(owner) in self.sums
 
     def take(self, t: Any) -> None:
-        owner = memory(t.array)
+        owner = memory(t._array)
         if id(owner) not in self.arrays:
             self.arrays[id(owner)] = (owner, owner.copy())
-        self.met.append((t, t.array))
+        self.met.append((t, t._array))
 
     def watch(self, t: Any) -> None:
         """A tensor that the call may change behind our back; of a large one only a sum is kept."""
-        owner = memory(t.array)
+        owner = memory(t._array)
         if owner.nbytes < LARGE:
             self.take(t)
         elif id(owner) not in self.sums:
             self.sums[id(owner)] = (owner, check_sum(owner))
 
     def take_gradient(self, t: Any) -> None:
-        self.gradients.append((t, t.gradient, copied(t.gradient)))
-        if t.gradient is not None and not t.gradient.special:
-            self.take(t.gradient)
+        self.gradients.append((t, t._gradient, copied(t._gradient)))
+        if t._gradient is not None and not t._gradient._special:
+            self.take(t._gradient)
 
     def take_object(self, owner: Any) -> None:
         """An optimizer or a scheduler: its numbers, and the tensors of its state."""
@@ -55,7 +55,7 @@ class Snapshots:
             return
         self.objects[id(owner)] = (owner, remembered(owner))
         for t in tensors_of(owner):
-            if not t.special:
+            if not t._special:
                 self.take(t)
         optimizer = getattr(owner, "optimizer", None)
         if optimizer is not None:
@@ -70,7 +70,7 @@ class Snapshots:
         for key, (owner, _) in self.sums.items():
             now.sums[key] = (owner, check_sum(owner))
         for t, _, _ in self.gradients:
-            now.gradients.append((t, t.gradient, copied(t.gradient)))
+            now.gradients.append((t, t._gradient, copied(t._gradient)))
         for key, (owner, _) in self.objects.items():
             now.objects[key] = (owner, remembered(owner))
         return now
@@ -82,9 +82,9 @@ class Snapshots:
             if owner.flags.writeable:
                 owner[...] = before
         for t, gradient, values in self.gradients:
-            t.gradient = gradient
+            t._gradient = gradient
             if gradient is not None:
-                gradient.array[...] = values
+                gradient._array[...] = values
         for _, before in self.objects.values():
             put_back(before)
         default_generator.set_state(self.random)
@@ -108,7 +108,7 @@ class Snapshots:
             mine, others = [v[2] for v in values], [v[2] for v in other.objects[key][1]]
             if not all([a is b or a == b for a, b in zip(mine, others, strict=True)]):
                 return f"the state of {type(owner).__name__}"
-        if not same_bits(self.random.array, other.random.array):
+        if not same_bits(self.random._array, other.random._array):
             return "the state of the random numbers"
         return ""
 
@@ -118,7 +118,7 @@ def check_sum(array: Any) -> int:
 
 
 def copied(t: Any) -> Any:
-    return None if t is None else t.array.copy()
+    return None if t is None else t._array.copy()
 
 
 def same_bits(a: Any, b: Any) -> bool:

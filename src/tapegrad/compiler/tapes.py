@@ -38,14 +38,14 @@ def taped(function: Callable[..., Any], op: Any, tensors: Any, *rest: Any) -> tu
         answer = function(op, tensors, *rest)
         if not op.single or not all([isinstance(t, TensorBase) for t in tensors]):
             return answer, None
-        return answer, taped_copies(op, [t.array for t in tensors], rest[0], answer.array)
+        return answer, taped_copies(op, [t._array for t in tensors], rest[0], answer._array)
     KERNELS.tape_begin()
     try:
         answer = function(op, tensors, *rest)
     finally:
         tape = KERNELS.tape_end()
-    results = [t.array for t in ((answer,) if op.single else answer)]
-    inputs = [t.array for t in tensors if isinstance(t, TensorBase)]
+    results = [t._array for t in ((answer,) if op.single else answer)]
+    inputs = [t._array for t in tensors if isinstance(t, TensorBase)]
     inputs += [x for x in leaves_of(rest[0]) if isinstance(x, np.ndarray)]
     if len(tape):
         return answer, tape if does_the_same(tape, inputs, results, home) else None
@@ -157,7 +157,7 @@ def taped_copies(op: Any, arrays: list[Any], attrs: Any, result: Any) -> Any:
 
 def strided_tape(op: Any, tensors: Any, attrs: Any, results: list[Any]) -> Any:
     """An elementwise op on arrays that lie in ways which an ordinary call does not care for."""
-    arrays = [t.array if isinstance(t, TensorBase) else t for t in tensors]
+    arrays = [t._array if isinstance(t, TensorBase) else t for t in tensors]
     kinds = {KINDS.get(x.dtype) for x in arrays if isinstance(x, np.ndarray)} - {BOOL_KIND}
     shape = results[0].shape
     if len(kinds) != 1 or None in kinds or len(shape) > MOST_DIMS or not results[0].size:

@@ -78,9 +78,9 @@ def operate(op: Op, a: Any, b: Any) -> Any:
 
 def takes_number(a: TensorBase, b: Any) -> bool:
     """Whether an operator of a float tensor and a number has nothing to refuse or to ask."""
-    if STATE.modes_on or a.special or (type(b) is not float and type(b) is not int):
+    if STATE.modes_on or a._special or (type(b) is not float and type(b) is not int):
         return False
-    dtype = a.array.dtype
+    dtype = a._array.dtype
     return dtype is F32 or dtype is F64
 
 
@@ -102,13 +102,13 @@ def affine(input: Any, weight: Any, bias: Any) -> Any:
         and isinstance(bias, TensorBase)
     ):
         return None
-    rows = rows_of(input.array, weight.array, bias.array)
+    rows = rows_of(input._array, weight._array, bias._array)
     if rows < 0:
         return None
-    x = input.array
+    x = input._array
     shape: tuple[int, ...] = x.shape
-    columns, inner = weight.array.shape
-    if input.special == ON_DEVICE and rows and inner:
+    columns, inner = weight._array.shape
+    if input._special == ON_DEVICE and rows and inner:
         found = on_gpu(input, weight, bias, rows)
         if found is not None:
             return found
@@ -142,8 +142,8 @@ def rows_of(x: Any, w: Any, b: Any) -> int:
 
 def affine_at_once(input: TensorBase, weight: TensorBase, bias: TensorBase, origin: Stamped) -> Any:
     """`affine` of tensors of a GPU, if it is one call of core/layers.py; else None."""
-    rows = rows_of(input.array, weight.array, bias.array)
-    if rows <= 0 or not weight.array.shape[1]:
+    rows = rows_of(input._array, weight._array, bias._array)
+    if rows <= 0 or not weight._array.shape[1]:
         return None
     return on_gpu(input, weight, bias, rows, origin)
 
@@ -156,13 +156,13 @@ def on_gpu(
     origin: Stamped | None = None,
 ) -> Any:
     """The same with its nodes made at once; None: nothing so simple."""
-    if weight.special != ON_DEVICE or bias.special != ON_DEVICE or STATE.several:
+    if weight._special != ON_DEVICE or bias._special != ON_DEVICE or STATE.several:
         return None
     if STATE.modes_on != (STATE.only_casting if STATE.casting else 0):
         return None
     if is_stale(input) or is_stale(weight) or is_stale(bias):
         return None
-    if input.array.ndim != 2 and not input.array.flags.c_contiguous:
+    if input._array.ndim != 2 and not input._array.flags.c_contiguous:
         return None
     return linear((OPS.t, OPS.view, OPS.addmm), input, weight, bias, rows, origin)
 
@@ -251,8 +251,8 @@ class Operators(TensorBase):
 
     def __matmul__(self, other: Any) -> Any:
         if isinstance(other, TensorBase) and not STATE.modes_on:
-            x = self.array
-            y = other.array
+            x = self._array
+            y = other._array
             if x.ndim == 2 and y.ndim == 2 and x.shape[1] == y.shape[0]:
                 found = matrices(self, other)  # which fit: nothing to refuse
                 if found is not None:
@@ -282,7 +282,7 @@ class Operators(TensorBase):
         return unary_below(OPS.abs, self)
 
     def __invert__(self) -> Any:
-        if self.array.dtype.kind not in "biu":
+        if self._array.dtype.kind not in "biu":
             raise TypeError(
                 "~ (operator.invert) is only implemented on integer and Boolean-type tensors"
             )

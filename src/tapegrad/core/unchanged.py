@@ -14,7 +14,7 @@ from .base import STATE, TensorBase, Version
 def same_tensors(known: list[tuple[TensorBase, Any, bool]]) -> bool:
     """Whether tensors have the arrays that they had, and require grad as they did."""
     for t, array, wants_grad in known:
-        if t.array is not array or t.wants_grad != wants_grad:
+        if t._array is not array or t._wants_grad != wants_grad:
             return False
     return True
 
@@ -22,8 +22,13 @@ def same_tensors(known: list[tuple[TensorBase, Any, bool]]) -> bool:
 def same_parameters(known: list[tuple[TensorBase, Any, Any, Any]]) -> bool:
     """Whether tensors have their arrays, those of their gradients, and their versions."""
     for t, array, gradient, cell in known:
-        now = t.gradient
-        if now is None or now.array is not gradient or t.array is not array or t.cell is not cell:
+        now = t._gradient
+        if (
+            now is None
+            or now._array is not gradient
+            or t._array is not array
+            or t._cell is not cell
+        ):
             return False
     return True
 
@@ -31,13 +36,13 @@ def same_parameters(known: list[tuple[TensorBase, Any, Any, Any]]) -> bool:
 def same_state(known: list[tuple[TensorBase, Any, Any]]) -> bool:
     """Whether tensors have their arrays and their versions; None: that is not looked at."""
     for t, array, cell in known:
-        if t.array is not array or (cell is not None and t.cell is not cell):
+        if t._array is not array or (cell is not None and t._cell is not cell):
             return False
     return True
 
 
 def without_gradients(tensors: list[TensorBase]) -> bool:
-    return all([t.gradient is None for t in tensors])
+    return all([t._gradient is None for t in tensors])
 
 
 def same_gradients(known: list[tuple[TensorBase, Any, Any]]) -> bool:
@@ -46,11 +51,11 @@ def same_gradients(known: list[tuple[TensorBase, Any, Any]]) -> bool:
     The gradients themselves are not kept: who else does is looked at.
     """
     for t, array, cell in known:
-        now = t.gradient
+        now = t._gradient
         if now is None:
             if array is not None:
                 return False
-        elif now.array is not array or now.cell is not cell:
+        elif now._array is not array or now._cell is not cell:
             return False
     return True
 
@@ -58,15 +63,15 @@ def same_gradients(known: list[tuple[TensorBase, Any, Any]]) -> bool:
 def same_hooks(known: list[tuple[TensorBase, Any]]) -> bool:
     """Whether the nodes of leaves have the hooks that they had; None: they had none."""
     for t, hooks in known:
-        node = t.node
-        if (None if node is None else node.hooks) is not hooks:
+        node = t._node
+        if (None if node is None else node._hooks) is not hooks:
             return False
     return True
 
 
 def set_gradients(gradients: list[tuple[TensorBase, Any]]) -> None:
     for leaf, gradient in gradients:
-        leaf.gradient = gradient
+        leaf._gradient = gradient
 
 
 def add_writes(writes: list[tuple[Version, int]]) -> None:
@@ -87,11 +92,11 @@ def note_writes(written: Version, params: list[TensorBase]) -> None:
     before: Any = None
     after: Any = None
     for p in params:
-        cell = p.cell
+        cell = p._cell
         assert cell is not None
-        if p.cut is None and cell.n == n and cell.writers is before:
+        if p._cut is None and cell.n == n and cell.writers is before:
             cell.writers = after
             continue
         n, before = cell.n, cell.writers
-        cell.note(last[1], last[2], last[3], (False, None, None, -1, p.cut))
+        cell.note(last[1], last[2], last[3], (False, None, None, -1, p._cut))
         after = cell.writers

@@ -25,7 +25,7 @@ Group = dict[str, Any]
 
 
 def count_step(own: State, group: Group) -> None:
-    own["step"].array += 1
+    own["step"]._array += 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,11 +61,11 @@ class Fused:
         if self.fresh:
             return (float(own.get(self.fresh) is None),)
         if len(self.scalars) == 1:
-            array = own[self.scalars[0]].array
+            array = own[self.scalars[0]]._array
             return (array.item(),) if type(array) is ndarray else None
         found = []
         for name in self.scalars:
-            array = own[name].array
+            array = own[name]._array
             if type(array) is not ndarray:
                 return None
             found.append(array.item())
@@ -115,13 +115,13 @@ def update_on_device(params: list[Any], states: Any, group: Group, rule: Fused) 
         step(kernels.kernel(rule, dtype, present), rule, owns, rows, values, group, options)
         name = f"_fused_{rule.kernel}_"
         for p in some:
-            (p.cell or p.version_cell()).bump(name)
+            (p._cell or p._version_cell()).bump(name)
     return rest
 
 
 def address_of(p: Any) -> int:
     """Where a parameter lies: two in one place would be written at the same time."""
-    array = p.array
+    array = p._array
     return int(array.data.ptr) if type(array) is STATE.device_type and array.size else id(p)
 
 
@@ -142,11 +142,11 @@ def rows_of(p: Any, own: State, present: tuple[str, ...], fresh: str) -> list[An
 
     The row `fresh` may be missing.
     """
-    arrays = [p.array, p.gradient.array]
+    arrays = [p._array, p._gradient._array]
     for name in present:
         t = own.get(name)
         if t is not None:
-            arrays.append(t.array)
+            arrays.append(t._array)
         elif name != fresh:
             return None
     device_type = STATE.device_type
@@ -174,7 +174,7 @@ def step(
     options: list[float],
 ) -> None:
     """One step of parameters whose states hold the same numbers."""
-    narrow = bool(rule.scalars) and owns[0][rule.scalars[0]].array.dtype.itemsize == 4
+    narrow = bool(rule.scalars) and owns[0][rule.scalars[0]]._array.dtype.itemsize == 4
     counters = captured(rule, owns, values, group)
     kernel.update(rows, (group["lr"], *values), options, narrow, counters)
     if counters is None:
@@ -189,11 +189,11 @@ def advance(rule: Fused, owns: list[State], group: Group) -> None:
         return
     rule.advance(owns[0], group)
     for name in rule.scalars:
-        value = owns[0][name].array.item()
+        value = owns[0][name]._array.item()
         for own in owns:
             t = own[name]
-            t.array.fill(value)
-            (t.cell or t.version_cell()).n += 1
+            t._array.fill(value)
+            (t._cell or t._version_cell()).n += 1
 
 
 def captured(rule: Fused, owns: list[State], values: tuple[float, ...], group: Group) -> Any:
