@@ -84,7 +84,7 @@ def test_nothing_is_kept_alive() -> None:
         x = tapegrad.zeros(3, requires_grad=True)
         y = module(x)
     births = anomaly_mode.WATCH.births
-    assert births[-1][1]["op"] == "log" and births[-1][0]() is y.array
+    assert births[-1][1]["op"] == "log" and births[-1][0]() is y._array
     gone = weakref.ref(y), weakref.ref(module), weakref.ref(x)
     del x, y, module
     gc.collect()
@@ -96,13 +96,13 @@ def test_nothing_is_kept_alive() -> None:
 def test_is_finite(dtype: str) -> None:
     kind = getattr(tapegrad, dtype)
     largest = float(tapegrad.finfo(kind).max)
-    assert is_finite(tapegrad.tensor([largest, -largest, 0.0], dtype=kind).array)
-    assert is_finite(tapegrad.zeros(0, dtype=kind).array)
+    assert is_finite(tapegrad.tensor([largest, -largest, 0.0], dtype=kind)._array)
+    assert is_finite(tapegrad.zeros(0, dtype=kind)._array)
     for bad in (float("nan"), float("inf"), -float("inf")):
         values = tapegrad.tensor([[1.0, bad], [2.0, 3.0]], dtype=kind)
-        assert not is_finite(values.array)
-        assert not is_finite(values.t().array) and is_finite(values[1].array)
-    assert is_finite(tapegrad.tensor([1, 2]).array)
+        assert not is_finite(values._array)
+        assert not is_finite(values.t()._array) and is_finite(values[1]._array)
+    assert is_finite(tapegrad.tensor([1, 2])._array)
 
 
 @pytest.mark.slow

@@ -108,5 +108,5 @@ def gradients(outs: list[Any], leaves: list[Any]) -> tuple[Any, ...]:
 
 def seed(t: Any) -> Any:
     """A gradient that is neither zero nor the same everywhere."""
-    values = np.linspace(0.5, 1.5, t.array.size).reshape(t.array.shape)
-    return wrap(values.astype(t.array.dtype))
+    values = np.linspace(0.5, 1.5, t._array.size).reshape(t._array.shape)
+    return wrap(values.astype(t._array.dtype))

@@ -425,7 +425,7 @@ def test_what_was_kept_dies_with_the_graph():
         made = []
 
         def policy(ctx, op, *args, **kwargs):
-            made.append(weakref.ref(ctx.op_output.array))
+            made.append(weakref.ref(ctx.op_output._array))
             return True
 
         x = torch.ones(4, requires_grad=True)

@@ -242,7 +242,7 @@ def test_batches():
 
 def test_array_protocols():
     """Whoever reads the array of such a tensor with NumPy gets the values."""
-    array = torch.tensor(Z).conj().array
+    array = torch.tensor(Z).conj()._array
     value = np.conj(np.array(Z, np.complex64))
     for found in (
         np.asarray(array),
@@ -261,4 +261,4 @@ def test_array_protocols():
 
 def test_no_copy_means_no_copy():
     with pytest.raises(ValueError, match="copy"):
-        np.asarray(torch.tensor(Z).conj().array, copy=False)
+        np.asarray(torch.tensor(Z).conj()._array, copy=False)

@@ -101,7 +101,7 @@ def results(tensors: Leaves) -> list[Any]:
         g = t.grad
         row = None
         if g is not None:
-            row = (g.array.tobytes(), g.stride(), g.shape, g.dtype, g._version)
+            row = (g._array.tobytes(), g.stride(), g.shape, g.dtype, g._version)
         found.append(row)
     return found
 

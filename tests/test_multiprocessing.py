@@ -118,7 +118,7 @@ def test_a_tensor_that_others_look_at_stays() -> None:
     assert x.tolist() == [0.0, 5.0, 0.0]
     y = torch.zeros(3)
     reduce_tensor(y)
-    assert y.is_shared() and shared_map_of(y.array) is not None
+    assert y.is_shared() and shared_map_of(y._array) is not None
 
 
 def test_no_history_crosses() -> None:

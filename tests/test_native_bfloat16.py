@@ -267,7 +267,7 @@ def test_gradients_of_a_linear_layer():
     out.backward(tg.from_numpy(grad.astype(np.float32)).to(tg.bfloat16))
     g = wide(grad)
     for leaf, exact in zip(leaves, (g @ wide(weight), g.T @ wide(x), g.sum(0)), strict=True):
-        rounded_once(leaf.grad.array, exact, 30)
+        rounded_once(leaf.grad._array, exact, 30)
 
 
 # ---------------------------------------------------------------------- what lies oddly

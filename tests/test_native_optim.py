@@ -91,8 +91,8 @@ def test_who_wrote_is_noted():
     optimizer = optim.Adam([p, q])
     p.grad, q.grad = torch.ones(3), torch.ones(2)
     optimizer.step()
-    assert [w[1] for w in p.cell.writers] == ["addcdiv_"] == [w[1] for w in q.cell.writers]
-    assert p.cell.writers[0][2].co_name == "test_who_wrote_is_noted"
+    assert [w[1] for w in p._cell.writers] == ["addcdiv_"] == [w[1] for w in q._cell.writers]
+    assert p._cell.writers[0][2].co_name == "test_who_wrote_is_noted"
 
 
 def test_one_odd_parameter_does_not_hold_up_the_others(taken):

@@ -51,14 +51,14 @@ def weights(name: str, outs: list[Any]) -> list[Any]:
     made = []
     for t in outs:
         w = rng.uniform(0.5, 1.5, t.shape)
-        if t.array.dtype.kind == "c":
+        if t._array.dtype.kind == "c":
             w = w + 1j * rng.uniform(0.5, 1.5, t.shape)
-        made.append(w.astype(t.array.dtype))
+        made.append(w.astype(t._array.dtype))
     return made
 
 
 def float_outs(result: Any) -> list[Any]:
-    return [t for t in tensors_in(result) if t.array.dtype.kind in "fc"]
+    return [t for t in tensors_in(result) if t._array.dtype.kind in "fc"]
 
 
 def dot(ws: list[Any], xs: list[Any]) -> float:
@@ -82,7 +82,7 @@ def moved(name: str, index: int, ways: list[Any], by: float) -> tuple[Any, Any, 
 
 def directions(name: str, made: list[Any]) -> list[Any]:
     rng = np.random.default_rng(seed_of(name, -2))
-    floats = [t.array for t in made if t.array.dtype.kind in "fc"]
+    floats = [t._array for t in made if t._array.dtype.kind in "fc"]
     return [rng.uniform(-1, 1, x.shape).astype(x.dtype) for x in floats]
 
 
@@ -115,12 +115,12 @@ def test_first_gradients(name):
         def value(by, index=index, ways=ways, seeds=seeds):
             args, kwargs, _ = moved(name, index, ways, by)
             outs = [t for t in float_outs(call(name, args, kwargs)) if t.requires_grad]
-            return dot(seeds, [t.array for t in outs])
+            return dot(seeds, [t._array for t in outs])
 
         expected = (value(STEP) - value(-STEP)) / (2 * STEP)
         if not np.isfinite(expected):
             continue  # an infinite value, such as the logsumexp of nothing, has no slope
-        slope = dot(ways, [g.array for g in got])
+        slope = dot(ways, [g._array for g in got])
         assert slope == pytest.approx(expected, rel=1e-4, abs=1e-6), f"sample {index}"
 
 
@@ -139,14 +139,14 @@ def test_second_gradients(name):
         slope = 0.0
         if rooted:
             second = gradients([g for g, _ in rooted], [*leaves, *seeds], [p for _, p in rooted])
-            slope = dot([*ways, *seed_ways], [g.array for g in second])
+            slope = dot([*ways, *seed_ways], [g._array for g in second])
 
         def value(by, index=index, ways=ways, seed_ways=seed_ways, seeds=seeds, project=project):
             args, kwargs, made = moved(name, index, ways, by)
             outs = [t for t in float_outs(call(name, args, kwargs)) if t.requires_grad]
-            pulled = [wrap(s.array + by * w) for s, w in zip(seeds, seed_ways, strict=True)]
+            pulled = [wrap(s._array + by * w) for s, w in zip(seeds, seed_ways, strict=True)]
             got = gradients(outs, [t for t in made if t.requires_grad], pulled)
-            return dot(project, [g.array for g in got])
+            return dot(project, [g._array for g in got])
 
         expected = (value(STEP) - value(-STEP)) / (2 * STEP)
         assert slope == pytest.approx(expected, rel=1e-4, abs=1e-6), f"sample {index}"
@@ -163,7 +163,7 @@ def test_forward_mode_is_the_transpose(name):
         seeds = weights(name, outs)
         ways = directions(name, leaves)
         got = gradients(outs, leaves, [wrap(w) for w in seeds])
-        pulled = dot(ways, [g.array for g in got])
+        pulled = dot(ways, [g._array for g in got])
         assert pushed_forward(name, index, seeds, ways) == pytest.approx(
             pulled, rel=1e-9, abs=1e-9
         ), f"sample {index}"
@@ -186,7 +186,7 @@ def pushed_forward(name: str, index: int, seeds: list[Any], ways: list[Any]) -> 
             tangent = forward_ad.unpack_dual(out).tangent
             if tangent is not None:
                 assert tangent.shape == out.shape and tangent.dtype == out.dtype
-                total += dot([seed], [tangent.array])
+                total += dot([seed], [tangent._array])
         return total
 
 
@@ -203,9 +203,9 @@ def test_in_place_form(name):
         tapegrad.manual_seed(0)
         result = getattr(args[0], name + "_")(*args[1:], **kwargs)
         assert result is made[0]
-        np.testing.assert_array_equal(result.array, expected.array)
+        np.testing.assert_array_equal(result._array, expected._array)
         assert result._version == 1
-        if made[0].array.dtype.kind == "f" and name not in WITHOUT_DERIVATIVE_IN_PLACE:
+        if made[0]._array.dtype.kind == "f" and name not in WITHOUT_DERIVATIVE_IN_PLACE:
             same_gradient_in_place(name, index)
 
 
@@ -221,7 +221,7 @@ def same_gradient_in_place(name: str, index: int) -> None:
     result = getattr(args[0].clone(), name + "_")(*args[1:], **kwargs)
     got = gradients([result], [t for t in made if t.requires_grad], seeds)
     for g, e in zip(got, expected, strict=True):
-        np.testing.assert_allclose(g.array, e.array, rtol=1e-12)
+        np.testing.assert_allclose(g._array, e._array, rtol=1e-12)
 
 
 WITH_OUT = [n for n in PURE if APIS[n].function and not n.startswith("nn.functional.")]
@@ -237,12 +237,12 @@ def test_out_argument(name):
         returned = [p for p in parts if any(p is a for a in args)]
         if not parts or returned or name in WITHOUT_OUT or any(run.op.view for run in runs):
             continue  # views and no-ops have no `out=`
-        targets = [wrap(np.full(t.shape, 7).astype(t.array.dtype)) for t in parts]
+        targets = [wrap(np.full(t.shape, 7).astype(t._array.dtype)) for t in parts]
         args, kwargs, _ = draw(name, index, plain)
         out = targets[0] if isinstance(expected, tapegrad.Tensor) else tuple(targets)
         call(name, args, {**kwargs, "out": out})
         for target, part in zip(targets, parts, strict=True):
-            np.testing.assert_array_equal(target.array, part.array)
+            np.testing.assert_array_equal(target._array, part._array)
 
 
 @pytest.mark.parametrize("name", [n for n in PURE if n not in ALWAYS_DOUBLE])
@@ -258,8 +258,8 @@ def test_precision_is_kept(name):
         )
         single = tensors_in(call(name, args, kwargs))
         for d, s in zip(double, single, strict=True):
-            wide = d.array.dtype.name
-            assert s.array.dtype.name == narrow.get(wide, wide), f"sample {index}"
+            wide = d._array.dtype.name
+            assert s._array.dtype.name == narrow.get(wide, wide), f"sample {index}"
 
 
 @pytest.mark.parametrize("name", PURE)
@@ -267,30 +267,30 @@ def test_memory(name):
     """Inputs stay as they are, results are new, and gradients never alias what was saved."""
     for index in samples(name):
         args, kwargs, made = draw(name, index, leaf)
-        before = [t.array.copy() for t in made]
+        before = [t._array.copy() for t in made]
         with watched() as runs:
             result = call(name, args, kwargs)
         for t, b in zip(made, before, strict=True):
-            np.testing.assert_array_equal(t.array, b)
+            np.testing.assert_array_equal(t._array, b)
         looks = any(run.op.view for run in runs)
         for out in tensors_in(result):
             if not looks and not any(out is t for t in made):
                 for t in made:
-                    assert not np.shares_memory(out.array, t.array), f"sample {index}"
+                    assert not np.shares_memory(out._array, t._array), f"sample {index}"
         check_saved(result)
 
 
 def check_saved(result: Any) -> None:
     for out in tensors_in(result):
         node = out.grad_fn
-        if node is None or node.op is None or node.kept is None or node.outputs is not None:
+        if node is None or node._op is None or node._kept is None or node._outputs is not None:
             continue
-        if node.op.name in WITHOUT_DERIVATIVE:
+        if node._op.name in WITHOUT_DERIVATIVE:
             continue
-        kept = [k for k in node.kept if type(k) is np.ndarray]
+        kept = [k for k in node._kept if type(k) is np.ndarray]
         before = [k.copy() for k in kept]
-        seed = np.ones(out.shape, out.array.dtype)
-        for g in node.pull(seed, False):
+        seed = np.ones(out.shape, out._array.dtype)
+        for g in node._pull(seed, False):
             if type(g) is np.ndarray:
                 assert not any(np.shares_memory(g, k) for k in kept), "a saved value leaked"
         for k, b in zip(kept, before, strict=True):
@@ -334,5 +334,5 @@ def test_torch_function_of_a_subclass(name):
         found = tensors_in(call(name, args, kwargs))
         assert len(found) == len(expected)
         for f, e in zip(found, expected, strict=True):
-            np.testing.assert_array_equal(f.array, e.array)
+            np.testing.assert_array_equal(f._array, e._array)
             assert (f.dtype, f.requires_grad) == (e.dtype, e.requires_grad)

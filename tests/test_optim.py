@@ -269,7 +269,7 @@ def run_steps(name, options, foreach, steps=5):
 
 
 def facts(t):
-    return None if t is None else (t.dtype, t.stride(), t._version, t.array.tobytes())
+    return None if t is None else (t.dtype, t.stride(), t._version, t._array.tobytes())
 
 
 @pytest.mark.parametrize("name, options", ELEMENTWISE)
@@ -351,12 +351,12 @@ def test_options_held_as_tensors_and_subclasses_go_one_by_one(monkeypatch):
 
 def test_each_tensor_keeps_memory_of_its_own():
     params = [parameter(float(i), 1.0) for i in range(8)]
-    arrays = [p.array for p in params]
+    arrays = [p._array for p in params]
     optimizer = optim.SGD(params, lr=0.1, momentum=0.9)
     for _ in range(3):
         optimizer.step()
-    assert all(p.array is array for p, array in zip(params, arrays, strict=True))
-    memory = [*arrays, *[optimizer.state[p]["momentum_buffer"].array for p in params]]
+    assert all(p._array is array for p, array in zip(params, arrays, strict=True))
+    memory = [*arrays, *[optimizer.state[p]["momentum_buffer"]._array for p in params]]
     for i, one in enumerate(memory):
         assert one.flags.owndata
         assert not any(np.shares_memory(one, other) for other in memory[:i])

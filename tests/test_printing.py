@@ -19,15 +19,15 @@ from tapegrad._tensor import printing
 class Tensor:
     def __init__(self, values: Any, dtype: dtypes.dtype = dtypes.float32, **facts: Any) -> None:
         store = numpy.float32 if dtype is dtypes.bfloat16 else dtype.np
-        self.array = numpy.asarray(values, store)
-        self.shape = self.array.shape
+        self._array = numpy.asarray(values, store)
+        self.shape = self._array.shape
         self.dtype = dtype
         self.requires_grad = facts.get("requires_grad", False)
         self.grad_fn = facts.get("grad_fn")
         self.device = SimpleNamespace(type=facts.get("device", "cpu"), index=facts.get("index"))
 
     def item(self) -> Any:
-        return self.array.item()
+        return self._array.item()
 
     def __repr__(self) -> str:
         return printing.tensor_repr(self)
@@ -159,8 +159,8 @@ def test_an_error_in_the_block_restores_the_options():
 def test_only_the_corners_are_read():
     # A broadcast view of 10**14 elements: anything that walks them would not come back.
     t = Tensor(1.0)
-    t.array = numpy.broadcast_to(t.array, (10**7, 10**7))
-    t.shape = t.array.shape
+    t._array = numpy.broadcast_to(t._array, (10**7, 10**7))
+    t.shape = t._array.shape
     start = time.perf_counter()
     assert repr(t).splitlines()[0] == "tensor([[1., 1., 1.,  ..., 1., 1., 1.],"
     assert time.perf_counter() - start < 1.0

@@ -148,7 +148,7 @@ def test_bfloat16_keeps_its_bits() -> None:
     t = torch.tensor(bits.view(np.int16)).view(torch.bfloat16)
     back = there_and_back(t)
     assert back.dtype is torch.bfloat16
-    assert (back.array.view(np.uint16) == bits).all()
+    assert (back._array.view(np.uint16) == bits).all()
 
 
 def test_memory_from_elsewhere() -> None:
@@ -465,7 +465,7 @@ def test_mapped_files(tmp_path: Any) -> None:
     before = path.read_bytes()
     found = torch.load(path, mmap=True)
     same(found, thing)
-    root = root_of(found["base"].array)
+    root = root_of(found["base"]._array)
     assert isinstance(getattr(root.base, "obj", root.base), mmap.mmap)
     found["base"].add_(1)
     assert found["row"][0] == 19 and path.read_bytes() == before
@@ -486,7 +486,7 @@ def test_mapped_files(tmp_path: Any) -> None:
 def test_the_other_byte_order() -> None:
     for t in (torch.arange(3), torch.tensor([1 + 2j, 3j]), torch.ones(2, dtype=torch.bfloat16)):
         item = t.real.element_size() if t.is_complex() else t.element_size()
-        memory = t.array.view(f"u{item}").byteswap().tobytes()
+        memory = t._array.view(f"u{item}").byteswap().tobytes()
         kind = {"int64": b"Long", "complex64": b"ComplexFloat", "bfloat16": b"BFloat16"}
         args = f"K\0K{chr(len(t))}\x85K\1\x85\x89}}".encode("latin-1")
         data = tensor_pickle(kind[t.dtype.name], args, len(t))
@@ -615,10 +615,10 @@ def test_unpickled_tensors_have_the_dtype_that_kernels_know() -> None:
     """NumPy unpickles a dtype that is equal to float32 and another object."""
     for dtype in (torch.float32, torch.float64, torch.int64, torch.bfloat16):
         made = pickle.loads(pickle.dumps(torch.ones(3, dtype=dtype)))
-        assert made.array.dtype is dtype.np
+        assert made._array.dtype is dtype.np
     array = pickle.loads(pickle.dumps(np.ones(3, np.float32)))
     shared = torch.from_numpy(array)
-    assert shared.array.dtype is torch.float32.np
+    assert shared._array.dtype is torch.float32.np
     shared[0] = 5
     assert array[0] == 5
     layer = torch.nn.Linear(3, 2)

@@ -98,7 +98,7 @@ def inner(a: Any, b: Any) -> float:
 
 def gradient(loss: Any, x: Any) -> Any:
     leaf = wrap(x).requires_grad_()
-    return torch.autograd.grad(loss(leaf), leaf)[0].array
+    return torch.autograd.grad(loss(leaf), leaf)[0]._array
 
 
 @pytest.mark.parametrize(("loss", "shape", "kind"), CASES)
@@ -109,10 +109,10 @@ def test_first_and_second_gradient(loss, shape, kind):
     slope = (loss(wrap(x + STEP * way)).item() - loss(wrap(x - STEP * way)).item()) / (2 * STEP)
     leaf = wrap(x).requires_grad_()
     (first,) = torch.autograd.grad(loss(leaf), leaf, create_graph=True)
-    assert inner(way, first.array) == pytest.approx(slope, rel=1e-5, abs=1e-6)
+    assert inner(way, first._array) == pytest.approx(slope, rel=1e-5, abs=1e-6)
     bend = (gradient(loss, x + STEP * way) - gradient(loss, x - STEP * way)) / (2 * STEP)
     (second,) = torch.autograd.grad(first, leaf, wrap(other))
-    assert inner(way, second.array) == pytest.approx(inner(other, bend), rel=1e-4, abs=1e-5)
+    assert inner(way, second._array) == pytest.approx(inner(other, bend), rel=1e-4, abs=1e-5)
 
 
 @pytest.mark.parametrize(("loss", "shape", "kind"), CASES)
@@ -129,12 +129,12 @@ def test_values_of_a_degenerate_matrix_have_a_gradient():
     for function in (torch.linalg.eigvalsh, torch.linalg.svdvals):
         x = torch.eye(3).requires_grad_()
         function(x).sum().backward()
-        np.testing.assert_allclose(x.grad.array, np.eye(3), atol=1e-6)
+        np.testing.assert_allclose(x.grad._array, np.eye(3), atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["eig", "eigh", "svd"])
 def test_a_loss_that_sees_the_phase_is_refused(name):
-    x = wrap(hermitian(wrap(drawn((3, 3), "complex"))).array).requires_grad_()
+    x = wrap(hermitian(wrap(drawn((3, 3), "complex")))._array).requires_grad_()
     found = getattr(torch.linalg, name)(x)
     vectors = found[0] if name == "svd" else found[1]
     with pytest.raises(RuntimeError, match=r"specified up to multiplication by e\^{i phi}"):

@@ -86,7 +86,7 @@ def same(got: Any, rows: list[Any], label: Any) -> None:
     """A batch of results, the batch in front, against one list of results per entry."""
     assert len(got) == len(rows[0]), label
     for i, out in enumerate(got):
-        want = np.stack([np.asarray(row[i].array) for row in rows])
+        want = np.stack([np.asarray(row[i]._array) for row in rows])
         assert out.shape == want.shape, (label, i)
         assert out.dtype == want.dtype, (label, i)
         np.testing.assert_allclose(out, want, rtol=1e-10, atol=1e-12, err_msg=f"{label} {i}")
@@ -111,7 +111,7 @@ def check(sample: Sample) -> bool:
                 assert str(error).startswith(REFUSED.get(sample.name, "no")), (label, error)
                 refused = True
             else:
-                same([np.moveaxis(out.array, dim, 0) for out in outs], rows, label)
+                same([np.moveaxis(out._array, dim, 0) for out in outs], rows, label)
     return refused
 
 
@@ -166,7 +166,7 @@ def all_or_none(mapped: Any, rows: Any) -> Any:
         with pytest.raises((RuntimeError, NotImplementedError)):
             mapped()
         return None
-    return [np.asarray(out.array) for out in mapped()], expected
+    return [np.asarray(out._array) for out in mapped()], expected
 
 
 MAPPED = [n for n in SAMPLED if n not in REFUSED and samples_of(n, 0, 1)]
@@ -223,12 +223,12 @@ def test_tangent(name):
 def test_nested(name):
     (sample,) = samples_of(name, 0, 1)
     way = (True,) * len(sample.arrays)
-    twice = [wrap(np.stack([x.array] * 2, axis=1)) for x in sample.whole(way)]
+    twice = [wrap(np.stack([x._array] * 2, axis=1)) for x in sample.whole(way)]
     inner = vmap(sample, in_dims=0, out_dims=0, randomness="same")
     outs = vmap(inner, in_dims=0, out_dims=-1, randomness="same")(*twice)
     rows = [sample(*sample.entry(way, k)) for k in range(SIZE)]
     for j in range(2):
-        picked = [np.moveaxis(out.array, -1, 0)[:, j] for out in outs]
+        picked = [np.moveaxis(out._array, -1, 0)[:, j] for out in outs]
         same(picked, rows, (name, "nested"))
 
 

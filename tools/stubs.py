@@ -214,16 +214,16 @@ def tensor_stub() -> str:
 
 FIELDS = frozenset(
     [
-        "array",
-        "cell",
-        "cut",
-        "gradient",
-        "node",
-        "retained",
-        "slot",
-        "special",
-        "view_of",
-        "wants_grad",
+        "_array",
+        "_cell",
+        "_cut",
+        "_gradient",
+        "_node",
+        "_retained",
+        "_slot",
+        "_special",
+        "_view_of",
+        "_wants_grad",
     ]
 )
 

@@ -9,7 +9,7 @@ from .core.base import TensorBase
 
 
 def truth(pred: Any) -> bool:
-    if isinstance(pred, TensorBase) and pred.array.size != 1:
+    if isinstance(pred, TensorBase) and pred._array.size != 1:
         raise RuntimeError(f"Expected pred to be bool or single-element tensor, but got {pred}.")
     return bool(pred)
 

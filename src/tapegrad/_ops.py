@@ -252,7 +252,7 @@ def own_call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     count = 1 if op.variadic else len(op.tensors)
     attrs = [as_attribute(each) for each in args[count:]]
     attrs += [None] * (len(op.attrs) - len(attrs))  # at the end they are not shown
-    attrs = [each.array if isinstance(each, TensorBase) else each for each in attrs]
+    attrs = [each._array if isinstance(each, TensorBase) else each for each in attrs]
     return getattr(RECORDED, name)(*args[:count], *attrs)
 
 

@@ -70,7 +70,7 @@ def dtype_of(storage: Any) -> dtypes.dtype:
 def adopt(array: Any, requires_grad: Any) -> Any:
     """A tensor around an array that was read from a file."""
     t: Any = wrap(array)
-    cell = t.version_cell()
+    cell = t._version_cell()
     cell.n = 1  # PyTorch points an empty tensor at the memory, and counts that as a write
     cell.inference = MODES.inference
     return t.requires_grad_(requires_grad)

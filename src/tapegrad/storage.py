@@ -154,10 +154,10 @@ class UntypedStorage:
         from ._creation.sized import empty
 
         if isinstance(source, int):
-            self.owner = empty(source, dtype=dtypes.uint8, device=device).array
+            self.owner = empty(source, dtype=dtypes.uint8, device=device)._array
         else:
             values = np.array([int(value) & 0xFF for value in source], np.uint8)
-            self.owner = wrap(values).to(device or "cpu").array  # type: ignore[attr-defined]
+            self.owner = wrap(values).to(device or "cpu")._array  # type: ignore[attr-defined]
 
     @classmethod
     def from_file(cls, filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:

@@ -25,7 +25,7 @@ rng = np.random.default_rng(0)
 
 
 def draw(*shape: int, kind: str) -> Any:
-    return torch.from_numpy(rng.standard_normal(shape)).to(getattr(torch, kind)).array
+    return torch.from_numpy(rng.standard_normal(shape)).to(getattr(torch, kind))._array
 
 
 def wide(x: Any) -> Any:
@@ -81,7 +81,7 @@ def test_masks(kind: str) -> None:
         mask[rng.random(shape) < 0.3] = -np.inf
         if shape[-2] > 1:
             mask[..., :1, :] = -np.inf
-        own = torch.from_numpy(mask).to(getattr(torch, kind)).array
+        own = torch.from_numpy(mask).to(getattr(torch, kind))._array
         for given in (own, mask):
             for causal in (False, True):
                 compare(kind, heads(kind, 70, 50, 32), given, causal, False)

@@ -247,7 +247,7 @@ def test_hooks_of_a_leaf_are_called_in_turn() -> None:
 def test_the_kernel_casts(dtype: str, sizes: Any) -> None:
     wanted = getattr(torch, dtype)
     tensors = [torch.randn(n, device="cuda") for n in sizes]
-    made = DEVICE.backend.casts([t.array for t in tensors], wanted.np, False)
+    made = DEVICE.backend.casts([t._array for t in tensors], wanted.np, False)
     back = DEVICE.backend.casts(made, torch.float32.np, True)
     for t, array, wide in zip(tensors, made, back, strict=True):
         assert (wrap(array) == t.to(wanted)).all().item()

@@ -147,7 +147,7 @@ def bounds_of(name: str) -> tuple[float, float]:
 @pytest.mark.parametrize("name", UNARY)
 def test_of_one_array(name: str, kind: str) -> None:
     low, high = bounds_of(name)
-    x = tensor(37, 65, kind=kind, low=low, high=high).array
+    x = tensor(37, 65, kind=kind, low=low, high=high)._array
     for layout in LAYOUTS if kind == "float32" else ["rows"]:
         compare(name, [np.asarray(LAYOUTS[layout](x))], numbers_of(name), kind)
 
@@ -177,8 +177,8 @@ POSITIVE_SECOND = ("div", "xlogy", "pow", "atan2")
 @needs_kernels
 @pytest.mark.parametrize("kind", ["float32", "float16"])
 def test_of_several_arrays(kind: str) -> None:
-    x, y = tensor(37, 65, kind=kind).array, tensor(37, 65, kind=kind, low=-2.9).array
-    z = tensor(37, 65, kind=kind, low=0.5).array
+    x, y = tensor(37, 65, kind=kind)._array, tensor(37, 65, kind=kind, low=-2.9)._array
+    z = tensor(37, 65, kind=kind, low=0.5)._array
     for name in BINARY if kind == "float32" else PAIRS:
         other = z if name in POSITIVE_SECOND else y
         attrs = numbers_of(name)
@@ -204,7 +204,7 @@ def test_of_several_arrays(kind: str) -> None:
 @needs_kernels
 @pytest.mark.parametrize("kind", ["float32", "bfloat16", "float64"])
 def test_choices(kind: str) -> None:
-    x, y = tensor(6, 5, 7, kind=kind).array, tensor(6, 5, 7, kind=kind, low=-2.9).array
+    x, y = tensor(6, 5, 7, kind=kind)._array, tensor(6, 5, 7, kind=kind, low=-2.9)._array
     mask = np.random.default_rng(0).random((6, 5, 7)) < 0.5
     for m in (mask, mask[0], mask[:, :1], mask[:, 0, :1, None], np.ones((), bool)):
         if np.broadcast_shapes(m.shape, x.shape) == x.shape:
@@ -220,15 +220,15 @@ def test_choices(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["float32", "float16"])
 def test_glu_and_prelu(kind: str) -> None:
     for shape, dim in (((3, 8), 1), ((4, 5, 3), 0), ((2, 6, 16), 1), ((2, 6, 3), 1), ((7, 10), 1)):
-        x = tensor(*shape, kind=kind).array
+        x = tensor(*shape, kind=kind)._array
         half = tuple([n // 2 if d == dim else n for d, n in enumerate(shape)])
-        g = tensor(*half, kind=kind).array
+        g = tensor(*half, kind=kind)._array
         compare("glu", [x], (dim,), kind)
         compare("glu_backward", [g, x], (dim,), kind)
         compare("glu_backward", [np.broadcast_to(g[:1, :1], half), x], (dim,), kind)
     for shape, weights in (((5, 7), (1, 7)), ((4, 3, 9), (1, 3, 1)), ((4, 3), (1, 1)), ((), ())):
-        x, g = tensor(*shape, kind=kind).array, tensor(*shape, kind=kind, low=-2).array
-        w = tensor(*weights, kind=kind, low=0.1, high=0.5).array
+        x, g = tensor(*shape, kind=kind)._array, tensor(*shape, kind=kind, low=-2)._array
+        w = tensor(*weights, kind=kind, low=0.1, high=0.5)._array
         compare("prelu_kernel", [x, w], (), kind)
         compare("prelu_kernel_backward", [g, x, w], (), kind)
 
@@ -305,7 +305,7 @@ def test_gradients(name: str, whole: bool) -> None:
     want = results(ACTIVATIONS[name], x.double(), whole=whole)
     got = results(ACTIVATIONS[name], x.cuda(), whole=whole)
     for w, g in zip(want, got, strict=True):
-        near(g.array, w.array, "float32", name)
+        near(g._array, w._array, "float32", name)
 
 
 SHAPES = [
@@ -327,7 +327,7 @@ def test_prelu(shape: tuple[int, ...], count: int) -> None:
         results(run, x.double(), w.double(), whole=True),
         strict=True,
     ):
-        near(g.array, h.array, "float32", "prelu")
+        near(g._array, h._array, "float32", "prelu")
 
 
 LOSSES: dict[str, Run] = {
@@ -362,7 +362,7 @@ def test_losses(name: str, reduction: str, kind: str) -> None:
     for w, g in zip(want, got, strict=True):
         if has_kernels() and name != "positive_weight":  # which has none
             assert g.dtype is getattr(torch, kind)
-        near(g.array, w.array, kind, name, 4)
+        near(g._array, w._array, kind, name, 4)
 
 
 @pytest.mark.parametrize("count", [1, 5, 1000, 40_000, 100_003])
@@ -372,7 +372,7 @@ def test_long_losses(count: int) -> None:
         run = lambda a, b, how=reduction: F.mse_loss(a, b, reduction=how)  # noqa: E731
         got = results(run, x.cuda(), y.cuda())
         for w, g in zip(results(run, x.double(), y.double()), got, strict=True):
-            near(g.array, w.array, "float32", "mse")
+            near(g._array, w._array, "float32", "mse")
 
 
 # ---------------------------------------------------------------------- launches, graphs

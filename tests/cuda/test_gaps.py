@@ -52,7 +52,7 @@ def test_bfloat16_is_sorted() -> None:
 
 def test_library_keeps_bfloat16() -> None:
     xp = devices.DEVICE.xp
-    x = bfloat16("cuda").array
+    x = bfloat16("cuda")._array
     whole = x.astype(np.float32)
     for made in (
         xp.where(x > 0, x, x.dtype.type(0)),

@@ -24,7 +24,7 @@ KINDS = list(TOLERANCE)
 
 def draw(*shape: int, kind: str = "float32", low: float = -2.0, high: float = 2.0) -> Any:
     dtype = getattr(tapegrad, kind)
-    return tapegrad.from_numpy(rng.uniform(low, high, shape)).to(dtype).array
+    return tapegrad.from_numpy(rng.uniform(low, high, shape)).to(dtype)._array
 
 
 def check(

@@ -154,7 +154,7 @@ def test_creation(name: str) -> None:
     with staying_on_device():
         t = MADE[name]()
         assert t.device == CUDA and t.is_cuda and not t.is_cpu
-        assert type(t.array) is devices.STATE.device_type
+        assert type(t._array) is devices.STATE.device_type
     host = t.cpu()
     assert host.dtype == t.dtype and host.stride() == t.stride()
 
@@ -239,7 +239,7 @@ def test_modules_move() -> None:
     assert net[1].running_mean.device == net[1].num_batches_tracked.device == CUDA
     same(weight, model()[0].weight)
     net.to("cpu")
-    assert weight.device.type == "cpu" and not weight.special
+    assert weight.device.type == "cpu" and not weight._special
     net.to(CUDA, torch.float64)
     assert weight.dtype == torch.float64 and weight.device == CUDA
     assert nn.Linear(2, 2, device="cuda").bias.device == CUDA

@@ -156,9 +156,9 @@ def test_launches_of_adafactor(monkeypatch: pytest.MonkeyPatch) -> None:
     assert table["options"].tolist() == [-0.8, eps, 1e-3, 1.0, 0.1, 0.0]
     p = params[7]  # (3, 4, 3, 3): twelve matrices
     own = optimizer.state[p]
-    assert table["p"][7] == p.array.data.ptr and table["g"][7] == p.grad.array.data.ptr
-    assert table["rows_at"][7] == own["row_var"].array.data.ptr
-    assert table["columns_at"][7] == own["col_var"].array.data.ptr
+    assert table["p"][7] == p._array.data.ptr and table["g"][7] == p.grad._array.data.ptr
+    assert table["rows_at"][7] == own["row_var"]._array.data.ptr
+    assert table["columns_at"][7] == own["col_var"]._array.data.ptr
     assert [table[name][7] for name in ("n", "rows", "columns")] == [108, 3, 3]
     # A block has eight rows, or 32 columns of a matrix; a vector has rows of 1024.
     rows = table["first_row"][:9].tolist()
@@ -187,7 +187,7 @@ def test_launches_of_muon(monkeypatch: pytest.MonkeyPatch) -> None:
     assert table["place"][:7].tolist() == [0, 64, 85, 128, 928, 1728, 3873]
     assert table["now"].tolist() == [0.05] and table["options"].tolist() == [0.95, 1, 1e-7, 0.1]
     first = sorted(params, key=lambda p: sorted(p.shape))[3]
-    assert table["p"][3] == first.array.data.ptr
+    assert table["p"][3] == first._array.data.ptr
 
 
 def test_many_tensors_in_several_launches(monkeypatch: pytest.MonkeyPatch) -> None:

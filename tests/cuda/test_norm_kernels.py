@@ -41,7 +41,7 @@ def same_numbers() -> None:
 
 def draw(*shape: int, kind: str = "float32", shift: float = 0.0) -> Any:
     values = rng.standard_normal(shape) + shift
-    return torch.from_numpy(values).to(getattr(torch, kind)).array
+    return torch.from_numpy(values).to(getattr(torch, kind))._array
 
 
 class Compiles:

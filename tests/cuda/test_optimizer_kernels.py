@@ -262,7 +262,7 @@ def test_launches(name: str, options: dict[str, Any]) -> None:
     fused = kernel_of(optimizer)
     own = optimizer.state[params[5]] if optimizer.state else {}
     rows = [params[5], params[5].grad, *[own[row] for row in fused.rows if row in own]]
-    assert table["p"][:, 5].tolist() == [t.array.data.ptr for t in rows]
+    assert table["p"][:, 5].tolist() == [t._array.data.ptr for t in rows]
     group = optimizer.param_groups[0]
     assert table["now"][0] == group["lr"]
     if fused.scalars:
@@ -457,12 +457,12 @@ def test_later_steps_see_what_changed() -> None:
     params[1].data = params[1].detach() + 1
     optimizer.param_groups[0]["lr"] = 0.2
     first, second = stepped()
-    assert second["p"][0, 1] == params[1].array.data.ptr != first["p"][1, 1]
+    assert second["p"][0, 1] == params[1]._array.data.ptr != first["p"][1, 1]
     assert second["now"].tolist() == [0.2, 3.0]
     optimizer.load_state_dict(optimizer.state_dict())
     _, second = stepped()
     rows = [optimizer.state[params[2]][name] for name in ("exp_avg", "exp_avg_sq")]
-    assert second["p"][2:4, 2].tolist() == [t.array.data.ptr for t in rows]
+    assert second["p"][2:4, 2].tolist() == [t._array.data.ptr for t in rows]
     optimizer.state[params[0]]["step"].fill_(20.0)  # which no longer counts with the others
     first, second, *_ = stepped(2)
     assert sorted([first["now"][1].item(), second["now"][1].item()]) == [6.0, 20.0]

@@ -32,7 +32,7 @@ def numbers(*shape: int, device: str, grad: bool = True) -> Any:
 def plain(value: Any) -> Any:
     """A result as plain Python, to compare."""
     if isinstance(value, torch.Tensor):
-        array = devices.to_host(value.detach().array)
+        array = devices.to_host(value.detach()._array)
         return str(value.dtype), value.stride(), array.tolist(), value.requires_grad
     if isinstance(value, (tuple, list)):
         return [plain(v) for v in value]

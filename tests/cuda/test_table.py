@@ -62,7 +62,7 @@ def close(got: Any, want: Any, what: str, values: bool = True) -> None:
     assert got.shape == want.shape, what
     if not values:
         return
-    a, b = got.detach().cpu().array, want.detach().array
+    a, b = got.detach().cpu()._array, want.detach()._array
     if a.dtype.kind in "fcV":
         wide = np.float64 if a.dtype.kind != "c" else np.complex128
         scale = 1e-9 if a.dtype.itemsize >= 8 else 1e-4
@@ -76,7 +76,7 @@ def close(got: Any, want: Any, what: str, values: bool = True) -> None:
 def seeds_for(outs: list[Any]) -> list[Any]:
     seeds = []
     for out in outs:
-        values = np.linspace(0.5, 1.5, out.array.size).reshape(out.array.shape)
+        values = np.linspace(0.5, 1.5, out._array.size).reshape(out._array.shape)
         seed = tapegrad.from_numpy(np.ascontiguousarray(values)).to(out.dtype)
         seeds.append(seed.to(out.device))
     return seeds

@@ -203,7 +203,7 @@ def test_half(name: str, kind: str) -> None:
             assert g.shape == w.shape
             assert g.dtype == w.dtype or (name in STATISTICS and g.dtype == tapegrad.float32)
             wide = tapegrad.complex128 if w.is_complex() else tapegrad.float64
-            a, b = g.cpu().to(wide).array, w.to(wide).array
+            a, b = g.cpu().to(wide)._array, w.to(wide)._array
             # Both compute in single precision and round once in each op: after one op they are a
             # unit in the last place apart, of the largest number where terms cancel; after several
             # as many units.

@@ -55,7 +55,7 @@ def our_tensor(t: torch.Tensor, seen: Storages) -> Any:
         seen[where] = memory_of(plain)
     memory = seen[where].view(tapegrad_dtype(plain.dtype).np)
     looked = wrap(memory).as_strided(tuple(plain.shape), plain.stride(), plain.storage_offset())
-    made = wrap(looked.array)
+    made = wrap(looked._array)
     return made.requires_grad_() if t.requires_grad else made
 
 

@@ -155,7 +155,7 @@ def tensors(value: Any) -> list[Any]:
 
 def array(t: Any) -> Any:
     if isinstance(t, tapegrad.Tensor):
-        a = t.array
+        a = t._array
         return a.astype("float32") if t.dtype is tapegrad.bfloat16 else a
     t = t.detach().resolve_conj().resolve_neg()
     return (t.float() if t.dtype is torch.bfloat16 else t).numpy(force=True)

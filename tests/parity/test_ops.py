@@ -84,7 +84,7 @@ OURS = Library(tapegrad, wrap)
 
 
 def array(t: Any) -> Any:
-    return t.array if isinstance(t, tapegrad.Tensor) else t.numpy(force=True)
+    return t._array if isinstance(t, tapegrad.Tensor) else t.numpy(force=True)
 
 
 def same_tensor(got: Any, want: Any, what: str, strides: bool = True, largest: float = 0.0) -> None:

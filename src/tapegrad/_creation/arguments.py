@@ -154,7 +154,7 @@ def set_default_tensor_type(t: Any) -> None:
 
 def is_whole(value: Any) -> bool:
     if isinstance(value, TensorBase):
-        return value.array.size == 1 and value.array.dtype.kind in "iu"
+        return value._array.size == 1 and value._array.dtype.kind in "iu"
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 

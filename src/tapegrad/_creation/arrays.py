@@ -103,7 +103,7 @@ def checked_array(array: Any) -> Any:
 def to_array(data: Any, dtype: Any) -> Any:
     """A new array with a copy of `data`; `dtype` is a NumPy dtype or None for inference."""
     if isinstance(data, TensorBase):
-        return cast_array(data.array, dtype, copy=True)
+        return cast_array(data._array, dtype, copy=True)
     if isinstance(data, np.ndarray):
         return cast_array(checked_array(data), dtype, copy=True)
     if isinstance(data, np.generic) and not isinstance(data, (str, bytes)):
@@ -197,7 +197,7 @@ def shape_of(data: Any) -> tuple[int, ...]:
 def infer(data: Any) -> dtypes.dtype:
     """The dtype that holds every element."""
     if isinstance(data, (TensorBase, np.ndarray)):
-        return dtypes.of(data.array.dtype if isinstance(data, TensorBase) else data.dtype)
+        return dtypes.of(data._array.dtype if isinstance(data, TensorBase) else data.dtype)
     if isinstance(data, np.generic) and not isinstance(data, (str, bytes)):
         return dtypes.of(data.dtype)
     if isinstance(data, bool):
@@ -281,12 +281,12 @@ def integer(value: Any, dtype: Any) -> Any:
 
 def one_element(t: Any, kind: str) -> Any:
     """The number in a one-element tensor among the data."""
-    array = t.array
+    array = t._array
     if array.size != 1:
         if kind in "iu":
             raise TypeError("only integer tensors of a single element can be converted to an index")
         raise ValueError("only one element tensors can be converted to Python scalars")
-    if kind in "fV" and t.wants_grad:
+    if kind in "fV" and t._wants_grad:
         warn_once(TO_SCALAR, 6)
     value = array.item() if array.dtype.kind != "V" else float(array.reshape(())[()])
     if isinstance(value, complex) and kind not in "cb":

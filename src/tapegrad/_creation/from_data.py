@@ -87,7 +87,7 @@ def from_any(
         array = settled(array, device, pin_memory)
     t = made(array, requires_grad)
     if not requires_grad:
-        t.cut = lost_history(data)
+        t._cut = lost_history(data)
     return t
 
 
@@ -119,7 +119,7 @@ def from_device(data: Any) -> Any:
 def lost_history(data: Any, depth: int = 0) -> Any:
     """A tombstone where the data held tensors with a history that the copy does not have."""
     if isinstance(data, TensorBase):
-        return Cut("tensor") if data.wants_grad else data.cut
+        return Cut("tensor") if data._wants_grad else data._cut
     if type(data) not in (list, tuple) or depth > 8:
         return None
     # Tensors among the data come early: numbers first means numbers everywhere, nearly always.
@@ -150,7 +150,7 @@ def new_tensor(
         data,
         "new_tensor",
         "tensor.new_tensor",
-        dtype or dtypes.of(self.array.dtype),
+        dtype or dtypes.of(self._array.dtype),
         device,
         requires_grad,
         pin_memory,
@@ -224,9 +224,9 @@ def asarray(
             )
         source = source.to(device)
         copy = None
-    if wanted is not None and wanted != source.array.dtype:
+    if wanted is not None and wanted != source._array.dtype:
         if copy is False:
-            have, want = dtypes.of(source.array.dtype), dtypes.of(wanted)
+            have, want = dtypes.of(source._array.dtype), dtypes.of(wanted)
             raise ValueError(
                 f"can't alias tensor with dtype '{have.scalar_type}' into dtype "
                 f"'{want.scalar_type}'."
@@ -237,7 +237,7 @@ def asarray(
     if source.requires_grad and not requires_grad:
         source = source.detach()
     elif requires_grad and not source.requires_grad:
-        source = made(source.array, True)
+        source = made(source._array, True)
     return source
 
 
@@ -346,7 +346,7 @@ def numel(input: Any) -> int:
     >>> numel(zeros(2, 3))
     6
     """
-    return checked_tensor(input, "numel").array.size  # type: ignore[no-any-return]
+    return checked_tensor(input, "numel")._array.size  # type: ignore[no-any-return]
 
 
 @api(method=False, samples=[Case(Draw(2, 3)), Case(Draw(0)), Case(Index([1]))])
@@ -356,7 +356,7 @@ def is_floating_point(input: Any) -> bool:
     >>> is_floating_point(tensor([1]))
     False
     """
-    return dtypes.of(checked_tensor(input, "is_floating_point").array.dtype).is_floating_point
+    return dtypes.of(checked_tensor(input, "is_floating_point")._array.dtype).is_floating_point
 
 
 @api(method=False, samples=[Case(Draw(2, 3)), Case(Draw(0)), Case(Index([1]))])
@@ -366,7 +366,7 @@ def is_complex(input: Any) -> bool:
     >>> is_complex(tensor([1j]))
     True
     """
-    return dtypes.of(checked_tensor(input, "is_complex").array.dtype).is_complex
+    return dtypes.of(checked_tensor(input, "is_complex")._array.dtype).is_complex
 
 
 @api(samples=[Case(Draw()), Case(Index([[0]]))])
@@ -376,7 +376,7 @@ def is_nonzero(input: Any) -> bool:
     >>> is_nonzero(tensor([2.0]))
     True
     """
-    array = checked_tensor(input, "is_nonzero").array
+    array = checked_tensor(input, "is_nonzero")._array
     if is_batched(input):
         raise refusal(CONTROL_FLOW)
     if array.size != 1:
@@ -403,7 +403,7 @@ def result_type(*args: Any, **kwargs: Any) -> dtypes.dtype:
     kinds = (TensorBase, bool, int, float, complex, np.generic)
     if len(values) != 2 or not all([isinstance(v, kinds) for v in values]):
         raise TypeError(RESULT_TYPE.format(", ".join([type(v).__name__ for v in values])))
-    return promote.result_dtype([v.array if isinstance(v, TensorBase) else v for v in values])
+    return promote.result_dtype([v._array if isinstance(v, TensorBase) else v for v in values])
 
 
 @api(method=False)

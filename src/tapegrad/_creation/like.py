@@ -29,7 +29,7 @@ from .sized import (
 
 def like(input: Any, dtype: Any, memory_format: Any = None, device: Any = None) -> Any:
     """An array with the shape and, if it is dense, the memory order of a tensor's."""
-    array = input.array
+    array = input._array
     if dtype is None:
         dtype = array.dtype
     xp = home(device, input) if STATE.elsewhere or device is not None else np
@@ -87,7 +87,7 @@ def like_tensor(
     wanted = np_dtype(dtype, function)
     if device is not None or layout is not None or pin_memory:
         check_options(function, device, layout, pin_memory)
-    if input.special and is_batched(input):
+    if input._special and is_batched(input):
         order = None if memory_format in (channels_last, channels_last_3d) else memory_format
         return through(
             lambda t: like_tensor(
@@ -199,10 +199,10 @@ def new_function(source: Any) -> Any:
         requires_grad: bool = False,
         **kwargs: Any,
     ) -> Any:
-        own = self.array.dtype
+        own = self._array.dtype
         options = (dtype, device, layout, pin_memory, requires_grad)
         t = fresh(name, size, kwargs, value, *options, default=own)
-        return batched_like(self, t) if self.special else t
+        return batched_like(self, t) if self._special else t
 
     made_new.__name__, made_new.__doc__ = name, source.__doc__
     return api(function=False, direct=True)(made_new)
@@ -257,13 +257,13 @@ def new_empty_strided(
     t = empty_strided(
         size,
         stride,
-        dtype=dtype or dtypes.of(self.array.dtype),
+        dtype=dtype or dtypes.of(self._array.dtype),
         layout=layout,
         device=device,
         requires_grad=requires_grad,
         pin_memory=pin_memory,
     )
-    return batched_like(self, t) if self.special else t
+    return batched_like(self, t) if self._special else t
 
 
 @api(function=False, direct=True)
@@ -286,10 +286,10 @@ def new_full(
     t = full(
         size,
         fill_value,
-        dtype=dtype or dtypes.of(self.array.dtype),
+        dtype=dtype or dtypes.of(self._array.dtype),
         layout=layout,
         device=device,
         requires_grad=requires_grad,
         pin_memory=pin_memory,
     )
-    return batched_like(self, t) if self.special else t
+    return batched_like(self, t) if self._special else t

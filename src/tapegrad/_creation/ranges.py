@@ -64,7 +64,7 @@ def arange(
     low, high, by = (number_argument(v, "arange", *n) for v, n in zip(given, names, strict=True))
     wanted = np_dtype(dtype, "arange")
     check_options("arange", device, layout, pin_memory)
-    target = out.array.dtype if isinstance(out, TensorBase) else wanted
+    target = out._array.dtype if isinstance(out, TensorBase) else wanted
     if target is None:
         whole = all([isinstance(v, int) for v in (low, high, by)])
         target = dtypes.int64.np if whole else range_dtype(given)
@@ -72,10 +72,10 @@ def arange(
     array = range_values(low, high, by, target, "arange_cpu", xp)
     if out is None:
         return made(array, requires_grad)
-    if out.array.size and out.array.size != array.size:
+    if out._array.size and out._array.size != array.size:
         warnings.warn(
-            f"The number of elements in the out tensor of shape {list(out.array.shape)} is "
-            f"{out.array.size} which does not match the computed number of elements {array.size}. "
+            f"The number of elements in the out tensor of shape {list(out._array.shape)} is "
+            f"{out._array.size} which does not match the computed number of elements {array.size}. "
             "Note that this may occur as a result of rounding error. The out tensor will be "
             f"resized to a tensor of shape ({array.size},).",
             UserWarning,
@@ -87,9 +87,9 @@ def arange(
 def range_dtype(given: tuple[Any, ...]) -> Any:
     """The default float dtype, or that of the float tensors among the bounds."""
     found = [
-        dtypes.of(v.array.dtype)
+        dtypes.of(v._array.dtype)
         for v in given
-        if isinstance(v, TensorBase) and v.array.dtype.kind in "fV"
+        if isinstance(v, TensorBase) and v._array.dtype.kind in "fV"
     ]
     return found[0].np if found and found[0] is dtypes.float64 else dtypes.default_np()
 
@@ -187,8 +187,8 @@ def range_(
 def space_bounds(function: str, start: Any, end: Any, steps: Any, dtype: Any) -> tuple[Any, ...]:
     """Bounds, count and dtype of linspace and logspace, checked."""
     tensors = [isinstance(v, TensorBase) for v in (start, end)]
-    if any(tensors) and any([v.array.ndim for v in (start, end) if isinstance(v, TensorBase)]):
-        dims = [v.array.ndim if isinstance(v, TensorBase) else 0 for v in (start, end)]
+    if any(tensors) and any([v._array.ndim for v in (start, end) if isinstance(v, TensorBase)]):
+        dims = [v._array.ndim if isinstance(v, TensorBase) else 0 for v in (start, end)]
         raise RuntimeError(
             f"{function} only supports 0-dimensional start and end tensors, but got start with "
             f"{dims[0]} dimension(s) and end with {dims[1]} dimension(s)."
@@ -281,7 +281,7 @@ def linspace(
     """
     wanted = np_dtype(dtype, "linspace")
     check_options("linspace", device, layout, pin_memory)
-    target = out.array.dtype if out is not None else wanted
+    target = out._array.dtype if out is not None else wanted
     array = evenly(*space_bounds("linspace", start, end, steps, target))
     return made(array, requires_grad) if out is None else store_out("linspace", out, array, wanted)
 
@@ -307,7 +307,7 @@ def logspace(
     """
     wanted = np_dtype(dtype, "logspace")
     check_options("logspace", device, layout, pin_memory)
-    target = out.array.dtype if out is not None else wanted
+    target = out._array.dtype if out is not None else wanted
     low, high, count, target = space_bounds("logspace", start, end, steps, target)
     if target.kind in "iu" and count > 1:
         low, high = from_data.fill_value(low, target), from_data.fill_value(high, target)

@@ -49,11 +49,11 @@ def made(array: Any, requires_grad: bool = False) -> Any:
     if requires_grad and array.dtype.kind not in "fcV":
         raise RuntimeError(GRAD_DTYPE)
     t = wrap(array if array.size else restrided(array))
-    t.wants_grad = bool(requires_grad)
+    t._wants_grad = bool(requires_grad)
     if requires_grad:
         note_birth(t)
     if MODES.inference:
-        t.version_cell().inference = True
+        t._version_cell().inference = True
     return t
 
 
@@ -64,7 +64,7 @@ def home(device: Any, beside: Any = None) -> Any:
 
         return meta.XP
     if device is None and beside is not None and STATE.meta_type is not None:
-        return xp_of(beside.array)
+        return xp_of(beside._array)
     if STATE.device_type is None:
         return np
     if device is None:
@@ -165,20 +165,20 @@ def fill_out(function: str, out: Any, shape: tuple[int, ...], value: Any, wanted
     checked_out(function, out, wanted)
     resize_out(out, shape)
     if value is not None:
-        out.array[...] = from_data.fill_value(value, out.array.dtype)
-    out.version_cell().bump(function)
+        out._array[...] = from_data.fill_value(value, out._array.dtype)
+    out._version_cell().bump(function)
     return out
 
 
 def checked_out(function: str, out: Any, wanted: Any) -> None:
     if not isinstance(out, TensorBase):
         raise TypeError(f"{function}(): argument 'out' must be Tensor, not {type(out).__name__}")
-    if wanted is not None and wanted != out.array.dtype:
-        have, want = dtypes.of(out.array.dtype), dtypes.of(wanted)
+    if wanted is not None and wanted != out._array.dtype:
+        have, want = dtypes.of(out._array.dtype), dtypes.of(wanted)
         raise RuntimeError(
             f"dtype {want.scalar_type} does not match dtype of out parameter ({have.scalar_type})"
         )
-    if out.wants_grad and MODES.grad:
+    if out._wants_grad and MODES.grad:
         raise RuntimeError(
             f"aten::{function}(): functions with out=... arguments don't support automatic "
             "differentiation, but one of the arguments requires grad."
@@ -186,9 +186,9 @@ def checked_out(function: str, out: Any, wanted: Any) -> None:
 
 
 def resize_out(out: Any, shape: tuple[int, ...]) -> None:
-    if out.array.shape != shape:
-        fresh = xp_of(out.array).empty(shape, out.array.dtype)
-        out.array = with_bits_of(out.array, fresh)
+    if out._array.shape != shape:
+        fresh = xp_of(out._array).empty(shape, out._array.dtype)
+        out._array = with_bits_of(out._array, fresh)
 
 
 @api(method=False, direct=True)
@@ -249,7 +249,7 @@ def empty(
     """
     t = fresh("empty", size, kwargs, None, dtype, device, layout, pin_memory, requires_grad, out)
     if memory_format not in (None, contiguous_format, preserve_format):
-        t.array = in_format(t.array.shape, t.array.dtype, memory_format, xp_of(t.array))
+        t._array = in_format(t._array.shape, t._array.dtype, memory_format, xp_of(t._array))
     return t
 
 
@@ -301,7 +301,7 @@ def number_argument(value: Any, function: str, argument: str, position: int) -> 
         return value
     if isinstance(value, np.generic) and value.dtype.kind in "biufc":
         return value.item()
-    if isinstance(value, TensorBase) and value.array.ndim == 0 and not value.wants_grad:
+    if isinstance(value, TensorBase) and value._array.ndim == 0 and not value._wants_grad:
         return from_data.one_element(value, "c")
     name = "Tensor" if isinstance(value, TensorBase) else type(value).__name__
     raise TypeError(
@@ -376,15 +376,15 @@ def eye(
     if out is None:
         kind = wanted or dtypes.default_np()
         return made(home(device).eye(rows, columns, dtype=kind), requires_grad)
-    kind = out.array.dtype
-    return store_out("eye", out, xp_of(out.array).eye(rows, columns, dtype=kind), wanted)
+    kind = out._array.dtype
+    return store_out("eye", out, xp_of(out._array).eye(rows, columns, dtype=kind), wanted)
 
 
 def store_out(function: str, out: Any, array: Any, wanted: Any) -> Any:
     checked_out(function, out, wanted)
     resize_out(out, array.shape)
-    out.array[...] = sent(array, xp_of(out.array))
-    out.version_cell().bump(function)
+    out._array[...] = sent(array, xp_of(out._array))
+    out._version_cell().bump(function)
     return out
 
 

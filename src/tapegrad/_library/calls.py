@@ -61,7 +61,7 @@ def values_of(op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: A
     operands = [list(tensors)] if op.variadic else tensors
     values = dict(zip(op.tensors, operands, strict=False))
     values.update(zip(op.attrs, [shown(a, watch) for a in attrs], strict=False))
-    if values.get("format") == "channels_last" and tensors[0].array.ndim == 5:
+    if values.get("format") == "channels_last" and tensors[0]._array.ndim == 5:
         values["format"] = "channels_last_3d"
     return values
 
@@ -138,7 +138,7 @@ def shown(value: Any, watch: Any) -> Any:
     if isinstance(value, (tuple, list)):
         return [shown(v, watch) for v in value]
     if isinstance(value, np.ndarray) or type(value) is STATE.device_type:
-        same = [t for t in watch if isinstance(t, TensorBase) and t.array is value]
+        same = [t for t in watch if isinstance(t, TensorBase) and t._array is value]
         return same[0] if same else wrap(value)
     return value
 

@@ -158,7 +158,7 @@ class Check:
 def shares(a: Any, b: Any) -> bool:
     from ..core.outputs import shares as share
 
-    return a.array.size > 0 and b.array.size > 0 and share(a.array, b.array)
+    return a._array.size > 0 and b._array.size > 0 and share(a._array, b._array)
 
 
 class FakeContext:

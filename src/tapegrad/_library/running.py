@@ -79,7 +79,7 @@ def run_kernel(definition: OpDef, args: tuple[Any, ...], kwargs: dict[str, Any])
         if argument.is_write:
             for t in leaves_of(value):
                 if isinstance(t, TensorBase):
-                    t.version_cell().bump(definition.schema.name)
+                    t._version_cell().bump(definition.schema.name)
     return found
 
 
@@ -90,7 +90,7 @@ def check_memory(definition: OpDef, kernel: Any, inputs: list[Any], found: Any) 
     results = [t for t in leaves_of(found) if isinstance(t, TensorBase)]
     others = list(inputs)
     for t in results:
-        if any([t is o or np.may_share_memory(t.array, o.array) for o in others]):
+        if any([t is o or np.may_share_memory(t._array, o._array) for o in others]):
             name = definition.schema.name.partition("::")[2]
             module = inspect.getmodule(kernel)
             raise RuntimeError(f"{name} (with implementation in {module}): {ALIASED}")
@@ -203,7 +203,7 @@ def cast(definition: OpDef, tensors: list[Any], args: Any, kwargs: Any) -> Any:
         return args, kwargs
 
     def one(value: Any) -> Any:
-        floats = isinstance(value, TensorBase) and value.array.dtype.kind in "fV"
+        floats = isinstance(value, TensorBase) and value._array.dtype.kind in "fV"
         return value.to(dtype) if floats else value  # type: ignore[attr-defined]
 
     return tree_map(one, args), tree_map(one, kwargs)

@@ -91,7 +91,7 @@ def redraw_plain(
     ordered: bool,
     shown: dict[str, Any],
 ) -> Any:
-    array = target.array
+    array = target._array
     stream = stream_of(generator, name, place_of(target))
     if ordered:
         draw = functools.partial(draw, contiguous=bool(array.flags.c_contiguous))
@@ -175,7 +175,7 @@ def bernoulli_(self: Any, p: Any = 0.5, *, generator: Any = None) -> Any:
     tensor([1., 1.])
     """
     if not isinstance(p, TensorBase):
-        if self.array.dtype.kind == "c":
+        if self._array.dtype.kind == "c":
             raise not_implemented("bernoulli_scalar_cpu_", self.dtype)
         chance = float(p)
 
@@ -191,11 +191,11 @@ def bernoulli_(self: Any, p: Any = 0.5, *, generator: Any = None) -> Any:
 
 def coins(target: Any, p: Any, stream: Any) -> Any:
     """Overwrite a tensor with ones and zeros, with a chance for each element."""
-    array = target.array
+    array = target._array
     try:
-        chances = xp_of(p.array).broadcast_to(p.array, array.shape)
+        chances = xp_of(p._array).broadcast_to(p._array, array.shape)
     except ValueError:
-        raise expand_refused(p.array.shape, array.shape) from None
+        raise expand_refused(p._array.shape, array.shape) from None
     value = stream.home.bernoulli(stream, chances, array.shape, array.dtype)
     return overwrite(BERNOULLI_TENSOR, target, value, "bernoulli_")
 
@@ -208,10 +208,10 @@ def coins_in_batch(target: Any, p: Any, stream: Any) -> Any:
         raise narrow("inplace bernoulli")
 
     def draw(chances: Any) -> Any:
-        array = chances.array
-        return wrap(stream.home.bernoulli(stream, array, array.shape, target.array.dtype))
+        array = chances._array
+        return wrap(stream.home.bernoulli(stream, array, array.shape, target._array.dtype))
 
-    target.copy_(batched_random.of_tensors(draw, p.expand(target.array.shape)))
+    target.copy_(batched_random.of_tensors(draw, p.expand(target._array.shape)))
     return target
 
 

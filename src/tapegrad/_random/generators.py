@@ -67,7 +67,7 @@ class Generator:
         """Go on from a state; returns self."""
         if not isinstance(new_state, TensorBase):
             raise TypeError(f"expected a torch.ByteTensor, but got {type(new_state).__name__}")
-        self.stream.set_state(to_host(new_state.array))
+        self.stream.set_state(to_host(new_state._array))
         return self
 
     def get_offset(self) -> int:

@@ -146,8 +146,8 @@ def normal(
     if out is None:
         return result
     checked_out("normal", out, None)
-    resize_out(out, result.array.shape)
-    out.array[...] = result.array
+    resize_out(out, result._array.shape)
+    out._array[...] = result._array
     return out
 
 
@@ -162,8 +162,8 @@ def normals(block: Any, tensors: Any, mean: Any, std: Any, stream: Any) -> Any:
 
 def normal_values(mean: Any, std: Any, stream: Any) -> Any:
     """Standard normals, scaled and shifted afterwards, each step rounded."""
-    m = mean.array if isinstance(mean, TensorBase) else mean
-    s = std.array if isinstance(std, TensorBase) else std
+    m = mean._array if isinstance(mean, TensorBase) else mean
+    s = std._array if isinstance(std, TensorBase) else std
     own = mean if isinstance(mean, TensorBase) else std
     if isinstance(std, TensorBase):
         if s.dtype.kind == "c":
@@ -177,7 +177,7 @@ def normal_values(mean: Any, std: Any, stream: Any) -> Any:
 
         check_broadcast([stand_in(m), stand_in(s)])
     shape = np.broadcast_shapes(getattr(m, "shape", ()), getattr(s, "shape", ()))
-    dtype = own.array.dtype
+    dtype = own._array.dtype
     unit = stream.home.normal(stream, shape, dtype)
     return (unit * of_dtype(s, dtype) + of_dtype(m, dtype)).astype(dtype)
 
@@ -199,18 +199,18 @@ def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = No
     stream = stream_of(generator, "bernoulli", place_of(input))
 
     def draw(chances: Any) -> Any:
-        array = chances.array
+        array = chances._array
         chance = float(p) if p is not None else xp_of(array).ascontiguousarray(array)
         value = stream.home.bernoulli(stream, chance, array.shape, array.dtype)
         return apply(BernoulliDraw, (chances,), (value,))
 
     if out is None:
         return sampled(draw, input)
-    value = draw(input).array
+    value = draw(input)._array
     checked_out("bernoulli", out, None)
-    check_memory(out.array, [])
+    check_memory(out._array, [])
     resize_out(out, value.shape)
-    out.array[...] = value
+    out._array[...] = value
     return out
 
 
@@ -222,14 +222,14 @@ def poisson(input: Any, generator: Any = None) -> Any:
     >>> poisson(tensor([0.0]))
     tensor([0.])
     """
-    kind = dtypes.of(checked_tensor(input, "poisson").array.dtype)
+    kind = dtypes.of(checked_tensor(input, "poisson")._array.dtype)
     place = place_of(input)
     if not kind.is_floating_point:
         raise not_implemented("poisson_cpu" if place is None else "poisson_cuda", kind)
     stream = stream_of(generator, "poisson", place)
     counts = rejection if stream.home is streams else stream.home
     return sampled(
-        lambda rates: apply(PoissonDraw, (rates,), (counts.poisson(stream, rates.array),)), input
+        lambda rates: apply(PoissonDraw, (rates,), (counts.poisson(stream, rates._array),)), input
     )
 
 
@@ -249,14 +249,14 @@ def binomial(count: Any, prob: Any, generator: Any = None) -> Any:
     counts = rejection if stream.home is streams else stream.home
 
     def draw(n: Any, p: Any) -> Any:
-        pair = xp_of(n.array).broadcast_arrays(n.array, p.array)
+        pair = xp_of(n._array).broadcast_arrays(n._array, p._array)
         return made(counts.binomial(stream, *pair))
 
     return sampled(draw, count, prob)
 
 
 def check_binomial(count: Any, prob: Any, on_cpu: bool) -> None:
-    kinds = [dtypes.of(t.array.dtype) for t in (count, prob)]
+    kinds = [dtypes.of(t._array.dtype) for t in (count, prob)]
     for name, kind in zip(("count", "prob"), kinds, strict=True):
         if not kind.is_floating_point:
             raise ValueError(
@@ -289,20 +289,20 @@ def multinomial(
     """
     checked_tensor(input, "multinomial")
     stream = stream_of(generator, "multinomial", place_of(input))
-    if input.array.ndim and input.array.shape[-1] > 1 << 24:
+    if input._array.ndim and input._array.shape[-1] > 1 << 24:
         raise RuntimeError("number of categories cannot exceed 2^24")
     count = whole(num_samples)
     if BATCHES:
         return batched_random.of_tensors(
-            lambda t: made(picked(stream, t.array, count, bool(replacement))), input
+            lambda t: made(picked(stream, t._array, count, bool(replacement))), input
         )
-    value = stream.home.multinomial(stream, input.array, count, bool(replacement))
+    value = stream.home.multinomial(stream, input._array, count, bool(replacement))
     if out is None:
         return made(value)
-    if out.array.dtype != value.dtype:
+    if out._array.dtype != value.dtype:
         raise RuntimeError(f"multinomial expects Long tensor out, got: {out.dtype.scalar_type}")
     resize_out(out, value.shape)
-    out.array[...] = value
+    out._array[...] = value
     return out
 
 

@@ -68,8 +68,8 @@ def drawn(
     if out is not None:
         checked_out(function, out, wanted)
         resize_out(out, shape)
-        out.array[...] = draw(stream, shape, out.array.dtype)
-        out.version_cell().bump(function)
+        out._array[...] = draw(stream, shape, out._array.dtype)
+        out._version_cell().bump(function)
         return out
     kind = wanted or default or dtypes.default_np()
     if BATCHES:

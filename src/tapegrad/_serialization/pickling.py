@@ -72,7 +72,7 @@ def reduce_tensor(t: Any) -> tuple[Any, ...]:
 
 
 def reduce_parameter(t: Any) -> tuple[Any, ...]:
-    args = (wrap(t.array), t.requires_grad, OrderedDict())
+    args = (wrap(t._array), t.requires_grad, OrderedDict())
     state = _utils.get_state(t)
     if not state:
         return _utils._rebuild_parameter, args
@@ -80,7 +80,7 @@ def reduce_parameter(t: Any) -> tuple[Any, ...]:
 
 
 def reduce_plain(t: Any) -> tuple[Any, tuple[Any, ...]]:
-    array = t.array
+    array = t._array
     dtype = dtypes.of(array.dtype)
     if t.is_meta:
         facts = (dtype, tuple(array.shape), element_strides(array), t.requires_grad)

@@ -53,7 +53,7 @@ TO_USAGE = (
 
 def with_memory(t: Any) -> Any:
     """The array of a tensor whose values can be read."""
-    if t.special and is_batched(t):
+    if t._special and is_batched(t):
         raise not_in_batch(NO_STORAGE)
     return read_values(t)
 
@@ -68,11 +68,11 @@ def python_number(array: Any) -> Any:
 
 def the_element(t: Any) -> Any:
     """The one element of a tensor; PyTorch has an op for that."""
-    if (t.special or STATE.modes_on) and is_asked(t):
+    if (t._special or STATE.modes_on) and is_asked(t):
         return ask_about("_local_scalar_dense", (t,), the_element)
-    if t.special and t.is_meta:
-        t.array.item()  # which says that there is none
-    return python_number(t.array)
+    if t._special and t.is_meta:
+        t._array.item()  # which says that there is none
+    return python_number(t._array)
 
 
 @api(function=False)
@@ -82,8 +82,8 @@ def item(self: Any) -> Any:
     >>> tensor([2.5]).item()
     2.5
     """
-    array = self.array
-    if self.special and is_batched(self):
+    array = self._array
+    if self._special and is_batched(self):
         raise no_values()
     if array.size != 1:
         raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
@@ -97,7 +97,7 @@ def tolist(self: Any) -> Any:
     >>> tensor([[1, 2], [3, 4]]).tolist()
     [[1, 2], [3, 4]]
     """
-    if self.special and is_asked(self):
+    if self._special and is_asked(self):
         kind = type(self).__name__
         raise RuntimeError(f".tolist() is not supported for tensor subclasses, got {kind}")
     array = with_memory(self)
@@ -105,11 +105,11 @@ def tolist(self: Any) -> Any:
 
 
 def only_number(self: Any) -> Any:
-    if self.array.size != 1:
+    if self._array.size != 1:
         refusal = ValueError(ONE_ELEMENT)
         errors.explain_call(refusal, "item", ("input",), (self,))
         raise refusal
-    if self.special and is_batched(self):
+    if self._special and is_batched(self):
         raise explained(no_values(), "item")
     return the_element(self)
 
@@ -139,8 +139,8 @@ def to_complex(self: Any) -> complex:
 
 
 def to_bool(self: Any) -> bool:
-    array = self.array
-    if self.special and is_batched(self):
+    array = self._array
+    if self._special and is_batched(self):
         raise explained(not_in_batch(CONTROL_FLOW), "__bool__")
     if array.size != 1:
         many = "more than one value" if array.size else "no values"
@@ -151,8 +151,8 @@ def to_bool(self: Any) -> bool:
 
 
 def to_index(self: Any) -> int:
-    array = self.array
-    if self.special and is_batched(self):
+    array = self._array
+    if self._special and is_batched(self):
         raise explained(no_values(), "__index__")
     if array.size != 1 or array.dtype.kind not in "iub":
         raise TypeError(AS_INDEX)
@@ -169,7 +169,7 @@ def numpy(self: Any, *, force: bool = False) -> Any:
     >>> tensor([1, 2]).numpy()
     array([1, 2])
     """
-    if self.special and is_asked(self):
+    if self._special and is_asked(self):
         raise RuntimeError(".numpy() is not supported for tensor subclasses.")
     if not force:
         if is_device(self) or self.is_meta:
@@ -251,7 +251,7 @@ def dlpack_device(self: Any) -> Any:
 
     if self.is_meta:
         raise ValueError("Unknown device type meta for Dlpack")
-    kind, index = memory_behind(self.array).__dlpack_device__()
+    kind, index = memory_behind(self._array).__dlpack_device__()
     return DLDeviceType(kind), index
 
 
@@ -267,7 +267,7 @@ def cuda_array_interface(self: Any) -> dict[str, Any]:
             "Can't get __cuda_array_interface__ on Variable that requires grad. If gradients "
             "aren't required, use var.detach() to get Variable that doesn't require grad."
         )
-    return self.array.__cuda_array_interface__  # type: ignore[no-any-return]
+    return self._array.__cuda_array_interface__  # type: ignore[no-any-return]
 
 
 @api(method=False, direct=True, follows=True)
@@ -293,7 +293,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     if isinstance(ext_tensor, TensorBase):
         if ext_tensor.is_conj():  # type: ignore[attr-defined]
             raise BufferError("Can't export tensors with the conjugate bit set")
-        array = memory_behind(ext_tensor.array)
+        array = memory_behind(ext_tensor._array)
     elif type(ext_tensor) is STATE.device_type:
         array = ext_tensor
     elif ext_tensor.__dlpack_device__()[0] in DLPACK_CUDA:
@@ -311,7 +311,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 
 def converted(self: Any, dtype: Any = None, copy: bool = False, order: Any = None) -> Any:
     """The tensor itself if it is as asked, else a recorded copy."""
-    array = self.array
+    array = self._array
     wanted = array.dtype if dtype is None else dtype
     if array.dtype.kind == "c" and array.size:
         warn_of_lost_part(array.dtype, wanted, 4)
@@ -346,7 +346,7 @@ def to(self: Any, *args: Any, **kwargs: Any) -> Any:
     dtype, device, rest = None, None, ()
     first = args[0] if args else None
     if isinstance(first, TensorBase):
-        dtype, rest = dtypes.of(first.array.dtype), args[1:]
+        dtype, rest = dtypes.of(first._array.dtype), args[1:]
     elif type(first) is dtypes.dtype or isinstance(first, type) and first in PYTHON_DTYPES:
         dtype, rest = first, args[1:]
     elif first is None or isinstance(first, (str, device_type)) or is_plain_int(first):
@@ -411,7 +411,7 @@ def type_(self: Any, dtype: Any = None, non_blocking: bool = False, **kwargs: An
     """
     if dtype is None:
         space = "torch.cuda" if is_device(self) else "torch.meta" if self.is_meta else "torch"
-        return f"{space}.{dtypes.of(self.array.dtype).scalar_type}Tensor"
+        return f"{space}.{dtypes.of(self._array.dtype).scalar_type}Tensor"
     if isinstance(dtype, dtypes.dtype):
         return converted(self, dtype.np)
     if isinstance(dtype, str):
@@ -453,7 +453,7 @@ def type_as(self: Any, other: Any) -> Any:
     found = self
     if STATE.device_type is not None:
         found = on_device(self, other.device, "type_as")  # type: ignore[attr-defined]
-    return converted(found, other.array.dtype)
+    return converted(found, other._array.dtype)
 
 
 def named_cast(name: str, dtype: dtypes.dtype) -> None:
@@ -544,9 +544,9 @@ def untyped_storage(self: Any) -> UntypedStorage:
 
 def owned_array(t: Any) -> Any:
     """The array of a tensor with memory of its own."""
-    if t.special and is_batched(t):
+    if t._special and is_batched(t):
         raise NotImplementedError(NO_IMPL_STORAGE)
-    return t.array
+    return t._array
 
 
 @api(function=False)
@@ -576,7 +576,7 @@ def is_set_to(self: Any, tensor: Any) -> bool:
     """
     if is_batched(self) or is_batched(tensor):
         raise no_rule("is_set_to")
-    a, b = self.array, tensor.array
+    a, b = self._array, tensor._array
     if any([t.is_conj() or t.is_neg() for t in (self, tensor)]):
         return False
     return bool(
@@ -597,7 +597,7 @@ def share_memory_(self: Any) -> Any:
     """
     array = owned_array(self)
     if not (is_device(self) or in_shared_memory(array)):
-        self.array = with_bits_of(array, in_new_shared_memory(memory_behind(array)))
+        self._array = with_bits_of(array, in_new_shared_memory(memory_behind(array)))
     return self
 
 
@@ -646,7 +646,7 @@ def is_pinned(self: Any, device: Any = None) -> bool:
         return False
     from ..cuda.memory import is_pinned_array
 
-    return is_pinned_array(self.array)
+    return is_pinned_array(self._array)
 
 
 @api(function=False)
@@ -662,7 +662,7 @@ def record_stream(self: Any, stream: Any) -> None:
         raise RuntimeError("unknown parameter type")
     from ..cuda.streams import hold
 
-    hold(self.array, stream)
+    hold(self._array, stream)
 
 
 # Python's protocols: attached to Tensor under these names.

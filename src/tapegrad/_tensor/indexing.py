@@ -60,9 +60,9 @@ def get(t: Any, index: Any) -> Any:
         return select_at(t, 0, index, 0)
     if kind is slice:
         return slice_at(t, 0, index)
-    if isinstance(index, TensorBase) and index.array.dtype is I64 and index.array.ndim:
-        if t.array.ndim and not index.special:
-            return index_with(t, {0: index.array}, (index,))  # nothing to walk over
+    if isinstance(index, TensorBase) and index._array.dtype is I64 and index._array.ndim:
+        if t._array.ndim and not index._special:
+            return index_with(t, {0: index._array}, (index,))  # nothing to walk over
     items = parts_of(index)
     view, noted, watched = walk(t, items)
     if not noted:
@@ -79,7 +79,7 @@ def put(t: Any, index: Any, value: Any) -> None:
     kind = type(index)
     items = (index,) if kind is int or kind is slice else parts_of(index)
     source = as_value(t, value)
-    if not t.array.ndim and kind in BASIC:
+    if not t._array.ndim and kind in BASIC:
         raise scalar_index(index)
     if index is False:
         return
@@ -91,7 +91,7 @@ def put(t: Any, index: Any, value: Any) -> None:
     if not noted:
         copy_into(view, source)
         return
-    shape = source.array.shape
+    shape = source._array.shape
     if shape and shape[0] == 1:
         source = apply(REGISTRY["view"], (source,), (trimmed(shape),))
     put_with(view, noted, source, False, watched)
@@ -100,14 +100,14 @@ def put(t: Any, index: Any, value: Any) -> None:
 def quick_put(t: Any, index: Any, value: Any) -> bool:
     """Put a number into a float tensor that needs no gradient, at ints and slices; False if not."""
     kind = type(value)
-    if (kind is not float and kind is not int) or t.wants_grad or t.special or ACTIVE.modes:
+    if (kind is not float and kind is not int) or t._wants_grad or t._special or ACTIVE.modes:
         return False
-    array = t.array
-    view = t.view_of
-    cell = t.cell
+    array = t._array
+    view = t._view_of
+    cell = t._cell
     if (array.dtype is not F32 and array.dtype is not F64) or not -9e18 < value < 9e18:
         return False
-    if (view is not None and view.base.wants_grad) or (cell is not None and cell.inference):
+    if (view is not None and view.base._wants_grad) or (cell is not None and cell.inference):
         return False
     if view is not None and shares_itself(array):
         return False
@@ -126,14 +126,14 @@ def copy_into(view: Any, source: Any) -> None:
     """Write `source` over all of `view`; its leading ones do not count."""
     if STATE.device_type is not None and is_device(source) and not is_device(view):
         source = source.cpu()
-    shape = source.array.shape
-    target = view.array.shape
+    shape = source._array.shape
+    target = view._array.shape
     if shape != target:
         if not shape:
             view.fill_(source)
             return
         source = apply(REGISTRY["view"], (source,), (trimmed(shape),))
-        if source.array.shape != target:
+        if source._array.shape != target:
             source = source.expand(target)
     view.copy_(source)
 
@@ -150,7 +150,7 @@ def as_value(t: Any, value: Any) -> Any:
     """The right-hand side of an assignment as a tensor; numbers take the dtype of `t`."""
     if isinstance(value, TensorBase):
         return value
-    dtype = t.array.dtype
+    dtype = t._array.dtype
     if isinstance(value, (bool, int, float, complex, np.integer)):
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             raise ValueError("Overflow when unpacking long long")
@@ -218,7 +218,7 @@ def stands_for_a_dim(item: Any) -> bool:
 
 def walk(t: Any, items: tuple[Any, ...]) -> tuple[Any, dict[int, Any], tuple[Any, ...]]:
     """The view that the basic parts make, the index arrays by dimension, the tensors among them."""
-    ndim = t.array.ndim
+    ndim = t._array.ndim
     used = len(items)
     if not all([type(item) in BASIC for item in items]):
         items = tuple([index_part(item) for item in items])
@@ -233,8 +233,8 @@ def walk(t: Any, items: tuple[Any, ...]) -> tuple[Any, dict[int, Any], tuple[Any
         if kind is int:
             t = select_at(t, dim, item, place)
         elif kind is slice:
-            start, stop, step = bounds(item, t.array.shape[dim])
-            whole = not start and step == 1 and stop == t.array.shape[dim]
+            start, stop, step = bounds(item, t._array.shape[dim])
+            whole = not start and step == 1 and stop == t._array.shape[dim]
             # Bounds counted from the end make a view even of everything, as in PyTorch.
             if not whole or item.start or (item.stop is not None and item.stop < 0):
                 t = apply(REGISTRY["slice"], (t,), (dim, start, stop, step))
@@ -253,7 +253,7 @@ def walk(t: Any, items: tuple[Any, ...]) -> tuple[Any, dict[int, Any], tuple[Any
         else:
             if kind is ndarray:
                 item = wrap(item)
-            array = item.array
+            array = item._array
             watched.append(item)
             if array.ndim == 0 and array.dtype.kind in "iub" and not is_batched(item):
                 if array.dtype.kind == "b" or array.dtype == U8:
@@ -301,7 +301,7 @@ def from_sequence(items: Any) -> Any:
     if isinstance(items, range):
         return np.arange(items.start, items.stop, items.step, dtype=np.int64)
     if any([isinstance(v, TensorBase) for v in items]):
-        items = [to_host(v.array) if isinstance(v, TensorBase) else v for v in items]
+        items = [to_host(v._array) if isinstance(v, TensorBase) else v for v in items]
     try:
         array = np.asarray(items)
     except ValueError:
@@ -329,7 +329,7 @@ def dims_of(item: Any) -> int:
     if item is None or item is Ellipsis or type(item) is bool:
         return 0
     if isinstance(item, TensorBase):
-        item = item.array
+        item = item._array
     return item.ndim if hasattr(item, "dtype") and is_mask(item) else 1
 
 
@@ -351,7 +351,7 @@ def scalar_index(index: Any) -> Exception:
 
 def select_at(t: Any, dim: int, index: int, place: int) -> Any:
     """The view at `index` of `dim`; errors name the `place` of the index in its tuple."""
-    shape = t.array.shape
+    shape = t._array.shape
     if not shape:
         raise scalar_index(index)
     size = shape[dim] if dim < len(shape) else 0
@@ -363,7 +363,7 @@ def select_at(t: Any, dim: int, index: int, place: int) -> Any:
 
 
 def slice_at(t: Any, dim: int, item: slice) -> Any:
-    shape = t.array.shape
+    shape = t._array.shape
     if not shape:
         raise scalar_index(item)
     return apply(REGISTRY["slice"], (t,), (dim, *bounds(item, shape[dim])))
@@ -383,13 +383,13 @@ def index_with(t: Any, noted: dict[int, Any], watched: tuple[Any, ...] = ()) -> 
     """`t` at index arrays, given by dimension."""
     if BATCHES and has_batched(watched):
         return batched_index.get(t, noted, watched)
-    index = complete(t.array.shape, noted)
+    index = complete(t._array.shape, noted)
     if STATE.device_type is not None:
         check_places(t, index)
     try:
         return apply(REGISTRY["index"], (t,), (index,), watched)
     except IndexError:
-        explain(t.array.shape, index)
+        explain(t._array.shape, index)
         raise
 
 
@@ -408,20 +408,20 @@ def put_with(
     if run is write:
         refuse(t, False)
         if not filling:
-            check_apart(t.array, values.array)
-    index = complete(t.array.shape, noted)
+            check_apart(t._array, values._array)
+    index = complete(t._array.shape, noted)
     if STATE.device_type is not None:
         check_places(t, index)
-    if values.array.dtype != t.array.dtype:
+    if values._array.dtype != t._array.dtype:
         values = with_dtype_of(t, index, values, filling)
     try:
         out = run(REGISTRY["index_put"], (t, values), (index, accumulate), watched)
-        if run is write and filling and shares_itself(t.array):
+        if run is write and filling and shares_itself(t._array):
             warnings.warn(EXPANDED["masked_fill"], UserWarning, stacklevel=outside())
         return out
     except (IndexError, ValueError, TypeError):
-        check_values(t.array.shape, index, values.array.shape)
-        explain(t.array.shape, index)
+        check_values(t._array.shape, index, values._array.shape)
+        explain(t._array.shape, index)
         raise
 
 
@@ -444,18 +444,18 @@ def check_values(shape: tuple[int, ...], index: tuple[Any, ...], given: tuple[in
 
 def is_masked_fill(arrays: list[Any], values: Any, accumulate: bool) -> bool:
     """Whether PyTorch takes another way: one element under one mask."""
-    if accumulate or len(arrays) != 1 or values.array.size != 1:
+    if accumulate or len(arrays) != 1 or values._array.size != 1:
         return False
     return bool(is_mask(arrays[0]))
 
 
 def with_dtype_of(t: Any, index: tuple[Any, ...], values: Any, filling: bool) -> Any:
     """`values` in the dtype of `t`, where PyTorch takes another: one element under one mask."""
-    have, want = values.array.dtype, t.array.dtype
+    have, want = values._array.dtype, t._array.dtype
     if filling:
-        number_as_array(want, to_host(values.array).item())  # which refuses what does not fit
+        number_as_array(want, to_host(values._array).item())  # which refuses what does not fit
         return values.to(dtypes.of(want))
-    check_values(t.array.shape, index, values.array.shape)
+    check_values(t._array.shape, index, values._array.shape)
     raise RuntimeError(
         "Index put requires the source and destination dtypes match, got "
         f"{dtypes.of(want).scalar_type} for the destination and {dtypes.of(have).scalar_type} "
@@ -472,7 +472,7 @@ def check_places(t: Any, index: tuple[Any, ...]) -> None:
                 "indices should be either on cpu or on the same device as the indexed tensor (cpu)"
             )
         return
-    for place, (array, size) in enumerate(places_of(t.array.shape, index)):
+    for place, (array, size) in enumerate(places_of(t._array.shape, index)):
         if type(array) is not device_type:
             check_inside(array, place, size)
         elif GPU.watch_range is not None:
@@ -588,7 +588,7 @@ def arrays_of(indices: Any, function: str) -> tuple[dict[int, Any], tuple[Any, .
     for place, t in enumerate(indices):
         if not isinstance(t, TensorBase):
             raise no_tensor_in_list(place, 0, t)
-        array = t.array if is_batched(t) else as_array(t.array)
+        array = t._array if is_batched(t) else as_array(t._array)
         noted[dim] = array
         dim += array.ndim if is_mask(array) else 1
     return noted, tuple(indices)

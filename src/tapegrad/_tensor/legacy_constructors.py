@@ -60,11 +60,11 @@ def construct(
     if len(args) == 1:
         if isinstance(first, TensorBase):
             own = "cuda" if is_device(first) else "cpu"
-            if strict and (first.array.dtype != dtype or own != kind):
+            if strict and (first._array.dtype != dtype or own != kind):
                 raise TypeError(
-                    f"expected {options(dtype, kind)} (got {options(first.array.dtype, own)})"
+                    f"expected {options(dtype, kind)} (got {options(first._array.dtype, own)})"
                 )
-            return first.array
+            return first._array
         if isinstance(first, Size):
             return sized(tuple(first), dtype)
         if not is_int(first):
@@ -102,12 +102,12 @@ def instance(cls: type, array: Any, source: tuple[Any, ...]) -> Any:
     from .._creation.sized import restrided
 
     t: Any = blank(cls)
-    t.special = INTERPRETED if takes_part(cls) else special_by(array)
-    t.array = array if array.size else restrided(array)
+    t._special = INTERPRETED if takes_part(cls) else special_by(array)
+    t._array = array if array.size else restrided(array)
     if len(source) == 1 and isinstance(source[0], TensorBase):
-        t.cell = source[0].version_cell()
+        t._cell = source[0]._version_cell()
     elif MODES.inference:
-        t.version_cell().inference = True
+        t._version_cell().inference = True
     return t
 
 
@@ -123,7 +123,7 @@ def new(self: Any, *args: Any, **kwargs: Any) -> Any:
     >>> tensor([1.0]).new([1, 2])
     tensor([1., 2.])
     """
-    return constructed(self.array.dtype, is_device(self), args, kwargs)
+    return constructed(self._array.dtype, is_device(self), args, kwargs)
 
 
 def constructed(dtype: Any, on_gpu: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -158,7 +158,7 @@ class tensortype(type):
     def __instancecheck__(cls, value: Any) -> bool:
         if not isinstance(value, TensorBase) or is_device(value) != cls.is_cuda:
             return False
-        return dtypes.of(value.array.dtype) is cls.dtype
+        return dtypes.of(value._array.dtype) is cls.dtype
 
 
 def tensor_type(name: str, dtype: dtypes.dtype, cuda: bool = False) -> tensortype:

@@ -116,7 +116,7 @@ def format_item(tensor: Any, spec: str) -> str:
 
 def _host_array(tensor: Any, index: tuple[Any, ...] = ()) -> numpy.ndarray[Any, Any]:
     """The elements at `index` in host memory; indexing first, so that little is transferred."""
-    array = tensor.array
+    array = tensor._array
     if index:
         array = array[index]
     fetch = getattr(array, "get", None)  # CuPy's copy to the host

@@ -34,7 +34,6 @@ from ..core.base import (
 from ..core.layout import address, strides_of
 from ..core.modes import MODES
 from ..core.operators import Operators
-from ..core.shared_names import share_names
 from ..core.transforms import batched, dual, looping
 from ..core.transforms.levels import FLAGGED_INSIDE, STACK, refuse_inside
 from ..core.upward import TENSOR
@@ -48,7 +47,8 @@ from .size import Size
 
 # What is nobody's business: dir() leaves it out.
 FIELDS = frozenset(
-    "array cell cut gradient node retained slot special version_cell view_of wants_grad".split()
+    "_array _cell _cut _gradient _node _retained _slot _special _version_cell _view_of "
+    "_wants_grad".split()
 )
 
 
@@ -76,10 +76,6 @@ class Tensor(Operators):
         from .._creation.sized import legacy_tensor
 
         return legacy_tensor(cls, *args, **kwargs)
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        share_names(cls, Tensor)
 
     # Ops on a subclass give that subclass; Parameter and the like opt out by setting this to False.
     _takes_part = True
@@ -129,9 +125,9 @@ class Tensor(Operators):
     ) -> Any:
         with python_dispatch.modes_set_to(()), python_dispatch.below_classes():
             made = subclass.as_subclass(data.detach(), cls)
-        made.cell = None
-        made.cut = None
-        made.wants_grad = require_grad
+        made._cell = None
+        made._cut = None
+        made._wants_grad = require_grad
         return made
 
     def as_subclass(self, cls: type) -> Any:
@@ -150,20 +146,20 @@ class Tensor(Operators):
     @property
     def requires_grad(self) -> bool:
         """Whether operations on it are recorded, so that backward reaches it."""
-        if self.special and batched.is_batched(self):
+        if self._special and batched.is_batched(self):
             return batched.requires_grad(self)
-        view = self.view_of
-        return self.wants_grad or (view is not None and view.base.wants_grad)
+        view = self._view_of
+        return self._wants_grad or (view is not None and view.base._wants_grad)
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         if not isinstance(value, bool):
             raise RuntimeError("requires_grad must be a bool")
-        if self.special and batched.is_batched(self):
+        if self._special and batched.is_batched(self):
             return  # PyTorch flags the entry, which nothing looks at
         if value and not self.is_leaf:
             raise RuntimeError("you can only change requires_grad flags of leaf variables.")
-        if value and self.array.dtype.kind not in "fcV":
+        if value and self._array.dtype.kind not in "fcV":
             raise RuntimeError(
                 "only Tensors of floating point and complex dtype can require gradients"
             )
@@ -187,52 +183,57 @@ class Tensor(Operators):
 
     def _flag(self, requires_grad: bool) -> Tensor:
         # As it was last known: unlike `is_leaf`, this does not notice writes to a view's base.
-        if self.node is not None and not self.node.is_leaf and not requires_grad:
+        if self._node is not None and not self._node._is_leaf and not requires_grad:
             raise RuntimeError(
                 "you can only change requires_grad flags of leaf variables. If you want to use a "
                 "computed variable in a subgraph that doesn't require differentiation use "
                 "var_no_grad = var.detach()."
             )
-        if requires_grad and self.array.dtype.kind not in "fcV":
+        if requires_grad and self._array.dtype.kind not in "fcV":
             refusal = RuntimeError("only Tensors of floating point dtype can require gradients")
             errors.explain_call(refusal, "requires_grad_", ("input",), (self,))
             raise refusal
-        if self.cell is not None and self.cell.inference and requires_grad and not MODES.inference:
+        if (
+            self._cell is not None
+            and self._cell.inference
+            and requires_grad
+            and not MODES.inference
+        ):
             raise RuntimeError(
                 "Setting requires_grad=True on inference tensor outside InferenceMode is not "
                 "allowed."
             )
         # The AccumulateGrad stays: a graph may lead there, and gradients may be wanted again.
-        self.wants_grad = requires_grad
-        if requires_grad and self.node is None:
+        self._wants_grad = requires_grad
+        if requires_grad and self._node is None:
             note_birth(self)
-        view = self.view_of
+        view = self._view_of
         if view is not None:
             view.asked = requires_grad
-            self.wants_grad = requires_grad or view.base.wants_grad
+            self._wants_grad = requires_grad or view.base._wants_grad
         return self
 
     @property
     def is_leaf(self) -> bool:
         """Whether no recorded operation made it; backward fills `grad` of leaves."""
-        if self.special and batched.is_batched(self):
+        if self._special and batched.is_batched(self):
             return batched.is_leaf(self)
-        if self.view_of is not None:
+        if self._view_of is not None:
             inplace.look_again(self)
-        node = self.node
-        return node is None or node.is_leaf
+        node = self._node
+        return node is None or node._is_leaf
 
     @property
     def grad_fn(self) -> Node | None:
         """The node that made it; None for a leaf."""
-        if self.special and batched.is_batched(self):
+        if self._special and batched.is_batched(self):
             return batched.grad_fn(self)
-        if self.view_of is not None:
+        if self._view_of is not None:
             inplace.look_again(self)
-        node = self.node
-        if node is None or node.is_leaf:
+        node = self._node
+        if node is None or node._is_leaf:
             return None
-        node.made = self.array.shape, self.array.dtype
+        node._made = self._array.shape, self._array.dtype
         return shown(node)
 
     @property
@@ -246,19 +247,19 @@ class Tensor(Operators):
         >>> w.grad
         tensor([2., 4.])
         """
-        node = self.node
-        if self.gradient is None and node is not None and not (node.is_leaf or self.retained):
+        node = self._node
+        if self._gradient is None and node is not None and not (node._is_leaf or self._retained):
             errors.warn_non_leaf_grad(self)
-        return self.gradient
+        return self._gradient
 
     @grad.setter
     def grad(self, value: Any) -> None:
         api.check_assigned_grad(self, value)
-        self.gradient = value
+        self._gradient = value
 
     @grad.deleter
     def grad(self) -> None:
-        self.gradient = None
+        self._gradient = None
 
     @property
     def grad_dtype(self) -> Any:
@@ -292,15 +293,15 @@ class Tensor(Operators):
         >>> w
         tensor([0.5000, 1.5000], requires_grad=True)
         """
-        if self.special and batched.is_batched(self):
+        if self._special and batched.is_batched(self):
             raise RuntimeError("accessing `data` under vmap transform is not allowed")
-        if (self.special or STATE.modes_on) and python_dispatch.is_asked(self):
+        if (self._special or STATE.modes_on) and python_dispatch.is_asked(self):
             return self.detach()
-        t: Tensor = same_class(self, self.array)
-        if self.cell is not None and self.cell.inference:
-            t.cell = own_counter(self.cell)
+        t: Tensor = same_class(self, self._array)
+        if self._cell is not None and self._cell.inference:
+            t._cell = own_counter(self._cell)
         if self.requires_grad:
-            t.cut = Cut("data", self)
+            t._cut = Cut("data", self)
         return t
 
     @data.setter
@@ -309,7 +310,7 @@ class Tensor(Operators):
 
     @property
     def _version(self) -> int:
-        cell = self.cell
+        cell = self._cell
         if cell is None:
             return 0
         if cell.inference and not cell.counts:
@@ -318,13 +319,13 @@ class Tensor(Operators):
 
     @property
     def _base(self) -> Tensor | None:
-        return None if self.view_of is None else self.view_of.base  # type: ignore[return-value]
+        return None if self._view_of is None else self._view_of.base  # type: ignore[return-value]
 
     def _use_count(self) -> int:
         """How many hold this tensor: the program, and a graph that leads to it as a leaf."""
-        node = self.node
+        node = self._node
         # The tensor's own reference, this one and that of the call are always there.
-        held = node is not None and node.is_leaf and sys.getrefcount(node) > 3
+        held = node is not None and node._is_leaf and sys.getrefcount(node) > 3
         return 2 if held else 1
 
     def module_load(self, other: Any, assign: bool = False) -> Any:
@@ -336,15 +337,15 @@ class Tensor(Operators):
     @property
     def output_nr(self) -> int:
         """Which result of its node it is."""
-        return self.slot
+        return self._slot
 
     def _is_view(self) -> bool:
-        return self.view_of is not None
+        return self._view_of is not None
 
     @property
     def retains_grad(self) -> bool:
         """Whether backward keeps its gradient though it is no leaf."""
-        return self.retained
+        return self._retained
 
     def retain_grad(self) -> None:
         """Keep `.grad` for a tensor that is not a leaf.
@@ -359,13 +360,13 @@ class Tensor(Operators):
         if not self.requires_grad:
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
         refuse_inside(FLAGGED_INSIDE, "retain_grad", "")
-        if self.is_leaf or self.retained:
+        if self.is_leaf or self._retained:
             return
         api.retain(self)
 
     def is_inference(self) -> bool:
         """Whether it was made in inference mode."""
-        return self.cell is not None and self.cell.inference
+        return self._cell is not None and self._cell.inference
 
     def detach(self) -> Tensor:
         """The same memory without history; writes are counted together.
@@ -376,16 +377,16 @@ class Tensor(Operators):
         """
         if WATCHED and is_watched((self,), {}):
             return ask_watchers(Tensor.detach, (self,), {})  # type: ignore[no-any-return]
-        if self.special and batched.is_batched(self):
+        if self._special and batched.is_batched(self):
             return batched.through(Tensor.detach, self)
-        if (self.special or STATE.modes_on) and python_dispatch.is_asked(self):
+        if (self._special or STATE.modes_on) and python_dispatch.is_asked(self):
             return subclass.detached(self)
-        t: Tensor = same_class(self, self.array)
-        t.cell = own_counter(self.version_cell())
+        t: Tensor = same_class(self, self._array)
+        t._cell = own_counter(self._version_cell())
         if self.requires_grad:
-            t.cut = Cut("detach", self)
+            t._cut = Cut("detach", self)
         else:
-            t.cut = self.cut
+            t._cut = self._cut
         return t
 
     def detach_(self) -> Tensor:
@@ -399,7 +400,7 @@ class Tensor(Operators):
         """
         if MODES.inference:
             return self  # what would do it does not run there
-        if self.view_of is not None or (self.special and batched.is_batched(self)):
+        if self._view_of is not None or (self._special and batched.is_batched(self)):
             raise RuntimeError(
                 "Can't detach views in-place. Use detach() instead. If you are using "
                 "DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as "
@@ -407,15 +408,15 @@ class Tensor(Operators):
                 "these gradients. To fix this error, please refer to the Optimizer.zero_grad() "
                 "function in torch/optim/optimizer.py as the solution."
             )
-        if self.wants_grad:
-            self.cut = Cut("detach_")
-        if self.node is not None and not self.node.is_leaf:
+        if self._wants_grad:
+            self._cut = Cut("detach_")
+        if self._node is not None and not self._node._is_leaf:
             STATE.detached = True
-            self.node.detached = {self.slot, *(self.node.detached or ())}
-            self.node = None
-        self.wants_grad = False
-        self.slot = 0
-        self.retained = False
+            self._node._detached = {self._slot, *(self._node._detached or ())}
+            self._node = None
+        self._wants_grad = False
+        self._slot = 0
+        self._retained = False
         return self
 
     def backward(
@@ -464,10 +465,10 @@ class Tensor(Operators):
         """
         if not self.requires_grad:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-        if self.special and batched.is_batched(self):
+        if self._special and batched.is_batched(self):
             return batched.register_hook(self, hook)
-        node = self.grad_fn or self.node or accumulate_node(self)
-        hooks = hooks_of(node).tensor.setdefault(self.slot, HookDict())
+        node = self.grad_fn or self._node or accumulate_node(self)
+        hooks = hooks_of(node).tensor.setdefault(self._slot, HookDict())
         return add_hook(hooks, hook)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
@@ -484,21 +485,21 @@ class Tensor(Operators):
             raise RuntimeError(
                 "post accumulate grad hooks cannot be registered on non-leaf tensors"
             )
-        return add_hook(hooks_of(self.node or accumulate_node(self)).accumulated_hooks, hook)
+        return add_hook(hooks_of(self._node or accumulate_node(self)).accumulated_hooks, hook)
 
     @property
     def _backward_hooks(self) -> Any:
-        node = self.node
-        if node is None or node.hooks is None:
+        node = self._node
+        if node is None or node._hooks is None:
             return None
-        return node.hooks.tensor.get(self.slot)
+        return node._hooks.tensor.get(self._slot)
 
     # ------------------------------------------------------------------ shape and kind
 
     @property
     def shape(self) -> Size:
         """The length of each dimension."""
-        return tuple.__new__(Size, self.array.shape)
+        return tuple.__new__(Size, self._array.shape)
 
     def size(self, dim: int | None = None) -> Any:
         """The shape, or one of its sizes.
@@ -507,10 +508,10 @@ class Tensor(Operators):
         (torch.Size([2, 3]), 2)
         """
         if dim is None:
-            return tuple.__new__(Size, self.array.shape)
-        if not self.array.ndim:
+            return tuple.__new__(Size, self._array.shape)
+        if not self._array.ndim:
             raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
-        return self.array.shape[indexing.wrap_dim(dim, self.array.ndim)]
+        return self._array.shape[indexing.wrap_dim(dim, self._array.ndim)]
 
     def stride(self, dim: int | None = None) -> Any:
         """How many elements lie between neighbours, per dimension.
@@ -518,7 +519,7 @@ class Tensor(Operators):
         >>> zeros(2, 3).stride()
         (3, 1)
         """
-        strides = element_strides(self.array)
+        strides = element_strides(self._array)
         return strides if dim is None else strides[indexing.wrap_dim(dim, len(strides))]
 
     def storage_offset(self) -> int:
@@ -527,14 +528,14 @@ class Tensor(Operators):
         >>> arange(5)[2:].storage_offset()
         2
         """
-        if self.special and batched.is_batched(self):
+        if self._special and batched.is_batched(self):
             return batched.batch_of(self).physical.storage_offset()  # type: ignore[no-any-return]
-        base = owner(self.array)
-        if self.view_of is not None:
-            whole = owner(self.view_of.base.array)
-            if 0 <= address(self.array) - address(whole) <= whole.nbytes:
+        base = owner(self._array)
+        if self._view_of is not None:
+            whole = owner(self._view_of.base._array)
+            if 0 <= address(self._array) - address(whole) <= whole.nbytes:
                 base = whole  # not so if `.data` was assigned since
-        return (address(self.array) - address(base)) // self.array.itemsize
+        return (address(self._array) - address(base)) // self._array.itemsize
 
     def dim(self) -> int:
         """How many dimensions it has.
@@ -542,14 +543,14 @@ class Tensor(Operators):
         >>> zeros(2, 3).dim()
         2
         """
-        return self.array.ndim  # type: ignore[no-any-return]
+        return self._array.ndim  # type: ignore[no-any-return]
 
     ndimension = dim
 
     @property
     def ndim(self) -> int:
         """How many dimensions it has."""
-        return self.array.ndim  # type: ignore[no-any-return]
+        return self._array.ndim  # type: ignore[no-any-return]
 
     def numel(self) -> int:
         """How many elements it has.
@@ -557,19 +558,19 @@ class Tensor(Operators):
         >>> zeros(2, 3).numel()
         6
         """
-        return self.array.size  # type: ignore[no-any-return]
+        return self._array.size  # type: ignore[no-any-return]
 
     nelement = numel
 
     @property
     def dtype(self) -> dtypes.dtype:
         """What its elements are."""
-        return dtypes.of(self.array.dtype)
+        return dtypes.of(self._array.dtype)
 
     @property
     def device(self) -> device_type:
         """Where its elements are."""
-        if self.special:
+        if self._special:
             claimed: device_type | None = self.__dict__.get("_claimed_device")
             if claimed is not None:
                 return claimed
@@ -585,7 +586,7 @@ class Tensor(Operators):
     @property
     def itemsize(self) -> int:
         """The bytes of one element."""
-        return self.array.itemsize  # type: ignore[no-any-return]
+        return self._array.itemsize  # type: ignore[no-any-return]
 
     def element_size(self) -> int:
         """The bytes of one element.
@@ -593,20 +594,20 @@ class Tensor(Operators):
         >>> zeros(2).element_size()
         4
         """
-        return self.array.itemsize  # type: ignore[no-any-return]
+        return self._array.itemsize  # type: ignore[no-any-return]
 
     @property
     def nbytes(self) -> int:
         """The bytes of all its elements."""
-        return self.array.nbytes  # type: ignore[no-any-return]
+        return self._array.nbytes  # type: ignore[no-any-return]
 
     def data_ptr(self) -> int:
         """The address of its first element."""
-        if self.special and batched.is_batched(self):
+        if self._special and batched.is_batched(self):
             raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
-        if type(self.array) is STATE.meta_type:
-            return self.storage_offset() * self.array.itemsize  # type: ignore[attr-defined, no-any-return]
-        return address(self.array) if self.array.size else 0
+        if type(self._array) is STATE.meta_type:
+            return self.storage_offset() * self._array.itemsize  # type: ignore[attr-defined, no-any-return]
+        return address(self._array) if self._array.size else 0
 
     def is_contiguous(self, memory_format: Any = contiguous_format) -> bool:
         """Whether its elements lie in memory in the order of its indices.
@@ -615,8 +616,8 @@ class Tensor(Operators):
         False
         """
         if memory_format is not contiguous_format:
-            return is_channels_last(self.array, memory_format)
-        return self.array.flags.c_contiguous  # type: ignore[no-any-return]
+            return is_channels_last(self._array, memory_format)
+        return self._array.flags.c_contiguous  # type: ignore[no-any-return]
 
     def is_floating_point(self) -> bool:
         """Whether its dtype is one of floating point numbers.
@@ -641,7 +642,7 @@ class Tensor(Operators):
         >>> x.is_conj(), x.conj().is_conj()
         (False, True)
         """
-        return bool(self.special) and bits.is_conjugated(batched.memory_of(self))
+        return bool(self._special) and bits.is_conjugated(batched.memory_of(self))
 
     def is_neg(self) -> bool:
         """Whether this is a view that shows negatives of what is in memory.
@@ -649,7 +650,7 @@ class Tensor(Operators):
         >>> tensor([1 + 2j]).conj().imag.is_neg()
         True
         """
-        return bool(self.special) and bits.is_negated(batched.memory_of(self))
+        return bool(self._special) and bits.is_negated(batched.memory_of(self))
 
     def get_device(self) -> int:
         """The number of its GPU; -1 on the CPU."""
@@ -659,17 +660,17 @@ class Tensor(Operators):
     @property
     def is_cuda(self) -> bool:
         """Whether its elements are on a GPU."""
-        return bool(self.special) and self.device.type == "cuda"
+        return bool(self._special) and self.device.type == "cuda"
 
     @property
     def is_cpu(self) -> bool:
         """Whether its elements are in the memory of the processor."""
-        return not self.special or self.device.type == "cpu"
+        return not self._special or self.device.type == "cpu"
 
     @property
     def is_meta(self) -> bool:
         """Whether it has a shape and a dtype and no elements."""
-        return bool(self.special) and self.device.type == "meta"
+        return bool(self._special) and self.device.type == "meta"
 
     is_sparse = is_mps = is_quantized = is_nested = is_mkldnn = is_xpu = False
     is_sparse_csr = is_ipu = is_xla = is_vulkan = is_mtia = is_maia = False
@@ -680,7 +681,7 @@ class Tensor(Operators):
         if WATCHED and is_watched((self,), {}):
             options = {"tensor_contents": tensor_contents}
             return str(ask_watchers(Tensor.__repr__, (self,), options))
-        if self.special and batched.is_batched(self):
+        if self._special and batched.is_batched(self):
             return batched.spell(self)
         tangent = dual.tangent_of(self)
         if tangent is not None:
@@ -691,17 +692,17 @@ class Tensor(Operators):
         return printing.format_item(self, spec)
 
     def __len__(self) -> int:
-        if self.array.ndim == 0:
+        if self._array.ndim == 0:
             raise TypeError("len() of a 0-d tensor")
-        return self.array.shape[0]  # type: ignore[no-any-return]
+        return self._array.shape[0]  # type: ignore[no-any-return]
 
     def __iter__(self) -> Iterator[Tensor]:
-        if self.array.ndim == 0:
+        if self._array.ndim == 0:
             raise TypeError("iteration over a 0-d tensor")
         return iter(self.unbind(0))  # type: ignore[attr-defined]
 
     def __reversed__(self) -> Tensor:
-        return self.flip(0) if self.array.ndim else self  # type: ignore[attr-defined,no-any-return]
+        return self.flip(0) if self._array.ndim else self  # type: ignore[attr-defined,no-any-return]
 
     def __getitem__(self, index: Any) -> Any:
         if WATCHED and is_watched((self,), {}):
@@ -768,16 +769,16 @@ def elsewhere(t: Any) -> device_type:
         return CPU
     from ..cuda.runtime import device_of
 
-    return device_of(t if array is t.array else wrap(array))
+    return device_of(t if array is t._array else wrap(array))
 
 
 def same_class(source: TensorBase, array: Any) -> Any:
     """A tensor around `array`; subclasses that are special stay what they are."""
-    if not source.special or not subclass.takes_part(type(source)):
+    if not source._special or not subclass.takes_part(type(source)):
         return wrap(array)
     t = blank(type(source))
-    t.array = array
-    t.special = INTERPRETED
+    t._array = array
+    t._special = INTERPRETED
     return t
 
 

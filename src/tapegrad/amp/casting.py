@@ -80,24 +80,24 @@ class Cache:
         params = [t for t in [reference() for reference in known] if t is not None]
         if len(params) < 2 or params[0] is not first:
             return
-        if not all([t.special == ON_DEVICE for t in params]):
+        if not all([t._special == ON_DEVICE for t in params]):
             return
-        arrays = GPU.memory.cast_together([t.array for t in params], key[1].np)
+        arrays = GPU.memory.cast_together([t._array for t in params], key[1].np)
         if arrays is not None:
             for t, array in zip(params, arrays, strict=True):
-                self.ready[(id(t), key[1])] = (t.array, cell_of(t).n, array)
+                self.ready[(id(t), key[1])] = (t._array, cell_of(t).n, array)
 
     def prepared(self, key: tuple[int, Any], t: Any) -> Any:
         """What was cast already of a parameter; None if it has changed since."""
         found = self.ready.pop(key, None)
-        if found is None or found[0] is not t.array or found[1] != cell_of(t).n:
+        if found is None or found[0] is not t._array or found[1] != cell_of(t).n:
             return None
         return found[2]
 
     def clear(self) -> None:
         """The outermost block ends."""
         for first, (t, _) in self.casts.items():
-            if t.special != ON_DEVICE:
+            if t._special != ON_DEVICE:
                 break
             known = self.blocks.get(first)
             if known is None or len(known) != len(self.casts) or known[0]() is not t:
@@ -121,9 +121,9 @@ def cast_tensor(t: Any, dtype: Any) -> Any:
 
 def eligible(t: Any) -> bool:
     """Floats that are not double, as PyTorch casts."""
-    if not isinstance(t, TensorBase) or t.special == ON_META:
+    if not isinstance(t, TensorBase) or t._special == ON_META:
         return False
-    dtype = t.array.dtype
+    dtype = t._array.dtype
     return dtype == F32 or (dtype.itemsize == 2 and dtype.kind in REALS)
 
 
@@ -133,7 +133,7 @@ def converted(t: Any, dtype: Any) -> Any:
         return type(t)([converted(v, dtype) for v in t]) if type(t) in (list, tuple) else t
     if not eligible(t):
         return t
-    found = t.array.dtype
+    found = t._array.dtype
     if found is dtype.np or found == dtype.np:
         return t
     return CACHE.cast(t, dtype) if found == F32 and is_parameter(t) else cast_tensor(t, dtype)
@@ -149,10 +149,10 @@ def all_converted(values: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
 
 def is_parameter(t: TensorBase) -> bool:
     """Whether the cast of a float32 tensor is kept for when it is used again."""
-    if not CACHING[0] or t.view_of is not None or not MODES.records:
+    if not CACHING[0] or t._view_of is not None or not MODES.records:
         return False
-    wanted = t.requires_grad if t.special == 1 else t.wants_grad  # type: ignore[attr-defined]
-    return bool(wanted) and (t.node is None or t.node.is_leaf)
+    wanted = t.requires_grad if t._special == 1 else t._wants_grad  # type: ignore[attr-defined]
+    return bool(wanted) and (t._node is None or t._node._is_leaf)
 
 
 def widest(values: Any, dtype: Any) -> Any:
@@ -163,7 +163,7 @@ def widest(values: Any, dtype: Any) -> Any:
         if isinstance(t, (list, tuple)):
             dtype = widest(t, dtype)
         elif eligible(t):
-            found = dtypes.of(t.array.dtype)
+            found = dtypes.of(t._array.dtype)
             if found not in (dtype, dtypes.float32):
                 raise RuntimeError("Unexpected floating ScalarType in at::autocast::prioritize")
             dtype = found
@@ -176,9 +176,9 @@ def on_gpu(values: Any) -> bool:
         return False
     for v in values:
         if isinstance(v, TensorBase):
-            if v.special == 1:  # its memory knows
+            if v._special == 1:  # its memory knows
                 return v.device.type == "cuda"  # type: ignore[attr-defined, no-any-return]
-            return v.special == ON_DEVICE
+            return v._special == ON_DEVICE
         if isinstance(v, (list, tuple)) and v and isinstance(v[0], TensorBase):
             return on_gpu(v)
     return False
@@ -243,7 +243,7 @@ def cast_linear(input: Any, weight: Any, bias: Any) -> tuple[Any, Any, Any, Any]
     if low is None or bias is None:
         return input, weight, bias, None
     for t in (input, weight, bias):
-        if not isinstance(t, TensorBase) or t.special != ON_DEVICE:
+        if not isinstance(t, TensorBase) or t._special != ON_DEVICE:
             return input, weight, bias, None
     origin = Stamped()
     if STATE.recording:
@@ -256,14 +256,14 @@ def cast_linear(input: Any, weight: Any, bias: Any) -> tuple[Any, Any, Any, Any]
 
 def cast_at_once(t: Any, dtype: Any, origin: Stamped) -> Any:
     """`converted` for a tensor of a GPU, where nothing but autocast is on."""
-    array = t.array
+    array = t._array
     found = array.dtype
     wanted = dtype.np
     if found is wanted:
         return t
     op = REGISTRY["cast"]
     kernel = op.device.kernel
-    if found is not F32 or kernel is None or STATE.several or t.view_of is not None:
+    if found is not F32 or kernel is None or STATE.several or t._view_of is not None:
         return converted(t, dtype)
     if STATE.modes_on != STATE.only_casting or STATE.timing or STATE.anomaly:
         return converted(t, dtype)

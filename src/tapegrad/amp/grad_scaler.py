@@ -222,9 +222,9 @@ class GradScaler:
         kernels = getattr(devices.DEVICE.backend, "gradients", None)
         if kernels is not None and scale.dtype is total.dtype is tg.float32:
             numbers = self._growth_factor, self._backoff_factor, self._growth_interval
-            kernels.next_scale(scale.array, tracker.array, total.array, *numbers)
+            kernels.next_scale(scale._array, tracker._array, total._array, *numbers)
             for t in (scale, tracker):
-                t.version_cell().bump("_amp_update_scale_")
+                t._version_cell().bump("_amp_update_scale_")
             return
         infinite = total > 0
         count = tg.where(infinite, tg.zeros_like(tracker), tracker + 1)
@@ -336,7 +336,7 @@ def unscale_on_gpu(grads: list[Any], inverse: Any, infinite: Any) -> None:
     kernels: Any = getattr(devices.DEVICE.backend, "gradients", None)
     arrays = None if kernels is None else kernels.arrays_of(grads)
     if arrays is not None:
-        kernels.unscale(arrays, inverse.array, infinite.array)
+        kernels.unscale(arrays, inverse._array, infinite._array)
         return
     for grad in grads:
         infinite.data.logical_or_(tg.isfinite(grad).all().logical_not())

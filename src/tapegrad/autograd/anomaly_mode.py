@@ -165,7 +165,7 @@ WATCH = Watch()
 def remember(node: Node) -> None:
     """Keep where the forward call came from: formatted only if something goes wrong."""
     frame: Any = sys._getframe(1)
-    while frame is not None and frame.f_code is not node.code:  # the user's, as recorded just now
+    while frame is not None and frame.f_code is not node._code:  # the user's, as recorded just now
         frame = frame.f_back
     if frame is None:
         return
@@ -176,9 +176,9 @@ def remember(node: Node) -> None:
         WATCH.frame, WATCH.calls = frame, calls
     birth = WATCH.pending
     WATCH.pending = None
-    if birth is not None and birth["op_record"] != id(node.op):
+    if birth is not None and birth["op_record"] != id(node._op):
         birth = None
-    node.trace = Trace(calls, MODES.node, birth)
+    node._trace = Trace(calls, MODES.node, birth)
 
 
 def calls_from(frame: Any) -> list[Any]:
@@ -218,7 +218,7 @@ def guarded(node: Node, total: Any, record: bool) -> Any:
     MODES.node = node
     WATCH.frame = None
     try:
-        grads = node.pull(total, record)
+        grads = node._pull(total, record)
         for g in grads:
             if g is not None and not is_finite(array_of(g)):
                 check_gradients(node, total, grads)
@@ -289,7 +289,7 @@ def nonfinite_kind(g: Any) -> str:
 
 def warn_forward(node: Node) -> None:
     level = outside()
-    trace: Trace | None = node.trace
+    trace: Trace | None = node._trace
     if trace is None:
         text = (
             f"Error detected in {node.name()}. No forward pass information available. Enable "
@@ -303,14 +303,14 @@ def warn_forward(node: Node) -> None:
     )
     warnings.warn(text, UserWarning, stacklevel=level)
     parent = trace.parent
-    while parent is not None and parent.trace is not None:
+    while parent is not None and parent._trace is not None:
         # The node was recorded while another one ran in a backward with create_graph=True.
         text = (
             f"Previous calculation was induced by {parent.name()}. Traceback of forward call that "
-            f"induced the previous calculation:\n{parent.trace}"
+            f"induced the previous calculation:\n{parent._trace}"
         )
         warnings.warn(text, UserWarning, stacklevel=level)
-        parent = parent.trace.parent
+        parent = parent._trace.parent
 
 
 def outside() -> int:

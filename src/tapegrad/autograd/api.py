@@ -230,7 +230,7 @@ def batch_of_passes(
         raise RuntimeError(f"got {len(roots)} tensors and {len(given)} gradients")
     pairs = zip(roots, given, strict=False)
     seeds = tuple([batched_seed(root, g, i) for i, (root, g) in enumerate(pairs)])
-    if any([seed.array.ndim == 0 for seed in seeds]):
+    if any([seed._array.ndim == 0 for seed in seeds]):
         raise ValueError(
             "vmap(vjp, in_dims=0, ...)(<inputs>): Got in_dim=0 for some input, but that input is a "
             "Tensor of dimensionality 0 so expected in_dim to satisfy 0 <= in_dim < 0."
@@ -261,8 +261,8 @@ def zeros_in_place_of(t: Any, wants_grad: bool) -> Any:
         raise RuntimeError(
             "materialize_grads cannot be used when the given input is a GradientEdge"
         )
-    made = wrap(np.zeros_like(t.array))
-    made.wants_grad = wants_grad
+    made = wrap(np.zeros_like(t._array))
+    made._wants_grad = wants_grad
     return made
 
 
@@ -284,13 +284,13 @@ def batched_seed(root: Any, g: Any, index: int) -> Any:
         return seed
     if not isinstance(g, TensorBase):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
-    if g.array.ndim == 0:
+    if g._array.ndim == 0:
         raise IndexError(
             "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` "
             "in C++ to convert a 0-dim tensor to a number"
         )
     facts = root_facts(root)
-    if facts is not None and g.array.shape[1:] != facts[0]:
+    if facts is not None and g._array.shape[1:] != facts[0]:
         raise RuntimeError(
             "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as "
             "the batch dimension. The sizes of the remaining dimensions are expected to match the "
@@ -352,37 +352,37 @@ def recorded_copy(g: Any, leaf: Any) -> Any:
     """A copy of a gradient that stays differentiable, laid out like the leaf."""
     if dispatched.has_sparse(g):
         return g.clone()
-    layout = leaf.array
+    layout = leaf._array
     dense = is_dense(layout)
-    fresh: Any = wrap(np.empty_like(layout, g.array.dtype, order="K" if dense else "C"))
+    fresh: Any = wrap(np.empty_like(layout, g._array.dtype, order="K" if dense else "C"))
     return fresh.copy_(g)
 
 
 def retain(t: Any) -> None:
     """Have the engine leave the gradient of a non-leaf in its `.grad`."""
-    hooks_of(t.node).retained[t.slot] = weakref.ref(t)
-    t.retained = True
+    hooks_of(t._node).retained[t._slot] = weakref.ref(t)
+    t._retained = True
 
 
 def grad_dtype(t: Any) -> Any:
     """NumPy's dtype for the gradient of a tensor; None: any."""
-    node = t.node
-    if node is not None and node.converts:
+    node = t._node
+    if node is not None and node._converts:
         return node.grad_dtype
-    return t.array.dtype
+    return t._array.dtype
 
 
 def set_grad_dtype(t: Any, dtype: Any) -> None:
     """Have backward leave gradients of another dtype in a leaf; None: of any dtype."""
-    if t.gradient is not None and dtype is not None and t.gradient.array.dtype != dtype:
+    if t._gradient is not None and dtype is not None and t._gradient._array.dtype != dtype:
         raise RuntimeError(
             f"Cannot set grad_dtype to '{dtypes.of(dtype).scalar_type}' because there is already a "
-            f"gradient with dtype '{dtypes.cpp_name(t.gradient.array.dtype)}'. Please clear the "
+            f"gradient with dtype '{dtypes.cpp_name(t._gradient._array.dtype)}'. Please clear the "
             "gradient (.grad = None) before changing grad_dtype, or ensure the new grad_dtype "
             "matches the existing gradient's dtype."
         )
-    node = t.node if t.node is not None else accumulate_node(t)
-    node.converts = True
+    node = t._node if t._node is not None else accumulate_node(t)
+    node._converts = True
     node.grad_dtype = dtype
 
 
@@ -398,8 +398,8 @@ def check_assigned_grad(t: Any, value: Any) -> None:
     if value is t:
         raise RuntimeError("can't assign Variable as its own grad")
     wanted = grad_dtype(t)
-    if wanted is not None and value.array.dtype != wanted:
-        spelled = dtypes.cpp_name(value.array.dtype)
+    if wanted is not None and value._array.dtype != wanted:
+        spelled = dtypes.cpp_name(value._array.dtype)
         raise RuntimeError(
             f"attempting to assign a gradient with dtype '{spelled}' to a tensor with grad_dtype "
             f"'{dtypes.of(wanted).scalar_type}'. The gradient must match the tensor's "
@@ -408,16 +408,16 @@ def check_assigned_grad(t: Any, value: Any) -> None:
             "caution. Diverging the dtypes of a tensor and its gradient may break downstream "
             "systems that assume they match."
         )
-    if type(value.array) is not type(t.array) and value.device.type != t.device.type:  # type: ignore[attr-defined]
+    if type(value._array) is not type(t._array) and value.device.type != t.device.type:  # type: ignore[attr-defined]
         raise RuntimeError(
             f"attempting to assign a gradient with device type '{value.device.type}' to a tensor "  # type: ignore[attr-defined]
             f"with device type '{t.device.type}'. Please ensure that the gradient and the tensor "
             "are on the same device"
         )
-    if value.array.shape != t.array.shape:
+    if value._array.shape != t._array.shape:
         raise RuntimeError(
-            f"attempting to assign a gradient of size '{list(value.array.shape)}' to a tensor of "
-            f"size '{list(t.array.shape)}'. Please ensure that the gradient and the tensor are "
+            f"attempting to assign a gradient of size '{list(value._array.shape)}' to a tensor of "
+            f"size '{list(t._array.shape)}'. Please ensure that the gradient and the tensor are "
             "the same size"
         )
 
@@ -439,8 +439,8 @@ def pack_saved(node: OpNode, inputs: bool) -> None:
     from .inspect import pack_place, unpacking_order
 
     pack, unpack = MODES.saved_hooks[-1]
-    width = node.op.width
-    places = [p for p in node.cells[::3] if type(p) is int and (p < width) is inputs]
+    width = node._op.width
+    places = [p for p in node._cells[::3] if type(p) is int and (p < width) is inputs]
     for place in unpacking_order(node):
         if place in places:
             pack_place(node, place, pack, unpack)

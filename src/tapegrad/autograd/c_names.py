@@ -82,20 +82,20 @@ class UndefinedGradBackward(Node):
     def name(self) -> str:
         return "torch::autograd::UndefinedGradBackward"
 
-    def pull(self, grad: Any, record: bool) -> Any:
+    def _pull(self, grad: Any, record: bool) -> Any:
         return [None]
 
 
 def behind(node: Node, t: Any) -> Any:
     """The values of `t`, made by `node`."""
-    out = wrap(t.array)
-    out.cell = t.version_cell()
+    out = wrap(t._array)
+    out._cell = t._version_cell()
     edge = edge_of(t)
     if edge is not None:
-        node.seq = next_seq()
-        node.edges, node.edge_slots = (edge[0],), (edge[1],)
-        out.node = node
-        out.wants_grad = True
+        node._seq = next_seq()
+        node._edges, node._edge_slots = (edge[0],), (edge[1],)
+        out._node = node
+        out._wants_grad = True
     return out
 
 

@@ -37,23 +37,23 @@ def assign_data(t: Any, value: Any) -> None:
             "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have "
             "incompatible tensor type."
         )
-    if t.wants_grad and value.array.dtype.kind not in "fcV":
+    if t._wants_grad and value._array.dtype.kind not in "fcV":
         raise RuntimeError(
             "data set to a tensor that requires gradients must be floating point or complex dtype"
         )
-    if t.node is not None and t.node.is_leaf:
-        t.node.kept = (value.array,)
-    inference = value.cell is not None and value.cell.inference
+    if t._node is not None and t._node._is_leaf:
+        t._node._kept = (value._array,)
+    inference = value._cell is not None and value._cell.inference
     if t.is_inference() is not inference:
-        before = 0 if t.cell is None else t.cell.n
-        t.cell = Version()
-        t.cell.inference = t.cell.counts = inference
-        t.cell.n = before if inference else 0
-    moves = type(t.array) is not type(value.array)
-    t.array = value.array
+        before = 0 if t._cell is None else t._cell.n
+        t._cell = Version()
+        t._cell.inference = t._cell.counts = inference
+        t._cell.n = before if inference else 0
+    moves = type(t._array) is not type(value._array)
+    t._array = value._array
     if moves:  # between the CPU and a GPU
         own = overrides(type(t)) or "_dual" in t.__dict__
-        t.special = INTERPRETED if own else stays_special(t)
+        t._special = INTERPRETED if own else stays_special(t)
 
 
 def shallow_copy(t: Any) -> Any:
@@ -63,8 +63,8 @@ def shallow_copy(t: Any) -> Any:
     check_storage(t)
     warn_of_hooks(t)
     attributes = {k: v for k, v in t.__dict__.items() if k != "_dual"}  # the tangent stays here
-    special = stays_special(t) if t.special else 0
-    return rebuild(type(t), t.array, t.requires_grad, attributes, special)
+    special = stays_special(t) if t._special else 0
+    return rebuild(type(t), t._array, t.requires_grad, attributes, special)
 
 
 def deep_copy(t: Any, memo: dict[int, Any]) -> Any:
@@ -79,13 +79,13 @@ def deep_copy(t: Any, memo: dict[int, Any]) -> Any:
         )
     if id(t) in memo:
         return memo[id(t)]
-    made = rebuild(type(t), copy_memory(t.array, memo), t.requires_grad, {}, t.special)
-    if t.special == WITH_BITS:
-        made.special = ORDINARY
-        made.cell.n = 0  # it was cloned
+    made = rebuild(type(t), copy_memory(t._array, memo), t.requires_grad, {}, t._special)
+    if t._special == WITH_BITS:
+        made._special = ORDINARY
+        made._cell.n = 0  # it was cloned
     memo[id(t)] = made
-    if t.gradient is not None:
-        made.gradient = deep_copy(t.gradient, memo)
+    if t._gradient is not None:
+        made._gradient = deep_copy(t._gradient, memo)
     made.__dict__.update(copy.deepcopy(t.__dict__, memo))
     return made
 
@@ -122,20 +122,20 @@ def check_storage(t: Any) -> None:
 def reduce(t: Any) -> Any:
     check_storage(t)
     if devices.is_device(t):
-        host = devices.to_host(t.array)
+        host = devices.to_host(t._array)
         return rebuild_on_device, (
             *(type(t), host, t.requires_grad, dict(t.__dict__)),
-            int(t.array.device.id),
+            int(t._array.device.id),
         )
     if is_valueless(t):
-        facts = t.array.shape, t.stride(), t.array.dtype
+        facts = t._array.shape, t.stride(), t._array.dtype
         return rebuild_on_meta, (type(t), *facts, t.requires_grad, dict(t.__dict__))
     return rebuild_of_values, (
         type(t),
-        with_bits_of(t.array, np.array(memory_behind(t.array), copy=True)),
+        with_bits_of(t._array, np.array(memory_behind(t._array), copy=True)),
         t.requires_grad,
         dict(t.__dict__),
-        t.special,
+        t._special,
     )
 
 
@@ -149,7 +149,7 @@ def rebuild_on_device(
     validate_cuda_device(f"cuda:{place}")
     runtime.start()
     made = rebuild(cls, devices.placed(array, place), wants_grad, attributes, 0)
-    made.special = stays_special(made)
+    made._special = stays_special(made)
     return made
 
 
@@ -166,7 +166,7 @@ def rebuild_on_meta(
 
     array = meta.with_layout(shape, strides, dtype)
     made = rebuild(cls, array, wants_grad, attributes, 0)
-    made.special = stays_special(made)
+    made._special = stays_special(made)
     return made
 
 
@@ -184,11 +184,11 @@ def rebuild(
     cls: type, array: Any, wants_grad: bool, attributes: dict[str, Any], special: int
 ) -> Any:
     t: Any = blank(cls)
-    t.array = array
-    t.wants_grad = wants_grad
-    t.special = special
+    t._array = array
+    t._wants_grad = wants_grad
+    t._special = special
     t.__dict__.update(attributes)
-    cell = t.version_cell()
+    cell = t._version_cell()
     # PyTorch points an empty tensor at the memory, if there is any, and counts that as a write.
     cell.n = 0 if is_valueless(t) else 1
     cell.inference = MODES.inference

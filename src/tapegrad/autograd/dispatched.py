@@ -62,9 +62,9 @@ def wanting(tensors: tuple[Any, ...]) -> int:
     mask = 0
     for i, t in enumerate(tensors):
         if isinstance(t, TensorBase):
-            if t.view_of is not None:
+            if t._view_of is not None:
                 VIEWS.refresh(t)
-            if t.wants_grad:
+            if t._wants_grad:
                 mask |= 1 << i
     return mask
 
@@ -100,12 +100,12 @@ def above(op: Op, tensors: Any, attrs: Any, watch: Any, mask: int, results: list
         look_into(op, tensors[0], attrs, results)
         link_views(op, tensors[0], attrs, results)
     for r in results:
-        if not recorded and r.wants_grad and not op.view and not any(r is t for t in tensors):
-            r.wants_grad = False
-    if recorded and results and results[0].array.dtype.kind in FLOATS:
+        if not recorded and r._wants_grad and not op.view and not any(r is t for t in tensors):
+            r._wants_grad = False
+    if recorded and results and results[0]._array.dtype.kind in FLOATS:
         hooks, MODES.saved_hooks = MODES.saved_hooks, ()
         try:
-            arrays = tuple([r.array for r in results])
+            arrays = tuple([r._array for r in results])
             node = record(op, tensors, attrs, watch, mask, arrays, results)
         finally:
             MODES.saved_hooks = hooks
@@ -114,54 +114,54 @@ def above(op: Op, tensors: Any, attrs: Any, watch: Any, mask: int, results: list
 
 def look_into(op: Op, source: Any, attrs: Any, results: list[Any]) -> None:
     """Views without memory of their own lie where they would lie in that of their base."""
-    if source.array.dtype.hasobject or not dispatches(source):
+    if source._array.dtype.hasobject or not dispatches(source):
         return
-    made = op.kernel(source.array, *attrs)
+    made = op.kernel(source._array, *attrs)
     for r, array in zip(results, (made,) if op.single else made, strict=True):
-        if dispatches(r) and not has_memory(r) and r.array.shape == array.shape:
-            r.array = array
+        if dispatches(r) and not has_memory(r) and r._array.shape == array.shape:
+            r._array = array
 
 
 def has_memory(t: Any) -> bool:
     from ..core.wrappers import Nowhere
 
-    return not isinstance(t.array, Nowhere)
+    return not isinstance(t._array, Nowhere)
 
 
 def keep_tensors(node: OpNode, tensors: Any, results: list[Any]) -> None:
     """Save tensors in the place of their arrays, where a class or hooks want them."""
-    op: Op = node.op
+    op: Op = node._op
     if not any([dispatches(t) for t in (*tensors, *results)]) and not MODES.saved_hooks:
         return
-    Seen.nodes = node.on_tensors = True
-    kept = list(node.kept)  # type: ignore[arg-type]
-    for k in range(0, len(node.cells), 3):
-        place = node.cells[k]
+    Seen.nodes = node._on_tensors = True
+    kept = list(node._kept)  # type: ignore[arg-type]
+    for k in range(0, len(node._cells), 3):
+        place = node._cells[k]
         if type(place) is not int or isinstance(kept[place], Packed):
             continue
         is_input = place < op.width
         t: Any = tensors[place] if is_input else results[place - op.width]
-        if is_input and t.array is not kept[place]:
+        if is_input and t._array is not kept[place]:
             continue  # overwritten: `keep_overwritten` has what it was
         if MODES.saved_hooks:
             pack, unpack = MODES.saved_hooks[-1]
             kept[place] = Packed(pack(detached(t)), unpack)
         elif dispatches(t):
             kept[place] = Packed(t, itself) if is_input else Packed(detached(t), detached)
-    node.kept = tuple(kept)
-    node.packed = node.packed or any([isinstance(value, Packed) for value in kept])
+    node._kept = tuple(kept)
+    node._packed = node._packed or any([isinstance(value, Packed) for value in kept])
 
 
 def note(node: Any, values: Any) -> None:
     """Of a Function: a class sees its values."""
     if any([dispatches(v) for v in values]):
-        Seen.nodes = node.on_tensors = True
+        Seen.nodes = node._on_tensors = True
 
 
 def noted_sparse(out: Any, sparse: bool) -> Any:
     """A result whose gradient comes back as a sparse tensor, which has no array."""
-    if sparse and out.node is not None and not out.node.is_leaf:
-        Seen.nodes = out.node.on_tensors = True
+    if sparse and out._node is not None and not out._node._is_leaf:
+        Seen.nodes = out._node._on_tensors = True
     return out
 
 
@@ -177,19 +177,19 @@ def detached(t: Any) -> Any:
 
 def saved(node: Any, place: int, t: Any) -> Any:
     """A saved tensor with the history that it had when it was saved."""
-    width = node.op.width
+    width = node._op.width
     edge: Node | None
     if place < width:
-        edge = node.edges[place]
-        slot = 0 if node.edge_slots is None else node.edge_slots[place]
+        edge = node._edges[place]
+        slot = 0 if node._edge_slots is None else node._edge_slots[place]
     else:
-        edge = None if place - width in node.op.plain_outs else node
+        edge = None if place - width in node._op.plain_outs else node
         slot = place - width
-    if edge is not None and (t.node is not edge or t.slot != slot):
+    if edge is not None and (t._node is not edge or t._slot != slot):
         t = same_class(t) if place < width else t
-        t.wants_grad = True
-        t.node = edge
-        t.slot = slot
+        t._wants_grad = True
+        t._node = edge
+        t._slot = slot
     return t
 
 
@@ -249,7 +249,7 @@ def write(op: Op, tensors: Any, attrs: Any, watch: Any) -> Any:
         inplace.refuse(target, False)
     mask = wanting(tensors)
     records = mask != 0 and not op.silent and MODES.records
-    recording = records and target.array.dtype.kind in FLOATS
+    recording = records and target._array.dtype.kind in FLOATS
     if recording:
         inplace.refuse(target, True)
     node = None
@@ -262,8 +262,8 @@ def write(op: Op, tensors: Any, attrs: Any, watch: Any) -> Any:
             with below_autograd():
                 copy = target.clone()
             inputs = (copy, *tensors[1:])
-        overwritten = None if copy is None else copy.array
-        node = prepare(op, tensors, attrs, watch, mask, (target.array,), overwritten)
+        overwritten = None if copy is None else copy._array
+        node = prepare(op, tensors, attrs, watch, mask, (target._array,), overwritten)
     finish_write(op, inputs, target, call, f"{op.name}_", node, mask)
     return target
 
@@ -274,7 +274,7 @@ def finish_write(
     """Ask; then count the write, unless memory was written that did, and give it its history."""
     from . import inplace
 
-    cell = target.version_cell()
+    cell = target._version_cell()
     before = cell.n
     ask_anyone(call)
     if cell.n == before:
@@ -291,9 +291,9 @@ def overwrite(op: Op, target: Any, value: Any, name: str, shown: dict[str, Any])
     from . import inplace
 
     inplace.refuse(target, False)
-    if target.view_of is not None:
+    if target._view_of is not None:
         VIEWS.refresh(target)
-    node = prepare(op, (target,), (), (), 1, (target.array,)) if is_recorded(target) else None
+    node = prepare(op, (target,), (), (), 1, (target._array,)) if is_recorded(target) else None
     overload, args, kwargs = written_call(name, target, shown)
 
     def again(args: Any, kwargs: Any) -> Any:
@@ -304,7 +304,7 @@ def overwrite(op: Op, target: Any, value: Any, name: str, shown: dict[str, Any])
 
 
 def is_recorded(target: Any) -> bool:
-    return bool(target.wants_grad and MODES.records)
+    return bool(target._wants_grad and MODES.records)
 
 
 # ---------------------------------------------------------------------- backward
@@ -322,9 +322,9 @@ def on_tensors(roots: Any) -> bool:
     seen = set(stack)
     while stack:
         node = stack.pop()
-        if node.on_tensors:
+        if node._on_tensors:
             return True
-        for edge in node.edges:
+        for edge in node._edges:
             if edge is not None and edge not in seen:
                 seen.add(edge)
                 stack.append(edge)
@@ -342,32 +342,34 @@ def ones_like(root: Any) -> Any:
 
 def accumulate(leaf: Any, g: Any) -> bool:
     """Add a gradient to that of a leaf, as tensors; False where arrays will do."""
-    if has_sparse(g, leaf.gradient):
+    if has_sparse(g, leaf._gradient):
         from ..sparse.gradients import accumulate as accumulate_sparse
 
         accumulate_sparse(leaf, g)
         return True
-    if not is_asked(leaf, g, leaf.gradient):
+    if not is_asked(leaf, g, leaf._gradient):
         return False
     with below_autograd():
-        if leaf.gradient is not None:
-            leaf.gradient.add_(g)
+        if leaf._gradient is not None:
+            leaf._gradient.add_(g)
         elif may_take(leaf, g):
-            leaf.gradient = g.detach()
+            leaf._gradient = g.detach()
         else:
-            memory = memory_of(g.array)
+            memory = memory_of(g._array)
             turned = (
-                memory is HOST and leaf.array.flags.c_contiguous and not g.array.flags.c_contiguous
+                memory is HOST
+                and leaf._array.flags.c_contiguous
+                and not g._array.flags.c_contiguous
             )
             made = g.clone(memory_format=contiguous_format) if turned else g.clone()
-            if memory is HOST and memory.fits(made.array, leaf.array):
-                made.array = memory.settled(made.array, leaf.array)
-            leaf.gradient = made
+            if memory is HOST and memory.fits(made._array, leaf._array):
+                made._array = memory.settled(made._array, leaf._array)
+            leaf._gradient = made
     return True
 
 
 def has_sparse(*values: Any) -> bool:
-    found = [v for v in values if isinstance(v, TensorBase) and v.special == INTERPRETED]
+    found = [v for v in values if isinstance(v, TensorBase) and v._special == INTERPRETED]
     return any([v.is_sparse for v in found])  # type: ignore[attr-defined]
 
 
@@ -378,7 +380,7 @@ def sum_of(a: Any, b: Any) -> Any:
 
 def may_take(leaf: Any, g: Any) -> bool:
     """Whether a gradient may become that of a leaf: it is of its layout, and nobody's yet."""
-    if not is_asked(g) or g.array.strides != leaf.array.strides:
+    if not is_asked(g) or g._array.strides != leaf._array.strides:
         return False
     run = MODES.run
     if run is None:  # trace_backward, which goes step by step

@@ -26,8 +26,8 @@ class GradientEdge(NamedTuple):
 def output_facts(node: Node) -> tuple[Any, ...] | None:
     """(shape, dtype) of each output of a node; None where no user ever had its tensor."""
     if isinstance(node, AccumulateGrad):
-        array = node.tensor().array
-        return ((array.shape, node.grad_dtype if node.converts else array.dtype),)
-    if node.outputs is not None:
-        return node.outputs
-    return None if node.made is None else (node.made,)
+        array = node.tensor()._array
+        return ((array.shape, node.grad_dtype if node._converts else array.dtype),)
+    if node._outputs is not None:
+        return node._outputs
+    return None if node._made is None else (node._made,)

@@ -51,7 +51,7 @@ class Run:
         self.keep = keep
         self.record = record
         self.captures = captures
-        self.caller = caller  # who asked for it, as Node.freed_by keeps it
+        self.caller = caller  # who asked for it, as Node._freed_by keeps it
         self.observer = observer
         # Whether somebody may keep what passes by; an observer of this pass alone copies it.
         self.shared: bool = captures is not None or STATE.anomaly or len(observers) != 0
@@ -100,7 +100,7 @@ class Run:
             order.keep_useful(self.only_for)
             self.watched = True
         for node, slot, grad, owned in roots:
-            if node.converts:
+            if node._converts:
                 grad = converted(node, grad, self.record)
             self.add(order.pending[node], slot, grad, owned)
         return order
@@ -122,10 +122,10 @@ class Run:
         late = self.late
         if late is not None and late.waiting:
             late.before(node)
-        if node.hooks is not None or self.watched:
+        if node._hooks is not None or self.watched:
             self.visit_watched(order, node, total, pending.owned)
             return
-        if node.is_leaf:
+        if node._is_leaf:
             if total is not None:
                 accumulate(node, total, self.record, pending.owned, self.caller)
             return
@@ -134,31 +134,31 @@ class Run:
             if type(total) is list:
                 fill_in(node, total, self.record)
             try:
-                if node.chain is not None and late is not None:
+                if node._chain is not None and late is not None:
                     if GPU.run_linear(self, order, node, total):
                         return
-                if late is not None and node.op is not None and node.op.casts:
+                if late is not None and node._op is not None and node._op.casts:
                     if not late.takes(node, total):
                         own: Any = node
                         grads = pull_op(own, total, self.record)
-                elif node.op is not None:
+                elif node._op is not None:
                     own = node
                     grads = pull_op(own, total, self.record)
                 else:
-                    grads = node.pull(total, self.record)
+                    grads = node._pull(total, self.record)
             except RuntimeError as error:
                 explain_backward(error, node)
                 raise
         else:
             grads = self.pull_nothing(node)
-        if node.frees and not self.keep:
+        if node._frees and not self.keep:
             self.release(node)
         self.hand_on(order, node, total, pending.owned, grads)
 
     def visit_watched(self, order: Order, node: Node, total: Any, owned: int) -> None:
         """The same for a node with hooks, or in a pass that captures gradients or is observed."""
         record = self.record
-        hooks = node.hooks
+        hooks = node._hooks
         if not (self.is_whole() or order.pending[node].useful or node is self.only_root):
             self.hand_on(order, node, None, 0, None)
             return
@@ -177,20 +177,20 @@ class Run:
         grads: Any = None
         if hooks is not None:
             total = hooks.before(node, total, record)
-        if node.is_leaf:
+        if node._is_leaf:
             if total is not None:
                 accumulate(node, total, record, owned, self.caller)
             grads = ()
         else:
             grads = self.pull_nothing(node) if total is None else self.pull_watched(node, total)
-            if node.frees and not self.keep:
+            if node._frees and not self.keep:
                 self.release(node)
             if grads is not None and not self.is_whole():
                 grads = order.wanted(node, grads)
         if hooks is not None:
             grads = hooks.after(node, grads, total, record)
         if total is not None:
-            if not node.is_leaf:
+            if not node._is_leaf:
                 for observer in observers:
                     observer(node, total, grads)
             if self.observer is not None:
@@ -199,11 +199,11 @@ class Run:
 
     def pull_nothing(self, node: Node) -> Any:
         """Run a node that no gradient reached: Functions may make zeros of that."""
-        if node.op is not None:
+        if node._op is not None:
             own: Any = node
             check_kept(own)
-        elif node.outputs is not None:
-            return node.pull([None] * len(node.outputs), self.record)
+        elif node._outputs is not None:
+            return node._pull([None] * len(node._outputs), self.record)
         return None
 
     def is_whole(self) -> bool:
@@ -225,26 +225,26 @@ class Run:
         try:
             if STATE.anomaly:
                 return guarded(node, total, self.record)
-            return node.pull(total, self.record)
+            return node._pull(total, self.record)
         except RuntimeError as error:
             explain_backward(error, node)
             raise
 
     def release(self, node: Node) -> None:
         """Drop what a node kept; a second pass will say who did."""
-        node.release()
-        node.freed_by = self.caller
+        node._release()
+        node._freed_by = self.caller
 
     def hand_on(self, order: Order, node: Node, total: Any, owned: int, grads: Any) -> None:
         """Add what a node returned to the sums of its edges; each of them waits for one less."""
         # Who owns the memory of `grads`? Rules never return a saved value, so what is not the
         # incoming gradient, or a view of it, was made by the rule; hooks and Functions may return
         # anything.
-        trusted = (node.op is not None or node.gives_away) and node.hooks is None
+        trusted = (node._op is not None or node._gives_away) and node._hooks is None
         trusted = trusted and not self.record
-        edges = node.edges
+        edges = node._edges
         inherits = owned if len(edges) == 1 else 0
-        slots = node.edge_slots
+        slots = node._edge_slots
         for i, edge in enumerate(edges):
             if edge is not None:
                 pending = order.pending[edge]
@@ -254,17 +254,17 @@ class Run:
                     if trusted:
                         own = inherits if aliases(g, total) else 1
                     slot = 0 if slots is None else slots[i]
-                    if self.late is not None and edge.op is not None and edge.op.view:
+                    if self.late is not None and edge._op is not None and edge._op.view:
                         passed = self.past_views(order, Passing(edge, slot, g, own))
                         edge = passed.edge
                         slot = passed.slot
                         g = passed.g
                         own = passed.owned
                         pending = order.pending[edge]
-                    if edge.converts:
+                    if edge._converts:
                         g = converted(edge, g, self.record)
-                    if pending.total is None and edge.outputs is None:
-                        if edge.is_leaf and pending.waiting == 1 and self.is_quiet(order, edge):
+                    if pending.total is None and edge._outputs is None:
+                        if edge._is_leaf and pending.waiting == 1 and self.is_quiet(order, edge):
                             pending.waiting = 0
                             accumulate(edge, g, False, own, self.caller)
                             continue
@@ -281,7 +281,7 @@ class Run:
         late = self.late
         if late is None or self.watched or late.waiting or order.leaves:
             return False
-        return leaf.hooks is None and not leaf.packed
+        return leaf._hooks is None and not leaf._packed
 
     def past_views(self, order: Order, passing: Passing) -> Passing:
         """Run views at once that wait for nothing else, on a GPU and where nobody watches.
@@ -289,22 +289,22 @@ class Run:
         As far as no sum is: the order in which gradients are added up stays what it is.
         """
         node: Any = passing.edge
-        while node.op is not None and node.op.view and node.chain is None:
-            if node.hooks is not None or node.packed or node.outputs is not None:
+        while node._op is not None and node._op.view and node._chain is None:
+            if node._hooks is not None or node._packed or node._outputs is not None:
                 break
             pending = order.pending[node]
-            if pending.waiting != 1 or pending.total is not None or node.kept is None:
+            if pending.waiting != 1 or pending.total is not None or node._kept is None:
                 break
-            below: Node | None = node.edges[0]
-            if below is None or below.is_leaf:
+            below: Node | None = node._edges[0]
+            if below is None or below._is_leaf:
                 break
             beyond = order.pending[below]
-            if below.outputs is None and (beyond.waiting != 1 or beyond.total is not None):
+            if below._outputs is None and (beyond.waiting != 1 or beyond.total is not None):
                 break
             g = pull_op(node, passing.g, False)[0]
             if not aliases(g, passing.g):
                 passing.owned = 1
-            slots = node.edge_slots
+            slots = node._edge_slots
             passing.slot = 0 if slots is None else slots[0]
             passing.g = g
             passing.edge = node = below
@@ -314,9 +314,9 @@ class Run:
         """The same for one edge."""
         pending = order.pending[edge]
         if g is not None and pending.useful:
-            if edge.converts:
+            if edge._converts:
                 g = converted(edge, g, self.record)
-            if edge.is_leaf and pending.waiting == 1 and pending.total is None:
+            if edge._is_leaf and pending.waiting == 1 and pending.total is None:
                 if self.is_quiet(order, edge):
                     pending.waiting = 0
                     accumulate(edge, g, False, owned, self.caller)
@@ -328,7 +328,7 @@ class Run:
 
     def add(self, pending: Pending, slot: int, g: Any, owned: int) -> None:
         """Add a partial gradient for output `slot` of a node."""
-        outputs = pending.node.outputs
+        outputs = pending.node._outputs
         if outputs is not None:
             parts: list[Any] | None = pending.total
             if parts is None:
@@ -358,7 +358,7 @@ class Run:
         if not self.record:
             return memory_of(before).sum_of(before, g)
         first: TensorBase = before
-        return before + g if first.special == ORDINARY else DISPATCHED.sum_of(before, g)
+        return before + g if first._special == ORDINARY else DISPATCHED.sum_of(before, g)
 
     def will_visit(self, node: Node) -> bool:
         """Whether this pass gets to `node`; for register_multi_grad_hook."""
@@ -375,26 +375,26 @@ class Run:
 
 
 def pull_op(node: Any, total: Any, record: bool) -> Any:
-    """`node.pull` where the class is known: the compiled build calls it without a look-up."""
+    """`node._pull` where the class is known: the compiled build calls it without a look-up."""
     own: OpNode = node
-    return own.pull(total, record)
+    return own._pull(total, record)
 
 
 def check_kept(node: Any) -> None:
     """What a rule would notice about saved values before it computes anything."""
     own: OpNode = node
-    if own.kept is None:
+    if own._kept is None:
         raise freed_graph(own, None)
-    if own.cells:
+    if own._cells:
         own.check_versions()
 
 
 def fill_in(node: Node, parts: list[Any], record: bool) -> None:
     """Zeros for the outputs of a several-output node that received nothing."""
-    if node.op is None or node.op.partial:
+    if node._op is None or node._op.partial:
         return  # a Function decides for itself (set_materialize_grads), and so do some ops
-    for i, (shape, dtype) in enumerate(node.outputs or ()):
-        if parts[i] is None and i not in node.op.plain_outs:
+    for i, (shape, dtype) in enumerate(node._outputs or ()):
+        if parts[i] is None and i not in node._op.plain_outs:
             zeros = zeros_beside(parts, shape, dtype)
             parts[i] = wrap(zeros) if record else zeros
 
@@ -403,6 +403,6 @@ def zeros_beside(parts: list[Any], shape: Any, dtype: Any) -> Any:
     """Zeros where the other gradients are."""
     for part in parts:
         if part is not None:
-            array = part.array if isinstance(part, TensorBase) else part
+            array = part._array if isinstance(part, TensorBase) else part
             return memory_of(array).zeros(array, shape, dtype)
     return HOST.zeros(None, shape, dtype)

@@ -29,7 +29,7 @@ def is_varied(value: Any) -> bool:
 
 
 def is_inexact(value: Any) -> bool:
-    return isinstance(value, TensorBase) and value.array.dtype.kind in "fcV"
+    return isinstance(value, TensorBase) and value._array.dtype.kind in "fcV"
 
 
 # ---------------------------------------------------------------------- numerical
@@ -73,11 +73,11 @@ def slopes(
 ) -> list[Any]:
     """Per output, a matrix of its derivatives as each element of `t` moves in `direction`."""
     matrices = [empty_slopes(t, o) for o in outputs]
-    array = t.array
+    array = t._array
     for row, place in enumerate(np.ndindex(array.shape)):
         found = central_difference(function, array, place, direction * eps, eps)
         for matrix, slope in zip(matrices, found, strict=True):
-            matrix.array[row] = slope.array.reshape(-1)
+            matrix._array[row] = slope._array.reshape(-1)
     return matrices
 
 
@@ -133,7 +133,7 @@ def numerical_jacobians(fn: Callable[..., Any], inputs: Any, target: Any, eps: f
 def basis_vectors(like: Any, value: complex) -> Iterator[Any]:
     """`value` at one element after the other, zero elsewhere; one buffer for all of them."""
     vector = tg.zeros(like.shape, dtype=like.dtype, device=like.device)
-    flat = vector.array.reshape(-1)
+    flat = vector._array.reshape(-1)
     for i in range(flat.size):
         flat[i] = value
         yield vector
@@ -156,7 +156,7 @@ def pulled_back(output: Any, inputs: list[Any], value: complex) -> tuple[list[An
                 sizes = False
                 continue
             dtypes = dtypes and g.dtype == t.dtype
-            matrix.array[:, column] = g.array.reshape(-1)
+            matrix._array[:, column] = g._array.reshape(-1)
     return matrices, sizes, dtypes
 
 
@@ -181,7 +181,7 @@ def analytical_jacobians(
 
 def double_values(t: Any) -> Any:
     """The values as an array in double precision."""
-    return t.detach().cpu().to(tg.complex128 if t.is_complex() else tg.float64).array
+    return t.detach().cpu().to(tg.complex128 if t.is_complex() else tg.float64)._array
 
 
 # ---------------------------------------------------------------------- by forward mode
@@ -219,5 +219,5 @@ def pushed_forward(
         for o, matrix, tangent in zip(outputs, matrices, found, strict=True):
             if tangent is not None:
                 dtypes = dtypes and tangent.dtype == o.dtype
-                matrix.array[row] = tangent.array.reshape(-1)
+                matrix._array[row] = tangent._array.reshape(-1)
     return matrices, dtypes

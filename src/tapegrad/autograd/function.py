@@ -47,11 +47,11 @@ class Kept:
         self, tensor: Any, node: Node, slot: int, is_output: bool, batches: Any = ()
     ) -> None:
         self.batches = batches  # the levels at which the user sees it batched
-        self.dual = dual_of(tensor) if tensor.special else None
+        self.dual = dual_of(tensor) if tensor._special else None
         # Of a class with `__torch_dispatch__`: the tensor, without its history.
-        self.wrapper = bare_twin(tensor) if tensor.special and dispatches(tensor) else None
-        self.array = tensor.array
-        self.cell = tensor.version_cell()
+        self.wrapper = bare_twin(tensor) if tensor._special and dispatches(tensor) else None
+        self.array = tensor._array
+        self.cell = tensor._version_cell()
         self.version = self.cell.n
         self.wants_grad = tensor.requires_grad
         self.node: Node | None = None
@@ -69,7 +69,7 @@ class Kept:
         made = self.physical(owner)
         if self.dual is not None:
             with_tangent(made, self.dual)
-        return above(made, owner.reopened(self.batches)) if self.batches else made
+        return above(made, owner._reopened(self.batches)) if self.batches else made
 
     def pack(self, owner: Node, pack: Any, unpack: Any) -> None:
         """Put the tensor through a pair of hooks."""
@@ -81,9 +81,9 @@ class Kept:
     def physical(self, owner: Node) -> Any:
         if self.packed is not None:
             t = unpack_checked(self.packed)
-            array, cell = t.array, t.version_cell()
+            array, cell = t._array, t._version_cell()
         else:
-            if self.node is not None and self.slot in (self.node.detached or ()):
+            if self.node is not None and self.slot in (self.node._detached or ()):
                 raise errors.saved_detached()
             if self.cell.n != self.version:
                 made_by = owner.name()
@@ -101,15 +101,15 @@ class Kept:
                 )
             array, cell = self.array, self.cell
         node = owner if self.is_output else self.node
-        if node is not None and node.is_leaf:
+        if node is not None and node._is_leaf:
             leaf: Any = node
             made = leaf.saved_alias(array)
         else:
             made = wrap(array) if self.wrapper is None else bare_twin(self.wrapper)
-            made.wants_grad = self.wants_grad
-            made.node = node
-            made.slot = self.slot
-        made.cell = cell
+            made._wants_grad = self.wants_grad
+            made._node = node
+            made._slot = self.slot
+        made._cell = cell
         return made
 
 
@@ -213,21 +213,21 @@ class BackwardFunction(Node, FunctionCtx):
 
         return SavedTensor(look, replace, lambda: self._released)
 
-    def release(self) -> None:
+    def _release(self) -> None:
         if self._saved:
             self._released = True
             self._saved = ()
 
-    def reopened(self, levels: Any) -> Any:
+    def _reopened(self, levels: Any) -> Any:
         """The levels that stand for some of those that were open when the node was made."""
         return self._places.reopened(levels)
 
-    def pull(self, grad: Any, record: bool) -> Any:
+    def _pull(self, grad: Any, record: bool) -> Any:
         """Call the user's backward on the gradients of the outputs, and check what it returns."""
         if self._places is not None:
             return self._places.pull(self, grad, record)
         grads = []
-        for g, meta in zip(grad, self.outputs or (), strict=True):
+        for g, meta in zip(grad, self._outputs or (), strict=True):
             if g is None:
                 zeros = self.materialize_grads and meta is not None
                 grads.append(wrap(zeros_beside(grad, *meta)) if zeros else None)
@@ -236,9 +236,9 @@ class BackwardFunction(Node, FunctionCtx):
         # A pass on tensors need not be recorded: it may carry tangents or batches along.
         with grad_set_to(record and MODES.grad):
             found = self.apply(*grads)
-        return self.checked(found, record)
+        return self._checked(found, record)
 
-    def checked(self, found: Any, record: bool) -> list[Any]:
+    def _checked(self, found: Any, record: bool) -> list[Any]:
         if not isinstance(found, tuple):
             found = (found,)
         metas = self._input_metas
@@ -265,16 +265,16 @@ class BackwardFunction(Node, FunctionCtx):
             if not isinstance(g, TensorBase):
                 raise RuntimeError(f"expected Variable or None (got {type(g).__name__})")
             shape, dtype = meta
-            if g.array.shape != shape and not sums_to(g.array.shape, shape):
+            if g._array.shape != shape and not sums_to(g._array.shape, shape):
                 raise errors.wrong_gradient(
                     self,
                     f"Function {self.name()} returned an invalid gradient at index {len(result)} - "
-                    f"got {list(g.array.shape)} but expected shape compatible with {list(shape)}",
+                    f"got {list(g._array.shape)} but expected shape compatible with {list(shape)}",
                     i,
                     found,
                 )
-            dtype = wanted_dtype(self.edges[len(result)], g, dtype)
-            result.append(fit(F, g if record else plain(g.array), shape, dtype))
+            dtype = wanted_dtype(self._edges[len(result)], g, dtype)
+            result.append(fit(F, g if record else plain(g._array), shape, dtype))
         return result
 
 
@@ -459,15 +459,15 @@ def apply_function(cls: Any, args: tuple[Any, ...], in_levels: bool = False) -> 
     ctx: BackwardFunction = cls._backward_cls()
     tensors = [a for a in args if isinstance(a, TensorBase)]
     for t in tensors:
-        if t.view_of is not None:
+        if t._view_of is not None:
             inplace.refresh(t)
     recording = MODES.records and any(t.requires_grad for t in tensors)  # type: ignore[attr-defined]
     ctx.needs_input_grad = tuple(isinstance(a, TensorBase) and a.requires_grad for a in args)  # type: ignore[attr-defined]
     edges = [edge_of(t) if t.requires_grad else None for t in tensors]  # type: ignore[attr-defined]
-    ctx.edges = tuple(None if e is None else e[0] for e in edges)
-    ctx.edge_slots = tuple(0 if e is None else e[1] for e in edges)
+    ctx._edges = tuple(None if e is None else e[0] for e in edges)
+    ctx._edge_slots = tuple(0 if e is None else e[1] for e in edges)
     ctx._input_metas = tuple(
-        (a.array.shape, a.array.dtype) if isinstance(a, TensorBase) else None for a in args
+        (a._array.shape, a._array.dtype) if isinstance(a, TensorBase) else None for a in args
     )
     with no_grad():
         if TANGENTS:
@@ -475,10 +475,10 @@ def apply_function(cls: Any, args: tuple[Any, ...], in_levels: bool = False) -> 
                 output = run_forward(ctx, cls, args)
         else:
             output = run_forward(ctx, cls, args)
-    ctx.seq = next_seq()
+    ctx._seq = next_seq()
     frame = user_frame(1)
     if frame is not None:
-        ctx.code, ctx.lasti = frame.f_code, frame.f_lasti
+        ctx._code, ctx._lasti = frame.f_code, frame.f_lasti
     outputs = output if isinstance(output, tuple) else (output,)
     made = wrap_outputs(ctx, outputs, args, recording, in_levels)
     if recording:
@@ -518,15 +518,15 @@ def wrap_outputs(
     dirty = {id(t) for t in ctx.dirty_tensors}
     inputs = {id(a) for a in args if isinstance(a, TensorBase)}
     several = sum(isinstance(o, TensorBase) for o in outputs) > 1
-    ctx.outputs = tuple(
-        (o.array.shape, o.array.dtype) if isinstance(o, TensorBase) else None for o in outputs
+    ctx._outputs = tuple(
+        (o._array.shape, o._array.dtype) if isinstance(o, TensorBase) else None for o in outputs
     )
     made: list[Any] = []
     for slot, out in enumerate(outputs):
         if not isinstance(out, TensorBase):
             made.append(out)
             continue
-        differentiable = recording and id(out) not in plain and out.array.dtype.kind in "fcV"
+        differentiable = recording and id(out) not in plain and out._array.dtype.kind in "fcV"
         if id(out) in dirty:
             write_back(ctx, out, slot, differentiable)
         returned: Any = out
@@ -535,9 +535,9 @@ def wrap_outputs(
         elif id(out) not in dirty:
             if id(out) in inputs:
                 out = alias(out, "custom")
-            elif out.view_of is not None:
-                out.view_of.kind = "multi" if several and recording else "custom"
-            if recording or out.view_of is None:
+            elif out._view_of is not None:
+                out._view_of.kind = "multi" if several and recording else "custom"
+            if recording or out._view_of is None:
                 set_history(ctx, out, slot, differentiable)
         made.append(out)
     return made
@@ -545,28 +545,28 @@ def wrap_outputs(
 
 def set_history(ctx: Any, out: Any, slot: int, differentiable: bool) -> None:
     if not differentiable:
-        out.node = None
-        out.wants_grad = False
-        out.slot = 0
+        out._node = None
+        out._wants_grad = False
+        out._slot = 0
         return
-    out.node = ctx
-    out.slot = slot
-    out.wants_grad = True
-    out.cut = None
+    out._node = ctx
+    out._slot = slot
+    out._wants_grad = True
+    out._cut = None
 
 
 def alias(source: Any, kind: str) -> Any:
     """A view of all of `source`: how a Function returns an input as it is."""
-    out = wrap(source.array)
-    out.cell = source.version_cell()
-    if out.cell.inference:
+    out = wrap(source._array)
+    out._cell = source._version_cell()
+    if out._cell.inference:
         return out
-    base = source if source.view_of is None else source.view_of.base
-    steps = () if source.view_of is None else source.view_of.steps
-    out.view_of = View(base, kind, out.cell.n, steps)
+    base = source if source._view_of is None else source._view_of.base
+    steps = () if source._view_of is None else source._view_of.steps
+    out._view_of = View(base, kind, out._cell.n, steps)
     frame = user_frame(1)
     if frame is not None:
-        out.view_of.code, out.view_of.lasti = frame.f_code, frame.f_lasti
+        out._view_of._code, out._view_of._lasti = frame.f_code, frame.f_lasti
     return out
 
 
@@ -602,22 +602,22 @@ VIEW_AND_MORE = (
 
 def write_back(ctx: Any, out: Any, slot: int, differentiable: bool) -> None:
     """An input that forward wrote to and returns: its history continues with this node."""
-    out.version_cell().bump(ctx.name())
+    out._version_cell().bump(ctx.name())
     if not differentiable:
         return
     if out.is_leaf and out.requires_grad:
         raise RuntimeError(
             "a leaf Variable that requires grad has been used in an in-place operation."
         )
-    out.gradient = None
-    if out.view_of is not None and len(ctx.outputs) > 1:
+    out._gradient = None
+    if out._view_of is not None and len(ctx._outputs) > 1:
         raise RuntimeError(VIEW_AND_MORE)
     inplace.refuse(out, True)
-    if out.view_of is not None:
+    if out._view_of is not None:
         inplace.rebase(out, ctx)
     else:
         set_history(ctx, out, slot, True)
-        out.cell.rebased, out.cell.rebased_array = ctx.name(), id(out.array)
+        out._cell.rebased, out._cell.rebased_array = ctx.name(), id(out._array)
 
 
 def save(ctx: Any, made: list[Any]) -> None:
@@ -633,14 +633,14 @@ def save(ctx: Any, made: list[Any]) -> None:
                 f"save_for_backward can only save variables, but argument {i} is of type "
                 f"{type(t).__name__}"
             )
-        if t.cell is not None and t.cell.inference:
+        if t._cell is not None and t._cell.inference:
             raise errors.inference_saved()
-        physical, batches = grounded(t) if t.special else (t, ())
-        is_output = physical.node is ctx
-        slot = physical.slot if is_output else 0
+        physical, batches = grounded(t) if t._special else (t, ())
+        is_output = physical._node is ctx
+        slot = physical._slot if is_output else 0
         saved.append(Kept(physical, ctx, slot, is_output, batches))
     ctx._saved = tuple(saved)
-    ctx.frees = bool(saved)
+    ctx._frees = bool(saved)
     if MODES.saved_hooks:
         pack, unpack = MODES.saved_hooks[-1]
         for s in saved:
@@ -676,16 +676,16 @@ class ErrorNode(Node):
     def name(self) -> str:
         return "torch::autograd::Error"
 
-    def pull(self, grad: Any, record: bool) -> Any:
+    def _pull(self, grad: Any, record: bool) -> Any:
         raise RuntimeError(self.message)
 
 
 def refuse_twice(g: Any) -> Any:
     physical, batches = grounded(g)
-    t = wrap(physical.array)
-    t.node = ErrorNode(
+    t = wrap(physical._array)
+    t._node = ErrorNode(
         "trying to differentiate twice a function that was marked with @once_differentiable"
     )
-    t.node.seq = next_seq()
-    t.wants_grad = True
+    t._node._seq = next_seq()
+    t._wants_grad = True
     return above(t, batches)

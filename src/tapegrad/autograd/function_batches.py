@@ -58,7 +58,7 @@ class Batches:
             self.cls.setup_context(shown, args, put_in(output, self.out_dims, level))
             self.saved_dims = shown._saved_dims
             self.entry_shapes = tuple(
-                [a.array.shape if isinstance(a, TensorBase) else None for a in args]
+                [a._array.shape if isinstance(a, TensorBase) else None for a in args]
             )
 
     def backward(self, ctx: Any, *grads: Any) -> Any:
@@ -91,7 +91,7 @@ class Batches:
             want = wanted[i] if i < len(wanted) else dim
             if isinstance(x, TensorBase):
                 if dim is None and want is not None:
-                    x = RECORDED.expand(RECORDED.unsqueeze(x, 0), (self.size, *x.array.shape))
+                    x = RECORDED.expand(RECORDED.unsqueeze(x, 0), (self.size, *x._array.shape))
                 elif dim is not None and want is None:
                     x = RECORDED.sum(x, (0,), False, None)
             made.append(x)
@@ -100,9 +100,9 @@ class Batches:
 
 def cut_down(g: Any, shape: Any) -> Any:
     """A gradient summed to the shape of one entry: below, the batch would be in the way."""
-    if not isinstance(g, TensorBase) or shape is None or g.array.shape == shape:
+    if not isinstance(g, TensorBase) or shape is None or g._array.shape == shape:
         return g
-    return unbroadcast(RECORDED, g, shape) if sums_to(g.array.shape, shape) else g
+    return unbroadcast(RECORDED, g, shape) if sums_to(g._array.shape, shape) else g
 
 
 class ShownContext:

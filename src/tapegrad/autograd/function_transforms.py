@@ -234,21 +234,21 @@ def prepare(ctx: Any, args: tuple[Any, ...], recording: bool) -> None:
     grounds = [grounded(a) if isinstance(a, TensorBase) else None for a in args]
     tensors = [g[0] for g in grounds if g is not None]
     for t in tensors:
-        if t.view_of is not None:
+        if t._view_of is not None:
             inplace.refresh(t)
     ctx.needs_input_grad = tuple(
         [recording and g is not None and bool(g[0].requires_grad) for g in grounds]
     )
     edges = [edge_of(t) if t.requires_grad else None for t in tensors]
-    ctx.edges = tuple([None if e is None else e[0] for e in edges])
-    ctx.edge_slots = tuple([0 if e is None else e[1] for e in edges])
+    ctx._edges = tuple([None if e is None else e[0] for e in edges])
+    ctx._edge_slots = tuple([0 if e is None else e[1] for e in edges])
     ctx._input_metas = tuple(
-        [(a.array.shape, a.array.dtype) if isinstance(a, TensorBase) else None for a in args]
+        [(a._array.shape, a._array.dtype) if isinstance(a, TensorBase) else None for a in args]
     )
-    ctx.seq = next_seq()
+    ctx._seq = next_seq()
     frame = user_frame(1)
     if frame is not None:
-        ctx.code, ctx.lasti = frame.f_code, frame.f_lasti
+        ctx._code, ctx._lasti = frame.f_code, frame.f_lasti
     ctx._places = Places([g[1] for g in grounds if g is not None])
 
 
@@ -260,7 +260,7 @@ def outputs_with_history(
     plain = {id(t) for t in ctx.non_differentiable}
     dirty = {id(t) for t in ctx.dirty_tensors}
     inputs = {id(a) for a in args if isinstance(a, TensorBase)}
-    cells = {id(grounded(a)[0].version_cell()) for a in args if isinstance(a, TensorBase)}
+    cells = {id(grounded(a)[0]._version_cell()) for a in args if isinstance(a, TensorBase)}
     several = sum([isinstance(o, TensorBase) for o in outputs]) > 1
     metas: list[Any] = []
     made: list[Any] = []
@@ -271,9 +271,9 @@ def outputs_with_history(
             ctx._places.outputs.append([])
             continue
         physical, levels = grounded(out)
-        metas.append((physical.array.shape, physical.array.dtype))
+        metas.append((physical._array.shape, physical._array.dtype))
         ctx._places.outputs.append(levels)
-        differentiable = recording and id(out) not in plain and out.array.dtype.kind in "fcV"
+        differentiable = recording and id(out) not in plain and out._array.dtype.kind in "fcV"
         if id(out) in dirty:
             if differentiable:
                 write_back(ctx, physical, slot, True)
@@ -281,15 +281,15 @@ def outputs_with_history(
             if id(out) in inputs:
                 physical = alias(physical, "custom")
                 out = above(physical, levels)
-            elif physical.view_of is not None and differentiable:
-                if id(physical.version_cell()) in cells:
-                    physical.view_of.kind = "multi" if several else "custom"
+            elif physical._view_of is not None and differentiable:
+                if id(physical._version_cell()) in cells:
+                    physical._view_of.kind = "multi" if several else "custom"
                 else:
-                    physical.view_of = None  # how a rule arranged its result is nobody's business
+                    physical._view_of = None  # how a rule arranged its result is nobody's business
             if recording:
                 set_history(ctx, physical, slot, differentiable)
         made.append(out)
-    ctx.outputs = tuple(metas)
+    ctx._outputs = tuple(metas)
     return made
 
 
@@ -321,7 +321,7 @@ class Places:
             try:
                 grads = [self.shown_gradient(ctx, i, g) for i, g in enumerate(grad)]
                 found = call_backward(ctx._forward_cls, ctx, grads)
-                checked = ctx.checked(found, True)
+                checked = ctx._checked(found, True)
                 return [
                     self.lowered(g, levels, own, record)
                     for g, own in zip(checked, self.arguments, strict=True)
@@ -331,7 +331,7 @@ class Places:
 
     def shown_gradient(self, ctx: Any, index: int, g: Any) -> Any:
         if g is None:
-            meta = ctx.outputs[index]
+            meta = ctx._outputs[index]
             if meta is None or not ctx.materialize_grads:
                 return None
             g = np.zeros(*meta)
@@ -349,7 +349,7 @@ class Places:
             else:
                 g, found = physical_at(g, now)
                 g = g.sum(0) if found else g
-        return g if record else plain(g.array)
+        return g if record else plain(g._array)
 
 
 # ---------------------------------------------------------------------- tangents
@@ -399,7 +399,7 @@ def push_forward(
     for i, (raw, out, tangent) in enumerate(zip(outputs, made, tangents, strict=True)):
         if not isinstance(out, TensorBase):
             continue
-        if id(raw) in plain or out.array.dtype.kind not in "fcV":
+        if id(raw) in plain or out._array.dtype.kind not in "fcV":
             if tangent is not None:
                 raise RuntimeError(
                     f"Function's jvp returned a gradient at position {i}, but  the corresponding "
@@ -423,17 +423,17 @@ def push_forward(
 
 def zeros_for(a: Any) -> Any:
     """A tangent for an argument that has none; numbers and integers never have."""
-    if not isinstance(a, TensorBase) or a.array.dtype.kind not in "fcV":
+    if not isinstance(a, TensorBase) or a._array.dtype.kind not in "fcV":
         return None
-    return wrap(xp_of(memory_of(a)).zeros(a.array.shape, a.array.dtype))
+    return wrap(xp_of(memory_of(a)).zeros(a._array.shape, a._array.dtype))
 
 
 def check_tangent(out: Any, tangent: Any) -> None:
-    if tangent is None or tangent.array.dtype.kind not in "fcV":
+    if tangent is None or tangent._array.dtype.kind not in "fcV":
         raise RuntimeError(
             "Expected both tensor and its forward grad to be floating point or complex"
         )
-    if tangent.array.shape != out.array.shape:
+    if tangent._array.shape != out._array.shape:
         raise RuntimeError(
             "Trying to set a forward gradient that has a different size than that of the original "
             f"Tensor, this is not supported. Tensor is of size {list(out.shape)} while the "
@@ -460,10 +460,10 @@ def check_written(tangent: Any, given: Any, version: Any) -> None:
 def viewed(out: Any, args: tuple[Any, ...]) -> int | None:
     """Which argument an output is a view of."""
     physical, _ = grounded(out)
-    if physical.view_of is None:
+    if physical._view_of is None:
         return None
     for i, a in enumerate(args):
-        if isinstance(a, TensorBase) and grounded(a)[0].version_cell() is physical.cell:
+        if isinstance(a, TensorBase) and grounded(a)[0]._version_cell() is physical._cell:
             return i
     return None
 
@@ -472,16 +472,16 @@ def check_view(tangent: Any, given: Any) -> None:
     """A view must come with a view of the input's tangent."""
     source, _ = grounded(given)
     found = None if tangent is None else grounded(tangent)[0]
-    if found is None or found.view_of is None:
+    if found is None or found._view_of is None:
         raise RuntimeError(
             "A custom Function's forward is returning a view (or an input as-is) but the jvp is "
             "not returning a view."
         )
-    if found.version_cell() is not source.version_cell():
-        whose = "the given grad input" if source.view_of is None else "the same base as the given"
+    if found._version_cell() is not source._version_cell():
+        whose = "the given grad input" if source._view_of is None else "the same base as the given"
         raise RuntimeError(
             f"A custom Function is returning a view but the jvp is not returning a view of {whose}"
-            + ("." if source.view_of is None else " grad input.")
+            + ("." if source._view_of is None else " grad input.")
         )
 
 
@@ -490,7 +490,7 @@ def put_tangent(out: Any, tangent: Any, level: Level, into_base: bool) -> None:
     physical, levels = grounded(out)
     for batch in reversed(levels):
         tangent = lift(tangent, batch)
-    if into_base and physical.view_of is not None:
+    if into_base and physical._view_of is not None:
         begin(physical, level, tangent)
     else:
         attach(physical, tangent, level)

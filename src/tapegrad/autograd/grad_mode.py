@@ -224,14 +224,14 @@ class _unsafe_preserve_version_counter:
 
     def __init__(self, tensors: Any) -> None:
         self.tensors = (tensors,) if isinstance(tensors, TensorBase) else tuple(tensors)
-        self.before = [t.version_cell().n for t in self.tensors]
+        self.before = [t._version_cell().n for t in self.tensors]
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *error: object) -> None:
         for t, n in zip(self.tensors, self.before, strict=True):
-            t.version_cell().n = n
+            t._version_cell().n = n
 
 
 class inference_mode(Mode):

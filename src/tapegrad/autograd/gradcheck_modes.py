@@ -148,14 +148,14 @@ def check_inputs(args: tuple[Any, ...]) -> None:
         if not (isinstance(t, TensorBase) and t.requires_grad):  # type: ignore[attr-defined]
             continue
         found = True
-        if t.array.dtype not in (np.float64, np.complex128):
+        if t._array.dtype not in (np.float64, np.complex128):
             warnings.warn(
                 f"Input #{i} requires gradient and is not a double precision floating point or "
                 "complex. This check will likely fail if all the inputs are not of double "
                 "precision floating point or complex. ",
                 stacklevel=outside(),
             )
-        if any(s == 0 and n > 1 for s, n in zip(t.array.strides, t.array.shape, strict=True)):
+        if any(s == 0 and n > 1 for s, n in zip(t._array.strides, t._array.shape, strict=True)):
             raise RuntimeError(
                 f"The {i}th input has a dimension with stride 0. gradcheck only supports inputs "
                 "that are non-overlapping to be able to compute the numerical gradients "
@@ -257,8 +257,8 @@ def random_like(t: Any, generator: np.random.Generator) -> Any:
 
 def moved_along(trial: Trial, t: Any, u: Any) -> list[Any]:
     """The finite differences of the differentiable outputs along `u`."""
-    step = u.array * trial.options.eps
-    return trial.chosen(central_difference(trial.call, t.array, ..., step, trial.options.eps))
+    step = u._array * trial.options.eps
+    return trial.chosen(central_difference(trial.call, t._array, ..., step, trial.options.eps))
 
 
 def looser(atol: float, *vectors: Any) -> float:
@@ -346,12 +346,12 @@ def check_undefined_gradients(trial: Trial) -> None:
     """
     ends = {o.grad_fn for o in trial.outputs if o.grad_fn is not None}
     for node in functions_behind(ends):
-        everything = frozenset(range(len(node.outputs)))
+        everything = frozenset(range(len(node._outputs)))
         choices = {everything}
         if node in ends:
             choices |= {frozenset({i}) for i in everything}
         for missing in choices:
-            grads = [zeros_unless(i in missing, meta) for i, meta in enumerate(node.outputs)]
+            grads = [zeros_unless(i in missing, meta) for i, meta in enumerate(node._outputs)]
             check_answer(node, grads)
 
 
@@ -361,9 +361,9 @@ def functions_behind(ends: set[Any]) -> list[Any]:
     found = []
     while stack:
         node = stack.pop()
-        if node.op is None and node.outputs is not None:
+        if node._op is None and node._outputs is not None:
             found.append(node)
-        behind = [n for n in node.edges if n is not None and n not in seen]
+        behind = [n for n in node._edges if n is not None and n not in seen]
         seen.update(behind)
         stack += behind
     return found
@@ -378,7 +378,7 @@ def zeros_unless(missing: bool, meta: Any) -> Any:
 
 def check_answer(node: Any, grads: list[Any]) -> None:
     try:
-        found = node.pull(grads, False)
+        found = node._pull(grads, False)
     except RuntimeError as error:
         warn_undefined()
         raise GradcheckError(

@@ -98,7 +98,7 @@ def worst_element(finding: Finding, numeric: Any, analytic: Any) -> dict[str, An
     output = finding.trial.outputs[finding.output]
     return {
         "argument": next(i for i, a in enumerate(finding.trial.args) if a is t),
-        "name": evidence.name_of(t.array),
+        "name": evidence.name_of(t._array),
         "input_index": [int(i) for i in np.unravel_index(row, t.shape)] if t.shape else [],
         "output_index": [int(i) for i in np.unravel_index(column, output.shape)]
         if output.shape
@@ -142,14 +142,14 @@ def single_precision(finding: Finding) -> str | None:
     t = finding.tensor
     output = finding.trial.outputs[finding.output]
     for what, x in ((f"input {finding.input}", t), (f"output {finding.output}", output)):
-        if x.array.dtype not in (np.float64, np.complex128):
+        if x._array.dtype not in (np.float64, np.complex128):
             eps = finding.trial.options.eps
             return f"{what} is {x.dtype}: a step of {eps} drowns in rounding; use .double() inputs"
     return None
 
 
 def same_values(a: Any, b: Any) -> bool:
-    return np.array_equal(to_host(a.array), to_host(b.array), equal_nan=True)
+    return np.array_equal(to_host(a._array), to_host(b._array), equal_nan=True)
 
 
 def random_function(trial: Any) -> str | None:
@@ -164,14 +164,14 @@ def random_function(trial: Any) -> str | None:
 
 def overlap(trial: Any, t: Any) -> str | None:
     """Memory that several elements share: a step moves all of them at once."""
-    array = t.array
+    array = t._array
     if array.size <= MANY and len(np.unique(addresses(array))) < array.size:
         return "elements of the input overlap in memory; pass .contiguous()"
     for i, other in enumerate(trial.args):
         if other is t or not isinstance(other, TensorBase):
             continue
-        if other.array.size <= MANY and array.size <= MANY:
-            shared = np.intersect1d(addresses(array), addresses(other.array)).size
+        if other._array.size <= MANY and array.size <= MANY:
+            shared = np.intersect1d(addresses(array), addresses(other._array)).size
             if shared:
                 return f"the input shares memory with argument {i}; pass .clone()"
     return None
@@ -195,7 +195,7 @@ def kink(finding: Finding, facts: dict[str, Any]) -> str | None:
     here = double_values(trial.everything[place])[at]
     sides = []
     for delta in (-eps, eps):
-        outputs = moved(trial.call, finding.tensor.array, tuple(facts["input_index"]), delta)
+        outputs = moved(trial.call, finding.tensor._array, tuple(facts["input_index"]), delta)
         sides.append((double_values(outputs[place])[at] - here) / delta)
     left, right = sides
     if not (np.isfinite(left) and np.isfinite(right)):

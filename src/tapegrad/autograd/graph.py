@@ -50,8 +50,8 @@ def get_gradient_edge(tensor: Any) -> GradientEdge:
             "gradients"
         )
     node = edge[0]
-    if not node.is_leaf:
-        node.made = tensor.array.shape, tensor.array.dtype
+    if not node._is_leaf:
+        node._made = tensor._array.shape, tensor._array.dtype
     # Nodes keep what they need alive; PyTorch's need a second one to hold those of Functions.
     token = viewing(tensor) if isinstance(node, BackwardFunction) else None
     return GradientEdge(shown(node), edge[1], token)
@@ -65,7 +65,7 @@ def viewing(tensor: Any) -> Node:
 
 def check_accessible(node: Node) -> None:
     """PyTorch finds the node of a leaf behind a view of it, and inference mode records none."""
-    if node.is_leaf and MODES.inference:
+    if node._is_leaf and MODES.inference:
         raise AttributeError("'NoneType' object has no attribute 'next_functions'")
 
 
@@ -209,7 +209,7 @@ def register_multi_grad_hook(
 def will_visit(run: Any, node: Node) -> bool:
     if node is run.only_root:
         return False
-    if node.is_leaf and run.captures is not None:
+    if node._is_leaf and run.captures is not None:
         raise RuntimeError(
             "A leaf node was passed to _will_engine_execute_node but we are currently running "
             "autograd.grad(). This is currently not supported."
@@ -237,8 +237,8 @@ class MutationContext:
         self.sid_to_tid: dict[Any, set[Any]] = {}  # the same keys by (address, version)
 
     def keep(self, tensor: Any) -> SavedCopy:
-        array = tensor.array
-        cell = tensor.version_cell()
+        array = tensor._array
+        cell = tensor._version_cell()
         key = id(cell), address(array), array.shape, array.strides, cell.n
         found = self.tid_to_weakhandle.get(key)
         if found is None:
@@ -311,7 +311,7 @@ def increment_version(tensor: Any) -> None:
     """
     tensors = (tensor,) if isinstance(tensor, TensorBase) else tensor
     for t in tensors:
-        t.version_cell().bump("increment_version")
+        t._version_cell().bump("increment_version")
 
 
 def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:

@@ -76,7 +76,7 @@ class NodeHooks:
         """Tensor hooks, then retain_grad, on the complete gradient of each output."""
         if not self.tensor and not self.retained:
             return total
-        several = node.outputs is not None
+        several = node._outputs is not None
         parts = parts_of(node, total)
         for slot, hooks in self.tensor.items():
             for hook in list(hooks.values()):
@@ -94,7 +94,7 @@ class NodeHooks:
     def before(self, node: Node, total: Any, record: bool) -> Any:
         if not self.before_node:
             return total
-        several = node.outputs is not None
+        several = node._outputs is not None
         parts = tuple(wrapped(g) for g in parts_of(node, total))
         for hook in list(self.before_node.values()):
             with grad_set_to(record):
@@ -112,7 +112,7 @@ class NodeHooks:
         outgoing = tuple(wrapped(g) for g in parts_of(node, total))
         places = differentiable_places(node)
         if grads is None:
-            grads = [None] * len(node.edges)
+            grads = [None] * len(node._edges)
         parts = tuple(wrapped(grads[i]) for i in places)
         for hook in list(self.after_node.values()):
             with grad_set_to(record):
@@ -136,28 +136,30 @@ class NodeHooks:
 
 def parts_of(node: Node, total: Any) -> list[Any]:
     """What arrived, per output; None where nothing did."""
-    if node.outputs is None:
+    if node._outputs is None:
         return [total]
-    return [None] * len(node.outputs) if total is None else list(total)
+    return [None] * len(node._outputs) if total is None else list(total)
 
 
 def differentiable_places(node: Node) -> list[int]:
     """The edges that PyTorch counts: those of arguments that can have a gradient."""
-    if node.is_leaf:
+    if node._is_leaf:
         return []
-    op = node.op
+    op = node._op
     inner = getattr(node, "inner", None)
-    if inner is not None and inner.op is not None:  # the edges of CopySlices are those of its write
+    if (
+        inner is not None and inner._op is not None
+    ):  # the edges of CopySlices are those of its write
         return differentiable_places(inner)
-    if op is None or op.joint is not None or len(op.rules) != len(node.edges):
-        return list(range(len(node.edges)))
+    if op is None or op.joint is not None or len(op.rules) != len(node._edges):
+        return list(range(len(node._edges)))
     return [i for i, rule in enumerate(op.rules) if rule is not None]
 
 
 def hooks_of(node: Node) -> NodeHooks:
-    if node.hooks is None:
-        node.hooks = NodeHooks()
-    found: NodeHooks = node.hooks
+    if node._hooks is None:
+        node._hooks = NodeHooks()
+    found: NodeHooks = node._hooks
     return found
 
 
@@ -166,7 +168,7 @@ def wrapped(g: Any) -> Any:
 
 
 def unwrapped(g: Any, record: bool) -> Any:
-    return g if g is None or record else plain(g.array)
+    return g if g is None or record else plain(g._array)
 
 
 def call_tensor_hook(hook: Callable[..., Any], grad: Any) -> Any:
@@ -183,11 +185,11 @@ def call_tensor_hook(hook: Callable[..., Any], grad: Any) -> Any:
 def check_replacement(hook: Callable[..., Any], before: Any, after: Any) -> None:
     """A hook may change the values of a gradient, not what kind of tensor it is."""
     name = getattr(hook, "__name__", type(hook).__name__)
-    if before.array.dtype != after.array.dtype or before.is_sparse is not after.is_sparse:
+    if before._array.dtype != after._array.dtype or before.is_sparse is not after.is_sparse:
         raise RuntimeError(
             f"hook '{name}' has changed the type of value (was {before.type()} got {after.type()})"
         )
-    if before.array.shape != after.array.shape:
+    if before._array.shape != after._array.shape:
         raise RuntimeError(f"hook '{name}' has changed the size of value")
 
 
@@ -207,8 +209,8 @@ def checked_parts(hook: Any, answer: Any, before: tuple[Any, ...]) -> tuple[Any,
 
 def keep_gradient(tensor: Any, grad: Any) -> None:
     """retain_grad: add to `.grad` of a tensor that is not a leaf."""
-    with grad_set_to(grad.wants_grad):
-        if tensor.gradient is None:
-            tensor.gradient = grad.clone()
+    with grad_set_to(grad._wants_grad):
+        if tensor._gradient is None:
+            tensor._gradient = grad.clone()
         else:
-            tensor.gradient = tensor.gradient + grad
+            tensor._gradient = tensor._gradient + grad

@@ -81,7 +81,7 @@ def any_special(tensors: tuple[Any, ...]) -> int:
     special = 0
     for t in tensors:
         if isinstance(t, TensorBase):
-            special |= t.special
+            special |= t._special
     return special
 
 
@@ -96,18 +96,18 @@ def write_values(
     mask = 0
     for i, t in enumerate(tensors):
         if isinstance(t, TensorBase):
-            if t.view_of is not None:
+            if t._view_of is not None:
                 refresh(t)
-            if t.wants_grad:
+            if t._wants_grad:
                 mask |= 1 << i
-            arrays.append(t.array)
+            arrays.append(t._array)
         else:
             arrays.append(t)
     execute = run_kernel
     if STATE.device_type is not None and devices.has_device(tensors):
         execute = devices.run_kernel
         tensors, attrs = devices.on_one_device(op, tensors, attrs, written=True)
-        arrays = [t.array if isinstance(t, TensorBase) else t for t in tensors]
+        arrays = [t._array if isinstance(t, TensorBase) else t for t in tensors]
     if STATE.meta_type is not None and any([type(x) is STATE.meta_type for x in arrays]):
         from ..core import meta
 
@@ -118,12 +118,12 @@ def write_values(
         mask != 0
         and not op.silent
         and (not STATE.modes_on or MODES.records)
-        and target.array.dtype.kind in FLOATS
+        and target._array.dtype.kind in FLOATS
     )
     if recording:
         refuse(target, True)
     name = op.name + "_"
-    destination = target.array
+    destination = target._array
     check_overlap(destination, arrays, op.name)
     if has_bits:
         arrays = [bits.plain(x) for x in arrays]
@@ -149,8 +149,8 @@ def write_values(
         node = prepare(op, tensors, attrs, watch, mask, (destination,), overwritten)
         if op.dtype_rule and out.dtype != destination.dtype:
             # The rules ran in another dtype than the target's.
-            pairs = zip(tensors, node.edges, strict=True)
-            node.fixes = tuple([fix_for(t, edge) for t, edge in pairs])
+            pairs = zip(tensors, node._edges, strict=True)
+            node._fixes = tuple([fix_for(t, edge) for t, edge in pairs])
     if not destination.flags.forc and not has_bits and overlaps_itself(destination):
         store_in_turn(destination, out, op, arrays, attrs)
     else:
@@ -217,7 +217,7 @@ def store_in_turn(destination: Any, out: Any, op: Op, arrays: list[Any], attrs: 
 
 def fix_for(t: Any, edge: Node | None) -> Any:
     """What the gradient for a tensor has to look like in the end."""
-    return None if edge is None else (t.array.shape, t.array.dtype)
+    return None if edge is None else (t._array.shape, t._array.dtype)
 
 
 WRITTEN: dict[str, Op] = {}
@@ -260,16 +260,16 @@ def overwrite(
     if BATCHES and batched.is_batched(target):
         overwrite(op, batched.batch_of(target).physical, value, name, shown)
         return target
-    if (STATE.modes_on or target.special) and is_asked(target):
+    if (STATE.modes_on or target._special) and is_asked(target):
         return dispatched.overwrite(op, target, value, name, shown or {})
     refuse(target, False)
-    if bits.has(target.array):
-        check_overlap(target.array, ())
-    if target.view_of is not None:
+    if bits.has(target._array):
+        check_overlap(target._array, ())
+    if target._view_of is not None:
         refresh(target)
-    recording = target.wants_grad and (not STATE.modes_on or MODES.records)
-    node = prepare(op, (target,), (), (), 1, (target.array,)) if recording else None
-    store(target.array, value)
+    recording = target._wants_grad and (not STATE.modes_on or MODES.records)
+    node = prepare(op, (target,), (), (), 1, (target._array,)) if recording else None
+    store(target._array, value)
     bump(target, name, node is not None)
     if node is not None:
         rebase(target, node)
@@ -284,26 +284,26 @@ def repoint(op: Op, target: Any, attrs: tuple[Any, ...]) -> Any:
         batched.replace(target, apply(op, (target,), attrs))
         return target
     refuse(target, False)
-    if target.view_of is not None:
+    if target._view_of is not None:
         refresh(target)
-    array = looked(op, target.array, attrs)
-    recording = target.wants_grad and (not STATE.modes_on or MODES.records)
-    if not recording and target.view_of is None and target.node is not None:
+    array = looked(op, target._array, attrs)
+    recording = target._wants_grad and (not STATE.modes_on or MODES.records)
+    if not recording and target._view_of is None and target._node is not None:
         # A history has to follow the new shape even under no_grad, else gradients would not fit.
-        old = target.array
+        old = target._array
         changes = array.shape != old.shape or array.strides != old.strides
-        recording = changes and not target.node.is_leaf
+        recording = changes and not target._node._is_leaf
     node = prepare(op, (target,), attrs, (), 1, (array,)) if recording else None
-    target.array = array
+    target._array = array
     if TANGENTS:
         dual.transform(target, op, attrs)
     bump(target, op.name, node is not None)
     if node is not None:
         # No memory changed: for a view, the base keeps its history.
-        target.node = node
-        target.slot = 0
-        if target.view_of is not None:
-            target.view_of.seen = target.cell.n
+        target._node = node
+        target._slot = 0
+        if target._view_of is not None:
+            target._view_of.seen = target._cell.n
     return target
 
 
@@ -320,14 +320,14 @@ def looked(op: Op, array: Any, attrs: tuple[Any, ...]) -> Any:
 
 def bump(target: TensorBase, name: str, recorded: bool = False) -> None:
     """Count a write, with what E01 wants to know: recorded?, the view's shape and line, a cut."""
-    cell = target.version_cell()
+    cell = target._version_cell()
     if cell.counts and MODES.inference:
         return
-    view = target.view_of
+    view = target._view_of
     if view is None:
-        cell.bump(name, (recorded, None, None, -1, target.cut))
+        cell.bump(name, (recorded, None, None, -1, target._cut))
     else:
-        cell.bump(name, (recorded, target.array.shape, view.code, view.lasti, target.cut))
+        cell.bump(name, (recorded, target._array.shape, view._code, view._lasti, target._cut))
 
 
 def check_fits(op: Op, out: Any, destination: Any) -> None:
@@ -428,19 +428,19 @@ def meets(x: Any, destination: Any) -> bool:
 
 def refuse(target: Any, recording: bool) -> None:
     """Raise for every target that autograd cannot follow a write to, before anything is written."""
-    cell = target.cell
+    cell = target._cell
     if cell is not None and cell.inference and not cell.counts and not MODES.inference:
         raise errors.inference_written()  # PyTorch notices after the write
     if STATE.modes_on and not MODES.records:
         return
-    view = target.view_of
+    view = target._view_of
     if view is not None:
-        wants = target.wants_grad or view.base.wants_grad
+        wants = target._wants_grad or view.base._wants_grad
         if view.kind and (wants or recording):
             raise errors.view_written(target, view, indirect=False)
-        if wants and (view.base.node is None or view.base.node.is_leaf):
+        if wants and (view.base._node is None or view.base._node._is_leaf):
             raise errors.leaf_written(target, view)
-    elif target.wants_grad and (target.node is None or target.node.is_leaf):
+    elif target._wants_grad and (target._node is None or target._node._is_leaf):
         raise errors.leaf_written(target, None)
 
 
@@ -457,48 +457,48 @@ def prefer_refusal(target: Any, error: Exception) -> None:
 
 def rebase(target: Any, node: Node) -> None:
     """Make `node` the history of `target` and, for a view, of its base."""
-    view = target.view_of
+    view = target._view_of
     if view is None:
-        if target.retained:
+        if target._retained:
             move_retained(target, node, 0)
-        target.node = node
-        target.slot = 0
-        target.wants_grad = True
-        target.cut = None
-        cell = target.version_cell()
+        target._node = node
+        target._slot = 0
+        target._wants_grad = True
+        target._cut = None
+        cell = target._version_cell()
         cell.rebased = node.name()
-        cell.rebased_array = id(target.array)
+        cell.rebased_array = id(target._array)
         return
     base = view.base
     slices = CopySlices()
     slices.inner = node
-    slices.way = way_to(target, base.array)
+    slices.way = way_to(target, base._array)
     edge: Node | None = None
-    if base.wants_grad:
-        edge = base.node or accumulate_node(base)
-    slices.edges = (edge, *node.edges[1:])
-    slots = (0,) * len(node.edges) if node.edge_slots is None else node.edge_slots
-    slices.edge_slots = (base.slot, *slots[1:])
-    slices.frees = True  # PyTorch drops the node of the write
-    slices.seq = next_seq()
-    slices.code = node.code
-    slices.lasti = node.lasti
-    if base.retained:
+    if base._wants_grad:
+        edge = base._node or accumulate_node(base)
+    slices._edges = (edge, *node._edges[1:])
+    slots = (0,) * len(node._edges) if node._edge_slots is None else node._edge_slots
+    slices._edge_slots = (base._slot, *slots[1:])
+    slices._frees = True  # PyTorch drops the node of the write
+    slices._seq = next_seq()
+    slices._code = node._code
+    slices._lasti = node._lasti
+    if base._retained:
         move_retained(base, slices, 0)
-    base.node = slices
-    cell = base.version_cell()
+    base._node = slices
+    cell = base._version_cell()
     cell.rebased = slices.name()
-    cell.rebased_array = id(base.array)
-    base.slot = 0
-    base.wants_grad = True
-    base.cut = None
+    cell.rebased_array = id(base._array)
+    base._slot = 0
+    base._wants_grad = True
+    base._cut = None
     regenerate(target, view)
 
 
 def move_retained(target: Any, node: Node, slot: int) -> None:
     """The gradient that retain_grad shows is that of the new value."""
-    if target.node is not None and target.node.hooks is not None:
-        target.node.hooks.retained.pop(target.slot, None)
+    if target._node is not None and target._node._hooks is not None:
+        target._node._hooks.retained.pop(target._slot, None)
     hooks_of(node).retained[slot] = weakref.ref(target)
 
 
@@ -514,14 +514,14 @@ class CopySlices(Node):
     def name(self) -> str:
         return "torch::autograd::CopySlices"
 
-    def pull(self, grad: Any, record: bool) -> Any:
+    def _pull(self, grad: Any, record: bool) -> Any:
         F: Any = RECORDED if record else RAW if type(grad) is ndarray else GPU.space(grad)
         inner = self.inner
-        if self.freed_by is not None:
+        if self._freed_by is not None:
             raise errors.freed_graph(self, grad)
         region = F.region_of(grad, self.way)
-        grads = list(inner.pull(region if inner.outputs is None else [region], record))
-        if self.edges[0] is None:
+        grads = list(inner._pull(region if inner._outputs is None else [region], record))
+        if self._edges[0] is None:
             grads[0] = None
         elif grads[0] is None:
             grads[0] = F.region_zeroed(grad, self.way)
@@ -529,14 +529,14 @@ class CopySlices(Node):
             grads[0] = F.copy_slices(grad, grads[0], self.way)
         return grads
 
-    def release(self) -> None:
-        self.inner.release()
+    def _release(self) -> None:
+        self.inner._release()
 
 
 def refresh(target: Any) -> None:
     """Bring a view's history up to date if its memory was written since it was last right."""
-    view = target.view_of
-    cell = target.cell
+    view = target._view_of
+    cell = target._cell
     if cell.n == view.seen:
         return
     if TANGENTS:
@@ -545,7 +545,7 @@ def refresh(target: Any) -> None:
     if BATCHES and batched.is_batched(base):
         batched_widen.follow(target)
         return
-    if not base.wants_grad:
+    if not base._wants_grad:
         view.seen = cell.n
         return
     if STATE.modes_on and not MODES.records:
@@ -568,26 +568,26 @@ def regenerate(target: Any, view: View) -> None:
             made = replay(target, view)
     else:
         made = replay(target, view)
-    if target.retained:
-        move_retained(target, made.node, made.slot)
-    target.node = made.node
-    target.slot = made.slot
-    target.wants_grad = made.wants_grad
-    target.cut = None
-    view.seen = target.cell.n
+    if target._retained:
+        move_retained(target, made._node, made._slot)
+    target._node = made._node
+    target._slot = made._slot
+    target._wants_grad = made._wants_grad
+    target._cut = None
+    view.seen = target._cell.n
 
 
 def replay(target: Any, view: View) -> Any:
     """A tensor like `target`, made from its base as the base is now."""
     made: Any = view.base
-    for op, attrs in way_to(target, made.array)[2]:
+    for op, attrs in way_to(target, made._array)[2]:
         made = apply(op, (made,), attrs)
     return made
 
 
 def seen_from(target: Any, whole: Any, base: Any = None) -> Any:
     """The part of `whole`, a tensor laid out as the base of a view, that the view looks at."""
-    for op, attrs in way_to(target, target.view_of.base.array if base is None else base)[2]:
+    for op, attrs in way_to(target, target._view_of.base._array if base is None else base)[2]:
         whole = apply(op, (whole,), attrs)
     return whole
 
@@ -597,13 +597,13 @@ def way_to(target: Any, base: Any) -> tuple[Any, ...]:
     as_strided = REGISTRY["as_strided"]
     steps: list[tuple[Op, tuple[Any, ...]]] = []
     array = base
-    for source, op, attrs in target.view_of.steps:
+    for source, op, attrs in target._view_of.steps:
         if layout(source) != layout(array):
             steps.append((as_strided, within(source, array)))
         array = looked(op, source, attrs)
         steps.append((op, attrs) if op.replays else (as_strided, within(array, source)))
-    if not steps or layout(target.array) != layout(array):
-        steps.append((as_strided, within(target.array, array)))
+    if not steps or layout(target._array) != layout(array):
+        steps.append((as_strided, within(target._array, array)))
     return base.shape, base.strides, tuple(steps)
 
 

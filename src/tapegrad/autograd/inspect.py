@@ -40,8 +40,8 @@ def first_name(aten: str | None) -> str:
 
 
 def saved_places(node: Any) -> dict[str, int]:
-    """PyTorch's name for every value that the rules of this node read, with its place in `kept`."""
-    op = node.op
+    """PyTorch's name for every value that this node's rules read, with its place in `_kept`."""
+    op = node._op
     places: dict[str, int] = {}
     rules = [op.joint] if op.joint is not None else [r for r in op.rules if r is not None]
     spelled = SPELLED | {"input": first_name(op.aten)}
@@ -66,10 +66,10 @@ def saved_places(node: Any) -> dict[str, int]:
 
 def unpacking_order(node: Any) -> list[int]:
     """The places of saved tensors: inputs in the order of PyTorch's names, then outputs."""
-    width = node.op.width
+    width = node._op.width
     names = {place: name for name, place in saved_places(node).items()}
     inputs = sorted(range(width), key=lambda place: names.get(place, ""))
-    return [*inputs, *range(width, width + len(node.op.outs))]
+    return [*inputs, *range(width, width + len(node._op.outs))]
 
 
 def node_attribute(node: Any, name: str) -> Any:
@@ -97,7 +97,7 @@ def node_attribute(node: Any, name: str) -> Any:
 
 def in_elements(node: Any, strides: tuple[int, ...]) -> tuple[int, ...]:
     """Strides in bytes, of an op whose tensors have one dtype, as PyTorch counts them."""
-    for value in node.kept:
+    for value in node._kept:
         size = getattr(value, "itemsize", 0)
         if size:
             return tuple([n // size for n in strides])
@@ -114,20 +114,20 @@ def node_attributes(node: Any) -> list[str]:
 
 def saved_value(node: OpNode, place: int) -> Any:
     """The saved value as users see it: a tensor with its history, a number, a shape."""
-    kept = node.kept
+    kept = node._kept
     if kept is None:
         raise errors.freed_graph(node)
     node.check_versions()
     value = kept[place]
-    op = node.op
+    op = node._op
     if place >= op.width + len(op.outs):
         return value
     if isinstance(value, Packed):
         t = unpack_checked(value)
-        return node.saved_tensor(place, t.array, t.version_cell())
-    for k in range(0, len(node.cells), 3):
-        if node.cells[k] == place:
-            return node.saved_tensor(place, value, node.cells[k + 1])
+        return node.saved_tensor(place, t._array, t._version_cell())
+    for k in range(0, len(node._cells), 3):
+        if node._cells[k] == place:
+            return node.saved_tensor(place, value, node._cells[k + 1])
     if isinstance(value, (int, float, complex)):
         kind = np.int64 if isinstance(value, int) else np.float64
         return wrap(np.array(value, None if isinstance(value, complex) else kind))
@@ -138,18 +138,18 @@ def raw_saved(node: OpNode, place: int) -> SavedTensor:
     """The saved value at `place` before unpacking."""
 
     def look() -> Any:
-        if node.kept is None:
+        if node._kept is None:
             raise errors.freed_graph(node)
-        value = node.kept[place]
+        value = node._kept[place]
         if isinstance(value, Packed):
             return value
         # An output is kept without its history, which is this node.
-        return saved_value(node, place) if place < node.op.width else wrap(value)
+        return saved_value(node, place) if place < node._op.width else wrap(value)
 
     return SavedTensor(
         look,
         lambda pack, unpack: pack_place(node, place, pack, unpack),
-        lambda: node.kept is None,
+        lambda: node._kept is None,
     )
 
 
@@ -157,15 +157,15 @@ def pack_place(node: OpNode, place: int, pack: Any, unpack: Any) -> None:
     """Put the saved tensor at `place` through a pair of hooks."""
     from .grad_mode import no_grad
 
-    kept = list(node.kept or ())
+    kept = list(node._kept or ())
     t = wrap(kept[place])
-    for k in range(0, len(node.cells), 3):
-        if node.cells[k] == place:
-            t = node.saved_tensor(place, kept[place], node.cells[k + 1])
-    before = t.version_cell().n
+    for k in range(0, len(node._cells), 3):
+        if node._cells[k] == place:
+            t = node.saved_tensor(place, kept[place], node._cells[k + 1])
+    before = t._version_cell().n
     with no_grad():
         packed = pack(t)
-    if t.version_cell().n != before:
+    if t._version_cell().n != before:
         raise RuntimeError(
             "A saved tensor pack hook is modifying its input in place. Tensors provided as input "
             "to pack hook cannot be modified by in-place operations as this can lead to "
@@ -173,13 +173,13 @@ def pack_place(node: OpNode, place: int, pack: Any, unpack: Any) -> None:
             "operations on the input to a pack hook."
         )
     kept[place] = Packed(packed, unpack)
-    node.kept = tuple(kept)
-    node.packed = True
+    node._kept = tuple(kept)
+    node._packed = True
     cells: list[Any] = []
-    for k in range(0, len(node.cells), 3):
-        if node.cells[k] != place:
-            cells.extend(node.cells[k : k + 3])
-    node.cells = tuple(cells)
+    for k in range(0, len(node._cells), 3):
+        if node._cells[k] != place:
+            cells.extend(node._cells[k : k + 3])
+    node._cells = tuple(cells)
 
 
 def register_hook(node: Node, fn: Any, before: bool) -> Any:
@@ -203,7 +203,7 @@ def input_metadata(node: Node) -> tuple[InputMetadata, ...]:
     facts = output_facts(node)
     if facts is None:
         raise RuntimeError("the shape of this node's output is known to its tensor's grad_fn only")
-    plain = node.op.plain_outs if node.op is not None else ()
+    plain = node._op.plain_outs if node._op is not None else ()
     made = [fact for i, fact in enumerate(facts) if fact is not None and i not in plain]
     return tuple([InputMetadata(list(shape), dtypes.of(dtype), CPU) for shape, dtype in made])
 
@@ -237,9 +237,9 @@ def class_named(name: str, kind: type) -> type:
 
 def call(node: Node, *grads: Any) -> Any:
     """`grad_fn(grad)`: one gradient per output; as a tuple if there are several inputs."""
-    width = 1 if node.outputs is None else len(node.outputs)
-    if node.op is not None and len(grads) < width:
-        last = [i for i in range(width) if i not in node.op.plain_outs][-1]
+    width = 1 if node._outputs is None else len(node._outputs)
+    if node._op is not None and len(grads) < width:
+        last = [i for i in range(width) if i not in node._op.plain_outs][-1]
         if len(grads) == last + 1:  # PyTorch does not count outputs without gradient at the end
             grads += (None,) * (width - len(grads))
     if len(grads) != width:
@@ -248,19 +248,19 @@ def call(node: Node, *grads: Any) -> Any:
         if g is not None and not isinstance(g, TensorBase):
             raise TypeError(f"argument {i} is not a Variable")
     record = MODES.grad
-    parts: list[Any] = [g if g is None or record else plain(g.array) for g in grads]
-    total = parts[0] if node.outputs is None else parts
+    parts: list[Any] = [g if g is None or record else plain(g._array) for g in grads]
+    total = parts[0] if node._outputs is None else parts
     if isinstance(node, AccumulateGrad):
         accumulate(node, total, record, 0, None)
         return ()
     if type(total) is list:
         fill_in(node, total, record)
     # The engine brings gradients to the shapes and dtypes of the inputs, not the node.
-    fixes, node.fixes = node.fixes, None
+    fixes, node._fixes = node._fixes, None
     try:
-        made = node.pull(total, record)
+        made = node._pull(total, record)
     finally:
-        node.fixes = fixes
+        node._fixes = fixes
     places = differentiable_places(node)
     found = [
         as_result(made[i]) if made[i] is not None and has_edge(node, i) else None for i in places
@@ -269,7 +269,7 @@ def call(node: Node, *grads: Any) -> Any:
 
 
 def has_edge(node: Node, i: int) -> bool:
-    edge = node.edges[i]
+    edge = node._edges[i]
     return edge is not None and shown(edge) is not None
 
 

@@ -34,37 +34,37 @@ def accumulate(leaf: Any, g: Any, record: bool, owned: int, caller: Any) -> None
     if node.follows:
         return
     t = node.tensor()
-    if not t.wants_grad:
+    if not t._wants_grad:
         return  # switched off since the forward pass
-    if t.node is not None and not t.node.is_leaf:
+    if t._node is not None and not t._node._is_leaf:
         raise RuntimeError("leaf variable has been moved into the graph interior")
     if record and not MODES.grad:  # on tensors, but no history is wanted
         if DISPATCHED.accumulate(t, g):
-            if node.hooks is not None:
-                node.hooks.accumulated(t, False)
+            if node._hooks is not None:
+                node._hooks.accumulated(t, False)
             return
-        g = plain(g.array)  # of a dual: a leaf keeps no tangent
+        g = plain(g._array)  # of a dual: a leaf keeps no tangent
         record = False
         owned = 1 if type(g) is STATE.meta_type else 0
-    grad = t.gradient
+    grad = t._gradient
     if record:
-        t.gradient = (
+        t._gradient = (
             RECORDING.copy_of_gradient(g, t) if grad is None else DISPATCHED.sum_of(grad, g)
         )
     else:
         with ADDING:
-            grad = t.gradient
+            grad = t._gradient
             if grad is None:
-                t.gradient = first_gradient(g, t.array, owned)
-            elif grad.special != INTERPRETED or not DISPATCHED.accumulate(t, wrap(g)):
+                t._gradient = first_gradient(g, t._array, owned)
+            elif grad._special != INTERPRETED or not DISPATCHED.accumulate(t, wrap(g)):
                 add_to(grad, g, caller)
     if STATE.modes_on and MODES.inference and grad is None:
-        made: Any = t.gradient
+        made: Any = t._gradient
         cell_of(made).inference = True
     if STATE.captured is not None:
         STATE.captured.append(t)
-    if node.hooks is not None:
-        node.hooks.accumulated(t, record)
+    if node._hooks is not None:
+        node._hooks.accumulated(t, record)
 
 
 def add_to(grad: TensorBase, g: Any, caller: Any) -> None:
@@ -72,7 +72,7 @@ def add_to(grad: TensorBase, g: Any, caller: Any) -> None:
     cell = cell_of(grad)
     if cell.inference and not cell.counts and not MODES.inference:
         raise inference_written()
-    memory_of(grad.array).accumulate(grad.array, g)
+    memory_of(grad._array).accumulate(grad._array, g)
     cell.n += 1
     if caller is not None:
         cell.note("accumulate_grad", caller[0], caller[1], None)
@@ -82,7 +82,7 @@ def converted(leaf: Any, g: Any, record: bool) -> Any:
     """A gradient in the `grad_dtype` of its leaf."""
     node: AccumulateGrad = leaf
     dtype = node.grad_dtype
-    array = g.array if record else g
+    array = g._array if record else g
     if dtype is None or array.dtype == dtype:
         return g
     if dtype.kind not in DIFFERENTIABLE:
@@ -114,7 +114,7 @@ def first_gradient(g: Any, layout: Any, owned: int) -> TensorBase:
 
 def only_follows(t: TensorBase) -> bool:
     """Whether a view without history, made under no_grad, only says that its base requires grad."""
-    view = t.view_of
-    if view is None or view.asked or not view.base.wants_grad:
+    view = t._view_of
+    if view is None or view.asked or not view.base._wants_grad:
         return False
-    return t.node is None or t.node.is_leaf
+    return t._node is None or t._node._is_leaf

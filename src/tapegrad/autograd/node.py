@@ -23,33 +23,33 @@ class Packed:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class OpNode(Node):
-    """A node made from an Op record; `kept` is laid out as inputs, outputs, attributes, metas."""
+    """A node made from an Op record; `_kept` is laid out as inputs, outputs, attributes, metas."""
 
     mixed: bool = False  # inputs were promoted to the output's dtype; they are kept as they are
     # Complex output and rules written for the real case: they get and give conjugates.
     conjugates: bool = False
 
     def name(self) -> str:
-        op: Op = self.op
+        op: Op = self._op
         return op.node_name
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
         """As PyTorch has them: arguments without derivative (masks, indices) have no edge."""
         edges = super().next_functions
-        rules = self.op.rules
+        rules = self._op.rules
         if None not in rules or len(rules) != len(edges):
             return edges
         return tuple([e for e, rule in zip(edges, rules, strict=True) if rule is not None])
 
-    def pull(self, grad: Any, record: bool) -> Any:
-        kept = self.kept
+    def _pull(self, grad: Any, record: bool) -> Any:
+        kept = self._kept
         if kept is None:
             raise freed_graph(self, grad)
-        op: Op = self.op
-        if self.cells:
+        op: Op = self._op
+        if self._cells:
             self.check_versions()
-        if self.packed:
+        if self._packed:
             kept = self.unpacked(kept, record)
         elif record:
             kept = self.tensors(kept)
@@ -61,18 +61,18 @@ class OpNode(Node):
                 if at_once is not None:
                     return at_once
         elif op.gradients is not None and not record and not self.conjugates and not self.mixed:
-            found = op.gradients(grad, kept, self.edges)
+            found = op.gradients(grad, kept, self._edges)
             if found is not None:
-                if self.fixes is not None:
+                if self._fixes is not None:
                     for i, g in enumerate(found):
                         found[i] = self.finish(F, i, g)
                 return found
         if self.mixed:
-            kept = self.promoted(F, kept, grad.array.dtype if record else grad.dtype)
+            kept = self.promoted(F, kept, grad._array.dtype if record else grad.dtype)
         if self.conjugates:
             grad = conjugate(F, grad)
-        edges = self.edges
-        fixes = self.fixes
+        edges = self._edges
+        fixes = self._fixes
         joint = op.joint
         if joint is not None:
             needs = tuple([e is not None for e in edges])
@@ -108,25 +108,25 @@ class OpNode(Node):
             return None
         if self.conjugates:
             g = conjugate(F, g)
-        if self.fixes is not None:
-            fix = self.fixes[i]
+        if self._fixes is not None:
+            fix = self._fixes[i]
             if fix is not None:
-                g = fit(F, g, fix[0], wanted_dtype(self.edges[i], g, fix[1]))
+                g = fit(F, g, fix[0], wanted_dtype(self._edges[i], g, fix[1]))
         return g
 
     def promoted(self, F: Any, kept: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
-        """`kept` with the inputs in the dtype that the kernel saw."""
+        """`_kept` with the inputs in the dtype that the kernel saw."""
         made = list(kept)
-        for i in range(self.op.width):
+        for i in range(self._op.width):
             x = made[i]
-            array = x.array if isinstance(x, TensorBase) else x
+            array = x._array if isinstance(x, TensorBase) else x
             is_array = type(array) is ndarray or type(array) is STATE.device_type
             if is_array and array.dtype is not dtype:
                 made[i] = F.cast(x, dtype)
         return tuple(made)
 
     def check_versions(self) -> None:
-        cells = self.cells
+        cells = self._cells
         for k in range(0, len(cells), 3):
             cell: Version = cells[k + 1]
             if cell.n != cells[k + 2]:
@@ -136,18 +136,18 @@ class OpNode(Node):
 
     def check_detached(self) -> None:
         """PyTorch finds the history of a saved input at the tensor, which must still have it."""
-        for place in self.cells[::3]:
-            if type(place) is int and place < len(self.edges):
-                edge = self.edges[place]
-                if edge is not None and edge.detached is not None:
-                    slot = 0 if self.edge_slots is None else self.edge_slots[place]
-                    if slot in edge.detached:
+        for place in self._cells[::3]:
+            if type(place) is int and place < len(self._edges):
+                edge = self._edges[place]
+                if edge is not None and edge._detached is not None:
+                    slot = 0 if self._edge_slots is None else self._edge_slots[place]
+                    if slot in edge._detached:
                         raise saved_detached()
 
     def complain(self) -> None:
         """E01, for the first overwritten value in the order of PyTorch's names."""
-        op: Op = self.op
-        cells = self.cells
+        op: Op = self._op
+        cells = self._cells
         first = -1
         least = ""
         for k in range(0, len(cells), 3):
@@ -168,24 +168,24 @@ class OpNode(Node):
         slot = 0
         role = "its index"
         if type(place) is int:
-            array = self.kept[place]  # type: ignore[index]
+            array = self._kept[place]  # type: ignore[index]
             if isinstance(array, Packed):
-                array = array.value.array
+                array = array.value._array
             if place >= op.width:
                 role = "its own output"
                 made_by = self.name()
                 slot = place - op.width
             else:
                 role = f"its input `{op.tensors[place]}`"
-                made_by = history_now(self.edges[place], cell, array)
-                if made_by and self.edge_slots is not None and not cell.rebased:
-                    slot = self.edge_slots[place]
+                made_by = history_now(self._edges[place], cell, array)
+                if made_by and self._edge_slots is not None and not cell.rebased:
+                    slot = self._edge_slots[place]
         raise modified_in_place(self, array, made_by, slot, role, op.name, cell, expected)
 
     def tensors(self, kept: tuple[Any, ...]) -> tuple[Any, ...]:
-        """`kept` with the saved arrays as tensors that know their history."""
+        """`_kept` with the saved arrays as tensors that know their history."""
         made = list(kept)
-        cells = self.cells
+        cells = self._cells
         for k in range(0, len(cells), 3):
             place = cells[k]
             if type(place) is int and not isinstance(kept[place], Packed):
@@ -194,34 +194,34 @@ class OpNode(Node):
 
     def saved_tensor(self, place: int, array: Any, cell: Version) -> TensorBase:
         """A tensor for the saved array at `place`, with the edge that it had."""
-        op: Op = self.op
+        op: Op = self._op
         t: TensorBase
         count = op.width
         if place >= count:  # an output: its history is this node
             t = wrap(array)
             if place - count not in op.plain_outs:
-                t.wants_grad = True
-                t.node = self
-                t.slot = place - count
+                t._wants_grad = True
+                t._node = self
+                t._slot = place - count
         else:
-            edge = self.edges[place]
+            edge = self._edges[place]
             if edge is None:
                 t = wrap(array)
-            elif edge.is_leaf:
+            elif edge._is_leaf:
                 leaf: Any = edge
                 t = leaf.saved_alias(array)
             else:
                 t = wrap(array)
-                t.wants_grad = True
-                t.node = edge
-                t.slot = 0 if self.edge_slots is None else self.edge_slots[place]
-        t.cell = cell
-        if self.duals is not None:
-            FORWARD_MODE.with_tangent(t, self.duals.get(place))
+                t._wants_grad = True
+                t._node = edge
+                t._slot = 0 if self._edge_slots is None else self._edge_slots[place]
+        t._cell = cell
+        if self._duals is not None:
+            FORWARD_MODE.with_tangent(t, self._duals.get(place))
         return t
 
     def unpacked(self, kept: tuple[Any, ...], record: bool) -> tuple[Any, ...]:
-        """`kept` after the user's unpack hooks, and with plain arrays for conjugate views."""
+        """`_kept` after the user's unpack hooks, and with plain arrays for conjugate views."""
         from ..core.bits import plain
 
         if record:
@@ -231,12 +231,12 @@ class OpNode(Node):
             value = kept[i]
             if isinstance(value, Packed):
                 t = unpack_checked(value)
-                if record and self.on_tensors and t.special:
+                if record and self._on_tensors and t._special:
                     made[i] = DISPATCHED.saved(self, i, t)
                 elif record:
-                    made[i] = self.saved_tensor(i, t.array, t.version_cell())
+                    made[i] = self.saved_tensor(i, t._array, t._version_cell())
                 else:
-                    made[i] = plain(t.array)
+                    made[i] = plain(t._array)
             elif not record:
                 made[i] = plain(value)
         return tuple(made)
@@ -265,7 +265,7 @@ class AccumulateGrad(Node):
     # Of a view made under no_grad, which requires grad as its base does: nothing gets there, and
     # PyTorch has no node.
     follows: bool = False
-    grad_dtype: Any = None  # where `converts`: NumPy's dtype for the gradient; None: any
+    grad_dtype: Any = None  # where `_converts`: NumPy's dtype for the gradient; None: any
 
     def name(self) -> str:
         return "torch::autograd::AccumulateGrad"
@@ -275,41 +275,41 @@ class AccumulateGrad(Node):
         if t is None:
             t = self.revived
             if t is None:
-                t = wrap(self.kept[0] if self.kept is not None else None)
-                t.wants_grad = True
-                t.node = self
+                t = wrap(self._kept[0] if self._kept is not None else None)
+                t._wants_grad = True
+                t._node = self
                 self.revived = t
         return t
 
     def saved_alias(self, array: Any) -> TensorBase:
         """The leaf itself if it still looks at `array`, else a tensor with the same history."""
         t = self.tensor()
-        if t.array is array:
+        if t._array is array:
             return t
         t = wrap(array)
-        t.wants_grad = True
-        t.node = self
+        t._wants_grad = True
+        t._node = self
         return t
 
     @property
     def variable(self) -> TensorBase:
         return self.tensor()
 
-    def release(self) -> None:
+    def _release(self) -> None:
         pass
 
 
 def accumulate_node(t: TensorBase) -> AccumulateGrad:
     """The AccumulateGrad of a leaf, made on first use."""
     node = AccumulateGrad()
-    node.is_leaf = True
+    node._is_leaf = True
     node.leaf = weakref.ref(t)
-    node.kept = (t.array,)
-    view = t.view_of
-    if view is not None and not view.asked and view.base.wants_grad:
+    node._kept = (t._array,)
+    view = t._view_of
+    if view is not None and not view.asked and view.base._wants_grad:
         node.follows = True  # and the tensor goes without: it may still be asked
     else:
-        t.node = node
+        t._node = node
     return node
 
 
@@ -320,12 +320,12 @@ def history_now(edge: Node | None, cell: Version, array: Any) -> str:
     """
     if edge is None:
         return cell.rebased if id(array) == cell.rebased_array else ""
-    if edge.op is not None and edge.op.view:
-        name: str = edge.op.node_name if edge.op.replays else "AsStridedBackward0"
+    if edge._op is not None and edge._op.view:
+        name: str = edge._op.node_name if edge._op.replays else "AsStridedBackward0"
         return name
     if cell.rebased:
         return cell.rebased
-    return "" if edge.is_leaf else edge.name()
+    return "" if edge._is_leaf else edge.name()
 
 
 def conjugate(F: Any, grad: Any) -> Any:
@@ -336,8 +336,8 @@ def conjugate(F: Any, grad: Any) -> Any:
 
 def wanted_dtype(edge: Node | None, g: Any, dtype: Any) -> Any:
     """The dtype for a gradient: that of the tensor, unless the leaf has another wish."""
-    if edge is not None and edge.converts:
-        return g.array.dtype if isinstance(g, TensorBase) else g.dtype
+    if edge is not None and edge._converts:
+        return g._array.dtype if isinstance(g, TensorBase) else g.dtype
     return dtype
 
 
@@ -346,7 +346,7 @@ def fit(F: Any, g: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     if g.shape != shape:
         g = unbroadcast(F, g, shape)
     if isinstance(g, TensorBase):
-        if g.array.dtype != dtype:
+        if g._array.dtype != dtype:
             g = F.cast(g, dtype)
     elif g.dtype != dtype:
         g = F.cast(g, dtype)

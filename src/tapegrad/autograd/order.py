@@ -40,12 +40,12 @@ class Order:
     def is_complete(self, pending: Pending) -> None:
         """All gradients for a node have arrived."""
         node = pending.node
-        if node.is_leaf:
+        if node._is_leaf:
             self.leaves.append(pending)
         elif self.following is None:
             self.following = pending
         else:
-            heapq.heappush(self.complete, (-node.seq, pending))
+            heapq.heappush(self.complete, (-node._seq, pending))
 
     def next(self) -> Pending | None:
         """The node to visit now; None: the pass is over."""
@@ -57,7 +57,7 @@ class Order:
             return heapq.heappop(complete)[1] if complete else None
         self.following = None
         if complete:
-            return heapq.heappushpop(complete, (-following.node.seq, following))[1]
+            return heapq.heappushpop(complete, (-following.node._seq, following))[1]
         return following
 
     def keep_useful(self, targets: Any) -> None:
@@ -65,7 +65,7 @@ class Order:
         users: dict[Node, list[Node]] = {}
         for node, pending in self.pending.items():
             pending.useful = False
-            for edge in node.edges:
+            for edge in node._edges:
                 if edge is not None:
                     users.setdefault(edge, []).append(node)
         stack: list[Node] = [node for node in targets if node in self.pending]
@@ -78,12 +78,12 @@ class Order:
 
     def wanted(self, node: Node, grads: Any) -> list[Any]:
         """`grads` with None for the edges that lead to nothing useful."""
-        pairs = zip(node.edges, grads, strict=True)
+        pairs = zip(node._edges, grads, strict=True)
         return [g if e is not None and self.pending[e].useful else None for e, g in pairs]
 
     def leads_on(self, node: Node) -> bool:
         """Whether something useful lies behind a node."""
-        return any([edge is not None and self.pending[edge].useful for edge in node.edges])
+        return any([edge is not None and self.pending[edge].useful for edge in node._edges])
 
 
 def reached_from(roots: list[Node]) -> dict[Node, Pending]:
@@ -96,7 +96,7 @@ def reached_from(roots: list[Node]) -> dict[Node, Pending]:
             start.node = node
             stack.append(node)
     while stack:
-        for edge in stack.pop().edges:
+        for edge in stack.pop()._edges:
             if edge is not None:
                 pending = found.get(edge)
                 if pending is None:

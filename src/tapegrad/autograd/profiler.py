@@ -93,7 +93,7 @@ def start_timer(name: str, tensors: tuple[Any, ...] | None) -> None:
         return
     shapes = []
     if any(p.record_shapes for p in RUNNING):
-        shapes = [list(t.array.shape) if isinstance(t, TensorBase) else [] for t in tensors]
+        shapes = [list(t._array.shape) if isinstance(t, TensorBase) else [] for t in tensors]
     begin(f"aten::{name}", shapes)
 
 

@@ -43,7 +43,7 @@ def is_root(value: Any) -> bool:
 
 def is_valueless(root: Any) -> bool:
     """Whether a pass starts on the device meta: ops on its tensors know what to do."""
-    return isinstance(root, TensorBase) and type(root.array) is STATE.meta_type is not None
+    return isinstance(root, TensorBase) and type(root._array) is STATE.meta_type is not None
 
 
 def any_valueless(roots: tuple[Any, ...]) -> bool:
@@ -55,11 +55,11 @@ def edge_of(value: Any) -> tuple[Node, int] | None:
     if not isinstance(value, TensorBase):
         edge: GradientEdge = value
         return edge.node, edge.output_nr
-    if value.view_of is not None:
+    if value._view_of is not None:
         VIEWS.refresh(value)
-    if not value.wants_grad:
+    if not value._wants_grad:
         return None
-    return value.node or accumulate_node(value), value.slot
+    return value._node or accumulate_node(value), value._slot
 
 
 def leads_nowhere(node: Node) -> bool:
@@ -87,10 +87,10 @@ def prepare_starts(roots: tuple[Any, ...], grads: tuple[Any, ...], record: bool)
         made = root_facts(root)
         value = seed
         if not record:
-            value = plain(seed.array)
+            value = plain(seed._array)
             if made is not None and value.dtype is not made[1]:
                 value = value.astype(made[1])
-        elif made is not None and seed.array.dtype != made[1]:
+        elif made is not None and seed._array.dtype != made[1]:
             value = RECORDED.cast(seed, made[1])
         starts.append((edge[0], edge[1], value, 0 if record or grads[i] is not None else 1))
     return starts
@@ -101,14 +101,14 @@ def plain_start(root: Any) -> Start | None:
     if not isinstance(root, TensorBase):
         return None
     t: TensorBase = root
-    node = t.node
-    array = t.array
-    if t.special or t.view_of is not None or node is None or node.is_leaf:
+    node = t._node
+    array = t._array
+    if t._special or t._view_of is not None or node is None or node._is_leaf:
         return None
-    if array.shape != () or not t.wants_grad:
+    if array.shape != () or not t._wants_grad:
         return None
     one = ONES.get(array.dtype)
-    return None if one is None else (node, t.slot, one.copy(), 1)
+    return None if one is None else (node, t._slot, one.copy(), 1)
 
 
 def seed_of(root: Any, g: Any, index: int) -> Any:
@@ -123,7 +123,7 @@ def seed_of(root: Any, g: Any, index: int) -> Any:
 def root_facts(root: Any) -> tuple[Any, Any] | None:
     """(shape, dtype) of what is differentiated; None where an edge's tensor was never seen."""
     if isinstance(root, TensorBase):
-        return root.array.shape, root.array.dtype
+        return root._array.shape, root._array.dtype
     edge: GradientEdge = root
     facts = output_facts(edge.node)
     return None if facts is None else facts[edge.output_nr]
@@ -138,9 +138,9 @@ def implicit_seed(root: Any) -> Any:
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
         refuse_complex(facts[1])
         return ones(*facts)
-    if not (root.wants_grad or root.requires_grad):  # type: ignore[attr-defined]
+    if not (root._wants_grad or root.requires_grad):  # type: ignore[attr-defined]
         return None
-    array = root.array
+    array = root._array
     if array.size != 1:
         raise errors.not_scalar(root)
     refuse_complex(array.dtype)
@@ -176,7 +176,7 @@ def check_seed(root: Any, g: Any, index: int) -> None:
     if facts is None:
         return
     shape, dtype = facts
-    if shape != g.array.shape:
+    if shape != g._array.shape:
         raise RuntimeError(
             f"Mismatch in shape: grad_output[{index}] has a shape of {g.shape} and "
             f"output[{index}] has "
@@ -187,7 +187,7 @@ def check_seed(root: Any, g: Any, index: int) -> None:
             f"invalid gradient at index {index} - expected device {root.device} but got "  # type: ignore[attr-defined]
             f"{g.device}"
         )
-    if (dtype.kind == "c") != (g.array.dtype.kind == "c"):
+    if (dtype.kind == "c") != (g._array.dtype.kind == "c"):
         raise RuntimeError(
             "For complex Tensors, both grad_output and output are required to have the same dtype. "
             f"Mismatch in dtype: grad_output[{index}] has a dtype of {g.dtype} and "
@@ -201,7 +201,7 @@ def asked_by(starts: list[Start]) -> Any:
     frame = user_frame(0 if COMPILED else 1)
     if frame is None:
         return None
-    return frame.f_code, frame.f_lasti, starts[0][0].seq if starts else 0, next_seq()
+    return frame.f_code, frame.f_lasti, starts[0][0]._seq if starts else 0, next_seq()
 
 
 def targets(inputs: tuple[Any, ...]) -> dict[Node, list[tuple[int, int]]]:

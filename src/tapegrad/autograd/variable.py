@@ -72,7 +72,7 @@ class Variable(metaclass=VariableMeta):
         if not isinstance(data, TensorBase):
             raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
         made: Any = data.data  # type: ignore[attr-defined]
-        made.cut = None
+        made._cut = None
         if requires_grad:
             made.requires_grad_(True)
         return made

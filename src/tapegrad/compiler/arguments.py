@@ -32,17 +32,17 @@ def flat(args: Any, kwargs: Any) -> tuple[Any, Any]:
 
 def has_stand_in(t: Any, leaves_too: bool) -> bool:
     """Whether a tensor at a fixed place may stand for an argument; others are used as they are."""
-    if type(t) is not TENSOR.cls or t.special:
+    if type(t) is not TENSOR.cls or t._special:
         return False
-    if not t.wants_grad:
+    if not t._wants_grad:
         return True
-    return t.gradient is None and (leaves_too or not is_leaf(t))
+    return t._gradient is None and (leaves_too or not is_leaf(t))
 
 
 def is_leaf(t: Any) -> bool:
-    if t.view_of is not None:
+    if t._view_of is not None:
         VIEWS.refresh(t)
-    return t.node is None or t.node.is_leaf
+    return t._node is None or t._node._is_leaf
 
 
 def described(value: Any, leaves_too: bool) -> Any:
@@ -50,8 +50,8 @@ def described(value: Any, leaves_too: bool) -> Any:
     if isinstance(value, TensorBase):
         if not has_stand_in(value, leaves_too):
             return id(value)
-        array = value.array
-        return type(value), array.shape, array.dtype, array.strides, value.wants_grad
+        array = value._array
+        return type(value), array.shape, array.dtype, array.strides, value._wants_grad
     if type(value) is float:
         return float, value.hex()  # zeros have signs
     try:
@@ -77,4 +77,4 @@ def static_input(value: Any, leaves_too: bool) -> Any:
     """A tensor at a fixed place for an argument; None where the argument itself is used."""
     if not isinstance(value, TensorBase) or not has_stand_in(value, leaves_too):
         return None
-    return standing_for(value, value.array.copy(order="K"))
+    return standing_for(value, value._array.copy(order="K"))

@@ -99,7 +99,7 @@ class Compiled:
     def find(self, args: Any, kwargs: Any) -> Any:
         """The call by the recording for such arguments, which may have to be made."""
         values, spec = flat(args, kwargs)
-        odd = next((v for v in values if is_tensor(v) and v.special), None)
+        odd = next((v for v in values if is_tensor(v) and v._special), None)
         if odd is not None:  # on a GPU, or of a class that does something else
             if self.graphs is not None:
                 return self.graphs(values, args, kwargs)
@@ -155,7 +155,7 @@ class Compiled:
         """Whether a call differs from an earlier one in which tensors it wants gradients of."""
         if self.new_leaves:
             return False
-        given = [is_tensor(v) and v.wants_grad and has_stand_in(v, True) for v in values]
+        given = [is_tensor(v) and v._wants_grad and has_stand_in(v, True) for v in values]
         for known in self.recordings:
             if len(known) == len(key) and known[:2] == key[:2]:
                 parts = zip(key[2:], known[2:], given, strict=True)

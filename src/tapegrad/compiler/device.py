@@ -43,10 +43,10 @@ class GraphedCalls:
         if self.graphed is None or not self.still_holds():
             self.begin()
         known = len(self.graphed.recordings)
-        before = [(t, t.gradient) for t, _, wants_grad in self.memory if wants_grad]
+        before = [(t, t._gradient) for t, _, wants_grad in self.memory if wants_grad]
         out = self.graphed(*args, **kwargs)
         if len(self.graphed.recordings) > known:
-            self.before = [(t, g) for t, g in before if g is None or t.gradient is g]
+            self.before = [(t, g) for t, g in before if g is None or t._gradient is g]
         return out if not self.graphed.recordings else pytree.tree_map(copied, out)
 
     def begin(self) -> None:
@@ -57,16 +57,16 @@ class GraphedCalls:
         for owner in self.guards.kept_apart:
             for group in getattr(owner, "param_groups", ()):
                 known.update({id(p): p for p in group["params"]})
-        self.memory = [(t, t.array, t.wants_grad) for t in known.values()]
-        self.guards.take_over(LeafHooks([t for t in known.values() if t.wants_grad]))
+        self.memory = [(t, t._array, t._wants_grad) for t in known.values()]
+        self.guards.take_over(LeafHooks([t for t in known.values() if t._wants_grad]))
 
     def still_holds(self) -> bool:
         if self.guards.changed():
             return False
         for t, array, wants_grad in self.memory:
-            if t.array is not array or t.wants_grad is not wants_grad:
+            if t._array is not array or t._wants_grad is not wants_grad:
                 return False
-        return all([t.gradient is g for t, g in self.before])
+        return all([t._gradient is g for t, g in self.before])
 
     def watched(self, *args: Any, **kwargs: Any) -> Any:
         """The function; results that are differentiated later are no part of a graph."""
@@ -80,6 +80,6 @@ def copied(value: Any) -> Any:
     """Results of a graph are in its memory: the caller gets others, with the same history."""
     if not isinstance(value, TensorBase):
         return value
-    made: Any = wrap(value.array.copy())
-    made.wants_grad, made.node, made.slot = value.wants_grad, value.node, value.slot
+    made: Any = wrap(value._array.copy())
+    made._wants_grad, made._node, made._slot = value._wants_grad, value._node, value._slot
     return made

@@ -87,9 +87,9 @@ def outlines_of(run_steps: list[Any]) -> list[Outline]:
         owner = step.args[0] if isinstance(step, WholeStep) and step.args else None
         for group in getattr(owner, "param_groups", ()):
             for p in group["params"]:
-                found[-1].made.append(id(memory(p.array)))
-                if p.gradient is not None:
-                    found[-1].reads.append(id(memory(p.gradient.array)))
+                found[-1].made.append(id(memory(p._array)))
+                if p._gradient is not None:
+                    found[-1].reads.append(id(memory(p._gradient._array)))
         if isinstance(step, GradientStep):
             found[-1].made += found[-1].reads
     return found
@@ -108,5 +108,5 @@ def names_in(recording: Recording) -> dict[int, tuple[str, Any, str]]:
             found[id(memory(array))] = (label or kind, array, kind)
     for i, t in enumerate(recording.inputs):
         if t is not None:
-            found[id(memory(t.array))] = (f"argument {i + 1}", t.array, "Input")
+            found[id(memory(t._array))] = (f"argument {i + 1}", t._array, "Input")
     return found

@@ -265,7 +265,7 @@ class LeafHooks(Guards):
 
 
 def hooks_of(t: Any) -> Any:
-    return None if t.node is None else t.node.hooks
+    return None if t._node is None else t._node._hooks
 
 
 def may_look_unseen(value: Any) -> bool:

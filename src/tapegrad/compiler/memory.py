@@ -220,7 +220,7 @@ class Gift:
             tape.move(ranges([], []), kept)
 
     def give(self) -> Any:
-        array = self.result.array
+        array = self.result._array
         for spot in self.spots:
             spot.empty()
         return array
@@ -239,9 +239,9 @@ class NewEachTime:
 
     def __init__(self, result: Any, step: OpStep) -> None:
         self.step = step
-        self.i = [x is result.array for x in step.made].index(True)
+        self.i = [x is result._array for x in step.made].index(True)
         step.keeps_new = True
-        self.model = model_of(result.array)
+        self.model = model_of(result._array)
         result.held, result.at, result.owner = step.made, self.i, None
 
     def give(self) -> Any:
@@ -265,7 +265,7 @@ def gifts(
         if owners.count(id(owner)) > 1 or owner.nbytes < WORTH_GIVING or not is_owner(owner):
             continue
         users = [step for step in needed if id(owner) in owners_of([*step.made, *step.reads()])]
-        if is_only_made(users, result.array):
+        if is_only_made(users, result._array):
             found[id(result)] = NewEachTime(result, users[0])
         elif owner.flags.forc and are_kernels(users, owner):
             found[id(result)] = Gift(result, segments)

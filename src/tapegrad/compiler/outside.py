@@ -44,14 +44,14 @@ class Doorway(Node):
         super().__init__()
         edge = edge_of(value)
         assert edge is not None
-        self.edges, self.edge_slots = (edge[0],), (edge[1],)
-        self.leaves = value
-        self.seq = next_seq()
+        self._edges, self._edge_slots = (edge[0],), (edge[1],)
+        self._leaves = value
+        self._seq = next_seq()
 
     def name(self) -> str:
         return "AliasBackward0"
 
-    def pull(self, total: Any, record: bool) -> Any:
+    def _pull(self, total: Any, record: bool) -> Any:
         for mode in ACTIVE.modes:
             if mode.records_steps:
                 mode.give_up("a backward pass goes on behind an argument")
@@ -61,28 +61,28 @@ class Doorway(Node):
 def standing_for(value: Any, array: Any) -> Any:
     """A tensor with other memory and the history of an argument."""
     made = wrap(array)
-    if value.wants_grad:
-        made.wants_grad = True
-        made.node = Doorway(value)
+    if value._wants_grad:
+        made._wants_grad = True
+        made._node = Doorway(value)
     return made
 
 
 @contextlib.contextmanager
 def closed(stand_ins: list[Any], leaves: list[Any]) -> Iterator[None]:
     """Backward passes end at these tensors, and no hook of theirs is called."""
-    ends = [t.node for t in stand_ins]
-    before = [(node, node.edges, node.hooks) for node in ends]
+    ends = [t._node for t in stand_ins]
+    before = [(node, node._edges, node._hooks) for node in ends]
     for t in leaves:
         edge = edge_of(t)
         assert edge is not None
-        before.append((edge[0], edge[0].edges, edge[0].hooks))
+        before.append((edge[0], edge[0]._edges, edge[0]._hooks))
     for node, _, _ in before:
-        node.edges, node.hooks = (), None
+        node._edges, node._hooks = (), None
     try:
         yield
     finally:
         for node, edges, hooks in before:
-            node.edges, node.hooks = edges, hooks
+            node._edges, node._hooks = edges, hooks
 
 
 class Pass:
@@ -119,9 +119,9 @@ class Outside:
         self.recorder = recorder
         self.slots = [i for i, r in enumerate(results) if is_alive(r, recorder)]
         self.results = [results[i] for i in self.slots]
-        self.doors = [i for i, t in enumerate(inputs) if t is not None and t.wants_grad]
+        self.doors = [i for i, t in enumerate(inputs) if t is not None and t._wants_grad]
         self.stand_ins = [inputs[i] for i in self.doors]
-        self.leaves = [t for t in recorder.leaves.values() if not recorder.is_made(t.array)]
+        self.leaves = [t for t in recorder.leaves.values() if not recorder.is_made(t._array)]
         self.passes: dict[Pattern, Pass] = {}
         self.reached: list[set[int]] = []  # per result: the ends behind it
         self.residues: list[Any] = []  # memory that is filled forward and read backward
@@ -139,32 +139,32 @@ class Outside:
         """What is in the way of recording the backward passes."""
         if self.recorder.has_histories:
             return "it uses a tensor with a history that is not among its arguments"
-        given = {id(memory(t.array)) for t in inputs if t is not None}
-        owners = [id(memory(t.array)) for t in self.results]
+        given = {id(memory(t._array)) for t in inputs if t is not None}
+        owners = [id(memory(t._array)) for t in self.results]
         if not given.isdisjoint(owners):
             return "it returns a view of an argument"
         if len(set(owners)) < len(owners):
             return "it returns two views of one memory"
-        if not all([self.recorder.is_made(t.array) for t in self.results]):
+        if not all([self.recorder.is_made(t._array) for t in self.results]):
             return "it returns a view of a tensor that was there before"
         return "a hook in it sees gradients" if any(map(self.has_hooks, self.results)) else ""
 
     def ends(self) -> list[Any]:
-        return [t.node for t in self.stand_ins] + [edge_of(t)[0] for t in self.leaves]  # type: ignore[index]
+        return [t._node for t in self.stand_ins] + [edge_of(t)[0] for t in self.leaves]  # type: ignore[index]
 
     def has_hooks(self, result: Any) -> bool:
         """Whether a node behind a result has hooks; which ends there are is noted on the way."""
         ends = {node: i for i, node in enumerate(self.ends())}
         found: set[int] = set()
-        stack, seen = [result.node], {result.node}
+        stack, seen = [result._node], {result._node}
         while stack:
             node = stack.pop()
             if node in ends:
                 found.add(ends[node])
                 continue
-            if node.hooks is not None:
+            if node._hooks is not None:
                 return True
-            for edge in node.edges:
+            for edge in node._edges:
                 if edge is not None and edge not in seen:
                     seen.add(edge)
                     stack.append(edge)
@@ -181,8 +181,8 @@ class Outside:
         with recorder, closed(self.stand_ins, self.leaves), no_autocast():
             for pattern in {every: None, **dict.fromkeys(patterns)}:
                 roots = [t for t, is_used in zip(self.results, pattern, strict=True) if is_used]
-                seeds = [wrap(seed_like(t.array, numbers)) for t in roots]
-                recorder.take_over([seed.array for seed in seeds])
+                seeds = [wrap(seed_like(t._array, numbers)) for t in roots]
+                recorder.take_over([seed._array for seed in seeds])
                 recorder.steps = []
                 found = grad(
                     roots,
@@ -191,14 +191,14 @@ class Outside:
                     retain_graph=True,
                     allow_unused=True,
                 )
-                if any([g is not None and g.special for g in found]):
+                if any([g is not None and g._special for g in found]):
                     recorder.give_up("a gradient is no ordinary tensor")
                     break
-                places = iter([seed.array for seed in seeds])
+                places = iter([seed._array for seed in seeds])
                 self.passes[pattern] = Pass(
                     recorder.steps,
                     [next(places) if is_used else None for is_used in pattern],
-                    [None if g is None else g.array for g in found],
+                    [None if g is None else g._array for g in found],
                 )
         recorder.steps = forward
         if recorder.written & made.keys():
@@ -208,7 +208,7 @@ class Outside:
     def take(self, forward: list[Any], inputs: list[Any]) -> list[Any]:
         """Make the passes ready to be run; what they read of the forward pass is returned."""
         made = {id(memory(x)): memory(x) for step in forward for x in step.made}
-        made.update({id(memory(t.array)): memory(t.array) for t in inputs if t is not None})
+        made.update({id(memory(t._array)): memory(t._array) for t in inputs if t is not None})
         residues: dict[int, Any] = {}
         read: list[Any] = []
         for each in self.passes.values():
@@ -223,9 +223,9 @@ class Outside:
         self.residues = list(residues.values())
         owners = {id(memory(x)) for x in read}
         found = self.recorder.externals.values()
-        self.read = [t for t in found if id(memory(t.array)) in owners]
+        self.read = [t for t in found if id(memory(t._array)) in owners]
         before = self.recorder.before
-        self.draws = not same_bits(before.random.array, default_generator.get_state().array)
+        self.draws = not same_bits(before.random._array, default_generator.get_state()._array)
         self.writes = not self.recorder.written.isdisjoint(before.arrays)
         return read
 
@@ -256,9 +256,9 @@ class Outside:
         """Give the results of a call that is in the memory now their history."""
         node = CompiledFunctionBackward(self, call)
         results = [made[i] for i in self.slots]
-        node.outputs = tuple([(t.array.shape, t.array.dtype) for t in results])
+        node._outputs = tuple([(t._array.shape, t._array.dtype) for t in results])
         for slot, t in enumerate(results):
-            t.node, t.slot, t.wants_grad = node, slot, True
+            t._node, t._slot, t._wants_grad = node, slot, True
         self.holder = weakref.ref(node)
 
     def leave(self) -> None:
@@ -300,18 +300,18 @@ class Outside:
 
 def is_alive(result: Any, recorder: Any) -> bool:
     """Whether a backward pass could still go through a result."""
-    node = getattr(result, "node", None)
-    if not isinstance(result, TensorBase) or node is None or node.is_leaf:
+    node = getattr(result, "_node", None)
+    if not isinstance(result, TensorBase) or node is None or node._is_leaf:
         return False
     saves = False
     stack, seen = [node], {node}
     while stack:
         node = stack.pop()
-        if node.frees:
+        if node._frees:
             saves = True
             if not is_freed(node):
                 return True
-        for edge in node.edges:
+        for edge in node._edges:
             if edge is not None and edge not in seen:
                 seen.add(edge)
                 stack.append(edge)
@@ -319,7 +319,7 @@ def is_alive(result: Any, recorder: Any) -> bool:
 
 
 def is_freed(node: Any) -> bool:
-    return bool(node._released if isinstance(node, BackwardFunction) else node.kept is None)
+    return bool(node._released if isinstance(node, BackwardFunction) else node._kept is None)
 
 
 def seed_like(array: Any, numbers: Any) -> Any:
@@ -348,16 +348,16 @@ class Call:
         self.spec = spec
         self.random = random  # the state of the generator, where numbers are drawn
         self.autocast = MODES.autocast
-        self.versions = [v.version_cell().n for v in values if isinstance(v, TensorBase)]
+        self.versions = [v._version_cell().n for v in values if isinstance(v, TensorBase)]
 
     def again(self) -> tuple[list[Any], list[Any]]:
         """The results with a graph of ops behind them, and stand-ins for the arguments."""
-        now = [v.version_cell().n for v in self.values if isinstance(v, TensorBase)]
+        now = [v._version_cell().n for v in self.values if isinstance(v, TensorBase)]
         if now != self.versions:
             raise RuntimeError(TWICE)
-        wants = [isinstance(v, TensorBase) and v.wants_grad for v in self.values]
+        wants = [isinstance(v, TensorBase) and v._wants_grad for v in self.values]
         given = [
-            standing_for(v, v.array) if w and type(v) is TENSOR.cls else v
+            standing_for(v, v._array) if w and type(v) is TENSOR.cls else v
             for v, w in zip(self.values, wants, strict=True)
         ]
         args, kwargs = (given, {}) if self.spec is None else pytree.tree_unflatten(given, self.spec)
@@ -383,40 +383,40 @@ class CompiledFunctionBackward(BackwardFunction):
         self.outside = outside
         self.call: Any = call
         self.residues: Any = None  # the values of this call, where another one has the memory
-        self.frees = self.gives_away = True
-        self.seq = next_seq()
+        self._frees = self._gives_away = True
+        self._seq = next_seq()
         frame = user_frame(1)
         if frame is not None:
-            self.code, self.lasti = frame.f_code, frame.f_lasti
+            self._code, self._lasti = frame.f_code, frame.f_lasti
         edges = [edge_of(call.values[i]) for i in outside.doors] + list(
             map(edge_of, outside.leaves)
         )
-        self.edges = tuple([edge[0] for edge in edges if edge is not None])
-        self.edge_slots = tuple([edge[1] for edge in edges if edge is not None])
-        self.leaves = [*outside.leaves, *[call.values[i] for i in outside.doors]]
-        self.read = [(t, t.version_cell(), t.version_cell().n) for t in outside.read]
+        self._edges = tuple([edge[0] for edge in edges if edge is not None])
+        self._edge_slots = tuple([edge[1] for edge in edges if edge is not None])
+        self._leaves = [*outside.leaves, *[call.values[i] for i in outside.doors]]
+        self.read = [(t, t._version_cell(), t._version_cell().n) for t in outside.read]
 
-    def release(self) -> None:
+    def _release(self) -> None:
         self._released = True
         self.residues = self.call = None
         self.read = []
 
-    def pull(self, grads: Any, record: bool) -> Any:
+    def _pull(self, grads: Any, record: bool) -> Any:
         if self._released:
             raise errors.freed_graph(self)
         for t, cell, version in self.read:
             if cell.n != version:
                 raise errors.modified_in_place(
-                    self, t.array, "", 0, "a tensor that it uses", self.name(), cell, version
+                    self, t._array, "", 0, "a tensor that it uses", self.name(), cell, version
                 )
-        if record and (MODES.grad or any([g is not None and g.special for g in grads])):
+        if record and (MODES.grad or any([g is not None and g._special for g in grads])):
             return self.recomputed(grads)
         recorder = next((mode for mode in ACTIVE.modes if mode.records_steps), None)
         if recorder is not None:
             recorder.give_up("a backward pass goes through a call of a compiled function")
         if not record:
             return self.outside.gradients(self, grads)
-        found = self.outside.gradients(self, [None if g is None else g.array for g in grads])
+        found = self.outside.gradients(self, [None if g is None else g._array for g in grads])
         return [None if g is None else wrap(g) for g in found]
 
     def recomputed(self, grads: list[Any]) -> list[Any]:

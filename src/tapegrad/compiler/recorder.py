@@ -116,7 +116,7 @@ class Recorder(OpMode):
         self.zeros: dict[int, Any] = {}  # by id: memory that was filled with zeros
         self.leaves: dict[int, Any] = {}  # tensors whose .grad may change
         self.gradients: dict[int, Any] = {}  # what it was when a step last said so
-        self.at_start = [(t, t.gradient) for t in leaves]
+        self.at_start = [(t, t._gradient) for t in leaves]
         self.cleared: set[int] = set()  # ids of those whose .grad an optimizer forgot first
         self.first = next_seq()  # the nodes of this call come after it
         self.has_numbers = False  # among the arguments
@@ -127,9 +127,9 @@ class Recorder(OpMode):
         self.is_inside = False  # a function that is called as a whole
         self.has_histories = False  # a tensor that was there before is no leaf
         for t in inputs:
-            self.made[id(memory(t.array))] = memory(t.array)
+            self.made[id(memory(t._array))] = memory(t._array)
         for t in tensors:  # that can be reached: they must not change unseen
-            if not t.special:
+            if not t._special:
                 self.before.look(t)
         for each in owners:
             self.before.take_object(each)
@@ -144,21 +144,21 @@ class Recorder(OpMode):
 
     def meet(self, t: Any) -> None:
         """A tensor that is used: if it was there before, remember what it was like."""
-        if t.special:
-            lazy = t.special == WITH_BITS  # the values are those of another, with other signs
+        if t._special:
+            lazy = t._special == WITH_BITS  # the values are those of another, with other signs
             what = "conjugate or negative view" if lazy else f"{type(t).__name__} on {t.device}"
             self.give_up(f"it uses a {what}")
             return
-        if not self.is_made(t.array):
+        if not self.is_made(t._array):
             self.before.look(t)
             self.externals[id(t)] = t
-            node = t.node if t.wants_grad else None
-            if node is not None and not node.is_leaf and node.seq < self.first:
+            node = t._node if t._wants_grad else None
+            if node is not None and not node._is_leaf and node._seq < self.first:
                 self.has_histories = True
-        if t.wants_grad and (t.node is None or t.node.is_leaf) and id(t) not in self.leaves:
+        if t._wants_grad and (t._node is None or t._node._is_leaf) and id(t) not in self.leaves:
             self.leaves[id(t)] = t
-            self.gradients[id(t)] = t.gradient
-            if not self.is_made(t.array):
+            self.gradients[id(t)] = t._gradient
+            if not self.is_made(t._array):
                 self.before.take_gradient(t)
 
     def is_made(self, array: Any) -> bool:
@@ -194,7 +194,7 @@ class Recorder(OpMode):
             return self.unseen(op, tensors, attrs, watch)
         mask = wanting(tensors)
         given = self.in_arrays(op, tensors) if self.has_numbers else tensors
-        arrays = [t.array if isinstance(t, TensorBase) else t for t in given]
+        arrays = [t._array if isinstance(t, TensorBase) else t for t in given]
         self.is_quiet = True
         tape = None
         with below_autograd():
@@ -204,7 +204,7 @@ class Recorder(OpMode):
                 answer = as_taped(apply, op, given, attrs, watch)
         self.is_quiet = False
         results = [answer] if op.single else list(answer)
-        made = [r.array for r in results]
+        made = [r._array for r in results]
         if not all([self.is_known(array) for array in made]):
             self.take_over(made)
             for key in {id(memory(x)) for x in arrays if isinstance(x, np.ndarray)} - self.written:
@@ -262,7 +262,7 @@ class Recorder(OpMode):
             out = call.run(call.args, call.kwargs)
         if self.trouble:
             return out
-        made = [r.array for r in leaves_of(out) if isinstance(r, TensorBase)]
+        made = [r._array for r in leaves_of(out) if isinstance(r, TensorBase)]
         if any([out is t for t in given]):
             for t in given:
                 if isinstance(t, TensorBase):
@@ -278,16 +278,16 @@ class Recorder(OpMode):
     def read_to_return(self, call: Call) -> Any:
         """A value that the function only returns, in the place of its later ones; None: no."""
         t = call.args[0]
-        if t.special:
+        if t._special:
             return None
-        value = the_element(wrap(t.array))
+        value = the_element(wrap(t._array))
         is_float = type(value) is float
         if not is_returned(user_frame(1), self.function, is_float):
             return None
         self.meet(t)
         place: Any = number(value, self) if is_float else Read()
         self.has_returned = True
-        self.steps.append(ReadStep(t.array, value, place))
+        self.steps.append(ReadStep(t._array, value, place))
         return place
 
     def refuse_returned(self, given: Any) -> None:
@@ -306,15 +306,15 @@ class Recorder(OpMode):
             out = call.run(call.args, call.kwargs)
         if self.trouble:
             return out
-        if out.special:
+        if out._special:
             self.give_up(f"it makes a {type(out).__name__} on {out.device}")
-        elif not self.is_known(out.array):
-            self.add_fill(name, out.array)
+        elif not self.is_known(out._array):
+            self.add_fill(name, out._array)
         return out
 
     def constant(self, t: Any) -> None:
-        if not self.trouble and not t.special:
-            self.add_fill("a constant", t.array)
+        if not self.trouble and not t._special:
+            self.add_fill("a constant", t._array)
 
     def add_fill(self, name: str, array: Any) -> None:
         self.take_over([array])
@@ -328,18 +328,18 @@ class Recorder(OpMode):
         target = tensors[0]
         self.write_into(target)
         self.check_attributes(op, attrs)
-        before = target.array.copy()
+        before = target._array.copy()
         self.is_quiet = True
         with below_autograd():
             out = call.run(call.args, call.kwargs)
         self.is_quiet = False
         if self.trouble:
             return out
-        arrays = [t.array if isinstance(t, TensorBase) else t for t in tensors]
+        arrays = [t._array if isinstance(t, TensorBase) else t for t in tensors]
         if is_ordinary_write(op, arrays):
             plain = not attrs and Number not in map(type, arrays) and self.keeps_steps
             tape = taped_write(op, arrays, before) if plain else None
-            self.add(WriteStep(op, arrays, attrs, target.version_cell(), tape), arrays, attrs)
+            self.add(WriteStep(op, arrays, attrs, target._version_cell(), tape), arrays, attrs)
         else:
             step = CallStep(call, *self.without_history((call.args, call.kwargs)), [])
             self.add(step, step.args, step.kwargs)
@@ -353,7 +353,7 @@ class Recorder(OpMode):
 
     def in_arrays(self, op: Op, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
         """Operands with arrays in the place of numbers, where that comes to the same."""
-        dtypes = {t.array.dtype for t in tensors if isinstance(t, TensorBase)}
+        dtypes = {t._array.dtype for t in tensors if isinstance(t, TensorBase)}
         dtype = dtypes.pop() if len(dtypes) == 1 else None
         if not op.elementwise or dtype not in (np.float32, np.float64):
             return tensors
@@ -376,13 +376,13 @@ class Recorder(OpMode):
 
     def may_write(self, t: Any) -> None:
         """What is done next may change a tensor."""
-        if not t.special:
+        if not t._special:
             self.before.keep(t)
 
     def write_into(self, t: Any) -> None:
         self.may_write(t)
-        self.written.add(id(memory(t.array)))
-        self.kept.append(memory(t.array))  # another one would get its id
+        self.written.add(id(memory(t._array)))
+        self.kept.append(memory(t._array))  # another one would get its id
 
     def take_over(self, made: list[Any]) -> None:
         for array in made:
@@ -399,15 +399,17 @@ class Recorder(OpMode):
         if not self.trouble:
             self.note_gradients()
             target = getattr(function, "overwrites", None)
-            if target is not None and not self.is_known(args[target].array):
-                self.take_over([args[target].array])  # made for this: what it holds does not matter
+            if target is not None and not self.is_known(args[target]._array):
+                self.take_over(
+                    [args[target]._array]
+                )  # made for this: what it holds does not matter
             owner = getattr(function, "__self__", None)
             for value in (owner, *leaves_of(args), *leaves_of(kwargs)):
                 if isinstance(value, TensorBase):
                     self.meet(value)
                     self.write_into(value)
-                    if value.gradient is not None:
-                        self.may_write(value.gradient)
+                    if value._gradient is not None:
+                        self.may_write(value._gradient)
                 elif hasattr(value, "param_groups") or hasattr(value, "optimizer"):
                     self.before.take_object(value)
                     if function.__name__ != "zero_grad" or not to_none(args, kwargs):
@@ -434,7 +436,7 @@ class Recorder(OpMode):
             self.take_over(step.made)
             self.add(step, args, kwargs)
             for t in self.leaves.values():
-                self.gradients[id(t)] = t.gradient
+                self.gradients[id(t)] = t._gradient
         return out
 
     def note_cleared(self, optimizer: Any) -> None:
@@ -442,7 +444,7 @@ class Recorder(OpMode):
         was = {id(t): gradient for t, gradient in self.at_start}
         for group in optimizer.param_groups:
             for p in group["params"]:
-                if p.gradient is was.get(id(p), p.gradient):
+                if p._gradient is was.get(id(p), p._gradient):
                     self.cleared.add(id(p))
 
     @contextlib.contextmanager
@@ -490,9 +492,9 @@ class Recorder(OpMode):
         """A step for the leaves whose `.grad` is another tensor than before."""
         changed = []
         for key, t in self.leaves.items():
-            if t.gradient is not self.gradients[key]:
-                self.gradients[key] = t.gradient
-                changed.append((t, t.gradient))
+            if t._gradient is not self.gradients[key]:
+                self.gradients[key] = t._gradient
+                changed.append((t, t._gradient))
         if changed:
             self.steps.append(GradientStep(changed))
 
@@ -503,9 +505,9 @@ class Recorder(OpMode):
             if id(t) in self.cleared:
                 continue
             if before is None:
-                matters = t.gradient is not None
+                matters = t._gradient is not None
             else:
-                matters = not before.special and id(memory(before.array)) in self.written
+                matters = not before._special and id(memory(before._array)) in self.written
             if matters:
                 found.append((t, before))
         return found
@@ -527,10 +529,10 @@ class Recorder(OpMode):
     def without_history(self, value: Any) -> Any:
         """Tensors of this call replaced by others with the same memory and version."""
         if isinstance(value, TensorBase):
-            if not self.is_made(value.array):
+            if not self.is_made(value._array):
                 return value
-            alias = wrap(value.array)
-            alias.cell = value.version_cell()
+            alias = wrap(value._array)
+            alias._cell = value._version_cell()
             return alias
         if isinstance(value, (list, tuple)):
             made = [self.without_history(v) for v in value]

@@ -99,10 +99,10 @@ class Recording:
         found = recorder.externals.values()
         before = recorder.gradients_before()
         self.gradients_before = [
-            (t, None, None) if g is None else (t, g.array, g.version_cell()) for t, g in before
+            (t, None, None) if g is None else (t, g._array, g._version_cell()) for t, g in before
         ]
         held = {id(g) for _, g in before}
-        self.externals = [(t, t.array, t.wants_grad) for t in found if id(t) not in held]
+        self.externals = [(t, t._array, t._wants_grad) for t in found if id(t) not in held]
         owners = [each for each in seen.guards.kept_apart if hasattr(each, "param_groups")]
         self.optimizers = [Groups(each) for each in owners]
         self.results = [as_result(recorder, r) for r in seen.results]
@@ -114,7 +114,7 @@ class Recording:
             self.all_steps = needed
             read += [array for step in needed for array in step.made]
         made = [r for r in self.results if type(r) is Result]
-        kept = [*[r.array for r in made], *read]
+        kept = [*[r._array for r in made], *read]
         steps = in_segments(needed, kept)
         self.plan = Plan(needed, steps, kept)
         for r in made:  # soon somebody else's
@@ -146,9 +146,9 @@ class Recording:
                 continue
             if not isinstance(value, TensorBase) or not has_stand_in(value, True):
                 return False
-            if value.wants_grad is not part[4]:
+            if value._wants_grad is not part[4]:
                 return False
-            a, b = value.array, static.array
+            a, b = value._array, static._array
             if a.shape != b.shape or a.dtype is not b.dtype or a.strides != part[3]:
                 return False
         return True
@@ -218,7 +218,7 @@ class Recording:
             return
         for static, value in zip(self.inputs, values, strict=True):
             if static is not None:
-                static.array[...] = value.array
+                static._array[...] = value._array
         for i, argument in self.numbers.items():
             if not -LARGEST < values[i] < LARGEST:
                 raise NothingDone
@@ -265,23 +265,23 @@ class Result:
     """A tensor that a recorded call returned."""
 
     def __init__(self, t: Any) -> None:
-        self.held, self.at = [t.array], 0
-        self.owner = memory(t.array)
-        self.offset = address(t.array) - address(self.owner)
-        self.node = t.node  # of no use any more, or replaced
-        self.slot = t.slot
-        self.wants_grad = t.wants_grad
+        self.held, self.at = [t._array], 0
+        self.owner = memory(t._array)
+        self.offset = address(t._array) - address(self.owner)
+        self._node = t._node  # of no use any more, or replaced
+        self._slot = t._slot
+        self._wants_grad = t._wants_grad
 
     @property
-    def array(self) -> Any:
+    def _array(self) -> Any:
         return self.held[self.at]
 
     def as_tensor(self, array: Any) -> Any:
         """A new tensor with the values of now; its history is over, as after any backward pass."""
         made = wrap(array)
-        made.wants_grad = self.wants_grad
-        made.node = self.node
-        made.slot = self.slot
+        made._wants_grad = self._wants_grad
+        made._node = self._node
+        made._slot = self._slot
         return made
 
     def copy(self, copies: dict[int, Any]) -> Any:
@@ -289,7 +289,7 @@ class Result:
         owner = copies.get(id(self.owner))
         if owner is None:
             owner = copies[id(self.owner)] = self.owner.copy(order="K")
-        array = self.array
+        array = self._array
         if array is not self.owner or owner.strides != array.strides:
             owner = strided(np, owner, array.shape, array.strides, self.offset)
         return owner
@@ -297,7 +297,7 @@ class Result:
 
 def as_result(recorder: Recorder, value: Any) -> Any:
     """What is returned by later calls: new tensors, except for those that were there before."""
-    if not isinstance(value, TensorBase) or not recorder.is_made(value.array):
+    if not isinstance(value, TensorBase) or not recorder.is_made(value._array):
         return value
     return Result(value)
 

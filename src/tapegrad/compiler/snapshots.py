@@ -38,21 +38,21 @@ class Snapshots:
 
     def look(self, t: Any) -> None:
         """A tensor that the call uses, or may change behind our back."""
-        owner = memory(t.array)
+        owner = memory(t._array)
         if not self.has(owner):
             self.prints[id(owner)] = (owner, fingerprint(owner))
-        self.met.append((t, t.array))
+        self.met.append((t, t._array))
 
     def keep(self, t: Any) -> None:
         """A tensor that is about to be written."""
-        owner = memory(t.array)
+        owner = memory(t._array)
         if self.prints.pop(id(owner), None) is not None:
             self.arrays[id(owner)] = (owner, owner.copy(order="K"))
 
     def take_gradient(self, t: Any) -> None:
-        self.gradients.append((t, t.gradient))
-        if t.gradient is not None and not t.gradient.special:
-            self.look(t.gradient)
+        self.gradients.append((t, t._gradient))
+        if t._gradient is not None and not t._gradient._special:
+            self.look(t._gradient)
 
     def take_object(self, owner: Any) -> None:
         """An optimizer or a scheduler: its numbers, and the tensors of its state."""
@@ -60,7 +60,7 @@ class Snapshots:
             return
         self.objects[id(owner)] = (owner, remembered(owner))
         for t in tensors_of(owner):
-            if not t.special:
+            if not t._special:
                 self.look(t)
         optimizer = getattr(owner, "optimizer", None)
         if optimizer is not None:
@@ -69,8 +69,8 @@ class Snapshots:
     def keep_object(self, owner: Any) -> None:
         """An optimizer that is about to change its parameters, and perhaps their gradients."""
         for t in tensors_of(owner):
-            for each in (t, t.gradient):
-                if each is not None and not each.special:
+            for each in (t, t._gradient):
+                if each is not None and not each._special:
                     self.keep(each)
 
     def changed_unseen(self, apart: Container[int] = ()) -> str:
@@ -94,7 +94,7 @@ class Snapshots:
                 done.arrays[key] = (owner, owner.copy(order="K"))
                 owner[...] = before
         for t, gradient in self.gradients:
-            t.gradient = gradient
+            t._gradient = gradient
         for _, values in self.objects.values():
             put_back(values)
         default_generator.set_state(self.random)
@@ -108,7 +108,7 @@ class Done:
         self.before = before
         self.arrays: dict[int, tuple[Any, Any]] = {}  # as those of the snapshots
         # A replay makes others: these are kept by somebody else, by us (`GradientStep.let_go`).
-        self.gradients = [(t, t.gradient) for t, _ in before.gradients]
+        self.gradients = [(t, t._gradient) for t, _ in before.gradients]
         objects = before.objects.items()
         self.objects = {key: (owner, remembered(owner)) for key, (owner, _) in objects}
         self.random = default_generator.get_state()
@@ -119,7 +119,7 @@ class Done:
             if owner.flags.writeable:
                 owner[...] = after
         for t, gradient in self.gradients:
-            t.gradient = gradient
+            t._gradient = gradient
         for _, values in self.objects.values():
             put_back(values)
         default_generator.set_state(self.random)
@@ -128,9 +128,9 @@ class Done:
         """Whether a gradient has the values that the call gave it."""
         if now is None or after is None:
             return now is after
-        if memory(now.array) is memory(after.array):  # it was there, and added to: see `arrays`
-            return self.before.has(memory(now.array))
-        return same_bits(now.array, after.array)
+        if memory(now._array) is memory(after._array):  # it was there, and added to: see `arrays`
+            return self.before.has(memory(now._array))
+        return same_bits(now._array, after._array)
 
     def differs(self, apart: Container[int]) -> str:
         """The first thing that is something else now.
@@ -144,13 +144,13 @@ class Done:
         if unseen:
             return unseen
         for t, gradient in self.gradients:
-            if not self.is_same(t.gradient, gradient):
+            if not self.is_same(t._gradient, gradient):
                 return "a gradient"
         for owner, values in self.objects.values():
             mine, others = [v[2] for v in values], [v[2] for v in remembered(owner)]
             if not all([a is b or a == b for a, b in zip(mine, others, strict=True)]):
                 return f"the state of {type(owner).__name__}"
-        if not same_bits(self.random.array, default_generator.get_state().array):
+        if not same_bits(self.random._array, default_generator.get_state()._array):
             return "the state of the random numbers"
         return ""
 

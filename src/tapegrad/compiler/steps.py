@@ -141,7 +141,7 @@ class OpStep(Step):
 
     def reads(self) -> list[Any]:
         given = (*self.arrays, *leaves_of(self.attrs))
-        return [x.array if isinstance(x, TensorBase) else x for x in given if has_memory(x)]
+        return [x._array if isinstance(x, TensorBase) else x for x in given if has_memory(x)]
 
     def run(self) -> None:
         if self.handed:
@@ -287,7 +287,7 @@ class GradientStep(Step):
         set_gradients(self.gradients)
 
     def reads(self) -> list[Any]:
-        return [gradient.array for _, gradient in self.gradients if gradient is not None]
+        return [gradient._array for _, gradient in self.gradients if gradient is not None]
 
     def let_go(self) -> None:
         """Gradients that somebody keeps get other memory: ours is about to be filled anew."""
@@ -297,9 +297,9 @@ class GradientStep(Step):
             if gradient is None:
                 continue
             # Known are: the pair above, the name here, the argument, and the leaf.
-            if sys.getrefcount(gradient) > 3 + (leaf.gradient is gradient):
-                self.gradients[i] = (leaf, wrap(gradient.array))
-                gradient.array = gradient.array.copy(order="K")
+            if sys.getrefcount(gradient) > 3 + (leaf._gradient is gradient):
+                self.gradients[i] = (leaf, wrap(gradient._array))
+                gradient._array = gradient._array.copy(order="K")
 
     def forget_others(self, optimizer: Any) -> None:
         """The parameters of an optimizer that get no gradient have none, in `zero_grad`'s place."""
@@ -325,7 +325,7 @@ def sees_gradients(step: Step) -> bool:
     step = getattr(step, "step", step)  # of one with numbers in it
     if isinstance(step, WholeStep):
         given = leaves_of((step.args, step.kwargs))
-        return any([not isinstance(v, TensorBase) or v.wants_grad for v in given if is_object(v)])
+        return any([not isinstance(v, TensorBase) or v._wants_grad for v in given if is_object(v)])
     return isinstance(step, GradientStep)
 
 
@@ -345,11 +345,11 @@ def has_hooks(optimizer: Any) -> bool:
 def is_all_of(optimizer: Any, updates: list[Any]) -> bool:
     """Whether the kernels did the whole of a step."""
     given = [p for group in optimizer.param_groups for p in group["params"]]
-    wanted = {id(p) for p in given if p.gradient is not None}
+    wanted = {id(p) for p in given if p._gradient is not None}
     return wanted == {id(p) for update in updates for p in update.params} and not has_hooks(
         optimizer
     )
 
 
 def arrays_in(value: Any) -> list[Any]:
-    return [t.array for t in leaves_of(value) if isinstance(t, TensorBase)]
+    return [t._array for t in leaves_of(value) if isinstance(t, TensorBase)]

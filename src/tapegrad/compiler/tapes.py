@@ -38,21 +38,21 @@ def taped(function: Callable[..., Any], op: Any, tensors: Any, *rest: Any) -> tu
 
     def again() -> list[Any]:
         answer = as_taped(function, op, tensors, *rest)
-        return [t.array for t in ((answer,) if op.single else answer)]
+        return [t._array for t in ((answer,) if op.single else answer)]
 
     if KERNELS is None or not (op.native or home in FAMILIES):
         answer = function(op, tensors, *rest)
         if not op.single or not all([isinstance(t, TensorBase) for t in tensors]):
             return answer, None
-        arrays = [t.array for t in tensors]
-        return answer, taped_copies(op, arrays, rest[0], answer.array, again)
+        arrays = [t._array for t in tensors]
+        return answer, taped_copies(op, arrays, rest[0], answer._array, again)
     KERNELS.tape_begin()
     try:
         answer = function(op, tensors, *rest)
     finally:
         tape = KERNELS.tape_end()
-    results = [t.array for t in ((answer,) if op.single else answer)]
-    inputs = [t.array for t in tensors if isinstance(t, TensorBase)]
+    results = [t._array for t in ((answer,) if op.single else answer)]
+    inputs = [t._array for t in tensors if isinstance(t, TensorBase)]
     inputs += [x for x in leaves_of(rest[0]) if isinstance(x, np.ndarray)]
     if len(tape) and does_the_same(tape, inputs, results, again, home):
         return answer, tape
@@ -170,7 +170,7 @@ def taped_copies(op: Any, arrays: list[Any], attrs: Any, result: Any, again: Aga
 
 def strided_tape(op: Any, tensors: Any, attrs: Any, results: list[Any], again: Again) -> Any:
     """An elementwise op on arrays that lie in ways which an ordinary call does not care for."""
-    arrays = [t.array if isinstance(t, TensorBase) else t for t in tensors]
+    arrays = [t._array if isinstance(t, TensorBase) else t for t in tensors]
     kinds = {KINDS.get(x.dtype) for x in arrays if isinstance(x, np.ndarray)} - {BOOL_KIND}
     shape = results[0].shape
     if len(kinds) > 1 or None in kinds or len(shape) > MOST_DIMS or not results[0].size:

@@ -35,7 +35,7 @@ class Seen:
         self.inputs = [static_input(v, leaves_too) for v in values]
         self.guards = Guards(function, values)
         given = [v for v in (*self.guards.tensors, *values) if is_tensor(v)]
-        leaves = [t for t in given if t.wants_grad and not t.special]
+        leaves = [t for t in given if t._wants_grad and not t._special]
         hooks = LeafHooks(leaves)
         fixed = [t for t in self.inputs if t is not None]
         owners = self.guards.kept_apart
@@ -94,12 +94,12 @@ class Seen:
         """What the call returned, with its effects on the arguments, for which others stood in."""
         pairs = [(s, v) for s, v in zip(self.inputs, values, strict=True) if s is not None]
         for static, value in pairs:
-            if static.cell is not None and static.cell.n:
-                value.array[...] = static.array
-                value.version_cell().n += static.cell.n
-            if static.wants_grad and (static.node is None or static.node.is_leaf):
+            if static._cell is not None and static._cell.n:
+                value._array[...] = static._array
+                value._version_cell().n += static._cell.n
+            if static._wants_grad and (static._node is None or static._node._is_leaf):
                 value.requires_grad_()
-                value.gradient = static.gradient
+                value._gradient = static._gradient
         own = {id(static): value for static, value in pairs}
         if self.spec is None:
             return own.get(id(self.out), self.out)
@@ -121,13 +121,13 @@ def why_not(seen: Seen) -> tuple[str, Any]:
     drawn = guards.drew()
     if drawn:
         return f"it draws {drawn}", None
-    if any([t is not None and t.cell is not None and t.cell.n for t in inputs]):
+    if any([t is not None and t._cell is not None and t._cell.n for t in inputs]):
         return "it writes into an argument", None
     pairs = zip(inputs, seen.values, strict=True)
-    if any([t is not None and t.wants_grad is not v.wants_grad for t, v in pairs]):
+    if any([t is not None and t._wants_grad is not v._wants_grad for t, v in pairs]):
         return "it lets an argument require grad", None
     for t, array in recorder.before.met:
-        if t.array is not array:
+        if t._array is not array:
             return "it gives a tensor other memory", None
     unseen = recorder.before.changed_unseen()
     if unseen:
@@ -135,7 +135,7 @@ def why_not(seen: Seen) -> tuple[str, Any]:
     for r in results:
         if not isinstance(r, TensorBase):
             continue
-        if r.special or (type(r) is not TENSOR.cls and recorder.is_made(r.array)):
+        if r._special or (type(r) is not TENSOR.cls and recorder.is_made(r._array)):
             return f"it returns a {type(r).__name__}", None
         if any([r is t for t in inputs]):
             return "it returns an argument", None
@@ -144,7 +144,7 @@ def why_not(seen: Seen) -> tuple[str, Any]:
 
 def differs_when_replayed(recording: Recording, seen: Seen, values: Any) -> str:
     """Put everything back, run the steps, compare: what comes out otherwise than before."""
-    expected = [r.array.copy() if is_tensor(r) else r for r in seen.results]
+    expected = [r._array.copy() if is_tensor(r) else r for r in seen.results]
     passes = {} if seen.outside is None else seen.outside.expected()
     before = seen.recorder.before
     if KERNELS is not None:
@@ -168,7 +168,7 @@ def differs_when_replayed(recording: Recording, seen: Seen, values: Any) -> str:
     done.do()
     for r, values in zip(seen.results, expected, strict=True):
         if is_tensor(r):
-            r.array[...] = values
+            r._array[...] = values
     return f"a replay gave something else than the call itself: {wrong}"
 
 
@@ -187,7 +187,7 @@ def first_difference(steps: list[Any], recorder: Recorder) -> str:
 
 def is_same_result(result: Any, expected: Any) -> bool:
     if type(result) is Result or is_tensor(result):
-        return same_bits(result.array, expected)
+        return same_bits(result._array, expected)
     result, expected = now(result), now(expected)
     if isinstance(result, float) and result != result:
         return bool(expected != expected)

@@ -31,7 +31,7 @@ def out_of_sight(array: Any) -> bool:
 
 def refuse_meta(aten: str, *tensors: Any) -> None:
     """PyTorch's error for a function that is asked about values, of tensors that have none."""
-    if any([type(t.array) is STATE.meta_type for t in tensors]):
+    if any([type(t._array) is STATE.meta_type for t in tensors]):
         from .meta import NO_KERNEL
 
         raise NotImplementedError(NO_KERNEL.format(aten))

@@ -87,7 +87,7 @@ class State:
 
 
 STATE: Final = State()
-# `TensorBase.special`: why dispatch's short ways are not for a tensor.
+# `TensorBase._special`: why dispatch's short ways are not for a tensor.
 ORDINARY: Final = 0  # they are
 INTERPRETED: Final = 1  # a subclass, or a transform's tensor: core/subclass.py knows what to do
 ON_DEVICE: Final = 2  # on a GPU, and nothing else besides
@@ -179,9 +179,9 @@ class Version:
 class Stamped:
     """Something that remembers the user's line, as code object and offset, and the module."""
 
-    code: Any = None
-    lasti: int = -1
-    module: Any = None  # a weak reference to the nn.Module that was running
+    _code: Any = None
+    _lasti: int = -1
+    _module: Any = None  # a weak reference to the nn.Module that was running
 
 
 class Cut(Stamped):
@@ -193,60 +193,60 @@ class Cut(Stamped):
         self.what = what
         # Weakly: a cut must not keep alive what it cuts off.
         self.source: Any = None if source is None else weakref.ref(source)
-        if beside is not None and beside.code is not None:  # stamped a moment ago
-            self.code = beside.code
-            self.lasti = beside.lasti
+        if beside is not None and beside._code is not None:  # stamped a moment ago
+            self._code = beside._code
+            self._lasti = beside._lasti
             return
         frame = user_frame(NEAR_DEPTH)
         if frame is not None:
-            self.code = frame.f_code
-            self.lasti = frame.f_lasti
+            self._code = frame.f_code
+            self._lasti = frame.f_lasti
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Node(Stamped):
     """One recorded op application. Edges point towards the leaves only."""
 
-    op: Any = None  # the Op record; None for nodes that are not made from one
-    edges: tuple[Node | None, ...] = ()
-    edge_slots: tuple[int, ...] | None = None  # which output of each edge's node; None: all 0
+    _op: Any = None  # the Op record; None for nodes that are not made from one
+    _edges: tuple[Node | None, ...] = ()
+    _edge_slots: tuple[int, ...] | None = None  # which output of each edge's node; None: all 0
     # Inputs, outputs, attributes, in the op's layout; None: freed.
-    kept: tuple[Any, ...] | None = None
-    cells: tuple[Any, ...] = ()  # (position in kept, version cell, version when saved) …
+    _kept: tuple[Any, ...] | None = None
+    _cells: tuple[Any, ...] = ()  # (position in kept, version cell, version when saved) …
     # Per edge (shape, dtype) where the rule's result may differ.
-    fixes: tuple[Any, ...] | None = None
-    outputs: tuple[Any, ...] | None = None  # per output (shape, dtype), for nodes with several
-    hooks: Any = None  # autograd.hooks.NodeHooks, when somebody registered one
+    _fixes: tuple[Any, ...] | None = None
+    _outputs: tuple[Any, ...] | None = None  # per output (shape, dtype), for nodes with several
+    _hooks: Any = None  # autograd.hooks.NodeHooks, when somebody registered one
     # The leaf (or a tuple of them) behind the edges: a graph keeps its leaves alive.
-    leaves: Any = None
-    seq: int = 0
-    is_leaf: bool = False
-    frees: bool = False  # something saved goes away after backward, so a second one fails
-    # Something in `kept` went through saved_tensors_hooks, or is the array of a conjugate view.
-    packed: bool = False
-    on_tensors: bool = False  # its values are more than arrays: a pass through it is on tensors
+    _leaves: Any = None
+    _seq: int = 0
+    _is_leaf: bool = False
+    _frees: bool = False  # something saved goes away after backward, so a second one fails
+    # Something in `_kept` went through saved_tensors_hooks, or is the array of a conjugate view.
+    _packed: bool = False
+    _on_tensors: bool = False  # its values are more than arrays: a pass through it is on tensors
     # Of the backward that dropped the saved values: code, lasti, root's seq, when.
-    freed_by: Any = None
-    cut: Any = None  # the tombstone of an input that had lost its history before
-    trace: Any = None  # where the forward ran, in anomaly mode
-    duals: Any = None  # in forward mode: the tangents of saved values, by position in kept
-    notes: Any = None  # `metadata`, a dict made on first access
-    detached: Any = None  # the outputs that detach_() took away, a set of slots
+    _freed_by: Any = None
+    _cut: Any = None  # the tombstone of an input that had lost its history before
+    _trace: Any = None  # where the forward ran, in anomaly mode
+    _duals: Any = None  # in forward mode: the tangents of saved values, by position in kept
+    _notes: Any = None  # `metadata`, a dict made on first access
+    _detached: Any = None  # the outputs that detach_() took away, a set of slots
     # (shape, dtype) of the one output, noted when a user gets the node from its tensor.
-    made: Any = None
-    gives_away: bool = False  # no op, but the gradients that it returns are in new memory
-    converts: bool = False  # a leaf whose gradient has a dtype of its own: Tensor.grad_dtype
-    chain: Any = None  # of the last node of a linear layer on a GPU: core/layers.py
+    _made: Any = None
+    _gives_away: bool = False  # no op, but the gradients that it returns are in new memory
+    _converts: bool = False  # a leaf whose gradient has a dtype of its own: Tensor.grad_dtype
+    _chain: Any = None  # of the last node of a linear layer on a GPU: core/layers.py
 
-    def pull(self, grad: Any, record: bool) -> Any:
+    def _pull(self, grad: Any, record: bool) -> Any:
         """The gradients for the edges, given the gradient of the output (a list if several)."""
         raise NotImplementedError
 
-    def release(self) -> None:
+    def _release(self) -> None:
         """Drop what backward needs; a second pass will say so."""
-        if self.frees:
-            self.kept = None
-            self.cells = ()
+        if self._frees:
+            self._kept = None
+            self._cells = ()
 
     def name(self) -> str:
         """What PyTorch calls this node."""
@@ -270,14 +270,14 @@ class Node(Stamped):
     @property
     def metadata(self) -> dict[Any, Any]:
         """A dict for whatever users want to attach."""
-        if self.notes is None:
-            self.notes = {}
-        found: dict[Any, Any] = self.notes
+        if self._notes is None:
+            self._notes = {}
+        found: dict[Any, Any] = self._notes
         return found
 
     @property
     def _sequence_nr(self) -> int:
-        return self.seq
+        return self._seq
 
     @property
     def _input_metadata(self) -> tuple[Any, ...]:
@@ -286,9 +286,9 @@ class Node(Stamped):
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
-        slots = self.edge_slots
+        slots = self._edge_slots
         places: list[int] = INSPECTION.shown_edges(self)
-        return tuple([(shown(self.edges[i]), 0 if slots is None else slots[i]) for i in places])
+        return tuple([(shown(self._edges[i]), 0 if slots is None else slots[i]) for i in places])
 
 
 def shown(node: Node | None) -> Any:
@@ -301,9 +301,9 @@ def stamp(what: Stamped, depth: int) -> None:
     if COMPILED and HOST_KERNELS.user_line is not None:
         at = HOST_KERNELS.user_line(STATE.user_code, _own_files)
         if at is not None:
-            what.code = STATE.user_code
-            what.lasti = at
-            what.module = STATE.module
+            what._code = STATE.user_code
+            what._lasti = at
+            what._module = STATE.module
             return
     frame: Any
     try:
@@ -324,9 +324,9 @@ def stamp(what: Stamped, depth: int) -> None:
                 break
             own = _own_files.get(code.co_filename)
         STATE.user_code = code
-    what.code = code
-    what.lasti = frame.f_lasti
-    what.module = STATE.module
+    what._code = code
+    what._lasti = frame.f_lasti
+    what._module = STATE.module
 
 
 def next_seq() -> int:
@@ -365,9 +365,9 @@ class View(Stamped):
         """The same for another tensor, which keeps track of its history by itself."""
         made = View(self.base, self.kind, self.seen, self.steps)
         made.asked = self.asked
-        made.code = self.code
-        made.lasti = self.lasti
-        made.module = self.module
+        made._code = self._code
+        made._lasti = self._lasti
+        made._module = self._module
         return made
 
 
@@ -377,46 +377,46 @@ class TensorBase:
 
     # Slots, so that a tensor's `__dict__` holds what users put there and nothing else.
     __slots__ = (
-        "array",
-        "cell",
-        "cut",
-        "gradient",
-        "node",
-        "retained",
-        "slot",
-        "special",
-        "view_of",
-        "wants_grad",
+        "_array",
+        "_cell",
+        "_cut",
+        "_gradient",
+        "_node",
+        "_retained",
+        "_slot",
+        "_special",
+        "_view_of",
+        "_wants_grad",
     )
 
-    array: Any
-    wants_grad: bool
-    special: int  # ORDINARY, INTERPRETED, ON_DEVICE, ON_META or WITH_BITS
-    node: Node | None  # the grad_fn; for a leaf that has been used, its AccumulateGrad
-    slot: int  # which output of `node` this is
-    cell: Version | None
-    view_of: View | None
-    gradient: TensorBase | None
-    cut: Cut | None
-    retained: bool
+    _array: Any
+    _wants_grad: bool
+    _special: int  # ORDINARY, INTERPRETED, ON_DEVICE, ON_META or WITH_BITS
+    _node: Node | None  # the grad_fn; for a leaf that has been used, its AccumulateGrad
+    _slot: int  # which output of `_node` this is
+    _cell: Version | None
+    _view_of: View | None
+    _gradient: TensorBase | None
+    _cut: Cut | None
+    _retained: bool
 
-    def version_cell(self) -> Version:
+    def _version_cell(self) -> Version:
         """The version cell, made on first need."""
         return cell_of(self)
 
 
 def cell_of(t: TensorBase) -> Version:
     """The same for compiled code, which calls a function faster than a method."""
-    cell = t.cell
+    cell = t._cell
     if cell is None:
-        cell = t.cell = Version()
+        cell = t._cell = Version()
     return cell
 
 
 def node_of(root: Any) -> Any:
     """The node of a tensor or of a GradientEdge; None where there is none."""
     if isinstance(root, TensorBase):
-        return root.node
+        return root._node
     edge = root
     return getattr(edge, "node", None)
 
@@ -438,30 +438,30 @@ def blank(cls: Any) -> TensorBase:
 
 def clear(t: TensorBase) -> None:
     """The fields of a tensor without history."""
-    t.wants_grad = False
-    t.special = ORDINARY
-    t.node = None
-    t.slot = 0
-    t.cell = None
-    t.view_of = None
-    t.gradient = None
-    t.cut = None
-    t.retained = False
+    t._wants_grad = False
+    t._special = ORDINARY
+    t._node = None
+    t._slot = 0
+    t._cell = None
+    t._view_of = None
+    t._gradient = None
+    t._cut = None
+    t._retained = False
 
 
 def wrap(array: Any) -> TensorBase:
     """A plain tensor around an array."""
     t: TensorBase = TENSOR.plain()
-    t.array = array
+    t._array = array
     clear(t)
     kind = type(array)
     if kind is not ndarray:
-        t.special = ON_DEVICE if kind is STATE.device_type else special_by(array)
+        t._special = ON_DEVICE if kind is STATE.device_type else special_by(array)
     return t
 
 
 def special_by(array: Any) -> int:
-    """What `special` is for a tensor of no class of its own around an array."""
+    """What `_special` is for a tensor of no class of its own around an array."""
     kind = type(array)
     if kind is STATE.device_type:
         return ON_DEVICE

@@ -3,7 +3,7 @@
 The array of such a tensor is a `BitArray`: the memory as it lies there and two bits, "conjugated"
 and "negated". It is no NumPy array, so nothing can take the memory for the values by accident:
 whoever asks NumPy gets a copy with the bits worked in, and what is assigned goes through them into
-the memory. A tensor around one is `special`, so the short ways of dispatch.py pay nothing for it;
+the memory. A tensor around one is `_special`, so the short ways of dispatch.py pay nothing for it;
 `run` below does its ops: views keep the bits, everything else computes with `plain` arrays.
 
 Only on the CPU. On a GPU and on meta `conj` makes a copy, and gradients carry no bits.
@@ -144,7 +144,7 @@ def is_negated(array: Any) -> bool:
 
 
 def has_bits(tensors: Any) -> bool:
-    return any([isinstance(t, TensorBase) and type(t.array) is BitArray for t in tensors])
+    return any([isinstance(t, TensorBase) and type(t._array) is BitArray for t in tensors])
 
 
 def run(op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: tuple[Any, ...]) -> Any:
@@ -163,7 +163,7 @@ def run(op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: tuple[A
     made = finish(op, tensors, attrs, watch, mask, outs)
     if not op.view:
         for t in made:
-            settle(t.node)
+            settle(t._node)
     if STATE.timing:
         PROFILER.stop(op.name)
     if op.single:
@@ -183,5 +183,5 @@ def looked(op: Op, array: Any, attrs: tuple[Any, ...]) -> Any:
 
 def settle(node: Any) -> None:
     """Let a new node that keeps a `BitArray` work the bits in when its rules ask for the values."""
-    if node is not None and any([type(x) is BitArray for x in node.kept]):
-        node.packed = True
+    if node is not None and any([type(x) is BitArray for x in node._kept]):
+        node._packed = True

@@ -1,6 +1,6 @@
 """Tensors on a GPU: their arrays are CuPy's, and what is peculiar to them stands here.
 
-A tensor around a device array is `special`, so the short ways of dispatch.py pay nothing for it:
+A tensor around a device array is `_special`, so the short ways of dispatch.py pay nothing for it:
 they only run another kernel where that is all the difference. `apply` there asks here for arguments
 on one device and for the kernel with its dtypes. A kernel is the block's own forward with CuPy for
 `xp`, or an override of `backends/`.
@@ -143,7 +143,7 @@ class DeviceMemory(ArrayMemory):
 
 def is_device(t: Any) -> bool:
     """Whether a tensor is on a device. A batched one has no array of its own: ask its memory."""
-    return isinstance(t, TensorBase) and type(t.array) is STATE.device_type
+    return isinstance(t, TensorBase) and type(t._array) is STATE.device_type
 
 
 def xp_of(array: Any) -> Any:
@@ -219,8 +219,8 @@ def on_one_device(
     if STATE.several and not op.across_devices:
         check_same_gpu(tensors, attrs)
     for i, t in enumerate(tensors):
-        if isinstance(t, TensorBase) and type(t.array) is not device_type:
-            if t.array.ndim or (written and i == 0):
+        if isinstance(t, TensorBase) and type(t._array) is not device_type:
+            if t._array.ndim or (written and i == 0):
                 raise two_devices(tensors)
             if not op.numbers and not op.host_number:
                 raise two_devices(tensors)
@@ -236,17 +236,17 @@ def check_same_gpu(tensors: tuple[Any, ...], attrs: tuple[Any, ...]) -> None:
         for x in value if type(value) is tuple else (value,):
             if type(x) is device_type:
                 given.append(wrap(x))
-    if len({t.array.device.id for t in given if is_device(t)}) > 1:
+    if len({t._array.device.id for t in given if is_device(t)}) > 1:
         raise two_devices(given)
 
 
 def number_beside(t: Any) -> Any:
     """A tensor of one number on the current GPU, recorded if it needs a gradient."""
-    if t.wants_grad:
+    if t._wants_grad:
         from ..cuda import runtime
 
         return runtime.move(t, runtime.index_of(None))
-    return wrap(DEVICE.xp.full((), plain(t.array)[()], t.array.dtype))
+    return wrap(DEVICE.xp.full((), plain(t._array)[()], t._array.dtype))
 
 
 def storable(destination: Any, value: Any) -> Any:
@@ -378,8 +378,8 @@ def created(api: Any, call: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     t = call(*args, **{**kwargs, "device": CPU})
     if not isinstance(t, TensorBase):
         return t
-    made = wrap(placed(t.array, place))
-    made.wants_grad = t.wants_grad
+    made = wrap(placed(t._array, place))
+    made._wants_grad = t._wants_grad
     return made
 
 
@@ -387,13 +387,13 @@ def goes_to_meta(api: Any, device: Any, args: Any, kwargs: dict[str, Any]) -> bo
     """Whether a new tensor has no values: as asked, as those of another, or by default."""
     if api.name in ("linspace", "logspace"):
         given = (*args, kwargs.get("start"), kwargs.get("end"))
-        if any([isinstance(t, TensorBase) and type(t.array) is STATE.meta_type for t in given]):
+        if any([isinstance(t, TensorBase) and type(t._array) is STATE.meta_type for t in given]):
             return True
     if device is not None:
         return str(device).partition(":")[0] == "meta"
     first = args[0] if args else kwargs.get("input")
     if api.name.startswith("new_"):
-        return isinstance(first, TensorBase) and type(first.array) is STATE.meta_type
+        return isinstance(first, TensorBase) and type(first._array) is STATE.meta_type
     if api.name.endswith("_like") or kwargs.get("out") is not None:
         return False
     from .._creation.arguments import Default

@@ -51,7 +51,7 @@ REALS: Final = "fV"  # NumPy kinds of real floats (bfloat16 is a void kind)
 
 def is_stale(t: TensorBase) -> bool:
     """A view whose memory was written since its history was last right."""
-    view = t.view_of
+    view = t._view_of
     return view is not None and cell_of(t).n != view.seen
 
 
@@ -64,11 +64,11 @@ def unary(op: Op, a: Any) -> Any:
 
 def unary_plain(op: Op, a: TensorBase) -> Any:
     """The same where no mode is on. Its argument has a type: compiled code asks for that once."""
-    x = a.array
+    x = a._array
     if alike(x, x) == 0 or is_stale(a):
         return apply(op, (a,))
-    if a.special:
-        out = device_result(op, a.special, (x,))
+    if a._special:
+        out = device_result(op, a._special, (x,))
         if out is None:
             return apply(op, (a,))
     else:
@@ -79,12 +79,12 @@ def unary_plain(op: Op, a: TensorBase) -> Any:
         if type(out) is not ndarray:
             out = np.asarray(out)
     t = wrap(out)
-    if not a.wants_grad:
-        t.cut = a.cut
+    if not a._wants_grad:
+        t._cut = a._cut
     elif op.differentiable:
         record_one(op, a, (), t)
     else:
-        t.cut = Cut(op.name, a)
+        t._cut = Cut(op.name, a)
     return t
 
 
@@ -103,16 +103,16 @@ def binary(op: Op, a: Any, b: Any) -> Any:
 
 def binary_plain(op: Op, a: TensorBase, b: Any) -> Any:
     """The same where no mode asks for more. Its argument has a type, as above."""
-    x = a.array
+    x = a._array
     y: Any = b
     other: TensorBase | None = None
     fit = 0
     if isinstance(b, TensorBase):
         other = b
-        if other.special == a.special and not is_stale(other):
-            y = other.array
+        if other._special == a._special and not is_stale(other):
+            y = other._array
             fit = alike(x, y)
-            if fit == 0 and a.special == ON_DEVICE and x.dtype.kind in REALS:
+            if fit == 0 and a._special == ON_DEVICE and x.dtype.kind in REALS:
                 if y.dtype is not x.dtype:
                     return of_two_dtypes(op, a, other)
                 fit = 2
@@ -120,8 +120,8 @@ def binary_plain(op: Op, a: TensorBase, b: Any) -> Any:
         fit = alike(x, x)
     if fit == 0 or is_stale(a):
         return apply(op, (a, b))
-    if a.special:
-        out = device_result(op, a.special, (x, y))
+    if a._special:
+        out = device_result(op, a._special, (x, y))
         if out is None:
             return apply(op, (a, b))
     else:
@@ -132,15 +132,15 @@ def binary_plain(op: Op, a: TensorBase, b: Any) -> Any:
         if type(out) is not ndarray:
             out = np.asarray(out)
     t = wrap(out)
-    a_grad = a.wants_grad
-    if not a_grad and (other is None or not other.wants_grad):
-        if a.cut is not None:
-            t.cut = a.cut
+    a_grad = a._wants_grad
+    if not a_grad and (other is None or not other._wants_grad):
+        if a._cut is not None:
+            t._cut = a._cut
         elif other is not None:
-            t.cut = other.cut
+            t._cut = other._cut
         return t
     if not op.differentiable:
-        t.cut = Cut(op.name, a if a_grad else other)
+        t._cut = Cut(op.name, a if a_grad else other)
         return t
 
     return record_two(op, a, other, y, t, (), fit == 1)
@@ -151,17 +151,17 @@ def of_two_dtypes(op: Op, a: TensorBase, b: TensorBase) -> Any:
     kernel = op.device.mixed
     if kernel is None or STATE.several or is_stale(a):
         return apply(op, (a, b))
-    out = kernel(a.array, b.array)
+    out = kernel(a._array, b._array)
     if out is None:
         return apply(op, (a, b))
     t = wrap(out)
-    if not a.wants_grad and not b.wants_grad:
-        t.cut = b.cut if a.cut is None else a.cut
+    if not a._wants_grad and not b._wants_grad:
+        t._cut = b._cut if a._cut is None else a._cut
         return t
-    made = record_two(op, a, b, b.array, t, ())
-    node: OpNode = made.node
+    made = record_two(op, a, b, b._array, t, ())
+    node: OpNode = made._node
     node.mixed = True
-    node.fixes = (fix_of(a) if a.wants_grad else None, fix_of(b) if b.wants_grad else None)
+    node._fixes = (fix_of(a) if a._wants_grad else None, fix_of(b) if b._wants_grad else None)
     return made
 
 
@@ -183,9 +183,9 @@ def apply(
     special = 0
     for t in tensors:
         if isinstance(t, TensorBase):
-            if t.view_of is not None and is_stale(t) and op.differentiable:
+            if t._view_of is not None and is_stale(t) and op.differentiable:
                 VIEWS.refresh(t)
-            special |= t.special
+            special |= t._special
     if special and special != ON_DEVICE:
         return INTERPRETERS.run(op, tensors, attrs, watch)
     return run_on_arrays(op, tensors, attrs, watch, special == ON_DEVICE)
@@ -202,9 +202,9 @@ def run_on_arrays(
     bit = 1
     for t in tensors:
         if isinstance(t, TensorBase):
-            if t.wants_grad:
+            if t._wants_grad:
                 mask |= bit
-            arrays.append(t.array)
+            arrays.append(t._array)
         else:
             missing = t is None and op.width != 1
             if not missing and not (op.numbers and isinstance(t, NUMBERS)):
@@ -229,7 +229,7 @@ def run_on_arrays(
 
 def all_on_gpu(tensors: tuple[Any, ...]) -> bool:
     for t in tensors:  # noqa: SIM110 - once per op
-        if isinstance(t, TensorBase) and t.special != ON_DEVICE:
+        if isinstance(t, TensorBase) and t._special != ON_DEVICE:
             return False
     return True
 
@@ -243,9 +243,9 @@ def operands_of(op: Op, tensors: tuple[Any, ...]) -> tuple[list[Any], int]:
     mask = 0
     for i, t in enumerate(tensors):
         if isinstance(t, TensorBase):
-            if t.wants_grad:
+            if t._wants_grad:
                 mask |= 1 << i
-            arrays.append(t.array)
+            arrays.append(t._array)
         elif t is None or isinstance(t, NUMBERS):
             arrays.append(t)
         else:
@@ -257,13 +257,13 @@ def apply_to_one(op: Op, a: Any, attrs: tuple[Any, ...]) -> Any:
     """`apply` for the many ops of one tensor with one output: reductions, views, softmax …"""
     if not isinstance(a, TensorBase):
         raise must_be_tensor(op.name, op.tensors[0], 1, a)
-    if a.view_of is not None and is_stale(a) and op.differentiable:
+    if a._view_of is not None and is_stale(a) and op.differentiable:
         VIEWS.refresh(a)
-    x = a.array
-    if a.special:
-        out = device_result(op, a.special, (x, *attrs))
+    x = a._array
+    if a._special:
+        out = device_result(op, a._special, (x, *attrs))
         if out is None:
-            if a.special == ON_DEVICE:
+            if a._special == ON_DEVICE:
                 return run_on_arrays(op, (a,), attrs, (), True)
             return INTERPRETERS.run(op, (a,), attrs, ())
     # Looking at memory another way computes nothing that could warn.
@@ -277,19 +277,19 @@ def apply_to_one(op: Op, a: Any, attrs: tuple[Any, ...]) -> Any:
         out = as_array(out)
     t = wrap(out)
     node: OpNode | None = None
-    if not a.wants_grad:
-        t.cut = a.cut
+    if not a._wants_grad:
+        t._cut = a._cut
     elif op.differentiable and out.dtype.kind in FLOATS:
         node = record_one(op, a, attrs, t)
         adapt(node, x, out)
     else:
-        t.cut = Cut(op.name, a)
+        t._cut = Cut(op.name, a)
     if op.view:
         cell = cell_of(a)
         if cell.inference:
-            t.cell = without_counter(cell)
+            t._cell = without_counter(cell)
             return t
-        parent = a.view_of
+        parent = a._view_of
         steps: tuple[Any, ...] = ()
         kind = ""
         base = a
@@ -301,10 +301,10 @@ def apply_to_one(op: Op, a: Any, attrs: tuple[Any, ...]) -> Any:
             steps = (*steps, (x, op, attrs))
         view = View(base, kind, cell.n, steps)
         if node is not None:
-            view.code = node.code
-            view.lasti = node.lasti
-        t.cell = cell
-        t.view_of = view
+            view._code = node._code
+            view._lasti = node._lasti
+        t._cell = cell
+        t._view_of = view
     return t
 
 
@@ -312,25 +312,25 @@ def write_plain(op: Op, t: Any, other: Any, records: bool) -> bool:
     """`t.op_(other)` where nothing is recorded, refused or told; False: it is not as simple."""
     if not isinstance(t, TensorBase) or op.silent or op.view:
         return False
-    on_gpu = t.special == ON_DEVICE
-    if not (on_gpu and not STATE.several) and (t.special or not op.native):
+    on_gpu = t._special == ON_DEVICE
+    if not (on_gpu and not STATE.several) and (t._special or not op.native):
         return False
-    if t.view_of is not None or (records and t.wants_grad):
+    if t._view_of is not None or (records and t._wants_grad):
         return False
     cell = cell_of(t)
     if cell.inference or STATE.anomaly or STATE.timing:
         return False
-    x = t.array
+    x = t._array
     dtype = x.dtype
     if not on_gpu and ((dtype is not F32 and dtype is not F64) or x.base is not None):
         return False
     y: Any = other
     if isinstance(other, TensorBase):
-        if other.special != t.special or other.view_of is not None:
+        if other._special != t._special or other._view_of is not None:
             return False
-        if records and other.wants_grad:
+        if records and other._wants_grad:
             return False
-        y = other.array
+        y = other._array
         # Memory of its own: no part of the target's. (The kernels of a GPU look for themselves.)
         if y.dtype is not dtype or (not on_gpu and y.base is not None and y is not x):
             return False
@@ -339,17 +339,17 @@ def write_plain(op: Op, t: Any, other: Any, records: bool) -> bool:
     into = getattr(op.device.kernel if on_gpu else op.kernel, "into", None)
     if into is None or not into(x, x, y):
         return False
-    cell.bump(op.name + "_", (False, None, None, -1, t.cut))
+    cell.bump(op.name + "_", (False, None, None, -1, t._cut))
     return True
 
 
 def recorded(op: Op, a: TensorBase, attrs: tuple[Any, ...], out: Any) -> Any:
     """`apply_to_one`, where a kernel for several tensors has made the result already."""
     t = wrap(out)
-    if a.wants_grad:
-        adapt(record_one(op, a, attrs, t), a.array, out)
+    if a._wants_grad:
+        adapt(record_one(op, a, attrs, t), a._array, out)
     else:
-        t.cut = a.cut
+        t._cut = a._cut
     return t
 
 
@@ -357,15 +357,15 @@ def pair(op: Op, a: Any, b: Any, attrs: tuple[Any, ...]) -> Any:
     """`apply` for two float tensors of one dtype and one output, mostly products; else None."""
     if not isinstance(a, TensorBase) or not isinstance(b, TensorBase):
         return None
-    if a.special != b.special or is_stale(a) or is_stale(b):
+    if a._special != b._special or is_stale(a) or is_stale(b):
         return None
-    x = a.array
-    y = b.array
+    x = a._array
+    y = b._array
     dtype = x.dtype
     if y.dtype is not dtype:
         return None
-    if a.special:
-        out = device_result(op, a.special, (x, y, *attrs)) if dtype.kind in REALS else None
+    if a._special:
+        out = device_result(op, a._special, (x, y, *attrs)) if dtype.kind in REALS else None
         if out is None:
             return None
     elif dtype is F32 or dtype is F64:
@@ -375,8 +375,8 @@ def pair(op: Op, a: Any, b: Any, attrs: tuple[Any, ...]) -> Any:
     else:
         return None
     t = wrap(out)
-    if not a.wants_grad and not b.wants_grad:
-        t.cut = a.cut if a.cut is not None else b.cut
+    if not a._wants_grad and not b._wants_grad:
+        t._cut = a._cut if a._cut is not None else b._cut
         return t
     if not op.differentiable:
         note_cut([t], op.name, (a, b))

@@ -2,7 +2,7 @@
 
 `view`, `t`, `addmm` and `view` one by one cost more time than a small product itself. Here the
 kernel runs once, and the nodes are made without a dispatch for each. On a GPU the last of them also
-knows the others (`Node.chain`), so that a pass which nobody watches can run all of them as one
+knows the others (`Node._chain`), so that a pass which nobody watches can run all of them as one
 (backends/gpu/layers.py); for everybody else they are nodes like all others.
 """
 
@@ -39,7 +39,7 @@ class Chain:
 
 
 def edge_of(t: TensorBase) -> Node:
-    edge = t.node
+    edge = t._node
     return accumulate_node(t) if edge is None else edge
 
 
@@ -47,29 +47,29 @@ def view_node(op: Op, t: TensorBase, attrs: tuple[Any, ...], metas: tuple[Any, .
     """The node of a view of `t`, which saves nothing."""
     edge = edge_of(t)
     node = OpNode()
-    node.op = op
-    node.edges = (edge,)
-    if edge.is_leaf:
-        node.leaves = t
-    if t.slot:
-        node.edge_slots = (t.slot,)
-    node.kept = (None, None, *attrs, *metas)
-    node.seq = next_seq()
+    node._op = op
+    node._edges = (edge,)
+    if edge._is_leaf:
+        node._leaves = t
+    if t._slot:
+        node._edge_slots = (t._slot,)
+    node._kept = (None, None, *attrs, *metas)
+    node._seq = next_seq()
     return node
 
 
 def cast(op: Op, t: TensorBase, array: Any, origin: Stamped) -> TensorBase:
     """A tensor around `array`, which a cast made of `t`, with the node of that."""
     made = wrap(array)
-    if not t.wants_grad:
-        made.cut = t.cut
+    if not t._wants_grad:
+        made._cut = t._cut
         return made
-    x = t.array
+    x = t._array
     node = view_node(op, t, (array.dtype,), (x.dtype,))
-    node.fixes = ((x.shape, x.dtype),)
+    node._fixes = ((x.shape, x.dtype),)
     copy_stamp(origin, node)
-    made.node = node
-    made.wants_grad = True
+    made._node = node
+    made._wants_grad = True
     return made
 
 
@@ -87,14 +87,14 @@ def linear(
     somebody has looked for it.
     """
     turning, viewing, adding = ops
-    on_gpu = input.special == ON_DEVICE
+    on_gpu = input._special == ON_DEVICE
     kernel = adding.device.kernel if on_gpu else HOST_KERNELS.product
-    wants = bias.wants_grad, input.wants_grad, weight.wants_grad
+    wants = bias._wants_grad, input._wants_grad, weight._wants_grad
     if kernel is None or STATE.timing or STATE.anomaly or True not in wants:
         return None
-    x = input.array
-    w = weight.array
-    b = bias.array
+    x = input._array
+    w = weight._array
+    b = bias._array
     rank: int = x.ndim
     columns, inner = w.shape
     flat = x if rank == 2 else x.reshape(rows, inner)
@@ -108,12 +108,12 @@ def linear(
 
     turned_node: OpNode | None = None
     flat_node: OpNode | None = None
-    if weight.wants_grad:
+    if weight._wants_grad:
         turned_node = view_node(turning, weight, (), ())
-    if input.wants_grad and rank != 2:
+    if input._wants_grad and rank != 2:
         flat_node = view_node(viewing, input, ((rows, inner),), (x.shape,))
     node = OpNode()
-    node.op = adding
+    node._op = adding
     plan = adding.plan((1 if wants[0] else 0) | (2 if wants[1] else 0) | (4 if wants[2] else 0))
     cells: tuple[Any, ...] = ()
     if plan.inputs[1]:
@@ -122,62 +122,62 @@ def linear(
     if plan.inputs[2]:
         cell = saved_cell(weight)
         cells = (*cells, 2, cell, cell.n)
-    node.cells = cells
-    node.kept = (
+    node._cells = cells
+    node._kept = (
         None,
         flat if plan.inputs[1] else None,
         turned if plan.inputs[2] else None,
         *(None, 1, 1),
         *(flat.strides, turned.strides),
     )
-    node.frees = plan.saves
+    node._frees = plan.saves
     to_bias: Node | None = None
     to_input: Node | None = flat_node
     leaves: list[Any] = []
     if wants[0]:
         to_bias = edge_of(bias)
-        if to_bias.is_leaf:
+        if to_bias._is_leaf:
             leaves.append(bias)
-    elif bias.cut is not None:
-        node.cut = bias.cut
+    elif bias._cut is not None:
+        node._cut = bias._cut
     if not wants[1]:
-        if input.cut is not None:
-            node.cut = input.cut
+        if input._cut is not None:
+            node._cut = input._cut
     elif rank == 2:
         to_input = edge_of(input)
-        if to_input.is_leaf:
+        if to_input._is_leaf:
             leaves.append(input)
-        if input.slot:
-            node.edge_slots = (bias.slot, input.slot, 0)
-    if not wants[2] and weight.cut is not None:
-        node.cut = weight.cut
-    if bias.slot and wants[0] and node.edge_slots is None:
-        node.edge_slots = (bias.slot, 0, 0)
+        if input._slot:
+            node._edge_slots = (bias._slot, input._slot, 0)
+    if not wants[2] and weight._cut is not None:
+        node._cut = weight._cut
+    if bias._slot and wants[0] and node._edge_slots is None:
+        node._edge_slots = (bias._slot, 0, 0)
     if leaves:
-        node.leaves = leaves
-    node.edges = (to_bias, to_input, turned_node)
+        node._leaves = leaves
+    node._edges = (to_bias, to_input, turned_node)
     shape = out.shape
     dtype = out.dtype
     shapes = (b.shape, flat.shape, turned.shape)
     if [1 for i in range(3) if wants[i] and shapes[i] != shape]:
-        node.fixes = tuple([(shapes[i], dtype) if wants[i] else None for i in range(3)])
-    node.seq = next_seq()
+        node._fixes = tuple([(shapes[i], dtype) if wants[i] else None for i in range(3)])
+    node._seq = next_seq()
     t = wrap(out)
-    t.node = node
-    t.wants_grad = True
+    t._node = node
+    t._wants_grad = True
     last = node
     if rank != 2:
         base = t
         full = (*x.shape[:-1], columns)
         t = wrap(out.reshape(full))
         last = view_node(viewing, base, (full,), (shape,))
-        t.node = last
-        t.wants_grad = True
+        t._node = last
+        t._wants_grad = True
         cell = cell_of(base)
-        t.cell = cell
-        t.view_of = View(base, "", cell.n, ())
+        t._cell = cell
+        t._view_of = View(base, "", cell.n, ())
     if on_gpu:
-        last.chain = Chain(None if last is node else node, flat_node, turned_node)
+        last._chain = Chain(None if last is node else node, flat_node, turned_node)
     if STATE.recording:
         if origin is None:
             stamp(last, STAMP_DEPTH)
@@ -187,14 +187,14 @@ def linear(
         copy_stamp(origin, node)
         copy_stamp(origin, turned_node)
         copy_stamp(origin, flat_node)
-        if t.view_of is not None:
-            t.view_of.code = last.code
-            t.view_of.lasti = last.lasti
+        if t._view_of is not None:
+            t._view_of._code = last._code
+            t._view_of._lasti = last._lasti
     return t
 
 
 def copy_stamp(source: Stamped, target: OpNode | None) -> None:
     if target is not None:
-        target.code = source.code
-        target.lasti = source.lasti
-        target.module = source.module
+        target._code = source._code
+        target._lasti = source._lasti
+        target._module = source._module

@@ -196,7 +196,7 @@ STREAM: Final = Stream()
 
 
 def is_meta(t: Any) -> bool:
-    return isinstance(t, TensorBase) and type(t.array) is MetaArray
+    return isinstance(t, TensorBase) and type(t._array) is MetaArray
 
 
 def has_meta(tensors: Any) -> bool:
@@ -229,7 +229,7 @@ def check_devices(op: Op, tensors: tuple[Any, ...]) -> None:
     if op.across_devices or (op.name in INDICES_ANYWHERE and is_meta(tensors[0])):
         return
     for t in tensors:
-        if isinstance(t, TensorBase) and not is_meta(t) and t.array.ndim:
+        if isinstance(t, TensorBase) and not is_meta(t) and t._array.ndim:
             odd = t if is_meta(first) else next(x for x in tensors if is_meta(x))
             raise RuntimeError(
                 f"Tensor on device {odd.device} is not on the expected device {first.device}!"  # type: ignore[union-attr]
@@ -549,8 +549,8 @@ def moved(t: Any) -> Any:
         return t
     from .op import REGISTRY
 
-    array = like(t.array)
-    return finish(REGISTRY["cast"], (t,), (array.dtype,), (), int(t.wants_grad), (array,))[0]
+    array = like(t._array)
+    return finish(REGISTRY["cast"], (t,), (array.dtype,), (), int(t._wants_grad), (array,))[0]
 
 
 def created(api: Any, call: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -565,8 +565,8 @@ def created(api: Any, call: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     t = call(*args, **{**kwargs, "device": CPU})
     if not isinstance(t, TensorBase):
         return t
-    made = wrap(same_layout(t.array))
-    made.wants_grad = t.wants_grad
+    made = wrap(same_layout(t._array))
+    made._wants_grad = t._wants_grad
     return made
 
 

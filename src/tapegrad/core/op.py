@@ -33,7 +33,7 @@ class Autocast:
 
 
 class Rule:
-    """A gradient rule and the places in `Node.kept` of the values that it names."""
+    """A gradient rule and the places in `Node._kept` of the values that it names."""
 
     def __init__(self, function: Callable[..., Any], places: tuple[int, ...]) -> None:
         self.function = function
@@ -91,7 +91,7 @@ class Op:
     doc: str = ""
     home: str = ""  # the module of its block
     tensors: tuple[str, ...] = ()  # names of the tensor arguments
-    width: int = 0  # how many of them stand in `Node.kept`: all, or none if variadic
+    width: int = 0  # how many of them stand in `Node._kept`: all, or none if variadic
     attrs: tuple[str, ...] = ()  # names of the other arguments of the kernel, in order
     outs: tuple[str, ...] = ("out",)  # names of the outputs; () when their number varies
     variadic: bool = False  # the tensor argument is a list

@@ -83,9 +83,9 @@ def is_number(b: Any) -> bool:
 
 def takes_number(a: TensorBase, b: Any) -> bool:
     """Whether an operator of a float tensor and a number has nothing to refuse or to ask."""
-    if STATE.modes_on or a.special or (type(b) is not float and type(b) is not int):
+    if STATE.modes_on or a._special or (type(b) is not float and type(b) is not int):
         return False
-    dtype = a.array.dtype
+    dtype = a._array.dtype
     return dtype is F32 or dtype is F64
 
 
@@ -107,13 +107,13 @@ def affine(input: Any, weight: Any, bias: Any) -> Any:
         and isinstance(bias, TensorBase)
     ):
         return None
-    rows = rows_of(input.array, weight.array, bias.array)
+    rows = rows_of(input._array, weight._array, bias._array)
     if rows < 0:
         return None
-    x = input.array
+    x = input._array
     shape: tuple[int, ...] = x.shape
-    columns, inner = weight.array.shape
-    if rows and inner and (input.special == ON_DEVICE or not STATE.modes_on):
+    columns, inner = weight._array.shape
+    if rows and inner and (input._special == ON_DEVICE or not STATE.modes_on):
         found = at_once(input, weight, bias, rows)
         if found is not None:
             return found
@@ -147,8 +147,8 @@ def rows_of(x: Any, w: Any, b: Any) -> int:
 
 def affine_at_once(input: TensorBase, weight: TensorBase, bias: TensorBase, origin: Stamped) -> Any:
     """`affine` of tensors of a GPU, if it is one call of core/layers.py; else None."""
-    rows = rows_of(input.array, weight.array, bias.array)
-    if rows <= 0 or not weight.array.shape[1]:
+    rows = rows_of(input._array, weight._array, bias._array)
+    if rows <= 0 or not weight._array.shape[1]:
         return None
     return at_once(input, weight, bias, rows, origin)
 
@@ -161,8 +161,8 @@ def at_once(
     origin: Stamped | None = None,
 ) -> Any:
     """The same with its nodes made at once; None: nothing so simple."""
-    special = input.special
-    if weight.special != special or bias.special != special:
+    special = input._special
+    if weight._special != special or bias._special != special:
         return None
     if special != ORDINARY and (special != ON_DEVICE or STATE.several):
         return None
@@ -170,7 +170,7 @@ def at_once(
         return None
     if is_stale(input) or is_stale(weight) or is_stale(bias):
         return None
-    if input.array.ndim != 2 and not input.array.flags.c_contiguous:
+    if input._array.ndim != 2 and not input._array.flags.c_contiguous:
         return None
     return linear((OPS.t, OPS.view, OPS.addmm), input, weight, bias, rows, origin)
 
@@ -259,8 +259,8 @@ class Operators(TensorBase):
 
     def __matmul__(self, other: Any) -> Any:
         if isinstance(other, TensorBase) and not STATE.modes_on:
-            x = self.array
-            y = other.array
+            x = self._array
+            y = other._array
             if x.ndim == 2 and y.ndim == 2 and x.shape[1] == y.shape[0]:
                 found = matrices(self, other)  # which fit: nothing to refuse
                 if found is not None:
@@ -290,7 +290,7 @@ class Operators(TensorBase):
         return unary_below(OPS.abs, self)
 
     def __invert__(self) -> Any:
-        if self.array.dtype.kind not in "biu":
+        if self._array.dtype.kind not in "biu":
             raise TypeError(
                 "~ (operator.invert) is only implemented on integer and Boolean-type tensors"
             )

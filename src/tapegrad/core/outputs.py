@@ -49,7 +49,7 @@ def write_outputs(
         )
     if MODES.grad:
         for t in (*targets, *flatten(args), *flatten(kwargs.values())):
-            if t.wants_grad:
+            if t._wants_grad:
                 raise RuntimeError(
                     f"{name}(): functions with out=... arguments don't support automatic "
                     "differentiation, but one of the arguments requires grad."
@@ -59,9 +59,9 @@ def write_outputs(
     if api is not None and api.out_decides and kwargs.get("dtype") is None:
         kwargs = {**kwargs, "dtype": targets[0].dtype}
     apart = api is not None and api.out_apart
-    sources = [x.array for x in (*flatten(args), *flatten(kwargs.values()))]
+    sources = [x._array for x in (*flatten(args), *flatten(kwargs.values()))]
     for t in targets:
-        check_memory(t.array, sources, apart)
+        check_memory(t._array, sources, apart)
     before, cast = MODES.grad, MODES.autocast
     MODES.set("grad", False)
     MODES.set("autocast", None)  # it leaves the caller's tensors alone
@@ -69,13 +69,13 @@ def write_outputs(
         result = call(*args, **kwargs)
         parts = result if isinstance(result, tuple) else (result,)
         for target, part in zip(targets, parts, strict=True):
-            if apart and target.array.shape != part.array.shape:
+            if apart and target._array.shape != part._array.shape:
                 # It grows into the memory behind it.
-                refuse_shared([x for x in sources if x.base is not None], target.array.base)
+                refuse_shared([x for x in sources if x.base is not None], target._array.base)
             if dispatches(target) or dispatches(part):
                 target.copy_(part)  # what there is of memory, the class knows
             else:
-                store(name, target, plain(part.array), "" if api is None else api.out_dtype)
+                store(name, target, plain(part._array), "" if api is None else api.out_dtype)
     finally:
         MODES.set("grad", before)
         MODES.set("autocast", cast)
@@ -84,7 +84,7 @@ def write_outputs(
 
 def refuse_inference(t: TensorBase) -> None:
     """What was made in inference mode is written there only."""
-    cell = t.cell
+    cell = t._cell
     if cell is not None and cell.inference and not cell.counts and not MODES.inference:
         raise inference_written()
 
@@ -132,15 +132,15 @@ def store(name: str, target: TensorBase, array: Any, refusal: str) -> None:
 
     `refusal` is what another dtype hears, with names in braces; empty where it is cast.
     """
-    if type(array) is not type(memory_behind(target.array)) and STATE.elsewhere:
+    if type(array) is not type(memory_behind(target._array)) and STATE.elsewhere:
         made = wrap(array)
-        if STATE.meta_type in (type(array), type(target.array)):
+        if STATE.meta_type in (type(array), type(target._array)):
             raise RuntimeError(
                 f"Attempting to copy from device {made.device} to device {target.device}, but "  # type: ignore[attr-defined]
                 "cross-device copies are not allowed!"
             )
         raise two_devices((target, made))
-    have, want = dtypes.of(array.dtype), dtypes.of(target.array.dtype)
+    have, want = dtypes.of(array.dtype), dtypes.of(target._array.dtype)
     if have is not want and refusal:
         expected, got = have.scalar_type, want.scalar_type
         raise RuntimeError(
@@ -158,11 +158,11 @@ def store(name: str, target: TensorBase, array: Any, refusal: str) -> None:
             f"result type {have.scalar_type} can't be cast to the desired output type "
             f"{want.scalar_type}"
         )
-    if target.array.shape != array.shape:
-        if target.array.size:
+    if target._array.shape != array.shape:
+        if target._array.size:
             warnings.warn(
                 "An output with one or more elements was resized since it had shape "
-                f"{list(target.array.shape)}, which does not match the required output shape "
+                f"{list(target._array.shape)}, which does not match the required output shape "
                 f"{list(array.shape)}. This behavior is deprecated, and in a future PyTorch "
                 "release outputs will not be resized unless they have zero elements. You can "
                 "explicitly reuse an out tensor t by resizing it, inplace, to zero elements with "
@@ -170,7 +170,7 @@ def store(name: str, target: TensorBase, array: Any, refusal: str) -> None:
                 UserWarning,
                 stacklevel=5,
             )
-        fresh = xp_of(target.array).empty(array.shape, target.array.dtype)
-        target.array = with_bits_of(target.array, fresh)
-    quiet(target.array.__setitem__, ..., array)
-    target.version_cell().bump(name)
+        fresh = xp_of(target._array).empty(array.shape, target._array.dtype)
+        target._array = with_bits_of(target._array, fresh)
+    quiet(target._array.__setitem__, ..., array)
+    target._version_cell().bump(name)

@@ -156,7 +156,7 @@ def make_method(api: Api) -> Callable[..., Any]:
 
 def wants_to_create(args: tuple[Any, ...]) -> bool:
     """Whether a mode, or the class of the tensor that is the model, makes a tensor itself."""
-    if STATE.modes_on or (args and isinstance(args[0], TensorBase) and args[0].special):
+    if STATE.modes_on or (args and isinstance(args[0], TensorBase) and args[0]._special):
         return is_asked(*args[:1])
     return False
 
@@ -225,7 +225,7 @@ def no_tensor(
     for name, value in kwargs.items():
         if value is culprit:
             return TypeError(f"{api.spoken}(): argument '{name}' must be Tensor, not {kind}")
-    if error.name == "array":
+    if error.name == "_array":
         return TypeError(
             f"{api.spoken}(): expected Tensor as element of a sequence, but got {kind}"
         )

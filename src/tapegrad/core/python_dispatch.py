@@ -6,7 +6,7 @@ of its schema. Who calls the overload with them, or with other tensors in their 
 what would have run here.
 
 Nothing of this costs dispatch anything while nobody wants to be asked. Tensors of classes with a
-`__torch_dispatch__` are `special`. While a mode is on, `Diversion` is in the place of autocast.
+`__torch_dispatch__` are `_special`. While a mode is on, `Diversion` is in the place of autocast.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def read_values(t: Any) -> Any:
     modes = ACTIVE.modes
     if modes:
         modes[-1].read(t)
-    return t.array
+    return t._array
 
 
 def is_recorded() -> bool:
@@ -159,7 +159,7 @@ class Diversion:
         ):
             return tensors
         carrier: Any = blank(_Carrier.cls)
-        carrier.special = INTERPRETED
+        carrier._special = INTERPRETED
         carrier.call = tensors
         return (carrier,)
 
@@ -206,7 +206,7 @@ def class_dispatches(cls: Any) -> bool:
 
 def dispatches(t: Any) -> bool:
     """Whether a value is a tensor whose class wants to see ops."""
-    return isinstance(t, TensorBase) and t.special == INTERPRETED and class_dispatches(type(t))
+    return isinstance(t, TensorBase) and t._special == INTERPRETED and class_dispatches(type(t))
 
 
 def is_asked(*values: Any) -> bool:

@@ -32,7 +32,7 @@ class RecordedSpace(Space):
     recorded = True
 
     def is_final(self, *values: Any) -> bool:
-        return not MODES.grad and not any([x is not None and x.special for x in values])
+        return not MODES.grad and not any([x is not None and x._special for x in values])
 
 
 class DeviceSpace(Space):

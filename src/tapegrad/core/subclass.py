@@ -73,7 +73,7 @@ def overridden(op: Any, tensors: Any, attrs: Any, watch: Any) -> Any:
 
 def asked_types(tensors: Any) -> tuple[Any, ...]:
     """The classes, each once, of the tensors that are asked before anything else is done."""
-    kinds = [type(t) for t in tensors if isinstance(t, TensorBase) and t.special]
+    kinds = [type(t) for t in tensors if isinstance(t, TensorBase) and t._special]
     return tuple(dict.fromkeys([cls for cls in kinds if takes_part(cls) or answers(cls)]))
 
 
@@ -84,7 +84,7 @@ def answers(cls: Any) -> bool:
 
 def is_made_of_others(t: Any) -> bool:
     """Whether a mode sees not this tensor, but those that it is made of or that its class gives."""
-    if not isinstance(t, TensorBase) or t.special != INTERPRETED:
+    if not isinstance(t, TensorBase) or t._special != INTERPRETED:
         return False
     if batched.is_batched(t) or dual.has_dual((t,)):
         return True
@@ -130,8 +130,8 @@ def only_on_device(tensors: Any) -> bool:
     """Whether what makes these tensors special is that they are on a GPU."""
     found = False
     for t in tensors:
-        if isinstance(t, TensorBase) and t.special:
-            if type(t.array) is not STATE.device_type or interprets(type(t)):
+        if isinstance(t, TensorBase) and t._special:
+            if type(t._array) is not STATE.device_type or interprets(type(t)):
                 return False
             found = True
     return found
@@ -139,14 +139,14 @@ def only_on_device(tensors: Any) -> bool:
 
 def only_on_meta(tensors: Any) -> bool:
     """Whether what makes these tensors special is that they have no values."""
-    found = [t for t in tensors if isinstance(t, TensorBase) and t.special]
-    return all([type(t.array) is STATE.meta_type and not interprets(type(t)) for t in found])
+    found = [t for t in tensors if isinstance(t, TensorBase) and t._special]
+    return all([type(t._array) is STATE.meta_type and not interprets(type(t)) for t in found])
 
 
 def only_with_bits(tensors: Any) -> bool:
     """Whether what makes these tensors special is that they are conjugate or negative views."""
-    found = [t for t in tensors if isinstance(t, TensorBase) and t.special]
-    return bool(found) and all([t.special == WITH_BITS for t in found])
+    found = [t for t in tensors if isinstance(t, TensorBase) and t._special]
+    return bool(found) and all([t._special == WITH_BITS for t in found])
 
 
 def below(op: Any, tensors: Any, attrs: Any, watch: Any) -> Any:
@@ -164,8 +164,8 @@ def below(op: Any, tensors: Any, attrs: Any, watch: Any) -> Any:
 
 
 def stays_special(t: Any) -> int:
-    """What `special` is for a tensor without its tangent."""
-    return 1 if "_batch" in t.__dict__ or interprets(type(t)) else special_by(t.array)
+    """What `_special` is for a tensor without its tangent."""
+    return 1 if "_batch" in t.__dict__ or interprets(type(t)) else special_by(t._array)
 
 
 def overrides(cls: type) -> bool:
@@ -188,12 +188,12 @@ def default_torch_function(cls: type, func: Any, types: Any, args: Any, kwargs: 
 
 def without_class(t: Any) -> Any:
     """A plain tensor with the memory and the history of `t`."""
-    return same_plain(t) if isinstance(t, TensorBase) and t.special else t
+    return same_plain(t) if isinstance(t, TensorBase) and t._special else t
 
 
 def same_plain(t: Any) -> Any:
     """Another tensor, of no class of its own, with the memory and the history of `t`."""
-    p = wrap(t.array)
+    p = wrap(t._array)
     share_history(p, t)
     return p
 
@@ -201,8 +201,8 @@ def same_plain(t: Any) -> Any:
 def same_class(t: Any) -> Any:
     """Another tensor of the class of `t`, with its memory, attributes and history."""
     made = blank(type(t))
-    made.array = t.array
-    made.special = t.special
+    made._array = t._array
+    made._special = t._special
     share_history(made, t)
     made.__dict__.update(t.__dict__)
     return made
@@ -211,21 +211,21 @@ def same_class(t: Any) -> Any:
 def bare_twin(t: Any) -> Any:
     """The same without its history."""
     made = same_class(t)
-    made.wants_grad = False
-    made.node = made.view_of = None
-    made.slot = 0
+    made._wants_grad = False
+    made._node = made._view_of = None
+    made._slot = 0
     return made
 
 
 def share_history(p: Any, t: Any) -> None:
     from ..autograd.node import accumulate_node
 
-    p.wants_grad = t.wants_grad
-    p.node = accumulate_node(t) if t.wants_grad and t.node is None else t.node
-    p.slot = t.slot
-    p.cell = t.version_cell()
-    p.view_of = None if t.view_of is None else t.view_of.twin()
-    p.cut = t.cut
+    p._wants_grad = t._wants_grad
+    p._node = accumulate_node(t) if t._wants_grad and t._node is None else t._node
+    p._slot = t._slot
+    p._cell = t._version_cell()
+    p._view_of = None if t._view_of is None else t._view_of.twin()
+    p._cut = t._cut
 
 
 def convert(result: Any, cls: type) -> Any:
@@ -265,19 +265,19 @@ disabled_torch_function = _Disabled()
 
 def as_subclass(t: Any, cls: type) -> Any:
     """The same memory as a tensor of `cls`, with one more step of history where there is one."""
-    if t.wants_grad and MODES.records:
+    if t._wants_grad and MODES.records:
         t = apply(REGISTRY["alias"], (t if dispatches(t) else without_class(t),))
     if takes_part(cls) and overrides(cls):
         watch_class(cls)
     made = blank(cls)
-    made.array = t.array
-    made.special = INTERPRETED if interprets(cls) else special_by(t.array)
-    made.wants_grad = t.wants_grad
-    made.node = t.node
-    made.slot = t.slot
-    made.cell = t.version_cell()
-    made.view_of = t.view_of
-    made.cut = t.cut
+    made._array = t._array
+    made._special = INTERPRETED if interprets(cls) else special_by(t._array)
+    made._wants_grad = t._wants_grad
+    made._node = t._node
+    made._slot = t._slot
+    made._cell = t._version_cell()
+    made._view_of = t._view_of
+    made._cut = t._cut
     return made
 
 

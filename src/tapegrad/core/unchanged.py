@@ -14,7 +14,7 @@ from .base import ON_DEVICE, STATE, TensorBase, Version, cell_of
 def same_tensors(known: list[tuple[TensorBase, Any, bool]]) -> bool:
     """Whether tensors have the arrays that they had, and require grad as they did."""
     for t, array, wants_grad in known:
-        if t.array is not array or t.wants_grad != wants_grad:
+        if t._array is not array or t._wants_grad != wants_grad:
             return False
     return True
 
@@ -22,8 +22,13 @@ def same_tensors(known: list[tuple[TensorBase, Any, bool]]) -> bool:
 def same_parameters(known: list[tuple[TensorBase, Any, Any, Any]]) -> bool:
     """Whether tensors have their arrays, those of their gradients, and their versions."""
     for t, array, gradient, cell in known:
-        now = t.gradient
-        if now is None or now.array is not gradient or t.array is not array or t.cell is not cell:
+        now = t._gradient
+        if (
+            now is None
+            or now._array is not gradient
+            or t._array is not array
+            or t._cell is not cell
+        ):
             return False
     return True
 
@@ -31,13 +36,13 @@ def same_parameters(known: list[tuple[TensorBase, Any, Any, Any]]) -> bool:
 def same_state(known: list[tuple[TensorBase, Any, Any]]) -> bool:
     """Whether tensors have their arrays and their versions; None: that is not looked at."""
     for t, array, cell in known:
-        if t.array is not array or (cell is not None and t.cell is not cell):
+        if t._array is not array or (cell is not None and t._cell is not cell):
             return False
     return True
 
 
 def without_gradients(tensors: list[TensorBase]) -> bool:
-    return all([t.gradient is None for t in tensors])
+    return all([t._gradient is None for t in tensors])
 
 
 def same_gradients(known: list[tuple[TensorBase, Any, Any]]) -> bool:
@@ -46,11 +51,11 @@ def same_gradients(known: list[tuple[TensorBase, Any, Any]]) -> bool:
     The gradients themselves are not kept: who else does is looked at.
     """
     for t, array, cell in known:
-        now = t.gradient
+        now = t._gradient
         if now is None:
             if array is not None:
                 return False
-        elif now.array is not array or now.cell is not cell:
+        elif now._array is not array or now._cell is not cell:
             return False
     return True
 
@@ -58,8 +63,8 @@ def same_gradients(known: list[tuple[TensorBase, Any, Any]]) -> bool:
 def same_hooks(known: list[tuple[TensorBase, Any]]) -> bool:
     """Whether the nodes of leaves have the hooks that they had; None: they had none."""
     for t, hooks in known:
-        node = t.node
-        if (None if node is None else node.hooks) is not hooks:
+        node = t._node
+        if (None if node is None else node._hooks) is not hooks:
             return False
     return True
 
@@ -71,12 +76,12 @@ def with_gradients(params: Any) -> list[TensorBase] | None:
         if not isinstance(each, TensorBase):
             return None
         p: TensorBase = each
-        gradient = p.gradient
+        gradient = p._gradient
         if gradient is None:
-            node = p.node
-            if node is not None and not node.is_leaf:
+            node = p._node
+            if node is not None and not node._is_leaf:
                 return None  # `.grad` has a warning to give
-        elif p.special & ~ON_DEVICE or gradient.special & ~ON_DEVICE:
+        elif p._special & ~ON_DEVICE or gradient._special & ~ON_DEVICE:
             return None
         else:
             found.append(p)
@@ -89,7 +94,7 @@ def drop_gradients(params: Any) -> bool:
     if found is None:
         return False
     for p in found:
-        p.gradient = None
+        p._gradient = None
     return True
 
 
@@ -100,9 +105,9 @@ def dtype_of_all(params: list[TensorBase], owns: list[Any], names: Any) -> Any:
     """
     dtype: Any = None
     for i, p in enumerate(params):
-        gradient = p.gradient
-        cell = p.cell
-        if p.special or p.view_of is not None or gradient is None or gradient.special:
+        gradient = p._gradient
+        cell = p._cell
+        if p._special or p._view_of is not None or gradient is None or gradient._special:
             return None
         if cell is not None and cell.inference:
             return None
@@ -111,9 +116,9 @@ def dtype_of_all(params: list[TensorBase], owns: list[Any], names: Any) -> Any:
             value = own.get(name)
             if value is not None:
                 t: TensorBase = value
-                if t.special or (t.cell is not None and t.cell.inference):
+                if t._special or (t._cell is not None and t._cell.inference):
                     return None
-        found = p.array.dtype
+        found = p._array.dtype
         if dtype is None:
             dtype = found
         elif found is not dtype:
@@ -128,7 +133,7 @@ def count_writes(params: list[TensorBase], n: int) -> None:
 
 def set_gradients(gradients: list[tuple[TensorBase, Any]]) -> None:
     for leaf, gradient in gradients:
-        leaf.gradient = gradient
+        leaf._gradient = gradient
 
 
 def add_writes(writes: list[tuple[Version, int]]) -> None:
@@ -149,11 +154,11 @@ def note_writes(written: Version, params: list[TensorBase]) -> None:
     before: Any = None
     after: Any = None
     for p in params:
-        cell = p.cell
+        cell = p._cell
         assert cell is not None
-        if p.cut is None and cell.n == n and cell.writers is before:
+        if p._cut is None and cell.n == n and cell.writers is before:
             cell.writers = after
             continue
         n, before = cell.n, cell.writers
-        cell.note(last[1], last[2], last[3], (False, None, None, -1, p.cut))
+        cell.note(last[1], last[2], last[3], (False, None, None, -1, p._cut))
         after = cell.writers

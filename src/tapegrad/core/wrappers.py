@@ -75,9 +75,9 @@ def make_wrapper(
     if takes_part(cls) and overrides(cls):
         watch_class(cls)
     made: Any = blank(cls)
-    made.array = nowhere(tuple(shape), strides, int(offset or 0), dtype)
-    made.special = INTERPRETED
-    made.wants_grad = requires_grad
+    made._array = nowhere(tuple(shape), strides, int(offset or 0), dtype)
+    made._special = INTERPRETED
+    made._wants_grad = requires_grad
     if device is not None and device.type != "cpu":
         made.__dict__["_claimed_device"] = device
     return made

@@ -50,7 +50,7 @@ class Capture:
 
     def end(self) -> None:
         """Remember which gradient is whose: another recording may give the leaves others."""
-        self.gradients = [(weakref.ref(t), t.gradient) for t in self.leaves]
+        self.gradients = [(weakref.ref(t), t._gradient) for t in self.leaves]
         self.leaves = []
 
 
@@ -147,7 +147,7 @@ class CUDAGraph:
         for leaf, gradient in self.during.gradients:
             t = leaf()
             if t is not None:
-                t.gradient = gradient
+                t._gradient = gradient
         self.recorded.launch(runtime.start().cuda.get_current_stream())
 
     def reset(self) -> None:
@@ -211,7 +211,7 @@ class Recording:
         """Copy new inputs to where the recorded step reads them."""
         for static, value in zip(self.inputs, values, strict=True):
             if static is not None:
-                copy_into(static.array, value.array)
+                copy_into(static._array, value._array)
 
 
 def copy_into(target: Any, source: Any) -> None:
@@ -267,7 +267,7 @@ def make_graphed_step(
 def described(value: Any) -> Any:
     """What makes a recorded step fit an argument."""
     if isinstance(value, TensorBase):
-        return value.array.shape, value.array.dtype, value.wants_grad
+        return value._array.shape, value._array.dtype, value._wants_grad
     return value
 
 
@@ -294,11 +294,11 @@ def record(
 
 
 def static_copy(t: Any) -> Any:
-    array = t.array
+    array = t._array
     xp = devices.DEVICE.xp
     copied = xp.array(array, order="C") if devices.is_device(t) else xp.asarray(array)
     made: Any = wrap(copied)
-    made.wants_grad = t.wants_grad
+    made._wants_grad = t._wants_grad
     return made
 
 

@@ -170,9 +170,9 @@ def tensors_at(frame: Any, text: str) -> list[dict[str, Any]]:
     """The tensors that a function held, those that its line names first."""
     found = []
     for name, value in evidence.held([frame]):
-        if isinstance(value, TensorBase) and hasattr(value.array, "dtype"):
-            grad = "requires grad" if value.wants_grad else ""
-            found.append({**evidence.describe(value.array, name), "grad": grad})
+        if isinstance(value, TensorBase) and hasattr(value._array, "dtype"):
+            grad = "requires grad" if value._wants_grad else ""
+            found.append({**evidence.describe(value._array, name), "grad": grad})
     named = [t for t in found if re.search(rf"(?<!\w){re.escape(t['name'])}(?!\w)", text)]
     rest = [t for t in found if t not in named]
     return (named + rest)[:12]

@@ -174,14 +174,14 @@ def key_of(held: Held) -> tuple[Any, ...]:
 
 def look(since: int = 0) -> list[Held]:
     """All tensors with history newer than node number `since`, grouped, the largest first."""
-    tensors = [t for t in alive.tensors() if not alive.without_history(t) and t.node.seq > since]
-    tensors.sort(key=lambda t: t.node.seq)
+    tensors = [t for t in alive.tensors() if not alive.without_history(t) and t._node._seq > since]
+    tensors.sort(key=lambda t: t._node._seq)
     places = alive.Places()
     ways = holders.ways_to(tensors)
     groups: dict[tuple[Any, ...], list[int]] = {}
     for i, t in enumerate(tensors):
         way = ways[i]
-        made = places.of(t.node)
+        made = places.of(t._node)
         line = None if made is None else (made["file"], made["line"])
         holder = None if way is None else (way.holder, way.kind)
         groups.setdefault((holder, line), []).append(i)
@@ -198,14 +198,14 @@ def describe(
     tensors: list[Any], way: holders.Way | None, unknown: str, places: alive.Places
 ) -> Held:
     """One group: what it keeps alive, and the line that stores it."""
-    last = tensors[-1].node
+    last = tensors[-1]._node
     made = places.of(last)
-    graph = alive.nodes_from([t.node for t in tensors])
+    graph = alive.nodes_from([t._node for t in tensors])
     seen: set[int] = set()
     size = 0
-    for node in sorted(graph, key=lambda node: not node.is_leaf):  # the leaves' memory goes first
+    for node in sorted(graph, key=lambda node: not node._is_leaf):  # the leaves' memory goes first
         arrays, own = _memory.contents(node, seen)
-        if not node.is_leaf:
+        if not node._is_leaf:
             size += own + sum(whole for _, whole, _ in arrays)
     kind = "" if way is None else way.kind
     stored = None
@@ -218,12 +218,12 @@ def describe(
         made=made,
         op=evidence.node_name(last),
         tensors=len(tensors),
-        scalars=all(t.array.size == 1 for t in tensors),
-        graphs=separate([t.node for t in tensors]),
+        scalars=all(t._array.size == 1 for t in tensors),
+        graphs=separate([t._node for t in tensors]),
         nodes=len(graph),
-        oldest=min(node.seq for node in graph if not node.is_leaf),
+        oldest=min(node._seq for node in graph if not node._is_leaf),
         bytes=size,
-        passes=len({node.freed_by[3] for node in graph if node.freed_by is not None}),
+        passes=len({node._freed_by[3] for node in graph if node._freed_by is not None}),
     )
 
 
@@ -254,5 +254,5 @@ def separate(roots: list[Any]) -> int:
                 parent[top(other)] = top(i)
                 continue
             group[node] = i
-            stack += [edge for edge in node.edges if edge is not None and not edge.is_leaf]
+            stack += [edge for edge in node._edges if edge is not None and not edge._is_leaf]
     return len({top(i) for i in range(len(roots))})

@@ -83,7 +83,7 @@ class Live(Listener):
     # ------------------------------------------------------------------ what it hears
 
     def before_backward(self, call: BackwardCall) -> None:
-        values = [t.array for t in call.roots if is_array(t.array) and t.array.size == 1]
+        values = [t._array for t in call.roots if is_array(t._array) and t._array.size == 1]
         self.losses.append(sum(float(host(a).reshape(-1)[0]) for a in values))
         call.graph  # noqa: B018  # walked now, for the pass frees it
 
@@ -92,10 +92,10 @@ class Live(Listener):
         squares: dict[str, float] = {}
         for node in call.graph.leaves:
             leaf = node.tensor()
-            grad = None if leaf is None else leaf.gradient
-            if grad is None or not isinstance(grad, TensorBase) or not is_array(grad.array):
+            grad = None if leaf is None else leaf._gradient
+            if grad is None or not isinstance(grad, TensorBase) or not is_array(grad._array):
                 continue
-            flat = host(grad.array).reshape(-1).astype("float64")
+            flat = host(grad._array).reshape(-1).astype("float64")
             squares[self._name(leaf)] = float(flat @ flat)
         self.layers = {name: math.sqrt(s) for name, s in squares.items()}
         self.gradients.append(math.sqrt(sum(squares.values())))

@@ -33,7 +33,7 @@ from ..errors import evidence
 from . import alive, words
 
 # What a node holds of its own; its edges lead to other nodes.
-FIELDS = tuple("kept cells fixes outputs leaves edge_slots edges duals notes".split())
+FIELDS = tuple("_kept _cells _fixes _outputs _leaves _edge_slots _edges _duals _notes".split())
 # What lives on whether or not the graph does, and is not looked into.
 SHARED = (
     Node, Op, Cut, type, types.CodeType, types.FunctionType, types.ModuleType, weakref.ref,
@@ -126,7 +126,7 @@ def memory(loss: Any) -> Memory:
     roots = [words.behind(t) for t in words.tensors_of(loss, "memory", "loss")]
     for t in roots:
         t.grad_fn  # noqa: B018  # a view whose base was written re-makes its history here
-    graph = alive.nodes_from([t.node for t in roots])
+    graph = alive.nodes_from([t._node for t in roots])
     found = Memory()
     found.nodes = len(graph)
     leaves, elsewhere = owners_elsewhere(graph)
@@ -136,7 +136,7 @@ def memory(loss: Any) -> Memory:
     by_module: dict[str, dict[str, Any]] = {}
     seen: set[int] = set()
     for node in sorted(graph, key=order_of):
-        if node.frees and node.kept is None and node.freed_by is not None:
+        if node._frees and node._kept is None and node._freed_by is not None:
             found.freed = True
         arrays, size = contents(node, seen)
         found.overhead += size
@@ -175,7 +175,7 @@ def memory(loss: Any) -> Memory:
 
 
 def order_of(node: Node) -> int:
-    return node.seq
+    return node._seq
 
 
 def bytes_of(entry: dict[str, Any]) -> int:
@@ -193,13 +193,13 @@ def owners_elsewhere(graph: Any) -> tuple[set[int], set[int]]:
     """Ids of the memory of the graph's leaves, and of what other tensors or variables hold."""
     leaves = set()
     for node in graph:
-        if node.is_leaf:
+        if node._is_leaf:
             array = alive.leaf_array(node)
             if array is not None:
                 leaves.add(id(evidence.memory(array)))
     on_ctx = {id(value) for node in graph if is_function(node) for value in vars(node).values()}
     held = {
-        id(evidence.memory(t.array))
+        id(evidence.memory(t._array))
         for t in alive.tensors()
         if alive.without_history(t) and id(t) not in on_ctx
     }
@@ -219,7 +219,7 @@ def own_size(value: Any) -> int:
     if not APART:
         return size
     for part in gc.get_referents(value):
-        if type(part) is dict and "seq" in part:  # its __dict__, where there is one
+        if type(part) is dict and "_seq" in part:  # its __dict__, where there is one
             return size + sys.getsizeof(part)
     return size + attributes_size(type(value))
 
@@ -245,7 +245,7 @@ def contents(node: Any, seen: set[int]) -> tuple[list[tuple[Any, int, Any]], int
     size = own_size(node)
     stack = [getattr(node, name, None) for name in FIELDS]
     if not COMPILED:  # there it is a number inside the node
-        stack.append(node.seq)
+        stack.append(node._seq)
     if is_function(node):
         stack += vars(node).values()  # what forward put on its ctx
     arrays: list[tuple[Any, int, Any]] = []
@@ -267,9 +267,9 @@ def contents(node: Any, seen: set[int]) -> tuple[list[tuple[Any, int, Any]], int
                 arrays.append((owner, whole, value))
             continue
         if isinstance(value, TensorBase):
-            if not node.is_leaf and value.node is not None and value.node.is_leaf:
+            if not node._is_leaf and value._node is not None and value._node._is_leaf:
                 continue  # a leaf lives on its own
-            stack.append(value.array)
+            stack.append(value._array)
         elif isinstance(value, (tuple, list)):
             stack += value
         elif isinstance(value, dict):

@@ -49,7 +49,7 @@ class Value:
 
     def __init__(self, name: str, t: Any) -> None:
         self.name = name
-        self.array = t.array  # held, so that its id stays its own
+        self.array = t._array  # held, so that its id stays its own
         self.shape = tuple(t.shape)
         self.nodes: list[Any] = []  # a write in place gives it a new one
 
@@ -84,19 +84,19 @@ class Recorder(TorchDispatchMode):
         self.caller = evidence.here()  # what runs in that line itself is the library's
 
     def value(self, t: Any, name: str | None = None) -> Value:
-        key = id(t.array), t.requires_grad
+        key = id(t._array), t.requires_grad
         known = self.values.get(key)
         if known is None:
             if name is None:
-                name = self.names.get(id(t.array)) or self.constant(t)
+                name = self.names.get(id(t._array)) or self.constant(t)
             known = self.values[key] = Value(name, t)
-        if t.node is not None and t.node not in known.nodes:
-            known.nodes.append(t.node)  # a result has one as soon as it is used
+        if t._node is not None and t._node not in known.nodes:
+            known.nodes.append(t._node)  # a result has one as soon as it is used
         return known
 
     def constant(self, t: Any) -> str:
         """Something that came from nowhere: a number, or a tensor that was made on the way."""
-        if t.array.size == 1 and t.node is None:
+        if t._array.size == 1 and t._node is None:
             return words.digits(t.item())
         self.count += 1
         return f"c{self.count}"
@@ -120,22 +120,22 @@ class Recorder(TorchDispatchMode):
 
     def made(self, t: Any, step: Step) -> Value:
         """A result: of a write the tensor that was written, of anything else a new one."""
-        before = next((v for v in step.tensors() if v.array is t.array), None)
+        before = next((v for v in step.tensors() if v.array is t._array), None)
         if step.writes and before is not None:
-            self.values[id(t.array), False] = self.values[id(t.array), True] = before
+            self.values[id(t._array), False] = self.values[id(t._array), True] = before
             return before
         if not t.requires_grad or before is None:
             for wants_grad in (False, True) if before is None else (False,):
-                self.values.pop((id(t.array), wants_grad), None)
+                self.values.pop((id(t._array), wants_grad), None)
         made = self.value(t, "")
         if before is None:
-            self.values[id(t.array), not t.requires_grad] = made  # its history is noted afterwards
+            self.values[id(t._array), not t.requires_grad] = made  # its history is noted afterwards
         return made
 
     def rename(self, source: Any, t: Any) -> None:
         """The same numbers under another tensor."""
-        if id(source.array) in self.names:
-            self.names[id(t.array)] = self.names[id(source.array)]
+        if id(source._array) in self.names:
+            self.names[id(t._array)] = self.names[id(source._array)]
 
 
 class Program:
@@ -215,24 +215,24 @@ def names_around(f: Any, args: Any, kwargs: Any) -> tuple[dict[int, str], str]:
         parts.append(name)
         flat = pytree.tree_flatten(value)[0]
         for i, t in enumerate(flat):
-            if isinstance(t, TensorBase) and hasattr(t, "array"):
+            if isinstance(t, TensorBase) and hasattr(t, "_array"):
                 spelled = name if t is value else f"{name}[{i}]"
-                names.setdefault(id(t.array), spelled)
+                names.setdefault(id(t._array), spelled)
                 told.append(f"{spelled} {spell_shape(t.shape)}")
     if evidence.is_module(f):
         held = evidence.modules_held([*evidence.user_frames()])
         owner = next((name for name, module in held if module is f), "self")
         for path, p in (*f.named_parameters(), *f.named_buffers()):
-            if hasattr(p, "array"):
-                names.setdefault(id(p.array), f"{owner}.{path}")
+            if hasattr(p, "_array"):
+                names.setdefault(id(p._array), f"{owner}.{path}")
     inner = inspect.getclosurevars(f) if inspect.isfunction(f) else None
     for space in () if inner is None else (inner.nonlocals, inner.globals):
         for name, t in space.items():
             for spelled, each in ((name, t), *parts_of(name, t)):
-                if isinstance(each, TensorBase) and hasattr(each, "array"):
-                    names.setdefault(id(each.array), spelled)
+                if isinstance(each, TensorBase) and hasattr(each, "_array"):
+                    names.setdefault(id(each._array), spelled)
     for name, t in evidence.tensors_held():
-        names.setdefault(id(t.array), name)
+        names.setdefault(id(t._array), name)
     kind = type(f).__name__ if evidence.is_module(f) else getattr(f, "__name__", "f")
     kind = "f" if kind == "<lambda>" else kind
     return names, commented(f"def {kind}({', '.join(parts)}):", "  ".join(told))
@@ -359,21 +359,21 @@ class Backward:
             start = "1" if v.shape == () else f"ones({spell_shape(v.shape)})"
             self.put(self.grad_name(node, 0), start)
         nodes = evidence.reached_from([node for _, node in starts])
-        inside = [n for n in nodes if not n.is_leaf and n.seq > recorder.start]
-        order = sorted(inside, key=lambda n: -n.seq)
+        inside = [n for n in nodes if not n._is_leaf and n._seq > recorder.start]
+        order = sorted(inside, key=lambda n: -n._seq)
         for node in order[:MOST]:
             self.step_back(node)
         if len(order) > MOST:
             self.lines.append(f"# ... {len(order) - MOST} more")
 
     def grad_name(self, node: Any, slot: int) -> str:
-        if node.is_leaf:
+        if node._is_leaf:
             leaf = node.tensor()
-            value = None if leaf is None else self.leaves.get(id(leaf.array))
+            value = None if leaf is None else self.leaves.get(id(leaf._array))
             return f"{'leaf' if value is None else value.name}.grad"
         value = self.names.get(node)
         if value is None:
-            return f"g{node.seq}"
+            return f"g{node._seq}"
         step = self.made.get(node)
         if step is not None and len(step.outs) > 1 and slot < len(step.outs):
             value = step.outs[slot]
@@ -390,8 +390,8 @@ class Backward:
             parts = [self.grad_name(node, i) for i in range(len(step.outs))]
             known = [part for part in parts if part in self.seen]
             grad = known[0] if len(known) == 1 else f"[{', '.join(known)}]"
-        slots = node.edge_slots or (0,) * len(node.edges)
-        for i, (edge, slot) in enumerate(zip(node.edges, slots, strict=True)):
+        slots = node._edge_slots or (0,) * len(node._edges)
+        for i, (edge, slot) in enumerate(zip(node._edges, slots, strict=True)):
             if edge is None:
                 continue
             name = self.grad_name(edge, slot)
@@ -407,16 +407,16 @@ class Backward:
 
     def summed(self, node: Any, index: int, text: str) -> str:
         """With the sum that undoes broadcasting, where there was any."""
-        fix = None if node.fixes is None else node.fixes[index]
+        fix = None if node._fixes is None else node._fixes[index]
         result = self.names.get(node)
-        if fix is None or result is None or node.op is None or not node.op.broadcasts:
+        if fix is None or result is None or node._op is None or not node._op.broadcasts:
             return text
-        if tuple(fix[0]) == result.shape or not (node.op.elementwise or index == 0):
+        if tuple(fix[0]) == result.shape or not (node._op.elementwise or index == 0):
             return text
         return f"sum_to({text}, {spell_shape(fix[0])})"
 
     def rule(self, node: Any, index: int, grad: str) -> str:
-        op = node.op
+        op = node._op
         if op is None:
             return f"{evidence.short_name(node)}.backward({grad})"
         text = formulas.rule_text(op, index).partition(" = ")[2]
@@ -426,9 +426,9 @@ class Backward:
 
     def arguments(self, node: Any, grad: str) -> dict[str, str]:
         """What the names of a rule are called in this program."""
-        op, step = node.op, self.made.get(node)
+        op, step = node._op, self.made.get(node)
         found = {"grad": grad}
-        for name, value in attributes(op, node.kept).items():
+        for name, value in attributes(op, node._kept).items():
             found[name] = spell_argument(value)
         if step is not None:
             given: Any = step.tensors()
@@ -442,9 +442,9 @@ class Backward:
 
     def shapes(self, node: Any) -> dict[str, str]:
         step = self.made.get(node)
-        if step is None or node.op.variadic:
+        if step is None or node._op.variadic:
             return {}
-        pairs = zip(node.op.tensors, step.tensors(), strict=False)
+        pairs = zip(node._op.tensors, step.tensors(), strict=False)
         found = {}
         for name, v in pairs:
             count = 1

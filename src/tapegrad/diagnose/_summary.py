@@ -27,7 +27,7 @@ class Summary:
 
     def __init__(self, t: Any) -> None:
         # Of a sparse tensor what it stores, inside of vmap the values of all entries.
-        array = (t._values() if t.is_sparse else words.behind(t)).array
+        array = (t._values() if t.is_sparse else words.behind(t))._array
         node = t.grad_fn
         self.type: str = type(t).__name__
         self.name: str | None = words.name_of(t)

@@ -60,7 +60,7 @@ def why(x: Any) -> Reason:
         "dtype": str(t.dtype),
         "requires_grad": t.requires_grad,
         "is_leaf": t.is_leaf,
-        "has_grad": t.gradient is not None,
+        "has_grad": t._gradient is not None,
     }
     spelled = "This tensor" if name is None else f"`{name}`"
     if lazy:
@@ -78,14 +78,14 @@ def why(x: Any) -> Reason:
 
 
 def filled(t: Any, name: str, facts: Facts) -> str:
-    grad = t.gradient
+    grad = t._gradient
     if grad is None:
         return ""
     facts["cause"] = "filled"
-    array = host(grad.array if is_array(grad.array) else grad.to_dense().array)
+    array = host(grad._array if is_array(grad._array) else grad.to_dense()._array)
     size = float(np.sqrt(np.sum(np.abs(array.astype(np.complex128)) ** 2)))
     facts["norm"] = size
-    writes = [] if grad.cell is None else [evidence.Write(w) for w in grad.cell.writers]
+    writes = [] if grad._cell is None else [evidence.Write(w) for w in grad._cell.writers]
     added = [w for w in writes if w.name == "accumulate_grad"]
     lines = [w.where for w in added if w.where is not None]
     first = first_backward(t)
@@ -94,7 +94,7 @@ def filled(t: Any, name: str, facts: Facts) -> str:
         first = None  # the graph knows the last pass only
     facts["backward"] = ([] if first is None else [first]) + lines
     text = [f"{with_grad(name)} is filled (norm {words.digits(size)}):"]
-    if t.retained:
+    if t._retained:
         facts["cause"] = "filled, retained"
         text.append(f"{name} is no leaf, but retain_grad() was called before backward().")
     elif t.is_leaf:
@@ -120,7 +120,7 @@ def filled(t: Any, name: str, facts: Facts) -> str:
 
 def first_backward(t: Any) -> evidence.Place | None:
     """The line of the backward pass that reached a tensor, as long as its graph is alive."""
-    passes = [node.freed_by for node in above(t) if node.freed_by is not None]
+    passes = [node._freed_by for node in above(t) if node._freed_by is not None]
     if passes:
         code, lasti, _, _ = min(passes, key=lambda found: found[3])
         return evidence.place(code, lasti)
@@ -134,22 +134,22 @@ def without_grad(t: Any, name: str, facts: Facts) -> str:
     """For tensors that do not require grad: a dtype, a cut, a frozen parameter, never asked for."""
     if t.requires_grad:
         return ""
-    kind = dtypes.of(t.array.dtype)
+    kind = dtypes.of(t._array.dtype)
     if not (kind.is_floating_point or kind.is_complex):
         facts["cause"] = "dtype"
         text = f"{name} holds {kind} values, and only floating and complex dtypes have gradients."
-        if t.cut is not None:
-            facts["cut"] = evidence.of_cut(t.cut)
+        if t._cut is not None:
+            facts["cut"] = evidence.of_cut(t._cut)
             text += at_line(" The history ended", facts["cut"])
         return text
     if t.is_inference():
         facts["cause"] = "inference_mode"
         return f"{name} was made under torch.inference_mode(), where nothing is recorded."
-    if t.cut is not None:
-        where = evidence.of_cut(t.cut)
-        facts.update(cause="cut", cut_by=history.cutter(t.cut), cut=where)
-        text = f"{name} does not require grad: its history was cut off by {history.cut_by(t.cut)}"
-        return f"{text}{at_line('', where)} {sentence(history.instead_of(t.cut))}"
+    if t._cut is not None:
+        where = evidence.of_cut(t._cut)
+        facts.update(cause="cut", cut_by=history.cutter(t._cut), cut=where)
+        text = f"{name} does not require grad: its history was cut off by {history.cut_by(t._cut)}"
+        return f"{text}{at_line('', where)} {sentence(history.instead_of(t._cut))}"
     if is_parameter(t):
         facts["cause"] = "frozen"
         where = evidence.only_line(r"requires_grad(_\(\s*False|\s*=\s*False)")
@@ -174,16 +174,16 @@ def inner_tensor(t: Any, name: str, facts: Facts) -> str:
     """For results of operations: their gradient is passed on, and kept only if asked for."""
     if t.is_leaf:
         return ""
-    made = evidence.of_node(t.node)
-    op = evidence.short_name(t.node)
+    made = evidence.of_node(t._node)
+    op = evidence.short_name(t._node)
     facts.update(made=made, op=op)
-    if t.retained:
+    if t._retained:
         facts["cause"] = "no backward yet"
         text = f"{name} retains its gradient, but no backward() has reached it yet."
-        if t.node.freed_by is not None:
+        if t._node._freed_by is not None:
             facts["cause"] = "retained too late"
             text = f"{name} retains its gradient, but retain_grad() came after the backward() that"
-            text += at_line(" ran", evidence.place(*t.node.freed_by[:2]))
+            text += at_line(" ran", evidence.place(*t._node._freed_by[:2]))
         return text
     lost = None if made is None else history.LOST_LEAF.match(made["text"])
     if lost is not None:
@@ -211,9 +211,9 @@ def inner_tensor(t: Any, name: str, facts: Facts) -> str:
 
 def leaves_of(t: Any) -> list[str | None]:
     """The names of the leaves behind a tensor."""
-    names = {id(held.node): name for name, held in words.tensors_held() if held.node is not None}
-    nodes = evidence.reached_from([t.node])
-    return [names.get(id(node)) for node in nodes if node.is_leaf]
+    names = {id(held._node): name for name, held in words.tensors_held() if held._node is not None}
+    nodes = evidence.reached_from([t._node])
+    return [names.get(id(node)) for node in nodes if node._is_leaf]
 
 
 # ---------------------------------------------------------------------- a leaf, still empty
@@ -221,22 +221,22 @@ def leaves_of(t: Any) -> list[str | None]:
 
 def leaf_without(t: Any, name: str, facts: Facts) -> str:
     """For leaves that require grad and have none: cut, unused, not yet, or set to None since."""
-    node = t.node
+    node = t._node
     if only_follows(t):
         facts["cause"] = "view under no_grad"
-        made = evidence.place(t.view_of.code, t.view_of.lasti)
+        made = evidence.place(t._view_of._code, t._view_of._lasti)
         facts["made"] = made
         text = f"{name} is a view that was made under no_grad: it only says that its base requires"
         return at_line(f"{text} grad, and no gradient gets to it; it was made", made)
     users = above(t)
     facts["used"] = node is not None
     roots = [held for _, held in words.tensors_held() if not alive.without_history(held)]
-    others = [held for _, held in words.tensors_held() if held.cut is not None and held is not t]
+    others = [held for _, held in words.tensors_held() if held._cut is not None and held is not t]
     cut, certain = None, False
     if node is not None:
-        graph = evidence.reached_from([r.node for r in roots])
+        graph = evidence.reached_from([r._node for r in roots])
         cut, certain = evidence.cut_towards(node, graph, (*roots, *others))
-    passes = [n.freed_by for n in users if n.freed_by is not None]
+    passes = [n._freed_by for n in users if n._freed_by is not None]
     stepped = was_stepped(t)
     if passes or stepped:
         return was_cleared(name, passes, stepped, facts)
@@ -250,7 +250,7 @@ def leaf_without(t: Any, name: str, facts: Facts) -> str:
         )
     ran = other_pass(roots)
     cleared = evidence.only_line(r"\.zero_grad\(|\.grad\s*=\s*None")
-    if users and cleared is not None and not any(node.frees for node in users):
+    if users and cleared is not None and not any(node._frees for node in users):
         # Sums and means keep nothing that a pass would free: it leaves no trace in them.
         facts.update(cause="set to None", zero_grad=cleared)
         text = f"{with_grad(name)} was most likely filled, and set to None since then"
@@ -258,7 +258,7 @@ def leaf_without(t: Any, name: str, facts: Facts) -> str:
     if users:
         facts["cause"] = "no backward yet"
         text = f"{name} is part of a graph, but no backward() has been through it"
-        ends = [n for n, held in words.tensors_held() if held.node in users and held.node]
+        ends = [n for n, held in words.tensors_held() if held._node in users and held._node]
         facts["part_of"] = ends
         if ends:
             text += f": it leads to {listed(ends[:4])}"
@@ -319,15 +319,15 @@ def was_cleared(name: str, passes: list[Any], stepped: bool, facts: Facts) -> st
 
 def above(t: Any) -> list[Any]:
     """The live nodes of the process whose gradients flow to this tensor."""
-    if t.node is None:
+    if t._node is None:
         return []
     users: dict[Any, list[Any]] = {}
     for node in alive.nodes():
-        for edge in node.edges:
+        for edge in node._edges:
             if edge is not None:
                 users.setdefault(edge, []).append(node)
     found: dict[Any, None] = {}
-    stack = [t.node]
+    stack = [t._node]
     while stack:
         for user in users.get(stack.pop(), ()):
             if user not in found:
@@ -339,20 +339,20 @@ def above(t: Any) -> list[Any]:
 def other_pass(roots: list[Any]) -> tuple[str | None, evidence.Place | None] | None:
     """The last backward pass known to the user's tensors: from which it started, and its line."""
     passes = [
-        node.freed_by
-        for node in evidence.reached_from([t.node for t in roots])
-        if node.freed_by is not None
+        node._freed_by
+        for node in evidence.reached_from([t._node for t in roots])
+        if node._freed_by is not None
     ]
     if not passes:
         return None
     code, lasti, start, _ = max(passes, key=lambda found: found[3])
-    root = next((t for t in roots if t.node.seq == start), None)
+    root = next((t for t in roots if t._node._seq == start), None)
     return None if root is None else words.name_of(root), evidence.place(code, lasti)
 
 
 def was_stepped(t: Any) -> bool:
     """Whether an optimizer has written a parameter, for which it needs a gradient."""
-    writes = [] if t.cell is None else [evidence.Write(entry) for entry in t.cell.writers]
+    writes = [] if t._cell is None else [evidence.Write(entry) for entry in t._cell.writers]
     return any(w.where is not None and ".step(" in w.where["text"] for w in writes)
 
 

@@ -19,7 +19,7 @@ def nodes_from(roots: Iterable[Node | None]) -> dict[Node, None]:
     seen: dict[Node, None] = dict.fromkeys(stack)
     while stack:
         node = stack.pop()
-        further = (*node.edges, node.inner) if isinstance(node, CopySlices) else node.edges
+        further = (*node._edges, node.inner) if isinstance(node, CopySlices) else node._edges
         for edge in further:
             if edge is not None and edge not in seen:
                 seen[edge] = None
@@ -33,7 +33,7 @@ def tensors() -> Iterator[Any]:
         frame.f_locals  # noqa: B018  # before Python 3.13 a copy, which keeps what was deleted since
     for value in gc.get_objects():
         # By type(): isinstance would ask objects of other people, which may raise.
-        if issubclass(type(value), TensorBase) and is_array(getattr(value, "array", None)):
+        if issubclass(type(value), TensorBase) and is_array(getattr(value, "_array", None)):
             yield value
 
 
@@ -45,15 +45,15 @@ def nodes() -> Iterator[Node]:
 
 
 def without_history(t: Any) -> bool:
-    return t.node is None or t.node.is_leaf
+    return t._node is None or t._node._is_leaf
 
 
 def leaf_array(node: AccumulateGrad) -> Any:
     """The memory of the leaf behind an AccumulateGrad, without reviving a dead leaf."""
     leaf = node.leaf()
     if leaf is not None:
-        return leaf.array
-    return node.kept[0] if node.kept else None
+        return leaf._array
+    return node._kept[0] if node._kept else None
 
 
 class Places:
@@ -63,7 +63,7 @@ class Places:
         self.known: dict[tuple[Any, int], evidence.Place | None] = {}
 
     def of(self, node: Any) -> evidence.Place | None:
-        key = node.code, node.lasti
+        key = node._code, node._lasti
         if key not in self.known:
             self.known[key] = evidence.place(*key)
         return self.known[key]

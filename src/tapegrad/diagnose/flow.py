@@ -186,16 +186,16 @@ def row_of(name: str, t: Any) -> dict[str, Any]:
         "ratio": None,
         "mark": "",
     }
-    grad = t.gradient
+    grad = t._gradient
     if row["shape"] is None:
         row["mark"] = "lazy"
         return row
     if grad is None:
         row["mark"] = "none" if t.requires_grad else "frozen"
         return row
-    array = host((grad.to_dense() if grad.is_sparse else grad).array)
+    array = host((grad.to_dense() if grad.is_sparse else grad)._array)
     size = np.abs(array).astype(np.float64)
-    weight = float(np.sqrt(np.sum(np.abs(host(t.array)).astype(np.float64) ** 2)))
+    weight = float(np.sqrt(np.sum(np.abs(host(t._array)).astype(np.float64) ** 2)))
     if not size.size:
         row.update(norm=0.0, mean_abs=0.0, max_abs=0.0, mark="zero")
         return row

@@ -108,8 +108,8 @@ def inside(path: str, value: Any) -> Iterator[tuple[Way, Any]]:
     """What a value holds one level down."""
     kind = type(value).__name__
     if isinstance(value, TensorBase):
-        if value.gradient is not None:
-            yield Way(f"{path}.grad", f"{path}.grad", "gradient"), value.gradient
+        if value._gradient is not None:
+            yield Way(f"{path}.grad", f"{path}.grad", "gradient"), value._gradient
     elif isinstance(value, LISTS):
         for i, item in enumerate(list(value)):
             yield Way(f"{path}[{i}]", path, kind), item

@@ -136,7 +136,7 @@ class Trace:
             if step is not None:
                 self._records.append(record(step))
                 if not isinstance(step.incoming, tuple):
-                    array = host(step.incoming.array)
+                    array = host(step.incoming._array)
                     numbers = graph_values.statistics(array)
                     self._gradients[step.node] = {
                         "norm": graph_values.finite_norm(array),
@@ -216,26 +216,26 @@ class Trace:
             self.done = True
             return None
         step = self._noted
-        if step is not None and not node.is_leaf:
+        if step is not None and not node._is_leaf:
             step.accumulated = self._sums(step.outgoing)
         return step
 
     def _begin(self) -> None:
         self._run.start(self._starts)
         self._starts = None
-        leaves: list[Any] = [node for node in self._run.order.pending if node.is_leaf]
-        self._filled = {leaf for leaf in leaves if leaf.tensor().gradient is not None}
+        leaves: list[Any] = [node for node in self._run.order.pending if node._is_leaf]
+        self._filled = {leaf for leaf in leaves if leaf.tensor()._gradient is not None}
 
     def _note(self, node: Any, total: Any, grads: Any) -> None:
         """The engine's observer: a node has run, and what it made is about to be handed on.
 
         The engine goes on to write into these arrays, so everything is copied."""
-        if node.is_leaf:
+        if node._is_leaf:
             leaf = node.tensor()
             sums = []
-            if leaf.gradient is not None:
+            if leaf._gradient is not None:
                 count = self._counts.get((node, 0), 1)
-                grad = copied(leaf.gradient.array)
+                grad = copied(leaf._gradient._array)
                 sums = [Sum(node, self._name(node), count, grad, node in self._filled)]
             self._noted = self._made(node, copied(total), [], sums)
         else:
@@ -256,10 +256,10 @@ class Trace:
 
     def _outgoing(self, node: Node, grads: Any) -> list[Outgoing]:
         found = []
-        for i, edge in enumerate(node.edges):
+        for i, edge in enumerate(node._edges):
             if edge is not None and grads[i] is not None:
                 name, rule = input_and_rule(node, i)
-                slot = 0 if node.edge_slots is None else node.edge_slots[i]
+                slot = 0 if node._edge_slots is None else node._edge_slots[i]
                 grad = copied(grads[i])
                 found.append(Outgoing(edge, slot, self._name(edge), name, rule, grad))
         return found
@@ -273,7 +273,7 @@ class Trace:
             count = self._counts[edge, slot]
             if count > 1:
                 total = self._run.order.pending[edge].total
-                part = total[slot] if edge.outputs is not None else total
+                part = total[slot] if edge._outputs is not None else total
                 sums.append(Sum(edge, self._name(edge), count, copied(part)))
         return sums
 
@@ -324,15 +324,15 @@ def names_of_nodes() -> dict[Node, str]:
     """What the user's running functions call the results of nodes."""
     names: dict[Node, str] = {}
     for name, t in words.tensors_held():
-        if t.node is not None and t.slot == 0:
-            names.setdefault(t.node, name)
+        if t._node is not None and t._slot == 0:
+            names.setdefault(t._node, name)
     return names
 
 
 def input_and_rule(node: Any, index: int) -> tuple[str, str]:
     """The name of input `index` of a node's op, and its gradient rule as text."""
-    if node.op is not None:
-        return formulas.input_name(node.op, index), formulas.rule_text(node.op, index)
+    if node._op is not None:
+        return formulas.input_name(node._op, index), formulas.rule_text(node._op, index)
     if isinstance(node, CopySlices):
         if index == 0:
             return "base", "d/d base = grad, but what the write makes of it in the written part"
@@ -350,7 +350,7 @@ def input_and_rule(node: Any, index: int) -> tuple[str, str]:
 
 
 def spell(grad: Any) -> str:
-    array = host(grad.array)
+    array = host(grad._array)
     text = f"shape {tuple(array.shape)}, norm {words.digits(array_norm(array))}"
     if array.size <= 8:
         inner = np.array2string(array, precision=4, separator=", ", suppress_small=False)
@@ -365,7 +365,7 @@ def copied(total: Any) -> Any:
     """A gradient as a tensor of its own; a tuple for a node with several outputs."""
     if type(total) is list:
         return tuple(None if part is None else copied(part) for part in total)
-    array = total.array if isinstance(total, TensorBase) else as_array(total)
+    array = total._array if isinstance(total, TensorBase) else as_array(total)
     return wrap(array.copy("K"))
 
 
@@ -400,7 +400,7 @@ def gradient_data(grad: Any) -> Any:
     if isinstance(grad, tuple):
         found = [gradient_data(part) for part in grad if part is not None]
         return found[0] if len(found) == 1 else found
-    array = host(grad.array)
+    array = host(grad._array)
     values = array.tolist() if array.size <= SHOWN else None
     return for_json({"shape": list(array.shape), "norm": array_norm(array), "values": values})
 

@@ -31,32 +31,32 @@ class Host:
 
     def outgoing(self, tensor: Any) -> Any:
         """The values of a tensor as a vector; its own memory where possible."""
-        if tensor.special == ORDINARY:
-            array = tensor.array
-        elif tensor.special == ON_DEVICE:
+        if tensor._special == ORDINARY:
+            array = tensor._array
+        elif tensor._special == ON_DEVICE:
             array = in_pinned_memory(tensor)
         else:
-            array = tensor.detach().resolve_conj().resolve_neg().cpu().array
+            array = tensor.detach().resolve_conj().resolve_neg().cpu()._array
         return np.ascontiguousarray(array).reshape(-1)
 
     def both_ways(self, tensor: Any) -> tuple[Any, Back | None]:
         """(a vector of the values, what writes it back; None if it is the tensor's memory)."""
-        if tensor.special == ORDINARY and tensor.array.flags.c_contiguous:
-            return tensor.array.reshape(-1), None
+        if tensor._special == ORDINARY and tensor._array.flags.c_contiguous:
+            return tensor._array.reshape(-1), None
         flat = self.outgoing(tensor)
-        if tensor.special != ON_DEVICE and self.shared(flat, tensor):
+        if tensor._special != ON_DEVICE and self.shared(flat, tensor):
             flat = flat.copy()
         return flat, lambda: self.put(flat, tensor)
 
     def shared(self, flat: Any, tensor: Any) -> bool:
-        return tensor.special != ORDINARY or bool(np.may_share_memory(flat, tensor.array))
+        return tensor._special != ORDINARY or bool(np.may_share_memory(flat, tensor._array))
 
     def put(self, flat: Any, tensor: Any) -> None:
         """Write values into a tensor, whatever its layout and device; no history is kept."""
-        if tensor.special == ORDINARY:
-            tensor.array[...] = flat.reshape(tensor.array.shape)
-        elif tensor.special == ON_DEVICE:
-            tensor.array[...] = devices.DEVICE.xp.asarray(flat.reshape(tensor.array.shape))
+        if tensor._special == ORDINARY:
+            tensor._array[...] = flat.reshape(tensor._array.shape)
+        elif tensor._special == ON_DEVICE:
+            tensor._array[...] = devices.DEVICE.xp.asarray(flat.reshape(tensor._array.shape))
         else:
             # Not through the tensor itself: a leaf that requires grad may be written here.
             tensor.detach().copy_(wrap(flat.reshape(tuple(tensor.shape))))
@@ -86,9 +86,9 @@ def in_pinned_memory(tensor: Any) -> Any:
     """The values of a CUDA tensor on the host, where the GPU writes and reads at full speed."""
     from ..cuda.memory import pinned_array
 
-    copy: Any = wrap(pinned_array(tuple(tensor.shape), tensor.array.dtype))
+    copy: Any = wrap(pinned_array(tuple(tensor.shape), tensor._array.dtype))
     copy.copy_(tensor.detach())
-    return copy.array
+    return copy._array
 
 
 def check_tensor(value: Any, name: str) -> None:
@@ -125,4 +125,4 @@ def same_dtype(*tensors: Any) -> None:
 
 def words(tensor: Any) -> str:
     """Shape and dtype, as a fingerprint has them."""
-    return f"{tuple(tensor.array.shape)} {str(tensor.dtype)[6:]}"
+    return f"{tuple(tensor._array.shape)} {str(tensor.dtype)[6:]}"

@@ -220,20 +220,20 @@ class OnGPU(Host):
         return devices.DEVICE.xp.empty(size, dtype)
 
     def outgoing(self, tensor: Any) -> Any:
-        if tensor.special != ON_DEVICE:
+        if tensor._special != ON_DEVICE:
             here = f"cuda:{self.engine.device.id}"
             tensor = tensor.detach().resolve_conj().resolve_neg().to(here)
-        return devices.DEVICE.xp.ascontiguousarray(tensor.array).reshape(-1)
+        return devices.DEVICE.xp.ascontiguousarray(tensor._array).reshape(-1)
 
     def both_ways(self, tensor: Any) -> tuple[Any, Back | None]:
-        if tensor.special == ON_DEVICE and tensor.array.flags.c_contiguous:
-            return tensor.array.reshape(-1), None
+        if tensor._special == ON_DEVICE and tensor._array.flags.c_contiguous:
+            return tensor._array.reshape(-1), None
         flat = self.outgoing(tensor)
         return flat, lambda: self.put(flat, tensor)
 
     def put(self, flat: Any, tensor: Any) -> None:
-        if tensor.special == ON_DEVICE:
-            tensor.array[...] = flat.reshape(tensor.array.shape)
+        if tensor._special == ON_DEVICE:
+            tensor._array[...] = flat.reshape(tensor._array.shape)
         else:
             super().put(flat.get(), tensor)
 
@@ -267,8 +267,8 @@ def chosen_for(group: ProcessGroup, tensor: Any, op: RedOpType | None) -> OnGPU 
     nccl = find()
     if nccl is None or os.environ.get("TAPEGRAD_NCCL") == "0":
         return None
-    if op is not None and not reduces(nccl, tensor.array.dtype.name, op):
+    if op is not None and not reduces(nccl, tensor._array.dtype.name, op):
         return None
     if group.nccl is None:
-        group.nccl = OnGPU(OverNCCL(group, tensor.array.device))
+        group.nccl = OnGPU(OverNCCL(group, tensor._array.device))
     return group.nccl  # type: ignore[no-any-return]

@@ -28,7 +28,7 @@ def padded(array: Any, size: int) -> Any:
 
 
 def unpickled(tensor: Any, size: int) -> Any:
-    return pickle.loads(tensor.array[:size].tobytes())
+    return pickle.loads(tensor._array[:size].tobytes())
 
 
 def sizes_of(own: Any, group: Any) -> list[int]:
@@ -36,7 +36,7 @@ def sizes_of(own: Any, group: Any) -> list[int]:
     size = group.size()
     sizes = wrap(np.zeros(size, np.int64))
     all_gather_into_tensor(sizes, number_of(own), group)
-    return [int(n) for n in sizes.array]
+    return [int(n) for n in sizes._array]
 
 
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
@@ -94,10 +94,10 @@ def broadcast_object_list(
     own = pickled(list(object_list)) if sender else np.zeros(0, np.uint8)
     size: Any = number_of(own)
     broadcast(size, group=pg, group_src=root)
-    data: Any = padded(own, int(size.array[0]))
+    data: Any = padded(own, int(size._array[0]))
     broadcast(data, group=pg, group_src=root)
     if not sender:
-        object_list[:] = unpickled(data, int(size.array[0]))[: len(object_list)]
+        object_list[:] = unpickled(data, int(size._array[0]))[: len(object_list)]
 
 
 def scatter_object_list(
@@ -124,12 +124,12 @@ def scatter_object_list(
         arrays = [pickled(value) for value in scatter_object_input_list]
         sizes = wrap(np.array([array.size for array in arrays], np.int64))
     broadcast(sizes, group=pg, group_src=root)
-    longest = int(sizes.array.max())
+    longest = int(sizes._array.max())
     if pg.rank() == root:
         parts = [padded(array, longest) for array in arrays]
     out: Any = wrap(np.empty(longest, np.uint8))
     scatter(out, parts, group=pg, group_src=root)
-    scatter_object_output_list[0] = unpickled(out, int(sizes.array[pg.rank()]))
+    scatter_object_output_list[0] = unpickled(out, int(sizes._array[pg.rank()]))
 
 
 def send_object_list(
@@ -164,7 +164,7 @@ def recv_object_list(
         return -1
     work.wait()
     sender = int(work.source_rank())
-    data: Any = wrap(np.empty(int(size.array[0]), np.uint8))
+    data: Any = wrap(np.empty(int(size._array[0]), np.uint8))
     irecv(data, sender, group).wait()
-    object_list[:] = unpickled(data, data.array.size)[: len(object_list)]
+    object_list[:] = unpickled(data, data._array.size)[: len(object_list)]
     return sender

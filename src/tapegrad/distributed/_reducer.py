@@ -81,13 +81,13 @@ def laid_out(part: Any, p: Any) -> Any:
 
 def copy_scaled(view: Any, grad: Any, scale: float) -> None:
     """view = grad * scale; nothing to do for a gradient that is the view already, unscaled."""
-    if view.special == ORDINARY and grad.special == ORDINARY:
-        target = view.array
+    if view._special == ORDINARY and grad._special == ORDINARY:
+        target = view._array
         if scale == 1.0:
             if grad is not view:
-                target[...] = grad.array
+                target[...] = grad._array
         else:
-            np.multiply(grad.array, target.dtype.type(scale), out=target)
+            np.multiply(grad._array, target.dtype.type(scale), out=target)
         return
     view.copy_(grad if scale == 1.0 else grad * scale)
 
@@ -190,11 +190,11 @@ class Reducer:
                 continue
             from ..diagnose import _why
 
-            node = p.node
+            node = p._node
             if not _why.above(p):
-                p.node = None  # there for our hook only: the parameter was not used
+                p._node = None  # there for our hook only: the parameter was not used
             self.reasons[id(p)] = _why.why(p).text
-            p.node = node
+            p._node = node
 
     def arrive(self, p: Any) -> None:
         """The gradient of a parameter has been accumulated."""

@@ -41,7 +41,7 @@ def run(
 
 def memory_for(group: ProcessGroup, tensor: Any, op: RedOpType | None = None) -> Any:
     """The memory that a collective of this tensor goes through: the host's, or that of its GPU."""
-    if not group.on_gpus or tensor.special != ON_DEVICE:
+    if not group.on_gpus or tensor._special != ON_DEVICE:
         return group.host
     from ._nccl import chosen_for
 

@@ -10,8 +10,8 @@ from .report import build
 
 def numpy_refused(t: Any) -> Exception:
     """E11: an array cannot carry a gradient."""
-    name = name_of(t.array)
-    made = None if t.node is None or t.node.is_leaf else of_node(t.node)
+    name = name_of(t._array)
+    made = None if t._node is None or t._node._is_leaf else of_node(t._node)
     now, library = asked_by()
     what = "what NumPy computes is not recorded, so the gradient would end here without a word"
     if library:
@@ -30,7 +30,7 @@ def numpy_refused(t: Any) -> Exception:
         "E11",
         what=what,
         causes=[("made", "at", None if made == now else made), ("noticed", "at", now)],
-        tensor=describe(t.array, name),
+        tensor=describe(t._array, name),
         fixes=fixes,
         library=library,
         made=made,

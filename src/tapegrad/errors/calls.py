@@ -54,12 +54,12 @@ class Call:
 
     def shape(self, argument: str) -> tuple[int, ...]:
         t = self.get(argument)
-        return () if t is None else tuple(t.array.shape)
+        return () if t is None else tuple(t._array.shape)
 
     def spell(self, argument: str, otherwise: str | None = None) -> str:
         """What the user calls an argument: for the text of a fix."""
         t = self.get(argument)
-        name = None if t is None else name_of(t.array)
+        name = None if t is None else name_of(t._array)
         if name is None or name.startswith("a view of"):
             return otherwise or argument
         return name
@@ -131,10 +131,10 @@ def put(error: Exception, identity: str, call: Call, advice: Advice) -> None:
     culprit = None if advice.tensor is None else call.get(advice.tensor)
     made, tensor = None, None
     if culprit is not None:
-        name = name_of(culprit.array)
-        tensor = {"as": advice.tensor, **describe(culprit.array, name)}
-        if culprit.node is not None and not culprit.node.is_leaf:
-            made = of_node(culprit.node)
+        name = name_of(culprit._array)
+        tensor = {"as": advice.tensor, **describe(culprit._array, name)}
+        if culprit._node is not None and not culprit._node._is_leaf:
+            made = of_node(culprit._node)
     now = here()
     attach(
         error,

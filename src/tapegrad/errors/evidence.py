@@ -54,11 +54,11 @@ def here() -> Place | None:
 
 
 def of_node(node: Node | None) -> Place | None:
-    return None if node is None else place(node.code, node.lasti)
+    return None if node is None else place(node._code, node._lasti)
 
 
 def of_cut(cut: Cut | None) -> Place | None:
-    return None if cut is None else place(cut.code, cut.lasti)
+    return None if cut is None else place(cut._code, cut._lasti)
 
 
 def spell(where: Place) -> str:
@@ -219,7 +219,7 @@ def tensors_held(frames: Iterable[Any] | None = None) -> Iterator[tuple[str, Any
     """(name, tensor) of what the user's running functions hold, or of what `frames` hold."""
     seen: set[int] = set()
     for name, value in held(sorted(user_frames(), key=is_installed) if frames is None else frames):
-        if isinstance(value, TensorBase) and hasattr(value, "array") and id(value) not in seen:
+        if isinstance(value, TensorBase) and hasattr(value, "_array") and id(value) not in seen:
             seen.add(id(value))
             yield name, value
 
@@ -232,9 +232,9 @@ def name_of(array: Any) -> str | None:
     around = None
     owner = memory(array)
     for name, t in tensors_held():
-        if t.array is array:
+        if t._array is array:
             return name
-        if around is None and memory(t.array) is owner:
+        if around is None and memory(t._array) is owner:
             around = f"a view of `{name}`"
     return around
 
@@ -242,7 +242,7 @@ def name_of(array: Any) -> str | None:
 def name_of_node(node: Node) -> tuple[str | None, Any]:
     """Name and tensor of what a node made: by who holds it, or by the line that assigned it."""
     for name, t in tensors_held():
-        if t.node is node:
+        if t._node is node:
             return name, t
     return assigned_name(of_node(node)), None
 
@@ -268,7 +268,7 @@ def frozen_modules() -> list[str]:
 
 def module_of(what: Any) -> Any:
     """The module that was running when a node or a view was made; None if it is gone."""
-    return None if what is None or what.module is None else what.module()
+    return None if what is None or what._module is None else what._module()
 
 
 def module_names(frames: Iterable[Any] | None = None) -> dict[int, str]:
@@ -388,7 +388,7 @@ def reached_from(nodes: Iterable[Node | None]) -> dict[Node, None]:
     stack = [n for n in nodes if n is not None]
     seen: dict[Node, None] = dict.fromkeys(stack)
     while stack and len(seen) < MAX_NODES:
-        for edge in stack.pop().edges:
+        for edge in stack.pop()._edges:
             if edge is not None and edge not in seen:
                 seen[edge] = None
                 stack.append(edge)
@@ -427,19 +427,19 @@ def way_in(freed: Any, root: int) -> tuple[Any, Any]:
     """
     users: dict[Any, list[Any]] = {}
     for node in MODES.run.order.pending:
-        for edge in node.edges:
+        for edge in node._edges:
             if edge is not None:
                 users.setdefault(edge, []).append(node)
         if type(node).__name__ == "CopySlices" and node.inner is freed:
             freed = node
-    if any(n.seq == root and n not in users for n in MODES.run.order.pending):
+    if any(n._seq == root and n not in users for n in MODES.run.order.pending):
         return None, None
     stack, seen = [freed], {freed}
     while stack:
         node = stack.pop()
         for user in users.get(node, ()):
             # Recorded after what the first pass started from, or never visited by it.
-            if user.seq > root or user.frees and user.freed_by is None:
+            if user._seq > root or user._frees and user._freed_by is None:
                 return node, user
             if user not in seen:
                 seen.add(user)
@@ -452,7 +452,7 @@ def cut_towards(node: Node | None, graph: Any, roots: tuple[Any, ...]) -> tuple[
 
     Where what was cut off is gone, whether the input was part of it cannot be told.
     """
-    cuts = [n.cut for n in graph] + [r.cut for r in roots if isinstance(r, TensorBase)]
+    cuts = [n._cut for n in graph] + [r._cut for r in roots if isinstance(r, TensorBase)]
     dead: set[Node] = set()
     unknown: Cut | None = None
     for cut in dict.fromkeys(cuts):
@@ -461,7 +461,7 @@ def cut_towards(node: Node | None, graph: Any, roots: tuple[Any, ...]) -> tuple[
         source = None if cut.source is None else cut.source()
         if source is None:
             unknown = unknown or cut
-        elif leads_to(source.node, node, dead):
+        elif leads_to(source._node, node, dead):
             return cut, True
     return unknown, False
 
@@ -471,7 +471,7 @@ def other_output(node: Node | None, roots: tuple[Any, ...]) -> str | None:
     skipped = {node, *[node_of(r) for r in roots]}
     dead: set[Node] = set()
     for name, t in tensors_held():
-        if t.node not in skipped and leads_to(t.node, node, dead):
+        if t._node not in skipped and leads_to(t._node, node, dead):
             return name
     return None
 
@@ -486,7 +486,7 @@ def leads_to(start: Node | None, goal: Node | None, dead: set[Node]) -> bool:
         node = stack.pop()
         if node is goal:
             return True
-        for edge in node.edges:
+        for edge in node._edges:
             if edge is not None and edge not in seen and edge not in dead:
                 seen.add(edge)
                 stack.append(edge)
@@ -496,9 +496,9 @@ def leads_to(start: Node | None, goal: Node | None, dead: set[Node]) -> bool:
 
 def shared_leaf(node: Node | None, graph: Any) -> str | None:
     """The name of a leaf from which both the input and the outputs were computed."""
-    for leaf in reached_from([] if node is None or node.is_leaf else [node]):
-        if leaf.is_leaf and leaf in graph:
-            return name_of(leaf.variable.array)  # type: ignore[attr-defined]
+    for leaf in reached_from([] if node is None or node._is_leaf else [node]):
+        if leaf._is_leaf and leaf in graph:
+            return name_of(leaf.variable._array)  # type: ignore[attr-defined]
     return None
 
 

@@ -79,4 +79,4 @@ def backward_result(cls: Any) -> Place | None:
 def spell_gradient(g: Any) -> str:
     if not isinstance(g, TensorBase):
         return "None" if g is None else type(g).__name__
-    return f"Tensor{list(g.array.shape)}"
+    return f"Tensor{list(g._array.shape)}"

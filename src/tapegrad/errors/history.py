@@ -46,7 +46,7 @@ def freed_graph(node: Any, grad: Any = None) -> Exception:
         "calling backward."
     )
     retain = "pass retain_graph=True to the first backward, if both passes are meant"
-    code, lasti, root, when = node.freed_by or (None, -1, 0, 0)
+    code, lasti, root, when = node._freed_by or (None, -1, 0, 0)
     entry, user = way_in(node, root) if MODES.run is not None and code is not None else (None, None)
     made, tensor = entry or node, None
     if MODES.run is None:
@@ -59,12 +59,12 @@ def freed_graph(node: Any, grad: Any = None) -> Exception:
         name, live = name_of_node(entry)
         spelled = name or "state"
         if live is not None:
-            tensor = describe(live.array, name)
+            tensor = describe(live._array, name)
         elif entry is node and hasattr(grad, "shape"):
-            tensor = describe(getattr(grad, "array", grad), name)  # as large as what it is for
+            tensor = describe(getattr(grad, "_array", grad), name)  # as large as what it is for
         else:
             tensor = {"name": name}
-        if user.seq > when:
+        if user._seq > when:
             what = f"`{spelled}` was carried over from a graph that backward() has freed"
             fixes = [
                 f"detach() what is carried over first: {spelled} = {spelled}.detach()",
@@ -141,9 +141,9 @@ def instead_of(cut: Cut) -> str:
 
 def no_history(root: Any, index: int) -> Exception:
     """E03: backward from a tensor with no history."""
-    cut: Cut | None = getattr(root, "cut", None)
+    cut: Cut | None = getattr(root, "_cut", None)
     frozen: list[str] = []
-    name = name_of(root.array)
+    name = name_of(root._array)
     taken = None if cut is not None else taken_out(name)
     if taken is not None:
         what = f"`{name}` was made from a number, and a number has no history"
@@ -175,7 +175,7 @@ def no_history(root: Any, index: int) -> Exception:
             ("cut", "by taking the value out at", taken),
             ("noticed", "at", here()),
         ],
-        tensor=describe(root.array, name),
+        tensor=describe(root._array, name),
         fixes=fixes,
         cut_by=("item" if taken else None) if cut is None else cutter(cut),
         cut=taken if cut is None else of_cut(cut),
@@ -199,13 +199,13 @@ def taken_out(name: str | None) -> Place | None:
 
 def not_scalar(root: Any) -> Exception:
     """E04: backward without a gradient on something that is not a scalar."""
-    shape = tuple(root.array.shape)
-    where = of_node(root.node)
+    shape = tuple(root._array.shape)
+    where = of_node(root._node)
     fixes = [
         "did you mean .mean() or .sum() before .backward()?",
         f"pass gradient= a tensor of shape {shape}",
     ]
-    unreduced, by = unreduced_loss(root.node)
+    unreduced, by = unreduced_loss(root._node)
     if unreduced is not None:
         fixes.insert(0, f"{by} keeps one loss per element: leave it out, or reduce the loss")
     causes = [("made", "at", where), ("noticed", "at", here())]
@@ -215,9 +215,9 @@ def not_scalar(root: Any) -> Exception:
         RuntimeError,
         "grad can be implicitly created only for scalar outputs",
         "E04",
-        what=f"backward() starts from one number; this tensor has {root.array.size}",
+        what=f"backward() starts from one number; this tensor has {root._array.size}",
         causes=causes,
-        tensor=describe(root.array, name_of(root.array)),
+        tensor=describe(root._array, name_of(root._array)),
         fixes=fixes,
         shape=list(shape),
         made=where,
@@ -227,19 +227,19 @@ def not_scalar(root: Any) -> Exception:
 
 def born(t: Any) -> Any:
     """Where a leaf that requires grad was made."""
-    cell = t.cell if isinstance(t, TensorBase) else None
+    cell = t._cell if isinstance(t, TensorBase) else None
     return None if cell is None or cell.born is None else place(*cell.born)
 
 
 def unused_input(t: Any, index: int, roots: tuple[Any, ...]) -> Exception:
     """E05: autograd.grad for a tensor that the outputs do not depend on."""
     is_tensor = isinstance(t, TensorBase)
-    name = name_of(t.array) if is_tensor else None
+    name = name_of(t._array) if is_tensor else None
     tensor: dict[str, Any] = {"as": f"inputs[{index}]"}
     if is_tensor:
-        tensor.update(describe(t.array, name))
+        tensor.update(describe(t._array, name))
     node = node_of(t)
-    made = born(t) if node is None or node.is_leaf else of_node(node)
+    made = born(t) if node is None or node._is_leaf else of_node(node)
     graph = reached_from([node_of(r) for r in roots])
     cut, certain = cut_towards(node, graph, roots)
     other = None if certain else other_output(node, roots)
@@ -298,9 +298,9 @@ def warn_non_leaf_grad(t: Any) -> None:
         asking, level = sys._getframe(3), 4
     if is_probe(asking):
         return
-    name = name_of(t.array)
-    made = of_node(t.node)
-    op = short_name(t.node)
+    name = name_of(t._array)
+    made = of_node(t._node)
+    op = short_name(t._node)
     what = f"it is the result of {op}; only leaves keep their gradient"
     fixes = [f"call {name or 't'}.retain_grad() before backward()"]
     lost = None if made is None else LOST_LEAF.match(made["text"])
@@ -322,7 +322,7 @@ def warn_non_leaf_grad(t: Any) -> None:
         "E07",
         what=what,
         causes=[("made", f"by {op} at", made), ("noticed", "at", here())],
-        tensor=describe(t.array, name),
+        tensor=describe(t._array, name),
         fixes=fixes,
         made=made,
     )

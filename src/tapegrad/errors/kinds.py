@@ -165,7 +165,7 @@ def scalar_types(call: Call, match: Match) -> Advice | None:
 
 def indices(call: Call, match: Match) -> Advice | None:
     """Indices that are not integers: embedding, one_hot, gather, x[...] …"""
-    names = [n for n, t in call.tensors() if t.array.dtype.kind not in "iub" and n != "weight"]
+    names = [n for n, t in call.tensors() if t._array.dtype.kind not in "iub" and n != "weight"]
     preferred = [n for n in names if n.startswith(("index", "indices", "target"))]
     found = preferred or ([n for n in names if n == "input"] if len(names) == 1 else names[-1:])
     if not found:

@@ -97,7 +97,7 @@ def explain_parameters(error: TypeError, given: Any) -> None:
 
 def not_a_leaf(t: Any) -> Exception:
     """An optimizer was given the result of an operation."""
-    name = name_of(t.array)
+    name = name_of(t._array)
     return build(
         ValueError,
         "can't optimize a non-leaf Tensor",

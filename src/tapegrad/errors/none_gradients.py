@@ -78,7 +78,7 @@ def without_gradient(trace: TracebackType) -> Iterator[tuple[str, Any]]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Attribute) and node.attr == "grad" and first <= node.lineno <= last:
             t = looked_up(node.value, names)
-            if isinstance(t, TensorBase) and t.gradient is None:
+            if isinstance(t, TensorBase) and t._gradient is None:
                 yield ast.unparse(node.value), t
 
 
@@ -111,7 +111,7 @@ def put(error: Any, spelled: str, t: Any, where: evidence.Place | None) -> None:
         what=f"`{spelled}.grad` is None",
         details=[("why", textwrap.fill(reason.text, WIDTH, break_long_words=False))],
         causes=[("noticed", "at", where)],
-        tensor=evidence.describe(t.array, path),
+        tensor=evidence.describe(t._array, path),
         fixes=[text.replace("w.", f"{spelled}.").replace("w -", f"{spelled} -") for text in fixes],
         cause=reason.cause,
     )

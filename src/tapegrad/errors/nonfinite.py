@@ -39,7 +39,7 @@ Finding = dict[str, Any]
 
 def returned(node: Node, kind: str, index: int, first: Finding) -> Exception:
     """E08 itself; `first` is what `cause` found."""
-    made, own = place(*first["at"]), place(node.code, node.lasti)
+    made, own = place(*first["at"]), place(node._code, node._lasti)
     module = None if first["module"] is None else first["module"]()
     details = [("inputs", first["ranges"])] if first["ranges"] else []
     if module is not None:
@@ -105,9 +105,9 @@ def birth_of(op: Any, tensors: Any, attrs: Any, outs: Any) -> Finding | None:
     values.update(zip(op.attrs, attrs, strict=False))
     values["out"] = outs[0]
     makers = {
-        name: t.node
+        name: t._node
         for name, t in zip(names, tensors, strict=False)
-        if isinstance(t, TensorBase) and t.wants_grad
+        if isinstance(t, TensorBase) and t._wants_grad
     }
     frame = user_frame(1)
     case = case_of(op, kind, False, values, makers)
@@ -134,9 +134,9 @@ def case_of(op: Any, kind: str, backward: bool, values: Any, makers: Any) -> Cas
 def name_of_maker(node: Any) -> str | None:
     if node is None:
         return None
-    if node.is_leaf:
-        return name_of(node.tensor().array)
-    return next((name for name, t in tensors_held() if t.node is node), None)
+    if node._is_leaf:
+        return name_of(node.tensor()._array)
+    return next((name for name, t in tensors_held() if t._node is node), None)
 
 
 def from_case(case: Case, arguments: Any) -> Finding:
@@ -190,15 +190,15 @@ def cause(node: Any, total: Any, grads: Any) -> Finding:
     values = kept_values(node)
     if any(is_worse_than_finite(x) for x in values.values()):
         return from_forward(node)
-    if node.op is None:
+    if node._op is None:
         return from_function(node, kind)
-    makers = {n: e for n, e in zip(node.op.tensors, node.edges, strict=False) if e is not None}
-    found = from_case(case_of(node.op, kind, True, values, makers), node.op.tensors)
-    found["at"] = node.code, node.lasti
-    found["module"] = node.module
+    makers = {n: e for n, e in zip(node._op.tensors, node._edges, strict=False) if e is not None}
+    found = from_case(case_of(node._op, kind, True, values, makers), node._op.tensors)
+    found["at"] = node._code, node._lasti
+    found["module"] = node._module
     if found["tensor"] is None:
         found["tensor"] = kept_result(node, values)
-    birth = None if node.trace is None else node.trace.birth
+    birth = None if node._trace is None else node._trace.birth
     if birth is not None:  # the forward pass was the first to suffer
         for key in ("kind", "direction", "by", "inputs", "ranges", "tensor"):
             found[key] = birth[key]
@@ -210,7 +210,7 @@ def cause(node: Any, total: Any, grads: Any) -> Finding:
 
 def kept_values(node: Any) -> dict[str, Any]:
     """What a node kept of the forward pass, by the op's names."""
-    op, kept = node.op, node.kept
+    op, kept = node._op, node._kept
     if op is None or kept is None:
         return {}
     names = (*op.tensors[: op.width], *op.outs, *op.attrs)
@@ -237,7 +237,7 @@ def from_function(node: Any, kind: str) -> Finding:
             op=node_name(node),
             direction="backward",
             by="made in the backward pass",
-            at=(node.code, node.lasti),
+            at=(node._code, node._lasti),
         )
     where = backward_result(cls)
     return finding(
@@ -248,7 +248,7 @@ def from_function(node: Any, kind: str) -> Finding:
         direction="backward",
         pattern="custom Function",
         by=f"made by {cls.__name__}.backward",
-        at=(node.code, node.lasti),
+        at=(node._code, node._lasti),
     )
 
 
@@ -272,15 +272,15 @@ def nearest_chooser(node: Any) -> str:
     """The nearest user of a node, in the pass that runs, that can multiply by 0 or leave out."""
     users: dict[Any, list[Any]] = {}
     for user in MODES.run.order.pending:
-        for edge in user.edges:
+        for edge in user._edges:
             if edge is not None:
                 users.setdefault(edge, []).append(user)
     level = [node]
     for _ in range(6):
         level = [user for n in level for user in users.get(n, ())]
         for user in level:
-            if user.op is not None and user.op.name in CHOOSERS:
-                return public_name(user.op.name)
+            if user._op is not None and user._op.name in CHOOSERS:
+                return public_name(user._op.name)
     return ""
 
 
@@ -306,11 +306,11 @@ def behind_a_choice(found: Finding, by: str) -> None:
 
 def from_forward(node: Any) -> Finding:
     """The first op before a node, or the node's own, that made a non-finite value."""
-    earlier = sorted(reached_from([node]), key=lambda n: n.seq)
+    earlier = sorted(reached_from([node]), key=lambda n: n._seq)
     births = []
     for n in earlier:
-        if n.trace is not None and n.trace.birth is not None:
-            births.append(n.trace.birth)
+        if n._trace is not None and n._trace.birth is not None:
+            births.append(n._trace.birth)
     broken = [x for x in kept_values(node).values() if is_worse_than_finite(x)]
     if any(has_nan(x) for x in broken):
         births = first_nan(births)
@@ -330,22 +330,22 @@ def first_nan(births: list[Finding]) -> list[Finding]:
 def from_kept(earlier: list[Any]) -> Finding | None:
     """The same without help from anomaly mode in the forward pass: by what the nodes kept."""
     for n in earlier:
-        if n.is_leaf and is_worse_than_finite(n.tensor()):
-            return data_finding(n, n.tensor().array, "input")
-        values = kept_values(n) if n.op is not None and not n.is_leaf else {}
-        for i, name in enumerate(n.op.tensors[: n.op.width] if values else ()):
+        if n._is_leaf and is_worse_than_finite(n.tensor()):
+            return data_finding(n, n.tensor()._array, "input")
+        values = kept_values(n) if n._op is not None and not n._is_leaf else {}
+        for i, name in enumerate(n._op.tensors[: n._op.width] if values else ()):
             x = values.get(name)
             if is_worse_than_finite(x):
-                edge = n.edges[i]
-                if edge is None or edge.is_leaf:
+                edge = n._edges[i]
+                if edge is None or edge._is_leaf:
                     return data_finding(n, x, name)
                 return made_by_node(edge, x)
         if is_worse_than_finite(values.get("out")):
-            makers = {k: e for k, e in zip(n.op.tensors, n.edges, strict=False) if e is not None}
+            makers = {k: e for k, e in zip(n._op.tensors, n._edges, strict=False) if e is not None}
             kind = "nan" if has_nan(values["out"]) else "inf"
-            found = from_case(case_of(n.op, kind, False, values, makers), n.op.tensors)
+            found = from_case(case_of(n._op, kind, False, values, makers), n._op.tensors)
             found["tensor"] = found["tensor"] or kept_result(n, values)
-            found["at"], found["module"] = (n.code, n.lasti), n.module
+            found["at"], found["module"] = (n._code, n._lasti), n._module
             return found
     return None
 
@@ -354,14 +354,16 @@ def made_by_node(node: Any, result: Any) -> Finding:
     """A node whose inputs are not known, by what it made."""
     values = {**kept_values(node), "out": result}
     kind = "nan" if has_nan(result) else "inf"
-    if node.op is None:
+    if node._op is None:
         found = finding(f"{node_name(node)} made {kind}", ["look at what it was computed from"])
         found.update(kind=kind, op=node_name(node), by="made in the forward pass")
     else:
-        makers = {k: e for k, e in zip(node.op.tensors, node.edges, strict=False) if e is not None}
-        found = from_case(case_of(node.op, kind, False, values, makers), node.op.tensors)
+        makers = {
+            k: e for k, e in zip(node._op.tensors, node._edges, strict=False) if e is not None
+        }
+        found = from_case(case_of(node._op, kind, False, values, makers), node._op.tensors)
     found["tensor"] = found["tensor"] or {"as": "its result", **describe(result, name_of(result))}
-    found["at"], found["module"] = (node.code, node.lasti), node.module
+    found["at"], found["module"] = (node._code, node._lasti), node._module
     return found
 
 
@@ -398,11 +400,11 @@ def data_finding(node: Any, x: Any, argument: str) -> Finding:
 
 def writes_to(node: Any, x: Any) -> list[Write]:
     """Who wrote to the memory of a kept value, as far as is known."""
-    if node.is_leaf:
-        return [Write(w) for w in node.tensor().version_cell().writers]
-    cells = node.cells
+    if node._is_leaf:
+        return [Write(w) for w in node.tensor()._version_cell().writers]
+    cells = node._cells
     for k in range(0, len(cells), 3):
-        if type(cells[k]) is int and node.kept[cells[k]] is x:
+        if type(cells[k]) is int and node._kept[cells[k]] is x:
             return [Write(w) for w in cells[k + 1].writers]
     return []
 

@@ -41,7 +41,7 @@ class Case:
     def made_by(self, argument: str = "input") -> str:
         """The op that made an input, "" where none was recorded."""
         maker = self.makers.get(argument)
-        return maker.op.name if maker is not None and maker.op is not None else ""
+        return maker._op.name if maker is not None and maker._op is not None else ""
 
 
 def is_zero(x: Any) -> Any:
@@ -90,10 +90,10 @@ def square_root(case: Case) -> Pattern | None:
 def squares_below(case: Case) -> bool:
     """Whether the input is a sum (or mean) of squares."""
     maker = case.makers.get("input")
-    if maker is None or maker.op is None or public_name(maker.op.name) not in ("sum", "mean"):
+    if maker is None or maker._op is None or public_name(maker._op.name) not in ("sum", "mean"):
         return False
-    below = maker.edges[0]
-    return below is not None and below.op is not None and public_name(below.op.name) in SQUARES
+    below = maker._edges[0]
+    return below is not None and below._op is not None and public_name(below._op.name) in SQUARES
 
 
 SQUARES = ("pow", "mul", "square", "abs")

@@ -14,7 +14,7 @@ def label_range(call: Call, match: Match) -> Advice | None:
     if len(x) < 1 or target is None:
         return None
     classes = x[1] if len(x) > 1 else x[0]
-    low, high = int(target.array.min()), int(target.array.max())
+    low, high = int(target._array.min()), int(target._array.max())
     fixes = [f"give the last layer {high + 1} outputs"]
     if low >= 1 and high == classes:
         fixes.insert(0, f"labels begin at 0: {call.spell('target')} - 1")
@@ -27,9 +27,9 @@ def embedding_range(call: Call, match: Match) -> Advice | None:
     if call.get("index") is not None:
         return picked_range(call)
     index, rows = call.get("input"), call.shape("weight")
-    if index is None or not rows or not index.array.size:
+    if index is None or not rows or not index._array.size:
         return None
-    low, high = int(index.array.min()), int(index.array.max())
+    low, high = int(index._array.min()), int(index._array.max())
     what = f"the table has {rows[0]} rows, 0 to {rows[0] - 1}; the indices go from {low} to {high}"
     return advice(
         call,
@@ -43,9 +43,9 @@ def embedding_range(call: Call, match: Match) -> Advice | None:
 def picked_range(call: Call) -> Advice | None:
     """The same sentence of index_select and its kind, which have a dimension."""
     shape, index, dim = call.shape("input"), call.get("index"), call.values.get("dim")
-    if not shape or not isinstance(dim, int) or not index.array.size:
+    if not shape or not isinstance(dim, int) or not index._array.size:
         return None
-    size, low, high = shape[dim], int(index.array.min()), int(index.array.max())
+    size, low, high = shape[dim], int(index._array.min()), int(index._array.max())
     what = f"dimension {dim} has {size} places, 0 to {size - 1}; the indices are {low} to {high}"
     fixes = [f"counting begins at 0, so {size - 1} is the last one; where were they made?"]
     return advice(call, what, fixes, [("input", dim % len(shape))], "index")
@@ -83,7 +83,7 @@ def index_range(call: Call, match: Match) -> Advice | None:
         ][:1]
     index = "index" if call.get("index") is not None else ""
     if index:
-        low, high = int(call.get(index).array.min()), int(call.get(index).array.max())
+        low, high = int(call.get(index)._array.min()), int(call.get(index)._array.max())
         fixes.append(f"the indices go from {low} to {high}: where were they made?")
     else:
         fixes.append(f"in a loop: range({name}.size({dim})), which is {size} here")
@@ -125,7 +125,7 @@ def unit_range(call: Call, match: Match) -> Advice | None:
     """all elements of target should be between 0 and 1"""
     which = match.group(1)
     t = call.get(which)
-    if t is None or not t.array.size:
+    if t is None or not t._array.size:
         return None
     name, values = call.spell(which), t.detach().float()
     facts: dict[str, Any] = {"low": values.min().item(), "high": values.max().item()}

@@ -197,7 +197,7 @@ def broadcast(call: Call, match: Match) -> Advice | None:
     """The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1"""
     # A product of matrices broadcasts what is before the last two dimensions.
     end = 2 if call.name in ("matmul", "bmm") else 0
-    shapes = [(name, batch_part(tuple(t.array.shape), end)) for name, t in call.tensors()]
+    shapes = [(name, batch_part(tuple(t._array.shape), end)) for name, t in call.tensors()]
     pair = next(
         ((p, q) for i, p in enumerate(shapes) for q in shapes[i + 1 :] if not fits(p[1], q[1])),
         None,
@@ -278,7 +278,7 @@ def expanded(call: Call, match: Match) -> Advice | None:
 
 def masked(call: Call, match: Match) -> Advice | None:
     """The shape of the mask [2] at index 0 does not match the shape of the indexed tensor [3] …"""
-    masks = [n for n, t in call.tensors() if n.startswith("index") and t.array.dtype.kind == "b"]
+    masks = [n for n, t in call.tensors() if n.startswith("index") and t._array.dtype.kind == "b"]
     if not masks:
         return None
     mask, x = call.spell(masks[0]), call.spell("input")

@@ -106,8 +106,8 @@ SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
 def is_parameter(node: Any, kept: Any) -> bool:
     """Whether a saved value is (a view of) a leaf that requires grad."""
-    leaves = [e for e in reached_from([node]) if e.is_leaf]
-    return any(memory(leaf.tensor().array) is memory(kept) for leaf in leaves)
+    leaves = [e for e in reached_from([node]) if e._is_leaf]
+    return any(memory(leaf.tensor()._array) is memory(kept) for leaf in leaves)
 
 
 def fixes_for_write(writes: list[Write], reader: str, parameter: bool) -> list[str]:
@@ -156,9 +156,9 @@ def fixes_for_write(writes: list[Write], reader: str, parameter: bool) -> list[s
 def leaf_written(target: Any, view: Any) -> Exception:
     """E06: an in-place write to a leaf that requires grad, or to a view of one."""
     leaf = target if view is None else view.base
-    name = name_of(leaf.array)
+    name = name_of(leaf._array)
     now = here()
-    made = None if view is None else place(view.code, view.lasti)
+    made = None if view is None else place(view._code, view._lasti)
     what = "a leaf Variable" if view is None else "a view of a leaf Variable"
     return build(
         RuntimeError,
@@ -169,7 +169,7 @@ def leaf_written(target: Any, view: Any) -> Exception:
             ("view", "of the leaf, made at", None if made == now else made),
             ("noticed", "before the write at", now),
         ],
-        tensor=describe(leaf.array, name),
+        tensor=describe(leaf._array, name),
         fixes=[
             "to update a parameter by hand: with torch.no_grad(): around this line",
             f"to compute with a changed copy: {name or 'x'}.clone() first, or the out-of-place op",
@@ -198,9 +198,9 @@ def view_written(target: Any, view: Any, indirect: bool) -> Exception:
     fixes = ["make the view and write to it in the same mode"]
     if view.kind in ("no_grad", "inference"):
         subject = "A view was created"
-        if target.node is not None and not target.node.is_leaf:
-            name = short_name(target.node)
-            subject = f"Output {target.slot} of {name} is a view of a view which was created"
+        if target._node is not None and not target._node._is_leaf:
+            name = short_name(target._node)
+            subject = f"Output {target._slot} of {name} is a view of a view which was created"
         mode = "no_grad" if view.kind == "no_grad" else "inference"
         end = "with grad mode enabled" if view.kind == "no_grad" else "in normal mode"
         sentence = f"{subject} in {mode} mode and {done} {end}.{why}"
@@ -208,8 +208,8 @@ def view_written(target: Any, view: Any, indirect: bool) -> Exception:
             sentence = sentence.replace("the no_grad block", "the inference_mode block")
     else:
         sentence = f"A view was created in no_grad mode and {done} with grad mode enabled."
-        if target.node is not None and not target.node.is_leaf:
-            sentence = f"Output {target.slot} of {short_name(target.node)} is a view and {done}."
+        if target._node is not None and not target._node._is_leaf:
+            sentence = f"Output {target._slot} of {short_name(target._node)} is a view and {done}."
         fixes = ["use the out-of-place form of the op", "clone() the view before writing to it"]
         if view.kind == "multi":
             sentence += (
@@ -225,8 +225,8 @@ def view_written(target: Any, view: Any, indirect: bool) -> Exception:
                 "This behavior is forbidden. You can fix this by cloning the output of the custom "
                 "Function."
             )
-    made = place(view.code, view.lasti)
-    writer = Write(target.cell.writers[-1]) if indirect and target.cell.writers else None
+    made = place(view._code, view._lasti)
+    writer = Write(target._cell.writers[-1]) if indirect and target._cell.writers else None
     return build(
         RuntimeError,
         sentence,
@@ -237,7 +237,7 @@ def view_written(target: Any, view: Any, indirect: bool) -> Exception:
             ("written", f"{writer.spell() if writer else ''} at", writer and writer.where),
             ("noticed", "at" if indirect else "before the write at", here()),
         ],
-        tensor=describe(target.array, name_of(target.array)),
+        tensor=describe(target._array, name_of(target._array)),
         fixes=fixes,
         kind=view.kind,
         made=made,

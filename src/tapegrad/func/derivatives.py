@@ -69,17 +69,17 @@ class Tracked:
 
     def track(self, t: Any) -> Any:
         """A tensor on the tape that stands for `t` in this function alone."""
-        if t.array.dtype.kind not in "fcV":
+        if t._array.dtype.kind not in "fcV":
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
         if t.requires_grad and self.outer_grad:
             self.linked = True
             with grad_set_to(True):
                 return t.view_as(t)
         leaf = same_tensor(t)
-        leaf.wants_grad = True
-        leaf.node = None
-        leaf.slot = 0
-        leaf.view_of = None
+        leaf._wants_grad = True
+        leaf._node = None
+        leaf._slot = 0
+        leaf._view_of = None
         set_dual(leaf, dual_of(t))
         return leaf
 
@@ -95,9 +95,9 @@ class Tracked:
         on_tensors = on_tensors or dispatched.on_tensors(outputs)
         for out, seed in pairs:
             node, slot = edge_of(out)  # type: ignore[misc]
-            starts.append((node, slot, seed if on_tensors else seed.array, 0))
+            starts.append((node, slot, seed if on_tensors else seed._array, 0))
         # An input may have been cut off by `detach_` since.
-        wanted = [t for t in self.inputs if t.wants_grad]
+        wanted = [t for t in self.inputs if t._wants_grad]
         run = Run(keep or graph, on_tensors, targets(tuple(wanted)), None)
         if starts:
             launch(run, starts, graph)
@@ -109,7 +109,7 @@ class Tracked:
         """Whether somebody outside may differentiate the gradients again."""
         if not self.outer_grad:
             return False
-        return self.linked or leads_elsewhere([o.node for o in outputs], self.inputs)
+        return self.linked or leads_elsewhere([o._node for o in outputs], self.inputs)
 
     def released(self, t: Any) -> Any:
         """A result as the outside sees it: without the history that only leads to our inputs."""
@@ -124,7 +124,7 @@ class Tracked:
 
     def cut_off(self, t: Any) -> Any:
         """The same values and tangents, all without such history."""
-        if not isinstance(t, TensorBase) or not (t.special or t.requires_grad):
+        if not isinstance(t, TensorBase) or not (t._special or t.requires_grad):
             return t
         if is_batched(t):
             batch = batch_of(t)
@@ -132,9 +132,9 @@ class Tracked:
         if t.requires_grad and self.is_recorded([t]):
             return t
         made = same_tensor(t)
-        made.wants_grad = False
-        made.node = made.view_of = made.cut = None
-        made.slot = 0
+        made._wants_grad = False
+        made._node = made._view_of = made._cut = None
+        made._slot = 0
         found = dual_of(t)
         while found is not None:
             attach(made, self.cut_off(found.tangent), found.level)
@@ -144,14 +144,14 @@ class Tracked:
 
 def leads_elsewhere(nodes: Sequence[Node | None], inputs: Sequence[Any]) -> bool:
     """Whether a graph ends in leaves other than `inputs`."""
-    own = {t.node for t in inputs if t.node is not None}
+    own = {t._node for t in inputs if t._node is not None}
     stack = [n for n in nodes if n is not None]
     seen = set(stack)
     while stack:
         node = stack.pop()
         if isinstance(node, AccumulateGrad) and node not in own:
             return True
-        for edge in node.edges:
+        for edge in node._edges:
             if edge is not None and edge not in seen:
                 seen.add(edge)
                 stack.append(edge)
@@ -258,13 +258,13 @@ def differentiate(
         out, aux = parted(func(*inside, **kwargs), has_aux, head)
     if not isinstance(out, TensorBase):
         raise RuntimeError(f"{head}: Expected f(*args) to return a Tensor, got {type(out)}")
-    if out.array.ndim:
+    if out._array.ndim:
         raise RuntimeError(
             f"{head}: Expected f(*args) to return a scalar Tensor, got tensor with "
-            f"{out.array.ndim} dims. Maybe you wanted to use the vjp or jacrev APIs instead?"
+            f"{out._array.ndim} dims. Maybe you wanted to use the vjp or jacrev APIs instead?"
         )
     inner = below(out, tracked.levels) if tracked.levels else out
-    seed = dispatched.ones_like(inner) if is_asked(inner) else ones_at(inner.array)
+    seed = dispatched.ones_like(inner) if is_asked(inner) else ones_at(inner._array)
     grads = tracked.gradients([inner], [seed], keep=False)
     gradient = pytree.tree_unflatten(grads, spec)
     value = tracked.released(out)
@@ -295,7 +295,7 @@ def pull_back(func: Function, primals: tuple[Any, ...], argnums: Any, has_aux: b
     outputs, out_spec = pytree.tree_flatten(out)
     check_outputs(outputs, head)
     for each in outputs:
-        if each.array.dtype.kind not in "fcV":
+        if each._array.dtype.kind not in "fcV":
             raise RuntimeError(
                 "vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got "
                 f"Tensor with dtype {each.dtype}"
@@ -401,11 +401,11 @@ def check_tensors(values: Sequence[Any], head: str, name: str) -> None:
 def moving(primal: Any, tangent: Any, level: Level) -> Any:
     """A dual tensor at a level of a transform."""
     for name, value in (("primal", primal), ("tangent", tangent)):
-        if value.array.dtype.kind not in "fcV":
+        if value._array.dtype.kind not in "fcV":
             raise ValueError(
                 f"Expected {name} to be floating point or complex, but got: {value.dtype}"
             )
-    if primal.array.shape != tangent.array.shape:
+    if primal._array.shape != tangent._array.shape:
         raise RuntimeError(
             "Trying to set a forward gradient that has a different size than that of the original "
             f"Tensor, this is not supported. Tensor is of size {list(primal.shape)} while the "
@@ -463,7 +463,7 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
         graph = MODES.records and (
             tracked.linked
             or any([t.requires_grad for t in placed])
-            or leads_elsewhere([t.node for t in lowered], [*tracked.inputs, *seeds])
+            or leads_elsewhere([t._node for t in lowered], [*tracked.inputs, *seeds])
         )
         moved = pulled_again(lowered, seeds, placed, graph)
         return pytree.tree_unflatten([above(t, tracked.levels) for t in moved], out_spec)
@@ -501,7 +501,7 @@ def pulled_again(
     for out, seed in zip(outputs, seeds, strict=True):
         if out.requires_grad:
             node, slot = edge_of(out)  # type: ignore[misc]
-            starts.append((node, slot, seed if on_tensors else seed.array, 0))
+            starts.append((node, slot, seed if on_tensors else seed._array, 0))
     run = Run(True, on_tensors, targets(tuple(inputs)), None)
     if starts:
         launch(run, starts, graph)

@@ -162,7 +162,7 @@ def check_inputs(inputs: Sequence[Any]) -> None:
                 "jvp(f, primals, tangents): Expected primals to only contain Tensors, got "
                 f"{type(x)}"
             )
-        if x.array.dtype.kind not in "fcV":
+        if x._array.dtype.kind not in "fcV":
             raise ValueError(f"Expected primal to be floating point or complex, but got: {x.dtype}")  # type: ignore[attr-defined]
 
 

@@ -110,7 +110,7 @@ def checked_dim(head: str, value: Any, dim: Any) -> int | None:
             f"{head}Got in_dim={dim} for an input but the input is of type {type(value)}. We "
             "cannot vmap over non-Tensor arguments, please use None as the respective in_dim"
         )
-    ndim = value.array.ndim
+    ndim = value._array.ndim
     if not -ndim <= dim < ndim:
         raise ValueError(
             f"{head}Got in_dim={dim} for some input, but that input is a Tensor of dimensionality "

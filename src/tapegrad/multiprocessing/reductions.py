@@ -33,7 +33,7 @@ ALONE = 3
 
 def in_shared_memory(t: Any) -> tuple[Any, SharedMap]:
     """The array of a tensor in shared memory, and that memory."""
-    array = t.array
+    array = t._array
     found = shared_map_of(array)
     if found is not None:
         return memory_behind(array), found
@@ -41,7 +41,7 @@ def in_shared_memory(t: Any) -> tuple[Any, SharedMap]:
     moves = memory is array and array.base is None and sys.getrefcount(array) <= ALONE + 1
     made = in_new_shared_memory(memory)
     if moves:
-        t.array = with_bits_of(array, made)
+        t._array = with_bits_of(array, made)
     found = shared_map_of(made)
     if found is None:
         raise RuntimeError("unable to open shared memory: too many open files (24)")
@@ -52,7 +52,7 @@ def reduce_tensor(t: Any) -> Any:
     """How a tensor is sent to another process."""
     if t.requires_grad and not t.is_leaf:
         raise RuntimeError(NON_LEAF)
-    if type(t.array) is not np.ndarray and not isinstance(memory_behind(t.array), np.ndarray):
+    if type(t._array) is not np.ndarray and not isinstance(memory_behind(t._array), np.ndarray):
         return t.__reduce_ex__(2)  # on a GPU, or without values: by value
     array, memory = in_shared_memory(t)
     start = address(array) - memory.start()
@@ -94,7 +94,7 @@ def reduce_storage(storage: UntypedStorage) -> Any:
 
 
 def rebuild_storage(*parts: Any) -> UntypedStorage:
-    return UntypedStorage(root_of(rebuild_tensor(*parts).array))
+    return UntypedStorage(root_of(rebuild_tensor(*parts)._array))
 
 
 def init_reductions() -> None:

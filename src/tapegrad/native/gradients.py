@@ -24,11 +24,11 @@ class Gradients:
     def arrays_of(self, tensors: Sequence[Any]) -> Any:
         """The arrays of tensors that these kernels take, and their table; None if some are odd."""
         for t in tensors:
-            if not isinstance(t, TensorBase) or t.special != ORDINARY or t.view_of is not None:
+            if not isinstance(t, TensorBase) or t._special != ORDINARY or t._view_of is not None:
                 return None
-            if t.grad_fn is not None or (t.cell is not None and t.cell.inference):
+            if t.grad_fn is not None or (t._cell is not None and t._cell.inference):
                 return None
-        arrays = [t.array for t in tensors]
+        arrays = [t._array for t in tensors]
         table = KERNELS.together([arrays], -1)
         return None if table is None else (arrays, table)
 
@@ -52,9 +52,9 @@ class Gradients:
 
         False, and nothing is done, unless the norm is one number of their dtype.
         """
-        if not isinstance(norm, TensorBase) or norm.special != ORDINARY:
+        if not isinstance(norm, TensorBase) or norm._special != ORDINARY:
             return False
-        length, dtype = norm.array, found[0][0].dtype
+        length, dtype = norm._array, found[0][0].dtype
         if type(length) is not ndarray or length.dtype is not dtype or length.size != 1:
             return False
         scale = quiet(factor, length, most)

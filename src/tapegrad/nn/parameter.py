@@ -69,10 +69,10 @@ def _adopt(cls: type, data: Any, requires_grad: bool) -> Any:
     with modes_set_to(()):  # PyTorch shows nobody this step
         source = data.detach()
     made = blank(cls)
-    made.array = source.array
-    made.special = special_by(made.array)
-    made.cell = source.cell
-    made.wants_grad = bool(requires_grad)
+    made._array = source._array
+    made._special = special_by(made._array)
+    made._cell = source._cell
+    made._wants_grad = bool(requires_grad)
     if requires_grad:
         note_birth(made)
     return made
@@ -146,7 +146,7 @@ class UninitializedTensorMixin:
         device = self.data.device if device is None else device
         dtype = self.data.dtype if dtype is None else dtype
         self.data = tg.empty(shape, device=device, dtype=dtype)
-        self.special = special_by(self.array)
+        self._special = special_by(self._array)
         self.__class__ = self.cls_to_become
 
     @property
@@ -206,7 +206,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
 
     def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
         made = _adopt(cls, tg.empty(0, device=device, dtype=dtype), requires_grad)
-        made.special = INTERPRETED  # every op on it asks __torch_function__
+        made._special = INTERPRETED  # every op on it asks __torch_function__
         return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
@@ -234,7 +234,7 @@ class UninitializedBuffer(UninitializedTensorMixin, tg.Tensor):
         persistent: bool = True,
     ) -> Any:
         made = _adopt(cls, tg.empty(0, device=device, dtype=dtype), requires_grad)
-        made.special = INTERPRETED
+        made._special = INTERPRETED
         made.persistent = persistent
         made._is_buffer = True
         return made

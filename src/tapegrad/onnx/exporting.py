@@ -287,12 +287,12 @@ def written(
     inputs = []
     for i, (t, name) in enumerate(zip(joined.inputs, names, strict=True)):
         shape = [labels.get((i, a), int(n)) for a, n in enumerate(t.shape)]
-        inputs.append(onnx.helper.make_tensor_value_info(name, kind(t.array.dtype), shape))
+        inputs.append(onnx.helper.make_tensor_value_info(name, kind(t._array.dtype), shape))
         sizes = [
             joined.sizes.find([s[i][a] for s in joined.sizes.input_shapes], graph.step)
             for a in range(t.ndim)
         ]
-        graph.values[id(t)] = Value(graph.fresh(name), t.array.dtype, sizes)
+        graph.values[id(t)] = Value(graph.fresh(name), t._array.dtype, sizes)
     for name, places in symbols.items():
         i, axis = places[0]
         graph.symbols[name] = (names[i], axis)

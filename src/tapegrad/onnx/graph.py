@@ -185,7 +185,7 @@ class Graph:
                 self.versions[key] = self.versions.get(key, 0) + 1
         if key not in self.values:
             wish = self.state_names.get(key, "")
-            array = t.detach().resolve_conj().resolve_neg().array
+            array = t.detach().resolve_conj().resolve_neg()._array
             made = Value(self.constant(array, wish) if wish else "", array.dtype, t.shape, array)
             self.values[key] = made
         return self.values[key]
@@ -207,7 +207,9 @@ class Graph:
         self.step = step
         if self.is_constant(step):
             for result in step.results:
-                self.values[id(result)] = Value("", result.array.dtype, result.shape, result.array)
+                self.values[id(result)] = Value(
+                    "", result._array.dtype, result.shape, result._array
+                )
             return
         made = self.translate(step)
         if step.writes:
@@ -244,7 +246,7 @@ class Graph:
         for i, result in enumerate(step.results):
             value = names[i] if i < len(names) else ""
             if not isinstance(value, Value):
-                value = Value(value, result.array.dtype, step.sizes[i])
+                value = Value(value, result._array.dtype, step.sizes[i])
             value.made_by = step
             found.append(value)
         return found

@@ -85,7 +85,7 @@ class Recording(OpMode):
         if op.name in STEPS_OF_SEQUENCES:
             named |= equal_lengths(named.pop("sizes"))
         if op.name in ("index", "index_put"):
-            of_array = {id(t.array): t for t in watch}
+            of_array = {id(t._array): t for t in watch}
             named["index"] = [of_array.get(id(part), part) for part in named["index"]]
         step = Step(op.name, tensors, named, results, evidence.here())
         step.view = op.view
@@ -117,9 +117,9 @@ class Recording(OpMode):
 
     def seen_writing(self, target: Any) -> None:
         """Views share their memory, and its version."""
-        cell = target.version_cell()
+        cell = target._version_cell()
         for t in self.known.values():
-            if t.version_cell() is cell:
+            if t._version_cell() is cell:
                 self.versions[id(t)] = version(t)
 
     def read(self, t: TensorBase) -> None:
@@ -137,7 +137,7 @@ class Recording(OpMode):
 
 
 def version(t: Any) -> int:
-    return t.version_cell().n  # type: ignore[no-any-return]
+    return t._version_cell().n  # type: ignore[no-any-return]
 
 
 def here() -> str:
@@ -224,7 +224,7 @@ class Joined:
         if isinstance(first, TensorBase):
             origins = {self.origin[k].get(id(t)) for k, t in enumerate(values)}
             if origins == {None}:
-                alike = all([equal(first.array, t.array) for t in values])
+                alike = all([equal(first._array, t._array) for t in values])
                 origins = {None} if alike else {None, "values"}
             if len(origins) > 1:
                 raise OnnxExporterError(

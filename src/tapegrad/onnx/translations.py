@@ -21,7 +21,7 @@ def given(g: Graph, step: Step, i: int = 0) -> Value:
 
 
 def result_dtype(step: Step, i: int = 0) -> Any:
-    return step.results[i].array.dtype
+    return step.results[i]._array.dtype
 
 
 def operand(g: Graph, step: Step, i: int, dtype: Any) -> Value:
@@ -522,7 +522,7 @@ def indexed(g: Graph, step: Step) -> Any:
     places = [i for i, part in enumerate(parts) if not isinstance(part, slice)]
     tensors = [parts[i] for i in places]
     plain = all([parts[i] == slice(None) for i in range(len(parts)) if i not in places])
-    kinds = [t.array.dtype.kind if isinstance(t, TensorBase) else t.dtype.kind for t in tensors]
+    kinds = [t._array.dtype.kind if isinstance(t, TensorBase) else t.dtype.kind for t in tensors]
     beside = places == list(range(places[0], places[0] + len(places)))
     if not plain or not beside or "b" in kinds:
         raise unsupported(step, g.opset)

@@ -106,7 +106,7 @@ def muon(params: list[Any], states: Any, group: Group, factor: Any) -> list[Any]
         for kept, new in zip(found, (p, own, arrays), strict=True):
             kept.append(new)
     for some, owns, each in alike.values():
-        factors = [factor(p.array.shape) for p in some]
+        factors = [factor(p._array.shape) for p in some]
         counters = captured(MUON, owns, (), group)
         kernels.update(each, factors, (coefficients, times), (group["lr"],), options, counters)
         written(some, "_fused_muon_")
@@ -115,4 +115,4 @@ def muon(params: list[Any], states: Any, group: Group, factor: Any) -> list[Any]
 
 def written(params: list[Any], name: str) -> None:
     for p in params:
-        (p.cell or p.version_cell()).bump(name)
+        (p._cell or p._version_cell()).bump(name)

@@ -69,31 +69,31 @@ PLAIN = (bool, float, int, list, str, tuple, type(None))
 
 def gathers_with(p: Any, own: dict[str, Any], scalars: tuple[str, ...]) -> Any:
     """A key that is equal for parameters that can be updated together; None for one that cannot."""
-    array, grad = p.array, p.gradient
-    values = grad.array
+    array, grad = p._array, p._gradient
+    values = grad._array
     dtype, shape = array.dtype, array.shape
     if (
         dtype.kind != "f"
         or type(array) is not ndarray
         or array.size > LARGEST
-        or p.special
-        or p.view_of is not None
-        or grad.special
+        or p._special
+        or p._view_of is not None
+        or grad._special
         or values.dtype is not dtype
         or values.shape != shape
-        or not owns_memory(array, p.cell)
+        or not owns_memory(array, p._cell)
     ):
         return None
     key = [dtype]
     for name, t in own.items():
         key.append(name)
         if name in scalars:
-            key.append(t.array.item())
+            key.append(t._array.item())
             continue
-        if t is None or t.special:
+        if t is None or t._special:
             return None
-        array = t.array
-        if array.dtype is not dtype or array.shape != shape or not owns_memory(array, t.cell):
+        array = t._array
+        if array.dtype is not dtype or array.shape != shape or not owns_memory(array, t._cell):
             return None
     return tuple(key)
 
@@ -111,7 +111,7 @@ def chunks(params: list[Any]) -> Iterator[list[Any]]:
     size = 0
     for p in params:
         some.append(p)
-        size += p.array.size
+        size += p._array.size
         if size >= CHUNK:
             yield some
             some, size = [], 0
@@ -121,13 +121,13 @@ def chunks(params: list[Any]) -> Iterator[list[Any]]:
 
 def share_memory(params: list[Any], states: list[dict[str, Any]]) -> bool:
     """Whether a write to one tensor may be seen in another: then the order of updates matters."""
-    written = owners([p.array for p in params])
+    written = owners([p._array for p in params])
     for name in states[0]:
-        written += owners([own[name].array for own in states])
+        written += owners([own[name]._array for own in states])
     distinct = set(written)
     if len(distinct) != len(written):
         return True
-    return not distinct.isdisjoint(owners([p.gradient.array for p in params]))
+    return not distinct.isdisjoint(owners([p._gradient._array for p in params]))
 
 
 def owners(arrays: list[Any]) -> list[int]:
@@ -144,15 +144,15 @@ def update_gathered(
 ) -> None:
     """One update of tensors laid end to end; the scalars of their states are equal."""
     flat = gather(params)
-    grad = gather([p.gradient for p in params])
+    grad = gather([p._gradient for p in params])
     columns = {name: [own[name] for own in states] for name in states[0]}
     state = {
-        name: wrap(tensors[0].array.copy()) if name in scalars else gather(tensors)
+        name: wrap(tensors[0]._array.copy()) if name in scalars else gather(tensors)
         for name, tensors in columns.items()
     }
     update(flat, grad, state, group)
     scatter(flat, params)
-    note_writes(flat.cell, params)
+    note_writes(flat._cell, params)
     for name, value in state.items():
         if name not in columns:
             divide(name, value, params, states)
@@ -164,7 +164,7 @@ def update_gathered(
 
 def gather(tensors: list[Any]) -> Any:
     """Tensors laid end to end, as one."""
-    return wrap(np.concatenate([t.array for t in tensors], axis=None))
+    return wrap(np.concatenate([t._array for t in tensors], axis=None))
 
 
 def scatter(flat: Any, tensors: list[Any]) -> None:
@@ -172,23 +172,23 @@ def scatter(flat: Any, tensors: list[Any]) -> None:
     writes = count_writes(flat)
     if not writes:
         return
-    values = flat.array
+    values = flat._array
     start = 0
     for t in tensors:
-        array = t.array
+        array = t._array
         stop = start + array.size
         piece = values[start:stop]
         array[...] = piece if array.ndim == 1 else piece.reshape(array.shape)
         start = stop
-        (t.cell or t.version_cell()).n += writes
+        (t._cell or t._version_cell()).n += writes
 
 
 def divide(name: str, flat: Any, params: list[Any], states: list[dict[str, Any]]) -> None:
     """A new entry of the state, made by the update: the pieces become tensors of their own."""
     start = 0
     for p, own in zip(params, states, strict=True):
-        stop = start + p.array.size
-        own[name] = wrap(flat.array[start:stop].reshape(p.array.shape).copy())
+        stop = start + p._array.size
+        own[name] = wrap(flat._array[start:stop].reshape(p._array.shape).copy())
         start = stop
 
 
@@ -196,11 +196,11 @@ def fill_all(number: Any, tensors: list[Any]) -> None:
     """One new value into the tensors that all held the old one."""
     writes = count_writes(number)
     if writes:
-        value = number.array.item()
+        value = number._array.item()
         for t in tensors:
-            t.array.fill(value)
-            (t.cell or t.version_cell()).n += writes
+            t._array.fill(value)
+            (t._cell or t._version_cell()).n += writes
 
 
 def count_writes(t: Any) -> int:
-    return 0 if t.cell is None else int(t.cell.n)
+    return 0 if t._cell is None else int(t._cell.n)

@@ -130,7 +130,7 @@ def _zeropower_via_newtonschulz(
     if len(ns_coefficients) != 3:
         raise ValueError("Coefficients must be a tuple of exactly 3 values")
     a, b, c = [np.float32(value) for value in ns_coefficients]
-    values = grad.detach().float().array
+    values = grad.detach().float()._array
     xp = xp_of(values)
     x = to_bfloat16(xp, values)
     tall = x.shape[0] > x.shape[1]

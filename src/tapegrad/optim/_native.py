@@ -75,7 +75,7 @@ def update_natively(
         if fresh:
             for own, made in zip(owns, rows[2 + list(rule.rows).index(fresh)], strict=True):
                 own[fresh] = wrap(made)
-        narrow = bool(rule.scalars) and owns[0][rule.scalars[0]].array.dtype.itemsize == 4
+        narrow = bool(rule.scalars) and owns[0][rule.scalars[0]]._array.dtype.itemsize == 4
         writes = writes_of(rule, update, group, present, options, fresh)
         done = Done(some, owns, group, rule, rows, table, narrow, writes)
         done.run(values, options)
@@ -101,7 +101,7 @@ def by_kind(
         if dtype_of_all([p], [own], present) is None:
             rest.append(p)
         else:
-            alike.setdefault((p.array.dtype, rule.values(own)), []).append(p)
+            alike.setdefault((p._array.dtype, rule.values(own)), []).append(p)
     return alike
 
 
@@ -159,14 +159,14 @@ class Again:
         self.writes: list[tuple[Any, int]] = []  # versions, and what is added to them
         rows: list[Any] = [None] * len(done.params)
         self.is_listed = any([each is group for each in groups])
-        self.without = [p for p in group["params"] if p.gradient is None]
+        self.without = [p for p in group["params"] if p._gradient is None]
         for p, own, array, gradient in zip(
             done.params, done.owns, done.rows[0], done.rows[1], strict=True
         ):
             if own:
                 self.places.append((states, p, own))
             # The gradients themselves are not kept: a replay looks at who else does.
-            self.parameters.append((p, array, gradient, p.version_cell()))
+            self.parameters.append((p, array, gradient, p._version_cell()))
             self.add_write(p, done.writes.parameter)
         for name, row in zip(rule.rows, done.rows[2:], strict=True):
             for own, array in zip(done.owns, rows if row is None else row, strict=True):
@@ -175,26 +175,26 @@ class Again:
                     self.state.append((own[name], array, None))
         for name, n in done.writes.state.items():
             for own in done.owns:
-                self.state.append((own[name], own[name].array, own[name].version_cell()))
+                self.state.append((own[name], own[name]._array, own[name]._version_cell()))
                 self.add_write(own[name], n)
         self.counters = []
         for name in rule.scalars:
             for own in done.owns:
                 t = own[name]
                 self.places.append((own, name, t))
-                self.state.append((t, t.array, t.version_cell()))
-                self.counters.append(t.array)
+                self.state.append((t, t._array, t._version_cell()))
+                self.counters.append(t._array)
                 if self.counts_steps():
                     self.add_write(t, 1)
         self.written = Version()  # by the line that was recorded
-        self.written.writers = done.params[0].version_cell().writers[-1:]
+        self.written.writers = done.params[0]._version_cell().writers[-1:]
         self.run = KERNELS.KERNELS[f"{rule.kernel}_{SUFFIXES[done.rows[0][0].dtype]}"]
         self.sizes = (len(done.params), done.narrow)
         self.take_numbers()
 
     def add_write(self, t: Any, n: int) -> None:
         if n:
-            self.writes.append((t.version_cell(), n))
+            self.writes.append((t._version_cell(), n))
 
     def counts_steps(self) -> bool:
         return self.done.rule.scalars == ("step",) and self.done.rule.advance is count_step
@@ -238,16 +238,16 @@ def table_of(
     params: list[Any], states: Any, rule: Fused, present: list[str], fresh: str
 ) -> tuple[list[Any], Any]:
     """The rows of arrays, and the table of them that a kernel takes; None if they are not plain."""
-    rows: list[Any] = [[p.array for p in params], [p.gradient.array for p in params]]
+    rows: list[Any] = [[p._array for p in params], [p._gradient._array for p in params]]
     for name in rule.rows:
         if name not in present:
             rows.append(None)
         elif name == fresh:
             rows.append([np.empty(x.shape, x.dtype) for x in rows[0]])
         else:
-            rows.append([states[p][name].array for p in params])
+            rows.append([states[p][name]._array for p in params])
     for name in rule.scalars:
-        if len({id(states[p][name].array) for p in params}) != len(params):
+        if len({id(states[p][name]._array) for p in params}) != len(params):
             return rows, None
     return rows, KERNELS.together(rows, GRADIENTS)
 
@@ -274,9 +274,9 @@ def writes_of(
         state = {name: wrap(np.ones(1)) for name in present if name != fresh}
         state |= {name: wrap(np.ones(())) for name in rule.scalars}
         update(p, grad, state, group)
-        writers = p.cell.writers
+        writers = p._cell.writers
         found = KNOWN[key] = Writes(
-            p.cell.n,
+            p._cell.n,
             writers[-1][1] if writers else "",
             {name: count_writes(state[name]) for name in present if name != fresh},
         )

@@ -26,7 +26,7 @@ Group = dict[str, Any]
 
 
 def count_step(own: State, group: Group) -> None:
-    own["step"].array += 1
+    own["step"]._array += 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,11 +62,11 @@ class Fused:
         if self.fresh:
             return (float(own.get(self.fresh) is None),)
         if len(self.scalars) == 1:
-            array = own[self.scalars[0]].array
+            array = own[self.scalars[0]]._array
             return (array.item(),) if type(array) is ndarray else None
         found = []
         for name in self.scalars:
-            array = own[name].array
+            array = own[name]._array
             if type(array) is not ndarray:
                 return None
             found.append(array.item())
@@ -103,7 +103,7 @@ class Ready:
         self.sizes = tuple([x.size for x in rows[0]])
         self.dtype = rows[0][0].dtype
         self.pointers = [[x.data.ptr for x in row] for row in self.kept]
-        self.numbers = [[own[name].array for own in owns] for name in rule.scalars]
+        self.numbers = [[own[name]._array for own in owns] for name in rule.scalars]
         self.values = values if rule.fresh else None  # a row that is there is not filled again
 
     def is_still(self, params: list[Any], states: Any, names: tuple[str, ...], rule: Any) -> bool:
@@ -112,7 +112,7 @@ class Ready:
             return False
         if not all(map(is_, params, self.params)):
             return False
-        if not all(map(is_, [p.array for p in params], self.kept[0])):
+        if not all(map(is_, [p._array for p in params], self.kept[0])):
             return False
         if not names and not self.numbers:
             return True
@@ -121,10 +121,10 @@ class Ready:
             return False
         try:
             for name, row in zip(self.names, self.kept[1:], strict=True):
-                if not all(map(is_, [own[name].array for own in owns], row)):
+                if not all(map(is_, [own[name]._array for own in owns], row)):
                     return False
             for name, arrays in zip(rule.scalars, self.numbers, strict=True):
-                if not all(map(is_, [own[name].array for own in owns], arrays)):
+                if not all(map(is_, [own[name]._array for own in owns], arrays)):
                     return False
         except (AttributeError, KeyError):
             return False
@@ -132,7 +132,7 @@ class Ready:
 
     def step(self, params: list[Any], group: Group, rule: Fused, options: list[float]) -> bool:
         """One step; False, and nothing is done, if gradients or numbers are not as they should."""
-        grads = [p.gradient.array for p in params]
+        grads = [p._gradient._array for p in params]
         device_type, dtype = STATE.device_type, self.dtype
         for g, size in zip(grads, self.sizes, strict=True):
             if type(g) is not device_type or g.dtype is not dtype or g.size != size:
@@ -153,7 +153,7 @@ class Ready:
 def write_down(params: list[Any], rule: Fused) -> None:
     name = f"_fused_{rule.kernel}_"
     for p in params:
-        (p.cell or p.version_cell()).bump(name)
+        (p._cell or p._version_cell()).bump(name)
 
 
 def update_on_device(
@@ -215,7 +215,7 @@ def update_on_device(
 
 def address_of(p: Any) -> int:
     """Where a parameter lies: two in one place would be written at the same time."""
-    array = p.array
+    array = p._array
     return int(array.data.ptr) if type(array) is STATE.device_type and array.size else id(p)
 
 
@@ -236,11 +236,11 @@ def rows_of(p: Any, own: State, present: tuple[str, ...], fresh: str) -> list[An
 
     The row `fresh` may be missing.
     """
-    arrays = [p.array, p.gradient.array]
+    arrays = [p._array, p._gradient._array]
     for name in present:
         t = own.get(name)
         if t is not None:
-            arrays.append(t.array)
+            arrays.append(t._array)
         elif name != fresh:
             return None
     device_type = STATE.device_type
@@ -269,7 +269,7 @@ def launch(
     options: list[float],
 ) -> None:
     """One step of parameters whose states hold the same numbers."""
-    narrow = bool(rule.scalars) and owns[0][rule.scalars[0]].array.dtype.itemsize == 4
+    narrow = bool(rule.scalars) and owns[0][rule.scalars[0]]._array.dtype.itemsize == 4
     counters = captured(rule, owns, values, group)
     kernel.update(sizes, pointers, (group["lr"], *values), options, narrow, counters)
     if counters is None:
@@ -284,11 +284,11 @@ def advance(rule: Fused, owns: list[State], group: Group) -> None:
         return
     rule.advance(owns[0], group)
     for name in rule.scalars:
-        value = owns[0][name].array.item()
+        value = owns[0][name]._array.item()
         for own in owns:
             t = own[name]
-            t.array.fill(value)
-            (t.cell or t.version_cell()).n += 1
+            t._array.fill(value)
+            (t._cell or t._version_cell()).n += 1
 
 
 def captured(rule: Fused, owns: list[State], values: tuple[float, ...], group: Group) -> Any:

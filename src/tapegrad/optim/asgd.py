@@ -57,10 +57,10 @@ def after(count: float, lr: Any, group: dict[str, Any]) -> tuple[Any, float]:
 
 def advance(own: dict[str, Any], group: dict[str, Any]) -> None:
     """Count a step that a kernel does."""
-    own["step"].array += 1
-    eta, mu = after(own["step"].array.item(), group["lr"], group)
-    own["eta"].array.fill(eta)
-    own["mu"].array.fill(mu)
+    own["step"]._array += 1
+    eta, mu = after(own["step"]._array.item(), group["lr"], group)
+    own["eta"]._array.fill(eta)
+    own["mu"]._array.fill(mu)
 
 
 FUSED = Fused(

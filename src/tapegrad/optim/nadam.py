@@ -50,8 +50,8 @@ def momentum_at(count: float, group: dict[str, Any]) -> Any:
 
 def advance(own: dict[str, Any], group: dict[str, Any]) -> None:
     """Count a step that a kernel does."""
-    own["step"].array += 1
-    own["mu_product"].array *= momentum_at(own["step"].array.item(), group)
+    own["step"]._array += 1
+    own["mu_product"]._array *= momentum_at(own["step"]._array.item(), group)
 
 
 FUSED = Fused(

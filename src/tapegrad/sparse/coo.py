@@ -125,14 +125,14 @@ class SparseTensor(Tensor):
     def _looked_at(self, part: Any) -> Any:
         """A part as users see it: writes to it and to the whole are counted together."""
         shown = part.detach()
-        shown.cell = self.version_cell()
+        shown._cell = self._version_cell()
         return shown
 
     def _nnz(self) -> int:
-        return int(self._entries.array.shape[0])
+        return int(self._entries._array.shape[0])
 
     def sparse_dim(self) -> int:
-        return int(self._places.array.shape[0])
+        return int(self._places._array.shape[0])
 
     def dense_dim(self) -> int:
         return len(self._shape) - self.sparse_dim()
@@ -147,7 +147,7 @@ class SparseTensor(Tensor):
         places, _, group = distinct(self)
         entries = add_up(self._entries, group, places.shape[1])
         # PyTorch sorts in place and shows the part of the indices that is left.
-        memory = np.empty_like(self._places.array, order="C")
+        memory = np.empty_like(self._places._array, order="C")
         memory[:, : places.shape[1]] = places
         kept = wrap(memory[:, : places.shape[1]])
         return sparse(kept, named(entries, "CoalesceBackward0"), self._shape, True)
@@ -242,7 +242,7 @@ class SparseTensor(Tensor):
             raise could_not_run("permute")
         if order[count:] != tuple(range(count, len(order))):
             raise could_not_run("permute")
-        places = wrap(self._places.array[list(order[:count])])
+        places = wrap(self._places._array[list(order[:count])])
         entries = named(self._entries, label)
         same = order == tuple(range(len(order)))
         shape = tuple([self._shape[d] for d in order])
@@ -272,7 +272,7 @@ class SparseTensor(Tensor):
             self._places = self._places.new_zeros(sparse_dim, 0)
             self._entries = self._entries.new_zeros(0, *shape[sparse_dim:])
         self._shape = shape
-        self.array = NoElements(shape, self._entries.array.dtype)
+        self._array = NoElements(shape, self._entries._array.dtype)
         return self
 
     def sparse_resize_and_clear_(self, size: Any, sparse_dim: int, dense_dim: int) -> SparseTensor:
@@ -362,13 +362,13 @@ def part(name: str, t: Any) -> str:
 def sparse(places: Any, entries: Any, shape: tuple[int, ...], coalesced: bool) -> SparseTensor:
     """A sparse tensor of these parts, which are taken as they are."""
     t: Any = blank(SparseTensor)
-    t.array = NoElements(shape, entries.array.dtype)
-    t.special = INTERPRETED
+    t._array = NoElements(shape, entries._array.dtype)
+    t._special = INTERPRETED
     t._places = places
     t._entries = entries
     t._shape = shape
     # What has one entry or none cannot be out of order.
-    t._coalesced = coalesced or entries.array.shape[0] < 2
+    t._coalesced = coalesced or entries._array.shape[0] < 2
     return t  # type: ignore[no-any-return]
 
 
@@ -403,7 +403,7 @@ def flat_places(t: SparseTensor) -> Any:
 
     PyTorch trusts the indices unless asked to check them; here a wrong one is found at this point.
     """
-    places = t._places.array
+    places = t._places._array
     shape = t._shape[: t.sparse_dim()]
     check_places(places, shape)
     flat = np.zeros(places.shape[1], np.int64)
@@ -428,9 +428,9 @@ def distinct(t: SparseTensor) -> tuple[Any, Any, Any]:
 def add_up(entries: Any, group: Any, count: int) -> Any:
     """Sum the entries of each group."""
     shape = (count, *entries.shape[1:])
-    if entries.array.dtype.kind == "b":
+    if entries._array.dtype.kind == "b":
         seen = np.zeros(shape, bool)
-        np.logical_or.at(seen, group, entries.array)
+        np.logical_or.at(seen, group, entries._array)
         return wrap(seen)
     return entries.new_zeros(shape).index_add(0, wrap(group), entries)
 

@@ -80,14 +80,14 @@ def sparse_coo_tensor(
     if places.dim() != 2:
         raise RuntimeError(f"indices must be sparse_dim x nnz, but got: {list(places.shape)}")
     if size is None:
-        shape = inferred_shape(places.array, tuple(entries.shape[1:]))
+        shape = inferred_shape(places._array, tuple(entries.shape[1:]))
     else:
         shape = tuple(int(n) for n in size)
     if any(n < 0 for n in shape):
         raise RuntimeError("numel: integer multiplication overflow")
     check_parts(places, entries, shape)
     if check_invariants:
-        check_places(places.array, shape)
+        check_places(places._array, shape)
     if requires_grad:
         if not (entries.is_floating_point() or entries.is_complex()):
             raise RuntimeError(
@@ -148,7 +148,7 @@ def to_sparse(dense: Any, sparse_dim: int | None = None) -> SparseTensor:
             "is given"
         )
     rows = dense.detach().reshape(-1, *shape[count:]) != 0
-    flat = np.flatnonzero(rows.array.reshape(rows.shape[0], -1).any(1))
+    flat = np.flatnonzero(rows._array.reshape(rows.shape[0], -1).any(1))
     entries = dense.reshape(-1, *shape[count:])[wrap(flat)]
     label = "ToSparseBackward1" if sparse_dim is None else "ToSparseBackward0"
     return sparse(wrap(unflat(flat, shape[:count])), named(entries, label), shape, True)
@@ -315,8 +315,8 @@ def total(a: SparseTensor, dim: Any = None, keepdim: bool = False, dtype: Any = 
     shape = tuple([a._shape[d] for d in range(rank) if d not in gone])
     if not kept:
         return named(entries.sum(0), "SparseSumBackward0")
-    check_places(a._places.array, a._shape[:count])
-    places = wrap(a._places.array[kept])
+    check_places(a._places._array, a._shape[:count])
+    places = wrap(a._places._array[kept])
     whole = sparse(places, entries, shape, False).coalesce()
     return whole._with(named(whole._entries, "SparseSumBackward0"))
 
@@ -331,9 +331,9 @@ def mm(a: Any, b: Any, *, label: str = "MmBackward0") -> Any:
         product = mm(b.t(), a.t())
         return named(product.t(), label)
     check_product(a, b)
-    row, column = wrap(a._places.array[0]), wrap(a._places.array[1])
+    row, column = wrap(a._places._array[0]), wrap(a._places._array[1])
     terms = b[column] * a._entries.unsqueeze(1)
-    return named(add_up(terms, row.array, a._shape[0]), label)
+    return named(add_up(terms, row._array, a._shape[0]), label)
 
 
 def check_product(a: SparseTensor, b: Any) -> None:
@@ -348,7 +348,7 @@ def check_product(a: SparseTensor, b: Any) -> None:
             f"addmm: Argument #3 (dense): Expected dim 0 size {a._shape[1]}, got {b.shape[0]}"
         )
     check_dtypes(a, b)
-    check_places(a._places.array, a._shape)
+    check_places(a._places._array, a._shape)
 
 
 def check_dtypes(a: SparseTensor, b: Any) -> None:
@@ -386,17 +386,17 @@ def sparse_product(a: SparseTensor, b: SparseTensor) -> SparseTensor:
             f"{b._shape[0]}x{b._shape[1]})"
         )
     check_dtypes(a, b)
-    check_places(a._places.array, a._shape)
+    check_places(a._places._array, a._shape)
     whole = b.coalesce()
     # Where each row of `b` begins; the entries are sorted by row.
-    starts = np.searchsorted(whole._places.array[0], np.arange(b._shape[0] + 1))
-    inner = a._places.array[1]
+    starts = np.searchsorted(whole._places._array[0], np.arange(b._shape[0] + 1))
+    inner = a._places._array[1]
     lengths = starts[inner + 1] - starts[inner]
     left = np.repeat(np.arange(len(inner)), lengths)
     offsets = np.arange(len(left)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     right = np.repeat(starts[inner], lengths) + offsets
     terms = a._entries[wrap(left)] * whole._entries[wrap(right)]
-    places = np.stack([a._places.array[0][left], whole._places.array[1][right]])
+    places = np.stack([a._places._array[0][left], whole._places._array[1][right]])
     product = sparse(wrap(places), terms, (a._shape[0], b._shape[1]), False).coalesce()
     return product._with(named(product._entries, "SparseSparseMatmulBackward0"))
 

@@ -21,10 +21,10 @@ def accumulate(leaf: Any, g: Any) -> None:
 
     A dense gradient that meets a sparse one takes its place, a sparse one is written into it.
     """
-    before = leaf.gradient
+    before = leaf._gradient
     if before is None:
-        leaf.gradient = g._with(g._entries.detach().contiguous())
+        leaf._gradient = g._with(g._entries.detach().contiguous())
     elif isinstance(before, SparseTensor) and not isinstance(g, SparseTensor):
-        leaf.gradient = g.detach() + before
+        leaf._gradient = g.detach() + before
     else:
         before.add_(g)

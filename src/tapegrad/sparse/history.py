@@ -58,7 +58,7 @@ class NamedNode(Node):
 
     label: str = ""
 
-    def pull(self, grad: Any, record: bool) -> Any:
+    def _pull(self, grad: Any, record: bool) -> Any:
         return [grad]
 
     def name(self) -> str:
@@ -74,16 +74,16 @@ def named(t: Any, label: str) -> Any:
     node = NamedNode()
     node.label = label
     # grad_fn brings a view's history up to date first.
-    edge = t.grad_fn or t.node or accumulate_node(t)
-    node.edges = (edge,)
-    if t.slot:
-        node.edge_slots = (t.slot,)
-    if edge.is_leaf:
-        node.leaves = t
-    node.seq = next_seq()
+    edge = t.grad_fn or t._node or accumulate_node(t)
+    node._edges = (edge,)
+    if t._slot:
+        node._edge_slots = (t._slot,)
+    if edge._is_leaf:
+        node._leaves = t
+    node._seq = next_seq()
     stamp(node, 1)
-    made = wrap(t.array)
-    made.wants_grad = True
-    made.node = node
-    made.cell = t.version_cell()
+    made = wrap(t._array)
+    made._wants_grad = True
+    made._node = node
+    made._cell = t._version_cell()
     return made

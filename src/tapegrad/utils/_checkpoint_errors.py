@@ -35,15 +35,15 @@ class Seen:
 
     def __init__(self, x: Any, metadata: Any) -> None:
         self.metadata = metadata
-        self.shape = tuple(x.array.shape)
+        self.shape = tuple(x._array.shape)
         self.dtype = x.dtype
         frame = user_frame(1)
         self.at = None if frame is None else (frame.f_code, frame.f_lasti)
-        node = x.node
-        made = node is not None and not node.is_leaf
-        self.made = (node.code, node.lasti) if made else None
+        node = x._node
+        made = node is not None and not node._is_leaf
+        self.made = (node._code, node._lasti) if made else None
         # Not the tensor: what hooks are handed may be made for them.
-        self.leaf = None if made else weakref.ref(x.array)
+        self.leaf = None if made else weakref.ref(x._array)
 
     def saved_at(self) -> evidence.Place | None:
         return None if self.at is None else evidence.place(*self.at)

@@ -106,8 +106,8 @@ class _Kept:
 
     def __init__(self, result: Any) -> None:
         outs = result if isinstance(result, tuple) else (result,)
-        self.arrays = tuple([t.array for t in outs])
-        self.versions = [(t.version_cell(), t.version_cell().n) for t in outs]
+        self.arrays = tuple([t._array for t in outs])
+        self.versions = [(t._version_cell(), t._version_cell().n) for t in outs]
 
     def check(self) -> None:
         for cell, n in self.versions:
@@ -136,9 +136,9 @@ class _Keeping(OpMode):
         self, op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: tuple[Any, ...]
     ) -> Any:
         result = apply(op, tensors, attrs, watch)
-        if op.single and not op.view and id(evidence.memory(result.array)) in self.owned:
+        if op.single and not op.view and id(evidence.memory(result._array)) in self.owned:
             # `unsafe_view` allows writes that no version cell shows; what is kept must not change.
-            result.array = result.array.copy()
+            result._array = result._array.copy()
         name, args, kwargs = present(op, tensors, attrs, watch)
         if name in SAC_IGNORED_OPS:
             return result

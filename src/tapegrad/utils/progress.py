@@ -330,7 +330,7 @@ def number_or_text(value: Any) -> float | str:
 
 
 def as_float(value: Any) -> float:
-    array = getattr(value, "array", None)  # a tensor's values, past its history
+    array = getattr(value, "_array", None)  # a tensor's values, past its history
     if array is not None:
         return float(array.astype("float64").mean())
     if hasattr(value, "detach"):
@@ -349,7 +349,7 @@ def gradient_norm(source: Any) -> float:
     total = 0.0
     for p in tensors:
         if p.grad is not None:
-            flat = p.grad.array.reshape(-1).astype("float64")
+            flat = p.grad._array.reshape(-1).astype("float64")
             total += float(flat @ flat)
     return math.sqrt(total)
 

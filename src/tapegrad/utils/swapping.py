@@ -55,21 +55,21 @@ def swap_tensors(t1: Any, t2: Any) -> None:
 def has_foreign_weakref(t: Any) -> bool:
     """Whether somebody outside holds a weak reference; the graph's own are to leaves."""
     refs = weakref.getweakrefs(t)
-    return any(ref.__callback__ is not None for ref in refs) or bool(refs and not t.wants_grad)
+    return any(ref.__callback__ is not None for ref in refs) or bool(refs and not t._wants_grad)
 
 
 def point_at(t: Any) -> None:
     """Let what the graph knows of a content find it in the tensor that holds it now."""
-    node = t.node
+    node = t._node
     if isinstance(node, AccumulateGrad):
         # Graphs that were recorded before lead to another tensor now: they refuse to run.
         fresh = accumulate_node(t)
-        fresh.hooks, fresh.converts = node.hooks, node.converts
+        fresh._hooks, fresh._converts = node._hooks, node._converts
         fresh.grad_dtype = node.grad_dtype
-        node.hooks = NodeHooks()
-        add_hook(node.hooks.before_node, refuse)
-    elif node is not None and t.retained:
-        node.hooks.retained[t.slot] = weakref.ref(t)
+        node._hooks = NodeHooks()
+        add_hook(node._hooks.before_node, refuse)
+    elif node is not None and t._retained:
+        node._hooks.retained[t._slot] = weakref.ref(t)
 
 
 def refuse(grads: Any) -> None:

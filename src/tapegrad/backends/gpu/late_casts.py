@@ -24,18 +24,18 @@ class LateCasts:
 
     def before(self, node: Node) -> None:
         """A node is about to run: does it call functions of the user's, who may look at leaves?"""
-        if node.hooks is not None or node.packed or (node.op is None and not node.is_leaf):
+        if node._hooks is not None or node._packed or (node._op is None and not node._is_leaf):
             self.cast()
 
     def takes(self, node: Node, total: Any) -> bool:
         """Whether a node is a cast to a leaf's dtype that can wait; it is kept then."""
-        op: Op | None = node.op
+        op: Op | None = node._op
         if op is None or not op.casts or type(total) is not STATE.device_type or STATE.several:
             return False
-        leaf = node.edges[0]
-        if leaf is None or not leaf.is_leaf or leaf.hooks is not None or leaf.converts:
+        leaf = node._edges[0]
+        if leaf is None or not leaf._is_leaf or leaf._hooks is not None or leaf._converts:
             return False
-        if node.kept is None:
+        if node._kept is None:
             return False
         pending = self.run.order.pending[leaf]
         if pending.waiting != 1 or pending.total is not None:
@@ -56,7 +56,7 @@ class LateCasts:
         alike: dict[Any, list[int]] = {}
         for i, (node, total) in enumerate(late):
             leaf: Any = node
-            alike.setdefault((total.dtype, leaf.tensor().array.dtype), []).append(i)
+            alike.setdefault((total.dtype, leaf.tensor()._array.dtype), []).append(i)
         made: list[Any] = [None] * len(late)
         for (_, dtype), places in alike.items():
             totals = [late[i][1] for i in places]

@@ -19,10 +19,10 @@ from ...core.op import Op
 
 def run_linear(run: Any, order: Any, node: Node, total: Any) -> bool:
     """All gradients of the layer whose last node is `node`; False if its nodes have to run."""
-    chain: Chain = node.chain
+    chain: Chain = node._chain
     last: Any = node
     product: OpNode = last if chain.product is None else chain.product
-    kept = product.kept
+    kept = product._kept
     if kept is None or STATE.detached or type(total) is not STATE.device_type:
         return False
     if total.dtype is not kept_dtype(kept):
@@ -30,45 +30,45 @@ def run_linear(run: Any, order: Any, node: Node, total: Any) -> bool:
     for inner in (chain.product, chain.flat, chain.turned):
         if inner is not None:
             waiting = order.pending[inner]
-            if inner.hooks is not None or inner.packed or waiting.total is not None:
+            if inner._hooks is not None or inner._packed or waiting.total is not None:
                 return False
             if waiting.waiting != 1:
                 return False
-    cells = product.cells
+    cells = product._cells
     for k in range(0, len(cells), 3):
         if cells[k + 1].n != cells[k + 2]:
             return False  # the node says what was written
-    to_bias, to_input, turned = product.edges
+    to_bias, to_input, turned = product._edges
     x, right = kept[1], kept[2]
     grad = total
     if chain.product is not None:
-        last_kept: Any = last.kept
+        last_kept: Any = last._kept
         grad = DEVICE.space.reshape(total, last_kept[3])
     wants = (to_bias is not None, to_input is not None, turned is not None)
     weight = None if right is None else right.T
     found = DEVICE.backend.linear_gradients(grad, x, weight, wants)
     if not run.keep:
-        if last.frees:
+        if last._frees:
             run.release(last)
-        if product.frees:
+        if product._frees:
             run.release(product)
-    slots = product.edge_slots
+    slots = product._edge_slots
     first = 0 if slots is None else slots[0]
-    if to_bias is not None and to_bias.is_leaf:
+    if to_bias is not None and to_bias._is_leaf:
         give(run, order, to_bias, first, found[0])
     if to_input is not None:
         flat = chain.flat
         if flat is None:
             give(run, order, to_input, 0 if slots is None else slots[1], found[1])
         else:
-            flat_kept: Any = flat.kept
-            below = flat.edge_slots
+            flat_kept: Any = flat._kept
+            below = flat._edge_slots
             place = 0 if below is None else below[0]
-            give(run, order, flat.edges[0], place, found[1].reshape(flat_kept[3]))
+            give(run, order, flat._edges[0], place, found[1].reshape(flat_kept[3]))
     if turned is not None:
-        below = turned.edge_slots
-        give(run, order, turned.edges[0], 0 if below is None else below[0], found[2])
-    if to_bias is not None and not to_bias.is_leaf:
+        below = turned._edge_slots
+        give(run, order, turned._edges[0], 0 if below is None else below[0], found[2])
+    if to_bias is not None and not to_bias._is_leaf:
         give(run, order, to_bias, first, found[0])
     return True
 
@@ -82,17 +82,17 @@ def kept_dtype(kept: tuple[Any, ...]) -> Any:
 def give(run: Any, order: Any, edge: Any, slot: int, g: Any) -> None:
     """Hand a gradient in new memory on; a cast that only waits for it runs at once."""
     pending = order.pending[edge]
-    op: Op | None = edge.op
-    if op is not None and op.casts and edge.hooks is None and not edge.packed:
-        ready = pending.waiting == 1 and pending.total is None and edge.kept is not None
+    op: Op | None = edge._op
+    if op is not None and op.casts and edge._hooks is None and not edge._packed:
+        ready = pending.waiting == 1 and pending.total is None and edge._kept is not None
         # Leaves come before it, and their hooks must not see what it makes.
-        if ready and not [1 for leaf in order.leaves if leaf.node.hooks is not None]:
-            below = edge.edge_slots
-            g = None if run.late.takes(edge, g) else edge.pull(g, False)[0]
-            edge = edge.edges[0]
+        if ready and not [1 for leaf in order.leaves if leaf.node._hooks is not None]:
+            below = edge._edge_slots
+            g = None if run.late.takes(edge, g) else edge._pull(g, False)[0]
+            edge = edge._edges[0]
             slot = 0 if below is None else below[0]
             pending = order.pending[edge]
-    if g is not None and edge.op is not None and edge.op.view:
+    if g is not None and edge._op is not None and edge._op.view:
         passed = run.past_views(order, Passing(edge, slot, g, 1))
         run.hand_one(order, passed.edge, passed.slot, passed.g, passed.owned)
         return

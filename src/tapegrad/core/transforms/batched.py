@@ -1,8 +1,8 @@
 """vmap: tensors with a batch dimension that the function they are passed to does not see.
 
-A batched tensor has a level, and a *physical* tensor with the batch in front; its own `array` knows
+A batched tensor has a level, and a *physical* tensor with the batch in front; its `_array` knows
 shape, dtype and strides of one entry, but has no values. Dispatch sends every op with such a tensor
-here (they are `special`): the op's batching rule runs on the physical tensors, of which the tape
+here (they are `_special`): the op's batching rule runs on the physical tensors, of which the tape
 records what it needs. So `vmap(grad(f))` differentiates one graph, not one per entry.
 
 Levels nest: the physical tensor may be batched at an outer level, or have tangents (dual.py).
@@ -44,7 +44,7 @@ ESCAPED = (
 
 
 class Entry:
-    """The `array` of a batched tensor: what one entry looks like, without its values."""
+    """The `_array` of a batched tensor: what one entry looks like, without its values."""
 
     __slots__ = ("dtype", "ndim", "shape", "strides")
 
@@ -114,7 +114,7 @@ class Entry:
 
 
 def entry_of(physical: Any) -> Entry:
-    array = physical.array
+    array = physical._array
     return Entry(array.dtype, array.shape[1:], array.strides[1:])
 
 
@@ -143,13 +143,13 @@ class Batch:
 def batched(physical: Any, level: Level) -> Any:
     """A tensor whose dimension 0 is the batch of a level, seen as one entry."""
     t = wrap(entry_of(physical))
-    t.special = INTERPRETED
+    t._special = INTERPRETED
     t.__dict__["_batch"] = Batch(level, physical)
     return t
 
 
 def is_batched(t: Any) -> bool:
-    return isinstance(t, TensorBase) and t.special == 1 and "_batch" in t.__dict__
+    return isinstance(t, TensorBase) and t._special == 1 and "_batch" in t.__dict__
 
 
 def batch_of(t: Any) -> Batch:
@@ -214,11 +214,11 @@ def innermost(tensors: Any) -> Level:
 
 def memory_of(t: Any) -> Any:
     """The array that really holds the values, the batches in front: for checks of values."""
-    if not t.special:
-        return t.array
+    if not t._special:
+        return t._array
     while is_batched(t):
         t = batch_of(t).physical
-    return t.array
+    return t._array
 
 
 def known_values(t: Any) -> Any:
@@ -250,7 +250,7 @@ def physical_at(t: Any, level: Level) -> tuple[Any, bool]:
         # Batched further in than the level, or further out, with a tangent that is batched there.
         physical, found = physical_at(batch.physical, level)
         return (mirrored(swapped(physical), batch), True) if found else (t, False)
-    if isinstance(t, TensorBase) and t.special == 1 and "_dual" in t.__dict__:
+    if isinstance(t, TensorBase) and t._special == 1 and "_dual" in t.__dict__:
         return lifted_dual(t, level)
     return t, False
 
@@ -274,7 +274,7 @@ def lifted_dual(t: Any, level: Level) -> tuple[Any, bool]:
 
 def repeated(t: Any, size: int) -> Any:
     """A tensor with a batch in front, all entries the same memory."""
-    return RECORDED.expand(RECORDED.unsqueeze(t, 0), (size, *t.array.shape))
+    return RECORDED.expand(RECORDED.unsqueeze(t, 0), (size, *t._array.shape))
 
 
 def lift(t: Any, level: Level) -> Any:
@@ -349,13 +349,13 @@ def promoted(op: Op, tensors: Any) -> Any:
     """
     if len(tensors) == 1:
         return tensors
-    kinds = {t.array.dtype for t in tensors if isinstance(t, TensorBase)}
+    kinds = {t._array.dtype for t in tensors if isinstance(t, TensorBase)}
     if len(kinds) == 1 and next(iter(kinds)).kind in FLOATS:
         return tensors
     dtype = common_dtype(op, [stand_in(t) for t in tensors])
     return tuple(
         [
-            RECORDED.cast(t, dtype) if isinstance(t, TensorBase) and t.array.dtype != dtype else t
+            RECORDED.cast(t, dtype) if isinstance(t, TensorBase) and t._array.dtype != dtype else t
             for t in tensors
         ]
     )
@@ -365,7 +365,7 @@ def stand_in(t: Any) -> Any:
     """An array that counts for promotion as the entry of a tensor does."""
     if not isinstance(t, TensorBase):
         return t
-    return np.empty((1,) if t.array.ndim else (), t.array.dtype)
+    return np.empty((1,) if t._array.ndim else (), t._array.dtype)
 
 
 def unruly(op: Op) -> Exception:
@@ -403,7 +403,7 @@ def write(op: Op, tensors: Any, attrs: Any, watch: Any) -> Any:
         # A rule may save what is overwritten now.
         tensors = (target.clone(), *tensors[1:])
     value = run(op, tensors, attrs, watch)
-    have, want = target.array.shape, value.array.shape
+    have, want = target._array.shape, value._array.shape
     if want != have:
         ones = (1,) * (len(want) - len(have))
         raise wrong_shape((level.size, *ones, *have), (level.size, *want))
@@ -413,7 +413,7 @@ def write(op: Op, tensors: Any, attrs: Any, watch: Any) -> Any:
 
 def narrow_target(op: Op, target: Any, level: Level) -> Exception:
     """A batched value is to be written into a tensor that has no room for it."""
-    shape = target.array.shape
+    shape = target._array.shape
     if op.vmap_write is None:
         return wrong_shape(shape, (level.size, *shape))
     if op.vmap_write:
@@ -451,5 +451,5 @@ def through(function: Any, t: Any) -> Any:
 
 def replace(t: Any, other: Any) -> None:
     """Let a batched tensor show what another one does."""
-    t.array = other.array
+    t._array = other._array
     t.__dict__["_batch"] = other.__dict__["_batch"]

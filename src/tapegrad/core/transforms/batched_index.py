@@ -36,7 +36,7 @@ class Places:
     """Index tensors of one entry as index tensors of the batch."""
 
     def __init__(self, t: Any, noted: dict[int, Any], watched: Any, level: Level) -> None:
-        owners = {id(w.array): w for w in watched}
+        owners = {id(w._array): w for w in watched}
         self.level = level
         self.dims: list[int] = []
         found: list[tuple[Any, bool]] = []
@@ -44,21 +44,21 @@ class Places:
             owner = owners.get(id(array))
             if owner is None:
                 owner = wrap(array)
-            if owner.array.dtype.kind == "b" or owner.array.dtype == np.uint8:
+            if owner._array.dtype.kind == "b" or owner._array.dtype == np.uint8:
                 if is_batched(owner):
                     raise refusal(MASK)
-                for j, places in enumerate(owner.array.nonzero()):
+                for j, places in enumerate(owner._array.nonzero()):
                     self.dims.append(dim + j)
                     found.append((wrap(places), False))
             else:
                 self.dims.append(dim)
                 found.append(physical_at(owner, level))
-        shapes = [p.array.shape[b:] for p, b in found]
+        shapes = [p._array.shape[b:] for p, b in found]
         self.shape = np.broadcast_shapes(*shapes)
         rank = len(self.shape)
         numbers = np.arange(level.size).reshape(level.size, *(1,) * rank)
         self.indices = [on_device_of(t, numbers), *[aligned(p, b, rank) for p, b in found]]
-        rest = [d for d in range(t.array.ndim) if d not in self.dims]
+        rest = [d for d in range(t._array.ndim) if d not in self.dims]
         self.order = [0, *[d + 1 for d in self.dims], *[d + 1 for d in rest]]
         first = self.dims[0]
         adjacent = self.dims == list(range(first, first + len(self.dims)))
@@ -66,18 +66,18 @@ class Places:
         # From (batch, indexed, others) to where the indexed dimensions stand in the result.
         behind = list(range(1 + rank, 1 + rank + len(rest)))
         self.back = [0, *behind[:lead], *range(1, 1 + rank), *behind[lead:]]
-        sizes = [t.array.shape[d] for d in rest]
+        sizes = [t._array.shape[d] for d in rest]
         self.result = (*sizes[:lead], *self.shape, *sizes[lead:])
 
     def noted(self) -> dict[int, Any]:
-        return {i: index.array for i, index in enumerate(self.indices)}
+        return {i: index._array for i, index in enumerate(self.indices)}
 
 
 def aligned(index: Any, in_front: bool, rank: int) -> Any:
     """An index tensor of a batch with its own dimensions lined up at the end."""
     if not in_front:
         return index
-    shape = index.array.shape
+    shape = index._array.shape
     return index.reshape(shape[0], *(1,) * (rank + 1 - len(shape)), *shape[1:])
 
 
@@ -106,7 +106,7 @@ def put(
     places = Places(t, noted, watched, level)
     if run is not write:
         physical = lift(t, level).clone()
-    spread = values.expand(places.result) if values.array.shape != places.result else values
+    spread = values.expand(places.result) if values._array.shape != places.result else values
     source = lift(spread, level).permute([places.back.index(i) for i in range(len(places.back))])
     put_with(
         physical.permute(places.order), places.noted(), source, accumulate, tuple(places.indices)

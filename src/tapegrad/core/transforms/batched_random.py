@@ -43,7 +43,7 @@ INPLACE_UNBATCHED = (
 
 def unfilled(shape: Sequence[int], t: Any) -> Any:
     """A plain tensor of a shape, of the dtype and on the device of another."""
-    return wrap(xp_of(memory_of(t)).empty(tuple(shape), t.array.dtype))
+    return wrap(xp_of(memory_of(t)).empty(tuple(shape), t._array.dtype))
 
 
 def asked(level: Level) -> bool:
@@ -72,7 +72,7 @@ def pattern(t: Any) -> tuple[Any, list[Level]]:
         elif is_batched(t):
             physical, in_front = physical_at(t, level)
             if in_front:
-                t = unfilled(physical.array.shape[1:], t)
+                t = unfilled(physical._array.shape[1:], t)
     return t, levels
 
 
@@ -81,7 +81,7 @@ def of_tensors(draw: Callable[..., Any], *tensors: Any) -> Any:
     levels: list[Level] = []
     for level in reversed(STACK.batches()):
         if asked(level):
-            rank = max([t.array.ndim for t in tensors])
+            rank = max([t._array.ndim for t in tensors])
             tensors = tuple([aligned(lift(t, level), rank + 1) for t in tensors])
             levels.insert(0, level)
         elif any([physical_at(t, level)[1] for t in tensors]):
@@ -91,7 +91,7 @@ def of_tensors(draw: Callable[..., Any], *tensors: Any) -> Any:
 
 def aligned(t: Any, rank: int) -> Any:
     """A tensor with the batch in front, its other dimensions lined up at the end."""
-    shape = t.array.shape
+    shape = t._array.shape
     if len(shape) == rank:
         return t
     return RECORDED.reshape(t, (shape[0], *(1,) * (rank - len(shape)), *shape[1:]))
@@ -111,7 +111,7 @@ def into(target: Any, draw: Callable[[Any], Any], levels: list[Level] | None = N
             raise RuntimeError(INPLACE_UNBATCHED)
         into(physical, draw, outer)
     elif in_front:
-        one = unfilled(target.array.shape, target)
+        one = unfilled(target._array.shape, target)
         into(one, draw, outer)
         target.copy_(one)
     else:

@@ -18,15 +18,15 @@ from .levels import Level
 
 def widen(target: Any, level: Level) -> bool:
     """Give a tensor the batch of a level, in place; False where a user has to see to it."""
-    base = target if target.view_of is None else target.view_of.base
-    if not level.lifted or is_batched(base) or (base.wants_grad and base.is_leaf):
+    base = target if target._view_of is None else target._view_of.base
+    if not level.lifted or is_batched(base) or (base._wants_grad and base.is_leaf):
         return False
     from .dual import laid_out_as
 
-    before = base.array
+    before = base._array
     whole = laid_out_as(before, (level.size,)).copy_(base)
     become(base, whole, level, before)
-    base.version_cell().bump("widen")
+    base._version_cell().bump("widen")
     if target is not base:
         follow(target)
     return True
@@ -34,19 +34,19 @@ def widen(target: Any, level: Level) -> bool:
 
 def follow(view: Any) -> None:
     """A view of a tensor that has become batched: the same of the batch."""
-    found = batch_of(view.view_of.base)
+    found = batch_of(view._view_of.base)
     shown = batched(found.physical, found.level)
     seen = VIEWS.seen_from(view, shown, found.before)
-    become(view, batch_of(seen).physical, found.level, view.array)
-    view.view_of = None
+    become(view, batch_of(seen).physical, found.level, view._array)
+    view._view_of = None
 
 
 def become(t: Any, physical: Any, level: Level, before: Any) -> None:
-    t.array = entry_of(physical)
-    t.special = INTERPRETED
+    t._array = entry_of(physical)
+    t._special = INTERPRETED
     t.__dict__.pop("_dual", None)
     t.__dict__["_batch"] = batch = Batch(level, physical)
     batch.before = before
-    t.wants_grad = False
-    t.node = t.cut = None
-    t.slot = 0
+    t._wants_grad = False
+    t._node = t._cut = None
+    t._slot = 0

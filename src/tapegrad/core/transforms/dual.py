@@ -1,6 +1,6 @@
 """Forward mode: the dual interpreter. A dual tensor carries a tangent while its level is open.
 
-Dispatch sends every op with a dual among its tensors here (they are `special`): the op runs on the
+Dispatch sends every op with a dual among its tensors here (they are `_special`): the op runs on the
 plain tensors, and its forward-mode rule gives the tangents of the results. Rules run on tensors
 (`RECORDED`), so that a tape that is being recorded sees the tangents too.
 
@@ -59,7 +59,7 @@ def alive(found: Dual | None) -> Dual | None:
 
 def dual_of(t: Any) -> Dual | None:
     """The tangents of a tensor at open levels, innermost first."""
-    if not isinstance(t, TensorBase) or t.special != 1:
+    if not isinstance(t, TensorBase) or t._special != 1:
         return None
     found = t.__dict__.get("_dual")
     if found is None:
@@ -75,10 +75,10 @@ def set_dual(t: Any, found: Dual | None) -> None:
         from ..subclass import stays_special
 
         t.__dict__.pop("_dual", None)
-        t.special = stays_special(t)
+        t._special = stays_special(t)
     else:
         t.__dict__["_dual"] = found
-        t.special = INTERPRETED
+        t._special = INTERPRETED
 
 
 def tangent_of(t: Any, level: Level | None = None) -> Any:
@@ -90,7 +90,7 @@ def tangent_of(t: Any, level: Level | None = None) -> Any:
     if batch is not None:
         found = tangent_of(batch.physical, level)
         return None if found is None else entered(found, batch.level)
-    if t.view_of is not None and TANGENTS:
+    if t._view_of is not None and TANGENTS:
         adopt(t)
     dual = dual_of(t)
     while dual is not None and dual.level is not level:
@@ -121,9 +121,9 @@ def made_dual(t: Any, tangent: Any, level: Level) -> Any:
         batch = batch_of(t)
         return mirrored(made_dual(batch.physical, lift(tangent, batch.level), level), batch)
     made = t.view_as(t)
-    array = grounded(tangent)[0].array
-    if array.shape == t.array.shape and array.strides != t.array.strides:
-        tangent = laid_out_as(t.array, (), array.dtype).copy_(tangent)
+    array = grounded(tangent)[0]._array
+    if array.shape == t._array.shape and array.strides != t._array.strides:
+        tangent = laid_out_as(t._array, (), array.dtype).copy_(tangent)
     attach(made, tangent, level)
     return made
 
@@ -153,8 +153,8 @@ class stripped:
         for t in self.tensors:
             t, _ = grounded(t)
             self.take(t)
-            if isinstance(t, TensorBase) and t.view_of is not None:
-                self.take(t.view_of.base)  # a view would ask it
+            if isinstance(t, TensorBase) and t._view_of is not None:
+                self.take(t._view_of.base)  # a view would ask it
 
     def take(self, t: Any) -> None:
         found = dual_of(t)
@@ -206,7 +206,7 @@ def push(op: Op, tensors: Any, attrs: Any, watch: Any) -> Any:
         outs = (result,) if op.single else tuple(result)
         tangents_out = pushed_forward(op, tensors, tangents, outs, attrs)
     for i, (out, pushed) in enumerate(zip(outs, tangents_out, strict=True)):
-        if i not in op.plain_outs and pushed is not None and out.array.dtype.kind in FLOATS:
+        if i not in op.plain_outs and pushed is not None and out._array.dtype.kind in FLOATS:
             fresh = pushed if op.view or op.multi_view else unshared(pushed, tangents)
             attach(out, fitted(fresh, out), level, source_of(out, level))
     remember_tangents(outs, tangents, level)
@@ -215,17 +215,17 @@ def push(op: Op, tensors: Any, attrs: Any, watch: Any) -> Any:
 
 def source_of(out: Any, level: Level) -> Any:
     """For a view, the tangent of its base at a level."""
-    return None if out.view_of is None else tangent_of(out.view_of.base, level)
+    return None if out._view_of is None else tangent_of(out._view_of.base, level)
 
 
 def remember_tangents(outs: Any, tangents: list[Any], level: Level) -> None:
     """Keep with the node what its saved values move along: a recorded backward reads it."""
-    node = next((out.node for out in outs if out.node is not None), None)
-    if node is None or node.is_leaf:
+    node = next((out._node for out in outs if out._node is not None), None)
+    if node is None or node._is_leaf:
         return
-    below = node.duals or {}
+    below = node._duals or {}
     kept = [*tangents, *[tangent_of(out, level) for out in outs]]
-    node.duals = {
+    node._duals = {
         i: below.get(i) if t is None else Dual(t, level, below.get(i))
         for i, t in enumerate(kept)
         if t is not None or i in below
@@ -266,12 +266,12 @@ def fitted(tangent: Any, out: Any) -> Any:
     """A tangent in the shape and dtype of the value that it belongs to."""
     if not isinstance(tangent, TensorBase):
         tangent = RECORDED.full_like(out.detach(), tangent)
-    if tangent.array.dtype != out.array.dtype:
-        if tangent.array.dtype.kind == "c" and out.array.dtype.kind != "c":
+    if tangent._array.dtype != out._array.dtype:
+        if tangent._array.dtype.kind == "c" and out._array.dtype.kind != "c":
             tangent = RECORDED.real_part(tangent)
-        tangent = RECORDED.cast(tangent, out.array.dtype)
-    if tangent.array.shape != out.array.shape:
-        tangent = RECORDED.expand(tangent, out.array.shape).clone()
+        tangent = RECORDED.cast(tangent, out._array.dtype)
+    if tangent._array.shape != out._array.shape:
+        tangent = RECORDED.expand(tangent, out._array.shape).clone()
     return tangent
 
 
@@ -282,11 +282,11 @@ def before_write(op: Op, tensors: Any, attrs: Any) -> Any:
 
 def after_write(target: Any, value: Any) -> None:
     """Store the tangents of a new value where the views of the target see them too."""
-    if value is not None and value.node is not None and value.node.duals is not None:
+    if value is not None and value._node is not None and value._node._duals is not None:
         # What the node of the write saved moves along too, for a recorded backward.
-        view = target.view_of
-        written = target.node if view is None else view.base.node.inner
-        written.duals = value.node.duals
+        view = target._view_of
+        written = target._node if view is None else view.base._node.inner
+        written._duals = value._node._duals
     moved = dual_of(value)
     levels = set()
     while moved is not None:
@@ -314,11 +314,11 @@ def store(target: Any, level: Level, tangent: Any) -> None:
 
 def begin(target: Any, level: Level, tangent: Any) -> None:
     """Give a tensor a first tangent; the base of a view becomes dual with it."""
-    owner = target if target.view_of is None else target.view_of.base
+    owner = target if target._view_of is None else target._view_of.base
     physical, batches = grounded(tangent)
-    array = owner.array
+    array = owner._array
     front = len(batches)
-    if physical.array.shape[front:] == array.shape and physical.array.strides[front:] == (
+    if physical._array.shape[front:] == array.shape and physical._array.strides[front:] == (
         array.strides
     ):
         attach(owner, tangent, level)
@@ -332,7 +332,7 @@ def batch_tangent(target: Any, level: Level, batches: list[Level]) -> Any:
     It is zero where there was none. Where a base is dual, or nothing was, a view shows that of its
     base, which has to be written with it.
     """
-    view = target.view_of
+    view = target._view_of
     owner = target
     if view is not None and (
         tangent_of(target, level) is None or has_level(dual_of(view.base), level)
@@ -340,7 +340,7 @@ def batch_tangent(target: Any, level: Level, batches: list[Level]) -> Any:
         owner = view.base
     before = tangent_of(owner, level)
     levels = sorted({*batches, *grounded(before)[1]}, key=lambda v: v.number)
-    made = above(laid_out_as(owner.array, tuple([v.size for v in levels])), levels)
+    made = above(laid_out_as(owner._array, tuple([v.size for v in levels])), levels)
     if before is not None:
         made.copy_(before)
     attach(owner, made, level)
@@ -363,11 +363,11 @@ def laid_out_as(array: Any, front: tuple[int, ...], dtype: Any = None) -> Any:
 
 def adopt(target: Any) -> None:
     """Give a view the tangents that its base got since, by a write to it or to another view."""
-    found = dual_of(target.view_of.base)
+    found = dual_of(target._view_of.base)
     while found is not None:
         own = at_level(dual_of(target), found.level)
         if own is None or (own.source is not None and own.source is not found.tangent):
-            whole = matching(target.view_of.base, found)
+            whole = matching(target._view_of.base, found)
             seen = VIEWS.seen_from(target, whole)
             attach(target, seen, found.level, whole)
         found = alive(found.below)
@@ -376,9 +376,9 @@ def adopt(target: Any) -> None:
 def matching(base: Any, found: Dual) -> Any:
     """The tangent of a base, laid out in memory as the base is."""
     physical, batches = grounded(found.tangent)
-    if physical.array.strides[physical.array.ndim - base.array.ndim :] == base.array.strides:
+    if physical._array.strides[physical._array.ndim - base._array.ndim :] == base._array.strides:
         return found.tangent
-    made = above(laid_out_as(base.array, tuple([v.size for v in batches])), batches)
+    made = above(laid_out_as(base._array, tuple([v.size for v in batches])), batches)
     found.tangent = made.copy_(found.tangent)
     return found.tangent
 

@@ -143,8 +143,8 @@ def stack(name: str, column: Any, level: Level) -> Any:
     for k, t in enumerate(column):
         if not isinstance(t, TensorBase):
             raise RuntimeError(f"loop_over: {name}() gives a {type(t).__name__}, not a tensor")
-        if t.array.shape != column[0].array.shape:
-            sizes = [list(column[i].array.shape) for i in (0, k)]
+        if t._array.shape != column[0]._array.shape:
+            sizes = [list(column[i]._array.shape) for i in (0, k)]
             raise explained(
                 RuntimeError(
                     f"stack expects each tensor to be equal size, but got {sizes[0]} at entry 0 "

@@ -23,7 +23,7 @@ class Leaf:
     def __init__(self, p: Any) -> None:
         self.ref = weakref.ref(p)
         self.values = fingerprint(p)
-        self.gradient = fingerprint(p.gradient)
+        self.gradient = fingerprint(p._gradient)
 
 
 class HandSteps(Listener):
@@ -49,7 +49,7 @@ class HandSteps(Listener):
         self.faults[call.where] = self.faults.get(call.where, 0) + 1
         if self.faults[call.where] < SURE:
             return
-        names = [evidence.name_of(p.array) or self.patient.name(p) for p in stale]
+        names = [evidence.name_of(p._array) or self.patient.name(p) for p in stale]
         first = names[0] if names[0].isidentifier() else "w"
         self.patient.report.add(
             "D01",
@@ -62,7 +62,7 @@ class HandSteps(Listener):
     def check_lost(self, call: BackwardCall) -> None:
         """A loss that is computed from a leaf through the line that was to update it."""
         for node in call.graph.nodes:
-            if not any(edge is not None and edge.is_leaf for edge in node.edges):
+            if not any(edge is not None and edge._is_leaf for edge in node._edges):
                 continue
             where = self.places.of(node)
             lost = None if where is None else LOST_LEAF.match(where["text"])
@@ -93,7 +93,7 @@ class HandSteps(Listener):
             del self.leaves[key]
             return None
         grad = grad_of(p)
-        if grad is None or is_zero(grad) or fingerprint(p.gradient) != leaf.gradient:
+        if grad is None or is_zero(grad) or fingerprint(p._gradient) != leaf.gradient:
             return None
         return p if self.written(key) else None
 

@@ -74,12 +74,12 @@ class LoopOrder(Listener):
         used = order.after_step.pop(id(p), None)
         if grad is None or is_zero(grad):
             order.stacked.discard(id(p))
-        elif used is not None and fingerprint(p.gradient) == used:
+        elif used is not None and fingerprint(p._gradient) == used:
             order.stacked.add(id(p))
 
     def after_backward(self, call: BackwardCall) -> None:
         # Larger leaves are parameters whose gradient somebody hands in.
-        cut = all((t.node is None or t.node.is_leaf) and t.array.size == 1 for t in call.roots)
+        cut = all((t._node is None or t._node._is_leaf) and t._array.size == 1 for t in call.roots)
         cut = cut and bool(call.roots)
         diagnosis = getattr(call.error, "diagnosis", None) or {}
         if cut and (call.error is None or diagnosis.get("id") == "E03"):
@@ -101,13 +101,13 @@ class LoopOrder(Listener):
         if self.detached[call.where] < SURE:
             return
         loss = call.roots[0]
-        name = evidence.name_of(loss.array) or "the loss"
-        cut = evidence.of_cut(loss.cut)
+        name = evidence.name_of(loss._array) or "the loss"
+        cut = evidence.of_cut(loss._cut)
         how = "has no history, so that no gradient reaches a parameter"
         fix = f"compute `{name}` from the model's output with tensor operations only"
-        if cut is not None and loss.cut is not None:
-            how = f"was cut off by {loss.cut.what} at {evidence.spell(cut)}"
-            fix = f"leave out {loss.cut.what}"
+        if cut is not None and loss._cut is not None:
+            how = f"was cut off by {loss._cut.what} at {evidence.spell(cut)}"
+            fix = f"leave out {loss._cut.what}"
         self.patient.report.add(
             "D04",
             f"`{name}` {how}",
@@ -136,7 +136,7 @@ class LoopOrder(Listener):
             self.check_stacked(call, order)
         self.check_early(call, order)
         order.after_step = {
-            id(p): fingerprint(p.gradient) for p in call.parameters if grad_of(p) is not None
+            id(p): fingerprint(p._gradient) for p in call.parameters if grad_of(p) is not None
         }
         order.stacked.clear()
         order.backwards = 0
@@ -179,9 +179,9 @@ class LoopOrder(Listener):
             return
         used = order.after_step
         if all(
-            p.gradient is None or used.get(id(p)) == fingerprint(p.gradient)
+            p._gradient is None or used.get(id(p)) == fingerprint(p._gradient)
             for p in trained
-            if p.gradient is None or grad_of(p) is not None
+            if p._gradient is None or grad_of(p) is not None
         ) and order.again("D03"):
             state = "the gradients are still those of the last step"
             self.patient.report.add(

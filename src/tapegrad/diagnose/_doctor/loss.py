@@ -44,7 +44,7 @@ class Losses(Listener):
     # ------------------------------------------------------------------ activations twice
 
     def check_log_softmax(self, node: Any, graph: Walk) -> None:
-        below = through_views(node.edges[0])
+        below = through_views(node._edges[0])
         where = evidence.of_node(node)
         made = evidence.of_node(below)
         if op_name(below) == "softmax" and self.is_loss(node, graph):
@@ -72,7 +72,7 @@ class Losses(Listener):
         return any(u in ("nll_loss", "nll_loss2d", "mul", "neg", "gather", "sum") for u in users)
 
     def check_nll(self, node: Any) -> None:
-        below = through_views(node.edges[0])
+        below = through_views(node._edges[0])
         if op_name(below) in ("softmax", "sigmoid"):
             made = evidence.of_node(below)
             self.patient.report.add(
@@ -85,7 +85,7 @@ class Losses(Listener):
             )
 
     def check_bce(self, node: Any) -> None:
-        below = through_views(node.edges[0])
+        below = through_views(node._edges[0])
         if op_name(below) == "sigmoid":
             made = evidence.of_node(below)
             self.patient.report.add(
@@ -101,25 +101,25 @@ class Losses(Listener):
 
     def check_pair(self, node: Any, graph: Walk) -> None:
         """prediction - target where one is a column and the other is flat."""
-        fixes = node.fixes
-        if fixes is None or len(fixes) != 2 or (node.edges[0] is None) == (node.edges[1] is None):
+        fixes = node._fixes
+        if fixes is None or len(fixes) != 2 or (node._edges[0] is None) == (node._edges[1] is None):
             return
         shapes = [None if fix is None else tuple(fix[0]) for fix in fixes]
         if not is_mixed(shapes):
             # Where the dtypes differ too, the shape of what needs no gradient is not noted.
             result = self.result_shape(node, graph)
-            known = shapes[0] if node.edges[0] is not None else shapes[1]
+            known = shapes[0] if node._edges[0] is not None else shapes[1]
             if result is None or known is None or not stretched(known, result):
                 return
             other = (result[0],) if known == (result[0], 1) else (result[0], 1)
-            shapes = [known, other] if node.edges[0] is not None else [other, known]
-        predicted = node.edges[0] if node.edges[0] is not None else node.edges[1]
+            shapes = [known, other] if node._edges[0] is not None else [other, known]
+        predicted = node._edges[0] if node._edges[0] is not None else node._edges[1]
         where = evidence.of_node(node)
-        if predicted.is_leaf or where is None or ON_PURPOSE.search(where["text"]):
+        if predicted._is_leaf or where is None or ON_PURPOSE.search(where["text"]):
             return
         if op_name(predicted) == "unsqueeze" or not leads_to_loss(node, graph):
             return
-        predicts = 0 if node.edges[0] is not None else 1
+        predicts = 0 if node._edges[0] is not None else 1
         self.tell_mixed(shapes[predicts], shapes[1 - predicts], where)
 
     def check_expand(self, node: Any, graph: Walk) -> None:
@@ -142,8 +142,8 @@ class Losses(Listener):
     def result_shape(node: Any, graph: Walk) -> tuple[int, ...] | None:
         """The shape of what a node made, where somebody who used it knows."""
         for user, i in graph.users.get(node, []):
-            if user.kept is not None and user.op is not None and i < user.op.width:
-                saved = user.kept[i]
+            if user._kept is not None and user._op is not None and i < user._op.width:
+                saved = user._kept[i]
                 if hasattr(saved, "shape"):
                     return tuple(saved.shape)
         return None
@@ -184,13 +184,13 @@ def stretched(shape: tuple[int, ...], wide: tuple[int, ...]) -> bool:
 
 def shape_of(node: Any) -> tuple[int, ...] | None:
     """The shape that an expand came from: the last thing the op keeps."""
-    kept = node.kept
+    kept = node._kept
     found = kept[-1] if kept else None
     return tuple(found) if isinstance(found, tuple) else None
 
 
 def wide_shape(node: Any) -> tuple[int, ...] | None:
-    kept = node.kept
+    kept = node._kept
     found = kept[-2] if kept and len(kept) > 1 else None
     return tuple(found) if isinstance(found, tuple) else None
 
@@ -202,7 +202,7 @@ def leads_to_loss(node: Any, graph: Walk) -> bool:
         for user, _ in graph.users.get(stack.pop(), []):
             if op_name(user) in REDUCTIONS:
                 return True
-            if user.op is not None and user.op.elementwise and user not in seen:
+            if user._op is not None and user._op.elementwise and user not in seen:
                 seen.add(user)
                 stack.append(user)
     return False

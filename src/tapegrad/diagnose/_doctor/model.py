@@ -54,7 +54,7 @@ class Parameters(Listener):
     def count_step(self, p: Any, steps: int) -> None:
         known = self.patient.known(p)
         known.steps = steps
-        by_hand = p.gradient is not None and known.reached_at == 0
+        by_hand = p._gradient is not None and known.reached_at == 0
         if by_hand:
             known.gradients += 1
         fresh = known.reached_at > known.stepped_at or by_hand
@@ -67,7 +67,7 @@ class Parameters(Listener):
             p = known.ref()
             if p is None:
                 continue
-            version = p.cell.n if p.cell is not None else 0
+            version = p._cell.n if p._cell is not None else 0
             if known.version not in (-1, version):
                 known.written = True
             known.version = version

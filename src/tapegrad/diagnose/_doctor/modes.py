@@ -38,7 +38,7 @@ class Trial:
         self.where = call.where
         self.layers = layers
         self.only_norms = only_norms
-        self.inputs = [(weakref.ref(t.array), address(t)) for t in dense_in(call.args)]
+        self.inputs = [(weakref.ref(t._array), address(t)) for t in dense_in(call.args)]
         self.outputs = memories(call.result)
         self.again = False  # the same input as the trial before, at the same line
 
@@ -47,7 +47,7 @@ class Trial:
 
     def owns(self, values: list[Any]) -> bool:
         alive = [m for m in (ref() for ref in self.outputs) if m is not None]
-        return any(evidence.memory(t.array) is m for t in values for m in alive)
+        return any(evidence.memory(t._array) is m for t in values for m in alive)
 
 
 class Asleep:
@@ -109,7 +109,7 @@ class Modes(Listener):
         if not any(True for _ in call.module.parameters()):
             return  # a loss
         for t in tensors_in(call.args):
-            memory = evidence.memory(t.array)
+            memory = evidence.memory(t._array)
             for ref, model in self.made_by:
                 if ref() is memory and model() is not None and model() is not call.module:
                     self.feeders.add(model())
@@ -128,7 +128,7 @@ class Modes(Listener):
     def judged(self, name: str, args: tuple[Any, ...], result: Any) -> None:
         if name not in LOSSES and name not in DECISIONS:
             return
-        values = [t for t in args if hasattr(t, "array")]
+        values = [t for t in args if hasattr(t, "_array")]
         if tg.is_grad_enabled() and name in LOSSES:
             self.excuse(values)
             return
@@ -144,7 +144,7 @@ class Modes(Listener):
             if trial.owns(values):
                 self.excused.add(trial.where)
         for t in values:
-            memory = evidence.memory(t.array)
+            memory = evidence.memory(t._array)
             for ref, trial in self.labels:
                 if ref() is memory:
                     self.excused.add(trial.where)
@@ -222,7 +222,7 @@ def memories(value: Any) -> list[Any]:
     found = []
     for t in dense_in(value):
         try:
-            found.append(weakref.ref(evidence.memory(t.array)))
+            found.append(weakref.ref(evidence.memory(t._array)))
         except TypeError:  # on a GPU, memory that an allocator of the user's gave
             continue
     return found
@@ -230,12 +230,12 @@ def memories(value: Any) -> list[Any]:
 
 def dense_in(value: Any) -> list[Any]:
     """The tensors in a value that have memory: not those inside of vmap, nor sparse ones."""
-    return [t for t in tensors_in(value) if is_array(t.array)]
+    return [t for t in tensors_in(value) if is_array(t._array)]
 
 
 def address(t: Any) -> tuple[Any, ...]:
     """Which part of which memory a tensor looks at."""
-    return layout.address(t.array), t.array.shape, t.array.strides
+    return layout.address(t._array), t._array.shape, t._array.strides
 
 
 def same_input(one: Trial, other: Trial) -> bool:

@@ -72,7 +72,7 @@ def suspects(graph: Walk) -> list[Any]:
 
 
 def fractional(node: Any) -> bool:
-    exponent = node.kept[-1] if node.kept else None
+    exponent = node._kept[-1] if node._kept else None
     return isinstance(exponent, float) and exponent < 1
 
 
@@ -84,19 +84,19 @@ def where_nan_began(graph: Walk) -> tuple[Place | None, str, str]:
         for i, value in saved_inputs(node).items():
             if finite(value):
                 continue
-            maker = node.edges[i]
-            if maker is None or maker.is_leaf:
-                if data is None or node.seq < data[0].seq:
+            maker = node._edges[i]
+            if maker is None or maker._is_leaf:
+                if data is None or node._seq < data[0]._seq:
                     data = (node, i, maker, value)
-            elif first is None or maker.seq < first.seq:
+            elif first is None or maker._seq < first._seq:
                 first = maker
         if any(not finite(value) for value in saved_outputs(node)):
-            if first is None or node.seq < first.seq:
+            if first is None or node._seq < first._seq:
                 first = node
-    if data is not None and (first is None or data[0].seq <= first.seq):
+    if data is not None and (first is None or data[0]._seq <= first._seq):
         return from_data(*data)
     if first is None:
-        first = min((n for n in graph.nodes if undefined(n)), key=lambda n: n.seq, default=None)
+        first = min((n for n in graph.nodes if undefined(n)), key=lambda n: n._seq, default=None)
     if first is None:
         return None, "no saved value shows where it began", NO_CLUE
     where = evidence.of_node(first)

@@ -79,7 +79,7 @@ class Numbers(Listener):
         if len(call.roots) == 1:
             self.note_loss(call)
         for key, node in call.graph.depths().items():
-            self.depths.setdefault(key, (node.code, node.lasti))
+            self.depths.setdefault(key, (node._code, node._lasti))
         self.danger = suspects(call.graph)
         self.check_dead(call.graph)
 
@@ -124,7 +124,7 @@ class Numbers(Listener):
             line.moved = True
         elif self.patient.step > line.step:  # several backward passes per step prove nothing
             line.equal += 1
-        line.moved |= call.roots[0].array.dtype.itemsize < 4  # half precision: too coarse to tell
+        line.moved |= call.roots[0]._array.dtype.itemsize < 4  # half precision: too coarse to tell
         line.last, line.step = value, self.patient.step
 
     def check_dead(self, graph: Walk) -> None:
@@ -134,7 +134,7 @@ class Numbers(Listener):
                 continue
             outputs = saved_outputs(node)
             module = evidence.module_of(node)
-            key = (node.code, node.lasti, id(module))
+            key = (node._code, node._lasti, id(module))
             zero = bool(outputs) and all(is_zero(o) for o in outputs)
             if not zero:
                 self.dead.pop(key, None)
@@ -208,7 +208,7 @@ class Numbers(Listener):
         by_id = {id(p): p for p in call.parameters}
         for key, spot in self.depths.items():
             p = by_id.get(key)
-            grad = None if p is None or p.array.ndim < 2 else grad_of(p)
+            grad = None if p is None or p._array.ndim < 2 else grad_of(p)
             if grad is not None and (size := typical(grad)) > 0:
                 sizes.append((size, p, spot))
         if len(sizes) < FEWEST_LAYERS:
@@ -249,7 +249,7 @@ class Numbers(Listener):
     # ------------------------------------------------------------------ updates
 
     def remember_weights(self, call: StepCall, course: Course) -> None:
-        weights = [p for p in call.parameters if p.array.ndim > 1 and grad_of(p) is not None]
+        weights = [p for p in call.parameters if p._array.ndim > 1 and grad_of(p) is not None]
         weights = weights or [p for p in call.parameters if grad_of(p) is not None]
         course.before = {id(p): copied(x) for p in weights if (x := array_of(p)) is not None}
 
@@ -257,7 +257,7 @@ class Numbers(Listener):
         moved = whole = 0.0
         for p in call.parameters:
             before = course.before.get(id(p))
-            if before is not None and before.shape == p.array.shape:
+            if before is not None and before.shape == p._array.shape:
                 moved += double_norm(copied(array_of(p)) - before) ** 2
                 whole += double_norm(before) ** 2
         rate = learning_rate(call.optimizer)
@@ -357,7 +357,7 @@ def feeds_layer(node: Any, graph: Walk) -> bool:
         for user, _ in graph.users.get(current, []):
             if op_name(user) in CARRIERS:
                 return True
-            easy = user.op is not None and (user.op.elementwise or user.op.view)
+            easy = user._op is not None and (user._op.elementwise or user._op.view)
             if (easy or "pool" in op_name(user)) and user not in seen and hops < 6:
                 seen.add(user)
                 stack.append((user, hops + 1))

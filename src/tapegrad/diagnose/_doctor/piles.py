@@ -41,7 +41,7 @@ class Piles(Listener):
     def after_forward(self, call: ForwardCall) -> None:
         if call.recording:
             for t in tensors_in(call.result):
-                if t.node is not None and not t.node.is_leaf:
+                if t._node is not None and not t._node._is_leaf:
                     self.kept.append((self.stepped, weakref.ref(t), False))
 
     def before_backward(self, call: BackwardCall) -> None:
@@ -49,10 +49,10 @@ class Piles(Listener):
             self.by_hand = self.patient.report.by_hand
             self.after_a_step()
         for t in call.roots:
-            if t.node is not None and not t.node.is_leaf:
+            if t._node is not None and not t._node._is_leaf:
                 self.kept.append((self.stepped, weakref.ref(t), True))
-                self.roots.append((self.stepped, t.node.seq))
-                self.last_root = max(self.last_root, t.node.seq)
+                self.roots.append((self.stepped, t._node._seq))
+                self.last_root = max(self.last_root, t._node._seq)
         self.check_growth(call)
 
     def after_step(self, call: StepCall) -> None:
@@ -112,15 +112,15 @@ class Piles(Listener):
     def look_for_chains(self, old: set[int]) -> None:
         """`total += loss`: one tensor whose history has many losses in it."""
         for name, value in reachable():
-            if not isinstance(value, TensorBase) or value.node is None or value.node.is_leaf:
+            if not isinstance(value, TensorBase) or value._node is None or value._node._is_leaf:
                 continue
             inside = 0
-            stack, seen = [value.node], {value.node}
+            stack, seen = [value._node], {value._node}
             while stack and len(seen) < MAX_CHAIN and inside < CHAIN:
                 node = stack.pop()
-                inside += node.seq in old
-                for edge in node.edges:
-                    if edge is not None and not edge.is_leaf and edge not in seen:
+                inside += node._seq in old
+                for edge in node._edges:
+                    if edge is not None and not edge._is_leaf and edge not in seen:
                         seen.add(edge)
                         stack.append(edge)
             if inside >= CHAIN:
@@ -128,7 +128,7 @@ class Piles(Listener):
                     "D26",
                     f"the history of `{name}` contains the losses of earlier iterations, and keeps "
                     "their graphs alive",
-                    evidence.of_node(value.node),
+                    evidence.of_node(value._node),
                     f"add up numbers: {name} += loss.item()",
                     [f"{name} += loss.detach()"],
                 )
@@ -141,7 +141,7 @@ class Piles(Listener):
         if len(self.ends) < OLD:
             return
         border = self.ends[-OLD]
-        old = sum(node.seq <= border for node in call.graph.nodes)
+        old = sum(node._seq <= border for node in call.graph.nodes)
         self.growing = self.growing + 1 if old > self.old_nodes else 0
         self.old_nodes = old
         if self.growing < GROWING:
@@ -161,10 +161,10 @@ class Piles(Listener):
         """Where this iteration uses something of the last one."""
         newest: Any = None
         for node, users in call.graph.users.items():
-            if node.is_leaf or node.seq > border:
+            if node._is_leaf or node._seq > border:
                 continue
             for user, _ in users:
-                if user.seq > border and (newest is None or user.seq < newest[0].seq):
+                if user._seq > border and (newest is None or user._seq < newest[0]._seq):
                     newest = (user, node)
         if newest is None:
             return None, "a tensor"

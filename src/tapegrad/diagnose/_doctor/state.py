@@ -53,7 +53,7 @@ class Patient:
             if found is not None and (found.optimized or found.owned):
                 self.past.append(found)
             found = self.parameters[id(p)] = Known(p)
-        found.shape = p.array.shape  # that of a lazy layer's parameter changes once
+        found.shape = p._array.shape  # that of a lazy layer's parameter changes once
         return found
 
     def all_known(self) -> list[Known]:

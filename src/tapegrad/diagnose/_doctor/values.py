@@ -24,7 +24,7 @@ SAMPLE = 1 << 16  # values that a fingerprint looks at, at most
 
 def array_of(t: Any) -> Any:
     """The array behind a tensor, wherever it is; None for what is not dense."""
-    array = getattr(t, "array", None)
+    array = getattr(t, "_array", None)
     return array if is_array(array) else None
 
 
@@ -40,12 +40,12 @@ def copied(array: Any) -> Any:
 
 def grad_of(p: Any) -> Any:
     """The gradient's array, without asking through the public attribute, which may warn."""
-    return None if p.gradient is None else array_of(p.gradient)
+    return None if p._gradient is None else array_of(p._gradient)
 
 
 def fingerprint(t: Any) -> tuple[int, int]:
     """Tells whether a tensor was replaced or written; the values of large ones are sampled."""
-    flat = t.array.reshape(-1)
+    flat = t._array.reshape(-1)
     return id(t), zlib.crc32(host(flat[:: max(1, flat.size // SAMPLE)]).tobytes())
 
 
@@ -161,7 +161,7 @@ def name_of_array(array: Any) -> str | None:
     """What the user's code calls the tensor with these values; functions first, then globals."""
     found = evidence.name_of(array)
     if found is None:
-        held = (n for n, t in reachable() if isinstance(t, TensorBase) and t.array is array)
+        held = (n for n, t in reachable() if isinstance(t, TensorBase) and t._array is array)
         found = next(held, None)
     return found
 

@@ -40,17 +40,17 @@ class Taken:
         while stack:
             node = stack.pop()
             inner = inner_of(node)
-            self.saved[inner] = inner.kept, inner.cells
-            if node.is_leaf:
+            self.saved[inner] = inner._kept, inner._cells
+            if node._is_leaf:
                 self.leaves.append(node)
-            for edge in node.edges:
+            for edge in node._edges:
                 if edge is not None and edge not in seen:
                     seen.add(edge)
                     stack.append(edge)
 
     def finished(self) -> None:
         """After the pass: the gradients, before somebody clears them."""
-        self.gradients = {leaf: leaf.tensor().gradient for leaf in self.leaves}
+        self.gradients = {leaf: leaf.tensor()._gradient for leaf in self.leaves}
 
     def graph(self, title: str) -> Graph:
         names = Names(None, self.frames)
@@ -92,17 +92,17 @@ class Globals:
 def last_result() -> Graph | None:
     """Where no backward ran: the graph of the newest scalar with history, or of any such tensor."""
     found = [t for t in gc.get_objects() if isinstance(t, TensorBase) and has_history(t)]
-    scalars = [t for t in found if t.array.size == 1]
+    scalars = [t for t in found if t._array.size == 1]
     if not found:
         return None
-    newest = max(scalars or found, key=lambda t: t.node.seq)  # type: ignore[union-attr]
+    newest = max(scalars or found, key=lambda t: t._node._seq)  # type: ignore[union-attr]
     names = Names(None, [Globals()])
-    collector = Collector([(newest.node, newest.slot, newest)], names)
+    collector = Collector([(newest._node, newest._slot, newest)], names)
     return Graph(collector.data(names.of_tensor(newest) or "graph"), collector.ids)
 
 
 def has_history(t: TensorBase) -> bool:
-    return hasattr(t, "array") and t.node is not None and not t.node.is_leaf
+    return hasattr(t, "_array") and t._node is not None and not t._node._is_leaf
 
 
 def main(args: Sequence[str]) -> int:

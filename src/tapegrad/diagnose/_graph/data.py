@@ -75,10 +75,10 @@ class Collector:
         self.held: dict[Node, list[tuple[str, Any]]] = {}
         self.by_array: dict[int, tuple[str, Any]] = {}
         for name, t in [*(inputs or {}).items(), *names.held]:
-            if t.node is not None:
-                self.held.setdefault(t.node, []).append((name, t))
-            if not t.wants_grad or inputs and name in inputs:
-                self.by_array.setdefault(id(t.array), (name, t))
+            if t._node is not None:
+                self.held.setdefault(t._node, []).append((name, t))
+            if not t._wants_grad or inputs and name in inputs:
+                self.by_array.setdefault(id(t._array), (name, t))
 
     def data(self, title: str) -> dict[str, Any]:
         self.look_around()
@@ -111,12 +111,12 @@ class Collector:
 
     def kept(self, node: Any) -> Any:
         before = self.saved.get(node)
-        return node.kept if before is None else before[0]
+        return node._kept if before is None else before[0]
 
     def overwritten(self, node: Any, position: int) -> bool:
         """Whether a saved value was written to since."""
         before = self.saved.get(node)
-        cells = node.cells if before is None else before[1]
+        cells = node._cells if before is None else before[1]
         for k in range(0, len(cells), 3):
             if cells[k] is position or type(cells[k]) is int and cells[k] == position:
                 return bool(cells[k + 1].n != cells[k + 2])
@@ -135,26 +135,26 @@ class Collector:
         """Shapes, dtypes and values from everything that still holds them."""
         for node, slot, t in self.roots:
             if node is not None and t is not None and slot == 0:
-                self.learn(self.ids[node], t.array.shape, t.array.dtype, t.array)
+                self.learn(self.ids[node], t._array.shape, t._array.dtype, t._array)
         for i, node in enumerate(self.order):
-            if node.is_leaf:
-                array = node.tensor().array  # type: ignore[attr-defined]
+            if node._is_leaf:
+                array = node.tensor()._array  # type: ignore[attr-defined]
                 if array is not None:
                     self.learn(i, array.shape, array.dtype, array)
                 continue
             for _, t in self.held.get(node, ()):
-                if t.slot == 0:
-                    self.learn(i, t.array.shape, t.array.dtype, t.array)
-            if node.outputs:
-                self.learn(i, *node.outputs[0])
+                if t._slot == 0:
+                    self.learn(i, t._array.shape, t._array.dtype, t._array)
+            if node._outputs:
+                self.learn(i, *node._outputs[0])
             inner = inner_of(node)
             kept = self.kept(inner)
-            op = inner.op
+            op = inner._op
             if kept is not None and op is not None and op.outs and inner is node:
                 own = kept[op.width]
                 if is_array(own) and not self.overwritten(node, op.width):
                     self.learn(i, own.shape, own.dtype, own)
-            for position, edge in enumerate(node.edges):
+            for position, edge in enumerate(node._edges):
                 j = -1 if edge is None else self.ids.get(edge, -1)
                 if inner is not node and position == 0:
                     continue  # the base, of which `inner` saw a part
@@ -174,7 +174,7 @@ class Collector:
                 self.infer_inputs(i)
             for i in range(len(self.order) - 1, -1, -1):
                 node = self.order[i]
-                if self.shapes[i] is None and node.op is not None:
+                if self.shapes[i] is None and node._op is not None:
                     kept = self.kept(node)
                     self.learn(i, result_shape(node, kept, self.input_shapes(node, kept)), None)
             before, unknown = unknown, self.shapes.count(None) + self.dtypes.count(None)
@@ -184,7 +184,7 @@ class Collector:
     def infer_inputs(self, i: int) -> None:
         node = self.order[i]
         out = self.shapes[i]
-        for position, edge in enumerate(node.edges):
+        for position, edge in enumerate(node._edges):
             j = -1 if edge is None else self.ids.get(edge, -1)
             if j < 0 or not first_output(node, position):
                 continue
@@ -201,7 +201,7 @@ class Collector:
     def input_shapes(self, node: Any, kept: Any) -> list[Shape | None]:
         """The shapes of all operands, as far as they are known."""
         shapes: list[Shape | None] = []
-        for position, edge in enumerate(node.edges):
+        for position, edge in enumerate(node._edges):
             j = -1 if edge is None else self.ids.get(edge, -1)
             if j >= 0 and first_output(node, position):
                 shapes.append(self.shapes[j])
@@ -238,14 +238,14 @@ class Collector:
             "module_type": None if module is None else self.names.types.get(module),
             "param": param,
             "attrs": {}
-            if inner.op is None
-            else attribute_texts(attributes(inner.op, self.kept(inner))),
-            "freed": inner.frees and inner.op is not None and self.kept(inner) is None,
+            if inner._op is None
+            else attribute_texts(attributes(inner._op, self.kept(inner))),
+            "freed": inner._frees and inner._op is not None and self.kept(inner) is None,
         }
 
     def who(self, node: Any) -> tuple[str | None, bool, str | None]:
         """Name, whether it is a parameter, and the path of the module it belongs to."""
-        if node.is_leaf:
+        if node._is_leaf:
             t = node.tensor()
             name = self.names.of_tensor(t)
             if name is None:
@@ -254,12 +254,12 @@ class Collector:
             return name, param, self.names.parameters.get(id(t))
         running = evidence.module_of(node)
         module = None if running is None else self.names.modules.get(id(running))
-        found = sorted(self.held.get(node, ()), key=lambda pair: pair[1].slot)
-        slots = {t.slot: name for name, t in reversed(found)}
+        found = sorted(self.held.get(node, ()), key=lambda pair: pair[1]._slot)
+        slots = {t._slot: name for name, t in reversed(found)}
         return ", ".join([slots[s] for s in sorted(slots)]) or None, False, module
 
     def place_of(self, node: Any) -> Any:
-        key = (node.code, node.lasti)
+        key = (node._code, node._lasti)
         if key not in self.places:
             self.places[key] = evidence.of_node(node)
         return self.places[key]
@@ -267,9 +267,9 @@ class Collector:
     def saved_values(self, node: Any) -> list[tuple[str, Any]]:
         """(name, array) of everything that a node keeps for its rules."""
         node = inner_of(node)
-        if node.is_leaf:
+        if node._is_leaf:
             return []
-        op = node.op
+        op = node._op
         if op is None:
             own = getattr(node, "_saved", ())
             return [(f"saved_tensors[{k}]", s.array) for k, s in enumerate(own) if s is not None]
@@ -291,24 +291,24 @@ class Collector:
         if not self.grads:
             return None
         grad = self.gradients.get(node)
-        if grad is None and node.is_leaf:
-            grad = node.tensor().gradient
-        elif grad is None and node.hooks is not None and node.hooks.retained:
-            t = next(iter(node.hooks.retained.values()))()
-            grad = None if t is None else t.gradient
-        if grad is None or not is_array(grad.array) or grad.array.size > self.budget:
+        if grad is None and node._is_leaf:
+            grad = node.tensor()._gradient
+        elif grad is None and node._hooks is not None and node._hooks.retained:
+            t = next(iter(node._hooks.retained.values()))()
+            grad = None if t is None else t._gradient
+        if grad is None or not is_array(grad._array) or grad._array.size > self.budget:
             return None
-        self.budget -= grad.array.size
-        array = host(grad.array)
+        self.budget -= grad._array.size
+        array = host(grad._array)
         return {"norm": finite_norm(array), **statistics(array)}
 
     def formula_of(self, node: Any) -> str | None:
         """The op's line of documentation, then a gradient rule per input that gets one."""
         inner = inner_of(node)
-        op = inner.op
+        op = inner._op
         if op is None:
-            return "adds what arrives to .grad" if node.is_leaf else custom_formula(node)
-        asked = tuple([i for i, edge in enumerate(node.edges) if edge is not None])
+            return "adds what arrives to .grad" if node._is_leaf else custom_formula(node)
+        asked = tuple([i for i, edge in enumerate(node._edges) if edge is not None])
         key = (op, asked)
         if key not in self.texts:
             rules = [formulas.rule_text(op, i) for i in asked[:8]]
@@ -322,11 +322,11 @@ class Collector:
         # An output that has no name was handed over without one: `graph(model(x).sum())`.
         given = {self.ids[node] for node, _, t in self.roots if node is not None and t is not None}
         for node, facts in zip(self.order, self.nodes, strict=True):
-            if node.is_leaf or node.code is None:
+            if node._is_leaf or node._code is None:
                 continue
-            same = later is not None and later.code is node.code
+            same = later is not None and later._code is node._code
             if same and self.place_of(later)["line"] == facts["line"]:
-                same = later.lasti >= node.lasti
+                same = later._lasti >= node._lasti
             else:
                 same = False
             told = facts["name"] is not None or facts["id"] in given or ";" in facts["text"]
@@ -337,11 +337,11 @@ class Collector:
     # ------------------------------------------------------------------ edges
 
     def connect(self, i: int, node: Any) -> None:
-        slots = node.edge_slots
-        cut = node.cut
+        slots = node._edge_slots
+        cut = node._cut
         inner = inner_of(node)
         kept = self.kept(inner)
-        for position, edge in enumerate(node.edges):
+        for position, edge in enumerate(node._edges):
             if edge is not None:
                 j = self.ids.get(edge)
                 if j is not None:
@@ -349,7 +349,7 @@ class Collector:
                     self.edges.append([i, j, slot, position])
                 continue
             array = None
-            if inner.op is not None and kept is not None and position < inner.op.width:
+            if inner._op is not None and kept is not None and position < inner._op.width:
                 array = kept[position] if is_array(kept[position]) else None
             j = self.source(array, cut)
             if j is not None:
@@ -357,7 +357,7 @@ class Collector:
                 cut = None if self.nodes[j]["kind"] == "cut" else cut
         if cut is not None and evidence.of_cut(cut) is not None:
             j = self.cut_node(cut, None)
-            self.edges.append([i, j, 0, len(node.edges)])
+            self.edges.append([i, j, 0, len(node._edges)])
 
     def source(self, array: Any, cut: Any) -> int | None:
         """The node for an operand without history: data that somebody holds, or a cut."""
@@ -365,17 +365,17 @@ class Collector:
         if found is None:
             return None
         name, t = found
-        if t.cut is not None and t.cut is cut:
+        if t._cut is not None and t._cut is cut:
             return self.cut_node(cut, (name, t))
         return self.bare(t, name)
 
     def bare(self, t: TensorBase, name: str | None = None) -> int:
         """The node of a tensor without history."""
-        if t.cut is not None:
-            return self.cut_node(t.cut, (name or self.names.of_tensor(t), t))
-        key = ("input", id(t.array))
+        if t._cut is not None:
+            return self.cut_node(t._cut, (name or self.names.of_tensor(t), t))
+        key = ("input", id(t._array))
         if key not in self.extra:
-            facts = self.blank("Input", "input", name or self.names.of_tensor(t), t.array)
+            facts = self.blank("Input", "input", name or self.names.of_tensor(t), t._array)
             facts["module"] = self.names.parameters.get(id(t))
             self.extra[key] = facts["id"]
         return self.extra[key]
@@ -384,7 +384,7 @@ class Collector:
         key = ("cut", id(cut))
         if key not in self.extra:
             name, t = found or (None, None)
-            facts = self.blank(cut.what, "cut", name, None if t is None else t.array)
+            facts = self.blank(cut.what, "cut", name, None if t is None else t._array)
             where = evidence.of_cut(cut) or {}
             facts |= {key: where.get(key) for key in ("file", "line", "text")}
             facts["formula"] = f"no gradient goes past this point: {cut.what}"
@@ -423,9 +423,9 @@ class Collector:
 
         That of leaves lives anyway and counts nowhere. So the nodes add up to the whole.
         """
-        leaves = {id(evidence.memory(n.tensor().array)) for n in self.order if n.is_leaf}  # type: ignore[attr-defined]
+        leaves = {id(evidence.memory(n.tensor()._array)) for n in self.order if n._is_leaf}  # type: ignore[attr-defined]
         counted: dict[int, int] = {}
-        for node in sorted(self.order, key=lambda n: n.seq):
+        for node in sorted(self.order, key=lambda n: n._seq):
             for _, array in self.saved_values(node):
                 owner, whole = owner_of(array)
                 size = min(int(array.nbytes), whole)
@@ -455,37 +455,37 @@ def nodes_in_order(roots: list[Node | None], limit: int) -> tuple[list[Node], in
     waiting: dict[Node, int] = dict.fromkeys(starts, 0)
     stack = list(starts)
     while stack:
-        for edge in stack.pop().edges:
+        for edge in stack.pop()._edges:
             if edge is not None:
                 if edge in waiting:
                     waiting[edge] += 1
                 else:
                     waiting[edge] = 1
                     stack.append(edge)
-    ready = [(-n.seq, k, n) for k, n in enumerate(starts) if not waiting[n]]
+    ready = [(-n._seq, k, n) for k, n in enumerate(starts) if not waiting[n]]
     heapq.heapify(ready)
     order: list[Node] = []
     count = len(starts)
     while ready and len(order) < limit:
         node = heapq.heappop(ready)[2]
         order.append(node)
-        for edge in node.edges:
+        for edge in node._edges:
             if edge is not None:
                 waiting[edge] -= 1
-                if not waiting[edge] and edge.is_leaf and not edge.edges:
+                if not waiting[edge] and edge._is_leaf and not edge._edges:
                     order.append(edge)
                 elif not waiting[edge]:
                     count += 1
-                    heapq.heappush(ready, (-edge.seq, count, edge))
+                    heapq.heappush(ready, (-edge._seq, count, edge))
     return order[:limit], len(waiting)
 
 
 def first_output(node: Any, position: int) -> bool:
-    return node.edge_slots is None or node.edge_slots[position] == 0
+    return node._edge_slots is None or node._edge_slots[position] == 0
 
 
 def is_number(node: Any, kept: Any, position: int) -> bool:
-    op = node.op
+    op = node._op
     return (
         kept is not None
         and not op.variadic
@@ -495,11 +495,11 @@ def is_number(node: Any, kept: Any, position: int) -> bool:
 
 
 def kind_of_node(node: Any) -> str:
-    if node.is_leaf:
+    if node._is_leaf:
         return "leaf"
     if inner_of(node) is not node:
         return "slices"
-    return "function" if node.op is None else "op"
+    return "function" if node._op is None else "op"
 
 
 def custom_formula(node: Any) -> str | None:

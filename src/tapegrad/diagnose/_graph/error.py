@@ -146,7 +146,7 @@ def forward_data(
         **collector.blank(words or "failed", "op", None, None),
         "id": 0,
         "formula": None,
-        "attrs": {name: str(tuple(t.array.shape)) for name, t in operands},
+        "attrs": {name: str(tuple(t._array.shape)) for name, t in operands},
         "module": module_of(trace, names),
     }
     del data["nodes"][-1]
@@ -226,13 +226,13 @@ def looked_up(node: ast.expr, frame: FrameType) -> Any:
 
 def open_ends(names: Names, known: list[Node | None]) -> list[Root]:
     """Results that the functions still hold and that nothing else was computed from."""
-    held = [t for _, t in names.held if t.node is not None and not t.node.is_leaf]
+    held = [t for _, t in names.held if t._node is not None and not t._node._is_leaf]
     reached = evidence.reached_from(known)
     ends: list[Root] = []
-    for t in sorted(held, key=lambda t: -t.node.seq):
-        if t.node not in reached and len(ends) < ENDS:
+    for t in sorted(held, key=lambda t: -t._node._seq):
+        if t._node not in reached and len(ends) < ENDS:
             ends.append(root_of(t))
-            reached |= evidence.reached_from([t.node])
+            reached |= evidence.reached_from([t._node])
     return ends
 
 

@@ -75,7 +75,7 @@ def inner_of(node: Any) -> Any:
 
 def input_facts(node: Any, kept: Any, position: int) -> tuple[Shape | None, Any, Any]:
     """Shape, dtype and saved array of the result that came in at an edge of `node`."""
-    op = node.op
+    op = node._op
     if op is None:
         metas = [m for m in getattr(node, "_input_metas", ()) if m is not None]
         meta = metas[position] if position < len(metas) else None
@@ -83,8 +83,8 @@ def input_facts(node: Any, kept: Any, position: int) -> tuple[Shape | None, Any,
     shape: Shape | None = None
     dtype = None
     array = None
-    if node.fixes is not None and node.fixes[position] is not None:
-        shape, dtype = node.fixes[position]
+    if node._fixes is not None and node._fixes[position] is not None:
+        shape, dtype = node._fixes[position]
     if kept is not None and op.variadic:
         for k, (_, what) in enumerate(op.metas):
             found = kept[len(op.outs) + len(op.attrs) + k][position]
@@ -105,24 +105,24 @@ def input_facts(node: Any, kept: Any, position: int) -> tuple[Shape | None, Any,
 
 def same_as_output(node: Any, position: int) -> tuple[bool, bool]:
     """Whether shape and dtype of an input are those of the output: nothing had to be fixed."""
-    op = node.op
+    op = node._op
     if isinstance(node, CopySlices):  # a write through a view: the base comes in and goes out
         return position == 0, position == 0
-    if op is None or op.joint is not None or node.outputs is not None:
+    if op is None or op.joint is not None or node._outputs is not None:
         return False, False
-    fix = None if node.fixes is None else node.fixes[position]
+    fix = None if node._fixes is None else node._fixes[position]
     alike = op.broadcasts or op.elementwise
     return alike and fix is None, fix is None
 
 
 def result_shape(node: Any, kept: Any, inputs: list[Shape | None]) -> Shape | None:
     """The shape of a result from those of its inputs, where the op's block has a rule."""
-    op = node.op
+    op = node._op
     if op is None or not inputs:
         return None
     if op.elementwise:
         known = [s for s in inputs if s is not None]
-        complete = len(known) == len(inputs) or node.fixes is None and bool(known)
+        complete = len(known) == len(inputs) or node._fixes is None and bool(known)
         return tuple(np.broadcast_shapes(*known)) if complete else None
     return by_rule(op, "out", kept, inputs)
 
@@ -131,7 +131,7 @@ def operand_shape(
     node: Any, kept: Any, position: int, out: Shape, inputs: list[Shape | None]
 ) -> Shape | None:
     """The shape of an input from that of the result, where the op leaves no choice."""
-    op = node.op
+    op = node._op
     if op is None or op.variadic or position >= len(op.tensors):
         return None
     return by_rule(op, op.tensors[position], kept, inputs, out)

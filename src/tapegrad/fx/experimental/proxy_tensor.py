@@ -59,10 +59,10 @@ class OpTracer(TorchDispatchMode):
 
     def note(self, tensor: Any, node: Node) -> None:
         self.nodes[id(tensor)] = node
-        self.arrays[id(tensor)] = tensor.array
-        if tensor.special == ORDINARY:
-            self.nodes[id(tensor.array)] = node
-        self.kept += [tensor, tensor.array]  # so that an id means one of them
+        self.arrays[id(tensor)] = tensor._array
+        if tensor._special == ORDINARY:
+            self.nodes[id(tensor._array)] = node
+        self.kept += [tensor, tensor._array]  # so that an id means one of them
         node.meta["val"] = without_values(tensor)
 
     def placeholder(self, name: str, value: Any) -> Node:
@@ -76,8 +76,8 @@ class OpTracer(TorchDispatchMode):
     def find(self, tensor: Any) -> Node | None:
         """Its node. Autograd makes other tensors of the same array, as for what it saves."""
         node = self.nodes.get(id(tensor))
-        if node is None and tensor.special == ORDINARY:
-            node = self.nodes.get(id(tensor.array))
+        if node is None and tensor._special == ORDINARY:
+            node = self.nodes.get(id(tensor._array))
         return node
 
     def node_of(self, value: Any) -> Any:
@@ -91,7 +91,7 @@ class OpTracer(TorchDispatchMode):
             node = self.graph.get_attr(name)
             node.meta["constant"] = True
             self.note(value, node)
-        elif self.arrays.get(id(value), value.array) is not value.array:
+        elif self.arrays.get(id(value), value._array) is not value._array:
             # `squeeze_` and its like give a tensor another shape, and are no ops here.
             where = (list(value.shape), list(value.stride()), value.storage_offset())
             node = self.graph.call_function(tg.ops.aten.as_strided.default, (node, *where))

@@ -95,7 +95,7 @@ PyObject *tg_as_before(PyObject *self, PyObject *const *args, Py_ssize_t count) 
 PyObject *tg_only_ours(PyObject *self, PyObject *gradients) {
     (void)self;
     static PyObject *name;
-    if (!name && !(name = PyUnicode_InternFromString("gradient")))
+    if (!name && !(name = PyUnicode_InternFromString("_gradient")))
         return NULL;
     if (!PyList_CheckExact(gradients))
         return PyErr_Format(PyExc_TypeError, "only_ours: a list is wanted");

@@ -183,13 +183,13 @@ class MultiheadAttention(Module):
         """
         if query is not key or key is not value or not self.batch_first or WATCHED:
             return False
-        if not isinstance(query, TensorBase) or query.special != ON_DEVICE:
+        if not isinstance(query, TensorBase) or query._special != ON_DEVICE:
             return False
         if (self.training and self.dropout) or self.bias_k is not None or self.add_zero_attn:
             return False
         if not self._qkv_same_embed_dim or is_causal != (attn_mask is not None):
             return False
-        x = query.array
+        x = query._array
         return x.ndim == 3 and x.shape[2] == self.embed_dim and bool(x.flags.c_contiguous)
 
     def _takes_short_way(

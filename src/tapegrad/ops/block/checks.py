@@ -59,7 +59,7 @@ def as_number(function: str, argument: str, value: Any, run: Any = None) -> Any:
     """A number, or that in a 0-d tensor without history; `run` tells the in-place form apart."""
     if is_number(value):
         return value
-    if isinstance(value, TensorBase) and not value.array.ndim and not value.wants_grad:
+    if isinstance(value, TensorBase) and not value._array.ndim and not value._wants_grad:
         return value.item()  # type: ignore[attr-defined]
     name = f"{function}_" if run is write else function
     raise TypeError(f"{name}(): argument '{argument}' must be Number, not {type(value).__name__}")
@@ -70,7 +70,7 @@ def refuse_overflow(numbers: Iterable[Any], *operands: Any) -> None:
     for value in numbers:
         # What an int8 holds, every dtype holds.
         if is_number(value) and (isinstance(value, complex) or not -128 <= value <= 127):
-            arrays = [v.array if isinstance(v, TensorBase) else v for v in operands]
+            arrays = [v._array if isinstance(v, TensorBase) else v for v in operands]
             number_as_array(common(*arrays).np, value)
 
 

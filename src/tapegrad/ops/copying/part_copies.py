@@ -41,7 +41,7 @@ class SelectCopy(CopyOp):
 
     def call(input, dim, index):
         input.detach().select(dim, index)
-        shape = input.array.shape
+        shape = input._array.shape
         d = wrap_dim(dim, len(shape))
         return apply(SelectCopy, (input,), (d, index % shape[d]))
 
@@ -66,7 +66,7 @@ class SliceCopy(CopyOp):
         return F.slice_backward(grad, input_shape, dim, start, end, step)
 
     def call(input, dim=0, start=None, end=None, step=1):
-        shape = input.array.shape
+        shape = input._array.shape
         if not shape:
             raise IndexError("slice() cannot be applied to a 0-dim tensor.")
         d = wrap_dim(as_int("slice_copy", "dim", 2, dim), len(shape))
@@ -94,7 +94,7 @@ class NarrowCopy(CopyOp):
         return F.slice_backward(grad, input_shape, dim, start, start + length, 1)
 
     def call(input, dim, start, length):
-        shape = input.array.shape
+        shape = input._array.shape
         if shape and hasattr(dim, "__index__") and dim >= len(shape):
             raise RuntimeError(
                 "Expected dim < static_cast<int64_t>(self_sizes.size()) to be true, but got "
@@ -119,7 +119,7 @@ def diagonal_copy(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> 
     tensor([1, 4])
     """
     input.detach().diagonal(offset, dim1, dim2)
-    ndim = input.array.ndim
+    ndim = input._array.ndim
     return apply(REGISTRY["diagonal_copy"], (input,), (offset, dim1 % ndim, dim2 % ndim))
 
 
@@ -145,7 +145,7 @@ class UnfoldCopy(CopyOp):
 
     def call(input, dimension, size, step):
         unfold_windows(input.detach(), dimension, size, step)
-        d = wrap_dim(dimension, input.array.ndim)
+        d = wrap_dim(dimension, input._array.ndim)
         return apply(UnfoldCopy, (input,), (d, size, step))
 
 
@@ -205,7 +205,7 @@ class UnbindCopy(PiecesOp):
 
     def call(input, dim=0):
         input.detach().unbind(dim)
-        return apply(UnbindCopy, (input,), (wrap_dim(dim, input.array.ndim),))
+        return apply(UnbindCopy, (input,), (wrap_dim(dim, input._array.ndim),))
 
 
 class SharedPieces(PiecesOp):
@@ -233,7 +233,7 @@ class UnsafeSplitWithSizes(SharedPieces):
 
 
 def sizes_along(found: tuple[Any, ...], d: int) -> tuple[int, ...]:
-    return tuple([piece.array.shape[d] for piece in found])
+    return tuple([piece._array.shape[d] for piece in found])
 
 
 SPLIT_CASES = [Case(Draw(5, 2), 2), Case(Draw(2, 4), 3, -1)]
@@ -243,7 +243,7 @@ SIZES_CASES = [Case(Draw(5, 2), [1, 4]), Case(Draw(2, 4), [0, 4], 1)]
 def cut(record: Any, view: Any, input: Any, how: Any, dim: Any) -> Any:
     """Apply `record` with the sizes and the dimension that the function `view` cuts with."""
     found = view(input.detach(), how, dim)
-    d = wrap_dim(dim, input.array.ndim)
+    d = wrap_dim(dim, input._array.ndim)
     return apply(record, (input,), (sizes_along(found, d), d))
 
 
@@ -295,6 +295,6 @@ def unsafe_chunk(input: Any, chunks: Any, dim: Any = 0) -> Any:
     (tensor([0, 1]), tensor([2]))
     """
     found = chunk(input.detach(), chunks, dim)
-    d = wrap_dim(dim, input.array.ndim)
-    record = UnsafeSplit if input.array.shape[d] else UnsafeSplitWithSizes
+    d = wrap_dim(dim, input._array.ndim)
+    record = UnsafeSplit if input._array.shape[d] else UnsafeSplitWithSizes
     return apply(record, (input,), (sizes_along(found, d), d))

@@ -56,7 +56,7 @@ def resized(input: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any
     """
     if is_batched(input):
         raise no_rule("resize_")
-    x = memory_behind(input.array)
+    x = memory_behind(input._array)
     count = math.prod(shape)
     room = (storage_bytes(input) // x.itemsize - input.storage_offset()) if x.size else 0
     if count > room:
@@ -64,7 +64,7 @@ def resized(input: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any
         kept = max(min(room, count), 0)
         memory[:kept] = strided(np, x, (kept,), (x.itemsize,))
         x = memory
-    input.array = with_bits_of(input.array, strided(np, x, shape, strides))
+    input._array = with_bits_of(input._array, strided(np, x, shape, strides))
     bump(input, "resize_")
     return input
 
@@ -82,7 +82,7 @@ def resize_(input: Any, *size: Any, memory_format: Any = contiguous_format) -> A
     refuse_grad(input)
     if any([n < 0 for n in shape]):
         raise RuntimeError("numel: integer multiplication overflow")
-    x = input.array
+    x = input._array
     if x.shape == shape and memory_format is contiguous_format:
         return input
     strides = contiguous_strides(shape, x.itemsize)
@@ -104,10 +104,10 @@ def resize_as_(input: Any, the_template: Any, *, memory_format: Any = None) -> A
     if not isinstance(the_template, TensorBase):
         raise errors.must_be_tensor("resize_as_", "the_template", 1, the_template)
     refuse_grad(input)
-    shape = the_template.array.shape
-    x = input.array
+    shape = the_template._array.shape
+    x = input._array
     if memory_format is not None:
-        like = the_template.array
+        like = the_template._array
         steps = fresh(np, like, format_name("resize_as_", like, memory_format)).strides
         strides = tuple([s // like.itemsize * x.itemsize for s in steps])
         return resized(input, shape, strides)
@@ -132,14 +132,14 @@ def look_at(
     if has_batched((input, source)):
         raise no_rule("set_")
     refuse(input, False)
-    own = input.array.dtype
+    own = input._array.dtype
     if source is None:
         array = np.empty(0, own)
     elif isinstance(source, TensorBase):
-        if source.array.dtype != own:
-            want, have = (dtypes.cpp_name(d) for d in (own, source.array.dtype))
+        if source._array.dtype != own:
+            want, have = (dtypes.cpp_name(d) for d in (own, source._array.dtype))
             raise RuntimeError(f"Could not set tensor of type {have} to a tensor of type {want}")
-        array = memory_behind(source.array)
+        array = memory_behind(source._array)
         if size is not None:
             array = memory_at(UntypedStorage(array), own, storage_offset, size, stride)
     elif isinstance(source, UntypedStorage):
@@ -149,14 +149,14 @@ def look_at(
     else:
         raise invalid_call("set_", source)
     origins = (input, source if isinstance(source, TensorBase) else None)
-    mask = sum([t.wants_grad << i for i, t in enumerate(origins) if t is not None])
+    mask = sum([t._wants_grad << i for i, t in enumerate(origins) if t is not None])
     node = None
     if mask and MODES.records:
         node = prepare(SetSource, origins, (), (), mask, (array,))
-    input.array = with_bits_of(input.array, array)
-    input.view_of = None
+    input._array = with_bits_of(input._array, array)
+    input._view_of = None
     if node is not None:
-        input.node, input.slot, input.wants_grad = node, 0, True
+        input._node, input._slot, input._wants_grad = node, 0, True
     bump(input, "set_")
     return input
 
@@ -280,7 +280,7 @@ def refuse_calls(name: str, *tensors: Any) -> None:
 
 def called(input: Any, function: Any, columns: list[Any]) -> Any:
     """Write `function` of the elements of `columns`, one after the other, into `input`."""
-    x = input.array
+    x = input._array
     values = [fill_number(x, function(*row)) for row in zip(*columns, strict=True)]
     x[...] = np.asarray(values).astype(x.dtype).reshape(x.shape)
     return input
@@ -307,16 +307,16 @@ def apply_(input: Any, callable: Any) -> Any:
     """
     only_self("apply_", input)
     refuse_calls("apply_", input)
-    return called(input, callable, [elements(input.array)])
+    return called(input, callable, [elements(input._array)])
 
 
 def expanded_source(name: str, input: Any, other: Any, argument: str, position: int) -> Any:
     """The elements of another tensor of the same type, expanded to the shape of `input`."""
     if not isinstance(other, TensorBase):
         raise errors.must_be_tensor(name, argument, position, other)
-    if other.array.dtype != input.array.dtype:
+    if other._array.dtype != input._array.dtype:
         raise TypeError(f"{name}: expected {input.type()} for '{argument}' (got {other.type()})")
-    return elements(expanded(other.detach(), input.array.shape).array)
+    return elements(expanded(other.detach(), input._array.shape)._array)
 
 
 @api(function=False)
@@ -329,7 +329,7 @@ def map_(input: Any, other: Any, callable: Any) -> Any:
     only_self("map_", input)
     column = expanded_source("map_", input, other, "other", 1)
     refuse_calls("map_", input, other)
-    return called(input, callable, [elements(input.array), column])
+    return called(input, callable, [elements(input._array), column])
 
 
 @api(function=False)
@@ -343,7 +343,7 @@ def map2_(input: Any, x: Any, y: Any, callable: Any) -> Any:
     first = expanded_source("map2_", input, x, "x", 1)
     second = expanded_source("map2_", input, y, "y", 2)
     refuse_calls("map2_", input, x, y)
-    return called(input, callable, [elements(input.array), first, second])
+    return called(input, callable, [elements(input._array), first, second])
 
 
 # Their own refusals of tensors that require grad come before autograd's.

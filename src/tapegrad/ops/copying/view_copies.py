@@ -109,7 +109,7 @@ class ViewCopy(CopyOp):
         if isinstance(wanted, dtypes.dtype):
             return input.detach().view(wanted).clone()
         shape = as_ints("view_copy", "size", 2, wanted)
-        return apply(ViewCopy, (input,), (full_shape(shape, input.array.size),))
+        return apply(ViewCopy, (input,), (full_shape(shape, input._array.size),))
 
 
 @op
@@ -135,7 +135,7 @@ class ExpandCopy(CopyOp):
 
     def call(input, size, *, implicit=False):
         sizes = as_ints("expand_copy", "size", 2, size)
-        return apply(ExpandCopy, (input,), (expanded(input.detach(), sizes).array.shape,))
+        return apply(ExpandCopy, (input,), (expanded(input.detach(), sizes)._array.shape,))
 
 
 @op
@@ -186,7 +186,7 @@ class TransposeCopy(CopyOp):
         return F.transpose(grad, dim0, dim1)
 
     def call(input, dim0, dim1):
-        ndim = input.array.ndim
+        ndim = input._array.ndim
         first = wrap_dim(as_int("transpose_copy", "dim0", 2, dim0), ndim)
         second = wrap_dim(as_int("transpose_copy", "dim1", 3, dim1), ndim)
         return apply(TransposeCopy, (input,), (first, second))
@@ -316,7 +316,7 @@ class UnsqueezeCopy(CopyOp):
         return F.unsqueeze_copy(input, dim + 1)
 
     def call(input, dim):
-        found = wrap_dim(as_int("unsqueeze_copy", "dim", 2, dim), input.array.ndim + 1)
+        found = wrap_dim(as_int("unsqueeze_copy", "dim", 2, dim), input._array.ndim + 1)
         return apply(UnsqueezeCopy, (input,), (found,))
 
 
@@ -367,7 +367,7 @@ class ViewAsRealCopy(CopyOp):
         return F.view_as_complex(grad)
 
     def call(input):
-        if input.array.dtype.kind != "c":
+        if input._array.dtype.kind != "c":
             raise RuntimeError("view_as_real is only supported for complex tensors")
         return apply(ViewAsRealCopy, (input,))
 
@@ -405,7 +405,7 @@ class AsStridedCopy(CopyOp):
 def geometry(input: Any, size: Any, stride: Any, storage_offset: Any) -> tuple[Any, ...]:
     """Where the elements of `input` are, and size, strides and offset from there of the others."""
     as_strided(input.detach(), size, stride, storage_offset)
-    x = input.array
+    x = input._array
     own = (x.shape, tuple([s // x.itemsize for s in strides_of(x)]), 0)
     offset = 0 if storage_offset is None else storage_offset - input.storage_offset()
     return own, tuple(size), tuple(stride), offset
@@ -447,7 +447,7 @@ class AsStridedScatter(Block):
         return F.as_strided_scatter(a, b, own, size, stride, offset)
 
     def call(input, src, size, stride, storage_offset=None):
-        if input.requires_grad and not input.array.flags.c_contiguous:
+        if input.requires_grad and not input._array.flags.c_contiguous:
             raise RuntimeError(
                 "as_strided_scatter is currently only supported for contiguous inputs"
             )
@@ -457,7 +457,7 @@ class AsStridedScatter(Block):
             # The copy begins where its memory does.
             offset = None if storage_offset is None else storage_offset - input.storage_offset()
             part = out.as_strided(size, stride, offset)
-            check_part("as_strided_scatter", src, part.array.shape)
+            check_part("as_strided_scatter", src, part._array.shape)
             part.copy_(src)
             return out
         where = geometry(input, size, stride, storage_offset)

@@ -89,7 +89,7 @@ def spectrum_geometry(function: str, input: Any, s: Any, dim: Any) -> tuple[Size
     at_least_one(function, dims)
     last = sizes[-1]
     if s is None or integers(function, "s", 2, s)[-1] == -1:
-        last = 2 * (input.array.shape[dims[-1]] - 1)
+        last = 2 * (input._array.shape[dims[-1]] - 1)
     check_points(last)
     return (*sizes[:-1], last // 2 + 1), dims, last
 
@@ -128,7 +128,7 @@ def hermitian_nd(function: str, input: Any, s: Any, dim: Any, norm: Any) -> Any:
 def inverse_hermitian_nd(function: str, input: Any, s: Any, dim: Any, norm: Any) -> Any:
     sizes, dims = geometry(function, input, s, dim)
     at_least_one(function, dims)
-    have = dtypes.of(input.array.dtype)
+    have = dtypes.of(input._array.dtype)
     if have.is_complex:
         raise RuntimeError(f"Only supports floating-point dtypes, but found: {have.scalar_type}")
     input = resized(promoted(input, False), dims, sizes)

@@ -193,12 +193,12 @@ def checked(function: str, input: Any) -> Any:
     """The array of the tensor to transform."""
     if not isinstance(input, TensorBase):
         raise must_be_tensor(f"fft_{function}", "input", 1, input)
-    return input.array
+    return input._array
 
 
 def promoted(input: Any, to_complex: bool) -> Any:
     """`input` in a dtype that can be transformed: integers become floats."""
-    have = dtypes.of(input.array.dtype)
+    have = dtypes.of(input._array.dtype)
     if have.is_floating_point and have.itemsize == 2:
         raise RuntimeError(f"Unsupported dtype {have.scalar_type}")
     want = have if have.is_floating_point or have.is_complex else dtypes.get_default_dtype()
@@ -209,9 +209,9 @@ def promoted(input: Any, to_complex: bool) -> Any:
 
 def resized(input: Any, dims: tuple[int, ...], sizes: tuple[int, ...]) -> Any:
     """`input` cut off or filled up with zeros at the end of some dimensions."""
-    pad = [0] * (2 * input.array.ndim)
+    pad = [0] * (2 * input._array.ndim)
     for d, size in zip(dims, sizes, strict=True):
-        have = input.array.shape[d]
+        have = input._array.shape[d]
         if have > size:
             input = apply(REGISTRY["slice"], (input,), (d, 0, size, 1))
         elif have < size:
@@ -229,7 +229,7 @@ def stored(function: str, out: Any, is_real: bool, run: Any, *args: Any) -> Any:
     if out is None:
         return run(function, *args)
     if isinstance(out, TensorBase):
-        have = dtypes.of(out.array.dtype)
+        have = dtypes.of(out._array.dtype)
         if not (have.is_floating_point if is_real else have.is_complex):
             wanted = "floating point" if is_real else "complex"
             raise RuntimeError(
@@ -245,10 +245,10 @@ def points(function: str, input: Any, n: Any, dim: Any, default: int | None = No
     """The dimension to transform and the number of points, checked."""
     if n is not None:
         n = whole(function, "n", 2, n)
-    place = one_dim(input.array, whole(function, "dim", 0, dim))
+    place = one_dim(input._array, whole(function, "dim", 0, dim))
     if n is not None:
         return place, check_points(n)
-    size = input.array.shape[place]
+    size = input._array.shape[place]
     return place, check_points(size if default is None else 2 * (size - 1))
 
 
@@ -442,7 +442,7 @@ def frequencies(
         )
     wanted = np_dtype(dtype, f"fft_{function}")
     check_options(f"fft_{function}", device, layout, False)
-    target = out.array.dtype if isinstance(out, TensorBase) else wanted or dtypes.default_np()
+    target = out._array.dtype if isinstance(out, TensorBase) else wanted or dtypes.default_np()
     if target.kind not in "fVc":
         raise RuntimeError(f"{function} requires a floating point or complex dtype")
     if target.kind == "c":

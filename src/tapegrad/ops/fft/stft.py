@@ -52,7 +52,7 @@ ONE_SIDED = "Cannot have onesided output if window or input is complex"
 
 def tensor_type_name(t: Any) -> str:
     """A tensor's type as PyTorch's older sentences name it."""
-    dtype = dtypes.of(t.array.dtype)
+    dtype = dtypes.of(t._array.dtype)
     if dtype.is_complex:
         return f"CPU{dtype.scalar_type}Type"
     return f"torch.{dtype.scalar_type}Tensor"
@@ -61,13 +61,13 @@ def tensor_type_name(t: Any) -> str:
 def argument_text(value: Any) -> str:
     """An argument in those sentences: bools are numbers, a window is its type and size."""
     if isinstance(value, TensorBase):
-        return f"{tensor_type_name(value)}{{{list(value.array.shape)}}}"
+        return f"{tensor_type_name(value)}{{{list(value._array.shape)}}}"
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 
 def complaint(function: str, input: Any, said: str, **arguments: Any) -> RuntimeError:
     shown = ", ".join([f"{name}={argument_text(value)}" for name, value in arguments.items()])
-    head = f"{function}({tensor_type_name(input)}{list(input.array.shape)}, {shown})"
+    head = f"{function}({tensor_type_name(input)}{list(input._array.shape)}, {shown})"
     return RuntimeError(f"{head} {said}")
 
 
@@ -76,7 +76,7 @@ def is_count(value: Any) -> bool:
 
 
 def is_complex(t: Any) -> bool:
-    return t is not None and t.array.dtype.kind == "c"
+    return t is not None and t._array.dtype.kind == "c"
 
 
 STFT_CASES = [
@@ -172,23 +172,23 @@ def spectra(
             align_to_window=align_to_window,
         )
 
-    if input.array.dtype.kind not in "fVc":
+    if input._array.dtype.kind not in "fVc":
         raise wrong("a tensor of floating point or complex values")
-    ndim = input.array.ndim
+    ndim = input._array.ndim
     if ndim not in (1, 2):
         raise wrong("a 1D or 2D tensor")
     signal = input.unsqueeze(0) if ndim == 1 else input
-    batch, samples = signal.array.shape
+    batch, samples = signal._array.shape
     if not 0 < n_fft <= samples:
         raise wrong(f"0 < n_fft < {samples}, but got n_fft={length}")
     if hop <= 0:
         raise wrong(f"hop_length > 0, but got hop_length={hop}")
     if not 0 < length <= n_fft:
         raise wrong(f"0 < win_length <= n_fft, but got win_length={length}")
-    if window is not None and window.array.shape != (length,):
+    if window is not None and window._array.shape != (length,):
         raise wrong(
             f"a 1D window tensor of size equal to win_length={length}, but got window with size "
-            f"{list(window.array.shape)}"
+            f"{list(window._array.shape)}"
         )
     if length < n_fft:
         window = padded_window(window, length, n_fft, input)
@@ -209,7 +209,7 @@ def spectra(
 
 def transformed(pieces: Any, normalization: int, onesided: bool | None) -> Any:
     """The spectrum of each piece of a signal."""
-    dtype = dtypes.of(pieces.array.dtype)
+    dtype = dtypes.of(pieces._array.dtype)
     if dtype.itemsize == 2:
         raise RuntimeError(f"MKL FFT doesn't support tensors of type: {dtype.scalar_type}")
     if not dtype.is_complex:
@@ -224,7 +224,7 @@ def padded_window(window: Any, length: int, n_fft: int, input: Any) -> Any:
     """A window with zeros around it; without one, ones in the middle."""
     left = (n_fft - length) // 2
     if window is None:
-        array = np.zeros(n_fft, input.array.dtype)
+        array = np.zeros(n_fft, input._array.dtype)
         array[left : left + length] = 1
         return on_device_of(input, array)
     wide = window.new_zeros(n_fft)
@@ -310,11 +310,11 @@ def istft(
     }
     half = check_inverse(input, n_fft, hop, size, window, onesided, shown)
     if window is None:
-        window = on_device_of(input, np.ones(size, dtypes.of(input.array.dtype).to_real().np))
+        window = on_device_of(input, np.ones(size, dtypes.of(input._array.dtype).to_real().np))
     left = (n_fft - size) // 2
     if size != n_fft:
         window = constant_pad_nd(window, [left, n_fft - size - left])
-    frames = input.array.shape[-1]
+    frames = input._array.shape[-1]
     pieces = inverse_pieces(input, n_fft, normalized, half, return_complex, shown["window"])
     total = n_fft + hop * (frames - 1)
     y = overlapped(pieces * window.view(1, 1, n_fft), total, n_fft, hop)
@@ -328,7 +328,7 @@ def istft(
     if to_host(memory_of(envelope.abs().min())).min(initial=1) < 1e-11:
         raise complaint("istft", input, "window overlap add min: 1", **shown)
     y = y / envelope
-    if input.array.ndim == 2:
+    if input._array.ndim == 2:
         y = y.squeeze(0)
     if end > total:
         warnings.warn(TOO_SHORT, UserWarning, stacklevel=3)
@@ -344,14 +344,14 @@ def check_inverse(
     def wrong(said: str) -> RuntimeError:
         return complaint("istft", input, f": {said}", **shown)
 
-    shape = input.array.shape
+    shape = input._array.shape
     if len(shape) < 2:
         # The spectra are looked at as pairs of real numbers.
         low, high = -len(shape) - 1, len(shape)
         raise IndexError(
             f"Dimension out of range (expected to be in range of [{low}, {high}], but got -3)"
         )
-    if not input.array.size:
+    if not input._array.size:
         raise wrong("input tensor cannot be empty.")
     if len(shape) > 3:
         raise wrong(f"expected a tensor with 3 or 4 dimensions, but got {len(shape) + 1}")
@@ -366,7 +366,7 @@ def check_inverse(
         raise wrong("expected 0 < hop_length <= win_length")
     if not 0 < size <= n_fft:
         raise wrong("expected 0 < win_length <= n_fft")
-    if window is not None and window.array.shape != (size,):
+    if window is not None and window._array.shape != (size,):
         raise wrong("Invalid window shape. window has to be 1D and length of `win_length`")
     return half
 
@@ -376,7 +376,7 @@ def inverse_pieces(
 ) -> Any:
     """The pieces of the signal from their spectra: (batch, frames, n_fft)."""
     parts = apply(REGISTRY["view_as_real"], (input.resolve_conj(),))
-    if input.array.ndim == 2:
+    if input._array.ndim == 2:
         parts = parts.unsqueeze(0)
     spectrum = apply(REGISTRY["view_as_complex"], (parts.transpose(1, 2),))
     normalization = BY_ROOT if normalized else BY_COUNT
@@ -393,5 +393,5 @@ def inverse_pieces(
 
 def overlapped(pieces: Any, total: int, size: int, step: int) -> Any:
     """Pieces added up at the places where they were cut out."""
-    shape = (pieces.array.shape[0], total)
+    shape = (pieces._array.shape[0], total)
     return apply(REGISTRY["unfold_backward"], (pieces,), (shape, 1, size, step))

@@ -368,7 +368,7 @@ def older(
         values = shape(ranges.arange(count, dtype=dtypes.of(wanted)), count, rounded)
     finally:
         MODES.set("grad", before)
-    return creation.made(values.array[:length].copy(), requires_grad)
+    return creation.made(values._array[:length].copy(), requires_grad)
 
 
 def older_window(shape: Any) -> Any:
@@ -477,10 +477,10 @@ def kaiser_window(
     """
 
     def shape(n: Any, count: int, r: Any) -> Any:
-        across = n.array.astype(np.float64) * (2.0 / (count - 1)) - 1.0
+        across = n._array.astype(np.float64) * (2.0 / (count - 1)) - 1.0
         # `beta` times the height of a half circle; rounding may leave it just below zero.
         height = beta * np.sqrt(np.maximum(1.0 - across * across, 0.0))
-        return creation.made((np.i0(height) / np.i0(beta)).astype(n.array.dtype))
+        return creation.made((np.i0(height) / np.i0(beta)).astype(n._array.dtype))
 
     options = (dtype, layout, device, requires_grad)
     return older("kaiser_window", window_length, periodic, (beta,), shape, options)

@@ -273,7 +273,7 @@ def blank_raw(like: Any, shape: tuple[int, ...]) -> Any:
 
 
 def blank_recorded(like: Any, shape: tuple[int, ...]) -> Any:
-    return same_always(wrap(xp_of(memory_of(like)).zeros(shape, like.array.dtype)))
+    return same_always(wrap(xp_of(memory_of(like)).zeros(shape, like._array.dtype)))
 
 
 helper("index_into", index_into_raw, index_into_recorded)

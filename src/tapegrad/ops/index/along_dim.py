@@ -76,15 +76,15 @@ class IndexSelect(LinearMove):
 
     def call(input, dim, index, run=apply):
         check_tensor("index_select", "index", 2, index)
-        shape = input.array.shape
+        shape = input._array.shape
         dim = wrap_dim(dim, len(shape))
-        if index.array.ndim > 1:
+        if index._array.ndim > 1:
             raise IndexError("index_select(): Index is supposed to be a vector")
         check_index_dtype(index, "index_select(): Expected dtype int32 or int64 for index")
-        if not shape and index.array.size != 1:
+        if not shape and index._array.size != 1:
             raise RuntimeError(
                 "index_select(): Index to scalar can have only 1 value, got "
-                f"{index.array.size} value(s)"
+                f"{index._array.size} value(s)"
             )
         size = shape[dim] if shape else 1
         wrong = first_outside(index, size)
@@ -116,7 +116,7 @@ def source_mismatch(shape: Any, given: Any) -> RuntimeError:
 
 def check_source(function: str, input: Any, index: Any, source: Any, dim: int) -> None:
     """The index is a vector of the right kind, and as long as the source is along `dim`."""
-    at, given = index.array, source.array.shape
+    at, given = index._array, source._array.shape
     if at.ndim > 1:
         raise IndexError(
             f"{function}: Index is supposed to be a vector, but got dim: {at.ndim} with "
@@ -126,7 +126,7 @@ def check_source(function: str, input: Any, index: Any, source: Any, dim: int) -
         raise RuntimeError(
             f"{function}: Expected dtype int32/int64 for index but got: {scalar_name(index)}"
         )
-    if source.array.dtype != input.array.dtype:
+    if source._array.dtype != input._array.dtype:
         raise RuntimeError(
             f"{function}: self ({scalar_name(input)}) and source ({scalar_name(source)}) "
             "must have the same scalar type"
@@ -187,7 +187,7 @@ class IndexAdd(Linear):
         return F.index_add(a, index, b, dim, alpha)
 
     def call(input, dim, index, source, *, alpha=1, run=apply):
-        shape, given = input.array.shape, source.array.shape
+        shape, given = input._array.shape, source._array.shape
         dim = wrap_dim(dim, len(shape))
         check_source("index_add_()", input, index, source, dim)
         if without(shape, dim) != without(given, dim) or bool(shape) != bool(given):
@@ -253,17 +253,17 @@ class IndexCopy(Move):
         return F.index_copy(a, index, b, dim)
 
     def call(input, dim, index, source, run=apply):
-        shape, given = input.array.shape, source.array.shape
+        shape, given = input._array.shape, source._array.shape
         dim = wrap_dim(dim, len(shape))
-        if index.array.ndim > 1:
+        if index._array.ndim > 1:
             raise IndexError(
-                f"index_copy_(): Index should have dimension 1 or 0 (got {index.array.ndim})"
+                f"index_copy_(): Index should have dimension 1 or 0 (got {index._array.ndim})"
             )
-        if index.array.dtype != np.int64:
+        if index._array.dtype != np.int64:
             raise RuntimeError(
                 f"index_copy_(): Expected a long tensor for index, but got {scalar_name(index)}"
             )
-        if source.array.dtype != input.array.dtype:
+        if source._array.dtype != input._array.dtype:
             raise RuntimeError(
                 "index_copy_(): self and source expected to have the same dtype, but got (self) "
                 f"{scalar_name(input)} and (source) {scalar_name(source)}"
@@ -278,14 +278,14 @@ class IndexCopy(Move):
                 f"at dimension {0 if not given else dim}."
             )
         count = given[dim] if given else 1
-        if not given and index.array.size != 1:
+        if not given and index._array.size != 1:
             raise IndexError(
                 "index_copy_(): When source is scalar, index should have one element (got "
-                f"{index.array.size})"
+                f"{index._array.size})"
             )
-        if index.array.size != count:
+        if index._array.size != count:
             raise IndexError(
-                f"index_copy_(): Number of indices ({index.array.size}) should be equal to "
+                f"index_copy_(): Number of indices ({index._array.size}) should be equal to "
                 f"source.size(dim) ({count})"
             )
         check_range(index, shape, dim, IndexError, "index_copy_(): ")
@@ -367,16 +367,16 @@ def index_fill(input: Any, dim: int, index: Any, value: Any, *, run: Any = apply
     >>> zeros(3).index_fill(0, tensor([0, 2]), 1)
     tensor([1., 0., 1.])
     """
-    shape = input.array.shape
+    shape = input._array.shape
     dim = wrap_dim(dim, len(shape))
-    if index.array.dtype != np.int64:
+    if index._array.dtype != np.int64:
         raise IndexError("index_fill_(): Expected dtype int64 for index.")
-    if index.array.ndim > 1:
+    if index._array.ndim > 1:
         raise RuntimeError("Index has to be a vector/scalar")
-    if isinstance(value, TensorBase) and value.array.ndim:
+    if isinstance(value, TensorBase) and value._array.ndim:
         raise RuntimeError(
             "index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
-            f"{value.array.ndim} dimension(s)."
+            f"{value._array.ndim} dimension(s)."
         )
     size = shape[dim] if shape else 1
     x = known_values(index)
@@ -387,4 +387,6 @@ def index_fill(input: Any, dim: int, index: Any, value: Any, *, run: Any = apply
         )
     if isinstance(value, TensorBase):
         return run(IndexFillTensor, (input, index, value), (dim,))
-    return run(IndexFillValue, (input, index), (number_as_array(input.array.dtype, value)[()], dim))
+    return run(
+        IndexFillValue, (input, index), (number_as_array(input._array.dtype, value)[()], dim)
+    )

@@ -79,7 +79,7 @@ def placed(xp: Any, out: Any, index: Any, src: Any, dim: int, how: Any) -> Any:
 
 
 def check_index_dtype(index: Any, sentence: str) -> None:
-    dtype = index.array.dtype
+    dtype = index._array.dtype
     if dtype.kind != "i" or dtype.itemsize < 4:
         raise RuntimeError(sentence)
 
@@ -103,7 +103,7 @@ def first_outside(index: Any, size: int) -> int | None:
 def any_negative(index: Any) -> bool:
     """Whether an index counts from the end; on a GPU, whether it may."""
     return (
-        index.special
+        index._special
         and out_of_sight(memory_of(index))
         or bool(memory_of(index).min(initial=0) < 0)
     )
@@ -119,7 +119,7 @@ def check_range(
 
 
 def scalar_name(t: Any) -> str:
-    return dtypes.of(t.array.dtype).scalar_type
+    return dtypes.of(t._array.dtype).scalar_type
 
 
 # ---------------------------------------------------------------------- gather
@@ -161,11 +161,11 @@ class Gather(LinearMove):
 
     def call(input, dim, index, *, sparse_grad=False, run=apply):
         check_tensor("gather", "index", 2, index)
-        if index.array.size:
+        if index._array.size:
             check_index_dtype(index, "gather(): Expected dtype int32/int64 for index")
-        shape, at = input.array.shape, index.array.shape
+        shape, at = input._array.shape, index._array.shape
         dim = wrap_dim(dim, len(shape))
-        if index.array.size:
+        if index._array.size:
             if max(len(shape), 1) != max(len(at), 1):
                 raise RuntimeError(
                     "Index tensor must have the same number of dimensions as input tensor"
@@ -209,7 +209,7 @@ def sparse_gradient(grad: Any, index: Any, shape: tuple[int, ...], dim: int) -> 
     if not shape:
         return at_places(index.new_zeros(0, index.numel()), grad.reshape(-1), ())
     where = np.indices(index.shape).reshape(len(shape), -1)
-    where[dim] = to_host(index.array).reshape(-1)
+    where[dim] = to_host(index._array).reshape(-1)
     return at_places(wrap(where), grad.reshape(-1), shape)
 
 
@@ -372,13 +372,13 @@ class ScatterAdd(LinearMove):
 def check_scatter(name: str, input: Any, dim: int, index: Any, src: Any) -> int:
     """PyTorch's refusals for the scatter family; gives `dim` counted from the front."""
     check_tensor(name, "index", 2, index)
-    shape, at = input.array.shape, index.array.shape
+    shape, at = input._array.shape, index._array.shape
     dim = wrap_dim(dim, len(shape))
-    if index.array.size:
+    if index._array.size:
         check_index_dtype(index, f"{name}(): Expected dtype int32/int64 for index")
-    if src is not None and src.array.dtype != input.array.dtype:
+    if src is not None and src._array.dtype != input._array.dtype:
         raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype")
-    if not index.array.size:
+    if not index._array.size:
         return dim
     if max(len(shape), 1) != max(len(at), 1):
         raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
@@ -388,7 +388,7 @@ def check_scatter(name: str, input: Any, dim: int, index: Any, src: Any) -> int:
         f"dimension {dim}"
     )
     if src is not None:
-        given = src.array.shape
+        given = src._array.shape
         if max(len(given), 1) != max(len(at), 1):
             raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
         wrong = wrong or any([n > m for n, m in zip(at, given, strict=False)])
@@ -447,7 +447,7 @@ def scatter(
             return run(ScatterSrc, (input, index, src), (dim,))
         return run(ScatterOld, (input, index, src), (dim, reduce))
     dim = check_scatter("scatter", input, dim, index, None)
-    fill = number_as_array(input.array.dtype, src)[()]
+    fill = number_as_array(input._array.dtype, src)[()]
     if reduce is None:
         return run(ScatterValue, (input, index), (fill, dim))
     return run(ScatterOld, (input, index, wrap(np.asarray(fill))), (dim, reduce))
@@ -519,8 +519,8 @@ class ScatterReduce(Block):
             )
         check_tensor("scatter_reduce", "src", 3, src)
         dim = check_scatter("scatter", input, dim, index, src)
-        kind = input.array.dtype.kind
-        if index.array.size and (
+        kind = input._array.dtype.kind
+        if index._array.size and (
             kind == "b" and reduce == "mean" or kind == "c" and reduce in ("amax", "amin")
         ):
             raise not_implemented(f"scatter_gather_tensor_cpu_reduce_{reduce}", input.dtype)
@@ -608,26 +608,26 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     tensor([[2],
             [3]])
     """
-    if indices.array.dtype != np.int64:
+    if indices._array.dtype != np.int64:
         raise RuntimeError(
             f"torch.take_along_dim(): dtype of indices should be Long but got "
             f"{scalar_name(indices)}"
         )
     if dim is None:
         return input.flatten().gather(0, indices.flatten())
-    ndim = input.array.ndim
-    if ndim != indices.array.ndim:
+    ndim = input._array.ndim
+    if ndim != indices._array.ndim:
         raise RuntimeError(
             "torch.take_along_dim(): input and indices should have the same number of dimensions, "
-            f"but got {ndim} dimensions for input, and {indices.array.ndim} dimensions for indices"
+            f"but got {ndim} dimensions for input, and {indices._array.ndim} dimensions for indices"
         )
     dim = wrap_dim(dim, ndim)
-    own, other = list(input.array.shape), list(indices.array.shape)
+    own, other = list(input._array.shape), list(indices._array.shape)
     own[dim], other[dim] = other[dim], own[dim]
-    spread = broadcast_batch(tuple(own), indices.array.shape)
-    size = input.array.shape[dim]
-    if indices.array.size and size and any_negative(indices):
+    spread = broadcast_batch(tuple(own), indices._array.shape)
+    size = input._array.shape[dim]
+    if indices._array.size and size and any_negative(indices):
         indices = indices.remainder(size)
-    return input.expand(broadcast_batch(input.array.shape, tuple(other))).gather(
+    return input.expand(broadcast_batch(input._array.shape, tuple(other))).gather(
         dim, indices.expand(spread)
     )

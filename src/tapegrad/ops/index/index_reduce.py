@@ -89,7 +89,7 @@ class IndexReduce(Block):
                 "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got "
                 f"{reduce}."
             )
-        shape, given = input.array.shape, source.array.shape
+        shape, given = input._array.shape, source._array.shape
         dim = wrap_dim(dim, len(shape))
         check_source("index_reduce_()", input, index, source, dim)
         if without(shape, dim) != without(given, dim) or len(shape) != len(given):
@@ -102,13 +102,13 @@ class IndexReduce(Block):
 
 def refuse_dtype(input: Any, reduce: str, include_self: bool) -> None:
     """Which inner loop lacks bool and complex numbers depends on the way that it goes."""
-    kind = input.array.dtype.kind
+    kind = input._array.dtype.kind
     if kind not in "bc":
         return
     kernel = None
     if not include_self:
         kernel = "index_reduce_func_exclude_input_init"
-    elif input.array.ndim < 2:
+    elif input._array.ndim < 2:
         kernel = "index_func_"
     elif kind == "b":
         kernel = "div_floor_cpu" if reduce == "mean" else None

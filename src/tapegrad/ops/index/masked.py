@@ -41,8 +41,8 @@ MASK_VARIES = (
 
 def fits(mask: Any, input: Any) -> None:
     """Raise PyTorch's sentence unless the two shapes broadcast."""
-    if mask.array.shape != input.array.shape:
-        errors.check_broadcast([mask.array, input.array])
+    if mask._array.shape != input._array.shape:
+        errors.check_broadcast([mask._array, input._array])
 
 
 def contiguous(xp: Any, array: Any) -> Any:
@@ -131,21 +131,21 @@ def fill_masked(input: Any, mask: Any, value: Any = None, *, run: Any = apply) -
         fits(mask, input)
     else:
         fits(input, mask)
-    if isinstance(value, TensorBase) and value.array.ndim:
+    if isinstance(value, TensorBase) and value._array.ndim:
         raise RuntimeError(
             "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
-            f"{value.array.ndim} dimension(s)."
+            f"{value._array.ndim} dimension(s)."
         )
-    if mask.array.dtype.kind != "b":
-        name = cpp_name(mask.array.dtype)
+    if mask._array.dtype.kind != "b":
+        name = cpp_name(mask._array.dtype)
         raise RuntimeError(
             f"masked_fill_ only supports boolean masks, but got mask with dtype {name}"
         )
     if isinstance(value, TensorBase):
-        if value.array.dtype.kind == "c" and input.array.dtype.kind != "c":
-            number_as_array(input.array.dtype, complex(value.array))  # which refuses it
+        if value._array.dtype.kind == "c" and input._array.dtype.kind != "c":
+            number_as_array(input._array.dtype, complex(value._array))  # which refuses it
         return run(MaskedFillTensor, (input, mask, value))
-    return run(MaskedFill, (input, mask), (number_as_array(input.array.dtype, value)[()],))
+    return run(MaskedFill, (input, mask), (number_as_array(input._array.dtype, value)[()],))
 
 
 @op
@@ -189,7 +189,7 @@ class MaskedSelect(LinearMove):
     def call(input, mask, run=apply):
         if not isinstance(mask, TensorBase):
             raise errors.must_be_tensor("masked_select", "mask", 1, mask)
-        if mask.array.dtype.kind != "b":
+        if mask._array.dtype.kind != "b":
             raise RuntimeError("masked_select: expected BoolTensor for mask")
         if is_batched(mask):
             raise refusal(MASK_VARIES)
@@ -252,18 +252,18 @@ class MaskedScatter(Move):
 
     def call(input, mask, source, run=apply):
         fits(mask, input)
-        if input.array.dtype != source.array.dtype:
+        if input._array.dtype != source._array.dtype:
             raise RuntimeError(
                 "masked_scatter: expected self and source to have same dtypes but got"
                 f"{scalar_name(input)} and {scalar_name(source)}"
             )
-        if mask.array.dtype.kind != "b":
+        if mask._array.dtype.kind != "b":
             raise RuntimeError(
                 "masked_scatter_ only supports boolean masks, but got mask with dtype "
                 f"{scalar_name(mask)}"
             )
-        shape = np.broadcast_shapes(input.array.shape, mask.array.shape)
-        if most_marked(mask, shape) > source.array.size:
+        shape = np.broadcast_shapes(input._array.shape, mask._array.shape)
+        if most_marked(mask, shape) > source._array.size:
             raise RuntimeError("Number of elements of source < number of ones in mask")
         return run(MaskedScatter, (input, mask, source))
 
@@ -280,10 +280,10 @@ class MaskedScatter(Move):
 
 def most_marked(mask: Any, shape: tuple[int, ...]) -> int:
     """How many elements of `shape` a mask marks; of a batch of masks, the one that marks most."""
-    values, size = memory_of(mask), mask.array.size
+    values, size = memory_of(mask), mask._array.size
     if out_of_sight(values):
         return 0  # the GPU sees for itself
-    dims = tuple(range(values.ndim - mask.array.ndim, values.ndim))
+    dims = tuple(range(values.ndim - mask._array.ndim, values.ndim))
     counts = np.count_nonzero(values, axis=dims)
     return int(np.max(counts, initial=0)) * math.prod(shape) // max(size, 1)
 
@@ -294,11 +294,11 @@ def most_marked(mask: Any, shape: tuple[int, ...]) -> int:
 def check_flat(function: str, input: Any, index: Any) -> None:
     if not isinstance(index, TensorBase):
         raise errors.must_be_tensor(function, "index", 1, index)
-    if index.array.dtype != np.int64:
+    if index._array.dtype != np.int64:
         raise RuntimeError(
             f"{function}(): Expected a long tensor for index, but got {scalar_name(index)}"
         )
-    x, size = known_values(index), input.array.size
+    x, size = known_values(index), input._array.size
     if x.size and not size:
         raise IndexError(f"{function}(): tried to take from an empty tensor")
     wrong = x[(x < -size) | (x >= size)]
@@ -389,15 +389,15 @@ class Put(Move):
 
     def call(input, index, source, accumulate=False, run=apply):
         check_flat("put_", input, index)
-        if source.array.dtype != input.array.dtype:
+        if source._array.dtype != input._array.dtype:
             raise RuntimeError(
                 f"put_(): self and source expected to have the same dtype, but got self.dtype = "
                 f"{scalar_name(input)} and source.dtype = {scalar_name(source)}"
             )
-        if source.array.size != index.array.size:
+        if source._array.size != index._array.size:
             raise IndexError(
                 "put_(): Expected source and index to have the same number of elements, but got "
-                f"source.numel() = {source.array.size}, index.numel() = {index.array.size}"
+                f"source.numel() = {source._array.size}, index.numel() = {index._array.size}"
             )
         return run(Put, (input, index, source), (bool(accumulate),))
 
@@ -443,7 +443,7 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
             [3]])
     """
     if as_tuple:
-        x = input.array
+        x = input._array
         return tuple([wrap(i.copy()) for i in (x if x.ndim else x.reshape(1)).nonzero()])
     return apply(Nonzero, (input,))
 

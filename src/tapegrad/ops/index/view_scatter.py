@@ -29,10 +29,10 @@ def check_part(function: str, src: Any, shape: tuple[int, ...]) -> None:
     """`src` must have exactly the shape of the part that it replaces."""
     if not isinstance(src, TensorBase):
         raise errors.must_be_tensor(function, "src", 2, src)
-    if src.array.shape != shape:
+    if src._array.shape != shape:
         raise RuntimeError(
             "expected src to have a size equal to the slice of self. src size = "
-            f"{list(src.array.shape)}, slice size = {list(shape)}"
+            f"{list(src._array.shape)}, slice size = {list(shape)}"
         )
 
 
@@ -68,7 +68,7 @@ class SelectScatter(Scatter):
         return F.select_scatter(a, F.zeros_like(src) if t_src is None else t_src, dim, index)
 
     def call(input, src, dim, index):
-        shape = input.array.shape
+        shape = input._array.shape
         d = wrap_dim(as_int("select_scatter", "dim", 3, dim), len(shape))
         i = as_int("select_scatter", "index", 4, index)
         if not shape:
@@ -116,7 +116,7 @@ class SliceScatter(Scatter):
         return F.slice_scatter(a, b, dim, start, end, step)
 
     def call(input, src, dim=0, start=None, end=None, step=1):
-        shape = input.array.shape
+        shape = input._array.shape
         d = wrap_dim(as_int("slice_scatter", "dim", 3, dim), len(shape))
         if not shape:
             raise RuntimeError("slice() cannot be applied to a 0-dim tensor.")
@@ -158,7 +158,7 @@ class DiagonalScatter(Scatter):
         return F.diagonal_scatter(a, b, offset, dim1, dim2)
 
     def call(input, src, offset=0, dim1=0, dim2=1):
-        shape = input.array.shape
+        shape = input._array.shape
         first, second = two_dims("diagonal_scatter", dim1, dim2, len(shape))
         k = as_int("diagonal_scatter", "offset", 3, offset)
         count = max(min(shape[first] + min(k, 0), shape[second] - max(k, 0)), 0)

@@ -158,7 +158,7 @@ class Cholesky(Block):
 
 def factorize(A: Any, upper: bool, function: str) -> Any:
     """Factors and infos; an error, unless `function` is empty, says that name."""
-    array = A.array
+    array = A._array
     check_factorable("linalg.cholesky", "cholesky_cpu", array)
     result = apply(LinalgCholeskyEx, (A,), (upper,))
     if function:
@@ -216,7 +216,7 @@ def cholesky(input: Any, upper: bool = False) -> Any:
         "for all valid (symmetric positive definite) inputs.",
         3,
     )
-    array = input.array
+    array = input._array
     check_matrix("cholesky", array)
     if array.size:
         check_square("cholesky", array)
@@ -278,7 +278,7 @@ def cholesky_inverse(input: Any, upper: bool = False) -> Any:
     >>> cholesky_inverse(tensor([[2.0]]))
     tensor([[0.2500]])
     """
-    array = input.array
+    array = input._array
     check_square("cholesky_inverse", array)
     check_kernel("cholesky_inverse_out_cpu", array)
     return apply(CholeskyInverse, (input,), (upper,))
@@ -323,7 +323,7 @@ def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Any:
     >>> cholesky_solve(ones(1, 1), tensor([[2.0]]))
     tensor([[0.2500]])
     """
-    b, factor = input.array, input2.array
+    b, factor = input._array, input2._array
     for name, x in (("b", b), ("u", factor)):
         if x.ndim < 2:
             raise RuntimeError(

@@ -155,7 +155,7 @@ class LinalgDet(Block):
 
 
 def determinant(A: Any) -> Any:
-    array = A.array
+    array = A._array
     check_factorable("linalg.det", "lu_cpu", array)
     return apply(LinalgDet, (A,))
 
@@ -219,7 +219,7 @@ class LinalgSlogdet(Block):
 
 
 def sign_and_log(function: str, A: Any) -> Any:
-    array = A.array
+    array = A._array
     check_square(function, array)
     check_floating(function, array, low_precision=False)
     return apply(LinalgSlogdet, (A,))
@@ -289,7 +289,7 @@ class LinalgInvEx(Block):
 
 def invert(A: Any, function: str) -> Any:
     """Inverses and infos; an error, unless `function` is empty, says that name."""
-    array = A.array
+    array = A._array
     check_square("linalg.inv", array)
     check_floating("linalg.inv", array, low_precision=False)
     result = apply(LinalgInvEx, (A,))
@@ -345,7 +345,7 @@ def linalg_tensorinv(input: Any, ind: int = 2) -> Any:
     >>> torch.linalg.tensorinv(eye(6).reshape(2, 3, 6)).shape
     torch.Size([6, 2, 3])
     """
-    shape = input.array.shape
+    shape = input._array.shape
     if ind <= 0:
         raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
     if ind > len(shape):

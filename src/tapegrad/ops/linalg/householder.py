@@ -168,7 +168,7 @@ def last_size(x: Any) -> int:
 
 
 def multiplied(input: Any, tau: Any) -> Any:
-    a, scales = input.array, tau.array
+    a, scales = input._array, tau._array
     function = "torch.linalg.householder_product"
     if a.ndim < 2:
         raise RuntimeError(f"{function}: input must have at least 2 dimensions.")
@@ -288,7 +288,7 @@ def ormqr(input: Any, input2: Any, input3: Any, left: bool = True, transpose: bo
     tensor([[1.],
             [1.]])
     """
-    a, tau, other = input.array, input2.array, input3.array
+    a, tau, other = input._array, input2._array, input3._array
     if a.ndim < 2:
         raise RuntimeError("torch.ormqr: input must have at least 2 dimensions.")
     if other.ndim < 2:
@@ -361,7 +361,7 @@ def geqrf(input: Any) -> Any:
     >>> geqrf(tensor([[3.0], [4.0]])).tau
     tensor([1.6000])
     """
-    array = input.array
+    array = input._array
     if array.ndim < 2:
         raise RuntimeError("torch.geqrf: input must have at least 2 dimensions.")
     refuse_meta("geqrf", input)

@@ -216,7 +216,7 @@ class LinalgLdlFactorEx(Block):
 
 def ldl_factors(A: Any, hermitian: bool, function: str) -> Any:
     """Factors, pivots and infos; an error, unless `function` is empty, says that name."""
-    array = A.array
+    array = A._array
     check_factorable("torch.linalg.ldl_factor_ex", "ldl_factor_kernel_cpu", array)
     result = apply(LinalgLdlFactorEx, (A,), (hermitian,))
     if function:
@@ -285,7 +285,7 @@ def linalg_ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False) -
     tensor([[2.],
             [0.]])
     """
-    factors, order, b = LD.array, pivots.array, B.array
+    factors, order, b = LD._array, pivots._array, B._array
     function = "torch.linalg.ldl_solve"
     check_floating(function, factors)
     check_square(function, factors)

@@ -21,7 +21,7 @@ def product_without(A: Any, mean: Any, X: Any) -> Any:
 def basis_of_range(A: Any, q: int, niter: int, M: Any) -> Any:
     """Orthonormal columns that span nearly all of what A (without M) makes of vectors."""
     dtype = float32 if A.dtype.category < FLOATING else A.dtype
-    start = APIS["randn"].call(A.array.shape[-1], q, dtype=dtype, device=A.device)
+    start = APIS["randn"].call(A._array.shape[-1], q, dtype=dtype, device=A.device)
     Q = linalg_spectral.qr_of(product_without(A, M, start), "reduced")[0]
     for _ in range(niter):
         back = product_without(A.mH, None if M is None else M.mH, Q)

@@ -184,7 +184,7 @@ ZERO_PIVOT = (
 
 def lu_factors(A: Any, pivot: bool, function: str) -> Any:
     """Factors, pivots and infos; an error, unless `function` is empty, says that name."""
-    check_factorable("torch.lu_factor", A.array, pivot)
+    check_factorable("torch.lu_factor", A._array, pivot)
     result = apply(LinalgLuFactorEx, (A,))
     if function:
         report(memory_of(result[2]), RuntimeError, function, ZERO_PIVOT)
@@ -282,7 +282,7 @@ def linalg_lu(A: Any, *, pivot: bool = True) -> Any:
     tensor([[2., 2.],
             [0., 1.]])
     """
-    check_factorable("linalg.lu", A.array, pivot)
+    check_factorable("linalg.lu", A._array, pivot)
     return apply(LinalgLu, (A,))
 
 
@@ -356,7 +356,7 @@ def lu_unpack(
     tensor([[1.0000, 0.0000],
             [0.5000, 1.0000]])
     """
-    data, pivots = LU_data.array, LU_pivots.array
+    data, pivots = LU_data._array, LU_pivots._array
     if data.ndim < 2:
         raise RuntimeError(
             "torch.lu_unpack: Expected tensor with 2 or more dimensions. Got size: "
@@ -437,7 +437,7 @@ def product_tangent(F: Any, t: Any, LU: Any, pivots: Any, turn: bool) -> Any:
 
 
 def solve_factored(LU: Any, pivots: Any, B: Any, left: bool, adjoint: bool) -> Any:
-    lu, order, b = LU.array, pivots.array, B.array
+    lu, order, b = LU._array, pivots._array, B._array
     function = "linalg.lu_solve"
     check_floating(f"torch.{function}", lu)
     check_square(f"torch.{function}", lu)

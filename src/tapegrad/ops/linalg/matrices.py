@@ -39,7 +39,7 @@ LinAlgError.__module__ = "torch._C"
 def tensor_array(function: str, argument: str, position: int, value: Any) -> Any:
     if not isinstance(value, TensorBase):
         raise must_be_tensor(function, argument, position, value)
-    return value.array
+    return value._array
 
 
 def scalar_type(x: Any) -> str:

@@ -34,7 +34,7 @@ MATRIX_FORMS = (1, 2, math.inf)
 def checked_dims(A: Any, dim: Any, low_precision: bool, dtype: Any) -> tuple[int, int]:
     """The two dimensions of the matrices, after everything that PyTorch checks before."""
     function = "linalg.matrix_norm"
-    array = A.array
+    array = A._array
     check_matrix(function, array)
     if len(dim) != 2:
         shown = " ".join(str(d) for d in dim)
@@ -51,7 +51,7 @@ def checked_dims(A: Any, dim: Any, low_precision: bool, dtype: Any) -> tuple[int
 def singular_values(A: Any, dims: tuple[int, int], dtype: Any) -> Any:
     if dtype is not None:
         A = A.to(dtype)
-    ndim = A.array.ndim
+    ndim = A._array.ndim
     behind = [d for d in range(ndim) if d not in dims]
     return svd_of(A.permute([*behind, *dims]), False, False)[1]
 
@@ -61,7 +61,7 @@ def put_back(values: Any, dims: tuple[int, int], keepdim: bool) -> Any:
     if not keepdim:
         return values
     values = values.unsqueeze(-1)
-    ndim = values.array.ndim
+    ndim = values._array.ndim
     behind = [d for d in range(ndim) if d not in dims]
     order = [*behind, *dims]
     return values.permute([order.index(d) for d in range(ndim)])
@@ -70,7 +70,7 @@ def put_back(values: Any, dims: tuple[int, int], keepdim: bool) -> Any:
 def extreme(x: Any, largest: bool, dim: int, keepdim: bool) -> Any:
     if not largest:
         return x.amin(dim, keepdim)
-    if x.array.shape[dim] == 0:
+    if x._array.shape[dim] == 0:
         return x.sum(dim, keepdim)  # the largest of no lengths is 0
     return x.amax(dim, keepdim)
 
@@ -238,10 +238,10 @@ def default_tolerance(array: Any) -> float:
 def real_tolerance(function: str, name: str, value: Any) -> Any:
     """A tolerance as a number or a tensor."""
     if isinstance(value, TensorBase):
-        if value.array.dtype.kind == "c":
+        if value._array.dtype.kind == "c":
             raise RuntimeError(
                 f"torch.{function}: {name} tensor of complex type is not supported. Got "
-                f"{scalar_type(value.array)}"
+                f"{scalar_type(value._array)}"
             )
         return value
     if not isinstance(value, (int, float)):
@@ -255,7 +255,7 @@ def tolerances(function: str, input: Any, atol: Any, rtol: Any) -> tuple[Any, An
         atol = real_tolerance(function, "atol", atol)
     if rtol is not None:
         return (0.0 if atol is None else atol), real_tolerance(function, "rtol", rtol)
-    rtol = default_tolerance(input.array)
+    rtol = default_tolerance(input._array)
     if atol is None:
         return 0.0, rtol
     if isinstance(atol, TensorBase):
@@ -289,7 +289,7 @@ def matrix_rank(
     """
     if not isinstance(input, TensorBase):
         raise invalid_call("linalg_matrix_rank", input)
-    array = input.array
+    array = input._array
     check_matrix("torch.linalg.matrix_rank", array, "input")
     if tol is not None:
         if atol is not None or rtol is not None:
@@ -302,7 +302,7 @@ def matrix_rank(
         values = eigh_of("linalg_matrix_rank", plain, "L", False)[0].abs()
     else:
         values = svd_of(plain, False, False)[1]
-    if values.array.shape[-1] == 0:
+    if values._array.shape[-1] == 0:
         return on_device_of(input, np.zeros(array.shape[:-2], np.int64))
     limit = values.amax(-1, True) * per_matrix(rtol)
     if isinstance(atol, TensorBase):

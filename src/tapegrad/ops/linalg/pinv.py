@@ -138,7 +138,7 @@ def pinv(
     """
     if not isinstance(input, TensorBase):
         raise invalid_call("linalg_pinv", input)
-    array = input.array
+    array = input._array
     if array.dtype.kind not in "fc" or is_half(array) or array.ndim < 2:
         raise RuntimeError(
             f"linalg.pinv({scalar_type(array)}{{{list(array.shape)}}}): expected a tensor with "
@@ -289,7 +289,7 @@ class LinalgLstsq(Block):
 
     def call(input, b, rcond=None, *, driver=None):
         function = "torch.linalg.lstsq"
-        x, y = input.array, b.array
+        x, y = input._array, b._array
         if x.ndim < 2:
             raise RuntimeError(f"{function}: input must have at least 2 dimensions.")
         if y.ndim < 1:
@@ -340,7 +340,7 @@ def with_columns(F: Any, A: Any, B: Any, X: Any, g: Any) -> tuple[Any, Any, Any]
 
 
 def tolerance_in_rules(A: Any) -> float:
-    return default_tolerance(getattr(A, "array", A))
+    return default_tolerance(getattr(A, "_array", A))
 
 
 def matters(grad: Any) -> bool:

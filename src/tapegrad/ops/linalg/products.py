@@ -112,7 +112,7 @@ EXPONENTS = [
 
 
 def matrix_exponential(A: Any) -> Any:
-    array = A.array
+    array = A._array
     check_square("linalg.matrix_exp", array)
     check_floating("linalg.matrix_exp", array)
     return apply(LinalgMatrixExp, (A,))
@@ -144,13 +144,13 @@ def matrix_exp(input: Any) -> Any:
 
 def power(function: str, A: Any, n: Any) -> Any:
     """Aⁿ by squaring; composed of matrix products, as PyTorch does it."""
-    check_square("linalg.matrix_power", A.array)
+    check_square("linalg.matrix_power", A._array)
     if not isinstance(n, int) or isinstance(n, bool):
         raise TypeError(
             f"{function}(): argument 'n' (position 2) must be int, not {type(n).__name__}"
         )
     if n == 0:
-        array = A.array
+        array = A._array
         return A.clone().copy_(on_device_of(A, np.eye(array.shape[-1], dtype=array.dtype)))
     if n == 1:
         return A.clone()
@@ -238,8 +238,8 @@ def linalg_multi_dot(tensors: Any) -> Any:
         if not isinstance(t, TensorBase):
             raise no_tensor_in_list(i, 0, t)
     for i, t in enumerate(tensors):
-        if len(tensors) > 1 and t.array.dtype != tensors[0].array.dtype:
-            kinds = [cpp_name(x.array.dtype) for x in (tensors[0], t)]
+        if len(tensors) > 1 and t._array.dtype != tensors[0]._array.dtype:
+            kinds = [cpp_name(x._array.dtype) for x in (tensors[0], t)]
             raise RuntimeError(
                 "multi_dot(): all tensors must have be the same dtype but tensor 0 is "
                 f"{kinds[0]} and tensor {i} {kinds[1]}"
@@ -264,7 +264,7 @@ def linalg_vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
     >>> torch.linalg.vecdot(tensor([[1.0, 2.0], [3.0, 4.0]]), tensor([1.0, 1.0]))
     tensor([3., 7.])
     """
-    a, b = x.array, y.array
+    a, b = x._array, y._array
     check_floating("linalg.vecdot", a)
     check_same_dtype("linalg.vecdot", ("x", a), ("y", b))
     if a.ndim == 1 and b.ndim == 1:
@@ -305,7 +305,7 @@ class LinalgCross(Block):
 
 
 def cross_product(input: Any, other: Any, dim: int) -> Any:
-    a, b = input.array, other.array
+    a, b = input._array, other._array
     if a.ndim == 0:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     along = wrap_dim(dim, a.ndim)
@@ -342,7 +342,7 @@ def linalg_cross(input: Any, other: Any, *, dim: int = -1) -> Any:
     >>> torch.linalg.cross(tensor([1.0, 0.0, 0.0]), tensor([0.0, 1.0, 0.0]))
     tensor([0., 0., 1.])
     """
-    check_same_rank(input.array, other.array)
+    check_same_rank(input._array, other._array)
     return cross_product(input, other, dim)
 
 
@@ -356,7 +356,7 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     >>> cross(tensor([1, 0, 0]), tensor([0, 0, 1]), dim=0)
     tensor([ 0, -1,  0])
     """
-    a = input.array
+    a = input._array
     if dim is None:
         if 3 not in a.shape:
             raise RuntimeError("no dimension of size 3 in input")
@@ -367,7 +367,7 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
             3,
         )
         dim = a.shape.index(3)
-    check_same_rank(a, other.array)
+    check_same_rank(a, other._array)
     return cross_product(input, other, dim)
 
 
@@ -395,7 +395,7 @@ def linalg_vander(x: Any, *, N: int | None = None) -> Any:
     tensor([[ 1,  2,  4,  8],
             [ 1,  3,  9, 27]])
     """
-    array = x.array
+    array = x._array
     if array.dtype.kind == "b" or is_half(array):
         raise RuntimeError(
             "linalg.vander supports floating point, complex, and integer tensors, but got "
@@ -411,9 +411,9 @@ def linalg_vander(x: Any, *, N: int | None = None) -> Any:
 
 def powers(x: Any, count: int) -> Any:
     """Powers 0, 1, …, count - 1 along a new last dimension."""
-    shape = x.array.shape or (1,)
+    shape = x._array.shape or (1,)
     rest = x.unsqueeze(-1).expand(*shape, count - 1).cumprod(-1)
-    first = on_device_of(x, np.ones((*shape, 1), rest.array.dtype))
+    first = on_device_of(x, np.ones((*shape, 1), rest._array.dtype))
     return apply(Cat, (first, rest), (len(shape),))
 
 
@@ -433,7 +433,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     tensor([[2, 1],
             [3, 1]])
     """
-    array = x.array
+    array = x._array
     if array.ndim != 1:
         raise RuntimeError("x must be a one-dimensional tensor.")
     count = array.size if N is None else N

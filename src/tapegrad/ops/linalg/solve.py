@@ -100,7 +100,7 @@ class LinalgSolveEx(Block):
 
 def solve_equation(A: Any, B: Any, left: Any, function: str) -> Any:
     """Solutions and infos; an error, unless `function` is empty, says that name."""
-    a, b = A.array, B.array
+    a, b = A._array, B._array
     check_floating("linalg.solve", a)
     check_same_dtype("linalg.solve", ("A", a), ("B", b))
     # Vectors are recognised by their shape.
@@ -171,12 +171,12 @@ def linalg_tensorsolve(input: Any, other: Any, dims: Any = None) -> Any:
     torch.Size([6])
     """
     if dims is not None:
-        ndim = input.array.ndim
+        ndim = input._array.ndim
         input = input.movedim(tuple(dims), tuple(range(ndim - len(dims), ndim)))
-    shape = input.array.shape
-    known = other.array.ndim
+    shape = input._array.shape
+    known = other._array.ndim
     rest = shape[known:]
-    unknowns, equations = math.prod(rest), other.array.size
+    unknowns, equations = math.prod(rest), other._array.size
     if unknowns != equations:
         raise RuntimeError(
             "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
@@ -254,7 +254,7 @@ def linalg_solve_triangular(
     tensor([[0.3750],
             [0.2500]])
     """
-    a, b = input.array, B.array
+    a, b = input._array, B._array
     check_equation("linalg.solve_triangular", a, b, left)
     common_batch(a, b)
     check_kernel("triangular_solve_cpu", a)
@@ -345,7 +345,7 @@ def triangular_solve(
     tensor([[0.5000],
             [0.5000]])
     """
-    b, a = input.array, A.array
+    b, a = input._array, A._array
     for name, x in (("b", b), ("A", a)):
         if x.ndim < 2:
             raise RuntimeError(

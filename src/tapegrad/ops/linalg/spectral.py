@@ -100,9 +100,9 @@ def filled_up(F: Any, part: Any, whole: Any, dim: int) -> Any:
 def check_phase(function: str, what: str, why: str, slopes: Any) -> None:
     """Refuse a loss that changes when vectors are multiplied by e^{i phi}."""
     if isinstance(slopes, TensorBase):
-        if slopes.special and not is_device(slopes):
+        if slopes._special and not is_device(slopes):
             return  # of a transform: there are no plain values to look at
-        slopes = slopes.array
+        slopes = slopes._array
     slopes = to_host(slopes)  # PyTorch waits for the GPU here too
     if np.all(np.absolute(np.imag(slopes)) <= PHASE_TOLERANCE):
         return
@@ -117,7 +117,7 @@ def check_phase(function: str, what: str, why: str, slopes: Any) -> None:
 
 def wants_vectors(input: Any) -> bool:
     """Derivatives need the vectors, also where only the values are asked for."""
-    return bool(input.wants_grad or input.special)
+    return bool(input._wants_grad or input._special)
 
 
 def converged(function: str, why: str, solve: Any, x: Any, *options: Any) -> Any:
@@ -211,7 +211,7 @@ QUANTITY = "quantity, so it is ill-defined."
 
 
 def eigh_of(function: str, input: Any, uplo: Any, vectors: bool) -> Any:
-    array = input.array
+    array = input._array
     check_square("linalg.eigh", array)
     if not isinstance(uplo, str):
         raise TypeError(f"{function}(): argument 'UPLO' must be str, not {type(uplo).__name__}")
@@ -291,7 +291,7 @@ class LinalgEig(Block):
     def jvp(F, t_input, eigenvalues, eigenvectors):
         V = eigenvectors
         if not is_complex(t_input):
-            t_input = F.cast(t_input, getattr(V, "array", V).dtype)
+            t_input = F.cast(t_input, getattr(V, "_array", V).dtype)
         change = F.left_divided(V, product(F, t_input, V))
         t_values = diagonal_of(F, change)
         turn = (change - on_diagonal(F, t_values)) / gaps(F, eigenvalues)
@@ -304,7 +304,7 @@ class LinalgEig(Block):
 
 
 def eig_of(function: str, input: Any, vectors: bool) -> Any:
-    array = input.array
+    array = input._array
     check_square(function, array)
     if array.dtype.kind in "biu":
         raise RuntimeError(f"Unknown Complex ScalarType for {scalar_type(array)}")
@@ -386,7 +386,7 @@ def svd_or_none(xp: Any, x: Any, full: bool, vectors: bool) -> Any:
 
 
 def svd_of(A: Any, full: bool, vectors: bool, driver: Any = None) -> Any:
-    array = A.array
+    array = A._array
     check_matrix("linalg.svd", array)
     check_floating("linalg.svd", array)
     if driver is not None:
@@ -498,7 +498,7 @@ def svd(input: Any, some: bool = True, compute_uv: bool = True) -> Any:
     >>> S
     tensor([3., 2.])
     """
-    array = input.array
+    array = input._array
     if array.ndim < 2:
         raise RuntimeError(
             "linalg.svd: input should have at least 2 dimensions, but has "
@@ -592,7 +592,7 @@ class LinalgQr(Block):
 
 
 def qr_of(A: Any, mode: Any) -> Any:
-    array = A.array
+    array = A._array
     check_matrix("linalg.qr", array)
     check_floating("linalg.qr", array)
     if mode not in ("reduced", "r", "complete"):

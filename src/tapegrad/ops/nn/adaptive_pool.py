@@ -290,7 +290,7 @@ def wanted(name: str, input: Any, output_size: Any, n: int) -> Sizes:
     """The output sizes: one for all, or one per axis with None for `as it is`."""
     if is_whole(output_size):
         return ints(name, "output_size", 2, output_size) * n
-    shape = input.array.shape
+    shape = input._array.shape
     if len(shape) <= len(output_size):
         raise ValueError(f"Input dimension should be at least {len(output_size) + 1}")
     given = shape[len(shape) - len(output_size) :]
@@ -319,18 +319,18 @@ def mean_pool(input: Any, sizes: Sizes, n: int) -> Any:
         )
     if volume(sizes) == 1:
         return input.mean(tuple(range(-n, 0)), True)
-    shape = input.array.shape
+    shape = input._array.shape
     if len(shape) not in (n + 1, n + 2):
         raise RuntimeError(f"{name}(): Expected {n + 1}D or {n + 2}D tensor, but got {list(shape)}")
     check_filled(name, shape, n, len(shape) - n)
-    if n == 3 or input.array.size:
+    if n == 3 or input._array.size:
         refuse_dtype(name if n == 2 else f"{name}_cpu", input)
     return apply(ADAPTIVE_MEAN[n], (input,), (sizes,))
 
 
 def max_pool(input: Any, sizes: Sizes, n: int) -> Any:
     name = f"adaptive_max_pool{n}d"
-    shape = input.array.shape
+    shape = input._array.shape
     if len(shape) not in (n + 1, n + 2):
         raise RuntimeError(
             f"{name}(): Expected {n + 1}D or {n + 2}D tensor, but got: {list(shape)}"

@@ -223,7 +223,7 @@ class ScaledDotProductFlashAttentionForCpuBackward(Attention):
 
 def fits_one_op(query: Any, key: Any, value: Any, mask: Any, dropout_p: float) -> bool:
     """PyTorch's conditions for its one op."""
-    q, k, v = query.array, key.array, value.array
+    q, k, v = query._array, key._array, value._array
     own, other = q.shape, k.shape
     if dropout_p > 0 or len(own) != 4 or len(other) != 4 or v.shape != other:
         return False
@@ -237,10 +237,10 @@ def fits_one_op(query: Any, key: Any, value: Any, mask: Any, dropout_p: float) -
         return False
     if mask is None:
         return True
-    if mask.wants_grad or mask.array.ndim not in (2, 4):
+    if mask._wants_grad or mask._array.ndim not in (2, 4):
         return False
-    full_shape = (*own[:3], other[2])[-mask.array.ndim :]
-    return all([m in (1, n) for m, n in zip(mask.array.shape, full_shape, strict=True)])
+    full_shape = (*own[:3], other[2])[-mask._array.ndim :]
+    return all([m in (1, n) for m, n in zip(mask._array.shape, full_shape, strict=True)])
 
 
 # ---------------------------------------------------------------------- the function
@@ -252,14 +252,14 @@ def check_attention(query: Any, key: Any, value: Any, mask: Any) -> None:
         if not isinstance(t, TensorBase) and (t is not None or place < 3):
             name = ("query", "key", "value", "attn_mask")[place]
             raise must_be_tensor("scaled_dot_product_attention", name, place + 1, t)
-    types = query.array.dtype, key.array.dtype, value.array.dtype
+    types = query._array.dtype, key._array.dtype, value._array.dtype
     if types[0] != types[1] or types[0] != types[2]:
         q, k, v = [cpp_name(t) for t in types]
         raise RuntimeError(
             "Expected query, key, and value to have the same dtype, but got query.dtype: "
             f"{q} key.dtype: {k} and value.dtype: {v} instead."
         )
-    ranks = query.array.ndim, key.array.ndim, value.array.ndim
+    ranks = query._array.ndim, key._array.ndim, value._array.ndim
     if min(ranks) < 2:
         raise RuntimeError(
             "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: "
@@ -270,14 +270,14 @@ def check_attention(query: Any, key: Any, value: Any, mask: Any) -> None:
             f"expected scalar type Float but found {dtypes.of(types[0]).scalar_type}"
         )
     if mask is not None:
-        own = mask.array.dtype
+        own = mask._array.dtype
         if own.kind != "b" and own.name != "float32" and own != types[0]:
             raise RuntimeError(
                 "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
                 f"attn_mask.dtype: {cpp_name(own)} and  query.dtype: "
                 f"{cpp_name(types[0])} instead."
             )
-        if mask.array.ndim < 2:
+        if mask._array.ndim < 2:
             raise IndexError(
                 "Dimension out of range (expected to be in range of [-1, 0], but got -2)"
             )
@@ -285,7 +285,7 @@ def check_attention(query: Any, key: Any, value: Any, mask: Any) -> None:
 
 def as_bias(mask: Any, query: Any) -> Any:
     """A mask of bools as what is added to the scores: nothing, or minus infinity."""
-    if mask is None or mask.array.dtype.kind != "b":
+    if mask is None or mask._array.dtype.kind != "b":
         return mask
     nothing = full((), 0.0, dtype=query.dtype)
     return APIS["where"].call(mask, nothing, -math.inf)
@@ -375,7 +375,7 @@ def scaled_dot_product_attention(
     if enable_gqa:
         key, value = heads_for(query, key), heads_for(query, value)
     if scale is None:
-        width = query.array.shape[-1]
+        width = query._array.shape[-1]
         scale = 1 / math.sqrt(width) if width else math.inf
     bias = as_bias(attn_mask, query)
     alone = fits_one_op(query, key, value, bias, dropout_p)

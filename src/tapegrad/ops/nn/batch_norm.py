@@ -297,7 +297,7 @@ def follow(running: Any, found: Any, momentum: float) -> None:
     if isinstance(found, TensorBase):
         running.copy_(running * (1 - momentum) + found * momentum)
         return
-    array = running.array
+    array = running._array
     array[...] = half_as_single(array) * (1 - momentum) + half_as_single(found) * momentum
 
 
@@ -306,14 +306,14 @@ def update(running_mean: Any, running_var: Any, stats: Any, x: Any, momentum: fl
     count = x.size // max(x.shape[1], 1)
     # The unbiased variance; of one element there is none.
     unbiased = count / (count - 1) if count > 1 else math.nan
-    plain = not running_mean.special and not stats.special
+    plain = not running_mean._special and not stats._special
     if is_device(stats) and is_device(running_mean) and is_device(running_var):
         plain = True
         kernel = DEVICE.backend.overrides.get("follow_statistics")
-        arrays = (running_mean.array, running_var.array, stats.array)
+        arrays = (running_mean._array, running_var._array, stats._array)
         if kernel is not None and kernel(*arrays, momentum, unbiased):
             return
-    values = stats.array if plain else stats
+    values = stats._array if plain else stats
     quiet(follow, running_mean, values[0], momentum)
     quiet(follow, running_var, values[2] * unbiased, momentum)
 
@@ -324,7 +324,7 @@ def check_running(name: str, running: Any, features: int, training: bool) -> Non
             raise RuntimeError(f"{name} must be defined in evaluation mode")
         return
     check_size(name, running, features)
-    if running.wants_grad:
+    if running._wants_grad:
         raise RuntimeError(
             f"The function 'native_batch_norm' is not differentiable with respect to argument "
             f"'{name}'. This input cannot have requires_grad True."
@@ -332,8 +332,8 @@ def check_running(name: str, running: Any, features: int, training: bool) -> Non
 
 
 def check_size(name: str, parameter: Any, features: int) -> None:
-    if parameter is not None and parameter.array.size != features:
-        raise RuntimeError(f"{name} should contain {features} elements not {parameter.array.size}")
+    if parameter is not None and parameter._array.size != features:
+        raise RuntimeError(f"{name} should contain {features} elements not {parameter._array.size}")
 
 
 def check_number(name: str, argument: str, position: int, value: Any) -> float:
@@ -369,7 +369,7 @@ def normalized(
             raise must_be_tensor(name, argument, position, value)
     momentum = check_number(name, "momentum", 7, momentum)
     eps = check_number(name, "eps", 8, eps)
-    x = input.array
+    x = input._array
     features = x.shape[1] if x.ndim > 1 else 0
     check_running("running_mean", running_mean, features, training)
     check_running("running_var", running_var, features, training)
@@ -442,7 +442,7 @@ def batch_norm(
     tensor([[-1.],
             [ 1.]])
     """
-    if isinstance(input, TensorBase) and not input.array.size:
+    if isinstance(input, TensorBase) and not input._array.size:
         return of_nothing(input, weight, bias)
     rest = (running_mean, running_var, bool(training), momentum, eps)
     return normalized("batch_norm", input, weight, bias, *rest)[0]
@@ -517,10 +517,10 @@ def batch_norm_with_statistics(
 
 def fits_groups(input: Any, weight: Any, bias: Any) -> bool:
     """Whether group norm, with a channel to a group, takes these without complaint."""
-    if not input.is_floating_point() or not input.array.size or input.dim() < 2:
+    if not input.is_floating_point() or not input._array.size or input.dim() < 2:
         return False
     given = [p for p in (weight, bias) if p is not None]
-    return all([isinstance(p, TensorBase) and p.array.shape == input.shape[1:2] for p in given])
+    return all([isinstance(p, TensorBase) and p._array.shape == input.shape[1:2] for p in given])
 
 
 def per_sample(

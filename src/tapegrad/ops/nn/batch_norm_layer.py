@@ -27,10 +27,10 @@ def layer_step(
 
     None, and nothing is done, unless all is as simple as it mostly is.
     """
-    if not isinstance(input, TensorBase) or input.special != ON_DEVICE or STATE.several:
+    if not isinstance(input, TensorBase) or input._special != ON_DEVICE or STATE.several:
         return None
     kernel = DEVICE.backend.overrides.get("batch_norm_step")
-    x = input.array
+    x = input._array
     if kernel is None or x.ndim < 2 or not x.size or STATE.timing or STATE.anomaly:
         return None
     if WATCHED or STATE.modes_on != (STATE.only_casting if STATE.casting else 0):
@@ -40,21 +40,21 @@ def layer_step(
     for bit, t in ((1, input), (2, weight), (4, bias), (0, running_mean), (0, running_var)):
         if t is None and 2 <= bit <= 4:
             continue
-        if not isinstance(t, TensorBase) or t.special != ON_DEVICE or is_stale(t):
+        if not isinstance(t, TensorBase) or t._special != ON_DEVICE or is_stale(t):
             return None
-        if bit != 1 and t.array.shape != shape:
+        if bit != 1 and t._array.shape != shape:
             return None
-        if t.wants_grad:
+        if t._wants_grad:
             if not bit:
                 return None
             mask |= bit
-    if batches.special != ON_DEVICE or batches.view_of is not None or eps <= 0.0:
+    if batches._special != ON_DEVICE or batches._view_of is not None or eps <= 0.0:
         return None
-    running = (running_mean.array, running_var.array, batches.array)
-    arrays = [None if t is None else t.array for t in (weight, bias)]
+    running = (running_mean._array, running_var._array, batches._array)
+    arrays = [None if t is None else t._array for t in (weight, bias)]
     found = kernel(x, *arrays, running, eps, momentum)
     if found is None:
         return None
-    batches.version_cell().bump("add_", (False, None, None, -1, batches.cut))
+    batches._version_cell().bump("add_", (False, None, None, -1, batches._cut))
     kept = statistics_dtype(input, weight, bias, running_mean)
     return finish(NativeBatchNorm, (input, weight, bias), (eps, kept), (), mask, found)[0]

@@ -72,8 +72,8 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     for position, (name, value) in enumerate(given, 1):
         if not isinstance(value, TensorBase) and not (name == "bias" and value is None):
             raise must_be_tensor("bilinear", name, position, value)
-    x, y, w = input1.array, input2.array, weight.array
-    check_bilinear(x, y, w, None if bias is None else bias.array)
+    x, y, w = input1._array, input2._array, weight._array
+    check_bilinear(x, y, w, None if bias is None else bias._array)
     count = math.prod(x.shape[:-1])
     first = (
         input1.view(count, x.shape[-1])
@@ -140,7 +140,7 @@ def linear_cross_entropy(
     >>> nn.functional.linear_cross_entropy(zeros(1, 3), ones(4, 3), tensor([2]))
     tensor(1.3863)
     """
-    x, w = input.array, linear_weight.array
+    x, w = input._array, linear_weight._array
     if x.ndim not in (1, 2):
         raise RuntimeError(f"expected input with dimensionality 1 or 2, got {x.ndim}")
     if w.ndim < 2:
@@ -155,9 +155,9 @@ def linear_cross_entropy(
             f"K-dimensional loss defined by linear_weight shape {w.shape} requires batched input, "
             f"(N, {x.shape[0]}), got unbatched input with shape {x.shape}"
         )
-    if linear_bias is not None and linear_bias.array.shape != w.shape[:-1]:
+    if linear_bias is not None and linear_bias._array.shape != w.shape[:-1]:
         raise RuntimeError(
-            f"expected linear_bias shape {w.shape[:-1]}, got {linear_bias.array.shape}"
+            f"expected linear_bias shape {w.shape[:-1]}, got {linear_bias._array.shape}"
         )
     if target.is_floating_point() and ignore_index is not None:
         raise RuntimeError("ignore_index cannot be specified when target contains probabilities")

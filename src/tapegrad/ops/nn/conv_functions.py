@@ -177,7 +177,7 @@ def convolve(
     parts: bool = True,
 ) -> Any:
     """Any convolution of a batch, after every check."""
-    x, w = input.array, weight.array
+    x, w = input._array, weight._array
     dims = w.ndim - 2
     if dims < 1:
         raise RuntimeError("weight should have at least three dimensions")
@@ -187,7 +187,7 @@ def convolve(
     padding = per_dimension("padding", padding, dims)
     dilation = per_dimension("dilation", dilation, dims)
     output_padding = per_dimension("output_padding", output_padding, dims)
-    b = None if bias is None else bias.array
+    b = None if bias is None else bias._array
     check_sizes(x, w, b, stride, padding, dilation, transposed, output_padding, groups)
     same_types(x, w, "weight")
     same_types(x, b, "bias")
@@ -270,13 +270,13 @@ def plain_numbers(function: str, name: str, value: Any, dims: int) -> Ints:
 
 def batch_of(function: str, input: Any, dims: int) -> tuple[Any, bool]:
     """The input with a batch dimension, and whether it had one."""
-    ndim = input.array.ndim
+    ndim = input._array.ndim
     if ndim == dims + 2:
         return input, True
     if ndim != dims + 1:
         raise RuntimeError(
             f"Expected {dims + 1}D (unbatched) or {dims + 2}D (batched) input to {function}, but "
-            f"got input of size: {list(input.array.shape)}"
+            f"got input of size: {list(input._array.shape)}"
         )
     return input.unsqueeze(0), False
 
@@ -304,10 +304,10 @@ def conv(
                 f"{function}() received an invalid combination of arguments - got "
                 f"({', '.join(kinds)}), but expected one of:"
             )
-    if bias is not None and bias.array.dtype != input.array.dtype:
+    if bias is not None and bias._array.dtype != input._array.dtype:
         raise RuntimeError(
-            f"Input type ({cpp_name(input.array.dtype)}) and bias type "
-            f"({cpp_name(bias.array.dtype)}) should be the same"
+            f"Input type ({cpp_name(input._array.dtype)}) and bias type "
+            f"({cpp_name(bias._array.dtype)}) should be the same"
         )
     step = plain_numbers(function, "stride", stride, dims)
     spacing = plain_numbers(function, "dilation", dilation, dims)
@@ -337,14 +337,14 @@ def call_key(dims: int, input: Any, weight: Any, bias: Any, sizes: Any, groups: 
     """All that the checks of a call look at, for real floats; None for what is not so simple."""
     if not isinstance(input, TensorBase) or not isinstance(weight, TensorBase):
         return None
-    x, w = input.array, weight.array
+    x, w = input._array, weight._array
     if x.dtype.kind not in "fV" or type(groups) is not int:
         return None
     added = None
     if bias is not None:
         if not isinstance(bias, TensorBase):
             return None
-        added = (bias.array.shape, bias.array.dtype)
+        added = (bias._array.shape, bias._array.dtype)
     return (dims, x.shape, x.dtype, w.shape, w.dtype, added, *map(id, sizes), groups)
 
 
@@ -356,7 +356,7 @@ def padded_by_name(
         return input, (0,)
     if padding != "same":
         raise RuntimeError(f"Invalid padding string: '{padding}'")
-    x, w = input.array, weight.array
+    x, w = input._array, weight._array
     kernel = w.shape[2:]
     dims = len(kernel)
     if x.ndim != w.ndim:
@@ -630,7 +630,7 @@ def conv_tbc(input: Any, weight: Any, bias: Any, pad: int = 0) -> Any:
     ):
         if not isinstance(value, TensorBase):
             raise must_be_tensor("conv_tbc", name, position, value)
-    x, w, b = input.array, weight.array, bias.array
+    x, w, b = input._array, weight._array, bias._array
     border = as_int("conv_tbc", "pad", 4, pad)
     if x.ndim != 3:
         raise RuntimeError("Input must have 3 dims: time, batch, in_channel")

@@ -556,7 +556,7 @@ def glu(input: Any, dim: int = -1) -> Any:
     >>> torch.nn.functional.glu(tensor([1.0, 2.0, 0.0, 0.0]))
     tensor([0.5000, 1.0000])
     """
-    shape = input.array.shape
+    shape = input._array.shape
     if not shape:
         raise RuntimeError("glu does not support scalars because halving size must be even")
     place = wrap_dim(dim, len(shape))

@@ -246,11 +246,11 @@ def cdist(
 
 
 def by_product(x1: Any, x2: Any, stack: tuple[int, ...]) -> Any:
-    rows, others = x1.array.shape[-2], x2.array.shape[-2]
-    if x1.array.ndim > 2 or x2.array.ndim > 2:
+    rows, others = x1._array.shape[-2], x2._array.shape[-2]
+    if x1._array.ndim > 2 or x2._array.ndim > 2:
         count = math.prod(stack)
         x1, x2 = (
-            x.expand(*stack, *x.array.shape[-2:]).reshape(count, *x.array.shape[-2:])
+            x.expand(*stack, *x._array.shape[-2:]).reshape(count, *x._array.shape[-2:])
             for x in (x1, x2)
         )
     return apply(EuclideanDist, (x1, x2)).view(*stack, rows, others)
@@ -380,9 +380,9 @@ def pairwise_distance(
         )
     p = number_of("pairwise_distance", "p", 3, p, "float")
     apart = add_number(x1 - x2, number_of("pairwise_distance", "eps", 4, eps, "float"))
-    ndim = apart.array.ndim
+    ndim = apart._array.ndim
     dims = (ndim - 1,) if ndim else None
-    check_identity(apart.array.shape, p, dims)
+    check_identity(apart._array.shape, p, dims)
     return apply(NormAlong, (apart,), (float(p), dims, keepdim))
 
 
@@ -416,7 +416,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     parts = []
     for x in (x1, x2):
         x = x.to(common)
-        if x.array.shape != shape:
+        if x._array.shape != shape:
             x = x.expand(*shape)
         parts.append(x / raised(x, place, eps))
     along = place if shape else ()
@@ -425,7 +425,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
 
 def raised(x: Any, dim: int, eps: float) -> Any:
     """Lengths, at least `eps`; a gradient does not see that they were raised."""
-    length = x.norm(2, dim if x.array.ndim else None, True).clone()
+    length = x.norm(2, dim if x._array.ndim else None, True).clone()
     with no_grad():
         length.clamp_min_(eps)
     return length

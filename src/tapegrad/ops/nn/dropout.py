@@ -69,16 +69,16 @@ def dropped(
 
 def draws_itself(t: Any) -> bool:
     """Whether one op draws the mask and applies it: on a GPU, as PyTorch does."""
-    if STATE.device_type is None or BATCHES or type(t.array) is not STATE.device_type:
+    if STATE.device_type is None or BATCHES or type(t._array) is not STATE.device_type:
         return False
-    return t.array.dtype.kind in "fV"
+    return t._array.dtype.kind in "fV"
 
 
 def drawn_dropout(t: Any, p: float) -> Any:
     """Dropout of a tensor on a GPU, and which elements it kept."""
     from ...cuda.philox import side_by_side
 
-    array = t.array
+    array = t._array
     stream = stream_of(None, "dropout", place_of(t))
     start = stream.take(array.size)
     if ordered(array)[0] is not array or array.flags.c_contiguous:

@@ -216,10 +216,10 @@ def embedding_rows(
     for position, (name, value) in enumerate((("weight", weight), ("indices", indices)), 1):
         if not isinstance(value, TensorBase):
             raise must_be_tensor("embedding", name, position, value)
-    if weight.array.ndim != 2:
+    if weight._array.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
     check_indices("embedding", indices)
-    if first_outside(indices, weight.array.shape[0]) is not None:
+    if first_outside(indices, weight._array.shape[0]) is not None:
         raise IndexError("index out of range in self")
     padding = None if padding_idx < 0 else padding_idx
     attrs = (padding, bool(scale_grad_by_freq), 1, bool(sparse))
@@ -323,7 +323,7 @@ def embedding_renorm_(weight: Any, indices: Any, max_norm: float, norm_type: flo
     tensor([[0.6000, 0.8000],
             [6.0000, 8.0000]])
     """
-    x = weight.array
+    x = weight._array
     if x.ndim != 2:
         raise RuntimeError(
             f"Expected 2-dimensional tensor, but got {x.ndim}-dimensional tensor for argument #1 "
@@ -341,11 +341,11 @@ def embedding_renorm_(weight: Any, indices: Any, max_norm: float, norm_type: flo
             f"select(): index {known_values(indices).flat[place]} out of range for tensor of size "
             f"{list(x.shape)} at dimension 0"
         )
-    if MODES.records and weight.requires_grad or weight.special or indices.special:
+    if MODES.records and weight.requires_grad or weight._special or indices._special:
         return write(EmbeddingRenorm, (weight, indices), (max_norm, norm_type))
     # Without a history to keep only the rows have to be touched.
     refuse(weight, False)
-    rows, lines = shortened(xp_of(x), x, indices.array, max_norm, norm_type)
+    rows, lines = shortened(xp_of(x), x, indices._array, max_norm, norm_type)
     x[rows] = lines
     bump(weight, "embedding_renorm_")
     return weight

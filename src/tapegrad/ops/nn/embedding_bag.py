@@ -257,7 +257,7 @@ def column(F: Any, x: Any) -> Any:
 
 def dtype_of(x: Any) -> Any:
     """The NumPy dtype of an array or a tensor."""
-    return x.array.dtype if isinstance(x, TensorBase) else x.dtype
+    return x._array.dtype if isinstance(x, TensorBase) else x.dtype
 
 
 def counting(indices: Any, padding_idx: int | None, rows: int) -> Any:

@@ -381,7 +381,7 @@ def sample(n: int, input: Any, grid: Any, mode: int, padding: int, align: bool) 
     array = check_tensor("grid_sampler", input)
     if not isinstance(grid, TensorBase):
         raise must_be_tensor("grid_sampler", "grid", 2, grid)
-    points = grid.array
+    points = grid._array
     shape, at = array.shape, points.shape
     both = f"got input with sizes {list(shape)} and grid with sizes {list(at)}"
     if not shape or not at or shape[0] != at[0]:
@@ -547,7 +547,7 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
             f"respectively. Got size {size}."
         )
     n = len(size) - 2
-    shape = theta.array.shape
+    shape = theta._array.shape
     if len(shape) != 3 or shape[1:] != (n, n + 1):
         raise ValueError(
             f"Expected a batch of {n}D affine matrices of shape Nx{n}x{n + 1} for size {size}. "
@@ -574,13 +574,13 @@ def affine_grid_generator(theta: Any, size: Any, align_corners: bool) -> Any:
     if len(size) not in (4, 5):
         raise RuntimeError("AffineGridGenerator needs 4d (spatial) or 5d (volumetric) inputs.")
     sizes = tuple([int(v) for v in size[2:]])
-    shape = theta.array.shape
+    shape = theta._array.shape
     n = len(sizes)
     if shape[0] != size[0] or shape[2] != n + 1:
         raise RuntimeError(
             "Expected size for first two dimensions of batch2 tensor to be: "
             f"[{size[0]}, {n + 1}] but got: [{shape[0]}, {shape[2]}]."
         )
-    if theta.array.dtype.kind == "b":
+    if theta._array.dtype.kind == "b":
         raise not_implemented("linspace_cpu", theta.dtype)
     return apply(AffineGrid, (theta,), (sizes, bool(align_corners)))

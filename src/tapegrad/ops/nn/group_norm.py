@@ -263,16 +263,16 @@ class NativeGroupNormBackward(Block):
 
 def check_channels(input: Any, parameter: Any, kind: str, shown: Any) -> None:
     """A weight or bias has one number per channel. PyTorch shows the shape of another tensor."""
-    shape = input.array.shape
-    if parameter is not None and parameter.array.shape != shape[1:2]:
+    shape = input._array.shape
+    if parameter is not None and parameter._array.shape != shape[1:2]:
         raise RuntimeError(
             f"Expected {kind} to be a vector of size equal to the number of channels in input, but "
-            f"got {kind} of shape {list(shown.array.shape)} and input of shape {list(shape)}"
+            f"got {kind} of shape {list(shown._array.shape)} and input of shape {list(shape)}"
         )
 
 
 def grouped(input: Any, groups: Any, weight: Any, bias: Any, eps: float) -> Any:
-    shape = input.array.shape
+    shape = input._array.shape
     if groups <= 0:
         raise RuntimeError(f"Expected num groups to be greater than 0, got {groups}")
     if shape[1] % groups:
@@ -290,7 +290,7 @@ def group_norm_of(input: Any, num_groups: Any, weight: Any, bias: Any, eps: floa
     if not isinstance(input, TensorBase):
         raise must_be_tensor("group_norm", "input", 1, input)
     groups = as_int("group_norm", "num_groups", 2, num_groups)
-    x = input.array
+    x = input._array
     if x.ndim < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {x.ndim}")
     if not x.flags.c_contiguous and not by_channels_last(x):

@@ -373,7 +373,7 @@ def wanted_sizes(given: list[int], size: Any) -> Sizes:
                 f"int, int], but got size with types {[type(v) for v in size]}"
             )
         return tuple([operator.index(v) for v in size])
-    if not hasattr(size, "__index__") or (isinstance(size, TensorBase) and size.array.ndim):
+    if not hasattr(size, "__index__") or (isinstance(size, TensorBase) and size._array.ndim):
         raise TypeError(
             f"upsample_nearest{n}d() received an invalid combination of arguments - got (Tensor, "
             "list, NoneType), but expected one of:"
@@ -491,9 +491,9 @@ def resized(
 ) -> Any:
     """Check and run one of the blocks."""
     n = len(out)
-    check_sizes(input.array.shape, out)
+    check_sizes(input._array.shape, out)
     bytes_too = mode.startswith("nearest") or n == 2
-    kinds = "fV" if input.array.dtype != np.uint8 or not bytes_too else "u"
+    kinds = "fV" if input._array.dtype != np.uint8 or not bytes_too else "u"
     refuse_dtype(kernel_name(mode, n), input, kinds, half=not mode.endswith("-aa"))
     return apply(BLOCKS[forward_name(mode, n)], (input,), (mode, out, scales, align))
 

@@ -216,7 +216,7 @@ def check_shape(name: str, input: Any, normalized_shape: Any, gap: str) -> int:
             "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
             "element, but got normalized_shape = []"
         )
-    sizes = input.array.shape
+    sizes = input._array.shape
     if len(sizes) < len(shape) or sizes[len(sizes) - len(shape) :] != shape:
         wanted = gap + ", ".join([str(n) for n in shape])
         raise RuntimeError(
@@ -232,10 +232,10 @@ def check_affine(name: str, position: int, shape: Any, parameter: Any, kind: str
         return
     if not isinstance(parameter, TensorBase):
         raise must_be_tensor(name, kind, position, parameter)
-    if parameter.array.shape != tuple(shape):
+    if parameter._array.shape != tuple(shape):
         raise RuntimeError(
             f"Expected {kind} to be of same shape as normalized_shape, but got {kind} of shape "
-            f"{list(parameter.array.shape)} and normalized_shape = {list(shape)}"
+            f"{list(parameter._array.shape)} and normalized_shape = {list(shape)}"
         )
 
 
@@ -243,14 +243,14 @@ def is_plain(input: Any, shape: Any, weight: Any, bias: Any) -> bool:
     """Whether everything fits, so that there is nothing to refuse."""
     if type(shape) is not tuple or not shape or not isinstance(input, TensorBase):
         return False
-    x = input.array
+    x = input._array
     if x.shape[-len(shape) :] != shape:
         return False
     for p in (weight, bias):
         if p is not None:
             if not isinstance(p, TensorBase):
                 return False
-            if p.array.shape != shape or p.array.dtype is not x.dtype:
+            if p._array.shape != shape or p._array.dtype is not x.dtype:
                 return False
     return True
 
@@ -519,9 +519,9 @@ def rms_norm(
     if isinstance(normalized_shape, (tuple, list)) and normalized_shape:
         check_affine("rms_norm", 3, normalized_shape, weight, "weight")
     least = len(as_ints("rms_norm", "normalized_shape", 2, normalized_shape))
-    if isinstance(input, TensorBase) and input.array.ndim < least:
+    if isinstance(input, TensorBase) and input._array.ndim < least:
         raise ValueError(
-            f"Input tensor must have at least {least} dimensions, but got {input.array.ndim}"
+            f"Input tensor must have at least {least} dimensions, but got {input._array.ndim}"
         )
     nd = check_shape("rms_norm", input, normalized_shape, "")
     dtype = input.dtype

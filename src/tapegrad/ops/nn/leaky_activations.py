@@ -193,7 +193,7 @@ class RreluOnAverageWrite(LeakyWritten):
 
 def draw_slopes(input: Any, lower: float, upper: float, generator: Any) -> Any:
     """Slopes for the elements that are not positive, drawn in their order; one for the others."""
-    dtype = input.array.dtype
+    dtype = input._array.dtype
     place = place_of(input)
     if place is not None:
         return slopes_on_device(input, lower, upper, stream_of(generator, "rrelu", place))
@@ -202,7 +202,7 @@ def draw_slopes(input: Any, lower: float, upper: float, generator: Any) -> Any:
     stream = stream_of(generator, "rrelu")
 
     def draw(t: Any) -> Any:
-        x = t.array
+        x = t._array
         below = np.asarray(quiet(np.less_equal, x, 0))
         slopes = np.ones(x.shape, dtype)
         drawn = unit53(stream, int(np.count_nonzero(below)))
@@ -214,12 +214,12 @@ def draw_slopes(input: Any, lower: float, upper: float, generator: Any) -> Any:
 
 def slopes_on_device(input: Any, lower: float, upper: float, stream: Any) -> Any:
     """Every element draws there, and those that are positive have one: the GPU does not count."""
-    kind = dtypes.of(input.array.dtype)
+    kind = dtypes.of(input._array.dtype)
     if not kind.is_floating_point:
         raise not_implemented("rrelu_with_noise_out_cuda", kind)
 
     def draw(t: Any) -> Any:
-        return wrap(stream.home.slopes(stream, t.array, lower, upper))
+        return wrap(stream.home.slopes(stream, t._array, lower, upper))
 
     return of_tensors(draw, input) if BATCHES else draw(input)
 
@@ -398,7 +398,7 @@ def prelu(input: Any, weight: Any) -> Any:
     for position, (name, value) in enumerate((("input", input), ("weight", weight)), 1):
         if not isinstance(value, TensorBase):
             raise must_be_tensor("prelu", name, position, value)
-    x, w = input.array, weight.array
+    x, w = input._array, weight._array
     if x.dtype != w.dtype:
         raise RuntimeError(
             f"prelu: Type promoting not supported. Got {input.dtype.scalar_type} and "

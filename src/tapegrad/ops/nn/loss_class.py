@@ -230,7 +230,7 @@ def ignored(labels: Any, classes: int, ignore_index: int) -> int | None:
 
 def nll(input: Any, target: Any, weight: Any, reduction: str, ignore_index: int) -> Any:
     """nll_loss of any number of dimensions."""
-    x, y = input.array, target.array
+    x, y = input._array, target._array
     if x.ndim == 0:
         raise ValueError("Expected 1 or more dimensions (got 0)")
     if x.ndim == 1:
@@ -260,13 +260,13 @@ def nll(input: Any, target: Any, weight: Any, reduction: str, ignore_index: int)
 
 
 def nll_vectors(input: Any, target: Any, weight: Any, reduction: str, ignore_index: int) -> Any:
-    x, y = input.array, target.array
+    x, y = input._array, target._array
     refuse_grad("nll_loss_forward", weight=weight)
     if y.ndim > 1:
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     check_target(target)
     classes = x.shape[-1]
-    if weight is not None and weight.array.shape != (classes,):
+    if weight is not None and weight._array.shape != (classes,):
         raise RuntimeError(
             f"weight tensor should be defined either for all {classes} classes or no classes but "
             f"got weight tensor of shape: {list(weight.shape)}"
@@ -279,7 +279,7 @@ def nll_vectors(input: Any, target: Any, weight: Any, reduction: str, ignore_ind
 
 
 def nll_images(input: Any, target: Any, weight: Any, reduction: str, ignore_index: int) -> Any:
-    x, y = input.array, target.array
+    x, y = input._array, target._array
     refuse_grad("nll_loss2d_forward", weight=weight)
     if y.ndim != 3:
         raise RuntimeError(
@@ -287,7 +287,7 @@ def nll_images(input: Any, target: Any, weight: Any, reduction: str, ignore_inde
             f"{y.ndim}"
         )
     check_target(target)
-    if weight is not None and weight.array.size != x.shape[1]:
+    if weight is not None and weight._array.size != x.shape[1]:
         raise RuntimeError("weight tensor should be defined either for all or no classes")
     if y.shape != (x.shape[0], *x.shape[2:]):
         raise RuntimeError(f"size mismatch (got input: {list(x.shape)} , target: {list(y.shape)}")
@@ -364,7 +364,7 @@ def is_plain(input: Any, target: Any) -> bool:
     """Rows of float classes and as many targets: nothing to refuse but classes out of range."""
     if not isinstance(input, TensorBase) or not isinstance(target, TensorBase):
         return False
-    x, y = input.array, target.array
+    x, y = input._array, target._array
     dtype = x.dtype
     if (dtype is not F32 and dtype is not F64) or y.dtype is not INT64:
         return False
@@ -403,11 +403,11 @@ def cross_entropy(
     """
     how = _reduction.known_reduction(_reduction.chosen(reduction, size_average, reduce))
     if weight is None and label_smoothing == 0 and is_plain(input, target):
-        known = ignored(target, input.array.shape[1], ignore_index)
+        known = ignored(target, input._array.shape[1], ignore_index)
         scores = apply(LogSoftmax, (input,), (1,))
         return apply(NllLoss, (scores, target, None), (how, known))
     check_tensors("cross_entropy_loss", input, target, weight)
-    x, y = input.array, target.array
+    x, y = input._array, target._array
     if x.shape == y.shape:
         return cross_entropy_of_shares(input, target, weight, how, ignore_index, label_smoothing)
     scores = input.log_softmax(0 if x.ndim == 1 else 1)
@@ -486,7 +486,7 @@ def smoothed(
 
 def counted(target: Any, out: Any, weight: Any) -> Any:
     """How much the targets that are not left out weigh together."""
-    if not target.special and not is_recorded():
+    if not target._special and not is_recorded():
         left = target.masked_select(~out)
         return left.numel() if weight is None else weight[left].sum()
     if weight is None:

@@ -285,9 +285,9 @@ CHECKING = "(while checking arguments for ctc_loss_allocate_outputs)"
 def lengths_of(name: str, lengths: Any) -> Any:
     """Lengths as an int64 vector."""
     if isinstance(lengths, TensorBase):
-        if lengths.array.dtype.kind not in "iu":
+        if lengths._array.dtype.kind not in "iu":
             raise RuntimeError(f"{name} must be integral")
-        return lengths.array.astype(np.int64).reshape(-1)
+        return lengths._array.astype(np.int64).reshape(-1)
     return np.array(lengths, np.int64)
 
 
@@ -382,21 +382,21 @@ def ctc_loss_by_number(
         refuse_meta("_ctc_loss.Tensor", log_probs)
     inputs = lengths_of("input_lengths", input_lengths)
     labels = lengths_of("target_lengths", target_lengths)
-    if not log_probs.array.size:
+    if not log_probs._array.size:
         raise RuntimeError("log_probs tensor must not be empty")
     batched = log_probs.dim() == 3
     steps = log_probs if batched else log_probs.unsqueeze(1)
     if not batched and targets.dim() == 1:
         targets = targets.unsqueeze(0)
-    check_ctc(steps.array, targets.array, inputs, labels, blank)
+    check_ctc(steps._array, targets._array, inputs, labels, blank)
     if steps.dtype not in (tg.float32, tg.float64):
         raise not_implemented("ctc_loss_cpu", steps.dtype)
     if targets.dim() == 1:
-        rows = wrap(in_rows(targets.array, labels))
+        rows = wrap(in_rows(targets._array, labels))
     else:
         rows = targets.to(tg.int64)
     made = [steps, rows, wrap(inputs), wrap(labels)]
-    divisors = wrap(np.maximum(labels, 1).astype(steps.array.dtype))
+    divisors = wrap(np.maximum(labels, 1).astype(steps._array.dtype))
     if steps.is_meta:
         divisors, *made = [t.to("meta") for t in (divisors, *made)]  # type: ignore[attr-defined]
     losses, _ = apply(CtcLoss, tuple(made), (blank, bool(zero_infinity)))

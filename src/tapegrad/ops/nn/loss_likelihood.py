@@ -164,8 +164,8 @@ def binary_cross_entropy(
             f"({input.size()}) is deprecated. Please ensure they have the same size."
         )
     if weight is not None:
-        check_weight(weight.array.shape, target.array.shape)
-        check_fits(weight.array, input.array)
+        check_weight(weight._array.shape, target._array.shape)
+        check_fits(weight._array, input._array)
         weight = weight.expand(input.size())
     refuse_grad("binary_cross_entropy", weight=weight)
     for t in (target, weight):
@@ -254,8 +254,8 @@ def logits_loss(input: Any, target: Any, weight: Any, pos_weight: Any, reduction
     refuse_grad("binary_cross_entropy_with_logits", weight=weight, pos_weight=pos_weight)
     if not input.dtype.is_floating_point:
         raise not_implemented("log_sigmoid_cpu", input.dtype)
-    if target.array.dtype.kind == "b":
-        refuse_bools(target.array, target.array)
+    if target._array.dtype.kind == "b":
+        refuse_bools(target._array, target._array)
     if not target.dtype.is_floating_point:
         raise RuntimeError(
             f"result type {input.dtype.scalar_type} can't be cast to the desired output type "
@@ -263,7 +263,7 @@ def logits_loss(input: Any, target: Any, weight: Any, pos_weight: Any, reduction
         )
     for t in (pos_weight, weight):
         if t is not None:
-            check_fits(t.array, input.array)
+            check_fits(t._array, input._array)
     return apply(BinaryCrossEntropyWithLogits, (input, target, weight, pos_weight), (reduction,))
 
 
@@ -319,7 +319,7 @@ def binary_cross_entropy_with_logits_by_number(
     """
     how = by_number("binary_cross_entropy_with_logits", reduction)
     if target.size() != input.size():
-        check_fits(input.array, target.array)
+        check_fits(input._array, target._array)
         input = input.expand(target.size())
     return logits_loss(input, target, weight, pos_weight, how)
 

@@ -35,7 +35,7 @@ from .loss_pointwise import (
 
 
 def check_samples(input: Any) -> None:
-    shape = input.array.shape
+    shape = input._array.shape
     if len(shape) > 2 or (shape and shape[-1] == 0):
         raise RuntimeError(
             "Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
@@ -142,7 +142,7 @@ def multi_margin_loss(
         raise ValueError("weight must be one-dimensional")
     refuse_grad("multi_margin_loss", weight=weight)
     check_samples(input)
-    x, y = input.array, target.array
+    x, y = input._array, target._array
     count = x.shape[0] if x.ndim == 2 else 1
     if y.ndim > 1 or y.size != count:
         raise RuntimeError(
@@ -273,7 +273,7 @@ def multilabel_margin_loss(
     """
     reduction = chosen(reduction, size_average, reduce)
     check_samples(input)
-    x, y = input.array, target.array
+    x, y = input._array, target._array
     fits = y.shape == x.shape if x.ndim == 2 else y.ndim <= 1 and y.size == x.size
     if not fits:
         raise RuntimeError(

@@ -46,7 +46,7 @@ def chosen(reduction: str, size_average: bool | None, reduce: bool | None) -> st
 def refuse_grad(function: str, **arguments: Any) -> None:
     """PyTorch has no derivative with respect to these arguments."""
     for name, t in arguments.items():
-        if isinstance(t, TensorBase) and t.wants_grad and MODES.records:
+        if isinstance(t, TensorBase) and t._wants_grad and MODES.records:
             raise RuntimeError(
                 f"The function '{function}' is not differentiable with respect to argument "
                 f"'{name}'. This input cannot have requires_grad True."
@@ -104,7 +104,7 @@ def same_floats(input: Any, target: Any) -> bool:
     """Whether two tensors are alike, so that there is nothing to broadcast, promote or refuse."""
     if not isinstance(input, TensorBase) or not isinstance(target, TensorBase):
         return False
-    x, y = input.array, target.array
+    x, y = input._array, target._array
     if (x.dtype is not F32 and x.dtype is not F64) or x.dtype is not y.dtype:
         return False
     same: bool = x.shape == y.shape
@@ -466,7 +466,7 @@ def soft_margin_loss(
     """
     reduction = chosen(reduction, size_average, reduce)
     refuse_grad("soft_margin_loss", target=target)
-    x, y = input.array, target.array
+    x, y = input._array, target._array
     if x.dtype.kind not in "fVc":
         if x.dtype.kind == "b":
             tg.neg(input)  # which refuses

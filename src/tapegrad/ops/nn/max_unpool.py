@@ -79,7 +79,7 @@ def unpooled_sizes(
     input: Any, kernel: Sizes, stride: Sizes, padding: Sizes, output_size: Any
 ) -> list[int]:
     """The size before pooling: the smallest that fits, or a given one that fits too."""
-    shape = input.array.shape
+    shape = input._array.shape
     n = len(kernel)
     # Counted from the end, so that an input of too few dimensions is refused later, as in PyTorch.
     spatial = [shape[d] if -d <= len(shape) else 1 for d in range(-n, 0)]
@@ -147,8 +147,8 @@ def unpool(
 def unpool_planes(input: Any, indices: Any, sizes: Sizes, stride: Sizes) -> Any:
     """Check and run an unpooling of the last two or three dimensions."""
     n = len(sizes)
-    shape, at = input.array.shape, indices.array.shape
-    if indices.array.dtype != np.int64:
+    shape, at = input._array.shape, indices._array.shape
+    if indices._array.dtype != np.int64:
         found = f" but got: {indices.dtype.scalar_type}" if n == 2 else ""
         raise RuntimeError(f"elements in indices should be type int64{found}")
     if len(shape) not in (n + 1, n + 2):
@@ -363,7 +363,7 @@ def fractional(
         )
     if ndim == n + 1:
         samples = samples[0]
-    elif samples.array.shape[0] > shape[0]:
+    elif samples._array.shape[0] > shape[0]:
         samples = samples[: shape[0]]
     return apply(FRACTIONAL_MAX[n], (input, samples), (kernel, out))
 
@@ -409,9 +409,9 @@ def check_fractional(name: str, shape: Sizes, kernel: Sizes, out: Sizes) -> None
 
 
 def check_samples(input: Any, samples: Any, n: int) -> None:
-    shape = input.array.shape
-    given = samples.array.shape
-    if samples.array.dtype != input.array.dtype:
+    shape = input._array.shape
+    given = samples._array.shape
+    if samples._array.dtype != input._array.dtype:
         raise RuntimeError("Expect _random_samples to have the same dtype as input")
     if len(given) != 3:
         raise RuntimeError(f"Expect _random_samples to have 3 dimensions, got {len(given)}")

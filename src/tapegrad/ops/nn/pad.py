@@ -68,7 +68,7 @@ class ConstantPadNd(Block):
 def check_input(function: str, input: Any) -> Ints:
     if not isinstance(input, TensorBase):
         raise must_be_tensor(function, "input", 1, input)
-    shape: Ints = input.array.shape
+    shape: Ints = input._array.shape
     return shape
 
 
@@ -323,7 +323,7 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     if mode not in SURROUNDS:
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if mode == "circular":
-        check_circular(input.array, border)
+        check_circular(input._array, border)
     else:
-        check_surround(input.array, border, mode)
+        check_surround(input._array, border, mode)
     return apply(SURROUNDS[mode][dims - 1], (input,), (border,))

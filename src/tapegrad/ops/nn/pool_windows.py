@@ -72,7 +72,7 @@ def one_int(function: str, name: str, position: int, value: Any) -> Sizes:
 def check_tensor(function: str, input: Any) -> Any:
     if not isinstance(input, TensorBase):
         raise must_be_tensor(function, "input", 1, input)
-    return input.array
+    return input._array
 
 
 def check_one_axis(function: str, array: Any) -> None:
@@ -85,7 +85,7 @@ def check_one_axis(function: str, array: Any) -> None:
 
 def refuse_dtype(kernel: str, input: Any, kinds: str = "fV", half: bool = True) -> None:
     """Raise in PyTorch's words unless the dtype is of one of the NumPy kinds ("V": bfloat16)."""
-    dtype = input.array.dtype
+    dtype = input._array.dtype
     if dtype.kind not in kinds or (not half and dtype.itemsize == 2 and dtype.kind in "fV"):
         raise not_implemented(kernel, input.dtype)
 

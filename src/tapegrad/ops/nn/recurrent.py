@@ -117,7 +117,7 @@ def is_one_op(F: Any, *values: Any) -> bool:
     where modes of PyTorch's look on: they are shown PyTorch's ops."""
     if F.recorded and not is_recorded():
         return False
-    arrays = [x.array if F.recorded else x for x in values]
+    arrays = [x._array if F.recorded else x for x in values]
     return all([isinstance(x, np.ndarray) for x in arrays]) and bool(F.is_final(*values))
 
 

@@ -346,7 +346,7 @@ def gates_of(sums: Any, count: int) -> Any:
 
 def as_if_written(result: Any, times: int) -> Any:
     """A new tensor with the version that PyTorch's, which is written in place, has."""
-    result.version_cell().n += times
+    result._version_cell().n += times
     return result
 
 

@@ -100,7 +100,7 @@ def dealt(input: Any, groups: int) -> Any:
 def check_image(function: str, input: Any) -> tuple[int, ...]:
     if not isinstance(input, TensorBase):
         raise must_be_tensor(function, "input", 1, input)
-    shape: tuple[int, ...] = input.array.shape
+    shape: tuple[int, ...] = input._array.shape
     if len(shape) < 3:
         raise RuntimeError(
             f"{function} expects input to have at least 3 dimensions, but got input with "
@@ -155,7 +155,7 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
                 f"pixel_unshuffle expects {name} to be divisible by downscale_factor, but "
                 f"input.size({d})={shape[d]} is not divisible by {factor}"
             )
-    if not input.array.size:
+    if not input._array.size:
         return input.clone()
     return apply(PixelUnshuffle, (input,), (factor,))
 
@@ -163,7 +163,7 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
 def shuffled(function: str, record: Any, input: Any, groups: int) -> Any:
     if not isinstance(input, TensorBase):
         raise must_be_tensor(function, "input", 1, input)
-    shape = input.array.shape
+    shape = input._array.shape
     count = as_int(function, "groups", 2, groups)
     if len(shape) < 3:
         raise RuntimeError(

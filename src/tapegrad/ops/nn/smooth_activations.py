@@ -51,7 +51,7 @@ def number_of(function: str, argument: str, position: int, value: Any, kind: str
     """A Python number; 0-d tensors stand for theirs."""
     if type(value) is float or type(value) is int:
         return value
-    if isinstance(value, TensorBase) and not value.array.ndim and not value.wants_grad:
+    if isinstance(value, TensorBase) and not value._array.ndim and not value._wants_grad:
         return read_values(value).item()
     if not is_number(value):
         raise TypeError(

@@ -206,8 +206,8 @@ def check_floating(kernel: str, dtype: Any) -> None:
 
 def check_parameters(input: Any, *parameters: Any) -> None:
     """Weights have the input's dtype; beside half precision they may all be single."""
-    own = input.array.dtype
-    given = [p.array.dtype for p in parameters if p is not None]
+    own = input._array.dtype
+    given = [p._array.dtype for p in parameters if p is not None]
     if not given or all([d is own for d in given]):
         return
     if given[0] == own:
@@ -228,5 +228,5 @@ def statistics_dtype(input: Any, *parameters: Any) -> Any:
     """Single precision if the parameters are, else the input's own; of tensors or arrays."""
     for p in (*parameters, input):
         if p is not None:
-            return p.array.dtype if isinstance(p, TensorBase) else p.dtype
+            return p._array.dtype if isinstance(p, TensorBase) else p.dtype
     return None

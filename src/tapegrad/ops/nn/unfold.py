@@ -127,7 +127,7 @@ def unfold(
     if not isinstance(input, TensorBase):
         raise must_be_tensor("im2col", "input", 1, input)
     kernel, spacing, border, step = windows("im2col", kernel_size, dilation, padding, stride)
-    x = input.array
+    x = input._array
     if x.ndim < 3:
         wrap_dim(2, x.ndim)
     if x.ndim not in (3, 4) or 0 in x.shape[x.ndim - 3 :]:
@@ -173,7 +173,7 @@ def fold(
         raise must_be_tensor("col2im", "input", 1, input)
     size = two("col2im", "output_size", output_size)
     kernel, spacing, border, step = windows("col2im", kernel_size, dilation, padding, stride)
-    x = input.array
+    x = input._array
     if x.ndim not in (2, 3) or 0 in x.shape[x.ndim - 2 :]:
         raise RuntimeError(
             "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and "

@@ -129,11 +129,11 @@ def add_quietly(t: Any, other: Any, alpha: float) -> bool:
     """`t.add_(other, alpha=alpha)` as optimizers call it, under no_grad; False if it is not so."""
     if MODES.records or not isinstance(t, TensorBase) or not isinstance(other, TensorBase):
         return False
-    if t.special or other.special or t.view_of is not None or ACTIVE.modes:
+    if t._special or other._special or t._view_of is not None or ACTIVE.modes:
         return False
-    if t.cell is not None and t.cell.inference:
+    if t._cell is not None and t._cell.inference:
         return False
-    x, y = t.array, other.array
+    x, y = t._array, other._array
     if not same_floats(x, y) or x.shape != y.shape or not x.flags.c_contiguous:
         return False
     if np.may_share_memory(x, y):
@@ -145,7 +145,7 @@ def add_quietly(t: Any, other: Any, alpha: float) -> bool:
 
 def check_alpha(alpha: Any, *operands: Any) -> None:
     """The factor must not lift the category of the result."""
-    top = max([category(t.array if isinstance(t, TensorBase) else t) for t in operands])
+    top = max([category(t._array if isinstance(t, TensorBase) else t) for t in operands])
     if isinstance(alpha, bool):
         if top != BOOL:
             raise RuntimeError("Boolean alpha only supported for Boolean results.")
@@ -245,7 +245,7 @@ def sub(input: Any, other: Any, *, alpha: Any = 1, run: Any = None) -> Any:
     """
     if type(alpha) is int and alpha == 1:
         return binary(Sub, input, other) if run is None else run(Sub, (input, other))
-    refuse_bools(*[t.array if isinstance(t, TensorBase) else t for t in (input, other)])
+    refuse_bools(*[t._array if isinstance(t, TensorBase) else t for t in (input, other)])
     alpha = as_number("sub", "alpha", alpha, run)
     check_alpha(alpha, input, other)
     return (run or apply)(SubAlpha, (input, other), (alpha,))
@@ -307,7 +307,7 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     if not isinstance(input, TensorBase) or not (isinstance(other, TensorBase) or is_number(other)):
         raise invalid_call("rsub", input, other)
     if type(alpha) is not int:
-        refuse_bools(input.array, other.array if isinstance(other, TensorBase) else other)
+        refuse_bools(input._array, other._array if isinstance(other, TensorBase) else other)
         check_alpha(alpha, input, other)
     if isinstance(other, TensorBase):
         return apply(Rsub, (input, other), (alpha,))
@@ -351,7 +351,7 @@ def positive(input: Any) -> Any:
     >>> positive(tensor([-1.0, 2.0]))
     tensor([-1.,  2.])
     """
-    if input.array.dtype.kind == "b":
+    if input._array.dtype.kind == "b":
         raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
     return input
 

@@ -128,7 +128,7 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
         if not isinstance(value, TensorBase) and not is_number(value):
             given = (condition, input) if other is None else (condition, input, other)
             raise invalid_call("where", *given)
-    kind = condition.array.dtype
+    kind = condition._array.dtype
     if kind.kind != "b":
         if kind.name != "uint8":
             raise RuntimeError(
@@ -290,7 +290,7 @@ def inside(input: Any, low: Any, high: Any) -> Any:
 
 def check_stays(input: Any, low: Any, high: Any) -> None:
     """The bounds of an in-place clamp must not ask for a higher category."""
-    have, want = common(input.array, low, high), input.dtype
+    have, want = common(input._array, low, high), input.dtype
     if have.category > want.category:
         raise RuntimeError(
             f"result type {have.scalar_type} can't be cast to the desired output type "
@@ -457,7 +457,7 @@ def clamp(input: Any, min: Any = None, max: Any = None, *, run: Any = None) -> A
 
 
 def stands_for_number(value: Any) -> bool:
-    return isinstance(value, TensorBase) and not value.array.ndim and not value.wants_grad
+    return isinstance(value, TensorBase) and not value._array.ndim and not value._wants_grad
 
 
 @api(
@@ -564,7 +564,7 @@ class Lerp(Elementwise):
 
 
 def check_same_dtype(input: Any, name: str, value: Any) -> None:
-    if value.array.dtype != input.array.dtype:
+    if value._array.dtype != input._array.dtype:
         want, have = [cpp_name(t.dtype) for t in (input, value)]
         raise RuntimeError(f"expected dtype {want} for `{name}` but got dtype {have}")
 
@@ -588,10 +588,10 @@ def lerp(input: Any, end: Any, weight: Any, *, run: Any = None) -> Any:
         raise invalid_call("lerp", input, end, weight)
     check_same_dtype(input, "end", end)
     if isinstance(weight, TensorBase):
-        if weight.array.ndim:
+        if weight._array.ndim:
             check_same_dtype(input, "weight", weight)
         return (run or apply)(Lerp, (input, end, weight))
-    if isinstance(weight, complex) and input.array.dtype.kind != "c":
+    if isinstance(weight, complex) and input._array.dtype.kind != "c":
         raise does_not_fit(input.dtype)
     return (run or apply)(LerpScalar, (input, end), (weight,))
 

@@ -377,7 +377,7 @@ def allclose(
             "vmap over torch.allclose isn't supported yet. Please file an issue at "
             "https://github.com/pytorch/pytorch/issues if you need this feature."
         )
-    if (close.special or STATE.modes_on) and is_asked(close):
+    if (close._special or STATE.modes_on) and is_asked(close):
         return bool(close.all())
     return bool(read_values(close).all())
 
@@ -392,8 +392,8 @@ def equal(input: Any, other: Any) -> bool:
     only_tensors("equal", input=input, other=other)
     if is_batched(input) or is_batched(other):
         raise no_rule("equal")
-    if (STATE.modes_on or input.special or other.special) and is_asked(input, other):
+    if (STATE.modes_on or input._special or other._special) and is_asked(input, other):
         return bool(ask_about("equal", (input, other), equal))
     refuse_meta("equal", input, other)
-    a, b = input.array, other.array
+    a, b = input._array, other._array
     return a.shape == b.shape and bool((a == b).all())

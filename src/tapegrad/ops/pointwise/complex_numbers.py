@@ -33,7 +33,7 @@ def check_parts(function: str, names: tuple[str, str], a: Any, b: Any) -> None:
     for position, (name, value) in enumerate(zip(names, (a, b), strict=True), 1):
         if not isinstance(value, TensorBase):
             raise must_be_tensor(function, name, position, value)
-    first, second = dtypes.of(a.array.dtype), dtypes.of(b.array.dtype)
+    first, second = dtypes.of(a._array.dtype), dtypes.of(b._array.dtype)
     allowed = (dtypes.float16, dtypes.float32, dtypes.float64)
     if first not in allowed or second not in allowed:
         raise RuntimeError(

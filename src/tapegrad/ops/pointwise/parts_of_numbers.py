@@ -69,7 +69,7 @@ class Abs(Same):
     fwd = ufunc("absolute")
 
     def call(input, *, run=None):
-        if run is not None and input.array.dtype.kind == "c":
+        if run is not None and input._array.dtype.kind == "c":
             raise RuntimeError("In-place abs is not supported for complex tensors.")
         return (run or apply)(Abs, (input,))
 
@@ -188,7 +188,7 @@ class Conj(Same):
     fwd = ufunc("conjugate")
 
     def call(input):
-        return input if input.array.dtype.kind != "c" else conjugate_view(input)
+        return input if input._array.dtype.kind != "c" else conjugate_view(input)
 
     def d_input(F, grad):
         return F.conj(grad)
@@ -214,7 +214,7 @@ class ConjPhysical(Same):
     def call(input, *, run=None):
         if run is not None:
             return run(ConjPhysicalWrite, (input,))
-        return input if input.array.dtype.kind != "c" else apply(ConjPhysical, (input,))
+        return input if input._array.dtype.kind != "c" else apply(ConjPhysical, (input,))
 
     def d_input(F, grad):
         return F.conj(grad)
@@ -243,16 +243,16 @@ class ConjPhysicalWrite(Same):
 
 
 def real_part(input: Any) -> Any:
-    return APIS["real"].call(input) if input.array.dtype.kind == "c" else input
+    return APIS["real"].call(input) if input._array.dtype.kind == "c" else input
 
 
-helper("conj", np.conjugate, lambda x: x if x.array.dtype.kind != "c" else apply(Conj, (x,)))
+helper("conj", np.conjugate, lambda x: x if x._array.dtype.kind != "c" else apply(Conj, (x,)))
 helper("real_part", lambda x: x.real, real_part)
 
 
 def filled_like(x: Any, value: Any) -> Any:
     """A constant tensor; one for all entries of a batch."""
-    array = x.array
+    array = x._array
     if isinstance(array, np.ndarray):
         return wrap(np.full_like(array, value))
     if type(array) is STATE.device_type:
@@ -306,9 +306,9 @@ def copysign(input: Any, other: Any, *, run: Any = None) -> Any:
     >>> copysign(tensor([1.0, -2.0]), -1)
     tensor([-1., -2.])
     """
-    if not hasattr(input, "array"):
+    if not hasattr(input, "_array"):
         raise invalid_call("copysign", input, other)
-    if hasattr(other, "array"):
+    if hasattr(other, "_array"):
         return (run or apply)(Copysign, (input, other))
     return (run or apply)(CopysignScalar, (input,), (other,))
 
@@ -557,7 +557,7 @@ class NanToNum(Same):
                 raise TypeError(
                     f"nan_to_num(): argument '{name}' must be float, not {type(value).__name__}"
                 )
-        if run is None and input.array.dtype.kind == "c" and input.wants_grad and MODES.grad:
+        if run is None and input._array.dtype.kind == "c" and input._wants_grad and MODES.grad:
             raise RuntimeError(
                 "nan_to_num does not support automatic differentiation for outputs "
                 "with complex dtype."

@@ -192,7 +192,7 @@ def pow(input: Any, exponent: Any, *, run: Any = None) -> Any:
         if isinstance(exponent, TensorBase):
             return (run or apply)(Pow, (input, exponent))
         if is_number(exponent):
-            if input.array.dtype.kind in "iu" or input.array.dtype.itemsize == 2:
+            if input._array.dtype.kind in "iu" or input._array.dtype.itemsize == 2:
                 refuse_overflow((exponent,), input, exponent)
             return (run or apply)(PowScalar, (input,), (exponent,))
     elif isinstance(exponent, TensorBase) and is_number(input):
@@ -210,7 +210,7 @@ def float_power(input: Any, exponent: Any, *, run: Any = None) -> Any:
     tensors = [t for t in (input, exponent) if isinstance(t, TensorBase)]
     if not tensors or len(tensors) + is_number(input) + is_number(exponent) < 2:
         raise invalid_call("float_power", input, exponent)
-    top = max([category(t.array if isinstance(t, TensorBase) else t) for t in (input, exponent)])
+    top = max([category(t._array if isinstance(t, TensorBase) else t) for t in (input, exponent)])
     dtype = dtypes.complex128 if top == COMPLEX else dtypes.float64
     if run is not None and input.dtype is not dtype:
         raise RuntimeError(

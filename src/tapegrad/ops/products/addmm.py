@@ -398,8 +398,8 @@ class Addbmm(WithSummand):
             is_tensor("addbmm", "batch2", 3, batch2),
             summed=True,
         )
-        sizes = (batch1.array.shape[1], batch2.array.shape[2])
-        if run is write and input.array.shape != sizes and input.view_of is None:
+        sizes = (batch1._array.shape[1], batch2._array.shape[2])
+        if run is write and input._array.shape != sizes and input._view_of is None:
             return grown(input, batch1, batch2, beta, alpha)
         return run(Addbmm, (input, batch1, batch2), factors("addbmm", input, beta, alpha, run))
 
@@ -417,8 +417,8 @@ def grown(input: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any) -> Any:
     """`addbmm_` is the one in-place form that lets its target grow to the result's shape."""
     refuse(input, False)
     made = apply(Addbmm, (input, batch1, batch2), (beta, alpha))
-    input.array = made.array
-    bump(input, "addbmm_", made.node is not None)
-    if made.node is not None:
-        rebase(input, made.node)
+    input._array = made._array
+    bump(input, "addbmm_", made._node is not None)
+    if made._node is not None:
+        rebase(input, made._node)
     return input

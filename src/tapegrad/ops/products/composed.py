@@ -84,12 +84,12 @@ def linear(input: Any, weight: Any, bias: Any = None, *, out: Any = None) -> Any
         b = is_tensor("linear", "bias", 3, bias)
         if x.ndim == 2:
             turned = weight.t()
-            check_addmm(b, x, turned.array)
+            check_addmm(b, x, turned._array)
             return apply(Addmm, (bias, input, turned), (1, 1))
         if x.ndim != 0 and x.flags.c_contiguous and w.ndim == 2:
             turned = weight.t()
             flat = view(input, (math.prod(x.shape[:-1]), x.shape[-1]))
-            check_addmm(b, flat.array, turned.array)
+            check_addmm(b, flat._array, turned._array)
             return view(apply(Addmm, (bias, flat, turned), (1, 1)), (*x.shape[:-1], w.shape[0]))
         return matmul(input, weight.t()).add_(bias)
     except RuntimeError as error:
@@ -164,7 +164,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
                 a = a.sum(i, keepdim=True, dtype=a.dtype)
             else:
                 b = b.sum(j, keepdim=True, dtype=b.dtype)
-            x, y = a.array, b.array
+            x, y = a._array, b._array
         elif x.shape[i] != y.shape[j]:
             raise RuntimeError(
                 f"contracted dimensions need to match, but first has size {x.shape[i]} in dim {i} "
@@ -190,7 +190,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
 
 
 def dot(a: Any, b: Any) -> Any:
-    check_dot("dot", a.array, b.array)
+    check_dot("dot", a._array, b._array)
     return apply(Dot, (a, b))
 
 
@@ -231,7 +231,7 @@ def chain_matmul(*matrices: Any, out: Any = None) -> Any:
         3,
     )
     for m in matrices:
-        if m.array.ndim != 2:
+        if m._array.ndim != 2:
             raise RuntimeError("Tensor must be a matrix")
     return matrices[0].clone() if len(matrices) == 1 else multi_dot(list(matrices))
 
@@ -244,30 +244,30 @@ def multi_dot(tensors: Any) -> Any:
     first, last = tensors[0], tensors[-1]
     shape: list[int] = []
     parts = list(tensors)
-    if first.array.ndim == 1:
+    if first._array.ndim == 1:
         parts[0] = first.unsqueeze(0)
-    elif first.array.ndim == 2:
-        shape.append(first.array.shape[0])
+    elif first._array.ndim == 2:
+        shape.append(first._array.shape[0])
     else:
         raise RuntimeError(
-            f"multi_dot(): the first tensor must be 1D or 2D but got {first.array.ndim}D"
+            f"multi_dot(): the first tensor must be 1D or 2D but got {first._array.ndim}D"
         )
-    if last.array.ndim == 1:
+    if last._array.ndim == 1:
         parts[-1] = last.unsqueeze(-1)
-    elif last.array.ndim == 2:
-        shape.append(last.array.shape[1])
+    elif last._array.ndim == 2:
+        shape.append(last._array.shape[1])
     else:
         raise RuntimeError(
-            f"multi_dot(): the last tensor must be 1D or 2D but got {last.array.ndim}D"
+            f"multi_dot(): the last tensor must be 1D or 2D but got {last._array.ndim}D"
         )
     for i, p in enumerate(parts[1:-1]):
-        if p.array.ndim != 2:
-            raise RuntimeError(f"multi_dot(): tensor {i + 1} must be 2D but got {p.array.ndim}D")
+        if p._array.ndim != 2:
+            raise RuntimeError(f"multi_dot(): tensor {i + 1} must be 2D but got {p._array.ndim}D")
     for i in range(count - 1):
-        if parts[i].array.shape[1] != parts[i + 1].array.shape[0]:
+        if parts[i]._array.shape[1] != parts[i + 1]._array.shape[0]:
             raise RuntimeError(
-                f"multi_dot(): tensors {i} and {i + 1} with shapes {list(tensors[i].array.shape)} "
-                f"and {list(tensors[i + 1].array.shape)} cannot be multiplied"
+                f"multi_dot(): tensors {i} and {i + 1} with shapes {list(tensors[i]._array.shape)} "
+                f"and {list(tensors[i + 1]._array.shape)} cannot be multiplied"
             )
     return view(chain(parts), tuple(shape))
 
@@ -275,7 +275,7 @@ def multi_dot(tensors: Any) -> Any:
 def chain(parts: list[Any]) -> Any:
     """The product of matrices by the cheapest bracketing (dynamic programming)."""
     count = len(parts)
-    dims = [parts[0].array.shape[0], *[p.array.shape[1] for p in parts]]
+    dims = [parts[0]._array.shape[0], *[p._array.shape[1] for p in parts]]
     if count == 3 and dims[0] * dims[2] * (dims[1] + dims[3]) <= dims[1] * dims[3] * (
         dims[0] + dims[2]
     ):

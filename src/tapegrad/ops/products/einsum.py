@@ -177,7 +177,7 @@ class Plan:
     def arrange(self, t: Any, i: int) -> Any:
         """Operand `i` with one dimension per label of the whole, in order, of size 1 where it has "
         "none."""
-        labels = self.labels(i, t.array.ndim)
+        labels = self.labels(i, t._array.ndim)
         for name in dict.fromkeys(labels):
             while labels.count(name) > 1:
                 first = labels.index(name)
@@ -234,14 +234,14 @@ class AtOnce:
         """The view of the product that the steps one by one would end in; nothing is recorded."""
         first, second = (b, a) if self.swaps else (a, b)
         (order, shape), (other_order, other_shape) = self.arrange
-        x = first.array.transpose(order).reshape(shape)
-        y = second.array.transpose(other_order).reshape(other_shape)
+        x = first._array.transpose(order).reshape(shape)
+        y = second._array.transpose(other_order).reshape(other_shape)
         product = wrap(quiet(Bmm.kernel, x, y))
         shape, order = self.result
-        result = wrap(product.array.reshape(shape).transpose(order))
-        result.cut = product.cut = first.cut if first.cut is not None else second.cut
-        cell = result.cell = cell_of(product)
-        result.view_of = View(product, "", cell.n, ())
+        result = wrap(product._array.reshape(shape).transpose(order))
+        result._cut = product._cut = first._cut if first._cut is not None else second._cut
+        cell = result._cell = cell_of(product)
+        result._view_of = View(product, "", cell.n, ())
         return result
 
 
@@ -250,9 +250,9 @@ def is_plain(a: Any, b: Any) -> bool:
     return (
         not STATE.modes_on
         and not STATE.timing
-        and not (a.special or b.special or a.wants_grad or b.wants_grad)
-        and (a.array.dtype is F32 or a.array.dtype is F64)
-        and b.array.dtype is a.array.dtype
+        and not (a._special or b._special or a._wants_grad or b._wants_grad)
+        and (a._array.dtype is F32 or a._array.dtype is F64)
+        and b._array.dtype is a._array.dtype
         and not (is_stale(a) or is_stale(b))
     )
 
@@ -317,7 +317,7 @@ def einsum(*args: Any) -> Any:
     for i, t in enumerate(operands):
         if not isinstance(t, TensorBase):
             raise no_tensor_in_list(i, 1, t)
-    plan = plan_for(equation, tuple([t.array.shape for t in operands]))
+    plan = plan_for(equation, tuple([t._array.shape for t in operands]))
     if plan.at_once is not None and is_plain(*operands):
         return plan.at_once.run(*operands)
     parts = [plan.arrange(t, i) for i, t in enumerate(operands)]
@@ -332,16 +332,16 @@ def einsum(*args: Any) -> Any:
         summed = [
             k
             for k in range(kept, len(plan.all))
-            if all([t.array.shape[k] == 1 for t in later])
-            and max(result.array.shape[k], part.array.shape[k]) != 1
+            if all([t._array.shape[k] == 1 for t in later])
+            and max(result._array.shape[k], part._array.shape[k]) != 1
         ]
         result = contract(result, part, summed)
-    return result.reshape(result.array.shape[:kept]) if kept < len(plan.all) else result
+    return result.reshape(result._array.shape[:kept]) if kept < len(plan.all) else result
 
 
 def contract(a: Any, b: Any, summed: list[int]) -> Any:
     """The product of two tensors of one rank, summed (and kept as size 1) over some dimensions."""
-    x, y = a.array.shape, b.array.shape
+    x, y = a._array.shape, b._array.shape
     both: list[int] = []
     left: list[int] = []
     right: list[int] = []
@@ -355,7 +355,7 @@ def contract(a: Any, b: Any, summed: list[int]) -> Any:
                 a = a.sum(k, keepdim=True)
             elif y[k] != 1:
                 b = b.sum(k, keepdim=True)
-            x, y = a.array.shape, b.array.shape
+            x, y = a._array.shape, b._array.shape
         if x[k] != 1 and y[k] != 1:
             both.append(k)
         elif x[k] != 1:

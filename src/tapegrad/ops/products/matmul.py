@@ -66,7 +66,7 @@ def stack_product(xp: Any, a: Any, b: Any) -> Any:
 def is_tensor(function: str, argument: str, position: int, value: Any) -> Any:
     if not isinstance(value, TensorBase):
         raise must_be_tensor(function, argument, position, value)
-    return value.array
+    return value._array
 
 
 def check_supported(kernel: str, dtype: Any) -> None:
@@ -511,7 +511,7 @@ def matmul(input: Any, other: Any) -> Any:
         return apply(Mv, (input, other))
     if a.ndim == 1 and b.ndim == 2:
         out = apply(SqueezeProduct, (mm(input.unsqueeze(0), other),))
-        out.version_cell().n = 1  # PyTorch squeezes the product in place
+        out._version_cell().n = 1  # PyTorch squeezes the product in place
         return out
     if folds(input, other):
         return folded(input, other)
@@ -521,19 +521,19 @@ def matmul(input: Any, other: Any) -> Any:
 def mm(a: Any, b: Any) -> Any:
     if STATE.casting:
         a, b = cast_operands(Mm, (a, b))
-    check_mm(a.array, b.array)
+    check_mm(a._array, b._array)
     return apply(Mm, (a, b))
 
 
 def bmm(a: Any, b: Any) -> Any:
     if STATE.casting:
         a, b = cast_operands(Bmm, (a, b))
-    check_bmm(a.array, b.array)
+    check_bmm(a._array, b._array)
     return apply(Bmm, (a, b))
 
 
 def mv(a: Any, b: Any) -> Any:
-    check_mv(None, a.array, b.array)
+    check_mv(None, a._array, b._array)
     return apply(Mv, (a, b))
 
 
@@ -550,33 +550,33 @@ def folds(a: Any, b: Any) -> bool:
 
     It is when that takes no copy, or when the matrix wants a gradient, which would else be a stack.
     """
-    larger, smaller = (a, b) if a.array.ndim >= b.array.ndim else (b, a)
-    if smaller.array.ndim > 2:
+    larger, smaller = (a, b) if a._array.ndim >= b._array.ndim else (b, a)
+    if smaller._array.ndim > 2:
         return False
     if smaller.requires_grad:
         return True
-    if a.array.ndim == 2:
+    if a._array.ndim == 2:
         return False
-    x = larger.array if larger is a else larger.array.swapaxes(-1, -2)
+    x = larger._array if larger is a else larger._array.swapaxes(-1, -2)
     if x.size == 0:
         return True
     return all([x.strides[i] == x.strides[i + 1] * x.shape[i + 1] for i in range(x.ndim - 2)])
 
 
 def folded(a: Any, b: Any) -> Any:
-    turned = b.array.ndim > a.array.ndim
+    turned = b._array.ndim > a._array.ndim
     stack = b.transpose(-1, -2) if turned else a
-    matrix = b if not turned else a.t() if a.array.ndim == 2 else a
-    shape = stack.array.shape
+    matrix = b if not turned else a.t() if a._array.ndim == 2 else a
+    shape = stack._array.shape
     tall = stack.reshape(math.prod(shape[:-1]), shape[-1])
-    if matrix.array.ndim == 1:
+    if matrix._array.ndim == 1:
         return unsafe_view(mv(tall, matrix), shape[:-1])
-    out = unsafe_view(mm(tall, matrix), (*shape[:-1], matrix.array.shape[1]))
+    out = unsafe_view(mm(tall, matrix), (*shape[:-1], matrix._array.shape[1]))
     return out.transpose(-1, -2).contiguous() if turned else out
 
 
 def batched(a: Any, b: Any) -> Any:
-    x, y = a.array, b.array
+    x, y = a._array, b._array
     if x.ndim == 3 and y.ndim == 3 and x.shape[0] != y.shape[0]:
         # Broadcasting one matrix: without its dimension of one it can be folded.
         if x.shape[0] == 1 and a.requires_grad:

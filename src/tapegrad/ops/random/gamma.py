@@ -126,7 +126,7 @@ def tensors_of(function: str, **arguments: Any) -> list[Any]:
     for position, (name, value) in enumerate(arguments.items(), 1):
         if not isinstance(value, TensorBase):
             raise must_be_tensor(function, name, position, value)
-    return [value.array for value in arguments.values()]
+    return [value._array for value in arguments.values()]
 
 
 @api(
@@ -148,7 +148,7 @@ def standard_gamma(input: Any, generator: Any = None) -> Any:
     stream = stream_of(generator, "_standard_gamma", place)
 
     def draw(t: Any) -> Any:
-        x = t.array
+        x = t._array
         value = gammas(stream, x) if on_cpu else stream.home.standard_gamma(stream, x, gammas)
         return apply(StandardGamma, (t,), (value,))
 
@@ -207,10 +207,10 @@ def sample_dirichlet(input: Any, generator: Any = None) -> Any:
     def draw(t: Any) -> Any:
         if on_cpu:
             limits = np.finfo(shapes.dtype)
-            drawn = dirichlet_numbers(stream, t.array)
+            drawn = dirichlet_numbers(stream, t._array)
             value = np.clip(drawn.astype(shapes.dtype), limits.tiny, 1 - limits.epsneg)
         else:
-            value = stream.home.dirichlet(stream, t.array, gammas)
+            value = stream.home.dirichlet(stream, t._array, gammas)
         return apply(SampleDirichlet, (t,), (value,))
 
     return sampled(draw, input)

@@ -273,9 +273,9 @@ class Amin(SharedExtremum):
 def shared_extremum(record: Any, kernel: str, input: Any, dim: Any, keepdim: bool) -> Any:
     dims = all_dims(record.name, input, dim)
     only_bool(record.name, "keepdim", 3, keepdim)
-    check_not_empty(record.name, input.array, dims)
-    if input.array.size:
-        check_no_complex(kernel, input.array)
+    check_not_empty(record.name, input._array, dims)
+    if input._array.size:
+        check_no_complex(kernel, input._array)
     return apply(record, (input,), (dims, keepdim))
 
 

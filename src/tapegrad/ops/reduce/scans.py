@@ -169,7 +169,7 @@ def scan_sum(record: Any, input: Any, dim: Any, dtype: Any, run: Any) -> Any:
     name = record.name
     place = one_dim(name, input, dim)
     wanted = plain_dtype(name, dtype)
-    own = input.array.dtype
+    own = input._array.dtype
     in_place = run is not apply
     if in_place and wanted is not None and wanted != own:
         raise RuntimeError(
@@ -177,7 +177,7 @@ def scan_sum(record: Any, input: Any, dim: Any, dtype: Any, run: Any) -> Any:
             f"dtype {cpp_name(wanted)} should match"
         )
     target = own if in_place else wanted
-    if target is not None and target.kind == "b" and input.array.ndim and input.array.size:
+    if target is not None and target.kind == "b" and input._array.ndim and input._array.size:
         raise NotImplementedError(f"\"{name}_out_cpu\" not implemented for 'Bool'")
     return run(record, (input,), (place, wanted))
 
@@ -212,8 +212,8 @@ def running(xp: Any, ufunc: Any, x: Any, dim: int) -> tuple[Any, Any]:
 
 def running_call(record: Any, input: Any, dim: Any) -> Any:
     place = one_dim(record.name, input, dim)
-    if input.array.ndim and input.array.size:
-        check_no_complex(f"{record.name}_cpu", input.array)
+    if input._array.ndim and input._array.size:
+        check_no_complex(f"{record.name}_cpu", input._array)
     return apply(record, (input,), (place,))
 
 

@@ -245,9 +245,9 @@ def exponentials(record: Any, input: Any, dim: Any, dtype: Any) -> Any:
     place = one_dim(name, input, dim)
     if dtype is not None:
         wanted = plain_dtype(name, dtype)
-        if wanted != input.array.dtype:
+        if wanted != input._array.dtype:
             input = RECORDED.cast(input, wanted)
-    array = input.array
+    array = input._array
     if array.dtype.kind in "biuc" and array.size:
         last = "_lastdim" if place == array.ndim - 1 or not array.ndim else ""
         raise NotImplementedError(

@@ -113,9 +113,9 @@ def ordered(
     """
     if type(dim) is bool:
         dim, descending = -1, dim
-    if input.array.dtype.kind == "c":
+    if input._array.dtype.kind == "c":
         raise RuntimeError(" Sort does not support complex dtypes on CPU")
-    dim = wrap_dim(dim, input.array.ndim)
+    dim = wrap_dim(dim, input._array.ndim)
     return apply(Sort if stable is None else SortStable, (input,), (dim, bool(descending)))
 
 
@@ -172,13 +172,13 @@ class Topk(Block):
         return F.gather(t_input, indices, dim), None
 
     def call(input, k, dim=-1, largest=True, sorted=True, run=apply):
-        dim = wrap_dim(dim, input.array.ndim)
-        size = input.array.shape[dim] if input.array.ndim else 1
+        dim = wrap_dim(dim, input._array.ndim)
+        size = input._array.shape[dim] if input._array.ndim else 1
         if not 0 <= k <= size:
             raise RuntimeError("selected index k out of range")
-        if input.array.dtype.kind == "b":
+        if input._array.dtype.kind == "b":
             raise RuntimeError("topk does not support bool dtypes on CPU")
-        if input.array.dtype.kind == "c":
+        if input._array.dtype.kind == "c":
             raise RuntimeError(" topk does not support complex dtypes on CPU")
         return run(Topk, (input,), (k, dim, bool(largest)))
 
@@ -291,7 +291,7 @@ def unique(
     >>> unique(tensor([3, 1, 1]))
     tensor([1, 3])
     """
-    at = None if dim is None else wrap_dim(dim, input.array.ndim)
+    at = None if dim is None else wrap_dim(dim, input._array.ndim)
     check_slices(input, at)
     refuse_complex("unique" if at is None else "unique_dim", input)
     parts = apply(UniqueParts, (input,)) if at is None else apply(UniqueDim, (input,), (at,))
@@ -318,7 +318,7 @@ def _unique2(
 
 def check_slices(input: Any, dim: int | None) -> None:
     """Slices along a dimension are compared by their elements: there have to be some."""
-    shape = input.array.shape
+    shape = input._array.shape
     if dim is None:
         return
     if not shape:
@@ -330,7 +330,7 @@ def check_slices(input: Any, dim: int | None) -> None:
 
 
 def refuse_complex(kernel: str, input: Any) -> None:
-    if input.array.dtype.kind == "c":
+    if input._array.dtype.kind == "c":
         raise not_implemented(kernel, input.dtype)
 
 
@@ -343,7 +343,7 @@ def unique_consecutive(
     >>> unique_consecutive(tensor([1, 1, 2, 1]))
     tensor([1, 2, 1])
     """
-    at = None if dim is None else wrap_dim(dim, input.array.ndim)
+    at = None if dim is None else wrap_dim(dim, input._array.ndim)
     check_slices(input, at)
     refuse_complex("unique" if at is None else "unique_consecutive", input)
     return chosen(apply(UniqueRuns, (input,), (at,)), return_inverse, return_counts)
@@ -373,7 +373,7 @@ class Bincount(Block):
         return xp.bincount(input, weights, minlength).astype(kind)
 
     def call(input, weights=None, minlength=0, run=apply):
-        x = input.array
+        x = input._array
         if x.dtype.kind not in "iu":
             name = dtypes.of(x.dtype).scalar_type
             raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{name}'")
@@ -387,7 +387,7 @@ class Bincount(Block):
             raise RuntimeError(
                 f"maximum value of input overflowed, it should be < {x.max()} but got {x.max()}"
             )
-        if weights is not None and x.size and weights.array.shape != x.shape:
+        if weights is not None and x.size and weights._array.shape != x.shape:
             raise RuntimeError("weights should be 1-d and have the same length as input")
         return run(Bincount, (input, weights), (minlength,))
 
@@ -412,7 +412,7 @@ def bisected(xp: Any, rows: Any, wanted: Any, right: bool) -> Any:
 
 
 def check_sortable(boundaries: Any, input: Any) -> None:
-    if not input.array.size:
+    if not input._array.size:
         return
     common = promote_types(boundaries.dtype, input.dtype)
     if common is dtypes.bool_ or common.is_complex:
@@ -455,11 +455,11 @@ class Searchsorted(Block):
         sorted_sequence, input, *, out_int32=False, right=False, side=None, sorter=None, run=apply
     ):
         if sorter is not None:
-            if sorter.array.shape != sorted_sequence.array.shape:
+            if sorter._array.shape != sorted_sequence._array.shape:
                 raise RuntimeError(
                     "torch.searchsorted(): boundary and sorter must have the same size, but got "
-                    f"boundary tensor {list(sorted_sequence.array.shape)}and got sorter tensor "
-                    f"{list(sorter.array.shape)}"
+                    f"boundary tensor {list(sorted_sequence._array.shape)}and got sorter tensor "
+                    f"{list(sorter._array.shape)}"
                 )
             sorted_sequence = sorted_sequence.gather(-1, sorter)
         if side is not None:
@@ -474,8 +474,8 @@ class Searchsorted(Block):
                 )
             right = side == "right"
         if not isinstance(input, TensorBase):
-            input = on_device_of(sorted_sequence, np.asarray(input, sorted_sequence.array.dtype))
-        have, want = sorted_sequence.array.shape, input.array.shape
+            input = on_device_of(sorted_sequence, np.asarray(input, sorted_sequence._array.dtype))
+        have, want = sorted_sequence._array.shape, input._array.shape
         if not want and len(have) != 1:
             raise RuntimeError(
                 "torch.searchsorted(): input value can be a scalar only when boundaries tensor "
@@ -507,13 +507,13 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
     >>> bucketize(tensor([3, 6]), tensor([1, 5]))
     tensor([1, 2])
     """
-    if boundaries.array.ndim != 1:
+    if boundaries._array.ndim != 1:
         raise RuntimeError(
             f"torch.searchsorted(): boundaries tensor must be 1 dimension, but got dim("
-            f"{boundaries.array.ndim})"
+            f"{boundaries._array.ndim})"
         )
     if not isinstance(input, TensorBase):
-        input = on_device_of(boundaries, np.asarray(input, boundaries.array.dtype))
+        input = on_device_of(boundaries, np.asarray(input, boundaries._array.dtype))
     check_sortable(boundaries, input)
     return apply(Searchsorted, (boundaries, input), (bool(out_int32), bool(right)))
 

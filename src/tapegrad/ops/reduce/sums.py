@@ -52,7 +52,7 @@ def array_of(function: str, input: Any, name: str = "input", position: int = 1) 
     """The array of an argument that has to be a tensor."""
     if not isinstance(input, TensorBase):
         raise must_be_tensor(function, name, position, input)
-    return input.array
+    return input._array
 
 
 def one_dim(function: str, input: Any, dim: Any, forms: tuple[str, ...] = ()) -> int:

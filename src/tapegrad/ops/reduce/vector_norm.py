@@ -296,6 +296,6 @@ class Dist(Block):
             raise TypeError(
                 f"dist(): argument 'p' (position 3) must be Number, not {type(p).__name__}"
             )
-        check_broadcast([array, other.array])
-        check_identity((0,) if 0 in array.shape or 0 in other.array.shape else (), p, None)
+        check_broadcast([array, other._array])
+        check_identity((0,) if 0 in array.shape or 0 in other._array.shape else (), p, None)
         return apply(Dist, (input, other), (float(p), kind))

@@ -77,7 +77,7 @@ def _conj(input: Any) -> Any:
     >>> torch._conj(tensor([1 + 2j])).is_conj()
     True
     """
-    if input.array.dtype.kind != "c":
+    if input._array.dtype.kind != "c":
         raise RuntimeError("isComplexType(typeMetaToScalarType(dtype())) INTERNAL ASSERT FAILED")
     return conjugate_view(input)
 
@@ -89,7 +89,7 @@ def _conj_physical(input: Any) -> Any:
     >>> torch._conj_physical(tensor([1 + 2j]))
     tensor([1.-2.j])
     """
-    if input.array.dtype.kind == "b":
+    if input._array.dtype.kind == "b":
         return input.clone()  # NumPy's conjugates of bools are integers
     return apply(REGISTRY["conj_physical"], (input,))
 

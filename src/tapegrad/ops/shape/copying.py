@@ -93,7 +93,7 @@ class Clone(Linear):
             raise errors.must_be_tensor("clone", "input", 1, input)
         if memory_format is preserve_format or memory_format is None:
             return apply(Clone, (input,), ("preserve",))
-        return apply(Clone, (input,), (format_name("clone", input.array, memory_format),))
+        return apply(Clone, (input,), (format_name("clone", input._array, memory_format),))
 
 
 @api(function=False, samples=[Case(Draw(2, 3)), Case(Draw(2, 3, layout="T"))])
@@ -103,7 +103,7 @@ def contiguous(input: Any, memory_format: Any = contiguous_format) -> Any:
     >>> zeros(2, 3).t().contiguous().stride()
     (2, 1)
     """
-    name = format_name("contiguous", input.array, memory_format)
+    name = format_name("contiguous", input._array, memory_format)
     if memory_format is preserve_format:
         raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
     if input.is_contiguous(memory_format=memory_format):
@@ -190,7 +190,7 @@ def copy_(input: Any, src: Any, non_blocking: bool = False) -> Any:
         if not isinstance(src, (bool, int, float, complex)):
             raise errors.must_be_tensor("copy_", "other", 1, src)
         with np.errstate(over="ignore"):
-            src = wrap(np.asarray(number_as(src, input.array.dtype), input.array.dtype))
+            src = wrap(np.asarray(number_as(src, input._array.dtype), input._array.dtype))
     if STATE.device_type is not None and is_device(input) != is_device(src):
         src = moved_to(input, src)
     return write(Copy, (input, src))
@@ -304,10 +304,10 @@ def zero_(input: Any) -> Any:
 
 def checked_value(function: str, input: Any, value: Any) -> Any:
     if isinstance(value, TensorBase):
-        if value.array.ndim:
+        if value._array.ndim:
             raise RuntimeError(
                 f"{function} only supports 0-dimension value tensor but got tensor with "
-                f"{value.array.ndim} dimensions."
+                f"{value._array.ndim} dimensions."
             )
         return value
     if not isinstance(value, (bool, int, float, complex, np.number)):
@@ -315,7 +315,7 @@ def checked_value(function: str, input: Any, value: Any) -> Any:
             f"{function}() received an invalid combination of arguments - got "
             f"({type(value).__name__}), but expected one of:"
         )
-    return number_as_array(input.array.dtype, value)[()]
+    return number_as_array(input._array.dtype, value)[()]
 
 
 @api(function=False, inplace_functions=("fill_",))

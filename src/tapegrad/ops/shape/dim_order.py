@@ -49,7 +49,7 @@ class Transpose(Transposing):
     samples = (Case(Draw(2, 3, 4), 0, 2), Case(Draw(2, 3), -1, -2), Case(Draw(), 0, -1))
 
     def call(input, dim0, dim1):
-        ndim = input.array.ndim
+        ndim = input._array.ndim
         first = wrap_dim(as_int("transpose", "dim0", 1, dim0), ndim)
         return apply(
             Transpose, (input,), (first, wrap_dim(as_int("transpose", "dim1", 2, dim1), ndim))
@@ -83,7 +83,7 @@ def transpose_(input: Any, dim0: Any, dim1: Any) -> Any:
     >>> zeros(2, 3).transpose_(0, 1).shape
     torch.Size([3, 2])
     """
-    ndim = input.array.ndim
+    ndim = input._array.ndim
     first = wrap_dim(as_int("transpose_", "dim0", 1, dim0), ndim)
     return repoint(
         TransposeWrite, input, (first, wrap_dim(as_int("transpose_", "dim1", 2, dim1), ndim))
@@ -147,7 +147,7 @@ def t_(input: Any) -> Any:
     >>> zeros(2, 3).t_().shape
     torch.Size([3, 2])
     """
-    check_t("t_", input.array.ndim)
+    check_t("t_", input._array.ndim)
     return repoint(TWrite, input, ())
 
 
@@ -181,7 +181,7 @@ class Permute(ViewOp):
 
 
 def permuted(input: Any, dims: tuple[int, ...]) -> Any:
-    ndim = input.array.ndim
+    ndim = input._array.ndim
     if len(dims) != ndim:
         raise RuntimeError(
             "permute(sparse_coo): number of dimensions in the tensor input does not match the "
@@ -242,7 +242,7 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
             f"({list(given[0])} dims) should contain the same number of dims as destination "
             f"({list(given[1])} dims)"
         )
-    ndim = input.array.ndim
+    ndim = input._array.ndim
     start, end = [[wrap_dim(operator.index(d), ndim) for d in dims] for dims in given]
     for name, dims, shown in (("source", start, given[0]), ("destination", end, given[1])):
         if len(set(dims)) != len(dims):
@@ -257,7 +257,7 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
 
 def T_of(input: Any) -> Any:
     """All dimensions in reverse order."""
-    ndim = input.array.ndim
+    ndim = input._array.ndim
     if ndim not in (0, 2):
         warnings.warn(
             "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is "
@@ -277,7 +277,7 @@ def T_of(input: Any) -> Any:
 
 
 def matrix_transpose(name: str, input: Any) -> Any:
-    ndim = input.array.ndim
+    ndim = input._array.ndim
     if ndim == 1:
         raise RuntimeError(
             f"tensor.{name} is only supported on matrices or batches of matrices. Got {ndim}-D "
@@ -292,7 +292,7 @@ def mT(input: Any) -> Any:
     >>> zeros(5, 2, 3).mT.shape
     torch.Size([5, 3, 2])
     """
-    if not input.array.ndim:
+    if not input._array.ndim:
         warnings.warn(
             "Tensor.mT is deprecated on 0-D tensors. This function is the identity in these cases.",
             UserWarning,
@@ -309,7 +309,7 @@ def H(input: Any) -> Any:
     tensor([[1.-2.j],
             [0.-3.j]])
     """
-    ndim = input.array.ndim
+    ndim = input._array.ndim
     if not ndim:
         warnings.warn(
             "Tensor.H is deprecated on 0-D tensors. Consider using x.conj().",
@@ -346,7 +346,7 @@ def mH(input: Any) -> Any:
 
 
 def adjoint_named(name: str, input: Any) -> Any:
-    if not input.array.ndim:
+    if not input._array.ndim:
         shown = name if name == "adjoint()" else f"Tensor.{name}"
         warnings.warn(
             f"{shown} is deprecated on 0-D tensors. Consider using x.conj().",
@@ -358,7 +358,7 @@ def adjoint_named(name: str, input: Any) -> Any:
 
 
 def conjugated(t: Any) -> Any:
-    return t.conj() if t.array.dtype.kind == "c" else t
+    return t.conj() if t._array.dtype.kind == "c" else t
 
 
 # Attributes of Tensor that are views (more in dim_views.py).

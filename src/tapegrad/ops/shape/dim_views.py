@@ -59,11 +59,11 @@ class Expand(ViewOp):
 
 
 def expanded(input: Any, sizes: tuple[int, ...]) -> Any:
-    shape = input.array.shape
+    shape = input._array.shape
     extra = len(sizes) - len(shape)
     if extra < 0:
         raise RuntimeError(
-            f"expand({errors.type_name(input.array)}{{{list(shape)}}}, size={list(sizes)}): the "
+            f"expand({errors.type_name(input._array)}{{{list(shape)}}}, size={list(sizes)}): the "
             "number "
             f"of sizes provided ({len(sizes)}) must be greater or equal to the number of "
             "dimensions in "
@@ -120,7 +120,7 @@ def expand_as(input: Any, other: Any) -> Any:
     """
     if not isinstance(other, TensorBase):
         raise errors.must_be_tensor("expand_as", "other", 1, other)
-    return expanded(input, other.array.shape)
+    return expanded(input, other._array.shape)
 
 
 @api(samples=[Case(Draw(1, 2), (3, 2))])
@@ -147,13 +147,13 @@ def broadcast_tensors(*tensors: Any) -> Any:
     for i, t in enumerate(tensors):
         if not isinstance(t, TensorBase):
             raise no_tensor_in_list(i, 0, t)
-    shapes = [t.array.shape for t in tensors]
+    shapes = [t._array.shape for t in tensors]
     if len(set(shapes)) == 1:
         return tensors
-    errors.check_broadcast([t.array for t in tensors])
+    errors.check_broadcast([t._array for t in tensors])
     shape = np.broadcast_shapes(*shapes)
     # What has the shape already comes back itself, not a view of it.
-    return tuple([t if t.array.shape == shape else expanded(t, shape) for t in tensors])
+    return tuple([t if t._array.shape == shape else expanded(t, shape) for t in tensors])
 
 
 # ------------------------------------------------------------------ squeeze, unsqueeze
@@ -265,7 +265,7 @@ class SqueezeWrite(SqueezingSome):
 
 def squeeze_dims(function: str, input: Any, dim: Any) -> Any:
     """() for all, an int, or a tuple of ints: as attributes of the three ops."""
-    ndim = input.array.ndim
+    ndim = input._array.ndim
     if hasattr(dim, "__index__"):
         return wrap_dim(operator.index(dim), ndim)
     if not isinstance(dim, (tuple, list)):
@@ -357,7 +357,7 @@ class Unsqueeze(Unsqueezing):
     samples = (Case(Draw(2, 3), 1), Case(Draw(2, 3), -1), Case(Draw(), 0), Case(Draw(0), 0))
 
     def call(input, dim):
-        found = wrap_dim(as_int("unsqueeze", "dim", 1, dim), input.array.ndim + 1)
+        found = wrap_dim(as_int("unsqueeze", "dim", 1, dim), input._array.ndim + 1)
         return apply(Unsqueeze, (input,), (found,))
 
 
@@ -376,7 +376,7 @@ def unsqueeze_(input: Any, dim: Any) -> Any:
     >>> zeros(2).unsqueeze_(0).shape
     torch.Size([1, 2])
     """
-    found = wrap_dim(as_int("unsqueeze_", "dim", 1, dim), input.array.ndim + 1)
+    found = wrap_dim(as_int("unsqueeze_", "dim", 1, dim), input._array.ndim + 1)
     return repoint(UnsqueezeWrite, input, (found,))
 
 
@@ -396,7 +396,7 @@ def atleast_1d(*tensors: Any) -> Any:
     >>> atleast_1d(tensor(1))
     tensor([1])
     """
-    return each(tensors, lambda t: t.reshape(1) if t.array.ndim == 0 else t)
+    return each(tensors, lambda t: t.reshape(1) if t._array.ndim == 0 else t)
 
 
 @api(method=False, samples=[Case(Draw()), Case(Draw(2)), Case(Draw(2, 3))], python=True)
@@ -408,7 +408,7 @@ def atleast_2d(*tensors: Any) -> Any:
     """
 
     def widen(t: Any) -> Any:
-        ndim = t.array.ndim
+        ndim = t._array.ndim
         return t.reshape(1, 1) if ndim == 0 else t.unsqueeze(0) if ndim == 1 else t
 
     return each(tensors, widen)
@@ -423,7 +423,7 @@ def atleast_3d(*tensors: Any) -> Any:
     """
 
     def widen(t: Any) -> Any:
-        ndim = t.array.ndim
+        ndim = t._array.ndim
         if ndim == 0:
             return t.reshape(1, 1, 1)
         return t.unsqueeze(0).unsqueeze(-1) if ndim == 1 else t.unsqueeze(-1) if ndim == 2 else t
@@ -464,7 +464,7 @@ class ViewAsReal(ViewOp):
         return F.view_as_complex(grad)
 
     def call(input):
-        if input.array.dtype.kind != "c":
+        if input._array.dtype.kind != "c":
             raise RuntimeError("view_as_real is only supported for complex tensors")
         if input.is_conj():
             raise RuntimeError(CONJUGATED)
@@ -498,7 +498,7 @@ class ViewAsComplex(ViewOp):
         return F.view_as_real(grad)
 
     def call(input):
-        x = input.array
+        x = input._array
         if x.dtype.kind != "f":
             raise RuntimeError(
                 "view_as_complex is only supported for half, float and double tensors, but got a "
@@ -528,7 +528,7 @@ def real(input: Any) -> Any:
     >>> real(tensor([1 + 2j]))
     tensor([1.])
     """
-    if input.array.dtype.kind != "c":
+    if input._array.dtype.kind != "c":
         return input
     return select(pairs(input), -1, 0)
 
@@ -540,7 +540,7 @@ def imag(input: Any) -> Any:
     >>> imag(tensor([1 + 2j]))
     tensor([2.])
     """
-    if input.array.dtype.kind != "c":
+    if input._array.dtype.kind != "c":
         raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
     return select(pairs(input, imaginary=True), -1, 1)
 

@@ -117,16 +117,16 @@ class Cat(LinearMove):
 def join(tensors: Any, dim: int = 0, run: Any = apply) -> Any:
     """`cat`, with PyTorch's refusals."""
     tensors = listed("cat", tensors)
-    if len({t.array.shape for t in tensors}) == 1 and tensors[0].array.ndim > 1:
-        return run(Cat, tensors, (wrap_dim(dim, tensors[0].array.ndim),))
+    if len({t._array.shape for t in tensors}) == 1 and tensors[0]._array.ndim > 1:
+        return run(Cat, tensors, (wrap_dim(dim, tensors[0]._array.ndim),))
     if not tensors:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     for i, t in enumerate(tensors):
-        if not t.array.ndim:
+        if not t._array.ndim:
             raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
     first: Any = None
     for i, t in enumerate(tensors):
-        shape = t.array.shape
+        shape = t._array.shape
         if old_empty(shape):
             continue
         if first is None:
@@ -185,13 +185,13 @@ class Stack(LinearMove):
         tensors = listed("stack", tensors)
         if not tensors:
             raise RuntimeError("stack expects a non-empty TensorList")
-        first = tensors[0].array.shape
+        first = tensors[0]._array.shape
         dim = wrap_dim(dim, len(first) + 1)
         for i, t in enumerate(tensors):
-            if t.array.shape != first:
+            if t._array.shape != first:
                 raise RuntimeError(
                     f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 "
-                    f"and {list(t.array.shape)} at entry {i}"
+                    f"and {list(t._array.shape)} at entry {i}"
                 )
         return run(Stack, tensors, (dim,))
 
@@ -214,25 +214,25 @@ def joined(function: str, tensors: Any, dim: int, lift: Any) -> Any:
 
 
 def at_least_1d(t: Any) -> Any:
-    return t if t.array.ndim else t.reshape(1)
+    return t if t._array.ndim else t.reshape(1)
 
 
 def at_least_2d(t: Any) -> Any:
-    if t.array.ndim > 1:
+    if t._array.ndim > 1:
         return t
-    return t.unsqueeze(0) if t.array.ndim else t.reshape(1, 1)
+    return t.unsqueeze(0) if t._array.ndim else t.reshape(1, 1)
 
 
 def at_least_3d(t: Any) -> Any:
-    if t.array.ndim > 2:
+    if t._array.ndim > 2:
         return t
-    if t.array.ndim == 2:
+    if t._array.ndim == 2:
         return t.unsqueeze(-1)
-    return t.unsqueeze(0).unsqueeze(-1) if t.array.ndim else t.reshape(1, 1, 1)
+    return t.unsqueeze(0).unsqueeze(-1) if t._array.ndim else t.reshape(1, 1, 1)
 
 
 def as_column(t: Any) -> Any:
-    return t if t.array.ndim > 1 else t.reshape(t.array.size, 1)
+    return t if t._array.ndim > 1 else t.reshape(t._array.size, 1)
 
 
 @api(method=False, samples=[Case([Draw(2, 3), Draw(2, 1)]), Case([Draw(2), Draw()])])
@@ -243,7 +243,7 @@ def hstack(tensors: Any) -> Any:
     tensor([1, 2, 3])
     """
     parts = listed("hstack", tensors)
-    dim = 0 if parts and parts[0].array.ndim < 2 else 1
+    dim = 0 if parts and parts[0]._array.ndim < 2 else 1
     return joined("hstack", parts, dim, at_least_1d)
 
 
@@ -332,7 +332,7 @@ def repeat_tile(input: Any, *given: Any, repeats: Any = None) -> Any:
             [1, 2, 1, 2]])
     """
     times = ints_of_call("repeat", "repeats", given if repeats is None else (repeats,))
-    shape = input.array.shape
+    shape = input._array.shape
     if len(times) < len(shape):
         raise RuntimeError(
             "Number of dimensions of repeat dims can not be smaller than number of dimensions of "
@@ -355,7 +355,7 @@ def tile(input: Any, *given: Any, dims: Any = None) -> Any:
             [2, 2]])
     """
     times = ints_of_call("tile", "dims", given if dims is None else (dims,))
-    return repeat_tile(input, (1,) * (input.array.ndim - len(times)) + times)
+    return repeat_tile(input, (1,) * (input._array.ndim - len(times)) + times)
 
 
 @api(samples=[Case(Draw(2, 3), 2), Case(Draw(2, 3), 3, dim=1), Case(Draw(2, 3), Index([1, 2]), 0)])
@@ -373,15 +373,15 @@ def repeat_interleave(
     if isinstance(counts, TensorBase) and counts.is_meta and output_size is None:  # type: ignore[attr-defined]
         raise RuntimeError("cannot repeat_interleave a meta tensor without output_size")
     if repeats is None:
-        return on_device_of(input, repeated(to_host(input.array), input.array.size, output_size))
+        return on_device_of(input, repeated(to_host(input._array), input._array.size, output_size))
     if not isinstance(repeats, TensorBase):
         if repeats < 0:
             raise RuntimeError("Repeats must be non-negative")
         if dim is None:
             input, dim = input.flatten(), 0
-        dim = wrap_dim(dim, input.array.ndim)
-        source = input if input.array.ndim else input.reshape(1)
-        shape = source.array.shape
+        dim = wrap_dim(dim, input._array.ndim)
+        source = input if input._array.ndim else input.reshape(1)
+        shape = source._array.shape
         if output_size is not None and output_size != shape[dim] * repeats:
             raise RuntimeError(
                 f"repeat_interleave: Invalid output_size, expected {shape[dim] * repeats} but got "
@@ -391,8 +391,8 @@ def repeat_interleave(
         return wide.clone(memory_format=contiguous()).flatten(dim, dim + 1)
     if dim is None:
         input, dim = input.flatten(), 0
-    dim = wrap_dim(dim, input.array.ndim)
-    times, size = to_host(repeats.array), input.array.shape[dim]
+    dim = wrap_dim(dim, input._array.ndim)
+    times, size = to_host(repeats._array), input._array.shape[dim]
     if times.ndim > 1:
         raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
     if times.size == 1:
@@ -456,7 +456,7 @@ class Flip(LinearMove):
 
     def call(input, *given, dims=None, run=apply):
         found = ints_of_call("flip", "dims", given if dims is None else (dims,))
-        return run(Flip, (input,), (distinct(found, input.array.ndim),))
+        return run(Flip, (input,), (distinct(found, input._array.ndim),))
 
 
 def distinct(dims: tuple[int, ...], ndim: int) -> tuple[int, ...]:
@@ -477,7 +477,7 @@ def fliplr(input: Any) -> Any:
     >>> fliplr(tensor([[1, 2]]))
     tensor([[2, 1]])
     """
-    if input.array.ndim < 2:
+    if input._array.ndim < 2:
         raise RuntimeError("Input must be >= 2-d.")
     return apply(Flip, (input,), ((1,),))
 
@@ -489,7 +489,7 @@ def flipud(input: Any) -> Any:
     >>> flipud(tensor([1, 2]))
     tensor([2, 1])
     """
-    if input.array.ndim < 1:
+    if input._array.ndim < 1:
         raise RuntimeError("Input must be >= 1-d.")
     return apply(Flip, (input,), ((0,),))
 
@@ -528,9 +528,9 @@ class Roll(LinearMove):
                 f"shifts and dimensions must align. shifts: {len(moves)}, dims:{len(along)}"
             )
         dims = as_ints("roll", "dims", 2, tuple(along))
-        if not input.array.ndim:
+        if not input._array.ndim:
             raise IndexError(f"Dimension specified as {dims[0]} but tensor has no dimensions")
-        found = tuple([wrap_dim(d, input.array.ndim) for d in dims])
+        found = tuple([wrap_dim(d, input._array.ndim) for d in dims])
         return run(Roll, (input,), (as_ints("roll", "shifts", 1, tuple(moves)), found))
 
     def batch(F, size, batched, input, shifts, dims):
@@ -566,7 +566,7 @@ class Rot90(LinearMove):
         return F.rot90(grad, -k % 4, dims)
 
     def call(input, k=1, dims=(0, 1), run=apply):
-        ndim = input.array.ndim
+        ndim = input._array.ndim
         if len(dims) != 2:
             raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
         if ndim < 2:
@@ -589,20 +589,20 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     >>> diff(tensor([1, 4, 9]))
     tensor([3, 5])
     """
-    if not input.array.ndim:
+    if not input._array.ndim:
         raise RuntimeError("diff expects input to be at least one-dimensional")
-    dim = wrap_dim(dim, input.array.ndim)
+    dim = wrap_dim(dim, input._array.ndim)
     if n < 0:
         raise RuntimeError(f"order must be non-negative but got {n}")
     parts = [t for t in (prepend, input, append) if t is not None]
     for t in parts:
-        if t.array.ndim != input.array.ndim:
+        if t._array.ndim != input._array.ndim:
             raise RuntimeError("diff expects prepend or append to be the same dimension as input")
     if n == 0:
         return input.clone()
     out = join(parts, dim) if len(parts) > 1 else input
-    for _ in range(min(n, out.array.shape[dim])):
-        size = out.array.shape[dim]
+    for _ in range(min(n, out._array.shape[dim])):
+        size = out._array.shape[dim]
         after, before = out.narrow(dim, 1, size - 1), out.narrow(dim, 0, size - 1)
-        out = after.logical_xor(before) if out.array.dtype.kind == "b" else after - before
+        out = after.logical_xor(before) if out._array.dtype.kind == "b" else after - before
     return out

@@ -46,7 +46,7 @@ class Select(ViewOp):
         return F.select_backward(grad, input_shape, dim, index)
 
     def call(input, dim, index):
-        shape = input.array.shape
+        shape = input._array.shape
         if not shape:
             raise IndexError("select() cannot be applied to a 0-dim tensor.")
         d = wrap_dim(as_int("select", "dim", 1, dim), len(shape))
@@ -60,7 +60,7 @@ class Select(ViewOp):
 
 
 def select(input: Any, dim: Any, index: Any) -> Any:
-    return apply(Select, (input,), (wrap_dim(dim, input.array.ndim), index))
+    return apply(Select, (input,), (wrap_dim(dim, input._array.ndim), index))
 
 
 @op
@@ -158,10 +158,10 @@ def narrow(input: Any, dim: Any, start: Any, length: Any) -> Any:
     >>> tensor([1, 2, 3, 4]).narrow(0, 1, 2)
     tensor([2, 3])
     """
-    shape = input.array.shape
+    shape = input._array.shape
     if not shape:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
-    if isinstance(start, TensorBase) and (start.array.ndim or start.array.dtype.kind not in "iu"):
+    if isinstance(start, TensorBase) and (start._array.ndim or start._array.dtype.kind not in "iu"):
         raise RuntimeError("start must be an 0-dim integral Tensor.")
     if not hasattr(start, "__index__") or not hasattr(length, "__index__"):
         got = ", ".join([type(a).__name__ for a in (dim, start, length)])
@@ -255,7 +255,7 @@ def split(tensor: Any, split_size: Any, dim: Any = 0) -> Any:
     if not hasattr(split_size, "__index__"):
         as_ints("split_with_sizes", "split_sizes", 2, split_size)
         return split_with_sizes(tensor, split_size, dim)
-    shape = tensor.array.shape
+    shape = tensor._array.shape
     piece = as_int("split", "split_size", 1, split_size)
     if not shape:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
@@ -277,7 +277,7 @@ def split_with_sizes(input: Any, split_sizes: Any, dim: Any = 0) -> Any:
     (tensor([0]), tensor([1, 2]))
     """
     sizes = as_ints("split_with_sizes", "split_sizes", 1, split_sizes)
-    shape = input.array.shape
+    shape = input._array.shape
     if not shape:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     d = wrap_dim(as_int("split_with_sizes", "dim", 2, dim), len(shape))
@@ -301,7 +301,7 @@ def chunk(input: Any, chunks: Any, dim: Any = 0) -> Any:
     >>> arange(5).chunk(2)
     (tensor([0, 1, 2]), tensor([3, 4]))
     """
-    shape = input.array.shape
+    shape = input._array.shape
     if not shape:
         raise RuntimeError("chunk expects at least a 1-dimensional tensor")
     count = as_int("chunk", "chunks", 1, chunks)
@@ -331,7 +331,7 @@ def tensor_split(
     where = indices_or_sections
     for other in (sections, indices, tensor_indices_or_sections):
         where = other if where is None else where
-    shape = input.array.shape
+    shape = input._array.shape
     if not shape:
         raise RuntimeError(
             "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
@@ -339,7 +339,7 @@ def tensor_split(
     d = wrap_dim(as_int("tensor_split", "dim", 2, dim), len(shape))
     size = shape[d]
     if isinstance(where, TensorBase):
-        kind = dtypes.of(where.array.dtype)
+        kind = dtypes.of(where._array.dtype)
         if kind is not dtypes.int64:
             raise RuntimeError(
                 "tensor_split expected tensor_indices_or_sections to have dtype of long, "
@@ -366,7 +366,7 @@ def tensor_split(
 
 def split_dim(name: str, input: Any, where: Any, least: int, dim: int) -> Any:
     """hsplit, vsplit, dsplit: `tensor_split` along a fixed dimension, into equal parts only."""
-    shape = input.array.shape
+    shape = input._array.shape
     if len(shape) < least:
         raise RuntimeError(
             f"torch.{name} requires a tensor with at least {least} dimension, but got a "
@@ -394,7 +394,7 @@ def hsplit(input: Any, indices_or_sections: Any) -> Any:
     tensor([[1],
             [3]])
     """
-    return split_dim("hsplit", input, indices_or_sections, 1, 0 if input.array.ndim == 1 else 1)
+    return split_dim("hsplit", input, indices_or_sections, 1, 0 if input._array.ndim == 1 else 1)
 
 
 @api(samples=[Case(Draw(4, 2), 2)])
@@ -437,8 +437,8 @@ class Unbind(Pieces):
         return F.stack(grad, dim)
 
     def call(input, dim=0):
-        d = wrap_dim(as_int("unbind", "dim", 1, dim), input.array.ndim)
-        if not input.array.ndim:
+        d = wrap_dim(as_int("unbind", "dim", 1, dim), input._array.ndim)
+        if not input._array.ndim:
             raise IndexError("Dimension specified as 0 but tensor has no dimensions")
         return apply(Unbind, (input,), (d,))
 
@@ -493,7 +493,7 @@ class Diagonal(ViewOp):
         return F.diagonal_backward(grad, input_shape, offset, dim1, dim2)
 
     def call(input, offset=0, dim1=0, dim2=1):
-        d1, d2 = two_dims("diagonal", dim1, dim2, input.array.ndim)
+        d1, d2 = two_dims("diagonal", dim1, dim2, input._array.ndim)
         return apply(Diagonal, (input,), (as_int("diagonal", "offset", 1, offset), d1, d2))
 
 
@@ -548,13 +548,13 @@ class DiagEmbed(OnDiagonal):
     samples = (Case(Draw(3)), Case(Draw(2, 3), 1), Case(Draw(2, 3), -1, 0, 2))
 
     def call(input, offset=0, dim1=-2, dim2=-1):
-        ndim = input.array.ndim + 1
-        if not input.array.ndim:
+        ndim = input._array.ndim + 1
+        if not input._array.ndim:
             wrap_dim(dim1, 1)
         d1, d2 = two_dims("diag_embed", dim1, dim2, ndim)
         shift = as_int("diag_embed", "offset", 1, offset)
-        size = input.array.shape[-1] + abs(shift)
-        shape = list(input.array.shape[:-1])
+        size = input._array.shape[-1] + abs(shift)
+        shape = list(input._array.shape[:-1])
         for d in sorted((d1, d2)):
             shape.insert(d, size)
         return apply(DiagEmbed, (input,), (tuple(shape), shift, d1, d2))
@@ -568,7 +568,7 @@ def diag(input: Any, diagonal: Any = 0) -> Any:
     tensor([[1, 0],
             [0, 2]])
     """
-    ndim = input.array.ndim
+    ndim = input._array.ndim
     if ndim not in (1, 2):
         raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {ndim}D")
     if ndim == 1:
@@ -646,7 +646,7 @@ def unfold_windows(input: Any, dimension: Any, size: Any, step: Any) -> Any:
     tensor([[0, 1, 2],
             [2, 3, 4]])
     """
-    shape = input.array.shape
+    shape = input._array.shape
     d = wrap_dim(as_int("unfold", "dimension", 1, dimension), len(shape))
     most = shape[d] if shape else 1
     if size < 0:

@@ -45,7 +45,7 @@ class AsStrided(ByStrides):
     aten = "as_strided"
 
     def jvp(F, input, t_input, size, stride, offset):
-        x, t = [getattr(each, "array", each) for each in (input, t_input)]
+        x, t = [getattr(each, "_array", each) for each in (input, t_input)]
         own = (x.shape, tuple([s // x.itemsize for s in x.strides]), 0)
         wanted = (size, stride, offset)
         if x.strides == t.strides and bounds(own, wanted) == bounds(own):
@@ -54,7 +54,7 @@ class AsStrided(ByStrides):
         return F.restride(t_input, own, wanted, own)
 
     def batch(F, size, batched, input, entry_size, stride, offset):
-        x = getattr(input, "array", input)
+        x = getattr(input, "_array", input)
         step = x.strides[0] // x.itemsize
         return F.as_strided(input, (size, *entry_size), (step, *stride), offset)
 
@@ -167,7 +167,7 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -
             f"Storage size calculation overflowed with sizes={list(sizes)} and "
             f"strides={list(steps)}"
         )
-    x = input.array
+    x = input._array
     if 0 not in sizes:
         item = x.itemsize
         last = first + sum([(n - 1) * s for n, s in zip(sizes, steps, strict=True)])
@@ -183,7 +183,7 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -
 
 def strided_entries(input: Any, size: tuple[int, ...], stride: tuple[int, ...], offset: int) -> Any:
     """`as_strided` of the entries of a batch; none may look beyond its own memory."""
-    entry = input.array
+    entry = input._array
     steps = [s // entry.itemsize for s in entry.strides]
     own = input.storage_offset()
     reach = [
@@ -205,7 +205,7 @@ def strided_entries(input: Any, size: tuple[int, ...], stride: tuple[int, ...], 
 
 def storage_bytes(input: Any) -> int:
     """The size of the memory that a tensor looks at."""
-    x = input.array
+    x = input._array
     root = x.base if isinstance(x.base, np.ndarray) else x
     start = address(x) - input.storage_offset() * x.itemsize
     return root.nbytes - (start - address(root))  # type: ignore[no-any-return]
@@ -243,7 +243,7 @@ def batched_way(way: tuple[Any, ...], size: int, item: int) -> tuple[Any, ...]:
 
 
 def item_of(x: Any) -> int:
-    return int(getattr(x, "array", x).itemsize)
+    return int(getattr(x, "_array", x).itemsize)
 
 
 def follow(x: Any, way: tuple[Any, ...]) -> Any:

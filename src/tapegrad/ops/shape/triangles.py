@@ -19,7 +19,7 @@ from ..index.advanced import LinearMove
 
 
 def check_matrix(function: str, input: Any) -> None:
-    if input.array.ndim < 2:
+    if input._array.ndim < 2:
         raise RuntimeError(f"{function}: input tensor must have at least 2 dimensions")
 
 
@@ -150,19 +150,19 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
         raise RuntimeError(
             f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}'
         )
-    if any([t.array.dtype != tensors[0].array.dtype for t in tensors]):
+    if any([t._array.dtype != tensors[0]._array.dtype for t in tensors]):
         raise RuntimeError("meshgrid expects all tensors to have the same dtype")
     for t in tensors:
-        if t.array.ndim > 1:
+        if t._array.ndim > 1:
             raise RuntimeError(
                 f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {t}"
             )
     swap = indexing == "xy" and len(tensors) > 1
     order = (1, 0, *range(2, len(tensors))) if swap else tuple(range(len(tensors)))
-    sizes = [tensors[i].array.size for i in order]
+    sizes = [tensors[i]._array.size for i in order]
     made = []
     for i, t in enumerate(tensors):
         flat = [1] * len(tensors)
-        flat[order.index(i)] = t.array.size
+        flat[order.index(i)] = t._array.size
         made.append(t.reshape(flat).expand(sizes))
     return tuple(made)

@@ -171,7 +171,7 @@ class FwPrimal(Whole):
 
 def reshaped(input: Any, shape: tuple[int, ...]) -> Any:
     """A view if the strides allow one, else a copy."""
-    x = input.array
+    x = input._array
     if x.flags.c_contiguous:
         return apply(View, (input,), (shape,))
     if viewed_strides(x.shape, x.strides, shape, x.itemsize) is not None:
@@ -201,7 +201,7 @@ def view(input: Any, *shape: Any, size: Any = None, dtype: Any = None) -> Any:
         given = shape
     if shape and isinstance(given, tuple) and all([type(n) is int for n in given]):
         try:
-            return viewed(input, full_shape(tuple(given), input.array.size))
+            return viewed(input, full_shape(tuple(given), input._array.size))
         except RuntimeError as error:
             errors.explain_call(error, "view", ("input", "size"), (input, given))
             raise
@@ -220,7 +220,7 @@ def view(input: Any, *shape: Any, size: Any = None, dtype: Any = None) -> Any:
             "expected one of:\n * (torch.dtype dtype)\n * (tuple of ints size)\n"
         )
     try:
-        found = full_shape(tuple([operator.index(n) for n in sizes]), input.array.size)
+        found = full_shape(tuple([operator.index(n) for n in sizes]), input._array.size)
         return viewed(input, found)
     except RuntimeError as error:
         errors.explain_call(error, "view", ("input", "size"), (input, sizes))
@@ -228,8 +228,8 @@ def view(input: Any, *shape: Any, size: Any = None, dtype: Any = None) -> Any:
 
 
 def viewed(input: Any, shape: tuple[int, ...]) -> Any:
-    if input.special and is_batched(input):
-        x = input.array
+    if input._special and is_batched(input):
+        x = input._array
         # The rule for batches would make a copy.
         if viewed_strides(x.shape, x.strides, shape, x.itemsize) is None:
             raise RuntimeError(NO_VIEW)
@@ -243,7 +243,7 @@ def view_dtype(input: Any, dtype: dtypes.dtype) -> Any:
     """The same memory read as another dtype; gradients do not pass."""
     if is_batched(input):
         return through(lambda t: view_dtype(t, dtype), input)
-    x = input.array
+    x = input._array
     for has, kind in ((input.is_conj(), "conjugate view tensors"), (input.is_neg(), NEGATIVES)):
         if has:
             raise RuntimeError(
@@ -254,13 +254,13 @@ def view_dtype(input: Any, dtype: dtypes.dtype) -> Any:
     if dtype.itemsize != old.itemsize:
         check_dtype_view(input, old, dtype)
     t = wrap(x.view(dtype.np))
-    t.cell = input.version_cell()
-    t.cut = Cut("view") if input.wants_grad else input.cut
+    t._cell = input._version_cell()
+    t._cut = Cut("view") if input._wants_grad else input._cut
     return t
 
 
 def check_dtype_view(input: Any, old: dtypes.dtype, new: dtypes.dtype) -> None:
-    x = input.array
+    x = input._array
     names = f"to view {old.scalar_type} as {new.scalar_type} (different element sizes)"
     if not x.ndim:
         raise RuntimeError(f"self.dim() cannot be 0 {names}")
@@ -289,7 +289,7 @@ def check_dtype_view(input: Any, old: dtypes.dtype, new: dtypes.dtype) -> None:
 def shape_of(function: str, other: Any) -> Any:
     if not isinstance(other, TensorBase):
         raise errors.must_be_tensor(function, "other", 1, other)
-    return other.array.shape
+    return other._array.shape
 
 
 @api(function=False, samples=[Case(Draw(2, 3), Draw(3, 2))])
@@ -318,7 +318,7 @@ def reshape(input: Any, shape: Any) -> Any:
             [2, 3]])
     """
     sizes = as_ints("reshape", "shape", 2, shape)
-    return reshaped(input, full_shape(sizes, input.array.size))
+    return reshaped(input, full_shape(sizes, input._array.size))
 
 
 def reshape_method(input: Any, *shape: Any, **kwargs: Any) -> Any:
@@ -327,7 +327,7 @@ def reshape_method(input: Any, *shape: Any, **kwargs: Any) -> Any:
         shape = (kwargs["shape"],)
     sizes = ints_of_call("reshape", "shape", shape)
     try:
-        return reshaped(input, full_shape(sizes, input.array.size))
+        return reshaped(input, full_shape(sizes, input._array.size))
     except RuntimeError as error:
         errors.explain_call(error, "reshape", ("input", "shape"), (input, sizes))
         raise
@@ -357,7 +357,7 @@ def flatten(input: Any, start_dim: Any = 0, end_dim: Any = -1) -> Any:
     >>> zeros(2, 3, 4).flatten(1).shape
     torch.Size([2, 12])
     """
-    shape = input.array.shape
+    shape = input._array.shape
     start = wrap_dim(as_int("flatten", "start_dim", 1, start_dim), len(shape))
     end = wrap_dim(as_int("flatten", "end_dim", 2, end_dim), len(shape))
     if start > end:
@@ -379,7 +379,7 @@ def unflatten(input: Any, dim: Any, sizes: Any) -> Any:
     >>> zeros(2, 6).unflatten(1, (2, 3)).shape
     torch.Size([2, 2, 3])
     """
-    shape = input.array.shape
+    shape = input._array.shape
     d = wrap_dim(as_int("unflatten", "dim", 1, dim), len(shape))
     new = as_ints("unflatten", "sizes", 2, sizes)
     if not new:

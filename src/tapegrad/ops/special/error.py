@@ -366,7 +366,7 @@ def choose(name: str, blocks: tuple[Any, Any, Any], input: Any, other: Any, run:
     both, front, behind = blocks
     for tensor, number in ((input, other), (other, input)):
         if isinstance(tensor, TensorBase) and isinstance(number, complex):
-            both.guard(tensor.array, number)
+            both.guard(tensor._array, number)
     if isinstance(input, TensorBase):
         if isinstance(other, TensorBase):
             return run(both, (input, other))

@@ -156,10 +156,10 @@ class Ldexp(Elementwise):
 
     def call(input, other, *, run=None):
         only_tensors("ldexp", run, input=input, other=other)
-        if run and input.array.dtype.kind in "biu":
+        if run and input._array.dtype.kind in "biu":
             name = input.dtype.scalar_type
             raise RuntimeError(f"ldexp can't be cast to the desired output type {name}")
-        if input.array.dtype.kind in "fV" and other.array.dtype.kind == "b":
+        if input._array.dtype.kind in "fV" and other._array.dtype.kind == "b":
             raise NotImplementedError("\"ldexp_cpu_exp\" not implemented for 'Bool'")
         return (run or apply)(Ldexp, (input, other))
 

@@ -113,7 +113,7 @@ def polygamma_of(input: Any, n: Any, run: Any = apply) -> Any:
         raise must_be_tensor("polygamma", "input", 2, input)
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
-    if input.array.dtype.kind == "c":
+    if input._array.dtype.kind == "c":
         kernel = "digamma" if n == 0 else "trigamma" if n == 1 else "polygamma"
         raise not_implemented(kernel, input.dtype)
     return run(Polygamma, (input,), (n,))
@@ -153,11 +153,11 @@ METHODS = {"polygamma": polygamma_of}
 
 
 def check_multivariate(input: Any, p: int, run: Any) -> None:
-    if input.array.dtype.kind == "b":
+    if input._array.dtype.kind == "b":
         raise RuntimeError("The input tensor may not be a boolean tensor.")
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
-    if run and input.array.dtype.kind in "iu":
+    if run and input._array.dtype.kind in "iu":
         raise RuntimeError(
             f"mvlgamma: result type {input.dtype.scalar_type} can't be cast to the desired output "
             "type Float"
@@ -226,7 +226,7 @@ def log_density(F: Any, input: Any, other: Any) -> Any:
 
 def incomplete(record: Any, input: Any, other: Any, run: Any) -> Any:
     only_tensors(record.name, run, input=input, other=other)
-    if run is None and input.array.dtype.kind in "biu" and other.array.dtype.kind in "fV":
+    if run is None and input._array.dtype.kind in "biu" and other._array.dtype.kind in "fV":
         # The gradient has log Γ of it, which must not be in the default precision.
         input = input.to(other.dtype)
     return (run or apply)(record, (input, other))
@@ -386,4 +386,4 @@ def special_zeta(input: Any, other: Any) -> Any:
 
 def refuse_complex(kernel: str, tensor: Any, number: Any) -> None:
     if isinstance(number, complex):
-        raise not_implemented(kernel, common(tensor.array, number))
+        raise not_implemented(kernel, common(tensor._array, number))

@@ -95,10 +95,10 @@ def block_diag(*tensors: Any) -> Any:
     """
     listed(tensors)
     for place, t in enumerate(tensors):
-        if t.array.ndim > 2:
+        if t._array.ndim > 2:
             raise RuntimeError(
                 "torch.block_diag: Input tensors must have 2 or fewer dimensions. "
-                f"Input {place} has {t.array.ndim} dimensions"
+                f"Input {place} has {t._array.ndim} dimensions"
             )
     if not tensors:
         return wrap(np.empty((1, 0), np.float32))
@@ -123,8 +123,8 @@ def cartesian_prod(*tensors: Any) -> Any:
             [2, 5]])
     """
     for t in listed(tensors):
-        if t.array.ndim != 1:
-            raise RuntimeError(f"Expect a 1D vector, but got shape {list(t.array.shape)}")
+        if t._array.ndim != 1:
+            raise RuntimeError(f"Expect a 1D vector, but got shape {list(t._array.shape)}")
     if len(tensors) == 1:
         return tensors[0]
     grids = meshgrid(*tensors, indexing="ij")
@@ -149,14 +149,14 @@ def combinations(input: Any, r: Any = 2, with_replacement: bool = False) -> Any:
         raise TypeError(
             f"combinations(): argument 'r' (position 2) must be int, not {type(r).__name__}"
         )
-    if input.array.ndim != 1:
-        raise RuntimeError(f"Expect a 1D vector, but got shape {list(input.array.shape)}")
+    if input._array.ndim != 1:
+        raise RuntimeError(f"Expect a 1D vector, but got shape {list(input._array.shape)}")
     r = operator.index(r)
     if r < 0:
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
     if r == 0:
-        return on_device_of(input, np.empty(0, input.array.dtype))
-    places = np.indices((input.array.shape[0],) * r)
+        return on_device_of(input, np.empty(0, input._array.dtype))
+    places = np.indices((input._array.shape[0],) * r)
     earlier = places[:-1] <= places[1:] if with_replacement else places[:-1] < places[1:]
     chosen = on_device_of(input, earlier.all(axis=0))
     grids = meshgrid(*[input] * r, indexing="ij")
@@ -206,7 +206,7 @@ def sum_to_size(input: Any, *size: Any, **kwargs: Any) -> Any:
     from ..._creation.arguments import sizes
 
     shape = sizes("sum_to_size", size, kwargs)
-    have = input.array.shape
+    have = input._array.shape
     lead = len(have) - len(shape)
     pairs = zip(shape, have[lead:] if lead >= 0 else (), strict=False)
     if lead < 0 or any([n not in (1, m) for n, m in pairs]):
@@ -236,7 +236,7 @@ def unravel_index(indices: Any, shape: Any) -> Any:
     """
     if not isinstance(indices, TensorBase):
         raise must_be_tensor("unravel_index", "indices", 1, indices)
-    if indices.array.dtype.kind not in "iu":
+    if indices._array.dtype.kind not in "iu":
         raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
     if isinstance(shape, int):
         sizes = (shape,)
@@ -373,7 +373,7 @@ def isin(
     if not fits or not any([isinstance(v, TensorBase) for v in given]):
         raise invalid_call("isin", *given)
     for v in given:
-        array = v.array if isinstance(v, TensorBase) else np.asarray(v)
+        array = v._array if isinstance(v, TensorBase) else np.asarray(v)
         if array.dtype.kind in "bc":
             kind = dtypes.of(array.dtype).scalar_type
             raise RuntimeError(f"Unsupported input type encountered for isin(): {kind}")

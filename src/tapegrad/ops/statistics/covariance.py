@@ -18,7 +18,7 @@ from ..linalg.matrices import tensor_array
 
 
 def check_weights(name: str, weights: Any, floating: bool, observations: int) -> None:
-    array = weights.array
+    array = weights._array
     if array.ndim > 1:
         raise RuntimeError(
             f"cov(): expected {name} to have one or fewer dimensions but got {name} with "
@@ -69,7 +69,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     if array.dtype.kind == "b":
         raise RuntimeError("cov(): bool dtype is not supported for input")
     rows = input.view(1, -1) if array.ndim < 2 else input
-    observations = rows.array.shape[1]
+    observations = rows._array.shape[1]
     weights = None
     for name, given, floating in (("fweights", fweights, False), ("aweights", aweights, True)):
         if given is not None:
@@ -115,7 +115,7 @@ def corrcoef(input: Any) -> Any:
             f"{array.ndim} dimensions"
         )
     found = cov(input)
-    if not found.array.ndim:
+    if not found._array.ndim:
         return found / found
     variance = found.diag()
     deviation = (variance.real if variance.is_complex() else variance).sqrt()

@@ -21,7 +21,7 @@ def joined(parts: list[Any], dim: int) -> Any:
 
 def slopes(f: Any, dim: int, step: Any, edge_order: int) -> Any:
     """Central differences for samples `step` apart; one-sided ones at both ends."""
-    size = f.array.shape[dim]
+    size = f._array.shape[dim]
 
     def at(start: int, length: int = 1) -> Any:
         return f.narrow(dim, start, length)
@@ -38,7 +38,7 @@ def slopes(f: Any, dim: int, step: Any, edge_order: int) -> Any:
 
 def slopes_at(f: Any, dim: int, places: Any, edge_order: int) -> Any:
     """The same for samples at any places: exact for polynomials of the second degree."""
-    shape = f.array.shape
+    shape = f._array.shape
     size = shape[dim]
 
     def at(start: int, length: int = 1) -> Any:
@@ -130,7 +130,7 @@ def gradient(input: Any, *, spacing: Any = None, dim: Any = None, edge_order: in
     (tensor([1.0000, 1.5000, 2.5000, 3.0000]),)
     """
     x = array_of("gradient", input)
-    if isinstance(spacing, TensorBase) and not spacing.array.ndim:
+    if isinstance(spacing, TensorBase) and not spacing._array.ndim:
         spacing = read_values(spacing).item()
     listed = isinstance(spacing, (tuple, list))
     if not listed and not (spacing is None or is_number(spacing)):
@@ -162,8 +162,8 @@ def check_places(input: Any, spacing: Any) -> None:
                 "torch.gradient expected each tensor to be on the same device, but got devices "
                 f"{input.device} and {places.device}!"
             )
-        if places.array.ndim != 1:
+        if places._array.ndim != 1:
             raise RuntimeError(
                 "torch.gradient expected each element of spacing to have one dimension, but got an "
-                f"element with {places.array.ndim} dimensions!"
+                f"element with {places._array.ndim} dimensions!"
             )

@@ -198,17 +198,17 @@ def check_histogram(input: Any, x: Any, bins: list[Any], weight: Any, range: Any
         if each.size == 1:
             raise bad_bins(0, d)
     if weight is not None:
-        if weight.array.dtype != x.dtype:
+        if weight._array.dtype != x.dtype:
             raise RuntimeError(
                 f"{name}if weight tensor is provided, input tensor and weight tensor should have "
                 f"the same dtype, but got input({dtypes.cpp_name(x.dtype)}), and "
-                f"weight({dtypes.cpp_name(weight.array.dtype)})"
+                f"weight({dtypes.cpp_name(weight._array.dtype)})"
             )
-        if weight.array.shape != x.shape[:-1]:
+        if weight._array.shape != x.shape[:-1]:
             raise RuntimeError(
                 f"{name}if weight tensor is provided it should have the same shape as the input "
                 "tensor excluding its innermost dimension, but got input with shape "
-                f"{list(x.shape)} and weight with shape {list(weight.array.shape)}"
+                f"{list(x.shape)} and weight with shape {list(weight._array.shape)}"
             )
     if range is not None and len(range) != 2 * ndim:
         raise RuntimeError(
@@ -264,7 +264,7 @@ class Histogram(Block):
             raise invalid_call("histogram", input, bins)
         refuse_meta("histogram.bins_tensor" if given else "histogram.bin_ct", input)
         flat = None if weight is None else weight.reshape(-1)
-        check_histogram(input, x, [bins.array if given else int(bins)], flat, range)
+        check_histogram(input, x, [bins._array if given else int(bins)], flat, range)
         edges = None if given else even_edges(x, [int(bins)], range)[0]
         return apply(Histogram, (input, bins if given else None, weight), (edges, bool(density)))
 
@@ -362,12 +362,12 @@ def histogramdd(
             raise no_tensor_in_list(i, 1, each)
     refuse_meta("_histogramdd_from_bin_tensors" if given else "_histogramdd_bin_edges", input)
     if given:
-        check_histogram(input, x, [each.array for each in bins], weight, None)
+        check_histogram(input, x, [each._array for each in bins], weight, None)
         parts = tuple(bins)
     else:
         check_histogram(input, x, list(bins), weight, range)
         parts = apply(HistogramddBinEdges, (input,), (tuple(bins), range))
-    edges = tuple([part.array for part in parts])
+    edges = tuple([part._array for part in parts])
     hist = apply(HistogramddCounts, (input, weight), (edges, bool(density)), parts)
     return HistogramddResult((hist, parts))
 

@@ -75,7 +75,7 @@ def combined(function: str, input: Any, mask: Any, ord: Any = None) -> Any:
     if mask is None:
         return input
     canonical = input_mask(input, mask)
-    filling = np.asarray(identity(function, input, ord)).astype(input.array.dtype)
+    filling = np.asarray(identity(function, input, ord)).astype(input._array.dtype)
     return find("where")(canonical, input, on_device_of(input, filling))
 
 
@@ -243,7 +243,7 @@ def norm(
 def count_of(input: Any, dim: Any, keepdim: bool, mask: Any) -> Any:
     """How many elements count."""
     if mask is None:
-        every = on_device_of(input, np.ones(input.array.shape, np.int64))
+        every = on_device_of(input, np.ones(input._array.shape, np.int64))
         return every.sum(canonical_dim(dim, input.ndim), keepdim)
     return mask.sum(dim=dim, keepdim=keepdim)
 

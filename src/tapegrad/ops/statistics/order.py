@@ -26,7 +26,7 @@ INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
 def refuse(kernel: str, input: Any, kinds: str) -> None:
-    if input.array.dtype.kind in kinds:
+    if input._array.dtype.kind in kinds:
         raise not_implemented(kernel, input.dtype)
 
 
@@ -291,19 +291,19 @@ LARGEST = 16 * 1000 * 1000  # elements along the dimension
 
 def check_quantile(input: Any, q: Any, interpolation: str) -> Any:
     """`q` as a tensor of the input's dtype, if everything is as it should be."""
-    dtype = input.array.dtype
+    dtype = input._array.dtype
     if interpolation not in INTERPOLATIONS:
         raise RuntimeError(
             "quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, "
             f"but got {interpolation}"
         )
     if isinstance(q, TensorBase):
-        if not input.array.size:
+        if not input._array.size:
             raise RuntimeError("quantile() input tensor must be non-empty")
-        if q.array.ndim > 1:
+        if q._array.ndim > 1:
             raise RuntimeError("quantile() q must be a scalar or 1D tensor")
         check_floating(input)
-        if q.array.dtype != dtype:
+        if q._array.dtype != dtype:
             raise RuntimeError("quantile() q tensor must be same dtype as the input tensor")
         values = known_values(q)
         if not ((values >= 0) & (values <= 1)).all():
@@ -313,21 +313,21 @@ def check_quantile(input: Any, q: Any, interpolation: str) -> Any:
         raise invalid_call("quantile", input, q)
     if not 0 <= q <= 1:
         raise RuntimeError(f"quantile() q must be in the range [0, 1] but got {q:g}")
-    if not input.array.size:
+    if not input._array.size:
         raise RuntimeError("quantile() input tensor must be non-empty")
     check_floating(input)
     return on_device_of(input, np.asarray(q, dtype))
 
 
 def check_floating(input: Any) -> None:
-    dtype = input.array.dtype
+    dtype = input._array.dtype
     if dtype.kind != "f" or dtype.itemsize < 4:
         raise RuntimeError("quantile() input tensor must be either float or double dtype")
 
 
 def sorted_last(input: Any, dim: int | None, keepdim: bool) -> Any:
     """The input sorted along its last dimension, the others as in the result."""
-    shape = list(input.array.shape)
+    shape = list(input._array.shape)
     if dim is None or not shape:
         ordered = input.flatten().sort()[0]
         shape = [1] * len(shape) if keepdim else []
@@ -337,7 +337,7 @@ def sorted_last(input: Any, dim: int | None, keepdim: bool) -> Any:
         else:
             ordered = input.unsqueeze(-1).transpose(dim, -1).sort()[0]
         shape[dim : dim + 1] = [1] if keepdim else []
-    return ordered.view(*shape, ordered.array.shape[-1])
+    return ordered.view(*shape, ordered._array.shape[-1])
 
 
 def quantiles(
@@ -346,7 +346,7 @@ def quantiles(
     place = None if dim is None else one_dim("quantile", input, dim)
     q = check_quantile(input, q, interpolation)
     ordered = sorted_last(input, place, keepdim)
-    size = ordered.array.shape[-1]
+    size = ordered._array.shape[-1]
     if size > LARGEST:
         raise RuntimeError("quantile() input tensor is too large")
     missing = ordered.isnan()
@@ -367,7 +367,7 @@ def quantiles(
         between = interpolation == "midpoint"
         weight = ranks.detach().clone().fill_(0.5) if between else ranks - below
         out = out.lerp_(ordered.gather(-1, ranks.ceil().long()), weight)
-    if not q.array.ndim:
+    if not q._array.ndim:
         return out.squeeze_(-1)
     return out.unsqueeze_(0).transpose_(0, -1).squeeze_(-1)
 

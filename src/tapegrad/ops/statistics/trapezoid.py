@@ -38,7 +38,7 @@ def checked_dim(function: str, y: Any, x: Any, dx: Any, dim: Any) -> int:
 
 def check_kinds(function: str, y: Any, x: Any, dx: Any) -> None:
     which = "`y`" if x is None else "`x` or `y`"
-    if y.array.dtype.kind == "b" or (x is not None and x.array.dtype.kind == "b"):
+    if y._array.dtype.kind == "b" or (x is not None and x._array.dtype.kind == "b"):
         raise RuntimeError(
             f"{function}: received a bool input for {which}, but bool is not supported"
         )
@@ -48,18 +48,18 @@ def check_kinds(function: str, y: Any, x: Any, dx: Any) -> None:
 
 def sides(t: Any, dim: int) -> tuple[Any, Any]:
     """All but the last and all but the first along a dimension."""
-    if not t.array.ndim:
+    if not t._array.ndim:
         raise IndexError("slice() cannot be applied to a 0-dim tensor.")
-    count = max(t.array.shape[dim] - 1, 0)
-    return t.narrow(dim, 0, count), t.narrow(dim, t.array.shape[dim] - count, count)
+    count = max(t._array.shape[dim] - 1, 0)
+    return t.narrow(dim, 0, count), t.narrow(dim, t._array.shape[dim] - count, count)
 
 
 def steps(function: str, y: Any, x: Any, dim: int) -> Any:
     """The distances between the points `x`, in a shape that broadcasts against `y`."""
-    shape = x.array.shape
-    ndim = y.array.ndim
+    shape = x._array.shape
+    ndim = y._array.ndim
     if len(shape) == 1:
-        if shape[0] != y.array.shape[dim]:
+        if shape[0] != y._array.shape[dim]:
             raise RuntimeError(f"{function}: There must be one `x` value for each sample point")
         x = x.view([shape[0] if d == dim else 1 for d in range(ndim)])
     elif len(shape) < ndim:
@@ -70,7 +70,7 @@ def steps(function: str, y: Any, x: Any, dim: int) -> Any:
 
 def integral(y: Any, x: Any, dx: Any, dim: Any) -> Any:
     function = "trapezoid"
-    shape = y.array.shape
+    shape = y._array.shape
     if not shape:
         place = dim if x is None else 0
         raise IndexError(f"Dimension specified as {place} but tensor has no dimensions")
@@ -114,7 +114,7 @@ def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: Any = -1
     tensor([ 3.0000, 10.5000])
     """
     function = "cumulative_trapezoid"
-    d = wrap_dim(checked_dim(function, y, x, dx, dim), y.array.ndim)
+    d = wrap_dim(checked_dim(function, y, x, dx, dim), y._array.ndim)
     check_kinds(function, y, x, dx)
     left, right = sides(y, d)
     if x is None:

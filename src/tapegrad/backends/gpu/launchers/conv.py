@@ -382,9 +382,9 @@ def register(backend: Any, gpu: Gpu, reference: Any) -> None:
         x, w = kept[:2]  # each is kept for the gradient of the other
         how = kept[4:10]
         dtype = grad.dtype
-        wanted = tuple([edge is not None for edge in node.edges[:3]])
+        wanted = tuple([edge is not None for edge in node._edges[:3]])
         missing = (wanted[0] and w is None) or (wanted[1] and x is None)
-        if missing or how[3] or node.fixes is not None or not fit(dtype, x, w):
+        if missing or how[3] or node._fixes is not None or not fit(dtype, x, w):
             return None
         conv = planned(kept[10], kept[11], grad.shape, how, dtype)
         if conv is None:

@@ -465,14 +465,14 @@ def gradients(each: Each, op: Op) -> Callable[..., Any]:
 
     def run(node: Any, grad: Any, kept: Any) -> Any:
         found: list[Any] = []
-        for i, edge in enumerate(node.edges):
+        for i, edge in enumerate(node._edges):
             g = None
             if edge is not None:
                 formulas = rules[i]
                 g = None if formulas is None else pulled(formulas, grad, kept)
                 if g is None:
                     return None
-                if node.fixes is not None:
+                if node._fixes is not None:
                     g = node.finish(DEVICE.space, i, g)
             found.append(g)
         return found
@@ -539,7 +539,7 @@ def loss_gradients(each: Each) -> Callable[..., Any]:
     rules: list[Formulas | None] = []
 
     def run(node: Any, grad: Any, kept: Any) -> Any:
-        op = node.op
+        op = node._op
         width, end = op.width, op.width + 1 + len(op.attrs)
         weights = [w for w in kept[2:width] if w is not None]
         again = None
@@ -558,7 +558,7 @@ def loss_gradients(each: Each) -> Callable[..., Any]:
         ]
         found: list[Any] = [None] * width
         for i, formulas in enumerate(rules):
-            if node.edges[i] is None or formulas is None:
+            if node._edges[i] is None or formulas is None:
                 continue
             share = 1.0
             if reduction == "mean" and kept[0] is not None:
@@ -581,7 +581,7 @@ def loss_gradients(each: Each) -> Callable[..., Any]:
                 g = each.pull(formula, grad, arrays, numbers)
             if g is None:
                 return None
-            found[i] = g if node.fixes is None else node.finish(DEVICE.space, i, g)
+            found[i] = g if node._fixes is None else node.finish(DEVICE.space, i, g)
         return found
 
     return run

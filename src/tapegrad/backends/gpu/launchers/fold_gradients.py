@@ -199,9 +199,9 @@ def register(backend: Any, folds: Folds) -> None:
     gradients = FoldGradients(folds)
 
     def pull(node: Any, grad: Any, kept: Any) -> Any:
-        if node.mixed or node.edges[0] is None:
+        if node.mixed or node._edges[0] is None:
             return None
-        g = gradients.run(node.op, grad, kept)
+        g = gradients.run(node._op, grad, kept)
         return None if g is None else [node.finish(DEVICE.space, 0, g)]
 
     for name in REDUCED:

@@ -159,7 +159,7 @@ def register_gates(backend: Any, gpu: Gpu, reference: Any) -> None:
         chunks = max(1, min(-(-own // 4096), gpu.blocks // 2 // count))
         chunk = -(-own // chunks)
         chunks = -(-own // chunk)
-        to_input = None if node.edges[0] is None else ndarray(input.shape, dtype)
+        to_input = None if node._edges[0] is None else ndarray(input.shape, dtype)
         to_weight = ndarray(weight.shape, dtype)
         parts = NOTHING if chunks == 1 else ndarray((count, chunks), accumulator(dtype))
         outs = (NOTHING if to_input is None else to_input, parts, to_weight)
@@ -169,6 +169,6 @@ def register_gates(backend: Any, gpu: Gpu, reference: Any) -> None:
         if chunks > 1:
             end = gpu.kernel("SUMS", NAMES[dtype], "long_rows_end")
             end((count,), BLOCK, (parts, to_weight, real(dtype, 1), I32(chunks)))
-        return [to_input, None if node.edges[1] is None else to_weight]
+        return [to_input, None if node._edges[1] is None else to_weight]
 
     backend.pulls["prelu_kernel"] = prelu_pull

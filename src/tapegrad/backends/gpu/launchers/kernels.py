@@ -405,8 +405,8 @@ def register_products(backend: Any, gpu: Gpu, reference: Any) -> None:
     def addmm_pull(node: Any, grad: Any, kept: Any) -> Any:
         """The gradients of a linear layer; one kernel makes those of weight and bias."""
         beta, alpha, _, strides = kept[4:]
-        to_input, to_left, to_right = node.edges
-        fixes = node.fixes
+        to_input, to_left, to_right = node._edges
+        fixes = node._fixes
         if to_input is None or to_right is None or fixes is None or beta != 1 or alpha != 1:
             return None
         left = kept[1]

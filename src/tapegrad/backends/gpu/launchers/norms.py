@@ -439,7 +439,7 @@ def register_batch(backend: Any, norms: Norms, reference: Any) -> None:
         """By given statistics, without a launch for reciprocal deviations."""
         input, weight, _, mean, var = kept[:5]
         eps = kept[6]
-        to_input, to_weight, to_bias = node.edges[:3]
+        to_input, to_weight, to_bias = node._edges[:3]
         if eps < 0 or not contiguous(var):
             return None
         found = pulled(grad, input, weight, mean, var, eps, False, to_bias is not None)
@@ -449,8 +449,8 @@ def register_batch(backend: Any, norms: Norms, reference: Any) -> None:
             None if edge is None else g
             for edge, g in zip((to_input, to_weight, to_bias), found, strict=True)
         ]
-        if grads[2] is not None and node.fixes is not None and node.fixes[2] is not None:
-            if node.fixes[2][1] != grads[2].dtype:
+        if grads[2] is not None and node._fixes is not None and node._fixes[2] is not None:
+            if node._fixes[2][1] != grads[2].dtype:
                 return None
         return [*grads, None, None]
 

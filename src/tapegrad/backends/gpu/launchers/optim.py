@@ -205,9 +205,9 @@ class Gradients:
         """
         if not tensors:
             return None
-        if not all([isinstance(t, TensorBase) and t.special == ON_DEVICE for t in tensors]):
+        if not all([isinstance(t, TensorBase) and t._special == ON_DEVICE for t in tensors]):
             return None
-        arrays = [t.array for t in tensors]
+        arrays = [t._array for t in tensors]
         dtype = arrays[0].dtype
         if dtype not in NAMES or not all([x.dtype is dtype and contiguous(x) for x in arrays]):
             return None
@@ -276,9 +276,9 @@ class Gradients:
 
         False, and nothing is done, unless the norm is a tensor on the GPU of their dtype.
         """
-        if not isinstance(norm, TensorBase) or norm.special != ON_DEVICE:
+        if not isinstance(norm, TensorBase) or norm._special != ON_DEVICE:
             return False
-        length, dtype = norm.array, arrays[0].dtype
+        length, dtype = norm._array, arrays[0].dtype
         if length.dtype is not dtype or length.size != 1:
             return False
         self.change("shorten", arrays, length, real_of(dtype)(most))

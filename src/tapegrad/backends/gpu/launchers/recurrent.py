@@ -214,7 +214,7 @@ def register(backend: Any, gpu: Gpu, reference: Any) -> None:
             to_sums,
             to_h,
             to_c,
-            to_weight(node.edges[3], to_sums, hx, out, sizes, turned),
+            to_weight(node._edges[3], to_sums, hx, out, sizes, turned),
             None,
         ]
 
@@ -225,8 +225,8 @@ def register(backend: Any, gpu: Gpu, reference: Any) -> None:
             return None
         arrays = (hx, None, weight, gates, None, out)
         to_sums, to_x, to_h, _ = run_back(GRU, plan, (grad[0], None), arrays, sizes, turned)
-        weighted = to_weight(node.edges[2], to_sums, hx, out, sizes, turned)
-        to_bias = None if node.edges[3] is None else DEVICE.space.sum(to_sums, (0,), False, None)
+        weighted = to_weight(node._edges[2], to_sums, hx, out, sizes, turned)
+        to_bias = None if node._edges[3] is None else DEVICE.space.sum(to_sums, (0,), False, None)
         return [to_x, to_h, weighted, to_bias]
 
     def rnn_pull(node: Any, grad: Any, kept: Any) -> Any:
@@ -237,7 +237,7 @@ def register(backend: Any, gpu: Gpu, reference: Any) -> None:
             return None
         arrays = (hx, None, weight, None, None, out)
         to_sums, _, to_h, _ = run_back(kind, plan, (grad, None), arrays, sizes, turned)
-        return [to_sums, to_h, to_weight(node.edges[2], to_sums, hx, out, sizes, turned)]
+        return [to_sums, to_h, to_weight(node._edges[2], to_sums, hx, out, sizes, turned)]
 
     backend.pulls["lstm_layer"] = lstm_pull
     backend.pulls["gru_layer"] = gru_pull
