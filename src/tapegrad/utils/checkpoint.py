@@ -125,6 +125,7 @@ def noop_context_fn() -> Contexts:
 class DefaultDeviceType:
     """The type of device whose random state is kept when no argument tells.
 
+    >>> utils.checkpoint.DefaultDeviceType.set_device_type("cpu")
     >>> utils.checkpoint.DefaultDeviceType.get_device_type()
     'cpu'
     """
