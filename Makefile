@@ -135,7 +135,8 @@ sanitize: $(VENV)/.tools
 	  LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
 	  $(VENV)/bin/python -m pytest -q -n $(WORKERS) -p no:cacheprovider $(wildcard tests/test_native*.py) \
 	    tests/test_compile.py tests/test_compile_memory.py \
-	    --deselect tests/test_compile.py::test_a_hundred_thousand_replays_have_flat_memory
+	    --deselect tests/test_compile.py::test_a_hundred_thousand_replays_have_flat_memory \
+	    --deselect tests/test_compile_memory.py::test_recording_takes_no_more_memory_than_running
 
 wheel: $(VENV)/.tools
 	rm -f dist/tapegrad-*.whl
