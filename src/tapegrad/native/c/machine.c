@@ -225,9 +225,12 @@ static int join_dims(space *s, const tg_operand *operands, int dims, const int64
             return 0;
         if (size[d] == 1)
             continue;
+        int64_t step[TG_MOST_OPERANDS];
+        for (int k = 0; k < s->count; k++) /* a number has no strides */
+            step[k] = operands[k].data ? operands[k].stride[d] : 0;
         int joins = made > 0;
         for (int k = 0; joins && k < s->count; k++)
-            joins = s->stride[k][made - 1] == operands[k].stride[d] * size[d];
+            joins = s->stride[k][made - 1] == step[k] * size[d];
         if (joins) {
             s->size[made - 1] *= size[d];
         } else {
@@ -235,7 +238,7 @@ static int join_dims(space *s, const tg_operand *operands, int dims, const int64
             made++;
         }
         for (int k = 0; k < s->count; k++)
-            s->stride[k][made - 1] = operands[k].data ? operands[k].stride[d] : 0;
+            s->stride[k][made - 1] = step[k];
     }
     if (made == 0) {
         s->size[made] = 1;
