@@ -93,6 +93,13 @@ def test_views_are_as_writable_as_their_array() -> None:
         KERNELS.strided(x, (2**70,), (4,), 0)
 
 
+def test_views_of_meta_tensors_know_all_their_memory() -> None:
+    x = torch.empty(20, device="meta").as_strided((10,), (1,), 5)
+    assert x.as_strided((2, 2), (1, 2), 10).storage_offset() == 10
+    with pytest.raises(RuntimeError, match="out of bounds for storage of size 80"):
+        x.as_strided((2, 2), (1, 2), 18)
+
+
 def test_the_same_views_without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.arange(24, dtype=np.float32).reshape(4, 6)[1:]
     asked = [

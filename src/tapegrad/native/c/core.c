@@ -68,8 +68,11 @@ PyObject *tg_strided(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     if ((offset == -1 && PyErr_Occurred()) || read_numbers(args[1], shape) < 0 ||
         read_numbers(args[2], strides) < 0)
         return NULL;
-    if (PyArray_BASE(x) && PyArray_CheckExact(PyArray_BASE(x)))
+    if (PyArray_BASE(x) && PyArray_Check(PyArray_BASE(x))) {
         root = (PyArrayObject *)PyArray_BASE(x);
+        if (!PyArray_CheckExact(root)) /* NumPy would not make it the base of the view */
+            Py_RETURN_NONE;
+    }
     if (!PyArray_IS_C_CONTIGUOUS(root) && !PyArray_IS_F_CONTIGUOUS(root))
         Py_RETURN_NONE;
     /* Where the view begins and ends, as distances from the start of the root. */
