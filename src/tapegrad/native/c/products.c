@@ -26,7 +26,7 @@ static struct {
 
 /* Multiplications in a piece of work, and from where on BLAS's own threads are better. */
 #define PIECE ((double)(3 << 20))
-#define PIECE_OF_STACK ((double)(1 << 20))
+#define PIECE_OF_STACK ((double)(1 << 19))
 #define MOST_PIECES 8 /* each of them packs one of the factors anew: no more than two a processor */
 #define NARROW 4
 #define LITTLE ((double)(1 << 16)) /* multiplications */
