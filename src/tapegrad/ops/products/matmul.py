@@ -14,7 +14,7 @@ from ...core.devices import xp_of
 from ...core.dispatch import apply
 from ...core.modes import MODES
 from ...core.op import REGISTRY
-from ...core.spaces import RECORDED
+from ...core.spaces import RAW, RECORDED
 from ...dtypes import cpp_name
 from ...errors import check_broadcast, must_be_tensor
 from ...native.backend import HOST
@@ -608,6 +608,9 @@ def broadcast_batch(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def raw_matmul(a: Any, b: Any) -> Any:
+    """Of arrays. Matrices by the kernel of `mm`: threads of a BLAS are in the way of our own."""
+    if type(a) is np.ndarray and a.ndim == 2 and b.ndim == 2 and a.dtype is b.dtype:
+        return RAW.mm(a, b)
     return product(xp_of(a), a, b)
 
 
