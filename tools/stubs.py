@@ -12,6 +12,7 @@ from typing import Any
 
 import tapegrad
 from tapegrad.core import publish
+from tapegrad.core.base import TensorBase
 from tapegrad.ops.block.definition import APIS, Api
 
 HEAD = "# Made by tools/generate.py from the blocks in ops/: do not edit.\n"
@@ -212,20 +213,7 @@ def tensor_stub() -> str:
     return "".join(lines)
 
 
-FIELDS = frozenset(
-    [
-        "_array",
-        "_cell",
-        "_cut",
-        "_gradient",
-        "_node",
-        "_retained",
-        "_slot",
-        "_special",
-        "_view_of",
-        "_wants_grad",
-    ]
-)
+FIELDS = frozenset(TensorBase.__slots__)  # of the plain core, which this always runs on
 
 
 def members() -> Iterator[str]:

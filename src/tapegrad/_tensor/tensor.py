@@ -46,10 +46,7 @@ from . import indexing, printing
 from .size import Size
 
 # What is nobody's business: dir() leaves it out.
-FIELDS = frozenset(
-    "_array _cell _cut _gradient _node _retained _slot _special _version_cell _view_of "
-    "_wants_grad".split()
-)
+FIELDS = frozenset([name for name in vars(TensorBase) if not name.startswith("__")])
 
 
 def own_counter(cell: Version) -> Version:
