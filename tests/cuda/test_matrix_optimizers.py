@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import test_optimizer_kernels as shared
-from test_optimizer_kernels import close, optimizer_of, real_gpu, set_gradients
+from test_optimizer_kernels import close, optimizer_of, real_gpu, run_steps, set_gradients
 from watching import staying_on_device
 
 import tapegrad
@@ -73,23 +73,7 @@ def test_a_captured_step(name: str, options: dict[str, Any]) -> None:
     for captured in (False, True):
         params = parameters(name, "cuda", torch.float32)
         optimizer = optimizer_of(name, params, options)
-        set_gradients(params, 0)
-        grads = [p.grad for p in params]
-        optimizer.step()
-        graph = torch.cuda.CUDAGraph()
-        if captured:
-            with torch.cuda.graph(graph):
-                optimizer.step()
-        for i in range(8):
-            optimizer.param_groups[0]["lr"] = 0.05 if i < 4 else 0.02
-            set_gradients(params, i)
-            for p, static in zip(params, grads, strict=True):
-                static.copy_(p.grad)
-                p.grad = static
-            if captured and i != 5:
-                graph.replay()
-            else:
-                optimizer.step()
+        run_steps(params, optimizer, captured)
         results.append((params, optimizer))
     for a, b in zip(results[0][0], results[1][0], strict=True):
         assert torch.equal(a, b)

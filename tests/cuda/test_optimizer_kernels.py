@@ -171,6 +171,27 @@ def test_values(name: str, options: dict[str, Any], kind: str) -> None:
         check_states(gpu.state_dict(), cpu.state_dict(), TOLERANCE[kind])
 
 
+def run_steps(params: list[Any], optimizer: Any, captured: bool) -> None:
+    """Nine steps; the learning rate changes on the way. As replays of a graph, but for one."""
+    set_gradients(params, 0)
+    grads = [p.grad for p in params]
+    optimizer.step()
+    graph = torch.cuda.CUDAGraph()
+    if captured:
+        with torch.cuda.graph(graph):
+            optimizer.step()
+    for i in range(8):
+        optimizer.param_groups[0]["lr"] = 0.05 if i < 4 else 0.02
+        set_gradients(params, i)
+        for p, static in zip(params, grads, strict=True):
+            static.copy_(p.grad)
+            p.grad = static
+        if captured and i != 5:
+            graph.replay()
+        else:
+            optimizer.step()
+
+
 @real_gpu
 @pytest.mark.parametrize(("name", "options"), CASES, ids=IDS)
 def test_a_captured_step(name: str, options: dict[str, Any]) -> None:
@@ -179,23 +200,7 @@ def test_a_captured_step(name: str, options: dict[str, Any]) -> None:
     for captured in (False, True):
         params = parameters("cuda", torch.float32)
         optimizer = optimizer_of(name, params, options)
-        set_gradients(params, 0)
-        grads = [p.grad for p in params]
-        optimizer.step()
-        graph = torch.cuda.CUDAGraph()
-        if captured:
-            with torch.cuda.graph(graph):
-                optimizer.step()
-        for i in range(8):
-            optimizer.param_groups[0]["lr"] = 0.05 if i < 4 else 0.02
-            set_gradients(params, i)
-            for p, static in zip(params, grads, strict=True):
-                static.copy_(p.grad)
-                p.grad = static
-            if captured and i != 5:
-                graph.replay()
-            else:
-                optimizer.step()
+        run_steps(params, optimizer, captured)
         results.append((params, optimizer.state_dict()))
     for a, b in zip(results[0][0], results[1][0], strict=True):
         assert torch.equal(a, b)
