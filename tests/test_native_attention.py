@@ -119,20 +119,66 @@ def test_a_query_that_sees_nothing():
         np.testing.assert_allclose(a, b, atol=1e-6)
 
 
-@pytest.mark.parametrize("value", (np.nan, np.inf, -np.inf))
-@pytest.mark.parametrize("which", range(5))
-@pytest.mark.parametrize("causal", (False, True))
-def test_what_is_not_finite(causal, which, value):
+def with_values(value, which):
+    """A gradient, queries, keys, values and a mask; one of them has a number that is none."""
     rng = np.random.default_rng(1)
     arrays = [rng.standard_normal((2, 2, 70, 8)).astype(np.float32) for _ in range(4)]
     arrays.append(rng.standard_normal((70, 70)).astype(np.float32))
     arrays[which][..., 40, 3] = value
-    grad, q, k, v, mask = arrays
+    return arrays
+
+
+def same_holes(found, wanted):
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(np.isfinite(a), np.isfinite(b))
+        np.testing.assert_array_equal(np.isnan(a), np.isnan(b))
+
+
+@pytest.mark.parametrize("value", (np.nan, np.inf, -np.inf))
+@pytest.mark.parametrize("which", range(5))
+def test_what_is_not_finite(which, value):
+    grad, *others = with_values(value, which)
     for name, args in ((FORWARD, ()), (BACKWARD, (grad,))):
-        found, wanted = both(name, *args, q, k, v, mask, 0.5, causal)
-        for a, b in zip(found, wanted, strict=True):
-            np.testing.assert_array_equal(np.isfinite(a), np.isfinite(b))
-            np.testing.assert_array_equal(np.isnan(a), np.isnan(b))
+        same_holes(*both(name, *args, *others, 0.5, False))
+
+
+def attention_in_blocks(grad, q, k, v, mask, size):
+    """Causal attention and its gradients, `size` queries at a time, with the keys up to theirs."""
+    out, (to_q, to_k, to_v) = np.zeros_like(q), (np.zeros_like(x) for x in (q, k, v))
+    for first in range(0, q.shape[-2], size):
+        mine, theirs = slice(first, first + size), slice(0, first + size)
+        seen = np.tri(q.shape[-2], dtype=bool)[mine, theirs]
+        keys, values, g = k[..., theirs, :], v[..., theirs, :], grad[..., mine, :]
+        scores = q[..., mine, :] @ keys.swapaxes(-1, -2) * 0.5 + mask[mine, theirs]
+        scores = np.where(seen, scores, -np.inf)
+        p = np.where(seen, np.exp(scores - scores.max(-1, keepdims=True)), 0)
+        p /= p.sum(-1, keepdims=True)
+        p = np.where(seen, p, 0)
+        out[..., mine, :] = p @ values
+        slopes = np.where(seen, g @ values.swapaxes(-1, -2), 0)
+        slopes = np.where(seen, p * (slopes - (p * slopes).sum(-1, keepdims=True)), 0)
+        to_q[..., mine, :] = slopes @ keys * 0.5
+        to_k[..., theirs, :] += slopes.swapaxes(-1, -2) @ q[..., mine, :] * 0.5
+        to_v[..., theirs, :] += p.swapaxes(-1, -2) @ g
+    return (out,), (to_q, to_k, to_v)
+
+
+@pytest.mark.parametrize("value", (np.nan, np.inf, -np.inf, 1.0))
+@pytest.mark.parametrize("which", range(5))
+def test_what_is_not_finite_and_not_seen(which, value):
+    """A key that is no number has no say where it is not seen; a value spreads in its block, as
+    PyTorch's does."""
+    arrays = with_values(value, which)
+    with np.errstate(all="ignore"):
+        wanted = attention_in_blocks(*arrays, 32)
+    found = [
+        both(name, *args, 0.5, True)[0]
+        for name, args in ((FORWARD, arrays[1:]), (BACKWARD, arrays))
+    ]
+    for a, b in zip(found, wanted, strict=True):
+        same_holes(a, b)
+        for one, other in zip(a, b, strict=True):
+            np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-5)
 
 
 def test_what_it_leaves_to_numpy():

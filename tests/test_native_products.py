@@ -10,16 +10,20 @@ from tapegrad.native import KERNELS
 
 pytestmark = pytest.mark.skipif(KERNELS is None, reason="the kernels in C were not built")
 
-# Around the heights of tiles (6, 14), the widths of panels (16, 32) and the depth of a part (384).
+# Around the heights of tiles (6, 14), the widths of panels (16, 32) and the depth of a part (512).
 ROWS = (1, 3, 4, 5, 6, 7, 13, 14, 15, 28, 29, 64, 113)
 COLUMNS = (1, 15, 16, 17, 31, 32, 33, 65, 130)
-DEPTHS = (1, 2, 15, 16, 17, 383, 385, 800)
+DEPTHS = (1, 2, 15, 16, 17, 511, 513, 1100)
 
 
 def laid(rng, rows, columns, dtype, how):
-    """Random numbers that lie by rows, by columns, or with gaps."""
+    """Random numbers that lie by rows, by columns, with gaps, or with rows whole pages apart."""
     if how == "turned":
         return rng.standard_normal((columns, rows)).astype(dtype).T
+    if how == "pages":
+        item = np.dtype(dtype).itemsize
+        wide = -(-columns * item // 4096) * 4096 // item
+        return rng.standard_normal((rows, wide)).astype(dtype)[:, :columns]
     if how == "gaps":
         return rng.standard_normal((rows, columns + 3)).astype(dtype)[:, 1:-2]
     return rng.standard_normal((rows, columns)).astype(dtype)
@@ -37,8 +41,8 @@ def close(found, a, b, row=None):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("right", ["plain", "turned", "gaps"])
-@pytest.mark.parametrize("left", ["plain", "turned", "gaps"])
+@pytest.mark.parametrize("right", ["plain", "turned", "gaps", "pages"])
+@pytest.mark.parametrize("left", ["plain", "turned", "gaps", "pages"])
 def test_sizes_and_layouts(left, right, dtype):
     rng = np.random.default_rng(0)
     for m in ROWS:

@@ -9,7 +9,7 @@
 #include "sums.h"
 #include "vecmath.h"
 
-#define QUERIES 64 /* of a block */
+#define QUERIES 64 /* of a block, at most */
 #define PIECE ((double)(1 << 20)) /* multiplications that are worth a piece of work */
 
 /* The arrays are given as pointer and strides in elements; the width has stride 1. */
@@ -28,6 +28,18 @@ typedef struct {
 
 TG_INLINE int64_t place(const steps *s, int64_t item, int64_t heads, int64_t row) {
     return item / heads * s->batch + item % heads * s->head + row * s->row;
+}
+
+/* Queries of a block. Where they see no keys behind their own place, short sequences are cut finer:
+   a block has to do with the keys up to its last query alone. PyTorch cuts so, too, and a value that
+   is no number spreads to the queries of its block. */
+TG_INLINE int64_t block_of(const sizes *s) {
+    return s->causal && s->queries < 192 ? QUERIES / 2 : QUERIES;
+}
+
+/* How many keys the block sees that ends before query `end`. */
+TG_INLINE int64_t keys_before(const sizes *s, int64_t end) {
+    return s->causal && end < s->keys ? end : s->keys;
 }
 
 /* Heads, or blocks of queries, of a piece; each costs so many products of the size of the scores. */

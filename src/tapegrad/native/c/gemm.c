@@ -1,10 +1,11 @@
-/* Products of matrices: tiles of the result are summed up in registers, from factors that are packed
-   into the order in which tiles read them.
+/* Products of matrices: tiles of the result are summed up in registers, from factors that are read
+   where they lie, or packed into the order in which tiles read them where that would be slow.
 
-   NumPy's BLAS does the same, but packs for each call, and once more for every piece of a product
-   that is cut for our threads; here one packed matrix serves them all, what is added to a product
-   is added while it is in registers, and skinny matrices do not cost more than their size. Sums go
-   along k in parts of DEEP, whatever the number of threads. */
+   NumPy's BLAS packs for each call, and once more for every piece of a product that is cut for our
+   threads; here one packed matrix serves them all, what is added to a product is added while it is
+   in registers, and skinny matrices do not cost more than their size. Reading a factor from where
+   it lies costs nothing beside the sums, even if it must come from memory, while packing it waits
+   for it. Sums go along k in parts of DEEP, whatever the number of threads. */
 
 #include <string.h>
 
@@ -13,11 +14,14 @@
 /* A product and a sum are rounded once here: it is faster and no less exact. */
 #pragma GCC optimize("fp-contract=fast")
 
-#define DEEP 384       /* of k: so much of some rows and columns stays in the second cache */
+#define DEEP 512       /* of k: so much of some rows and columns stays in the second cache */
 #define MOST_TILES 8   /* of rows that are packed together */
 #define MOST_PANELS 4  /* of columns */
 #define PIECE ((double)(1 << 20))        /* multiplications that are worth a piece of work */
 #define PACKED_PIECE ((double)(1 << 16)) /* elements, likewise */
+#define LINE 64        /* bytes that come from memory together */
+#define PAGE 4096
+#define WAYS 8
 #define FEW 16384      /* bytes that are not worth asking for */
 
 enum { FROM_NOTHING, FROM_ROW, FROM_OUT }; /* what a tile is added to */

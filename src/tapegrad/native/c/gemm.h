@@ -15,6 +15,7 @@ typedef struct {
     void *out;
     int64_t ldc;
     /* For the kernels alone: */
+    int packs_a, packs_b; /* else tiles read it where it lies */
     int64_t tiles, start, deep, together;
     void *packed;
     _Atomic int failed;

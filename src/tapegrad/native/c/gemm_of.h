@@ -6,6 +6,7 @@ typedef INTEGER NAMED(lanes) __attribute__((vector_size(WIDE)));
 #define V NAMED(wide)
 #define L ((int)(WIDE / sizeof(T)))
 #define PANEL (2 * L)
+#define USES_LINES (HIGH > 6 && WIDE == LINE) /* tiles use what they read; smaller ones read it again */
 #define LOAD(from) ((V) * (const NAMED(loose) *)(from))
 #define STORE(to, value) (*(NAMED(loose) *)(to) = (NAMED(loose))(value))
 
@@ -62,18 +63,35 @@ static __attribute__((noinline)) void NAMED(put_part)(int high, const T *whole, 
     _Pragma("GCC unroll 16") for (int r = 0; r < high; r++)                                        \
         _Pragma("GCC unroll 2") for (int v = 0; v < vectors; v++)
 
-/* `high` rows and `vectors` vectors of the result; `start` is what the sums are added to. */
-TG_INLINE void NAMED(tile)(const int high, const int vectors, int64_t k, const T *a, const T *b,
-                           int start, const T *row, T *out, int64_t ldc, int64_t count) {
+/* `high` rows and `vectors` vectors of the result; `start` is what the sums are added to. Rows of b
+   are `ldb` apart. a's elements are read where they lie: where `by_row`, those of a row in a row and
+   `step` from one row to the next, else the other way round, as in packed ones. */
+TG_INLINE void NAMED(tile)(const int high, const int vectors, const int by_row, int64_t k,
+                           const T *a, int64_t step, const T *b, int64_t ldb, int start,
+                           const T *row, T *out, int64_t ldc, int64_t count) {
     const int is_whole = count == vectors * L;
     V sum[HIGH][2];
-    FOR_ALL_SUMS sum[r][v] = (V){0};
-    for (int64_t i = 0; i < k; i++, a += high, b += PANEL) {
+    FOR_ALL_SUMS {
+        __builtin_prefetch(out + r * ldc + v * L, 1); /* it is wanted when the sums are done */
+        sum[r][v] = (V){0};
+    }
+    const T *some[HIGH]; /* every third row: the two behind it are an index away */
+    if (by_row)
+#pragma GCC unroll 16
+        for (int r = 0; r < high; r += 3)
+            some[r] = a + r * step;
+    for (int64_t i = 0; i < k; i++, b += ldb) {
         V x[2];
 #pragma GCC unroll 2
         for (int v = 0; v < vectors; v++)
-            x[v] = *(const V *)(b + v * L);
-        FOR_ALL_SUMS sum[r][v] += a[r] * x[v];
+            x[v] = LOAD(b + v * L);
+        FOR_ALL_SUMS sum[r][v] += (by_row ? some[r - r % 3][r % 3 * step] : a[r]) * x[v];
+        if (by_row)
+#pragma GCC unroll 16
+            for (int r = 0; r < high; r += 3)
+                some[r]++;
+        else
+            a += step;
     }
     if (is_whole) {
         if (start == FROM_ROW)
@@ -91,13 +109,11 @@ TG_INLINE void NAMED(tile)(const int high, const int vectors, int64_t k, const T
 
 #define TILE(n)                                                                                    \
     case n:                                                                                        \
-        if (count > L)                                                                             \
-            NAMED(tile)(n, 2, k, a, b, start, row, out, ldc, count);                               \
-        else                                                                                       \
-            NAMED(tile)(n, 1, k, a, b, start, row, out, ldc, count);                               \
+        NAMED(tile)(n, vectors, by_row, k, a, step, b, ldb, start, row, out, ldc, count);          \
         break;
-static void NAMED(any_tile)(int high, int64_t k, const T *a, const T *b, int start, const T *row,
-                            T *out, int64_t ldc, int64_t count) {
+TG_INLINE void NAMED(tile_of)(int high, const int vectors, const int by_row, int64_t k, const T *a,
+                              int64_t step, const T *b, int64_t ldb, int start, const T *row,
+                              T *out, int64_t ldc, int64_t count) {
     switch (high) {
         TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) TILE(6)
 #if HIGH > 6
@@ -107,6 +123,19 @@ static void NAMED(any_tile)(int high, int64_t k, const T *a, const T *b, int sta
 }
 #undef TILE
 
+static void NAMED(any_tile)(int high, int by_row, int64_t k, const T *a, int64_t step, const T *b,
+                            int64_t ldb, int start, const T *row, T *out, int64_t ldc,
+                            int64_t count) {
+    if (by_row && count > L)
+        NAMED(tile_of)(high, 2, 1, k, a, step, b, ldb, start, row, out, ldc, count);
+    else if (by_row)
+        NAMED(tile_of)(high, 1, 1, k, a, step, b, ldb, start, row, out, ldc, count);
+    else if (count > L)
+        NAMED(tile_of)(high, 2, 0, k, a, step, b, ldb, start, row, out, ldc, count);
+    else
+        NAMED(tile_of)(high, 1, 0, k, a, step, b, ldb, start, row, out, ldc, count);
+}
+
 /* ------------------------------------------------------------------ the product */
 
 /* Rows of tile `t`: as even as they can be. */
@@ -114,25 +143,37 @@ TG_INLINE int64_t NAMED(first_row)(const tg_matrices *g, int64_t t) {
     return g->m * t / g->tiles;
 }
 
+/* Where a tile's rows and a panel begin. */
+TG_INLINE const T *NAMED(rows_of_a)(const tg_matrices *g, int64_t t) {
+    return (const T *)g->a + NAMED(first_row)(g, t) * g->a_down + g->start * g->a_right;
+}
+
+TG_INLINE const T *NAMED(panel_of_b)(const tg_matrices *g, int64_t p) {
+    return (const T *)g->b + p * PANEL * g->b_right + g->start * g->b_down;
+}
+
 static void NAMED(pack_rows)(const tg_matrices *g, int64_t t, T *to) {
     const int64_t first = NAMED(first_row)(g, t), count = NAMED(first_row)(g, t + 1) - first;
-    NAMED(pack)(g->deep, count, (int)count,
-                (const T *)g->a + first * g->a_down + g->start * g->a_right, g->a_right, g->a_down,
+    NAMED(pack)(g->deep, count, (int)count, NAMED(rows_of_a)(g, t), g->a_right, g->a_down,
                 g->m - first, to);
 }
 
 static void NAMED(pack_panel)(const tg_matrices *g, int64_t p, T *to) {
     const int64_t left = g->n - p * PANEL;
-    NAMED(pack)(g->deep, left < PANEL ? left : PANEL, PANEL,
-                (const T *)g->b + p * PANEL * g->b_right + g->start * g->b_down, g->b_down,
+    NAMED(pack)(g->deep, left < PANEL ? left : PANEL, PANEL, NAMED(panel_of_b)(g, p), g->b_down,
                 g->b_right, left, to);
 }
 
+/* From packed a and b, where they are packed. */
 static void NAMED(put_tile)(const tg_matrices *g, int64_t t, int64_t p, const T *a, const T *b) {
     const int64_t first = NAMED(first_row)(g, t), high = NAMED(first_row)(g, t + 1) - first;
     const int64_t left = g->n - p * PANEL;
     const int start = g->start || g->adds ? FROM_OUT : g->row ? FROM_ROW : FROM_NOTHING;
-    NAMED(any_tile)((int)high, g->deep, a, b, start, (const T *)g->row + (g->row ? p * PANEL : 0),
+    const int by_row = !g->packs_a && g->a_right == 1;
+    const int64_t step = g->packs_a ? high : by_row ? g->a_down : g->a_right;
+    NAMED(any_tile)((int)high, by_row, g->deep, g->packs_a ? a : NAMED(rows_of_a)(g, t), step,
+                    g->packs_b ? b : NAMED(panel_of_b)(g, p), g->packs_b ? PANEL : g->b_down,
+                    start, (const T *)g->row + (g->row ? p * PANEL : 0),
                     (T *)g->out + first * g->ldc + p * PANEL, g->ldc,
                     left < PANEL ? left : PANEL);
 }
@@ -143,29 +184,41 @@ static void NAMED(panels_of_b)(void *context, int64_t begin, int64_t end) {
         NAMED(pack_panel)(g, p, (T *)g->packed + p * PANEL * g->deep);
 }
 
-/* Some tiles of rows, with B packed: theirs are packed here and stay in the cache. */
+/* The rows of a tile come into the second cache. */
+TG_INLINE void NAMED(fetch_rows)(const tg_matrices *g, int64_t t) {
+    const int64_t count = NAMED(first_row)(g, t + 1) - NAMED(first_row)(g, t);
+    const T *from = NAMED(rows_of_a)(g, t);
+    for (int64_t r = 0; r < count; r++, from += g->a_down)
+        for (int64_t i = 0; i < g->deep; i += LINE / (int64_t)sizeof(T))
+            __builtin_prefetch(from + i, 0, 2);
+}
+
+/* Some tiles of rows: theirs are packed here and stay in the cache, B is packed if it is to be. */
 static void NAMED(some_rows)(void *context, int64_t begin, int64_t end) {
     tg_matrices *g = context;
-    const int64_t each = HIGH * g->deep;
+    const int64_t each = g->packs_a ? HIGH * g->deep : 0;
     _Alignas(64) char few[FEW];
     T *a = room_for((size_t)((end - begin) * each + L) * sizeof(T), few);
     if (!a) {
         g->failed = 1;
         return;
     }
-    for (int64_t t = begin; t < end; t++)
+    for (int64_t t = begin; t < end && g->packs_a; t++)
         NAMED(pack_rows)(g, t, a + (t - begin) * each);
     for (int64_t p = 0; p * PANEL < g->n; p++)
-        for (int64_t t = begin; t < end; t++)
+        for (int64_t t = begin; t < end; t++) {
+            if (!p && t + 1 < end && !g->packs_a && g->a_right == 1)
+                NAMED(fetch_rows)(g, t + 1);
             NAMED(put_tile)(g, t, p, a + (t - begin) * each,
                             (const T *)g->packed + p * PANEL * g->deep);
+        }
     give_room(a, few);
 }
 
-/* Some panels of columns, with A packed. */
+/* Some panels of columns, with A packed if it is to be. */
 static void NAMED(some_columns)(void *context, int64_t begin, int64_t end) {
     tg_matrices *g = context;
-    const int64_t each = PANEL * g->deep, most = g->together;
+    const int64_t each = g->packs_b ? PANEL * g->deep : 0, most = g->together;
     _Alignas(64) char few[FEW];
     T *b = room_for((size_t)(most * each) * sizeof(T), few);
     if (!b) {
@@ -174,7 +227,7 @@ static void NAMED(some_columns)(void *context, int64_t begin, int64_t end) {
     }
     for (; begin < end; begin += most) {
         const int64_t stop = begin + most < end ? begin + most : end;
-        for (int64_t p = begin; p < stop; p++)
+        for (int64_t p = begin; p < stop && g->packs_b; p++)
             NAMED(pack_panel)(g, p, b + (p - begin) * each);
         for (int64_t t = 0; t < g->tiles; t++)
             for (int64_t p = begin; p < stop; p++)
@@ -184,6 +237,9 @@ static void NAMED(some_columns)(void *context, int64_t begin, int64_t end) {
     give_room(b, few);
 }
 
+/* Lines that are a multiple of a page apart share a place in the first cache, with room for WAYS. */
+TG_INLINE int NAMED(share_a_place)(int64_t step) { return step * (int64_t)sizeof(T) % PAGE == 0; }
+
 static int NAMED(multiply)(tg_matrices *g) {
     const int64_t panels = (g->n + PANEL - 1) / PANEL;
     const int64_t parts = (g->k + DEEP - 1) / DEEP, deep = (g->k + parts - 1) / parts;
@@ -192,21 +248,25 @@ static int NAMED(multiply)(tg_matrices *g) {
     const int64_t most = 4 * (int64_t)tg_threads(), worth = (int64_t)(work / PIECE);
     const int64_t pieces = worth < 2 ? 1 : worth < most ? worth : most;
     g->tiles = (g->m + HIGH - 1) / HIGH;
+    g->packs_a = g->a_right == 1 ? HIGH > WAYS && NAMED(share_a_place)(g->a_down)
+                                 : !USES_LINES || g->a_down != 1;
+    g->packs_b = !USES_LINES || g->b_right != 1 || g->n % L || NAMED(share_a_place)(g->b_down);
+    const int64_t room = by_rows ? g->packs_b * panels * PANEL : g->packs_a * g->tiles * HIGH;
     _Alignas(64) char few[FEW];
-    g->packed = room_for(
-        (size_t)((by_rows ? panels * PANEL : g->tiles * HIGH) * deep + L) * sizeof(T), few);
+    g->packed = room_for((size_t)(room * deep + L) * sizeof(T), few);
     if (!g->packed)
         return 0;
     for (g->start = 0; g->start < g->k; g->start += deep) {
         g->deep = g->k - g->start < deep ? g->k - g->start : deep;
         if (by_rows) {
             const int64_t some = (int64_t)(PACKED_PIECE / (double)(PANEL * deep)) + 1;
-            tg_parallel(panels, some, NAMED(panels_of_b), g);
+            if (g->packs_b)
+                tg_parallel(panels, some, NAMED(panels_of_b), g);
             int64_t rows = (g->tiles + pieces - 1) / pieces;
             rows = rows < MOST_TILES ? rows : MOST_TILES;
             tg_parallel(g->tiles, rows, NAMED(some_rows), g);
         } else {
-            for (int64_t t = 0; t < g->tiles; t++)
+            for (int64_t t = 0; t < g->tiles && g->packs_a; t++)
                 NAMED(pack_rows)(g, t, (T *)g->packed + t * HIGH * g->deep);
             const int64_t each = (panels + pieces - 1) / pieces;
             g->together = each < MOST_PANELS ? each : MOST_PANELS;
@@ -219,5 +279,6 @@ static int NAMED(multiply)(tg_matrices *g) {
 #undef V
 #undef L
 #undef PANEL
+#undef USES_LINES
 #undef LOAD
 #undef STORE

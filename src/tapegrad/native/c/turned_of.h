@@ -1,4 +1,4 @@
-/* For types T, vectors V of L of them, and lanes: whole numbers of the same size. */
+/* For types T, vectors V of L of them, and lanes: whole numbers (INTEGER) of the same size. */
 
 /* L vectors of L elements, turned: blocks of one, two, four … change places. */
 TG_INLINE void NAMED(turn_square)(V *x) {
@@ -9,14 +9,12 @@ TG_INLINE void NAMED(turn_square)(V *x) {
         for (int j = 0; j < L; j++)
             x[i][j] = all[j][i];
 #else
+    static const INTEGER numbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    NAMED(lanes) at;
+    memcpy(&at, numbers, sizeof at);
 #pragma GCC unroll 8
-    for (int s = 1; s < L; s *= 2) {
-        NAMED(lanes) low, high;
-#pragma GCC unroll 16
-        for (int j = 0; j < L; j++) {
-            low[j] = j & s ? L + j - s : j;
-            high[j] = j & s ? L + j : j + s;
-        }
+    for (INTEGER s = 1; s < L; s *= 2) {
+        const NAMED(lanes) low = at + (((at & s) != 0) & (INTEGER)(L - s)), high = low + s;
 #pragma GCC unroll 16
         for (int i = 0; i < L; i++)
             if (!(i & s)) {

@@ -66,8 +66,9 @@ def weights(
     scores = xp.matmul(query * scale, key.swapaxes(-1, -2))
     if mask is not None:
         scores = scores + half_as_single(mask)
-    if causal:
-        scores += xp.triu(xp.full(scores.shape[-2:], -math.inf, scores.dtype), 1)
+    if causal:  # what is not seen has no say, not even where it is no number
+        seen = xp.tri(*scores.shape[-2:], dtype=bool)
+        scores = xp.where(seen, scores, scores.dtype.type(-math.inf))
     return exponentials(xp, scores, -1)
 
 
