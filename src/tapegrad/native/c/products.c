@@ -197,6 +197,52 @@ static int read_matrix(PyArrayObject *x, matrix *found) {
     return 0;
 }
 
+/* The same of any matrix or stack, copied if it must be; NULL: not for us, or an exception. */
+static PyArrayObject *laid_for_us(PyArrayObject *x, matrix *found) {
+    if (read_matrix(x, found))
+        return (PyArrayObject *)Py_NewRef((PyObject *)x);
+    if (tg_is_taping()) /* a copy would be of the numbers of today */
+        return NULL;
+    PyArrayObject *copy = (PyArrayObject *)PyArray_NewCopy(x, NPY_CORDER);
+    if (copy && !read_matrix(copy, found))
+        Py_CLEAR(copy);
+    return copy;
+}
+
+static PyObject *computed(product *p, int64_t stack, PyArrayObject *a, PyArrayObject *b,
+                          PyArrayObject *row) {
+    const int dims = PyArray_NDIM(a);
+    npy_intp shape[3] = {stack, p->m, p->n};
+    PyObject *out = tg_new_array(dims, shape + 3 - dims, PyArray_TYPE(a), 0);
+    if (!out)
+        return NULL;
+    p->out = PyArray_BYTES((PyArrayObject *)out);
+    p->ldc = p->n;
+    if (dims == 3) {
+        p->batch[0] = PyArray_STRIDE(a, 0);
+        p->batch[1] = PyArray_STRIDE(b, 0);
+        p->batch[2] = PyArray_STRIDE((PyArrayObject *)out, 0);
+    }
+    whole w = {.p = *p, .stack = stack, .row = row ? PyArray_BYTES(row) : NULL};
+    PyObject *kept[] = {(PyObject *)a, (PyObject *)b, (PyObject *)row, out};
+    if (tg_is_taping() && tg_tape(compute, &w, sizeof w, kept, 4) < 0) {
+        Py_DECREF(out);
+        return NULL;
+    }
+    int done;
+    if ((double)p->m * (double)p->n * (double)p->k * (double)stack < SHORT) {
+        done = compute(&w);
+    } else {
+        Py_BEGIN_ALLOW_THREADS done = compute(&w);
+        Py_END_ALLOW_THREADS
+    }
+    if (!done) {
+        Py_CLEAR(out);
+        PyErr_NoMemory();
+    }
+    return out;
+}
+
 /* a @ b, plus a row or NULL. Not for us, or an exception: NULL. */
 static PyObject *multiplied(PyArrayObject *a, PyArrayObject *b, PyArrayObject *row) {
     const int type = PyArray_TYPE(a), dims = PyArray_NDIM(a);
@@ -210,41 +256,16 @@ static PyObject *multiplied(PyArrayObject *a, PyArrayObject *b, PyArrayObject *r
     p.n = PyArray_DIM(b, dims - 1);
     const int64_t stack = dims == 3 ? PyArray_DIM(a, 0) : 1;
     if (p.k != PyArray_DIM(b, dims - 2) || p.m < 1 || p.n < 1 || p.k < 1 || stack < 1 ||
-        (dims == 3 && PyArray_DIM(b, 0) != stack) || !read_matrix(a, &p.a) ||
-        !read_matrix(b, &p.b))
+        (dims == 3 && PyArray_DIM(b, 0) != stack))
         return NULL;
     if (row && (PyArray_TYPE(row) != type || PyArray_NDIM(row) != 1 ||
                 PyArray_DIM(row, 0) != p.n || !PyArray_IS_C_CONTIGUOUS(row) ||
                 !PyArray_ISBEHAVED_RO(row) || dims == 3))
         return NULL;
-    npy_intp shape[3] = {stack, p.m, p.n};
-    PyObject *out = tg_new_array(dims, shape + 3 - dims, type, 0);
-    if (!out)
-        return NULL;
-    p.out = PyArray_BYTES((PyArrayObject *)out);
-    p.ldc = p.n;
-    if (dims == 3) {
-        p.batch[0] = PyArray_STRIDE(a, 0);
-        p.batch[1] = PyArray_STRIDE(b, 0);
-        p.batch[2] = PyArray_STRIDE((PyArrayObject *)out, 0);
-    }
-    whole w = {.p = p, .stack = stack, .row = row ? PyArray_BYTES(row) : NULL};
-    PyObject *kept[] = {(PyObject *)a, (PyObject *)b, (PyObject *)row, out};
-    if (tg_is_taping() && tg_tape(compute, &w, sizeof w, kept, 4) < 0) {
-        Py_DECREF(out);
-        return NULL;
-    }
-    int done;
-    if ((double)p.m * (double)p.n * (double)p.k * (double)stack < SHORT) {
-        done = compute(&w);
-    } else {
-        Py_BEGIN_ALLOW_THREADS done = compute(&w);
-        Py_END_ALLOW_THREADS
-    }
-    if (!done) {
-        Py_CLEAR(out);
-        PyErr_NoMemory();
-    }
+    PyArrayObject *left = laid_for_us(a, &p.a), *right = left ? laid_for_us(b, &p.b) : NULL;
+    PyObject *out = right ? computed(&p, stack, left, right, row) : NULL;
+    Py_XDECREF(left);
+    Py_XDECREF(right);
     return out;
 }
 
