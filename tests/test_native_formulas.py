@@ -314,6 +314,51 @@ def test_erfinv_of_single_precision(rng):
     assert np.signbit(found[7]) and not np.signbit(found[6])
 
 
+EDGES = [0.0, -0.0, 1, -1, 1.5, -2, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 3.4e38, 88, -89, 100]
+
+
+def in_all_sizes(rng, count=1 << 16):
+    """Floats of every exponent, more of those near one, and the edges."""
+    bits = rng.integers(0, 1 << 32, count, dtype=np.uint32).view(np.float32)
+    near = rng.uniform(-1, 1, count), 1 + rng.exponential(1e-3, count), rng.normal(0, 20, count)
+    return np.concatenate([bits, *near, EDGES]).astype(np.float32)
+
+
+def one_unit_apart(found, want):
+    """Within a unit in the last place of a float, and the same zeros, infinities and NaN."""
+    with np.errstate(all="ignore"):
+        rounded = want.astype(np.float32)
+        np.testing.assert_array_equal(np.isnan(found), np.isnan(want))
+        np.testing.assert_array_equal(np.isinf(found), np.isinf(rounded))
+        np.testing.assert_array_equal(np.signbit(found)[want == 0], np.signbit(want)[want == 0])
+        finite = np.isfinite(rounded)
+        apart = np.abs(found[finite] - want[finite])
+        assert (apart <= np.spacing(np.abs(rounded[finite]))).all()
+
+
+@pytest.mark.parametrize("name", "asin acos atan sinh cosh asinh acosh atanh".split())
+def test_arcs_and_their_like(name, rng):
+    x, op = in_all_sizes(rng), REGISTRY[name]
+    assert op.kernel.has_program(x)
+    one_unit_apart(op.kernel(x), quiet(op.forward, np, x.astype(np.float64)))
+
+
+@pytest.mark.parametrize("name", ["atan2", "hypot", "fmod", "remainder"])
+def test_pairs_of_single_precision(name, rng):
+    """Of floats of all sizes, of edges with edges, and of quotients with few and many digits."""
+    x, y = in_all_sizes(rng), rng.permutation(in_all_sizes(rng))
+    pairs = np.array([(a, b) for a in EDGES for b in EDGES], np.float32)
+    a, b = np.concatenate([x, pairs[:, 0], x]), np.concatenate([y, pairs[:, 1], x * 0.37])
+    op = REGISTRY[name]
+    found = op.kernel(a, b)
+    if name in ("atan2", "hypot"):
+        one_unit_apart(found, quiet(op.forward, np, a.astype(np.float64), b.astype(np.float64)))
+    else:  # exact
+        np.testing.assert_array_equal(found, quiet(op.forward, np, a, b))
+        for number in (np.float32(0.7), np.float32(-3e-30)):
+            np.testing.assert_array_equal(op.kernel(a, number), quiet(op.forward, np, a, number))
+
+
 def test_gelu_of_single_precision(rng):
     """As exact as single precision goes: within two roundings of what double says."""
     x = np.concatenate([np.linspace(-14, 14, 20001), rng.normal(size=20000)]).astype(np.float32)

@@ -5,6 +5,7 @@
 #include "module.h"
 
 #define MOST_DIMS 8
+#define FEW 4 /* elements in a row: not worth a loop of their own */
 
 typedef struct {
     char *to;
@@ -96,11 +97,18 @@ static int turned(const copy *c) {
     return -1;
 }
 
-#define MOVE(type)                                                                                 \
-    for (int64_t a = 0; a < tall; a++)                                                             \
-        for (int64_t b = 0; b < wide; b++)                                                         \
-            *(type *)(to + a * to_step + (j + b) * c->bytes) =                                     \
-                *(const type *)(from + a * c->bytes + (j + b) * from_step);
+#define T float
+#define INTEGER int32_t
+#define NAMED(name) name##_4
+#include "turned_tile_of.h"
+#undef T
+#undef INTEGER
+#undef NAMED
+#define T double
+#define INTEGER int64_t
+#define NAMED(name) name##_8
+#include "turned_tile_of.h"
+
 static void copy_tiles(void *context, int64_t begin, int64_t end) {
     const turn *t = context;
     const copy *c = t->c;
@@ -110,8 +118,8 @@ static void copy_tiles(void *context, int64_t begin, int64_t end) {
         const int64_t first = band % t->bands * TILE, left = c->size[t->turned] - first;
         const int64_t tall = left < TILE ? left : TILE;
         int64_t rest = band / t->bands;
-        char *restrict to = c->to + first * to_step;
-        const char *restrict from = c->from + first * c->bytes;
+        char *to = c->to + first * to_step;
+        const char *from = c->from + first * c->bytes;
         for (int d = last - 1; d >= 0; d--) {
             if (d == t->turned)
                 continue;
@@ -121,15 +129,11 @@ static void copy_tiles(void *context, int64_t begin, int64_t end) {
         }
         for (int64_t j = 0; j < c->size[last]; j += TILE) {
             const int64_t wide = c->size[last] - j < TILE ? c->size[last] - j : TILE;
-            if (c->bytes == 4) {
-                MOVE(int32_t)
-            } else {
-                MOVE(int64_t)
-            }
+            (c->bytes == 4 ? copy_tile_4 : copy_tile_8)(tall, wide, to + j * c->bytes, to_step,
+                                                        from + j * from_step, from_step);
         }
     }
 }
-#undef MOVE
 
 static int again(void *context) {
     copy *c = context;
@@ -176,6 +180,15 @@ static int plan(PyArrayObject *to, PyArrayObject *from, copy *c) {
         c->size[c->dims] = n;
         c->to_step[c->dims] = a;
         c->from_step[c->dims++] = b;
+    }
+    const int last = c->dims - 1;
+    if (last > 0 && c->size[last] <= FEW && c->size[last - 1] > FEW) { /* few long rows, not many */
+        const copy as_it_was = *c;
+        for (int d = 0; d < 2; d++) {
+            c->size[last - d] = as_it_was.size[last - 1 + d];
+            c->to_step[last - d] = as_it_was.to_step[last - 1 + d];
+            c->from_step[last - d] = as_it_was.from_step[last - 1 + d];
+        }
     }
     if (!c->dims) {
         c->dims = 1;

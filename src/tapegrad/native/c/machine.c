@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "vecmath.h"
+#include "vecmath_arcs.h"
 
 const char *const tg_step_names[] = {
 #define X(name, width) #name,
@@ -24,6 +25,9 @@ TG_INLINE float log10_f32(float x) { return (float)(log_f64((double)x) * 0x1.bcb
 #define KIND TG_F32
 #define BLOCK 1024
 #define LIBM(name) name##f
+#define ARC(name) name##_f32
+#define SHORT_FMOD short_fmod_f32
+#define HAS_SHORT_FMOD has_short_fmod
 #define FABS fabsf
 #define SQRT sqrtf
 #define EXP exp_f32
@@ -104,6 +108,9 @@ TG_VERSIONS static void cos_step_f32(float *d, const float *pa, const float *pb,
 #undef SIGMOID
 #undef ERF
 #undef ERFINV
+#undef ARC
+#undef SHORT_FMOD
+#undef HAS_SHORT_FMOD
 #undef GELU_VALUE
 #undef GELU_SLOPE
 #undef ROUND16
@@ -125,6 +132,7 @@ TG_VERSIONS static void cos_step_f32(float *d, const float *pa, const float *pb,
 #define KIND TG_F64
 #define BLOCK 512
 #define LIBM(name) name
+#define ARC(name) name
 #define FABS fabs
 #define SQRT sqrt
 #define EXP exp_f64

@@ -57,15 +57,15 @@ UNARY(log2, LOG2(a))
 UNARY(log10, LOG10(a))
 UNARY(log1p, LOG1P(a))
 UNARY(tan, LIBM(tan)(a))
-UNARY(asin, LIBM(asin)(a))
-UNARY(acos, LIBM(acos)(a))
-UNARY(atan, LIBM(atan)(a))
-UNARY(sinh, LIBM(sinh)(a))
-UNARY(cosh, LIBM(cosh)(a))
+UNARY(asin, ARC(asin)(a))
+UNARY(acos, ARC(acos)(a))
+UNARY(atan, ARC(atan)(a))
+UNARY(sinh, ARC(sinh)(a))
+UNARY(cosh, ARC(cosh)(a))
 UNARY(tanh, TANH(a))
-UNARY(asinh, LIBM(asinh)(a))
-UNARY(acosh, LIBM(acosh)(a))
-UNARY(atanh, LIBM(atanh)(a))
+UNARY(asinh, ARC(asinh)(a))
+UNARY(acosh, ARC(acosh)(a))
+UNARY(atanh, ARC(atanh)(a))
 UNARY(sigmoid, SIGMOID(a))
 UNARY(erf, ERF(a))
 UNARY(erfc, LIBM(erfc)(a))
@@ -129,9 +129,39 @@ BINARY(minimum, (a < b) | (a != a) ? a : b)
 BINARY(fmax, (a > b) | (b != b) ? a : b)
 BINARY(fmin, (a < b) | (b != b) ? a : b)
 BINARY(pow, POW(a, b))
+#ifdef SHORT_FMOD
+/* Some elements at a time, all in the same way; those it does not do for are done again. */
+TG_INLINE void NAMED(fmods)(T *d, const T *pa, const T *pb, int64_t n, int64_t next_a,
+                            int64_t next_b) {
+    T some[64];
+    for (int64_t begin = 0; begin < n; begin += 64) {
+        const int64_t count = n - begin < 64 ? n - begin : 64;
+        const T *a = pa + begin * next_a, *b = pb + begin * next_b;
+        int all = 1;
+        for (int64_t i = 0; i < count; i++) {
+            some[i] = SHORT_FMOD(a[i * next_a], b[i * next_b]);
+            all &= HAS_SHORT_FMOD(a[i * next_a], b[i * next_b]);
+        }
+        for (int64_t i = 0; i < count && !all; i++)
+            if (!HAS_SHORT_FMOD(a[i * next_a], b[i * next_b]))
+                some[i] = LIBM(fmod)(a[i * next_a], b[i * next_b]);
+        memcpy(d + begin, some, (size_t)count * sizeof(T));
+    }
+}
+#define FMODS(name, next_a, next_b)                                                                \
+    TG_VERSIONS static void NAMED(name)(T * d, const T *pa, const T *pb, const T *pc, int64_t n) { \
+        (void)pc;                                                                                  \
+        NAMED(fmods)(d, pa, pb, n, next_a, next_b);                                                \
+    }
+FMODS(fmod, 1, 1)
+FMODS(fmod_vs, 1, 0)
+FMODS(fmod_sv, 0, 1)
+#undef FMODS
+#else
 BINARY(fmod, LIBM(fmod)(a, b))
-BINARY(atan2, LIBM(atan2)(a, b))
-BINARY(hypot, LIBM(hypot)(a, b))
+#endif
+BINARY(atan2, ARC(atan2)(a, b))
+BINARY(hypot, ARC(hypot)(a, b))
 BINARY(copysign, COPYSIGN(a, b))
 BINARY(lt, a < b ? (T)1 : (T)0)
 BINARY(le, a <= b ? (T)1 : (T)0)

@@ -15,6 +15,7 @@ from typing import Any
 MODULES: dict[str, tuple[str, ...]] = {
     "products": ("addmm", "bmm", "mm", "half_product"),
     "casts": ("cast",),
+    "copies": ("clone",),
     "attention": (
         "scaled_dot_product_flash_attention_for_cpu",
         "scaled_dot_product_flash_attention_for_cpu_backward",

@@ -101,6 +101,13 @@ def summable(x: Any, whole: bool) -> Any:
     return x.T if whole and x.flags.f_contiguous else contiguous(x)
 
 
+def lies_otherwise(x: Any) -> bool:
+    """Whether to look for a way to add up an array that does not lie in C order."""
+    if KERNELS.has_tape():
+        return True
+    return type(x) is np.ndarray and x.size >= SMALL and not is_dense(x)
+
+
 def without_repeats(x: Any, dim: tuple[int, ...]) -> Any:
     """The part of an array whose sums are all there are: the rest repeats it, as of `expand`."""
     again = [d for d in range(x.ndim) if not x.strides[d] and x.shape[d] > 1 and d not in dim]
@@ -137,7 +144,7 @@ def sums(whole: bool, averages: bool) -> Any:
             return narrowed(sum_over(x, None, False, x.size if averages else 1.0), x)
 
         def over_some(input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
-            if dim is not None and KERNELS.has_tape():
+            if dim is not None and lies_otherwise(input):
                 same = without_repeats(input, dim)
                 if same is not input:
                     part = over_some(same, dim, keepdim, dtype)

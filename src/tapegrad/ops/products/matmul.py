@@ -45,7 +45,13 @@ def product(xp: Any, a: Any, b: Any, rounded: bool = True) -> Any:
         return half_product(xp, a, b, rounded)
     if a.ndim == 3 and b.ndim == 3 and (dtype is F32 or dtype is F64):
         return stack_product(xp, a, b)
-    return xp.matmul(a, b)
+    return xp.matmul(spread_out(a), spread_out(b))
+
+
+def spread_out(x: Any) -> Any:
+    """An array that does not repeat itself, as the gradient of a sum does: BLAS takes no others,
+    and NumPy's own loops are slow. Stacks may repeat whole matrices."""
+    return x.copy() if 0 in x.strides[-2:] and x.size else x
 
 
 def stack_product(xp: Any, a: Any, b: Any) -> Any:
@@ -60,7 +66,7 @@ def stack_product(xp: Any, a: Any, b: Any) -> Any:
             return xp.matmul(a.reshape(size * rows, inner), b[0]).reshape(size, rows, columns)
         if a.strides[0] == 0 and columns == 1:
             return xp.matmul(b[:, :, 0], a[0].T).reshape(size, rows, 1)
-    return xp.matmul(a, b)
+    return xp.matmul(spread_out(a), spread_out(b))
 
 
 def is_tensor(function: str, argument: str, position: int, value: Any) -> Any:

@@ -32,6 +32,13 @@ class Triangle(LinearMove):
     leading = (2,)
 
 
+def part_kept(xp: Any, input: Any, kept: Any) -> Any:
+    """What is kept of every matrix, in new memory."""
+    out = xp.zeros(input.shape, input.dtype)
+    xp.copyto(out, input, where=kept)
+    return out
+
+
 @op
 class Tril(Triangle):
     """tril(input, diagonal=0) -> Tensor: the lower triangle, zeros above it.
@@ -42,7 +49,7 @@ class Tril(Triangle):
     """
 
     def fwd(xp, input, diagonal):
-        return xp.ascontiguousarray(xp.tril(input, diagonal))
+        return part_kept(xp, input, xp.tri(*input.shape[-2:], diagonal, dtype=bool))
 
     def d_input(F, grad, diagonal):
         return F.tril(grad, diagonal)
@@ -62,7 +69,7 @@ class Triu(Triangle):
     """
 
     def fwd(xp, input, diagonal):
-        return xp.ascontiguousarray(xp.triu(input, diagonal))
+        return part_kept(xp, input, ~xp.tri(*input.shape[-2:], diagonal - 1, dtype=bool))
 
     def d_input(F, grad, diagonal):
         return F.triu(grad, diagonal)

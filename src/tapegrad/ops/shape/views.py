@@ -5,6 +5,8 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+import numpy as np
+
 from ... import dtypes, errors
 from ..._tensor.indexing import wrap_dim
 from ...core.base import Cut, TensorBase, wrap
@@ -12,6 +14,7 @@ from ...core.layout import strided, strides_of, viewed_strides
 from ...core.python_dispatch import ACTIVE
 from ...core.transforms.batched import is_batched, through
 from ...device import contiguous_format
+from ...native import KERNELS
 from ..block import Case, ViewOp, api, apply, helper, op
 from ..block.samples import Draw
 from ..block.shapes import asked_shape
@@ -169,6 +172,9 @@ class FwPrimal(Whole):
     aten = "_fw_primal"
 
 
+LARGE = 4096  # elements: of so many our copies of what is turned are faster than NumPy's
+
+
 def reshaped(input: Any, shape: tuple[int, ...]) -> Any:
     """A view if the strides allow one, else a copy."""
     x = input._array
@@ -181,6 +187,14 @@ def reshaped(input: Any, shape: tuple[int, ...]) -> Any:
 
 
 def raw_reshape(x: Any, shape: tuple[int, ...]) -> Any:
+    if (
+        KERNELS is not None
+        and type(x) is np.ndarray
+        and x.size >= LARGE
+        and not x.flags.c_contiguous
+        and viewed_strides(x.shape, x.strides, shape, x.itemsize) is None
+    ):
+        return KERNELS.copied(x).reshape(shape)
     return x.reshape(shape)
 
 
