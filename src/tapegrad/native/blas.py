@@ -56,5 +56,50 @@ def native_dot(a: Any, b: Any) -> Any:
     return a.dot(b) if out is None else out
 
 
+# ---------------------------------------------------------------------- triangles
+
+ROW_MAJOR, AS_IS, TURNED, UPPER, LOWER, UNIT, NOT_UNIT, LEFT = 101, 111, 112, 121, 122, 132, 131, 141
+LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
+
+
+@functools.cache
+def triangle_solver(dtype: str) -> Any:
+    """trsm for a dtype, and its number one as it wants it; None where there is none."""
+    letter = LETTERS.get(dtype)
+    run = getattr(blas_library(), f"scipy_cblas_{letter}trsm64_", None) if letter else None
+    if run is None:
+        return None
+    sizes, pointer = ctypes.c_int64, ctypes.c_void_p
+    real = {"s": ctypes.c_float, "d": ctypes.c_double}.get(str(letter))
+    run.argtypes = [*[ctypes.c_int] * 5, sizes, sizes, real or pointer, *[pointer, sizes] * 2]
+    run.restype = None
+    one = np.ones(1, dtype)
+    return run, one, 1.0 if real else one.ctypes.data
+
+
+def solve_triangles(a: Any, x: Any, upper: bool, unit: bool) -> bool:
+    """Solve A X = B for a stack of triangles, where B stands in `x`, in C order; False: not here."""
+    found = triangle_solver(x.dtype.name)
+    count, n, columns = x.shape
+    if found is None or a.dtype != x.dtype or not x.flags.c_contiguous or not x.flags.aligned:
+        return False
+    run, _, one = found
+    item = a.itemsize
+    turned = a.strides[1] == item and a.strides[2] >= n * item
+    if not turned and (a.strides[2] != item or a.strides[1] < n * item):
+        a = np.ascontiguousarray(a)
+    step = a.strides[2 if turned else 1] // item
+    if not a.flags.aligned or a.strides[2 if turned else 1] % item:
+        return False
+    side = UPPER if upper is not turned else LOWER
+    start, to, each = a.ctypes.data, x.ctypes.data, a.strides[0]
+    for i in range(count):
+        run(
+            *(ROW_MAJOR, LEFT, side, TURNED if turned else AS_IS, UNIT if unit else NOT_UNIT),
+            *(n, columns, one, start + i * each, step, to + i * x.strides[0], columns),
+        )
+    return True
+
+
 CONNECTED = connect() if KERNELS is not None else False
 dot = native_dot if CONNECTED else numpy_dot

@@ -18,10 +18,12 @@ from ...core.devices import to_host
 from ...core.named_results import return_type
 from ...core.wrappers import Nowhere
 from ...errors import must_be_tensor
+from ...native.blas import solve_triangles
 from ..block.batching import lift, padded
 from ..block.checks import not_implemented
 from ..products.matmul import broadcast_batch
 
+FEW_TRIANGLES = 2  # for each of their rows: so many are solved one by one
 BLOCK = 32  # columns that are done one by one before the rest follows in one product
 
 
@@ -246,14 +248,19 @@ def lu_arrays(xp: Any, a: Any) -> tuple[Any, Any, Any]:
 def substitute(xp: Any, a: Any, b: Any, upper: bool, unit: bool) -> Any:
     """X of A X = B for triangular A; only that triangle is read. Batches broadcast.
 
-    A loop over the rows of A (they depend on each other), blocked: the product with everything that
-    is known takes most of the work.
+    One after the other by BLAS, or, where there are many small ones, all of them at once: a loop over
+    the rows of A (they depend on each other), blocked, so that the product with everything that is
+    known takes most of the work.
     """
     n = a.shape[-1]
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     x = xp.array(xp.broadcast_to(b, (*batch, *b.shape[-2:])), order="C")
     if x.size == 0:
         return x
+    if xp is np and x.size <= FEW_TRIANGLES * n * n * b.shape[-1]:
+        stack = np.broadcast_to(a, (*batch, n, n)).reshape(-1, n, n)
+        if solve_triangles(stack, x.reshape(-1, n, b.shape[-1]), upper, unit):
+            return x
     starts = range(0, n, BLOCK)
     for start in reversed(starts) if upper else starts:
         stop = min(start + BLOCK, n)
