@@ -542,6 +542,8 @@ def test_running_sums(rng, dtype):
                 (found,), (wanted,) = both(name, x, dim, None)
                 # Both run in double; a float is that, rounded once.
                 assert same(found, np.ascontiguousarray(wanted))
+            (found,), (wanted,) = both("linear_scan", x, draw(rng, shape, dtype), dim)
+            assert same(found, np.ascontiguousarray(wanted))
 
 
 @pytest.mark.parametrize("rows", range(1, 10))

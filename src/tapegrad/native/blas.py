@@ -58,7 +58,10 @@ def native_dot(a: Any, b: Any) -> Any:
 
 # ---------------------------------------------------------------------- triangles
 
-ROW_MAJOR, AS_IS, TURNED, UPPER, LOWER, UNIT, NOT_UNIT, LEFT = 101, 111, 112, 121, 122, 132, 131, 141
+ROW_MAJOR, LEFT = 101, 141
+AS_IS, TURNED = 111, 112
+UPPER, LOWER = 121, 122
+NOT_UNIT, UNIT = 131, 132
 LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
 
 
@@ -78,7 +81,7 @@ def triangle_solver(dtype: str) -> Any:
 
 
 def solve_triangles(a: Any, x: Any, upper: bool, unit: bool) -> bool:
-    """Solve A X = B for a stack of triangles, where B stands in `x`, in C order; False: not here."""
+    """Solve A X = B for a stack of triangles; B stands in `x`, in C order. False: not here."""
     found = triangle_solver(x.dtype.name)
     count, n, columns = x.shape
     if found is None or a.dtype != x.dtype or not x.flags.c_contiguous or not x.flags.aligned:

@@ -49,7 +49,7 @@
 /* reduce.c: sums, variances and running sums */
 #define TG_REDUCE_KERNELS(X)                                                                       \
     X(sum_f32) X(sum_f64) X(sum_bf16) X(sum_columns_f32) X(sum_columns_f64) X(sum_columns_bf16)    \
-    X(spread_f32) X(spread_f64) X(running_f32) X(running_f64)
+    X(spread_f32) X(spread_f64) X(running_f32) X(running_f64) X(recurrence_f32) X(recurrence_f64)
 
 /* random.c */
 #define TG_RANDOM_KERNELS(X)                                                                       \

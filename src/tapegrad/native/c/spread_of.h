@@ -97,3 +97,31 @@ void NAMED(tg_running)(void **p, const int64_t *n, const double *x) {
     const int64_t tiles = (n[2] + COLUMNS - 1) / COLUMNS;
     tg_parallel(n[0] * tiles, rows_of(n[1] * lesser(n[2], COLUMNS), 1.2), NAMED(run_columns), &given);
 }
+
+/* out[j] = input[j] + factor[j] * out[j - 1], likewise; the first factor is not looked at.
+   p: input, factor, out; n: outer, size, inner */
+TG_VERSIONS static void NAMED(recur)(void *context, int64_t begin, int64_t end) {
+    const arguments *given = context;
+    const int64_t size = given->n[1], inner = given->n[2], tiles = (inner + COLUMNS - 1) / COLUMNS;
+    for (int64_t piece = begin; piece < end; piece++) {
+        const int64_t o = piece / tiles, left = (piece - o * tiles) * COLUMNS;
+        const int64_t at = o * size * inner + left;
+        /* columns side by side, or rows */
+        const int64_t rows = inner > 1 ? 1 : lesser(4, end - piece), next = inner > 1 ? 1 : size;
+        const int64_t width = inner > 1 ? lesser(COLUMNS, inner - left) : rows;
+        const T *restrict x = (const T *)given->p[0] + at, *restrict f = (const T *)given->p[1] + at;
+        T *restrict out = (T *)given->p[2] + at;
+        T run[COLUMNS];
+        for (int64_t k = 0; k < width; k++)
+            out[k * next] = run[k] = x[k * next];
+        for (int64_t j = inner; j < size * inner; j += inner)
+            for (int64_t k = 0; k < width; k++)
+                out[j + k * next] = run[k] = x[j + k * next] + f[j + k * next] * run[k];
+        piece += rows - 1;
+    }
+}
+void NAMED(tg_recurrence)(void **p, const int64_t *n, const double *x) {
+    arguments given = {p, n, x};
+    const int64_t tiles = (n[2] + COLUMNS - 1) / COLUMNS;
+    tg_parallel(n[0] * tiles, rows_of(n[1] * lesser(n[2], COLUMNS), 1.2), NAMED(recur), &given);
+}

@@ -72,6 +72,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "conv_bias_grad",
         "cumsum",
         "cumprod",
+        "linear_scan",
     ),
 }
 HOME = {op: module for module, ops in MODULES.items() for op in ops}

@@ -209,6 +209,11 @@ def logsumexp(reference: Any) -> Any:
 # ---------------------------------------------------------------------- running sums
 
 
+def around(shape: tuple[int, ...], dim: int) -> tuple[int, int, int]:
+    """How many elements there are before, along and after a dimension."""
+    return math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])
+
+
 def running(product: bool) -> Any:
     kernels = for_dtypes("running")
 
@@ -219,14 +224,27 @@ def running(product: bool) -> Any:
                 return reference(input, dim, dtype)
             x = contiguous(input)
             out = empty(x.shape, x)
-            inner = math.prod(x.shape[dim + 1 :])
-            size = x.shape[dim]
-            run((x, out), (x.size // (size * inner), size, inner, product))
+            run((x, out), (*around(x.shape, dim), product))
             return out
 
         return kernel
 
     return make
+
+
+def linear_scan(reference: Any) -> Any:
+    kernels = for_dtypes("recurrence")
+
+    def kernel(input: Any, factor: Any, dim: int) -> Any:
+        run = pick(kernels, input)
+        if run is None or not input.size or pick(kernels, factor) is not run:
+            return reference(input, factor, dim)
+        x, by = contiguous(input), contiguous(np.broadcast_to(factor, input.shape))
+        out = empty(x.shape, x)
+        run((x, by, out), around(x.shape, dim))
+        return out
+
+    return kernel
 
 
 OVERRIDES = {
@@ -242,4 +260,5 @@ OVERRIDES = {
     "conv_bias_grad": conv_bias_grad,
     "cumsum": running(False),
     "cumprod": running(True),
+    "linear_scan": linear_scan,
 }

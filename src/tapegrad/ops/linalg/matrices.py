@@ -248,9 +248,9 @@ def lu_arrays(xp: Any, a: Any) -> tuple[Any, Any, Any]:
 def substitute(xp: Any, a: Any, b: Any, upper: bool, unit: bool) -> Any:
     """X of A X = B for triangular A; only that triangle is read. Batches broadcast.
 
-    One after the other by BLAS, or, where there are many small ones, all of them at once: a loop over
-    the rows of A (they depend on each other), blocked, so that the product with everything that is
-    known takes most of the work.
+    One after the other by BLAS, or, where there are many small ones, all of them at once: a loop
+    over the rows of A (they depend on each other), blocked, so that the product with everything
+    that is known takes most of the work.
     """
     n = a.shape[-1]
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
