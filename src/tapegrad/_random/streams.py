@@ -503,6 +503,8 @@ def geometric(stream: Stream, shape: Shape, dtype: DType, p: float) -> Array:
 
 # Draws from tables and counts.
 
+FEW = 8  # of so many of a row one is wanted: not worth sorting it all
+
 
 def multinomial(stream: Stream, probs: Array, n: int, replacement: bool = False) -> Array:
     """torch.multinomial on one row of weights or on a matrix of rows: int64 indices."""
@@ -519,8 +521,21 @@ def multinomial(stream: Stream, probs: Array, n: int, replacement: bool = False)
             race = rows / exponential(stream, rows.shape, rows.dtype)
         if is_half(race.dtype):
             race = race.astype(np.float32)
-        out = np.argsort(-race, axis=-1, kind="stable")[:, :n]
+        out = largest(race, n)
     return np.ascontiguousarray(out).reshape(*probs.shape[:-1], n)
+
+
+def largest(x: Array, n: int) -> Array:
+    """Where the n largest numbers of every row are, in order; equal ones as they come."""
+    if n == 1:
+        return x.argmax(axis=-1, keepdims=True)
+    if FEW * n < x.shape[-1]:
+        some = np.sort(np.argpartition(-x, n - 1, axis=-1)[:, :n], axis=-1)
+        values = np.take_along_axis(x, some, -1)
+        if values.all():  # of zeros there may be more than are wanted
+            order = np.argsort(-values, axis=-1, kind="stable")
+            return np.take_along_axis(some, order, -1)
+    return np.argsort(-x, axis=-1, kind="stable")[:, :n]
 
 
 def _with_replacement(stream: Stream, rows: Array, n: int) -> Array:
