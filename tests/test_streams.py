@@ -732,3 +732,18 @@ def test_nothing_is_loaded_before_the_first_draw():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("n", (1, 2, 5, 30))
+def test_the_largest_of_a_row(n):
+    """As a stable sort has them, with zeros and equal numbers too."""
+    rng = np.random.default_rng(n)
+    for x in (rng.random((20, 100)), rng.integers(0, 4, (20, 100)) * 0.5):
+        for width in (100, 3, 30):
+            part = x.copy()
+            part[:, width:] = 0
+            if len(np.unique(x)) > 50 or n == 1:  # of equal ones any will do
+                want = np.argsort(-part, axis=-1, kind="stable")[:, :n]
+                np.testing.assert_array_equal(streams.largest(part, n), want)
+            found = np.take_along_axis(part, streams.largest(part, n), -1)
+            np.testing.assert_array_equal(found, -np.sort(-part, axis=-1)[:, :n])

@@ -29,6 +29,9 @@ RANGE_USAGE = (
 )
 
 
+PLAIN = (None,) * 8  # no options
+
+
 @api(method=False, direct=True)
 def arange(
     *args: Any,
@@ -47,6 +50,10 @@ def arange(
     >>> arange(1, 8, 3)
     tensor([1, 4, 7])
     """
+    if len(args) == 1 and type(args[0]) is int and args[0] >= 0:
+        options = (start, end, step, out, dtype, layout, device, pin_memory or None)
+        if options == PLAIN:
+            return made(np.arange(args[0], dtype=np.int64), requires_grad)
     if (
         not args
         and end is None

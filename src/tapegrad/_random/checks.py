@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.base import F32, F64, quiet
+from ..core.base import quiet
 from ..dtypes import cpp_name, of
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -31,6 +31,8 @@ def is_half(dtype: DType) -> bool:
 
 def round_draws(values: Array, dtype: DType, shape: Shape) -> Array:
     """Round as C++ does: to the two-byte floats by way of float32."""
+    if values.dtype is dtype and values.flags.c_contiguous:
+        return values.reshape(shape)
     if is_half(dtype):
         values = values.astype(np.float32, copy=False)
     return np.ascontiguousarray(quiet(values.astype, dtype)).reshape(shape)
@@ -42,7 +44,7 @@ def rounded(value: float, dtype: DType) -> float:
 
 
 def is_floating(dtype: DType) -> bool:
-    return dtype in (F32, F64) or is_half(dtype)
+    return dtype.kind == "f" or is_half(dtype)
 
 
 def not_implemented(kernel: str, dtype: DType) -> NotImplementedError:
@@ -102,9 +104,9 @@ def largest(dtype: DType) -> int:
         )
     if is_floating(dtype):
         return 1 << DIGITS[dtype.name]
-    if dtype.kind not in "bifV" and dtype != np.uint8:
+    if dtype.kind == "u" and dtype.itemsize > 1:
         raise not_implemented("random_kernel_cpu", dtype)
-    return int(np.iinfo(dtype).max)
+    return (1 << 8 * dtype.itemsize - (dtype.kind == "i")) - 1
 
 
 def checked_range(low: int, high: int | None, largest: int, dtype: DType) -> tuple[int, int]:

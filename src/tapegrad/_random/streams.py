@@ -80,7 +80,9 @@ def unit53(stream: Stream, n: int) -> Array:
 
 def _fma(a: Array, b: float, c: float) -> Array:
     """a * b + c in float64, rounded once where that makes a difference."""
-    if c == 0.0 or b == 1.0 or not math.isfinite(b) or not math.isfinite(c) or abs(b) > 1e290:
+    if b == 1.0:
+        return a + c
+    if c == 0.0 or not math.isfinite(b) or not math.isfinite(c) or abs(b) > 1e290:
         return a * b + c
     out: Array = fused(a, b, c)
     return out

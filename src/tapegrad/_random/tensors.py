@@ -226,9 +226,9 @@ def randperm(
 
 
 def check_holds(count: int, dtype: Any) -> None:
-    from .._creation.arrays import fill_value
+    if count and dtype is not dtypes.int64.np:
+        from .._creation.arrays import fill_value
 
-    if count:
         fill_value(count, dtype)
 
 

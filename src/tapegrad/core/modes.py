@@ -45,11 +45,12 @@ class Modes(PerThread):
     node: Any = None  # in anomaly mode: the node that it is running
 
     def set(self, name: str, value: Any) -> None:
-        setattr(self, name, value)
-        self.records = self.grad and not self.inference and not self.below
-        plain = self.records and not self.saved_hooks
+        own = self.__dict__  # looked up once: it is another one in every thread
+        own[name] = value
+        records = own["records"] = self.grad and not self.inference and not self.below
+        plain = records and not self.saved_hooks
         casting = self.autocast is not None
-        share = self.share
+        share = own["share"]
         on, only = int(casting or not plain), int(casting and plain)
         if on != share.modes_on or casting != share.casting or only != share.only_casting:
             count(on - share.modes_on, casting - share.casting, only - share.only_casting)

@@ -78,7 +78,7 @@ class Cat(LinearMove):
         parts = [x for x in tensors if x.size or x.ndim != 1]  # as `old_empty` says
         if not parts:
             return xp.empty(0, tensors[0].dtype)
-        if images_by_pixel(tensors):
+        if parts[0].ndim > 3 and images_by_pixel(tensors):
             moved = [xp.moveaxis(x, 1, -1) for x in parts]
             places = (0, parts[0].ndim - 1, *range(1, parts[0].ndim - 1))
             return xp.moveaxis(xp.ascontiguousarray(xp.concatenate(moved, places[dim])), -1, 1)
@@ -114,10 +114,13 @@ class Cat(LinearMove):
         return F.cat(whole, dim + 1)
 
 
+ODD = ((), (0,))  # shapes that are refused, and passed over
+
+
 def join(tensors: Any, dim: int = 0, run: Any = apply) -> Any:
     """`cat`, with PyTorch's refusals."""
     tensors = listed("cat", tensors)
-    if len({t._array.shape for t in tensors}) == 1 and tensors[0]._array.ndim > 1:
+    if len({t._array.shape for t in tensors}) == 1 and tensors[0]._array.shape not in ODD:
         return run(Cat, tensors, (wrap_dim(dim, tensors[0]._array.ndim),))
     if not tensors:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
