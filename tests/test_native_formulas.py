@@ -314,6 +314,24 @@ def test_erfinv_of_single_precision(rng):
     assert np.signbit(found[7]) and not np.signbit(found[6])
 
 
+@pytest.mark.parametrize("name", ["exp", "tanh"])
+def test_exponentials_of_single_precision(name, rng):
+    """About one unit in the last place, against the C library in double."""
+    bits = rng.integers(0, 0x42AE0000, 1 << 18, dtype=np.uint32)  # up to 87
+    x = np.concatenate([bits.view(np.float32), -bits.view(np.float32)])
+    x = np.concatenate([x, rng.normal(size=1 << 17).astype(np.float32)])
+    want = getattr(np, name)(x.astype(np.float64))
+    found = REGISTRY[name].kernel(x)
+    ulps = np.abs(found - want) / np.spacing(np.abs(want).astype(np.float32))
+    assert ulps.max() < 1.1
+    edges = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0, 1e-40, -1e-40, 3e38, -3e38], np.float32)
+    with np.errstate(all="ignore"):
+        want = getattr(np, name)(edges.astype(np.float64)).astype(np.float32)
+    found = REGISTRY[name].kernel(edges)
+    np.testing.assert_array_equal(found, want)
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(want))
+
+
 def test_gelu_of_single_precision(rng):
     """As exact as single precision goes: within two roundings of what double says."""
     x = np.concatenate([np.linspace(-14, 14, 20001), rng.normal(size=20000)]).astype(np.float32)
