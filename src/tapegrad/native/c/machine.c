@@ -19,6 +19,9 @@ TG_INLINE float exp2_f32(float x) { return (float)exp_f64((double)x * 0x1.62e42f
 TG_INLINE float log2_f32(float x) { return (float)(log_f64((double)x) * 0x1.71547652b82fep0); }
 TG_INLINE float log10_f32(float x) { return (float)(log_f64((double)x) * 0x1.bcb7b1526e50ep-2); }
 
+/* Nanoseconds an element: less than that leaves no time for more than the processor fetches anyway. */
+#define WORTH_FETCHING 2.0
+
 #define T float
 #define SUFFIX step_f32
 #define KIND TG_F32

@@ -302,6 +302,12 @@ static void NAMED(make_plan)(NAMED(plan) *plan, const tg_program *program,
     }
 }
 
+/* The next block on its way from memory while this one is worked on. */
+static void NAMED(fetch)(const T *now) {
+    for (int i = BLOCK; i < 2 * BLOCK; i += 64 / (int)sizeof(T))
+        __builtin_prefetch(now + i, 0, 2);
+}
+
 /* One row of the index space, block by block; `at` are the operands' addresses. */
 static void NAMED(row)(const tg_program *program, const tg_operand *operands, void *made,
                        T (*rooms)[BLOCK], char *const *at, const int64_t *stride, int64_t count) {
@@ -326,6 +332,7 @@ static void NAMED(row)(const tg_program *program, const tg_operand *operands, vo
         const NAMED(planned) *step = &plan->once[s];
         step->loop(now[step->out], now[step->a], now[step->b], now[step->c], plan->width[s]);
     }
+    const int fetches = program->cost >= WORTH_FETCHING;
     for (int64_t begin = 0; begin < count; begin += BLOCK) {
         const int64_t n = count - begin < BLOCK ? count - begin : BLOCK;
         for (int i = 0; i < inputs; i++) {
@@ -337,6 +344,14 @@ static void NAMED(row)(const tg_program *program, const tg_operand *operands, vo
         for (int o = 0; o < program->outputs; o++)
             if (plan->room[first_out + o] < 0)
                 now[first_out + o] = (T *)at[inputs + o] + begin;
+        if (fetches && n == BLOCK) {
+            for (int i = 0; i < inputs; i++)
+                if (plan->room[i] < 0)
+                    NAMED(fetch)(now[i]);
+            for (int o = first_out; o < first_out + program->outputs; o++)
+                if (plan->room[o] < 0)
+                    NAMED(fetch)(now[o]);
+        }
         for (int s = 0; s < plan->eaches; s++) {
             const NAMED(planned) *step = &plan->each[s];
             step->loop(now[step->out], now[step->a], now[step->b], now[step->c], n);
