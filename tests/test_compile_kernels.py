@@ -52,6 +52,55 @@ CASES = {
 }
 
 
+def edges() -> Any:
+    """Zeros of both signs and infinities among ordinary numbers, twice, in all pairs."""
+    one = torch.tensor([0.0, -0.0, 1.5, -1.5, torch.inf, -torch.inf, 3e-42, -7.0])
+    a, b = torch.meshgrid(one, one, indexing="ij")
+    return a.reshape(-1), b.reshape(-1)
+
+
+SIGNED = {
+    "products": lambda a, b: (-a * b, a * -b, -a * -b),
+    "quotients": lambda a, b: (-a / b, a / -b, -a / -b),
+    "sums": lambda a, b: (-a + b, a + -b, -a + -b, -a + -a),
+    "differences": lambda a, b: (-a - b, a - -b, -a - -b),
+    "of one": lambda a, b: ((-a).abs(), (-b) * (-b), a.neg().neg() * b),
+    "the same twice": lambda a, b: (a * b + b * a, b + a, a + b),
+}
+
+
+@needs_kernels
+@pytest.mark.parametrize("kind", SIGNED)
+def test_signs_are_those_of_eager(kind: str) -> None:
+    step = torch.compile(SIGNED[kind], fullgraph=True)
+    for _ in range(4):
+        a, b = edges()
+        found, wanted = step(a, b), SIGNED[kind](a, b)
+        for f, w in zip(found, wanted, strict=True):
+            assert torch.equal(f.isnan(), w.isnan())
+            assert torch.equal(f[~f.isnan()].view(torch.int32), w[~w.isnan()].view(torch.int32))
+
+
+@needs_kernels
+def test_the_gradient_of_a_sum_is_no_array() -> None:
+    """It is one everywhere: nothing is multiplied by it, and other values may be results."""
+    x = torch.randn(3, 50, requires_grad=True)
+    y = torch.randn(3, 50, requires_grad=True)
+
+    @torch.compile
+    def step() -> None:
+        x.grad = y.grad = None
+        (x * y).sum().backward()
+
+    for _ in range(4):
+        step()
+    assert torch.equal(x.grad, y) and torch.equal(y.grad, x)
+    assert x.grad.data_ptr() != y.data_ptr()
+    (recording,) = step.recordings.values()
+    names = [name for run in recording.run_steps for name in getattr(run.__self__, "names", ())]
+    assert names == ["mul+mul+mul", "sum_all"]
+
+
 @needs_kernels
 @pytest.mark.parametrize("kind", CASES)
 def test_gradients_have_the_same_bits(kind: str) -> None:

@@ -22,6 +22,8 @@ from ..native import KERNELS
 MOST_TOGETHER = 40  # ops in a group
 LARGE_SUM = 1 << 15  # elements
 
+Known = dict[int, float]  # by address: arrays of one number, which is always the same
+
 
 class Call:
     """What the vector machine does for one op."""
@@ -128,7 +130,7 @@ def owners(arrays: Any) -> set[int]:
     return {id(memory(x)) for x in arrays if is_array(x)}
 
 
-def fused(steps: list[Any], is_needed: Any) -> list[Any]:
+def fused(steps: list[Any], is_needed: Any, known: Known) -> list[Any]:
     """The tapes of steps, elementwise ones joined; `is_needed(array, steps)`: who else reads it."""
     placed: list[Any] = []
     for step in steps:
@@ -148,7 +150,8 @@ def fused(steps: list[Any], is_needed: Any) -> list[Any]:
                 break
         else:
             placed.append(Group(call))
-    return with_sums([tape for item in placed for tape in tapes_of(item, is_needed)], is_needed)
+    parts = [tape for item in placed for tape in tapes_of(item, is_needed, known)]
+    return with_sums(parts, is_needed)
 
 
 def with_sums(parts: list[Any], is_needed: Any) -> list[Any]:
@@ -191,14 +194,14 @@ def forget(tape: Any, array: Any) -> None:
     tape.move(np.zeros((0, 3), np.int64), kept)
 
 
-def tapes_of(item: Any, is_needed: Any) -> list[Any]:
+def tapes_of(item: Any, is_needed: Any, known: Known) -> list[Any]:
     """The tapes of one place in the order, with the steps that each does."""
     if isinstance(item, Alone):
         return [(item.step.tape, [item.step])]
     if len(item.calls) == 1:
         return [(item.calls[0].step.tape, [item.calls[0].step])]
     try:
-        tape = joined(item.calls, is_needed)
+        tape = joined(item.calls, is_needed, known)
         return [] if tape is None else [(tape, [call.step for call in item.calls])]
     except TooLarge:
         half = len(item.calls) // 2
@@ -206,11 +209,11 @@ def tapes_of(item: Any, is_needed: Any) -> list[Any]:
         for part in (item.calls[:half], item.calls[half:]):
             group = Group(part[0])
             group.calls = part
-            found += tapes_of(group, is_needed)
+            found += tapes_of(group, is_needed, known)
         return found
 
 
-def joined(calls: list[Call], is_needed: Any) -> Any:
+def joined(calls: list[Call], is_needed: Any, known: Known) -> Any:
     """One tape for all calls of a group; None if it would do nothing."""
     maker = Maker()
     values: dict[Any, Expression] = {}  # of operands, by address and steps
@@ -222,7 +225,7 @@ def joined(calls: list[Call], is_needed: Any) -> Any:
     for call in calls:
         registers: dict[int, Any] = {}
         for i, operand in enumerate(call.inputs):
-            registers[i] = value_of(operand, maker, values, inputs)
+            registers[i] = value_of(operand, maker, values, inputs, known)
         first = len(call.inputs)
         for i, constant in enumerate(call.constants):
             is_list = isinstance(constant, tuple)
@@ -247,10 +250,9 @@ def joined(calls: list[Call], is_needed: Any) -> Any:
                 results.append(made)
     if not results:
         return None  # nobody reads what they make
-    if any([r.name in ("input", "number") for r in results]) or len(set(map(id, results))) < len(
-        results
-    ):
-        raise TooLarge("a result that is not computed, or twice")
+    for i, r in enumerate(results):
+        if not r.args or r in results[:i]:
+            results[i] = maker.copy(r)
     said = program(calls[0].kind, list(results), list(range(len(inputs))), KERNELS.STEPS, maker)
     # Only what is read and written from now on is kept in memory.
     places = {x[1] for x in (*inputs, *outputs)}
@@ -259,11 +261,15 @@ def joined(calls: list[Call], is_needed: Any) -> Any:
     return KERNELS.fused_tape(said, calls[0].sizes, (*inputs, *outputs), kept)
 
 
-def value_of(operand: Any, maker: Maker, values: Any, inputs: list[Any]) -> Expression:
+def value_of(
+    operand: Any, maker: Maker, values: Any, inputs: list[Any], known: Known
+) -> Expression:
     """An operand of a call: a value of the group, a number, or an input from memory."""
     kind, at, number, steps = operand
     if not at:
         return maker.number(number)
+    if at in known:
+        return maker.number(known[at])
     if (at, steps) not in values:
         values[at, steps] = maker.input(len(inputs), kind == BOOL_KIND)
         inputs.append(operand)

@@ -115,7 +115,7 @@ class Recording:
             read += [array for step in needed for array in step.made]
         made = [r for r in self.results if type(r) is Result]
         kept = [*[r._array for r in made], *read]
-        steps = in_segments(needed, kept)
+        steps = in_segments(needed, kept, recorder.known_numbers())
         self.plan = Plan(needed, steps, kept)
         for r in made:  # soon somebody else's
             self.filled.pop(id(r.owner), None)

@@ -20,7 +20,7 @@ from ..expressions.program import BOOL_KIND, COMPUTED, DOUBLE_KIND, FLOAT_KIND
 from ..expressions.trace import Tracer
 from ..native import KERNELS
 from ..native.overrides import HOME
-from .fusion import fused
+from .fusion import Known, fused
 from .snapshots import fingerprint, same_bits
 
 Tape = Any  # native/c/tape.c
@@ -266,8 +266,8 @@ class Segment:
 
     name = "kernels"
 
-    def __init__(self, steps: list[Any], is_needed: Any) -> None:
-        parts = fused(steps, is_needed)
+    def __init__(self, steps: list[Any], is_needed: Any, known: Known) -> None:
+        parts = fused(steps, is_needed, known)
         self.count = len(steps)
         self.tape = KERNELS.join_tapes([tape for tape, _ in parts])
         self.cells = [step.cell for step in steps if hasattr(step, "cell")]
@@ -309,7 +309,7 @@ class Segment:
             outline.seconds = min(outline.seconds, float(part.sum()))
 
 
-def in_segments(steps: list[Any], results: list[Any]) -> list[Any]:
+def in_segments(steps: list[Any], results: list[Any], known: Known) -> list[Any]:
     """The same steps, those with tapes joined; `results` are arrays that are read at the end."""
     readers: dict[int, set[int]] = {}
     for step in steps:
@@ -328,7 +328,7 @@ def in_segments(steps: list[Any], results: list[Any]) -> list[Any]:
             together.append(step)
             continue
         if together:
-            found.append(Segment(together, is_needed))
+            found.append(Segment(together, is_needed, known))
             together = []
         if step is not None:
             found.append(step)
