@@ -67,12 +67,13 @@ class Guards:
 
     def changed(self) -> str:
         """What is not as it was, by name; "" if all is."""
-        known = self.entries, self.lengths, self.cells, self.items
-        if KERNELS is None or not KERNELS.as_before(*known):
+        if KERNELS is None or not KERNELS.as_before(
+            self.entries, self.lengths, self.cells, self.items
+        ):
             changed = self.changed_container()
             if changed:
                 return changed
-        if not same_hooks(self.leaf_hooks):
+        if self.leaf_hooks and not same_hooks(self.leaf_hooks):
             return "the hooks of a tensor"
         for each, items, name in self.sets:
             if any([item not in each for item in items]):

@@ -163,7 +163,7 @@ class Recording:
             return "which of its results are used"
         if not same_tensors(self.externals):
             return MOVED
-        if not same_gradients(self.gradients_before):
+        if self.gradients_before and not same_gradients(self.gradients_before):
             return GRADIENTS
         for optimizer in self.optimizers:
             if not optimizer.holds():
