@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tapegrad as torch
 from tapegrad.compiler.tapes import Segment
+from tapegrad.native import KERNELS
 from tapegrad.utils._python_dispatch import TorchDispatchMode
 from test_compile_memory import both_ways, needs_kernels
 
@@ -99,6 +101,36 @@ def test_the_gradient_of_a_sum_is_no_array() -> None:
     (recording,) = step.recordings.values()
     names = [name for run in recording.run_steps for name in getattr(run.__self__, "names", ())]
     assert names == ["mul+mul+mul", "sum_all"]
+
+
+@needs_kernels
+def test_programs_that_are_alike_are_one() -> None:
+    """As many times as it is used, it is prepared once; for other operands it is another one."""
+
+    def once(x: Any) -> Any:
+        return (x * 2 + 1).tanh() * 0.0 + (x * -2 + 1).tanh() * -0.0
+
+    def step(x: Any, wide: Any) -> Any:
+        first = once(x)
+        return first, once(first @ x), once(wide)
+
+    compiled = torch.compile(step)
+    given = torch.randn(4, 4), torch.randn(5, 8)
+    for _ in range(4):
+        found = compiled(*given)
+    for f, w in zip(found, step(*given), strict=True):
+        assert torch.equal(f, w) and torch.equal(f.signbit(), w.signbit())
+    (recording,) = compiled.recordings.values()
+    (segment,) = [run.__self__ for run in recording.run_steps]
+    programs = [x for x in segment.tape.kept if type(x).__name__ == "Program"]
+    assert len(programs) == 3 and len(set(map(id, programs))) == 2
+
+    x, y = np.ones(4, np.float32), np.ones(4, np.float32)
+    said = segment.tape.machine(0)[0]
+    operands = [(0, x.ctypes.data, 0.0, (4,)), (0, y.ctypes.data, 0.0, (4,))]
+    tape = KERNELS.fused_tape(said, (4,), tuple(operands), [x, y])
+    with pytest.raises(ValueError, match="prepared for other operands"):
+        KERNELS.fused_tape(tape.kept[0], (2,), tuple(operands), [x, y])
 
 
 @needs_kernels

@@ -216,7 +216,7 @@ class Outside:
             arrays = [x for step in each.steps for x in step.reads()]
             given = [x for x in each.gradients if x is not None]
             read += [*arrays, *given]
-            each.run_steps = [step.run for step in in_segments(each.steps, given, {})]
+            each.run_steps = [step.run for step in in_segments(each.steps, given)]
             for x in (*arrays, *given):
                 if id(memory(x)) in made:
                     residues[id(memory(x))] = memory(x)

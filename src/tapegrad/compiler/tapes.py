@@ -20,7 +20,7 @@ from ..expressions.program import BOOL_KIND, COMPUTED, DOUBLE_KIND, FLOAT_KIND
 from ..expressions.trace import Tracer
 from ..native import KERNELS
 from ..native.overrides import HOME
-from .fusion import Known, fused
+from .fusion import Shared, fused
 from .snapshots import fingerprint, same_bits
 
 Tape = Any  # native/c/tape.c
@@ -266,8 +266,8 @@ class Segment:
 
     name = "kernels"
 
-    def __init__(self, steps: list[Any], is_needed: Any, known: Known) -> None:
-        parts = fused(steps, is_needed, known)
+    def __init__(self, steps: list[Any], is_needed: Any, shared: Shared) -> None:
+        parts = fused(steps, is_needed, shared)
         self.count = len(steps)
         self.tape = KERNELS.join_tapes([tape for tape, _ in parts])
         self.cells = [step.cell for step in steps if hasattr(step, "cell")]
@@ -309,8 +309,12 @@ class Segment:
             outline.seconds = min(outline.seconds, float(part.sum()))
 
 
-def in_segments(steps: list[Any], results: list[Any], known: Known) -> list[Any]:
-    """The same steps, those with tapes joined; `results` are arrays that are read at the end."""
+def in_segments(
+    steps: list[Any], results: list[Any], numbers: dict[int, float] | None = None
+) -> list[Any]:
+    """The same steps, those with tapes joined; `results` are arrays that are read at the end,
+    `numbers` those of arrays that never change, by address."""
+    shared = Shared(numbers or {})
     readers: dict[int, set[int]] = {}
     for step in steps:
         for array in step.reads():
@@ -328,7 +332,7 @@ def in_segments(steps: list[Any], results: list[Any], known: Known) -> list[Any]
             together.append(step)
             continue
         if together:
-            found.append(Segment(together, is_needed, known))
+            found.append(Segment(together, is_needed, shared))
             together = []
         if step is not None:
             found.append(step)

@@ -19,6 +19,58 @@ TG_INLINE float exp2_f32(float x) { return (float)exp_f64((double)x * 0x1.62e42f
 TG_INLINE float log2_f32(float x) { return (float)(log_f64((double)x) * 0x1.71547652b82fep0); }
 TG_INLINE float log10_f32(float x) { return (float)(log_f64((double)x) * 0x1.bcb7b1526e50ep-2); }
 
+/* ------------------------------------------------------------------ how a program is run */
+
+typedef void (*any_loop)(void); /* of blocks of floats or doubles: machine_steps.h */
+
+typedef struct {
+    any_loop loop;
+    uint8_t out, a, b, c;
+} planned;
+
+/* A program on operands of given strides along the last dimension: which registers are memory
+   itself, which need room, which are numbers; and the steps, with the loop for each. */
+typedef struct {
+    planned *once, *each; /* per row, per block */
+    uint8_t *wide;        /* of the steps done once: whether they fill a block, or are one number */
+    int16_t *room;        /* of registers; -1: memory itself */
+    uint8_t *is_number;
+    void *listed; /* coefficients, as floats or doubles */
+    int onces, eaches, rooms, registers;
+} plan;
+
+/* Where a plan is made. */
+typedef struct {
+    planned once[TG_MOST_STEPS], each[TG_MOST_STEPS];
+    double listed[TG_MOST_LISTED];
+    int16_t room[TG_MOST_REGISTERS];
+    uint8_t is_number[TG_MOST_REGISTERS], wide[TG_MOST_STEPS];
+} desk;
+
+struct tg_prepared {
+    const tg_program *program;
+    int count; /* operands */
+    int dims;  /* after joining those that lie one behind the other; the last is the row */
+    int64_t size[TG_MOST_DIMS];
+    int64_t stride[TG_MOST_OPERANDS][TG_MOST_DIMS];
+    int64_t last[TG_MOST_OPERANDS]; /* strides along the row */
+    int64_t rows, grain;
+    plan plan;
+};
+
+/* Where the operands are from the element `begin` of a row on. */
+TG_INLINE void addresses(const tg_prepared *s, const tg_operand *operands, int64_t row,
+                         int64_t begin, char **at) {
+    for (int k = 0; k < s->count; k++)
+        at[k] = operands[k].data + begin * s->last[k];
+    for (int d = s->dims - 2; d >= 0; d--) {
+        const int64_t place = row % s->size[d];
+        row /= s->size[d];
+        for (int k = 0; k < s->count; k++)
+            at[k] += place * s->stride[k][d];
+    }
+}
+
 /* Nanoseconds an element: less than that leaves no time for more than the processor fetches anyway. */
 #define WORTH_FETCHING 2.0
 
@@ -163,57 +215,36 @@ static void cos_step_f64(double *d, const double *pa, const double *pb, const do
 /* ------------------------------------------------------------------ the index space */
 
 typedef struct {
-    const tg_program *program;
+    const tg_prepared *how;
     const tg_operand *operands;
-    int count; /* operands */
-    int dims;  /* after joining those that lie one behind the other; the last is the row */
-    int64_t size[TG_MOST_DIMS];
-    int64_t stride[TG_MOST_OPERANDS][TG_MOST_DIMS];
-    int64_t last[TG_MOST_OPERANDS]; /* strides along the row */
-    int64_t rows;
-    int64_t piece; /* elements of a row in one piece of work, if the rows are split */
-    union {
-        plan_step_f32 f32;
-        plan_step_f64 f64;
-    } plan;
-} space;
+} work;
 
-/* Rooms for registers: most programs need few. */
-#define SMALL_ROOMS 12
+/* Room for registers: most programs need little. */
+#define SMALL_ROOM (12 * 4096)
 
-static void run_rows(space *s, int64_t first_row, int64_t rows, int64_t begin, int64_t end) {
-    const tg_program *program = s->program;
-    const int single = program->kind == TG_F32;
-    const int rooms = single ? s->plan.f32.rooms : s->plan.f64.rooms;
-    char small[SMALL_ROOMS * 4096] __attribute__((aligned(64)));
-    char *room = rooms <= SMALL_ROOMS ? small : aligned_alloc(64, (size_t)rooms * 4096);
-    char *at[TG_MOST_OPERANDS];
+static void run_rows(const work *w, int64_t first_row, int64_t rows, int64_t begin, int64_t end) {
+    const tg_prepared *s = w->how;
+    const int single = s->program->kind == TG_F32;
+    const int64_t block = single ? 1024 : 512;
+    /* Whole lines; those of short rows lie side by side, so that they are in different places of
+       the cache. */
+    const int64_t wide = end - begin < block ? (end - begin + 15) / 16 * 16 : block;
+    const size_t bytes = (size_t)(s->plan.rooms * wide) * (single ? sizeof(float) : sizeof(double));
+    char small[SMALL_ROOM] __attribute__((aligned(64)));
+    char *room = bytes <= SMALL_ROOM ? small : aligned_alloc(64, bytes);
     if (room == NULL)
         abort(); /* a quarter of a megabyte at the most */
-    for (int64_t row = first_row; row < first_row + rows; row++) {
-        int64_t rest = row;
-        for (int k = 0; k < s->count; k++)
-            at[k] = s->operands[k].data + begin * s->last[k];
-        for (int d = s->dims - 2; d >= 0; d--) {
-            int64_t place = rest % s->size[d];
-            rest /= s->size[d];
-            for (int k = 0; k < s->count; k++)
-                at[k] += place * s->stride[k][d];
-        }
-        if (single)
-            row_step_f32(program, s->operands, &s->plan.f32, (float(*)[1024])room, at, s->last,
-                    end - begin);
-        else
-            row_step_f64(program, s->operands, &s->plan.f64, (double(*)[512])room, at, s->last,
-                    end - begin);
-    }
+    if (single)
+        rows_step_f32(s, w->operands, (float *)room, wide, first_row, rows, begin, end);
+    else
+        rows_step_f64(s, w->operands, (double *)room, wide, first_row, rows, begin, end);
     if (room != small)
         free(room);
 }
 
 static void some_rows(void *context, int64_t begin, int64_t end) {
-    space *s = context;
-    run_rows(s, begin, end - begin, 0, s->size[s->dims - 1]);
+    const tg_prepared *s = ((const work *)context)->how;
+    run_rows(context, begin, end - begin, 0, s->size[s->dims - 1]);
 }
 
 static void some_of_the_row(void *context, int64_t begin, int64_t end) {
@@ -221,7 +252,7 @@ static void some_of_the_row(void *context, int64_t begin, int64_t end) {
 }
 
 /* Drop dimensions of size 1, and join neighbours along which every operand just goes on. */
-static int join_dims(space *s, const tg_operand *operands, int dims, const int64_t *size) {
+static int join_dims(tg_prepared *s, const tg_operand *operands, int dims, const int64_t *size) {
     int made = 0;
     for (int d = 0; d < dims; d++) {
         if (size[d] == 0)
@@ -253,35 +284,95 @@ static int join_dims(space *s, const tg_operand *operands, int dims, const int64
     return 1;
 }
 
+/* 0: there is nothing to do. */
+static int prepare(tg_prepared *s, desk *d, const tg_program *program, const tg_operand *operands,
+                   int dims, const int64_t *size) {
+    const int single = program->kind == TG_F32;
+    s->program = program;
+    s->count = program->inputs + program->outputs;
+    if (!join_dims(s, operands, dims, size))
+        return 0;
+    const int row = s->dims - 1;
+    s->rows = 1;
+    for (int i = 0; i < row; i++)
+        s->rows *= s->size[i];
+    for (int k = 0; k < s->count; k++)
+        s->last[k] = s->stride[k][row];
+    if (s->dims == 1 && s->size[0] == 1) /* one element: its strides say nothing */
+        for (int k = 0; k < s->count; k++)
+            s->last[k] = k < program->inputs ? 0 : (int64_t)(single ? sizeof(float) : sizeof(double));
+    s->plan = (plan){.once = d->once, .each = d->each, .wide = d->wide, .room = d->room,
+                     .is_number = d->is_number, .listed = d->listed};
+    if (single)
+        make_plan_step_f32(&s->plan, program, operands, s->last);
+    else
+        make_plan_step_f64(&s->plan, program, operands, s->last);
+    const int64_t grain = tg_grain(program->cost), block = single ? 1024 : 512;
+    const int64_t per = grain / s->size[row];
+    s->grain = s->rows == 1 ? (grain + block - 1) / block * block : per < 1 ? 1 : per;
+    return 1;
+}
+
+void tg_run_prepared(const tg_prepared *s, const tg_operand *operands) {
+    work w = {s, operands};
+    if (s->rows == 1)
+        tg_parallel(s->size[s->dims - 1], s->grain, some_of_the_row, &w);
+    else
+        tg_parallel(s->rows, s->grain, some_rows, &w);
+}
+
 void tg_machine(const tg_program *program, const tg_operand *operands, int dims,
                 const int64_t *size) {
-    space s;
-    s.program = program;
-    s.operands = operands;
-    s.count = program->inputs + program->outputs;
-    if (!join_dims(&s, operands, dims, size))
-        return;
-    const int row = s.dims - 1;
-    s.rows = 1;
-    for (int d = 0; d < row; d++)
-        s.rows *= s.size[d];
-    for (int k = 0; k < s.count; k++)
-        s.last[k] = s.stride[k][row];
-    if (s.dims == 1 && s.size[0] == 1) /* one element: its strides say nothing */
-        for (int k = 0; k < s.count; k++)
-            s.last[k] = k < program->inputs ? 0
-                                            : (program->kind == TG_F32 ? (int64_t)sizeof(float)
-                                                                       : (int64_t)sizeof(double));
-    if (program->kind == TG_F32)
-        make_plan_step_f32(&s.plan.f32, program, operands, s.last);
-    else
-        make_plan_step_f64(&s.plan.f64, program, operands, s.last);
-    int64_t grain = tg_grain(program->cost);
-    if (s.rows == 1) {
-        int64_t block = program->kind == TG_F32 ? 1024 : 512;
-        tg_parallel(s.size[row], (grain + block - 1) / block * block, some_of_the_row, &s);
-    } else {
-        int64_t per = grain / s.size[row];
-        tg_parallel(s.rows, per < 1 ? 1 : per, some_rows, &s);
-    }
+    tg_prepared s;
+    desk d;
+    if (prepare(&s, &d, program, operands, dims, size))
+        tg_run_prepared(&s, operands);
+}
+
+/* A part of a plan at its place in the memory that is to hold it. */
+static void *put(char **at, const void *from, size_t bytes) {
+    void *here = *at;
+    memcpy(here, from, bytes);
+    *at += (bytes + 7) / 8 * 8;
+    return here;
+}
+
+tg_prepared *tg_prepare(const tg_program *program, const tg_operand *operands, int dims,
+                        const int64_t *size) {
+    tg_prepared s;
+    desk d;
+    if (!prepare(&s, &d, program, operands, dims, size))
+        return NULL;
+    const plan p = s.plan;
+    const size_t onces = (size_t)p.onces, eaches = (size_t)p.eaches;
+    const size_t registers = (size_t)p.registers;
+    const size_t item = program->kind == TG_F32 ? sizeof(float) : sizeof(double);
+    tg_prepared *made = malloc(sizeof s + (onces + eaches) * sizeof(planned) + onces +
+                               registers * (sizeof *p.room + 1) +
+                               (size_t)program->all_listed * item + 6 * 8);
+    if (!made)
+        return NULL;
+    char *at = (char *)(made + 1);
+    *made = s;
+    made->plan.once = put(&at, p.once, onces * sizeof *p.once);
+    made->plan.each = put(&at, p.each, eaches * sizeof *p.each);
+    made->plan.listed = put(&at, p.listed, (size_t)program->all_listed * item);
+    made->plan.room = put(&at, p.room, registers * sizeof *p.room);
+    made->plan.is_number = put(&at, p.is_number, registers);
+    made->plan.wide = put(&at, p.wide, onces);
+    return made;
+}
+
+int tg_same_prepared(const tg_prepared *a, const tg_prepared *b) {
+    const size_t dims = (size_t)a->dims, registers = (size_t)a->plan.registers;
+    if (a->program != b->program || a->dims != b->dims || a->plan.registers != b->plan.registers ||
+        memcmp(a->size, b->size, dims * sizeof *a->size) ||
+        memcmp(a->last, b->last, (size_t)a->count * sizeof *a->last) ||
+        memcmp(a->plan.room, b->plan.room, registers * sizeof *a->plan.room) ||
+        memcmp(a->plan.is_number, b->plan.is_number, registers))
+        return 0;
+    for (int k = 0; k < a->count; k++)
+        if (memcmp(a->stride[k], b->stride[k], dims * sizeof *a->stride[k]))
+            return 0;
+    return 1;
 }

@@ -225,33 +225,17 @@ static const NAMED(loop) NAMED(loops)[TG_STEP_COUNT][3] = {
 #undef X2
 #undef X3
 
-typedef struct {
-    NAMED(loop) loop;
-    uint8_t out, a, b, c;
-} NAMED(planned);
-
-/* A program on operands of given strides along the last dimension: which registers are memory
-   itself, which need room, which are numbers; and the steps, with the loop for each. */
-typedef struct {
-    NAMED(planned) once[TG_MOST_STEPS], each[TG_MOST_STEPS]; /* per row, per block */
-    int64_t width[TG_MOST_STEPS]; /* of the steps done once: 1, or a whole block */
-    int onces, eaches, rooms, registers;
-    int16_t room[TG_MOST_REGISTERS]; /* -1: memory itself */
-    uint8_t is_number[TG_MOST_REGISTERS];
-    T listed[TG_MOST_LISTED];
-} NAMED(plan);
-
-static void NAMED(do_once)(NAMED(plan) *plan, NAMED(loop) loop, int out, int a, int b, int c,
-                           int64_t width) {
-    plan->width[plan->onces] = width;
+static void NAMED(do_once)(plan *plan, NAMED(loop) loop, int out, int a, int b, int c, int wide) {
+    plan->wide[plan->onces] = (uint8_t)wide;
     plan->once[plan->onces++] =
-        (NAMED(planned)){loop, (uint8_t)out, (uint8_t)a, (uint8_t)b, (uint8_t)c};
+        (planned){(any_loop)loop, (uint8_t)out, (uint8_t)a, (uint8_t)b, (uint8_t)c};
 }
 
-static void NAMED(make_plan)(NAMED(plan) *plan, const tg_program *program,
-                             const tg_operand *operands, const int64_t *stride) {
+static void NAMED(make_plan)(plan *plan, const tg_program *program, const tg_operand *operands,
+                             const int64_t *stride) {
     const int inputs = program->inputs, first_out = inputs + program->constants;
     const int first_other = first_out + program->outputs;
+    T *listed = plan->listed;
     plan->onces = plan->eaches = plan->rooms = 0;
     plan->registers = program->registers;
     for (int i = 0; i < program->registers; i++) {
@@ -264,7 +248,7 @@ static void NAMED(make_plan)(NAMED(plan) *plan, const tg_program *program,
         plan->room[i] = direct || list ? -1 : (int16_t)plan->rooms++;
     }
     for (int i = 0; i < program->all_listed; i++)
-        plan->listed[i] = (T)program->listed[i];
+        listed[i] = (T)program->listed[i];
     /* What is computed once gets a register of its own, as those of the program are used again. */
     uint8_t at[TG_MOST_REGISTERS];
     for (int i = 0; i < program->registers; i++)
@@ -280,10 +264,10 @@ static void NAMED(make_plan)(NAMED(plan) *plan, const tg_program *program,
             int out = plan->registers++;
             plan->room[out] = (int16_t)plan->rooms++;
             plan->is_number[out] = 1;
-            NAMED(do_once)(plan, NAMED(loops)[step->code][0], out, from[0], from[1], from[2], 1);
+            NAMED(do_once)(plan, NAMED(loops)[step->code][0], out, from[0], from[1], from[2], 0);
             if (step->out < first_other) /* an output is a vector all the same */
                 plan->each[plan->eaches++] =
-                    (NAMED(planned)){NAMED(spread), step->out, (uint8_t)out, 0, 0};
+                    (planned){(any_loop)NAMED(spread), step->out, (uint8_t)out, 0, 0};
             else
                 at[step->out] = (uint8_t)out;
             continue;
@@ -293,13 +277,17 @@ static void NAMED(make_plan)(NAMED(plan) *plan, const tg_program *program,
         if (width == 3)
             for (int k = 0; k < 3; k++)
                 if (plan->is_number[from[k]] == 1) {
-                    NAMED(do_once)(plan, NAMED(spread), from[k], from[k], 0, 0, BLOCK);
+                    NAMED(do_once)(plan, NAMED(spread), from[k], from[k], 0, 0, 1);
                     plan->is_number[from[k]] = 2; /* still a number, and spread out */
                 }
-        plan->each[plan->eaches++] = (NAMED(planned)){NAMED(loops)[step->code][variant], step->out,
-                                                      from[0], from[1], from[2]};
+        plan->each[plan->eaches++] = (planned){(any_loop)NAMED(loops)[step->code][variant],
+                                               step->out, from[0], from[1], from[2]};
         at[step->out] = step->out;
     }
+}
+
+TG_INLINE void NAMED(do_step)(const planned *step, T *const *now, int64_t n) {
+    ((NAMED(loop))step->loop)(now[step->out], now[step->a], now[step->b], now[step->c], n);
 }
 
 /* The next block on its way from memory while this one is worked on. */
@@ -308,14 +296,13 @@ static void NAMED(fetch)(const T *now) {
         __builtin_prefetch(now + i, 0, 2);
 }
 
-/* One row of the index space, block by block; `at` are the operands' addresses. */
-static void NAMED(row)(const tg_program *program, const tg_operand *operands, void *made,
-                       T (*rooms)[BLOCK], char *const *at, const int64_t *stride, int64_t count) {
-    NAMED(plan) *plan = made;
-    T *now[TG_MOST_REGISTERS];
+/* One row of the index space, block by block; `at` are the operands' addresses, `now` those of the
+   registers: what does not change from row to row is there. */
+static void NAMED(row)(const tg_prepared *s, const tg_operand *operands, T **now, char *const *at,
+                       int64_t count, int64_t wide) {
+    const tg_program *program = s->program;
+    const plan *plan = &s->plan;
     const int inputs = program->inputs, first_out = inputs + program->constants;
-    for (int i = 0; i < plan->registers; i++)
-        now[i] = plan->room[i] >= 0 ? rooms[plan->room[i]] : NULL;
     for (int i = 0; i < inputs; i++)
         if (plan->is_number[i]) {
             if (operands[i].data)
@@ -323,15 +310,8 @@ static void NAMED(row)(const tg_program *program, const tg_operand *operands, vo
             else
                 now[i][0] = (T)operands[i].number;
         }
-    for (int i = 0; i < program->constants; i++)
-        if (program->list[i] < 0)
-            now[inputs + i][0] = (T)program->constant[i];
-        else
-            now[inputs + i] = plan->listed + program->list[i];
-    for (int s = 0; s < plan->onces; s++) {
-        const NAMED(planned) *step = &plan->once[s];
-        step->loop(now[step->out], now[step->a], now[step->b], now[step->c], plan->width[s]);
-    }
+    for (int k = 0; k < plan->onces; k++)
+        NAMED(do_step)(&plan->once[k], now, plan->wide[k] ? wide : 1);
     const int fetches = program->cost >= WORTH_FETCHING;
     for (int64_t begin = 0; begin < count; begin += BLOCK) {
         const int64_t n = count - begin < BLOCK ? count - begin : BLOCK;
@@ -339,7 +319,7 @@ static void NAMED(row)(const tg_program *program, const tg_operand *operands, vo
             if (plan->room[i] < 0)
                 now[i] = (T *)at[i] + begin;
             else if (!plan->is_number[i])
-                NAMED(read)(now[i], at[i] + begin * stride[i], operands[i].kind, stride[i], n);
+                NAMED(read)(now[i], at[i] + begin * s->last[i], operands[i].kind, s->last[i], n);
         }
         for (int o = 0; o < program->outputs; o++)
             if (plan->room[first_out + o] < 0)
@@ -352,14 +332,32 @@ static void NAMED(row)(const tg_program *program, const tg_operand *operands, vo
                 if (plan->room[o] < 0)
                     NAMED(fetch)(now[o]);
         }
-        for (int s = 0; s < plan->eaches; s++) {
-            const NAMED(planned) *step = &plan->each[s];
-            step->loop(now[step->out], now[step->a], now[step->b], now[step->c], n);
-        }
+        for (int k = 0; k < plan->eaches; k++)
+            NAMED(do_step)(&plan->each[k], now, n);
         for (int o = 0; o < program->outputs; o++)
             if (plan->room[first_out + o] >= 0)
-                NAMED(write)(now[first_out + o], at[inputs + o] + begin * stride[inputs + o],
-                             operands[inputs + o].kind, stride[inputs + o], n);
+                NAMED(write)(now[first_out + o], at[inputs + o] + begin * s->last[inputs + o],
+                             operands[inputs + o].kind, s->last[inputs + o], n);
+    }
+}
+
+/* Some rows, each from `begin` to `end`; rooms for registers are `wide` elements apart. */
+static void NAMED(rows)(const tg_prepared *s, const tg_operand *operands, T *rooms, int64_t wide,
+                        int64_t first_row, int64_t rows, int64_t begin, int64_t end) {
+    const tg_program *program = s->program;
+    const plan *plan = &s->plan;
+    T *now[TG_MOST_REGISTERS];
+    char *at[TG_MOST_OPERANDS];
+    for (int i = 0; i < plan->registers; i++)
+        now[i] = plan->room[i] >= 0 ? rooms + plan->room[i] * wide : NULL;
+    for (int i = 0; i < program->constants; i++)
+        if (program->list[i] < 0)
+            now[program->inputs + i][0] = (T)program->constant[i];
+        else
+            now[program->inputs + i] = (T *)plan->listed + program->list[i];
+    for (int64_t row = first_row; row < first_row + rows; row++) {
+        addresses(s, operands, row, begin, at);
+        NAMED(row)(s, operands, now, at, end - begin, wide);
     }
 }
 
