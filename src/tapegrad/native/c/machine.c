@@ -61,13 +61,15 @@ struct tg_prepared {
 /* Where the operands are from the element `begin` of a row on. */
 TG_INLINE void addresses(const tg_prepared *s, const tg_operand *operands, int64_t row,
                          int64_t begin, char **at) {
-    for (int k = 0; k < s->count; k++)
-        at[k] = operands[k].data + begin * s->last[k];
+    int64_t place[TG_MOST_DIMS];
     for (int d = s->dims - 2; d >= 0; d--) {
-        const int64_t place = row % s->size[d];
+        place[d] = row % s->size[d];
         row /= s->size[d];
-        for (int k = 0; k < s->count; k++)
-            at[k] += place * s->stride[k][d];
+    }
+    for (int k = 0; k < s->count; k++) {
+        at[k] = operands[k].data + begin * s->last[k];
+        for (int d = 0; d < s->dims - 1; d++)
+            at[k] += place[d] * s->stride[k][d];
     }
 }
 
