@@ -129,6 +129,11 @@ def simplified(maker: Maker, name: str, args: tuple[Expression, ...]) -> Express
         return maker.apply("square", args[0])  # as NumPy does
     if name == "neg" and args[0].name == "neg":
         return args[0].args[0]
+    if name == "reciprocal" and args[0].name == "add":
+        for one, power in (args[0].args, args[0].args[::-1]):
+            if one.name == "number" and one.value == 1 and power.name == "exp":
+                if power.args[0].name == "neg":
+                    return maker.apply("sigmoid", power.args[0].args[0])
     if name == "not_" and args[0].name == "not_" and args[0].args[0].is_truth:
         return args[0].args[0]
     if name == "select" and args[1] is args[2]:
