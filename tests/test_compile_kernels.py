@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numpy as np
@@ -101,6 +102,50 @@ def test_the_gradient_of_a_sum_is_no_array() -> None:
     (recording,) = step.recordings.values()
     names = [name for run in recording.run_steps for name in getattr(run.__self__, "names", ())]
     assert names == ["mul+mul+mul", "sum_all"]
+
+
+def recipe(seed: int) -> list[tuple[str, int, Any]]:
+    """Sums, products and choices: what is done, with which value, with which other or number."""
+    chooser = random.Random(seed)
+    made = []
+    for i in range(2, 32):
+        name = chooser.choice(["add", "sub", "rsub", "mul", "square", "where", "exp"])
+        first = chooser.randrange(max(0, i - 5), i)
+        other: Any = chooser.randrange(max(0, i - 5), i)
+        if chooser.random() < 0.3:
+            other = chooser.uniform(-2, 2)
+        made.append((name, first, other))
+    return made
+
+
+def cooked(steps: list[tuple[str, int, Any]], *given: Any) -> list[Any]:
+    values = list(given)
+    for name, first, other in steps:
+        x, y = values[first], values[other] if type(other) is int else other
+        if name == "where":
+            values.append(torch.where(x > 0, y, x) if first % 2 else torch.where(x > 0, x, y))
+        elif name == "rsub":
+            values.append(y - x)
+        elif name == "square":
+            values.append(x * x)
+        elif name == "exp":
+            values.append((-x.abs()).exp())
+        else:
+            values.append({"add": x + y, "sub": x - y, "mul": x * y}[name])
+    return values[8::8] + values[-1:]
+
+
+@needs_kernels
+@pytest.mark.parametrize("seed", range(16))
+def test_steps_of_joined_programs_in_pairs(seed: int) -> None:
+    """Where two steps become one, nothing is rounded otherwise, and no value is lost."""
+    steps = recipe(seed)
+    dtype = torch.float64 if seed % 2 else torch.float32
+    compiled = torch.compile(lambda a, b: cooked(steps, a, b), fullgraph=True)
+    for _ in range(4):
+        given = [torch.randn(5000 if seed % 3 else 7, dtype=dtype) for _ in range(2)]
+        for f, w in zip(compiled(*given), cooked(steps, *given), strict=True):
+            assert torch.equal(f.nan_to_num(), w.nan_to_num())
 
 
 @needs_kernels

@@ -891,10 +891,12 @@ PyObject *tg_describe_machine(tg_again function, const void *context) {
 }
 
 const tg_program *tg_read_machine(tg_again function, const void *context,
-                                  const tg_operand **operands, int *dims, const int64_t **size) {
+                                  const tg_prepared **prepared, const tg_operand **operands,
+                                  int *dims, const int64_t **size) {
     const given *g = context;
     if (function != again)
         return NULL;
+    *prepared = g->prepared;
     *operands = g->operands;
     *dims = g->dims;
     *size = g->size;

@@ -26,6 +26,7 @@ typedef void (*any_loop)(void); /* of blocks of floats or doubles: machine_steps
 typedef struct {
     any_loop loop;
     uint8_t out, a, b, c;
+    uint8_t code; /* TG_STEP_COUNT: two in one */
 } planned;
 
 /* A program on operands of given strides along the last dimension: which registers are memory
@@ -323,12 +324,114 @@ void tg_run_prepared(const tg_prepared *s, const tg_operand *operands) {
         tg_parallel(s->rows, s->grain, some_rows, &w);
 }
 
+int tg_is_one_row(const tg_prepared *s) { return s->rows == 1; }
+
+void tg_run_row(const tg_prepared *s, const tg_operand *operands, int64_t count) {
+    const work w = {s, operands};
+    run_rows(&w, 0, 1, 0, count);
+}
+
 void tg_machine(const tg_program *program, const tg_operand *operands, int dims,
                 const int64_t *size) {
     tg_prepared s;
     desk d;
     if (prepare(&s, &d, program, operands, dims, size))
         tg_run_prepared(&s, operands);
+}
+
+/* ------------------------------------------------------------------ two steps in one */
+
+enum { ADD, SUB, RSUB, MUL, NEITHER }; /* the first or the second of a pair */
+
+static int reads(const planned *step, int r) { return step->a == r || step->b == r || step->c == r; }
+
+/* Whether nobody reads a register after a step. */
+static int is_dead_after(const plan *p, int at, int r) {
+    for (int k = at; k < p->eaches; k++) {
+        if (k > at && reads(&p->each[k], r))
+            return 0;
+        if (p->each[k].out == r)
+            return 1;
+    }
+    return 1;
+}
+
+/* Whether what a step does may be done at the place of a later one just as well. */
+static int can_wait(const plan *p, const tg_program *program, int from, int to) {
+    const planned *step = &p->each[from];
+    const int inputs = program->inputs, first_out = inputs + program->constants;
+    const int first_other = first_out + program->outputs;
+    for (int k = from + 1; k < to; k++) {
+        const int out = p->each[k].out;
+        if (reads(&p->each[k], step->out) || out == step->a || out == step->b)
+            return 0;
+        /* Outputs may be written where inputs are. */
+        if (out >= first_out && out < first_other && (step->a < inputs || step->b < inputs))
+            return 0;
+    }
+    return 1;
+}
+
+/* What a step is as the first of a pair, with its vector in front; NEITHER: it is none. */
+static int as_first(const plan *p, planned *step) {
+    const int swaps = p->is_number[step->a] && !p->is_number[step->b];
+    int first = NEITHER;
+    switch (step->code) {
+    case TG_square:
+        step->b = step->a;
+        return MUL;
+    case TG_add:
+        first = ADD;
+        break;
+    case TG_sub:
+        first = swaps ? RSUB : SUB;
+        break;
+    case TG_mul:
+        first = MUL;
+        break;
+    }
+    if (first != NEITHER && swaps) {
+        const uint8_t a = step->a;
+        step->a = step->b;
+        step->b = a;
+    }
+    return first;
+}
+
+/* Try to make one step of step `to` and the one that computes an operand of it. */
+static int pair_up(plan *p, const tg_program *program, int to, int of_b) {
+    planned *step = &p->each[to];
+    const int r = of_b ? step->b : step->a, other = of_b ? step->a : step->b;
+    const int second = step->code == TG_add   ? ADD
+                       : step->code == TG_mul ? MUL
+                       : step->code == TG_sub ? (of_b ? RSUB : SUB)
+                                              : NEITHER;
+    const int first_other = program->inputs + program->constants + program->outputs;
+    if (second == NEITHER || r < first_other || r == other || p->is_number[r])
+        return 0;
+    int from = to - 1;
+    while (from >= 0 && p->each[from].out != r)
+        from--;
+    if (from < 0 || !can_wait(p, program, from, to) || !is_dead_after(p, to, r))
+        return 0;
+    planned earlier = p->each[from];
+    const int first = as_first(p, &earlier);
+    if (first == NEITHER)
+        return 0;
+    const int numbers = (p->is_number[earlier.b] ? 1 : 0) + (p->is_number[other] ? 2 : 0);
+    const any_loop loop = program->kind == TG_F32
+                              ? (any_loop)pair_loops_step_f32[first][second][numbers]
+                              : (any_loop)pair_loops_step_f64[first][second][numbers];
+    *step = (planned){loop, step->out, earlier.a, earlier.b, (uint8_t)other, TG_STEP_COUNT};
+    memmove(&p->each[from], &p->each[from + 1], (size_t)(p->eaches - from - 1) * sizeof *p->each);
+    p->eaches--;
+    return 1;
+}
+
+static void pair_steps(plan *p, const tg_program *program) {
+    for (int to = 1; to < p->eaches; to++)
+        if (pair_up(p, program, to, 1) || pair_up(p, program, to, 0))
+            to--; /* the steps have moved up */
 }
 
 /* A part of a plan at its place in the memory that is to hold it. */
@@ -345,6 +448,7 @@ tg_prepared *tg_prepare(const tg_program *program, const tg_operand *operands, i
     desk d;
     if (!prepare(&s, &d, program, operands, dims, size))
         return NULL;
+    pair_steps(&s.plan, program);
     const plan p = s.plan;
     const size_t onces = (size_t)p.onces, eaches = (size_t)p.eaches;
     const size_t registers = (size_t)p.registers;

@@ -143,12 +143,41 @@ BINARY(and_, (a != 0) & (b != 0) ? (T)1 : (T)0)
 BINARY(or_, (a != 0) | (b != 0) ? (T)1 : (T)0)
 BINARY(xor_, (a != 0) != (b != 0) ? (T)1 : (T)0)
 
-TG_VERSIONS static void NAMED(select)(T *d, const T *pa, const T *pb, const T *pc, int64_t n) {
-    LOOP {
-        const T b = pb[i], c = pc[i];
-        d[i] = pa[i] != 0 ? b : c;
+/* Of vectors, with a number if it is so, with a number if it is not. */
+#define SELECT(name, first, second)                                                                \
+    TG_VERSIONS static void NAMED(name)(T * d, const T *pa, const T *pb, const T *pc, int64_t n) { \
+        LOOP {                                                                                     \
+            const T b = pb[first], c = pc[second];                                                 \
+            d[i] = pa[i] != 0 ? b : c;                                                             \
+        }                                                                                          \
     }
-}
+SELECT(select, i, i)
+SELECT(select_vs, 0, i)
+SELECT(select_sv, i, 0)
+
+/* Two primitives in one pass: f of a and b, then s of what that is and of c. */
+#define PAIR_OF(name, pb_at, pc_at, f, s)                                                          \
+    TG_VERSIONS static void NAMED(name)(T * d, const T *pa, const T *pb, const T *pc, int64_t n) { \
+        LOOP {                                                                                     \
+            const T a = pa[i], b = pb[pb_at], c = pc[pc_at], t = (f);                              \
+            d[i] = (s);                                                                            \
+        }                                                                                          \
+    }
+/* Of vectors; with a number for b, for c, for both. */
+#define PAIR(name, f, s)                                                                           \
+    PAIR_OF(name##_vv, i, i, f, s)                                                                 \
+    PAIR_OF(name##_sv, 0, i, f, s)                                                                 \
+    PAIR_OF(name##_vs, i, 0, f, s)                                                                 \
+    PAIR_OF(name##_ss, 0, 0, f, s)
+#define PAIRS_AFTER(name, f)                                                                       \
+    PAIR(name##_add, f, t + c)                                                                     \
+    PAIR(name##_sub, f, t - c)                                                                     \
+    PAIR(name##_rsub, f, c - t)                                                                    \
+    PAIR(name##_mul, f, t *c)
+PAIRS_AFTER(add, a + b)
+PAIRS_AFTER(sub, a - b)
+PAIRS_AFTER(rsub, b - a)
+PAIRS_AFTER(mul, a *b)
 /* A number everywhere. */
 TG_VERSIONS static void NAMED(spread)(T *d, const T *pa, const T *pb, const T *pc, int64_t n) {
     (void)pb, (void)pc;
@@ -215,7 +244,7 @@ typedef void (*NAMED(loop))(T *, const T *, const T *, const T *, int64_t);
 /* Per primitive: for vectors, for a number on the right, for a number on the left. */
 #define X1(name) {NAMED(name), NULL, NULL},
 #define X2(name) {NAMED(name), NAMED(name##_vs), NAMED(name##_sv)},
-#define X3(name) {NAMED(name), NULL, NULL},
+#define X3(name) {NAMED(name), NAMED(name##_vs), NAMED(name##_sv)},
 static const NAMED(loop) NAMED(loops)[TG_STEP_COUNT][3] = {
 #define X(name, width) X##width(name)
     TG_STEPS(X)
@@ -225,10 +254,19 @@ static const NAMED(loop) NAMED(loops)[TG_STEP_COUNT][3] = {
 #undef X2
 #undef X3
 
+/* By what is done first, what is done then, and which of b and c are numbers (1 and 2). */
+#define PAIR_LOOPS(name) {NAMED(name##_vv), NAMED(name##_sv), NAMED(name##_vs), NAMED(name##_ss)}
+#define LOOPS_AFTER(name)                                                                          \
+    {PAIR_LOOPS(name##_add), PAIR_LOOPS(name##_sub), PAIR_LOOPS(name##_rsub), PAIR_LOOPS(name##_mul)}
+static const NAMED(loop) NAMED(pair_loops)[4][4][4] = {LOOPS_AFTER(add), LOOPS_AFTER(sub),
+                                                       LOOPS_AFTER(rsub), LOOPS_AFTER(mul)};
+#undef PAIR_LOOPS
+#undef LOOPS_AFTER
+
 static void NAMED(do_once)(plan *plan, NAMED(loop) loop, int out, int a, int b, int c, int wide) {
     plan->wide[plan->onces] = (uint8_t)wide;
     plan->once[plan->onces++] =
-        (planned){(any_loop)loop, (uint8_t)out, (uint8_t)a, (uint8_t)b, (uint8_t)c};
+        (planned){(any_loop)loop, (uint8_t)out, (uint8_t)a, (uint8_t)b, (uint8_t)c, TG_copy};
 }
 
 static void NAMED(make_plan)(plan *plan, const tg_program *program, const tg_operand *operands,
@@ -266,22 +304,24 @@ static void NAMED(make_plan)(plan *plan, const tg_program *program, const tg_ope
             plan->is_number[out] = 1;
             NAMED(do_once)(plan, NAMED(loops)[step->code][0], out, from[0], from[1], from[2], 0);
             if (step->out < first_other) /* an output is a vector all the same */
-                plan->each[plan->eaches++] =
-                    (planned){(any_loop)NAMED(spread), step->out, (uint8_t)out, 0, 0};
+                plan->each[plan->eaches++] = (planned){(any_loop)NAMED(spread), step->out,
+                                                       (uint8_t)out, 0, 0, TG_copy};
             else
                 at[step->out] = (uint8_t)out;
             continue;
         }
         int variant = width == 2 ? (plan->is_number[from[1]] ? 1 : plan->is_number[from[0]] ? 2 : 0)
                                  : 0;
-        if (width == 3)
+        if (width == 3 && numbers == 1)
+            variant = plan->is_number[from[1]] ? 1 : plan->is_number[from[2]] ? 2 : 0;
+        if (width == 3 && variant == 0)
             for (int k = 0; k < 3; k++)
                 if (plan->is_number[from[k]] == 1) {
                     NAMED(do_once)(plan, NAMED(spread), from[k], from[k], 0, 0, 1);
                     plan->is_number[from[k]] = 2; /* still a number, and spread out */
                 }
         plan->each[plan->eaches++] = (planned){(any_loop)NAMED(loops)[step->code][variant],
-                                               step->out, from[0], from[1], from[2]};
+                                               step->out, from[0], from[1], from[2], step->code};
         at[step->out] = step->out;
     }
 }
@@ -370,3 +410,7 @@ static void NAMED(rows)(const tg_prepared *s, const tg_operand *operands, T *roo
 #undef BINARY
 #undef READ
 #undef WRITE
+#undef SELECT
+#undef PAIR_OF
+#undef PAIR
+#undef PAIRS_AFTER
