@@ -206,7 +206,10 @@ def copy_tape(source: Any, target: Any) -> Any:
     """One array copied into another of the same shape; floats may be of two kinds."""
     kinds = KINDS.get(source.dtype), KINDS.get(target.dtype)
     goes_back = any([step < 0 for step in source.strides])  # the vector machine does not
-    if source.dtype == target.dtype and (goes_back or turns(source) or source.dtype.kind != "f"):
+    in_parts = not target.flags.c_contiguous  # rows of it, perhaps: nothing to join it with
+    if source.dtype == target.dtype and (
+        goes_back or in_parts or turns(source) or source.dtype.kind != "f"
+    ):
         return bytes_tape(source, target)
     if None in kinds or source.ndim > MOST_DIMS or source.shape != target.shape:
         return None
