@@ -314,6 +314,43 @@ def test_erfinv_of_single_precision(rng):
     assert np.signbit(found[7]) and not np.signbit(found[6])
 
 
+SHORT_ROWS = {
+    "a row for all": lambda x: (x((700, 7)), x((7,))),
+    "a number for each row": lambda x: (x((700, 7)), x((700, 1))),
+    "both": lambda x: (x((90, 1)), x((1, 37))),
+    "channels": lambda x: (x((5, 6, 9, 9)), x((6, 1, 1))),
+    "in the middle": lambda x: (x((40, 8, 11)), x((40, 1, 11))),
+    "turned": lambda x: (x((33, 40)).T, x((40, 33))),
+    "part of the columns": lambda x: (x((120, 64))[:, 16:32], x((120, 16))),
+    "every other row": lambda x: (x((260, 12))[::2], x((130, 12))),
+}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, "bfloat16"])
+@pytest.mark.parametrize("kind", SHORT_ROWS)
+def test_short_rows_are_gone_through_as_one(kind, dtype, threads, rng):
+    """Values are those of operands that lie in one piece, wherever blocks begin and end."""
+    if dtype == "bfloat16":
+        dtype = pytest.importorskip("ml_dtypes").bfloat16
+    a, b = SHORT_ROWS[kind](lambda shape: rng.normal(size=shape).astype(dtype))
+    whole = [np.ascontiguousarray(x) for x in np.broadcast_arrays(a, b)]
+    before = KERNELS.threads()
+    KERNELS.set_threads(threads)
+    try:
+        for name, attributes in (
+            ("add", ()),
+            ("lerp_scalar", (0.3,)),
+            ("lt", ()),
+            ("logaddexp", ()),
+        ):
+            kernel = REGISTRY[name].kernel
+            found, wanted = kernel(a, b, *attributes), kernel(*whole, *attributes)
+            np.testing.assert_array_equal(found.astype(np.float64), wanted.astype(np.float64))
+    finally:
+        KERNELS.set_threads(before)
+
+
 @pytest.mark.parametrize("name", ["exp", "tanh"])
 def test_exponentials_of_single_precision(name, rng):
     """About one unit in the last place, against the C library in double."""

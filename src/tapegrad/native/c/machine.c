@@ -56,19 +56,31 @@ struct tg_prepared {
     int64_t stride[TG_MOST_OPERANDS][TG_MOST_DIMS];
     int64_t last[TG_MOST_OPERANDS]; /* strides along the row */
     int64_t rows, grain;
+    /* Short rows are gone through as one long one. Operands that do not just go on from one of them
+       to the next then jump to it. */
+    int64_t shorter; /* elements; 0: the rows are what they are */
+    int64_t jump[TG_MOST_OPERANDS];
     plan plan;
 };
 
-/* Where the operands are from the element `begin` of a row on. */
+static int jumps(const tg_prepared *s, int k) {
+    return s->shorter && s->jump[k] != s->shorter * s->last[k];
+}
+/* One number along the row. */
+static int stays(const tg_prepared *s, int k) {
+    return !s->last[k] && (!s->shorter || !s->jump[k]);
+}
+
+/* Where the operands are in a row. */
 TG_INLINE void addresses(const tg_prepared *s, const tg_operand *operands, int64_t row,
-                         int64_t begin, char **at) {
+                         char **at) {
     int64_t place[TG_MOST_DIMS];
     for (int d = s->dims - 2; d >= 0; d--) {
         place[d] = row % s->size[d];
         row /= s->size[d];
     }
     for (int k = 0; k < s->count; k++) {
-        at[k] = operands[k].data + begin * s->last[k];
+        at[k] = operands[k].data;
         for (int d = 0; d < s->dims - 1; d++)
             at[k] += place[d] * s->stride[k][d];
     }
@@ -287,6 +299,34 @@ static int join_dims(tg_prepared *s, const tg_operand *operands, int dims, const
     return 1;
 }
 
+/* Nanoseconds, about: what a row costs beside its elements; and an operand that jumps, for each. */
+#define ROW_COST 12
+#define STEP_COST 5
+#define JUMP_COST(n) (8 + (n) / 16)
+#define LONGEST_SHORT 256
+
+/* See whether short rows had better be one long one. */
+static void join_rows(tg_prepared *s) {
+    const int row = s->dims - 1;
+    const int64_t n = s->size[row];
+    s->shorter = 0;
+    if (row == 0 || n > LONGEST_SHORT)
+        return;
+    int64_t cost = 0;
+    for (int k = 0; k < s->count; k++)
+        if (s->stride[k][row - 1] != s->stride[k][row] * n)
+            cost += JUMP_COST(n);
+    if (cost >= ROW_COST + STEP_COST * s->program->steps)
+        return;
+    s->shorter = n;
+    s->size[row - 1] *= n;
+    s->dims--;
+    for (int k = 0; k < s->count; k++) {
+        s->jump[k] = s->stride[k][row - 1];
+        s->stride[k][row - 1] = s->stride[k][row];
+    }
+}
+
 /* 0: there is nothing to do. */
 static int prepare(tg_prepared *s, desk *d, const tg_program *program, const tg_operand *operands,
                    int dims, const int64_t *size) {
@@ -295,6 +335,7 @@ static int prepare(tg_prepared *s, desk *d, const tg_program *program, const tg_
     s->count = program->inputs + program->outputs;
     if (!join_dims(s, operands, dims, size))
         return 0;
+    join_rows(s);
     const int row = s->dims - 1;
     s->rows = 1;
     for (int i = 0; i < row; i++)
@@ -307,9 +348,9 @@ static int prepare(tg_prepared *s, desk *d, const tg_program *program, const tg_
     s->plan = (plan){.once = d->once, .each = d->each, .wide = d->wide, .room = d->room,
                      .is_number = d->is_number, .listed = d->listed};
     if (single)
-        make_plan_step_f32(&s->plan, program, operands, s->last);
+        make_plan_step_f32(s, operands);
     else
-        make_plan_step_f64(&s->plan, program, operands, s->last);
+        make_plan_step_f64(s, operands);
     const int64_t grain = tg_grain(program->cost), block = single ? 1024 : 512;
     const int64_t per = grain / s->size[row];
     s->grain = s->rows == 1 ? (grain + block - 1) / block * block : per < 1 ? 1 : per;
@@ -324,7 +365,7 @@ void tg_run_prepared(const tg_prepared *s, const tg_operand *operands) {
         tg_parallel(s->rows, s->grain, some_rows, &w);
 }
 
-int tg_is_one_row(const tg_prepared *s) { return s->rows == 1; }
+int tg_is_one_row(const tg_prepared *s) { return s->rows == 1 && !s->shorter; }
 
 void tg_run_row(const tg_prepared *s, const tg_operand *operands, int64_t count) {
     const work w = {s, operands};
@@ -471,7 +512,9 @@ tg_prepared *tg_prepare(const tg_program *program, const tg_operand *operands, i
 
 int tg_same_prepared(const tg_prepared *a, const tg_prepared *b) {
     const size_t dims = (size_t)a->dims, registers = (size_t)a->plan.registers;
-    if (a->program != b->program || a->dims != b->dims || a->plan.registers != b->plan.registers ||
+    if (a->program != b->program || a->dims != b->dims || a->shorter != b->shorter ||
+        (a->shorter && memcmp(a->jump, b->jump, (size_t)a->count * sizeof *a->jump)) ||
+        a->plan.registers != b->plan.registers ||
         memcmp(a->size, b->size, dims * sizeof *a->size) ||
         memcmp(a->last, b->last, (size_t)a->count * sizeof *a->last) ||
         memcmp(a->plan.room, b->plan.room, registers * sizeof *a->plan.room) ||

@@ -189,6 +189,14 @@ TG_VERSIONS static void NAMED(spread)(T *d, const T *pa, const T *pb, const T *p
 /* Reading: from an operand of any kind and stride to a block. */
 #define READ(kind, S, value)                                                                       \
     case kind:                                                                                     \
+        if (stride == 0) {                                                                         \
+            S v;                                                                                   \
+            memcpy(&v, from, sizeof(S));                                                           \
+            const T same = (value);                                                                \
+            for (int64_t i = 0; i < n; i++)                                                        \
+                d[i] = same;                                                                       \
+            break;                                                                                 \
+        }                                                                                          \
         if (stride == (int64_t)sizeof(S)) {                                                        \
             const S *s = (const S *)from;                                                          \
             for (int64_t i = 0; i < n; i++) {                                                      \
@@ -239,6 +247,30 @@ TG_VERSIONS static void NAMED(write)(const T *d, char *to, int kind, int64_t str
     }
 }
 
+/* The elements from `begin` on of an operand that jumps from one short row to the next. */
+static void NAMED(read_rows)(const tg_prepared *s, int k, T *d, const char *from, int kind,
+                             int64_t begin, int64_t n) {
+    int64_t at = begin % s->shorter;
+    from += begin / s->shorter * s->jump[k];
+    for (int64_t done = 0, some; done < n; done += some) {
+        some = s->shorter - at < n - done ? s->shorter - at : n - done;
+        NAMED(read)(d + done, from + at * s->last[k], kind, s->last[k], some);
+        from += s->jump[k];
+        at = 0;
+    }
+}
+static void NAMED(write_rows)(const tg_prepared *s, int k, const T *d, char *to, int kind,
+                              int64_t begin, int64_t n) {
+    int64_t at = begin % s->shorter;
+    to += begin / s->shorter * s->jump[k];
+    for (int64_t done = 0, some; done < n; done += some) {
+        some = s->shorter - at < n - done ? s->shorter - at : n - done;
+        NAMED(write)(d + done, to + at * s->last[k], kind, s->last[k], some);
+        to += s->jump[k];
+        at = 0;
+    }
+}
+
 typedef void (*NAMED(loop))(T *, const T *, const T *, const T *, int64_t);
 
 /* Per primitive: for vectors, for a number on the right, for a number on the left. */
@@ -269,8 +301,9 @@ static void NAMED(do_once)(plan *plan, NAMED(loop) loop, int out, int a, int b, 
         (planned){(any_loop)loop, (uint8_t)out, (uint8_t)a, (uint8_t)b, (uint8_t)c, TG_copy};
 }
 
-static void NAMED(make_plan)(plan *plan, const tg_program *program, const tg_operand *operands,
-                             const int64_t *stride) {
+static void NAMED(make_plan)(tg_prepared *prepared, const tg_operand *operands) {
+    const tg_program *program = prepared->program;
+    plan *plan = &prepared->plan;
     const int inputs = program->inputs, first_out = inputs + program->constants;
     const int first_other = first_out + program->outputs;
     T *listed = plan->listed;
@@ -279,10 +312,10 @@ static void NAMED(make_plan)(plan *plan, const tg_program *program, const tg_ope
     for (int i = 0; i < program->registers; i++) {
         int o = i < inputs ? i : i - first_out + inputs; /* the operand, if it is one */
         int operand = i < inputs || (i >= first_out && i < first_other);
-        plan->is_number[i] = i < inputs ? !operands[i].data || !stride[i] : i < first_out;
+        plan->is_number[i] = i < inputs ? !operands[i].data || stays(prepared, i) : i < first_out;
         int list = i >= inputs && i < first_out && program->list[i - inputs] >= 0;
         int direct = operand && !plan->is_number[i] && operands[o].kind == KIND &&
-                     stride[o] == (int64_t)sizeof(T);
+                     prepared->last[o] == (int64_t)sizeof(T) && !jumps(prepared, o);
         plan->room[i] = direct || list ? -1 : (int16_t)plan->rooms++;
     }
     for (int i = 0; i < program->all_listed; i++)
@@ -336,10 +369,10 @@ static void NAMED(fetch)(const T *now) {
         __builtin_prefetch(now + i, 0, 2);
 }
 
-/* One row of the index space, block by block; `at` are the operands' addresses, `now` those of the
+/* One row of the index space, or a part of it, block by block; `at` are the operands' addresses, `now` those of the
    registers: what does not change from row to row is there. */
 static void NAMED(row)(const tg_prepared *s, const tg_operand *operands, T **now, char *const *at,
-                       int64_t count, int64_t wide) {
+                       int64_t first, int64_t end, int64_t wide) {
     const tg_program *program = s->program;
     const plan *plan = &s->plan;
     const int inputs = program->inputs, first_out = inputs + program->constants;
@@ -353,12 +386,16 @@ static void NAMED(row)(const tg_prepared *s, const tg_operand *operands, T **now
     for (int k = 0; k < plan->onces; k++)
         NAMED(do_step)(&plan->once[k], now, plan->wide[k] ? wide : 1);
     const int fetches = program->cost >= WORTH_FETCHING;
-    for (int64_t begin = 0; begin < count; begin += BLOCK) {
-        const int64_t n = count - begin < BLOCK ? count - begin : BLOCK;
+    for (int64_t begin = first; begin < end; begin += BLOCK) {
+        const int64_t n = end - begin < BLOCK ? end - begin : BLOCK;
         for (int i = 0; i < inputs; i++) {
             if (plan->room[i] < 0)
                 now[i] = (T *)at[i] + begin;
-            else if (!plan->is_number[i])
+            else if (plan->is_number[i])
+                continue;
+            else if (jumps(s, i))
+                NAMED(read_rows)(s, i, now[i], at[i], operands[i].kind, begin, n);
+            else
                 NAMED(read)(now[i], at[i] + begin * s->last[i], operands[i].kind, s->last[i], n);
         }
         for (int o = 0; o < program->outputs; o++)
@@ -374,10 +411,15 @@ static void NAMED(row)(const tg_prepared *s, const tg_operand *operands, T **now
         }
         for (int k = 0; k < plan->eaches; k++)
             NAMED(do_step)(&plan->each[k], now, n);
-        for (int o = 0; o < program->outputs; o++)
-            if (plan->room[first_out + o] >= 0)
-                NAMED(write)(now[first_out + o], at[inputs + o] + begin * s->last[inputs + o],
-                             operands[inputs + o].kind, s->last[inputs + o], n);
+        for (int o = 0, k = inputs; o < program->outputs; o++, k++) {
+            if (plan->room[first_out + o] < 0)
+                continue;
+            if (jumps(s, k))
+                NAMED(write_rows)(s, k, now[first_out + o], at[k], operands[k].kind, begin, n);
+            else
+                NAMED(write)(now[first_out + o], at[k] + begin * s->last[k], operands[k].kind,
+                             s->last[k], n);
+        }
     }
 }
 
@@ -396,8 +438,8 @@ static void NAMED(rows)(const tg_prepared *s, const tg_operand *operands, T *roo
         else
             now[program->inputs + i] = (T *)plan->listed + program->list[i];
     for (int64_t row = first_row; row < first_row + rows; row++) {
-        addresses(s, operands, row, begin, at);
-        NAMED(row)(s, operands, now, at, end - begin, wide);
+        addresses(s, operands, row, at);
+        NAMED(row)(s, operands, now, at, begin, end, wide);
     }
 }
 
