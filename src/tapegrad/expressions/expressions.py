@@ -138,6 +138,8 @@ def simplified(maker: Maker, name: str, args: tuple[Expression, ...]) -> Express
         return args[0].args[0]
     if name == "select" and args[1] is args[2]:
         return args[1]
+    if name == "select" and args[0].name == "not_":
+        return maker.apply("select", args[0].args[0], args[2], args[1])
     return None
 
 

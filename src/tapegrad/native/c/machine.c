@@ -300,7 +300,7 @@ static int join_dims(tg_prepared *s, const tg_operand *operands, int dims, const
 }
 
 /* Nanoseconds, about: what a row costs beside its elements; and an operand that jumps, for each. */
-#define ROW_COST 12
+#define ROW_COST 16
 #define STEP_COST 5
 #define JUMP_COST(n) (8 + (n) / 16)
 #define LONGEST_SHORT 256
