@@ -104,6 +104,19 @@ def test_the_gradient_of_a_sum_is_no_array() -> None:
     assert names == ["mul+mul+mul", "sum_all"]
 
 
+@needs_kernels
+def test_a_program_of_numbers_alone() -> None:
+    def step(x: Any) -> Any:
+        one = torch.ones(())
+        return x * 2 + 1, (one * 2 + 1).exp() - one
+
+    compiled = torch.compile(step, fullgraph=True)
+    for _ in range(4):
+        x = torch.randn(5)
+        for f, w in zip(compiled(x), step(x), strict=True):
+            assert torch.equal(f, w)
+
+
 def recipe(seed: int) -> list[tuple[str, int, Any]]:
     """Sums, products and choices: what is done, with which value, with which other or number."""
     chooser = random.Random(seed)

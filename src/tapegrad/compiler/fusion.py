@@ -267,6 +267,8 @@ def joined(calls: list[Call], is_needed: Any, shared: Shared) -> Any:
                 results.append(made)
     if not results:
         return None  # nobody reads what they make
+    if not inputs:
+        raise TooLarge("nothing but numbers: each op by itself")
     for i, r in enumerate(results):
         if not r.args or r in results[:i]:
             results[i] = maker.copy(r)
