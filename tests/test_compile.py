@@ -1244,7 +1244,7 @@ def test_a_step_that_does_nothing_is_noticed_at_once(monkeypatch: Any) -> None:
     from tapegrad.compiler import recording
 
     whole = recording.in_segments
-    monkeypatch.setattr(recording, "in_segments", lambda steps, kept: whole(steps[1:], kept))
+    monkeypatch.setattr(recording, "in_segments", lambda steps, *rest: whole(steps[1:], *rest))
     compiled = tg.compile(lambda x: x.sort()[0] * 2, fullgraph=True)
     x = tg.randn(100)
     compiled(x)

@@ -182,3 +182,32 @@ def test_results_that_cannot_be_differentiated_are_results_all_the_same() -> Non
             y = compiled(tg.ones(3))
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         y.sum().backward()
+
+
+@pytest.mark.parametrize("kind", ["forward", "forward_pre", "with_kwargs"])
+def test_a_hook_in_the_place_of_another(kind: str) -> None:
+    """As many hooks as before, and yet not the same."""
+
+    def double(module: Any, given: Any, *rest: Any) -> Any:
+        return given[0] * 2 if kind == "forward_pre" else rest[-1] * 2
+
+    def triple(module: Any, given: Any, *rest: Any) -> Any:
+        return given[0] * 3 if kind == "forward_pre" else rest[-1] * 3
+
+    def prepare(model: Any, optimizer: Any) -> Any:
+        place = model[1]
+        add = place.register_forward_hook
+        handles = [place.register_forward_pre_hook(double) if "pre" in kind else add(double)]
+
+        def before(i: int) -> None:
+            if i == 7:
+                handles.pop().remove()
+                if kind == "forward_pre":
+                    place.register_forward_pre_hook(triple)
+                else:
+                    add(triple, with_kwargs=kind == "with_kwargs")
+
+        return before, []
+
+    step = assert_same(prepare)
+    assert sum([recording.replays for recording in step.recordings.values()]) > 0

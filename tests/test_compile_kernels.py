@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tapegrad as torch
 from tapegrad.compiler.tapes import Segment
+from tapegrad.native import KERNELS
 from tapegrad.utils._python_dispatch import TorchDispatchMode
 from test_compile_memory import both_ways, needs_kernels
 
@@ -50,6 +53,142 @@ CASES = {
     "turned": lambda x: x.t().contiguous().exp(),
     "without weights": lambda x: F.binary_cross_entropy(x.sigmoid(), (x * 2).sigmoid()),
 }
+
+
+def edges() -> Any:
+    """Zeros of both signs and infinities among ordinary numbers, twice, in all pairs."""
+    one = torch.tensor([0.0, -0.0, 1.5, -1.5, torch.inf, -torch.inf, 3e-42, -7.0])
+    a, b = torch.meshgrid(one, one, indexing="ij")
+    return a.reshape(-1), b.reshape(-1)
+
+
+SIGNED = {
+    "products": lambda a, b: (-a * b, a * -b, -a * -b),
+    "quotients": lambda a, b: (-a / b, a / -b, -a / -b),
+    "sums": lambda a, b: (-a + b, a + -b, -a + -b, -a + -a),
+    "differences": lambda a, b: (-a - b, a - -b, -a - -b),
+    "of one": lambda a, b: ((-a).abs(), (-b) * (-b), a.neg().neg() * b),
+    "the same twice": lambda a, b: (a * b + b * a, b + a, a + b),
+}
+
+
+@needs_kernels
+@pytest.mark.parametrize("kind", SIGNED)
+def test_signs_are_those_of_eager(kind: str) -> None:
+    step = torch.compile(SIGNED[kind], fullgraph=True)
+    for _ in range(4):
+        a, b = edges()
+        found, wanted = step(a, b), SIGNED[kind](a, b)
+        for f, w in zip(found, wanted, strict=True):
+            assert torch.equal(f.isnan(), w.isnan())
+            assert torch.equal(f[~f.isnan()].view(torch.int32), w[~w.isnan()].view(torch.int32))
+
+
+@needs_kernels
+def test_the_gradient_of_a_sum_is_no_array() -> None:
+    """It is one everywhere: nothing is multiplied by it, and other values may be results."""
+    x = torch.randn(3, 50, requires_grad=True)
+    y = torch.randn(3, 50, requires_grad=True)
+
+    @torch.compile
+    def step() -> None:
+        x.grad = y.grad = None
+        (x * y).sum().backward()
+
+    for _ in range(4):
+        step()
+    assert torch.equal(x.grad, y) and torch.equal(y.grad, x)
+    assert x.grad.data_ptr() != y.data_ptr()
+    (recording,) = step.recordings.values()
+    names = [name for run in recording.run_steps for name in getattr(run.__self__, "names", ())]
+    assert names == ["mul+mul+mul", "sum_all"]
+
+
+@needs_kernels
+def test_a_program_of_numbers_alone() -> None:
+    def step(x: Any) -> Any:
+        one = torch.ones(())
+        return x * 2 + 1, (one * 2 + 1).exp() - one
+
+    compiled = torch.compile(step, fullgraph=True)
+    for _ in range(4):
+        x = torch.randn(5)
+        for f, w in zip(compiled(x), step(x), strict=True):
+            assert torch.equal(f, w)
+
+
+def recipe(seed: int) -> list[tuple[str, int, Any]]:
+    """Sums, products and choices: what is done, with which value, with which other or number."""
+    chooser = random.Random(seed)
+    made = []
+    for i in range(2, 32):
+        name = chooser.choice(["add", "sub", "rsub", "mul", "square", "where", "exp"])
+        first = chooser.randrange(max(0, i - 5), i)
+        other: Any = chooser.randrange(max(0, i - 5), i)
+        if chooser.random() < 0.3:
+            other = chooser.uniform(-2, 2)
+        made.append((name, first, other))
+    return made
+
+
+def cooked(steps: list[tuple[str, int, Any]], *given: Any) -> list[Any]:
+    values = list(given)
+    for name, first, other in steps:
+        x, y = values[first], values[other] if type(other) is int else other
+        if name == "where":
+            values.append(torch.where(x > 0, y, x) if first % 2 else torch.where(x > 0, x, y))
+        elif name == "rsub":
+            values.append(y - x)
+        elif name == "square":
+            values.append(x * x)
+        elif name == "exp":
+            values.append((-x.abs()).exp())
+        else:
+            values.append({"add": x + y, "sub": x - y, "mul": x * y}[name])
+    return values[8::8] + values[-1:]
+
+
+@needs_kernels
+@pytest.mark.parametrize("seed", range(16))
+def test_steps_of_joined_programs_in_pairs(seed: int) -> None:
+    """Where two steps become one, nothing is rounded otherwise, and no value is lost."""
+    steps = recipe(seed)
+    dtype = torch.float64 if seed % 2 else torch.float32
+    compiled = torch.compile(lambda a, b: cooked(steps, a, b), fullgraph=True)
+    for _ in range(4):
+        given = [torch.randn(5000 if seed % 3 else 7, dtype=dtype) for _ in range(2)]
+        for f, w in zip(compiled(*given), cooked(steps, *given), strict=True):
+            assert torch.equal(f.nan_to_num(), w.nan_to_num())
+
+
+@needs_kernels
+def test_programs_that_are_alike_are_one() -> None:
+    """As many times as it is used, it is prepared once; for other operands it is another one."""
+
+    def once(x: Any) -> Any:
+        return (x * 2 + 1).tanh() * 0.0 + (x * -2 + 1).tanh() * -0.0
+
+    def step(x: Any, wide: Any) -> Any:
+        first = once(x)
+        return first, once(first @ x), once(wide)
+
+    compiled = torch.compile(step)
+    given = torch.randn(4, 4), torch.randn(5, 8)
+    for _ in range(4):
+        found = compiled(*given)
+    for f, w in zip(found, step(*given), strict=True):
+        assert torch.equal(f, w) and torch.equal(f.signbit(), w.signbit())
+    (recording,) = compiled.recordings.values()
+    (segment,) = [run.__self__ for run in recording.run_steps]
+    programs = [x for x in segment.tape.kept if type(x).__name__ == "Program"]
+    assert len(programs) == 3 and len(set(map(id, programs))) == 2
+
+    x, y = np.ones(4, np.float32), np.ones(4, np.float32)
+    said = segment.tape.machine(0)[0]
+    operands = [(0, x.ctypes.data, 0.0, (4,)), (0, y.ctypes.data, 0.0, (4,))]
+    tape = KERNELS.fused_tape(said, (4,), tuple(operands), [x, y])
+    with pytest.raises(ValueError, match="prepared for other operands"):
+        KERNELS.fused_tape(tape.kept[0], (2,), tuple(operands), [x, y])
 
 
 @needs_kernels

@@ -359,6 +359,61 @@ def test_pairs_of_single_precision(name, rng):
             np.testing.assert_array_equal(op.kernel(a, number), quiet(op.forward, np, a, number))
 
 
+SHORT_ROWS = {
+    "a row for all": lambda x: (x((700, 7)), x((7,))),
+    "a number for each row": lambda x: (x((700, 7)), x((700, 1))),
+    "both": lambda x: (x((90, 1)), x((1, 37))),
+    "channels": lambda x: (x((5, 6, 9, 9)), x((6, 1, 1))),
+    "in the middle": lambda x: (x((40, 8, 11)), x((40, 1, 11))),
+    "turned": lambda x: (x((33, 40)).T, x((40, 33))),
+    "part of the columns": lambda x: (x((120, 64))[:, 16:32], x((120, 16))),
+    "every other row": lambda x: (x((260, 12))[::2], x((130, 12))),
+}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, "bfloat16"])
+@pytest.mark.parametrize("kind", SHORT_ROWS)
+def test_short_rows_are_gone_through_as_one(kind, dtype, threads, rng):
+    """Values are those of operands that lie in one piece, wherever blocks begin and end."""
+    if dtype == "bfloat16":
+        dtype = pytest.importorskip("ml_dtypes").bfloat16
+    a, b = SHORT_ROWS[kind](lambda shape: rng.normal(size=shape).astype(dtype))
+    whole = [np.ascontiguousarray(x) for x in np.broadcast_arrays(a, b)]
+    before = KERNELS.threads()
+    KERNELS.set_threads(threads)
+    try:
+        for name, attributes in (
+            ("add", ()),
+            ("lerp_scalar", (0.3,)),
+            ("lt", ()),
+            ("logaddexp", ()),
+        ):
+            kernel = REGISTRY[name].kernel
+            found, wanted = kernel(a, b, *attributes), kernel(*whole, *attributes)
+            np.testing.assert_array_equal(found.astype(np.float64), wanted.astype(np.float64))
+    finally:
+        KERNELS.set_threads(before)
+
+
+@pytest.mark.parametrize("name", ["exp", "tanh"])
+def test_exponentials_of_single_precision(name, rng):
+    """About one unit in the last place, against the C library in double."""
+    bits = rng.integers(0, 0x42AE0000, 1 << 18, dtype=np.uint32)  # up to 87
+    x = np.concatenate([bits.view(np.float32), -bits.view(np.float32)])
+    x = np.concatenate([x, rng.normal(size=1 << 17).astype(np.float32)])
+    want = getattr(np, name)(x.astype(np.float64))
+    found = REGISTRY[name].kernel(x)
+    ulps = np.abs(found - want) / np.spacing(np.abs(want).astype(np.float32))
+    assert ulps.max() < 1.1
+    edges = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0, 1e-40, -1e-40, 3e38, -3e38], np.float32)
+    with np.errstate(all="ignore"):
+        want = getattr(np, name)(edges.astype(np.float64)).astype(np.float32)
+    found = REGISTRY[name].kernel(edges)
+    np.testing.assert_array_equal(found, want)
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(want))
+
+
 def test_gelu_of_single_precision(rng):
     """As exact as single precision goes: within two roundings of what double says."""
     x = np.concatenate([np.linspace(-14, 14, 20001), rng.normal(size=20000)]).astype(np.float32)

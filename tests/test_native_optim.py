@@ -189,3 +189,19 @@ def test_clip_grad_value(limit, threads):
     for p, q in zip(ours, theirs, strict=True):
         np.testing.assert_array_equal(p.grad.numpy(), q.grad.numpy())
         assert p.grad._version == q.grad._version
+
+
+def test_parameters_that_are_written_together_share_their_notes():
+    """Who wrote a parameter last is noted once for all of them, and is still right for each."""
+    layer = nn.Linear(3, 2)
+    optimizer = optim.SGD(layer.parameters(), lr=0.1)
+    for _ in range(12):
+        optimizer.zero_grad()
+        layer(torch.ones(1, 3)).sum().backward()
+        optimizer.step()
+    weight, bias = layer.weight._version_cell(), layer.bias._version_cell()
+    assert weight.writers is bias.writers
+    assert [entry[0] for entry in weight.writers][-4:] == list(range(weight.n - 3, weight.n + 1))
+    with torch.no_grad():
+        layer.bias.mul_(2)
+    assert bias.writers[-1][1] == "mul_" and weight.writers[-1][1] != "mul_"

@@ -81,7 +81,7 @@ class Compiled:
             return self.function(*args, **kwargs)
         if STATE.modes_on and MODES.saved_hooks:
             return self.function(*args, **kwargs)
-        if not self.lock.acquire(blocking=False):
+        if not self.lock.acquire(False):
             return self.function(*args, **kwargs)
         try:
             last = self.last

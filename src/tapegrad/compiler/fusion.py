@@ -23,13 +23,29 @@ MOST_TOGETHER = 40  # ops in a group
 LARGE_SUM = 1 << 15  # elements
 
 
+class Shared:
+    """What the groups of one recording have in common."""
+
+    def __init__(self, numbers: dict[int, float]) -> None:
+        self.numbers = numbers  # by address: arrays of one number, which is always the same
+        self.programs: dict[Any, Any] = {}  # that are alike, on operands that lie alike
+
+    def tape(self, said: Any, sizes: Any, operands: Any, kept: list[Any]) -> Any:
+        """A tape with one call of the vector machine."""
+        # As text: zeros have signs.
+        key = repr((said, sizes, [(kind, not at, steps) for kind, at, _, steps in operands]))
+        tape = KERNELS.fused_tape(self.programs.get(key, said), sizes, operands, kept)
+        self.programs[key] = tape.kept[0]
+        return tape
+
+
 class Call:
     """What the vector machine does for one op."""
 
     def __init__(self, step: Any) -> None:
         self.step = step
-        said, self.sizes, operands = step.tape.machine(0)
-        self.kind, _, self.constants, self.kinds, _, _, self.steps, self.cost = said
+        self.said, self.sizes, operands = step.tape.machine(0)
+        self.kind, _, self.constants, self.kinds, _, _, self.steps, self.cost = self.said
         if self.count() == 1:  # one element: its steps say nothing
             self.sizes = (1,)
             operands = [(kind, at, number, (0,)) for kind, at, number, _ in operands]
@@ -128,7 +144,7 @@ def owners(arrays: Any) -> set[int]:
     return {id(memory(x)) for x in arrays if is_array(x)}
 
 
-def fused(steps: list[Any], is_needed: Any) -> list[Any]:
+def fused(steps: list[Any], is_needed: Any, shared: Shared) -> list[Any]:
     """The tapes of steps, elementwise ones joined; `is_needed(array, steps)`: who else reads it."""
     placed: list[Any] = []
     for step in steps:
@@ -148,7 +164,8 @@ def fused(steps: list[Any], is_needed: Any) -> list[Any]:
                 break
         else:
             placed.append(Group(call))
-    return with_sums([tape for item in placed for tape in tapes_of(item, is_needed)], is_needed)
+    parts = [tape for item in placed for tape in tapes_of(item, is_needed, shared)]
+    return with_sums(parts, is_needed)
 
 
 def with_sums(parts: list[Any], is_needed: Any) -> list[Any]:
@@ -191,14 +208,17 @@ def forget(tape: Any, array: Any) -> None:
     tape.move(np.zeros((0, 3), np.int64), kept)
 
 
-def tapes_of(item: Any, is_needed: Any) -> list[Any]:
+def tapes_of(item: Any, is_needed: Any, shared: Shared) -> list[Any]:
     """The tapes of one place in the order, with the steps that each does."""
     if isinstance(item, Alone):
         return [(item.step.tape, [item.step])]
     if len(item.calls) == 1:
-        return [(item.calls[0].step.tape, [item.calls[0].step])]
+        call = item.calls[0]
+        kept = [x for x in call.step.tape.kept if is_array(x)]
+        operands = (*call.inputs, *call.outputs)
+        return [(shared.tape(call.said, call.sizes, operands, kept), [call.step])]
     try:
-        tape = joined(item.calls, is_needed)
+        tape = joined(item.calls, is_needed, shared)
         return [] if tape is None else [(tape, [call.step for call in item.calls])]
     except TooLarge:
         half = len(item.calls) // 2
@@ -206,11 +226,11 @@ def tapes_of(item: Any, is_needed: Any) -> list[Any]:
         for part in (item.calls[:half], item.calls[half:]):
             group = Group(part[0])
             group.calls = part
-            found += tapes_of(group, is_needed)
+            found += tapes_of(group, is_needed, shared)
         return found
 
 
-def joined(calls: list[Call], is_needed: Any) -> Any:
+def joined(calls: list[Call], is_needed: Any, shared: Shared) -> Any:
     """One tape for all calls of a group; None if it would do nothing."""
     maker = Maker()
     values: dict[Any, Expression] = {}  # of operands, by address and steps
@@ -222,7 +242,7 @@ def joined(calls: list[Call], is_needed: Any) -> Any:
     for call in calls:
         registers: dict[int, Any] = {}
         for i, operand in enumerate(call.inputs):
-            registers[i] = value_of(operand, maker, values, inputs)
+            registers[i] = value_of(operand, maker, values, inputs, shared)
         first = len(call.inputs)
         for i, constant in enumerate(call.constants):
             is_list = isinstance(constant, tuple)
@@ -247,23 +267,28 @@ def joined(calls: list[Call], is_needed: Any) -> Any:
                 results.append(made)
     if not results:
         return None  # nobody reads what they make
-    if any([r.name in ("input", "number") for r in results]) or len(set(map(id, results))) < len(
-        results
-    ):
-        raise TooLarge("a result that is not computed, or twice")
+    if not inputs:
+        raise TooLarge("nothing but numbers: each op by itself")
+    for i, r in enumerate(results):
+        if not r.args or r in results[:i]:
+            results[i] = maker.copy(r)
     said = program(calls[0].kind, list(results), list(range(len(inputs))), KERNELS.STEPS, maker)
     # Only what is read and written from now on is kept in memory.
     places = {x[1] for x in (*inputs, *outputs)}
     arrays = [x for step in steps for x in step.tape.kept if is_array(x)]
     kept = [x for x in arrays if address(x) in places]
-    return KERNELS.fused_tape(said, calls[0].sizes, (*inputs, *outputs), kept)
+    return shared.tape(said, calls[0].sizes, (*inputs, *outputs), kept)
 
 
-def value_of(operand: Any, maker: Maker, values: Any, inputs: list[Any]) -> Expression:
+def value_of(
+    operand: Any, maker: Maker, values: Any, inputs: list[Any], shared: Shared
+) -> Expression:
     """An operand of a call: a value of the group, a number, or an input from memory."""
     kind, at, number, steps = operand
     if not at:
         return maker.number(number)
+    if at in shared.numbers:
+        return maker.number(shared.numbers[at])
     if (at, steps) not in values:
         values[at, steps] = maker.input(len(inputs), kind == BOOL_KIND)
         inputs.append(operand)

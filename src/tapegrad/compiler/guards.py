@@ -29,6 +29,13 @@ DEEPEST = 4  # containers and objects inside each other
 MOST_ITEMS = 512  # of a list or dict that are looked at
 PLAIN = (bool, int, float, complex, str, bytes, type(None), enum.Enum, type)
 ABSENT = object()
+# What modules keep beside hooks, which are looked at themselves, and what is not for calls.
+BESIDE = frozenset(
+    """
+    _compiled_call_impl _forward_hooks_with_kwargs _forward_hooks_always_called
+    _forward_pre_hooks_with_kwargs _is_full_backward_hook _non_persistent_buffers_set
+    """.split()
+)
 LOOKS_UNSEEN = frozenset(("math", "cmath", "numpy", "struct", "statistics"))
 NUMPY = os.path.dirname(np.__file__)
 
@@ -67,12 +74,13 @@ class Guards:
 
     def changed(self) -> str:
         """What is not as it was, by name; "" if all is."""
-        known = self.entries, self.lengths, self.cells, self.items
-        if KERNELS is None or not KERNELS.as_before(*known):
+        if KERNELS is None or not KERNELS.as_before(
+            self.entries, self.lengths, self.cells, self.items
+        ):
             changed = self.changed_container()
             if changed:
                 return changed
-        if not same_hooks(self.leaf_hooks):
+        if self.leaf_hooks and not same_hooks(self.leaf_hooks):
             return "the hooks of a tensor"
         for each, items, name in self.sets:
             if any([item not in each for item in items]):
@@ -194,7 +202,7 @@ class Guards:
             if key in ("_parameters", "_buffers"):
                 for child in value:
                     self.visit_entry(value, child, f"{name}.{child}", depth)
-            elif key == "_compiled_call_impl":
+            elif key in BESIDE:
                 continue
             elif key.endswith("_hooks"):
                 self.visit_hooks(value, f"{name}.{key}", depth)
@@ -204,8 +212,8 @@ class Guards:
     def visit_hooks(self, hooks: Any, name: str, depth: int) -> None:
         """Hooks run in the call: what they see is seen by it."""
         self.lengths.append((hooks, len(hooks), name))
-        for hook in list(hooks.values()):
-            self.visit(hook, name, depth)
+        for key in list(hooks):  # one that is put in the place of another has another key
+            self.visit_entry(hooks, key, name, depth)
 
     def visit_class(self, cls: Any, name: str, depth: int) -> None:
         """The methods of the user's classes, and what is kept in the class itself."""

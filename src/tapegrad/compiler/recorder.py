@@ -25,7 +25,7 @@ from .._tensor.conversion import the_element
 from ..autograd.dispatched import above, wanting
 from ..core.base import WITH_BITS, TensorBase, next_seq, user_frame, wrap
 from ..core.dispatch import apply
-from ..core.layout import memory
+from ..core.layout import address, memory
 from ..core.op import Op
 from ..core.python_dispatch import Call, OpMode, below_autograd, leaves_of, modes_set_to
 from ..errors import evidence
@@ -525,6 +525,15 @@ class Recorder(OpMode):
                     continue
             kept.append(step)
         return kept
+
+    def known_numbers(self) -> dict[int, float]:
+        """What is in arrays of one float that are filled once and for all, by address."""
+        fills = [step.made[0] for step in self.steps if isinstance(step, FillStep)]
+        return {
+            address(x): x.item()
+            for x in fills
+            if memory(x).size == 1 and x.dtype.char in "fd" and id(memory(x)) not in self.written
+        }
 
     def without_history(self, value: Any) -> Any:
         """Tensors of this call replaced by others with the same memory and version."""

@@ -115,7 +115,7 @@ class Recording:
             read += [array for step in needed for array in step.made]
         made = [r for r in self.results if type(r) is Result]
         kept = [*[r._array for r in made], *read]
-        steps = in_segments(needed, kept)
+        steps = in_segments(needed, kept, recorder.known_numbers())
         self.plan = Plan(needed, steps, kept)
         for r in made:  # soon somebody else's
             self.filled.pop(id(r.owner), None)
@@ -163,7 +163,7 @@ class Recording:
             return "which of its results are used"
         if not same_tensors(self.externals):
             return MOVED
-        if not same_gradients(self.gradients_before):
+        if self.gradients_before and not same_gradients(self.gradients_before):
             return GRADIENTS
         for optimizer in self.optimizers:
             if not optimizer.holds():

@@ -176,13 +176,19 @@ def change_places(a: Any, b: Any) -> None:
 
 
 def same_bits(a: Any, b: Any) -> bool:
+    """Whether two arrays have the same bits, except that any NaN is as good as another."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
     if a is b:
         return True
     a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
     word = np.uint64 if a.nbytes % 8 == 0 else np.uint8
-    return bool(np.array_equal(a.reshape(-1).view(word), b.reshape(-1).view(word)))
+    if np.array_equal(a.reshape(-1).view(word), b.reshape(-1).view(word)):
+        return True
+    if a.dtype.kind not in "fcV":
+        return False
+    other = ~((a != a) & (b != b))  # where one of them is a number
+    return bool(np.array_equal(a[other].view(np.uint8), b[other].view(np.uint8)))
 
 
 def remembered(owner: Any) -> list[tuple[Any, Any, Any]]:

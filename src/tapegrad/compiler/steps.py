@@ -251,11 +251,12 @@ class UpdateStep(WholeStep):
     prepared: list[Again] | None = None
 
     def run(self) -> None:
-        if self.prepared is None:
-            self.prepare()
-        assert self.prepared is not None
-        if all([each.fits() for each in self.prepared]) and not has_hooks(self.args[0]):
-            for each in self.prepared:
+        prepared = self.prepared
+        if prepared is None:
+            prepared = self.prepare()
+        fits = len(prepared) == 1 and prepared[0].fits()  # as most of them are
+        if (fits or all([each.fits() for each in prepared])) and not has_hooks(self.args[0]):
+            for each in prepared:
                 each.make()
             return
         # Something was loaded or replaced: the step itself, then again with what there is now.
@@ -268,8 +269,9 @@ class UpdateStep(WholeStep):
             self.updates = updates
             self.prepare()
 
-    def prepare(self) -> None:
+    def prepare(self) -> list[Again]:
         self.prepared = [Again(update, self.args[0]) for update in self.updates]
+        return self.prepared
 
 
 class GradientStep(Step):

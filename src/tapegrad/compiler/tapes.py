@@ -20,7 +20,7 @@ from ..expressions.program import BOOL_KIND, COMPUTED, DOUBLE_KIND, FLOAT_KIND
 from ..expressions.trace import Tracer
 from ..native import KERNELS
 from ..native.overrides import HOME
-from .fusion import fused
+from .fusion import Shared, fused
 from .snapshots import fingerprint, same_bits
 
 Tape = Any  # native/c/tape.c
@@ -206,7 +206,10 @@ def copy_tape(source: Any, target: Any) -> Any:
     """One array copied into another of the same shape; floats may be of two kinds."""
     kinds = KINDS.get(source.dtype), KINDS.get(target.dtype)
     goes_back = any([step < 0 for step in source.strides])  # the vector machine does not
-    if source.dtype == target.dtype and (goes_back or turns(source) or source.dtype.kind != "f"):
+    in_parts = not target.flags.c_contiguous  # rows of it, perhaps: nothing to join it with
+    if source.dtype == target.dtype and (
+        goes_back or in_parts or turns(source) or source.dtype.kind != "f"
+    ):
         return bytes_tape(source, target)
     if None in kinds or source.ndim > MOST_DIMS or source.shape != target.shape:
         return None
@@ -266,8 +269,8 @@ class Segment:
 
     name = "kernels"
 
-    def __init__(self, steps: list[Any], is_needed: Any) -> None:
-        parts = fused(steps, is_needed)
+    def __init__(self, steps: list[Any], is_needed: Any, shared: Shared) -> None:
+        parts = fused(steps, is_needed, shared)
         self.count = len(steps)
         self.tape = KERNELS.join_tapes([tape for tape, _ in parts])
         self.cells = [step.cell for step in steps if hasattr(step, "cell")]
@@ -309,8 +312,12 @@ class Segment:
             outline.seconds = min(outline.seconds, float(part.sum()))
 
 
-def in_segments(steps: list[Any], results: list[Any]) -> list[Any]:
-    """The same steps, those with tapes joined; `results` are arrays that are read at the end."""
+def in_segments(
+    steps: list[Any], results: list[Any], numbers: dict[int, float] | None = None
+) -> list[Any]:
+    """The same steps, those with tapes joined; `results` are arrays that are read at the end,
+    `numbers` those of arrays that never change, by address."""
+    shared = Shared(numbers or {})
     readers: dict[int, set[int]] = {}
     for step in steps:
         for array in step.reads():
@@ -328,7 +335,7 @@ def in_segments(steps: list[Any], results: list[Any]) -> list[Any]:
             together.append(step)
             continue
         if together:
-            found.append(Segment(together, is_needed))
+            found.append(Segment(together, is_needed, shared))
             together = []
         if step is not None:
             found.append(step)

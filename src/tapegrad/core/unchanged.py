@@ -151,14 +151,17 @@ def note_writes(written: Version, params: list[TensorBase]) -> None:
     last = written.writers[-1]
     # Parameters that were always written together share one tuple of notes, before and after.
     n = -1
-    before: Any = None
-    after: Any = None
+    before: tuple[Any, ...] = ()
+    after: tuple[Any, ...] = ()
     for p in params:
         cell = p._cell
         assert cell is not None
-        if p._cut is None and cell.n == n and cell.writers is before:
-            cell.writers = after
-            continue
+        if p._cut is None and cell.n == n:
+            own = cell.writers
+            # Of long ones only the last four are kept (`Version.note`): they come to be one here.
+            if own is before or (len(own) == len(before) >= 8 and own[-4:] == before[-4:]):
+                cell.writers = after
+                continue
         n, before = cell.n, cell.writers
         cell.note(last[1], last[2], last[3], (False, None, None, -1, p._cut))
         after = cell.writers

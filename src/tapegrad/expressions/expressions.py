@@ -24,6 +24,7 @@ PRIMITIVES = frozenset(
 SINGLE = frozenset(
     ["erfinv", "gelu_value", "gelu_slope", "round16"]
 )  # those of single precision alone
+COMMUTATIVE = frozenset(["add", "mul"])
 TRUTHS = frozenset("isnan isinf isfinite not_ signbit lt le gt ge eq ne and_ or_ xor_".split())
 
 
@@ -44,6 +45,8 @@ class Expression:
             return bool(self.value[1])
         if self.name == "number":
             return isinstance(self.value, bool)
+        if self.name == "copy":
+            return self.args[0].is_truth
         if self.name == "select":
             return self.args[1].is_truth and self.args[2].is_truth
         return self.name in TRUTHS
@@ -91,14 +94,19 @@ class Maker:
         simple = simplified(self, name, args)
         if simple is not None:
             return simple
-        key = (name, *map(id, args))
+        places = map(id, args)
+        key = (name, *(sorted(places) if name in COMMUTATIVE else places))
         if key not in self.made:
             self.made[key] = Expression(name, args)
         return self.made[key]
 
+    def copy(self, x: Expression) -> Expression:
+        """A value as a result of its own, where it is an input or another result already."""
+        return Expression("copy", (x,))
+
 
 def simplified(maker: Maker, name: str, args: tuple[Expression, ...]) -> Expression | None:
-    """What can be said without computing, and changes no bit of any result."""
+    """What can be said without computing, and changes no bit of any result but the sign of NaN."""
     values = [a.value for a in args if a.name == "number"]
     if len(values) == len(args) and name in FOLDED:
         try:
@@ -111,16 +119,49 @@ def simplified(maker: Maker, name: str, args: tuple[Expression, ...]) -> Express
                 return other
     if name == "div" and args[1].name == "number" and args[1].value == 1 and not args[0].is_truth:
         return args[0]
+    if any([a.name == "neg" for a in args]):
+        signed = without_signs(maker, name, args)
+        if signed is not None:
+            return signed
     if name == "mul" and args[0] is args[1] and not args[0].is_truth:
         return maker.apply("square", args[0])
     if name == "pow" and args[1].name == "number" and args[1].value == 2 and not args[0].is_truth:
         return maker.apply("square", args[0])  # as NumPy does
     if name == "neg" and args[0].name == "neg":
         return args[0].args[0]
+    if name == "reciprocal" and args[0].name == "add":
+        for one, power in (args[0].args, args[0].args[::-1]):
+            if one.name == "number" and one.value == 1 and power.name == "exp":
+                if power.args[0].name == "neg":
+                    return maker.apply("sigmoid", power.args[0].args[0])
     if name == "not_" and args[0].name == "not_" and args[0].args[0].is_truth:
         return args[0].args[0]
     if name == "select" and args[1] is args[2]:
         return args[1]
+    if name == "select" and args[0].name == "not_":
+        return maker.apply("select", args[0].args[0], args[2], args[1])
+    return None
+
+
+def without_signs(maker: Maker, name: str, args: tuple[Expression, ...]) -> Expression | None:
+    """A primitive of negated arguments by way of the arguments themselves; None: there is none.
+
+    Rounding is the same on both sides of zero. What is left alone would change the sign of a zero.
+    """
+    bare = [a.args[0] if a.name == "neg" else a for a in args]
+    if name in ("mul", "div"):
+        made = maker.apply(name, *bare)
+        return made if args[0].name == args[1].name == "neg" else maker.apply("neg", made)
+    if name == "add":
+        if bare[0] is bare[1] and args[0] is args[1]:
+            return maker.apply("neg", maker.apply("add", *bare))
+        if args[1].name == "neg":
+            return maker.apply("sub", args[0], bare[1])
+        return maker.apply("sub", args[1], bare[0])
+    if name == "sub" and args[1].name == "neg":
+        return maker.apply("add", args[0], bare[1])
+    if name in ("square", "abs"):
+        return maker.apply(name, bare[0])
     return None
 
 

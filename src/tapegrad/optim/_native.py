@@ -177,27 +177,25 @@ class Again:
             for own in done.owns:
                 self.state.append((own[name], own[name]._array, own[name]._version_cell()))
                 self.add_write(own[name], n)
-        self.counters = []
+        self.counters: list[Any] = []
+        self.counts = rule.scalars == ("step",) and rule.advance is count_step
         for name in rule.scalars:
             for own in done.owns:
                 t = own[name]
                 self.places.append((own, name, t))
                 self.state.append((t, t._array, t._version_cell()))
                 self.counters.append(t._array)
-                if self.counts_steps():
+                if self.counts:
                     self.add_write(t, 1)
         self.written = Version()  # by the line that was recorded
         self.written.writers = done.params[0]._version_cell().writers[-1:]
         self.run = KERNELS.KERNELS[f"{rule.kernel}_{SUFFIXES[done.rows[0][0].dtype]}"]
-        self.sizes = (len(done.params), done.narrow)
+        self.table, self.sizes = (done.table,), (len(done.params), done.narrow)
         self.take_numbers()
 
     def add_write(self, t: Any, n: int) -> None:
         if n:
             self.writes.append((t._version_cell(), n))
-
-    def counts_steps(self) -> bool:
-        return self.done.rule.scalars == ("step",) and self.done.rule.advance is count_step
 
     def take_numbers(self) -> bool:
         """The numbers of the group as they are now; False if they ask for another kernel."""
@@ -208,7 +206,10 @@ class Again:
             return False
         self.kinds = kinds
         self.options = tuple(options)
-        self.numbers = [(group, key, value) for key, value in group.items()]
+        numbers = [(group, key, value) for key, value in group.items()]
+        self.all_places = [*self.places, *numbers]
+        has_values = bool(self.done.rule.fresh or self.done.rule.scalars)
+        self.given = None if has_values else (group["lr"], *options)
         return True
 
     def fits(self) -> bool:
@@ -216,21 +217,25 @@ class Again:
         return (
             self.is_listed
             and same_parameters(self.parameters)
-            and same_state(self.state)
-            and without_gradients(self.without)
-            and KERNELS.as_before(self.places, self.lengths)
-            and (KERNELS.as_before(self.numbers) or self.take_numbers())
+            and (not self.state or same_state(self.state))
+            and (not self.without or without_gradients(self.without))
+            and (
+                KERNELS.as_before(self.all_places, self.lengths)
+                or (KERNELS.as_before(self.places, self.lengths) and self.take_numbers())
+            )
         )
 
     def make(self) -> None:
         done = self.done
-        values = done.rule.values(done.owns[0])
-        self.run((done.table,), self.sizes, (done.group["lr"], *values, *self.options))
+        given = self.given
+        if given is None:
+            given = (done.group["lr"], *done.rule.values(done.owns[0]), *self.options)
+        self.run(self.table, self.sizes, given)
         add_writes(self.writes)
         note_writes(self.written, done.params)
-        if self.counts_steps():
+        if self.counts:
             KERNELS.count_up(self.counters)
-        else:
+        elif self.counters:
             advance(done.rule, done.owns, done.group)
 
 

@@ -7,6 +7,7 @@
 
 #include "module.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define RELEASE_FROM 32768.0 /* nanoseconds of work: from here on the GIL is released */
@@ -25,6 +26,7 @@ typedef struct {
     int results;                  /* computed ones, given ones and None */
     int source[TG_MOST_OPERANDS]; /* of a gradient's inputs: a place in `kept`, -1 the gradient */
     PyObject *said;               /* what it was made from */
+    tg_prepared *prepared;        /* of one that a tape has for itself */
 } Program;
 
 /* The number that NumPy has given to ml_dtypes' bfloat16, once an array of it was seen. */
@@ -190,6 +192,7 @@ static int find_space(PyArrayObject *const *arrays, int count, tg_operand *opera
 /* What the machine is given, for a tape. */
 typedef struct {
     const tg_program *program;
+    const tg_prepared *prepared; /* may be NULL */
     int dims;
     int64_t size[TG_MOST_DIMS];
     tg_operand operands[TG_MOST_OPERANDS];
@@ -197,8 +200,16 @@ typedef struct {
 
 static int again(void *context) {
     given *g = context;
-    tg_machine(g->program, g->operands, g->dims, g->size);
+    if (g->prepared)
+        tg_run_prepared(g->prepared, g->operands);
+    else
+        tg_machine(g->program, g->operands, g->dims, g->size);
     return 1;
+}
+
+static size_t bytes_of(const given *g) {
+    const int all = g->program->inputs + g->program->outputs;
+    return sizeof *g - (size_t)(TG_MOST_OPERANDS - all) * sizeof *g->operands;
 }
 
 static int tape(Program *self, const tg_operand *operands, int dims, const int64_t *size,
@@ -212,8 +223,7 @@ static int tape(Program *self, const tg_operand *operands, int dims, const int64
         kept[k] = k < self->program.inputs ? (PyObject *)inputs[k]
                                            : outputs[k - self->program.inputs];
     kept[all] = (PyObject *)self;
-    return tg_tape(again, &g, sizeof g - (size_t)(TG_MOST_OPERANDS - all) * sizeof *operands, kept,
-                   all + 1);
+    return tg_tape(again, &g, bytes_of(&g), kept, all + 1);
 }
 
 /* Run a program on its inputs. The results go to `found`; 0: not for us, -1: an exception. */
@@ -378,6 +388,7 @@ static int read_program(Program *self, PyObject *said) {
 
 static void dealloc_program(PyObject *o) {
     Py_XDECREF(((Program *)o)->said);
+    free(((Program *)o)->prepared);
     Py_TYPE(o)->tp_free(o);
 }
 
@@ -880,22 +891,41 @@ PyObject *tg_describe_machine(tg_again function, const void *context) {
 }
 
 const tg_program *tg_read_machine(tg_again function, const void *context,
-                                  const tg_operand **operands, int *dims, const int64_t **size) {
+                                  const tg_prepared **prepared, const tg_operand **operands,
+                                  int *dims, const int64_t **size) {
     const given *g = context;
     if (function != again)
         return NULL;
+    *prepared = g->prepared;
     *operands = g->operands;
     *dims = g->dims;
     *size = g->size;
     return g->program;
 }
 
-/* The same the other way round: fused(program, sizes, operands, kept) puts it on a tape. */
+/* Prepare a program for operands, once: it may be on several tapes, for operands that lie alike. */
+static int prepare(Program *self, given *g) {
+    tg_prepared *made = tg_prepare(g->program, g->operands, g->dims, g->size);
+    if (self->prepared) {
+        const int same = made && tg_same_prepared(made, self->prepared);
+        free(made);
+        if (!same)
+            return bad_program("a program that is prepared for other operands");
+    } else {
+        self->prepared = made;
+    }
+    g->prepared = self->prepared;
+    return 0;
+}
+
+/* The same the other way round: fused_tape(program, sizes, operands, kept) puts it on a tape. The
+   program may be one of another tape, which keeps it as the first thing. */
 int tg_tape_machine(PyObject *said, PyObject *sizes, PyObject *operands, PyObject *kept) {
     if (!PyTuple_Check(sizes) || PyTuple_GET_SIZE(sizes) > TG_MOST_DIMS ||
         !PyTuple_Check(operands) || !PyList_Check(kept))
         return bad_program("sizes, operands and what they belong to are wanted");
-    Program *program = new_program(said);
+    Program *program = Py_IS_TYPE(said, &program_type) ? (Program *)Py_NewRef(said)
+                                                       : new_program(said);
     if (!program)
         return -1;
     given g = {.program = &program->program, .dims = (int)PyTuple_GET_SIZE(sizes)};
@@ -917,7 +947,8 @@ int tg_tape_machine(PyObject *said, PyObject *sizes, PyObject *operands, PyObjec
             x->data = (char *)(intptr_t)at;
     }
     if (!failed && !PyErr_Occurred())
-        failed = tg_tape(again, &g, sizeof g, &held, 1) || tg_keep_all(kept);
+        failed = prepare(program, &g) || tg_tape(again, &g, bytes_of(&g), &held, 1) ||
+                 tg_keep_all(kept);
     Py_DECREF(program);
     return failed || PyErr_Occurred() ? -1 : 0;
 }

@@ -32,7 +32,7 @@ static int lengths_hold(PyObject *lengths) {
         if (!is_tuple_of(entry, 2))
             return wrong("(container, length, ...)");
         PyObject *each = PyTuple_GET_ITEM(entry, 0);
-        const Py_ssize_t now = PyDict_Check(each) ? PyDict_Size(each) : PyObject_Size(each);
+        const Py_ssize_t now = PyDict_Check(each) ? PyDict_GET_SIZE(each) : PyObject_Size(each);
         if (now < 0)
             return -1;
         if (now != PyLong_AsSsize_t(PyTuple_GET_ITEM(entry, 1)))

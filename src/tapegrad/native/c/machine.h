@@ -67,6 +67,17 @@ typedef struct {
 void tg_machine(const tg_program *program, const tg_operand *operands, int dims,
                 const int64_t *size);
 
+/* The same in two parts: what is the same for operands that lie alike, wherever they are, and all
+   else. NULL: there is nothing to do, or no memory. It is given back by free(). */
+typedef struct tg_prepared tg_prepared;
+tg_prepared *tg_prepare(const tg_program *program, const tg_operand *operands, int dims,
+                        const int64_t *size);
+int tg_same_prepared(const tg_prepared *a, const tg_prepared *b); /* of one program */
+void tg_run_prepared(const tg_prepared *prepared, const tg_operand *operands);
+int tg_is_one_row(const tg_prepared *prepared);
+/* A part of that row, on this thread: `operands` say where it begins. */
+void tg_run_row(const tg_prepared *prepared, const tg_operand *operands, int64_t count);
+
 extern const char *const tg_step_names[];
 extern const int tg_step_widths[];
 

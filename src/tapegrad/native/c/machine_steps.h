@@ -173,12 +173,41 @@ BINARY(and_, (a != 0) & (b != 0) ? (T)1 : (T)0)
 BINARY(or_, (a != 0) | (b != 0) ? (T)1 : (T)0)
 BINARY(xor_, (a != 0) != (b != 0) ? (T)1 : (T)0)
 
-TG_VERSIONS static void NAMED(select)(T *d, const T *pa, const T *pb, const T *pc, int64_t n) {
-    LOOP {
-        const T b = pb[i], c = pc[i];
-        d[i] = pa[i] != 0 ? b : c;
+/* Of vectors, with a number if it is so, with a number if it is not. */
+#define SELECT(name, first, second)                                                                \
+    TG_VERSIONS static void NAMED(name)(T * d, const T *pa, const T *pb, const T *pc, int64_t n) { \
+        LOOP {                                                                                     \
+            const T b = pb[first], c = pc[second];                                                 \
+            d[i] = pa[i] != 0 ? b : c;                                                             \
+        }                                                                                          \
     }
-}
+SELECT(select, i, i)
+SELECT(select_vs, 0, i)
+SELECT(select_sv, i, 0)
+
+/* Two primitives in one pass: f of a and b, then s of what that is and of c. */
+#define PAIR_OF(name, pb_at, pc_at, f, s)                                                          \
+    TG_VERSIONS static void NAMED(name)(T * d, const T *pa, const T *pb, const T *pc, int64_t n) { \
+        LOOP {                                                                                     \
+            const T a = pa[i], b = pb[pb_at], c = pc[pc_at], t = (f);                              \
+            d[i] = (s);                                                                            \
+        }                                                                                          \
+    }
+/* Of vectors; with a number for b, for c, for both. */
+#define PAIR(name, f, s)                                                                           \
+    PAIR_OF(name##_vv, i, i, f, s)                                                                 \
+    PAIR_OF(name##_sv, 0, i, f, s)                                                                 \
+    PAIR_OF(name##_vs, i, 0, f, s)                                                                 \
+    PAIR_OF(name##_ss, 0, 0, f, s)
+#define PAIRS_AFTER(name, f)                                                                       \
+    PAIR(name##_add, f, t + c)                                                                     \
+    PAIR(name##_sub, f, t - c)                                                                     \
+    PAIR(name##_rsub, f, c - t)                                                                    \
+    PAIR(name##_mul, f, t *c)
+PAIRS_AFTER(add, a + b)
+PAIRS_AFTER(sub, a - b)
+PAIRS_AFTER(rsub, b - a)
+PAIRS_AFTER(mul, a *b)
 /* A number everywhere. */
 TG_VERSIONS static void NAMED(spread)(T *d, const T *pa, const T *pb, const T *pc, int64_t n) {
     (void)pb, (void)pc;
@@ -190,6 +219,14 @@ TG_VERSIONS static void NAMED(spread)(T *d, const T *pa, const T *pb, const T *p
 /* Reading: from an operand of any kind and stride to a block. */
 #define READ(kind, S, value)                                                                       \
     case kind:                                                                                     \
+        if (stride == 0) {                                                                         \
+            S v;                                                                                   \
+            memcpy(&v, from, sizeof(S));                                                           \
+            const T same = (value);                                                                \
+            for (int64_t i = 0; i < n; i++)                                                        \
+                d[i] = same;                                                                       \
+            break;                                                                                 \
+        }                                                                                          \
         if (stride == (int64_t)sizeof(S)) {                                                        \
             const S *s = (const S *)from;                                                          \
             for (int64_t i = 0; i < n; i++) {                                                      \
@@ -240,12 +277,36 @@ TG_VERSIONS static void NAMED(write)(const T *d, char *to, int kind, int64_t str
     }
 }
 
+/* The elements from `begin` on of an operand that jumps from one short row to the next. */
+static void NAMED(read_rows)(const tg_prepared *s, int k, T *d, const char *from, int kind,
+                             int64_t begin, int64_t n) {
+    int64_t at = begin % s->shorter;
+    from += begin / s->shorter * s->jump[k];
+    for (int64_t done = 0, some; done < n; done += some) {
+        some = s->shorter - at < n - done ? s->shorter - at : n - done;
+        NAMED(read)(d + done, from + at * s->last[k], kind, s->last[k], some);
+        from += s->jump[k];
+        at = 0;
+    }
+}
+static void NAMED(write_rows)(const tg_prepared *s, int k, const T *d, char *to, int kind,
+                              int64_t begin, int64_t n) {
+    int64_t at = begin % s->shorter;
+    to += begin / s->shorter * s->jump[k];
+    for (int64_t done = 0, some; done < n; done += some) {
+        some = s->shorter - at < n - done ? s->shorter - at : n - done;
+        NAMED(write)(d + done, to + at * s->last[k], kind, s->last[k], some);
+        to += s->jump[k];
+        at = 0;
+    }
+}
+
 typedef void (*NAMED(loop))(T *, const T *, const T *, const T *, int64_t);
 
 /* Per primitive: for vectors, for a number on the right, for a number on the left. */
 #define X1(name) {NAMED(name), NULL, NULL},
 #define X2(name) {NAMED(name), NAMED(name##_vs), NAMED(name##_sv)},
-#define X3(name) {NAMED(name), NULL, NULL},
+#define X3(name) {NAMED(name), NAMED(name##_vs), NAMED(name##_sv)},
 static const NAMED(loop) NAMED(loops)[TG_STEP_COUNT][3] = {
 #define X(name, width) X##width(name)
     TG_STEPS(X)
@@ -255,46 +316,40 @@ static const NAMED(loop) NAMED(loops)[TG_STEP_COUNT][3] = {
 #undef X2
 #undef X3
 
-typedef struct {
-    NAMED(loop) loop;
-    uint8_t out, a, b, c;
-} NAMED(planned);
+/* By what is done first, what is done then, and which of b and c are numbers (1 and 2). */
+#define PAIR_LOOPS(name) {NAMED(name##_vv), NAMED(name##_sv), NAMED(name##_vs), NAMED(name##_ss)}
+#define LOOPS_AFTER(name)                                                                          \
+    {PAIR_LOOPS(name##_add), PAIR_LOOPS(name##_sub), PAIR_LOOPS(name##_rsub), PAIR_LOOPS(name##_mul)}
+static const NAMED(loop) NAMED(pair_loops)[4][4][4] = {LOOPS_AFTER(add), LOOPS_AFTER(sub),
+                                                       LOOPS_AFTER(rsub), LOOPS_AFTER(mul)};
+#undef PAIR_LOOPS
+#undef LOOPS_AFTER
 
-/* A program on operands of given strides along the last dimension: which registers are memory
-   itself, which need room, which are numbers; and the steps, with the loop for each. */
-typedef struct {
-    NAMED(planned) once[TG_MOST_STEPS], each[TG_MOST_STEPS]; /* per row, per block */
-    int64_t width[TG_MOST_STEPS]; /* of the steps done once: 1, or a whole block */
-    int onces, eaches, rooms, registers;
-    int16_t room[TG_MOST_REGISTERS]; /* -1: memory itself */
-    uint8_t is_number[TG_MOST_REGISTERS];
-    T listed[TG_MOST_LISTED];
-} NAMED(plan);
-
-static void NAMED(do_once)(NAMED(plan) *plan, NAMED(loop) loop, int out, int a, int b, int c,
-                           int64_t width) {
-    plan->width[plan->onces] = width;
+static void NAMED(do_once)(plan *plan, NAMED(loop) loop, int out, int a, int b, int c, int wide) {
+    plan->wide[plan->onces] = (uint8_t)wide;
     plan->once[plan->onces++] =
-        (NAMED(planned)){loop, (uint8_t)out, (uint8_t)a, (uint8_t)b, (uint8_t)c};
+        (planned){(any_loop)loop, (uint8_t)out, (uint8_t)a, (uint8_t)b, (uint8_t)c, TG_copy};
 }
 
-static void NAMED(make_plan)(NAMED(plan) *plan, const tg_program *program,
-                             const tg_operand *operands, const int64_t *stride) {
+static void NAMED(make_plan)(tg_prepared *prepared, const tg_operand *operands) {
+    const tg_program *program = prepared->program;
+    plan *plan = &prepared->plan;
     const int inputs = program->inputs, first_out = inputs + program->constants;
     const int first_other = first_out + program->outputs;
+    T *listed = plan->listed;
     plan->onces = plan->eaches = plan->rooms = 0;
     plan->registers = program->registers;
     for (int i = 0; i < program->registers; i++) {
         int o = i < inputs ? i : i - first_out + inputs; /* the operand, if it is one */
         int operand = i < inputs || (i >= first_out && i < first_other);
-        plan->is_number[i] = i < inputs ? !operands[i].data || !stride[i] : i < first_out;
+        plan->is_number[i] = i < inputs ? !operands[i].data || stays(prepared, i) : i < first_out;
         int list = i >= inputs && i < first_out && program->list[i - inputs] >= 0;
         int direct = operand && !plan->is_number[i] && operands[o].kind == KIND &&
-                     stride[o] == (int64_t)sizeof(T);
+                     prepared->last[o] == (int64_t)sizeof(T) && !jumps(prepared, o);
         plan->room[i] = direct || list ? -1 : (int16_t)plan->rooms++;
     }
     for (int i = 0; i < program->all_listed; i++)
-        plan->listed[i] = (T)program->listed[i];
+        listed[i] = (T)program->listed[i];
     /* What is computed once gets a register of its own, as those of the program are used again. */
     uint8_t at[TG_MOST_REGISTERS];
     for (int i = 0; i < program->registers; i++)
@@ -310,36 +365,47 @@ static void NAMED(make_plan)(NAMED(plan) *plan, const tg_program *program,
             int out = plan->registers++;
             plan->room[out] = (int16_t)plan->rooms++;
             plan->is_number[out] = 1;
-            NAMED(do_once)(plan, NAMED(loops)[step->code][0], out, from[0], from[1], from[2], 1);
+            NAMED(do_once)(plan, NAMED(loops)[step->code][0], out, from[0], from[1], from[2], 0);
             if (step->out < first_other) /* an output is a vector all the same */
-                plan->each[plan->eaches++] =
-                    (NAMED(planned)){NAMED(spread), step->out, (uint8_t)out, 0, 0};
+                plan->each[plan->eaches++] = (planned){(any_loop)NAMED(spread), step->out,
+                                                       (uint8_t)out, 0, 0, TG_copy};
             else
                 at[step->out] = (uint8_t)out;
             continue;
         }
         int variant = width == 2 ? (plan->is_number[from[1]] ? 1 : plan->is_number[from[0]] ? 2 : 0)
                                  : 0;
-        if (width == 3)
+        if (width == 3 && numbers == 1)
+            variant = plan->is_number[from[1]] ? 1 : plan->is_number[from[2]] ? 2 : 0;
+        if (width == 3 && variant == 0)
             for (int k = 0; k < 3; k++)
                 if (plan->is_number[from[k]] == 1) {
-                    NAMED(do_once)(plan, NAMED(spread), from[k], from[k], 0, 0, BLOCK);
+                    NAMED(do_once)(plan, NAMED(spread), from[k], from[k], 0, 0, 1);
                     plan->is_number[from[k]] = 2; /* still a number, and spread out */
                 }
-        plan->each[plan->eaches++] = (NAMED(planned)){NAMED(loops)[step->code][variant], step->out,
-                                                      from[0], from[1], from[2]};
+        plan->each[plan->eaches++] = (planned){(any_loop)NAMED(loops)[step->code][variant],
+                                               step->out, from[0], from[1], from[2], step->code};
         at[step->out] = step->out;
     }
 }
 
-/* One row of the index space, block by block; `at` are the operands' addresses. */
-static void NAMED(row)(const tg_program *program, const tg_operand *operands, void *made,
-                       T (*rooms)[BLOCK], char *const *at, const int64_t *stride, int64_t count) {
-    NAMED(plan) *plan = made;
-    T *now[TG_MOST_REGISTERS];
+TG_INLINE void NAMED(do_step)(const planned *step, T *const *now, int64_t n) {
+    ((NAMED(loop))step->loop)(now[step->out], now[step->a], now[step->b], now[step->c], n);
+}
+
+/* The next block on its way from memory while this one is worked on. */
+static void NAMED(fetch)(const T *now) {
+    for (int i = BLOCK; i < 2 * BLOCK; i += 64 / (int)sizeof(T))
+        __builtin_prefetch(now + i, 0, 2);
+}
+
+/* One row of the index space, or a part of it, block by block; `at` are the operands' addresses, `now` those of the
+   registers: what does not change from row to row is there. */
+static void NAMED(row)(const tg_prepared *s, const tg_operand *operands, T **now, char *const *at,
+                       int64_t first, int64_t end, int64_t wide) {
+    const tg_program *program = s->program;
+    const plan *plan = &s->plan;
     const int inputs = program->inputs, first_out = inputs + program->constants;
-    for (int i = 0; i < plan->registers; i++)
-        now[i] = plan->room[i] >= 0 ? rooms[plan->room[i]] : NULL;
     for (int i = 0; i < inputs; i++)
         if (plan->is_number[i]) {
             if (operands[i].data)
@@ -347,34 +413,63 @@ static void NAMED(row)(const tg_program *program, const tg_operand *operands, vo
             else
                 now[i][0] = (T)operands[i].number;
         }
-    for (int i = 0; i < program->constants; i++)
-        if (program->list[i] < 0)
-            now[inputs + i][0] = (T)program->constant[i];
-        else
-            now[inputs + i] = plan->listed + program->list[i];
-    for (int s = 0; s < plan->onces; s++) {
-        const NAMED(planned) *step = &plan->once[s];
-        step->loop(now[step->out], now[step->a], now[step->b], now[step->c], plan->width[s]);
-    }
-    for (int64_t begin = 0; begin < count; begin += BLOCK) {
-        const int64_t n = count - begin < BLOCK ? count - begin : BLOCK;
+    for (int k = 0; k < plan->onces; k++)
+        NAMED(do_step)(&plan->once[k], now, plan->wide[k] ? wide : 1);
+    const int fetches = program->cost >= WORTH_FETCHING;
+    for (int64_t begin = first; begin < end; begin += BLOCK) {
+        const int64_t n = end - begin < BLOCK ? end - begin : BLOCK;
         for (int i = 0; i < inputs; i++) {
             if (plan->room[i] < 0)
                 now[i] = (T *)at[i] + begin;
-            else if (!plan->is_number[i])
-                NAMED(read)(now[i], at[i] + begin * stride[i], operands[i].kind, stride[i], n);
+            else if (plan->is_number[i])
+                continue;
+            else if (jumps(s, i))
+                NAMED(read_rows)(s, i, now[i], at[i], operands[i].kind, begin, n);
+            else
+                NAMED(read)(now[i], at[i] + begin * s->last[i], operands[i].kind, s->last[i], n);
         }
         for (int o = 0; o < program->outputs; o++)
             if (plan->room[first_out + o] < 0)
                 now[first_out + o] = (T *)at[inputs + o] + begin;
-        for (int s = 0; s < plan->eaches; s++) {
-            const NAMED(planned) *step = &plan->each[s];
-            step->loop(now[step->out], now[step->a], now[step->b], now[step->c], n);
+        if (fetches && n == BLOCK) {
+            for (int i = 0; i < inputs; i++)
+                if (plan->room[i] < 0)
+                    NAMED(fetch)(now[i]);
+            for (int o = first_out; o < first_out + program->outputs; o++)
+                if (plan->room[o] < 0)
+                    NAMED(fetch)(now[o]);
         }
-        for (int o = 0; o < program->outputs; o++)
-            if (plan->room[first_out + o] >= 0)
-                NAMED(write)(now[first_out + o], at[inputs + o] + begin * stride[inputs + o],
-                             operands[inputs + o].kind, stride[inputs + o], n);
+        for (int k = 0; k < plan->eaches; k++)
+            NAMED(do_step)(&plan->each[k], now, n);
+        for (int o = 0, k = inputs; o < program->outputs; o++, k++) {
+            if (plan->room[first_out + o] < 0)
+                continue;
+            if (jumps(s, k))
+                NAMED(write_rows)(s, k, now[first_out + o], at[k], operands[k].kind, begin, n);
+            else
+                NAMED(write)(now[first_out + o], at[k] + begin * s->last[k], operands[k].kind,
+                             s->last[k], n);
+        }
+    }
+}
+
+/* Some rows, each from `begin` to `end`; rooms for registers are `wide` elements apart. */
+static void NAMED(rows)(const tg_prepared *s, const tg_operand *operands, T *rooms, int64_t wide,
+                        int64_t first_row, int64_t rows, int64_t begin, int64_t end) {
+    const tg_program *program = s->program;
+    const plan *plan = &s->plan;
+    T *now[TG_MOST_REGISTERS];
+    char *at[TG_MOST_OPERANDS];
+    for (int i = 0; i < plan->registers; i++)
+        now[i] = plan->room[i] >= 0 ? rooms + plan->room[i] * wide : NULL;
+    for (int i = 0; i < program->constants; i++)
+        if (program->list[i] < 0)
+            now[program->inputs + i][0] = (T)program->constant[i];
+        else
+            now[program->inputs + i] = (T *)plan->listed + program->list[i];
+    for (int64_t row = first_row; row < first_row + rows; row++) {
+        addresses(s, operands, row, at);
+        NAMED(row)(s, operands, now, at, begin, end, wide);
     }
 }
 
@@ -387,3 +482,7 @@ static void NAMED(row)(const tg_program *program, const tg_operand *operands, vo
 #undef BINARY
 #undef READ
 #undef WRITE
+#undef SELECT
+#undef PAIR_OF
+#undef PAIR
+#undef PAIRS_AFTER

@@ -34,7 +34,8 @@ int tg_tape_summed(tg_again machine, const void *machine_context, tg_again kerne
                    const void *kernel_context, int is_kept); /* summed.c */
 /* What a call was given, NULL if it is none of the machine's, or of a kernel's. */
 const tg_program *tg_read_machine(tg_again function, const void *context,
-                                  const tg_operand **operands, int *dims, const int64_t **size);
+                                  const tg_prepared **prepared, const tg_operand **operands,
+                                  int *dims, const int64_t **size);
 tg_kernel tg_read_kernel(tg_again function, const void *context, void *const **pointers,
                          const int64_t **sizes, const double **numbers);
 PyObject *tg_has_tape(PyObject *self, PyObject *unused);

@@ -4,6 +4,8 @@
 #include "sums.h"
 #include "vecmath.h"
 
+#define SHORT 16 /* elements of a row */
+
 #define T float
 #define VECTOR vector_f32
 #define NAMED(name) name##_f32

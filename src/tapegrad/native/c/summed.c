@@ -18,6 +18,7 @@ double tg_sum_end_f64(double *sums, double so_far);
 
 typedef struct {
     const tg_program *program;
+    const tg_prepared *prepared;
     int out;     /* the operand that is added up */
     int is_kept; /* it is wanted in memory, too */
     int64_t rows, width, length;
@@ -60,7 +61,7 @@ static void some(void *context, int64_t begin, int64_t end) {
             }
             if (!s->is_kept)
                 operands[s->out].data = room;
-            tg_machine(s->program, operands, 1, &n);
+            tg_run_row(s->prepared, operands, n);
             if (single)
                 tg_sum_on_f32(operands[s->out].data, n, sums, &total);
             else
@@ -116,9 +117,9 @@ int tg_tape_summed(tg_again machine, const void *machine_context, tg_again kerne
     const double *x;
     int dims;
     summed s = {.is_kept = is_kept, .out = -1};
-    s.program = tg_read_machine(machine, machine_context, &operands, &dims, &size);
+    s.program = tg_read_machine(machine, machine_context, &s.prepared, &operands, &dims, &size);
     const tg_kernel function = tg_read_kernel(kernel, kernel_context, &p, &n, &x);
-    if (!s.program || !function)
+    if (!s.program || !s.prepared || !tg_is_one_row(s.prepared) || !function)
         return 0;
     const int single = s.program->kind == TG_F32;
     if (function != (single ? tg_sum_f32 : tg_sum_f64))
