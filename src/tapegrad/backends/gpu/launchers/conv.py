@@ -16,7 +16,7 @@ from ....core.layout import channels_last, strided
 from ....ops.nn.conv import out_size, transposed_size
 from ....settings import Settings
 from ... import cudnn
-from .. import cublas, cublaslt
+from .. import cublaslt
 from ..cublas import F32, NAMES
 from ..sources import conv as cuda_conv
 from . import pool as cupy_pool
@@ -65,6 +65,7 @@ class Conv:
         self.taps, self.length = math.prod(kernel), math.prod(out)
         self.whole = math.prod(size)
         self.windows = windows(out, size, stride, kernel, low, dilation)
+        self.launches: dict[tuple[str, int], Any] = {}  # kernels and grids, by name and elements
         self.by_channel, self.by_feature = cut(self.channels), cut(self.features)
         self.by_length = cut(self.length)
         self.times = cut(self.features // groups)
@@ -76,7 +77,7 @@ class Conv:
         simple = self.depthwise or self.one_window or self.one_tap
         self.implicit: Implicit | None = None
         if dtype is F32 and not simple and Implicit.takes(groups, x_shape, w_shape):
-            self.implicit = Implicit(gpu, x_shape, w_shape, y_shape, self.windows, stride)
+            self.implicit = Implicit(gpu, x_shape, w_shape, y_shape, self.windows, how[:3])
         each = self.channels * self.taps * self.length * self.wide.itemsize
         count = max(1, LIMIT // each)
         self.parts = -(-self.images // count)
@@ -84,8 +85,11 @@ class Conv:
         self.parts = -(-self.images // self.at_once)
 
     def run(self, name: str, count: int, args: tuple[Any, ...]) -> None:
-        kernel = compiled(self.gpu, NAMES[self.dtype], name, cuda_conv.CONV)
-        kernel(self.gpu.grid(count), BLOCK, args)
+        found = self.launches.get((name, count))
+        if found is None:
+            kernel = compiled(self.gpu, NAMES[self.dtype], name, cuda_conv.CONV)
+            found = self.launches[name, count] = (kernel, self.gpu.grid(count))
+        found[0](found[1], BLOCK, args)
 
     def new(self, shape: Ints, dtype: Any = None) -> Any:
         return self.gpu.xp.ndarray(shape, self.dtype if dtype is None else dtype)
@@ -131,7 +135,7 @@ class Conv:
             return cublaslt.product(self.gpu.lt, a, b, bias, fp32)
         if a.ndim == 2:
             a, b, out = a[None], b[None], out[None]
-        return cublas.stack_product(self.gpu.blas, a, b, out, fp32=fp32)
+        return cublaslt.stack_product(self.gpu.lt, a, b, out, fp32)
 
     def for_each_image(self, w: Any) -> Any:
         """The weights as a stack that repeats them."""
