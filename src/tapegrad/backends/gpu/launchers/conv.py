@@ -65,7 +65,6 @@ class Conv:
         self.taps, self.length = math.prod(kernel), math.prod(out)
         self.whole = math.prod(size)
         self.windows = windows(out, size, stride, kernel, low, dilation)
-        self.launches: dict[tuple[str, int], Any] = {}  # kernels and grids, by name and elements
         self.by_channel, self.by_feature = cut(self.channels), cut(self.features)
         self.by_length = cut(self.length)
         self.times = cut(self.features // groups)
@@ -85,11 +84,8 @@ class Conv:
         self.parts = -(-self.images // self.at_once)
 
     def run(self, name: str, count: int, args: tuple[Any, ...]) -> None:
-        found = self.launches.get((name, count))
-        if found is None:
-            kernel = compiled(self.gpu, NAMES[self.dtype], name, cuda_conv.CONV)
-            found = self.launches[name, count] = (kernel, self.gpu.grid(count))
-        found[0](found[1], BLOCK, args)
+        kernel = compiled(self.gpu, NAMES[self.dtype], name, cuda_conv.CONV)
+        kernel(self.gpu.grid(count), BLOCK, args)
 
     def new(self, shape: Ints, dtype: Any = None) -> Any:
         return self.gpu.xp.ndarray(shape, self.dtype if dtype is None else dtype)

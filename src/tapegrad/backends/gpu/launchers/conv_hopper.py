@@ -166,11 +166,15 @@ class WidePlan:
         self.run: Any = None
         if rows % SIDE or channels % DEPTH or not g.fits() or rows // SIDE > LAST_GRID:
             return
-        features, groups = WIDE if rows % WIDE == 0 else SIDE, 2
-        shares = tiles(g, back, groups * GROUP)
-        apart = pitch(shares.wide, 8)
-        self.shared = (STAGES * features + 2 * apart) * DEPTH * 4 + ALIGNED
-        if self.shared > SHARED:
+        features = WIDE if rows % WIDE == 0 else SIDE
+        # Two small blocks to a multiprocessor, or a large one.
+        for groups, most in ((2, SHARED // 2 - ALIGNED), (4, SHARED), (2, SHARED)):
+            shares = tiles(g, back, groups * GROUP)
+            apart = pitch(shares.wide, 8)
+            self.shared = (STAGES * features + 2 * apart) * DEPTH * 4 + ALIGNED
+            if self.shared <= most:
+                break
+        else:
             return
         steps = math.prod(g.stride) if back else 1
         self.grid = (-(-images // shares.images) * shares.count, rows // features, steps)
