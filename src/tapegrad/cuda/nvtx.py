@@ -44,15 +44,15 @@ def range_pop() -> int:
 
 def range_start(msg: str) -> int:
     """Begin a range that may end anywhere."""
-    start = getattr(tool(), "RangeStart", None)  # CuPy has no door for these
-    return 0 if start is None else int(start(msg) or 0)
+    nvtx = tool()
+    return 0 if nvtx is None else int(nvtx.RangeStart(msg, 0))  # CuPy wants a colour, too
 
 
 def range_end(range_id: int) -> None:
     """End such a range."""
-    end = getattr(tool(), "RangeEnd", None)
-    if end is not None:
-        end(range_id)
+    nvtx = tool()
+    if nvtx is not None:
+        nvtx.RangeEnd(range_id)
 
 
 def mark(msg: str) -> None:
