@@ -6,6 +6,7 @@ The kernels themselves need a real GPU; the rest runs on the stand-in too.
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import tapegrad
 from tapegrad.core import devices
 from tapegrad.core.op import REGISTRY
 from tapegrad.core.publish import load_everything
+from tapegrad.ops.nn.conv import out_size
 
 load_everything()
 torch: Any = tapegrad
@@ -154,21 +156,47 @@ def test_tf32_on_hopper(case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     test_tf32(case)
 
 
-@pytest.mark.parametrize(
-    ("sizes", "wanted"),
-    [
-        ((128, 128, 9, 32768), True),
-        ((256, 256, 9, 8192), True),
-        ((64, 64, 9, 131072), False),  # turning takes longer than is saved
-        ((128, 64, 9, 32768), False),
-        ((256, 128, 1, 8192), False),
-        ((128, 128, 9, 1024), False),
-    ],
-)
-def test_where_the_kernels_for_hopper_pay(sizes: tuple[int, ...], wanted: bool) -> None:
-    from tapegrad.backends.gpu.launchers import conv_products
+@pytest.mark.parametrize("back", [False, True])
+@pytest.mark.parametrize("size", [64, 128])
+@pytest.mark.parametrize("case", TF32 + WIDE, ids=str)
+def test_what_tiles_meet(case: Any, size: int, back: bool) -> None:
+    """As much shared memory is asked for as the places of the worst tile meet."""
+    from tapegrad.backends.gpu.launchers import conv_hopper
 
-    assert conv_products.pays(*sizes) is wanted
+    _, channels, features, given, kernel, *how, _, _ = case
+    rank = len(given)
+    full = [(n,) * rank if isinstance(n, int) else n for n in (kernel, *how)]
+    kernel, stride, low, dilation = full
+    out = out_size(given, *full[:2], low, dilation)
+    x, y = (2, channels, *given), (2, features, *out)
+    shape = (features, channels, *kernel)
+    geometry = conv_hopper.Geometry(x, shape, y, stride, low, dilation)
+    found = conv_hopper.tiles(geometry, back, size)
+    # Which elements of the other each place meets, by the class of the place.
+    meets: dict[Any, dict[int, set[int]]] = {}
+    for i, window in enumerate(np.ndindex(*out)):
+        for tap in np.ndindex(*kernel):
+            at = np.array(window) * stride - low + np.array(tap) * dilation
+            if (at < 0).any() or (at >= given).any():
+                continue
+            j = int(np.ravel_multi_index(at, given))
+            rest = tuple((at + low) % stride) if back else ()
+            own = meets.setdefault(rest, {})
+            own.setdefault(j if back else i, set()).add(i if back else j)
+    made = math.prod(given if back else out)
+    worst = 0
+    for rest, own in meets.items():
+        places = list(range(made))
+        if back:
+            spots = [np.array(spot) + low for spot in np.ndindex(*given)]
+            places = [i for i, spot in enumerate(spots) if tuple(spot % stride) == rest]
+        for start in range(0, len(places), size):
+            seen = set().union(*[own.get(p, set()) for p in places[start : start + size]])
+            if seen:
+                worst = max(worst, max(seen) - min(seen) // 4 * 4 + 1)
+    assert worst <= found.wide // found.images
+    assert found.wide // found.images <= math.prod(out if back else given) + 3
+    assert found.count * size >= max([len(own) for own in meets.values()])
 
 
 @pytest.mark.parametrize("case", TF32, ids=str)

@@ -8,6 +8,7 @@ import threading
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tapegrad.backends.gpu import cublas, cublaslt
@@ -141,3 +142,34 @@ print(*cublas.NAMES.values(), sep=" ")
 """
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert found.stdout.split() == ["float32", "float64", "float16"], found.stderr
+
+
+def test_stacks_have_one_plan_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """cuBLASLt's kernels are found once; matrices that begin anywhere are left to cuBLAS."""
+    started: list[Any] = []
+    plan = SimpleNamespace(shape=(2, 3, 5), run=lambda *at: started.append(at))
+    planned: list[Any] = []
+    monkeypatch.setattr(cublaslt, "plan_stack", lambda *given: planned.append(given) or plan)
+    monkeypatch.setattr(cublas, "stack_product", lambda lib, *given, fp32: lib)
+
+    def matrix(at: int, *shape: int) -> Any:
+        strides = np.empty(shape, np.float32).strides
+        place = SimpleNamespace(ptr=at)
+        return SimpleNamespace(shape=shape, strides=strides, dtype=cublas.F32, data=place)
+
+    space = SimpleNamespace(ndarray=lambda shape, dtype: matrix(4096, *shape))
+    lt: Any = SimpleNamespace(stacks={}, blas="cuBLAS", xp=space)
+    for at in (1024, 2048):
+        out = cublaslt.stack_product(lt, matrix(at, 2, 3, 4), matrix(512, 2, 4, 5))
+        assert out.shape == (2, 3, 5) and started.pop() == (at, 512, 4096, 0)
+    assert len(planned) == 1
+    left, right = matrix(1028, 2, 3, 4), matrix(512, 2, 4, 5)
+    assert cublaslt.stack_product(lt, left, right) == "cuBLAS"
+    left = matrix(1024, 2, 3, 4)
+    assert cublaslt.stack_product(lt, left, right, matrix(4, 2, 3, 5)) == "cuBLAS"
+    assert not started
+
+
+def test_sums_beside_products_of_odd_rows_are_made_apart() -> None:
+    grad = np.empty((32, 65), np.float16).T
+    assert cublaslt.with_sums(None, grad, np.empty((32, 8), np.float16), "none") is False

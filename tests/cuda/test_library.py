@@ -8,6 +8,7 @@ import io
 import pickle
 import subprocess
 import sys
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -572,8 +573,17 @@ def test_checkpointing_repeats_the_mask() -> None:
     same(x.grad, out)
 
 
-def test_marks_for_profilers() -> None:
+def test_marks_for_profilers(monkeypatch: pytest.MonkeyPatch) -> None:
     nvtx = torch.cuda.nvtx
+    number = nvtx.range_start("b")
+    assert isinstance(number, int)
+    assert nvtx.range_end(number) is None
+    if not hasattr(devices.DEVICE.xp, "RawKernel"):  # as CuPy's functions want to be called
+        door = types.SimpleNamespace(RangeStart=lambda message, color: 7 + color, RangeEnd=id)
+        with monkeypatch.context() as patch:
+            patch.setattr(devices.DEVICE.xp.cuda, "nvtx", door, raising=False)
+            assert nvtx.range_start("c") == 7
+            nvtx.range_end(7)
     assert nvtx.range_push("a") == 0 and nvtx.range_pop() == 0
     with nvtx.range("step {}", 1):
         nvtx.mark("here")

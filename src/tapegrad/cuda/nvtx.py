@@ -45,7 +45,7 @@ def range_pop() -> int:
 def range_start(msg: str) -> int:
     """Begin a range that may end anywhere."""
     nvtx = tool()
-    return 0 if nvtx is None else int(nvtx.RangeStart(msg) or 0)
+    return 0 if nvtx is None else int(nvtx.RangeStart(msg, 0))  # CuPy wants a colour, too
 
 
 def range_end(range_id: int) -> None:

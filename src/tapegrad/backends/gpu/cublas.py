@@ -130,6 +130,16 @@ def laid_out(x: Any, item: int) -> tuple[int, int]:
     return COPY, max(columns, 1)
 
 
+def steps_between(a: Any, b: Any, copies: tuple[bool, bool]) -> list[int]:
+    """How many elements apart the matrices of two stacks are, after these have been copied."""
+    if len(a) <= 1:
+        return [0, 0]
+    return [
+        x.shape[1] * x.shape[2] if copied else x.strides[0] // x.dtype.itemsize
+        for x, copied in zip((a, b), copies, strict=True)
+    ]
+
+
 def factor(name: str, value: float) -> Any:
     table = Constants.double if name == "float64" else Constants.single
     found = table.get(value)
@@ -193,12 +203,7 @@ class Stack:
         turn_b, step_b = laid_out(b, item)
         # What lies in memory in a way that the library cannot take is copied first.
         self.copies = (turn_a == COPY, turn_b == COPY)
-        apart = [x.strides[0] // item for x in (a, b)]
-        for i, (copied, matrix) in enumerate(zip(self.copies, (m * k, k * n), strict=True)):
-            if copied:
-                apart[i] = matrix
-        if size <= 1:
-            apart = [0, 0]
+        apart = steps_between(a, b, self.copies)
         number, long = ctypes.c_int, ctypes.c_longlong
         code = number(KINDS[kind])
         turns = number(max(turn_b, KEEP)), number(max(turn_a, KEEP))

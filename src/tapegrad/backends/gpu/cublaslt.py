@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +20,7 @@ from . import cublas, tensor_cores
 TRANS_A, TRANS_B, EPILOGUE, BIAS = 3, 4, 7, 8  # cublasLtMatmulDescAttributes_t
 NOTHING, ADD_BIAS, SUM_RIGHT = 1, 4, 512  # cublasLtEpilogue_t; the right factor is our left one
 MAX_WORKSPACE = 1  # cublasLtMatmulPreferenceAttributes_t
+COUNT, STEP = 5, 6  # cublasLtMatrixLayoutAttribute_t: of a stack
 TRIED = 8  # kernels
 WORTH_TRYING = 1e9  # multiplications: below, starting the kernel is what takes time
 ROUNDS = 3
@@ -38,19 +40,19 @@ class Heuristic(ctypes.Structure):
 
 
 class Plan:
-    """One product of given shapes, ready to run."""
+    """One product of given shapes, or a stack of them, ready to run; `made` is its dtype."""
 
-    def __init__(self, lt: Lt, a: Any, b: Any, epilogue: int, fp32: str) -> None:
+    def __init__(self, lt: Lt, a: Any, b: Any, epilogue: int, fp32: str, made: Any = None) -> None:
         kind = cublas.NAMES[a.dtype]
         item = a.dtype.itemsize
-        m, k = a.shape
-        n = b.shape[1]
+        *stack, m, k = a.shape
+        n = b.shape[-1]
         turn_a, step_a = cublas.laid_out(a, item)
         turn_b, step_b = cublas.laid_out(b, item)
         # What lies in memory in a way that the library cannot take is copied first.
         self.copies = (turn_a < 0, turn_b < 0)
         turn_a, turn_b = max(turn_a, 0), max(turn_b, 0)
-        self.shape = (m, n)
+        self.shape = (*stack, m, n)
         self.lt = lt
         lib = lt.lib
         compute = lt.blas.compute(a.dtype, fp32)
@@ -65,7 +67,13 @@ class Plan:
         code = cublas.KINDS[kind]
         self.left = lt.layout(code, *((k, n) if turn_b else (n, k)), step_b)
         self.right = lt.layout(code, *((m, k) if turn_a else (k, m)), step_a)
-        self.out = lt.layout(code, n, m, n)
+        made_code = code if made is None else cublas.KINDS[cublas.NAMES[made]]
+        self.out = lt.layout(made_code, n, m, n)
+        if stack:
+            apart = cublas.steps_between(a, b, self.copies)
+            layouts = zip((self.right, self.left, self.out), (*apart, m * n), strict=True)
+            for layout, step in layouts:
+                lt.set_stack(layout, stack[0], step)
         self.bias_at = 0  # the address that the description holds
         self.bias_given = ctypes.c_void_p()
         self.bias_reference = ctypes.byref(self.bias_given)
@@ -75,8 +83,8 @@ class Plan:
         for offer in self.offered():
             self.choices.append(functools.partial(self.start, offer))
         self.first = self.best = self.choices[0]
-        large = m * n * k >= WORTH_TRYING
-        if large and epilogue != SUM_RIGHT and has_own(a.dtype, fp32):
+        large = math.prod(self.shape) * k >= WORTH_TRYING
+        if large and not stack and epilogue != SUM_RIGHT and has_own(a.dtype, fp32):
             layout = (bool(turn_a), bool(turn_b), step_a, step_b)
             own = tensor_cores.plans(lt.gpu, m, n, k, *layout)
             self.choices += [functools.partial(self.start_own, plan) for plan in own]
@@ -202,6 +210,7 @@ class Lt:
         self.set_attribute = self.lib.cublasLtMatmulDescSetAttribute
         self.address = pointer
         self.plans: dict[tuple[Any, ...], Any] = {}
+        self.stacks: dict[tuple[Any, ...], Plan | None] = {}
 
     def set(self, desc: Any, attribute: int, value: Any) -> None:
         check_status(
@@ -222,6 +231,15 @@ class Lt:
             )
         )
         return made
+
+    def set_stack(self, layout: Any, count: int, step: int) -> None:
+        """Let a layout be that of so many matrices, `step` elements apart."""
+        for attribute, value in ((COUNT, ctypes.c_int32(count)), (STEP, ctypes.c_int64(step))):
+            check_status(
+                self.lib.cublasLtMatrixLayoutSetAttribute(
+                    layout, attribute, ctypes.byref(value), ctypes.sizeof(value)
+                )
+            )
 
     def may_not_try(self) -> bool:
         """Whether trying kernels out would disturb something."""
@@ -255,6 +273,42 @@ def product(lt: Lt, a: Any, b: Any, bias: Any = None, fp32: str | None = None) -
     return out
 
 
+def stack_product(lt: Lt, a: Any, b: Any, out: Any = None, fp32: str | None = None) -> Any:
+    """cublas.stack_product, whose library looks for a kernel anew in each call; ours is found once.
+
+    Kernels are found for matrices that begin at multiples of 16 bytes.
+    """
+    if fp32 is None:
+        fp32 = Settings.matmul_fp32
+    dtype = a.dtype
+    made = dtype if out is None else out.dtype
+    key = (dtype, made, a.shape, a.strides, b.shape, b.strides, fp32)
+    try:
+        plan = lt.stacks[key]
+    except KeyError:
+        if len(lt.stacks) >= cublas.MOST_STACKS:
+            lt.stacks.clear()
+        plan = lt.stacks[key] = plan_stack(lt, a, b, made, fp32)
+    at, right = a.data.ptr, b.data.ptr
+    if plan is None or (at | right) & 15 or (out is not None and out.data.ptr & 15):
+        return cublas.stack_product(lt.blas, a, b, out, fp32=fp32)
+    if out is None:
+        out = lt.xp.ndarray(plan.shape, dtype)
+    plan.run(at, right, out.data.ptr, 0)
+    return out
+
+
+def plan_stack(lt: Lt, a: Any, b: Any, made: Any, fp32: str) -> Plan | None:
+    """None where cuBLAS has to do it."""
+    if not a.size or not b.size:
+        return None
+    try:
+        plan = Plan(lt, a, b, NOTHING, fp32, made)
+    except RuntimeError:
+        return None
+    return None if True in plan.copies else plan
+
+
 def product_and_sums(lt: Lt, a: Any, b: Any, fp32: str | None = None) -> tuple[Any, Any] | None:
     """`a @ b`, and the sums of the rows of `a`, which the same kernel reads; None if it cannot."""
     dtype = a.dtype
@@ -272,7 +326,14 @@ def product_and_sums(lt: Lt, a: Any, b: Any, fp32: str | None = None) -> tuple[A
 
 
 def with_sums(lt: Lt, a: Any, b: Any, fp32: str) -> Any:
-    """A plan for `product_and_sums`; False where the library has none, or we something faster."""
+    """A plan for `product_and_sums`; False where the library has none, or we something faster.
+
+    For half precision in rows that are no multiples of 16 bytes it has one, ten times as slow.
+    """
+    item = a.dtype.itemsize
+    steps = [cublas.laid_out(x, item)[1] for x in (a, b)]
+    if item == 2 and any([step % 8 for step in steps]):
+        return False
     if has_own(a.dtype, fp32) and a.shape[0] * b.size >= WORTH_TRYING:
         return False
     try:

@@ -16,7 +16,7 @@ from ....core.layout import channels_last, strided
 from ....ops.nn.conv import out_size, transposed_size
 from ....settings import Settings
 from ... import cudnn
-from .. import cublas, cublaslt
+from .. import cublaslt
 from ..cublas import F32, NAMES
 from ..sources import conv as cuda_conv
 from . import pool as cupy_pool
@@ -25,6 +25,7 @@ from .conv_products import Implicit
 from .kernels import BLOCK, I32, I64, SQUARE, Gpu, accumulator, real
 from .moves import MANY, U32, Plans
 from .pool import compiled, cut, windows
+from .rms import is_aligned
 from .rows import dense, pointer
 
 Ints = tuple[int, ...]
@@ -65,6 +66,7 @@ class Conv:
         self.taps, self.length = math.prod(kernel), math.prod(out)
         self.whole = math.prod(size)
         self.windows = windows(out, size, stride, kernel, low, dilation)
+        self.stacks: dict[tuple[str, str], cublaslt.Plan | None] = {}  # of `stack`
         self.by_channel, self.by_feature = cut(self.channels), cut(self.features)
         self.by_length = cut(self.length)
         self.times = cut(self.features // groups)
@@ -76,7 +78,7 @@ class Conv:
         simple = self.depthwise or self.one_window or self.one_tap
         self.implicit: Implicit | None = None
         if dtype is F32 and not simple and Implicit.takes(groups, x_shape, w_shape):
-            self.implicit = Implicit(gpu, x_shape, w_shape, y_shape, self.windows, stride)
+            self.implicit = Implicit(gpu, x_shape, w_shape, y_shape, self.windows, how[:3])
         each = self.channels * self.taps * self.length * self.wide.itemsize
         count = max(1, LIMIT // each)
         self.parts = -(-self.images // count)
@@ -131,13 +133,39 @@ class Conv:
             return cublaslt.product(self.gpu.lt, a, b, bias, fp32)
         if a.ndim == 2:
             a, b, out = a[None], b[None], out[None]
-        return cublas.stack_product(self.gpu.blas, a, b, out, fp32=fp32)
+        return cublaslt.stack_product(self.gpu.lt, a, b, out, fp32)
 
     def for_each_image(self, w: Any) -> Any:
         """The weights as a stack that repeats them."""
         item = self.dtype.itemsize
         shape = (self.images, self.features, self.channels)
         return strided(self.gpu.xp, w, shape, (0, self.channels * item, item))
+
+    def stack(self, which: str, left: Any, right: Any, out: Any) -> None:
+        """The products of each image with a kernel of one element, made in `out`.
+
+        Arrays are contiguous: what their matrices are has to be worked out once.
+        """
+        fp32 = precision()
+        try:
+            plan = self.stacks[which, fp32]
+        except KeyError:
+            matrices = self.matrices(which, left, right)
+            plan = cublaslt.plan_stack(self.gpu.lt, *matrices, out.dtype, fp32)
+            self.stacks[which, fp32] = plan
+        if plan is not None and is_aligned(left, right, out):
+            plan.run(left.data.ptr, right.data.ptr, out.data.ptr, 0)
+            return
+        a, b = self.matrices(which, left, right)
+        self.product(a, b, out.reshape(self.images, a.shape[1], b.shape[2]))
+
+    def matrices(self, which: str, left: Any, right: Any) -> tuple[Any, Any]:
+        """The stacks whose product is y, x or w."""
+        if which == "w":
+            x = right.reshape(self.images, self.channels, self.length)
+            return left.reshape(self.images, self.features, self.length), x.transpose(0, 2, 1)
+        weights, given = self.for_each_image(left), right.reshape(self.images, -1, self.length)
+        return weights if which == "y" else weights.transpose(0, 2, 1), given
 
     def with_bias(self, y: Any, bias: Any, features: Any) -> Any:
         if bias is not None:
@@ -155,9 +183,9 @@ class Conv:
             left, right = x.reshape(self.images, -1), w.reshape(self.features, -1)
             return self.product(left, right.T, bias=bias).reshape(self.y_shape)
         if self.one_tap:
-            x = x.reshape(self.images, self.channels, self.length)
-            y = self.product(self.for_each_image(w), x)
-            return self.with_bias(y, bias, self.by_feature).reshape(self.y_shape)
+            y = self.new(self.y_shape)
+            self.stack("y", w, x, y)
+            return self.with_bias(y, bias, self.by_feature)
         if self.implicit is not None and self.in_tf32():
             return self.implicit.made(x, w, bias, False)
         w = self.grouped(w, self.features)
@@ -182,10 +210,9 @@ class Conv:
             left, right = y.reshape(self.images, -1), w.reshape(self.features, -1)
             return self.product(left, right, bias=bias).reshape(self.x_shape)
         if self.one_tap:
-            y = y.reshape(self.images, self.features, self.length)
-            weights = self.for_each_image(w).transpose(0, 2, 1)
-            x = self.product(weights, y)
-            return self.with_bias(x, bias, self.by_channel).reshape(self.x_shape)
+            x = self.new(self.x_shape)
+            self.stack("x", w, y, x)
+            return self.with_bias(x, bias, self.by_channel)
         if self.implicit is not None and self.in_tf32():
             return self.implicit.made(y, w, bias, True)
         w = self.grouped(w, self.features).swapaxes(-1, -2)
@@ -214,10 +241,9 @@ class Conv:
             left, right = y.reshape(self.images, -1), x.reshape(self.images, -1)
             return self.product(left.T, right).reshape(self.w_shape)
         if self.one_tap and self.images > 1 and self.channels <= self.length:
-            x = x.reshape(self.images, self.channels, -1).transpose(0, 2, 1)
-            y = y.reshape(self.images, self.features, -1)
             each = self.new((self.images, self.features, self.channels), self.wide)
-            return self.added(self.product(y, x, each))
+            self.stack("w", y, x, each)
+            return self.added(each)
         if self.implicit is not None and self.in_tf32():
             return self.implicit.to_weights(x, y)
         made: Any = None

@@ -7,6 +7,8 @@ directly. Where that does not work, the kernels of conv_products.py do it.
 from __future__ import annotations
 
 import ctypes
+import hashlib
+import itertools
 import math
 import pathlib
 import tempfile
@@ -20,14 +22,26 @@ from ..sources import conv as cuda_conv
 from ..sources import conv_hopper as cuda_hopper
 from ..sources import products
 from ..sources import templates as cuda_source
-from ..sources.conv_hopper import COLUMNS, DEPTH, MOST_TAPS
+from ..sources.conv_hopper import (
+    AT_ONCE,
+    DEPTH,
+    GROUP,
+    MOST_TAPS,
+    SIDE,
+    STAGES,
+    WEIGHT_GROUPS,
+    WEIGHT_STAGES,
+)
 from .kernels import I32, NOTHING, Gpu
 from .moves import MANY
 
 F32 = np.dtype(np.float32)
-STAGES = 3
 ALIGNED = 1024  # bytes, of a piece in shared memory
+SHARED = 226 << 10  # bytes that a block may have, besides some for lists
 LAST_GRID = 65535  # blocks along the second and third dimension
+OPTIONS = (b"-arch=sm_90a", b"--std=c++17")
+WIDE = 128  # features that a block makes, where there are as many
+Ints = tuple[int, ...]
 
 
 class Hopper:
@@ -37,122 +51,232 @@ class Hopper:
         self.gpu = gpu
         properties = gpu.xp.cuda.runtime.getDeviceProperties(0)
         self.there = (properties["major"], properties["minor"]) == (9, 0)
-        self.programs: dict[tuple[int, bool], Program] = {}
+        self.programs: dict[tuple[Any, ...], Any] = {}
 
-    def program(self, rows: int, back: bool) -> Program:
-        """The kernels for blocks that make so many rows."""
-        found = self.programs.get((rows, back))
-        if found is None:
-            given = {"BM": rows, "STAGES": STAGES, "BACK": int(back)}
+    def program(self, name: str, text: str, **given: int) -> Any:
+        """A kernel with what its text wants to be defined; None: there are no such kernels."""
+        key = (name, *given.values())
+        found = self.programs.get(key)
+        if found is None and self.there:
             head = "".join([f"#define {word} {value}\n" for word, value in given.items()])
             instructions = products.INSTRUCTIONS.replace("typedef long long i64;\n", "")
-            parts = (head, cuda_conv.WINDOWS, instructions, cuda_hopper.HOPPER)
-            code = "".join([cuda_source.program("float32"), *parts])
-            found = Program(*compiled(self.gpu.xp, code, ("convolve_wide", "by_pixel")))
-            found.convolve.max_dynamic_shared_size_bytes = shared_size(rows)
-            self.programs[rows, back] = found
+            parts = (head, cuda_conv.WINDOWS, instructions, cuda_hopper.HOPPER, text)
+            try:
+                code = "".join([cuda_source.program("float32"), *parts])
+                (found,) = compiled(self.gpu.xp, code, (name,))
+            except Exception:  # another compiler, another driver: the others do it
+                self.there = False
+                return None
+            self.programs[key] = found
         return found
 
-    def takes(self, rows: int, channels: int, taps: int, back: bool) -> bool:
-        """Whether there are kernels; they are compiled to find out."""
-        if not self.there or rows % 64 or channels % DEPTH or taps > MOST_TAPS:
-            return False
-        try:
-            self.program(tile(rows), back)
-        except Exception:  # another compiler, another driver: the others do it
-            self.there = False
-        return self.there
+
+class Geometry(NamedTuple):
+    """A convolution: shapes, and strides, what is added in front, and dilations."""
+
+    x: Ints
+    w: Ints
+    y: Ints
+    stride: Ints
+    low: Ints
+    dilation: Ints
+
+    @property
+    def taps(self) -> int:
+        return math.prod(self.w[2:])
+
+    def fits(self) -> bool:
+        """Whether numbers are small enough, and channels begin at multiples of 16 bytes."""
+        whole, length = math.prod(self.x[2:]), math.prod(self.y[2:])
+        small = max(math.prod(self.x), math.prod(self.y)) < MANY
+        small = small and math.prod(self.stride) < LAST_GRID and self.taps <= MOST_TAPS
+        return small and not (whole % 4 or length % 4)
 
 
-class Program(NamedTuple):
-    """What is compiled together."""
+class Tiles(NamedTuple):
+    """How places are shared out: tiles of an image, images of a tile, and how much they meet."""
 
-    convolve: Any
-    by_pixel: Any
+    count: int
+    images: int
+    wide: int  # elements of each channel, at the most
+
+
+def tiles(g: Geometry, back: bool, size: int, several: bool = True) -> Tiles:
+    """Tiles of so many places of y, each with all of x that it meets; x and y change if `back`.
+
+    Places of x are taken by class, as sources/conv_hopper.py says.
+    """
+    given, made = (g.y, g.x) if back else (g.x, g.y)
+    steps = g.stride if back else (1,) * len(g.stride)
+    most = math.prod([-(-n // step) for n, step in zip(made[2:], steps, strict=True)])
+    images = size // most if several and 2 * most <= size else 1
+    count = -(-most // size)
+    wide, whole = 0, math.prod(given[2:])
+    for rests in itertools.product(*[range(step) for step in steps]):
+        places, ends = [], [0, 0]
+        for d, rest in enumerate(rests):
+            at, away = met(g, back, d, rest, made[2 + d])
+            places.append(at)
+            for i, end in enumerate((min, max)):
+                ends[i] = ends[i] * given[2 + d] + end(away, default=0)
+        shape = tuple([len(at) for at in places])
+        inside = math.prod(shape)
+        if not inside:
+            continue
+        first = np.arange(0, inside, size)
+        last = np.minimum(first + size, inside) - 1
+        low, high = [linear(places, shape, given[2:], i) for i in (first, last)]
+        low = np.maximum(low + ends[0], 0) & ~3
+        high = np.minimum(high + ends[1] + 1, whole)
+        wide = max(wide, int((-(-(high - low) // 4) * 4).max()))
+    return Tiles(count, images, wide * images)
+
+
+def met(g: Geometry, back: bool, d: int, rest: int, size: int) -> tuple[Any, list[int]]:
+    """Where the places of a class find tap 0 along a dimension, and how far from it taps are."""
+    stride, low = g.stride[d], g.low[d]
+    far = [k * g.dilation[d] for k in range(g.w[2 + d])]
+    if not back:
+        return np.arange(size) * stride - low, far
+    place = np.arange((rest - low) % stride, size, stride)
+    return (place + low - rest) // stride, [
+        -((k - rest) // stride) for k in far if (k - rest) % stride == 0
+    ]
+
+
+def linear(places: list[Any], shape: Ints, sizes: Ints, i: Any) -> Any:
+    total = 0
+    for at, n, where in zip(places, sizes, np.unravel_index(i, shape), strict=True):
+        total = total * n + at[where]
+    return total
+
+
+def pitch(wide: int, banks: int) -> int:
+    """How far apart channels lie in shared memory: by so many banks, with a zero behind them."""
+    return wide + 1 + (banks - wide - 1) % 32
 
 
 class WidePlan:
-    """A launch for one geometry."""
+    """A launch that makes y from x, or x from y."""
 
-    def __init__(
-        self, hopper: Hopper, windows: Any, x: Any, y: Any, stride: Any, rows: int, back: bool
-    ) -> None:
-        wide = tile(rows)
-        images, channels = (y if back else x)[:2]
-        made = (x if back else y)[2:]
-        steps = stride if back else (1,) * len(made)
-        largest = math.prod([-(-size // step) for size, step in zip(made, steps, strict=True)])
-        self.hopper = hopper
-        self.program = hopper.program(wide, back)
-        self.grid = (-(-images * largest // COLUMNS), rows // wide, math.prod(steps))
-        self.block = (2 * wide,)
-        self.sizes = (windows, I32(rows), I32(channels), I32(images))
-        self.shared = shared_size(wide)
+    def __init__(self, hopper: Hopper, g: Geometry, windows: Any, back: bool) -> None:
+        rows, channels = (g.w[1], g.w[0]) if back else g.w[:2]
+        images = g.x[0]
+        self.gpu = hopper.gpu
+        self.run: Any = None
+        if rows % SIDE or channels % DEPTH or not g.fits() or rows // SIDE > LAST_GRID:
+            return
+        features = WIDE if rows % WIDE == 0 else SIDE
+        # Two small blocks to a multiprocessor, or a large one.
+        for groups, most in ((2, SHARED // 2 - ALIGNED), (4, SHARED), (2, SHARED)):
+            shares = tiles(g, back, groups * GROUP)
+            apart = pitch(shares.wide, 8)
+            self.shared = (STAGES * features + 2 * apart) * DEPTH * 4 + ALIGNED
+            if self.shared <= most:
+                break
+        else:
+            return
+        steps = math.prod(g.stride) if back else 1
+        self.grid = (-(-images // shares.images) * shares.count, rows // features, steps)
+        self.block = (groups * 128,)
+        numbers = (back, rows, channels, images, shares.count, shares.images)
+        self.sizes = (windows, *[I32(n) for n in numbers])
+        given = {"BN": features, "GROUPS": groups, "PITCH": apart}
+        self.run = hopper.program("convolve_wide", cuda_hopper.PLACES, **given)
+        if self.run is not None:
+            self.run.max_dynamic_shared_size_bytes = self.shared
 
     def made(self, given: Any, weights: Any, bias: Any, shape: Any) -> Any:
         """y from x, or x from y; weights are (rows, taps, channels)."""
-        out = self.hopper.gpu.xp.ndarray(shape, F32)
-        args = (self.by_pixel(given), weights, NOTHING if bias is None else bias, out)
-        run = self.program.convolve
-        run(self.grid, self.block, (*args, *self.sizes), shared_mem=self.shared)
+        out = self.gpu.xp.ndarray(shape, F32)
+        args = (given, weights, NOTHING if bias is None else bias, out, *self.sizes)
+        self.run(self.grid, self.block, args, shared_mem=self.shared)
         return out
 
-    def by_pixel(self, x: Any) -> Any:
-        """x (images, channels, …) with its channels last."""
-        images, channels = x.shape[:2]
-        places = math.prod(x.shape[2:])
-        out = self.hopper.gpu.xp.ndarray((images, places, channels), F32)
-        grid = (-(-places // 32), -(-channels // 32), images)
-        self.program.by_pixel(grid, (32, 8), (x, out, I32(channels), I32(places)))
-        return out
 
-    @staticmethod
-    def fits(x: Any, y: Any, stride: Any) -> bool:
-        """Whether numbers of places and of blocks are small enough."""
-        places = max(math.prod(x), math.prod(y))
-        return places < MANY and math.prod(stride) < LAST_GRID and x[0] <= LAST_GRID
+class WeightsPlan:
+    """A launch that makes parts of the weights' gradient."""
 
+    def __init__(self, hopper: Hopper, g: Geometry, windows: Any) -> None:
+        features, channels = g.w[:2]
+        images = g.x[0]
+        self.gpu = hopper.gpu
+        self.run: Any = None
+        if features % SIDE or channels % SIDE or not g.fits():
+            return
+        shares = tiles(g, False, AT_ONCE, several=False)
+        apart = pitch(shares.wide, 4)
+        self.shared = WEIGHT_STAGES * (SIDE * (AT_ONCE + apart) * 4 + 8 * AT_ONCE) + ALIGNED
+        if self.shared > SHARED:
+            return
+        across = channels // SIDE * -(-g.taps // (3 * WEIGHT_GROUPS))
+        down = features // SIDE
+        room = self.gpu.blocks // 16
+        count = max(1, min(images, room // (across * down)))
+        share = -(-images // count)
+        self.parts = -(-images // share)
+        self.grid = (across, down, self.parts)
+        self.block = (WEIGHT_GROUPS * 128,)
+        self.sizes = (windows, *[I32(n) for n in (features, channels, images, share)])
+        given = {"BQ": AT_ONCE, "PITCH": apart}
+        self.run = hopper.program("to_weights_wide", cuda_hopper.WEIGHTS, **given)
+        if self.run is not None:
+            self.run.max_dynamic_shared_size_bytes = self.shared
 
-def tile(rows: int) -> int:
-    """The rows of the result that a block makes."""
-    return 128 if rows % 128 == 0 else 64
-
-
-def shared_size(rows: int) -> int:
-    return STAGES * (rows + COLUMNS) * DEPTH * 4 + ALIGNED
+    def made(self, x: Any, y: Any, size: int) -> Any:
+        """The parts, of so many elements each, as (features, taps, channels)."""
+        parts = self.gpu.xp.ndarray((self.parts, size), F32)
+        self.run(self.grid, self.block, (y, x, parts, *self.sizes), shared_mem=self.shared)
+        return parts
 
 
 # ---------------------------------------------------------------------- compiling
 
 
 class Files:
-    """Where programs lie that the driver reads; gone with the process."""
+    """Where programs lie, if not with CuPy's: gone with the process."""
 
     folder: tempfile.TemporaryDirectory[str] | None = None
-    count = 0
 
 
 def compiled(xp: Any, code: str, names: Sequence[str]) -> list[Any]:
-    """Kernels of a program for Hopper."""
-    if Files.folder is None:
-        Files.folder = tempfile.TemporaryDirectory(prefix="tapegrad-")
-    Files.count += 1
-    path = pathlib.Path(Files.folder.name) / f"{Files.count}.cubin"
-    path.write_bytes(binary(code))
+    """Kernels of a program for Hopper, which is kept where CuPy keeps its own."""
+    lib = ctypes.CDLL(loaded("nvrtc"))
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    lib.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+    said_by = f"{major.value}.{minor.value} {OPTIONS} {code}"
+    name = f"tapegrad-{hashlib.sha256(said_by.encode()).hexdigest()}.cubin"
+    try:
+        path = pathlib.Path(xp.cuda.compiler.get_cache_dir()) / name
+        keep(path, lib, code)
+    except (OSError, AttributeError):  # no such folder, or not for us
+        if Files.folder is None:
+            Files.folder = tempfile.TemporaryDirectory(prefix="tapegrad-")
+        path = pathlib.Path(Files.folder.name) / name
+        keep(path, lib, code)
     module = xp.RawModule(path=str(path))
     return [module.get_function(name) for name in names]
 
 
-def binary(code: str) -> bytes:
+def keep(path: pathlib.Path, lib: Any, code: str) -> None:
+    """Compile a program, unless it is there."""
+    if path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made = binary(lib, code)
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+        file.write(made)
+    pathlib.Path(file.name).replace(path)  # at once, as others may be looking
+
+
+def binary(lib: Any, code: str) -> bytes:
     """What the compiler that CuPy has loaded makes of a program."""
-    lib = ctypes.CDLL(loaded("nvrtc"))
     program = ctypes.c_void_p()
     status = lib.nvrtcCreateProgram(
         ctypes.byref(program), code.encode(), b"convolve.cu", 0, None, None
     )
-    options = [b"-arch=sm_90a", b"--std=c++17"]
     status = status or lib.nvrtcCompileProgram(
-        program, len(options), (ctypes.c_char_p * len(options))(*options)
+        program, len(OPTIONS), (ctypes.c_char_p * len(OPTIONS))(*OPTIONS)
     )
     if status:
         raise RuntimeError(f"NVRTC error {status}: {said(lib, program)}")

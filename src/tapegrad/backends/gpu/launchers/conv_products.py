@@ -3,6 +3,7 @@ in memory."""
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from ..sources import conv_products as cuda_products
 from ..sources import products
 from ..sources import templates as cuda_source
 from ..sources.conv_products import DEPTH
-from .conv_hopper import WidePlan
+from .conv_hopper import Geometry, WeightsPlan, WidePlan
 from .kernels import I32, NOTHING, Gpu
 from .moves import U32
 from .rms import is_aligned
@@ -24,7 +25,6 @@ STAGES = 3
 FEW_CHANNELS = 16  # below, most of a piece would be empty
 SHARES = 64  # into which the images are split at the most, for the gradient of the weights
 ROUNDS = 3  # blocks for each multiprocessor
-WIDE, MANY_COLUMNS = 128, 8192  # from which other kernels pay on Hopper GPUs
 
 
 class Tile(NamedTuple):
@@ -42,9 +42,9 @@ FEW_ROWS, MANY_ROWS = Tile(64, 128, 2), Tile(128, 128, 2)
 class Implicit:
     """The kernels for one geometry: y from x, x from y, and the weights' gradient."""
 
-    def __init__(self, gpu: Gpu, x: Any, w: Any, y: Any, windows: Any, stride: Any) -> None:
+    def __init__(self, gpu: Gpu, x: Any, w: Any, y: Any, windows: Any, how: Any) -> None:
         self.gpu = gpu
-        self.stride = stride
+        self.geometry = Geometry(x, w, y, *how)
         self.wide: dict[bool, WidePlan | None] = {}
         self.images, self.channels = x[:2]
         self.features = w[0]
@@ -86,16 +86,21 @@ class Implicit:
         run(self.gpu.grid(w.size), THREADS, (w, out, *sizes, U32(w.size)))
         return out
 
-    def plan_wide(self, rows: int, channels: int, back: bool) -> WidePlan | None:
+    def plan_wide(self, back: bool) -> WidePlan | None:
         """A launch of the kernels for Hopper GPUs; None if there is none, or it would not pay."""
-        x, _, y = self.shapes
-        columns = self.images * (self.whole if back else self.length)
         hopper = self.gpu.hopper
-        if not pays(rows, channels, self.taps, columns) or not WidePlan.fits(x, y, self.stride):
+        if not hopper.there or not pays(self.geometry):
             return None
-        if not hopper.takes(rows, channels, self.taps, back):
+        plan = WidePlan(hopper, self.geometry, self.windows, back)
+        return None if plan.run is None else plan
+
+    @functools.cached_property
+    def wide_weights(self) -> WeightsPlan | None:
+        hopper = self.gpu.hopper
+        if not hopper.there or not pays(self.geometry):
             return None
-        return WidePlan(hopper, self.windows, x, y, self.stride, rows, back)
+        plan = WeightsPlan(hopper, self.geometry, self.windows)
+        return None if plan.run is None else plan
 
     def made(self, given: Any, w: Any, bias: Any, back: bool) -> Any:
         """y from x, or x from y."""
@@ -104,9 +109,9 @@ class Implicit:
         if back:
             rows, channels = channels, rows
         if back not in self.wide:
-            self.wide[back] = self.plan_wide(rows, channels, back)
+            self.wide[back] = self.plan_wide(back)
         plan = self.wide[back]
-        if plan is not None:
+        if plan is not None and is_aligned(given):
             return plan.made(given, self.by_taps(w, back), bias, shape)
         tile = FEW_ROWS if rows <= 64 else MANY_ROWS
         full = rows % tile.rows == 0 and channels % DEPTH == 0
@@ -120,6 +125,10 @@ class Implicit:
         return out
 
     def to_weights(self, x: Any, y: Any) -> Any:
+        size = math.prod(self.shapes[1])
+        wide = self.wide_weights
+        if wide is not None and is_aligned(x, y):
+            return self.added(wide.made(x, y, size))
         rows = 64 if self.features <= 64 else 128
         tile = Tile(rows, 128, 2, 2 if self.channels <= 64 else 1)
         wide = tile.columns // tile.taps
@@ -131,25 +140,22 @@ class Implicit:
         count = max(1, min(SHARES, self.images, room // (across * down)))
         share = -(-self.images // count)
         count = -(-self.images // share)
-        shape = self.shapes[1]
-        size = math.prod(shape)
         parts = self.gpu.xp.ndarray((count, size), F32)
         sizes = (I32(self.features), I32(self.channels), I32(self.images), I32(share))
         args = (y, x, parts, self.windows, *sizes)
         run((across, down, count), THREADS, args, shared_mem=shared)
-        out = self.gpu.xp.ndarray(shape, F32)
-        end, _ = self.kernel("weights_end", tile, False, False)
-        end(
-            self.gpu.grid(size),
-            THREADS,
-            (parts, out, I32(count), I32(self.taps), I32(self.channels), U32(size)),
-        )
+        return self.added(parts)
+
+    def added(self, parts: Any) -> Any:
+        """The sum of parts of the weights' gradient."""
+        count, size = parts.shape
+        out = self.gpu.xp.ndarray(self.shapes[1], F32)
+        run, _ = self.kernel("weights_end", FEW_ROWS, False, False)
+        sizes = (I32(count), I32(self.taps), I32(self.channels), U32(size))
+        run(self.gpu.grid(size), THREADS, (parts, out, *sizes))
         return out
 
 
-def pays(rows: int, channels: int, taps: int, columns: int) -> bool:
-    """Whether the kernels for Hopper GPUs are faster, though they turn the images before.
-
-    As measured on an H200: with less to do for each number, the kernels here are.
-    """
-    return taps > 1 and rows % WIDE == 0 and channels >= WIDE and columns >= MANY_COLUMNS
+def pays(g: Geometry) -> bool:
+    """Whether the kernels for Hopper GPUs are faster, as measured on an H200."""
+    return g.taps > 1

@@ -357,7 +357,7 @@ def register_products(backend: Any, gpu: Gpu, reference: Any) -> None:
     @backend.override("bmm")
     def bmm(input: Any, mat2: Any) -> Any:
         if is_float(input) and input.dtype == mat2.dtype:
-            return cublas.stack_product(gpu.blas, input, mat2)
+            return cublaslt.stack_product(gpu.lt, input, mat2)
         return plain_bmm(input, mat2)
 
     @backend.override("addmm")

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ....core.devices import DEVICE
 from ....core.layout import empty
 from ..cublas import NAMES
 from ..sources import norms as cuda_norms
@@ -434,6 +435,22 @@ def register_batch(backend: Any, norms: Norms, reference: Any) -> None:
         if found is None:
             return other_pull(grad_output, input, weight, stats, training, eps, biased)
         return with_placeholders(ndarray, found)
+
+    def pull(node: Any, grad: Any, kept: Any) -> Any:
+        """All gradients of `native_batch_norm` at once."""
+        input, weight, _, _, stats = kept[:5]
+        edges = node._edges
+        if grad[0] is None or node.mixed:
+            return None
+        found = pulled(grad[0], input, weight, stats, None, -1.0, True, edges[2] is not None)
+        if found is None:
+            return None
+        grads = [None if edge is None else g for edge, g in zip(edges, found, strict=True)]
+        if node._fixes is not None:
+            grads = [node.finish(DEVICE.space, i, g) for i, g in enumerate(grads)]
+        return grads
+
+    backend.pulls["native_batch_norm"] = pull
 
     def fixed_pull(node: Any, grad: Any, kept: Any) -> Any:
         """By given statistics, without a launch for reciprocal deviations."""

@@ -25,6 +25,23 @@ __device__ __forceinline__ int which(const int* first, int count) {
     }
     return low;
 }
+// The elements that a block works on: some of tensor k.
+template <typename Launch> struct Chunk {
+    int k;
+    i64 start, end;
+    __device__ __forceinline__ Chunk(const Launch& l) : k(which(l.first, l.count)) {
+        start = (blockIdx.x - l.first[k]) * (i64)l.chunk;
+        end = start + l.chunk < l.n[k] ? start + l.chunk : l.n[k];
+    }
+};
+// The sum of what the blocks of tensor k have found.
+template <typename Launch> __device__ __forceinline__ double total(const Launch& l, int k,
+        const double* parts) {
+    i64 blocks = (l.n[k] + l.chunk - 1) / l.chunk;
+    double sum = 0;
+    for (i64 b = threadIdx.x; b < blocks; b += THREADS) sum += parts[l.first[k] + b];
+    return block_sum(sum);
+}
 // As Python's max: what is no number does not count.
 __device__ __forceinline__ double at_least(double least, double x) { return x > least ? x : least; }
 """
@@ -137,12 +154,11 @@ __device__ __forceinline__ A step_of(const Launch& l, int k, i64 i, A least, con
 }
 extern "C" __global__ void __launch_bounds__(THREADS) steps(const __grid_constant__ Launch l,
         const A* __restrict__ means, double* __restrict__ parts) {
-    int k = which(l.first, l.count);
-    i64 start = (blockIdx.x - l.first[k]) * (i64)l.chunk;
-    i64 end = start + l.chunk < l.n[k] ? start + l.chunk : l.n[k];
+    Chunk<Launch> own(l);
+    int k = own.k;
     A least = (A)(l.o.eps1 * l.o.eps1);
     double sum = 0;
-    for (i64 i = start + threadIdx.x; i < end; i += THREADS) {
+    for (i64 i = own.start + threadIdx.x; i < own.end; i += THREADS) {
         A a = step_of(l, k, i, least, means);
         sum += (double)a * a;
     }
@@ -152,18 +168,14 @@ extern "C" __global__ void __launch_bounds__(THREADS) steps(const __grid_constan
 extern "C" __global__ void __launch_bounds__(THREADS) update(const __grid_constant__ Launch l,
         const A* __restrict__ means, const double* __restrict__ parts,
         const double* __restrict__ sizes) {
-    int k = which(l.first, l.count);
-    i64 start = (blockIdx.x - l.first[k]) * (i64)l.chunk;
-    i64 end = start + l.chunk < l.n[k] ? start + l.chunk : l.n[k];
-    i64 blocks = (l.n[k] + l.chunk - 1) / l.chunk;
-    double sum = 0;
-    for (i64 b = threadIdx.x; b < blocks; b += THREADS) sum += parts[l.first[k] + b];
-    sum = block_sum(sum);
+    Chunk<Launch> own(l);
+    int k = own.k;
+    double sum = total(l, k, parts);
     double lr = l.device ? l.device->lr : l.now.lr;
     A size = (A)(sizes[k] / at_least(1.0, sqrt(sum / l.n[k]) / l.o.d));
     A shrink = (A)(1 - lr * l.o.weight_decay), least = (A)(l.o.eps1 * l.o.eps1);
     T* p = (T*)l.p[k];
-    for (i64 i = start + threadIdx.x; i < end; i += THREADS)
+    for (i64 i = own.start + threadIdx.x; i < own.end; i += THREADS)
         STORE(p + i, product(LOAD(p + i), shrink) - step_of(l, k, i, least, means) * size);
 }
 // After a captured step.
@@ -191,14 +203,13 @@ __device__ __forceinline__ i64 turned(const Launch& l, int k, i64 i) {
 // The mean of the gradients moves on; what it says goes to `x`, and parts of its squares.
 extern "C" __global__ void __launch_bounds__(THREADS) momentum(const __grid_constant__ Launch l,
         u16* __restrict__ x, double* __restrict__ parts) {
-    int k = which(l.first, l.count);
-    i64 start = (blockIdx.x - l.first[k]) * (i64)l.chunk;
-    i64 end = start + l.chunk < l.n[k] ? start + l.chunk : l.n[k];
+    Chunk<Launch> own(l);
+    int k = own.k;
     const T* g = (const T*)l.g[k];
     T* buffer = (T*)l.buffer[k];
     A part = (A)l.o.momentum, rest = (A)(1 - l.o.momentum);
     double sum = 0;
-    for (i64 i = start + threadIdx.x; i < end; i += THREADS) {
+    for (i64 i = own.start + threadIdx.x; i < own.end; i += THREADS) {
         A a = LOAD(g + i);
         STORE(buffer + i, toward(LOAD(buffer + i), a, rest));
         A mean = LOAD(buffer + i);
@@ -217,28 +228,23 @@ extern "C" __global__ void __launch_bounds__(THREADS) momentum(const __grid_cons
 // Every matrix is divided by its length.
 extern "C" __global__ void __launch_bounds__(THREADS) shorten(const __grid_constant__ Launch l,
         u16* __restrict__ x, const double* __restrict__ parts) {
-    int k = which(l.first, l.count);
-    i64 start = (blockIdx.x - l.first[k]) * (i64)l.chunk;
-    i64 end = start + l.chunk < l.n[k] ? start + l.chunk : l.n[k];
-    i64 blocks = (l.n[k] + l.chunk - 1) / l.chunk;
-    double sum = 0;
-    for (i64 b = threadIdx.x; b < blocks; b += THREADS) sum += parts[l.first[k] + b];
-    float length = from_bfloat16(to_bfloat16((float)sqrt(block_sum(sum))));
+    Chunk<Launch> own(l);
+    int k = own.k;
+    float length = from_bfloat16(to_bfloat16((float)sqrt(total(l, k, parts))));
     float least = from_bfloat16(to_bfloat16((float)l.o.eps));
     if (length < least) length = least;
     x += l.place[k];
-    for (i64 i = start + threadIdx.x; i < end; i += THREADS)
+    for (i64 i = own.start + threadIdx.x; i < own.end; i += THREADS)
         x[i] = to_bfloat16(from_bfloat16(x[i]) / length);
 }
 extern "C" __global__ void __launch_bounds__(THREADS) update(const __grid_constant__ Launch l,
         const u16* __restrict__ x) {
-    int k = which(l.first, l.count);
-    i64 start = (blockIdx.x - l.first[k]) * (i64)l.chunk;
-    i64 end = start + l.chunk < l.n[k] ? start + l.chunk : l.n[k];
+    Chunk<Launch> own(l);
+    int k = own.k;
     double lr = l.device ? l.device->lr : l.now.lr;
     A shrink = (A)(1 - lr * l.o.weight_decay), size = (A)(lr * l.factor[k]);
     T* p = (T*)l.p[k];
-    for (i64 i = start + threadIdx.x; i < end; i += THREADS) {
+    for (i64 i = own.start + threadIdx.x; i < own.end; i += THREADS) {
         T t;
         STORE(&t, product(LOAD(p + i), shrink));
         STORE(p + i, LOAD(&t) - size * (A)from_bfloat16(x[turned(l, k, i)]));
