@@ -401,6 +401,12 @@ def recorded_call(record: Op) -> Callable[..., Any]:
     count = len(record.attrs)
     defaults = getattr(record.forward, "__defaults__", None) or ()
 
+    short = record.elementwise and record.single and not record.attrs and not record.variadic
+    if short and width == 1:
+        return functools.partial(unary, record)
+    if short and width == 2 and None not in record.rules:
+        return functools.partial(binary, record)
+
     def call(*args: Any) -> Any:
         tensors, attrs = (args[0], args[1:]) if record.variadic else (args[:width], args[width:])
         if len(attrs) < count:
