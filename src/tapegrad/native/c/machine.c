@@ -273,6 +273,10 @@ void tg_machine(const tg_program *program, const tg_operand *operands, int dims,
         make_plan_step_f32(&s.plan.f32, program, operands, s.last);
     else
         make_plan_step_f64(&s.plan.f64, program, operands, s.last);
+    if (s.rows == 1 && s.size[row] <= 512) { /* one block: nothing to share out */
+        run_rows(&s, 0, 1, 0, s.size[row]);
+        return;
+    }
     int64_t grain = tg_grain(program->cost);
     if (s.rows == 1) {
         int64_t block = program->kind == TG_F32 ? 1024 : 512;
