@@ -47,13 +47,15 @@ class Modes(PerThread):
 
     def set(self, name: str, value: Any) -> None:
         setattr(self, name, value)
-        self.records = self.grad and not self.inference and not self.below
-        bare = not (self.inference or self.below or self.saved_hooks)
-        plain = self.records and bare
+        grad = self.grad  # each look at what a thread has for itself costs some time
+        bare = not (self.inference or self.below)
+        self.records = grad and bare
+        bare = bare and not self.saved_hooks
+        plain = grad and bare
         casting = self.autocast is not None
         share = self.share
         on, only = int(casting or not plain), int(casting and plain)
-        unrecorded = int(bare and not self.grad and not casting)
+        unrecorded = int(bare and not grad and not casting)
         if (
             on != share.modes_on
             or casting != share.casting
