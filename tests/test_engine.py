@@ -120,6 +120,58 @@ def in_threads(count, work):
         raise failure
 
 
+SHORT = {
+    "one tensor": lambda w: w.tanh(),
+    "two tensors": lambda w: w * w,
+    "a number": lambda w: 2 * w,
+    "a sum": lambda w: w.sum(),
+    "a product": lambda w: w @ w,
+}
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_ops_without_recording_say_what_cut_them_off(name):
+    w = torch.ones(2, 2, requires_grad=True)
+    with torch.no_grad():
+        y = SHORT[name](w)
+        z = SHORT[name](y) if y.ndim else y * 2
+    assert torch.equal(y, SHORT[name](w)) and not y.requires_grad and y.grad_fn is None
+    for each in (y, z):
+        with pytest.raises(RuntimeError, match="does not require grad") as found:
+            each.sum().backward()
+        assert found.value.diagnosis["cut_by"] == "no_grad"
+
+
+@pytest.mark.parametrize("name", SHORT)
+@pytest.mark.parametrize("mode", ["no_grad", "inference_mode", "hooks"])
+def test_modes_of_one_thread_are_not_those_of_another(mode, name):
+    """All that differs somewhere may be that nothing is recorded, but not here; and the reverse."""
+    w = torch.ones(2, 2, requires_grad=True)
+    inside, over = threading.Event(), threading.Event()
+    seen = []
+
+    def work():
+        with torch.no_grad():
+            inside.set()
+            over.wait()
+            seen.append(SHORT[name](w).requires_grad)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    inside.wait()
+    packed = []
+    hooks = torch.autograd.graph.saved_tensors_hooks(lambda t: packed.append(t) or t, lambda t: t)
+    with hooks if mode == "hooks" else getattr(torch, mode)():
+        here = SHORT[name](w)
+    assert SHORT[name](w).requires_grad
+    over.set()
+    thread.join()
+    assert seen == [False]
+    assert here.requires_grad is (mode == "hooks")
+    assert here.is_inference() is (mode == "inference_mode")
+    assert bool(packed) is (mode == "hooks" and name not in ("a number", "a sum"))
+
+
 def test_backward_in_threads_adds_up():
     w = torch.tensor([1.0, 2.0], requires_grad=True)
     threads, rounds = 8, 50

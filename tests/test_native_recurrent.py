@@ -14,6 +14,7 @@ if native.KERNELS is None:
 
 from tapegrad.core.op import REGISTRY
 from tapegrad.core.spaces import RAW
+from tapegrad.core.upward import HOST_KERNELS
 from tapegrad.ops.nn import recurrent
 
 FLOATS = (np.float32, np.float64)
@@ -249,3 +250,58 @@ def test_weights_that_fill_no_panel(width, dtype):
     want = op.forward(np, x, h, c, weight, None, (7,), False)
     for a, b in zip(found, want, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4 if dtype == "float32" else 1e-11, atol=1e-5)
+
+
+def step_results(dtype, shape, cells, states):
+    """A step and its gradients, from leaves that are the same every time."""
+    tg.manual_seed(0)
+    batch, width = shape
+    given = [tg.randn(batch, 3), tg.randn(4 * width, 3), tg.randn(4 * width, width)]
+    given += [tg.randn(4 * width), tg.randn(4 * width)]
+    x, w, u, a, b = [t.to(dtype).requires_grad_() for t in given]
+    h, c = states.to(dtype).requires_grad_(), cells.to(dtype).requires_grad_()
+    out, new = tg.lstm_cell(x, (h, c), w, u, a, b)
+    leaves = (x, h, c, w, u, a, b)
+    once = tg.autograd.grad((out * new).sum() + new.exp().sum(), leaves, create_graph=True)
+    twice = tg.autograd.grad(sum([g.sin().sum() for g in once]), leaves)
+    return [out, new, *once, *twice], (out._version, new._version)
+
+
+@pytest.mark.parametrize("dtype", [tg.float32, tg.float64])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 5), (70, 33)])
+def test_a_step_at_once_is_its_ops_one_by_one(monkeypatch, shape, dtype):
+    cells, states = tg.randn(*shape), tg.randn(*shape)
+    ran = []
+    kernel = HOST_KERNELS.lstm_step
+    monkeypatch.setattr(HOST_KERNELS, "lstm_step", lambda *a: ran.append(1) or kernel(*a))
+    found = step_results(dtype, shape, cells, states)
+    assert ran
+    monkeypatch.setattr(HOST_KERNELS, "lstm_step", None)
+    wanted = step_results(dtype, shape, cells, states)
+    assert found[1] == wanted[1]
+    for a, b in zip(found[0], wanted[0], strict=True):
+        np.testing.assert_array_equal(a.detach().numpy(), b.detach().numpy())
+
+
+def test_states_of_a_step_may_be_written():
+    """Nothing that the step saves is what it returns."""
+    cell = tg.nn.LSTMCell(3, 4)
+    h, c = cell(tg.randn(2, 3))
+    h[0] = 0
+    c[0] = 0
+    h, c = cell(tg.randn(2, 3), (h, c))
+    (h.sum() + c.sum()).backward()
+    assert all([p.grad is not None for p in cell.parameters()])
+
+
+def test_a_step_that_the_kernel_does_not_take():
+    """Cells that lie otherwise, or are of no batch; and nothing is recorded under no_grad."""
+    cell = tg.nn.LSTMCell(3, 4)
+    x, h, c = tg.randn(5, 3), tg.randn(5, 4), tg.randn(4, 5).t()
+    for a, b in zip(cell(x, (h, c)), cell(x, (h, c.contiguous())), strict=True):
+        assert tg.equal(a, b)
+    with tg.no_grad():
+        out, _ = cell(x, (h, c))
+    assert out.grad_fn is None and tg.equal(out, cell(x, (h, c))[0])
+    empty = cell(tg.zeros(0, 3), (tg.zeros(0, 4), tg.zeros(0, 4)))
+    assert [tuple(t.shape) for t in empty] == [(0, 4), (0, 4)]

@@ -250,6 +250,10 @@ def evenly(low: Any, high: Any, count: int, dtype: Any) -> Any:
         low, high = from_data.fill_value(low, dtype), from_data.fill_value(high, dtype)
     first, last = work.type(low), work.type(high)
     step = float(work.type((last - first) / work.type(max(count - 1, 1))))
+    if work.itemsize == 4 and count < 1 << 29:  # in double the products are exact as they are
+        return np.where(
+            index < count // 2, index * step + float(first), back * -step + float(last)
+        ).astype(dtype)
     up = fused(index.astype(np.float64), step, float(first))
     down = fused(back.astype(np.float64), -step, float(last))
     return np.where(index < count // 2, up, down).astype(dtype)

@@ -60,9 +60,10 @@ def get(t: Any, index: Any) -> Any:
         return select_at(t, 0, index, 0)
     if kind is slice:
         return slice_at(t, 0, index)
-    if isinstance(index, TensorBase) and index._array.dtype is I64 and index._array.ndim:
-        if t._array.ndim and not index._special:
-            return index_with(t, {0: index._array}, (index,))  # nothing to walk over
+    if is_plain_index(index) and t._array.ndim:
+        return index_with(t, {0: index._array}, (index,))  # nothing to walk over
+    if kind is tuple and index and len(index) <= t._array.ndim and all(map(is_plain_index, index)):
+        return index_with(t, {dim: i._array for dim, i in enumerate(index)}, index)
     items = parts_of(index)
     view, noted, watched = walk(t, items)
     if not noted:
@@ -70,6 +71,13 @@ def get(t: Any, index: Any) -> Any:
             return view
         return apply(REGISTRY["alias"], (t,))
     return index_with(view, noted, watched)
+
+
+def is_plain_index(item: Any) -> bool:
+    """Whether a part of an index is a tensor of places, and no more than that."""
+    if not isinstance(item, TensorBase) or item._special:
+        return False
+    return item._array.dtype is I64 and bool(item._array.ndim)
 
 
 def put(t: Any, index: Any, value: Any) -> None:

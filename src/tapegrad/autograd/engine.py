@@ -56,6 +56,12 @@ class Run:
         # Whether somebody may keep what passes by; an observer of this pass alone copies it.
         self.shared: bool = captures is not None or STATE.anomaly or len(observers) != 0
         self.watched: bool = self.shared or observer is not None
+        # Whether a node without hooks is watched for nothing but what `captures` asks for.
+        self.only_captures: bool = (
+            captures is not None
+            and observer is None
+            and not (STATE.anomaly or STATE.timing or observers)
+        )
         self.found: dict[int, Any] = {}
         # The nodes that backward(inputs=...) is for: where the pass ends.
         self.only_for: dict[Node, list[tuple[int, int]]] | None = None
@@ -123,7 +129,10 @@ class Run:
         if late is not None and late.waiting:
             late.before(node)
         if node._hooks is not None or self.watched:
-            self.visit_watched(order, node, total, pending.owned)
+            if node._hooks is None and self.only_captures:
+                self.visit_captured(order, pending, node, total)
+            else:
+                self.visit_watched(order, node, total, pending.owned)
             return
         if node._is_leaf:
             if total is not None:
@@ -154,6 +163,30 @@ class Run:
         if node._frees and not self.keep:
             self.release(node)
         self.hand_on(order, node, total, pending.owned, grads)
+
+    def visit_captured(self, order: Order, pending: Pending, node: Node, total: Any) -> None:
+        """The same in a pass that captures gradients, and where nobody looks on besides."""
+        grads: Any = None
+        if pending.useful or node is self.only_root:
+            self.capture(node, total)
+            if pending.leads_on:
+                grads = self.pull_nothing(node) if total is None else self.pulled(node, total)
+                if node._frees and not self.keep:
+                    self.release(node)
+        self.hand_on(order, node, total, 0, grads)
+
+    def pulled(self, node: Node, total: Any) -> Any:
+        """The gradients that a node makes of the one that has arrived."""
+        if type(total) is list:
+            fill_in(node, total, self.record)
+        try:
+            if node._op is not None:
+                own: Any = node
+                return pull_op(own, total, self.record)
+            return node._pull(total, self.record)
+        except RuntimeError as error:
+            explain_backward(error, node)
+            raise
 
     def visit_watched(self, order: Order, node: Node, total: Any, owned: int) -> None:
         """The same for a node with hooks, or in a pass that captures gradients or is observed."""
@@ -213,8 +246,8 @@ class Run:
     def runs(self, order: Order, node: Node) -> bool:
         """Whether a node has to run: grad() may only want what arrives there, or not even that."""
         if self.captures is not None:
-            return order.leads_on(node)
-        return self.only_for is None or node in self.only_for or order.leads_on(node)
+            return order.pending[node].leads_on
+        return self.only_for is None or node in self.only_for or order.pending[node].leads_on
 
     def pull_watched(self, node: Node, total: Any) -> Any:
         if type(total) is list:
@@ -367,8 +400,9 @@ class Run:
         return pending is not None and pending.useful
 
     def capture(self, node: Node, total: Any) -> None:
-        if total is not None and self.captures is not None:
-            for slot, index in self.captures.get(node, ()):
+        captures = self.captures
+        if total is not None and captures is not None and node in captures:
+            for slot, index in captures[node]:
                 value = total[slot] if type(total) is list else total
                 if value is not None:
                     self.found[index] = value

@@ -20,6 +20,8 @@ class Pending:
     total: Any = None  # an array or tensor; a list of them for a node with several outputs
     owned: int = 0  # 1 + writes so far, if the sum belongs to this pass alone
     useful: bool = True  # whether it leads to something that `autograd.grad` asks for
+    leads_on: bool = True  # whether one of its edges does
+    users: list[Pending] | None = None  # whose edges lead here; only `keep_useful` has them
 
     node: Node
 
@@ -62,28 +64,33 @@ class Order:
 
     def keep_useful(self, targets: Any) -> None:
         """Mark the nodes from which no target can be reached; targets themselves are useful."""
-        users: dict[Node, list[Node]] = {}
-        for node, pending in self.pending.items():
-            pending.useful = False
-            for edge in node._edges:
+        all_of_them = self.pending
+        for pending in all_of_them.values():
+            pending.useful = pending.leads_on = False
+            for edge in pending.node._edges:
                 if edge is not None:
-                    users.setdefault(edge, []).append(node)
-        stack: list[Node] = [node for node in targets if node in self.pending]
+                    below = all_of_them[edge]
+                    if below.users is None:
+                        below.users = [pending]
+                    else:
+                        below.users.append(pending)
+        stack: list[Pending] = [all_of_them[node] for node in targets if node in all_of_them]
         while stack:
-            node = stack.pop()
-            pending = self.pending[node]
+            pending = stack.pop()
             if not pending.useful:
                 pending.useful = True
-                stack.extend(users.get(node, ()))
+                users = pending.users
+                if users is not None:
+                    pending.users = None
+                    for user in users:
+                        user.leads_on = True
+                        if not user.useful:
+                            stack.append(user)
 
     def wanted(self, node: Node, grads: Any) -> list[Any]:
         """`grads` with None for the edges that lead to nothing useful."""
         pairs = zip(node._edges, grads, strict=True)
         return [g if e is not None and self.pending[e].useful else None for e, g in pairs]
-
-    def leads_on(self, node: Node) -> bool:
-        """Whether something useful lies behind a node."""
-        return any([edge is not None and self.pending[edge].useful for edge in node._edges])
 
 
 def reached_from(roots: list[Node]) -> dict[Node, Pending]:

@@ -221,5 +221,21 @@ def targets(inputs: tuple[Any, ...]) -> dict[Node, list[tuple[int, int]]]:
     return captures
 
 
+def leads_elsewhere(nodes: list[Any], inputs: list[Any]) -> bool:
+    """Whether a graph ends in leaves other than `inputs`."""
+    own = {t._node for t in inputs if t._node is not None}
+    stack: list[Node] = [n for n in nodes if n is not None]
+    seen = set(stack)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, AccumulateGrad) and node not in own:
+            return True
+        for edge in node._edges:
+            if edge is not None and edge not in seen:
+                seen.add(edge)
+                stack.append(edge)
+    return False
+
+
 def as_result(value: Any) -> Any:
     return value if isinstance(value, TensorBase) else wrap(as_array(value))

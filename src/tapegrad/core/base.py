@@ -67,6 +67,7 @@ class State:
     anomaly: bool = False
     casting: int = 0  # in how many threads autocast is on
     only_casting: int = 0  # and in how many of those nothing else differs
+    only_unrecorded: int = 0  # in how many threads grad mode is off, and nothing else differs
     timing: int = 0  # how many profilers are running
     # (thread, code, lasti) while library code makes many writes for one line of the user's.
     writer: Any = None

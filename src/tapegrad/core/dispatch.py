@@ -32,6 +32,7 @@ from .base import (
     quiet,
     wrap,
 )
+from .modes import MODES
 from .op import PROMOTE_FLOAT, Op
 from .record import (
     FLOATS,
@@ -55,14 +56,20 @@ def is_stale(t: TensorBase) -> bool:
     return view is not None and cell_of(t).n != view.seen
 
 
+def is_unrecorded(modes_on: int) -> bool:
+    """Whether all that is on in this thread, of `modes_on` in all, is that nothing is recorded."""
+    return modes_on == STATE.only_unrecorded and not MODES.records
+
+
 def unary(op: Op, a: Any) -> Any:
     """An elementwise op of one float tensor."""
-    if not isinstance(a, TensorBase) or STATE.modes_on:
+    modes_on = STATE.modes_on
+    if not isinstance(a, TensorBase) or (modes_on and not is_unrecorded(modes_on)):
         return apply(op, (a,))
-    return unary_plain(op, a)
+    return unary_plain(op, a, not modes_on)
 
 
-def unary_plain(op: Op, a: TensorBase) -> Any:
+def unary_plain(op: Op, a: TensorBase, records: bool = True) -> Any:
     """The same where no mode is on. Its argument has a type: compiled code asks for that once."""
     x = a._array
     if alike(x, x) == 0 or is_stale(a):
@@ -81,10 +88,12 @@ def unary_plain(op: Op, a: TensorBase) -> Any:
     t = wrap(out)
     if not a._wants_grad:
         t._cut = a._cut
-    elif op.differentiable:
+    elif not op.differentiable:
+        t._cut = Cut(op.name, a)
+    elif records:
         record_one(op, a, (), t)
     else:
-        t._cut = Cut(op.name, a)
+        t._cut = Cut("no_grad", a)
     return t
 
 
@@ -94,14 +103,16 @@ def binary(op: Op, a: Any, b: Any) -> Any:
     On a GPU of half precision too, and of two dtypes. Autocast may be on where it leaves ops alone.
     """
     modes_on = STATE.modes_on
-    if modes_on and (op.autocast is not None or modes_on != STATE.only_casting):
-        return apply(op, (a, b))
     if not isinstance(a, TensorBase):
+        return apply(op, (a, b))
+    if modes_on and (op.autocast is not None or modes_on != STATE.only_casting):
+        if is_unrecorded(modes_on):
+            return binary_plain(op, a, b, False)
         return apply(op, (a, b))
     return binary_plain(op, a, b)
 
 
-def binary_plain(op: Op, a: TensorBase, b: Any) -> Any:
+def binary_plain(op: Op, a: TensorBase, b: Any, records: bool = True) -> Any:
     """The same where no mode asks for more. Its argument has a type, as above."""
     x = a._array
     y: Any = b
@@ -114,7 +125,7 @@ def binary_plain(op: Op, a: TensorBase, b: Any) -> Any:
             fit = alike(x, y)
             if fit == 0 and a._special == ON_DEVICE and x.dtype.kind in REALS:
                 if y.dtype is not x.dtype:
-                    return of_two_dtypes(op, a, other)
+                    return of_two_dtypes(op, a, other) if records else apply(op, (a, b))
                 fit = 2
     elif type(b) is float or type(b) is int:
         fit = alike(x, x)
@@ -142,7 +153,9 @@ def binary_plain(op: Op, a: TensorBase, b: Any) -> Any:
     if not op.differentiable:
         t._cut = Cut(op.name, a if a_grad else other)
         return t
-
+    if not records:
+        t._cut = Cut("no_grad", a if a_grad else other)
+        return t
     return record_two(op, a, other, y, t, (), fit == 1)
 
 
@@ -173,11 +186,15 @@ def apply(
     if modes_on and STATE.casting:
         tensors = AUTOCAST.operands(op, tensors)
         modes_on -= STATE.only_casting
+    records = True
+    if modes_on and not op.view and is_unrecorded(modes_on):
+        modes_on = 0
+        records = False
     if not modes_on and not watch:
         if op.simple:
-            return apply_to_one(op, tensors[0], attrs)
+            return apply_to_one(op, tensors[0], attrs, records)
         if op.paired:
-            found = pair(op, tensors[0], tensors[1], attrs)
+            found = pair(op, tensors[0], tensors[1], attrs, records)
             if found is not None:
                 return found
     special = 0
@@ -253,7 +270,7 @@ def operands_of(op: Op, tensors: tuple[Any, ...]) -> tuple[list[Any], int]:
     return arrays, mask
 
 
-def apply_to_one(op: Op, a: Any, attrs: tuple[Any, ...]) -> Any:
+def apply_to_one(op: Op, a: Any, attrs: tuple[Any, ...], records: bool = True) -> Any:
     """`apply` for the many ops of one tensor with one output: reductions, views, softmax …"""
     if not isinstance(a, TensorBase):
         raise must_be_tensor(op.name, op.tensors[0], 1, a)
@@ -279,6 +296,8 @@ def apply_to_one(op: Op, a: Any, attrs: tuple[Any, ...]) -> Any:
     node: OpNode | None = None
     if not a._wants_grad:
         t._cut = a._cut
+    elif op.differentiable and not records:
+        t._cut = Cut("no_grad", a)
     elif op.differentiable and out.dtype.kind in FLOATS:
         node = record_one(op, a, attrs, t)
         adapt(node, x, out)
@@ -353,7 +372,7 @@ def recorded(op: Op, a: TensorBase, attrs: tuple[Any, ...], out: Any) -> Any:
     return t
 
 
-def pair(op: Op, a: Any, b: Any, attrs: tuple[Any, ...]) -> Any:
+def pair(op: Op, a: Any, b: Any, attrs: tuple[Any, ...], records: bool = True) -> Any:
     """`apply` for two float tensors of one dtype and one output, mostly products; else None."""
     if not isinstance(a, TensorBase) or not isinstance(b, TensorBase):
         return None
@@ -380,6 +399,9 @@ def pair(op: Op, a: Any, b: Any, attrs: tuple[Any, ...]) -> Any:
         return t
     if not op.differentiable:
         note_cut([t], op.name, (a, b))
+        return t
+    if not records:
+        note_cut([t], "no_grad", (a, b))
         return t
     if out.dtype is not dtype:
         return None  # complex numbers from two real parts

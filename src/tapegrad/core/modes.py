@@ -15,10 +15,11 @@ class Share:
     modes_on: int = 0
     casting: int = 0
     only_casting: int = 0
+    only_unrecorded: int = 0
 
     def __del__(self) -> None:
         if self.modes_on:
-            count(-self.modes_on, -self.casting, -self.only_casting)
+            count(-self.modes_on, -self.casting, -self.only_casting, -self.only_unrecorded)
 
 
 class Modes(PerThread):
@@ -47,14 +48,28 @@ class Modes(PerThread):
     def set(self, name: str, value: Any) -> None:
         own = self.__dict__  # looked up once: it is another one in every thread
         own[name] = value
-        records = own["records"] = self.grad and not self.inference and not self.below
-        plain = records and not self.saved_hooks
+        grad, bare = self.grad, not (self.inference or self.below)
+        own["records"] = grad and bare
+        bare = bare and not self.saved_hooks
+        plain = grad and bare
         casting = self.autocast is not None
         share = own["share"]
         on, only = int(casting or not plain), int(casting and plain)
-        if on != share.modes_on or casting != share.casting or only != share.only_casting:
-            count(on - share.modes_on, casting - share.casting, only - share.only_casting)
+        unrecorded = int(bare and not grad and not casting)
+        if (
+            on != share.modes_on
+            or casting != share.casting
+            or only != share.only_casting
+            or unrecorded != share.only_unrecorded
+        ):
+            count(
+                on - share.modes_on,
+                casting - share.casting,
+                only - share.only_casting,
+                unrecorded - share.only_unrecorded,
+            )
             share.modes_on, share.casting, share.only_casting = on, int(casting), only
+            share.only_unrecorded = unrecorded
 
 
 class grad_set_to:
@@ -83,8 +98,9 @@ class Anomaly:
     check_inf: bool = False  # ours: stop at infinities too
 
 
-def count(modes_on: int, casting: int, only_casting: int = 0) -> None:
+def count(modes_on: int, casting: int, only_casting: int = 0, only_unrecorded: int = 0) -> None:
     with _lock:
+        STATE.only_unrecorded += only_unrecorded
         STATE.modes_on += modes_on
         STATE.casting += casting
         STATE.only_casting += only_casting

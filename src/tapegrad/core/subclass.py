@@ -44,8 +44,9 @@ class DisableTorchFunctionSubclass:
 def overridden(op: Any, tensors: Any, attrs: Any, watch: Any) -> Any:
     """An op with a tensor of a subclass, or a batched or dual one, among its arguments."""
     # Also outside of every vmap, where one may have escaped to.
-    if any([batched.is_batched(t) for t in tensors]):
-        return batched.run(op, tensors, attrs, watch)
+    for t in tensors:
+        if batched.is_batched(t):
+            return batched.run(op, tensors, attrs, watch)
     if dual.has_dual(tensors):
         return dual.push(op, tensors, attrs, watch)
     if STATE.device_type is not None and only_on_device(tensors):
@@ -290,5 +291,6 @@ def detached(t: Any) -> Any:
 
 
 INTERPRETERS.run = overridden
+INTERPRETERS.special_without_tangent = stays_special
 INTERPRETERS.is_made_of_others = is_made_of_others
 INTERPRETERS.function_of = function_of

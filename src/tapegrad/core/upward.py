@@ -26,6 +26,7 @@ class Interpreters:
     watched_operator: Any = None  # the same of an operator that is a function: (name, a, b)
     is_watching: Any = None  # whether such a mode is on in this thread
     function_of: Any = None  # (op): what users call to run it
+    special_without_tangent: Any = None  # (tensor): its `_special` then
     is_made_of_others: Any = None  # whether a tensor is a batched or dual one, or asks its class
 
 
@@ -115,6 +116,7 @@ class HostKernels:
     lies_as: Any = None  # (array, array): both in C order with the same strides, the first writable
     strided: Any = None  # (array, shape, strides, offset): a view; None: not for it
     product: Any = None  # (matrix, matrix, summand); None: not for it
+    lstm_step: Any = None  # (sums, cells): what core/cells.py records; None: not for it
     user_line: Any = None  # (code, own files): where in that code the user is, or None
 
 

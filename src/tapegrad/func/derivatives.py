@@ -16,9 +16,16 @@ import tapegrad as tg
 from ..autograd import dispatched
 from ..autograd.api import launch
 from ..autograd.engine import Run
-from ..autograd.node import AccumulateGrad
-from ..autograd.starts import as_result, check_seed, edge_of, is_valueless, ones_at, targets
-from ..core.base import Node, TensorBase
+from ..autograd.starts import (
+    as_result,
+    check_seed,
+    edge_of,
+    is_valueless,
+    leads_elsewhere,
+    ones_at,
+    targets,
+)
+from ..core.base import TensorBase
 from ..core.modes import MODES, grad_set_to
 from ..core.python_dispatch import is_asked
 from ..core.transforms.batched import (
@@ -140,22 +147,6 @@ class Tracked:
             attach(made, self.cut_off(found.tangent), found.level)
             found = alive(found.below)
         return made
-
-
-def leads_elsewhere(nodes: Sequence[Node | None], inputs: Sequence[Any]) -> bool:
-    """Whether a graph ends in leaves other than `inputs`."""
-    own = {t._node for t in inputs if t._node is not None}
-    stack = [n for n in nodes if n is not None]
-    seen = set(stack)
-    while stack:
-        node = stack.pop()
-        if isinstance(node, AccumulateGrad) and node not in own:
-            return True
-        for edge in node._edges:
-            if edge is not None and edge not in seen:
-                seen.add(edge)
-                stack.append(edge)
-    return False
 
 
 # ---------------------------------------------------------------------- arguments

@@ -14,6 +14,7 @@ from ..core.upward import HOST_KERNELS
 from . import KERNELS
 from .blas import CONNECTED
 from .overrides import override
+from .steps import lstm_step_kernel
 
 # PyTorch's results of these are contiguous, however their input lies; a program's lie as that does.
 CONTIGUOUS = frozenset(
@@ -99,4 +100,5 @@ if KERNELS is not None:
     HOST_KERNELS.lies_as = KERNELS.lies_as
     HOST_KERNELS.strided = KERNELS.strided
     HOST_KERNELS.product = KERNELS.product if CONNECTED else None
+    HOST_KERNELS.lstm_step = lstm_step_kernel()
     HOST_KERNELS.user_line = KERNELS.user_line

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import INTERPRETED, TensorBase, wrap
+from ..base import INTERPRETED, ORDINARY, TensorBase, wrap
 from ..devices import xp_of
 from ..dispatch import apply
 from ..modes import MODES
@@ -23,7 +23,7 @@ from ..op import Op
 from ..python_dispatch import dispatches
 from ..record import FLOATS
 from ..spaces import RECORDED
-from ..upward import FORWARD_MODE, VIEWS
+from ..upward import FORWARD_MODE, INTERPRETERS, TENSOR, VIEWS
 from .batched import above, batch_of, entered, grounded, is_batched, lift, memory_of, mirrored
 from .levels import STACK, TANGENTS, Level
 
@@ -72,10 +72,12 @@ def dual_of(t: Any) -> Dual | None:
 
 def set_dual(t: Any, found: Dual | None) -> None:
     if found is None:
-        from ..subclass import stays_special
-
-        t.__dict__.pop("_dual", None)
-        t._special = stays_special(t)
+        fields = t.__dict__
+        fields.pop("_dual", None)
+        if type(t) is TENSOR.cls and type(t._array) is np.ndarray and "_batch" not in fields:
+            t._special = ORDINARY
+        else:
+            t._special = INTERPRETERS.special_without_tangent(t)
     else:
         t.__dict__["_dual"] = found
         t._special = INTERPRETED
@@ -151,10 +153,12 @@ class stripped:
     def __enter__(self) -> None:
         self.taken: list[tuple[Any, Any]] = []
         for t in self.tensors:
-            t, _ = grounded(t)
-            self.take(t)
-            if isinstance(t, TensorBase) and t._view_of is not None:
-                self.take(t._view_of.base)  # a view would ask it
+            if isinstance(t, TensorBase):
+                if t._special == INTERPRETED:
+                    t, _ = grounded(t)
+                    self.take(t)
+                if t._view_of is not None:
+                    self.take(t._view_of.base)  # a view would ask it
 
     def take(self, t: Any) -> None:
         found = dual_of(t)
@@ -191,8 +195,12 @@ def has_dual(tensors: tuple[Any, ...]) -> bool:
 
 def innermost(tensors: tuple[Any, ...]) -> Level:
     """The innermost level at which one of the tensors is dual."""
-    levels = [found.level for t in tensors if (found := dual_of(t)) is not None]
-    return max(levels, key=lambda level: level.number)
+    level: Any = None
+    for t in tensors:
+        found = dual_of(t)
+        if found is not None and (level is None or found.level.number > level.number):
+            level = found.level
+    return level  # type: ignore[no-any-return]
 
 
 def push(op: Op, tensors: Any, attrs: Any, watch: Any) -> Any:
@@ -256,9 +264,12 @@ def unshared(tangent: Any, others: list[Any]) -> Any:
     """A tangent that may be written to: a rule may hand on the very tensor that it was given."""
     if isinstance(tangent, TensorBase):
         array = memory_of(tangent)
+        owns = getattr(array, "base", array) is None  # then nothing older is a part of it
         for t in others:
-            if t is not None and np.may_share_memory(array, memory_of(t)):
-                return tangent.clone()  # type: ignore[attr-defined]
+            if t is not None:
+                other = memory_of(t)
+                if other is array or (not owns and np.may_share_memory(array, other)):
+                    return tangent.clone()  # type: ignore[attr-defined]
     return tangent
 
 

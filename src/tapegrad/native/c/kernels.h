@@ -66,7 +66,8 @@
 /* recurrent.c */
 #define TG_RECURRENT_KERNELS(X)                                                                    \
     X(lstm_f32) X(lstm_f64) X(lstm_back_f32) X(lstm_back_f64) X(gru_f32) X(gru_f64)                \
-    X(gru_back_f32) X(gru_back_f64) X(rnn_f32) X(rnn_f64) X(rnn_back_f32) X(rnn_back_f64)
+    X(gru_back_f32) X(gru_back_f64) X(rnn_f32) X(rnn_f64) X(rnn_back_f32) X(rnn_back_f64)           \
+    X(lstm_step_f32) X(lstm_step_f64)
 
 #define TG_KERNELS(X)                                                                              \
     TG_ROW_KERNELS(X) TG_OPTIM_KERNELS(X) TG_BATCH_NORM_KERNELS(X) TG_CONV_KERNELS(X)              \

@@ -359,7 +359,11 @@ static int prepare(tg_prepared *s, desk *d, const tg_program *program, const tg_
         make_plan_step_f32(s, operands);
     else
         make_plan_step_f64(s, operands);
-    const int64_t grain = tg_grain(program->cost), block = single ? 1024 : 512;
+    const int64_t block = single ? 1024 : 512;
+    s->grain = block;
+    if (s->rows == 1 && s->size[row] <= block) /* one block: nothing to share out */
+        return 1;
+    const int64_t grain = tg_grain(program->cost);
     const int64_t per = grain / s->size[row];
     s->grain = s->rows == 1 ? (grain + block - 1) / block * block : per < 1 ? 1 : per;
     return 1;

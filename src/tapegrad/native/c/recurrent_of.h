@@ -118,6 +118,48 @@ void NAMED(tg_lstm_back)(void **p, const int64_t *n, const double *x) {
     tg_parallel(n[0], SEQUENCES, NAMED(lstm_rows_back), &given);
 }
 
+/* A step whose sums are there, with all that its ops make one by one. p: sums (rows x 4 width), cells
+   before; i, f, g, o, f c, i g, cells, their tanh, states; n: rows, width */
+TG_VERSIONS static void NAMED(lstm_step_rows)(void *context, int64_t begin, int64_t end) {
+    const arguments *given = context;
+    const int64_t width = given->n[1];
+    for (int64_t row = begin; row < end; row++) {
+        const T *restrict sums = (const T *)given->p[0] + row * 4 * width;
+        const T *restrict before = (const T *)given->p[1] + row * width;
+        T *restrict to[9];
+        for (int k = 0; k < 9; k++)
+            to[k] = (T *)given->p[2 + k] + row * width;
+        T *restrict i = to[0], *restrict f = to[1], *restrict g = to[2], *restrict o = to[3];
+        T *restrict forgotten = to[4], *restrict fresh = to[5], *restrict cell = to[6];
+        T *restrict squashed = to[7], *restrict h = to[8];
+#pragma GCC ivdep
+        for (int64_t k = 0; k < width; k++)
+            i[k] = SIGMOID(sums[k]);
+#pragma GCC ivdep
+        for (int64_t k = 0; k < width; k++)
+            f[k] = SIGMOID(sums[width + k]);
+#pragma GCC ivdep
+        for (int64_t k = 0; k < width; k++)
+            g[k] = TANH(sums[2 * width + k]);
+#pragma GCC ivdep
+        for (int64_t k = 0; k < width; k++)
+            o[k] = SIGMOID(sums[3 * width + k]);
+#pragma GCC ivdep
+        for (int64_t k = 0; k < width; k++) {
+            forgotten[k] = f[k] * before[k];
+            fresh[k] = i[k] * g[k];
+            cell[k] = forgotten[k] + fresh[k];
+            squashed[k] = TANH(cell[k]);
+            h[k] = o[k] * squashed[k];
+        }
+    }
+}
+void NAMED(tg_lstm_step)(void **p, const int64_t *n, const double *x) {
+    arguments given = {p, n, x};
+    const int64_t grain = tg_grain(10) / n[1];
+    tg_parallel(n[0], grain > 0 ? grain : 1, NAMED(lstm_step_rows), &given);
+}
+
 /* ------------------------------------------------------------------ GRU */
 
 /* p: what the input adds to the gates, states before the first step, weight (3 width x width), bias

@@ -27,6 +27,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...core.base import TensorBase
 from ...core.op import Op
 
 BatchRule = Callable[..., Any]
@@ -80,12 +81,23 @@ def padded(F: Any, x: Any, at: int, rank: int) -> Any:
 
 def aligned(record: Op, F: Any, size: int, tensors: Any, batched: Any, attrs: Any) -> Any:
     """Elementwise: behind the batch, shapes line up at their ends, as in any broadcast."""
-    ranks = [
-        len(x.shape) + (not b) for x, b in zip(tensors, batched, strict=True) if hasattr(x, "shape")
-    ]
-    rank = max(ranks)
-    placed = [padded(F, x, 1, rank) if b else x for x, b in zip(tensors, batched, strict=True)]
+    most = 0
+    for x, b in zip(tensors, batched, strict=True):
+        rank = rank_of(x)
+        if rank >= 0:
+            most = max(most, rank if b else rank + 1)
+    placed: list[Any] = []
+    for x, b in zip(tensors, batched, strict=True):
+        placed.append(padded(F, x, 1, most) if b and rank_of(x) < most else x)
     return run(record, F, placed, attrs)
+
+
+def rank_of(x: Any) -> int:
+    """How many dimensions a tensor or an array has; -1 for a number."""
+    if isinstance(x, TensorBase):
+        rank: int = x._array.ndim
+        return rank
+    return len(x.shape) if hasattr(x, "shape") else -1
 
 
 def up(dim: Any, ndim: int) -> Any:
@@ -167,7 +179,7 @@ def folded(record: Op, F: Any, size: int, tensors: Any, batched: Any, attrs: Any
     """Batch and dimension 0 become one, and two again in the results."""
     joined = []
     for x, b in zip(tensors, batched, strict=True):
-        whole = lift(F, x, size, b)
+        whole: Any = lift(F, x, size, b)
         joined.append(whole if whole is None else join(F, whole))
     outs = run(record, F, joined, attrs)
     return part(F, size, outs) if record.single else tuple(part(F, size, out) for out in outs)

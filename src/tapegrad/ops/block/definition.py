@@ -45,6 +45,7 @@ from ...core.op import AS_IS, PROMOTE, PROMOTE_FLOAT, REGISTRY, Autocast, Op, Ru
 from ...core.spaces import RAW, RECORDED
 from ...native.backend import HOST
 from .batching import batching_rule
+from .forward_rules import elementwise_jvp, given_jvp, linear_jvp
 from .samples import Case, binary_cases, unary_cases
 
 __all__ = [
@@ -339,16 +340,10 @@ def forward_rule(record: Op, block: type[Block]) -> Callable[..., Any] | None:
     """jvp(F, tensors, tangents, outs, attrs): given, or derived for elementwise and linear ops."""
     given = block.jvp
     if given is not None:
-        names = parameter_names(given)[1:]
-
-        def by_name(F: Any, tensors: Any, tangents: Any, outs: Any, attrs: Any) -> Any:
-            values = dict(zip(record.tensors, tensors, strict=True))
-            values |= {f"t_{n}": t for n, t in zip(record.tensors, tangents, strict=True)}
-            values |= dict(zip(record.outs, outs, strict=True))
-            values |= dict(zip(record.attrs, attrs, strict=True))
-            return given(F, *[values[n] for n in names])
-
-        return by_name
+        names = [*record.tensors, *[f"t_{n}" for n in record.tensors], *record.outs, *record.attrs]
+        at = {name: i for i, name in enumerate(names)}
+        places = tuple([at[name] for name in parameter_names(given)[1:]])
+        return functools.partial(given_jvp, given, places)
     if not record.differentiable:
         return None
     if record.linear:
@@ -358,48 +353,17 @@ def forward_rule(record: Op, block: type[Block]) -> Callable[..., Any] | None:
     return None
 
 
-def linear_jvp(record: Op, F: Any, tensors: Any, tangents: Any, outs: Any, attrs: Any) -> Any:
-    """The derivative of a (multi)linear op: the op itself, one argument exchanged at a time."""
-    own = getattr(F, record.name)
-    if record.variadic:
-        zeros = [
-            F.zeros_like(x) if t is None else t for x, t in zip(tensors, tangents, strict=True)
-        ]
-        return own(zeros, *attrs)
-    total = None
-    for i, t in enumerate(tangents):
-        if t is not None:
-            part = own(*tensors[:i], t, *tensors[i + 1 :], *attrs)
-            total = part if total is None else add_parts(total, part)
-    return total
-
-
-def add_parts(a: Any, b: Any) -> Any:
-    return tuple(x + y for x, y in zip(a, b, strict=True)) if isinstance(a, tuple) else a + b
-
-
-def elementwise_jvp(record: Op, F: Any, tensors: Any, tangents: Any, outs: Any, attrs: Any) -> Any:
-    """An elementwise Jacobian is diagonal: the gradient rule pushes forward as it pulls back."""
-    kept = (*tensors, *outs, *attrs, *[fact(tensors[i], what) for i, what in record.metas])
-    total = None
-    for rule, t in zip(record.rules, tangents, strict=True):
-        if t is not None and rule is not None:
-            part = rule.call(F, t, kept)
-            total = part if total is None else total + part
-    return total
-
-
-def fact(x: Any, what: str) -> Any:
-    """What rules read as `input_shape` and `input_dtype`."""
-    array = getattr(x, "_array", x)
-    return array.strides if what == "strides" else getattr(array, what)
-
-
 def recorded_call(record: Op) -> Callable[..., Any]:
     """`F.<op>` on tensors: the arguments of the kernel by position, or its defaults."""
     width = len(record.tensors)
     count = len(record.attrs)
     defaults = getattr(record.forward, "__defaults__", None) or ()
+
+    short = record.elementwise and record.single and not record.attrs and not record.variadic
+    if short and width == 1:
+        return functools.partial(unary, record)
+    if short and width == 2 and None not in record.rules:
+        return functools.partial(binary, record)
 
     def call(*args: Any) -> Any:
         tensors, attrs = (args[0], args[1:]) if record.variadic else (args[:width], args[width:])

@@ -9,11 +9,14 @@ import tapegrad as tg
 
 from ... import dtypes
 from ...core.base import TensorBase
+from ...core.cells import lstm_gates
 from ...core.python_dispatch import is_asked
 from ...errors import must_be_tensor
 from ..block import LOWER, Autocast, Case, api, apply
 from ..block.samples import Draw, Index
 from ..copying.part_copies import UnsafeSplit
+from ..pointwise.arithmetic import Add, Mul
+from ..pointwise.transcendental import Sigmoid, Tanh
 from .recurrent import GruLayer, LstmLayer, MkldnnRnnLayer, RnnLayer, StackSteps
 from .recurrent_loops import spans
 
@@ -304,10 +307,24 @@ def gru(*args: Any, **kwargs: Any) -> Any:
 # ---------------------------------------------------------------------- single steps
 
 
+def fits_step(gates: int, input: Any, states: Sequence[Any], w_ih: Any, w_hh: Any) -> bool:
+    """Whether there is nothing to refuse: the sizes of plain tensors, without a call for each."""
+    for t in (input, w_ih, w_hh, *states):
+        if not isinstance(t, TensorBase) or t._special:
+            return False
+    shape, width = input._array.shape, w_hh._array.shape[1:]
+    if len(shape) != 2 or len(width) != 1 or w_ih._array.shape != (gates * width[0], shape[1]):
+        return False
+    state = (shape[0], *width)
+    return all([t._array.shape == state for t in states])
+
+
 def check_step(
     name: str, gates: int, input: Any, states: Sequence[Any], w_ih: Any, w_hh: Any
 ) -> None:
     """The sizes of a step, as PyTorch words them."""
+    if fits_step(gates, input, states, w_ih, w_hh):
+        return
     for position, (argument, value) in enumerate(
         [("input", input), ("hx", states[0]), ("w_ih", w_ih), ("w_hh", w_hh)], start=1
     ):
@@ -342,6 +359,9 @@ def step_sum(input: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> 
 def gates_of(sums: Any, count: int) -> Any:
     """The columns of each gate."""
     return apply(UnsafeSplit, (sums,), ((sums.size(1) // count,) * count, 1))
+
+
+GATE_OPS = (UnsafeSplit, Sigmoid, Tanh, Mul, Add)
 
 
 def as_if_written(result: Any, times: int) -> Any:
@@ -409,6 +429,9 @@ def lstm_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh:
     check_step("lstm_cell", 4, input, hx, w_ih, w_hh)
     h, c = hx
     gates = step_sum(input, h, w_ih, w_hh, b_ih, b_hh)
+    found = lstm_gates(GATE_OPS, gates, c)
+    if found is not None:
+        return found
     refuse_integers(gates)
     i, f, g, o = gates_of(gates, 4)
     c = as_if_written(tg.sigmoid(f) * c + tg.sigmoid(i) * tg.tanh(g), 1)

@@ -6,17 +6,19 @@ run on arrays and on tensors that are differentiated again.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from typing import Any
 
-Spans = list[tuple[int, int]]
+Spans = tuple[tuple[int, int], ...]
 Sizes = tuple[int, ...]
 
 
+@functools.lru_cache(64)
 def spans(sizes: tuple[int, ...], turned: bool) -> Spans:
     """(first row, number of rows) of every step, in the order in which they are computed."""
     found = [(end - n, n) for end, n in zip(itertools.accumulate(sizes), sizes, strict=True)]
-    return found[::-1] if turned else found
+    return tuple(found[::-1] if turned else found)
 
 
 # ---------------------------------------------------------------------- rows
@@ -48,14 +50,23 @@ def turn(F: Any, x: Any) -> Any:
 
 def before(F: Any, initial: Any, states: Any, walk: Spans) -> Any:
     """For every row, the state that its step began with."""
-    parts: list[list[Any]] = []  # [first row of the result, source, first row, number]
+    parts = parts_before(walk)
+    if not parts:
+        return rows(F, initial, (0, 0))  # a batch of nothing
+    return below(F, [rows(F, states if goes_on else initial, span) for goes_on, span in parts])
+
+
+@functools.lru_cache(64)
+def parts_before(walk: Spans) -> tuple[tuple[bool, tuple[int, int]], ...]:
+    """The same as rows of the states (True) and of those at the start (False), one by one."""
+    parts: list[list[Any]] = []  # [first row of the result, whether it goes on, first row, number]
     last_start, last_count = 0, 0
     for start, count in walk:
         known = min(count, last_count)
         if known:
-            parts.append([start, states, last_start, known])
+            parts.append([start, True, last_start, known])
         if count > known:
-            parts.append([start + known, initial, known, count - known])
+            parts.append([start + known, False, known, count - known])
         last_start, last_count = start, count
     joined: list[list[Any]] = []
     for part in sorted(parts, key=lambda p: p[0]):
@@ -63,9 +74,7 @@ def before(F: Any, initial: Any, states: Any, walk: Spans) -> Any:
             joined[-1][3] += part[3]
         else:
             joined.append(part)
-    if not joined:
-        return rows(F, initial, (0, 0))  # a batch of nothing
-    return below(F, [rows(F, source, (start, count)) for _, source, start, count in joined])
+    return tuple([(goes_on, (start, count)) for _, goes_on, start, count in joined])
 
 
 def rows_in_order(F: Any, parts: list[Any], walk: Spans) -> Any:
