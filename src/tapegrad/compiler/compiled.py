@@ -19,6 +19,7 @@ from ..utils import _pytree as pytree
 from . import set_stance
 from .arguments import ANY_FLOAT, around, described, flat, has_stand_in, is_float, is_tensor
 from .guards import Guards
+from .memory import forget_memory
 from .modules import OptimizedModule, parts_of
 from .recording import MOVED, NothingDone, Recording
 from .steps import OpStep
@@ -121,7 +122,9 @@ class Compiled:
             found = self.again(found, changed)
         if found.run_steps:
             if not found.confirmed or self.check:
-                return self.confirm(found, values, spec)
+                answer = self.confirm(found, values, spec)
+                forget_memory()
+                return answer
             try:
                 self.last = found if spec is None else None
                 return found.replay(values)
@@ -136,7 +139,9 @@ class Compiled:
             return in_parts(self.function, found.parts, args, kwargs)
         if found.calls < 2:
             return self.function(*args, **kwargs)
-        return self.record(found, values, spec)
+        answer = self.record(found, values, spec)
+        forget_memory()
+        return answer
 
     def gets_new_numbers(self, key: Any, values: Any) -> bool:
         """Whether a call differs from an earlier one in the floats that it gets: note which."""
@@ -231,15 +236,13 @@ class Compiled:
             recording.fail("it is too small to be worth it")
             return seen.given_back(values)
         recording.take(seen, self.check)
-        wrong = differs_when_replayed(recording, seen, values)
+        again = seen.outside is None and not self.check
+        wrong = differs_when_replayed(recording, seen, values, again)
         if wrong:
-            self.refuse(recording, wrong, None)
-            if seen.outside is None:
-                return seen.given_back(values)
-            # The graph behind the results is in memory that the replay has written to.
-            seen.recorder.before.undo(for_good=True)
-            args, kwargs = (values, {}) if spec is None else pytree.tree_unflatten(values, spec)
-            return self.function(*args, **kwargs)
+            if seen.outside is not None:
+                # The graph behind the results is in memory that the replay has written to.
+                seen.recorder.before.undo(for_good=True)
+            return self.refused(recording, wrong, values, spec)
         recording.seconds = time.perf_counter() - start
         return recording.answer(recording.call_with(values, seen.recorder.before.random))
 
@@ -263,7 +266,11 @@ class Compiled:
         seen = self.watched(recording, values, spec)
         if recording.reason:
             return seen.given_back(values)
-        wrong = differs_when_replayed(recording, seen, values)
+        again = seen.outside is None and not self.check
+        again = again and seen.recorder.trace.sum == recording.trace
+        wrong = differs_when_replayed(recording, seen, values, again)
+        if wrong and again:
+            return self.refused(recording, wrong, values, spec)
         if wrong:
             self.refuse(recording, wrong, None)
             return seen.given_back(values)
@@ -272,6 +279,12 @@ class Compiled:
             [values[i] != n for i, n in zip(recording.numbers, before, strict=True)]
         )
         return recording.answer(recording.call_with(values, seen.recorder.before.random))
+
+    def refused(self, recording: Recording, reason: str, values: Any, spec: Any) -> Any:
+        """A call that was undone because of its replay."""
+        self.refuse(recording, reason, None)
+        args, kwargs = (values, {}) if spec is None else pytree.tree_unflatten(values, spec)
+        return self.function(*args, **kwargs)
 
     def watched(self, recording: Recording, values: Any, spec: Any) -> Seen:
         """Run the call under a recorder; the recording says if it cannot be repeated."""
@@ -282,6 +295,7 @@ class Compiled:
             *(self.function, values, spec, self.new_leaves, recording.patterns, places),
             keeps_steps,
             self.check,
+            [each for step in recording.gradient_steps for each in step.idle(recording.filled)],
         )
         reason, where = why_not(seen)
         if reason:

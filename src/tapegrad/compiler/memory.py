@@ -24,6 +24,12 @@ LINE = 64  # bytes: places begin with a line of the cache
 WORTH_GIVING = 1 << 16  # bytes of a result
 
 
+def forget_memory() -> None:
+    """What the calls before this one made and dropped is of no use to it."""
+    if KERNELS is not None:
+        KERNELS.forget_memory()
+
+
 def model_of(array: Any) -> Any:
     """What says how an array is, and holds no memory."""
     return np.broadcast_to(np.empty((), array.dtype), array.shape)

@@ -32,9 +32,10 @@ from ..errors import evidence
 from ..native import KERNELS
 from ..optim._native import WATCHING
 from .dying import Dying
+from .memory import forget_memory
 from .returned import is_returned
 from .scalars import Number, NumberFill, NumberStep, Options, OptionStep, Read, ReadStep, number
-from .snapshots import Snapshots
+from .snapshots import Earlier, Snapshots, fingerprint
 from .steps import (
     CallStep,
     FillStep,
@@ -53,6 +54,7 @@ from .steps import (
     to_none,
 )
 from .tapes import as_taped, taped, taped_write
+from .traces import Trace
 
 # Functions that always make the same, by their names in PyTorch.
 SAME_ALWAYS = frozenset(
@@ -104,6 +106,8 @@ class Recorder(OpMode):
         # Else the memory behind values that the call is done with is given back.
         self.dying = Dying() if keeps_steps and not keeps_values and KERNELS is not None else None
         self.keeps_steps = keeps_steps  # else only what comes of them is of interest
+        self.idle: list[Any] = []  # gradients of the recording that such a call is compared with
+        self.trace = Trace()
         self.steps: list[Step] = []
         self.trouble: str = ""  # why this cannot be done again
         self.where: Any = None  # and the user's line
@@ -115,8 +119,8 @@ class Recorder(OpMode):
         self.kept: list[Any] = []
         self.zeros: dict[int, Any] = {}  # by id: memory that was filled with zeros
         self.leaves: dict[int, Any] = {}  # tensors whose .grad may change
-        self.gradients: dict[int, Any] = {}  # what it was when a step last said so
-        self.at_start = [(t, t._gradient) for t in leaves]
+        self.gradients: dict[int, Earlier] = {}  # what it was when a step last said so
+        self.at_start = [(t, Earlier(t._gradient)) for t in leaves]
         self.cleared: set[int] = set()  # ids of those whose .grad an optimizer forgot first
         self.first = next_seq()  # the nodes of this call come after it
         self.has_numbers = False  # among the arguments
@@ -126,8 +130,7 @@ class Recorder(OpMode):
         self.number_arrays: dict[Any, Any] = {}  # by number and dtype: it, its array
         self.is_inside = False  # a function that is called as a whole
         self.has_histories = False  # a tensor that was there before is no leaf
-        for t in inputs:
-            self.made[id(memory(t._array))] = memory(t._array)
+        self.take_over([t._array for t in inputs])
         for t in tensors:  # that can be reached: they must not change unseen
             if not t._special:
                 self.before.look(t)
@@ -157,7 +160,7 @@ class Recorder(OpMode):
                 self.has_histories = True
         if t._wants_grad and (t._node is None or t._node._is_leaf) and id(t) not in self.leaves:
             self.leaves[id(t)] = t
-            self.gradients[id(t)] = t._gradient
+            self.gradients[id(t)] = Earlier(t._gradient)
             if not self.is_made(t._array):
                 self.before.take_gradient(t)
 
@@ -196,6 +199,7 @@ class Recorder(OpMode):
         given = self.in_arrays(op, tensors) if self.has_numbers else tensors
         arrays = [t._array if isinstance(t, TensorBase) else t for t in given]
         self.is_quiet = True
+        self.trace.add(op.name, arrays, attrs)
         tape = None
         with below_autograd():
             if self.keeps_steps:
@@ -225,6 +229,8 @@ class Recorder(OpMode):
         """What only the steps know needs no memory until they are run."""
         if self.dying is not None:
             self.dying.let_go()
+        if self.idle:
+            self.idle = [each for each in self.idle if not each.rests(self.before)]
 
     def forget(self) -> None:
         """What is needed of the steps is in a recording by now."""
@@ -272,6 +278,7 @@ class Recorder(OpMode):
             return out  # a view
         self.take_over(made)
         step = CallStep(call, *self.without_history((call.args, call.kwargs)), made)
+        self.trace.add(step.name, step.args, step.kwargs)
         self.add(step, step.args, step.kwargs)
         return out
 
@@ -319,6 +326,7 @@ class Recorder(OpMode):
     def add_fill(self, name: str, array: Any) -> None:
         self.take_over([array])
         step = FillStep(name, array)
+        self.trace.add(name, array, fingerprint(memory(array)))
         self.steps.append(step)
         if step.is_zero and array is memory(array) and array.flags.forc:
             self.zeros[id(array)] = array
@@ -328,6 +336,7 @@ class Recorder(OpMode):
         target = tensors[0]
         self.write_into(target)
         self.check_attributes(op, attrs)
+        self.trace.add(f"{op.name}_", tensors, attrs)
         before = target._array.copy()
         self.is_quiet = True
         with below_autograd():
@@ -387,6 +396,7 @@ class Recorder(OpMode):
     def take_over(self, made: list[Any]) -> None:
         for array in made:
             self.made[id(memory(array))] = memory(array)
+            self.trace.made(memory(array))
 
     # ------------------------------------------------------------------ whole functions
 
@@ -397,6 +407,7 @@ class Recorder(OpMode):
         """Run a function that is to be called again as it is."""
         args = tuple([list(a) if hasattr(a, "__next__") else a for a in args])
         if not self.trouble:
+            self.trace.add(function.__name__, args, kwargs)
             self.note_gradients()
             target = getattr(function, "overwrites", None)
             if target is not None and not self.is_known(args[target]._array):
@@ -413,6 +424,7 @@ class Recorder(OpMode):
                 elif hasattr(value, "param_groups") or hasattr(value, "optimizer"):
                     self.before.take_object(value)
                     if function.__name__ != "zero_grad" or not to_none(args, kwargs):
+                        forget_memory()  # there is room for copies in what was dropped
                         self.before.keep_object(value)
             is_optimizer = bool(args) and hasattr(args[0], "param_groups")
             if is_optimizer and function.__name__ == "zero_grad" and to_none(args, kwargs):
@@ -436,15 +448,15 @@ class Recorder(OpMode):
             self.take_over(step.made)
             self.add(step, args, kwargs)
             for t in self.leaves.values():
-                self.gradients[id(t)] = t._gradient
+                self.gradients[id(t)] = Earlier(t._gradient)
         return out
 
     def note_cleared(self, optimizer: Any) -> None:
         """Gradients that are as they were are forgotten: what they were does not matter."""
-        was = {id(t): gradient for t, gradient in self.at_start}
+        was = {id(t): earlier for t, earlier in self.at_start}
         for group in optimizer.param_groups:
             for p in group["params"]:
-                if p._gradient is was.get(id(p), p._gradient):
+                if id(p) not in was or was[id(p)].is_still(p._gradient):
                     self.cleared.add(id(p))
 
     @contextlib.contextmanager
@@ -492,8 +504,8 @@ class Recorder(OpMode):
         """A step for the leaves whose `.grad` is another tensor than before."""
         changed = []
         for key, t in self.leaves.items():
-            if t._gradient is not self.gradients[key]:
-                self.gradients[key] = t._gradient
+            if not self.gradients[key].is_still(t._gradient):
+                self.gradients[key] = Earlier(t._gradient)
                 changed.append((t, t._gradient))
         if changed:
             self.steps.append(GradientStep(changed))
@@ -501,13 +513,15 @@ class Recorder(OpMode):
     def gradients_before(self) -> list[tuple[Any, Any]]:
         """The leaves for which it matters what `.grad` was before: it was added to, or set anew."""
         found = []
-        for t, before in self.at_start:
+        for t, earlier in self.at_start:
+            before = earlier.now()
             if id(t) in self.cleared:
                 continue
-            if before is None:
+            if earlier.known is None:
                 matters = t._gradient is not None
-            else:
-                matters = not before._special and id(memory(before._array)) in self.written
+            else:  # what was written into is still there
+                is_plain = before is not None and not before._special
+                matters = is_plain and id(memory(before._array)) in self.written
             if matters:
                 found.append((t, before))
         return found

@@ -22,7 +22,7 @@ from .outside import Call, Outside, Pattern
 from .recorder import Recorder
 from .scalars import LARGEST, Number, now
 from .steps import GradientStep, timed
-from .tapes import in_segments
+from .tapes import Segment, in_segments
 
 if TYPE_CHECKING:
     from .compiled import Compiled
@@ -58,6 +58,7 @@ class Recording:
         self.optimizers: list[Groups] = []
         # That the steps fill, by id; what was only needed in between is gone.
         self.memory: Any = weakref.WeakValueDictionary()
+        self.trace = 0  # what the recorded call did
         self.filled: Any = weakref.WeakValueDictionary()  # the same without constants and results
         self.plan: Plan | None = None  # of what only kernels in C look at
         self.gifts: dict[int, Any] = {}  # results that are handed out without a copy, by id
@@ -88,6 +89,7 @@ class Recording:
         recorder = seen.recorder
         recorder.let_go()
         self.guards = seen.guards
+        self.trace = recorder.trace.sum
         self.inputs = seen.inputs
         self.numbers = seen.numbers
         fills = list(recorder.number_arrays.values())
@@ -237,7 +239,14 @@ class Recording:
         """The steps with a clock beside them, from memory that says nothing."""
         self.fill(values)
         self.spoil(before)
-        for _ in timed(self.run_steps, self.times):
+        steps = timed(self.run_steps, self.times)
+        for _ in range(self.first_effect):
+            next(steps)
+        rest = self.run_steps[self.first_effect :]
+        if self.plan is not None and not any(map(is_segment, rest)):
+            self.plan.let_go()  # nothing in it is needed any more
+        before.keep_again()
+        for _ in steps:
             pass
 
     def answer(self, call: Call | None) -> Any:
@@ -300,6 +309,10 @@ def as_result(recorder: Recorder, value: Any) -> Any:
     if not isinstance(value, TensorBase) or not recorder.is_made(value._array):
         return value
     return Result(value)
+
+
+def is_segment(run: Any) -> bool:
+    return isinstance(run.__self__, Segment)
 
 
 class Groups:

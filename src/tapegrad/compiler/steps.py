@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ from ..core.unchanged import set_gradients
 from ..native import KERNELS
 from ..optim._native import WATCHING, Again
 from ..optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
+from .dying import is_large
 from .tapes import Tape, bytes_tape
 
 
@@ -272,6 +274,24 @@ class UpdateStep(WholeStep):
         self.prepared = [Again(update, self.args[0]) for update in self.updates]
 
 
+class Idle:
+    """A gradient of a recording, in a call that does without it: what is behind it may go."""
+
+    def __init__(self, leaf: Any, gradient: Any) -> None:
+        self.leaf = leaf
+        self.gradient = weakref.ref(gradient)
+
+    def rests(self, before: Any) -> bool:
+        """Give back what is behind it, if the call has forgotten it; whether that was done."""
+        gradient = self.gradient()
+        # Known are: the list of the step, the name here, and the argument.
+        if gradient is None or self.leaf._gradient is gradient or sys.getrefcount(gradient) > 3:
+            return gradient is None
+        before.prints.pop(id(gradient._array), None)
+        KERNELS.let_go(gradient._array)
+        return True
+
+
 class GradientStep(Step):
     """What `.grad` of the leaves is at this point."""
 
@@ -300,6 +320,11 @@ class GradientStep(Step):
             if sys.getrefcount(gradient) > 3 + (leaf._gradient is gradient):
                 self.gradients[i] = (leaf, wrap(gradient._array))
                 gradient._array = gradient._array.copy(order="K")
+
+    def idle(self, filled: Any) -> list[Idle]:
+        """The large gradients that lie in memory which a replay fills."""
+        found = [(t, g) for t, g in self.gradients if g is not None]
+        return [Idle(t, g) for t, g in found if id(g._array) in filled and is_large(g._array)]
 
     def forget_others(self, optimizer: Any) -> None:
         """The parameters of an optimizer that get no gradient have none, in `zero_grad`'s place."""
