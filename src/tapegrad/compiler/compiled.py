@@ -261,8 +261,6 @@ class Compiled:
 
     def confirm(self, recording: Recording, values: Any, spec: Any) -> Any:
         """Record a second call, most likely with other values: the list must do what it did."""
-        if recording.plan is not None:
-            recording.plan.let_go()
         seen = self.watched(recording, values, spec)
         if recording.reason:
             return seen.given_back(values)
@@ -295,7 +293,7 @@ class Compiled:
             *(self.function, values, spec, self.new_leaves, recording.patterns, places),
             keeps_steps,
             self.check,
-            [each for step in recording.gradient_steps for each in step.idle(recording.filled)],
+            [] if keeps_steps else recording.let_go(),
         )
         reason, where = why_not(seen)
         if reason:

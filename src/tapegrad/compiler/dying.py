@@ -15,7 +15,7 @@ import numpy as np
 from ..core.layout import memory
 from ..native import KERNELS
 
-LARGE = 1 << 18  # bytes that are worth looking after
+LARGE = 1 << 16  # bytes that are worth looking after: smaller ones are malloc's
 
 
 def is_large(owner: Any) -> bool:

@@ -81,7 +81,8 @@ class Plan:
             return
         self.before = sum([owner.nbytes for owner in owners])
         places, total = packed([owner.nbytes for owner in owners], spans)
-        self.block = KERNELS.copied(np.broadcast_to(np.uint8(0), (total + LINE,)))
+        forget_memory()  # so that it is new, and nothing of it there before it is filled
+        self.block = KERNELS.room(np.broadcast_to(np.uint8(0), (total + LINE,)))
         skipped = -address(self.block) % LINE
         self.homes = {id(x): skipped + at for x, at in zip(owners, places, strict=True)}
         start = address(self.block) + skipped

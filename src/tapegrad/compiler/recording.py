@@ -16,6 +16,7 @@ from ..errors import evidence
 from ..native import KERNELS
 from ..utils import _pytree as pytree
 from .arguments import ANY_FLOAT, around, described, has_stand_in
+from .dying import is_large
 from .guards import Guards
 from .memory import Plan, gifts, hand_on
 from .outside import Call, Outside, Pattern
@@ -234,6 +235,22 @@ class Recording:
         for owner in self.filled.values():
             if not before.has(owner) and owner.dtype.kind == "f" and owner.flags.writeable:
                 owner[...] = np.nan
+
+    def let_go(self) -> list[Any]:
+        """A call is made without the steps, which will fill their memory anew: it can do with it.
+
+        Gradients may be looked at before they are forgotten. Those that may go then are returned.
+        """
+        if self.outside is not None:
+            return []
+        if self.plan is not None:
+            self.plan.let_go()
+        gradients = [x for step in self.gradient_steps for x in step.reads()]
+        apart = {id(memory(x)) for x in gradients}
+        for key, owner in self.filled.items():
+            if key not in apart and is_large(owner):
+                KERNELS.let_go(owner)
+        return [each for step in self.gradient_steps for each in step.idle(self.filled)]
 
     def replay_timed(self, values: list[Any], before: Any) -> None:
         """The steps with a clock beside them, from memory that says nothing."""

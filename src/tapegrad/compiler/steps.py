@@ -277,9 +277,10 @@ class UpdateStep(WholeStep):
 class Idle:
     """A gradient of a recording, in a call that does without it: what is behind it may go."""
 
-    def __init__(self, leaf: Any, gradient: Any) -> None:
+    def __init__(self, leaf: Any, gradient: Any, owner: Any) -> None:
         self.leaf = leaf
         self.gradient = weakref.ref(gradient)
+        self.owner = owner
 
     def rests(self, before: Any) -> bool:
         """Give back what is behind it, if the call has forgotten it; whether that was done."""
@@ -287,8 +288,8 @@ class Idle:
         # Known are: the list of the step, the name here, and the argument.
         if gradient is None or self.leaf._gradient is gradient or sys.getrefcount(gradient) > 3:
             return gradient is None
-        before.prints.pop(id(gradient._array), None)
-        KERNELS.let_go(gradient._array)
+        before.prints.pop(id(self.owner), None)
+        KERNELS.let_go(self.owner)
         return True
 
 
@@ -323,8 +324,8 @@ class GradientStep(Step):
 
     def idle(self, filled: Any) -> list[Idle]:
         """The large gradients that lie in memory which a replay fills."""
-        found = [(t, g) for t, g in self.gradients if g is not None]
-        return [Idle(t, g) for t, g in found if id(g._array) in filled and is_large(g._array)]
+        found = [(t, g, memory(g._array)) for t, g in self.gradients if g is not None]
+        return [Idle(t, g, x) for t, g, x in found if id(x) in filled and is_large(x)]
 
     def forget_others(self, optimizer: Any) -> None:
         """The parameters of an optimizer that get no gradient have none, in `zero_grad`'s place."""
