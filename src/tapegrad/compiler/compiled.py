@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import re
 import threading
 import time
 import types
 import warnings
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -18,16 +20,19 @@ from ..errors import evidence
 from ..utils import _pytree as pytree
 from . import set_stance
 from .arguments import ANY_FLOAT, around, described, flat, has_stand_in, is_float, is_tensor
+from .decisions import IN_A_ROW, SOME, OtherAnswer
 from .guards import Guards
 from .memory import forget_memory
 from .modules import OptimizedModule, parts_of
 from .recording import MOVED, NothingDone, Recording
+from .splitting import Split, cut
 from .steps import OpStep
-from .watching import Seen, differs_when_replayed, why_not
+from .watching import Seen, differs_when_replayed, why_not, why_not_between
 
 MOST_RECORDINGS = 8  # of one function, for as many signatures
 MOST_RESTING = 3  # for one signature: models are trained and evaluated in turn
 REST = 31  # calls, where nothing is recorded: then there may be other arguments
+SOME_CHANGES = 3  # of one variable, after which what comes before it is compiled apart
 FEWEST_STEPS = 5  # of a part that is worth its guards
 FEWEST_OPS = 4  # of a function that does nothing else
 LARGE = 1 << 18  # bytes of an array that is better gone through once than twice
@@ -57,6 +62,9 @@ class Compiled:
         self.graphs: Any = None  # of a GPU: device.GraphedCalls
         self.warned = is_part
         self.is_part = is_part  # of a function that cannot be recorded
+        self.is_piece = False  # some statements of it
+        self.split: Split | None = None  # the pieces, where there are some
+        self.changed: Counter[str] = Counter()  # what led to other recordings
         self.changing: set[int] = set()  # the places of floats that change from call to call
         self.by_value = False  # somebody looks at them
         self.new_leaves = False  # arguments that require grad are others each time
@@ -66,7 +74,8 @@ class Compiled:
         self.recordings = {}
         self.resting = {}
         self.changes = self.rest = 0
-        self.last = None
+        self.last = self.split = None
+        self.changed.clear()
 
     def __reduce__(self) -> Any:
         return Compiled, (self.function, self.fullgraph, self.check)
@@ -82,6 +91,8 @@ class Compiled:
             return self.function(*args, **kwargs)
         if STATE.modes_on and MODES.saved_hooks:
             return self.function(*args, **kwargs)
+        if self.split is not None:
+            return self.split(*args, **kwargs)
         if not self.lock.acquire(blocking=False):
             return self.function(*args, **kwargs)
         try:
@@ -91,7 +102,8 @@ class Compiled:
                 if not changed:
                     try:
                         return last.replay(args)
-                    except NothingDone:  # the call itself says what is wrong
+                    except NothingDone as error:  # the call itself says what is wrong
+                        self.miss(last, error)
                         return self.function(*args, **kwargs)
             return self.find(args, kwargs)
         finally:
@@ -116,6 +128,9 @@ class Compiled:
             if self.gets_new_leaves(key, values):
                 self.new_leaves = True
                 return self.find(args, kwargs)
+            name = self.changing_name(key)
+            if name and self.cut_at(0, name):
+                return self.function(*args, **kwargs)
             found = self.first_of(key)
         changed = found.still_holds() if found.run_steps else ""
         if changed:
@@ -128,7 +143,8 @@ class Compiled:
             try:
                 self.last = found if spec is None else None
                 return found.replay(values)
-            except NothingDone:
+            except NothingDone as error:
+                self.miss(found, error)
                 return self.function(*args, **kwargs)
         found.calls += 1
         if found.reason:
@@ -168,6 +184,21 @@ class Compiled:
                     return True
         return False
 
+    def changing_name(self, key: Any) -> str:
+        """The argument in which calls differ that are else the same: a number that counts."""
+        places: Counter[int] = Counter()
+        for known in self.recordings:
+            if len(known) == len(key) and known[:2] == key[:2]:
+                others = [i for i, (a, b) in enumerate(zip(key, known, strict=True)) if a != b]
+                if len(others) == 1 and all([is_count(each[others[0]]) for each in (key, known)]):
+                    places[others[0] - 2] += 1
+        place, count = places.most_common(1)[0] if places else (0, 0)
+        if count < SOME_CHANGES or key[0] is not None:
+            return ""
+        code = getattr(getattr(self.function, "__func__", self.function), "__code__", None)
+        first = hasattr(self.function, "__self__")
+        return str(code.co_varnames[place + first]) if code is not None else ""
+
     def first_of(self, key: Any) -> Recording:
         """A recording for arguments that were not seen before."""
         trigger = "other arguments" if self.recordings else "a first call"
@@ -196,9 +227,32 @@ class Compiled:
         if stale.outside is not None:
             made.patterns = stale.patterns | stale.outside.patterns
         self.changes += 1
+        self.changed[changed] += 1
+        name = re.fullmatch(r"`(\w+)`", changed)
+        if name and self.changed[changed] >= SOME_CHANGES:
+            self.cut_at(0, name[1])  # from the next call on
         if self.changes > 4 * MOST_RECORDINGS:
             made.fail(f"{changed} changes all the time")
         return made
+
+    def miss(self, recording: Recording, error: NothingDone) -> None:
+        """A call in which a value decided otherwise, or which fails."""
+        if isinstance(error.__cause__, OtherAnswer):
+            self.missed(recording)
+
+    def missed(self, recording: Recording) -> None:
+        recording.missed += 1
+        recording.in_a_row += 1
+        if recording.missed > SOME and recording.missed > recording.replays / 4:
+            self.last = None
+            where, line = recording.decided.where, recording.decided.line
+            guards = recording.guards
+            if guards is not None and not self.fullgraph:
+                self.take_apart(recording, guards, line, "")
+                self.refuse(recording, "what it does depends on a value", where)
+        elif recording.in_a_row >= IN_A_ROW:
+            self.last = None
+            self.again(recording, "what a value decides").calls = 1
 
     def name(self) -> str:
         """What the function is called; a module, by its class."""
@@ -222,8 +276,11 @@ class Compiled:
             self.warned = True
             frame = user_frame(1)
             at = ("<unknown>", 1) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
-            parts = "with its modules compiled apart" if recording.parts else "as it is"
-            text += f"\n  It runs as ordinary Python, {parts}."
+            if self.split is not None:
+                text += "\n  That statement is ordinary Python; the others are compiled apart."
+            else:
+                parts = "with its modules compiled apart" if recording.parts else "as it is"
+                text += f"\n  It runs as ordinary Python, {parts}."
             warnings.warn_explicit(text, UserWarning, *at)
 
     def record(self, recording: Recording, values: Any, spec: Any) -> Any:
@@ -264,6 +321,9 @@ class Compiled:
         seen = self.watched(recording, values, spec)
         if recording.reason:
             return seen.given_back(values)
+        if seen.recorder.answers != recording.answers:  # another call will do
+            self.missed(recording)
+            return seen.given_back(values)
         again = seen.outside is None and not self.check
         again = again and seen.recorder.trace.sum == recording.trace
         wrong = differs_when_replayed(recording, seen, values, again)
@@ -296,10 +356,30 @@ class Compiled:
             [] if keeps_steps else recording.let_go(),
         )
         reason, where = why_not(seen)
+        if not reason and self.is_piece:
+            reason = why_not_between(seen)
         if reason:
-            recording.parts = self.parts_in(seen.guards)
+            name = changed_name(reason)
+            self.take_apart(recording, seen.guards, seen.recorder.line, name)
             self.refuse(recording, reason, where)
         return seen
+
+    def take_apart(self, recording: Recording, guards: Guards, line: int, name: str) -> None:
+        """What can be compiled of a function that cannot be recorded as a whole."""
+        if not self.cut_at(line, name):
+            recording.parts = self.parts_in(guards)
+
+    def cut_at(self, line: int, name: str) -> bool:
+        """Have the function in pieces: a line, or what comes after a variable, is by itself."""
+        if self.split is None and (line or name) and not self.fullgraph:
+            piece = functools.partial(self.piece, is_told=bool(line))
+            self.split = cut(self.function, line, name, piece)
+        return self.split is not None
+
+    def piece(self, function: Any, is_told: bool) -> Compiled:
+        made = Compiled(function, False, self.check)
+        made.is_piece, made.warned = True, self.warned or is_told
+        return made
 
     def parts_in(self, guards: Guards) -> list[tuple[Any, Compiled]]:
         """The modules of a function that cannot be recorded, each compiled by itself."""
@@ -311,6 +391,17 @@ class Compiled:
                 if part._compiled_call_impl is None and not is_known:
                     found.append((part, Compiled(part._call_impl, False, self.check, True)))
         return found
+
+
+def is_count(part: Any) -> bool:
+    """Whether a part of a signature is a whole number."""
+    return type(part) is tuple and part[0] is int
+
+
+def changed_name(reason: str) -> str:
+    """The variable that a call changes, where that is the reason."""
+    found = re.match(r"it changes `(\w+)`", reason)
+    return found[1] if found else ""
 
 
 def in_parts(function: Any, parts: list[tuple[Any, Compiled]], args: Any, kwargs: Any) -> Any:

@@ -31,6 +31,7 @@ from ..core.python_dispatch import Call, OpMode, below_autograd, leaves_of, mode
 from ..errors import evidence
 from ..native import KERNELS
 from ..optim._native import WATCHING
+from .decisions import Decision
 from .dying import Dying
 from .memory import forget_memory
 from .returned import is_returned
@@ -72,6 +73,15 @@ ITEM = "aten::_local_scalar_dense"
 READS = frozenset((ITEM, "aten::equal"))
 
 
+def line_in(function: Any) -> int:
+    """The line of a function that is running now; 0 if that is not known."""
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    frame: Any = sys._getframe(1)
+    while frame is not None and (code is None or frame.f_code is not code):
+        frame = frame.f_back
+    return 0 if frame is None else frame.f_lineno
+
+
 class Heard:
     """A stream that tells a recorder when something is written to it."""
 
@@ -108,9 +118,11 @@ class Recorder(OpMode):
         self.keeps_steps = keeps_steps  # else only what comes of them is of interest
         self.idle: list[Any] = []  # gradients of the recording that such a call is compared with
         self.trace = Trace()
+        self.answers: list[bool] = []  # that decided what to do next
         self.steps: list[Step] = []
         self.trouble: str = ""  # why this cannot be done again
         self.where: Any = None  # and the user's line
+        self.line = 0  # of the function itself
         # By id: memory that the recorded call fills.
         self.made: Any = {} if keeps_steps else weakref.WeakValueDictionary()
         self.externals: dict[int, Any] = {}  # by id: tensors that were there before
@@ -144,6 +156,7 @@ class Recorder(OpMode):
         if not self.trouble:
             self.trouble = reason
             self.where = evidence.here()
+            self.line = line_in(self.function)
 
     def meet(self, t: Any) -> None:
         """A tensor that is used: if it was there before, remember what it was like."""
@@ -256,6 +269,8 @@ class Recorder(OpMode):
                 returned = self.read_to_return(call) if name == ITEM else None
                 if returned is not None:
                     return returned
+                if name == ITEM and self.may_decide(call.args[0]):
+                    return self.decide(call.args[0])
                 self.give_up("a value is handed to Python")
             self.refuse_returned(given)
             for t in given:
@@ -296,6 +311,18 @@ class Recorder(OpMode):
         self.has_returned = True
         self.steps.append(ReadStep(t._array, value, place))
         return place
+
+    def may_decide(self, t: Any) -> bool:
+        return not t._special and t._array.dtype == np.bool_
+
+    def decide(self, t: Any) -> bool:
+        """A truth that Python asks for: the recording is for calls with the same answer."""
+        self.meet(t)
+        answer = bool(the_element(wrap(t._array)))
+        self.answers.append(answer)
+        self.trace.add("if", t, answer)
+        self.steps.append(Decision(t._array, answer, evidence.here(), line_in(self.function)))
+        return answer
 
     def refuse_returned(self, given: Any) -> None:
         """No op gets a number that is only to be returned."""

@@ -16,6 +16,7 @@ from ..errors import evidence
 from ..native import KERNELS
 from ..utils import _pytree as pytree
 from .arguments import ANY_FLOAT, around, described, has_stand_in
+from .decisions import Decision
 from .dying import is_large
 from .guards import Guards
 from .memory import Plan, gifts, hand_on
@@ -60,6 +61,10 @@ class Recording:
         # That the steps fill, by id; what was only needed in between is gone.
         self.memory: Any = weakref.WeakValueDictionary()
         self.trace = 0  # what the recorded call did
+        self.answers: list[bool] = []  # of values, that decided what it did
+        self.decided: Any = None  # the last one
+        self.draws_first = False  # random numbers, before that
+        self.missed = self.in_a_row = 0  # calls with other ones
         self.filled: Any = weakref.WeakValueDictionary()  # the same without constants and results
         self.plan: Plan | None = None  # of what only kernels in C look at
         self.gifts: dict[int, Any] = {}  # results that are handed out without a copy, by id
@@ -91,6 +96,7 @@ class Recording:
         recorder.let_go()
         self.guards = seen.guards
         self.trace = recorder.trace.sum
+        self.answers = recorder.answers
         self.inputs = seen.inputs
         self.numbers = seen.numbers
         fills = list(recorder.number_arrays.values())
@@ -132,7 +138,12 @@ class Recording:
         if not keeps_all:
             recorder.forget()
         effects = [i for i, step in enumerate(steps) if step.has_effects]
+        places = [i for i, step in enumerate(steps) if type(step) is Decision]
         self.first_effect = effects[0] if effects else len(steps)
+        if places:  # before the last of them nothing is done but that numbers are drawn
+            self.first_effect = max(self.first_effect, places[-1] + 1)
+            self.draws_first = any([step.has_effects for step in steps[: places[-1]]])
+            self.decided = steps[places[-1]]
 
     def suits(self, args: Any) -> bool:
         """Whether arguments are like those that were recorded: `described`, a little faster."""
@@ -194,6 +205,7 @@ class Recording:
 
     def run(self, values: Any) -> None:
         self.fill(values)
+        random = default_generator.get_state() if self.draws_first else None
         done = 0
         try:
             if self.replays < TIMED:
@@ -205,9 +217,12 @@ class Recording:
                     done += 1
         except Exception as error:
             if done < self.first_effect:
+                if random is not None:
+                    default_generator.set_state(random)
                 raise NothingDone from error
             raise
         self.replays += 1
+        self.in_a_row = 0
 
     def fill(self, values: Any) -> None:
         """Copy the arguments to where the steps read them. The steps have their memory again."""

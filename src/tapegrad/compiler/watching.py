@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,15 @@ from ..core.base import TensorBase
 from ..core.upward import TENSOR
 from ..utils import _pytree as pytree
 from .arguments import is_tensor, static_input
+from .decisions import Decision, decided_first
 from .guards import Guards, LeafHooks
 from .memory import forget_memory
 from .outside import Outside, Pattern
 from .recorder import Recorder
 from .recording import Recording, Result
 from .scalars import now, number
-from .snapshots import Print, is_same_as, same_bits
+from .snapshots import PLAIN, Print, is_same_as, same_bits
+from .splitting import Absent
 
 
 class Seen:
@@ -115,6 +118,13 @@ def why_not(seen: Seen) -> tuple[str, Any]:
     recorder, guards, inputs, results = seen.recorder, seen.guards, seen.inputs, seen.results
     if recorder.trouble:
         return recorder.trouble, recorder.where
+    if recorder.answers:
+        ordered = decided_first(recorder.steps, recorder.is_made)
+        if ordered is None:
+            last = [step for step in recorder.steps if type(step) is Decision][-1]
+            recorder.line = last.line
+            return "a value is handed to Python", last.where
+        recorder.steps = ordered
     if guards.trouble or seen.refused:
         return guards.trouble or seen.refused, None
     if seen.looks_at_numbers():
@@ -144,6 +154,21 @@ def why_not(seen: Seen) -> tuple[str, Any]:
         if any([r is t for t in inputs]):
             return "it returns an argument", None
     return "", None
+
+
+def why_not_between(seen: Seen) -> str:
+    """Why what some statements leave in variables cannot come from a replay."""
+    tensors = [r for r in seen.results if isinstance(r, TensorBase)]
+    if len({id(t) for t in tensors}) < len(tensors):
+        return "two variables are one tensor"
+    for r in seen.results:
+        if isinstance(r, TensorBase):
+            if seen.recorder.is_made(r._array) and r._gradient is not None:
+                return "a tensor that it makes has a gradient"
+        elif not isinstance(r, (*PLAIN, type, types.ModuleType, Absent)):
+            if id(r) not in seen.guards.seen:
+                return f"it makes a {type(r).__name__}"
+    return ""
 
 
 def differs_when_replayed(recording: Recording, seen: Seen, values: Any, again: bool) -> str:
