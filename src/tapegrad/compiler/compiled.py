@@ -399,8 +399,8 @@ def is_count(part: Any) -> bool:
 
 
 def changed_name(reason: str) -> str:
-    """The variable that a call changes, where that is the reason."""
-    found = re.match(r"it changes `(\w+)`", reason)
+    """The variable or `.attribute` that a call changes, where that is the reason."""
+    found = re.match(r"it changes `(\w+)`", reason) or re.match(r"it changes [^.]*(\.\w+)", reason)
     return found[1] if found else ""
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import __future__
 
 import ast
+import dis
 import functools
 import inspect
 import operator
@@ -34,7 +35,9 @@ KEPT = "__definition__"  # where a piece has its own source
 FUTURE = functools.reduce(
     operator.or_, [getattr(__future__, n).compiler_flag for n in __future__.all_feature_names]
 )
-MADE = "is_made_here"  # statements that are not the user's
+MADE = "is_made_here"  # of statements that are not the user's: where they are
+CALLING = frozenset(("PUSH_NULL", "PRECALL", "KW_NAMES", "NOP", "EXTENDED_ARG", "CACHE"))
+FIRST, LAST = "first", "last"
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
@@ -94,15 +97,19 @@ class Split:
 
 
 def cut(function: Any, line: int, name: str, compiled: Callable[[Any], Any]) -> Split | None:
-    """A function cut at a line, or where a variable is first named; None if that is not safe."""
+    """A function cut at a line, or where a variable or an `.attribute` is first named.
+
+    None if that is not safe.
+    """
     base = getattr(function, "__func__", function)
     if not isinstance(base, types.FunctionType) or not can_be_cut(base.__code__):
         return None
     definition = source_of(base)
     if definition is None:
         return None
-    body = definition.body
-    missing = 0 if line else len(body)  # nothing looks at the variable
+    body = [each for each in definition.body if getattr(each, MADE, "") != FIRST]
+    # An argument that nothing looks at can be left out altogether.
+    missing = len(body) if name in inspect.signature(base).parameters else 0
     at = next((i for i, each in enumerate(body) if is_there(each, line, name)), missing)
     if all(map(does_nothing, body[:at])):
         return None
@@ -147,9 +154,21 @@ def source_of(base: types.FunctionType) -> ast.FunctionDef | None:
     if any([isinstance(each, ast.Match) for each in ast.walk(found)]):
         return None  # its patterns have names of their own
     # The file may be another one by now; names like `self.__x` mean something else in a class.
-    now, code = code_of(base, found, base.__code__.co_freevars), base.__code__
-    is_same = now.co_code == code.co_code and now.co_names == code.co_names
-    return found if is_same and now.co_varnames == code.co_varnames else None
+    now = code_of(base, found, base.__code__.co_freevars)
+    is_same = outline(now) == outline(base.__code__)
+    return found if is_same and now.co_varnames == base.__code__.co_varnames else None
+
+
+def outline(code: types.CodeType) -> list[Any]:
+    """What code does. How methods are called depends on what the file around it imports."""
+    found = []
+    for step in dis.get_instructions(code):
+        if step.opname in CALLING:
+            continue
+        is_place = step.opcode in dis.hasjrel or step.opcode in dis.hasjabs
+        value = None if is_place or isinstance(step.argval, types.CodeType) else step.argval
+        found.append((step.opname.replace("LOAD_METHOD", "LOAD_ATTR"), value))
+    return found
 
 
 def code_of(base: Any, definition: ast.FunctionDef, around: Any) -> types.CodeType:
@@ -183,8 +202,10 @@ def as_function(
     found = [f"try: {name}\nexcept NameError: {name} = {ABSENT}" for name in gives]
     returned = [Returns().visit(each) for each in map(copied, run)]
     begin, end = ast.parse(unset), ast.parse("\n".join([*found, last]))
-    for each in (*begin.body, *end.body):
-        setattr(each, MADE, True)
+    for each in begin.body:
+        setattr(each, MADE, FIRST)
+    for each in end.body:
+        setattr(each, MADE, LAST)
     made = ast.FunctionDef(
         name=definition.name,
         args=arguments(takes),
@@ -212,7 +233,7 @@ def copied(statement: Any) -> Any:
         return [copied(x) for x in statement] if isinstance(statement, list) else statement
     made = type(statement)(**{name: copied(value) for name, value in ast.iter_fields(statement)})
     if hasattr(statement, MADE):
-        setattr(made, MADE, True)
+        setattr(made, MADE, getattr(statement, MADE))
     return ast.copy_location(made, statement)
 
 
@@ -233,6 +254,9 @@ def is_there(statement: Any, line: int, name: str) -> bool:
         if hasattr(statement, MADE):
             return False
         return bool(statement.lineno <= line <= (statement.end_lineno or statement.lineno))
+    if name.startswith("."):
+        attributes = [n for n in ast.walk(statement) if isinstance(n, ast.Attribute)]
+        return any([n.attr == name[1:] for n in attributes])
     return name in used_in([statement]) | assigned_in([statement])
 
 
