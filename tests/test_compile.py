@@ -779,7 +779,7 @@ def test_functions_that_are_too_small_run_as_they_are(monkeypatch: Any) -> None:
         large(tg.zeros(100_000))
     assert "too small to be worth it" in tg.compile.explain(small)
     assert next(iter(whole.recordings.values())).replays == 3
-    assert next(iter(large.recordings.values())).replays == 3
+    assert next(iter(large.recordings.values())).replays == (0 if KERNELS is None else 3)
 
 
 def test_names_of_modes_and_backends() -> None:

@@ -13,10 +13,11 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from ..core.base import STATE, user_frame
+from ..core.base import COMPILED, STATE, user_frame
 from ..core.modes import MODES
 from ..core.python_dispatch import ACTIVE
 from ..errors import evidence
+from ..native import KERNELS
 from ..utils import _pytree as pytree
 from . import set_stance
 from .arguments import ANY_FLOAT, around, described, flat, has_stand_in, is_float, is_tensor
@@ -35,6 +36,7 @@ REST = 31  # calls, where nothing is recorded: then there may be other arguments
 SOME_CHANGES = 3  # of one variable, after which what comes before it is compiled apart
 FEWEST_STEPS = 5  # of a part that is worth its guards
 FEWEST_OPS = 4  # of a function that does nothing else
+LARGE_HERE = 1 << 17  # bytes that an op makes, on the average
 LARGE = 1 << 18  # bytes of an array that is better gone through once than twice
 
 
@@ -289,8 +291,11 @@ class Compiled:
         seen = self.watched(recording, values, spec)
         if recording.reason:
             return seen.given_back(values)
-        if self.is_too_small(seen):
-            recording.fail("it is too small to be worth it")
+        better = "it is too small to be worth it" if self.is_too_small(seen) else ""
+        if not better and not self.check and not self.fullgraph:
+            better = better_without(seen.recorder.steps)
+        if better:
+            recording.fail(better)
             return seen.given_back(values)
         recording.take(seen, self.check)
         again = seen.outside is None and not self.check
@@ -391,6 +396,19 @@ class Compiled:
                 if part._compiled_call_impl is None and not is_known:
                     found.append((part, Compiled(part._call_impl, False, self.check, True)))
         return found
+
+
+def better_without(steps: list[Any]) -> str:
+    """Why calls are at least as fast as replays, where NumPy does the work in both; "": no."""
+    if KERNELS is not None:
+        return ""
+    if COMPILED:
+        return "there are no kernels in C, and what calls NumPy is compiled already"
+    ops = [step for step in steps if isinstance(step, OpStep)]
+    size = sum([x.nbytes for step in ops for x in step.made])
+    if size >= LARGE_HERE * len(ops):
+        return "there are no kernels in C, and its arrays are so large that nothing else counts"
+    return ""
 
 
 def is_count(part: Any) -> bool:
