@@ -992,6 +992,37 @@ def test_explain() -> None:
 # ---------------------------------------------------------------------- threads and memory
 
 
+def test_another_thread_that_draws_numbers(monkeypatch: Any) -> None:
+    """A call that was recorded in vain because of it is recorded once more."""
+    from tapegrad.compiler.recorder import Recorder
+
+    plain = Recorder.note_gradients
+    disturbed = iter([True, False, True] + [False] * 20)
+
+    def note_gradients(self: Any) -> None:
+        if next(disturbed):
+            other = threading.Thread(target=lambda: tg.rand(3))
+            other.start()
+            other.join()
+        plain(self)
+
+    monkeypatch.setattr(Recorder, "note_gradients", note_gradients)
+    over = threading.Event()
+    thread = threading.Thread(target=over.wait, args=(60,))
+    thread.start()
+    try:
+        compiled = tg.compile(lambda x: (x * tg.rand(4)).exp().sum() + 1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for _ in range(12):
+                compiled(tg.ones(4))
+        found = next(iter(compiled.recordings.values()))
+        assert found.replays >= 4 and found.tries == 2
+    finally:
+        over.set()
+        thread.join()
+
+
 def test_two_threads() -> None:
     compiled = tg.compile(lambda x: (x * 2).exp().sum())
     for _ in range(4):

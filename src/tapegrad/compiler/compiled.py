@@ -33,6 +33,7 @@ from .watching import Seen, differs_when_replayed, why_not, why_not_between
 MOST_RECORDINGS = 8  # of one function, for as many signatures
 MOST_RESTING = 3  # for one signature: models are trained and evaluated in turn
 REST = 31  # calls, where nothing is recorded: then there may be other arguments
+MOST_TRIES = 4  # to record a call, where other threads may be in the way
 SOME_CHANGES = 3  # of one variable, after which what comes before it is compiled apart
 FEWEST_STEPS = 5  # of a part that is worth its guards
 FEWEST_OPS = 4  # of a function that does nothing else
@@ -289,7 +290,7 @@ class Compiled:
         """Run the call and write it down; then once more from the list, to see that it is whole."""
         start = time.perf_counter()
         seen = self.watched(recording, values, spec)
-        if recording.reason:
+        if seen.is_over:
             return seen.given_back(values)
         better = "it is too small to be worth it" if self.is_too_small(seen) else ""
         if not better and not self.check and not self.fullgraph:
@@ -324,7 +325,7 @@ class Compiled:
     def confirm(self, recording: Recording, values: Any, spec: Any) -> Any:
         """Record a second call, most likely with other values: the list must do what it did."""
         seen = self.watched(recording, values, spec)
-        if recording.reason:
+        if seen.is_over:
             return seen.given_back(values)
         if seen.recorder.answers != recording.answers:  # another call will do
             self.missed(recording)
@@ -335,7 +336,8 @@ class Compiled:
         if wrong and again:
             return self.refused(recording, wrong, values, spec)
         if wrong:
-            self.refuse(recording, wrong, None)
+            if not self.is_tried_again(recording):
+                self.refuse(recording, wrong, None)
             return seen.given_back(values)
         before = [float.__pos__(number) for number in recording.numbers.values()]
         recording.confirmed = all(
@@ -343,9 +345,22 @@ class Compiled:
         )
         return recording.answer(recording.call_with(values, seen.recorder.before.random))
 
+    def is_tried_again(self, recording: Recording) -> bool:
+        """Whether the next call is to be recorded: another thread may have been in the way.
+
+        It may have drawn random numbers, or written into a tensor, while the call was recorded.
+        """
+        recording.tries += 1
+        if threading.active_count() == 1 or recording.tries > MOST_TRIES:
+            return False
+        recording.fail("")
+        recording.calls = 1
+        return True
+
     def refused(self, recording: Recording, reason: str, values: Any, spec: Any) -> Any:
         """A call that was undone because of its replay."""
-        self.refuse(recording, reason, None)
+        if not self.is_tried_again(recording):
+            self.refuse(recording, reason, None)
         args, kwargs = (values, {}) if spec is None else pytree.tree_unflatten(values, spec)
         return self.function(*args, **kwargs)
 
@@ -364,6 +379,9 @@ class Compiled:
         if not reason and self.is_piece:
             reason = why_not_between(seen)
         if reason:
+            seen.is_over = True
+            if seen.is_disturbed and self.is_tried_again(recording):
+                return seen
             name = changed_name(reason)
             self.take_apart(recording, seen.guards, seen.recorder.line, name)
             self.refuse(recording, reason, where)

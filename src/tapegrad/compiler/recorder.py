@@ -23,10 +23,11 @@ import numpy as np
 from .. import _ops  # noqa: F401 - calls are told by their names in torch.ops
 from .._tensor.conversion import the_element
 from ..autograd.dispatched import above, wanting
+from ..core import bits
 from ..core.base import WITH_BITS, TensorBase, next_seq, user_frame, wrap
 from ..core.dispatch import apply
 from ..core.layout import memory
-from ..core.op import Op
+from ..core.op import REGISTRY, Op
 from ..core.python_dispatch import Call, OpMode, below_autograd, leaves_of, modes_set_to
 from ..errors import evidence
 from ..native import KERNELS
@@ -199,7 +200,12 @@ class Recorder(OpMode):
         if self.trouble:
             return self.unseen(op, tensors, attrs, watch)
         self.let_go()
-        for t in (*tensors, *watch):
+        plain = tensors
+        if bits.has_bits(tensors):
+            plain = tuple([self.without_bits(t) for t in tensors])
+            if op.view:
+                return self.unseen(op, tensors, attrs, watch)
+        for t in (*plain, *watch):
             if isinstance(t, TensorBase):
                 self.meet(t)
         self.check_attributes(op, attrs)
@@ -209,7 +215,7 @@ class Recorder(OpMode):
         if self.trouble:
             return self.unseen(op, tensors, attrs, watch)
         mask = wanting(tensors)
-        given = self.in_arrays(op, tensors) if self.has_numbers else tensors
+        given = self.in_arrays(op, plain) if self.has_numbers else plain
         arrays = [t._array if isinstance(t, TensorBase) else t for t in given]
         self.is_quiet = True
         self.trace.add(op.name, arrays, attrs)
@@ -237,6 +243,19 @@ class Recorder(OpMode):
         if op.single:
             return answer
         return tuple(results) if op.result is None else op.result(tuple(results))
+
+    def without_bits(self, t: Any) -> Any:
+        """The values of a conjugate or negative view, as results of an op."""
+        if not isinstance(t, TensorBase) or not bits.has(t._array):
+            return t
+        array = t._array
+        made = wrap(array.memory)
+        with below_autograd():
+            if bits.is_conjugated(array):
+                made = self.run(REGISTRY["conj_physical"], (made,), (), ())
+            if bits.is_negated(array):
+                made = self.run(REGISTRY["neg"], (made,), (), ())
+        return made
 
     def let_go(self) -> None:
         """What only the steps know needs no memory until they are run."""

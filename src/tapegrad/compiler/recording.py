@@ -47,6 +47,7 @@ class Recording:
         self.trigger = trigger  # what led to it
         self.called = evidence.here()  # and where
         self.calls = 0
+        self.tries = 0  # that came to nothing
         self.reason = ""  # why it runs as ordinary Python
         self.refusal = ""  # the error, where that is not wanted
         self.where: Any = None

@@ -38,6 +38,8 @@ class Seen:
         idle: list[Any],
     ) -> None:
         self.values = values
+        self.is_over = False  # it cannot stand for later ones
+        self.is_disturbed = False  # by what another thread may have done
         self.inputs = [static_input(v, leaves_too) for v in values]
         self.guards = Guards(function, values)
         given = [v for v in (*self.guards.tensors, *values) if is_tensor(v)]
@@ -134,6 +136,7 @@ def why_not(seen: Seen) -> tuple[str, Any]:
         return f"it changes {changed}", None
     drawn = guards.drew()
     if drawn:
+        seen.is_disturbed = True
         return f"it draws {drawn}", None
     if any([t is not None and t._cell is not None and t._cell.n for t in inputs]):
         return "it writes into an argument", None
@@ -145,6 +148,7 @@ def why_not(seen: Seen) -> tuple[str, Any]:
             return "it gives a tensor other memory", None
     unseen = recorder.before.changed_unseen()
     if unseen:
+        seen.is_disturbed = True
         return f"it changes {unseen} in a way that is not seen", None
     for r in results:
         if not isinstance(r, TensorBase):
