@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import gc
 import pickle
 import random
@@ -990,6 +991,34 @@ def test_explain() -> None:
 
 
 # ---------------------------------------------------------------------- threads and memory
+
+
+@dataclasses.dataclass
+class Pair:
+    first: Any
+    second: Any = None
+
+
+def test_objects_that_a_call_makes() -> None:
+    """Each call returns one of its own, with values that stay; those that were there come back."""
+    known = Pair(1)
+
+    def makes(x: Any) -> Any:
+        return Pair((x * 2).exp().tanh().sum(), known)
+
+    def returns(x: Any) -> Any:
+        return {"sum": (x * 2).exp().tanh().sum(), "known": known, "kind": x.dtype, "size": x.shape}
+
+    compiled, other = tg.compile(makes), tg.compile(returns, fullgraph=True)
+    xs = [tg.ones(3) * i / 10 for i in range(8)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        kept = [compiled(x) for x in xs]
+    for x, pair in zip(xs, kept, strict=True):
+        assert pair.first.item() == makes(x).first.item() and pair.second is known
+    found = [other(x) for x in xs]
+    assert all([each["known"] is known and each["kind"] is tg.float32 for each in found])
+    assert next(iter(other.recordings.values())).replays == 5
 
 
 def test_another_thread_that_draws_numbers(monkeypatch: Any) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import enum
 import types
 from typing import Any
 
 import numpy as np
 
+from .. import dtypes
 from ..core.base import TensorBase
 from ..core.upward import TENSOR
+from ..device import device
 from ..utils import _pytree as pytree
 from .arguments import is_tensor, static_input
 from .decisions import Decision, decided_first
@@ -17,9 +20,15 @@ from .memory import forget_memory
 from .outside import Outside, Pattern
 from .recorder import Recorder
 from .recording import Recording, Result
-from .scalars import now, number
+from .scalars import Read, now, number
 from .snapshots import PLAIN, Print, is_same_as, same_bits
 from .splitting import Absent
+
+# Classes of values that have no tensors in them, and that nobody changes.
+ALWAYS_THE_SAME = (
+    *(type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, enum.Enum, bytes),
+    *(np.generic, np.dtype, dtypes.dtype, device, Absent, Read),
+)
 
 
 class Seen:
@@ -152,6 +161,8 @@ def why_not(seen: Seen) -> tuple[str, Any]:
         return f"it changes {unseen} in a way that is not seen", None
     for r in results:
         if not isinstance(r, TensorBase):
+            if is_new_object(r, guards):
+                return f"it returns a {type(r).__name__}", None
             continue
         if r._special or (type(r) is not TENSOR.cls and recorder.is_made(r._array)):
             return f"it returns a {type(r).__name__}", None
@@ -169,10 +180,13 @@ def why_not_between(seen: Seen) -> str:
         if isinstance(r, TensorBase):
             if seen.recorder.is_made(r._array) and r._gradient is not None:
                 return "a tensor that it makes has a gradient"
-        elif not isinstance(r, (*PLAIN, type, types.ModuleType, Absent)):
-            if id(r) not in seen.guards.seen:
-                return f"it makes a {type(r).__name__}"
     return ""
+
+
+def is_new_object(value: Any, guards: Guards) -> bool:
+    """Whether a call made an object, which may have tensors in it: each call makes its own."""
+    known = (*PLAIN, *ALWAYS_THE_SAME)
+    return not isinstance(value, known) and id(value) not in guards.seen
 
 
 def differs_when_replayed(recording: Recording, seen: Seen, values: Any, again: bool) -> str:
