@@ -456,10 +456,8 @@ class Recorder(OpMode):
             self.trace.add(function.__name__, args, kwargs)
             self.note_gradients()
             target = getattr(function, "overwrites", None)
-            if target is not None and not self.is_known(args[target]._array):
-                self.take_over(
-                    [args[target]._array]
-                )  # made for this: what it holds does not matter
+            if target is not None:
+                self.forget_values(args[target])
             owner = getattr(function, "__self__", None)
             for value in (owner, *leaves_of(args), *leaves_of(kwargs)):
                 if isinstance(value, TensorBase):
@@ -496,6 +494,15 @@ class Recorder(OpMode):
             for t in self.leaves.values():
                 self.gradients[id(t)] = Earlier(t._gradient)
         return out
+
+    def forget_values(self, t: Any) -> None:
+        """A tensor is about to be overwritten: what it holds does not matter, unless it did."""
+        if not self.is_known(t._array):
+            self.take_over([t._array])  # made for this
+        elif not t._special and t._array is memory(t._array) and not self.is_made(t._array):
+            used = [memory(each._array) for each in self.externals.values()]
+            if not any([owner is t._array for owner in used]):
+                self.before.keep_none_of(t)
 
     def note_cleared(self, optimizer: Any) -> None:
         """Gradients that are as they were are forgotten: what they were does not matter."""

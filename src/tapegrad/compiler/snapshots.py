@@ -64,6 +64,7 @@ class Snapshots:
         self.met: list[tuple[Any, Any]] = []  # the tensors, and the arrays that they had
         self.gradients: list[tuple[Any, Earlier]] = []  # of leaves
         self.objects: dict[int, tuple[Any, Any]] = {}
+        self.overwritten: set[int] = set()  # ids of owners whose values do not matter
         self.random = default_generator.get_state()
 
     def has(self, owner: Any) -> bool:
@@ -86,6 +87,13 @@ class Snapshots:
         owner = memory(t._array)
         if self.prints.pop(id(owner), None) is not None:
             self.arrays[id(owner)] = (owner, copy_of(owner))
+            self.met.append((t, t._array))
+
+    def keep_none_of(self, t: Any) -> None:
+        """A tensor that is about to be overwritten, before anything looked at it."""
+        if self.prints.pop(id(t._array), None) is not None:
+            self.arrays[id(t._array)] = (t._array, None)
+            self.overwritten.add(id(t._array))
             self.met.append((t, t._array))
 
     def take_gradient(self, t: Any) -> None:
@@ -126,7 +134,9 @@ class Snapshots:
         done."""
         done = Done(self, by_prints)
         for key, (owner, before) in self.arrays.items():
-            if before is None or not owner.flags.writeable:
+            if key in self.overwritten:
+                done.arrays[key] = (owner, Print(owner) if by_prints else copy_of(owner))
+            elif before is None or not owner.flags.writeable:
                 done.arrays[key] = (owner, owner)
             elif by_prints:
                 done.arrays[key] = (owner, Print(owner))
@@ -148,7 +158,7 @@ class Snapshots:
     def keep_again(self) -> None:
         """Copies of what is about to be written a second time."""
         for key, (owner, before) in self.arrays.items():
-            if before is None:
+            if before is None and key not in self.overwritten:
                 self.arrays[key] = (owner, copy_of(owner))
 
 
