@@ -435,3 +435,96 @@ def test_a_variable_of_others_that_counts_is_kept_out_of_recordings() -> None:
             counter["n"] += 2
     assert kept == list(range(0, 60, 6))
     assert replays(compiled) >= 15
+
+
+class Part:
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+        self.others: list[Any] = []
+        self.part: Any = None
+
+    @property
+    def twice(self) -> float:
+        return self.scale * 2
+
+    def scaled(self) -> float:
+        return self.scale
+
+    def me(self) -> Part:
+        return self
+
+    def directly(self, x: Any) -> Any:
+        return ((x * self.scale).tanh().exp() + 1).sum()
+
+    def by_a_method(self, x: Any) -> Any:
+        return ((x * self.scaled()).tanh().exp() + 1).sum()
+
+    def by_a_property(self, x: Any) -> Any:
+        return ((x * self.twice).tanh().exp() + 1).sum()
+
+    def by_another_name(self, x: Any) -> Any:
+        it = self
+        return ((x * it.scale).tanh().exp() + 1).sum()
+
+    def by_a_call(self, x: Any) -> Any:
+        return ((x * self.me().scale).tanh().exp() + 1).sum()
+
+    def by_an_attribute(self, x: Any) -> Any:
+        return ((x * self.part.scale).tanh().exp() + 1).sum()
+
+    def by_a_method_of_an_attribute(self, x: Any) -> Any:
+        return ((x * self.part.scaled()).tanh().exp() + 1).sum()
+
+    def by_an_element(self, x: Any) -> Any:
+        return ((x * self.others[0].scaled()).tanh().exp() + 1).sum()
+
+    def by_a_circle(self, x: Any) -> Any:
+        return ((x * self.part.part.scaled()).tanh().exp() + 1).sum()
+
+    def by_its_name(self, x: Any) -> Any:
+        return ((x * getattr(self, "sca" + "le")).tanh().exp() + 1).sum()
+
+
+WAYS = [name for name in vars(Part) if name.startswith(("by_", "directly"))]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_attributes_that_a_function_looks_at(way: str) -> None:
+    """However it gets to them, another value counts from the next call on."""
+    whole, inner = Part(0.5), Part(0.5)
+    whole.part, whole.others, inner.part = inner, [inner], whole
+    compiled = tg.compile(getattr(whole, way), fullgraph=True)
+    x = tg.linspace(0.1, 1, 4)
+    for scale in (0.5, 0.25):
+        whole.scale = inner.scale = scale
+        for _ in range(5):
+            tg.testing.assert_close(compiled(x), getattr(whole, way)(x))
+    assert replays(compiled) >= 3
+
+
+def test_attributes_that_a_function_does_not_look_at() -> None:
+    class Trainer:
+        def __init__(self) -> None:
+            self.model = nn.Linear(2, 1)
+            self.optimizer = tg.optim.SGD(self.model.parameters(), lr=0.1)
+            self.losses: list[float] = []
+
+        def train(self) -> None:
+            self.losses.clear()
+
+        def step(self, x: Any) -> Any:
+            self.model.train()
+            self.optimizer.zero_grad()
+            loss = self.model(x).square().mean()
+            loss.backward()
+            self.optimizer.step()
+            self.losses.append(loss.item())
+            return loss
+
+    trainer = Trainer()
+    step = tg.compile(trainer.step)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = [step(tg.ones(3, 2)).item() for _ in range(20)]
+    assert found == trainer.losses and found == sorted(found, reverse=True)
+    assert replays(step) >= 14

@@ -34,6 +34,7 @@ LOOKS_UNSEEN = frozenset(("math", "cmath", "numpy", "struct", "statistics"))
 BY_OTHER_NAMES = frozenset(
     ("getattr", "setattr", "hasattr", "vars", "__dict__", "attrgetter", "methodcaller")
 )
+BETWEEN = frozenset(("CACHE", "EXTENDED_ARG", "NOP", "PUSH_NULL"))
 MAKERS = ("__init__", "__new__", "__post_init__")  # of objects that are not there yet
 NUMPY = os.path.dirname(np.__file__)
 
@@ -61,7 +62,9 @@ class Guards:
         self.calls_others = False  # functions that may look at a number unseen
         self.seen: dict[int, Any] = {}
         self.names: set[str] = set()  # that functions look up
+        self.own_names: set[str] = set()  # those of them that are not attributes of attributes
         self.objects: list[tuple[Any, str, int]] = []  # of the user's classes
+        self.inside: set[int] = set()  # ids of those that are attributes of others
         self.random = (random.getstate(), numpy_stream())
         self.visit(function, getattr(function, "__qualname__", type(function).__name__), 0)
         if self.modules:
@@ -130,6 +133,8 @@ class Guards:
     # ------------------------------------------------------------------ what can be reached
 
     def visit(self, value: Any, name: str, depth: int) -> None:
+        if depth:
+            self.inside.add(id(value))
         if isinstance(value, PLAIN) and not isinstance(value, type) or id(value) in self.seen:
             return
         self.calls_others |= may_look_unseen(value)
@@ -190,8 +195,10 @@ class Guards:
                 for owner in (value, *type(value).__mro__):
                     if owner is not value and is_library(owner):
                         continue
+                    # Who writes `trainer.model.step` does not call a method `step` of the trainer.
+                    names = self.names if id(value) in self.inside else self.own_names
                     for key in list(vars(owner)):
-                        is_named = every or key in self.names or key.startswith("__")
+                        is_named = every or key in names or key.startswith("__")
                         if not is_named or key in MAKERS or (id(owner), key) in known:
                             continue
                         known.add((id(owner), key))
@@ -263,6 +270,7 @@ class Guards:
             return
         names = names_in(code)
         self.names |= names
+        self.own_names |= own_names_in(code)
         self.calls_others |= not names.isdisjoint(LOOKS_UNSEEN)
         for variable, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             value = contents(cell)
@@ -330,6 +338,24 @@ def names_in(code: Any) -> set[str]:
         if isinstance(constant, types.CodeType):
             found |= names_in(constant)
     return found
+
+
+@functools.cache
+def own_names_in(code: Any) -> frozenset[str]:
+    """The names in it, without those that are looked up in an attribute or an element."""
+    found = set()
+    before = ""
+    for step in dis.get_instructions(code):
+        if step.opname in BETWEEN:
+            continue
+        if step.opname.endswith(("_ATTR", "_METHOD")):
+            if before not in ("LOAD_ATTR", "LOAD_METHOD", "BINARY_SUBSCR"):
+                found.add(step.argval)
+        before = step.opname
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            found |= own_names_in(constant)
+    return frozenset(found)
 
 
 @functools.cache
