@@ -300,7 +300,7 @@ def hand_on(needed: list[Any], kept: list[Any]) -> None:
             if is_owner(array) and id(array) not in pinned and array.nbytes >= least and is_read:
                 give(step, k, readers)
             else:
-                step.stored.append(k)
+                step.stored = [*step.stored, k]
 
 
 def give(step: Any, k: int, readers: list[Any]) -> None:
@@ -310,14 +310,14 @@ def give(step: Any, k: int, readers: list[Any]) -> None:
     for reader in readers:
         if isinstance(reader, GradientStep):
             places = reader.takes_new(array)
-            step.handed += [(k, reader.arrays, i, None) for i in places]
+            step.handed = [*step.handed, *[(k, reader.arrays, i, None) for i in places]]
             continue
         for i, x in enumerate(reader.arrays):
             if isinstance(x, np.ndarray) and memory(x) is array:
                 view = None if x is array else ViewOf(x, array)
-                step.handed.append((k, reader.arrays, i, view))
+                step.handed = [*step.handed, (k, reader.arrays, i, view)]
                 if array.nbytes >= WORTH_GIVING:
-                    reader.borrowed.append((i, model))
+                    reader.borrowed = [*reader.borrowed, (i, model)]
                 reader.arrays[i] = model
 
 

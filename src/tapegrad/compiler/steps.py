@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from .tapes import Tape, bytes_tape
 class Step:
     """Something to do again."""
 
+    __slots__ = ()  # there are many of some kinds
     has_effects = False  # on what was there before the call
     name: str
     made: list[Any]  # the arrays that it fills
@@ -65,8 +66,7 @@ class Lent:
     """
 
     def __init__(self, made: list[Any]) -> None:
-        size = sum([array.nbytes for array in made])
-        self.lender = KERNELS.Lender() if KERNELS is not None and size >= WORTH_LENDING else None
+        self.lender = None if KERNELS is None or is_small(made) else KERNELS.Lender()
         self.is_new = True
 
     def run(self, step: Step, function: Callable[..., Any], *args: Any) -> None:
@@ -85,6 +85,13 @@ class Lent:
         else:  # one may lie where another one belongs
             arrays = [new.copy() for new in arrays]
         store(step, arrays)
+
+
+def is_small(made: list[Any]) -> bool:
+    return sum([array.nbytes for array in made]) < WORTH_LENDING
+
+
+NOT_LENT = Lent([])
 
 
 def lies_as(new: Any, static: Any) -> bool:
@@ -142,6 +149,11 @@ class ViewOf:
 class OpStep(Step):
     """An op on arrays. Its kernel makes new ones, which are copied to where the others look."""
 
+    __slots__ = (
+        *("__weakref__", "arrays", "attrs", "borrowed", "handed", "is_ready", "keeps_new", "lent"),
+        *("made", "name", "op", "shape", "stored", "tape"),
+    )
+
     def __init__(self, op: Op, arrays: list[Any], attrs: Any, made: list[Any], tape: Any) -> None:
         self.op = op
         self.name = op.name
@@ -149,14 +161,14 @@ class OpStep(Step):
         self.attrs = attrs
         self.made = made
         self.tape: Tape | None = tape
-        self.lent = Lent(made)
+        self.lent = NOT_LENT if is_small(made) else Lent(made)
         self.keeps_new = False  # its results are nobody else's: they stay where they are made
         # Which result goes into which list, where, and how that looks at it (None: as it is).
-        self.handed: list[tuple[int, list[Any], int, Any]] = []
+        self.handed: Sequence[tuple[int, list[Any], int, Any]] = ()
         self.shape = made[0].shape if made else ()
-        self.stored: list[int] = []  # those of them that nobody gets
+        self.stored: Sequence[int] = ()  # those of them that nobody gets
         self.is_ready: bool | None = None  # the kernel can be called as it is; None: to be seen
-        self.borrowed: list[tuple[int, Any]] = []  # where it got some, and what they are like
+        self.borrowed: Sequence[tuple[int, Any]] = ()  # where it got some, and what they are like
 
     def reads(self) -> list[Any]:
         given = (*self.arrays, *leaves_of(self.attrs))
@@ -244,11 +256,12 @@ class CallStep(Step):
 class WriteStep(OpStep):
     """An op whose result is written into its first tensor, whose version counts it."""
 
+    __slots__ = ("cell",)
     has_effects = True
 
     def __init__(self, op: Op, arrays: list[Any], attrs: Any, cell: Any, tape: Any) -> None:
         super().__init__(op, arrays, attrs, [arrays[0]], tape)
-        self.lent = Lent([])  # what it reads is where the result goes
+        self.lent = NOT_LENT  # what it reads is where the result goes
         self.name = f"{op.name}_"
         self.cell = cell
 
