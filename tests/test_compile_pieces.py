@@ -528,3 +528,62 @@ def test_attributes_that_a_function_does_not_look_at() -> None:
         found = [step(tg.ones(3, 2)).item() for _ in range(20)]
     assert found == trainer.losses and found == sorted(found, reverse=True)
     assert replays(step) >= 14
+
+
+def test_lists_that_somebody_else_has() -> None:
+    """What a piece leaves in variables is made anew by a replay: a list of others must not be."""
+    known: list[Any] = []
+    table: dict[str, Any] = {"inner": known}
+
+    def of_others(x: Any) -> Any:
+        kept = table["inner"]
+        y = (x * 2).tanh().exp().cos().sum()
+        kept.append(y.item())
+        return y
+
+    def two_names(x: Any) -> Any:
+        first = second = []
+        y = (x * 2).tanh().exp().cos().sum()
+        first.append(y.item())
+        return y * len(second)
+
+    def own(x: Any) -> Any:
+        y = (x * 2).tanh().exp().cos().sum()
+        kept = [y * 1, {"twice": y * 2}]
+        kept.append(kept[0].item())
+        return kept
+
+    def returned(x: Any) -> Any:
+        return {"y": (x * 2).tanh().exp().cos().sum(), "known": known}
+
+    xs = [tg.ones(3) * i for i in range(10)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compiled = [tg.compile(f) for f in (of_others, two_names, own, returned)]
+        for x in xs:
+            assert compiled[0](x).item() == known[-1]
+            assert compiled[1](x).item() == (x * 2).tanh().exp().cos().sum().item()
+            found = compiled[2](x)
+            assert len(found) == 3 and found[0].item() == found[2]
+            assert found[1]["twice"].item() == 2 * found[2]
+            assert compiled[3](x)["known"] is known
+    assert len(known) == len(xs)
+    assert [replays(each) > 0 for each in compiled] == [False, False, True, False]
+
+
+def test_lists_among_the_arguments_that_are_changed() -> None:
+    def function(kept: Any, x: Any) -> Any:
+        kept["inner"].append((x * 2).tanh().exp().cos().sum())
+        kept["count"] = kept.get("count", 0) + 1
+        return kept["inner"][-1] * 2
+
+    compiled = tg.compile(function)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for i in range(6):
+            inner: list[Any] = []
+            kept = {"inner": inner}
+            found = compiled(kept, tg.ones(3) * i)
+            assert kept["inner"] is inner and len(inner) == 1 and kept["count"] == 1
+            assert found.item() == 2 * inner[0].item()
+    assert "it changes a list or dict among its arguments" in tg.compile.explain(compiled)

@@ -61,6 +61,7 @@ class Compiled:
         self.lock = threading.Lock()
         self.changes = 0  # after which something had to be recorded again
         self.last: Recording | None = None  # that was replayed, for arguments without nesting
+        self.given: Any = ((), {})  # to the call that is being recorded
         self.rest = 0  # calls that are made without a look at what they are given
         self.graphs: Any = None  # of a GPU: device.GraphedCalls
         self.warned = is_part
@@ -140,7 +141,9 @@ class Compiled:
             found = self.again(found, changed)
         if found.run_steps:
             if not found.confirmed or self.check:
+                self.given = args, kwargs
                 answer = self.confirm(found, values, spec)
+                self.given = ((), {})
                 forget_memory()
                 return answer
             try:
@@ -158,7 +161,9 @@ class Compiled:
             return in_parts(self.function, found.parts, args, kwargs)
         if found.calls < 2:
             return self.function(*args, **kwargs)
+        self.given = args, kwargs
         answer = self.record(found, values, spec)
+        self.given = ((), {})
         forget_memory()
         return answer
 
@@ -374,6 +379,7 @@ class Compiled:
             keeps_steps,
             self.check,
             [] if keeps_steps else recording.let_go(),
+            self.given,
         )
         reason, where = why_not(seen)
         if not reason and self.is_piece:

@@ -26,6 +26,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from ..utils._pytree import tree_is_leaf
+
 ABSENT = "__absent__"
 SEES_FRAMES = frozenset(
     ("locals", "vars", "dir", "eval", "exec", "super", "__class__", "_getframe")
@@ -56,6 +58,7 @@ class Piece:
 
     def __init__(self, function: Any, takes: list[str], gives: list[str]) -> None:
         self.function = function
+        self.plain = getattr(function, "function", None)  # the same as ordinary Python
         self.takes = takes
         self.gives = gives
         self.lines = 0, 0
@@ -89,7 +92,10 @@ class Split:
             scope = dict(bound.arguments)
         for piece in self.pieces:
             given = [scope.get(name, NOTHING) for name in piece.takes]
-            is_over, found = piece.function(*given)
+            run = piece.function
+            if piece.plain is not None and not all(map(tree_is_leaf, given)):
+                run = piece.plain  # it may change a list, which others may have, too
+            is_over, found = run(*given)
             if is_over:
                 return found
             scope.update(zip(piece.gives, found, strict=True))

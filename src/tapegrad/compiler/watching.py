@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+import operator
+import sys
 import types
 from typing import Any
 
@@ -20,7 +22,7 @@ from .memory import forget_memory
 from .outside import Outside, Pattern
 from .recorder import Recorder
 from .recording import Recording, Result
-from .scalars import Read, now, number
+from .scalars import Number, Read, now, number
 from .snapshots import PLAIN, Print, is_same_as, same_bits
 from .splitting import Absent
 
@@ -45,6 +47,7 @@ class Seen:
         keeps_steps: bool,
         keeps_values: bool,
         idle: list[Any],
+        original: Any,
     ) -> None:
         self.values = values
         self.is_over = False  # it cannot stand for later ones
@@ -66,6 +69,8 @@ class Seen:
         for i, value in self.numbers.items():
             given[i] = value
         args, kwargs = (given, {}) if spec is None else pytree.tree_unflatten(given, spec)
+        # Lists and dicts among the arguments, those that stand for them, and what was in these.
+        self.lists = [] if spec is None else paired(original, (args, kwargs))
         schedulers = [each for each in owners if hasattr(each, "last_epoch")]
         with recorder.hearing_output():
             with (
@@ -85,6 +90,10 @@ class Seen:
                 self.record_backward(function, spec, patterns)
             if self.outside is None:  # else the leaves get their gradients later
                 self.guards.take_over(hooks)
+
+    def changes_lists(self) -> bool:
+        """Whether the call does something to a list or dict among its arguments."""
+        return any([not same_items(other, before) for _, other, before in self.lists])
 
     def looks_at_numbers(self) -> bool:
         """Whether the call depends on its floats in ways that are not seen."""
@@ -119,8 +128,14 @@ class Seen:
                 value.requires_grad_()
                 value._gradient = static._gradient
         own = {id(static): value for static, value in pairs}
+        if self.changes_lists():
+            own |= {id(other): each for each, other, _ in self.lists}
+            for each, other, _ in self.lists:
+                write_over(each, other, own)
         if self.spec is None:
             return own.get(id(self.out), self.out)
+        if not any([id(r) in own or type(r) in (Number, Read) for r in self.results]):
+            return self.out  # with the very lists that are in it
         return pytree.tree_unflatten([now(own.get(id(r), r)) for r in self.results], self.spec)
 
 
@@ -147,6 +162,8 @@ def why_not(seen: Seen) -> tuple[str, Any]:
     if drawn:
         seen.is_disturbed = True
         return f"it draws {drawn}", None
+    if seen.changes_lists():
+        return "it changes a list or dict among its arguments", None
     if any([t is not None and t._cell is not None and t._cell.n for t in inputs]):
         return "it writes into an argument", None
     pairs = zip(inputs, seen.values, strict=True)
@@ -155,6 +172,8 @@ def why_not(seen: Seen) -> tuple[str, Any]:
     for t, array in recorder.before.met:
         if t._array is not array:
             return "it gives a tensor other memory", None
+    if has_shared_list(seen):
+        return "it returns a list or dict that somebody else has, too", None
     unseen = recorder.before.changed_unseen()
     if unseen:
         seen.is_disturbed = True
@@ -181,6 +200,46 @@ def why_not_between(seen: Seen) -> str:
             if seen.recorder.is_made(r._array) and r._gradient is not None:
                 return "a tensor that it makes has a gradient"
     return ""
+
+
+def paired(value: Any, other: Any) -> list[tuple[Any, Any, Any]]:
+    """The lists and dicts in a value, with those at the same places of another one."""
+    if not isinstance(value, (list, dict, tuple)) or type(value) is not type(other):
+        return []
+    found = [] if isinstance(value, tuple) else [(value, other, other.copy())]
+    keys: Any = value if isinstance(value, dict) else range(len(value))
+    return found + [pair for key in keys for pair in paired(value[key], other[key])]
+
+
+def same_items(now: Any, before: Any) -> bool:
+    if isinstance(now, dict):
+        same = list(now) == list(before)
+        return same and all(map(operator.is_, now.values(), before.values()))
+    return len(now) == len(before) and all(map(operator.is_, now, before))
+
+
+def write_over(target: Any, source: Any, own: dict[int, Any]) -> None:
+    """Have in a list or dict what is in another one, with others in the place of some values."""
+    if isinstance(source, dict):
+        items = {key: own.get(id(value), value) for key, value in source.items()}
+        target.clear()
+        target.update(items)
+    else:
+        target[:] = [own.get(id(value), value) for value in source]
+
+
+def has_shared_list(seen: Seen) -> bool:
+    """Whether a list or dict in a result is known elsewhere: a replay would make another one."""
+    parts: list[Any] = [[seen.out]]
+    while parts:
+        for part in parts.pop():
+            if not isinstance(part, (list, dict, tuple)):
+                continue
+            # Known are: what it is part of, the copy of that, the name here, and the argument.
+            if not isinstance(part, tuple) and sys.getrefcount(part) > 4:
+                return True
+            parts.append(list(part.values() if isinstance(part, dict) else part))
+    return False
 
 
 def is_new_object(value: Any, guards: Guards) -> bool:
