@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import gc
 import pickle
 import random
@@ -383,7 +384,7 @@ def called(function: Callable[..., Any], *args: Any, times: int = 5) -> Any:
 
 
 def branches(x: Any) -> Any:
-    return x * 2 if x.sum() > 0 else x
+    return x * 2 if x.sum().item() > 0 else x
 
 
 def reads(x: Any) -> Any:
@@ -406,19 +407,14 @@ def selects(x: Any) -> Any:
     return x[x > 0] * 2
 
 
-def compares(x: Any) -> Any:
-    return x if tg.allclose(x, x * 1) else -x
-
-
 @pytest.mark.parametrize(
     ("function", "text", "reason"),
     [
-        (branches, "x.sum()", "a value is handed to Python"),
+        (branches, "x.sum().item()", "a value is handed to Python"),
         (reads, "item()", "a value is handed to Python"),
         (lists, "tolist()", "a value is handed to Python"),
         (arrays, "numpy()", "a value is handed to Python"),
         (spells, "repr(x)", "a value is handed to Python"),
-        (compares, "allclose", "a value is handed to Python"),
         (selects, "x > 0", "the shape of the result of"),
     ],
 )
@@ -784,7 +780,7 @@ def test_functions_that_are_too_small_run_as_they_are(monkeypatch: Any) -> None:
         large(tg.zeros(100_000))
     assert "too small to be worth it" in tg.compile.explain(small)
     assert next(iter(whole.recordings.values())).replays == 3
-    assert next(iter(large.recordings.values())).replays == 3
+    assert next(iter(large.recordings.values())).replays == (0 if KERNELS is None else 3)
 
 
 def test_names_of_modes_and_backends() -> None:
@@ -995,6 +991,65 @@ def test_explain() -> None:
 
 
 # ---------------------------------------------------------------------- threads and memory
+
+
+@dataclasses.dataclass
+class Pair:
+    first: Any
+    second: Any = None
+
+
+def test_objects_that_a_call_makes() -> None:
+    """Each call returns one of its own, with values that stay; those that were there come back."""
+    known = Pair(1)
+
+    def makes(x: Any) -> Any:
+        return Pair((x * 2).exp().tanh().sum(), known)
+
+    def returns(x: Any) -> Any:
+        return {"sum": (x * 2).exp().tanh().sum(), "known": known, "kind": x.dtype, "size": x.shape}
+
+    compiled, other = tg.compile(makes), tg.compile(returns, fullgraph=True)
+    xs = [tg.ones(3) * i / 10 for i in range(8)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        kept = [compiled(x) for x in xs]
+    for x, pair in zip(xs, kept, strict=True):
+        assert pair.first.item() == makes(x).first.item() and pair.second is known
+    found = [other(x) for x in xs]
+    assert all([each["known"] is known and each["kind"] is tg.float32 for each in found])
+    assert next(iter(other.recordings.values())).replays == 5
+
+
+def test_another_thread_that_draws_numbers(monkeypatch: Any) -> None:
+    """A call that was recorded in vain because of it is recorded once more."""
+    from tapegrad.compiler.recorder import Recorder
+
+    plain = Recorder.note_gradients
+    disturbed = iter([True, False, True] + [False] * 20)
+
+    def note_gradients(self: Any) -> None:
+        if next(disturbed):
+            other = threading.Thread(target=lambda: tg.rand(3))
+            other.start()
+            other.join()
+        plain(self)
+
+    monkeypatch.setattr(Recorder, "note_gradients", note_gradients)
+    over = threading.Event()
+    thread = threading.Thread(target=over.wait, args=(60,))
+    thread.start()
+    try:
+        compiled = tg.compile(lambda x: (x * tg.rand(4)).exp().sum() + 1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for _ in range(12):
+                compiled(tg.ones(4))
+        found = next(iter(compiled.recordings.values()))
+        assert found.replays >= 4 and found.tries == 2
+    finally:
+        over.set()
+        thread.join()
 
 
 def test_two_threads() -> None:

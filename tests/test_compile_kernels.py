@@ -334,10 +334,30 @@ def test_modes_are_shown_what_pytorch_shows() -> None:
     assert all([name.startswith("aten.") for name in pull(lambda x: layer(x)[0])])
 
 
-def test_a_conjugate_view_is_named() -> None:
+def test_conjugate_and_negative_views() -> None:
+    """What is read through the bits is the result of an op in the recording, of each call anew."""
+
+    def work(x: Any) -> Any:
+        z = torch.complex(x, x * 2).requires_grad_()
+        turned = z.conj().t()
+        product = turned @ z + (z.conj() * z.conj().imag).sum() + turned[0].conj().sum()
+        product.abs().sum().backward()
+        return product.detach().real + 0, z.grad.imag + 0, torch.view_as_real(z.grad) + 0
+
+    step = torch.compile(work, fullgraph=True)
+    for i in range(6):
+        torch.manual_seed(i)
+        x = torch.randn(3, 4, dtype=torch.float64)
+        for found, wanted in zip(step(x), work(x), strict=True):
+            torch.testing.assert_close(found, wanted)
+    assert next(iter(step.recordings.values())).replays == 3
+
+
+def test_a_conjugate_view_that_is_written_is_named() -> None:
     def work(x: Any) -> Any:
         z = torch.complex(x, x)
-        return (z * z.conj()).real
+        z.conj().mul_(2)
+        return z.real + 1
 
     step = torch.compile(work, fullgraph=True)
     step(torch.ones(3))

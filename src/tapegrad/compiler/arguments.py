@@ -25,7 +25,7 @@ def is_tensor(value: Any) -> bool:
 
 def flat(args: Any, kwargs: Any) -> tuple[Any, Any]:
     """The arguments in a row, and how they were nested; None: they were not."""
-    if not kwargs and all([isinstance(a, FLAT) for a in args]):
+    if not kwargs and all([isinstance(a, FLAT) or pytree.tree_is_leaf(a) for a in args]):
         return args, None
     return pytree.tree_flatten((args, kwargs))
 

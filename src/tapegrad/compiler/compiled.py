@@ -3,32 +3,41 @@
 from __future__ import annotations
 
 import functools
+import re
 import threading
 import time
 import types
 import warnings
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from ..core.base import STATE, user_frame
+from ..core.base import COMPILED, STATE, user_frame
 from ..core.modes import MODES
 from ..core.python_dispatch import ACTIVE
 from ..errors import evidence
+from ..native import KERNELS
 from ..utils import _pytree as pytree
 from . import set_stance
 from .arguments import ANY_FLOAT, around, described, flat, has_stand_in, is_float, is_tensor
+from .decisions import IN_A_ROW, SOME, OtherAnswer
 from .guards import Guards
+from .memory import forget_memory
 from .modules import OptimizedModule, parts_of
 from .recording import MOVED, NothingDone, Recording
+from .splitting import Split, cut
 from .steps import OpStep
-from .watching import Seen, differs_when_replayed, why_not
+from .watching import Seen, differs_when_replayed, why_not, why_not_between
 
 MOST_RECORDINGS = 8  # of one function, for as many signatures
 MOST_RESTING = 3  # for one signature: models are trained and evaluated in turn
 REST = 31  # calls, where nothing is recorded: then there may be other arguments
+MOST_TRIES = 4  # to record a call, where other threads may be in the way
+SOME_CHANGES = 3  # of one variable, after which what comes before it is compiled apart
 FEWEST_STEPS = 5  # of a part that is worth its guards
 FEWEST_OPS = 4  # of a function that does nothing else
+LARGE_HERE = 1 << 17  # bytes that an op makes, on the average
 LARGE = 1 << 18  # bytes of an array that is better gone through once than twice
 
 
@@ -52,10 +61,14 @@ class Compiled:
         self.lock = threading.Lock()
         self.changes = 0  # after which something had to be recorded again
         self.last: Recording | None = None  # that was replayed, for arguments without nesting
+        self.given: Any = ((), {})  # to the call that is being recorded
         self.rest = 0  # calls that are made without a look at what they are given
         self.graphs: Any = None  # of a GPU: device.GraphedCalls
         self.warned = is_part
         self.is_part = is_part  # of a function that cannot be recorded
+        self.is_piece = False  # some statements of it
+        self.split: Split | None = None  # the pieces, where there are some
+        self.changed: Counter[str] = Counter()  # what led to other recordings
         self.changing: set[int] = set()  # the places of floats that change from call to call
         self.by_value = False  # somebody looks at them
         self.new_leaves = False  # arguments that require grad are others each time
@@ -65,7 +78,8 @@ class Compiled:
         self.recordings = {}
         self.resting = {}
         self.changes = self.rest = 0
-        self.last = None
+        self.last = self.split = None
+        self.changed.clear()
 
     def __reduce__(self) -> Any:
         return Compiled, (self.function, self.fullgraph, self.check)
@@ -81,6 +95,8 @@ class Compiled:
             return self.function(*args, **kwargs)
         if STATE.modes_on and MODES.saved_hooks:
             return self.function(*args, **kwargs)
+        if self.split is not None:
+            return self.split(*args, **kwargs)
         if not self.lock.acquire(False):
             return self.function(*args, **kwargs)
         try:
@@ -90,7 +106,8 @@ class Compiled:
                 if not changed:
                     try:
                         return last.replay(args)
-                    except NothingDone:  # the call itself says what is wrong
+                    except NothingDone as error:  # the call itself says what is wrong
+                        self.miss(last, error)
                         return self.function(*args, **kwargs)
             return self.find(args, kwargs)
         finally:
@@ -115,17 +132,25 @@ class Compiled:
             if self.gets_new_leaves(key, values):
                 self.new_leaves = True
                 return self.find(args, kwargs)
+            name = self.changing_name(key)
+            if name and self.cut_at(0, name):
+                return self.function(*args, **kwargs)
             found = self.first_of(key)
         changed = found.still_holds() if found.run_steps else ""
         if changed:
             found = self.again(found, changed)
         if found.run_steps:
             if not found.confirmed or self.check:
-                return self.confirm(found, values, spec)
+                self.given = args, kwargs
+                answer = self.confirm(found, values, spec)
+                self.given = ((), {})
+                forget_memory()
+                return answer
             try:
                 self.last = found if spec is None else None
                 return found.replay(values)
-            except NothingDone:
+            except NothingDone as error:
+                self.miss(found, error)
                 return self.function(*args, **kwargs)
         found.calls += 1
         if found.reason:
@@ -136,7 +161,11 @@ class Compiled:
             return in_parts(self.function, found.parts, args, kwargs)
         if found.calls < 2:
             return self.function(*args, **kwargs)
-        return self.record(found, values, spec)
+        self.given = args, kwargs
+        answer = self.record(found, values, spec)
+        self.given = ((), {})
+        forget_memory()
+        return answer
 
     def gets_new_numbers(self, key: Any, values: Any) -> bool:
         """Whether a call differs from an earlier one in the floats that it gets: note which."""
@@ -162,6 +191,21 @@ class Compiled:
                 if all([a == b or (is_new and type(b) is int) for a, b, is_new in parts]):
                     return True
         return False
+
+    def changing_name(self, key: Any) -> str:
+        """The argument in which calls differ that are else the same: a number that counts."""
+        places: Counter[int] = Counter()
+        for known in self.recordings:
+            if len(known) == len(key) and known[:2] == key[:2]:
+                others = [i for i, (a, b) in enumerate(zip(key, known, strict=True)) if a != b]
+                if len(others) == 1 and all([is_count(each[others[0]]) for each in (key, known)]):
+                    places[others[0] - 2] += 1
+        place, count = places.most_common(1)[0] if places else (0, 0)
+        if count < SOME_CHANGES or key[0] is not None:
+            return ""
+        code = getattr(getattr(self.function, "__func__", self.function), "__code__", None)
+        first = hasattr(self.function, "__self__")
+        return str(code.co_varnames[place + first]) if code is not None else ""
 
     def first_of(self, key: Any) -> Recording:
         """A recording for arguments that were not seen before."""
@@ -191,9 +235,32 @@ class Compiled:
         if stale.outside is not None:
             made.patterns = stale.patterns | stale.outside.patterns
         self.changes += 1
+        self.changed[changed] += 1
+        name = re.fullmatch(r"`(\w+)`", changed)
+        if name and self.changed[changed] >= SOME_CHANGES:
+            self.cut_at(0, name[1])  # from the next call on
         if self.changes > 4 * MOST_RECORDINGS:
             made.fail(f"{changed} changes all the time")
         return made
+
+    def miss(self, recording: Recording, error: NothingDone) -> None:
+        """A call in which a value decided otherwise, or which fails."""
+        if isinstance(error.__cause__, OtherAnswer):
+            self.missed(recording)
+
+    def missed(self, recording: Recording) -> None:
+        recording.missed += 1
+        recording.in_a_row += 1
+        if recording.missed > SOME and recording.missed > recording.replays / 4:
+            self.last = None
+            where, line = recording.decided.where, recording.decided.line
+            guards = recording.guards
+            if guards is not None and not self.fullgraph:
+                self.take_apart(recording, guards, line, "")
+                self.refuse(recording, "what it does depends on a value", where)
+        elif recording.in_a_row >= IN_A_ROW:
+            self.last = None
+            self.again(recording, "what a value decides").calls = 1
 
     def name(self) -> str:
         """What the function is called; a module, by its class."""
@@ -217,29 +284,33 @@ class Compiled:
             self.warned = True
             frame = user_frame(1)
             at = ("<unknown>", 1) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
-            parts = "with its modules compiled apart" if recording.parts else "as it is"
-            text += f"\n  It runs as ordinary Python, {parts}."
+            if self.split is not None:
+                text += "\n  That statement is ordinary Python; the others are compiled apart."
+            else:
+                parts = "with its modules compiled apart" if recording.parts else "as it is"
+                text += f"\n  It runs as ordinary Python, {parts}."
             warnings.warn_explicit(text, UserWarning, *at)
 
     def record(self, recording: Recording, values: Any, spec: Any) -> Any:
         """Run the call and write it down; then once more from the list, to see that it is whole."""
         start = time.perf_counter()
         seen = self.watched(recording, values, spec)
-        if recording.reason:
+        if seen.is_over:
             return seen.given_back(values)
-        if self.is_too_small(seen):
-            recording.fail("it is too small to be worth it")
+        better = "it is too small to be worth it" if self.is_too_small(seen) else ""
+        if not better and not self.check and not self.fullgraph:
+            better = better_without(seen.recorder.steps)
+        if better:
+            recording.fail(better)
             return seen.given_back(values)
         recording.take(seen, self.check)
-        wrong = differs_when_replayed(recording, seen, values)
+        again = seen.outside is None and not self.check
+        wrong = differs_when_replayed(recording, seen, values, again)
         if wrong:
-            self.refuse(recording, wrong, None)
-            if seen.outside is None:
-                return seen.given_back(values)
-            # The graph behind the results is in memory that the replay has written to.
-            seen.recorder.before.undo(for_good=True)
-            args, kwargs = (values, {}) if spec is None else pytree.tree_unflatten(values, spec)
-            return self.function(*args, **kwargs)
+            if seen.outside is not None:
+                # The graph behind the results is in memory that the replay has written to.
+                seen.recorder.before.undo(for_good=True)
+            return self.refused(recording, wrong, values, spec)
         recording.seconds = time.perf_counter() - start
         return recording.answer(recording.call_with(values, seen.recorder.before.random))
 
@@ -258,20 +329,45 @@ class Compiled:
 
     def confirm(self, recording: Recording, values: Any, spec: Any) -> Any:
         """Record a second call, most likely with other values: the list must do what it did."""
-        if recording.plan is not None:
-            recording.plan.let_go()
         seen = self.watched(recording, values, spec)
-        if recording.reason:
+        if seen.is_over:
             return seen.given_back(values)
-        wrong = differs_when_replayed(recording, seen, values)
+        if seen.recorder.answers != recording.answers:  # another call will do
+            self.missed(recording)
+            return seen.given_back(values)
+        again = seen.outside is None and not self.check
+        again = again and seen.recorder.trace.sum == recording.trace
+        wrong = differs_when_replayed(recording, seen, values, again)
+        if wrong and again:
+            return self.refused(recording, wrong, values, spec)
         if wrong:
-            self.refuse(recording, wrong, None)
+            if not self.is_tried_again(recording):
+                self.refuse(recording, wrong, None)
             return seen.given_back(values)
         before = [float.__pos__(number) for number in recording.numbers.values()]
         recording.confirmed = all(
             [values[i] != n for i, n in zip(recording.numbers, before, strict=True)]
         )
         return recording.answer(recording.call_with(values, seen.recorder.before.random))
+
+    def is_tried_again(self, recording: Recording) -> bool:
+        """Whether the next call is to be recorded: another thread may have been in the way.
+
+        It may have drawn random numbers, or written into a tensor, while the call was recorded.
+        """
+        recording.tries += 1
+        if threading.active_count() == 1 or recording.tries > MOST_TRIES:
+            return False
+        recording.fail("")
+        recording.calls = 1
+        return True
+
+    def refused(self, recording: Recording, reason: str, values: Any, spec: Any) -> Any:
+        """A call that was undone because of its replay."""
+        if not self.is_tried_again(recording):
+            self.refuse(recording, reason, None)
+        args, kwargs = (values, {}) if spec is None else pytree.tree_unflatten(values, spec)
+        return self.function(*args, **kwargs)
 
     def watched(self, recording: Recording, values: Any, spec: Any) -> Seen:
         """Run the call under a recorder; the recording says if it cannot be repeated."""
@@ -282,12 +378,37 @@ class Compiled:
             *(self.function, values, spec, self.new_leaves, recording.patterns, places),
             keeps_steps,
             self.check,
+            [] if keeps_steps else recording.let_go(),
+            self.given,
         )
         reason, where = why_not(seen)
+        if not reason and self.is_piece:
+            reason = why_not_between(seen)
         if reason:
-            recording.parts = self.parts_in(seen.guards)
+            seen.is_over = True
+            if seen.is_disturbed and self.is_tried_again(recording):
+                return seen
+            name = changed_name(reason)
+            self.take_apart(recording, seen.guards, seen.recorder.line, name)
             self.refuse(recording, reason, where)
         return seen
+
+    def take_apart(self, recording: Recording, guards: Guards, line: int, name: str) -> None:
+        """What can be compiled of a function that cannot be recorded as a whole."""
+        if not self.cut_at(line, name):
+            recording.parts = self.parts_in(guards)
+
+    def cut_at(self, line: int, name: str) -> bool:
+        """Have the function in pieces: a line, or what comes after a variable, is by itself."""
+        if self.split is None and (line or name) and not self.fullgraph:
+            piece = functools.partial(self.piece, is_told=bool(line))
+            self.split = cut(self.function, line, name, piece)
+        return self.split is not None
+
+    def piece(self, function: Any, is_told: bool) -> Compiled:
+        made = Compiled(function, False, self.check)
+        made.is_piece, made.warned = True, self.warned or is_told
+        return made
 
     def parts_in(self, guards: Guards) -> list[tuple[Any, Compiled]]:
         """The modules of a function that cannot be recorded, each compiled by itself."""
@@ -299,6 +420,30 @@ class Compiled:
                 if part._compiled_call_impl is None and not is_known:
                     found.append((part, Compiled(part._call_impl, False, self.check, True)))
         return found
+
+
+def better_without(steps: list[Any]) -> str:
+    """Why calls are at least as fast as replays, where NumPy does the work in both; "": no."""
+    if KERNELS is not None:
+        return ""
+    if COMPILED:
+        return "there are no kernels in C, and what calls NumPy is compiled already"
+    ops = [step for step in steps if isinstance(step, OpStep)]
+    size = sum([x.nbytes for step in ops for x in step.made])
+    if size >= LARGE_HERE * len(ops):
+        return "there are no kernels in C, and its arrays are so large that nothing else counts"
+    return ""
+
+
+def is_count(part: Any) -> bool:
+    """Whether a part of a signature is a whole number."""
+    return type(part) is tuple and part[0] is int
+
+
+def changed_name(reason: str) -> str:
+    """The variable or `.attribute` that a call changes, where that is the reason."""
+    found = re.match(r"it changes `(\w+)`", reason) or re.match(r"it changes [^.]*(\.\w+)", reason)
+    return found[1] if found else ""
 
 
 def in_parts(function: Any, parts: list[tuple[Any, Compiled]], args: Any, kwargs: Any) -> Any:

@@ -15,7 +15,13 @@ import numpy as np
 from ..core.layout import memory
 from ..native import KERNELS
 
-LARGE = 1 << 18  # bytes that are worth looking after
+LARGE = 1 << 16  # bytes that are worth looking after: smaller ones are malloc's
+
+
+def is_large(owner: Any) -> bool:
+    """Whether an array owns its memory, in one piece, and that is worth giving back."""
+    plain = type(owner) is np.ndarray and owner.flags.owndata and owner.flags.forc
+    return KERNELS is not None and plain and owner.nbytes >= LARGE
 
 
 class Known:
@@ -44,8 +50,7 @@ class Dying:
         """Arrays that a step made; the recorder has them in a table of its own."""
         for array in arrays:
             owner = memory(array)
-            is_plain = type(owner) is np.ndarray and owner.flags.owndata and owner.flags.forc
-            if is_plain and owner.nbytes >= LARGE and id(owner) not in self.known:
+            if is_large(owner) and id(owner) not in self.known:
                 known = self.known[id(owner)] = self.alive[id(owner)] = Known(owner)
                 known.places = 1
 

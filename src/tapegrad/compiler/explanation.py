@@ -57,6 +57,11 @@ def explain(function: Any) -> Explanation:
         at = "" if recording.called is None else f", at {evidence.spell(recording.called)}"
         lines.append(f"  {spell_key(recording)}, because of {recording.trigger}{at}")
         lines += ["    " + line for line in spell(recording)]
+    if compiled.split is not None:
+        for i, piece in enumerate(compiled.split.pieces, 1):
+            lines.append(f"  piece {i}, {piece.spelled()}")
+            if isinstance(piece.function, Compiled):
+                lines += ["    " + line for line in explain(piece.function).splitlines()]
     made = Explanation("\n".join(lines))
     made.compiled = compiled
     return made

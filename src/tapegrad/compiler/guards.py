@@ -37,6 +37,12 @@ BESIDE = frozenset(
     """.split()
 )
 LOOKS_UNSEEN = frozenset(("math", "cmath", "numpy", "struct", "statistics"))
+# Who names one of these may look up any attribute.
+BY_OTHER_NAMES = frozenset(
+    ("getattr", "setattr", "hasattr", "vars", "__dict__", "attrgetter", "methodcaller")
+)
+BETWEEN = frozenset(("CACHE", "EXTENDED_ARG", "NOP", "PUSH_NULL"))
+MAKERS = ("__init__", "__new__", "__post_init__")  # of objects that are not there yet
 NUMPY = os.path.dirname(np.__file__)
 
 
@@ -62,6 +68,10 @@ class Guards:
         self.trouble: str = ""
         self.calls_others = False  # functions that may look at a number unseen
         self.seen: dict[int, Any] = {}
+        self.names: set[str] = set()  # that functions look up
+        self.own_names: set[str] = set()  # those of them that are not attributes of attributes
+        self.objects: list[tuple[Any, str, int]] = []  # of the user's classes
+        self.inside: set[int] = set()  # ids of those that are attributes of others
         self.random = (random.getstate(), numpy_stream())
         self.visit(function, getattr(function, "__qualname__", type(function).__name__), 0)
         if self.modules:
@@ -71,6 +81,7 @@ class Guards:
         for i, value in enumerate(arguments):
             if not isinstance(value, TensorBase):
                 self.visit(value, f"argument {i + 1}", 0)
+        self.visit_attributes()
 
     def changed(self) -> str:
         """What is not as it was, by name; "" if all is."""
@@ -130,6 +141,8 @@ class Guards:
     # ------------------------------------------------------------------ what can be reached
 
     def visit(self, value: Any, name: str, depth: int) -> None:
+        if depth:
+            self.inside.add(id(value))
         if isinstance(value, PLAIN) and not isinstance(value, type) or id(value) in self.seen:
             return
         self.calls_others |= may_look_unseen(value)
@@ -177,9 +190,30 @@ class Guards:
             self.modules.append(value)
             self.visit_module(value, name, depth)
         elif hasattr(value, "__dict__") and not is_library(type(value)):
-            self.visit(type(value), type(value).__name__, depth)
-            for key in list(vars(value)):
-                self.visit_entry(vars(value), key, f"{name}.{key}", depth)
+            self.objects.append((value, name, depth))
+
+    def visit_attributes(self) -> None:
+        """What functions look up in the user's objects; methods among it look up more."""
+        known: set[tuple[int, str]] = set()
+        before = -1
+        while len(known) > before:
+            before = len(known)
+            every = not self.names.isdisjoint(BY_OTHER_NAMES)
+            for value, name, depth in list(self.objects):
+                for owner in (value, *type(value).__mro__):
+                    if owner is not value and is_library(owner):
+                        continue
+                    # Who writes `trainer.model.step` does not call a method `step` of the trainer.
+                    names = self.names if id(value) in self.inside else self.own_names
+                    for key in list(vars(owner)):
+                        is_named = every or key in names or key.startswith("__")
+                        if not is_named or key in MAKERS or (id(owner), key) in known:
+                            continue
+                        known.add((id(owner), key))
+                        if owner is value:
+                            self.visit_entry(vars(value), key, f"{name}.{key}", depth)
+                        else:
+                            self.visit_member(owner, key, f"{type(value).__name__}.{key}", depth)
 
     def visit_entry(self, each: Any, key: Any, name: str, depth: int) -> None:
         value = each[key]
@@ -220,14 +254,18 @@ class Guards:
         for base in cls.__mro__:
             if is_library(base) or depth > DEEPEST:
                 continue
-            for key, value in list(vars(base).items()):
-                value = value.fget if isinstance(value, property) else value
-                value = getattr(value, "__func__", value)  # static and class methods
-                if isinstance(value, types.FunctionType):
-                    self.visit(value, f"{name}.{key}", depth)
-                elif not key.startswith("__") and isinstance(value, (*PLAIN, list, dict, set)):
-                    self.attributes.append((base, key, value, f"{name}.{key}"))
-                    self.visit(value, f"{name}.{key}", depth + 1)
+            for key in list(vars(base)):
+                self.visit_member(base, key, f"{name}.{key}", depth)
+
+    def visit_member(self, cls: Any, key: str, name: str, depth: int) -> None:
+        value = vars(cls)[key]
+        value = value.fget if isinstance(value, property) else value
+        value = getattr(value, "__func__", value)  # static and class methods
+        if isinstance(value, types.FunctionType):
+            self.visit(value, name, depth)
+        elif not key.startswith("__") and isinstance(value, (*PLAIN, list, dict, set)):
+            self.attributes.append((cls, key, value, name))
+            self.visit(value, name, depth + 1)
 
     def visit_function(self, function: Any, name: str, depth: int) -> None:
         """The variables around a function of the user's, its defaults, and the globals it names."""
@@ -239,6 +277,8 @@ class Guards:
                     self.visit(value, name, depth)
             return
         names = names_in(code)
+        self.names |= names
+        self.own_names |= own_names_in(code)
         self.calls_others |= not names.isdisjoint(LOOKS_UNSEEN)
         for variable, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             value = contents(cell)
@@ -306,6 +346,24 @@ def names_in(code: Any) -> set[str]:
         if isinstance(constant, types.CodeType):
             found |= names_in(constant)
     return found
+
+
+@functools.cache
+def own_names_in(code: Any) -> frozenset[str]:
+    """The names in it, without those that are looked up in an attribute or an element."""
+    found = set()
+    before = ""
+    for step in dis.get_instructions(code):
+        if step.opname in BETWEEN:
+            continue
+        if step.opname.endswith(("_ATTR", "_METHOD")):
+            if before not in ("LOAD_ATTR", "LOAD_METHOD", "BINARY_SUBSCR"):
+                found.add(step.argval)
+        before = step.opname
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            found |= own_names_in(constant)
+    return frozenset(found)
 
 
 @functools.cache

@@ -15,13 +15,19 @@ import numpy as np
 from ..core.layout import address, memory
 from ..core.python_dispatch import leaves_of
 from ..native import KERNELS
-from .steps import FillStep, OpStep
+from .steps import FillStep, GradientStep, OpStep, ViewOf
 from .tapes import Segment
 
 LEAST = 256  # bytes that are worth a place in the plan
 MOST = 2000  # arrays in it: the large ones count
 LINE = 64  # bytes: places begin with a line of the cache
 WORTH_GIVING = 1 << 16  # bytes of a result
+
+
+def forget_memory() -> None:
+    """What the calls before this one made and dropped is of no use to it."""
+    if KERNELS is not None:
+        KERNELS.forget_memory()
 
 
 def model_of(array: Any) -> Any:
@@ -75,7 +81,8 @@ class Plan:
             return
         self.before = sum([owner.nbytes for owner in owners])
         places, total = packed([owner.nbytes for owner in owners], spans)
-        self.block = KERNELS.copied(np.broadcast_to(np.uint8(0), (total + LINE,)))
+        forget_memory()  # so that it is new, and nothing of it there before it is filled
+        self.block = KERNELS.room(np.broadcast_to(np.uint8(0), (total + LINE,)))
         skipped = -address(self.block) % LINE
         self.homes = {id(x): skipped + at for x, at in zip(owners, places, strict=True)}
         start = address(self.block) + skipped
@@ -273,41 +280,60 @@ def gifts(
 
 
 def hand_on(needed: list[Any], kept: list[Any]) -> None:
-    """Have large results of ops in Python that only other such ops read go from one to the next.
+    """Have results of ops in Python that only other such ops read go from one to the next.
 
     They lie where they were made then, which is where another one was just given up: in the cache.
+    Small ones are better copied to where kernels in C may look for them, if there are such.
     """
     users: dict[int, list[Any]] = {}
     for step in needed:
         for owner in owners_of([*step.made, *step.reads()]):
             users.setdefault(owner, []).append(step)
     pinned = owners_of(kept)
-    for step in needed:
-        array = step.made[0] if len(step.made) == 1 else None
-        if not is_in_python(step) or not is_owner(array) or array.nbytes < WORTH_GIVING:
+    least = 0 if KERNELS is None else WORTH_GIVING
+    for step in [step for step in needed if is_in_python(step)]:
+        if KERNELS is not None and len(step.made) > 1:
             continue
-        readers = [each for each in users[id(array)] if each is not step]
-        if id(array) in pinned or not readers or not all([reads_whole(r, array) for r in readers]):
+        for k, array in enumerate(step.made):
+            readers = [each for each in users[id(memory(array))] if each is not step]
+            is_read = bool(readers) and all([may_get(each, array) for each in readers])
+            if is_owner(array) and id(array) not in pinned and array.nbytes >= least and is_read:
+                give(step, k, readers)
+            else:
+                step.stored = [*step.stored, k]
+
+
+def give(step: Any, k: int, readers: list[Any]) -> None:
+    """Have a result of a step go to those that read it."""
+    array = step.made[k]
+    step.made[k] = model = model_of(array)
+    for reader in readers:
+        if isinstance(reader, GradientStep):
+            places = reader.takes_new(array)
+            step.handed = [*step.handed, *[(k, reader.arrays, i, None) for i in places]]
             continue
-        step.made[0] = model = model_of(array)
-        for reader in readers:
-            for i, x in enumerate(reader.arrays):
-                if x is array:
-                    step.handed.append((reader, i))
-                    reader.borrowed.append((i, model))
-                    reader.arrays[i] = model
+        for i, x in enumerate(reader.arrays):
+            if isinstance(x, np.ndarray) and memory(x) is array:
+                view = None if x is array else ViewOf(x, array)
+                step.handed = [*step.handed, (k, reader.arrays, i, view)]
+                if array.nbytes >= WORTH_GIVING:
+                    reader.borrowed = [*reader.borrowed, (i, model)]
+                reader.arrays[i] = model
 
 
 def is_in_python(step: Any) -> bool:
     return type(step) is OpStep and not step.is_taped
 
 
-def reads_whole(step: Any, array: Any) -> bool:
-    """Whether an op in Python reads an array as it is, and no view of it."""
+def may_get(step: Any, array: Any) -> bool:
+    """Whether a step can be given an array each time anew: an op in Python, or one for `.grad`."""
+    if isinstance(step, GradientStep):
+        views = [x for x in step.reads() if memory(x) is array]
+        return KERNELS is None and all([x is array for x in views])
     if not is_in_python(step) or id(array) in owners_of([*step.made, *leaves_of(step.attrs)]):
         return False
     views = [x for x in step.arrays if isinstance(x, np.ndarray) and memory(x) is array]
-    return all([x is array for x in views])
+    return array.flags.c_contiguous or all([x is array for x in views])
 
 
 def is_only_made(users: list[Any], array: Any) -> bool:

@@ -23,18 +23,21 @@ import numpy as np
 from .. import _ops  # noqa: F401 - calls are told by their names in torch.ops
 from .._tensor.conversion import the_element
 from ..autograd.dispatched import above, wanting
+from ..core import bits
 from ..core.base import WITH_BITS, TensorBase, next_seq, user_frame, wrap
 from ..core.dispatch import apply
 from ..core.layout import address, memory
-from ..core.op import Op
+from ..core.op import REGISTRY, Op
 from ..core.python_dispatch import Call, OpMode, below_autograd, leaves_of, modes_set_to
 from ..errors import evidence
 from ..native import KERNELS
 from ..optim._native import WATCHING
+from .decisions import Decision
 from .dying import Dying
+from .memory import forget_memory
 from .returned import is_returned
 from .scalars import Number, NumberFill, NumberStep, Options, OptionStep, Read, ReadStep, number
-from .snapshots import Snapshots
+from .snapshots import Earlier, Snapshots, fingerprint
 from .steps import (
     CallStep,
     FillStep,
@@ -53,6 +56,7 @@ from .steps import (
     to_none,
 )
 from .tapes import as_taped, taped, taped_write
+from .traces import Trace
 
 # Functions that always make the same, by their names in PyTorch.
 SAME_ALWAYS = frozenset(
@@ -68,6 +72,15 @@ SAME_ALWAYS = frozenset(
 # Ops that hand a value to Python, by their names in PyTorch.
 ITEM = "aten::_local_scalar_dense"
 READS = frozenset((ITEM, "aten::equal"))
+
+
+def line_in(function: Any) -> int:
+    """The line of a function that is running now; 0 if that is not known."""
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    frame: Any = sys._getframe(1)
+    while frame is not None and (code is None or frame.f_code is not code):
+        frame = frame.f_back
+    return 0 if frame is None else frame.f_lineno
 
 
 class Heard:
@@ -104,9 +117,13 @@ class Recorder(OpMode):
         # Else the memory behind values that the call is done with is given back.
         self.dying = Dying() if keeps_steps and not keeps_values and KERNELS is not None else None
         self.keeps_steps = keeps_steps  # else only what comes of them is of interest
+        self.idle: list[Any] = []  # gradients of the recording that such a call is compared with
+        self.trace = Trace()
+        self.answers: list[bool] = []  # that decided what to do next
         self.steps: list[Step] = []
         self.trouble: str = ""  # why this cannot be done again
         self.where: Any = None  # and the user's line
+        self.line = 0  # of the function itself
         # By id: memory that the recorded call fills.
         self.made: Any = {} if keeps_steps else weakref.WeakValueDictionary()
         self.externals: dict[int, Any] = {}  # by id: tensors that were there before
@@ -115,8 +132,8 @@ class Recorder(OpMode):
         self.kept: list[Any] = []
         self.zeros: dict[int, Any] = {}  # by id: memory that was filled with zeros
         self.leaves: dict[int, Any] = {}  # tensors whose .grad may change
-        self.gradients: dict[int, Any] = {}  # what it was when a step last said so
-        self.at_start = [(t, t._gradient) for t in leaves]
+        self.gradients: dict[int, Earlier] = {}  # what it was when a step last said so
+        self.at_start = [(t, Earlier(t._gradient)) for t in leaves]
         self.cleared: set[int] = set()  # ids of those whose .grad an optimizer forgot first
         self.first = next_seq()  # the nodes of this call come after it
         self.has_numbers = False  # among the arguments
@@ -126,8 +143,7 @@ class Recorder(OpMode):
         self.number_arrays: dict[Any, Any] = {}  # by number and dtype: it, its array
         self.is_inside = False  # a function that is called as a whole
         self.has_histories = False  # a tensor that was there before is no leaf
-        for t in inputs:
-            self.made[id(memory(t._array))] = memory(t._array)
+        self.take_over([t._array for t in inputs])
         for t in tensors:  # that can be reached: they must not change unseen
             if not t._special:
                 self.before.look(t)
@@ -141,6 +157,7 @@ class Recorder(OpMode):
         if not self.trouble:
             self.trouble = reason
             self.where = evidence.here()
+            self.line = line_in(self.function)
 
     def meet(self, t: Any) -> None:
         """A tensor that is used: if it was there before, remember what it was like."""
@@ -157,7 +174,7 @@ class Recorder(OpMode):
                 self.has_histories = True
         if t._wants_grad and (t._node is None or t._node._is_leaf) and id(t) not in self.leaves:
             self.leaves[id(t)] = t
-            self.gradients[id(t)] = t._gradient
+            self.gradients[id(t)] = Earlier(t._gradient)
             if not self.is_made(t._array):
                 self.before.take_gradient(t)
 
@@ -183,7 +200,12 @@ class Recorder(OpMode):
         if self.trouble:
             return self.unseen(op, tensors, attrs, watch)
         self.let_go()
-        for t in (*tensors, *watch):
+        plain = tensors
+        if bits.has_bits(tensors):
+            plain = tuple([self.without_bits(t) for t in tensors])
+            if op.view:
+                return self.unseen(op, tensors, attrs, watch)
+        for t in (*plain, *watch):
             if isinstance(t, TensorBase):
                 self.meet(t)
         self.check_attributes(op, attrs)
@@ -193,9 +215,10 @@ class Recorder(OpMode):
         if self.trouble:
             return self.unseen(op, tensors, attrs, watch)
         mask = wanting(tensors)
-        given = self.in_arrays(op, tensors) if self.has_numbers else tensors
+        given = self.in_arrays(op, plain) if self.has_numbers else plain
         arrays = [t._array if isinstance(t, TensorBase) else t for t in given]
         self.is_quiet = True
+        self.trace.add(op.name, arrays, attrs)
         tape = None
         with below_autograd():
             if self.keeps_steps:
@@ -221,10 +244,25 @@ class Recorder(OpMode):
             return answer
         return tuple(results) if op.result is None else op.result(tuple(results))
 
+    def without_bits(self, t: Any) -> Any:
+        """The values of a conjugate or negative view, as results of an op."""
+        if not isinstance(t, TensorBase) or not bits.has(t._array):
+            return t
+        array = t._array
+        made = wrap(array.memory)
+        with below_autograd():
+            if bits.is_conjugated(array):
+                made = self.run(REGISTRY["conj_physical"], (made,), (), ())
+            if bits.is_negated(array):
+                made = self.run(REGISTRY["neg"], (made,), (), ())
+        return made
+
     def let_go(self) -> None:
         """What only the steps know needs no memory until they are run."""
         if self.dying is not None:
             self.dying.let_go()
+        if self.idle:
+            self.idle = [each for each in self.idle if not each.rests(self.before)]
 
     def forget(self) -> None:
         """What is needed of the steps is in a recording by now."""
@@ -250,6 +288,8 @@ class Recorder(OpMode):
                 returned = self.read_to_return(call) if name == ITEM else None
                 if returned is not None:
                     return returned
+                if name == ITEM and self.may_decide(call.args[0]):
+                    return self.decide(call.args[0])
                 self.give_up("a value is handed to Python")
             self.refuse_returned(given)
             for t in given:
@@ -272,6 +312,7 @@ class Recorder(OpMode):
             return out  # a view
         self.take_over(made)
         step = CallStep(call, *self.without_history((call.args, call.kwargs)), made)
+        self.trace.add(step.name, step.args, step.kwargs)
         self.add(step, step.args, step.kwargs)
         return out
 
@@ -289,6 +330,18 @@ class Recorder(OpMode):
         self.has_returned = True
         self.steps.append(ReadStep(t._array, value, place))
         return place
+
+    def may_decide(self, t: Any) -> bool:
+        return not t._special and t._array.dtype == np.bool_
+
+    def decide(self, t: Any) -> bool:
+        """A truth that Python asks for: the recording is for calls with the same answer."""
+        self.meet(t)
+        answer = bool(the_element(wrap(t._array)))
+        self.answers.append(answer)
+        self.trace.add("if", t, answer)
+        self.steps.append(Decision(t._array, answer, evidence.here(), line_in(self.function)))
+        return answer
 
     def refuse_returned(self, given: Any) -> None:
         """No op gets a number that is only to be returned."""
@@ -319,6 +372,7 @@ class Recorder(OpMode):
     def add_fill(self, name: str, array: Any) -> None:
         self.take_over([array])
         step = FillStep(name, array)
+        self.trace.add(name, array, fingerprint(memory(array)))
         self.steps.append(step)
         if step.is_zero and array is memory(array) and array.flags.forc:
             self.zeros[id(array)] = array
@@ -328,6 +382,7 @@ class Recorder(OpMode):
         target = tensors[0]
         self.write_into(target)
         self.check_attributes(op, attrs)
+        self.trace.add(f"{op.name}_", tensors, attrs)
         before = target._array.copy()
         self.is_quiet = True
         with below_autograd():
@@ -387,6 +442,7 @@ class Recorder(OpMode):
     def take_over(self, made: list[Any]) -> None:
         for array in made:
             self.made[id(memory(array))] = memory(array)
+            self.trace.made(memory(array))
 
     # ------------------------------------------------------------------ whole functions
 
@@ -397,12 +453,11 @@ class Recorder(OpMode):
         """Run a function that is to be called again as it is."""
         args = tuple([list(a) if hasattr(a, "__next__") else a for a in args])
         if not self.trouble:
+            self.trace.add(function.__name__, args, kwargs)
             self.note_gradients()
             target = getattr(function, "overwrites", None)
-            if target is not None and not self.is_known(args[target]._array):
-                self.take_over(
-                    [args[target]._array]
-                )  # made for this: what it holds does not matter
+            if target is not None:
+                self.forget_values(args[target])
             owner = getattr(function, "__self__", None)
             for value in (owner, *leaves_of(args), *leaves_of(kwargs)):
                 if isinstance(value, TensorBase):
@@ -413,6 +468,7 @@ class Recorder(OpMode):
                 elif hasattr(value, "param_groups") or hasattr(value, "optimizer"):
                     self.before.take_object(value)
                     if function.__name__ != "zero_grad" or not to_none(args, kwargs):
+                        forget_memory()  # there is room for copies in what was dropped
                         self.before.keep_object(value)
             is_optimizer = bool(args) and hasattr(args[0], "param_groups")
             if is_optimizer and function.__name__ == "zero_grad" and to_none(args, kwargs):
@@ -436,15 +492,24 @@ class Recorder(OpMode):
             self.take_over(step.made)
             self.add(step, args, kwargs)
             for t in self.leaves.values():
-                self.gradients[id(t)] = t._gradient
+                self.gradients[id(t)] = Earlier(t._gradient)
         return out
+
+    def forget_values(self, t: Any) -> None:
+        """A tensor is about to be overwritten: what it holds does not matter, unless it did."""
+        if not self.is_known(t._array):
+            self.take_over([t._array])  # made for this
+        elif not t._special and t._array is memory(t._array) and not self.is_made(t._array):
+            used = [memory(each._array) for each in self.externals.values()]
+            if not any([owner is t._array for owner in used]):
+                self.before.keep_none_of(t)
 
     def note_cleared(self, optimizer: Any) -> None:
         """Gradients that are as they were are forgotten: what they were does not matter."""
-        was = {id(t): gradient for t, gradient in self.at_start}
+        was = {id(t): earlier for t, earlier in self.at_start}
         for group in optimizer.param_groups:
             for p in group["params"]:
-                if p._gradient is was.get(id(p), p._gradient):
+                if id(p) not in was or was[id(p)].is_still(p._gradient):
                     self.cleared.add(id(p))
 
     @contextlib.contextmanager
@@ -492,8 +557,8 @@ class Recorder(OpMode):
         """A step for the leaves whose `.grad` is another tensor than before."""
         changed = []
         for key, t in self.leaves.items():
-            if t._gradient is not self.gradients[key]:
-                self.gradients[key] = t._gradient
+            if not self.gradients[key].is_still(t._gradient):
+                self.gradients[key] = Earlier(t._gradient)
                 changed.append((t, t._gradient))
         if changed:
             self.steps.append(GradientStep(changed))
@@ -501,13 +566,15 @@ class Recorder(OpMode):
     def gradients_before(self) -> list[tuple[Any, Any]]:
         """The leaves for which it matters what `.grad` was before: it was added to, or set anew."""
         found = []
-        for t, before in self.at_start:
+        for t, earlier in self.at_start:
+            before = earlier.now()
             if id(t) in self.cleared:
                 continue
-            if before is None:
+            if earlier.known is None:
                 matters = t._gradient is not None
-            else:
-                matters = not before._special and id(memory(before._array)) in self.written
+            else:  # what was written into is still there
+                is_plain = before is not None and not before._special
+                matters = is_plain and id(memory(before._array)) in self.written
             if matters:
                 found.append((t, before))
         return found

@@ -16,13 +16,15 @@ from ..errors import evidence
 from ..native import KERNELS
 from ..utils import _pytree as pytree
 from .arguments import ANY_FLOAT, around, described, has_stand_in
+from .decisions import Decision
+from .dying import is_large
 from .guards import Guards
 from .memory import Plan, gifts, hand_on
 from .outside import Call, Outside, Pattern
 from .recorder import Recorder
 from .scalars import LARGEST, Number, now
 from .steps import GradientStep, timed
-from .tapes import in_segments
+from .tapes import Segment, in_segments
 
 if TYPE_CHECKING:
     from .compiled import Compiled
@@ -45,6 +47,7 @@ class Recording:
         self.trigger = trigger  # what led to it
         self.called = evidence.here()  # and where
         self.calls = 0
+        self.tries = 0  # that came to nothing
         self.reason = ""  # why it runs as ordinary Python
         self.refusal = ""  # the error, where that is not wanted
         self.where: Any = None
@@ -58,6 +61,11 @@ class Recording:
         self.optimizers: list[Groups] = []
         # That the steps fill, by id; what was only needed in between is gone.
         self.memory: Any = weakref.WeakValueDictionary()
+        self.trace = 0  # what the recorded call did
+        self.answers: list[bool] = []  # of values, that decided what it did
+        self.decided: Any = None  # the last one
+        self.draws_first = False  # random numbers, before that
+        self.missed = self.in_a_row = 0  # calls with other ones
         self.filled: Any = weakref.WeakValueDictionary()  # the same without constants and results
         self.plan: Plan | None = None  # of what only kernels in C look at
         self.gifts: dict[int, Any] = {}  # results that are handed out without a copy, by id
@@ -88,6 +96,8 @@ class Recording:
         recorder = seen.recorder
         recorder.let_go()
         self.guards = seen.guards
+        self.trace = recorder.trace.sum
+        self.answers = recorder.answers
         self.inputs = seen.inputs
         self.numbers = seen.numbers
         fills = list(recorder.number_arrays.values())
@@ -129,7 +139,12 @@ class Recording:
         if not keeps_all:
             recorder.forget()
         effects = [i for i, step in enumerate(steps) if step.has_effects]
+        places = [i for i, step in enumerate(steps) if type(step) is Decision]
         self.first_effect = effects[0] if effects else len(steps)
+        if places:  # before the last of them nothing is done but that numbers are drawn
+            self.first_effect = max(self.first_effect, places[-1] + 1)
+            self.draws_first = any([step.has_effects for step in steps[: places[-1]]])
+            self.decided = steps[places[-1]]
 
     def suits(self, args: Any) -> bool:
         """Whether arguments are like those that were recorded: `described`, a little faster."""
@@ -191,6 +206,7 @@ class Recording:
 
     def run(self, values: Any) -> None:
         self.fill(values)
+        random = default_generator.get_state() if self.draws_first else None
         done = 0
         try:
             if self.replays < TIMED:
@@ -202,9 +218,12 @@ class Recording:
                     done += 1
         except Exception as error:
             if done < self.first_effect:
+                if random is not None:
+                    default_generator.set_state(random)
                 raise NothingDone from error
             raise
         self.replays += 1
+        self.in_a_row = 0
 
     def fill(self, values: Any) -> None:
         """Copy the arguments to where the steps read them. The steps have their memory again."""
@@ -233,11 +252,34 @@ class Recording:
             if not before.has(owner) and owner.dtype.kind == "f" and owner.flags.writeable:
                 owner[...] = np.nan
 
+    def let_go(self) -> list[Any]:
+        """A call is made without the steps, which will fill their memory anew: it can do with it.
+
+        Gradients may be looked at before they are forgotten. Those that may go then are returned.
+        """
+        if self.outside is not None:
+            return []
+        if self.plan is not None:
+            self.plan.let_go()
+        gradients = [x for step in self.gradient_steps for x in step.reads()]
+        apart = {id(memory(x)) for x in gradients}
+        for key, owner in self.filled.items():
+            if key not in apart and is_large(owner):
+                KERNELS.let_go(owner)
+        return [each for step in self.gradient_steps for each in step.idle(self.filled)]
+
     def replay_timed(self, values: list[Any], before: Any) -> None:
         """The steps with a clock beside them, from memory that says nothing."""
         self.fill(values)
         self.spoil(before)
-        for _ in timed(self.run_steps, self.times):
+        steps = timed(self.run_steps, self.times)
+        for _ in range(self.first_effect):
+            next(steps)
+        rest = self.run_steps[self.first_effect :]
+        if self.plan is not None and not any(map(is_segment, rest)):
+            self.plan.let_go()  # nothing in it is needed any more
+        before.keep_again()
+        for _ in steps:
             pass
 
     def answer(self, call: Call | None) -> Any:
@@ -300,6 +342,10 @@ def as_result(recorder: Recorder, value: Any) -> Any:
     if not isinstance(value, TensorBase) or not recorder.is_made(value._array):
         return value
     return Result(value)
+
+
+def is_segment(run: Any) -> bool:
+    return isinstance(run.__self__, Segment)
 
 
 class Groups:

@@ -7,6 +7,8 @@ the call is undone, it changes places with the values of now, with which the rep
 
 from __future__ import annotations
 
+import functools
+import weakref
 import zlib
 from collections.abc import Container
 from typing import Any
@@ -22,15 +24,47 @@ PIECE = 1 << 16  # elements that change places at a time
 PLAIN = (bool, int, float, complex, str, type(None))
 
 
+class Earlier:
+    """What `.grad` of a leaf was. A call that forgets it has its memory: nothing keeps it here."""
+
+    def __init__(self, gradient: Any) -> None:
+        self.known = None if gradient is None else weakref.ref(gradient)
+
+    def now(self) -> Any:
+        """The gradient; None if there was none, or if it was forgotten."""
+        return None if self.known is None else self.known()
+
+    def is_still(self, gradient: Any) -> bool:
+        return self.now() is gradient and (self.known is None) is (gradient is None)
+
+
+class Print:
+    """What an array was, where it is enough to tell another one from it."""
+
+    def __init__(self, array: Any) -> None:
+        in_order = array if array.flags.c_contiguous else np.ascontiguousarray(array)
+        self.mark = fingerprint(in_order), array.shape, array.dtype
+        self.owner = id(memory(array))
+
+
+def is_same_as(array: Any, after: Any) -> bool:
+    """Whether an array has the values of another one, which may be known by its print alone."""
+    if type(after) is Print:
+        return Print(array).mark == after.mark
+    return same_bits(array, after)
+
+
 class Snapshots:
     """Everything that a recorded call met and that was there before."""
 
     def __init__(self) -> None:
         self.arrays: dict[int, tuple[Any, Any]] = {}  # by id of the owner: it, and a copy
-        self.prints: dict[int, tuple[Any, int]] = {}  # likewise, of what is only looked at
+        # Likewise, of what is only looked at: a weak reference, and a fingerprint.
+        self.prints: dict[int, tuple[Any, int]] = {}
         self.met: list[tuple[Any, Any]] = []  # the tensors, and the arrays that they had
-        self.gradients: list[tuple[Any, Any]] = []  # leaf, gradient
+        self.gradients: list[tuple[Any, Earlier]] = []  # of leaves
         self.objects: dict[int, tuple[Any, Any]] = {}
+        self.overwritten: set[int] = set()  # ids of owners whose values do not matter
         self.random = default_generator.get_state()
 
     def has(self, owner: Any) -> bool:
@@ -38,21 +72,34 @@ class Snapshots:
 
     def look(self, t: Any) -> None:
         """A tensor that the call uses, or may change behind our back."""
-        owner = memory(t._array)
-        if not self.has(owner):
-            self.prints[id(owner)] = (owner, fingerprint(owner))
+        self.look_at(memory(t._array))
         self.met.append((t, t._array))
+
+    def look_at(self, owner: Any) -> None:
+        key = id(owner)
+        if not self.has(owner):
+            gone = functools.partial(self.prints.pop, key, None)  # its id may be another's then
+            known = weakref.ref(owner, lambda _: gone())
+            self.prints[key] = (known, fingerprint(owner))
 
     def keep(self, t: Any) -> None:
         """A tensor that is about to be written."""
         owner = memory(t._array)
         if self.prints.pop(id(owner), None) is not None:
-            self.arrays[id(owner)] = (owner, owner.copy(order="K"))
+            self.arrays[id(owner)] = (owner, copy_of(owner))
+            self.met.append((t, t._array))
+
+    def keep_none_of(self, t: Any) -> None:
+        """A tensor that is about to be overwritten, before anything looked at it."""
+        if self.prints.pop(id(t._array), None) is not None:
+            self.arrays[id(t._array)] = (t._array, None)
+            self.overwritten.add(id(t._array))
+            self.met.append((t, t._array))
 
     def take_gradient(self, t: Any) -> None:
-        self.gradients.append((t, t._gradient))
+        self.gradients.append((t, Earlier(t._gradient)))
         if t._gradient is not None and not t._gradient._special:
-            self.look(t._gradient)
+            self.look_at(memory(t._gradient._array))
 
     def take_object(self, owner: Any) -> None:
         """An optimizer or a scheduler: its numbers, and the tensors of its state."""
@@ -75,40 +122,58 @@ class Snapshots:
 
     def changed_unseen(self, apart: Container[int] = ()) -> str:
         """Something that was written without our noticing; "" if there is no such thing."""
-        for key, (owner, before) in self.prints.items():
-            if key not in apart and fingerprint(owner) != before:
+        for key, (known, before) in list(self.prints.items()):
+            owner = known()
+            if owner is not None and key not in apart and fingerprint(owner) != before:
                 return f"a tensor of shape {tuple(owner.shape)}"
         return ""
 
-    def undo(self, for_good: bool) -> Done:
+    def undo(self, for_good: bool, by_prints: bool = False) -> Done:
         """Everything as it was; what it is now is returned. Unless `for_good`, it can be undone a
-        second time."""
-        done = Done(self)
+        second time. `by_prints`: it can, once it was kept again, and what is returned cannot be
+        done."""
+        done = Done(self, by_prints)
         for key, (owner, before) in self.arrays.items():
-            if not owner.flags.writeable:
-                done.arrays[key] = (owner, before)
+            if key in self.overwritten:
+                done.arrays[key] = (owner, Print(owner) if by_prints else copy_of(owner))
+            elif before is None or not owner.flags.writeable:
+                done.arrays[key] = (owner, owner)
+            elif by_prints:
+                done.arrays[key] = (owner, Print(owner))
+                owner[...] = before
+                self.arrays[key] = (owner, None)
             elif for_good:
                 change_places(owner, before)
                 done.arrays[key] = (owner, before)
             else:
-                done.arrays[key] = (owner, owner.copy(order="K"))
+                done.arrays[key] = (owner, copy_of(owner))
                 owner[...] = before
-        for t, gradient in self.gradients:
-            t._gradient = gradient
+        for t, earlier in self.gradients:
+            t._gradient = earlier.now()
         for _, values in self.objects.values():
             put_back(values)
         default_generator.set_state(self.random)
         return done
 
+    def keep_again(self) -> None:
+        """Copies of what is about to be written a second time."""
+        for key, (owner, before) in self.arrays.items():
+            if before is None and key not in self.overwritten:
+                self.arrays[key] = (owner, copy_of(owner))
+
 
 class Done:
     """What a call did to what was there before it."""
 
-    def __init__(self, before: Snapshots) -> None:
+    def __init__(self, before: Snapshots, by_prints: bool) -> None:
         self.before = before
         self.arrays: dict[int, tuple[Any, Any]] = {}  # as those of the snapshots
         # A replay makes others: these are kept by somebody else, by us (`GradientStep.let_go`).
         self.gradients = [(t, t._gradient) for t, _ in before.gradients]
+        if by_prints:
+            self.gradients = [
+                (t, None if g is None else Print(g._array)) for t, g in self.gradients
+            ]
         objects = before.objects.items()
         self.objects = {key: (owner, remembered(owner)) for key, (owner, _) in objects}
         self.random = default_generator.get_state()
@@ -128,6 +193,10 @@ class Done:
         """Whether a gradient has the values that the call gave it."""
         if now is None or after is None:
             return now is after
+        if type(after) is Print:
+            owner = memory(now._array)
+            was_there = id(owner) == after.owner and self.before.has(owner)  # as below
+            return was_there or is_same_as(now._array, after)
         if memory(now._array) is memory(after._array):  # it was there, and added to: see `arrays`
             return self.before.has(memory(now._array))
         return same_bits(now._array, after._array)
@@ -138,7 +207,7 @@ class Done:
         `apart` has the ids of memory that does not count: a replay's own.
         """
         for key, (owner, after) in self.arrays.items():
-            if key not in apart and not same_bits(after, owner):
+            if key not in apart and not is_same_as(owner, after):
                 return f"a tensor of shape {tuple(owner.shape)}"
         unseen = self.before.changed_unseen(apart)
         if unseen:
@@ -160,6 +229,13 @@ def fingerprint(array: Any) -> int:
     if KERNELS is not None and array.flags.forc:
         return int(KERNELS.fingerprint(array))
     return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+
+
+def copy_of(owner: Any) -> Any:
+    """A copy in memory that can be given back: small pieces of malloc's stay with the process."""
+    if KERNELS is not None and type(owner) is np.ndarray and owner.flags.c_contiguous:
+        return KERNELS.copied(owner)
+    return owner.copy(order="K")
 
 
 def change_places(a: Any, b: Any) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..core.base import TensorBase, as_array, quiet, wrap
-from ..core.dispatch import run_kernel
+from ..core.dispatch import run_kernel, unify
 from ..core.layout import address, memory
 from ..core.op import Op
 from ..core.python_dispatch import Call, below_autograd, leaves_of
@@ -18,12 +19,14 @@ from ..core.unchanged import set_gradients
 from ..native import KERNELS
 from ..optim._native import WATCHING, Again
 from ..optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
+from .dying import is_large
 from .tapes import Tape, bytes_tape
 
 
 class Step:
     """Something to do again."""
 
+    __slots__ = ()  # there are many of some kinds
     has_effects = False  # on what was there before the call
     name: str
     made: list[Any]  # the arrays that it fills
@@ -63,8 +66,7 @@ class Lent:
     """
 
     def __init__(self, made: list[Any]) -> None:
-        size = sum([array.nbytes for array in made])
-        self.lender = KERNELS.Lender() if KERNELS is not None and size >= WORTH_LENDING else None
+        self.lender = None if KERNELS is None or is_small(made) else KERNELS.Lender()
         self.is_new = True
 
     def run(self, step: Step, function: Callable[..., Any], *args: Any) -> None:
@@ -83,6 +85,13 @@ class Lent:
         else:  # one may lie where another one belongs
             arrays = [new.copy() for new in arrays]
         store(step, arrays)
+
+
+def is_small(made: list[Any]) -> bool:
+    return sum([array.nbytes for array in made]) < WORTH_LENDING
+
+
+NOT_LENT = Lent([])
 
 
 def lies_as(new: Any, static: Any) -> bool:
@@ -124,8 +133,26 @@ def has_mask(attrs: Any) -> bool:
     return any([isinstance(v, np.ndarray) and v.dtype.kind == "b" for v in leaves_of(attrs)])
 
 
+class ViewOf:
+    """How an array looks at one that lies in its memory in C order, from the beginning."""
+
+    def __init__(self, view: Any, owner: Any) -> None:
+        self.shape, self.dtype, self.strides = view.shape, view.dtype, view.strides
+        self.offset = address(view) - address(owner)
+
+    def of(self, new: Any) -> Any:
+        if not new.flags.c_contiguous:
+            new = np.ascontiguousarray(new)
+        return np.ndarray(self.shape, self.dtype, new, self.offset, self.strides)
+
+
 class OpStep(Step):
     """An op on arrays. Its kernel makes new ones, which are copied to where the others look."""
+
+    __slots__ = (
+        *("__weakref__", "arrays", "attrs", "borrowed", "handed", "is_ready", "keeps_new", "lent"),
+        *("made", "name", "op", "shape", "stored", "tape"),
+    )
 
     def __init__(self, op: Op, arrays: list[Any], attrs: Any, made: list[Any], tape: Any) -> None:
         self.op = op
@@ -134,10 +161,14 @@ class OpStep(Step):
         self.attrs = attrs
         self.made = made
         self.tape: Tape | None = tape
-        self.lent = Lent(made)
+        self.lent = NOT_LENT if is_small(made) else Lent(made)
         self.keeps_new = False  # its results are nobody else's: they stay where they are made
-        self.handed: list[tuple[OpStep, int]] = []  # who gets its result, and where in its arrays
-        self.borrowed: list[tuple[int, Any]] = []  # where it got some, and what they are like
+        # Which result goes into which list, where, and how that looks at it (None: as it is).
+        self.handed: Sequence[tuple[int, list[Any], int, Any]] = ()
+        self.shape = made[0].shape if made else ()
+        self.stored: Sequence[int] = ()  # those of them that nobody gets
+        self.is_ready: bool | None = None  # the kernel can be called as it is; None: to be seen
+        self.borrowed: Sequence[tuple[int, Any]] = ()  # where it got some, and what they are like
 
     def reads(self) -> list[Any]:
         given = (*self.arrays, *leaves_of(self.attrs))
@@ -145,7 +176,16 @@ class OpStep(Step):
 
     def run(self) -> None:
         if self.handed:
-            self.hand_on(self.results()[0])
+            if self.is_ready is None:
+                self.prepare()
+            if self.is_ready:
+                out = quiet(self.op.kernel, *self.arrays, *self.attrs)
+            else:
+                out = run_kernel(self.op, self.arrays[:], self.attrs)
+            if self.op.single:
+                self.hand_on(out)
+            else:
+                self.hand_all_on(out)
         elif self.keeps_new:
             self.made[:] = self.results()
         else:
@@ -153,11 +193,35 @@ class OpStep(Step):
         for i, model in self.borrowed:
             self.arrays[i] = model
 
+    def prepare(self) -> None:
+        """See whether the arrays have one dtype; the numbers beside them get it once for all."""
+        op = self.op
+        given = self.arrays[:]
+        down = unify(op, given) if op.dtype_rule else None
+        pairs = zip(given, self.arrays, strict=True)
+        same = all([a is b or not isinstance(b, np.ndarray) for a, b in pairs])
+        self.is_ready = same and down is None and op.guard is None and not op.variadic
+        if self.is_ready:
+            self.arrays[:] = given
+
     def hand_on(self, new: Any) -> None:
-        """Give a result to those that read it; it goes when the last of them has done so."""
-        check_shape(self, self.made[0], new)
-        for reader, i in self.handed:
-            reader.arrays[i] = new
+        """Give the result to those that read it; it goes when the last of them has done so."""
+        if type(new) is not np.ndarray:
+            new = as_array(new)
+        if new.shape != self.shape:
+            check_shape(self, self.made[0], new)
+        for _, arrays, i, view in self.handed:
+            arrays[i] = new if view is None else view.of(new)
+
+    def hand_all_on(self, found: Any) -> None:
+        """The same for several results; what nobody is given is stored."""
+        found = [as_array(new) for new in found]
+        for new, model in zip(found, self.made, strict=True):
+            check_shape(self, model, new)
+        for k, arrays, i, view in self.handed:
+            arrays[i] = found[k] if view is None else view.of(found[k])
+        for k in self.stored:
+            self.made[k][...] = found[k]
 
     def results(self) -> list[Any]:
         out = run_kernel(self.op, list(self.arrays), self.attrs)
@@ -192,11 +256,12 @@ class CallStep(Step):
 class WriteStep(OpStep):
     """An op whose result is written into its first tensor, whose version counts it."""
 
+    __slots__ = ("cell",)
     has_effects = True
 
     def __init__(self, op: Op, arrays: list[Any], attrs: Any, cell: Any, tape: Any) -> None:
         super().__init__(op, arrays, attrs, [arrays[0]], tape)
-        self.lent = Lent([])  # what it reads is where the result goes
+        self.lent = NOT_LENT  # what it reads is where the result goes
         self.name = f"{op.name}_"
         self.cell = cell
 
@@ -274,6 +339,25 @@ class UpdateStep(WholeStep):
         return self.prepared
 
 
+class Idle:
+    """A gradient of a recording, in a call that does without it: what is behind it may go."""
+
+    def __init__(self, leaf: Any, gradient: Any, owner: Any) -> None:
+        self.leaf = leaf
+        self.gradient = weakref.ref(gradient)
+        self.owner = owner
+
+    def rests(self, before: Any) -> bool:
+        """Give back what is behind it, if the call has forgotten it; whether that was done."""
+        gradient = self.gradient()
+        # Known are: the list of the step, the name here, and the argument.
+        if gradient is None or self.leaf._gradient is gradient or sys.getrefcount(gradient) > 3:
+            return gradient is None
+        before.prints.pop(id(self.owner), None)
+        KERNELS.let_go(self.owner)
+        return True
+
+
 class GradientStep(Step):
     """What `.grad` of the leaves is at this point."""
 
@@ -284,8 +368,14 @@ class GradientStep(Step):
     def __init__(self, gradients: list[tuple[Any, Any]]) -> None:
         self.gradients = gradients
         self.made: list[Any] = []
+        self.arrays: list[Any] = []  # in the places of some, where an op in Python makes them
+        self.new_ones: set[int] = set()  # which of them
 
     def run(self) -> None:
+        for i, new in enumerate(self.arrays):
+            if new is not None:
+                self.gradients[i] = (self.gradients[i][0], wrap(new))
+                self.arrays[i] = None
         set_gradients(self.gradients)
 
     def reads(self) -> list[Any]:
@@ -296,12 +386,27 @@ class GradientStep(Step):
         if KERNELS is not None and KERNELS.only_ours(self.gradients):
             return
         for i, (leaf, gradient) in enumerate(self.gradients):
-            if gradient is None:
+            if gradient is None or i in self.new_ones:
                 continue
             # Known are: the pair above, the name here, the argument, and the leaf.
             if sys.getrefcount(gradient) > 3 + (leaf._gradient is gradient):
                 self.gradients[i] = (leaf, wrap(gradient._array))
                 gradient._array = gradient._array.copy(order="K")
+
+    def takes_new(self, array: Any) -> list[int]:
+        """The places of gradients that are an array; others are made each time from now on."""
+        found = [
+            i for i, (_, g) in enumerate(self.gradients) if g is not None and g._array is array
+        ]
+        if not self.arrays:
+            self.arrays = [None] * len(self.gradients)
+        self.new_ones |= set(found)
+        return found
+
+    def idle(self, filled: Any) -> list[Idle]:
+        """The large gradients that lie in memory which a replay fills."""
+        found = [(t, g, memory(g._array)) for t, g in self.gradients if g is not None]
+        return [Idle(t, g, x) for t, g, x in found if id(x) in filled and is_large(x)]
 
     def forget_others(self, optimizer: Any) -> None:
         """The parameters of an optimizer that get no gradient have none, in `zero_grad`'s place."""

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import enum
+import operator
+import sys
+import types
 from typing import Any
 
+import numpy as np
+
+from .. import dtypes
 from ..core.base import TensorBase
 from ..core.upward import TENSOR
-from ..native import KERNELS
+from ..device import device
 from ..utils import _pytree as pytree
 from .arguments import is_tensor, static_input
+from .decisions import Decision, decided_first
 from .guards import Guards, LeafHooks
+from .memory import forget_memory
 from .outside import Outside, Pattern
 from .recorder import Recorder
 from .recording import Recording, Result
-from .scalars import now, number
-from .snapshots import same_bits
+from .scalars import Number, Read, now, number
+from .snapshots import PLAIN, Print, is_same_as, same_bits
+from .splitting import Absent
+
+# Classes of values that have no tensors in them, and that nobody changes.
+ALWAYS_THE_SAME = (
+    *(type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, enum.Enum, bytes),
+    *(np.generic, np.dtype, dtypes.dtype, device, Absent, Read),
+)
 
 
 class Seen:
@@ -30,8 +46,12 @@ class Seen:
         places: list[int],
         keeps_steps: bool,
         keeps_values: bool,
+        idle: list[Any],
+        original: Any,
     ) -> None:
         self.values = values
+        self.is_over = False  # it cannot stand for later ones
+        self.is_disturbed = False  # by what another thread may have done
         self.inputs = [static_input(v, leaves_too) for v in values]
         self.guards = Guards(function, values)
         given = [v for v in (*self.guards.tensors, *values) if is_tensor(v)]
@@ -42,12 +62,15 @@ class Seen:
         self.recorder = recorder = Recorder(
             function, fixed, self.guards.tensors, leaves, owners, keeps_steps, keeps_values
         )
+        recorder.idle = idle
         given = [v if t is None else t for t, v in zip(self.inputs, values, strict=True)]
         self.numbers = {i: number(values[i], recorder) for i in places}
         recorder.has_numbers = bool(places)
         for i, value in self.numbers.items():
             given[i] = value
         args, kwargs = (given, {}) if spec is None else pytree.tree_unflatten(given, spec)
+        # Lists and dicts among the arguments, those that stand for them, and what was in these.
+        self.lists = [] if spec is None else paired(original, (args, kwargs))
         schedulers = [each for each in owners if hasattr(each, "last_epoch")]
         with recorder.hearing_output():
             with (
@@ -67,6 +90,10 @@ class Seen:
                 self.record_backward(function, spec, patterns)
             if self.outside is None:  # else the leaves get their gradients later
                 self.guards.take_over(hooks)
+
+    def changes_lists(self) -> bool:
+        """Whether the call does something to a list or dict among its arguments."""
+        return any([not same_items(other, before) for _, other, before in self.lists])
 
     def looks_at_numbers(self) -> bool:
         """Whether the call depends on its floats in ways that are not seen."""
@@ -101,8 +128,14 @@ class Seen:
                 value.requires_grad_()
                 value._gradient = static._gradient
         own = {id(static): value for static, value in pairs}
+        if self.changes_lists():
+            own |= {id(other): each for each, other, _ in self.lists}
+            for each, other, _ in self.lists:
+                write_over(each, other, own)
         if self.spec is None:
             return own.get(id(self.out), self.out)
+        if not any([id(r) in own or type(r) in (Number, Read) for r in self.results]):
+            return self.out  # with the very lists that are in it
         return pytree.tree_unflatten([now(own.get(id(r), r)) for r in self.results], self.spec)
 
 
@@ -111,6 +144,13 @@ def why_not(seen: Seen) -> tuple[str, Any]:
     recorder, guards, inputs, results = seen.recorder, seen.guards, seen.inputs, seen.results
     if recorder.trouble:
         return recorder.trouble, recorder.where
+    if recorder.answers:
+        ordered = decided_first(recorder.steps, recorder.is_made)
+        if ordered is None:
+            last = [step for step in recorder.steps if type(step) is Decision][-1]
+            recorder.line = last.line
+            return "a value is handed to Python", last.where
+        recorder.steps = ordered
     if guards.trouble or seen.refused:
         return guards.trouble or seen.refused, None
     if seen.looks_at_numbers():
@@ -120,7 +160,10 @@ def why_not(seen: Seen) -> tuple[str, Any]:
         return f"it changes {changed}", None
     drawn = guards.drew()
     if drawn:
+        seen.is_disturbed = True
         return f"it draws {drawn}", None
+    if seen.changes_lists():
+        return "it changes a list or dict among its arguments", None
     if any([t is not None and t._cell is not None and t._cell.n for t in inputs]):
         return "it writes into an argument", None
     pairs = zip(inputs, seen.values, strict=True)
@@ -129,11 +172,16 @@ def why_not(seen: Seen) -> tuple[str, Any]:
     for t, array in recorder.before.met:
         if t._array is not array:
             return "it gives a tensor other memory", None
+    if has_shared_list(seen):
+        return "it returns a list or dict that somebody else has, too", None
     unseen = recorder.before.changed_unseen()
     if unseen:
+        seen.is_disturbed = True
         return f"it changes {unseen} in a way that is not seen", None
     for r in results:
         if not isinstance(r, TensorBase):
+            if is_new_object(r, guards):
+                return f"it returns a {type(r).__name__}", None
             continue
         if r._special or (type(r) is not TENSOR.cls and recorder.is_made(r._array)):
             return f"it returns a {type(r).__name__}", None
@@ -142,14 +190,79 @@ def why_not(seen: Seen) -> tuple[str, Any]:
     return "", None
 
 
-def differs_when_replayed(recording: Recording, seen: Seen, values: Any) -> str:
-    """Put everything back, run the steps, compare: what comes out otherwise than before."""
-    expected = [r._array.copy() if is_tensor(r) else r for r in seen.results]
+def why_not_between(seen: Seen) -> str:
+    """Why what some statements leave in variables cannot come from a replay."""
+    tensors = [r for r in seen.results if isinstance(r, TensorBase)]
+    if len({id(t) for t in tensors}) < len(tensors):
+        return "two variables are one tensor"
+    for r in seen.results:
+        if isinstance(r, TensorBase):
+            if seen.recorder.is_made(r._array) and r._gradient is not None:
+                return "a tensor that it makes has a gradient"
+    return ""
+
+
+def paired(value: Any, other: Any) -> list[tuple[Any, Any, Any]]:
+    """The lists and dicts in a value, with those at the same places of another one."""
+    if not isinstance(value, (list, dict, tuple)) or type(value) is not type(other):
+        return []
+    found = [] if isinstance(value, tuple) else [(value, other, other.copy())]
+    keys: Any = value if isinstance(value, dict) else range(len(value))
+    return found + [pair for key in keys for pair in paired(value[key], other[key])]
+
+
+def same_items(now: Any, before: Any) -> bool:
+    if isinstance(now, dict):
+        same = list(now) == list(before)
+        return same and all(map(operator.is_, now.values(), before.values()))
+    return len(now) == len(before) and all(map(operator.is_, now, before))
+
+
+def write_over(target: Any, source: Any, own: dict[int, Any]) -> None:
+    """Have in a list or dict what is in another one, with others in the place of some values."""
+    if isinstance(source, dict):
+        items = {key: own.get(id(value), value) for key, value in source.items()}
+        target.clear()
+        target.update(items)
+    else:
+        target[:] = [own.get(id(value), value) for value in source]
+
+
+def has_shared_list(seen: Seen) -> bool:
+    """Whether a list or dict in a result is known elsewhere: a replay would make another one."""
+    parts: list[Any] = [[seen.out]]
+    while parts:
+        for part in parts.pop():
+            if not isinstance(part, (list, dict, tuple)):
+                continue
+            # Known are: what it is part of, the copy of that, the name here, and the argument.
+            if not isinstance(part, tuple) and sys.getrefcount(part) > 4:
+                return True
+            parts.append(list(part.values() if isinstance(part, dict) else part))
+    return False
+
+
+def is_new_object(value: Any, guards: Guards) -> bool:
+    """Whether a call made an object, which may have tensors in it: each call makes its own."""
+    known = (*PLAIN, *ALWAYS_THE_SAME)
+    return not isinstance(value, known) and id(value) not in guards.seen
+
+
+def differs_when_replayed(recording: Recording, seen: Seen, values: Any, again: bool) -> str:
+    """Put everything back, run the steps, compare: what comes out otherwise than before.
+
+    If something does, everything is as the call left it; or as it found it, if it can be made
+    `again`: then no more than prints are kept of what it did.
+    """
+    kept: Any = Print if again else np.copy
+    expected = [kept(r._array) if is_tensor(r) else r for r in seen.results]
     passes = {} if seen.outside is None else seen.outside.expected()
     before = seen.recorder.before
-    if KERNELS is not None:
-        KERNELS.forget_memory()  # what the call needed, its replay does not
-    done = before.undo(for_good=seen.outside is None)
+    done = before.undo(for_good=seen.outside is None, by_prints=again)
+    if again:
+        seen.out, seen.results = None, []
+        seen.recorder.forget()
+    forget_memory()
     try:
         recording.replay_timed(values, before)
         wrong = done.differs(recording.memory)
@@ -165,6 +278,9 @@ def differs_when_replayed(recording: Recording, seen: Seen, values: Any) -> str:
         if seen.outside is not None:
             seen.outside.forget()
         return ""
+    if again:
+        before.undo(for_good=True)
+        return f"a replay gave something else than the call itself: {wrong}"
     done.do()
     for r, values in zip(seen.results, expected, strict=True):
         if is_tensor(r):
@@ -187,7 +303,7 @@ def first_difference(steps: list[Any], recorder: Recorder) -> str:
 
 def is_same_result(result: Any, expected: Any) -> bool:
     if type(result) is Result or is_tensor(result):
-        return same_bits(result._array, expected)
+        return is_same_as(result._array, expected)
     result, expected = now(result), now(expected)
     if isinstance(result, float) and result != result:
         return bool(expected != expected)

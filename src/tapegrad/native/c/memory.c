@@ -7,6 +7,9 @@
 
 #define _GNU_SOURCE
 #include <pthread.h>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -294,5 +297,8 @@ PyObject *tg_forget_memory(PyObject *self, PyObject *unused) {
     pthread_mutex_lock(&store.lock);
     shrink(0);
     pthread_mutex_unlock(&store.lock);
+#if defined(__GLIBC__)
+    malloc_trim(0);
+#endif
     Py_RETURN_NONE;
 }

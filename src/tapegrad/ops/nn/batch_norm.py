@@ -302,8 +302,7 @@ def follow(running: Any, found: Any, momentum: float) -> None:
 
 
 @called_as_a_whole
-def update(running_mean: Any, running_var: Any, stats: Any, x: Any, momentum: float) -> None:
-    count = x.size // max(x.shape[1], 1)
+def update(running_mean: Any, running_var: Any, stats: Any, count: int, momentum: float) -> None:
     # The unbiased variance; of one element there is none.
     unbiased = count / (count - 1) if count > 1 else math.nan
     plain = not running_mean._special and not stats._special
@@ -397,7 +396,7 @@ def normalized(
         raise RuntimeError(SHARED_STATISTICS)
     out, stats = apply(NativeBatchNorm, (input, weight, bias), (eps, kept))
     if running_mean is not None:
-        update(running_mean, running_var, stats, x, momentum)
+        update(running_mean, running_var, stats, x.size // max(x.shape[1], 1), momentum)
     return out, stats
 
 
