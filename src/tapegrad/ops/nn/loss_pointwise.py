@@ -271,6 +271,12 @@ def l1_loss(
     return _reduction.apply((input - target).abs(), _reduction.known_reduction(reduction))
 
 
+def squares_then_lines(xp: Any, distance: Any, end: float) -> Any:
+    """Half the square up to `end`, and the tangent there from then on, in one formula."""
+    near = xp.minimum(distance, end)
+    return near * (distance - 0.5 * near)
+
+
 @op
 class SmoothL1Loss(Block):
     """smooth_l1_loss(input, target, reduction, beta) -> Tensor: squares below `beta`."""
@@ -284,8 +290,11 @@ class SmoothL1Loss(Block):
 
     def fwd(xp, input, target, reduction, beta):
         distance = xp.abs(half_as_single(input) - half_as_single(target))
-        near = 0.5 * distance * distance / beta
-        losses = xp.where(distance < beta, near, distance - 0.5 * beta)
+        if beta == 1.0:
+            losses = squares_then_lines(xp, distance, beta)
+        else:
+            near = 0.5 * distance * distance / beta
+            losses = xp.where(distance < beta, near, distance - 0.5 * beta)
         return reduced(xp, cast_value(losses, input.dtype), reduction)
 
     def d_input(F, grad, input, target, reduction, beta):
@@ -304,6 +313,8 @@ class SmoothL1Loss(Block):
 
 
 def smooth_slope(F: Any, difference: Any, beta: float) -> Any:
+    if beta == 1.0 and not F.recorded:
+        return F.clamp_scalar(difference, -1.0, 1.0)
     return F.where(F.abs(difference) >= beta, F.sign(difference), difference / beta)
 
 
@@ -351,8 +362,7 @@ class HuberLoss(Block):
 
     def fwd(xp, input, target, reduction, delta, result):
         distance = xp.abs(half_as_single(input) - half_as_single(target))
-        far = delta * (distance - 0.5 * delta)
-        losses = xp.where(distance < delta, 0.5 * distance * distance, far)
+        losses = squares_then_lines(xp, distance, delta)
         return reduced(xp, cast_value(losses, result), reduction)
 
     def d_input(F, grad, input, target, reduction, delta):
@@ -371,6 +381,8 @@ class HuberLoss(Block):
 
 
 def huber_slope(F: Any, difference: Any, delta: float) -> Any:
+    if not F.recorded:  # the same, less its own slope at the corners
+        return F.clamp_scalar(difference, -delta, delta)
     return F.where(F.abs(difference) >= delta, F.sign(difference) * delta, difference)
 
 
