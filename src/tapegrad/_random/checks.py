@@ -15,6 +15,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 DType = np.dtype[Any]
 Shape = tuple[int, ...]
 
+I64 = np.dtype(np.int64)
 DIGITS = {"bfloat16": 8, "float16": 11, "float32": 24, "float64": 53}
 LIMITS = {
     "bfloat16": 3.3895313892515355e38,
@@ -179,6 +180,10 @@ def check_multinomial(probs: Array, n: int, replacement: bool) -> None:
 
 def integer_range(dtype: DType, low: int | None, high: int | None) -> tuple[int, int, bool]:
     """The first of the integers to draw, how many there are, and whether that takes 64 bits."""
+    if dtype is I64 and high is not None:  # mostly; it may be far from the ends of int64
+        first = low or 0
+        if -(1 << 62) <= first < high <= 1 << 62:
+            return first, high - first, high - first >= 1 << 28
     top = largest(dtype)
     if low is None and high is None:
         return 0, top + 1, dtype.itemsize == 8

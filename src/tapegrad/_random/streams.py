@@ -20,6 +20,7 @@ from ..core.rounding import fused
 from ..dtypes import cpp_name
 from ..native import KERNELS
 from .checks import (
+    I64,
     check_floating,
     check_multinomial,
     check_uniform,
@@ -35,7 +36,6 @@ Shape = tuple[int, ...]
 
 F32 = np.dtype(np.float32)
 F64 = np.dtype(np.float64)
-I64 = np.dtype(np.int64)
 
 Stream.home = sys.modules[__name__]
 

@@ -154,6 +154,22 @@ def randint(
     >>> randint(10, (3,))
     tensor([4, 9, 3])
     """
+    bounds, shape = integer_bounds(args, low, high, size)
+
+    def draw(stream: Any, shape: Any, dtype: Any) -> Any:
+        return stream.home.integers(stream, shape, dtype, *bounds)
+
+    options = (dtype, layout, device, pin_memory, requires_grad)
+    return drawn("randint", (shape,), {}, draw, generator, out, options, dtypes.int64.np)
+
+
+def integer_bounds(
+    args: tuple[Any, ...], low: Any, high: Any, size: Any
+) -> tuple[tuple[int, int], Any]:
+    """What `randint` is given, however it is said: the range, and the size."""
+    if low is high is size is None and len(args) == 3 and type(args[2]) in (tuple, list):
+        if type(args[0]) is int and type(args[1]) is int:
+            return args[:2], args[2]
     values = [*args]
     if size is not None:
         values.append(size)
@@ -175,14 +191,8 @@ def randint(
                 f"randint(): argument '{name}' (position {i + 1}) must be int, not "
                 f"{type(value).__name__}"
             )
-    bounds = [whole(v) for v in values[:-1]]
-    first, last = (0, bounds[0]) if len(bounds) == 1 else bounds
-
-    def draw(stream: Any, shape: Any, dtype: Any) -> Any:
-        return stream.home.integers(stream, shape, dtype, first, last)
-
-    options = (dtype, layout, device, pin_memory, requires_grad)
-    return drawn("randint", (values[-1],), {}, draw, generator, out, options, dtypes.int64.np)
+    found = [whole(v) for v in values[:-1]]
+    return (found[0] if len(found) == 2 else 0, found[-1]), values[-1]
 
 
 @api(method=False, direct=True)
