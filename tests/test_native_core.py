@@ -157,3 +157,21 @@ def test_where_the_user_is() -> None:
     assert KERNELS.user_line(here.__code__, {__file__: False}) is None
     with pytest.raises(TypeError):
         KERNELS.user_line(code, None)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_all_finite(dtype):
+    rng = np.random.default_rng(0)
+    most, least = np.finfo(dtype).max, np.finfo(dtype).smallest_subnormal
+    for n in (0, 1, 7, 64, 1000):
+        x = rng.standard_normal(n).astype(dtype)
+        x[: n // 3] = np.resize([most, -most, least, 0.0, -0.0], n // 3)
+        assert KERNELS.all_finite(x) is True
+        for value in (np.nan, -np.nan, np.inf, -np.inf):
+            for place in {0, n // 2, n - 1} if n else ():
+                y = x.copy()
+                y[place] = value
+                assert KERNELS.all_finite(y) is False
+    assert KERNELS.all_finite(np.ones((3, 4), dtype).T) is True
+    for other in (np.ones(4, dtype)[::2], np.ones(3, int), np.ones(3, ">f4"), 1.0):
+        assert KERNELS.all_finite(other) is None

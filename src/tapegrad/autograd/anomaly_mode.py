@@ -22,6 +22,7 @@ from ..core.modes import ANOMALY, MODES, count
 from ..core.per_thread import PerThread
 from ..core.transforms.batched import memory_of
 from ..core.upward import ANOMALY_MODE
+from ..native import KERNELS
 from .hooks import differentiable_places
 
 
@@ -264,6 +265,10 @@ PIECE = 8192
 
 def is_finite(x: Any) -> bool:
     """Whether there is neither NaN nor infinity: one pass over the memory, in the healthy case."""
+    if KERNELS is not None:
+        found = KERNELS.all_finite(x)
+        if found is not None:
+            return bool(found)
     dtype = x.dtype
     if dtype is F32 or dtype is F64:
         # A sum of squares is finite if all its parts are; if it is not, it may just be too large.

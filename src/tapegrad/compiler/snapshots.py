@@ -225,7 +225,7 @@ class Done:
 
 
 def fingerprint(array: Any) -> int:
-    """A number that other values would not have."""
+    """A number that other values would not have; any NaN is as good as another."""
     if KERNELS is not None and array.flags.forc:
         return int(KERNELS.fingerprint(array))
     return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8))

@@ -44,6 +44,9 @@ class Dual:
         self.below = below
         self.source = source
 
+    def __reduce__(self) -> Any:  # compiled, a class is made with all of its arguments
+        return Dual, (self.tangent, self.level, self.below, self.source)
+
 
 def current() -> Level | None:
     """The innermost open level with tangents."""

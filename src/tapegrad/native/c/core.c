@@ -51,6 +51,36 @@ PyObject *tg_alike(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     return PyLong_FromLong(same ? 1 : 2);
 }
 
+/* Whether all exponents are those of numbers. */
+#define ALL_FINITE(name, type, mask)                                                               \
+    typedef type name##_bits __attribute__((may_alias));                                           \
+    TG_VERSIONS static int name(const name##_bits *x, int64_t n) {                                 \
+        type found = 0;                                                                            \
+        for (int64_t i = 0; i < n; i++)                                                            \
+            found |= (type)((x[i] & mask) == mask);                                                \
+        return !found;                                                                             \
+    }
+ALL_FINITE(all_finite_f32, uint32_t, 0x7f800000u)
+ALL_FINITE(all_finite_f64, uint64_t, 0x7ff0000000000000u)
+#undef ALL_FINITE
+
+/* all_finite(x): of an array of float32 or float64 in one piece; None of others. */
+PyObject *tg_all_finite(PyObject *self, PyObject *x) {
+    (void)self;
+    if (!PyArray_CheckExact(x) || !PyArray_ISONESEGMENT((PyArrayObject *)x) ||
+        !PyArray_ISBEHAVED_RO((PyArrayObject *)x))
+        Py_RETURN_NONE;
+    const int type = PyArray_TYPE((PyArrayObject *)x);
+    const void *data = PyArray_DATA((PyArrayObject *)x);
+    const int64_t n = PyArray_SIZE((PyArrayObject *)x);
+    if (type != NPY_FLOAT && type != NPY_DOUBLE)
+        Py_RETURN_NONE;
+    int found;
+    Py_BEGIN_ALLOW_THREADS found = type == NPY_FLOAT ? all_finite_f32(data, n)
+                                                     : all_finite_f64(data, n);
+    Py_END_ALLOW_THREADS return PyBool_FromLong(found);
+}
+
 /* is_fresh(x, y): x is no view, may be written, and has the dtype of y. */
 PyObject *tg_is_fresh(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     (void)self;

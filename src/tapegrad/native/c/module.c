@@ -20,6 +20,8 @@ static PyMethodDef functions[] = {
     {"set_threads", set_threads, METH_O, "set that number"},
     {"alike", (PyCFunction)(void (*)(void))tg_alike, METH_FASTCALL,
      "alike(x, y): 1 for arrays of float32, or float64, of one shape; 2: of two; 0: others"},
+    {"all_finite", tg_all_finite, METH_O,
+     "all_finite(x): of float32 or float64 in one piece; None of other arrays"},
     {"is_fresh", (PyCFunction)(void (*)(void))tg_is_fresh, METH_FASTCALL,
      "is_fresh(x, y): x is no view, may be written, and has the dtype of y"},
     {"lies_as", (PyCFunction)(void (*)(void))tg_lies_as, METH_FASTCALL,

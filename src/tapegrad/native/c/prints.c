@@ -16,19 +16,54 @@ static uint64_t mixed(uint64_t h) {
     return h ^ h >> 32;
 }
 
+enum { NO_FLOATS, HALVES, BRAINS, SINGLES, DOUBLES };
+
+/* Any NaN is as good as another: a sign may come to it on other ways. */
+#define WITH_ONE_NAN(type, infinity, nan)                                                          \
+    {                                                                                              \
+        type parts[LANES * 8 / sizeof(type)];                                                      \
+        memcpy(parts, words, sizeof parts);                                                        \
+        for (size_t i = 0; i < sizeof parts / sizeof(type); i++)                                   \
+            parts[i] = (type)(parts[i] << 1) > (type)((type)(infinity) << 1) ? (type)(nan) : parts[i]; \
+        memcpy(words, parts, sizeof parts);                                                        \
+    }
+TG_INLINE void with_one_nan(uint64_t *words, int kind) {
+    if (kind == SINGLES)
+        WITH_ONE_NAN(uint32_t, 0x7f800000u, 0x7fc00000u)
+    else if (kind == DOUBLES)
+        WITH_ONE_NAN(uint64_t, 0x7ff0000000000000u, 0x7ff8000000000000u)
+    else if (kind == HALVES)
+        WITH_ONE_NAN(uint16_t, 0x7c00u, 0x7e00u)
+    else if (kind == BRAINS)
+        WITH_ONE_NAN(uint16_t, 0x7f80u, 0x7fc0u)
+}
+
+static int kind_of(PyArrayObject *x) {
+    const int type = PyArray_TYPE(x);
+    if (type == NPY_FLOAT || type == NPY_CFLOAT)
+        return SINGLES;
+    if (type == NPY_DOUBLE || type == NPY_CDOUBLE)
+        return DOUBLES;
+    if (type == NPY_HALF)
+        return HALVES;
+    return PyArray_DESCR(x)->kind == 'V' && PyArray_ITEMSIZE(x) == 2 ? BRAINS : NO_FLOATS;
+}
+
 /* Every bit and its place count: each lane is multiplied on from word to word. */
-TG_VERSIONS static uint64_t print_of(const char *data, int64_t bytes) {
+TG_VERSIONS static uint64_t print_of(const char *data, int64_t bytes, int kind) {
     uint64_t lanes[LANES], words[LANES];
     for (int i = 0; i < LANES; i++)
         lanes[i] = mixed((uint64_t)(i + 1));
     int64_t at = 0;
     for (; at + (int64_t)sizeof words <= bytes; at += (int64_t)sizeof words) {
         memcpy(words, data + at, sizeof words);
+        with_one_nan(words, kind);
         for (int i = 0; i < LANES; i++)
             lanes[i] = (lanes[i] ^ words[i] ^ words[i] >> 29) * 0x9e3779b97f4a7c15u;
     }
     memset(words, 0, sizeof words);
     memcpy(words, data + at, (size_t)(bytes - at));
+    with_one_nan(words, kind);
     uint64_t h = (uint64_t)bytes;
     for (int i = 0; i < LANES; i++)
         h = mixed(h ^ (lanes[i] ^ words[i]) * 0x9e3779b97f4a7c15u);
@@ -42,8 +77,9 @@ PyObject *tg_fingerprint(PyObject *self, PyObject *x) {
         return PyErr_Format(PyExc_TypeError, "fingerprint: an array in one piece is wanted");
     const char *data = PyArray_BYTES((PyArrayObject *)x);
     const int64_t bytes = PyArray_NBYTES((PyArrayObject *)x);
+    const int kind = kind_of((PyArrayObject *)x);
     uint64_t h;
-    Py_BEGIN_ALLOW_THREADS h = print_of(data, bytes);
+    Py_BEGIN_ALLOW_THREADS h = print_of(data, bytes, kind);
     Py_END_ALLOW_THREADS return PyLong_FromUnsignedLongLong(h);
 }
 
