@@ -363,3 +363,23 @@ def test_a_conjugate_view_that_is_written_is_named() -> None:
     step(torch.ones(3))
     with pytest.raises(RuntimeError, match="it uses a conjugate or negative view"):
         step(torch.ones(3))
+
+
+@needs_kernels
+@pytest.mark.parametrize("shape", [(48, 40, 64), (5, 6, 7)])
+def test_products_with_the_gradient_of_a_sum(shape: tuple[int, int, int]) -> None:
+    """It is one number, repeated; a tape copies it as a call does."""
+    m, k, n = shape
+    x = torch.randn(m, k, requires_grad=True)
+    w = torch.randn(k, n, requires_grad=True)
+
+    def step() -> None:
+        x.grad = w.grad = None
+        (x @ w).sum().backward()
+
+    step()
+    want = x.grad.clone(), w.grad.clone()
+    compiled = torch.compile(step, fullgraph=True)
+    for _ in range(4):
+        compiled()
+        assert torch.equal(x.grad, want[0]) and torch.equal(w.grad, want[1])
