@@ -993,6 +993,20 @@ def test_explain() -> None:
 # ---------------------------------------------------------------------- threads and memory
 
 
+def test_a_comparison_of_tensors_is_recorded() -> None:
+    """`allclose` answers yes or no: replays ask again, and another answer runs as Python."""
+
+    def compares(x: Any, y: Any) -> Any:
+        return (x * 2).exp().tanh() if tg.allclose(x, y) else (x * 3).exp().tanh()
+
+    compiled = tg.compile(compares, fullgraph=True)
+    x = tg.randn(5)
+    for other in [x] * 6 + [x + 1] + [x] * 3:
+        y = other.clone()
+        assert tg.equal(compiled(x, y), compares(x, y))
+    assert next(iter(compiled.recordings.values())).replays >= 4
+
+
 @dataclasses.dataclass
 class Pair:
     first: Any
