@@ -122,13 +122,16 @@ def best_times(case: int, threads: int, seconds: float) -> tuple[list[float | No
     runners = [Runner(name, threads) for name in NAMES]
     best: list[float | None] = [None] * len(NAMES)
     problems = [""] * len(NAMES)
+    order = range(len(NAMES))
     rounds = 0
     end = time.perf_counter() + seconds
     try:
         while rounds < 3 or time.perf_counter() < end:
-            for i, runner in enumerate(runners):
+            # Back and forth: a library's threads may wait by running for some milliseconds, at the
+            # cost of whoever is next.
+            for i in order[:: -1 if rounds % 2 else 1]:
                 if not problems[i]:
-                    taken, problems[i] = runner.turn(case)
+                    taken, problems[i] = runners[i].turn(case)
                     # The first turn finds everything cold.
                     if taken is not None and rounds:
                         best[i] = min(taken, best[i] or taken)
