@@ -18,6 +18,7 @@ from ..core.transforms.levels import BATCHES
 from ..ops.block.checks import not_implemented
 from ..ops.block.definition import Block, api, op
 from .generators import place_of, stream_of
+from .twister import Into
 
 # Blocks: their first argument is not a `self`.
 # ruff: noqa: N805
@@ -95,16 +96,25 @@ def redraw_plain(
     stream = stream_of(generator, name, place_of(target))
     if ordered:
         draw = functools.partial(draw, contiguous=bool(array.flags.c_contiguous))
-    if array.flags.c_contiguous:
-        value = draw(stream, array.shape, array.dtype)
-    else:
-        order = stride_order(array.shape, list(array.strides))[::-1]
-        made_in_order = draw(stream, tuple([array.shape[i] for i in order]), array.dtype)
-        value = made_in_order.transpose(np.argsort(order).tolist())
+
+    if type(array) is np.ndarray and array.flags.c_contiguous:
+
+        def draw_there(room: Any = None) -> Any:
+            if room is None:
+                return draw(stream, array.shape, array.dtype)
+            there = Into(stream, room)
+            made = draw(there, room.shape, room.dtype)
+            return None if there.has_drawn else made
+
+        return overwrite(block, target, draw_there, name, shown)
+    order = stride_order(array.shape, list(array.strides))[::-1]
+    made_in_order = draw(stream, tuple([array.shape[i] for i in order]), array.dtype)
+    value = made_in_order.transpose(np.argsort(order).tolist())
     return overwrite(block, target, value, name, shown)
 
 
-redraw_plain.__wrapped__.overwrites = 1  # type: ignore[attr-defined]  # which argument, all of it
+# For who records it: which of its arguments it overwrites as a whole, and which one is its name.
+redraw_plain.__wrapped__.overwrites = (1, 2)  # type: ignore[attr-defined]
 
 
 @api(function=False)

@@ -29,13 +29,14 @@ from .checks import (
     not_implemented,
     round_draws,
 )
-from .twister import Array, Stream
+from .twister import Array, Stream, new_room
 
 DType = np.dtype[Any]
 Shape = tuple[int, ...]
 
 F32 = np.dtype(np.float32)
 F64 = np.dtype(np.float64)
+BOOL = np.dtype(np.bool_)
 
 Stream.home = sys.modules[__name__]
 
@@ -44,19 +45,12 @@ Stream.home = sys.modules[__name__]
 
 
 _SHORT = {F32: "f32", F64: "f64"}
-_LIKE = {F32: np.empty(0, F32), F64: np.empty(0, F64)}
-
-
-def empty(n: int, dtype: DType) -> Array:
-    """A new array of floats for a kernel in C, in memory that is used again."""
-    made: Array = KERNELS.empty((n,), _LIKE[dtype])
-    return made
 
 
 def _unit24(stream: Stream, n: int) -> Array:
     """float32 with 24 random bits."""
     if KERNELS is not None:
-        return stream.fill("uniform_f32", empty(n, F32), 0.0, 1.0)
+        return stream.fill("uniform_f32", stream.room(n, F32), 0.0, 1.0)
     bits = stream.words(n)
     bits &= np.uint32(0xFF_FFFF)
     out = bits.view(np.int32).astype(np.float32)
@@ -67,7 +61,7 @@ def _unit24(stream: Stream, n: int) -> Array:
 def unit53(stream: Stream, n: int) -> Array:
     """float64 with 53 random bits."""
     if KERNELS is not None:
-        return stream.fill("uniform_f64", empty(n, F64), 0.0, 1.0)
+        return stream.fill("uniform_f64", stream.room(n, F64), 0.0, 1.0)
     bits = stream.words64(n)
     bits &= np.uint64((1 << 53) - 1)
     out = bits.view(np.int64).astype(np.float64)
@@ -98,7 +92,7 @@ def _fma32(a: Any, b: Any, c: Any) -> Array:
 def _libm(name: str, x: Array) -> Array:
     """The C library's function for each element: NumPy's own loops round a few otherwise."""
     if KERNELS is not None:
-        out = empty(x.size, F64)
+        out = new_room(x.size, F64)
         KERNELS.KERNELS[f"libm_{name}"]((np.ascontiguousarray(x), out), (x.size,))
         return out
     function: Callable[[float], float] = getattr(math, name)
@@ -131,7 +125,8 @@ def uniform(
     check_uniform(low, high, dtype)
     n = math.prod(shape)
     if KERNELS is not None and not is_half(dtype):
-        return stream.fill(f"uniform_{_SHORT[dtype]}", empty(n, dtype), low, high).reshape(shape)
+        room = stream.room(n, dtype)
+        return stream.fill(f"uniform_{_SHORT[dtype]}", room, low, high).reshape(shape)
     scaled = (low, high) != (0.0, 1.0)
     unit = unit53(stream, n) if dtype == F64 else _unit24(stream, n)
     if scaled and dtype == F64:
@@ -169,10 +164,13 @@ def normal(
     n = math.prod(shape)
     if n:
         check_floating("normal_kernel_cpu", dtype)
+    kind = None if KERNELS is None else _SHORT.get(dtype)
     if n < 16 or not contiguous:
+        if kind is not None:
+            return stream.fill(f"single_{kind}", stream.room(n, dtype), mean, std).reshape(shape)
         return round_draws(_fma(_pairs(stream, n, dtype == F64 or n < 16), std, mean), dtype, shape)
-    if KERNELS is not None and not is_half(dtype):
-        return stream.fill(f"normal_{_SHORT[dtype]}", empty(n, dtype), mean, std).reshape(shape)
+    if kind is not None:
+        return stream.fill(f"normal_{kind}", stream.room(n, dtype), mean, std).reshape(shape)
     if dtype == F64:
         made = _blocks(stream, n, unit53, lambda u: _fma(_box_muller64(u), std, mean))
         return made.reshape(shape)
@@ -194,7 +192,7 @@ def _as_complex(parts: Array, dtype: DType, shape: Shape) -> Array:
 def _pairs(stream: Stream, n: int, exact: bool) -> Array:
     """`n` float64 normals, two from each pair of uniforms; the odd one out waits in the stream."""
     if KERNELS is not None:
-        return _pairs_in_c(stream, n)
+        return stream.fill("single_f64", np.empty(n), 0.0, 1.0)
     if exact and n < 16:
         return np.array(_few(stream, n))
     out = np.empty(n)
@@ -212,14 +210,6 @@ def _pairs(stream: Stream, n: int, exact: bool) -> Array:
     out[start + 1 :: 2] = second[: (n - start) // 2]
     if (n - start) % 2:
         stream.next_normal = float(second[-1])
-    return out
-
-
-def _pairs_in_c(stream: Stream, n: int) -> Array:
-    waiting = stream.next_normal
-    kept = np.array([0.0 if waiting is None else waiting, waiting is not None])
-    out = stream.fill("pairs", np.empty(n), kept=kept)
-    stream.next_normal = float(kept[0]) if kept[1] else None
     return out
 
 
@@ -381,6 +371,10 @@ def integers(
     dtype = np.dtype(dtype)
     n = math.prod(shape)
     low, count, long = integer_range(dtype, low, high)
+    if KERNELS is not None and count < 1 << 63:
+        room = stream.room(n, I64)
+        values = stream.fill("integers", room, sizes=(low, count, long))
+        return round_draws(values, dtype, shape)
     words = stream.words64(n) if long else stream.words(n)
     if count == 1 << 64:  # every int64: the word as it is
         return words.view(np.int64).reshape(shape)
@@ -402,7 +396,7 @@ def permutation(stream: Stream, n: int, dtype: DType = I64) -> Array:
     if n < 2:
         return np.arange(n).astype(dtype)
     if KERNELS is not None and n < (1 << 32) // 20:
-        return round_draws(stream.fill("permutation", np.empty(n, np.int64)), dtype, (n,))
+        return round_draws(stream.fill("permutation", stream.room(n, I64)), dtype, (n,))
     steps = np.arange(n, dtype=np.uint64)
     target = steps.copy()
     if n < (1 << 32) // 20:
@@ -443,11 +437,12 @@ def bernoulli(stream: Stream, p: float | Array, shape: Shape, dtype: DType) -> A
     if not isinstance(p, np.ndarray):
         if not 0.0 <= p <= 1.0:
             raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
-        if KERNELS is not None:
-            thrown = stream.fill("coins", np.empty(n, bool), p)
-        else:
-            thrown = unit53(stream, n) < p
-        return round_draws(thrown, np.dtype(dtype), shape)
+        dtype = np.dtype(dtype)
+        if KERNELS is None:
+            return round_draws(unit53(stream, n) < p, dtype, shape)
+        kind = _SHORT.get(dtype)
+        room = stream.room(n, BOOL if kind is None else dtype)
+        return round_draws(stream.fill(f"coins_{kind or 'bool'}", room, p), dtype, shape)
     if n:
         check_floating("bernoulli_tensor_cpu_p_", p.dtype)
     if not np.all((p >= 0) & (p <= 1)):

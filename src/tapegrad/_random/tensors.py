@@ -265,7 +265,11 @@ def drawn_like(
     array = like(input, wanted, memory_format, device)
     if ordered:
         draw = functools.partial(draw, contiguous=bool(array.flags.c_contiguous))
-    fill(array, draw, stream_of(generator, function, place_of(wrap(array))))
+    stream = stream_of(generator, function, place_of(wrap(array)))
+    if array.flags.c_contiguous:
+        array = draw(stream, array.shape, array.dtype)
+    else:
+        fill(array, draw, stream)
     t = made(array, requires_grad)
     return above(t, levels) if levels else t
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -31,6 +33,17 @@ if hasattr(os, "register_at_fork"):  # a child must not inherit a lock that nobo
     )
 
 
+_LIKE = {np.dtype(kind): np.empty(0, kind) for kind in (np.float32, np.float64, np.bool_)}
+Mark = tuple[Array, Array, bool]
+
+
+def new_room(n: int, dtype: Any) -> Array:
+    """A new array for a kernel in C; floats lie in memory that is used again."""
+    like = _LIKE.get(dtype)
+    made: Array = np.empty(n, dtype) if like is None else KERNELS.empty((n,), like)
+    return made
+
+
 class Stream:
     """One random stream. The twister waits for the first draw: `numpy.random` is slow to import."""
 
@@ -42,7 +55,16 @@ class Stream:
         self._source: Any = None  # numpy.random.Generator on it, faster for long draws
         self._state: Any = None  # its 624 words and the place of the next one, for kernels in C
         self._drawn = False
-        self.next_normal: float | None = None  # the second value of a pair, not yet handed out
+        self._kept = np.zeros(2)  # the second value of a pair, and whether it still waits
+
+    @property
+    def next_normal(self) -> float | None:
+        """The second value of a pair, if it was not handed out yet."""
+        return float(self._kept[0]) if self._kept[1] else None
+
+    @next_normal.setter
+    def next_normal(self, value: float | None) -> None:
+        self._kept[:] = (0.0, 0.0) if value is None else (value, 1.0)
 
     def manual_seed(self, seed: int) -> Stream:
         """Start again from `seed`; negative seeds count back from 2**64."""
@@ -102,14 +124,38 @@ class Stream:
             for high, low in zip(raw[0::2], raw[1::2], strict=True)
         ]
 
-    def fill(self, kernel: str, out: Array, *numbers: float, kept: Array | None = None) -> Array:
+    def room(self, n: int, dtype: Any) -> Array:
+        """Where `n` numbers may lie that a kernel in C draws."""
+        return new_room(n, dtype)
+
+    def fill(self, kernel: str, out: Array, *numbers: float, sizes: Any = ()) -> Array:
         """`out`, filled by a kernel in C that goes on from the state of the twister."""
         bits = self._bits if self._bits is not None else self._start()
         if out.size:
             self._drawn = True
         with bits.lock:
-            KERNELS.KERNELS[kernel]((self._state, out, kept), (out.size,), numbers)
+            KERNELS.KERNELS[kernel]((self._state, out, self._kept), (out.size, *sizes), numbers)
         return out
+
+    def mark(self) -> Mark:
+        """Where it is, for `is_at` and `go_to`; for streams that kernels in C draw from."""
+        if self._bits is None:
+            self._start()
+        return self._state.copy(), self._kept.copy(), self._drawn
+
+    def is_at(self, mark: Mark) -> bool:
+        state, kept, _ = mark
+        return self._state.tobytes() == state.tobytes() and self._kept.tobytes() == kept.tobytes()
+
+    def go_to(self, mark: Mark) -> None:
+        self._state[:], self._kept[:], self._drawn = mark
+
+    @contextlib.contextmanager
+    def drawn_by_others(self) -> Iterator[None]:
+        """Kernels draw from it that somebody else calls."""
+        with self._bits.lock:
+            self._drawn = True
+            yield
 
     def get_state(self) -> Array:
         """The state as PyTorch writes it: 5056 bytes."""
@@ -199,3 +245,25 @@ def check_seed(seed: Any) -> None:
         raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
     if not -(1 << 63) <= seed < 1 << 64:
         raise ValueError("Overflow when unpacking long long")
+
+
+class Into:
+    """A stream that draws as many numbers as an array has into that array."""
+
+    __slots__ = ("array", "fill", "has_drawn", "home", "stream")
+
+    def __init__(self, stream: Stream, array: Array) -> None:
+        self.stream = stream
+        self.array = array
+        self.home = stream.home
+        self.fill = stream.fill
+        self.has_drawn = False  # into the array
+
+    def room(self, n: int, dtype: Any) -> Array:
+        if self.array.size != n or self.array.dtype != dtype:
+            return self.stream.room(n, dtype)
+        self.has_drawn = True
+        return self.array.reshape(-1)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)

@@ -255,12 +255,14 @@ def overwrite(
 ) -> Any:
     """Write values that do not depend on any tensor (`zero_`, `fill_`, `normal_` …).
 
-    `shown` are the other arguments of the function, for who looks on.
+    They may come from a function that writes them where it is told to, or returns them. `shown` are
+    the other arguments of the function, for who looks on.
     """
     if BATCHES and batched.is_batched(target):
         overwrite(op, batched.batch_of(target).physical, value, name, shown)
         return target
     if (STATE.modes_on or target._special) and is_asked(target):
+        value = value() if callable(value) else value
         return dispatched.overwrite(op, target, value, name, shown or {})
     refuse(target, False)
     if bits.has(target._array):
@@ -269,7 +271,10 @@ def overwrite(
         refresh(target)
     recording = target._wants_grad and (not STATE.modes_on or MODES.records)
     node = prepare(op, (target,), (), (), 1, (target._array,)) if recording else None
-    store(target._array, value)
+    if callable(value):
+        value = value(target._array)
+    if value is not None:
+        store(target._array, value)
     bump(target, name, node is not None)
     if node is not None:
         rebase(target, node)

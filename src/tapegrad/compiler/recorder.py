@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from .. import _ops  # noqa: F401 - calls are told by their names in torch.ops
+from .._random.generators import Generator
 from .._tensor.conversion import the_element
 from ..autograd.dispatched import above, wanting
 from ..core import bits
@@ -43,6 +44,7 @@ from .steps import (
     FillStep,
     GradientStep,
     OpStep,
+    RedrawStep,
     Step,
     UpdateStep,
     WholeStep,
@@ -55,7 +57,7 @@ from .steps import (
     sees_gradients,
     to_none,
 )
-from .tapes import as_taped, taped, taped_write
+from .tapes import as_taped, taped, taped_draw, taped_write
 from .traces import Trace
 
 # Functions that always make the same, by their names in PyTorch.
@@ -296,10 +298,12 @@ class Recorder(OpMode):
                 if isinstance(t, TensorBase):
                     self.meet(t)
                     self.may_write(t)
+                elif isinstance(t, Generator):
+                    self.before.take_generator(t)
         if call.written is not None and not self.trouble:
             return self.write(call, *call.written)
         with below_autograd():
-            out = call.run(call.args, call.kwargs)
+            out, tape = taped_draw(lambda: call.run(call.args, call.kwargs))
         if self.trouble:
             return out
         made = [r._array for r in leaves_of(out) if isinstance(r, TensorBase)]
@@ -307,11 +311,11 @@ class Recorder(OpMode):
             for t in given:
                 if isinstance(t, TensorBase):
                     self.write_into(t)
-            made = []
+            made, tape = [], None
         elif made and all([self.is_known(array) for array in made]):
             return out  # a view
         self.take_over(made)
-        step = CallStep(call, *self.without_history((call.args, call.kwargs)), made)
+        step = CallStep(call, *self.without_history((call.args, call.kwargs)), made, tape)
         self.trace.add(step.name, step.args, step.kwargs)
         self.add(step, step.args, step.kwargs)
         return out
@@ -452,12 +456,13 @@ class Recorder(OpMode):
     def whole(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Run a function that is to be called again as it is."""
         args = tuple([list(a) if hasattr(a, "__next__") else a for a in args])
+        places = getattr(function, "overwrites", None)
+        target = None if places is None or self.trouble else args[places[0]]
         if not self.trouble:
             self.trace.add(function.__name__, args, kwargs)
             self.note_gradients()
-            target = getattr(function, "overwrites", None)
             if target is not None:
-                self.forget_values(args[target])
+                self.forget_values(target)
             owner = getattr(function, "__self__", None)
             for value in (owner, *leaves_of(args), *leaves_of(kwargs)):
                 if isinstance(value, TensorBase):
@@ -465,6 +470,8 @@ class Recorder(OpMode):
                     self.write_into(value)
                     if value._gradient is not None:
                         self.may_write(value._gradient)
+                elif isinstance(value, Generator):
+                    self.before.take_generator(value)
                 elif hasattr(value, "param_groups") or hasattr(value, "optimizer"):
                     self.before.take_object(value)
                     if function.__name__ != "zero_grad" or not to_none(args, kwargs):
@@ -479,17 +486,25 @@ class Recorder(OpMode):
         self.is_inside = self.is_quiet = True
         try:
             with modes_set_to(()):
-                out = function(*args, **kwargs)
+                if target is None:
+                    out, tape = function(*args, **kwargs), None
+                else:
+                    out, tape = taped_draw(lambda: function(*args, **kwargs), target._array)
         finally:
             updates, WATCHING.done = WATCHING.done, before
             self.is_inside = self.is_quiet = False
         if not self.trouble:
-            step = WholeStep(function, *self.without_history((args, kwargs)))
-            if updates and is_all_of(args[0], updates):
+            given = self.without_history((args, kwargs))
+            step = WholeStep(function, *given)
+            if tape is not None:
+                step = RedrawStep(function, *given, target, tape)
+                step.name = args[places[1]]
+            elif updates and is_all_of(args[0], updates):
                 step = UpdateStep(function, args, kwargs)
                 step.updates = updates
-            step.made = [array for array in arrays_in(out) if not self.is_known(array)]
-            self.take_over(step.made)
+            if tape is None:
+                step.made = [array for array in arrays_in(out) if not self.is_known(array)]
+                self.take_over(step.made)
             self.add(step, args, kwargs)
             for t in self.leaves.values():
                 self.gradients[id(t)] = Earlier(t._gradient)

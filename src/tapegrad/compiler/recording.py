@@ -332,6 +332,8 @@ class Result:
         if owner is None:
             owner = copies[id(self.owner)] = self.owner.copy(order="K")
         array = self._array
+        if array.dtype is not owner.dtype:  # the parts of complex numbers, say
+            return np.ndarray(array.shape, array.dtype, owner, self.offset, array.strides)
         if array is not self.owner or owner.strides != array.strides:
             owner = strided(np, owner, array.shape, array.strides, self.offset)
         return owner

@@ -66,6 +66,11 @@ class Snapshots:
         self.objects: dict[int, tuple[Any, Any]] = {}
         self.overwritten: set[int] = set()  # ids of owners whose values do not matter
         self.random = default_generator.get_state()
+        self.generators: dict[Any, Any] = {}  # others that the call draws from: their states
+
+    def take_generator(self, generator: Any) -> None:
+        if generator is not default_generator and generator not in self.generators:
+            self.generators[generator] = generator.get_state()
 
     def has(self, owner: Any) -> bool:
         return id(owner) in self.arrays or id(owner) in self.prints
@@ -153,6 +158,8 @@ class Snapshots:
         for _, values in self.objects.values():
             put_back(values)
         default_generator.set_state(self.random)
+        for generator, state in self.generators.items():
+            generator.set_state(state)
         return done
 
     def keep_again(self) -> None:
@@ -177,6 +184,7 @@ class Done:
         objects = before.objects.items()
         self.objects = {key: (owner, remembered(owner)) for key, (owner, _) in objects}
         self.random = default_generator.get_state()
+        self.generators = {each: each.get_state() for each in before.generators}
 
     def do(self) -> None:
         """Do it again, whatever was done in between."""
@@ -188,6 +196,8 @@ class Done:
         for _, values in self.objects.values():
             put_back(values)
         default_generator.set_state(self.random)
+        for generator, state in self.generators.items():
+            generator.set_state(state)
 
     def is_same(self, now: Any, after: Any) -> bool:
         """Whether a gradient has the values that the call gave it."""
@@ -219,8 +229,9 @@ class Done:
             mine, others = [v[2] for v in values], [v[2] for v in remembered(owner)]
             if not all([a is b or a == b for a, b in zip(mine, others, strict=True)]):
                 return f"the state of {type(owner).__name__}"
-        if not same_bits(self.random._array, default_generator.get_state()._array):
-            return "the state of the random numbers"
+        for generator, state in ((default_generator, self.random), *self.generators.items()):
+            if not same_bits(state._array, generator.get_state()._array):
+                return "the state of the random numbers"
         return ""
 
 

@@ -31,6 +31,7 @@ class Step:
     name: str
     made: list[Any]  # the arrays that it fills
     tape: Any = None  # the same as calls of kernels in C; None: there is no such
+    draws = False  # whether these go on from the state of the random numbers
 
     @property
     def is_taped(self) -> bool:
@@ -233,12 +234,16 @@ class CallStep(Step):
 
     has_effects = True
 
-    def __init__(self, call: Call, args: Any, kwargs: Any, made: list[Any]) -> None:
+    def __init__(
+        self, call: Call, args: Any, kwargs: Any, made: list[Any], tape: Any = None
+    ) -> None:
         self.name = str(call.overload)
         self.function = call.run
         self.args = args
         self.kwargs = kwargs
         self.made = made
+        self.tape = tape
+        self.draws = tape is not None
         self.lent = Lent(made)
 
     def reads(self) -> list[Any]:
@@ -307,6 +312,18 @@ class WholeStep(Step):
     def run(self) -> None:
         out = self.function(*self.args, **self.kwargs)
         store(self, arrays_in(out) if self.made else [])
+
+
+class RedrawStep(WholeStep):
+    """A function that overwrites a tensor with random numbers, by kernels in C."""
+
+    draws = True
+
+    def __init__(self, function: Any, args: Any, kwargs: Any, target: Any, tape: Any) -> None:
+        super().__init__(function, args, kwargs)
+        self.made = [target._array]
+        self.cell = target._version_cell()
+        self.tape = tape
 
 
 class UpdateStep(WholeStep):

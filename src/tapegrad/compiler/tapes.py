@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .._random.generators import default_generator
 from ..core.base import TensorBase
 from ..core.layout import address, memory
 from ..core.python_dispatch import leaves_of
@@ -89,6 +90,35 @@ def taped_write(op: Any, arrays: list[Any], before: Any) -> Any:
         return tape
     target[...] = after
     return None
+
+
+def taped_draw(run: Callable[[], Any], target: Any = None) -> tuple[Any, Any]:
+    """What a function returns that may draw random numbers, and the kernels that it called; None if
+    Python did more. `target` is an array that it overwrites with them."""
+    stream = default_generator.stream
+    if KERNELS is None:
+        return run(), None
+    before = stream.mark()
+    KERNELS.tape_begin()
+    try:
+        out = run()
+    finally:
+        tape = KERNELS.tape_end()
+    results = [t._array for t in leaves_of(out) if isinstance(t, TensorBase)]
+    if not len(tape) or stream.is_at(before):
+        return out, None
+    arrays = results if target is None else [target]
+    after, wanted = stream.mark(), [x.copy() for x in arrays]
+    stream.go_to(before)
+    for x in arrays:
+        spoil(x)
+    tape()
+    if stream.is_at(after) and all(map(same_bits, arrays, wanted)):
+        return out, tape
+    stream.go_to(after)
+    for x, values in zip(arrays, wanted, strict=True):
+        x[...] = values
+    return out, None
 
 
 def does_the_same(
@@ -274,7 +304,8 @@ class Segment:
         self.count = len(steps)
         self.tape = KERNELS.join_tapes([tape for tape, _ in parts])
         self.cells = [step.cell for step in steps if hasattr(step, "cell")]
-        self.has_effects = bool(self.cells)
+        self.draws = any([step.draws for step in steps])
+        self.has_effects = self.draws or bool(self.cells)
         self.names = ["+".join([step.name for step in some]) for _, some in parts]
         self.outlines = [
             Outline(name, some, is_needed if len(some) > 1 else None)
@@ -287,7 +318,11 @@ class Segment:
             self.ends.append(len(tape) + (self.ends[-1] if self.ends else 0))
 
     def run(self) -> None:
-        stopped = self.tape()
+        if self.draws:
+            with default_generator.stream.drawn_by_others():
+                stopped = self.tape()
+        else:
+            stopped = self.tape()
         if stopped >= 0:
             self.go_on(stopped)
         for cell in self.cells:

@@ -78,6 +78,32 @@ static void draw_long(twister *state, uint64_t *out, int64_t n) {
 }
 void tg_words64(void **p, const int64_t *n, const double *x) { draw_long(p[0], p[1], n[0]); }
 
+/* Whole numbers from n[1] on, n[2] of them: a word's remainder, or, where n[3], that of a long one.
+   p: state, out */
+TG_VERSIONS static void remainders(int64_t *at, int64_t n, int64_t first, uint64_t count) {
+    for (int64_t i = 0; i < n; i++)
+        at[i] = (int64_t)((uint64_t)first + (uint64_t)at[i] % count);
+}
+TG_VERSIONS static void short_remainders(const uint32_t *restrict word, int64_t *restrict out,
+                                         int64_t n, int64_t first, uint32_t count) {
+    for (int64_t i = 0; i < n; i++)
+        out[i] = (int64_t)((uint64_t)first + word[i] % count);
+}
+void tg_integers(void **p, const int64_t *n, const double *x) {
+    int64_t *out = p[1];
+    if (n[3]) {
+        draw_long(p[0], (uint64_t *)out, n[0]);
+        remainders(out, n[0], n[1], (uint64_t)n[2]);
+        return;
+    }
+    uint32_t words[WORDS];
+    for (int64_t i = 0; i < n[0]; i += WORDS) {
+        const int64_t count = lesser(WORDS, n[0] - i);
+        draw(p[0], words, count);
+        short_remainders(words, out + i, count, n[1], (uint32_t)n[2]);
+    }
+}
+
 /* randperm: each place in turn is swapped with a later one. p: state, out; n: count */
 void tg_permutation(void **p, const int64_t *n, const double *x) {
     uint32_t words[WORDS];
@@ -145,19 +171,24 @@ void tg_uniform_f64(void **p, const int64_t *n, const double *x) {
     }
 }
 
-/* Ones with a chance. p: state, out (bytes); n: count; x: chance */
-TG_VERSIONS static void compare(const double *at, uint8_t *restrict out, int64_t n, double chance) {
-    for (int64_t i = 0; i < n; i++)
-        out[i] = unit53(at + i) < chance;
-}
-void tg_coins(void **p, const int64_t *n, const double *x) {
-    double drawn[1024];
-    for (int64_t i = 0; i < n[0]; i += 1024) {
-        const int64_t count = lesser(1024, n[0] - i);
-        draw_long(p[0], (uint64_t *)drawn, count);
-        compare(drawn, (uint8_t *)p[1] + i, count, x[0]);
+/* Ones with a chance. p: state, out; n: count; x: chance */
+#define COINS(name, type)                                                                          \
+    TG_VERSIONS static void compare_##name(const double *at, type *restrict out, int64_t n,        \
+                                           double chance) {                                        \
+        for (int64_t i = 0; i < n; i++)                                                            \
+            out[i] = unit53(at + i) < chance;                                                      \
+    }                                                                                              \
+    void tg_coins_##name(void **p, const int64_t *n, const double *x) {                            \
+        double drawn[1024];                                                                        \
+        for (int64_t i = 0; i < n[0]; i += 1024) {                                                 \
+            const int64_t count = lesser(1024, n[0] - i);                                          \
+            draw_long(p[0], (uint64_t *)drawn, count);                                             \
+            compare_##name(drawn, (type *)p[1] + i, count, x[0]);                                  \
+        }                                                                                          \
     }
-}
+COINS(bool, uint8_t)
+COINS(f32, float)
+COINS(f64, double)
 
 /* ------------------------------------------------------------------ normal */
 
@@ -267,27 +298,27 @@ void tg_normal_f64(void **p, const int64_t *n, const double *x) {
     NORMALS(double, tg_uniform_f64, normal_f64, 20.0)
 }
 
-/* One pair after the other; the odd one out is kept. p: state, out (double), the one that was kept
-   and whether there is one; n: count */
-void tg_pairs(void **p, const int64_t *n, const double *x) {
-    double *out = p[1], *kept = p[2];
-    int64_t i = 0;
-    if (n[0] > 0 && kept[1]) {
-        out[i++] = kept[0];
+/* One pair after the other; the odd one out is kept. p: state, out, the one that was kept and whether
+   there is one; n: count; x: mean, standard deviation */
+#define SINGLE(name, type)                                                                         \
+    void tg_single_##name(void **p, const int64_t *n, const double *x) {                           \
+        type *out = p[1];                                                                          \
+        for (int64_t i = 0; i < n[0]; i++)                                                         \
+            out[i] = (type)__builtin_fma(next_normal(p[0], p[2]), x[1], x[0]);                     \
+    }
+static double next_normal(twister *state, double *kept) {
+    double u[2];
+    if (kept[1]) {
         kept[1] = 0;
+        return kept[0];
     }
-    while (i < n[0]) {
-        double u[2];
-        draw_long(p[0], (uint64_t *)u, 2);
-        const double radius = sqrt(-2 * log1p(-unit53(u + 1))), angle = TWO_PI * unit53(u);
-        const double second = radius * sin(angle);
-        out[i++] = radius * cos(angle);
-        if (i < n[0])
-            out[i++] = second;
-        else
-            kept[0] = second, kept[1] = 1;
-    }
+    draw_long(state, (uint64_t *)u, 2);
+    const double radius = sqrt(-2 * log1p(-unit53(u + 1))), angle = TWO_PI * unit53(u);
+    kept[0] = radius * sin(angle), kept[1] = 1;
+    return radius * cos(angle);
 }
+SINGLE(f32, float)
+SINGLE(f64, double)
 
 /* ------------------------------------------------------------------ the C library's functions */
 
