@@ -383,3 +383,57 @@ def test_products_with_the_gradient_of_a_sum(shape: tuple[int, int, int]) -> Non
     for _ in range(4):
         compiled()
         assert torch.equal(x.grad, want[0]) and torch.equal(w.grad, want[1])
+
+
+MOVES = {
+    "roll": lambda x: x.roll((1, -3), (0, 1)),
+    "repeat": lambda x: x * x.detach()[:12, :20].repeat(2, 2),
+    "pad": lambda x: F.pad(x, (1, -2, 0, 3), value=0.5),
+    "tril": lambda x: x.tril(-1),
+    "triu of a view": lambda x: x.t().triu(2),
+    "rot90": lambda x: torch.rot90(x, 1, (0, 1)),
+    "pixel_shuffle": lambda x: F.pixel_shuffle(x[:, :32].reshape(2, 12, 4, 8), 2),
+    "diag_embed": lambda x: torch.diag_embed(x[0, :7]),
+    "diagonal": lambda x: x.diagonal(1) * 1,
+}
+LOSSES = {
+    "mse_loss": lambda x: F.mse_loss(x, x.detach() * 0.5),
+    "of a part": lambda x: F.mse_loss(x[:, ::2], x.detach()[:, ::2].cos(), reduction="sum"),
+    "huber_loss": lambda x: F.huber_loss(x, x.detach().cos(), delta=0.7),
+    "smooth_l1_loss": lambda x: F.smooth_l1_loss(x, x.detach().cos(), beta=0.3, reduction="none"),
+    "binary_cross_entropy": lambda x: F.binary_cross_entropy(x.sigmoid(), x.detach().cos().abs()),
+    "with logits": lambda x: F.binary_cross_entropy_with_logits(x, x.detach().cos().abs()),
+    "with weights": lambda x: F.binary_cross_entropy_with_logits(
+        x, x.detach().cos().abs(), pos_weight=x.detach()[0].exp()
+    ),
+    "soft_margin_loss": lambda x: F.soft_margin_loss(x, x.detach().sign()),
+}
+WRITES = {
+    "clamp_": lambda x: (x * 2).clamp_(-0.5, 1.5),
+    "lerp_": lambda x: (x * 2).lerp_(x, 0.25),
+    "add_ with alpha": lambda x: (x * 2).add_(x, alpha=3),
+}
+
+
+@needs_kernels
+@pytest.mark.parametrize("name", [*MOVES, *LOSSES, *WRITES])
+def test_what_needs_no_python(name: str) -> None:
+    """Ops that only move elements, losses of elements, and writes with numbers, both ways."""
+    step = both_ways(pulled({**MOVES, **LOSSES, **WRITES}[name]), draw)
+    assert set(in_python(step)) <= {"gradients"}
+
+
+@needs_kernels
+def test_what_is_moved_may_be_of_any_kind() -> None:
+    @torch.compile
+    def turned(x: Any, y: Any, z: Any) -> Any:
+        return x.roll(1), y.tril(), F.pad(z, (2, 1), value=1)
+
+    for i in range(6):
+        x, y = torch.arange(5) + i, torch.ones(3, 3, dtype=torch.bool)
+        z = torch.full((4,), float(i), dtype=torch.bfloat16)
+        made = turned(x, y, z)
+        assert made[0].tolist() == [4 + i, *range(i, 4 + i)]
+        assert made[1].tolist() == [[True, False, False], [True, True, False], [True] * 3]
+        assert made[2].tolist() == [1.0, 1.0, *[float(i)] * 4, 1.0]
+    assert in_python(turned) == []

@@ -396,8 +396,8 @@ class Recorder(OpMode):
             return out
         arrays = [t._array if isinstance(t, TensorBase) else t for t in tensors]
         if is_ordinary_write(op, arrays):
-            plain = not attrs and Number not in map(type, arrays) and self.keeps_steps
-            tape = taped_write(op, arrays, before) if plain else None
+            plain = Number not in map(type, (*arrays, *leaves_of(attrs))) and self.keeps_steps
+            tape = taped_write(op, arrays, attrs, before) if plain else None
             self.add(WriteStep(op, arrays, attrs, target._version_cell(), tape), arrays, attrs)
         else:
             step = CallStep(call, *self.without_history((call.args, call.kwargs)), [])

@@ -22,6 +22,7 @@ from ..expressions.trace import Tracer
 from ..native import KERNELS
 from ..native.overrides import HOME
 from .fusion import Shared, fused
+from .moves import tape_of_moves
 from .snapshots import fingerprint, same_bits
 
 Tape = Any  # native/c/tape.c
@@ -30,6 +31,7 @@ Again = Callable[[], list[Any]]  # the results of an op, computed once more
 # The families of kernels that do the same whatever the values are, and some of the others' ops.
 TABLES = frozenset(("conv", "batch_norm", "recurrent", "attention"))  # with tables of places
 CHECKED = frozenset(("gather", "sorting"))  # these look at places before they use them
+MOVES = "moves"  # they have a table as well
 FAMILIES = TABLES | CHECKED | {"products", "softmax", "norms", "reduce", "losses", "pool2d"}
 
 
@@ -73,7 +75,7 @@ def as_taped(function: Callable[..., Any], op: Any, *rest: Any) -> Any:
         KERNELS.tape_end()
 
 
-def taped_write(op: Any, arrays: list[Any], before: Any) -> Any:
+def taped_write(op: Any, arrays: list[Any], attrs: Any, before: Any) -> Any:
     """A write as a call of the vector machine; `before`: what the target was. It has been done."""
     into = getattr(op.kernel, "into", None)
     if into is None:
@@ -83,7 +85,7 @@ def taped_write(op: Any, arrays: list[Any], before: Any) -> Any:
     target[...] = before
     KERNELS.tape_begin()
     try:
-        done = into(target, *arrays)
+        done = into(target, *arrays, *attrs)
     finally:
         tape = KERNELS.tape_end()
     if done and len(tape) and same_bits(target, after):
@@ -138,7 +140,7 @@ def does_the_same(
             continue
         owner = memory(x)
         if id(owner) not in own and owner.dtype.kind != "f" and home not in CHECKED:
-            if home not in TABLES:
+            if home not in TABLES and home is not MOVES:
                 return False  # a table of places, perhaps made from values: nothing to play with
             continue
         owners[id(owner)] = owner
@@ -189,8 +191,12 @@ def copies(op: Any, arrays: list[Any], attrs: Any, result: Any) -> list[tuple[An
 def taped_copies(op: Any, arrays: list[Any], attrs: Any, result: Any, again: Again) -> Any:
     """A tape of an op that only copies, cast or not."""
     pairs = copies(op, arrays, attrs, result)
-    if KERNELS is None or not pairs:
+    if KERNELS is None:
         return None
+    if not pairs and len(arrays) == 1:
+        tape = tape_of_moves(op, arrays[0], attrs, result)
+        same = tape is not None and does_the_same(tape, arrays, [result], again, MOVES)
+        return tape if same else None
     tapes = [copy_tape(source, target) for source, target in pairs if target.size]
     if any([tape is None for tape in tapes]):
         return None

@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from ..backends.base import NUMPY, Backend
-from ..core.base import allocate_by, quiet
+from ..core.base import allocate_by
 from ..core.op import Op
 from ..core.upward import HOST_KERNELS
 from . import KERNELS
 from .blas import CONNECTED
+from .formulas import Traces, formula
 from .overrides import override
 from .steps import lstm_step_kernel
 
@@ -40,7 +41,7 @@ class Native(Backend):
         if not op.elementwise or op.variadic or op.view or op.name in CONTIGUOUS:
             return reference
         op.native = True
-        return KERNELS.Formula(Traces(op).forward, Quiet(reference), op.width)
+        return formula(op, reference)
 
     def helper(self, name: str, reference: Any) -> Any:
         """The same for a function that is no op."""
@@ -58,37 +59,6 @@ class Native(Backend):
 def asks_strides(op: Op) -> bool:
     """Whether a product keeps for its rules what c/products.c finds there."""
     return op.metas == ((op.width - 2, "strides"), (op.width - 1, "strides"))
-
-
-class Quiet:
-    """A kernel of NumPy's, without floating point warnings."""
-
-    __slots__ = ("kernel",)
-
-    def __init__(self, kernel: Any) -> None:
-        self.kernel = kernel
-
-    def __call__(self, *args: Any) -> Any:
-        return quiet(self.kernel, *args)
-
-
-class Traces:
-    """What C asks about an op, answered by expressions/, which is imported with the first call."""
-
-    __slots__ = ("op",)
-
-    def __init__(self, op: Op) -> None:
-        self.op = op
-
-    def forward(self, *question: Any) -> Any:
-        from ..expressions.trace import Tracer
-
-        return Tracer(self.op, KERNELS.STEPS).forward(*question)
-
-    def gradients(self, *question: Any) -> Any:
-        from ..expressions.trace import Tracer
-
-        return Tracer(self.op, KERNELS.STEPS).gradients(*question)
 
 
 HOST = Native("native", NUMPY.xp)

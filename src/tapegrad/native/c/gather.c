@@ -88,6 +88,32 @@ void tg_take(void **p, const int64_t *n, const double *x) {
         tg_parallel(n[0] * n[3], rows_of(n[2] + 8, 0.05), take_rows, &given);
 }
 
+/* ------------------------------------------------------------------ by a table */
+
+/* out[i] = source[table[i]], where that is not negative. The table is no user's: compiler/moves.py
+   has seen to it. p: source, table, out; n: count, bytes of one */
+#define MOVE(type)                                                                                 \
+    for (int64_t i = 0; i < n[0]; i++)                                                             \
+        if (table[i] >= 0)                                                                         \
+            ((type *)p[2])[i] = ((const type *)p[0])[table[i]];
+void tg_moved(void **p, const int64_t *n, const double *x) {
+    const int64_t *table = p[1];
+    switch (n[1]) {
+    case 1:
+        MOVE(int8_t)
+        break;
+    case 2:
+        MOVE(int16_t)
+        break;
+    case 4:
+        MOVE(int32_t)
+        break;
+    case 8:
+        MOVE(int64_t)
+    }
+}
+#undef MOVE
+
 /* ------------------------------------------------------------------ along a dimension */
 
 /* out[o, j, k] = source[o, index[o, j, k], k]

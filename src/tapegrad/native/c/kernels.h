@@ -43,7 +43,7 @@
 
 /* gather.c: rows and elements by their numbers */
 #define TG_GATHER_KERNELS(X)                                                                       \
-    X(places) X(take) X(gather) X(put_part) X(marked) X(add_rows_f32) X(add_rows_f64)               \
+    X(places) X(take) X(moved) X(gather) X(put_part) X(marked) X(add_rows_f32) X(add_rows_f64)      \
     X(scatter_f32) X(scatter_f64) X(nll_f32) X(nll_f64) X(nll_back_f32) X(nll_back_f64)
 
 /* reduce.c: sums, variances and running sums */

@@ -40,7 +40,10 @@ MODULES: dict[str, tuple[str, ...]] = {
         *("lstm_layer", "lstm_back", "gru_layer", "gru_back"),
         *("rnn_layer", "rnn_back"),
     ),
-    "losses": ("nll_loss", "nll_loss_backward"),
+    "losses": (
+        *("nll_loss", "nll_loss_backward", "mse_loss", "huber_loss", "smooth_l1_loss"),
+        *("soft_margin_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits"),
+    ),
     "gather": (
         "embedding",
         "embedding_dense_backward",
