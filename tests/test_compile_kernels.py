@@ -408,6 +408,20 @@ LOSSES = {
     ),
     "soft_margin_loss": lambda x: F.soft_margin_loss(x, x.detach().sign()),
 }
+OTHERS = {
+    "max": lambda x: x.max(1).values,
+    "min along columns": lambda x: x.min(0, True).values,
+    "amax": lambda x: x.view(4, 6, 40).amax((0, 1)),
+    "max of all": lambda x: x.max(),
+    "masked_fill": lambda x: x.masked_fill(x > 0.3, -2.0),
+    "masked_fill of a row": lambda x: x.masked_fill(x[0] > 0.3, 7.5),
+}
+ADDED_OTHERWISE = {  # by NumPy or BLAS, where nothing is compiled
+    "norm": lambda x: x.norm(dim=1),
+    "norm of all": lambda x: x.norm(),
+    "mv": lambda x: x @ x.detach()[0],
+    "dot": lambda x: x[0] @ x[1].detach(),
+}
 WRITES = {
     "clamp_": lambda x: (x * 2).clamp_(-0.5, 1.5),
     "lerp_": lambda x: (x * 2).lerp_(x, 0.25),
@@ -416,10 +430,23 @@ WRITES = {
 
 
 @needs_kernels
-@pytest.mark.parametrize("name", [*MOVES, *LOSSES, *WRITES])
+@pytest.mark.parametrize("name", [*MOVES, *LOSSES, *OTHERS, *WRITES])
 def test_what_needs_no_python(name: str) -> None:
     """Ops that only move elements, losses of elements, and writes with numbers, both ways."""
-    step = both_ways(pulled({**MOVES, **LOSSES, **WRITES}[name]), draw)
+    step = both_ways(pulled({**MOVES, **LOSSES, **OTHERS, **WRITES}[name]), draw)
+    assert set(in_python(step)) <= {"gradients"}
+
+
+@needs_kernels
+@pytest.mark.parametrize("name", ADDED_OTHERWISE)
+def test_what_is_added_up_in_another_order(name: str) -> None:
+    work = pulled(ADDED_OTHERWISE[name])
+    step = torch.compile(work, fullgraph=True)
+    for i in range(6):
+        torch.manual_seed(i)
+        given = draw()
+        for found, wanted in zip(step(*given), work(*given), strict=True):
+            torch.testing.assert_close(found, wanted, rtol=1e-6, atol=2e-6)
     assert set(in_python(step)) <= {"gradients"}
 
 

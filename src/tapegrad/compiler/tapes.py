@@ -33,6 +33,7 @@ TABLES = frozenset(("conv", "batch_norm", "recurrent", "attention"))  # with tab
 CHECKED = frozenset(("gather", "sorting"))  # these look at places before they use them
 MOVES = "moves"  # they have a table as well
 FAMILIES = TABLES | CHECKED | {"products", "softmax", "norms", "reduce", "losses", "pool2d"}
+FAMILIES |= {"extremes", "masks"}
 
 
 def taped(function: Callable[..., Any], op: Any, tensors: Any, *rest: Any) -> tuple[Any, Any]:

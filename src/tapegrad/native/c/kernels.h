@@ -51,6 +51,9 @@
     X(sum_f32) X(sum_f64) X(sum_bf16) X(sum_columns_f32) X(sum_columns_f64) X(sum_columns_bf16)    \
     X(spread_f32) X(spread_f64) X(running_f32) X(running_f64) X(recurrence_f32) X(recurrence_f64)
 
+/* extremes.c */
+#define TG_EXTREME_KERNELS(X) X(extremes_f32) X(extremes_f64)
+
 /* random.c */
 #define TG_RANDOM_KERNELS(X)                                                                       \
     X(words) X(words64) X(integers) X(permutation) X(uniform_f32) X(uniform_f64) X(coins_bool)     \
@@ -73,7 +76,8 @@
 #define TG_KERNELS(X)                                                                              \
     TG_ROW_KERNELS(X) TG_OPTIM_KERNELS(X) TG_BATCH_NORM_KERNELS(X) TG_CONV_KERNELS(X)              \
     TG_POOL2D_KERNELS(X) TG_NORM_KERNELS(X) TG_GATHER_KERNELS(X) TG_REDUCE_KERNELS(X)              \
-    TG_RANDOM_KERNELS(X) TG_SORT_KERNELS(X) TG_ATTENTION_KERNELS(X) TG_RECURRENT_KERNELS(X)
+    TG_RANDOM_KERNELS(X) TG_SORT_KERNELS(X) TG_ATTENTION_KERNELS(X) TG_RECURRENT_KERNELS(X)        \
+    TG_EXTREME_KERNELS(X)
 
 #define X(name) void tg_##name(void **p, const int64_t *n, const double *x);
 TG_KERNELS(X)

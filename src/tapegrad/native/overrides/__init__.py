@@ -13,8 +13,10 @@ from typing import Any
 # By family: the modules here that override something. They import the ops in turn, and so are
 # imported when an op of theirs is made.
 MODULES: dict[str, tuple[str, ...]] = {
-    "products": ("addmm", "bmm", "mm", "half_product"),
+    "products": ("addmm", "bmm", "mm", "half_product", "mv", "dot"),
+    "extremes": ("max", "min", "argmax", "argmin", "amax", "amin", "max_all", "min_all"),
     "casts": ("cast",),
+    "masks": ("masked_fill",),
     "copies": ("clone",),
     "attention": (
         "scaled_dot_product_flash_attention_for_cpu",
@@ -76,6 +78,8 @@ MODULES: dict[str, tuple[str, ...]] = {
         "cumsum",
         "cumprod",
         "linear_scan",
+        "linalg_vector_norm",
+        "norm_along",
     ),
 }
 HOME = {op: module for module, ops in MODULES.items() for op in ops}

@@ -10,6 +10,8 @@ from .. import KERNELS
 from ..blas import CONNECTED
 from .rows import is_bfloat16, narrowed, widened
 
+SMALL = 1 << 14  # elements
+
 
 def addmm(reference: Any) -> Any:
     def kernel(input: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any) -> Any:
@@ -46,4 +48,24 @@ def half_product(reference: Any) -> Any:
     return kernel if CONNECTED else reference
 
 
-OVERRIDES = {"addmm": addmm, "bmm": bmm, "mm": bmm, "half_product": half_product}
+def with_vector(reference: Any) -> Any:
+    """mv and dot are BLAS's, but on a tape: small ones are products of matrices there."""
+
+    def kernel(input: Any, vector: Any) -> Any:
+        if KERNELS.has_tape() and input.size <= SMALL:
+            out = KERNELS.product(np.atleast_2d(input), vector[:, None])
+            if out is not None:
+                return out.reshape(input.shape[:-1])
+        return reference(input, vector)
+
+    return kernel if CONNECTED else reference
+
+
+OVERRIDES = {
+    "addmm": addmm,
+    "bmm": bmm,
+    "mm": bmm,
+    "half_product": half_product,
+    "mv": with_vector,
+    "dot": with_vector,
+}

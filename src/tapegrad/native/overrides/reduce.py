@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.op import REGISTRY
 from .. import KERNELS
 from .rows import (
     LIKE_FLOAT,
@@ -168,6 +169,23 @@ def sums(whole: bool, averages: bool) -> Any:
     return make
 
 
+def vector_norm(reference: Any) -> Any:
+    """The 2-norm as three calls: squares, their sums, and the roots of those."""
+    add = sums(False, False)(None)
+
+    def kernel(input: Any, ord: Any, dim: Any, keepdim: bool, *dtype: Any) -> Any:
+        plain = ord == 2 and dtype in ((), (None,)) and pick(SUM, input) is not None
+        if not plain or is_bfloat16(input) or not is_large(input):
+            return reference(input, ord, dim, keepdim, *dtype)
+        out = reduced_shape(input.shape, dim, keepdim)
+        if math.prod(out) == input.size:  # nothing is added up: a square might be too large
+            return reference(input, ord, dim, keepdim, *dtype)
+        squares = REGISTRY["mul"].kernel(input, input)
+        return REGISTRY["sqrt"].kernel(add(squares, dim, keepdim, None))
+
+    return kernel
+
+
 # ---------------------------------------------------------------------- variances
 
 
@@ -261,4 +279,6 @@ OVERRIDES = {
     "cumsum": running(False),
     "cumprod": running(True),
     "linear_scan": linear_scan,
+    "linalg_vector_norm": vector_norm,
+    "norm_along": vector_norm,
 }
