@@ -464,3 +464,87 @@ def test_what_is_moved_may_be_of_any_kind() -> None:
         assert made[1].tolist() == [[True, False, False], [True, True, False], [True] * 3]
         assert made[2].tolist() == [1.0, 1.0, *[float(i)] * 4, 1.0]
     assert in_python(turned) == []
+
+
+WHOLE = {
+    "comparisons": lambda n, m, t: (n == m, n != 3, n < m, n <= 2, n > m, n >= -1),
+    "broadcast": lambda n, m, t: (n[:, None] == torch.arange(-5, 5), n[None] + m[:4, None]),
+    "sums that wrap": lambda n, m, t: (n * m, n - m, n * (1 << 62) + m),
+    "remainders": lambda n, m, t: (n % 3, n % -4, m % -1),
+    "of truths": lambda n, m, t: (t & (n > 0), t | (n > m), t ^ (m > 1), ~t, t == (n > 0)),
+    "bits": lambda n, m, t: (n & m, n | 6, n ^ m),
+    "all and any": lambda n, m, t: (t.all(), t.any(), t.view(3, 4).all(0), (n > 4).any()),
+    "of parts": lambda n, m, t: (n.view(3, 4).t() == m.view(4, 3), n[::2] + m[1::2]),
+    "one number": lambda n, m, t: (n[0] == 2, n[1] % 3, t[0] & t[1]),
+    "casts": lambda n, m, t: (n.float() / 2, n.double() * 1, t.long() + n, n.bool() | t, t.float()),
+    "one_hot": lambda n, m, t: (F.one_hot(n % 9, 9) + 0,),
+}
+
+
+@needs_kernels
+@pytest.mark.parametrize("name", WHOLE)
+def test_whole_numbers_and_truths_need_no_python(name: str) -> None:
+    def arguments() -> Any:
+        n = torch.randint(-8, 9, (12,))
+        return n, torch.randint(-8, 9, (12,)), torch.rand(12) < 0.7
+
+    step = both_ways(WHOLE[name], arguments)
+    assert in_python(step) == []
+
+
+@needs_kernels
+def test_numbers_of_a_tensor_are_looked_at_anew() -> None:
+    """A tensor without dimensions is no constant, even where another one is."""
+
+    @torch.compile
+    def compared(x: Any, limit: Any) -> Any:
+        return (x > limit) & (x > 2), x % 4
+
+    for i in range(8):
+        more, rest = compared(torch.arange(9), torch.tensor(i))
+        assert more.tolist() == [k > max(i, 2) for k in range(9)]
+        assert rest.tolist() == [k % 4 for k in range(9)]
+    assert in_python(compared) == []
+
+
+@needs_kernels
+def test_a_division_by_zero_is_still_an_error() -> None:
+    @torch.compile
+    def divided(x: Any, by: Any) -> Any:
+        return x % by
+
+    for _ in range(5):
+        assert divided(torch.arange(4), torch.tensor(3)).tolist() == [0, 1, 2, 0]
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        divided(torch.arange(4), torch.tensor(0))
+
+
+@needs_kernels
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_softmax_of_rows_of_nothing(dtype: Any) -> None:
+    """In C as on NumPy: zeros along rows of minus infinity, and nowhere else."""
+    low = float("-inf")
+    x = torch.tensor([[0.0, 1.0], [low, low], [low, float("nan")], [low, 2.0]], dtype=dtype)
+    made = torch.ops.aten._safe_softmax(x, -1)
+    assert made[1].tolist() == [0.0, 0.0] and made[3].tolist() == [0.0, 1.0]
+    assert made[2].isnan().all()
+    torch.testing.assert_close(made[0], x[0].softmax(-1))
+
+
+@needs_kernels
+def test_writes_into_memory_in_another_order() -> None:
+    @torch.compile
+    def scaled(x: Any) -> Any:
+        y = (x * 1).permute(2, 0, 1).contiguous().permute(1, 2, 0)
+        y.div_(2.0).add_(1.5)
+        return F.dropout(y, 0.5)
+
+    for i in range(6):
+        x = torch.arange(24.0).view(2, 3, 4) + i
+        torch.manual_seed(i)
+        made = scaled(x)
+        torch.manual_seed(i)
+        y = (x * 1).permute(2, 0, 1).contiguous().permute(1, 2, 0)
+        assert torch.equal(made, F.dropout(y.div_(2.0).add_(1.5), 0.5))
+        assert made.stride() == y.stride()
+    assert in_python(scaled) == []

@@ -15,6 +15,7 @@ from ..core.python_dispatch import called_as_a_whole
 from ..core.transforms import batched_random
 from ..core.transforms.batched import is_batched, narrow
 from ..core.transforms.levels import BATCHES
+from ..native import KERNELS
 from ..ops.block.checks import not_implemented
 from ..ops.block.definition import Block, api, op
 from .generators import place_of, stream_of
@@ -97,20 +98,21 @@ def redraw_plain(
     if ordered:
         draw = functools.partial(draw, contiguous=bool(array.flags.c_contiguous))
 
-    if type(array) is np.ndarray and array.flags.c_contiguous:
-
-        def draw_there(room: Any = None) -> Any:
-            if room is None:
-                return draw(stream, array.shape, array.dtype)
-            there = Into(stream, room)
-            made = draw(there, room.shape, room.dtype)
-            return None if there.has_drawn else made
-
-        return overwrite(block, target, draw_there, name, shown)
     order = stride_order(array.shape, list(array.strides))[::-1]
-    made_in_order = draw(stream, tuple([array.shape[i] for i in order]), array.dtype)
-    value = made_in_order.transpose(np.argsort(order).tolist())
-    return overwrite(block, target, value, name, shown)
+    in_order = array.transpose(order)
+    plain = type(array) is np.ndarray and in_order.flags.c_contiguous
+    if KERNELS is None or not plain:
+        value = draw(stream, in_order.shape, array.dtype).transpose(np.argsort(order).tolist())
+        return overwrite(block, target, value, name, shown)
+
+    def draw_there(room: Any = None) -> Any:
+        if room is None:
+            return draw(stream, in_order.shape, array.dtype).transpose(np.argsort(order).tolist())
+        there = Into(stream, room.transpose(order))
+        made = draw(there, in_order.shape, room.dtype)
+        return None if there.has_drawn else made.transpose(np.argsort(order).tolist())
+
+    return overwrite(block, target, draw_there, name, shown)
 
 
 # For who records it: which of its arguments it overwrites as a whole, and which one is its name.

@@ -51,6 +51,7 @@ from .steps import (
     WriteStep,
     arrays_in,
     has_mask,
+    in_memory_order,
     is_all_of,
     is_ordinary_write,
     is_zero_grad,
@@ -396,6 +397,7 @@ class Recorder(OpMode):
             return out
         arrays = [t._array if isinstance(t, TensorBase) else t for t in tensors]
         if is_ordinary_write(op, arrays):
+            arrays, before = in_memory_order(arrays, before)
             plain = Number not in map(type, (*arrays, *leaves_of(attrs))) and self.keeps_steps
             tape = taped_write(op, arrays, attrs, before) if plain else None
             self.add(WriteStep(op, arrays, attrs, target._version_cell(), tape), arrays, attrs)

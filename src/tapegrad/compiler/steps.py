@@ -119,10 +119,34 @@ def check_shape(step: Step, static: Any, new: Any) -> None:
 def is_ordinary_write(op: Op, arrays: list[Any]) -> bool:
     """Whether writing is nothing but a copy of what the kernel gives."""
     target = arrays[0]
-    if not target.flags.forc or not op.elementwise or op.name in ("copy", "fill_tensor"):
+    if not op.elementwise or op.name in ("copy", "fill_tensor") or not is_dense(target):
         return False
     given = [x for x in arrays[1:] if isinstance(x, np.ndarray)]
     return all([x.dtype == target.dtype for x in given])
+
+
+def is_dense(array: Any) -> bool:
+    """Whether an array fills its memory, in whatever order its dimensions lie."""
+    return array.flags.forc or bool(array.transpose(order_of(array)).flags.c_contiguous)
+
+
+def order_of(array: Any) -> list[int]:
+    return sorted(range(array.ndim), key=lambda d: -array.strides[d])
+
+
+def in_memory_order(arrays: list[Any], before: Any) -> tuple[list[Any], Any]:
+    """The operands of an elementwise write, and what the target was, seen as the target lies."""
+    target = arrays[0]
+    if target.flags.forc:
+        return arrays, before
+    order = order_of(target)
+
+    def turned(x: Any) -> Any:
+        if not isinstance(x, np.ndarray) or not x.ndim:
+            return x
+        return np.broadcast_to(x, target.shape).transpose(order)
+
+    return [target.transpose(order), *map(turned, arrays[1:])], before.transpose(order)
 
 
 def has_memory(value: Any) -> bool:

@@ -140,6 +140,8 @@ def does_the_same(
         if not isinstance(x, np.ndarray) or id(memory(x)) in given or id(x) in flags:
             continue
         owner = memory(x)
+        if not owner.ndim and owner.dtype.kind != "f":
+            continue  # a number among the operands: no table
         if id(owner) not in own and owner.dtype.kind != "f" and home not in CHECKED:
             if home not in TABLES and home is not MOVES:
                 return False  # a table of places, perhaps made from values: nothing to play with
@@ -169,6 +171,13 @@ KINDS = {
     np.dtype(bool): BOOL_KIND,
 }
 DTYPES = {kind: dtype for dtype, kind in KINDS.items()}
+I64, BOOL = np.dtype(np.int64), np.dtype(bool)
+CONVERTED = {  # c/whole.c
+    (I64, np.dtype(np.float32)): 0,
+    (I64, np.dtype(np.float64)): 1,
+    (BOOL, I64): 2,
+    (I64, BOOL): 3,
+}
 MOST_DIMS = 8
 LARGE_TURN = 4096  # elements
 
@@ -248,6 +257,14 @@ def copy_tape(source: Any, target: Any) -> Any:
         goes_back or in_parts or turns(source) or source.dtype.kind != "f"
     ):
         return bytes_tape(source, target)
+    pair = CONVERTED.get((source.dtype, target.dtype))
+    if pair is not None and source.flags.c_contiguous and target.flags.c_contiguous:
+        KERNELS.tape_begin()
+        try:
+            KERNELS.KERNELS["convert"]((source, target), (source.size, pair))
+        finally:
+            tape = KERNELS.tape_end()
+        return tape
     if None in kinds or source.ndim > MOST_DIMS or source.shape != target.shape:
         return None
     if kinds[1] == BOOL_KIND or not source.flags.aligned or not target.flags.aligned:

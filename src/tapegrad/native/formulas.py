@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.base import quiet
+import numpy as np
+
+from ..core.base import ndarray, quiet
 from . import KERNELS
+
+I64, BOOL = np.dtype(np.int64), np.dtype(np.bool_)
 
 
 def formula(op: Any, reference: Any) -> Any:
@@ -26,13 +30,55 @@ class Otherwise:
     def __call__(self, *args: Any) -> Any:
         missing = tuple([i for i, value in enumerate(args[: self.op.width]) if value is None])
         if not missing:
-            return quiet(self.reference, *args)
+            found = on_tape(self.op, args) if KERNELS.has_tape() else None
+            return quiet(self.reference, *args) if found is None else found
         found = self.without.get(missing)
         if found is None:
             found = self.without[missing] = formula(
                 Without(self.op, missing), Without(self.reference, missing)
             )
         return found(*[value for i, value in enumerate(args) if i not in missing])
+
+
+# By name: c/whole.c
+WHOLE = ("eq", "ne", "lt", "le", "gt", "ge", "add", "sub", "mul", "remainder_scalar")
+WHOLE = {
+    name: code for code, name in enumerate((*WHOLE, "bitwise_and", "bitwise_or", "bitwise_xor"))
+}
+OF_TRUTHS = frozenset(("eq", "ne", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"))
+MOST_DIMS = 8
+
+
+def on_tape(op: Any, args: tuple[Any, ...]) -> Any:
+    """Of whole numbers and of truths: what a tape can do again; None if it is something else."""
+    first = args[0]
+    if type(first) is not ndarray or first.dtype not in (I64, BOOL):
+        return None
+    name = getattr(op, "name", "")
+    if name == "bitwise_not" and first.dtype == BOOL:
+        name, args = "bitwise_xor", (first, True)
+    if name not in WHOLE or len(args) != 2 or (first.dtype == BOOL and name not in OF_TRUTHS):
+        return None
+    second = args[1]
+    if type(second) in (int, bool) and -(1 << 63) <= second < 1 << 63:
+        second = np.array(second, first.dtype)
+    elif isinstance(second, np.generic):
+        second = np.asarray(second)
+    if type(second) is not ndarray or second.dtype != first.dtype:
+        return None
+    if name == "remainder_scalar" and not second:
+        return None
+    shape = np.broadcast_shapes(first.shape, second.shape)
+    if len(shape) > MOST_DIMS or 0 in shape:
+        return None
+    steps = [
+        step // x.itemsize for x in (first, second) for step in np.broadcast_to(x, shape).strides
+    ]
+    out = np.empty(shape, BOOL if WHOLE[name] < WHOLE["add"] else first.dtype)
+    lines = (len(shape), *shape, *steps) if shape else (1, 1, 0, 0)
+    sizes = (WHOLE[name], first.itemsize, out.itemsize, *lines)
+    KERNELS.KERNELS["whole"]((first, second, out), sizes)
+    return out
 
 
 class Without:

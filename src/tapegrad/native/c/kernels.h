@@ -54,6 +54,9 @@
 /* extremes.c */
 #define TG_EXTREME_KERNELS(X) X(extremes_f32) X(extremes_f64)
 
+/* whole.c */
+#define TG_WHOLE_KERNELS(X) X(whole) X(truths) X(convert)
+
 /* random.c */
 #define TG_RANDOM_KERNELS(X)                                                                       \
     X(words) X(words64) X(integers) X(permutation) X(uniform_f32) X(uniform_f64) X(coins_bool)     \
@@ -77,7 +80,7 @@
     TG_ROW_KERNELS(X) TG_OPTIM_KERNELS(X) TG_BATCH_NORM_KERNELS(X) TG_CONV_KERNELS(X)              \
     TG_POOL2D_KERNELS(X) TG_NORM_KERNELS(X) TG_GATHER_KERNELS(X) TG_REDUCE_KERNELS(X)              \
     TG_RANDOM_KERNELS(X) TG_SORT_KERNELS(X) TG_ATTENTION_KERNELS(X) TG_RECURRENT_KERNELS(X)        \
-    TG_EXTREME_KERNELS(X)
+    TG_EXTREME_KERNELS(X) TG_WHOLE_KERNELS(X)
 
 #define X(name) void tg_##name(void **p, const int64_t *n, const double *x);
 TG_KERNELS(X)

@@ -1,5 +1,7 @@
 /* Kernels along the last dimension: each row is read once or twice while it is in the cache. */
 
+#include <string.h>
+
 #include "kernels.h"
 #include "sums.h"
 #include "vecmath.h"

@@ -1,6 +1,14 @@
 /* rows.c for one type: T, with its EXP and LOG; not for bfloat16. */
 
-/* p: input, out; n: rows, width */
+/* Whether there is nothing but minus infinity. */
+TG_INLINE int NAMED(is_nothing)(const T *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        if (x[i] != (T)-INFINITY)
+            return 0;
+    return 1;
+}
+
+/* p: input, out; n: rows, width, whether rows of minus infinity become zeros */
 TG_VERSIONS static void NAMED(softmax_rows)(void *context, int64_t begin, int64_t end) {
     const arguments *given = context;
     const int64_t n = given->n[1];
@@ -8,6 +16,10 @@ TG_VERSIONS static void NAMED(softmax_rows)(void *context, int64_t begin, int64_
         const T *x = (const T *)given->p[0] + row * n;
         T *out = (T *)given->p[1] + row * n;
         const T most = NAMED(largest)(x, n);
+        if (most == (T)-INFINITY && given->n[2] && NAMED(is_nothing)(x, n)) {
+            memset(out, 0, sizeof(T) * (size_t)n);
+            continue;
+        }
         for (int64_t i = 0; i < n; i++)
             out[i] = EXP(x[i] - most);
         SUM_OF(sum, n, READ(e, out), e)

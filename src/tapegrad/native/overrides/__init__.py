@@ -14,7 +14,9 @@ from typing import Any
 # imported when an op of theirs is made.
 MODULES: dict[str, tuple[str, ...]] = {
     "products": ("addmm", "bmm", "mm", "half_product", "mv", "dot"),
-    "extremes": ("max", "min", "argmax", "argmin", "amax", "amin", "max_all", "min_all"),
+    "extremes": (
+        *("max", "min", "argmax", "argmin", "amax", "amin", "max_all", "min_all", "all", "any"),
+    ),
     "casts": ("cast",),
     "masks": ("masked_fill",),
     "copies": ("clone",),
@@ -22,7 +24,10 @@ MODULES: dict[str, tuple[str, ...]] = {
         "scaled_dot_product_flash_attention_for_cpu",
         "scaled_dot_product_flash_attention_for_cpu_backward",
     ),
-    "softmax": ("softmax", "log_softmax", "softmax_backward_data", "log_softmax_backward_data"),
+    "softmax": (
+        *("softmax", "safe_softmax", "log_softmax"),
+        *("softmax_backward_data", "log_softmax_backward_data"),
+    ),
     "batch_norm": (
         *("native_batch_norm", "native_batch_norm_fixed", "native_batch_norm_backward"),
         *("native_group_norm", "native_group_norm_backward"),

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import KERNELS
 from .reduce import last_run, reduced_shape
 from .rows import for_dtypes, is_dense, pick
 
@@ -85,7 +86,27 @@ def of_all(smallest: bool) -> Any:
     return make
 
 
+def truths(any_will_do: bool) -> Any:
+    """all and any: NumPy's, but on a tape."""
+
+    def make(reference: Any) -> Any:
+        def kernel(input: Any, dim: Any, keepdim: bool) -> Any:
+            plain = KERNELS.has_tape() and type(input) is np.ndarray and input.dtype == bool
+            if not plain or not input.size or not is_dense(input):
+                return reference(input, dim, keepdim)
+            if dim is not None and (not dim or last_run(dim)):
+                return reference(input, dim, keepdim)
+            out = np.empty(reduced_shape(input.shape, dim, keepdim), bool)
+            KERNELS.KERNELS["truths"]((input, out), (*sizes(input, dim), any_will_do))
+            return out
+
+        return kernel
+
+    return make
+
+
 OVERRIDES = {
+    **{"all": truths(False), "any": truths(True)},
     **{"max": along(False), "min": along(True)},
     **{"argmax": places_alone(False), "argmin": places_alone(True)},
     **{"amax": values_alone(False), "amin": values_alone(True)},
