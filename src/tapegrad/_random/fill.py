@@ -98,21 +98,26 @@ def redraw_plain(
     if ordered:
         draw = functools.partial(draw, contiguous=bool(array.flags.c_contiguous))
 
-    order = stride_order(array.shape, list(array.strides))[::-1]
-    in_order = array.transpose(order)
-    plain = type(array) is np.ndarray and in_order.flags.c_contiguous
-    if KERNELS is None or not plain:
-        value = draw(stream, in_order.shape, array.dtype).transpose(np.argsort(order).tolist())
-        return overwrite(block, target, value, name, shown)
+    order = in_order = None
+    if not array.flags.c_contiguous:
+        order = stride_order(array.shape, list(array.strides))[::-1]
+        in_order = array.transpose(order)
+    into = KERNELS is not None and type(array) is np.ndarray
+    if into and in_order is not None:
+        into = in_order.flags.c_contiguous
 
-    def draw_there(room: Any = None) -> Any:
-        if room is None:
-            return draw(stream, in_order.shape, array.dtype).transpose(np.argsort(order).tolist())
-        there = Into(stream, room.transpose(order))
-        made = draw(there, in_order.shape, room.dtype)
-        return None if there.has_drawn else made.transpose(np.argsort(order).tolist())
+    def values(room: Any = None) -> Any:
+        """Drawn into a room; None: they are there."""
+        there = None
+        if into and room is not None:
+            there = Into(stream, room if order is None else room.transpose(order))
+        shape = array.shape if in_order is None else in_order.shape
+        made = draw(there or stream, shape, array.dtype)
+        if there is not None and there.has_drawn:
+            return None
+        return made if order is None else made.transpose(np.argsort(order).tolist())
 
-    return overwrite(block, target, draw_there, name, shown)
+    return overwrite(block, target, values, name, shown)
 
 
 # For who records it: which of its arguments it overwrites as a whole, and which one is its name.
