@@ -27,6 +27,10 @@ DRAWS: dict[str, Any] = {
     "uniform_": lambda x: torch.empty(3).uniform_(-1, 1),
     "bernoulli_": lambda x: torch.empty(3, 4, dtype=torch.float64).bernoulli_(0.3),
     "dropout": lambda x: F.dropout(x, 0.4),
+    "chances": lambda x: torch.bernoulli(x.sigmoid()),
+    "multinomial": lambda x: torch.multinomial(x + 0.1, 1),
+    "categorical": lambda x: torch.distributions.Categorical(logits=x).sample(),
+    "normal sample": lambda x: torch.distributions.Normal(x, x + 1).rsample(),
     "alpha_dropout": lambda x: F.alpha_dropout(x, 0.4, True),
 }
 OTHERS: dict[str, Any] = {
@@ -35,8 +39,9 @@ OTHERS: dict[str, Any] = {
     "written across": lambda x: torch.empty(4, 6).t().normal_(),
     "int32": lambda x: torch.randint(5, (3,), dtype=torch.int32),
     "complex": lambda x: torch.randn(3, dtype=torch.complex64),
-    "chances": lambda x: torch.bernoulli(x.sigmoid()),
     "exponential_": lambda x: torch.empty(5).exponential_(),
+    "exponential_, double": lambda x: torch.empty(5, dtype=torch.float64).exponential_(),
+    "cauchy_, double": lambda x: torch.empty(20, dtype=torch.float64).cauchy_(),
     "a row of a buffer": lambda x: torch.zeros(3, 20).index_select(0, x[0, :2].long() * 0),
 }
 
@@ -148,6 +153,31 @@ def test_a_result_that_looks_at_numbers_of_another_kind(kind: str) -> None:
         assert made.dtype is getattr(torch, kind)
         back = torch.view_as_real(made) if kind == "complex64" else made.view(torch.float32)
         assert torch.equal(back, 2 * x)
+
+
+@needs_kernels
+def test_chances_that_are_none() -> None:
+    """A replay that is given what is no chance raises what the function itself does."""
+
+    @torch.compile
+    def thrown(p: Any, w: Any) -> Any:
+        return torch.bernoulli(p), torch.multinomial(w, 1)
+
+    good, weights = torch.full((4,), 0.5), torch.ones(2, 3)
+    for _ in range(5):
+        thrown(good, weights)
+    assert in_python(thrown) == []
+    before = torch.get_rng_state()
+    with pytest.raises(RuntimeError, match="Expected p_in >= 0 && p_in <= 1 to be true"):
+        thrown(good * 3, weights)
+    assert torch.equal(torch.get_rng_state(), before)
+    with pytest.raises(RuntimeError, match="contains either `inf`, `nan` or element < 0"):
+        thrown(good, -weights)
+    torch.manual_seed(0)
+    found = thrown(good, weights)
+    torch.manual_seed(0)
+    assert torch.equal(found[0], torch.bernoulli(good))
+    assert torch.equal(found[1], torch.multinomial(weights, 1))
 
 
 def test_a_refused_write_draws_nothing() -> None:

@@ -20,6 +20,12 @@ SIZES = [0, 1, 2, 3, 7, 15, 16, 17, 31, 33, 100, 623, 624, 625, 1000, 5000, 1310
 FLOATS = [np.dtype(name) for name in ("float32", "float64", "float16")] + [
     np.dtype(ml_dtypes.bfloat16)
 ]
+
+
+def weights(rows):
+    return np.linspace(0, 1, 4 * rows + 8).reshape(-1, 4)
+
+
 DRAWS = {
     "uniform": lambda s, n, t: streams.uniform(s, (n,), t),
     "uniform in a range": lambda s, n, t: streams.uniform(s, (n,), t, -1.3, 2.7),
@@ -35,6 +41,9 @@ DRAWS = {
     "permutation": lambda s, n, t: streams.permutation(s, n),
     "coins": lambda s, n, t: streams.bernoulli(s, 0.3, (n,), t),
     "coins of chances": lambda s, n, t: streams.bernoulli(s, np.full(n, 0.3, t), (n,), t),
+    "one of a row": lambda s, n, t: streams.multinomial(
+        s, np.linspace(0, 1, 4 * n + 8).astype(t).reshape(-1, 4), 1
+    ),
     "exponential": lambda s, n, t: streams.exponential(s, (n,), t, 1.5),
     "cauchy": lambda s, n, t: streams.cauchy(s, (n,), t, 1.5, 2.0),
     "log_normal": lambda s, n, t: streams.log_normal(s, (n,), t),

@@ -95,6 +95,12 @@ class PoissonDraw(Draws):
     aten = "poisson"
 
 
+def draws_as_a_whole(function: Any) -> Any:
+    """Called again as it is, or by the kernels that it called (compiler/recorder.py)."""
+    function.draws = True
+    return called_as_a_whole(function)
+
+
 NORMAL_USAGE = (
     "normal() received an invalid combination of arguments - got ({}), but expected one of:\n"
     " * (Tensor mean, Tensor std, *, torch.Generator generator = None, Tensor out = None)\n"
@@ -188,7 +194,7 @@ def of_dtype(value: Any, dtype: Any) -> Any:
 
 
 @api(samples=[Case(Draw(3, low=0.0, high=1.0)), Case(Draw(4, 5, low=0.0, high=1.0, layout="T"))])
-@called_as_a_whole
+@draws_as_a_whole
 def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = None) -> Any:
     """bernoulli(input, *, generator=None) -> Tensor: ones with the chances given, zeros else.
 
@@ -273,7 +279,7 @@ def check_binomial(count: Any, prob: Any, on_cpu: bool) -> None:
     samples=[Case(Draw(5, low=0.1), 3), Case(Draw(2, 4, low=0.1), 6, True)],
     out_dtype="{name} expects Long tensor out, got: {got}",
 )
-@called_as_a_whole
+@draws_as_a_whole
 def multinomial(
     input: Any,
     num_samples: Any,

@@ -50,7 +50,7 @@ _SHORT = {F32: "f32", F64: "f64"}
 def _unit24(stream: Stream, n: int) -> Array:
     """float32 with 24 random bits."""
     if KERNELS is not None:
-        return stream.fill("uniform_f32", stream.room(n, F32), 0.0, 1.0)
+        return stream.fill("uniform_f32", new_room(n, F32), 0.0, 1.0)
     bits = stream.words(n)
     bits &= np.uint32(0xFF_FFFF)
     out = bits.view(np.int32).astype(np.float32)
@@ -61,7 +61,7 @@ def _unit24(stream: Stream, n: int) -> Array:
 def unit53(stream: Stream, n: int) -> Array:
     """float64 with 53 random bits."""
     if KERNELS is not None:
-        return stream.fill("uniform_f64", stream.room(n, F64), 0.0, 1.0)
+        return stream.fill("uniform_f64", new_room(n, F64), 0.0, 1.0)
     bits = stream.words64(n)
     bits &= np.uint64((1 << 53) - 1)
     out = bits.view(np.int64).astype(np.float64)
@@ -445,6 +445,11 @@ def bernoulli(stream: Stream, p: float | Array, shape: Shape, dtype: DType) -> A
         return round_draws(stream.fill(f"coins_{kind or 'bool'}", room, p), dtype, shape)
     if n:
         check_floating("bernoulli_tensor_cpu_p_", p.dtype)
+    kind = _SHORT.get(p.dtype)
+    if KERNELS is not None and kind is not None and p.flags.c_contiguous and p.shape == shape:
+        room = stream.room(n, p.dtype)
+        if stream.fill_by(f"coins_of_{kind}", p, room, (n,)):
+            return round_draws(room, np.dtype(dtype), shape)
     if not np.all((p >= 0) & (p <= 1)):
         raise RuntimeError(
             "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message "
@@ -507,6 +512,11 @@ def multinomial(stream: Stream, probs: Array, n: int, replacement: bool = False)
     """torch.multinomial on one row of weights or on a matrix of rows: int64 indices."""
     check_multinomial(probs, n, replacement)
     rows = probs.reshape(-1, probs.shape[-1])
+    kind = _SHORT.get(rows.dtype)
+    if n == 1 and KERNELS is not None and kind is not None:
+        out = np.empty((*probs.shape[:-1], 1), I64)
+        if stream.fill_by(f"picks_{kind}", np.ascontiguousarray(rows), out, rows.shape):
+            return out
     if replacement and n > 1:
         out = _with_replacement(stream, rows, n)
     else:

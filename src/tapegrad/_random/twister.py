@@ -125,7 +125,7 @@ class Stream:
         ]
 
     def room(self, n: int, dtype: Any) -> Array:
-        """Where `n` numbers may lie that a kernel in C draws."""
+        """Where `n` numbers may lie that a kernel in C draws, if they are the result as they are."""
         return new_room(n, dtype)
 
     def fill(self, kernel: str, out: Array, *numbers: float, sizes: Any = ()) -> Array:
@@ -136,6 +136,16 @@ class Stream:
         with bits.lock:
             KERNELS.KERNELS[kernel]((self._state, out, self._kept), (out.size, *sizes), numbers)
         return out
+
+    def fill_by(self, kernel: str, given: Array, out: Array, sizes: Any) -> bool:
+        """The same with an array that says how; False, and nothing is drawn, if it is none such."""
+        bits = self._bits if self._bits is not None else self._start()
+        wrong = np.empty(1, np.int64)
+        with bits.lock:
+            KERNELS.KERNELS[kernel]((self._state, given, out, wrong), sizes)
+        succeeded = bool(KERNELS.succeeded(wrong))
+        self._drawn |= succeeded and out.size > 0
+        return succeeded
 
     def mark(self) -> Mark:
         """Where it is, for `is_at` and `go_to`; for streams that kernels in C draw from."""

@@ -488,23 +488,26 @@ class Recorder(OpMode):
         self.is_inside = self.is_quiet = True
         try:
             with modes_set_to(()):
-                if target is None:
-                    out, tape = function(*args, **kwargs), None
-                else:
+                if target is not None:
                     out, tape = taped_draw(lambda: function(*args, **kwargs), target._array)
+                elif hasattr(function, "draws") and not self.trouble:
+                    out, tape = taped_draw(lambda: function(*args, **kwargs))
+                else:
+                    out, tape = function(*args, **kwargs), None
         finally:
             updates, WATCHING.done = WATCHING.done, before
             self.is_inside = self.is_quiet = False
         if not self.trouble:
             given = self.without_history((args, kwargs))
             step = WholeStep(function, *given)
-            if tape is not None:
+            if target is not None and tape is not None:
                 step = RedrawStep(function, *given, target, tape)
                 step.name = args[places[1]]
             elif updates and is_all_of(args[0], updates):
                 step = UpdateStep(function, args, kwargs)
                 step.updates = updates
-            if tape is None:
+            if not isinstance(step, RedrawStep):
+                step.tape, step.draws = tape, tape is not None
                 step.made = [array for array in arrays_in(out) if not self.is_known(array)]
                 self.take_over(step.made)
             self.add(step, args, kwargs)

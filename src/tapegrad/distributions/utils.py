@@ -54,9 +54,7 @@ def only_one(probs: Any, logits: Any) -> bool:
 
 
 def _standard_normal(shape: Sequence[int], dtype: Any, device: Any) -> Any:
-    return tg.normal(
-        tg.zeros(shape, dtype=dtype, device=device), tg.ones(shape, dtype=dtype, device=device)
-    )
+    return tg.empty(shape, dtype=dtype, device=device).normal_()
 
 
 def _sum_rightmost(value: Any, dim: int) -> Any:

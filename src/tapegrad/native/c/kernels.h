@@ -60,8 +60,8 @@
 /* random.c */
 #define TG_RANDOM_KERNELS(X)                                                                       \
     X(words) X(words64) X(integers) X(permutation) X(uniform_f32) X(uniform_f64) X(coins_bool)     \
-    X(coins_f32) X(coins_f64) X(normal_f32) X(normal_f64) X(single_f32) X(single_f64)              \
-    X(libm_exp) X(libm_log1p) X(libm_tan)
+    X(coins_f32) X(coins_f64) X(coins_of_f32) X(coins_of_f64) X(picks_f32) X(picks_f64)            \
+    X(normal_f32) X(normal_f64) X(single_f32) X(single_f64) X(libm_exp) X(libm_log1p) X(libm_tan)
 
 /* sort.c */
 #define TG_SORT_KERNELS(X) X(sort_32) X(sort_64)

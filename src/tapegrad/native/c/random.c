@@ -190,6 +190,63 @@ COINS(bool, uint8_t)
 COINS(f32, float)
 COINS(f64, double)
 
+/* ------------------------------------------------------------------ chances */
+
+/* Ones with the chance of each, which is compared with as many bits as it has. Nothing is drawn if
+   one is no chance: then `wrong` says so. p: state, chances, out, wrong; n: count */
+#define COINS_OF(name, type, word, unit)                                                           \
+    void tg_coins_of_##name(void **p, const int64_t *n, const double *x) {                         \
+        const type *chance = p[1];                                                                 \
+        type *out = p[2];                                                                          \
+        int64_t *wrong = p[3];                                                                     \
+        *wrong = 0;                                                                                \
+        for (int64_t i = 0; i < n[0]; i++)                                                         \
+            *wrong |= !(chance[i] >= 0 && chance[i] <= 1);                                         \
+        for (int64_t i = 0; i < n[0] && !*wrong; i++) {                                            \
+            word drawn;                                                                            \
+            draw(p[0], (uint32_t *)&drawn, sizeof drawn / 4);                                      \
+            out[i] = unit < chance[i];                                                             \
+        }                                                                                          \
+    }
+TG_INLINE double of_long(uint64_t word) {
+    const uint64_t turned = word << 32 | word >> 32; /* the high half was drawn first */
+    return unit53(&turned);
+}
+COINS_OF(f32, float, uint32_t, (float)(int32_t)(drawn & 0xffffff) * 0x1p-24f)
+COINS_OF(f64, double, uint64_t, of_long(drawn))
+
+/* One of each row of weights, each with its share: the largest of weights divided by exponential
+   numbers. p: state, weights, out (places), wrong; n: rows, width */
+#define PICKS(name, type)                                                                          \
+    void tg_picks_##name(void **p, const int64_t *n, const double *x) {                            \
+        const type *weight = p[1];                                                                 \
+        int64_t *out = p[2], *wrong = p[3];                                                        \
+        *wrong = 0;                                                                                \
+        for (int64_t row = 0; row < n[0]; row++) {                                                 \
+            double sum = 0;                                                                        \
+            for (int64_t i = 0; i < n[1]; i++) {                                                   \
+                const type w = weight[row * n[1] + i];                                             \
+                *wrong |= !(w >= 0 && w < (type)INFINITY);                                         \
+                sum += w;                                                                          \
+            }                                                                                      \
+            *wrong |= sum == 0;                                                                    \
+        }                                                                                          \
+        for (int64_t row = 0; row < n[0] && !*wrong; row++) {                                      \
+            type most = -1;                                                                        \
+            for (int64_t i = 0; i < n[1]; i++) {                                                   \
+                uint64_t drawn;                                                                    \
+                draw(p[0], (uint32_t *)&drawn, 2);                                                 \
+                const type race = weight[row * n[1] + i] / (type)(-1.0 * log1p(-of_long(drawn)));   \
+                if (race > most || (race != race && most == most)) {                               \
+                    most = race;                                                                   \
+                    out[row] = i;                                                                  \
+                }                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+    }
+PICKS(f32, float)
+PICKS(f64, double)
+
 /* ------------------------------------------------------------------ normal */
 
 /* log of (0, 1]: m * 2**e with m in [sqrt(1/2), sqrt(2)), a polynomial in m - 1 (Cephes). */
