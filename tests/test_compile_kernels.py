@@ -548,3 +548,29 @@ def test_writes_into_memory_in_another_order() -> None:
         assert torch.equal(made, F.dropout(y.div_(2.0).add_(1.5), 0.5))
         assert made.stride() == y.stride()
     assert in_python(scaled) == []
+
+
+def heat(u: Any, source: Any, level: Any) -> None:
+    """Writes of parts, of one number and of what another tensor has, one after the other."""
+    inner = u[2:] - 2 * u[1:-1] + u[:-2]
+    u[1:-1] = u[1:-1] + 0.1 * inner
+    u[0] = source
+    u[-1].fill_(0.5)
+    u[3].fill_(level)
+    u[5].zero_()
+    u.t()[2].copy_(u.t()[1])
+
+
+@needs_kernels
+def test_writes_of_values_need_no_python() -> None:
+    torch.manual_seed(0)
+    u, source = torch.rand(9, 6), torch.rand(6)
+    v, step = u.clone(), torch.compile(lambda source, level: heat(u, source, level))
+    for i in range(10):
+        level, before = torch.tensor(float(i)), u._version
+        step(source, level)
+        heat(v, source, level)
+        assert torch.equal(u, v)
+        source = source + 1
+    assert u._version == before + 6
+    assert in_python(step) == ["aten.fill_.Tensor", "aten.copy_.default"]  # of a tensor; of itself

@@ -125,7 +125,7 @@ class Stream:
         ]
 
     def room(self, n: int, dtype: Any) -> Array:
-        """Where `n` numbers may lie that a kernel in C draws, if they are the result as they are."""
+        """Where `n` numbers may lie that a kernel in C draws, if they are the whole result."""
         return new_room(n, dtype)
 
     def fill(self, kernel: str, out: Array, *numbers: float, sizes: Any = ()) -> Array:

@@ -41,6 +41,7 @@ from .scalars import Number, NumberFill, NumberStep, Options, OptionStep, Read, 
 from .snapshots import Earlier, Snapshots, fingerprint
 from .steps import (
     CallStep,
+    CopyStep,
     FillStep,
     GradientStep,
     OpStep,
@@ -58,9 +59,10 @@ from .steps import (
     sees_gradients,
     to_none,
 )
-from .tapes import as_taped, taped, taped_draw, taped_write
+from .tapes import as_taped, taped, taped_copy, taped_draw, taped_write
 from .traces import Trace
 
+ONE_NUMBER = frozenset(("aten::zero_", "aten::fill_"))  # everywhere in a tensor
 # Functions that always make the same, by their names in PyTorch.
 SAME_ALWAYS = frozenset(
     f"aten::{name}"
@@ -312,6 +314,9 @@ class Recorder(OpMode):
             for t in given:
                 if isinstance(t, TensorBase):
                     self.write_into(t)
+            is_alone = len([t for t in given if isinstance(t, TensorBase)]) == 1
+            if name in ONE_NUMBER and is_alone and self.add_copy(call, out, None):
+                return out
             made, tape = [], None
         elif made and all([self.is_known(array) for array in made]):
             return out  # a view
@@ -401,10 +406,23 @@ class Recorder(OpMode):
             plain = Number not in map(type, (*arrays, *leaves_of(attrs))) and self.keeps_steps
             tape = taped_write(op, arrays, attrs, before) if plain else None
             self.add(WriteStep(op, arrays, attrs, target._version_cell(), tape), arrays, attrs)
-        else:
+        elif op.name != "copy" or not self.add_copy(call, target, arrays[1]):
             step = CallStep(call, *self.without_history((call.args, call.kwargs)), [])
             self.add(step, step.args, step.kwargs)
         return out
+
+    def add_copy(self, call: Call, target: Any, source: Any) -> bool:
+        """A write of nothing but values, as a step without Python, if it can be one."""
+        given = leaves_of((call.args, call.kwargs))
+        if target._special or Number in map(type, given) or not self.keeps_steps:
+            return False
+        tape = taped_copy(target._array, source)
+        if tape is None:
+            return False
+        step = CopyStep(call, *self.without_history((call.args, call.kwargs)), target, tape)
+        self.trace.add(step.name, step.args, step.kwargs)
+        self.steps.append(step)
+        return True
 
     def add(self, step: Step, *given: Any) -> None:
         """Append a step; what it is given may have numbers in it."""

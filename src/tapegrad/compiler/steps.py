@@ -266,7 +266,7 @@ class CallStep(Step):
         self.args = args
         self.kwargs = kwargs
         self.made = made
-        self.tape = tape
+        self.tape = tape  # of kernels that draw
         self.draws = tape is not None
         self.lent = Lent(made)
 
@@ -280,6 +280,20 @@ class CallStep(Step):
         with below_autograd():
             out = self.function(self.args, self.kwargs)
         return arrays_in(out) if self.made else []
+
+
+class CopyStep(CallStep):
+    """A function that writes into a tensor what another one has, or one number: copies in C."""
+
+    def __init__(self, call: Call, args: Any, kwargs: Any, target: Any, tape: Any) -> None:
+        super().__init__(call, args, kwargs, [])
+        self.made = [target._array]
+        self.cell = target._version_cell()
+        self.tape = tape
+
+    def run(self) -> None:
+        with below_autograd():
+            self.function(self.args, self.kwargs)
 
 
 class WriteStep(OpStep):

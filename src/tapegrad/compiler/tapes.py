@@ -125,6 +125,27 @@ def taped_draw(run: Callable[[], Any], target: Any = None) -> tuple[Any, Any]:
     return out, None
 
 
+def taped_copy(target: Any, source: Any) -> Any:
+    """The copy of an array, or of one number, into another array; it has been done."""
+    if KERNELS is None or type(target) is not np.ndarray or not target.size:
+        return None
+    if isinstance(source, np.ndarray):
+        if type(source) is not np.ndarray or memory(source) is memory(target):
+            return None
+        tape = copy_tape(np.broadcast_to(source, target.shape), target)
+    else:
+        number = target[(0,) * target.ndim].copy()
+        tape = bytes_tape(np.broadcast_to(number, target.shape), target)
+    if tape is None:
+        return None
+    after = target.copy()
+    spoil(target)
+    if tape() < 0 and same_bits(target, after):
+        return tape
+    target[...] = after
+    return None
+
+
 def does_the_same(
     tape: Tape, inputs: list[Any], results: list[Any], again: Again, home: Any = None
 ) -> bool:
