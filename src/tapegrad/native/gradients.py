@@ -26,7 +26,10 @@ class Gradients:
         for t in tensors:
             if not isinstance(t, TensorBase) or t._special != ORDINARY or t._view_of is not None:
                 return None
-            if t.grad_fn is not None or (t._cell is not None and t._cell.inference):
+            node = t._node
+            if node is not None and not node._is_leaf:
+                return None
+            if t._cell is not None and t._cell.inference:
                 return None
         arrays = [t._array for t in tensors]
         table = KERNELS.together([arrays], -1)

@@ -38,10 +38,13 @@ def get_total_norm(
     tensor(5.)
     """
     given = [tensors] if isinstance(tensors, tg.Tensor) else list(tensors)
-    norm_type = float(norm_type)
+    return norm_of(given, all_at_once(given, foreach), float(norm_type), error_if_nonfinite)
+
+
+def norm_of(given: list[Any], found: Any, norm_type: float, error_if_nonfinite: bool) -> Any:
+    """The norm of tensors, by what `all_at_once` found for them."""
     if not given:
         return tg.tensor(0.0)
-    found = all_at_once(given, foreach)
     total = None
     if found is not None:
         total = found[0].total_norm(found[1], norm_type)
@@ -70,12 +73,16 @@ def clip_grads_with_norm_(
     tensor([0.6000, 0.8000])
     """
     grads = grads_of(parameters)
-    found = all_at_once(grads, foreach)
-    if found is not None and found[0].shorten(found[1], total_norm, float(max_norm)):
+    shorten(grads, all_at_once(grads, foreach), total_norm, float(max_norm))
+
+
+def shorten(grads: list[Any], found: Any, total_norm: Any, max_norm: float) -> None:
+    """Scale gradients, by what `all_at_once` found for them."""
+    if found is not None and found[0].shorten(found[1], total_norm, max_norm):
         writing_for_caller(note_writes, grads, "mul_")
         return
     with tg.no_grad():
-        scale = float(max_norm) / (total_norm + 1e-6)
+        scale = max_norm / (total_norm + 1e-6)
         # Multiplying by one costs less than asking, which would wait for a GPU.
         scale = tg.clamp(scale, max=1.0)
         for grad in grads:
@@ -108,8 +115,10 @@ def clip_grad_norm_(
             warnings.warn(
                 "`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=2
             )
-    total = get_total_norm(grads_of(parameters), norm_type, error_if_nonfinite, foreach)
-    clip_grads_with_norm_(parameters, max_norm, total, foreach)
+    grads = grads_of(parameters)
+    found = all_at_once(grads, foreach)
+    total = norm_of(grads, found, float(norm_type), error_if_nonfinite)
+    shorten(grads, found, total, float(max_norm))
     return total
 
 
@@ -145,12 +154,12 @@ def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = 
 
 def grads_of(parameters: Iterable[Any] | Any) -> list[Any]:
     given = [parameters] if isinstance(parameters, tg.Tensor) else parameters
-    return [p.grad for p in given if p.grad is not None]
+    return [grad for p in given if (grad := p.grad) is not None]
 
 
 def all_at_once(tensors: list[Any], foreach: bool | None) -> tuple[Any, Any] | None:
     """Kernels that take all tensors at once, and the tensors' arrays; None where there are none."""
-    if foreach is False:
+    if foreach is False or not tensors:
         return None
     for kernels in (getattr(devices.DEVICE.backend, "gradients", None), GRADIENTS):
         arrays = None if kernels is None else kernels.arrays_of(tensors)
