@@ -416,6 +416,34 @@ def test_recording_takes_no_more_memory_than_running(kind: str, most: int) -> No
     assert float(done.stdout) <= most
 
 
+UNASKED = """
+import sys
+import tapegrad as torch
+from tapegrad.compiler.guards import has_moved, numpy_stream
+
+x = torch.ones(40, requires_grad=True)
+
+def work():
+    x.grad = None
+    (x * 2 + 1).exp().tanh().sum().backward()
+
+step = torch.compile(work, fullgraph=True)
+for _ in range(5):
+    step()
+assert next(iter(step.recordings.values())).replays == 2
+assert "numpy.random" not in sys.modules and numpy_stream() is None
+import numpy.random
+assert not has_moved(None, numpy_stream())
+numpy.random.rand(3)
+assert has_moved(None, numpy_stream())
+"""
+
+
+def test_what_nobody_draws_from_is_not_imported() -> None:
+    done = subprocess.run([sys.executable, "-c", UNASKED], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 @needs_kernels
 def test_what_is_only_read_is_not_copied() -> None:
     """Of a table that a step looks at a fingerprint is kept; who writes to it unseen is found."""
