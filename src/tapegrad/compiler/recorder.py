@@ -33,7 +33,7 @@ from ..errors import evidence
 from ..native import KERNELS
 from ..optim._native import WATCHING
 from .decisions import Decision
-from .dying import Dying
+from .dying import Dying, is_large
 from .memory import forget_memory
 from .returned import is_returned
 from .scalars import Number, NumberFill, NumberStep, Options, OptionStep, Read, ReadStep, number
@@ -376,6 +376,8 @@ class Recorder(OpMode):
         self.steps.append(step)
         if step.is_zero and array is memory(array) and array.flags.forc:
             self.zeros[id(array)] = array
+            if is_large(array):
+                KERNELS.let_go(array)  # it reads as zeros all the same
 
     def write(self, call: Call, op: Op, tensors: Any, attrs: Any) -> Any:
         """An op in place: its kernel, a copy and a count, where nothing is peculiar about it."""

@@ -179,6 +179,15 @@ int tg_ready_memory(void) {
     return handler ? 0 : -1;
 }
 
+/* How much there is from the first element of an array to the end of its pages; 0: it is not from
+   here, or malloc's. */
+size_t tg_room_of(PyArrayObject *x) {
+    if (PyArray_HANDLER(x) != handler || !PyArray_DATA(x))
+        return 0;
+    const size_t size = size_of(PyArray_DATA(x));
+    return size ? size - HEADER : 0;
+}
+
 PyObject *tg_new_array(int dims, const npy_intp *shape, int type, int in_f_order) {
     double bytes = type == NPY_DOUBLE ? 8 : type == NPY_FLOAT ? 4 : type >= NPY_USERDEF ? 2 : 1;
     for (int d = 0; d < dims; d++)

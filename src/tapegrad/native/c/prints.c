@@ -94,7 +94,9 @@ PyObject *tg_let_go(PyObject *self, PyObject *x) {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     const uintptr_t begin = (uintptr_t)PyArray_DATA((PyArrayObject *)x);
     const uintptr_t first = (begin + page - 1) / page * page;
-    const uintptr_t last = (begin + (uintptr_t)PyArray_NBYTES((PyArrayObject *)x)) / page * page;
+    const size_t room = tg_room_of((PyArrayObject *)x); /* huge pages reach beyond the elements */
+    const size_t bytes = room ? room : (size_t)PyArray_NBYTES((PyArrayObject *)x);
+    const uintptr_t last = (begin + bytes) / page * page;
     if (last > first)
         madvise((void *)first, last - first, MADV_DONTNEED);
 #endif
