@@ -74,17 +74,25 @@ class Lent:
         if self.lender is None:
             store(step, function(*args))
             return
+        if self.is_new:  # until it is told where they go, its results lie elsewhere
+            for each in step.made:
+                owner = memory(each)
+                if is_large(owner) and owner.nbytes == each.nbytes:
+                    KERNELS.let_go(owner)
         arrays = quiet(self.lender, function, *args)  # who allocates is a matter of the context
         if all(map(KERNELS.is_at, arrays, step.made)) and len(arrays) == len(step.made):
             return
         if self.is_new:
             self.is_new = False
-            for static, new in zip(step.made, arrays, strict=True):
-                if lies_as(new, static):
-                    self.lender.lend(memory(new), memory(static))
+            self.learn(step.made, arrays)
         else:  # one may lie where another one belongs
             arrays = [new.copy() for new in arrays]
         store(step, arrays)
+
+    def learn(self, made: list[Any], arrays: list[Any]) -> None:
+        for static, new in zip(made, arrays, strict=True):
+            if lies_as(new, static):
+                self.lender.lend(memory(new), memory(static))
 
 
 def is_small(made: list[Any]) -> bool:
@@ -103,9 +111,25 @@ def lies_as(new: Any, static: Any) -> bool:
 
 def store(step: Step, arrays: list[Any]) -> None:
     """Copy results to where later steps look for them."""
-    for static, new in zip(step.made, arrays, strict=True):
+    if len(arrays) != len(step.made):
+        raise RuntimeError(f"a compiled step cannot go on: {step.name} gave {len(arrays)} arrays")
+    for i, static in enumerate(step.made):
+        new = arrays[i]  # not by zip, which would know it, too
         check_shape(step, static, new)
+        owner = memory(new)
+        if is_large(owner) and is_like(owner, new, static):
+            # Known are: the list, the names here, and the argument; the view.
+            if sys.getrefcount(new) + sys.getrefcount(owner) <= (8 if owner is new else 6):
+                KERNELS.move_into(static, owner)
+                continue
         static[...] = new
+
+
+def is_like(owner: Any, new: Any, static: Any) -> bool:
+    """Whether an array is all of its memory, in the order and dtype of another one."""
+    dtypes, arrays = {owner.dtype, new.dtype, static.dtype}, (owner, new, static)
+    same = owner.nbytes == static.nbytes and len(dtypes) == 1
+    return same and all([x.flags.c_contiguous for x in arrays])
 
 
 def check_shape(step: Step, static: Any, new: Any) -> None:

@@ -8,6 +8,8 @@ are spoilt, the written-down calls are run, and the results must be there again,
 from __future__ import annotations
 
 import bisect
+import sys
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +22,7 @@ from ..expressions.program import BOOL_KIND, COMPUTED, DOUBLE_KIND, FLOAT_KIND
 from ..expressions.trace import Tracer
 from ..native import KERNELS
 from ..native.overrides import HOME
+from .dying import is_large
 from .fusion import Shared, fused
 from .snapshots import fingerprint, same_bits
 
@@ -54,8 +57,15 @@ def taped(function: Callable[..., Any], op: Any, tensors: Any, *rest: Any) -> tu
     results = [t._array for t in ((answer,) if op.single else answer)]
     inputs = [t._array for t in tensors if isinstance(t, TensorBase)]
     inputs += [x for x in leaves_of(rest[0]) if isinstance(x, np.ndarray)]
-    if len(tape) and does_the_same(tape, inputs, results, again, home):
+    same = does_the_same(tape, inputs, results, None, home) if len(tape) else None
+    if same:
         return answer, tape
+    if same is not None:
+        spoilt = [weakref.ref(memory(x)) for x in results]
+        del answer, results, tape  # else there would be two of them at a time
+        answer = as_taped(function, op, tensors, *rest)
+        results = [t._array for t in ((answer,) if op.single else answer)]
+        fill_again(spoilt, results)
     if op.native and op.elementwise:  # they lie otherwise, or NumPy cast one of them
         return answer, strided_tape(op, tensors, rest[0], results, again)
     return answer, None
@@ -92,14 +102,14 @@ def taped_write(op: Any, arrays: list[Any], before: Any) -> Any:
 
 
 def does_the_same(
-    tape: Tape, inputs: list[Any], results: list[Any], again: Again, home: Any = None
-) -> bool:
+    tape: Tape, inputs: list[Any], results: list[Any], again: Again | None, home: Any = None
+) -> bool | None:
     """Whether a tape of a kernel of a family computes the results from the inputs; if not, they
-    are there `again` all the same."""
+    are there `again` all the same, unless the caller sees to that. None: nothing was tried."""
     given = {id(memory(x)) for x in inputs}
     owners = {id(memory(x)): memory(x) for x in results}
     if not given.isdisjoint(owners):
-        return False  # it writes into an input, or looks at one
+        return None  # it writes into an input, or looks at one
     wanted = [fingerprint(x) for x in results]
     own = {id(memory(x)) for x in results}
     flags = {id(x) for x in tape.checked}
@@ -109,17 +119,38 @@ def does_the_same(
         owner = memory(x)
         if id(owner) not in own and owner.dtype.kind != "f" and home not in CHECKED:
             if home not in TABLES:
-                return False  # a table of places, perhaps made from values: nothing to play with
+                return None  # a table of places, perhaps made from values: nothing to play with
             continue
         owners[id(owner)] = owner
     for owner in owners.values():
         spoil(owner)
     done = tape() < 0
     same = done and [fingerprint(x) for x in results] == wanted
-    if not same:
+    if same:
+        x = owner = None
+        for key in owners.keys() - own:
+            let_go(owners.pop(key), tape.kept)
+    elif again is not None:
         for x, values in zip(results, again(), strict=True):
             x[...] = values
     return same
+
+
+def let_go(owner: Any, kept: list[Any]) -> None:
+    """What a kernel needed in between is behind an array, unless somebody else knows that."""
+    if is_large(owner):
+        ours = sum([x is owner or getattr(x, "base", None) is owner for x in kept])
+        # Known are: the list, the name here, and the argument.
+        if sys.getrefcount(owner) <= ours + 2:
+            KERNELS.let_go(owner)
+
+
+def fill_again(spoilt: list[Any], results: list[Any]) -> None:
+    """Give arrays that were spoilt, and that somebody else has, what they held."""
+    for known, new in zip(spoilt, results, strict=True):
+        owner = known()
+        if owner is not None and owner is not memory(new):
+            owner[...] = memory(new)
 
 
 def spoil(array: Any) -> None:

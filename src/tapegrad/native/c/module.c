@@ -41,6 +41,7 @@ static PyMethodDef functions[] = {
      "copy_into(to, from): of one shape and dtype; False where it is not for this"},
     {"fingerprint", tg_fingerprint, METH_O, "fingerprint(x): tells its values from others"},
     {"let_go", tg_let_go, METH_O, "let_go(x): its values are not needed any more, its place is"},
+    {"move_into", tg_move_into, METH_VARARGS, "move_into(to, from): its values, and its memory is not needed"},
     {"is_at", tg_is_at, METH_VARARGS, "is_at(x, place): the same elements of the same memory"},
     {"product", (PyCFunction)(void (*)(void))tg_product, METH_FASTCALL,
      "product(a, b, summand=None): of matrices, or stacks; None where it is not for this"},

@@ -60,6 +60,7 @@ int tg_clear_first(tg_again function, void *context, const char *out, int64_t by
 /* prints.c */
 PyObject *tg_fingerprint(PyObject *self, PyObject *x);
 PyObject *tg_let_go(PyObject *self, PyObject *x);
+PyObject *tg_move_into(PyObject *self, PyObject *args);
 size_t tg_room_of(PyArrayObject *x);
 
 /* lending.c */
