@@ -185,7 +185,7 @@ class OpStep(Step):
         self.attrs = attrs
         self.made = made
         self.tape: Tape | None = tape
-        self.lent = NOT_LENT if is_small(made) else Lent(made)
+        self.lent = NOT_LENT if tape is not None or is_small(made) else Lent(made)
         self.keeps_new = False  # its results are nobody else's: they stay where they are made
         # Which result goes into which list, where, and how that looks at it (None: as it is).
         self.handed: Sequence[tuple[int, list[Any], int, Any]] = ()

@@ -8,8 +8,11 @@ are spoilt, the written-down calls are run, and the results must be there again,
 from __future__ import annotations
 
 import bisect
+import itertools
+import math
 import sys
 import weakref
+from array import array
 from collections.abc import Callable
 from typing import Any
 
@@ -282,15 +285,17 @@ def bytes_tape(source: Any, target: Any) -> Any:
 class Outline:
     """What steps do, for pictures and in words: nothing is kept alive by it."""
 
-    seconds = float("inf")  # the least that it took while it was timed
+    __slots__ = ("bytes", "dtype", "made", "name", "reads", "seconds", "shape")
 
     def __init__(self, name: str, steps: list[Any], is_needed: Any = None) -> None:
         self.name = name
+        self.seconds = math.inf  # the least that it took while it was timed
         kept = [x for step in steps for x in step.made if is_needed is None or is_needed(x, steps)]
         self.bytes = sum([x.nbytes for x in kept])  # what it fills, less what nobody else reads
-        self.reads = list(dict.fromkeys([id(memory(x)) for step in steps for x in step.reads()]))
+        reads = [id(memory(x)) for step in steps for x in step.reads()]
+        self.reads = array("q", dict.fromkeys(reads))  # there are many of them
         made = [x for step in steps for x in step.made]
-        self.made = [id(memory(x)) for x in made]
+        self.made = array("q", [id(memory(x)) for x in made])
         self.shape = list(made[-1].shape) if made else None
         self.dtype = made[-1].dtype if made else None
 
@@ -303,19 +308,17 @@ class Segment:
     def __init__(self, steps: list[Any], is_needed: Any, shared: Shared) -> None:
         parts = fused(steps, is_needed, shared)
         self.count = len(steps)
-        self.tape = KERNELS.join_tapes([tape for tape, _ in parts])
         self.cells = [step.cell for step in steps if hasattr(step, "cell")]
         self.has_effects = bool(self.cells)
-        self.names = ["+".join([step.name for step in some]) for _, some in parts]
+        self.names = [sys.intern("+".join([step.name for step in some])) for _, some in parts]
         self.outlines = [
             Outline(name, some, is_needed if len(some) > 1 else None)
             for name, (_, some) in zip(self.names, parts, strict=True)
         ]
-        # The step of each part; joined ones cannot fail, and what they do not keep is forgotten.
-        self.alone = [some[0] if len(some) == 1 else None for _, some in parts]
-        self.ends: list[int] = []
-        for tape, _ in parts:
-            self.ends.append(len(tape) + (self.ends[-1] if self.ends else 0))
+        # The steps that can fail: of others nothing is kept beside their tapes.
+        self.alone = [some[0] if tape.checked else None for tape, some in parts]
+        self.ends = list(itertools.accumulate([len(tape) for tape, _ in parts]))
+        self.tape = KERNELS.join_tapes([tape for tape, _ in parts])
 
     def run(self) -> None:
         stopped = self.tape()
@@ -328,7 +331,12 @@ class Segment:
         """After an index out of range: the op itself says what is wrong."""
         while stopped >= 0:
             i = bisect.bisect_right(self.ends, stopped)
-            self.alone[i].run()
+            step = self.alone[i]
+            if step is None:
+                raise MemoryError(
+                    f"{self.names[i]}: there is no memory for what it needs in between"
+                )
+            step.run()
             stopped = self.tape(self.ends[i])
 
     def run_timed(self) -> None:
