@@ -8,6 +8,7 @@ Large results are handed out as they are, and the kernels get other memory for t
 
 from __future__ import annotations
 
+import heapq
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,8 @@ from ..native import KERNELS
 from .steps import FillStep, GradientStep, OpStep, ViewOf
 from .tapes import Segment
 
-LEAST = 256  # bytes that are worth a place in the plan
-MOST = 2000  # arrays in it: the large ones count
+LEAST = 256  # bytes that are worth looking for the best place
+MOST = 2000  # arrays that get one: the large ones count
 LINE = 64  # bytes: places begin with a line of the cache
 WORTH_GIVING = 1 << 16  # bytes of a result
 
@@ -69,18 +70,19 @@ def ranges(owners: list[Any], moves: list[int]) -> Any:
 class Plan:
     """The block of one recording."""
 
-    def __init__(self, needed: list[Any], steps: list[Any], results: list[Any]) -> None:
+    def __init__(self, owners: list[Any], steps: list[Any]) -> None:
         self.block: Any = None
         self.before = 0  # bytes that lie in it, one after the other
+        self.homes: dict[int, int] = {}  # by id of memory: where it is in the block
         segments = [step for step in steps if isinstance(step, Segment)]
-        owners = sorted(movable(needed, results), key=address)
+        owners = sorted(owners, key=address)
         spans = spans_of(owners, segments)
         used = [i for i, (first, _) in enumerate(spans) if first >= 0]
         owners, spans = [owners[i] for i in used], spans[used]
         if not owners:
             return
         self.before = sum([owner.nbytes for owner in owners])
-        places, total = packed([owner.nbytes for owner in owners], spans)
+        places, total = placed([owner.nbytes for owner in owners], spans)
         forget_memory()  # so that it is new, and nothing of it there before it is filled
         self.block = KERNELS.room(np.broadcast_to(np.uint8(0), (total + LINE,)))
         skipped = -address(self.block) % LINE
@@ -95,6 +97,7 @@ class Plan:
             for step in segment.alone:
                 if step is not None:
                     move_arrays(step, self.moved)
+        self.homes = {}  # they are gone
 
     def let_go(self) -> None:
         """Until the next replay nothing of the block is needed."""
@@ -133,12 +136,11 @@ def movable(needed: list[Any], results: list[Any]) -> list[Any]:
                     if key not in reads and key not in made and owner.dtype.kind == "f"
                 }
             )
-    large = [
+    return [
         owner
         for key, owner in found.items()
-        if key not in pinned and is_owner(owner) and owner.nbytes >= LEAST
+        if key not in pinned and is_owner(owner) and owner.nbytes
     ]
-    return sorted(large, key=lambda owner: -owner.nbytes)[:MOST]
 
 
 def spans_of(owners: list[Any], segments: list[Any]) -> Any:
@@ -154,6 +156,42 @@ def spans_of(owners: list[Any], segments: list[Any]) -> Any:
         spans[here, 1] = found[here, 1] + start
         start += len(segment.tape)
     return spans
+
+
+def placed(sizes: list[int], spans: Any) -> tuple[list[int], int]:
+    """Places for all: for the large ones the best, for many small ones one behind the other."""
+    order = sorted(range(len(sizes)), key=lambda i: -sizes[i])
+    count = len([i for i in order[:MOST] if sizes[i] >= LEAST])
+    places = [0] * len(sizes)
+    total = 0
+    for some, find in ((order[:count], packed), (order[count:], handed_down)):
+        found, room = find([sizes[i] for i in some], spans[some]) if some else ([], 0)
+        for i, at in zip(some, found, strict=True):
+            places[i] = total + at
+        total += room
+    return places, total
+
+
+def handed_down(sizes: list[int], spans: Any) -> tuple[list[int], int]:
+    """The same by the order in time alone: each gets the place of one of its size that is dead."""
+    sizes = [-(-size // LINE) * LINE for size in sizes]
+    places = [0] * len(sizes)
+    total = 0
+    free: dict[int, list[int]] = {}  # by size
+    alive: list[tuple[int, int, int]] = []  # a heap of when they end, and where they are
+    for i in np.argsort(spans[:, 0], kind="stable").tolist():
+        first, last = spans[i].tolist()
+        while alive and alive[0][0] < first:
+            _, size, at = heapq.heappop(alive)
+            free.setdefault(size, []).append(at)
+        known = free.get(sizes[i])
+        if known:
+            places[i] = known.pop()
+        else:
+            places[i] = total
+            total += sizes[i]
+        heapq.heappush(alive, (last, sizes[i], places[i]))
+    return places, total
 
 
 def packed(sizes: list[int], spans: Any) -> tuple[list[int], int]:
@@ -285,13 +323,14 @@ def hand_on(needed: list[Any], kept: list[Any]) -> None:
     They lie where they were made then, which is where another one was just given up: in the cache.
     Small ones are better copied to where kernels in C may look for them, if there are such.
     """
+    in_python = [step for step in needed if is_in_python(step)]
     users: dict[int, list[Any]] = {}
-    for step in needed:
+    for step in needed if in_python else ():
         for owner in owners_of([*step.made, *step.reads()]):
             users.setdefault(owner, []).append(step)
     pinned = owners_of(kept)
     least = 0 if KERNELS is None else WORTH_GIVING
-    for step in [step for step in needed if is_in_python(step)]:
+    for step in in_python:
         if KERNELS is not None and len(step.made) > 1:
             continue
         for k, array in enumerate(step.made):

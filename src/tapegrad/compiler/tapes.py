@@ -12,7 +12,8 @@ import itertools
 import math
 import sys
 import weakref
-from array import array
+from array import array as packed
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -293,9 +294,9 @@ class Outline:
         kept = [x for step in steps for x in step.made if is_needed is None or is_needed(x, steps)]
         self.bytes = sum([x.nbytes for x in kept])  # what it fills, less what nobody else reads
         reads = [id(memory(x)) for step in steps for x in step.reads()]
-        self.reads = array("q", dict.fromkeys(reads))  # there are many of them
+        self.reads = packed("q", dict.fromkeys(reads))  # there are many of them
         made = [x for step in steps for x in step.made]
-        self.made = array("q", [id(memory(x)) for x in made])
+        self.made = packed("q", [id(memory(x)) for x in made])
         self.shape = list(made[-1].shape) if made else None
         self.dtype = made[-1].dtype if made else None
 
@@ -351,22 +352,39 @@ class Segment:
             outline.seconds = min(outline.seconds, float(part.sum()))
 
 
+class Readers:
+    """Whether others than some steps read what is in an array."""
+
+    def __init__(self, steps: list[Any], results: list[Any]) -> None:
+        self.pinned = {id(memory(x)) for x in results}
+        self.counts = count_readers(steps)  # in all
+        self.group: Any = None  # that was asked for last
+        self.inside: Counter[int] = Counter()
+
+    def __call__(self, array: Any, by_others_than: list[Any]) -> bool:
+        owner = id(memory(array))
+        if owner in self.pinned:
+            return True
+        if self.group is not by_others_than:
+            self.group, self.inside = by_others_than, count_readers(by_others_than)
+        return self.counts[owner] > self.inside[owner]
+
+
+def count_readers(steps: list[Any]) -> Counter[int]:
+    """How many steps look at memory, by its id."""
+    counts: Counter[int] = Counter()
+    for step in steps:
+        counts.update({id(memory(x)) for x in step.reads()})
+    return counts
+
+
 def in_segments(
     steps: list[Any], results: list[Any], numbers: dict[int, float] | None = None
 ) -> list[Any]:
     """The same steps, those with tapes joined; `results` are arrays that are read at the end,
     `numbers` those of arrays that never change, by address."""
     shared = Shared(numbers or {})
-    readers: dict[int, set[int]] = {}
-    for step in steps:
-        for array in step.reads():
-            readers.setdefault(id(memory(array)), set()).add(id(step))
-    pinned = {id(memory(array)) for array in results}
-
-    def is_needed(array: Any, by_others_than: list[Any]) -> bool:
-        owner = id(memory(array))
-        return owner in pinned or bool(readers.get(owner, set()) - set(map(id, by_others_than)))
-
+    is_needed = Readers(steps, results)
     found: list[Any] = []
     together: list[Any] = []
     for step in [*steps, None]:
