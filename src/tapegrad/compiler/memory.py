@@ -94,9 +94,8 @@ class Plan:
             tape = segment.tape
             kept = [x for x in tape.kept if not self.has_moved(x)]
             tape.move(table, [*kept, self.block])
-            for step in segment.alone:
-                if step is not None:
-                    move_arrays(step, self.moved)
+            for step in segment.alone.values():
+                move_arrays(step, self.moved)
         self.homes = {}  # they are gone
 
     def let_go(self) -> None:
@@ -251,7 +250,7 @@ class Gift:
         spans = [(s.tape, *s.tape.uses(ranges([owner], [0]))[0].tolist()) for s in segments]
         self.spans = [span for span in spans if span[1] >= 0]
         held = [result.held]
-        for step in [step for s in segments for step in s.alone if step is not None]:
+        for step in [step for s in segments for step in s.alone.values()]:
             held += [step.made, step.arrays] if isinstance(step, OpStep) else [step.made]
         self.spots = [
             Spot(arrays, i, owner)

@@ -364,7 +364,7 @@ def as_result(recorder: Recorder, value: Any) -> Any:
 def arrays_of(step: Any) -> list[Any]:
     """The arrays that a step knows of, as it is run."""
     if isinstance(step, Segment):
-        alone = [x for one in step.alone if one is not None for x in (*one.made, *one.reads())]
+        alone = [x for one in step.alone.values() for x in (*one.made, *one.reads())]
         return [*step.tape.kept, *alone]
     return [*step.made, *step.reads()]
 

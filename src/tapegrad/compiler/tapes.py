@@ -14,7 +14,7 @@ import sys
 import weakref
 from array import array as packed
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -286,19 +286,53 @@ def bytes_tape(source: Any, target: Any) -> Any:
 class Outline:
     """What steps do, for pictures and in words: nothing is kept alive by it."""
 
-    __slots__ = ("bytes", "dtype", "made", "name", "reads", "seconds", "shape")
-
     def __init__(self, name: str, steps: list[Any], is_needed: Any = None) -> None:
         self.name = name
         self.seconds = math.inf  # the least that it took while it was timed
         kept = [x for step in steps for x in step.made if is_needed is None or is_needed(x, steps)]
         self.bytes = sum([x.nbytes for x in kept])  # what it fills, less what nobody else reads
         reads = [id(memory(x)) for step in steps for x in step.reads()]
-        self.reads = packed("q", dict.fromkeys(reads))  # there are many of them
+        self.reads = list(dict.fromkeys(reads))
         made = [x for step in steps for x in step.made]
-        self.made = packed("q", [id(memory(x)) for x in made])
+        self.made = [id(memory(x)) for x in made]
         self.shape = list(made[-1].shape) if made else None
         self.dtype = made[-1].dtype if made else None
+
+
+class Outlines:
+    """Those of the parts of a segment, of which there may be thousands, in a few arrays.
+
+    Small objects that outlive a recording would each keep a megabyte of Python's from the system.
+    """
+
+    def __init__(self, parts: list[Any], is_needed: Any) -> None:
+        self.names: list[str] = []
+        self.like: list[Any] = []  # (shape, dtype)
+        self.numbers = packed("q")  # bytes, ids of what is read, ids of what is made
+        self.ends = packed("q")  # of these three
+        known: dict[Any, Any] = {}
+        for _, steps in parts:
+            name = sys.intern("+".join([step.name for step in steps]))
+            each = Outline(name, steps, is_needed if len(steps) > 1 else None)
+            like = None if each.shape is None else (tuple(each.shape), each.dtype)
+            self.names.append(name)
+            self.like.append(known.setdefault(like, like))
+            for some in ([each.bytes], each.reads, each.made):
+                self.numbers.extend(some)
+                self.ends.append(len(self.numbers))
+        self.seconds = np.full(len(parts), np.inf)
+
+    def __iter__(self) -> Iterator[Outline]:
+        ends = [0, *self.ends]
+        for i, name in enumerate(self.names):
+            each = Outline(name, [])
+            cuts = ends[3 * i : 3 * i + 4]
+            pieces = [self.numbers[a:b].tolist() for a, b in itertools.pairwise(cuts)]
+            (each.bytes,), each.reads, each.made = pieces
+            each.seconds = float(self.seconds[i])
+            if self.like[i] is not None:
+                each.shape, each.dtype = list(self.like[i][0]), self.like[i][1]
+            yield each
 
 
 class Segment:
@@ -311,14 +345,11 @@ class Segment:
         self.count = len(steps)
         self.cells = [step.cell for step in steps if hasattr(step, "cell")]
         self.has_effects = bool(self.cells)
-        self.names = [sys.intern("+".join([step.name for step in some])) for _, some in parts]
-        self.outlines = [
-            Outline(name, some, is_needed if len(some) > 1 else None)
-            for name, (_, some) in zip(self.names, parts, strict=True)
-        ]
-        # The steps that can fail: of others nothing is kept beside their tapes.
-        self.alone = [some[0] if tape.checked else None for tape, some in parts]
-        self.ends = list(itertools.accumulate([len(tape) for tape, _ in parts]))
+        self.outlines = Outlines(parts, is_needed)
+        self.names = self.outlines.names
+        # The steps that can fail, by part: of others nothing is kept beside their tapes.
+        self.alone = {i: some[0] for i, (tape, some) in enumerate(parts) if tape.checked}
+        self.ends = packed("q", itertools.accumulate([len(tape) for tape, _ in parts]))
         self.tape = KERNELS.join_tapes([tape for tape, _ in parts])
 
     def run(self) -> None:
@@ -332,12 +363,9 @@ class Segment:
         """After an index out of range: the op itself says what is wrong."""
         while stopped >= 0:
             i = bisect.bisect_right(self.ends, stopped)
-            step = self.alone[i]
-            if step is None:
-                raise MemoryError(
-                    f"{self.names[i]}: there is no memory for what it needs in between"
-                )
-            step.run()
+            if i not in self.alone:
+                raise MemoryError(f"{self.names[i]}: no memory for what it needs in between")
+            self.alone[i].run()
             stopped = self.tape(self.ends[i])
 
     def run_timed(self) -> None:
@@ -348,8 +376,8 @@ class Segment:
             self.go_on(stopped)
         for cell in self.cells:
             cell.n += 1
-        for part, outline in zip(np.split(taken, self.ends[:-1]), self.outlines, strict=True):
-            outline.seconds = min(outline.seconds, float(part.sum()))
+        parts = [part.sum() for part in np.split(taken, self.ends[:-1])]
+        np.minimum(self.outlines.seconds, parts, out=self.outlines.seconds)
 
 
 class Readers:
