@@ -27,7 +27,7 @@ from .memory import forget_memory
 from .modules import OptimizedModule, parts_of
 from .recording import MOVED, NothingDone, Recording
 from .splitting import Split, cut
-from .steps import OpStep
+from .steps import OpStep, PythonStep
 from .watching import Seen, differs_when_replayed, why_not, why_not_between
 
 MOST_RECORDINGS = 8  # of one function, for as many signatures
@@ -321,7 +321,7 @@ class Compiled:
             return len(steps) < FEWEST_STEPS
         if self.check or self.fullgraph or len(steps) >= FEWEST_OPS:
             return False
-        if any([type(step) is not OpStep for step in steps]):
+        if any([type(step) not in (OpStep, PythonStep) for step in steps]):
             return False
         # Several passes over large arrays may become one.
         elementwise = [step for step in steps if step.op.elementwise]

@@ -16,7 +16,7 @@ import numpy as np
 from ..core.layout import address, memory
 from ..core.python_dispatch import leaves_of
 from ..native import KERNELS
-from .steps import FillStep, GradientStep, OpStep, ViewOf
+from .steps import FillStep, GradientStep, OpStep, PythonStep, ViewOf
 from .tapes import Segment
 
 LEAST = 256  # bytes that are worth looking for the best place
@@ -281,7 +281,7 @@ class Gift:
 class NewEachTime:
     """A result that an op in Python makes and nobody else looks at: it is never stored."""
 
-    def __init__(self, result: Any, step: OpStep) -> None:
+    def __init__(self, result: Any, step: PythonStep) -> None:
         self.step = step
         self.i = [x is result._array for x in step.made].index(True)
         step.keeps_new = True
@@ -360,7 +360,7 @@ def give(step: Any, k: int, readers: list[Any]) -> None:
 
 
 def is_in_python(step: Any) -> bool:
-    return type(step) is OpStep and not step.is_taped
+    return type(step) is PythonStep
 
 
 def may_get(step: Any, array: Any) -> bool:
@@ -378,8 +378,7 @@ def is_only_made(users: list[Any], array: Any) -> bool:
     """Whether one op in Python makes an array, and that is all."""
     return (
         len(users) == 1
-        and type(users[0]) is OpStep
-        and not users[0].is_taped
+        and is_in_python(users[0])
         and len(users[0].made) == 1
         and users[0].made[0] is array
     )

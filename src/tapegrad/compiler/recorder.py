@@ -43,6 +43,7 @@ from .steps import (
     FillStep,
     GradientStep,
     OpStep,
+    PythonStep,
     Step,
     UpdateStep,
     WholeStep,
@@ -234,7 +235,12 @@ class Recorder(OpMode):
                 if tape is not None and key in self.zeros:
                     tape.knows_zeros(self.zeros[key])
             if self.keeps_steps:
-                self.add(OpStep(op, arrays, attrs, made, tape), arrays, attrs)
+                step = (
+                    PythonStep(op, arrays, attrs, made)
+                    if tape is None
+                    else OpStep(op, arrays, attrs, made, tape)
+                )
+                self.add(step, arrays, attrs)
             if self.dying is not None:
                 self.dying.made(made)
                 kept = [] if tape is None else tape.kept

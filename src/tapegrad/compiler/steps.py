@@ -173,19 +173,39 @@ class ViewOf:
 class OpStep(Step):
     """An op on arrays. Its kernel makes new ones, which are copied to where the others look."""
 
-    __slots__ = (
-        *("__weakref__", "arrays", "attrs", "borrowed", "handed", "is_ready", "keeps_new", "lent"),
-        *("made", "name", "op", "shape", "stored", "tape"),
-    )
+    __slots__ = ("arrays", "attrs", "made", "op", "tape")  # no more: there may be many of them
 
     def __init__(self, op: Op, arrays: list[Any], attrs: Any, made: list[Any], tape: Any) -> None:
         self.op = op
-        self.name = op.name
-        self.arrays = arrays
+        self.arrays = arrays[:]  # with no room to grow
         self.attrs = attrs
-        self.made = made
+        self.made = made[:]
         self.tape: Tape | None = tape
-        self.lent = NOT_LENT if tape is not None or is_small(made) else Lent(made)
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return self.op.name
+
+    def reads(self) -> list[Any]:
+        given = (*self.arrays, *leaves_of(self.attrs))
+        return [x._array if isinstance(x, TensorBase) else x for x in given if has_memory(x)]
+
+    def run(self) -> None:
+        store(self, self.results())
+
+    def results(self) -> list[Any]:
+        out = run_kernel(self.op, list(self.arrays), self.attrs)
+        return [as_array(new) for new in ((out,) if self.op.single else out)]
+
+
+class PythonStep(OpStep):
+    """An op without a tape. Its results may go straight to others of its kind."""
+
+    __slots__ = ("borrowed", "handed", "is_ready", "keeps_new", "lent", "shape", "stored")
+
+    def __init__(self, op: Op, arrays: list[Any], attrs: Any, made: list[Any]) -> None:
+        super().__init__(op, arrays, attrs, made, None)
+        self.lent = NOT_LENT if is_small(made) else Lent(made)
         self.keeps_new = False  # its results are nobody else's: they stay where they are made
         # Which result goes into which list, where, and how that looks at it (None: as it is).
         self.handed: Sequence[tuple[int, list[Any], int, Any]] = ()
@@ -193,10 +213,6 @@ class OpStep(Step):
         self.stored: Sequence[int] = ()  # those of them that nobody gets
         self.is_ready: bool | None = None  # the kernel can be called as it is; None: to be seen
         self.borrowed: Sequence[tuple[int, Any]] = ()  # where it got some, and what they are like
-
-    def reads(self) -> list[Any]:
-        given = (*self.arrays, *leaves_of(self.attrs))
-        return [x._array if isinstance(x, TensorBase) else x for x in given if has_memory(x)]
 
     def run(self) -> None:
         if self.handed:
@@ -247,10 +263,6 @@ class OpStep(Step):
         for k in self.stored:
             self.made[k][...] = found[k]
 
-    def results(self) -> list[Any]:
-        out = run_kernel(self.op, list(self.arrays), self.attrs)
-        return [as_array(new) for new in ((out,) if self.op.single else out)]
-
 
 class CallStep(Step):
     """A function that is no op (`zeros`, `rand`), or that writes into a tensor."""
@@ -285,9 +297,11 @@ class WriteStep(OpStep):
 
     def __init__(self, op: Op, arrays: list[Any], attrs: Any, cell: Any, tape: Any) -> None:
         super().__init__(op, arrays, attrs, [arrays[0]], tape)
-        self.lent = NOT_LENT  # what it reads is where the result goes
-        self.name = f"{op.name}_"
         self.cell = cell
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return f"{self.op.name}_"
 
     def run(self) -> None:
         super().run()
