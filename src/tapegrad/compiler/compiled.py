@@ -23,7 +23,7 @@ from . import set_stance
 from .arguments import ANY_FLOAT, around, described, flat, has_stand_in, is_float, is_tensor
 from .decisions import IN_A_ROW, SOME, OtherAnswer
 from .guards import Guards
-from .memory import forget_memory
+from .memory import sparing_memory
 from .modules import OptimizedModule, parts_of
 from .recording import MOVED, NothingDone, Recording
 from .splitting import Split, cut
@@ -142,9 +142,9 @@ class Compiled:
         if found.run_steps:
             if not found.confirmed or self.check:
                 self.given = args, kwargs
-                answer = self.confirm(found, values, spec)
+                with sparing_memory():
+                    answer = self.confirm(found, values, spec)
                 self.given = ((), {})
-                forget_memory()
                 return answer
             try:
                 self.last = found if spec is None else None
@@ -162,9 +162,9 @@ class Compiled:
         if found.calls < 2:
             return self.function(*args, **kwargs)
         self.given = args, kwargs
-        answer = self.record(found, values, spec)
+        with sparing_memory():
+            answer = self.record(found, values, spec)
         self.given = ((), {})
-        forget_memory()
         return answer
 
     def gets_new_numbers(self, key: Any, values: Any) -> bool:

@@ -8,7 +8,9 @@ Large results are handed out as they are, and the kernels get other memory for t
 
 from __future__ import annotations
 
+import contextlib
 import heapq
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,20 @@ WORTH_GIVING = 1 << 16  # bytes of a result
 def forget_memory() -> None:
     """What the calls before this one made and dropped is of no use to it."""
     if KERNELS is not None:
+        KERNELS.forget_memory()
+
+
+@contextlib.contextmanager
+def sparing_memory() -> Iterator[None]:
+    """A call that needs other memory than those before it: what they left makes room."""
+    if KERNELS is None:
+        yield
+        return
+    KERNELS.spare_memory(1)
+    try:
+        yield
+    finally:
+        KERNELS.spare_memory(-1)
         KERNELS.forget_memory()
 
 

@@ -173,6 +173,8 @@ KINDS = {
 DTYPES = {kind: dtype for dtype, kind in KINDS.items()}
 MOST_DIMS = 8
 LARGE_TURN = 4096  # elements
+COPIES: dict[Any, Any] = {}  # programs, by what is copied: there may be many alike
+MOST_COPIES = 16
 
 
 def copies(op: Any, arrays: list[Any], attrs: Any, result: Any) -> list[tuple[Any, Any]]:
@@ -260,7 +262,12 @@ def copy_tape(source: Any, target: Any) -> Any:
         (kinds[0], address(source), 0.0, source.strides),
         (kinds[1], address(target), 0.0, target.strides),
     )
-    return KERNELS.fused_tape(said, source.shape, operands, [source, target])
+    key = said, kinds, source.shape, source.strides, target.strides
+    tape = KERNELS.fused_tape(COPIES.get(key, said), source.shape, operands, [source, target])
+    if len(COPIES) >= MOST_COPIES:
+        COPIES.clear()
+    COPIES[key] = tape.kept[0]
+    return tape
 
 
 def turns(source: Any) -> bool:

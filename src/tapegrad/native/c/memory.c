@@ -36,6 +36,7 @@ static struct {
     int count;
     size_t bytes;
     size_t limit;
+    int sparing; /* calls that would rather wait for new pages than have more of them */
 } store = {.lock = PTHREAD_MUTEX_INITIALIZER, .limit = (size_t)512 << 20};
 
 static PyObject *handler;
@@ -64,6 +65,18 @@ static void *get_small(size_t bytes, int cleared) {
     return at ? said_small(at, bytes) : NULL;
 }
 
+/* Give back what was kept longest, so many bytes of it or all; the lock is held. */
+static void drop_oldest(size_t wanted) {
+    int gone = 0;
+    for (size_t dropped = 0; gone < store.count && dropped < wanted; gone++) {
+        munmap(store.kept[gone].at, store.kept[gone].size);
+        dropped += store.kept[gone].size;
+        store.bytes -= store.kept[gone].size;
+    }
+    store.count -= gone;
+    memmove(&store.kept[0], &store.kept[gone], (size_t)store.count * sizeof store.kept[0]);
+}
+
 static void *get(void *context, size_t bytes) {
     (void)context;
     if (bytes < LARGE)
@@ -81,6 +94,8 @@ static void *get(void *context, size_t bytes) {
             memmove(&store.kept[i], &store.kept[i + 1],
                     (size_t)(store.count - i) * sizeof store.kept[0]);
         }
+    if (!at && store.sparing)
+        drop_oldest(size);
     pthread_mutex_unlock(&store.lock);
     if (!at) {
         at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -296,6 +311,18 @@ PyObject *tg_keep_memory(PyObject *self, PyObject *limit) {
     pthread_mutex_lock(&store.lock);
     store.limit = bytes < 0 ? 0 : (size_t)bytes;
     shrink(store.limit);
+    pthread_mutex_unlock(&store.lock);
+    Py_RETURN_NONE;
+}
+
+/* spare_memory(by): from the first 1 to the last -1, new memory takes the place of what is kept. */
+PyObject *tg_spare_memory(PyObject *self, PyObject *by) {
+    (void)self;
+    const long change = PyLong_AsLong(by);
+    if (change == -1 && PyErr_Occurred())
+        return NULL;
+    pthread_mutex_lock(&store.lock);
+    store.sparing += change > 0 ? 1 : -1;
     pthread_mutex_unlock(&store.lock);
     Py_RETURN_NONE;
 }

@@ -58,6 +58,7 @@ static PyMethodDef functions[] = {
      "sum_to(x, shape): over leading dimensions; None where it is not for this"},
     {"use_memory", tg_use_memory, METH_NOARGS, "NumPy's arrays, in this context, from memory that is kept"},
     {"keep_memory", tg_keep_memory, METH_O, "how many bytes of freed arrays are kept at the most"},
+    {"spare_memory", tg_spare_memory, METH_O, "spare_memory(1), then (-1): new memory instead of kept"},
     {"forget_memory", tg_forget_memory, METH_NOARGS, "none of what is kept is wanted soon"},
     {"together", tg_together, METH_VARARGS, "a table of many arrays for one kernel, or None"},
     {"succeeded", tg_succeeded, METH_O, "whether the one number of a flag is zero"},

@@ -95,6 +95,7 @@ PyObject *tg_empty(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *tg_zeros(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *tg_use_memory(PyObject *self, PyObject *unused);
 PyObject *tg_keep_memory(PyObject *self, PyObject *limit);
+PyObject *tg_spare_memory(PyObject *self, PyObject *by);
 PyObject *tg_forget_memory(PyObject *self, PyObject *unused);
 
 #endif
