@@ -21,6 +21,7 @@ from ..core.layout import memory
 from ..native import KERNELS
 
 PIECE = 1 << 16  # elements that change places at a time
+LARGE_PIECE = 1 << 20  # bytes
 PLAIN = (bool, int, float, complex, str, type(None))
 
 
@@ -42,9 +43,20 @@ class Print:
     """What an array was, where it is enough to tell another one from it."""
 
     def __init__(self, array: Any) -> None:
-        in_order = array if array.flags.c_contiguous else np.ascontiguousarray(array)
-        self.mark = fingerprint(in_order), array.shape, array.dtype
+        # Piece by piece, so that no copy of all is needed to have the elements in order.
+        marks = [fingerprint(np.ascontiguousarray(piece)) for piece in pieces_of(array)]
+        self.mark = marks, array.shape, array.dtype
         self.owner = id(memory(array))
+
+
+def pieces_of(array: Any) -> list[Any]:
+    """An array in pieces of about a megabyte, which depend on its shape alone."""
+    if array.ndim == 0 or array.nbytes <= LARGE_PIECE:
+        return [array]
+    rows = LARGE_PIECE * len(array) // array.nbytes
+    if not rows:
+        return [piece for row in array for piece in pieces_of(row)]
+    return [array[start : start + rows] for start in range(0, len(array), rows)]
 
 
 def is_same_as(array: Any, after: Any) -> bool:
