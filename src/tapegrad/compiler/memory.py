@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import heapq
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any
 
 import numpy as np
@@ -84,35 +84,46 @@ def ranges(owners: list[Any], moves: list[int]) -> Any:
 
 
 class Plan:
-    """The block of one recording."""
+    """Where the values of some steps lie in a block; `kept`: ids of what is read after them."""
 
-    def __init__(self, owners: list[Any], steps: list[Any]) -> None:
+    def __init__(self, owners: list[Any], steps: list[Any], kept: Container[int] = ()) -> None:
         self.block: Any = None
+        self.total = 0  # bytes that it needs
         self.before = 0  # bytes that lie in it, one after the other
-        self.homes: dict[int, int] = {}  # by id of memory: where it is in the block
-        segments = [step for step in steps if isinstance(step, Segment)]
+        self.segments = [step for step in steps if isinstance(step, Segment)]
         owners = sorted(owners, key=address)
-        spans = spans_of(owners, segments)
+        spans = spans_of(owners, self.segments)
         used = [i for i, (first, _) in enumerate(spans) if first >= 0]
-        owners, spans = [owners[i] for i in used], spans[used]
-        if not owners:
+        self.owners, spans = [owners[i] for i in used], spans[used]
+        self.places: list[int] = []
+        self.homes: dict[int, int] = {}  # by id of memory: where it is in the block
+        if self.owners:
+            end = sum([len(segment.tape) for segment in self.segments])
+            spans[[id(owner) in kept for owner in self.owners], 1] = end
+            sizes = [owner.nbytes for owner in self.owners]
+            self.before = sum(sizes)
+            self.places, self.total = placed(sizes, spans)
+
+    def settle(self, block: Any) -> None:
+        """Have everything in a block from now on."""
+        if not self.owners:
             return
-        self.before = sum([owner.nbytes for owner in owners])
-        places, total = placed([owner.nbytes for owner in owners], spans)
-        forget_memory()  # so that it is new, and nothing of it there before it is filled
-        self.block = KERNELS.room(np.broadcast_to(np.uint8(0), (total + LINE,)))
-        skipped = -address(self.block) % LINE
-        self.homes = {id(x): skipped + at for x, at in zip(owners, places, strict=True)}
-        start = address(self.block) + skipped
-        moves = [start + at - address(x) for x, at in zip(owners, places, strict=True)]
-        table = ranges(owners, moves)
-        for segment in segments:
+        self.block = block
+        skipped = -address(block) % LINE
+        start = address(block) + skipped
+        pairs = list(zip(self.owners, self.places, strict=True))
+        self.homes = {id(x): skipped + at for x, at in pairs}
+        table = ranges(self.owners, [start + at - address(x) for x, at in pairs])
+        for segment in self.segments:
             tape = segment.tape
             kept = [x for x in tape.kept if not self.has_moved(x)]
-            tape.move(table, [*kept, self.block])
+            tape.move(table, [*kept, block])
             for step in segment.alone.values():
                 move_arrays(step, self.moved)
-        self.homes = {}  # they are gone
+
+    def forget(self) -> None:
+        """What has moved is gone."""
+        self.owners, self.places, self.segments, self.homes = [], [], [], {}
 
     def let_go(self) -> None:
         """Until the next replay nothing of the block is needed."""
@@ -127,6 +138,16 @@ class Plan:
             return array
         owner = memory(array)
         return at_other_place(array, owner, self.block, self.homes[id(owner)])
+
+
+def settle(plans: list[Plan]) -> None:
+    """One block for plans of which no two are needed at the same time."""
+    total = max([plan.total for plan in plans])
+    if total:
+        forget_memory()  # so that it is new, and nothing of it there before it is filled
+        block = KERNELS.room(np.broadcast_to(np.uint8(0), (total + LINE,)))
+        for plan in plans:
+            plan.settle(block)
 
 
 def movable(needed: list[Any], results: list[Any]) -> list[Any]:

@@ -19,7 +19,7 @@ from .arguments import ANY_FLOAT, around, described, has_stand_in
 from .decisions import Decision
 from .dying import is_large
 from .guards import Guards
-from .memory import Plan, gifts, hand_on, movable, owners_of
+from .memory import Plan, gifts, hand_on, movable, owners_of, settle
 from .outside import Call, Outside, Pattern
 from .recorder import Recorder
 from .scalars import LARGEST, Number, now
@@ -115,6 +115,8 @@ class Recording:
         self.spec = seen.spec
         self.gradient_steps = [step for step in needed if isinstance(step, GradientStep)]
         self.outside = seen.outside
+        for i in () if seen.outside is None else seen.outside.slots:
+            self.results[i]._node = None  # each call gets another one
         read = [] if seen.outside is None else seen.outside.take(needed, seen.inputs)
         if keeps_all:
             self.all_steps = needed
@@ -124,8 +126,15 @@ class Recording:
         moves = movable(needed, kept)
         steps = in_segments(needed, kept, recorder.known_numbers())
         self.plan = Plan(moves, steps)
+        passes = [] if seen.outside is None else list(seen.outside.passes.values())
+        settle([self.plan, *[each.plan for each in passes]])
+        for each in passes:
+            each.settle()
+        self.plan.forget()
         del moves
         self.note_memory(seen, needed, steps, made)
+        for each in passes:
+            each.steps = []
         self.gifts = gifts(needed, steps, made, read)
         hand_on(needed, kept)
         self.given = []
@@ -275,7 +284,8 @@ class Recording:
         Gradients may be looked at before they are forgotten. Those that may go then are returned.
         """
         if self.outside is not None:
-            return []
+            with self.outside.busy:
+                self.outside.leave()
         if self.plan is not None:
             self.plan.let_go()
         gradients = [x for step in self.gradient_steps for x in step.reads()]

@@ -262,6 +262,8 @@ def differs_when_replayed(recording: Recording, seen: Seen, values: Any, again: 
     if again:
         seen.out, seen.results = None, []
         seen.recorder.forget()
+        if seen.outside is not None:
+            seen.outside.forget()
     forget_memory()
     try:
         recording.replay_timed(values, before)
