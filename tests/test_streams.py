@@ -635,6 +635,19 @@ def test_state_is_pytorchs():
         assert streams.normal(each, (5,), np.dtype("float32")).tolist() == AFTER_STATES
 
 
+@pytest.mark.parametrize("seed", [0, 1, 67280421310721, 2**64 - 1])
+def test_the_state_before_the_first_draw(seed):
+    """It is known without the twister, which waits; and one that is told its own waits on."""
+    waiting, begun = Stream(seed), Stream(seed)
+    begun._start()
+    assert (waiting.get_state() == begun.get_state()).all() and waiting._bits is None
+    waiting.set_state(begun.get_state())
+    assert waiting._bits is None
+    begun.words(700)
+    waiting.set_state(begun.get_state())
+    assert (waiting.words(9) == begun.words(9)).all()
+
+
 def test_a_copy_draws_on_its_own():
     stream = seeded(1)
     fresh, streams_first = stream.copy(), streams.uniform(stream, (3,), np.dtype("float64"))

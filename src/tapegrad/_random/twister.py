@@ -147,18 +147,23 @@ class Stream:
         self._drawn |= succeeded and out.size > 0
         return succeeded
 
-    def mark(self) -> Mark:
-        """Where it is, for `is_at` and `go_to`; for streams that kernels in C draw from."""
+    def mark(self) -> Mark | None:
+        """Where it is, for `is_at` and `go_to`; None: nothing was drawn from it so far."""
         if self._bits is None:
-            self._start()
+            return None
         return self._state.copy(), self._kept.copy(), self._drawn
 
-    def is_at(self, mark: Mark) -> bool:
+    def is_at(self, mark: Mark | None) -> bool:
+        if mark is None or self._bits is None:
+            return mark is None and self._bits is None
         state, kept, _ = mark
         return self._state.tobytes() == state.tobytes() and self._kept.tobytes() == kept.tobytes()
 
-    def go_to(self, mark: Mark) -> None:
-        self._state[:], self._kept[:], self._drawn = mark
+    def go_to(self, mark: Mark | None) -> None:
+        if mark is not None:
+            self._state[:], self._kept[:], self._drawn = mark
+        else:
+            self.manual_seed(self._seed)
 
     @contextlib.contextmanager
     def drawn_by_others(self) -> Iterator[None]:
@@ -169,15 +174,17 @@ class Stream:
 
     def get_state(self) -> Array:
         """The state as PyTorch writes it: 5056 bytes."""
-        bits = self._bits if self._bits is not None else self._start()
-        twister = bits.state["state"]
-        position = int(twister["pos"])
+        if self._bits is None:
+            key, position = seeded(self._seed), _WORDS
+        else:
+            twister = self._bits.state["state"]
+            key, position = twister["key"], int(twister["pos"])
         out = np.zeros(_STATE_BYTES, np.uint8)
         out[:8].view("<u8")[0] = self._seed
         out[_LEFT:_SEEDED].view("<i4")[0] = _WORDS + 1 - position
         out[_SEEDED:_NEXT].view("<i4")[0] = 1
         out[_NEXT:_KEY].view("<u8")[0] = position if self._drawn else 0
-        out[_KEY : _KEY + 8 * _WORDS].view("<u8")[:] = twister["key"]
+        out[_KEY : _KEY + 8 * _WORDS].view("<u8")[:] = key
         if self.next_normal is not None:
             out[_NORMAL : _NORMAL + 8].view("<f8")[0] = self.next_normal
             out[_HAS_NORMAL] = 1
@@ -194,6 +201,8 @@ class Stream:
                 f"Expected a CPUGeneratorImplState of size {_STATE_BYTES} but found the input RNG "
                 f"state size to be {state.size}"
             )
+        if self._bits is None and np.array_equal(state, self.get_state()):
+            return  # and it still waits
         data = np.frombuffer(state.tobytes(), np.uint8)  # views need the right alignment
         left = int(data[_LEFT:_SEEDED].view("<i4")[0])
         following = int(data[_NEXT:_KEY].view("<u8")[0])
@@ -248,6 +257,14 @@ class Stream:
                     "know; TAPEGRAD_NATIVE=0 switches them off"
                 )
         return bits
+
+
+def seeded(seed: int) -> Array:
+    """The words that a Mersenne twister starts with, without asking `numpy.random` for them."""
+    words = [seed & 0xFFFF_FFFF]
+    for i in range(1, _WORDS):
+        words.append(1812433253 * (words[-1] ^ words[-1] >> 30) + i & 0xFFFF_FFFF)
+    return np.array(words, np.uint32)
 
 
 def check_seed(seed: Any) -> None:

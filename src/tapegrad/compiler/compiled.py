@@ -23,11 +23,11 @@ from . import set_stance
 from .arguments import ANY_FLOAT, around, described, flat, has_stand_in, is_float, is_tensor
 from .decisions import IN_A_ROW, SOME, OtherAnswer
 from .guards import Guards
-from .memory import forget_memory
+from .memory import sparing_memory
 from .modules import OptimizedModule, parts_of
 from .recording import MOVED, NothingDone, Recording
 from .splitting import Split, cut
-from .steps import OpStep
+from .steps import OpStep, PythonStep
 from .watching import Seen, differs_when_replayed, why_not, why_not_between
 
 MOST_RECORDINGS = 8  # of one function, for as many signatures
@@ -142,9 +142,9 @@ class Compiled:
         if found.run_steps:
             if not found.confirmed or self.check:
                 self.given = args, kwargs
-                answer = self.confirm(found, values, spec)
+                with sparing_memory():
+                    answer = self.confirm(found, values, spec)
                 self.given = ((), {})
-                forget_memory()
                 return answer
             try:
                 self.last = found if spec is None else None
@@ -162,9 +162,9 @@ class Compiled:
         if found.calls < 2:
             return self.function(*args, **kwargs)
         self.given = args, kwargs
-        answer = self.record(found, values, spec)
+        with sparing_memory():
+            answer = self.record(found, values, spec)
         self.given = ((), {})
-        forget_memory()
         return answer
 
     def gets_new_numbers(self, key: Any, values: Any) -> bool:
@@ -304,10 +304,10 @@ class Compiled:
             recording.fail(better)
             return seen.given_back(values)
         recording.take(seen, self.check)
-        again = seen.outside is None and not self.check
+        again = not self.check
         wrong = differs_when_replayed(recording, seen, values, again)
         if wrong:
-            if seen.outside is not None:
+            if seen.outside is not None and not again:
                 # The graph behind the results is in memory that the replay has written to.
                 seen.recorder.before.undo(for_good=True)
             return self.refused(recording, wrong, values, spec)
@@ -321,7 +321,7 @@ class Compiled:
             return len(steps) < FEWEST_STEPS
         if self.check or self.fullgraph or len(steps) >= FEWEST_OPS:
             return False
-        if any([type(step) is not OpStep for step in steps]):
+        if any([type(step) not in (OpStep, PythonStep) for step in steps]):
             return False
         # Several passes over large arrays may become one.
         elementwise = [step for step in steps if step.op.elementwise]
@@ -335,8 +335,7 @@ class Compiled:
         if seen.recorder.answers != recording.answers:  # another call will do
             self.missed(recording)
             return seen.given_back(values)
-        again = seen.outside is None and not self.check
-        again = again and seen.recorder.trace.sum == recording.trace
+        again = not self.check and seen.recorder.trace.sum == recording.trace
         wrong = differs_when_replayed(recording, seen, values, again)
         if wrong and again:
             return self.refused(recording, wrong, values, spec)

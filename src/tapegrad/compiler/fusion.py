@@ -21,6 +21,7 @@ from ..native import KERNELS
 
 MOST_TOGETHER = 40  # ops in a group
 LARGE_SUM = 1 << 15  # elements
+JOINED = () if KERNELS is None else KERNELS.join_tapes([])  # in the place of what is in a group
 
 
 class Shared:
@@ -41,6 +42,11 @@ class Shared:
 
 class Call:
     """What the vector machine does for one op."""
+
+    __slots__ = (
+        *("constants", "cost", "inputs", "kind", "kinds", "outputs", "said", "sizes", "step"),
+        "steps",
+    )
 
     def __init__(self, step: Any) -> None:
         self.step = step
@@ -80,31 +86,35 @@ def spread_out(operand: Any, sizes: tuple[int, ...]) -> Any:
 
 
 class Group:
-    """Calls over the same elements."""
-
-    tape: Any
+    """Calls over the same elements: their steps, since there may be many."""
 
     def __init__(self, call: Call) -> None:
-        self.calls = [call]
+        self.steps = [call.step]
+        self.kind, self.sizes = call.kind, call.sizes
         self.made = {x[1]: x for x in call.outputs}  # by address
         self.fills = owners(call.step.made)
         self.inside = places(call.step.made)
 
+    def calls(self) -> list[Call]:
+        found = [Call(step) for step in self.steps]
+        for call in found:
+            call.over(self.sizes)
+        return found
+
     def takes(self, call: Call) -> bool:
-        first = self.calls[0]
-        if call.kind != first.kind or len(self.calls) >= MOST_TOGETHER:
+        if call.kind != self.kind or len(self.steps) >= MOST_TOGETHER:
             return False
-        if call.count() != first.count():
+        a, b = call.sizes, self.sizes
+        if call.count() != math.prod(b):
             return False
-        a, b = call.sizes, first.sizes
         if a != b:
             if len(a) > 1 and len(b) > 1:
                 return False
             sizes = a if len(a) > 1 else b
             call.over(sizes)
-            for own in self.calls:
-                own.over(sizes)
-            self.made = {x[1]: x for own in self.calls for x in own.outputs}
+            if sizes != b:
+                self.made = {at: spread_out(x, sizes) for at, x in self.made.items()}
+                self.sizes = sizes
         # What it reads of the group must be read element for element.
         for operand in call.inputs:
             at = operand[1]
@@ -116,10 +126,12 @@ class Group:
         return True
 
     def add(self, call: Call) -> None:
-        self.calls.append(call)
+        self.steps.append(call.step)
         self.made.update({x[1]: x for x in call.outputs})
         self.fills |= owners(call.step.made)
         self.inside += places(call.step.made)
+        if len(self.steps) == MOST_TOGETHER:  # nobody asks any more
+            self.made, self.inside = {}, []
 
 
 class Alone:
@@ -212,22 +224,26 @@ def tapes_of(item: Any, is_needed: Any, shared: Shared) -> list[Any]:
     """The tapes of one place in the order, with the steps that each does."""
     if isinstance(item, Alone):
         return [(item.step.tape, [item.step])]
-    if len(item.calls) == 1:
-        call = item.calls[0]
+    return tapes_for(item.calls(), is_needed, shared)
+
+
+def tapes_for(calls: list[Call], is_needed: Any, shared: Shared) -> list[Any]:
+    """The same for some calls of a group."""
+    if len(calls) == 1:
+        call = calls[0]
         kept = [x for x in call.step.tape.kept if is_array(x)]
         operands = (*call.inputs, *call.outputs)
-        return [(shared.tape(call.said, call.sizes, operands, kept), [call.step])]
-    try:
-        tape = joined(item.calls, is_needed, shared)
-        return [] if tape is None else [(tape, [call.step for call in item.calls])]
-    except TooLarge:
-        half = len(item.calls) // 2
-        found = []
-        for part in (item.calls[:half], item.calls[half:]):
-            group = Group(part[0])
-            group.calls = part
-            found += tapes_of(group, is_needed, shared)
-        return found
+        tape = shared.tape(call.said, call.sizes, operands, kept)
+    else:
+        try:
+            tape = joined(calls, is_needed, shared)
+        except TooLarge:
+            half = len(calls) // 2
+            first = tapes_for(calls[:half], is_needed, shared)
+            return first + tapes_for(calls[half:], is_needed, shared)
+    for call in calls:
+        call.step.tape = JOINED  # has taken its place
+    return [] if tape is None else [(tape, [call.step for call in calls])]
 
 
 def joined(calls: list[Call], is_needed: Any, shared: Shared) -> Any:

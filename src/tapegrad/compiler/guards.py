@@ -14,6 +14,7 @@ import functools
 import os
 import pickle
 import random
+import sys
 import types
 from typing import Any
 
@@ -46,9 +47,20 @@ MAKERS = ("__init__", "__new__", "__post_init__")  # of objects that are not the
 NUMPY = os.path.dirname(np.__file__)
 
 
-def numpy_stream() -> bytes:
-    """Where NumPy's own random numbers are."""
-    return pickle.dumps(np.random.get_state(legacy=False))
+AT_FIRST = 623  # the word of its twister that NumPy begins with
+
+
+def numpy_stream() -> Any:
+    """Where NumPy's own random numbers are; None while nothing has asked for them."""
+    found = sys.modules.get("numpy.random")  # importing it takes megabytes
+    return found.get_state(legacy=False) if hasattr(found, "get_state") else None
+
+
+def has_moved(before: Any, now: Any) -> bool:
+    """Whether NumPy's numbers were drawn between the two."""
+    if before is not None:
+        return pickle.dumps(before) != pickle.dumps(now)
+    return now is not None and (now["state"]["pos"] < AT_FIRST or bool(now["has_gauss"]))
 
 
 class Guards:
@@ -136,7 +148,7 @@ class Guards:
         """Whether Python's or NumPy's own random numbers were drawn since."""
         if random.getstate() != self.random[0]:
             return "Python's random numbers"
-        return "NumPy's random numbers" if numpy_stream() != self.random[1] else ""
+        return "NumPy's random numbers" if has_moved(self.random[1], numpy_stream()) else ""
 
     # ------------------------------------------------------------------ what can be reached
 

@@ -8,6 +8,9 @@ Large results are handed out as they are, and the kernels get other memory for t
 
 from __future__ import annotations
 
+import contextlib
+import heapq
+from collections.abc import Container, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,11 +18,11 @@ import numpy as np
 from ..core.layout import address, memory
 from ..core.python_dispatch import leaves_of
 from ..native import KERNELS
-from .steps import FillStep, GradientStep, OpStep, ViewOf
+from .steps import FillStep, GradientStep, OpStep, PythonStep, ViewOf
 from .tapes import Segment
 
-LEAST = 256  # bytes that are worth a place in the plan
-MOST = 2000  # arrays in it: the large ones count
+LEAST = 256  # bytes that are worth looking for the best place
+MOST = 2000  # arrays that get one: the large ones count
 LINE = 64  # bytes: places begin with a line of the cache
 WORTH_GIVING = 1 << 16  # bytes of a result
 
@@ -27,6 +30,20 @@ WORTH_GIVING = 1 << 16  # bytes of a result
 def forget_memory() -> None:
     """What the calls before this one made and dropped is of no use to it."""
     if KERNELS is not None:
+        KERNELS.forget_memory()
+
+
+@contextlib.contextmanager
+def sparing_memory() -> Iterator[None]:
+    """A call that needs other memory than those before it: what they left makes room."""
+    if KERNELS is None:
+        yield
+        return
+    KERNELS.spare_memory(1)
+    try:
+        yield
+    finally:
+        KERNELS.spare_memory(-1)
         KERNELS.forget_memory()
 
 
@@ -67,34 +84,46 @@ def ranges(owners: list[Any], moves: list[int]) -> Any:
 
 
 class Plan:
-    """The block of one recording."""
+    """Where the values of some steps lie in a block; `kept`: ids of what is read after them."""
 
-    def __init__(self, needed: list[Any], steps: list[Any], results: list[Any]) -> None:
+    def __init__(self, owners: list[Any], steps: list[Any], kept: Container[int] = ()) -> None:
         self.block: Any = None
+        self.total = 0  # bytes that it needs
         self.before = 0  # bytes that lie in it, one after the other
-        segments = [step for step in steps if isinstance(step, Segment)]
-        owners = sorted(movable(needed, results), key=address)
-        spans = spans_of(owners, segments)
+        self.segments = [step for step in steps if isinstance(step, Segment)]
+        owners = sorted(owners, key=address)
+        spans = spans_of(owners, self.segments)
         used = [i for i, (first, _) in enumerate(spans) if first >= 0]
-        owners, spans = [owners[i] for i in used], spans[used]
-        if not owners:
+        self.owners, spans = [owners[i] for i in used], spans[used]
+        self.places: list[int] = []
+        self.homes: dict[int, int] = {}  # by id of memory: where it is in the block
+        if self.owners:
+            end = sum([len(segment.tape) for segment in self.segments])
+            spans[[id(owner) in kept for owner in self.owners], 1] = end
+            sizes = [owner.nbytes for owner in self.owners]
+            self.before = sum(sizes)
+            self.places, self.total = placed(sizes, spans)
+
+    def settle(self, block: Any) -> None:
+        """Have everything in a block from now on."""
+        if not self.owners:
             return
-        self.before = sum([owner.nbytes for owner in owners])
-        places, total = packed([owner.nbytes for owner in owners], spans)
-        forget_memory()  # so that it is new, and nothing of it there before it is filled
-        self.block = KERNELS.room(np.broadcast_to(np.uint8(0), (total + LINE,)))
-        skipped = -address(self.block) % LINE
-        self.homes = {id(x): skipped + at for x, at in zip(owners, places, strict=True)}
-        start = address(self.block) + skipped
-        moves = [start + at - address(x) for x, at in zip(owners, places, strict=True)]
-        table = ranges(owners, moves)
-        for segment in segments:
+        self.block = block
+        skipped = -address(block) % LINE
+        start = address(block) + skipped
+        pairs = list(zip(self.owners, self.places, strict=True))
+        self.homes = {id(x): skipped + at for x, at in pairs}
+        table = ranges(self.owners, [start + at - address(x) for x, at in pairs])
+        for segment in self.segments:
             tape = segment.tape
             kept = [x for x in tape.kept if not self.has_moved(x)]
-            tape.move(table, [*kept, self.block])
-            for step in segment.alone:
-                if step is not None:
-                    move_arrays(step, self.moved)
+            tape.move(table, [*kept, block])
+            for step in segment.alone.values():
+                move_arrays(step, self.moved)
+
+    def forget(self) -> None:
+        """What has moved is gone."""
+        self.owners, self.places, self.segments, self.homes = [], [], [], {}
 
     def let_go(self) -> None:
         """Until the next replay nothing of the block is needed."""
@@ -109,6 +138,16 @@ class Plan:
             return array
         owner = memory(array)
         return at_other_place(array, owner, self.block, self.homes[id(owner)])
+
+
+def settle(plans: list[Plan]) -> None:
+    """One block for plans of which no two are needed at the same time."""
+    total = max([plan.total for plan in plans])
+    if total:
+        forget_memory()  # so that it is new, and nothing of it there before it is filled
+        block = KERNELS.room(np.broadcast_to(np.uint8(0), (total + LINE,)))
+        for plan in plans:
+            plan.settle(block)
 
 
 def movable(needed: list[Any], results: list[Any]) -> list[Any]:
@@ -133,12 +172,11 @@ def movable(needed: list[Any], results: list[Any]) -> list[Any]:
                     if key not in reads and key not in made and owner.dtype.kind == "f"
                 }
             )
-    large = [
+    return [
         owner
         for key, owner in found.items()
-        if key not in pinned and is_owner(owner) and owner.nbytes >= LEAST
+        if key not in pinned and is_owner(owner) and owner.nbytes
     ]
-    return sorted(large, key=lambda owner: -owner.nbytes)[:MOST]
 
 
 def spans_of(owners: list[Any], segments: list[Any]) -> Any:
@@ -154,6 +192,42 @@ def spans_of(owners: list[Any], segments: list[Any]) -> Any:
         spans[here, 1] = found[here, 1] + start
         start += len(segment.tape)
     return spans
+
+
+def placed(sizes: list[int], spans: Any) -> tuple[list[int], int]:
+    """Places for all: for the large ones the best, for many small ones one behind the other."""
+    order = sorted(range(len(sizes)), key=lambda i: -sizes[i])
+    count = len([i for i in order[:MOST] if sizes[i] >= LEAST])
+    places = [0] * len(sizes)
+    total = 0
+    for some, find in ((order[:count], packed), (order[count:], handed_down)):
+        found, room = find([sizes[i] for i in some], spans[some]) if some else ([], 0)
+        for i, at in zip(some, found, strict=True):
+            places[i] = total + at
+        total += room
+    return places, total
+
+
+def handed_down(sizes: list[int], spans: Any) -> tuple[list[int], int]:
+    """The same by the order in time alone: each gets the place of one of its size that is dead."""
+    sizes = [-(-size // LINE) * LINE for size in sizes]
+    places = [0] * len(sizes)
+    total = 0
+    free: dict[int, list[int]] = {}  # by size
+    alive: list[tuple[int, int, int]] = []  # a heap of when they end, and where they are
+    for i in np.argsort(spans[:, 0], kind="stable").tolist():
+        first, last = spans[i].tolist()
+        while alive and alive[0][0] < first:
+            _, size, at = heapq.heappop(alive)
+            free.setdefault(size, []).append(at)
+        known = free.get(sizes[i])
+        if known:
+            places[i] = known.pop()
+        else:
+            places[i] = total
+            total += sizes[i]
+        heapq.heappush(alive, (last, sizes[i], places[i]))
+    return places, total
 
 
 def packed(sizes: list[int], spans: Any) -> tuple[list[int], int]:
@@ -213,7 +287,7 @@ class Gift:
         spans = [(s.tape, *s.tape.uses(ranges([owner], [0]))[0].tolist()) for s in segments]
         self.spans = [span for span in spans if span[1] >= 0]
         held = [result.held]
-        for step in [step for s in segments for step in s.alone if step is not None]:
+        for step in [step for s in segments for step in s.alone.values()]:
             held += [step.made, step.arrays] if isinstance(step, OpStep) else [step.made]
         self.spots = [
             Spot(arrays, i, owner)
@@ -244,7 +318,7 @@ class Gift:
 class NewEachTime:
     """A result that an op in Python makes and nobody else looks at: it is never stored."""
 
-    def __init__(self, result: Any, step: OpStep) -> None:
+    def __init__(self, result: Any, step: PythonStep) -> None:
         self.step = step
         self.i = [x is result._array for x in step.made].index(True)
         step.keeps_new = True
@@ -285,13 +359,14 @@ def hand_on(needed: list[Any], kept: list[Any]) -> None:
     They lie where they were made then, which is where another one was just given up: in the cache.
     Small ones are better copied to where kernels in C may look for them, if there are such.
     """
+    in_python = [step for step in needed if is_in_python(step)]
     users: dict[int, list[Any]] = {}
-    for step in needed:
+    for step in needed if in_python else ():
         for owner in owners_of([*step.made, *step.reads()]):
             users.setdefault(owner, []).append(step)
     pinned = owners_of(kept)
     least = 0 if KERNELS is None else WORTH_GIVING
-    for step in [step for step in needed if is_in_python(step)]:
+    for step in in_python:
         if KERNELS is not None and len(step.made) > 1:
             continue
         for k, array in enumerate(step.made):
@@ -322,7 +397,7 @@ def give(step: Any, k: int, readers: list[Any]) -> None:
 
 
 def is_in_python(step: Any) -> bool:
-    return type(step) is OpStep and not step.is_taped
+    return type(step) is PythonStep
 
 
 def may_get(step: Any, array: Any) -> bool:
@@ -340,8 +415,7 @@ def is_only_made(users: list[Any], array: Any) -> bool:
     """Whether one op in Python makes an array, and that is all."""
     return (
         len(users) == 1
-        and type(users[0]) is OpStep
-        and not users[0].is_taped
+        and is_in_python(users[0])
         and len(users[0].made) == 1
         and users[0].made[0] is array
     )

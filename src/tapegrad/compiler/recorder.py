@@ -34,7 +34,7 @@ from ..errors import evidence
 from ..native import KERNELS
 from ..optim._native import WATCHING
 from .decisions import Decision
-from .dying import Dying
+from .dying import Dying, is_large
 from .memory import forget_memory
 from .returned import is_returned
 from .scalars import Number, NumberFill, NumberStep, Options, OptionStep, Read, ReadStep, number
@@ -45,6 +45,7 @@ from .steps import (
     FillStep,
     GradientStep,
     OpStep,
+    PythonStep,
     RedrawStep,
     Step,
     UpdateStep,
@@ -239,7 +240,12 @@ class Recorder(OpMode):
                 if tape is not None and key in self.zeros:
                     tape.knows_zeros(self.zeros[key])
             if self.keeps_steps:
-                self.add(OpStep(op, arrays, attrs, made, tape), arrays, attrs)
+                step = (
+                    PythonStep(op, arrays, attrs, made)
+                    if tape is None
+                    else OpStep(op, arrays, attrs, made, tape)
+                )
+                self.add(step, arrays, attrs)
             if self.dying is not None:
                 self.dying.made(made)
                 kept = [] if tape is None else tape.kept
@@ -386,6 +392,8 @@ class Recorder(OpMode):
         self.steps.append(step)
         if step.is_zero and array is memory(array) and array.flags.forc:
             self.zeros[id(array)] = array
+            if is_large(array):
+                KERNELS.let_go(array)  # it reads as zeros all the same
 
     def write(self, call: Call, op: Op, tensors: Any, attrs: Any) -> Any:
         """An op in place: its kernel, a copy and a count, where nothing is peculiar about it."""

@@ -19,7 +19,7 @@ from .arguments import ANY_FLOAT, around, described, has_stand_in
 from .decisions import Decision
 from .dying import is_large
 from .guards import Guards
-from .memory import Plan, gifts, hand_on
+from .memory import Plan, gifts, hand_on, movable, owners_of, settle
 from .outside import Call, Outside, Pattern
 from .recorder import Recorder
 from .scalars import LARGEST, Number, now
@@ -102,10 +102,6 @@ class Recording:
         self.numbers = seen.numbers
         fills = list(recorder.number_arrays.values())
         needed = [*fills, *recorder.needed_steps(recorder.steps)]
-        self.memory = weakref.WeakValueDictionary(recorder.made)
-        passes = () if seen.outside is None else seen.outside.passes.values()
-        for step in [*needed, *[step for each in passes for step in each.steps]]:
-            self.filled.update({id(memory(x)): memory(x) for x in step.made})
         found = recorder.externals.values()
         before = recorder.gradients_before()
         self.gradients_before = [
@@ -119,16 +115,26 @@ class Recording:
         self.spec = seen.spec
         self.gradient_steps = [step for step in needed if isinstance(step, GradientStep)]
         self.outside = seen.outside
+        for i in () if seen.outside is None else seen.outside.slots:
+            self.results[i]._node = None  # each call gets another one
         read = [] if seen.outside is None else seen.outside.take(needed, seen.inputs)
         if keeps_all:
             self.all_steps = needed
             read += [array for step in needed for array in step.made]
         made = [r for r in self.results if type(r) is Result]
         kept = [*[r._array for r in made], *read]
+        moves = movable(needed, kept)
         steps = in_segments(needed, kept, recorder.known_numbers())
-        self.plan = Plan(needed, steps, kept)
-        for r in made:  # soon somebody else's
-            self.filled.pop(id(r.owner), None)
+        self.plan = Plan(moves, steps)
+        passes = [] if seen.outside is None else list(seen.outside.passes.values())
+        settle([self.plan, *[each.plan for each in passes]])
+        for each in passes:
+            each.settle()
+        self.plan.forget()
+        del moves
+        self.note_memory(seen, needed, steps, made)
+        for each in passes:
+            each.steps = []
         self.gifts = gifts(needed, steps, made, read)
         hand_on(needed, kept)
         self.given = []
@@ -145,6 +151,26 @@ class Recording:
             self.first_effect = max(self.first_effect, places[-1] + 1)
             self.draws_first = any([step.has_effects for step in steps[: places[-1]]])
             self.decided = steps[places[-1]]
+
+    def note_memory(self, seen: Seen, needed: list[Any], steps: list[Any], made: Any) -> None:
+        """Which memory is left that the steps fill, of which they know now what they need."""
+        passes = [] if seen.outside is None else list(seen.outside.passes.values())
+        known = [x for step in steps for x in arrays_of(step)]
+        known += [x for each in passes for run in each.run_steps for x in arrays_of(run.__self__)]
+        known += [x for each in passes for x in (*each.seeds, *each.gradients) if x is not None]
+        known += [x for step in self.all_steps for x in step.made]
+        known += [*[r.owner for r in made], *[t._array for t in seen.inputs if t is not None]]
+        owners = owners_of(known)
+        all_made = seen.recorder.made
+        self.memory = weakref.WeakValueDictionary(
+            {key: owner for key, owner in owners.items() if key in all_made}
+        )
+        fills = [*needed, *[step for each in passes for step in each.steps]]
+        filled = {id(memory(x)) for step in fills for x in step.made}
+        filled -= {id(r.owner) for r in made}  # soon somebody else's
+        self.filled = weakref.WeakValueDictionary(
+            {key: owner for key, owner in owners.items() if key in filled}
+        )
 
     def suits(self, args: Any) -> bool:
         """Whether arguments are like those that were recorded: `described`, a little faster."""
@@ -258,7 +284,8 @@ class Recording:
         Gradients may be looked at before they are forgotten. Those that may go then are returned.
         """
         if self.outside is not None:
-            return []
+            with self.outside.busy:
+                self.outside.leave()
         if self.plan is not None:
             self.plan.let_go()
         gradients = [x for step in self.gradient_steps for x in step.reads()]
@@ -344,6 +371,14 @@ def as_result(recorder: Recorder, value: Any) -> Any:
     if not isinstance(value, TensorBase) or not recorder.is_made(value._array):
         return value
     return Result(value)
+
+
+def arrays_of(step: Any) -> list[Any]:
+    """The arrays that a step knows of, as it is run."""
+    if isinstance(step, Segment):
+        alone = [x for one in step.alone.values() for x in (*one.made, *one.reads())]
+        return [*step.tape.kept, *alone]
+    return [*step.made, *step.reads()]
 
 
 def is_segment(run: Any) -> bool:

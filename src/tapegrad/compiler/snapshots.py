@@ -7,7 +7,6 @@ the call is undone, it changes places with the values of now, with which the rep
 
 from __future__ import annotations
 
-import functools
 import weakref
 import zlib
 from collections.abc import Container
@@ -21,6 +20,7 @@ from ..core.layout import memory
 from ..native import KERNELS
 
 PIECE = 1 << 16  # elements that change places at a time
+LARGE_PIECE = 1 << 20  # bytes
 PLAIN = (bool, int, float, complex, str, type(None))
 
 
@@ -38,13 +38,38 @@ class Earlier:
         return self.now() is gradient and (self.known is None) is (gradient is None)
 
 
+class Looked(weakref.ref[Any]):
+    """Memory that is only looked at, as long as it is there: its fingerprint."""
+
+    __slots__ = ("key", "mark")
+
+    def __new__(cls, owner: Any, gone: Any) -> Looked:
+        return super().__new__(cls, owner, gone)
+
+    def __init__(self, owner: Any, gone: Any) -> None:
+        super().__init__(owner, gone)
+        self.key = id(owner)
+        self.mark = fingerprint(owner)
+
+
 class Print:
     """What an array was, where it is enough to tell another one from it."""
 
     def __init__(self, array: Any) -> None:
-        in_order = array if array.flags.c_contiguous else np.ascontiguousarray(array)
-        self.mark = fingerprint(in_order), array.shape, array.dtype
+        # Piece by piece, so that no copy of all is needed to have the elements in order.
+        marks = [fingerprint(np.ascontiguousarray(piece)) for piece in pieces_of(array)]
+        self.mark = marks, array.shape, array.dtype
         self.owner = id(memory(array))
+
+
+def pieces_of(array: Any) -> list[Any]:
+    """An array in pieces of about a megabyte, which depend on its shape alone."""
+    if array.ndim == 0 or array.nbytes <= LARGE_PIECE:
+        return [array]
+    rows = LARGE_PIECE * len(array) // array.nbytes
+    if not rows:
+        return [piece for row in array for piece in pieces_of(row)]
+    return [array[start : start + rows] for start in range(0, len(array), rows)]
 
 
 def is_same_as(array: Any, after: Any) -> bool:
@@ -59,9 +84,10 @@ class Snapshots:
 
     def __init__(self) -> None:
         self.arrays: dict[int, tuple[Any, Any]] = {}  # by id of the owner: it, and a copy
-        # Likewise, of what is only looked at: a weak reference, and a fingerprint.
-        self.prints: dict[int, tuple[Any, int]] = {}
-        self.met: list[tuple[Any, Any]] = []  # the tensors, and the arrays that they had
+        prints: dict[int, Looked] = {}
+        self.prints = prints  # likewise, of what is only looked at
+        self.gone = lambda known: prints.pop(known.key, None)  # its id may be another's then
+        self.met: dict[int, tuple[Any, Any]] = {}  # the tensors, and the arrays that they had
         self.gradients: list[tuple[Any, Earlier]] = []  # of leaves
         self.objects: dict[int, tuple[Any, Any]] = {}
         self.overwritten: set[int] = set()  # ids of owners whose values do not matter
@@ -78,28 +104,29 @@ class Snapshots:
     def look(self, t: Any) -> None:
         """A tensor that the call uses, or may change behind our back."""
         self.look_at(memory(t._array))
-        self.met.append((t, t._array))
+        self.meet(t)
+
+    def meet(self, t: Any) -> None:
+        if id(t) not in self.met:
+            self.met[id(t)] = (t, t._array)
 
     def look_at(self, owner: Any) -> None:
-        key = id(owner)
         if not self.has(owner):
-            gone = functools.partial(self.prints.pop, key, None)  # its id may be another's then
-            known = weakref.ref(owner, lambda _: gone())
-            self.prints[key] = (known, fingerprint(owner))
+            self.prints[id(owner)] = Looked(owner, self.gone)
 
     def keep(self, t: Any) -> None:
         """A tensor that is about to be written."""
         owner = memory(t._array)
         if self.prints.pop(id(owner), None) is not None:
             self.arrays[id(owner)] = (owner, copy_of(owner))
-            self.met.append((t, t._array))
+            self.meet(t)
 
     def keep_none_of(self, t: Any) -> None:
         """A tensor that is about to be overwritten, before anything looked at it."""
         if self.prints.pop(id(t._array), None) is not None:
             self.arrays[id(t._array)] = (t._array, None)
             self.overwritten.add(id(t._array))
-            self.met.append((t, t._array))
+            self.meet(t)
 
     def take_gradient(self, t: Any) -> None:
         self.gradients.append((t, Earlier(t._gradient)))
@@ -127,9 +154,9 @@ class Snapshots:
 
     def changed_unseen(self, apart: Container[int] = ()) -> str:
         """Something that was written without our noticing; "" if there is no such thing."""
-        for key, (known, before) in list(self.prints.items()):
+        for key, known in list(self.prints.items()):
             owner = known()
-            if owner is not None and key not in apart and fingerprint(owner) != before:
+            if owner is not None and key not in apart and fingerprint(owner) != known.mark:
                 return f"a tensor of shape {tuple(owner.shape)}"
         return ""
 

@@ -75,17 +75,25 @@ class Lent:
         if self.lender is None:
             store(step, function(*args))
             return
+        if self.is_new:  # until it is told where they go, its results lie elsewhere
+            for each in step.made:
+                owner = memory(each)
+                if is_large(owner) and owner.nbytes == each.nbytes:
+                    KERNELS.let_go(owner)
         arrays = quiet(self.lender, function, *args)  # who allocates is a matter of the context
         if all(map(KERNELS.is_at, arrays, step.made)) and len(arrays) == len(step.made):
             return
         if self.is_new:
             self.is_new = False
-            for static, new in zip(step.made, arrays, strict=True):
-                if lies_as(new, static):
-                    self.lender.lend(memory(new), memory(static))
+            self.learn(step.made, arrays)
         else:  # one may lie where another one belongs
             arrays = [new.copy() for new in arrays]
         store(step, arrays)
+
+    def learn(self, made: list[Any], arrays: list[Any]) -> None:
+        for static, new in zip(made, arrays, strict=True):
+            if lies_as(new, static):
+                self.lender.lend(memory(new), memory(static))
 
 
 def is_small(made: list[Any]) -> bool:
@@ -104,9 +112,25 @@ def lies_as(new: Any, static: Any) -> bool:
 
 def store(step: Step, arrays: list[Any]) -> None:
     """Copy results to where later steps look for them."""
-    for static, new in zip(step.made, arrays, strict=True):
+    if len(arrays) != len(step.made):
+        raise RuntimeError(f"a compiled step cannot go on: {step.name} gave {len(arrays)} arrays")
+    for i, static in enumerate(step.made):
+        new = arrays[i]  # not by zip, which would know it, too
         check_shape(step, static, new)
+        owner = memory(new)
+        if is_large(owner) and is_like(owner, new, static):
+            # Known are: the list, the names here, and the argument; the view.
+            if sys.getrefcount(new) + sys.getrefcount(owner) <= (8 if owner is new else 6):
+                KERNELS.move_into(static, owner)
+                continue
         static[...] = new
+
+
+def is_like(owner: Any, new: Any, static: Any) -> bool:
+    """Whether an array is all of its memory, in the order and dtype of another one."""
+    dtypes, arrays = {owner.dtype, new.dtype, static.dtype}, (owner, new, static)
+    same = owner.nbytes == static.nbytes and len(dtypes) == 1
+    return same and all([x.flags.c_contiguous for x in arrays])
 
 
 def check_shape(step: Step, static: Any, new: Any) -> None:
@@ -174,18 +198,38 @@ class ViewOf:
 class OpStep(Step):
     """An op on arrays. Its kernel makes new ones, which are copied to where the others look."""
 
-    __slots__ = (
-        *("__weakref__", "arrays", "attrs", "borrowed", "handed", "is_ready", "keeps_new", "lent"),
-        *("made", "name", "op", "shape", "stored", "tape"),
-    )
+    __slots__ = ("arrays", "attrs", "made", "op", "tape")  # no more: there may be many of them
 
     def __init__(self, op: Op, arrays: list[Any], attrs: Any, made: list[Any], tape: Any) -> None:
         self.op = op
-        self.name = op.name
-        self.arrays = arrays
+        self.arrays = arrays[:]  # with no room to grow
         self.attrs = attrs
-        self.made = made
+        self.made = made[:]
         self.tape: Tape | None = tape
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return self.op.name
+
+    def reads(self) -> list[Any]:
+        given = (*self.arrays, *leaves_of(self.attrs))
+        return [x._array if isinstance(x, TensorBase) else x for x in given if has_memory(x)]
+
+    def run(self) -> None:
+        store(self, self.results())
+
+    def results(self) -> list[Any]:
+        out = run_kernel(self.op, list(self.arrays), self.attrs)
+        return [as_array(new) for new in ((out,) if self.op.single else out)]
+
+
+class PythonStep(OpStep):
+    """An op without a tape. Its results may go straight to others of its kind."""
+
+    __slots__ = ("borrowed", "handed", "is_ready", "keeps_new", "lent", "shape", "stored")
+
+    def __init__(self, op: Op, arrays: list[Any], attrs: Any, made: list[Any]) -> None:
+        super().__init__(op, arrays, attrs, made, None)
         self.lent = NOT_LENT if is_small(made) else Lent(made)
         self.keeps_new = False  # its results are nobody else's: they stay where they are made
         # Which result goes into which list, where, and how that looks at it (None: as it is).
@@ -194,10 +238,6 @@ class OpStep(Step):
         self.stored: Sequence[int] = ()  # those of them that nobody gets
         self.is_ready: bool | None = None  # the kernel can be called as it is; None: to be seen
         self.borrowed: Sequence[tuple[int, Any]] = ()  # where it got some, and what they are like
-
-    def reads(self) -> list[Any]:
-        given = (*self.arrays, *leaves_of(self.attrs))
-        return [x._array if isinstance(x, TensorBase) else x for x in given if has_memory(x)]
 
     def run(self) -> None:
         if self.handed:
@@ -247,10 +287,6 @@ class OpStep(Step):
             arrays[i] = found[k] if view is None else view.of(found[k])
         for k in self.stored:
             self.made[k][...] = found[k]
-
-    def results(self) -> list[Any]:
-        out = run_kernel(self.op, list(self.arrays), self.attrs)
-        return [as_array(new) for new in ((out,) if self.op.single else out)]
 
 
 class CallStep(Step):
@@ -304,9 +340,11 @@ class WriteStep(OpStep):
 
     def __init__(self, op: Op, arrays: list[Any], attrs: Any, cell: Any, tape: Any) -> None:
         super().__init__(op, arrays, attrs, [arrays[0]], tape)
-        self.lent = NOT_LENT  # what it reads is where the result goes
-        self.name = f"{op.name}_"
         self.cell = cell
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return f"{self.op.name}_"
 
     def run(self) -> None:
         super().run()

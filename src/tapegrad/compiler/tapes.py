@@ -8,8 +8,13 @@ are spoilt, the written-down calls are run, and the results must be there again,
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable
-from contextlib import nullcontext
+import itertools
+import math
+import sys
+import weakref
+from array import array as packed
+from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -22,6 +27,7 @@ from ..expressions.program import BOOL_KIND, COMPUTED, DOUBLE_KIND, FLOAT_KIND
 from ..expressions.trace import Tracer
 from ..native import KERNELS
 from ..native.overrides import HOME
+from .dying import is_large
 from .fusion import Shared, fused
 from .moves import tape_of_moves
 from .snapshots import fingerprint, same_bits
@@ -59,8 +65,15 @@ def taped(function: Callable[..., Any], op: Any, tensors: Any, *rest: Any) -> tu
     results = [t._array for t in ((answer,) if op.single else answer)]
     inputs = [t._array for t in tensors if isinstance(t, TensorBase)]
     inputs += [x for x in leaves_of(rest[0]) if isinstance(x, np.ndarray)]
-    if len(tape) and does_the_same(tape, inputs, results, again, home):
+    same = does_the_same(tape, inputs, results, None, home) if len(tape) else None
+    if same:
         return answer, tape
+    if same is not None:
+        spoilt = [weakref.ref(memory(x)) for x in results]
+        del answer, results, tape  # else there would be two of them at a time
+        answer = as_taped(function, op, tensors, *rest)
+        results = [t._array for t in ((answer,) if op.single else answer)]
+        fill_again(spoilt, results)
     if op.native and op.elementwise:  # they lie otherwise, or NumPy cast one of them
         return answer, strided_tape(op, tensors, rest[0], results, again)
     return answer, None
@@ -116,10 +129,10 @@ def taped_draw(run: Callable[[], Any], target: Any = None) -> tuple[Any, Any]:
     stream.go_to(before)
     for x in arrays:
         spoil(x)
-    done = tape() < 0
-    if done and stream.is_at(after) and all(map(same_bits, arrays, wanted)):
-        return out, tape
+    done = tape() < 0 and stream.is_at(after)
     stream.go_to(after)
+    if done and all(map(same_bits, arrays, wanted)):
+        return out, tape
     for x, values in zip(arrays, wanted, strict=True):
         x[...] = values
     return out, None
@@ -147,14 +160,14 @@ def taped_copy(target: Any, source: Any) -> Any:
 
 
 def does_the_same(
-    tape: Tape, inputs: list[Any], results: list[Any], again: Again, home: Any = None
-) -> bool:
+    tape: Tape, inputs: list[Any], results: list[Any], again: Again | None, home: Any = None
+) -> bool | None:
     """Whether a tape of a kernel of a family computes the results from the inputs; if not, they
-    are there `again` all the same."""
+    are there `again` all the same, unless the caller sees to that. None: nothing was tried."""
     given = {id(memory(x)) for x in inputs}
     owners = {id(memory(x)): memory(x) for x in results}
     if not given.isdisjoint(owners):
-        return False  # it writes into an input, or looks at one
+        return None  # it writes into an input, or looks at one
     wanted = [fingerprint(x) for x in results]
     own = {id(memory(x)) for x in results}
     flags = {id(x) for x in tape.checked}
@@ -166,17 +179,38 @@ def does_the_same(
             continue  # a number among the operands: no table
         if id(owner) not in own and owner.dtype.kind != "f" and home not in CHECKED:
             if home not in TABLES and home is not MOVES:
-                return False  # a table of places, perhaps made from values: nothing to play with
+                return None  # a table of places, perhaps made from values: nothing to play with
             continue
         owners[id(owner)] = owner
     for owner in owners.values():
         spoil(owner)
     done = tape() < 0
     same = done and [fingerprint(x) for x in results] == wanted
-    if not same:
+    if same:
+        x = owner = None
+        for key in owners.keys() - own:
+            let_go(owners.pop(key), tape.kept)
+    elif again is not None:
         for x, values in zip(results, again(), strict=True):
             x[...] = values
     return same
+
+
+def let_go(owner: Any, kept: list[Any]) -> None:
+    """What a kernel needed in between is behind an array, unless somebody else knows that."""
+    if is_large(owner):
+        ours = sum([x is owner or getattr(x, "base", None) is owner for x in kept])
+        # Known are: the list, the name here, and the argument.
+        if sys.getrefcount(owner) <= ours + 2:
+            KERNELS.let_go(owner)
+
+
+def fill_again(spoilt: list[Any], results: list[Any]) -> None:
+    """Give arrays that were spoilt, and that somebody else has, what they held."""
+    for known, new in zip(spoilt, results, strict=True):
+        owner = known()
+        if owner is not None and owner is not memory(new):
+            owner[...] = memory(new)
 
 
 def spoil(array: Any) -> None:
@@ -202,6 +236,8 @@ CONVERTED = {  # c/whole.c
 }
 MOST_DIMS = 8
 LARGE_TURN = 4096  # elements
+COPIES: dict[Any, Any] = {}  # programs, by what is copied: there may be many alike
+MOST_COPIES = 16
 
 
 def copies(op: Any, arrays: list[Any], attrs: Any, result: Any) -> list[tuple[Any, Any]]:
@@ -301,7 +337,12 @@ def copy_tape(source: Any, target: Any) -> Any:
         (kinds[0], address(source), 0.0, source.strides),
         (kinds[1], address(target), 0.0, target.strides),
     )
-    return KERNELS.fused_tape(said, source.shape, operands, [source, target])
+    key = said, kinds, source.shape, source.strides, target.strides
+    tape = KERNELS.fused_tape(COPIES.get(key, said), source.shape, operands, [source, target])
+    if len(COPIES) >= MOST_COPIES:
+        COPIES.clear()
+    COPIES[key] = tape.kept[0]
+    return tape
 
 
 def turns(source: Any) -> bool:
@@ -327,17 +368,53 @@ def bytes_tape(source: Any, target: Any) -> Any:
 class Outline:
     """What steps do, for pictures and in words: nothing is kept alive by it."""
 
-    seconds = float("inf")  # the least that it took while it was timed
-
     def __init__(self, name: str, steps: list[Any], is_needed: Any = None) -> None:
         self.name = name
+        self.seconds = math.inf  # the least that it took while it was timed
         kept = [x for step in steps for x in step.made if is_needed is None or is_needed(x, steps)]
         self.bytes = sum([x.nbytes for x in kept])  # what it fills, less what nobody else reads
-        self.reads = list(dict.fromkeys([id(memory(x)) for step in steps for x in step.reads()]))
+        reads = [id(memory(x)) for step in steps for x in step.reads()]
+        self.reads = list(dict.fromkeys(reads))
         made = [x for step in steps for x in step.made]
         self.made = [id(memory(x)) for x in made]
         self.shape = list(made[-1].shape) if made else None
         self.dtype = made[-1].dtype if made else None
+
+
+class Outlines:
+    """Those of the parts of a segment, of which there may be thousands, in a few arrays.
+
+    Small objects that outlive a recording would each keep a megabyte of Python's from the system.
+    """
+
+    def __init__(self, parts: list[Any], is_needed: Any) -> None:
+        self.names: list[str] = []
+        self.like: list[Any] = []  # (shape, dtype)
+        self.numbers = packed("q")  # bytes, ids of what is read, ids of what is made
+        self.ends = packed("q")  # of these three
+        known: dict[Any, Any] = {}
+        for _, steps in parts:
+            name = sys.intern("+".join([step.name for step in steps]))
+            each = Outline(name, steps, is_needed if len(steps) > 1 else None)
+            like = None if each.shape is None else (tuple(each.shape), each.dtype)
+            self.names.append(name)
+            self.like.append(known.setdefault(like, like))
+            for some in ([each.bytes], each.reads, each.made):
+                self.numbers.extend(some)
+                self.ends.append(len(self.numbers))
+        self.seconds = np.full(len(parts), np.inf)
+
+    def __iter__(self) -> Iterator[Outline]:
+        ends = [0, *self.ends]
+        for i, name in enumerate(self.names):
+            each = Outline(name, [])
+            cuts = ends[3 * i : 3 * i + 4]
+            pieces = [self.numbers[a:b].tolist() for a, b in itertools.pairwise(cuts)]
+            (each.bytes,), each.reads, each.made = pieces
+            each.seconds = float(self.seconds[i])
+            if self.like[i] is not None:
+                each.shape, each.dtype = list(self.like[i][0]), self.like[i][1]
+            yield each
 
 
 class Segment:
@@ -348,27 +425,25 @@ class Segment:
     def __init__(self, steps: list[Any], is_needed: Any, shared: Shared) -> None:
         parts = fused(steps, is_needed, shared)
         self.count = len(steps)
-        self.tape = KERNELS.join_tapes([tape for tape, _ in parts])
         self.cells = [step.cell for step in steps if hasattr(step, "cell")]
         self.draws = any([step.draws for step in steps])
         self.has_effects = self.draws or bool(self.cells)
-        self.names = ["+".join([step.name for step in some]) for _, some in parts]
-        self.outlines = [
-            Outline(name, some, is_needed if len(some) > 1 else None)
-            for name, (_, some) in zip(self.names, parts, strict=True)
-        ]
-        # The step of each part; joined ones cannot fail, and what they do not keep is forgotten.
-        self.alone = [some[0] if len(some) == 1 else None for _, some in parts]
-        self.ends: list[int] = []
-        for tape, _ in parts:
-            self.ends.append(len(tape) + (self.ends[-1] if self.ends else 0))
+        self.outlines = Outlines(parts, is_needed)
+        self.names = self.outlines.names
+        # The steps that can fail, by part: of others nothing is kept beside their tapes.
+        self.alone = {i: some[0] for i, (tape, some) in enumerate(parts) if tape.checked}
+        self.ends = packed("q", itertools.accumulate([len(tape) for tape, _ in parts]))
+        self.tape = KERNELS.join_tapes([tape for tape, _ in parts])
+
+    def call(self, *from_where: Any) -> int:
+        """The kernels; where they stopped, or -1."""
+        if not self.draws:
+            return self.tape(*from_where)  # type: ignore[no-any-return]
+        with default_generator.stream.drawn_by_others():
+            return self.tape(*from_where)  # type: ignore[no-any-return]
 
     def run(self) -> None:
-        if self.draws:
-            with default_generator.stream.drawn_by_others():
-                stopped = self.tape()
-        else:
-            stopped = self.tape()
+        stopped = self.call() if self.draws else self.tape()
         if stopped >= 0:
             self.go_on(stopped)
         for cell in self.cells:
@@ -378,20 +453,47 @@ class Segment:
         """After an index out of range: the op itself says what is wrong."""
         while stopped >= 0:
             i = bisect.bisect_right(self.ends, stopped)
+            if i not in self.alone:
+                raise MemoryError(f"{self.names[i]}: no memory for what it needs in between")
             self.alone[i].run()
-            with default_generator.stream.drawn_by_others() if self.draws else nullcontext():
-                stopped = self.tape(self.ends[i])
+            stopped = self.call(self.ends[i])
 
     def run_timed(self) -> None:
         """The same with a clock beside each kernel."""
         taken = np.zeros(len(self.tape))
-        stopped = self.tape(0, taken)
+        stopped = self.call(0, taken)
         if stopped >= 0:
             self.go_on(stopped)
         for cell in self.cells:
             cell.n += 1
-        for part, outline in zip(np.split(taken, self.ends[:-1]), self.outlines, strict=True):
-            outline.seconds = min(outline.seconds, float(part.sum()))
+        parts = [part.sum() for part in np.split(taken, self.ends[:-1])]
+        np.minimum(self.outlines.seconds, parts, out=self.outlines.seconds)
+
+
+class Readers:
+    """Whether others than some steps read what is in an array."""
+
+    def __init__(self, steps: list[Any], results: list[Any]) -> None:
+        self.pinned = {id(memory(x)) for x in results}
+        self.counts = count_readers(steps)  # in all
+        self.group: Any = None  # that was asked for last
+        self.inside: Counter[int] = Counter()
+
+    def __call__(self, array: Any, by_others_than: list[Any]) -> bool:
+        owner = id(memory(array))
+        if owner in self.pinned:
+            return True
+        if self.group is not by_others_than:
+            self.group, self.inside = by_others_than, count_readers(by_others_than)
+        return self.counts[owner] > self.inside[owner]
+
+
+def count_readers(steps: list[Any]) -> Counter[int]:
+    """How many steps look at memory, by its id."""
+    counts: Counter[int] = Counter()
+    for step in steps:
+        counts.update({id(memory(x)) for x in step.reads()})
+    return counts
 
 
 def in_segments(
@@ -400,16 +502,7 @@ def in_segments(
     """The same steps, those with tapes joined; `results` are arrays that are read at the end,
     `numbers` those of arrays that never change, by address."""
     shared = Shared(numbers or {})
-    readers: dict[int, set[int]] = {}
-    for step in steps:
-        for array in step.reads():
-            readers.setdefault(id(memory(array)), set()).add(id(step))
-    pinned = {id(memory(array)) for array in results}
-
-    def is_needed(array: Any, by_others_than: list[Any]) -> bool:
-        owner = id(memory(array))
-        return owner in pinned or bool(readers.get(owner, set()) - set(map(id, by_others_than)))
-
+    is_needed = Readers(steps, results)
     found: list[Any] = []
     together: list[Any] = []
     for step in [*steps, None]:

@@ -169,7 +169,7 @@ def why_not(seen: Seen) -> tuple[str, Any]:
     pairs = zip(inputs, seen.values, strict=True)
     if any([t is not None and t._wants_grad is not v._wants_grad for t, v in pairs]):
         return "it lets an argument require grad", None
-    for t, array in recorder.before.met:
+    for t, array in recorder.before.met.values():
         if t._array is not array:
             return "it gives a tensor other memory", None
     if has_shared_list(seen):
@@ -262,6 +262,8 @@ def differs_when_replayed(recording: Recording, seen: Seen, values: Any, again: 
     if again:
         seen.out, seen.results = None, []
         seen.recorder.forget()
+        if seen.outside is not None:
+            seen.outside.forget()
     forget_memory()
     try:
         recording.replay_timed(values, before)

@@ -36,6 +36,7 @@ static struct {
     int count;
     size_t bytes;
     size_t limit;
+    int sparing; /* calls that would rather wait for new pages than have more of them */
 } store = {.lock = PTHREAD_MUTEX_INITIALIZER, .limit = (size_t)512 << 20};
 
 static PyObject *handler;
@@ -64,6 +65,18 @@ static void *get_small(size_t bytes, int cleared) {
     return at ? said_small(at, bytes) : NULL;
 }
 
+/* Give back what was kept longest, so many bytes of it or all; the lock is held. */
+static void drop_oldest(size_t wanted) {
+    int gone = 0;
+    for (size_t dropped = 0; gone < store.count && dropped < wanted; gone++) {
+        munmap(store.kept[gone].at, store.kept[gone].size);
+        dropped += store.kept[gone].size;
+        store.bytes -= store.kept[gone].size;
+    }
+    store.count -= gone;
+    memmove(&store.kept[0], &store.kept[gone], (size_t)store.count * sizeof store.kept[0]);
+}
+
 static void *get(void *context, size_t bytes) {
     (void)context;
     if (bytes < LARGE)
@@ -81,6 +94,8 @@ static void *get(void *context, size_t bytes) {
             memmove(&store.kept[i], &store.kept[i + 1],
                     (size_t)(store.count - i) * sizeof store.kept[0]);
         }
+    if (!at && store.sparing)
+        drop_oldest(size);
     pthread_mutex_unlock(&store.lock);
     if (!at) {
         at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -177,6 +192,15 @@ int tg_ready_memory(void) {
     handler = PyCapsule_New(&functions, "mem_handler", NULL);
     pthread_atfork(before_fork, after_fork, after_fork);
     return handler ? 0 : -1;
+}
+
+/* How much there is from the first element of an array to the end of its pages; 0: it is not from
+   here, or malloc's. */
+size_t tg_room_of(PyArrayObject *x) {
+    if (PyArray_HANDLER(x) != handler || !PyArray_DATA(x))
+        return 0;
+    const size_t size = size_of(PyArray_DATA(x));
+    return size ? size - HEADER : 0;
 }
 
 PyObject *tg_new_array(int dims, const npy_intp *shape, int type, int in_f_order) {
@@ -287,6 +311,18 @@ PyObject *tg_keep_memory(PyObject *self, PyObject *limit) {
     pthread_mutex_lock(&store.lock);
     store.limit = bytes < 0 ? 0 : (size_t)bytes;
     shrink(store.limit);
+    pthread_mutex_unlock(&store.lock);
+    Py_RETURN_NONE;
+}
+
+/* spare_memory(by): from the first 1 to the last -1, new memory takes the place of what is kept. */
+PyObject *tg_spare_memory(PyObject *self, PyObject *by) {
+    (void)self;
+    const long change = PyLong_AsLong(by);
+    if (change == -1 && PyErr_Occurred())
+        return NULL;
+    pthread_mutex_lock(&store.lock);
+    store.sparing += change > 0 ? 1 : -1;
     pthread_mutex_unlock(&store.lock);
     Py_RETURN_NONE;
 }

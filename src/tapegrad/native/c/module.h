@@ -60,6 +60,8 @@ int tg_clear_first(tg_again function, void *context, const char *out, int64_t by
 /* prints.c */
 PyObject *tg_fingerprint(PyObject *self, PyObject *x);
 PyObject *tg_let_go(PyObject *self, PyObject *x);
+PyObject *tg_move_into(PyObject *self, PyObject *args);
+size_t tg_room_of(PyArrayObject *x);
 
 /* lending.c */
 extern PyTypeObject tg_lender_type;
@@ -93,6 +95,7 @@ PyObject *tg_empty(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *tg_zeros(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *tg_use_memory(PyObject *self, PyObject *unused);
 PyObject *tg_keep_memory(PyObject *self, PyObject *limit);
+PyObject *tg_spare_memory(PyObject *self, PyObject *by);
 PyObject *tg_forget_memory(PyObject *self, PyObject *unused);
 
 #endif

@@ -94,9 +94,40 @@ PyObject *tg_let_go(PyObject *self, PyObject *x) {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     const uintptr_t begin = (uintptr_t)PyArray_DATA((PyArrayObject *)x);
     const uintptr_t first = (begin + page - 1) / page * page;
-    const uintptr_t last = (begin + (uintptr_t)PyArray_NBYTES((PyArrayObject *)x)) / page * page;
+    const size_t room = tg_room_of((PyArrayObject *)x); /* huge pages reach beyond the elements */
+    const size_t bytes = room ? room : (size_t)PyArray_NBYTES((PyArrayObject *)x);
+    const uintptr_t last = (begin + bytes) / page * page;
     if (last > first)
         madvise((void *)first, last - first, MADV_DONTNEED);
 #endif
     Py_RETURN_NONE;
+}
+
+#define MOVED ((uintptr_t)2 << 20) /* bytes at a time: a huge page */
+
+/* move_into(to, from): the values of an array that nobody needs any more, in the memory of another
+   one that lies alike. What is behind the first is given back on the way, so that there is never
+   memory for both. */
+PyObject *tg_move_into(PyObject *self, PyObject *args) {
+    (void)self;
+    PyArrayObject *to, *from;
+    if (!PyArg_ParseTuple(args, "O!O!", &PyArray_Type, &to, &PyArray_Type, &from))
+        return NULL;
+    if (!PyArray_CHKFLAGS(from, NPY_ARRAY_OWNDATA | NPY_ARRAY_C_CONTIGUOUS) ||
+        !PyArray_IS_C_CONTIGUOUS(to) || !PyArray_ISWRITEABLE(to) ||
+        PyArray_NBYTES(to) != PyArray_NBYTES(from) || PyArray_TYPE(to) != PyArray_TYPE(from) ||
+        PyDataType_REFCHK(PyArray_DESCR(from)))
+        return PyErr_Format(PyExc_TypeError, "move_into: two arrays that lie alike are wanted");
+    char *target = PyArray_BYTES(to);
+    const uintptr_t begin = (uintptr_t)PyArray_DATA(from), end = begin + PyArray_NBYTES(from);
+    Py_BEGIN_ALLOW_THREADS for (uintptr_t at = begin; at < end;) {
+        const uintptr_t next = at / MOVED * MOVED + MOVED < end ? at / MOVED * MOVED + MOVED : end;
+        memcpy(target + (at - begin), (const void *)at, next - at);
+#if defined(MADV_DONTNEED)
+        if (at % MOVED == 0 && next % MOVED == 0)
+            madvise((void *)at, next - at, MADV_DONTNEED);
+#endif
+        at = next;
+    }
+    Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }

@@ -19,7 +19,7 @@ typedef struct {
     PyObject_HEAD entry *entries;
     Py_ssize_t count, room;
     PyObject *kept; /* a list: arrays and programs */
-    PyObject *checked; /* a list: the arrays that say whether a kernel failed */
+    PyObject *checked; /* a list: the arrays that say whether a kernel failed; NULL: none */
 } Tape;
 
 static PyTypeObject tape_type;
@@ -30,8 +30,7 @@ static Tape *new_tape(void) {
     if (!self)
         return NULL;
     self->kept = PyList_New(0);
-    self->checked = PyList_New(0);
-    if (!self->kept || !self->checked)
+    if (!self->kept)
         Py_CLEAR(self);
     return self;
 }
@@ -46,15 +45,22 @@ static void dealloc(PyObject *o) {
     Py_TYPE(o)->tp_free(o);
 }
 
+/* Room for so many more calls: most tapes have one, and there are many tapes. */
+static int make_room(Tape *self, Py_ssize_t more) {
+    if (self->count + more <= self->room)
+        return 0;
+    const Py_ssize_t room = self->count + (more > self->count ? more : self->count);
+    entry *entries = realloc(self->entries, (size_t)room * sizeof *entries);
+    if (!entries)
+        return PyErr_NoMemory(), -1;
+    self->entries = entries;
+    self->room = room;
+    return 0;
+}
+
 static int append(Tape *self, tg_again again, const void *context, size_t bytes) {
-    if (self->count == self->room) {
-        Py_ssize_t room = self->room ? 2 * self->room : 8;
-        entry *entries = realloc(self->entries, (size_t)room * sizeof *entries);
-        if (!entries)
-            return PyErr_NoMemory(), -1;
-        self->entries = entries;
-        self->room = room;
-    }
+    if (make_room(self, 1) < 0)
+        return -1;
     void *copy = malloc(bytes);
     if (!copy)
         return PyErr_NoMemory(), -1;
@@ -89,7 +95,9 @@ PyObject *tg_succeeded(PyObject *self, PyObject *flag) {
         PyArray_SIZE((PyArrayObject *)flag) != 1)
         return PyErr_Format(PyExc_TypeError, "succeeded: one int64 is wanted");
     int64_t *at = PyArray_DATA((PyArrayObject *)flag);
-    if (current && (tg_tape(is_zero, &at, sizeof at, &flag, 1) < 0 ||
+    if (current && !current->checked)
+        current->checked = PyList_New(0);
+    if (current && (!current->checked || tg_tape(is_zero, &at, sizeof at, &flag, 1) < 0 ||
                     PyList_Append(current->checked, flag) < 0))
         return NULL;
     return PyBool_FromLong(*at == 0);
@@ -159,26 +167,33 @@ PyObject *tg_sum_after(PyObject *self, PyObject *args) {
     return failed ? NULL : Py_NewRef(Py_None);
 }
 
-/* join_tapes(tapes): one that does what they do, one after the other. */
+/* join_tapes(tapes): one that does what they do, one after the other. It takes their calls. */
 PyObject *tg_join_tapes(PyObject *self, PyObject *tapes) {
     (void)self;
     if (!PyList_Check(tapes))
         return PyErr_Format(PyExc_TypeError, "join_tapes: a list is wanted");
-    Tape *made = new_tape();
-    for (Py_ssize_t i = 0; made && i < PyList_GET_SIZE(tapes); i++) {
-        Tape *part = (Tape *)PyList_GET_ITEM(tapes, i);
-        if (!Py_IS_TYPE((PyObject *)part, &tape_type)) {
-            PyErr_SetString(PyExc_TypeError, "join_tapes: tapes are wanted");
-            Py_CLEAR(made);
-            break;
-        }
-        int failed = PyList_SetSlice(made->kept, PY_SSIZE_T_MAX, PY_SSIZE_T_MAX, part->kept);
-        for (Py_ssize_t k = 0; !failed && k < part->count; k++)
-            failed = append(made, part->entries[k].again, part->entries[k].context,
-                            part->entries[k].bytes);
-        if (failed)
-            Py_CLEAR(made);
+    Py_ssize_t count = 0;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(tapes); i++) {
+        PyObject *part = PyList_GET_ITEM(tapes, i);
+        if (!Py_IS_TYPE(part, &tape_type))
+            return PyErr_Format(PyExc_TypeError, "join_tapes: tapes are wanted");
+        count += ((Tape *)part)->count;
     }
+    Tape *made = new_tape();
+    int failed = !made || make_room(made, count) < 0;
+    for (Py_ssize_t i = 0; !failed && i < PyList_GET_SIZE(tapes); i++)
+        failed = PyList_SetSlice(made->kept, PY_SSIZE_T_MAX, PY_SSIZE_T_MAX,
+                                 ((Tape *)PyList_GET_ITEM(tapes, i))->kept) < 0;
+    for (Py_ssize_t i = 0; !failed && i < PyList_GET_SIZE(tapes); i++) {
+        Tape *part = (Tape *)PyList_GET_ITEM(tapes, i);
+        if (part->count) /* one that is there twice is empty by now */
+            memcpy(made->entries + made->count, part->entries,
+                   (size_t)part->count * sizeof *part->entries);
+        made->count += part->count;
+        part->count = 0;
+    }
+    if (failed)
+        Py_CLEAR(made);
     return (PyObject *)made;
 }
 
@@ -361,8 +376,18 @@ static Py_ssize_t length(PyObject *self) { return ((Tape *)self)->count; }
 static PySequenceMethods as_sequence = {.sq_length = length};
 static PyMemberDef members[] = {
     {"kept", T_OBJECT, offsetof(Tape, kept), READONLY, "the arrays and programs in it"},
-    {"checked", T_OBJECT, offsetof(Tape, checked), READONLY, "the arrays that tell of failures"},
     {NULL, 0, 0, 0, NULL},
+};
+
+static PyObject *checked(PyObject *self, void *unused) {
+    (void)unused;
+    PyObject *found = ((Tape *)self)->checked;
+    return found ? Py_NewRef(found) : PyTuple_New(0);
+}
+
+static PyGetSetDef getters[] = {
+    {"checked", checked, NULL, "the arrays that tell of failures", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyTypeObject tape_type = {
@@ -374,6 +399,7 @@ static PyTypeObject tape_type = {
     .tp_call = run,
     .tp_as_sequence = &as_sequence,
     .tp_members = members,
+    .tp_getset = getters,
     .tp_methods = methods,
 };
 
