@@ -536,14 +536,16 @@ def test_lists_that_somebody_else_has() -> None:
     table: dict[str, Any] = {"inner": known}
 
     def of_others(x: Any) -> Any:
+        y = (x * 2).tanh().exp().cos()
         kept = table["inner"]
-        y = (x * 2).tanh().exp().cos().sum()
+        y = y.sum()
         kept.append(y.item())
         return y
 
     def two_names(x: Any) -> Any:
+        y = (x * 2).tanh().exp().cos()
         first = second = []
-        y = (x * 2).tanh().exp().cos().sum()
+        y = y.sum()
         first.append(y.item())
         return y * len(second)
 

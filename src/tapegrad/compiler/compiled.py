@@ -96,7 +96,7 @@ class Compiled:
         if STATE.modes_on and MODES.saved_hooks:
             return self.function(*args, **kwargs)
         if self.split is not None:
-            return self.split(*args, **kwargs)
+            return self.split.run(*args, **kwargs)
         if not self.lock.acquire(False):
             return self.function(*args, **kwargs)
         try:
