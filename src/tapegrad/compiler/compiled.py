@@ -25,6 +25,7 @@ from .decisions import IN_A_ROW, SOME, OtherAnswer
 from .guards import Guards
 from .memory import forget_memory
 from .modules import OptimizedModule, parts_of
+from .outside import BEHIND
 from .recording import MOVED, NothingDone, Recording
 from .splitting import Split, cut
 from .steps import OpStep
@@ -121,7 +122,7 @@ class Compiled:
             if self.graphs is not None:
                 return self.graphs(values, args, kwargs)
             return self.function(*args, **kwargs)
-        key = (spec, around(), *[described(v, self.new_leaves) for v in values])
+        key = (spec, around(), *[described(v, self.new_leaves, self.is_piece) for v in values])
         for i in self.changing:
             if i < len(values) and type(values[i]) is float:
                 key = (*key[: i + 2], ANY_FLOAT, *key[i + 3 :])
@@ -304,7 +305,7 @@ class Compiled:
             recording.fail(better)
             return seen.given_back(values)
         recording.take(seen, self.check)
-        again = seen.outside is None and not self.check
+        again = seen.outside is None and not self.check and not seen.recorder.behind
         wrong = differs_when_replayed(recording, seen, values, again)
         if wrong:
             if seen.outside is not None:
@@ -335,7 +336,7 @@ class Compiled:
         if seen.recorder.answers != recording.answers:  # another call will do
             self.missed(recording)
             return seen.given_back(values)
-        again = seen.outside is None and not self.check
+        again = seen.outside is None and not self.check and not seen.recorder.behind
         again = again and seen.recorder.trace.sum == recording.trace
         wrong = differs_when_replayed(recording, seen, values, again)
         if wrong and again:
@@ -380,6 +381,7 @@ class Compiled:
             self.check,
             [] if keeps_steps else recording.let_go(),
             self.given,
+            self.is_piece,
         )
         reason, where = why_not(seen)
         if not reason and self.is_piece:
@@ -389,7 +391,8 @@ class Compiled:
             if seen.is_disturbed and self.is_tried_again(recording):
                 return seen
             name = changed_name(reason)
-            self.take_apart(recording, seen.guards, seen.recorder.line, name)
+            line = 0 if reason == BEHIND else seen.recorder.line  # other arguments may have less
+            self.take_apart(recording, seen.guards, line, name)
             self.refuse(recording, reason, where)
         return seen
 

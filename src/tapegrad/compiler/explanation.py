@@ -71,7 +71,7 @@ def spell_key(recording: Recording) -> str:
     """The arguments that a recording is for."""
     words = []
     for part in recording.key[2:]:
-        if type(part) is tuple and len(part) == 5:
+        if type(part) is tuple and len(part) >= 5:
             words.append(f"{part[0].__name__}{list(part[1])}")
         elif type(part) is tuple:
             words.append(repr(float.fromhex(part[1]) if part[0] is float else part[1]))

@@ -9,6 +9,7 @@ needed again takes its values with it, and puts them back when its gradients are
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -34,11 +35,15 @@ from .tapes import in_segments
 
 TWICE = "torch.compile with aot_autograd does not currently support double backward"
 TIMED = 5  # runs with a clock beside them
+BEHIND = "a backward pass goes on behind an argument"
+SERIAL = itertools.count()
 Pattern = tuple[bool, ...]  # which of the results a gradient came for
 
 
 class Doorway(Node):
     """Where the history of an argument begins; closed while a backward pass is recorded."""
+
+    leads_behind = False  # to what can be recorded: compiler/behind.py
 
     def __init__(self, value: Any) -> None:
         super().__init__()
@@ -53,8 +58,8 @@ class Doorway(Node):
 
     def _pull(self, total: Any, record: bool) -> Any:
         for mode in ACTIVE.modes:
-            if mode.records_steps:
-                mode.give_up("a backward pass goes on behind an argument")
+            if mode.records_steps and not self.leads_behind:
+                mode.give_up(BEHIND)
         return (total,)
 
 
@@ -134,6 +139,7 @@ class Outside:
         self.patterns: set[Pattern] = set()  # that came up and are not among the passes
         self.holder: Any = None  # a weak reference to the node whose values the memory has
         self.busy = threading.RLock()
+        self.serial = next(SERIAL)  # tells it from others
 
     def why_not(self, inputs: list[Any]) -> str:
         """What is in the way of recording the backward passes."""
@@ -281,6 +287,11 @@ class Outside:
 
     def gradients(self, node: CompiledFunctionBackward, grads: list[Any]) -> list[Any]:
         """The gradients of the ends, in new memory."""
+        with self.busy:
+            return [None if g is None else g.copy() for g in self.arrays(node, grads)]
+
+    def arrays(self, node: CompiledFunctionBackward, grads: list[Any]) -> list[Any]:
+        """The same in the memory of the pass."""
         pattern = tuple([g is not None for g in grads])
         each = self.passes.get(pattern)
         reached: Any = None
@@ -289,13 +300,11 @@ class Outside:
             each = self.passes[(True,) * len(pattern)]
             used = [ends for ends, is_used in zip(self.reached, pattern, strict=True) if is_used]
             reached = set().union(*used)
-        with self.busy:
-            self.enter(node)
-            each.run(grads)
-            return [
-                None if g is None or (reached is not None and i not in reached) else g.copy()
-                for i, g in enumerate(each.gradients)
-            ]
+        self.enter(node)
+        each.run(grads)
+        if reached is None:
+            return each.gradients
+        return [g if i in reached else None for i, g in enumerate(each.gradients)]
 
 
 def is_alive(result: Any, recorder: Any) -> bool:
@@ -401,7 +410,8 @@ class CompiledFunctionBackward(BackwardFunction):
         self.residues = self.call = None
         self.read = []
 
-    def _pull(self, grads: Any, record: bool) -> Any:
+    def check(self) -> None:
+        """Nothing that the pass needs is gone, or another by now."""
         if self._released:
             raise errors.freed_graph(self)
         for t, cell, version in self.read:
@@ -409,6 +419,9 @@ class CompiledFunctionBackward(BackwardFunction):
                 raise errors.modified_in_place(
                     self, t._array, "", 0, "a tensor that it uses", self.name(), cell, version
                 )
+
+    def _pull(self, grads: Any, record: bool) -> Any:
+        self.check()
         if record and (MODES.grad or any([g is not None and g._special for g in grads])):
             return self.recomputed(grads)
         recorder = next((mode for mode in ACTIVE.modes if mode.records_steps), None)

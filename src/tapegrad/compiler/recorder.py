@@ -121,6 +121,7 @@ class Recorder(OpMode):
         self.trace = Trace()
         self.answers: list[bool] = []  # that decided what to do next
         self.steps: list[Step] = []
+        self.behind: list[Any] = []  # those of them that go on behind the arguments
         self.trouble: str = ""  # why this cannot be done again
         self.where: Any = None  # and the user's line
         self.line = 0  # of the function itself

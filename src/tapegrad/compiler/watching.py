@@ -16,6 +16,7 @@ from ..core.upward import TENSOR
 from ..device import device
 from ..utils import _pytree as pytree
 from .arguments import is_tensor, static_input
+from .behind import join
 from .decisions import Decision, decided_first
 from .guards import Guards, LeafHooks
 from .memory import forget_memory
@@ -48,13 +49,16 @@ class Seen:
         keeps_values: bool,
         idle: list[Any],
         original: Any,
+        histories: bool,
     ) -> None:
         self.values = values
         self.is_over = False  # it cannot stand for later ones
         self.is_disturbed = False  # by what another thread may have done
         self.inputs = [static_input(v, leaves_too) for v in values]
+        behind = join(self.inputs, values) if histories else None
         self.guards = Guards(function, values)
         given = [v for v in (*self.guards.tensors, *values) if is_tensor(v)]
+        given += [] if behind is None else behind.leaves
         leaves = [t for t in given if t._wants_grad and not t._special]
         hooks = LeafHooks(leaves)
         fixed = [t for t in self.inputs if t is not None]
@@ -263,6 +267,11 @@ def differs_when_replayed(recording: Recording, seen: Seen, values: Any, again: 
         seen.out, seen.results = None, []
         seen.recorder.forget()
     forget_memory()
+    if len(recording.behind) != len(seen.recorder.behind):
+        done.do()
+        return "a replay gave something else than the call itself: what is behind its arguments"
+    for step, other in zip(recording.behind, seen.recorder.behind, strict=True):
+        step.rehearsed = other.was
     try:
         recording.replay_timed(values, before)
         wrong = done.differs(recording.memory)
@@ -274,6 +283,9 @@ def differs_when_replayed(recording: Recording, seen: Seen, values: Any, again: 
             wrong += first_difference(recording.all_steps, seen.recorder)
     except Exception as error:
         wrong = f"{type(error).__name__}: {error}"
+    finally:
+        for step in recording.behind:
+            step.rehearsed = step.was = None
     if not wrong:
         if seen.outside is not None:
             seen.outside.forget()
