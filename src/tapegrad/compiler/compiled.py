@@ -21,6 +21,7 @@ from ..native import KERNELS
 from ..utils import _pytree as pytree
 from . import set_stance
 from .arguments import ANY_FLOAT, around, described, flat, has_stand_in, is_float, is_tensor
+from .behind import BehindStep
 from .decisions import IN_A_ROW, SOME, OtherAnswer
 from .guards import Guards
 from .memory import forget_memory
@@ -28,7 +29,7 @@ from .modules import OptimizedModule, parts_of
 from .outside import BEHIND
 from .recording import MOVED, NothingDone, Recording
 from .splitting import Split, cut
-from .steps import OpStep
+from .steps import FillStep, GradientStep, OpStep, WriteStep, is_zero_grad
 from .watching import Seen, differs_when_replayed, why_not, why_not_between
 
 MOST_RECORDINGS = 8  # of one function, for as many signatures
@@ -68,6 +69,8 @@ class Compiled:
         self.warned = is_part
         self.is_part = is_part  # of a function that cannot be recorded
         self.is_piece = False  # some statements of it
+        self.looks_behind = False  # of a piece: backward passes in it go on behind its arguments
+        self.counting: frozenset[str] = frozenset()  # arguments that loops around it set
         self.split: Split | None = None  # the pieces, where there are some
         self.changed: Counter[str] = Counter()  # what led to other recordings
         self.changing: set[int] = set()  # the places of floats that change from call to call
@@ -122,7 +125,7 @@ class Compiled:
             if self.graphs is not None:
                 return self.graphs(values, args, kwargs)
             return self.function(*args, **kwargs)
-        key = (spec, around(), *[described(v, self.new_leaves, self.is_piece) for v in values])
+        key = (spec, around(), *[described(v, self.new_leaves, self.looks_behind) for v in values])
         for i in self.changing:
             if i < len(values) and type(values[i]) is float:
                 key = (*key[: i + 2], ANY_FLOAT, *key[i + 3 :])
@@ -206,7 +209,9 @@ class Compiled:
             return ""
         code = getattr(getattr(self.function, "__func__", self.function), "__code__", None)
         first = hasattr(self.function, "__self__")
-        return str(code.co_varnames[place + first]) if code is not None else ""
+        name = str(code.co_varnames[place + first]) if code is not None else ""
+        # The variable of a loop has the same few values again and again, unless it has many.
+        return "" if name in self.counting and count < MOST_RECORDINGS - 1 else name
 
     def first_of(self, key: Any) -> Recording:
         """A recording for arguments that were not seen before."""
@@ -318,6 +323,8 @@ class Compiled:
     def is_too_small(self, seen: Seen) -> bool:
         """Whether looking at the guards takes longer than what a recording saves."""
         steps = seen.recorder.steps
+        if self.is_piece and all([is_next_to_nothing(step) for step in steps]):
+            return True
         if self.is_part:
             return len(steps) < FEWEST_STEPS
         if self.check or self.fullgraph or len(steps) >= FEWEST_OPS:
@@ -386,6 +393,11 @@ class Compiled:
         reason, where = why_not(seen)
         if not reason and self.is_piece:
             reason = why_not_between(seen)
+        if self.is_piece and not self.looks_behind and (seen.recorder.behind or reason == BEHIND):
+            # What is behind the arguments counts from here on: the next call is a first one.
+            seen.is_over = self.looks_behind = True
+            self.recordings.clear()
+            return seen
         if reason:
             seen.is_over = True
             if seen.is_disturbed and self.is_tried_again(recording):
@@ -405,12 +417,14 @@ class Compiled:
         """Have the function in pieces: a line, or what comes after a variable, is by itself."""
         if self.split is None and (line or name) and not self.fullgraph:
             piece = functools.partial(self.piece, is_told=bool(line))
-            self.split = cut(self.function, line, name, piece)
+            self.split = cut(self.function, line, name, piece, self.counting)
         return self.split is not None
 
-    def piece(self, function: Any, is_told: bool) -> Compiled:
+    def piece(self, function: Any, counting: frozenset[str], is_told: bool) -> Compiled:
         made = Compiled(function, False, self.check)
         made.is_piece, made.warned = True, self.warned or is_told
+        made.counting = counting
+        made.looks_behind = "backward" in function.__code__.co_names
         return made
 
     def parts_in(self, guards: Guards) -> list[tuple[Any, Compiled]]:
@@ -436,6 +450,11 @@ def better_without(steps: list[Any]) -> str:
     if size >= LARGE_HERE * len(ops):
         return "there are no kernels in C, and its arrays are so large that nothing else counts"
     return ""
+
+
+def is_next_to_nothing(step: Any) -> bool:
+    """Whether a step by itself is as fast in a call."""
+    return is_zero_grad(step) or isinstance(step, (BehindStep, GradientStep, WriteStep, FillStep))
 
 
 def is_count(part: Any) -> bool:

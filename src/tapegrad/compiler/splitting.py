@@ -132,10 +132,17 @@ class Split:
         return self.run(*args, **kwargs)
 
 
-def cut(function: Any, line: int, name: str, compiled: Callable[[Any], Any]) -> Split | None:
+def cut(
+    function: Any,
+    line: int,
+    name: str,
+    compiled: Callable[[Any, frozenset[str]], Any],
+    counting: frozenset[str] = frozenset(),
+) -> Split | None:
     """A function cut at a line, or where a variable or an `.attribute` is named.
 
-    None if that is not safe, or if there is nothing else in it.
+    `compiled` makes a piece of a function, given the variables that loops around it set, to which
+    those in `counting` belong. None if that is not safe, or if there is nothing else in it.
     """
     base = getattr(function, "__func__", function)
     if not isinstance(base, types.FunctionType) or not can_be_cut(base.__code__):
@@ -146,7 +153,7 @@ def cut(function: Any, line: int, name: str, compiled: Callable[[Any], Any]) -> 
     names = {*base.__code__.co_varnames, *base.__code__.co_cellvars}
     if shares_variables(definition, names):
         return None
-    return Cutter(base, definition, names, line, name, compiled).cut(function)
+    return Cutter(base, definition, names, line, name, compiled, counting).cut(function)
 
 
 class Cutter:
@@ -159,7 +166,8 @@ class Cutter:
         names: set[str],
         line: int,
         name: str,
-        compiled: Callable[[Any], Any],
+        compiled: Callable[[Any, frozenset[str]], Any],
+        counting: frozenset[str],
     ) -> None:
         self.base = base
         self.definition = definition
@@ -167,6 +175,7 @@ class Cutter:
         self.line = line
         self.name = name
         self.compiled = compiled
+        self.counting = counting
         self.unsure = deleted_in(definition)
         whose = (ast.Global, ast.Nonlocal)
         self.scope = [each for each in ast.walk(definition) if isinstance(each, whose)]
@@ -222,8 +231,10 @@ class Cutter:
             self.pieces.append(Piece([statement], lines=header_of(statement)))
         if isinstance(statement, (ast.For, ast.While)):
             after = after | needed_by_one(statement)
+        counting = self.counting
         if isinstance(statement, ast.For):
             sure = sure | (plain_targets(statement.target) - self.unsure)
+            self.counting = counting | plain_targets(statement.target)
         has_handlers = hasattr(statement, "handlers")
         if has_handlers:
             after = after | used_in([s for field, body in inner if field != "body" for s in body])
@@ -236,6 +247,7 @@ class Cutter:
                 next(handlers).body = found
             else:
                 setattr(made, field, found)
+        self.counting = counting
         return [made]
 
     def called(self, run: list[Any], after: set[str], sure: set[str], guarded: bool) -> list[Any]:
@@ -271,7 +283,7 @@ class Cutter:
         body = [*body[:scope], *begin, *body[scope:], *end]
         made = as_function(self.base, self.definition, body, arguments(takes), {ABSENT: NOTHING})
         setattr(made, GUARDED, guarded)
-        piece = Piece(run, self.compiled(made), takes, gives)
+        piece = Piece(run, self.compiled(made, self.counting), takes, gives)
         self.pieces.append(piece)
         self.around[name] = piece
         calling = self.calling(name, takes, gives, ends, over)
