@@ -18,10 +18,12 @@ from ..core.modes import MODES
 from ..core.python_dispatch import ACTIVE
 from ..errors import evidence
 from ..native import KERNELS
+from ..nn.modules.module import Module
 from ..utils import _pytree as pytree
 from . import set_stance
 from .arguments import ANY_FLOAT, around, described, flat, has_stand_in, is_float, is_tensor
 from .behind import BehindStep
+from .calls import ForwardInPieces, Place, body_of
 from .decisions import IN_A_ROW, SOME, OtherAnswer
 from .guards import Guards
 from .memory import forget_memory
@@ -137,7 +139,7 @@ class Compiled:
                 self.new_leaves = True
                 return self.find(args, kwargs)
             name = self.changing_name(key)
-            if name and self.cut_at(0, name):
+            if name and self.cut_at(Place(), name):
                 return self.function(*args, **kwargs)
             found = self.first_of(key)
         changed = found.still_holds() if found.run_steps else ""
@@ -202,7 +204,9 @@ class Compiled:
         for known in self.recordings:
             if len(known) == len(key) and known[:2] == key[:2]:
                 others = [i for i, (a, b) in enumerate(zip(key, known, strict=True)) if a != b]
-                if len(others) == 1 and all([is_count(each[others[0]]) for each in (key, known)]):
+                if len(others) == 1 and all(
+                    [self.counts(each[others[0]]) for each in (key, known)]
+                ):
                     places[others[0] - 2] += 1
         place, count = places.most_common(1)[0] if places else (0, 0)
         if count < SOME_CHANGES or key[0] is not None:
@@ -212,6 +216,10 @@ class Compiled:
         name = str(code.co_varnames[place + first]) if code is not None else ""
         # The variable of a loop has the same few values again and again, unless it has many.
         return "" if name in self.counting and count < MOST_RECORDINGS - 1 else name
+
+    def counts(self, part: Any) -> bool:
+        """Whether a part of a signature is a number for which there are recordings apart."""
+        return type(part) is tuple and (part[0] is int or (part[0] is float and self.by_value))
 
     def first_of(self, key: Any) -> Recording:
         """A recording for arguments that were not seen before."""
@@ -244,7 +252,7 @@ class Compiled:
         self.changed[changed] += 1
         name = re.fullmatch(r"`(\w+)`", changed)
         if name and self.changed[changed] >= SOME_CHANGES:
-            self.cut_at(0, name[1])  # from the next call on
+            self.cut_at(Place(), name[1])  # from the next call on
         if self.changes > 4 * MOST_RECORDINGS:
             made.fail(f"{changed} changes all the time")
         return made
@@ -259,10 +267,10 @@ class Compiled:
         recording.in_a_row += 1
         if recording.missed > SOME and recording.missed > recording.replays / 4:
             self.last = None
-            where, line = recording.decided.where, recording.decided.line
+            where, place = recording.decided.where, recording.decided.place
             guards = recording.guards
             if guards is not None and not self.fullgraph:
-                self.take_apart(recording, guards, line, "")
+                self.take_apart(recording, guards, place, "")
                 self.refuse(recording, "what it does depends on a value", where)
         elif recording.in_a_row >= IN_A_ROW:
             self.last = None
@@ -403,21 +411,25 @@ class Compiled:
             if seen.is_disturbed and self.is_tried_again(recording):
                 return seen
             name = changed_name(reason)
-            line = 0 if reason == BEHIND else seen.recorder.line  # other arguments may have less
-            self.take_apart(recording, seen.guards, line, name)
+            # Other arguments may have less behind them.
+            place = Place() if reason == BEHIND else seen.recorder.place
+            self.take_apart(recording, seen.guards, place, name)
             self.refuse(recording, reason, where)
         return seen
 
-    def take_apart(self, recording: Recording, guards: Guards, line: int, name: str) -> None:
+    def take_apart(self, recording: Recording, guards: Guards, place: Place, name: str) -> None:
         """What can be compiled of a function that cannot be recorded as a whole."""
-        if not self.cut_at(line, name):
+        if not self.cut_at(place, name):
             recording.parts = self.parts_in(guards)
 
-    def cut_at(self, line: int, name: str) -> bool:
+    def cut_at(self, place: Place, name: str) -> bool:
         """Have the function in pieces: a line, or what comes after a variable, is by itself."""
-        if self.split is None and (line or name) and not self.fullgraph:
-            piece = functools.partial(self.piece, is_told=bool(line))
-            self.split = cut(self.function, line, name, piece, self.counting)
+        if self.split is None and (place.line or name) and not self.fullgraph:
+            piece = functools.partial(self.piece, is_told=bool(place.line))
+            body = body_of(self.function)
+            self.split = cut(body, place, name, piece, self.counting)
+            if self.split is not None and body is not self.function:
+                self.split.run = ForwardInPieces(body.__self__, self.split.run)
         return self.split is not None
 
     def piece(self, function: Any, counting: frozenset[str], is_told: bool) -> Compiled:
@@ -425,6 +437,7 @@ class Compiled:
         made.is_piece, made.warned = True, self.warned or is_told
         made.counting = counting
         made.looks_behind = "backward" in function.__code__.co_names
+        made.is_part = isinstance(getattr(function, "__self__", None), Module)
         return made
 
     def parts_in(self, guards: Guards) -> list[tuple[Any, Compiled]]:
@@ -455,11 +468,6 @@ def better_without(steps: list[Any]) -> str:
 def is_next_to_nothing(step: Any) -> bool:
     """Whether a step by itself is as fast in a call."""
     return is_zero_grad(step) or isinstance(step, (BehindStep, GradientStep, WriteStep, FillStep))
-
-
-def is_count(part: Any) -> bool:
-    """Whether a part of a signature is a whole number."""
-    return type(part) is tuple and part[0] is int
 
 
 def changed_name(reason: str) -> str:

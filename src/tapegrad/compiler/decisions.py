@@ -31,11 +31,11 @@ class Decision(Step):
 
     name = "if"
 
-    def __init__(self, array: Any, answer: bool, where: Any, line: int) -> None:
+    def __init__(self, array: Any, answer: bool, where: Any, place: Any) -> None:
         self.array = array
         self.answer = answer
         self.where = where  # the user's line
-        self.line = line  # of the function itself
+        self.place = place  # of the function itself
         self.made: list[Any] = []
 
     def reads(self) -> list[Any]:

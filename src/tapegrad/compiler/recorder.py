@@ -32,6 +32,7 @@ from ..core.python_dispatch import Call, OpMode, below_autograd, leaves_of, mode
 from ..errors import evidence
 from ..native import KERNELS
 from ..optim._native import WATCHING
+from .calls import Place, body_of, place_in
 from .decisions import Decision
 from .dying import Dying
 from .memory import forget_memory
@@ -74,15 +75,6 @@ ITEM = "aten::_local_scalar_dense"
 READS = frozenset((ITEM, "aten::equal"))
 
 
-def line_in(function: Any) -> int:
-    """The line of a function that is running now; 0 if that is not known."""
-    code = getattr(getattr(function, "__func__", function), "__code__", None)
-    frame: Any = sys._getframe(1)
-    while frame is not None and (code is None or frame.f_code is not code):
-        frame = frame.f_back
-    return 0 if frame is None else frame.f_lineno
-
-
 class Heard:
     """A stream that tells a recorder when something is written to it."""
 
@@ -114,6 +106,7 @@ class Recorder(OpMode):
         keeps_values: bool = False,
     ) -> None:
         self.function = function
+        self.body = body_of(function)
         # Else the memory behind values that the call is done with is given back.
         self.dying = Dying() if keeps_steps and not keeps_values and KERNELS is not None else None
         self.keeps_steps = keeps_steps  # else only what comes of them is of interest
@@ -124,7 +117,7 @@ class Recorder(OpMode):
         self.behind: list[Any] = []  # those of them that go on behind the arguments
         self.trouble: str = ""  # why this cannot be done again
         self.where: Any = None  # and the user's line
-        self.line = 0  # of the function itself
+        self.place = Place()  # of the function itself
         # By id: memory that the recorded call fills.
         self.made: Any = {} if keeps_steps else weakref.WeakValueDictionary()
         self.externals: dict[int, Any] = {}  # by id: tensors that were there before
@@ -158,7 +151,7 @@ class Recorder(OpMode):
         if not self.trouble:
             self.trouble = reason
             self.where = evidence.here()
-            self.line = line_in(self.function)
+            self.place = place_in(self.body)
 
     def meet(self, t: Any) -> None:
         """A tensor that is used: if it was there before, remember what it was like."""
@@ -341,7 +334,7 @@ class Recorder(OpMode):
         answer = bool(the_element(wrap(t._array)))
         self.answers.append(answer)
         self.trace.add("if", t, answer)
-        self.steps.append(Decision(t._array, answer, evidence.here(), line_in(self.function)))
+        self.steps.append(Decision(t._array, answer, evidence.here(), place_in(self.body)))
         return answer
 
     def refuse_returned(self, given: Any) -> None:

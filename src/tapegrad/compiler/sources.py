@@ -19,6 +19,7 @@ SEES_FRAMES = frozenset(
 )
 KEPT = "__definition__"  # where a piece has its own source
 MADE = "is_made_here"  # of statements that are not the user's
+SHIFT = "shift"  # of a definition: columns that it was further to the right
 FUTURE = functools.reduce(
     operator.or_, [getattr(__future__, n).compiler_flag for n in __future__.all_feature_names]
 )
@@ -52,6 +53,7 @@ def source_of(base: types.FunctionType) -> ast.FunctionDef | None:
     if not isinstance(found, ast.FunctionDef):
         return None
     ast.increment_lineno(tree, first - 1)
+    setattr(found, SHIFT, len(lines[0]) - len(lines[0].lstrip()))
     found.decorator_list = []
     if any([isinstance(each, ast.Match) for each in ast.walk(found)]):
         return None  # its patterns have names of their own

@@ -22,9 +22,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ..utils._pytree import tree_is_leaf
+from .calls import APART, STAYS, Callees, Place, call_at, unfolded
 from .sources import (
     MADE,
     SCOPES,
+    SHIFT,
     all_arguments,
     arguments,
     as_function,
@@ -94,7 +96,7 @@ class Piece:
         for name, value in zip(self.takes, given, strict=True):
             # It may change a list, which others may have, too.
             if not is_shallow(value) or not (type(value) is tuple or name in self.only_read):
-                self.function.cut_at(0, name)
+                self.function.cut_at(Place(), name)
                 return self.plain(*given) if self.function.split is None else self.function(*given)
         return self.function(*given)
 
@@ -134,7 +136,7 @@ class Split:
 
 def cut(
     function: Any,
-    line: int,
+    place: Place,
     name: str,
     compiled: Callable[[Any, frozenset[str]], Any],
     counting: frozenset[str] = frozenset(),
@@ -153,7 +155,7 @@ def cut(
     names = {*base.__code__.co_varnames, *base.__code__.co_cellvars}
     if shares_variables(definition, names):
         return None
-    return Cutter(base, definition, names, line, name, compiled, counting).cut(function)
+    return Cutter(base, definition, names, place, name, compiled, counting).cut(function)
 
 
 class Cutter:
@@ -164,7 +166,7 @@ class Cutter:
         base: Any,
         definition: ast.FunctionDef,
         names: set[str],
-        line: int,
+        place: Place,
         name: str,
         compiled: Callable[[Any, frozenset[str]], Any],
         counting: frozenset[str],
@@ -172,7 +174,8 @@ class Cutter:
         self.base = base
         self.definition = definition
         self.names = names
-        self.line = line
+        self.place = place
+        self.has_call = False  # the one in question is a statement by itself
         self.name = name
         self.compiled = compiled
         self.counting = counting
@@ -188,7 +191,7 @@ class Cutter:
             return None  # it is somewhere else
         guarded = getattr(self.base, GUARDED, False)
         body = self.block(self.definition.body, set(), given - self.unsure, guarded)
-        if len(self.around) == 1:
+        if len(self.around) == 1:  # there is nothing to compile
             return None
         args = copied(self.definition.args)
         frame = as_function(self.base, self.definition, body, args, self.around)
@@ -205,6 +208,7 @@ class Cutter:
         made: list[Any] = []
         run: list[Any] = []
         sure = set(sure)
+        body = self.taken_out(body)
         for i, each in enumerate(body):
             stays = self.is_there(each) or hasattr(each, MADE) or jumps(each)
             if not stays:
@@ -218,6 +222,22 @@ class Cutter:
                 made += self.opened(each, needed_by(body[i + 1 :], after), sure, guarded)
                 sure |= set_for_sure([each]) - self.unsure
         return made
+
+    def taken_out(self, body: list[Any]) -> list[Any]:
+        """Statements with the call in question as one of them."""
+        shift = getattr(self.definition, SHIFT, 0)
+        for i, each in enumerate(body):
+            call = None if self.has_call else call_at(each, self.place.call, shift)
+            if call is not None:
+                self.has_call = True
+                inner, names = unfolded(each, call)
+                self.names |= names
+                self.around[APART] = Callees(self.place.code, self.callee)
+                return [*body[:i], *inner, *body[i + 1 :]]
+        return body
+
+    def callee(self, function: Any) -> Any:
+        return self.compiled(function, frozenset())
 
     def opened(self, statement: Any, after: set[str], sure: set[str], guarded: bool) -> list[Any]:
         """A statement that stays, with pieces inside of it."""
@@ -268,7 +288,7 @@ class Cutter:
         gives_unsure = [name for name in gives if name not in certain | sure]
         ends = isinstance(run[-1], ast.Return)
         over = not ends and any(map(returns, run))
-        name = PIECE.format(len(self.around) - 1)
+        name = PIECE.format(len(self.pieces))
         body = [copied(each) for each in (*self.scope, *run)]
         begin = parsed([f"if {each} is {ABSENT}: del {each}" for each in takes_unsure], run[0])
         end: list[Any] = []
@@ -318,10 +338,12 @@ class Cutter:
         return does_nothing(statement) or any(map(self.is_meant, ast.walk(statement)))
 
     def is_meant(self, node: Any) -> bool:
-        if self.line:
+        if self.place.line:
+            if self.has_call:
+                return hasattr(node, STAYS)
             if not isinstance(node, ast.stmt) or isinstance(node, SCOPES) or hasattr(node, MADE):
                 return False
-            return node.lineno <= self.line <= (node.end_lineno or node.lineno)
+            return node.lineno <= self.place.line <= (node.end_lineno or node.lineno)
         if self.name.startswith("."):
             return isinstance(node, ast.Attribute) and node.attr == self.name[1:]
         if isinstance(node, SCOPES) and getattr(node, "name", "") == self.name:

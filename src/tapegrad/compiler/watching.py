@@ -152,7 +152,7 @@ def why_not(seen: Seen) -> tuple[str, Any]:
         ordered = decided_first(recorder.steps, recorder.is_made)
         if ordered is None:
             last = [step for step in recorder.steps if type(step) is Decision][-1]
-            recorder.line = last.line
+            recorder.place = last.place
             return "a value is handed to Python", last.where
         recorder.steps = ordered
     if guards.trouble or seen.refused:
