@@ -47,7 +47,7 @@ def is_leaf(t: Any) -> bool:
 
 
 def described(value: Any, leaves_too: bool, histories: bool = False) -> Any:
-    """What has to be the same for a recording to fit an argument; perhaps what is behind it, too."""
+    """What has to be the same for a recording to fit an argument: what is behind it, perhaps."""
     if isinstance(value, TensorBase):
         if not has_stand_in(value, leaves_too):
             return id(value)

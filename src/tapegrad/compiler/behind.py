@@ -13,6 +13,7 @@ nodes are behind an argument, and which leaves, is part of what a recording is f
 
 from __future__ import annotations
 
+import heapq
 from typing import Any
 
 from ..autograd.api import grad
@@ -52,7 +53,7 @@ def described(node: Any, order: dict[Any, int]) -> Any:
 
 
 def nodes_behind(tensors: list[Any]) -> list[Any] | None:
-    """The nodes behind tensors; None if there are many, or some that are not of the common kinds."""
+    """The nodes behind tensors; None if there are many, or some of no common kind."""
     stack = [edge_of(t)[0] for t in tensors]  # type: ignore[index]
     found: dict[Any, None] = {}
     while stack:
@@ -166,26 +167,12 @@ class BehindStep(Step):
 
     def found(self, keep: bool) -> list[Any]:
         """The gradients of the leaves, as arrays; some may be in memory that is used again."""
-        if len(self.values) == 1:
-            node = self.values[0]._node
-            if type(node) is CompiledFunctionBackward and not node.outside.doors:
-                if self.values[0]._view_of is None and node._hooks is None:
-                    return self.found_at_once(node, keep)
+        found = through_compiled(self.values, self.given, keep)
+        if found is not None:
+            return [found.get(id(t)) for t in self.leaves]
         tensors = [None if g is None else wrap(g) for g in self.given]
-        found = passed_on(self.values, self.leaves, tensors, keep, False)
-        return [None if g is None else g._array for g in found]
-
-    def found_at_once(self, node: CompiledFunctionBackward, keep: bool) -> list[Any]:
-        """The same without the engine, for the usual case."""
-        node.check()
-        grads: list[Any] = [None] * len(node._outputs or ())
-        grads[self.values[0]._slot] = self.given[0]
-        with node.outside.busy:
-            arrays = node.outside.arrays(node, grads)
-            by_leaf = {id(t): g for t, g in zip(node.outside.leaves, arrays, strict=True)}
-            if not keep:
-                node._release()
-            return [by_leaf[id(t)] for t in self.leaves]
+        gradients = passed_on(self.values, self.leaves, tensors, keep, False)
+        return [None if g is None else g._array for g in gradients]
 
     def run(self) -> None:
         if self.rehearsed is not None:
@@ -200,6 +187,66 @@ class BehindStep(Step):
             found = [g for g in arrays if g is not None]
         for static, new in zip(self.made, found, strict=True):
             static[...] = new
+
+
+def through_compiled(values: list[Any], given: list[Any], keep: bool) -> dict[int, Any] | None:
+    """A pass through calls of compiled functions alone, which needs no engine: by id of a leaf.
+
+    None if there is something else behind the values.
+    """
+    waiting: dict[Any, list[Any]] = {}  # by node: what has arrived for its outputs
+    order: list[tuple[int, Any]] = []  # the next node is the one that was made last
+    leaves: dict[int, Any] = {}
+
+    def arrive(node: Any, slot: int, g: Any) -> bool:
+        if type(node) is not CompiledFunctionBackward or node._hooks is not None:
+            return False
+        if node not in waiting:
+            waiting[node] = [None] * len(node._outputs or ())
+            heapq.heappush(order, (-node._seq, node))
+        before = waiting[node][slot]
+        waiting[node][slot] = g if before is None else before + g
+        return True
+
+    if any([t._view_of is not None for t in values]) or not all(map(is_all_compiled, values)):
+        return None
+    for t, g in zip(values, given, strict=True):
+        if g is not None:
+            arrive(t._node, t._slot, g)
+    while order:
+        _, node = heapq.heappop(order)
+        node.check()
+        outside, grads = node.outside, waiting.pop(node)
+        with outside.busy:
+            arrays = outside.arrays(node, grads)
+            edges = node._edges[: len(outside.doors)]
+            slots = node._edge_slots or ()
+            for edge, slot, g in zip(edges, slots, arrays, strict=False):
+                if g is not None:
+                    arrive(edge, slot, g.copy())
+            for t, g in zip(outside.leaves, arrays[len(edges) :], strict=True):
+                if g is not None:
+                    # Another call of the same function would overwrite it.
+                    before = leaves.get(id(t))
+                    g = g if not order else g.copy()
+                    leaves[id(t)] = g if before is None else before + g
+        if not keep:
+            node._release()
+    return leaves
+
+
+def is_all_compiled(t: Any) -> bool:
+    """Whether nothing but calls of compiled functions, and parameters of theirs, is behind."""
+    stack, seen = [t._node], set()
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if type(node) is not CompiledFunctionBackward or node._hooks is not None:
+            return False
+        stack += node._edges[: len(node.outside.doors)]
+    return True
 
 
 def passed_on(

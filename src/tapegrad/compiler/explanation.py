@@ -60,8 +60,10 @@ def explain(function: Any) -> Explanation:
     if compiled.split is not None:
         for i, piece in enumerate(compiled.split.pieces, 1):
             lines.append(f"  piece {i}, {piece.spelled()}")
-            if isinstance(piece.function, Compiled):
-                lines += ["    " + line for line in explain(piece.function).splitlines()]
+            called = [piece.function, *[each for _, each in piece.callees()]]
+            for each in called:
+                if isinstance(each, Compiled):
+                    lines += ["    " + line for line in explain(each).splitlines()]
     made = Explanation("\n".join(lines))
     made.compiled = compiled
     return made

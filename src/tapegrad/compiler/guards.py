@@ -8,9 +8,11 @@ of it by itself (it counts, it appends to a list) has an effect that no recordin
 
 from __future__ import annotations
 
+import collections
 import dis
 import enum
 import functools
+import operator
 import os
 import pickle
 import random
@@ -52,14 +54,19 @@ def numpy_stream() -> bytes:
 
 
 class Guards:
-    """The state of Python around a function, as far as it can be seen."""
+    """The state of Python around a function, as far as it can be seen.
 
-    def __init__(self, function: Any, arguments: Any = ()) -> None:
+    `executed`: the code that ran in a call; what others look at does not count.
+    """
+
+    def __init__(self, function: Any, arguments: Any = (), executed: Any = None) -> None:
+        self.executed = executed
         self.entries: list[tuple[Any, Any, Any, str]] = []  # dict, key, value, what it is called
         self.cells: list[tuple[Any, Any, str]] = []
         self.lengths: list[tuple[Any, int, str]] = []
         self.items: list[tuple[Any, list[Any], str]] = []  # of lists
         self.sets: list[tuple[Any, list[Any], str]] = []
+        self.queues: list[tuple[Any, list[Any], str]] = []
         self.attributes: list[tuple[Any, str, Any, str]] = []  # of the user's classes
         self.leaf_hooks: list[tuple[Any, Any]] = []  # leaves, and their hooks
         self.tensors: list[Any] = []
@@ -96,6 +103,9 @@ class Guards:
         for each, items, name in self.sets:
             if any([item not in each for item in items]):
                 return name
+        for each, items, name in self.queues:
+            if len(each) != len(items) or not all(map(operator.is_, each, items)):
+                return name
         for owner, key, value, name in self.attributes:
             now = vars(owner).get(key, ABSENT)
             if now is not value and not is_same(now, value):
@@ -104,7 +114,10 @@ class Guards:
 
     def take_over(self, other: Guards) -> None:
         """What others look at counts here, too."""
-        for name in ("entries", "cells", "lengths", "items", "sets", "attributes", "leaf_hooks"):
+        for name in (
+            *("entries", "cells", "lengths", "items", "sets", "queues"),
+            *("attributes", "leaf_hooks"),
+        ):
             getattr(self, name).extend(getattr(other, name))
         self.trouble = self.trouble or other.trouble
         self.calls_others |= other.calls_others
@@ -184,6 +197,10 @@ class Guards:
                 if value:
                     known = self.items if isinstance(value, list) else self.sets
                     known.append((value, list(value)[:MOST_ITEMS], name))
+            for i, item in enumerate(list(value)[:MOST_ITEMS]):
+                self.visit(item, f"{name}[{i}]", depth)
+        elif isinstance(value, collections.deque):
+            self.queues.append((value, list(value), name))
             for i, item in enumerate(list(value)[:MOST_ITEMS]):
                 self.visit(item, f"{name}[{i}]", depth)
         elif is_module(value):
@@ -275,6 +292,8 @@ class Guards:
                 value = contents(cell)
                 if callable(value):
                     self.visit(value, name, depth)
+            return
+        if self.executed is not None and code not in self.executed:
             return
         names = names_in(code)
         self.names |= names

@@ -98,7 +98,7 @@ class Recording:
         """Make a recorded call ready to be run; `keeps_all`: every value, to be compared later."""
         recorder = seen.recorder
         recorder.let_go()
-        self.guards = seen.guards
+        self.guards = seen.needed
         self.trace = recorder.trace.sum
         self.answers = recorder.answers
         self.inputs = seen.inputs

@@ -82,9 +82,14 @@ class Piece:
         self.plain = getattr(function, "function", None)  # the same as ordinary Python
         self.takes = takes
         self.gives = gives
+        self.calls: Any = None  # Callees
         own = [each for each in run if not hasattr(each, MADE)] or run
         self.lines = lines or (own[0].lineno, own[-1].end_lineno)
         self.only_read = {name for name in takes if only_reads(run, name)}
+
+    def callees(self) -> list[tuple[Any, Any]]:
+        """What a statement that was left calls, and what is called in its place."""
+        return list(self.calls.known.values()) if self.calls is not None else []
 
     def spelled(self) -> str:
         first, last = self.lines
@@ -245,6 +250,8 @@ class Cutter:
         if not inner:
             if not hasattr(statement, MADE) and computes(statement):
                 self.pieces.append(Piece([statement]))
+                if hasattr(statement, STAYS):
+                    self.pieces[-1].calls = self.around[APART]
             return [copied(statement)]
         made = copied(statement)
         if not hasattr(statement, MADE):

@@ -20,6 +20,7 @@ from .behind import join
 from .decisions import Decision, decided_first
 from .guards import Guards, LeafHooks
 from .memory import forget_memory
+from .noticing import Noticing
 from .outside import Outside, Pattern
 from .recorder import Recorder
 from .recording import Recording, Result
@@ -76,7 +77,8 @@ class Seen:
         # Lists and dicts among the arguments, those that stand for them, and what was in these.
         self.lists = [] if spec is None else paired(original, (args, kwargs))
         schedulers = [each for each in owners if hasattr(each, "last_epoch")]
-        with recorder.hearing_output():
+        self.noticing = Noticing(recorder)
+        with recorder.hearing_output(), self.noticing:
             with (
                 recorder,
                 recorder.listening_to(schedulers),
@@ -92,8 +94,11 @@ class Seen:
             self.refused = ""
             if not recorder.trouble:
                 self.record_backward(function, spec, patterns)
-            if self.outside is None:  # else the leaves get their gradients later
-                self.guards.take_over(hooks)
+        # What was looked at; the rest of what could be seen must only be as it was.
+        self.needed = Guards(function, values, self.noticing.executed())
+        if self.outside is None:  # else the leaves get their gradients later
+            self.guards.take_over(hooks)
+            self.needed.take_over(hooks)
 
     def changes_lists(self) -> bool:
         """Whether the call does something to a list or dict among its arguments."""
@@ -103,7 +108,7 @@ class Seen:
         """Whether the call depends on its floats in ways that are not seen."""
         if not self.numbers:
             return False
-        return self.recorder.looks_at_numbers or self.guards.calls_others
+        return self.recorder.looks_at_numbers or self.needed.calls_others
 
     def record_backward(self, function: Any, spec: Any, patterns: set[Pattern]) -> None:
         """The backward passes of results that are differentiated later."""
@@ -155,8 +160,8 @@ def why_not(seen: Seen) -> tuple[str, Any]:
             recorder.place = last.place
             return "a value is handed to Python", last.where
         recorder.steps = ordered
-    if guards.trouble or seen.refused:
-        return guards.trouble or seen.refused, None
+    if seen.needed.trouble or seen.refused:
+        return seen.needed.trouble or seen.refused, None
     if seen.looks_at_numbers():
         return "it looks at a number that changes", None
     changed = guards.changed()
