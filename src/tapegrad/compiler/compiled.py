@@ -318,8 +318,13 @@ class Compiled:
             recording.fail(better)
             return seen.given_back(values)
         recording.take(seen, self.check)
-        again = seen.outside is None and not self.check and not seen.recorder.behind
-        wrong = differs_when_replayed(recording, seen, values, again)
+        stands = seen.has_to_stand(recording.memory)
+        again = seen.outside is None and not self.check and not stands
+        wrong = differs_when_replayed(recording, seen, values, again, stands)
+        if wrong and (stands or self.check) and (stands or seen.outside is None):
+            if not self.is_tried_again(recording):
+                self.refuse(recording, wrong, None)
+            return seen.given_back(values)
         if wrong:
             if seen.outside is not None:
                 # The graph behind the results is in memory that the replay has written to.
@@ -351,7 +356,7 @@ class Compiled:
         if seen.recorder.answers != recording.answers:  # another call will do
             self.missed(recording)
             return seen.given_back(values)
-        again = seen.outside is None and not self.check and not seen.recorder.behind
+        again = seen.outside is None and not self.check and not seen.has_to_stand(recording.memory)
         again = again and seen.recorder.trace.sum == recording.trace
         wrong = differs_when_replayed(recording, seen, values, again)
         if wrong and again:

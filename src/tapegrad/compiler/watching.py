@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..core.base import TensorBase
+from ..core.base import TensorBase, Version
 from ..core.upward import TENSOR
 from ..device import device
 from ..utils import _pytree as pytree
@@ -33,6 +33,9 @@ ALWAYS_THE_SAME = (
     *(type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, enum.Enum, bytes),
     *(np.generic, np.dtype, dtypes.dtype, device, Absent, Read),
 )
+
+
+SMALL = 1 << 25  # bytes that a second copy may take
 
 
 class Seen:
@@ -99,6 +102,17 @@ class Seen:
         if self.outside is None:  # else the leaves get their gradients later
             self.guards.take_over(hooks)
             self.needed.take_over(hooks)
+
+    def has_to_stand(self, memory: Any) -> bool:
+        """Whether what the call did is to be kept, rather than to be made once more if need be.
+
+        Python may have done what nobody sees, and would do it twice; and where values take no
+        room worth speaking of, there is no reason to.
+        """
+        if self.noticing.acts or self.recorder.behind:
+            return True
+        copies = [x for pair in self.recorder.before.arrays.values() for x in pair if x is not None]
+        return sum([x.nbytes for x in (*memory.values(), *copies)]) < SMALL
 
     def changes_lists(self) -> bool:
         """Whether the call does something to a list or dict among its arguments."""
@@ -257,12 +271,19 @@ def is_new_object(value: Any, guards: Guards) -> bool:
     return not isinstance(value, known) and id(value) not in guards.seen
 
 
-def differs_when_replayed(recording: Recording, seen: Seen, values: Any, again: bool) -> str:
+def differs_when_replayed(
+    recording: Recording, seen: Seen, values: Any, again: bool, stands: bool = False
+) -> str:
     """Put everything back, run the steps, compare: what comes out otherwise than before.
 
     If something does, everything is as the call left it; or as it found it, if it can be made
-    `again`: then no more than prints are kept of what it did.
+    `again`: then no more than prints are kept of what it did. If the call `stands`, its memory,
+    which is that of the steps, is put back as well: there may be a graph in it.
     """
+    memory = list(recording.memory.values()) if stands else []
+    held = [(owner, owner.copy(order="K")) for owner in memory if owner.flags.writeable]
+    cells = [(cell, cell.n) for cell in cells_behind(seen.results)] if stands else []
+    del memory
     kept: Any = Print if again else np.copy
     expected = [kept(r._array) if is_tensor(r) else r for r in seen.results]
     passes = {} if seen.outside is None else seen.outside.expected()
@@ -299,10 +320,30 @@ def differs_when_replayed(recording: Recording, seen: Seen, values: Any, again: 
         before.undo(for_good=True)
         return f"a replay gave something else than the call itself: {wrong}"
     done.do()
+    for owner, copy in held:
+        owner[...] = copy
+    for cell, n in cells:
+        cell.n = n
     for r, values in zip(seen.results, expected, strict=True):
         if is_tensor(r):
             r._array[...] = values
     return f"a replay gave something else than the call itself: {wrong}"
+
+
+def cells_behind(results: list[Any]) -> list[Any]:
+    """The versions that the graph behind results takes for granted."""
+    stack = [r._node for r in results if is_tensor(r) and r._node is not None]
+    seen = set(stack)
+    found: list[Any] = []
+    while stack:
+        node = stack.pop()
+        found += [each for each in node._cells if isinstance(each, Version)]
+        found += [each.cell for each in getattr(node, "_saved", ()) if each is not None]
+        for edge in node._edges:
+            if edge is not None and edge not in seen:
+                seen.add(edge)
+                stack.append(edge)
+    return found
 
 
 def first_difference(steps: list[Any], recorder: Recorder) -> str:
