@@ -16,7 +16,7 @@ import weakref
 from typing import Any
 
 from ..core.base import STATE
-from ..errors import argument_names, explain_call
+from ..errors import argument_names, evidence, explain_call
 from ..nn.modules._hooks import GLOBAL
 from ..nn.modules.module import Module
 from .guards import is_library_file
@@ -176,10 +176,10 @@ class Place:
         self.code = code  # of the next function of the user's that is running; None: there is none
 
 
-def place_in(function: Any) -> Place:
-    """Where a function is that is running now."""
+def place_in(function: Any, frame: Any = None) -> Place:
+    """Where a function is that is running now, seen from a frame."""
     code = getattr(getattr(function, "__func__", function), "__code__", None)
-    frame: Any = sys._getframe(1)
+    frame = sys._getframe(1) if frame is None else frame
     inner: Any = None
     while frame is not None and (code is None or frame.f_code is not code):
         if not is_library_file(frame.f_code.co_filename):
@@ -191,6 +191,14 @@ def place_in(function: Any) -> Place:
         return Place(frame.f_lineno)
     spans = list(code.co_positions())
     return Place(frame.f_lineno, spans[frame.f_lasti // 2], inner)
+
+
+def users_line() -> Any:
+    """The line that is running now, of code that is neither Python's own nor of this package."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and is_library_file(frame.f_code.co_filename):
+        frame = frame.f_back
+    return evidence.here() if frame is None else evidence.place(frame.f_code, frame.f_lasti)
 
 
 def body_of(function: Any) -> Any:

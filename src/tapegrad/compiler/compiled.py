@@ -30,7 +30,7 @@ from .memory import forget_memory
 from .modules import OptimizedModule, parts_of
 from .outside import BEHIND
 from .recording import MOVED, NothingDone, Recording
-from .splitting import Split, cut
+from .splitting import Split, cut, why_whole
 from .steps import FillStep, GradientStep, OpStep, WriteStep, is_zero_grad
 from .watching import Seen, differs_when_replayed, why_not, why_not_between
 
@@ -303,6 +303,11 @@ class Compiled:
             else:
                 parts = "with its modules compiled apart" if recording.parts else "as it is"
                 text += f"\n  It runs as ordinary Python, {parts}."
+                why = why_whole(body_of(self.function)) if where is not None else ""
+                if why:
+                    text += (
+                        f"\n  It cannot be cut at that line, because {why}. Do that outside of it."
+                    )
             warnings.warn_explicit(text, UserWarning, *at)
 
     def record(self, recording: Recording, values: Any, spec: Any) -> Any:
@@ -418,7 +423,9 @@ class Compiled:
             name = changed_name(reason)
             # Other arguments may have less behind them.
             place = Place() if reason == BEHIND else seen.recorder.place
-            self.take_apart(recording, seen.guards, place, name)
+            if name and not self.cut_at(Place(), name):
+                place = seen.noticing.place_of(name)  # in a function that this one calls
+            self.take_apart(recording, seen.guards, place, "")
             self.refuse(recording, reason, where)
         return seen
 

@@ -19,7 +19,8 @@ import types
 from typing import Any
 
 from ..core.base import PACKAGE, TensorBase
-from .guards import is_library_file
+from .calls import Place, place_in
+from .guards import is_library_file, names_in
 
 # What is done to something that was there before, by the names of methods in C.
 CHANGES = frozenset(
@@ -45,12 +46,28 @@ STORES = frozenset(
 )
 
 
+class Heard:
+    """A stream that tells a recorder when something is written to it."""
+
+    def __init__(self, stream: Any, recorder: Any) -> None:
+        self.stream = stream
+        self.recorder = recorder
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+    def write(self, text: str) -> Any:
+        self.recorder.give_up("it prints")
+        return self.stream.write(text)
+
+
 class Noticing:
     """A block in which a recorder is told what Python does. Where a profiler is on, it is not."""
 
     def __init__(self, recorder: Any) -> None:
         self.recorder = recorder
         self.codes: set[types.CodeType] = set()  # of the functions that ran
+        self.places: dict[types.CodeType, Place] = {}  # by those of the user: what led to them
         self.is_blind = sys.getprofile() is not None
         self.acts = self.is_blind  # something of Python's may have been changed
 
@@ -64,13 +81,23 @@ class Noticing:
             sys.setprofile(None)
             self.acts = self.acts or any(map(stores, self.codes))
 
+    def place_of(self, name: str) -> Place:
+        """Where a function is called that names a variable or an `.attribute`."""
+        name = name.removeprefix(".")
+        found = [place for code, place in self.places.items() if name in names_in(code)]
+        return found[0] if found else Place()
+
     def executed(self) -> set[types.CodeType] | None:
         """The functions that ran; None if that is not known."""
         return None if self.is_blind else self.codes
 
     def notice(self, frame: Any, event: str, function: Any) -> None:
         if event == "call":
-            self.codes.add(frame.f_code)
+            code = frame.f_code
+            if code not in self.codes:
+                self.codes.add(code)
+                if not is_library_file(code.co_filename):
+                    self.places[code] = place_in(self.recorder.body, frame)
         elif event == "c_call" and not frame.f_code.co_filename.startswith(PACKAGE):
             self.notice_call(frame, function)
 

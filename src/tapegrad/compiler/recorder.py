@@ -29,13 +29,13 @@ from ..core.dispatch import apply
 from ..core.layout import address, memory
 from ..core.op import REGISTRY, Op
 from ..core.python_dispatch import Call, OpMode, below_autograd, leaves_of, modes_set_to
-from ..errors import evidence
 from ..native import KERNELS
 from ..optim._native import WATCHING
-from .calls import Place, body_of, place_in
+from .calls import Place, body_of, place_in, users_line
 from .decisions import Decision
 from .dying import Dying
 from .memory import forget_memory
+from .noticing import Heard
 from .returned import is_returned
 from .scalars import Number, NumberFill, NumberStep, Options, OptionStep, Read, ReadStep, number
 from .snapshots import Earlier, Snapshots, fingerprint
@@ -73,21 +73,6 @@ SAME_ALWAYS = frozenset(
 # Ops that hand a value to Python, by their names in PyTorch.
 ITEM = "aten::_local_scalar_dense"
 READS = frozenset((ITEM, "aten::equal"))
-
-
-class Heard:
-    """A stream that tells a recorder when something is written to it."""
-
-    def __init__(self, stream: Any, recorder: Recorder) -> None:
-        self.stream = stream
-        self.recorder = recorder
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.stream, name)
-
-    def write(self, text: str) -> Any:
-        self.recorder.give_up("it prints")
-        return self.stream.write(text)
 
 
 class Recorder(OpMode):
@@ -150,7 +135,7 @@ class Recorder(OpMode):
         """This call cannot be replayed; the first reason counts."""
         if not self.trouble:
             self.trouble = reason
-            self.where = evidence.here()
+            self.where = users_line()
             self.place = place_in(self.body)
 
     def meet(self, t: Any) -> None:
@@ -334,7 +319,7 @@ class Recorder(OpMode):
         answer = bool(the_element(wrap(t._array)))
         self.answers.append(answer)
         self.trace.add("if", t, answer)
-        self.steps.append(Decision(t._array, answer, evidence.here(), place_in(self.body)))
+        self.steps.append(Decision(t._array, answer, users_line(), place_in(self.body)))
         return answer
 
     def refuse_returned(self, given: Any) -> None:

@@ -140,10 +140,6 @@ def as_function(
 # ---------------------------------------------------------------------- what can be cut
 
 
-def can_be_cut(code: types.CodeType) -> bool:
-    return not code.co_flags & ODD and SEES_FRAMES.isdisjoint(code.co_names)
-
-
 def shares_variables(definition: Any, names: set[str]) -> bool:
     """Whether inner functions may see a variable change, or change it: then it cannot be a copy."""
     inner = [node for node in ast.walk(definition) if isinstance(node, LATER)]

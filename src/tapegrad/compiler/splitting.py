@@ -25,14 +25,15 @@ from ..utils._pytree import tree_is_leaf
 from .calls import APART, STAYS, Callees, Place, call_at, unfolded
 from .sources import (
     MADE,
+    ODD,
     SCOPES,
+    SEES_FRAMES,
     SHIFT,
     all_arguments,
     arguments,
     as_function,
     assigned_in,
     blocks,
-    can_be_cut,
     computes,
     copied,
     deleted_in,
@@ -152,15 +153,28 @@ def cut(
     those in `counting` belong. None if that is not safe, or if there is nothing else in it.
     """
     base = getattr(function, "__func__", function)
-    if not isinstance(base, types.FunctionType) or not can_be_cut(base.__code__):
+    if why_whole(function):
         return None
+    definition: Any = source_of(base)
+    names = {*base.__code__.co_varnames, *base.__code__.co_cellvars}
+    return Cutter(base, definition, names, place, name, compiled, counting).cut(function)
+
+
+def why_whole(function: Any) -> str:
+    """Why a function cannot be cut, wherever that would be; "" if it can."""
+    base = getattr(function, "__func__", function)
+    if not isinstance(base, types.FunctionType):
+        return f"a {type(base).__name__} has no source"
+    if base.__code__.co_flags & ODD:
+        return "it is a generator or a coroutine"
+    looks = sorted(SEES_FRAMES & set(base.__code__.co_names))
+    if looks:
+        return f"it uses {looks[0]}"
     definition = source_of(base)
     if definition is None:
-        return None
+        return "its source is not known"
     names = {*base.__code__.co_varnames, *base.__code__.co_cellvars}
-    if shares_variables(definition, names):
-        return None
-    return Cutter(base, definition, names, place, name, compiled, counting).cut(function)
+    return "inner functions share its variables" if shares_variables(definition, names) else ""
 
 
 class Cutter:

@@ -268,6 +268,9 @@ def has_shared_list(seen: Seen) -> bool:
 def is_new_object(value: Any, guards: Guards) -> bool:
     """Whether a call made an object, which may have tensors in it: each call makes its own."""
     known = (*PLAIN, *ALWAYS_THE_SAME)
+    if isinstance(value, types.FunctionType):  # there may be tensors in what it knows
+        knows = value.__closure__ or value.__defaults__ or value.__kwdefaults__
+        return bool(knows) and id(value) not in guards.seen
     return not isinstance(value, known) and id(value) not in guards.seen
 
 
