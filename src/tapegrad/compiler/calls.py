@@ -10,6 +10,8 @@ pieces as well. That is done where nothing is computed in another order.
 from __future__ import annotations
 
 import ast
+import functools
+import inspect
 import sys
 import types
 import weakref
@@ -202,11 +204,27 @@ def users_line() -> Any:
 
 
 def body_of(function: Any) -> Any:
-    """The function whose lines count: of the call of a module, its `forward`."""
+    """The function whose lines count: of the call of a module, its `forward`, and so on."""
     owner = getattr(function, "__self__", None)
     if isinstance(owner, Module) and function == owner._call_impl:
         return owner.forward
+    if isinstance(function, functools.partial):
+        return function.func
+    is_plain = isinstance(function, (types.FunctionType, types.MethodType))
+    call = inspect.getattr_static(type(function), "__call__", None)
+    if not is_plain and isinstance(call, types.FunctionType):
+        return types.MethodType(call, function)
     return function
+
+
+def in_the_place_of(function: Any, body: Any) -> Any:
+    """What calls the pieces of a body as the function itself calls the body."""
+    if isinstance(function, functools.partial):
+        return functools.partial(body, *function.args, **function.keywords)
+    owner = getattr(function, "__self__", None)
+    if isinstance(owner, Module) and function == owner._call_impl:
+        return ForwardInPieces(owner, body)
+    return body
 
 
 class ForwardInPieces:

@@ -23,7 +23,7 @@ from ..utils import _pytree as pytree
 from . import set_stance
 from .arguments import ANY_FLOAT, around, described, flat, has_stand_in, is_float, is_tensor
 from .behind import BehindStep
-from .calls import ForwardInPieces, Place, body_of
+from .calls import Place, body_of, in_the_place_of
 from .decisions import IN_A_ROW, SOME, OtherAnswer
 from .guards import Guards
 from .memory import forget_memory
@@ -72,6 +72,7 @@ class Compiled:
         self.is_part = is_part  # of a function that cannot be recorded
         self.is_piece = False  # some statements of it
         self.looks_behind = False  # of a piece: backward passes in it go on behind its arguments
+        self.asks_for_gradients = False  # of a piece: somebody may, of what it takes and gives
         self.counting: frozenset[str] = frozenset()  # arguments that loops around it set
         self.split: Split | None = None  # the pieces, where there are some
         self.changed: Counter[str] = Counter()  # what led to other recordings
@@ -127,6 +128,8 @@ class Compiled:
             if self.graphs is not None:
                 return self.graphs(values, args, kwargs)
             return self.function(*args, **kwargs)
+        if self.asks_for_gradients and sum([is_tensor(v) and v._wants_grad for v in values]) > 1:
+            return self.function(*args, **kwargs)  # one may be behind another one
         key = (spec, around(), *[described(v, self.new_leaves, self.looks_behind) for v in values])
         for i in self.changing:
             if i < len(values) and type(values[i]) is float:
@@ -410,7 +413,7 @@ class Compiled:
         )
         reason, where = why_not(seen)
         if not reason and self.is_piece:
-            reason = why_not_between(seen)
+            reason = why_not_between(seen, self.asks_for_gradients)
         if self.is_piece and not self.looks_behind and (seen.recorder.behind or reason == BEHIND):
             # What is behind the arguments counts from here on: the next call is a first one.
             seen.is_over = self.looks_behind = True
@@ -438,16 +441,17 @@ class Compiled:
         """Have the function in pieces: a line, or what comes after a variable, is by itself."""
         if self.split is None and (place.line or name) and not self.fullgraph:
             piece = functools.partial(self.piece, is_told=bool(place.line))
-            body = body_of(self.function)
-            self.split = cut(body, place, name, piece, self.counting)
-            if self.split is not None and body is not self.function:
-                self.split.run = ForwardInPieces(body.__self__, self.split.run)
+            self.asks_for_gradients |= Guards(self.function).asks_for_gradients()
+            self.split = cut(body_of(self.function), place, name, piece, self.counting)
+            if self.split is not None:
+                self.split.run = in_the_place_of(self.function, self.split.run)
         return self.split is not None
 
     def piece(self, function: Any, counting: frozenset[str], is_told: bool) -> Compiled:
         made = Compiled(function, False, self.check)
         made.is_piece, made.warned = True, self.warned or is_told
         made.counting = counting
+        made.asks_for_gradients = self.asks_for_gradients
         made.looks_behind = "backward" in function.__code__.co_names
         made.is_part = isinstance(getattr(function, "__self__", None), Module)
         return made

@@ -9,6 +9,7 @@ from ..errors import evidence
 from ..nn.modules.module import Module
 from .compiled import Compiled
 from .recording import Recording
+from .snapshots import PLAIN
 from .steps import GradientStep, OpStep, WholeStep
 from .tapes import Segment
 
@@ -76,7 +77,9 @@ def spell_key(recording: Recording) -> str:
         if type(part) is tuple and len(part) >= 5:
             words.append(f"{part[0].__name__}{list(part[1])}")
         elif type(part) is tuple:
-            words.append(repr(float.fromhex(part[1]) if part[0] is float else part[1]))
+            value = float.fromhex(part[1]) if part[0] is float else part[1]
+            is_short = isinstance(value, (*PLAIN, bytes))
+            words.append(repr(value) if is_short else f"a {part[0].__name__}")
         else:
             words.append("a tensor that requires grad")
     return f"({', '.join(words)})"

@@ -44,6 +44,9 @@ BY_OTHER_NAMES = frozenset(
     ("getattr", "setattr", "hasattr", "vars", "__dict__", "attrgetter", "methodcaller")
 )
 BETWEEN = frozenset(("CACHE", "EXTENDED_ARG", "NOP", "PUSH_NULL"))
+ASKING = frozenset(
+    ("autograd", "retain_grad", "register_hook", "register_multi_grad_hook", "GradientEdge")
+)
 MAKERS = ("__init__", "__new__", "__post_init__")  # of objects that are not there yet
 NUMPY = os.path.dirname(np.__file__)
 
@@ -76,6 +79,7 @@ class Guards:
         self.calls_others = False  # functions that may look at a number unseen
         self.seen: dict[int, Any] = {}
         self.names: set[str] = set()  # that functions look up
+        self.own_globals: set[str] = set()  # and those that are variables around functions
         self.own_names: set[str] = set()  # those of them that are not attributes of attributes
         self.objects: list[tuple[Any, str, int]] = []  # of the user's classes
         self.inside: set[int] = set()  # ids of those that are attributes of others
@@ -144,6 +148,10 @@ class Guards:
                 if now is not value and not is_same(now, value):
                     return name
         return ""
+
+    def asks_for_gradients(self) -> bool:
+        """Whether functions may want gradients of tensors that are no leaves."""
+        return "grad" in self.own_globals or not self.names.isdisjoint(ASKING)
 
     def drew(self) -> str:
         """Whether Python's or NumPy's own random numbers were drawn since."""
@@ -298,6 +306,7 @@ class Guards:
         names = names_in(code)
         self.names |= names
         self.own_names |= own_names_in(code)
+        self.own_globals |= globals_in(code) | set(code.co_freevars)
         self.calls_others |= not names.isdisjoint(LOOKS_UNSEEN)
         for variable, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             value = contents(cell)

@@ -319,7 +319,8 @@ class Result:
         self.held, self.at = [t._array], 0
         self.owner = memory(t._array)
         self.offset = address(t._array) - address(self.owner)
-        self._node = t._node  # of no use any more, or replaced
+        # Of no use any more, or replaced; a leaf has one of its own.
+        self._node = None if t._node is not None and t._node._is_leaf else t._node
         self._slot = t._slot
         self._wants_grad = t._wants_grad
 

@@ -45,7 +45,7 @@ def source_of(base: types.FunctionType) -> ast.FunctionDef | None:
     if kept is not None:
         return kept  # type: ignore[no-any-return]
     try:
-        lines, first = inspect.getsourcelines(base)
+        lines, first = inspect.getsourcelines(base.__code__)  # and not of what it is around
         tree = ast.parse(textwrap.dedent("".join(lines)))
     except (OSError, TypeError, SyntaxError, IndentationError):
         return None

@@ -310,7 +310,7 @@ class Cutter:
         ends = isinstance(run[-1], ast.Return)
         over = not ends and any(map(returns, run))
         name = PIECE.format(len(self.pieces))
-        body = [copied(each) for each in (*self.scope, *run)]
+        body = [copied(each) for each in run]
         begin = parsed([f"if {each} is {ABSENT}: del {each}" for each in takes_unsure], run[0])
         end: list[Any] = []
         if not ends:
@@ -320,8 +320,7 @@ class Cutter:
             end = parsed([*lines, f"return {value if gives or over else None}"], run[-1])
             if over:
                 body = [Returns().visit(each) for each in body]
-        scope = len(self.scope)
-        body = [*body[:scope], *begin, *body[scope:], *end]
+        body = [*self.whose(run), *begin, *body, *end]
         made = as_function(self.base, self.definition, body, arguments(takes), {ABSENT: NOTHING})
         setattr(made, GUARDED, guarded)
         piece = Piece(run, self.compiled(made, self.counting), takes, gives)
@@ -341,6 +340,16 @@ class Cutter:
             *parsed(lines, run[0]),
             *[copied(each) for each in behind],
         ]
+
+    def whose(self, run: list[Any]) -> list[Any]:
+        """What says of the variables of others in statements that they are that."""
+        named = used_in(run) | assigned_in(run)
+        found = []
+        for each in self.scope:
+            names = [name for name in each.names if name in named]
+            if names:
+                found.append(ast.copy_location(type(each)(names), run[0]))
+        return found
 
     def calling(
         self, name: str, takes: list[str], gives: list[str], ends: bool, over: bool

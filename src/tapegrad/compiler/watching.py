@@ -210,14 +210,19 @@ def why_not(seen: Seen) -> tuple[str, Any]:
             return f"it returns a {type(r).__name__}", None
         if any([r is t for t in inputs]):
             return "it returns an argument", None
+        is_leaf = r._wants_grad and (r._node is None or r._node._is_leaf)
+        if is_leaf and recorder.is_made(r._array) and seen.outside is not None:
+            return "it returns a leaf that it made, and what was computed from it", None
     return "", None
 
 
-def why_not_between(seen: Seen) -> str:
+def why_not_between(seen: Seen, asks_for_gradients: bool) -> str:
     """Why what some statements leave in variables cannot come from a replay."""
     tensors = [r for r in seen.results if isinstance(r, TensorBase)]
     if len({id(t) for t in tensors}) < len(tensors):
         return "two variables are one tensor"
+    if asks_for_gradients and sum([t._wants_grad for t in tensors]) > 1:
+        return "somebody may ask for the gradient of one variable with respect to another"
     for r in seen.results:
         if isinstance(r, TensorBase):
             if seen.recorder.is_made(r._array) and r._gradient is not None:
