@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import itertools
 import sys
 import types
 import weakref
@@ -26,7 +27,7 @@ from .sources import MADE, copied
 
 STAYS = "stays"  # of the statement with the call
 APART = "__apart__"
-VALUE, GIVEN = "__value__", "__given_{}__"
+NEW = itertools.count()  # for names of variables: what is cut may be cut again
 MOST_CALLEES = 8  # functions that one place calls
 CARRIERS = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return)
 
@@ -98,7 +99,7 @@ def unfolded(statement: Any, call: Any) -> tuple[list[Any], set[str]]:
     if not has_stars and None not in [each.arg for each in call.keywords]:
         for value in values:
             if not is_simple(value):
-                name = GIVEN.format(len(made))
+                name = f"__given_{next(NEW)}__"
                 made.append(assigned(name, copied(value), value))
                 names.add(name)
                 replaced[id(value)] = name
@@ -110,9 +111,10 @@ def unfolded(statement: Any, call: Any) -> tuple[list[Any], set[str]]:
         stays: Any = ast.copy_location(ast.Expr(own), call)
         made.append(stays)
     else:
-        stays = assigned(VALUE, own, call)
-        names.add(VALUE)
-        made += [stays, Replaces({id(call): VALUE}).visit(statement)]
+        name = f"__value_{next(NEW)}__"
+        stays = assigned(name, own, call)
+        names.add(name)
+        made += [stays, Replaces({id(call): name}).visit(statement)]
     setattr(stays, STAYS, True)
     return made, names
 
@@ -205,9 +207,9 @@ def users_line() -> Any:
 
 def body_of(function: Any) -> Any:
     """The function whose lines count: of the call of a module, its `forward`, and so on."""
-    owner = getattr(function, "__self__", None)
-    if isinstance(owner, Module) and function == owner._call_impl:
-        return owner.forward
+    module = module_of(function)
+    if module is not None:
+        return module.forward
     if isinstance(function, functools.partial):
         return function.func
     is_plain = isinstance(function, (types.FunctionType, types.MethodType))
@@ -221,10 +223,16 @@ def in_the_place_of(function: Any, body: Any) -> Any:
     """What calls the pieces of a body as the function itself calls the body."""
     if isinstance(function, functools.partial):
         return functools.partial(body, *function.args, **function.keywords)
+    module = module_of(function)
+    return body if module is None else ForwardInPieces(module, body)
+
+
+def module_of(function: Any) -> Module | None:
+    """The module whose call a function is."""
+    if isinstance(function, Module):
+        return function
     owner = getattr(function, "__self__", None)
-    if isinstance(owner, Module) and function == owner._call_impl:
-        return ForwardInPieces(owner, body)
-    return body
+    return owner if isinstance(owner, Module) and function == owner._call_impl else None
 
 
 class ForwardInPieces:

@@ -21,6 +21,7 @@ from .. import errors
 from .._random.generators import default_generator
 from ..autograd.api import grad
 from ..autograd.function import BackwardFunction
+from ..autograd.leaves import only_follows
 from ..autograd.starts import edge_of
 from ..core.base import Node, TensorBase, next_seq, user_frame, wrap
 from ..core.layout import memory
@@ -126,7 +127,8 @@ class Outside:
         self.results = [results[i] for i in self.slots]
         self.doors = [i for i, t in enumerate(inputs) if t is not None and t._wants_grad]
         self.stand_ins = [inputs[i] for i in self.doors]
-        self.leaves = [t for t in recorder.leaves.values() if not recorder.is_made(t._array)]
+        found = [t for t in recorder.leaves.values() if not recorder.is_made(t._array)]
+        self.leaves = [t for t in found if not only_follows(t)]
         self.passes: dict[Pattern, Pass] = {}
         self.reached: list[set[int]] = []  # per result: the ends behind it
         self.residues: list[Any] = []  # memory that is filled forward and read backward
