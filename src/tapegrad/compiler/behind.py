@@ -103,6 +103,7 @@ class Behind(Node):
         self._edges = tuple(ends)
         self._leaves = (*values, *self.leaves)
         self._frees = True
+        self._kept = ()  # None once it is freed
         self._seq = min([edge_of(t)[0]._seq for t in values])  # type: ignore[index]
 
     def name(self) -> str:
@@ -129,6 +130,7 @@ class Behind(Node):
         return [wrap(next(made)) if has_one else None for has_one in step.pattern]
 
     def _release(self) -> None:
+        self._kept = None
         for node in nodes_behind(self.values) or ():
             if node._frees:
                 node._release()
@@ -222,7 +224,7 @@ def through_compiled(values: list[Any], given: list[Any], keep: bool) -> dict[in
             edges = node._edges[: len(outside.doors)]
             slots = node._edge_slots or ()
             for edge, slot, g in zip(edges, slots, arrays, strict=False):
-                if g is not None:
+                if g is not None and edge is not None:
                     arrive(edge, slot, g.copy())
             for t, g in zip(outside.leaves, arrays[len(edges) :], strict=True):
                 if g is not None:
@@ -245,7 +247,7 @@ def is_all_compiled(t: Any) -> bool:
         seen.add(node)
         if type(node) is not CompiledFunctionBackward or node._hooks is not None:
             return False
-        stack += node._edges[: len(node.outside.doors)]
+        stack += [e for e in node._edges[: len(node.outside.doors)] if e is not None]
     return True
 
 

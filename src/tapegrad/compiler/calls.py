@@ -26,6 +26,7 @@ from .guards import is_library_file
 from .sources import MADE, copied
 
 STAYS = "stays"  # of the statement with the call
+SETTLED = "settled"  # of what is left without it
 APART = "__apart__"
 NEW = itertools.count()  # for names of variables: what is cut may be cut again
 MOST_CALLEES = 8  # functions that one place calls
@@ -115,7 +116,8 @@ def unfolded(statement: Any, call: Any) -> tuple[list[Any], set[str]]:
         stays = assigned(name, own, call)
         names.add(name)
         made += [stays, Replaces({id(call): name}).visit(statement)]
-    setattr(stays, STAYS, True)
+    for each in made:
+        setattr(each, STAYS if each is stays else SETTLED, True)
     return made, names
 
 
@@ -146,8 +148,8 @@ class Replaces:
 class Callees:
     """What a call that stays has in the place of the functions and modules that it calls."""
 
-    def __init__(self, code: Any, compiled: Any) -> None:
-        self.code = code  # of the function in which something is in the way
+    def __init__(self, compiled: Any) -> None:
+        self.codes: set[Any] = set()  # of the functions in which something is in the way
         self.compiled = compiled
         self.known: dict[Any, tuple[Any, Any]] = {}
 
@@ -157,7 +159,7 @@ class Callees:
                 return function
             target = function._call_impl
         elif isinstance(function, (types.FunctionType, types.MethodType)):
-            if function.__code__ is not self.code:
+            if function.__code__ not in self.codes:
                 return function
             target = function
         else:

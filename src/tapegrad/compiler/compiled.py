@@ -142,7 +142,7 @@ class Compiled:
                 self.new_leaves = True
                 return self.find(args, kwargs)
             name = self.changing_name(key)
-            if name and self.cut_at(Place(), name):
+            if name and self.cut_at([], name):
                 return self.function(*args, **kwargs)
             found = self.first_of(key)
         changed = found.still_holds() if found.run_steps else ""
@@ -255,7 +255,7 @@ class Compiled:
         self.changed[changed] += 1
         name = re.fullmatch(r"`(\w+)`", changed)
         if name and self.changed[changed] >= SOME_CHANGES:
-            self.cut_at(Place(), name[1])  # from the next call on
+            self.cut_at([], name[1])  # from the next call on
         if self.changes > 4 * MOST_RECORDINGS:
             made.fail(f"{changed} changes all the time")
         return made
@@ -273,7 +273,7 @@ class Compiled:
             where, place = recording.decided.where, recording.decided.place
             guards = recording.guards
             if guards is not None and not self.fullgraph:
-                self.take_apart(recording, guards, place, "")
+                self.take_apart(recording, guards, [place], "")
                 self.refuse(recording, "what it does depends on a value", where)
         elif recording.in_a_row >= IN_A_ROW:
             self.last = None
@@ -425,24 +425,26 @@ class Compiled:
                 return seen
             name = changed_name(reason)
             # Other arguments may have less behind them.
-            place = Place() if reason == BEHIND else seen.recorder.place
-            if name and not self.cut_at(Place(), name):
-                place = seen.noticing.place_of(name)  # in a function that this one calls
-            self.take_apart(recording, seen.guards, place, "")
+            places = [] if reason == BEHIND else seen.recorder.places
+            if name and not self.cut_at([], name):
+                places = seen.noticing.places_of(name)  # in functions that this one calls
+            self.take_apart(recording, seen.guards, places, "")
             self.refuse(recording, reason, where)
         return seen
 
-    def take_apart(self, recording: Recording, guards: Guards, place: Place, name: str) -> None:
+    def take_apart(
+        self, recording: Recording, guards: Guards, places: list[Place], name: str
+    ) -> None:
         """What can be compiled of a function that cannot be recorded as a whole."""
-        if not self.cut_at(place, name):
+        if not self.cut_at(places, name):
             recording.parts = self.parts_in(guards)
 
-    def cut_at(self, place: Place, name: str) -> bool:
-        """Have the function in pieces: a line, or what comes after a variable, is by itself."""
-        if self.split is None and (place.line or name) and not self.fullgraph:
-            piece = functools.partial(self.piece, is_told=bool(place.line))
+    def cut_at(self, places: list[Place], name: str) -> bool:
+        """Have the function in pieces: some lines, or those that name a variable, are apart."""
+        if self.split is None and (places or name) and not self.fullgraph:
+            piece = functools.partial(self.piece, is_told=bool(places))
             self.asks_for_gradients |= Guards(self.function).asks_for_gradients()
-            self.split = cut(body_of(self.function), place, name, piece, self.counting)
+            self.split = cut(body_of(self.function), places, name, piece, self.counting)
             if self.split is not None:
                 self.split.run = in_the_place_of(self.function, self.split.run)
         return self.split is not None

@@ -81,11 +81,11 @@ class Noticing:
             sys.setprofile(None)
             self.acts = self.acts or any(map(stores, self.codes))
 
-    def place_of(self, name: str) -> Place:
-        """Where a function is called that names a variable or an `.attribute`."""
+    def places_of(self, name: str) -> list[Place]:
+        """Where functions are called that name a variable or an `.attribute`."""
         name = name.removeprefix(".")
         found = [place for code, place in self.places.items() if name in names_in(code)]
-        return found[0] if found else Place()
+        return [place for place in found if place.line]
 
     def executed(self) -> set[types.CodeType] | None:
         """The functions that ran; None if that is not known."""

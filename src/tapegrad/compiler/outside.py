@@ -399,11 +399,11 @@ class CompiledFunctionBackward(BackwardFunction):
         frame = user_frame(1)
         if frame is not None:
             self._code, self._lasti = frame.f_code, frame.f_lasti
-        edges = [edge_of(call.values[i]) for i in outside.doors] + list(
-            map(edge_of, outside.leaves)
-        )
-        self._edges = tuple([edge[0] for edge in edges if edge is not None])
-        self._edge_slots = tuple([edge[1] for edge in edges if edge is not None])
+        ends = [*[call.values[i] for i in outside.doors], *outside.leaves]
+        edges: list[Any] = [edge_of(t) for t in ends]
+        reached = set().union(*outside.reached)  # what is behind others may be over by now
+        self._edges = tuple([e[0] if i in reached else None for i, e in enumerate(edges)])
+        self._edge_slots = tuple([e[1] for e in edges])
         self._leaves = [*outside.leaves, *[call.values[i] for i in outside.doors]]
         self.read = [(t, t._version_cell(), t._version_cell().n) for t in outside.read]
 

@@ -73,6 +73,7 @@ SAME_ALWAYS = frozenset(
 # Ops that hand a value to Python, by their names in PyTorch.
 ITEM = "aten::_local_scalar_dense"
 READS = frozenset((ITEM, "aten::equal"))
+MOST_PLACES = 16  # in the way of recording a call, that are noted
 
 
 class Recorder(OpMode):
@@ -102,7 +103,7 @@ class Recorder(OpMode):
         self.behind: list[Any] = []  # those of them that go on behind the arguments
         self.trouble: str = ""  # why this cannot be done again
         self.where: Any = None  # and the user's line
-        self.place = Place()  # of the function itself
+        self.places: list[Place] = []  # in the function itself; others of the kind come after
         # By id: memory that the recorded call fills.
         self.made: Any = {} if keeps_steps else weakref.WeakValueDictionary()
         self.externals: dict[int, Any] = {}  # by id: tensors that were there before
@@ -136,7 +137,10 @@ class Recorder(OpMode):
         if not self.trouble:
             self.trouble = reason
             self.where = users_line()
-            self.place = place_in(self.body)
+        if len(self.places) < MOST_PLACES:
+            place = place_in(self.body)
+            if place.line and all([place.line != known.line for known in self.places]):
+                self.places.append(place)
 
     def meet(self, t: Any) -> None:
         """A tensor that is used: if it was there before, remember what it was like."""
@@ -262,6 +266,8 @@ class Recorder(OpMode):
         name = call.overload.name().split(".")[0]
         if name in SAME_ALWAYS and not self.trouble:
             return self.fill(name, call)
+        if self.trouble and name in READS and not self.may_decide(call.args[0]):
+            self.give_up(self.trouble)  # here as well
         if not self.trouble:
             if name in READS:
                 returned = self.read_to_return(call) if name == ITEM else None

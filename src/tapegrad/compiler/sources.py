@@ -263,9 +263,11 @@ def assigned_in(run: list[Any]) -> set[str]:
     return found | set(caught)
 
 
-def deleted_in(definition: Any) -> set[str]:
-    caught = [n.name for n in ast.walk(definition) if isinstance(n, ast.ExceptHandler) and n.name]
-    return names_in([definition], ast.Del) | set(caught)
+def deleted_in(body: list[Any]) -> set[str]:
+    """The names that may lose their values."""
+    nodes = [node for each in body for node in ast.walk(each)]
+    caught = [n.name for n in nodes if isinstance(n, ast.ExceptHandler) and n.name]
+    return names_in(body, ast.Del) | set(caught)
 
 
 def set_for_sure(run: list[Any]) -> set[str]:

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..utils._pytree import tree_is_leaf
-from .calls import APART, STAYS, Callees, Place, call_at, unfolded
+from .calls import APART, SETTLED, STAYS, Callees, Place, call_at, unfolded
 from .sources import (
     MADE,
     ODD,
@@ -102,7 +102,7 @@ class Piece:
         for name, value in zip(self.takes, given, strict=True):
             # It may change a list, which others may have, too.
             if not is_shallow(value) or not (type(value) is tuple or name in self.only_read):
-                self.function.cut_at(Place(), name)
+                self.function.cut_at([], name)
                 return self.plain(*given) if self.function.split is None else self.function(*given)
         return self.function(*given)
 
@@ -142,12 +142,12 @@ class Split:
 
 def cut(
     function: Any,
-    place: Place,
+    places: list[Place],
     name: str,
     compiled: Callable[[Any, frozenset[str]], Any],
     counting: frozenset[str] = frozenset(),
 ) -> Split | None:
-    """A function cut at a line, or where a variable or an `.attribute` is named.
+    """A function cut at some lines, or where a variable or an `.attribute` is named.
 
     `compiled` makes a piece of a function, given the variables that loops around it set, to which
     those in `counting` belong. None if that is not safe, or if there is nothing else in it.
@@ -157,7 +157,7 @@ def cut(
         return None
     definition: Any = source_of(base)
     names = {*base.__code__.co_varnames, *base.__code__.co_cellvars}
-    return Cutter(base, definition, names, place, name, compiled, counting).cut(function)
+    return Cutter(base, definition, names, places, name, compiled, counting).cut(function)
 
 
 def why_whole(function: Any) -> str:
@@ -185,7 +185,7 @@ class Cutter:
         base: Any,
         definition: ast.FunctionDef,
         names: set[str],
-        place: Place,
+        places: list[Place],
         name: str,
         compiled: Callable[[Any, frozenset[str]], Any],
         counting: frozenset[str],
@@ -193,12 +193,11 @@ class Cutter:
         self.base = base
         self.definition = definition
         self.names = names
-        self.place = place
-        self.has_call = False  # the one in question is a statement by itself
+        self.places = places
         self.name = name
         self.compiled = compiled
         self.counting = counting
-        self.unsure = deleted_in(definition)
+        self.unsure = deleted_in([each for each in definition.body if not hasattr(each, MADE)])
         whose = (ast.Global, ast.Nonlocal)
         self.scope = [each for each in ast.walk(definition) if isinstance(each, whose)]
         self.pieces: list[Piece] = []
@@ -209,7 +208,8 @@ class Cutter:
         if not any(map(self.is_meant, ast.walk(self.definition))) and self.name not in given:
             return None  # it is somewhere else
         guarded = getattr(self.base, GUARDED, False)
-        body = self.block(self.definition.body, set(), given - self.unsure, guarded)
+        sure = given - deleted_in(self.definition.body)
+        body = self.block(self.definition.body, set(), sure, guarded)
         if len(self.around) == 1:  # there is nothing to compile
             return None
         args = copied(self.definition.args)
@@ -243,17 +243,22 @@ class Cutter:
         return made
 
     def taken_out(self, body: list[Any]) -> list[Any]:
-        """Statements with the call in question as one of them."""
+        """Statements with the calls in question as some of them."""
         shift = getattr(self.definition, SHIFT, 0)
-        for i, each in enumerate(body):
-            call = None if self.has_call else call_at(each, self.place.call, shift)
-            if call is not None:
-                self.has_call = True
-                inner, names = unfolded(each, call)
-                self.names |= names
-                self.around[APART] = Callees(self.place.code, self.callee)
-                return [*body[:i], *inner, *body[i + 1 :]]
-        return body
+        made: list[Any] = []
+        for each in body:
+            pairs = [(p, call_at(each, p.call, shift)) for p in self.places if p.call is not None]
+            place, call = next((pair for pair in pairs if pair[1] is not None), (None, None))
+            if place is None or hasattr(each, SETTLED):
+                made.append(each)
+                continue
+            inner, names = unfolded(each, call)
+            self.names |= names
+            if APART not in self.around:
+                self.around[APART] = Callees(self.callee)
+            self.around[APART].codes.add(place.code)
+            made += inner
+        return made
 
     def callee(self, function: Any) -> Any:
         return self.compiled(function, frozenset())
@@ -368,12 +373,13 @@ class Cutter:
         return does_nothing(statement) or any(map(self.is_meant, ast.walk(statement)))
 
     def is_meant(self, node: Any) -> bool:
-        if self.place.line:
-            if self.has_call:
-                return hasattr(node, STAYS)
+        if self.places:
+            if hasattr(node, STAYS):
+                return True
             if not isinstance(node, ast.stmt) or isinstance(node, SCOPES) or hasattr(node, MADE):
                 return False
-            return node.lineno <= self.place.line <= (node.end_lineno or node.lineno)
+            lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+            return not hasattr(node, SETTLED) and any([p.line in lines for p in self.places])
         if self.name.startswith("."):
             return isinstance(node, ast.Attribute) and node.attr == self.name[1:]
         if isinstance(node, SCOPES) and getattr(node, "name", "") == self.name:

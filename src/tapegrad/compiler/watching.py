@@ -171,7 +171,7 @@ def why_not(seen: Seen) -> tuple[str, Any]:
         ordered = decided_first(recorder.steps, recorder.is_made)
         if ordered is None:
             last = [step for step in recorder.steps if type(step) is Decision][-1]
-            recorder.place = last.place
+            recorder.places = [last.place]
             return "a value is handed to Python", last.where
         recorder.steps = ordered
     if seen.needed.trouble or seen.refused:
