@@ -308,9 +308,7 @@ class Compiled:
                 text += f"\n  It runs as ordinary Python, {parts}."
                 why = why_whole(body_of(self.function)) if where is not None else ""
                 if why:
-                    text += (
-                        f"\n  It cannot be cut at that line, because {why}. Do that outside of it."
-                    )
+                    text += f"\n  It cannot be cut there, because {why}: do that outside of it."
             warnings.warn_explicit(text, UserWarning, *at)
 
     def record(self, recording: Recording, values: Any, spec: Any) -> Any:

@@ -100,6 +100,8 @@ class Piece:
         if all(map(tree_is_leaf, given)):
             return self.function(*given)
         for name, value in zip(self.takes, given, strict=True):
+            if tree_is_leaf(value):
+                continue
             # It may change a list, which others may have, too.
             if not is_shallow(value) or not (type(value) is tuple or name in self.only_read):
                 self.function.cut_at([], name)
