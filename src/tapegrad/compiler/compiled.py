@@ -228,10 +228,15 @@ class Compiled:
         """A recording for arguments that were not seen before."""
         trigger = "other arguments" if self.recordings else "a first call"
         made = Recording(key, trigger)
+        if len(self.recordings) >= MOST_RECORDINGS and self.looks_behind:
+            # What is behind the arguments was recorded anew: older ones are of no use any more.
+            del self.recordings[next(iter(self.recordings))]
         if len(self.recordings) < MOST_RECORDINGS:
             self.recordings[key] = made
         else:  # not kept: there is no end to them
             made.fail(f"there are {MOST_RECORDINGS} recordings already")
+            if self.is_piece and not any([r.run_steps for r in self.recordings.values()]):
+                self.rest = REST
         return made
 
     def again(self, stale: Recording, changed: str) -> Recording:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..errors import evidence
 from ..nn.modules.module import Module
+from .arguments import ANY_FLOAT
 from .compiled import Compiled
 from .recording import Recording
 from .snapshots import PLAIN
@@ -81,7 +82,7 @@ def spell_key(recording: Recording) -> str:
             is_short = isinstance(value, (*PLAIN, bytes))
             words.append(repr(value) if is_short else f"a {part[0].__name__}")
         else:
-            words.append("a tensor that requires grad")
+            words.append("a float" if part is ANY_FLOAT else "a tensor that requires grad")
     return f"({', '.join(words)})"
 
 

@@ -26,6 +26,7 @@ from ..core.unchanged import same_hooks
 from ..errors import evidence
 from ..native import KERNELS
 from ..nn.modules._hooks import GLOBAL
+from ..nn.modules.module import Module
 
 DEEPEST = 4  # containers and objects inside each other
 MOST_ITEMS = 512  # of a list or dict that are looked at
@@ -82,6 +83,7 @@ class Guards:
         self.own_globals: set[str] = set()  # and those that are variables around functions
         self.own_names: set[str] = set()  # those of them that are not attributes of attributes
         self.objects: list[tuple[Any, str, int]] = []  # of the user's classes
+        self.own: list[tuple[Any, str, str, int]] = []  # attributes of the user's modules
         self.inside: set[int] = set()  # ids of those that are attributes of others
         self.random = (random.getstate(), numpy_stream())
         self.visit(function, getattr(function, "__qualname__", type(function).__name__), 0)
@@ -224,6 +226,10 @@ class Guards:
         while len(known) > before:
             before = len(known)
             every = not self.names.isdisjoint(BY_OTHER_NAMES)
+            for each, key, name, depth in list(self.own):
+                if (every or key in self.names) and (id(each), key) not in known:
+                    known.add((id(each), key))
+                    self.visit_entry(each, key, name, depth)
             for value, name, depth in list(self.objects):
                 for owner in (value, *type(value).__mro__):
                     if owner is not value and is_library(owner):
@@ -265,6 +271,8 @@ class Guards:
                 continue
             elif key.endswith("_hooks"):
                 self.visit_hooks(value, f"{name}.{key}", depth)
+            elif self.executed is not None and is_users_own(module, key):
+                self.own.append((vars(module), key, f"{name}.{key}", depth))
             else:
                 self.visit_entry(vars(module), key, f"{name}.{key}", depth)
 
@@ -403,6 +411,14 @@ def globals_in(code: Any) -> frozenset[str]:
         if isinstance(constant, types.CodeType):
             found |= globals_in(constant)
     return frozenset(found)
+
+
+def is_users_own(module: Any, key: str) -> bool:
+    """Whether an attribute of a module is one that only the user's code can know."""
+    if key.startswith("_") or hasattr(Module, key) or key == "training":
+        return False
+    known = [base for base in type(module).__mro__ if is_library(base)]
+    return set(known) == set(Module.__mro__)
 
 
 def is_module(value: Any) -> bool:
