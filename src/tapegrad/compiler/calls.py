@@ -23,13 +23,21 @@ from ..errors import argument_names, evidence, explain_call
 from ..nn.modules._hooks import GLOBAL
 from ..nn.modules.module import Module
 from .guards import is_library_file
-from .sources import MADE, copied
+from .sources import MADE, SCOPES, copied
 
 STAYS = "stays"  # of the statement with the call
 SETTLED = "settled"  # of what is left without it
 APART = "__apart__"
 NEW = itertools.count()  # for names of variables: what is cut may be cut again
 MOST_CALLEES = 8  # functions that one place calls
+# What is called by these names is hardly ever a module.
+NO_MODULES = frozenset(
+    """
+    abs add append backward cpu detach exp extend float format int isfinite isnan item join len log
+    max mean min norm numpy pop print range round sqrt square step str sum tolist update write
+    zero_grad
+    """.split()
+)
 CARRIERS = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return)
 
 
@@ -143,6 +151,22 @@ class Replaces:
             return ast.copy_location(ast.Name(self.names[id(node)], ast.Load()), node)
         made = type(node)(**{name: self.visit(value) for name, value in ast.iter_fields(node)})
         return ast.copy_location(made, node)
+
+
+class Parts(ast.NodeTransformer):
+    """Has the modules that a statement calls compiled each by itself."""
+
+    def visit(self, node: Any) -> Any:
+        return node if isinstance(node, SCOPES) else super().visit(node)
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        self.generic_visit(node)
+        if getattr(node.func, "attr", getattr(node.func, "id", "")) not in NO_MODULES:
+            made = ast.Call(ast.Name(APART, ast.Load()), [node.func], [])
+            ast.copy_location(made, node.func)
+            ast.copy_location(made.func, node.func)
+            node.func = made
+        return node
 
 
 class Callees:

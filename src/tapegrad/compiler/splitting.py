@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..utils._pytree import tree_is_leaf
-from .calls import APART, SETTLED, STAYS, Callees, Place, call_at, unfolded
+from .calls import APART, SETTLED, STAYS, Callees, Parts, Place, call_at, unfolded
 from .sources import (
     MADE,
     ODD,
@@ -196,6 +196,7 @@ class Cutter:
         self.definition = definition
         self.names = names
         self.places = places
+        self.has_call = False  # that is compiled by itself
         self.name = name
         self.compiled = compiled
         self.counting = counting
@@ -212,8 +213,8 @@ class Cutter:
         guarded = getattr(self.base, GUARDED, False)
         sure = given - deleted_in(self.definition.body)
         body = self.block(self.definition.body, set(), sure, guarded)
-        if len(self.around) == 1:  # there is nothing to compile
-            return None
+        if not self.has_call and all([piece.function is None for piece in self.pieces]):
+            return None  # there is nothing to compile
         args = copied(self.definition.args)
         frame = as_function(self.base, self.definition, body, args, self.around)
         frame.__defaults__ = self.base.__defaults__
@@ -256,6 +257,7 @@ class Cutter:
                 continue
             inner, names = unfolded(each, call)
             self.names |= names
+            self.has_call = True
             if APART not in self.around:
                 self.around[APART] = Callees(self.callee)
             self.around[APART].codes.add(place.code)
@@ -269,11 +271,15 @@ class Cutter:
         """A statement that stays, with pieces inside of it."""
         inner = blocks(statement)
         if not inner:
+            made = copied(statement)
             if not hasattr(statement, MADE) and computes(statement):
                 self.pieces.append(Piece([statement]))
-                if hasattr(statement, STAYS):
-                    self.pieces[-1].calls = self.around[APART]
-            return [copied(statement)]
+                if not hasattr(statement, STAYS) and not isinstance(statement, SCOPES):
+                    made = Parts().visit(made)
+                if APART not in self.around:
+                    self.around[APART] = Callees(self.callee)
+                self.pieces[-1].calls = self.around[APART]
+            return [made]
         made = copied(statement)
         if not hasattr(statement, MADE):
             self.pieces.append(Piece([statement], lines=header_of(statement)))
