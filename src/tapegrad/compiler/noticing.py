@@ -61,24 +61,46 @@ class Heard:
         return self.stream.write(text)
 
 
+def unnoticed(method: Any) -> Any:
+    """A method of a recorder in which nothing of the user's runs: there is a lot going on."""
+
+    @functools.wraps(method)
+    def call(self: Any, *args: Any) -> Any:
+        hook = self.hook
+        if hook is None:
+            return method(self, *args)
+        self.hook = None
+        sys.setprofile(None)
+        try:
+            return method(self, *args)
+        finally:
+            self.hook = hook
+            sys.setprofile(hook)
+
+    return call
+
+
 class Noticing:
     """A block in which a recorder is told what Python does. Where a profiler is on, it is not."""
 
     def __init__(self, recorder: Any) -> None:
         self.recorder = recorder
         self.codes: set[types.CodeType] = set()  # of the functions that ran
+        self.others: set[types.CodeType] = set()  # those that are not of this package
         self.places: dict[types.CodeType, Place] = {}  # by those of the user: what led to them
         self.is_blind = sys.getprofile() is not None
         self.acts = self.is_blind  # something of Python's may have been changed
 
     def __enter__(self) -> Noticing:
         if not self.is_blind:
-            sys.setprofile(self.notice)
+            self.recorder.hook = self.hook()
+            sys.setprofile(self.recorder.hook)
         return self
 
     def __exit__(self, *error: object) -> None:
         if not self.is_blind:
             sys.setprofile(None)
+            self.recorder.hook = None
             self.acts = self.acts or any(map(stores, self.codes))
 
     def places_of(self, name: str) -> list[Place]:
@@ -91,15 +113,27 @@ class Noticing:
         """The functions that ran; None if that is not known."""
         return None if self.is_blind else self.codes
 
-    def notice(self, frame: Any, event: str, function: Any) -> None:
-        if event == "call":
-            code = frame.f_code
-            if code not in self.codes:
-                self.codes.add(code)
-                if not is_library_file(code.co_filename):
-                    self.places[code] = place_in(self.recorder.body, frame)
-        elif event == "c_call" and not frame.f_code.co_filename.startswith(PACKAGE):
-            self.notice_call(frame, function)
+    def hook(self) -> Any:
+        """What Python calls, very often."""
+        codes, others = self.codes, self.others
+
+        def notice(frame: Any, event: str, function: Any) -> None:
+            if event == "c_call":
+                if frame.f_code in others:
+                    self.notice_call(frame, function)
+            elif event == "call" and frame.f_code not in codes:
+                self.notice_code(frame)
+
+        return notice
+
+    def notice_code(self, frame: Any) -> None:
+        """A function runs for the first time."""
+        code = frame.f_code
+        self.codes.add(code)
+        if not code.co_filename.startswith(PACKAGE):
+            self.others.add(code)
+            if not is_library_file(code.co_filename):
+                self.places[code] = place_in(self.recorder.body, frame)
 
     def notice_call(self, frame: Any, function: Any) -> None:
         """A function in C is called by somebody else than this package."""

@@ -35,7 +35,7 @@ from .calls import Place, body_of, place_in, users_line
 from .decisions import Decision
 from .dying import Dying
 from .memory import forget_memory
-from .noticing import Heard
+from .noticing import Heard, unnoticed
 from .returned import is_returned
 from .scalars import Number, NumberFill, NumberStep, Options, OptionStep, Read, ReadStep, number
 from .snapshots import Earlier, Snapshots, fingerprint
@@ -57,18 +57,7 @@ from .steps import (
     to_none,
 )
 from .tapes import as_taped, taped, taped_write
-from .traces import Trace
-
-# Functions that always make the same, by their names in PyTorch.
-SAME_ALWAYS = frozenset(
-    f"aten::{name}"
-    for name in (
-        *("ones", "zeros", "full", "empty", "ones_like", "zeros_like", "full_like", "empty_like"),
-        *("new_ones", "new_zeros", "new_full", "new_empty", "arange", "eye", "linspace"),
-        *("scalar_tensor", "logspace", "empty_strided", "tril_indices", "triu_indices"),
-        "lift_fresh",  # of Python's values: those are looked at by the guards
-    )
-)
+from .traces import SAME_ALWAYS, Trace
 
 # Ops that hand a value to Python, by their names in PyTorch.
 ITEM = "aten::_local_scalar_dense"
@@ -80,6 +69,7 @@ class Recorder(OpMode):
     """A block whose ops become steps."""
 
     records_steps = True
+    hook: Any = None  # what Python tells of the functions that are called
 
     def __init__(
         self,
@@ -176,6 +166,7 @@ class Recorder(OpMode):
             elif isinstance(value, np.ndarray) and not self.is_known(value):
                 self.give_up(f"{op.name} depends on values that were computed outside of ops")
 
+    @unnoticed
     def run(
         self, op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: tuple[Any, ...]
     ) -> Any:

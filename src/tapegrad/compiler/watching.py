@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import operator
 import sys
 import types
@@ -55,7 +56,9 @@ class Seen:
         original: Any,
         histories: bool,
     ) -> None:
+        self.function = function
         self.values = values
+        self.hooks: Guards | None = None  # of leaves
         self.is_over = False  # it cannot stand for later ones
         self.is_disturbed = False  # by what another thread may have done
         self.inputs = [static_input(v, leaves_too) for v in values]
@@ -97,11 +100,17 @@ class Seen:
             self.refused = ""
             if not recorder.trouble:
                 self.record_backward(function, spec, patterns)
-        # What was looked at; the rest of what could be seen must only be as it was.
-        self.needed = Guards(function, values, self.noticing.executed())
         if self.outside is None:  # else the leaves get their gradients later
+            self.hooks = hooks
             self.guards.take_over(hooks)
-            self.needed.take_over(hooks)
+
+    @functools.cached_property
+    def needed(self) -> Guards:
+        """What the call looked at; the rest of what it could see must only be as it was."""
+        made = Guards(self.function, self.values, self.noticing.executed())
+        if self.hooks is not None:
+            made.take_over(self.hooks)
+        return made
 
     def has_to_stand(self, memory: Any) -> bool:
         """Whether what the call did is to be kept, rather than to be made once more if need be.
@@ -122,7 +131,9 @@ class Seen:
         """Whether the call depends on its floats in ways that are not seen."""
         if not self.numbers:
             return False
-        return self.recorder.looks_at_numbers or self.needed.calls_others
+        if self.recorder.looks_at_numbers:
+            return True
+        return self.guards.calls_others and self.needed.calls_others
 
     def record_backward(self, function: Any, spec: Any, patterns: set[Pattern]) -> None:
         """The backward passes of results that are differentiated later."""
@@ -174,8 +185,9 @@ def why_not(seen: Seen) -> tuple[str, Any]:
             recorder.places = [last.place]
             return "a value is handed to Python", last.where
         recorder.steps = ordered
-    if seen.needed.trouble or seen.refused:
-        return seen.needed.trouble or seen.refused, None
+    trouble = guards.trouble and seen.needed.trouble
+    if trouble or seen.refused:
+        return trouble or seen.refused, None
     if seen.looks_at_numbers():
         return "it looks at a number that changes", None
     changed = guards.changed()
