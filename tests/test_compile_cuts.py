@@ -66,7 +66,7 @@ def before_backward(b: Bench) -> Any:
     return step
 
 
-@case(12)
+@case(10)
 def a_branch_before_backward(b: Bench) -> Any:
     def step(x: Any) -> Any:
         loss = b.net(x).square().mean()
@@ -159,7 +159,7 @@ def time_steps(b: Bench) -> Any:
     return step
 
 
-@case(14)
+@case(10)
 def under_no_grad(b: Bench) -> Any:
     def step(x: Any) -> Any:
         b.optimizer.zero_grad()
@@ -264,7 +264,7 @@ def in_a_module(b: Bench) -> Any:
     return step
 
 
-@case(20)
+@case(15)
 def in_a_method(b: Bench) -> Any:
     class Agent:
         def __init__(self) -> None:

@@ -31,7 +31,7 @@ from .modules import OptimizedModule, parts_of
 from .outside import BEHIND
 from .recording import MOVED, NothingDone, Recording
 from .splitting import Split, cut, why_whole
-from .steps import FillStep, GradientStep, OpStep, WriteStep, is_zero_grad
+from .steps import FillStep, GradientStep, OpStep, WholeStep, WriteStep, is_zero_grad
 from .watching import Seen, differs_when_replayed, why_not, why_not_between
 
 MOST_RECORDINGS = 8  # of one function, for as many signatures
@@ -41,9 +41,13 @@ MOST_TRIES = 4  # to record a call, where other threads may be in the way
 SOME_CHANGES = 3  # of one variable, after which what comes before it is compiled apart
 FEWEST_STEPS = 5  # of a part that is worth its guards
 FEWEST_OPS = 4  # of a function that does nothing else
+FEWEST_OUTSIDE = 5  # of a piece, where a node of the tape comes with each call
 LARGE_HERE = 1 << 17  # bytes that an op makes, on the average
 LARGE = 1 << 18  # bytes of an array that is better gone through once than twice
 
+
+# Steps that are as fast in a call.
+NEXT_TO_NOTHING = (BehindStep, GradientStep, WriteStep, FillStep, WholeStep)
 
 ALL: weakref.WeakSet[Compiled] = weakref.WeakSet()
 
@@ -129,6 +133,7 @@ class Compiled:
                 return self.graphs(values, args, kwargs)
             return self.function(*args, **kwargs)
         if self.asks_for_gradients and sum([is_tensor(v) and v._wants_grad for v in values]) > 1:
+            self.rest = REST
             return self.function(*args, **kwargs)  # one may be behind another one
         key = (spec, around(), *[described(v, self.new_leaves, self.looks_behind) for v in values])
         for i in self.changing:
@@ -165,6 +170,8 @@ class Compiled:
         if found.reason:
             if found.refusal:
                 raise RuntimeError(found.refusal)
+            if found.calls == REST and not any([part.is_of_use() for _, part in found.parts]):
+                found.parts = []  # they are not called, or too small
             if not any([r.parts or not r.reason for r in self.recordings.values()]):
                 self.rest = REST
             return in_parts(self.function, found.parts, args, kwargs)
@@ -175,6 +182,11 @@ class Compiled:
         self.given = ((), {})
         forget_memory()
         return answer
+
+    def is_of_use(self) -> bool:
+        """Whether something of it was recorded."""
+        found = self.recordings.values()
+        return self.split is not None or any([r.run_steps or r.parts for r in found])
 
     def gets_new_numbers(self, key: Any, values: Any) -> bool:
         """Whether a call differs from an earlier one in the floats that it gets: note which."""
@@ -258,9 +270,8 @@ class Compiled:
             made.patterns = stale.patterns | stale.outside.patterns
         self.changes += 1
         self.changed[changed] += 1
-        name = re.fullmatch(r"`(\w+)`", changed)
-        if name and self.changed[changed] >= SOME_CHANGES:
-            self.cut_at([], name[1])  # from the next call on
+        if self.changed[changed] >= SOME_CHANGES:
+            self.cut_at([], name_of(changed))  # from the next call on
         if self.changes > 4 * MOST_RECORDINGS:
             made.fail(f"{changed} changes all the time")
         return made
@@ -347,8 +358,15 @@ class Compiled:
     def is_too_small(self, seen: Seen) -> bool:
         """Whether looking at the guards takes longer than what a recording saves."""
         steps = seen.recorder.steps
-        if self.is_piece and all([is_next_to_nothing(step) for step in steps]):
-            return True
+        if self.is_piece:
+            if all([isinstance(step, NEXT_TO_NOTHING) for step in steps]):
+                # A pass and the step of an optimizer are worth it together, else they are not.
+                kinds = {isinstance(step, WholeStep) and not is_zero_grad(step) for step in steps}
+                return len(kinds) < 2 or not seen.recorder.behind
+            ops = [step for step in steps if isinstance(step, OpStep)]
+            is_large = any([x.nbytes >= LARGE for step in ops for x in step.made])
+            if seen.outside is not None and len(ops) < FEWEST_OUTSIDE and not is_large:
+                return not self.check
         if self.is_part:
             return len(steps) < FEWEST_STEPS
         if self.check or self.fullgraph or len(steps) >= FEWEST_OPS:
@@ -486,15 +504,17 @@ def better_without(steps: list[Any]) -> str:
     return ""
 
 
-def is_next_to_nothing(step: Any) -> bool:
-    """Whether a step by itself is as fast in a call."""
-    return is_zero_grad(step) or isinstance(step, (BehindStep, GradientStep, WriteStep, FillStep))
-
-
 def changed_name(reason: str) -> str:
     """The variable or `.attribute` that a call changes, where that is the reason."""
-    found = re.match(r"it changes `(\w+)`", reason) or re.match(r"it changes [^.]*(\.\w+)", reason)
-    return found[1] if found else ""
+    what = re.match(r"it changes (.*)", reason)
+    return "" if what is None else name_of(what[1])
+
+
+def name_of(changed: str) -> str:
+    """What statements call something of which guards say that it is another one."""
+    attributes = re.findall(r"\.([A-Za-z_]\w*)", changed)
+    variable = re.match(r"`(\w+)`", changed)
+    return f".{attributes[-1]}" if attributes else variable[1] if variable else ""
 
 
 def in_parts(function: Any, parts: list[tuple[Any, Compiled]], args: Any, kwargs: Any) -> Any:
