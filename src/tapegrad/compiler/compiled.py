@@ -29,6 +29,7 @@ from .guards import Guards
 from .memory import forget_memory
 from .modules import OptimizedModule, parts_of
 from .outside import BEHIND
+from .outside import CompiledFunctionBackward as Before
 from .recording import MOVED, NothingDone, Recording
 from .splitting import Split, cut, why_whole
 from .steps import FillStep, GradientStep, OpStep, WholeStep, WriteStep, is_zero_grad
@@ -42,6 +43,7 @@ SOME_CHANGES = 3  # of one variable, after which what comes before it is compile
 FEWEST_STEPS = 5  # of a part that is worth its guards
 FEWEST_OPS = 4  # of a function that does nothing else
 FEWEST_OUTSIDE = 5  # of a piece, where a node of the tape comes with each call
+FEWEST_IN_A_ROW = 3  # the same behind another piece: the tape goes on without other nodes
 LARGE_HERE = 1 << 17  # bytes that an op makes, on the average
 LARGE = 1 << 18  # bytes of an array that is better gone through once than twice
 
@@ -365,8 +367,12 @@ class Compiled:
                 return len(kinds) < 2 or not seen.recorder.behind
             ops = [step for step in steps if isinstance(step, OpStep)]
             is_large = any([x.nbytes >= LARGE for step in ops for x in step.made])
-            if seen.outside is not None and len(ops) < FEWEST_OUTSIDE and not is_large:
+            goes_on = any([type(getattr(v, "_node", None)) is Before for v in seen.values])
+            least = FEWEST_IN_A_ROW if goes_on else FEWEST_OUTSIDE
+            if seen.outside is not None and len(ops) < least and not is_large:
                 return not self.check
+            if seen.outside is not None and goes_on:
+                return False
         if self.is_part:
             return len(steps) < FEWEST_STEPS
         if self.check or self.fullgraph or len(steps) >= FEWEST_OPS:
