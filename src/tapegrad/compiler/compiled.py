@@ -505,7 +505,7 @@ def better_without(steps: list[Any]) -> str:
         return "there are no kernels in C, and what calls NumPy is compiled already"
     ops = [step for step in steps if isinstance(step, OpStep)]
     size = sum([x.nbytes for step in ops for x in step.made])
-    if size >= LARGE_HERE * len(ops):
+    if ops and size >= LARGE_HERE * len(ops):
         return "there are no kernels in C, and its arrays are so large that nothing else counts"
     return ""
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..core.base import TensorBase, Version
+from ..core.base import TensorBase, Version, wrap
 from ..core.upward import TENSOR
 from ..device import device
 from ..utils import _pytree as pytree
@@ -28,6 +28,7 @@ from .recording import Recording, Result
 from .scalars import Number, Read, now, number
 from .snapshots import PLAIN, Print, is_same_as, same_bits
 from .splitting import Absent
+from .steps import GradientStep
 
 # Classes of values that have no tensors in them, and that nobody changes.
 ALWAYS_THE_SAME = (
@@ -300,6 +301,9 @@ def differs_when_replayed(
     `again`: then no more than prints are kept of what it did. If the call `stands`, its memory,
     which is that of the steps, is put back as well: there may be a graph in it.
     """
+    if stands:
+        for step in recording.gradient_steps:
+            part_with_gradients(step)
     memory = list(recording.memory.values()) if stands else []
     held = [(owner, owner.copy(order="K")) for owner in memory if owner.flags.writeable]
     cells = [(cell, cell.n) for cell in cells_behind(seen.results)] if stands else []
@@ -348,6 +352,14 @@ def differs_when_replayed(
         if is_tensor(r):
             r._array[...] = values
     return f"a replay gave something else than the call itself: {wrong}"
+
+
+def part_with_gradients(step: GradientStep) -> None:
+    """The gradients of the call keep their values: the memory is that of the steps."""
+    for i, (leaf, gradient) in enumerate(step.gradients):
+        if gradient is not None:
+            step.gradients[i] = (leaf, wrap(gradient._array))
+            gradient._array = gradient._array.copy(order="K")
 
 
 def cells_behind(results: list[Any]) -> list[Any]:
