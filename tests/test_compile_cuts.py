@@ -284,7 +284,7 @@ def in_a_method(b: Bench) -> Any:
     return Agent().train
 
 
-@case(12)
+@case(10)
 def two_models(b: Bench) -> Any:
     tg.manual_seed(5)
     made = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 4)).double()
