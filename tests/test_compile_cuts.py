@@ -394,6 +394,95 @@ def a_leaf_of_its_own(b: Bench) -> Any:
     return step
 
 
+@case(10)
+def parameters_on_both_sides(b: Bench) -> Any:
+    b.net[0].weight.register_hook(lambda g: g * 2)
+
+    def step(x: Any) -> Any:
+        loss = b.net(x).square().mean()
+        if (value := loss.item()) > 0.1:
+            b.log.append(value)
+        loss = loss + 0.1 * sum([p.square().sum() for p in b.net.parameters()])
+        b.update(loss)
+        return loss * 2
+
+    return step
+
+
+@case(8)
+def written_in_between(b: Bench) -> Any:
+    def step(x: Any) -> Any:
+        h = b.net(x).tanh() * 2 + 1
+        h.mul_(1.0 if h.sum().item() > 0 else 0.5)
+        loss = (h * h).exp().mean()
+        b.update(loss)
+        return loss
+
+    return step
+
+
+@case(8)
+def one_pass_and_another(b: Bench) -> Any:
+    def step(x: Any) -> Any:
+        loss = b.net(x).square().mean()
+        b.log.append(loss.item())
+        b.optimizer.zero_grad()
+        loss.backward(retain_graph=True)
+        b.log.append(b.net[0].weight.grad.sum().item())
+        loss.backward()
+        b.optimizer.step()
+        with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+            loss.backward()
+        return loss
+
+    return step
+
+
+@case(8)
+def a_function_of_their_own(b: Bench) -> Any:
+    class Squared(tg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            b.log.append(x.sum().item())
+            return x * x
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            b.log.append("backward")
+            return g * 2 * ctx.saved_tensors[0]
+
+    def step(x: Any) -> Any:
+        h = Squared.apply(b.net(x).tanh() + 1)
+        loss = (h + 1).log().mean() * 2
+        b.update(loss)
+        return loss
+
+    return step
+
+
+@case(16)
+def a_state_that_goes_on(b: Bench) -> Any:
+    tg.manual_seed(3)
+    cell = nn.GRUCell(4, 5).double()
+    optimizer = tg.optim.SGD(cell.parameters(), lr=0.1)
+    state = {"h": tg.zeros(6, 5, dtype=tg.float64)}
+
+    def step(x: Any) -> Any:
+        h = state["h"]
+        for _ in range(2):
+            h = cell(x, h)
+            b.log.append(h.sum().item())
+        loss = h.square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        state["h"] = h.detach()
+        return loss
+
+    return step
+
+
 @case(12)
 def functions_inside(b: Bench) -> Any:
     def step(x: Any) -> Any:
@@ -568,6 +657,25 @@ def test_pieces_that_are_checked(kind: str) -> None:
     assert step.split is not None and replays(step) == 0
     text = tg.compile.explain(step)
     assert "piece 1, line" in text and "gave something else" not in text
+
+
+def test_a_state_that_is_made_in_a_call_that_is_compared() -> None:
+    found = []
+    for compiled in (False, True):
+        b = Bench()
+
+        def step(x: Any, b: Bench = b) -> Any:
+            loss = b.net(x).square().mean()
+            b.update(loss)
+            return loss
+
+        function = tg.compile(step, check=True) if compiled else step
+        for i in range(12):
+            if i in (2, 8):
+                b.optimizer.state.clear()
+            b.log.append(function(tg.ones(6, 4, dtype=tg.float64) * i).item())
+        found.append(b.log)
+    assert found[0] == pytest.approx(found[1], rel=1e-9)
 
 
 def said(function: Any, *args: Any, calls: int = 8) -> list[str]:
@@ -789,6 +897,19 @@ def test_hooks_that_come_later() -> None:
                 model.register_forward_hook(lambda m, given, out: seen.append(out.shape))
             compiled(tg.ones(6, 4, dtype=tg.float64))
     assert len(seen) == 4 and model.calls == 14
+
+
+def test_another_forward_that_comes_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    b = Bench()
+    model = Noisy(b)
+    compiled = tg.compile(lambda x: model(x).sum() * 2)
+    x = tg.ones(6, 4, dtype=tg.float64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(10):
+            compiled(x)
+        monkeypatch.setattr(Noisy, "forward", lambda self, x: x * 3)
+        assert compiled(x).item() == 6 * 4 * 3 * 2
 
 
 def test_threads_share_a_function_in_pieces() -> None:

@@ -262,14 +262,20 @@ def module_of(function: Any) -> Module | None:
 
 
 class ForwardInPieces:
-    """A module called with another `forward`, as long as there are no hooks."""
+    """A module called with another `forward`, as long as its own is the same, without hooks."""
 
     def __init__(self, module: Module, forward: Any) -> None:
         self.module = module
         self.forward = forward
+        self.own = self.now()
+
+    def now(self) -> Any:
+        return getattr(self.module.forward, "__func__", self.module.forward)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         module = self.module
+        if self.now() is not self.own:
+            return module._call_impl(*args, **kwargs)
         hooks = module._forward_hooks, module._forward_pre_hooks, module._backward_hooks
         if any(hooks) or module._backward_pre_hooks or any(every_modules()):
             return module._call_impl(*args, **kwargs)

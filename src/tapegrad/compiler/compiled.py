@@ -446,6 +446,12 @@ class Compiled:
             seen.is_over = self.looks_behind = True
             self.recordings.clear()
             return seen
+        if not reason and seen.makes_state():
+            recording.tries += 1
+            if recording.tries <= MOST_TRIES:  # the next call will find it there
+                seen.is_over = True
+                return seen
+            reason = "an optimizer makes another state in each call"
         if reason:
             seen.is_over = True
             if seen.is_disturbed and self.is_tried_again(recording):

@@ -26,7 +26,7 @@ from .outside import Outside, Pattern
 from .recorder import Recorder
 from .recording import Recording, Result
 from .scalars import Number, Read, now, number
-from .snapshots import PLAIN, Print, is_same_as, same_bits
+from .snapshots import PLAIN, Print, is_same_as, same_bits, tensors_of
 from .splitting import Absent
 from .steps import GradientStep
 
@@ -123,6 +123,12 @@ class Seen:
             return True
         copies = [x for pair in self.recorder.before.arrays.values() for x in pair if x is not None]
         return sum([x.nbytes for x in (*memory.values(), *copies)]) < SMALL
+
+    def makes_state(self) -> bool:
+        """Whether an optimizer made its state in the call, where a replay would find it."""
+        owners = [each for each in self.guards.kept_apart if hasattr(each, "param_groups")]
+        found = [t for each in owners for t in tensors_of(each) if not t._special]
+        return not all([self.recorder.is_known(t._array) for t in found])
 
     def changes_lists(self) -> bool:
         """Whether the call does something to a list or dict among its arguments."""
